@@ -1,0 +1,1 @@
+"""Bodies of all facts, by kind of subject."""

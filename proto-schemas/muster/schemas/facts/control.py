@@ -1,0 +1,49 @@
+"""Facts that keep the log itself in order: fences, terms, checkpoints, voided messages, summaries."""
+
+from typing import Annotated
+
+from pydantic import Field
+
+from muster.schemas.base import Label, Payload, Text
+
+
+class Fence(Payload):
+    """First message of every batch: who appends, and what it had folded when it decided.
+
+    Guarded by the expected last sequence of its own literal subject, so a deposed leader is refused by the broker.
+    """
+
+    term: Annotated[int, Field(ge=0)]
+    folded_seq: Annotated[int, Field(ge=0)]
+
+
+class TermStarted(Payload):
+    """`term-started`: a new leader of this service. term: the lease's revision. holder: which process."""
+
+    term: Annotated[int, Field(ge=0)]
+    holder: Label
+
+
+class CheckpointRequested(Payload):
+    """`checkpoint-requested`: every service records its state at exactly this sequence. reason: why now."""
+
+    reason: Text = ""
+
+
+class Voided(Payload):
+    """`voided`: an operator skips one message for one service, which stopped at it."""
+
+    seq: Annotated[int, Field(ge=1)]
+    service: Label
+    reason: Text = ""
+
+
+class ClusterSummary(Payload):
+    """`summarised` and `cluster-summarised`: how full a cluster is, for routing."""
+
+    cluster: str = ""
+    nodes: int = 0
+    gpu_milli_total: int = 0
+    gpu_milli_free: int = 0
+    jobs_queued: int = 0
+    jobs_running: int = 0

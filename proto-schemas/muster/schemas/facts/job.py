@@ -1,0 +1,180 @@
+"""Facts of a job, from submission to its one terminal fact."""
+
+from enum import StrEnum
+
+from muster.schemas.base import InstantNs, JobId, Payload, Text
+from muster.schemas.job import Job, Phase, Slot
+
+
+class JobSubmitted(Payload):
+    """`submitted`: the gateway accepted the job; from here on it is never lost."""
+
+    job: Job
+
+
+class JobRouted(Payload):
+    """`routed`: federation chose the cluster; carries the whole job, so a cluster needs nothing else."""
+
+    job: Job
+    cluster: str
+
+
+class JobEnded(Payload):
+    """`job-ended`: a cluster's terminal fact as it came back to the federation."""
+
+    cluster: str
+    phase: Phase
+    ended_at: InstantNs
+    reason: Text = ""
+
+
+class JobCancelRequested(Payload):
+    """`cancel-requested` and `cancel-forwarded`: somebody no longer wants the job."""
+
+    principal: str
+    reason: Text = ""
+
+
+class QueuedReason(StrEnum):
+    """Why a job waits (again)."""
+
+    SUBMITTED = "submitted"
+    RETRY = "retry"
+    NODE_LOST = "node-lost"
+    PREEMPTED = "preempted"
+    PREFLIGHT_FAILED = "preflight-failed"
+
+
+class JobQueued(Payload):
+    """`queued`: the job waits in `queue`. attempt: number of the run that it waits for, from 1."""
+
+    queue: str
+    attempt: int
+    reason: QueuedReason = QueuedReason.SUBMITTED
+    detail: Text = ""
+
+
+class JobPlaced(Payload):
+    """`placed`: the whole gang has its slots; they are held until `queued` again or a terminal fact."""
+
+    attempt: int
+    slots: tuple[Slot, ...]
+
+
+class JobRunning(Payload):
+    """`running`: all pods started and pre-flight passed. preflight: which policy said so."""
+
+    attempt: int
+    preflight: str = "null"
+
+
+class JobUnschedulable(Payload):
+    """`unschedulable`: no place now, or the shortage changed. reason: fixed vocabulary; detail: with numbers."""
+
+    reason: str
+    detail: Text = ""
+
+
+class StopReason(StrEnum):
+    """Why running pods are asked to end."""
+
+    CANCELLED = "cancelled"
+    TIMED_OUT = "timed-out"
+    NODE_LOST = "node-lost"
+    PREEMPTED = "preempted"
+
+
+class JobStopRequested(Payload):
+    """`stop-requested`: the agent shall end the pods of this attempt."""
+
+    attempt: int
+    reason: StopReason
+
+
+class PodsStarted(Payload):
+    """`pods-started`: all pods of the gang run. device_uuids: per slot, as observed."""
+
+    attempt: int
+    device_uuids: tuple[tuple[str, ...], ...] = ()
+
+
+class PodsOutcome(StrEnum):
+    """How the pods of one attempt ended."""
+
+    SUCCEEDED = "succeeded"
+    FAILED = "failed"
+    STOPPED = "stopped"
+    NODE_LOST = "node-lost"
+
+
+class PodsExited(Payload):
+    """`pods-exited`: no pod of this attempt runs any more. exit_code: of the first pod that failed, else 0."""
+
+    attempt: int
+    outcome: PodsOutcome
+    exit_code: int = 0
+    ran_s: float = 0.0
+    node: str = ""
+
+
+class JobCheckpointed(Payload):
+    """`checkpointed`: the job could resume from here."""
+
+    attempt: int
+
+
+class JobFinished(Payload):
+    """The terminal facts `succeeded`, `failed`, `cancelled`, `timed-out`."""
+
+    attempt: int = 0
+    exit_code: int = 0
+    reason: Text = ""
+    ran_s: float = 0.0
+
+
+class JobState(Payload):
+    """`state-recorded` of a job in a cluster: all that any core needs of it to go on.
+
+    retries_used: of `spec.retries`. stop_reason: set while stopping. ran_s: over all ended runs.
+    last_fact: id of the newest fact that moved it.
+    """
+
+    job: Job
+    phase: Phase
+    attempt: int = 1
+    retries_used: int = 0
+    queue: str = ""
+    slots: tuple[Slot, ...] = ()
+    queued_at: InstantNs = 0
+    placed_at: InstantNs = 0
+    running_at: InstantNs = 0
+    ended_at: InstantNs = 0
+    stop_reason: StopReason | None = None
+    cancel_requested: bool = False
+    ran_s: float = 0.0
+    exit_code: int = 0
+    reason: str = ""
+    detail: str = ""
+    preflight: str = ""
+    last_fact: str = ""
+
+
+class RoutedState(Payload):
+    """`state-recorded` of a job in the federation. cluster: empty while it is not routed."""
+
+    job: Job
+    job_id: JobId
+    cluster: str = ""
+    phase: Phase = Phase.SUBMITTED
+    cancel_requested: bool = False
+    cancel_forwarded: bool = False
+    last_fact: str = ""
+
+
+class PodsState(Payload):
+    """`state-recorded` of one attempt's pods, as the agent knows them."""
+
+    attempt: int
+    job_id: JobId
+    started_at: InstantNs = 0
+    exited: bool = False

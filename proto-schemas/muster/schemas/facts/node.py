@@ -1,0 +1,81 @@
+"""Facts of nodes and of their devices."""
+
+from typing import Annotated
+
+from pydantic import Field
+
+from muster.schemas.base import InstantNs, Label, Payload, Text
+
+GPUS_PER_NODE_MAX = 64
+
+
+class NodeJoined(Payload):
+    """`joined`: a node is part of the cluster, or its description changed.
+
+    gpu_uuids: one per device, by index. domains: topology, widest first, as (level, domain).
+    """
+
+    cpu_milli: int
+    memory_mib: int
+    gpu_model: str = ""
+    gpu_uuids: Annotated[tuple[Label, ...], Field(max_length=GPUS_PER_NODE_MAX)] = ()
+    domains: tuple[tuple[str, str], ...] = ()
+
+
+class NodeLost(Payload):
+    """`lost`: the node does not answer; its pods are gone."""
+
+    reason: Text = ""
+
+
+class NodeReturned(Payload):
+    """`returned`: a lost node answers again."""
+
+
+class NodeLeft(Payload):
+    """`left`: the node is no longer part of the cluster."""
+
+    reason: Text = ""
+
+
+class WithholdRequested(Payload):
+    """`withhold-requested`: a service asks that nothing new be placed on a node or device.
+
+    The writer acts only after the scheduler's `withheld` for this request. force: do not wait for holds to end.
+    """
+
+    request_id: Label
+    reason: Text = ""
+    force: bool = False
+
+
+class Withheld(Payload):
+    """`withheld`: nothing is held there any more (or force was asked, and `holders` says what still was)."""
+
+    request_id: Label
+    forced: bool = False
+    holders: tuple[str, ...] = ()
+
+
+class Released(Payload):
+    """`released`: the node or device may be used. Only the scheduler says so."""
+
+    request_id: str = ""
+
+
+class NodeState(Payload):
+    """`state-recorded` of a node, by the agent: what is there and whether it answers."""
+
+    description: NodeJoined
+    lost: bool = False
+    changed_at: InstantNs = 0
+    losses: int = 0
+    last_fact: str = ""
+
+
+class GrantState(Payload):
+    """`state-recorded` of a node or device, by the scheduler: whether it may be used, and who asked otherwise."""
+
+    released: bool
+    withhold_requests: tuple[str, ...] = ()
+    withheld: bool = False

@@ -1,0 +1,150 @@
+"""A job as its owner describes it, and as the fleet keeps it."""
+
+from enum import StrEnum
+from typing import Annotated, Literal, Self
+
+from pydantic import Field, model_validator
+
+from muster.schemas.base import InstantNs, JobId, Label, Name, Text, Wire
+
+REPLICAS_MAX = 4096
+GROUPS_MAX = 16
+RUN_TIME_S_MAX = 90 * 86_400
+MODELS_MAX = 32
+LABELS_MAX = 64
+COMMAND_MAX = 256
+
+
+class TaskGroup(Wire):
+    """Replicas of one shape. A replica asks whole GPUs (`gpus`) or a share of one (`gpu_milli`), never both.
+
+    cpu_milli: thousandths of a core. memory_mib: MiB. gpu_milli: thousandths of one GPU, 1 to 999.
+    gpu_models: models that will do; empty means any.
+    """
+
+    name: Name = "main"
+    replicas: Annotated[int, Field(ge=1, le=REPLICAS_MAX)] = 1
+    gpus: Annotated[int, Field(ge=0, le=1024)] = 0
+    gpu_milli: Annotated[int, Field(ge=0, le=999)] = 0
+    gpu_models: Annotated[tuple[Label, ...], Field(max_length=MODELS_MAX)] = ()
+    cpu_milli: Annotated[int, Field(ge=0, le=10_000_000)] = 1000
+    memory_mib: Annotated[int, Field(ge=0, le=100_000_000)] = 1024
+
+    @model_validator(mode="after")
+    def _one_way_to_ask_for_gpus(self) -> Self:
+        if self.gpus and self.gpu_milli:
+            raise ValueError("ask for whole `gpus` or for a share `gpu_milli`, not for both")
+        return self
+
+
+class Topology(Wire):
+    """Replicas close together: within one domain of `level` ("node", "rack", "block", or what the fleet declares)."""
+
+    level: Name
+    required: bool = False
+
+
+class Checkpointing(Wire):
+    """The job can resume: it writes a checkpoint about every `interval_s` and needs `restart_s` to come back."""
+
+    interval_s: Annotated[float, Field(gt=0, le=RUN_TIME_S_MAX)] = 1800.0
+    restart_s: Annotated[float, Field(ge=0, le=86_400)] = 60.0
+
+
+class JobKind(StrEnum):
+    """What sort of work it is; policy and routing may look at it."""
+
+    BATCH = "batch"
+    INTERACTIVE = "interactive"
+    MPI = "mpi"
+    INFERENCE = "inference"
+
+
+class JobSpec(Wire):
+    """What a submitter writes. Quota is checked when scheduling, not here.
+
+    total_run_time_s: over all runs; then the job is ended as timed-out. min_slice_s: not preempted before.
+    retries: runs after a failure of the job itself; a failure of the infrastructure uses none.
+    """
+
+    name: Name
+    team: Name
+    queue: Name | None = None
+    priority: Annotated[int, Field(ge=0, le=1000)] = 50
+    kind: JobKind = JobKind.BATCH
+    task_groups: Annotated[tuple[TaskGroup, ...], Field(min_length=1, max_length=GROUPS_MAX)]
+    topology: Topology | None = None
+    full_node: bool = False
+    total_run_time_s: Annotated[float, Field(gt=0, le=RUN_TIME_S_MAX)] = 7 * 86_400.0
+    min_slice_s: Annotated[float, Field(ge=0, le=RUN_TIME_S_MAX)] = 3600.0
+    checkpointing: Checkpointing | None = None
+    retries: Annotated[int, Field(ge=0, le=100)] = 0
+    command: Annotated[tuple[Text, ...], Field(max_length=COMMAND_MAX)] = ()
+    image: Text = ""
+    labels: Annotated[dict[Label, Text], Field(max_length=LABELS_MAX)] = Field(default_factory=dict)
+
+    @model_validator(mode="after")
+    def _group_names_are_distinct(self) -> Self:
+        names = [group.name for group in self.task_groups]
+        if len(set(names)) != len(names):
+            raise ValueError(f"task_groups: names must be distinct, found {', '.join(sorted(names))}")
+        return self
+
+    @property
+    def queue_name(self) -> str:
+        """The queue asked for, or the team's own."""
+        return self.queue or self.team
+
+    @property
+    def gpu_milli_total(self) -> int:
+        """Milli-GPUs of the whole gang."""
+        return sum(group.replicas * (group.gpus * 1000 + group.gpu_milli) for group in self.task_groups)
+
+
+class Job(Wire):
+    """A job as accepted: immutable from `submitted` to the end.
+
+    body_hash: SHA-256 of the canonical spec; tells a retry of a submission from another one under the same key.
+    trace: W3C traceparent of the submission, the root of the job's trace.
+    """
+
+    id: JobId
+    spec: JobSpec
+    principal: Label
+    idempotency_key: Label
+    body_hash: str
+    submitted_at: InstantNs = 0
+    trace: str = ""
+
+
+class Phase(StrEnum):
+    """Where a job stands; the scheduler alone moves it."""
+
+    SUBMITTED = "submitted"
+    QUEUED = "queued"
+    PLACED = "placed"
+    RUNNING = "running"
+    STOPPING = "stopping"
+    SUCCEEDED = "succeeded"
+    FAILED = "failed"
+    CANCELLED = "cancelled"
+    TIMED_OUT = "timed-out"
+
+    @property
+    def is_terminal(self) -> bool:
+        """True when nothing more will happen to the job."""
+        return self in TERMINAL_PHASES
+
+
+TERMINAL_PHASES = frozenset({Phase.SUCCEEDED, Phase.FAILED, Phase.CANCELLED, Phase.TIMED_OUT})
+TerminalName = Literal["succeeded", "failed", "cancelled", "timed-out"]
+
+
+class Slot(Wire):
+    """One replica's place. devices: indexes on the node; gpu_milli: what is held of each of them (1000 = whole)."""
+
+    group: int
+    replica: int
+    node: str
+    devices: tuple[int, ...] = ()
+    gpu_milli: int = 0

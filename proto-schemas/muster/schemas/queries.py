@@ -1,0 +1,79 @@
+"""Questions to a core and their answers, over `query.<cluster>.<service>.<name>`. They are never facts."""
+
+from muster.schemas.base import JobId, Wire
+from muster.schemas.facts.queue import QueueSpec
+from muster.schemas.job import JobSpec
+from muster.schemas.views import JobView, NodeView, QueueView
+
+
+class AskJob(Wire):
+    """To the scheduler (`job`, `why`): which job."""
+
+    job_id: JobId
+
+
+class JobAnswer(Wire):
+    """The job as the scheduler folded it; None if it never heard of it."""
+
+    job: JobView | None = None
+
+
+class WhyAnswer(Wire):
+    """Why a job is where it is. position: place among the waiting of its queue, from 1, 0 if it does not wait.
+
+    reason: fixed vocabulary; detail: with numbers; cure: what would make it run.
+    """
+
+    job: JobView | None = None
+    position: int = 0
+    waiting: int = 0
+    reason: str = ""
+    detail: str = ""
+    cure: str = ""
+
+
+class AskDryRun(Wire):
+    """To the scheduler (`dry-run`): what would happen to this job if it came now?"""
+
+    spec: JobSpec
+
+
+class DryRunAnswer(Wire):
+    """refused: it can never run, `field` says why. Else placed now on `nodes`, or waiting for `reason`."""
+
+    refused: bool = False
+    field: str = ""
+    reason: str = ""
+    detail: str = ""
+    placed: bool = False
+    nodes: tuple[str, ...] = ()
+    position: int = 0
+
+
+class AskQueueChange(Wire):
+    """To the scheduler (`queue-check`): may the queue be so?"""
+
+    spec: QueueSpec
+
+
+class QueueCheckAnswer(Wire):
+    """field: empty if it may."""
+
+    field: str = ""
+    reason: str = ""
+
+
+class AskFleet(Wire):
+    """To the scheduler (`queues`, `nodes`): all of them."""
+
+
+class QueuesAnswer(Wire):
+    """All queues."""
+
+    queues: tuple[QueueView, ...] = ()
+
+
+class NodesAnswer(Wire):
+    """All nodes."""
+
+    nodes: tuple[NodeView, ...] = ()

@@ -1,0 +1,133 @@
+"""The table of all facts: who alone may write which, on which stream, with which body.
+
+One writer per (stream, kind, fact name), except the shared names, where the subject's service token is the writer.
+NATS permissions, AsyncAPI documents and the reader's checks derive from this table.
+"""
+
+from dataclasses import dataclass
+from enum import StrEnum
+
+from muster.schemas.base import Payload
+from muster.schemas.facts import control, job, node, queue, scale
+
+
+class StreamRole(StrEnum):
+    """Which stream a fact lives in. LOG: one per cluster; FED: the federation's; FED_UP: what clusters report."""
+
+    LOG = "log"
+    FED = "fed"
+    FED_UP = "fedup"
+
+
+ANY_SERVICE = "*"
+SERVICES = (
+    "gateway", "federation", "scheduler", "agent", "scaler", "composer", "telemetry", "health", "upgrader", "guard",
+    "projector", "simulator", "operator",
+)  # fmt: skip
+RESERVED_CLUSTERS = frozenset({"fed", "fedup", "view", "query"})
+
+
+@dataclass(frozen=True, slots=True)
+class FactType:
+    """One row: `name` of a `kind` on `stream`, body `payload`, written by `writer` alone (or any service: shared)."""
+
+    stream: StreamRole
+    kind: str
+    name: str
+    writer: str
+    payload: type[Payload]
+
+    @property
+    def ce_type(self) -> str:
+        """CloudEvents type. A breaking change is a new fact name, so the version stays 1."""
+        return f"muster.{self.kind}.{self.name}.v1"
+
+
+def _rows(stream: StreamRole, writer: str, kind: str, **names: type[Payload]) -> list[FactType]:
+    return [FactType(stream, kind, name.replace("_", "-"), writer, payload) for name, payload in names.items()]
+
+
+LOG, FED, FED_UP = StreamRole.LOG, StreamRole.FED, StreamRole.FED_UP
+_TERMINAL: dict[str, type[Payload]] = {
+    "succeeded": job.JobFinished,
+    "failed": job.JobFinished,
+    "cancelled": job.JobFinished,
+    "timed_out": job.JobFinished,
+}
+
+TABLE: tuple[FactType, ...] = (
+    *_rows(FED, "gateway", "job", submitted=job.JobSubmitted, cancel_requested=job.JobCancelRequested),
+    *_rows(FED, "gateway", "queue", change_requested=queue.QueueChangeRequested),
+    *_rows(
+        FED, "federation", "job",
+        routed=job.JobRouted, cancel_forwarded=job.JobCancelRequested, job_ended=job.JobEnded,
+        cancelled=job.JobFinished,
+    ),
+    *_rows(FED, "federation", "queue", change_forwarded=queue.QueueChangeRequested),
+    *_rows(FED, "federation", "cluster", cluster_summarised=control.ClusterSummary),
+    *_rows(FED, "federation", "log", checkpoint_requested=control.CheckpointRequested),
+    *_rows(LOG, "federation", "job", routed=job.JobRouted, cancel_forwarded=job.JobCancelRequested),
+    *_rows(LOG, "federation", "queue", change_forwarded=queue.QueueChangeRequested),
+    *_rows(
+        LOG, "scheduler", "job",
+        queued=job.JobQueued, placed=job.JobPlaced, running=job.JobRunning, unschedulable=job.JobUnschedulable,
+        stop_requested=job.JobStopRequested, **_TERMINAL,
+    ),
+    *_rows(LOG, "scheduler", "node", withheld=node.Withheld, released=node.Released),
+    *_rows(LOG, "scheduler", "device", withheld=node.Withheld, released=node.Released),
+    *_rows(LOG, "scheduler", "queue", changed=queue.QueueChanged, change_refused=queue.QueueChangeRefused),
+    *_rows(LOG, "scheduler", "cluster", summarised=control.ClusterSummary),
+    *_rows(LOG, "scheduler", "log", checkpoint_requested=control.CheckpointRequested),
+    *_rows(LOG, "agent", "job", pods_started=job.PodsStarted, pods_exited=job.PodsExited),
+    *_rows(LOG, "agent", "job", checkpointed=job.JobCheckpointed),
+    *_rows(
+        LOG, "agent", "node",
+        joined=node.NodeJoined, lost=node.NodeLost, returned=node.NodeReturned, left=node.NodeLeft,
+    ),
+    *_rows(LOG, "scaler", "scale", gpu_attach_chosen=scale.ScaleChosen, node_add_chosen=scale.ScaleChosen),
+    *_rows(LOG, "scaler", "scale", gpu_remove_chosen=scale.ScaleChosen, node_remove_chosen=scale.ScaleChosen),
+    *_rows(FED_UP, "scheduler", "job", **_TERMINAL),
+    *_rows(FED_UP, "scheduler", "cluster", summarised=control.ClusterSummary),
+    *(
+        row
+        for stream in (LOG, FED)
+        for row in (
+            *_rows(stream, "operator", "log", voided=control.Voided),
+            *_rows(stream, ANY_SERVICE, "log", term_started=control.TermStarted, fence=control.Fence),
+        )
+    ),
+    *_rows(LOG, ANY_SERVICE, "node", withhold_requested=node.WithholdRequested),
+    *_rows(LOG, ANY_SERVICE, "device", withhold_requested=node.WithholdRequested),
+)  # fmt: skip
+
+STATE_NAME = "state-recorded"
+STATE_TABLE: tuple[FactType, ...] = (
+    *_rows(FED, "federation", "job", state_recorded=job.RoutedState),
+    *_rows(FED, "federation", "cluster", state_recorded=control.ClusterSummary),
+    *_rows(LOG, "scheduler", "job", state_recorded=job.JobState),
+    *_rows(LOG, "scheduler", "queue", state_recorded=queue.QueueState),
+    *_rows(LOG, "scheduler", "node", state_recorded=node.GrantState),
+    *_rows(LOG, "scheduler", "device", state_recorded=node.GrantState),
+    *_rows(LOG, "agent", "node", state_recorded=node.NodeState),
+    *_rows(LOG, "agent", "job", state_recorded=job.PodsState),
+)
+"""State facts (`muster.state.v1`): they stand in checkpoints only, one writer per row, so no two parts overlap."""
+
+_BY_WRITER = {(row.stream, row.writer, row.kind, row.name): row for row in (*TABLE, *STATE_TABLE)}
+_KNOWN_NAMES = {(row.stream, row.kind, row.name) for row in (*TABLE, *STATE_TABLE)}
+assert len(_BY_WRITER) == len(TABLE) + len(STATE_TABLE), "a row stands twice in the table of facts"
+
+
+def fact_type(stream: StreamRole, writer: str, kind: str, name: str) -> FactType | None:
+    """The row for a fact said by `writer`, or None if that writer may not say it (or nobody knows it)."""
+    return _BY_WRITER.get((stream, writer, kind, name)) or _BY_WRITER.get((stream, ANY_SERVICE, kind, name))
+
+
+def is_known(stream: StreamRole, kind: str, name: str) -> bool:
+    """True if some writer may say this: then a refusal by `fact_type` means that the writer is wrong."""
+    return (stream, kind, name) in _KNOWN_NAMES
+
+
+def written_by(service: str) -> tuple[FactType, ...]:
+    """All rows that `service` may write, the shared ones included; state facts are not appended to a log."""
+    return tuple(row for row in TABLE if row.writer in (service, ANY_SERVICE) and row.stream is not FED_UP)

@@ -1,0 +1,114 @@
+"""What is answered to people: the read model's rows, the same in Redis, over HTTP, in the SDK and on the screen."""
+
+from muster.schemas.base import InstantNs, Wire
+from muster.schemas.job import Job, JobKind, Phase, Slot
+
+
+class JobView(Wire):
+    """One job as people see it. Times are 0 while they have not come; phase says where it stands."""
+
+    id: str
+    name: str
+    team: str
+    principal: str
+    queue: str
+    kind: JobKind = JobKind.BATCH
+    priority: int = 50
+    phase: Phase
+    cluster: str = ""
+    attempt: int = 0
+    gpu_milli: int = 0
+    replicas: int = 0
+    nodes: tuple[str, ...] = ()
+    slots: tuple[Slot, ...] = ()
+    submitted_at: InstantNs = 0
+    queued_at: InstantNs = 0
+    placed_at: InstantNs = 0
+    running_at: InstantNs = 0
+    ended_at: InstantNs = 0
+    reason: str = ""
+    detail: str = ""
+    exit_code: int = 0
+    preflight: str = ""
+    trace: str = ""
+    seq: int = 0
+
+
+def job_view(job: Job) -> JobView:
+    """A job that was just submitted, before any core said anything of it."""
+    spec = job.spec
+    return JobView(
+        id=job.id,
+        name=spec.name,
+        team=spec.team,
+        principal=job.principal,
+        queue=spec.queue_name,
+        kind=spec.kind,
+        priority=spec.priority,
+        phase=Phase.SUBMITTED,
+        gpu_milli=spec.gpu_milli_total,
+        replicas=sum(group.replicas for group in spec.task_groups),
+        submitted_at=job.submitted_at,
+        trace=job.trace,
+    )
+
+
+class NodeView(Wire):
+    """One node. usable: released by the scheduler, answering, not withheld."""
+
+    name: str
+    cluster: str
+    gpu_model: str = ""
+    gpus: int = 0
+    gpu_milli_held: int = 0
+    cpu_milli: int = 0
+    cpu_milli_held: int = 0
+    memory_mib: int = 0
+    memory_mib_held: int = 0
+    domains: tuple[tuple[str, str], ...] = ()
+    usable: bool = False
+    lost: bool = False
+    reason: str = ""
+    jobs: tuple[str, ...] = ()
+
+
+class QueueView(Wire):
+    """One queue. None: unlimited."""
+
+    name: str
+    cluster: str
+    parent: str | None = None
+    gpu_milli_quota: int | None = None
+    gpu_milli_limit: int | None = None
+    gpu_milli_held: int = 0
+    jobs_queued: int = 0
+    jobs_running: int = 0
+    closed: bool = False
+
+
+class FactView(Wire):
+    """One fact as people see it. body: the payload's JSON."""
+
+    id: str
+    seq: int
+    time: InstantNs
+    stream: str
+    cluster: str
+    writer: str
+    kind: str
+    subject_id: str
+    name: str
+    causes: tuple[str, ...] = ()
+    trace: str = ""
+    body: str = ""
+
+
+class Problem(Wire):
+    """An RFC 9457 problem document. field: which part of the request is wrong; cure: what to do."""
+
+    type: str = "about:blank"
+    title: str
+    status: int
+    detail: str = ""
+    field: str = ""
+    cure: str = ""
