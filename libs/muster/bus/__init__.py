@@ -1,0 +1,1 @@
+"""NATS: streams, log reader and appender, leases, checkpoints, the service shell, tracing."""

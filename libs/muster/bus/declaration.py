@@ -1,0 +1,32 @@
+"""What a service says of itself; its NATS rights and AsyncAPI document derive from this and the table of facts."""
+
+from dataclasses import dataclass, field
+
+from muster.schemas.base import Wire
+from muster.schemas.registry import StreamRole
+
+
+@dataclass(frozen=True, slots=True)
+class QueryType:
+    """A question that a service answers on `query.<cluster>.<service>.<name>`."""
+
+    name: str
+    request: type[Wire]
+    answer: type[Wire]
+
+
+@dataclass(frozen=True, slots=True)
+class Declaration:
+    """One service. What it writes to logs stands in the table of facts (`registry.written_by`), nowhere else.
+
+    folds: the logs that its cores fold. queries: the questions that it answers. publishes: subject templates outside
+    the logs, with `{cluster}` and `*` ("telemetry.{cluster}.*"). buckets: KV buckets that it uses beside the leases,
+    read-only unless in `buckets_written`.
+    """
+
+    service: str
+    folds: tuple[StreamRole, ...] = ()
+    queries: tuple[QueryType, ...] = ()
+    publishes: tuple[str, ...] = ()
+    buckets: tuple[str, ...] = ()
+    buckets_written: tuple[str, ...] = field(default=())

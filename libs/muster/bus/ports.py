@@ -1,0 +1,92 @@
+"""The log as the shell sees it. One contract suite runs against every implementation (nats-server, memory)."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+from muster.core.fact import Draft, Fact
+from muster.core.instant import Instant
+from muster.schemas.subjects import LogName
+
+
+class LogError(Exception):
+    """The log did not do what was asked; subclasses say what follows from that."""
+
+
+class StaleFenceError(LogError):
+    """Refused whole (NATS 10071): somebody else appended for this service since. Fold to the head, decide anew."""
+
+
+class LogFullError(LogError):
+    """Refused: the stream reached its size (`discard: new`). Nothing was stored; make room or wait."""
+
+
+class LogUnavailableError(LogError):
+    """No answer in time: whether the batch was stored is unknown until the log was folded to its head."""
+
+
+@dataclass(frozen=True, slots=True)
+class Batch:
+    """What one read gave. facts: in order, without those that were skipped (unknown, dead, voided).
+
+    last_seq, time: of the newest message seen, skipped ones included; last_seq stays and time is None if there was
+    none. pending: messages in the log after last_seq, as far as the broker said.
+    """
+
+    facts: tuple[Fact, ...]
+    last_seq: int
+    time: Instant | None
+    pending: int
+
+
+@dataclass(frozen=True, slots=True)
+class Appended:
+    """Where a batch stands: sequences of its first message (the fence record) and of its last."""
+
+    first_seq: int
+    last_seq: int
+
+
+class LogReader(Protocol):
+    """Every fact of one log after a sequence, in order, each once, whatever the broker or the network lose."""
+
+    async def read(self, *, limit: int, timeout_s: float) -> Batch:
+        """Up to `limit` messages; waits up to `timeout_s` for the first. Control facts (fence, ...) are included."""
+        ...
+
+    async def head(self) -> int:
+        """Sequence of the newest message stored, asked from the stream's leader; 0 if there is none."""
+        ...
+
+    async def close(self) -> None:
+        """Stop reading and free what the broker keeps for this reader."""
+        ...
+
+
+class LogAppender(Protocol):
+    """The pen of one service on one log. Every batch begins with a fence record that the broker compares."""
+
+    async def start_term(self, *, term: int, holder: str) -> Appended:
+        """First append of a new leader: `term-started`, guarded by the newest fence. Raises LogError."""
+        ...
+
+    async def append(self, drafts: Sequence[Draft], *, folded_seq: int) -> Appended:
+        """Store drafts as facts: all or nothing per batch, `together` never split. Raises LogError.
+
+        folded_seq: what the decision was based on. Split at BATCH_MESSAGES_MAX; returns the last batch.
+        """
+        ...
+
+
+class Log(Protocol):
+    """One log: who reads it and who appends to it."""
+
+    name: LogName
+
+    async def reader(self, *, after_seq: int) -> LogReader:
+        """A reader of everything after `after_seq` (0: from the start)."""
+        ...
+
+    def appender(self, service: str) -> LogAppender:
+        """The pen of `service`."""
+        ...

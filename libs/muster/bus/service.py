@@ -1,0 +1,69 @@
+"""What a process hosts. A service's `app.py` answers `services(settings)`; the shell and the host do the rest."""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Protocol
+
+from nats.aio.client import Client
+
+from muster.bus.declaration import Declaration
+from muster.bus.settings import Settings
+from muster.core.fact import Core, Fact
+from muster.core.instant import Instant
+from muster.schemas.base import Wire
+from muster.schemas.registry import StreamRole
+
+
+class Sink(Protocol):
+    """What follows a fold into the world beside the log: a read model, telemetry. Derived, so it may be lost.
+
+    Only the leader's sink is opened and called. A raised error stops the service (crash-only): recovery opens it anew.
+    """
+
+    async def open(self, core: Core, connection: Client) -> None:
+        """The core was recovered to the log's head; bring the outside up to it."""
+        ...
+
+    async def after_fold(self, facts: Sequence[Fact], *, last_seq: int, now: Instant) -> None:
+        """`facts` were just folded, up to `last_seq`. Also called without facts when the core's wake-up comes."""
+        ...
+
+    async def close(self) -> None:
+        """Leave: the service stops or lost its lease."""
+        ...
+
+
+QueryHandler = Callable[[Core, Wire, Instant], Wire]
+"""Answers a question from a core's state: pure."""
+
+
+@dataclass(frozen=True)
+class CoreService:
+    """A fold with decisions. core: makes a new, empty core, because start-up and recovery are one path.
+
+    queries: by name of `declaration.queries`. sink: makes what follows the folds, None if nothing does.
+    """
+
+    declaration: Declaration
+    role: StreamRole
+    core: Callable[[], Core]
+    queries: Mapping[str, QueryHandler] = field(default_factory=dict)
+    sink: Callable[[], Sink] | None = None
+
+
+class Hosted(Protocol):
+    """A service without a core (the gateway): it runs until it is cancelled."""
+
+    declaration: Declaration
+
+    async def run(self, connect: "Connect", settings: Settings) -> None:
+        """Serve. A raised error stops the process's service; the supervisor starts it again."""
+        ...
+
+
+class Connect(Protocol):
+    """Opens a connection to the bus as `user`: reconnects for ever, and its end is the process's end."""
+
+    async def __call__(self, user: str) -> Client:
+        """A connected client with that user's rights."""
+        ...
