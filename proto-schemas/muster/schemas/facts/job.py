@@ -172,9 +172,17 @@ class RoutedState(Payload):
 
 
 class PodsState(Payload):
-    """`state-recorded` of one attempt's pods, as the agent knows them."""
+    """`state-recorded` of one attempt's pods, as the agent knows them. Their slots stand in the job's own state.
+
+    ending_at: when they were asked to end, by a stop or by the loss of `lost_node`. last_fact: id of the newest fact
+    that moved them.
+    """
 
     attempt: int
     job_id: JobId
+    placed_at: InstantNs = 0
     started_at: InstantNs = 0
+    ending_at: InstantNs = 0
+    lost_node: str = ""
     exited: bool = False
+    last_fact: str = ""
