@@ -1,0 +1,128 @@
+"""Job and queue files: YAML or JSON, one document or many, each checked with the file and the field named."""
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TypeVar
+
+import yaml
+from pydantic import JsonValue, ValidationError
+
+from muster.cli.errors import usage
+from muster.schemas.base import BODY_BYTES_MAX, Wire, parse_request
+from muster.schemas.facts.queue import QueueSpec
+from muster.schemas.job import JobSpec
+
+NODES_MAX = 200_000  # values in one file, aliases written out: a few lines of nested aliases can mean billions
+DEPTH_MAX = 64
+
+Model = TypeVar("Model", bound=Wire)
+
+
+def load_jobs(path: Path) -> list[JobSpec]:
+    """Jobs of a file, in its order. Raises CliError that names the file and the field."""
+    return load(path, JobSpec)
+
+
+def load_queues(path: Path) -> list[QueueSpec]:
+    """Queues of a file, in its order. Raises CliError that names the file and the field."""
+    return load(path, QueueSpec)
+
+
+def load(path: Path, model: type[Model]) -> list[Model]:
+    """Every document of a YAML or JSON file as `model`; a document that is a list holds several."""
+    found = [_checked(value, model, place) for place, value in _documents(path)]
+    if not found:
+        raise usage(f"{path}: holds nothing; write one {model.__name__} per document")
+    return found
+
+
+def plain(value: object, *, place: str) -> JsonValue:
+    """`value` as JSON would hold it. Raises CliError on a cycle, a foreign type, or more than NODES_MAX values."""
+    return _Walk(place).copy(value, "", ())
+
+
+def _documents(path: Path) -> Iterator[tuple[str, object]]:
+    try:
+        size = path.stat().st_size
+        if size > BODY_BYTES_MAX:
+            raise usage(f"{path}: {size} bytes, at most {BODY_BYTES_MAX} are read; split the file")
+        documents = list(yaml.safe_load_all(path.read_text(encoding="utf-8")))
+    except OSError as error:
+        raise usage(f"{path}: cannot be read ({error.strerror}); give the path of a YAML or JSON file") from error
+    except UnicodeDecodeError as error:
+        raise usage(f"{path}: is not UTF-8 text at byte {error.start}; save it as UTF-8") from error
+    except yaml.YAMLError as error:
+        raise usage(f"{path}: is neither YAML nor JSON: {_where(error)}") from error
+    except RecursionError as error:
+        raise usage(f"{path}: is nested too deeply; a job needs no more than {DEPTH_MAX} levels") from error
+    for number, document in enumerate(documents, start=1):
+        place = str(path) if len(documents) == 1 else f"{path}, document {number}"
+        if isinstance(document, list):
+            yield from ((f"{place}, item {at}", item) for at, item in enumerate(document, start=1))
+        elif document is not None:
+            yield place, document
+
+
+def _checked(value: object, model: type[Model], place: str) -> Model:
+    if not isinstance(value, dict):
+        raise usage(f"{place}: is a {type(value).__name__}, not a mapping of fields such as `name: ...`")
+    body = json.dumps(plain(value, place=place))
+    try:
+        return parse_request(model, body)
+    except ValidationError as error:
+        raise usage(f"{place}: {sentence(error)}") from error
+
+
+def sentence(error: ValidationError) -> str:
+    """A validation error in one sentence that names every wrong field (at most three, then how many more)."""
+    told = [f"{'.'.join(str(part) for part in one['loc']) or 'body'}: {_said(one['msg'])}" for one in error.errors()]
+    more = f" (and {len(told) - 3} more)" if len(told) > 3 else ""
+    return "; ".join(told[:3]) + more
+
+
+def _said(message: str) -> str:
+    cures = {
+        "Field required": "is missing; add it",
+        "Extra inputs are not permitted": "is no field; check its spelling",
+    }
+    return cures.get(message, message)
+
+
+def _where(error: yaml.YAMLError) -> str:
+    mark = getattr(error, "problem_mark", None)
+    problem = str(getattr(error, "problem", None) or error).splitlines()[0]
+    return f"{problem} (line {mark.line + 1}, column {mark.column + 1})" if mark else problem
+
+
+class _Walk:
+    """Copies a parsed document; knows where it is, so that a refusal can name the field."""
+
+    def __init__(self, place: str) -> None:
+        self._place = place
+        self._nodes = 0
+
+    def copy(self, value: object, field: str, above: tuple[int, ...]) -> JsonValue:
+        self._nodes += 1
+        where = f"{self._place}: {field or 'document'}"
+        if self._nodes > NODES_MAX:
+            raise usage(f"{where}: its aliases stand for more than {NODES_MAX} values; write them out")
+        if value is None or isinstance(value, bool | int | float | str):
+            return value
+        if id(value) in above:
+            raise usage(f"{where}: refers to itself (a cyclic alias); write the value out")
+        if len(above) > DEPTH_MAX:
+            raise usage(f"{where}: is nested deeper than {DEPTH_MAX} levels; flatten it")
+        inside = (*above, id(value))
+        if isinstance(value, list):
+            return [self.copy(item, f"{field}.{at}" if field else str(at), inside) for at, item in enumerate(value)]
+        if isinstance(value, dict):
+            return {self._key(key, where): self.copy(item, f"{field}.{key}" if field else str(key), inside)
+                    for key, item in value.items()}  # fmt: skip
+        raise usage(f"{where}: is a {type(value).__name__}, which JSON does not know; put it in quotes")
+
+    @staticmethod
+    def _key(key: object, where: str) -> str:
+        if not isinstance(key, str):
+            raise usage(f"{where}: the key {key!r} is not text; put it in quotes")
+        return key

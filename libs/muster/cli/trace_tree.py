@@ -1,0 +1,145 @@
+"""The tree of one job's facts: what led to what, who said it, how long it took. Pure.
+
+Submission is the root. A fact hangs under the newest of its causes; its other causes stay as links. A fact that
+names no cause among the job's facts (a node was lost, an operator spoke) hangs under the newest earlier fact of the
+job, marked as not caused by it. A fact that JetStream sourced into a second stream keeps its id and is one fact.
+"""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+from muster.core.instant import seconds_between
+from muster.schemas.ids import span_id
+from muster.schemas.views import FactView
+
+TERMINAL = frozenset({"succeeded", "failed", "cancelled", "timed-out"})
+
+
+@dataclass(frozen=True, slots=True)
+class Span:
+    """One fact in the tree. parent: id of the fact that it hangs under, "" for the root.
+
+    caused: the parent is among the fact's causes. links: its other causes. after_parent_s, since_start_s: seconds.
+    streams: where it is stored, in the order of storing. depth: 0 for the root.
+    """
+
+    id: str
+    span: str
+    parent: str
+    caused: bool
+    links: tuple[str, ...]
+    service: str
+    kind: str
+    name: str
+    subject_id: str
+    streams: tuple[str, ...]
+    time: int
+    after_parent_s: float
+    since_start_s: float
+    depth: int
+    body: str
+
+
+@dataclass(frozen=True, slots=True)
+class JobTrace:
+    """A job's way through the house. spans: depth first, as drawn. services: in order of their first word.
+
+    total_s: from submission to the newest terminal fact, or to the newest fact while it lives (`finished` is false).
+    """
+
+    job_id: str
+    trace_id: str
+    services: tuple[str, ...]
+    finished: bool
+    total_s: float
+    spans: tuple[Span, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class _Stored:
+    fact: FactView
+    streams: tuple[str, ...]
+
+
+def build(job_id: str, facts: Iterable[FactView]) -> JobTrace:
+    """The trace of one job from its facts, in any order. No facts give an empty trace."""
+    stored = _in_order(facts)
+    if not stored:
+        return JobTrace(job_id, "", (), finished=False, total_s=0.0, spans=())
+    parents = _parents(stored)
+    start = stored[0].fact.time
+    ends = [item.fact.time for item in stored if item.fact.name in TERMINAL]
+    end = max(ends) if ends else stored[-1].fact.time
+    return JobTrace(
+        job_id=job_id,
+        trace_id=_trace_id(stored),
+        services=tuple(dict.fromkeys(item.fact.writer for item in stored)),
+        finished=bool(ends),
+        total_s=seconds_between(start, end),
+        spans=tuple(_drawn(stored, parents)),
+    )
+
+
+def _in_order(facts: Iterable[FactView]) -> list[_Stored]:
+    """Each fact once, by time; within one stream the sequence decides, since it is the order there."""
+    by_id: dict[str, _Stored] = {}
+    for fact in sorted(facts, key=lambda fact: (fact.time, fact.seq)):
+        known = by_id.get(fact.id)
+        if known is None:
+            by_id[fact.id] = _Stored(fact, (fact.stream,))
+        elif fact.stream not in known.streams:
+            by_id[fact.id] = _Stored(known.fact, (*known.streams, fact.stream))
+    return list(by_id.values())
+
+
+def _parents(stored: Sequence[_Stored]) -> dict[str, tuple[str, bool]]:
+    """For each fact but the root: what it hangs under and whether that caused it. Only earlier facts can."""
+    at = {item.fact.id: index for index, item in enumerate(stored)}
+    parents: dict[str, tuple[str, bool]] = {}
+    for index, item in enumerate(stored[1:], start=1):
+        earlier = [at[cause] for cause in item.fact.causes if at.get(cause, index) < index]
+        parent = stored[max(earlier)] if earlier else stored[index - 1]
+        parents[item.fact.id] = (parent.fact.id, bool(earlier))
+    return parents
+
+
+def _drawn(stored: Sequence[_Stored], parents: dict[str, tuple[str, bool]]) -> Iterable[Span]:
+    """Depth first with a stack of its own: a job that ran a thousand times has a tree a thousand deep."""
+    by_id = {item.fact.id: item for item in stored}
+    children: dict[str, list[_Stored]] = {}
+    for item in stored[1:]:
+        children.setdefault(parents[item.fact.id][0], []).append(item)
+    start = stored[0].fact.time
+    waiting = [(stored[0], 0)]
+    while waiting:
+        item, depth = waiting.pop()
+        parent, caused = parents.get(item.fact.id, ("", False))
+        before = by_id[parent].fact.time if parent else item.fact.time
+        fact = item.fact
+        yield Span(
+            id=fact.id,
+            span=span_id(fact.id),
+            parent=parent,
+            caused=caused,
+            links=tuple(cause for cause in fact.causes if cause != parent),
+            service=fact.writer,
+            kind=fact.kind,
+            name=fact.name,
+            subject_id=fact.subject_id,
+            streams=item.streams,
+            time=fact.time,
+            after_parent_s=seconds_between(before, fact.time),
+            since_start_s=seconds_between(start, fact.time),
+            depth=depth,
+            body=fact.body,
+        )
+        waiting.extend((child, depth + 1) for child in reversed(children.get(fact.id, [])))
+
+
+def _trace_id(stored: Sequence[_Stored]) -> str:
+    """Second field of the W3C traceparent of the first fact that carries one."""
+    for item in stored:
+        parts = item.fact.trace.split("-")
+        if len(parts) == 4:
+            return parts[1]
+    return ""

@@ -1,0 +1,94 @@
+"""A job's facts as a tree: what led to what, and how long it took."""
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from muster.cli.trace_tree import JobTrace, build
+from muster.schemas.views import FactView
+
+TRACE = "00-" + "ab" * 16 + "-" + "cd" * 8 + "-01"
+
+
+def fact(name: str, at_s: float, writer: str, *causes: str, stream: str = "LOG_local") -> FactView:
+    return FactView(
+        id=name, seq=int(at_s * 1000), time=int(at_s * 1e9), stream=stream, cluster="local", writer=writer, kind="job",
+        subject_id="J", name=name, causes=causes, trace=TRACE,
+    )  # fmt: skip
+
+
+WAY = [
+    fact("submitted", 1.0, "gateway", stream="FED"),
+    fact("routed", 1.1, "federation", "submitted", stream="FED"),
+    fact("routed", 1.15, "federation", "submitted"),
+    fact("queued", 1.2, "scheduler", "routed"),
+    fact("placed", 1.25, "scheduler", "queued", "node-released"),
+    fact("pods-started", 2.0, "agent", "placed"),
+    fact("running", 2.1, "scheduler", "pods-started"),
+    fact("pods-exited", 7.0, "agent", "placed"),
+    fact("succeeded", 7.5, "scheduler", "pods-exited"),
+]
+
+
+def drawn(trace: JobTrace) -> list[tuple[int, str]]:
+    return [(span.depth, span.name) for span in trace.spans]
+
+
+def test_submission_is_the_root_and_each_fact_hangs_under_its_cause() -> None:
+    assert drawn(build("J", WAY)) == [
+        (0, "submitted"), (1, "routed"), (2, "queued"), (3, "placed"),
+        (4, "pods-started"), (5, "running"), (4, "pods-exited"), (5, "succeeded"),
+    ]  # fmt: skip
+
+
+def test_every_service_crossed_is_told_in_order() -> None:
+    assert build("J", WAY).services == ("gateway", "federation", "scheduler", "agent")
+
+
+def test_a_fact_sourced_into_a_second_stream_is_one_fact() -> None:
+    routed = next(span for span in build("J", WAY).spans if span.name == "routed")
+    assert routed.streams == ("FED", "LOG_local")
+
+
+def test_durations_are_from_the_cause_and_from_submission() -> None:
+    trace = build("J", WAY)
+    exited = next(span for span in trace.spans if span.name == "pods-exited")
+    assert (exited.after_parent_s, exited.since_start_s) == (5.75, 6.0)
+    assert (trace.total_s, trace.finished) == (6.5, True)
+
+
+def test_causes_outside_the_job_stay_as_links() -> None:
+    placed = next(span for span in build("J", WAY).spans if span.name == "placed")
+    assert placed.links == ("node-released",)
+
+
+def test_a_fact_without_a_known_cause_hangs_under_the_newest_and_says_so() -> None:
+    trace = build("J", [*WAY[:5], fact("unschedulable", 1.3, "scheduler", "elsewhere")])
+    assert (trace.spans[-1].parent, trace.spans[-1].caused) == ("placed", False)
+
+
+def test_a_living_job_is_measured_to_its_newest_fact() -> None:
+    trace = build("J", WAY[:5])
+    assert (trace.finished, trace.total_s) == (False, 0.25)
+
+
+def test_the_trace_id_is_the_submissions() -> None:
+    assert build("J", WAY).trace_id == "ab" * 16
+
+
+def test_nothing_known_is_an_empty_trace() -> None:
+    assert build("J", []).spans == ()
+
+
+@given(st.permutations(WAY))
+def test_the_order_of_arrival_does_not_matter(facts: list[FactView]) -> None:
+    assert build("J", facts) == build("J", WAY)
+
+
+NAMES = ["a", "b", "c", "d", "e", "f"]
+
+
+@given(st.lists(st.tuples(st.sampled_from(NAMES), st.integers(0, 9), st.lists(st.sampled_from(NAMES), max_size=3))))
+def test_any_causes_even_circular_ones_draw_every_fact_once(rows: list[tuple[str, int, list[str]]]) -> None:
+    trace = build("J", [fact(name, at, "scheduler", *causes) for name, at, causes in rows])
+    assert sorted(span.id for span in trace.spans) == sorted({name for name, _, _ in rows})
+    assert all(span.after_parent_s >= 0 for span in trace.spans)
