@@ -1,0 +1,58 @@
+"""Who may use the HTTP API: tokens as the KV bucket `tokens` keeps them, and where a stack listens."""
+
+import hashlib
+from enum import StrEnum
+from typing import Annotated
+
+from pydantic import Field
+
+from muster.schemas.base import Label, Name, Wire
+
+TOKENS_BUCKET = "tokens"
+TOKEN_TEAMS_MAX = 64
+
+
+class Role(StrEnum):
+    """What a token's bearer may do; each role may also do what the ones before it may.
+
+    viewer: read. submitter: submit and cancel for its teams. operator: for every team, and change queues.
+    admin: make and revoke tokens.
+    """
+
+    VIEWER = "viewer"
+    SUBMITTER = "submitter"
+    OPERATOR = "operator"
+    ADMIN = "admin"
+
+
+class TokenRecord(Wire):
+    """Value in the bucket `tokens` under `token_hash(token)`: whose token it is. The token itself is stored nowhere."""
+
+    principal: Label
+    role: Role
+    teams: Annotated[tuple[Name, ...], Field(max_length=TOKEN_TEAMS_MAX)] = ()
+
+
+class TokenView(TokenRecord):
+    """A token as an admin sees it. id: the hash it is stored under."""
+
+    id: str
+
+
+class TokenMade(TokenView):
+    """Answer to making a token: the only time that the token itself is shown."""
+
+    token: str
+
+
+class Endpoints(Wire):
+    """`<state-dir>/run/endpoints.json`: where a running stack listens. http: base URL of the API."""
+
+    http: str
+    nats: str = ""
+    redis: str = ""
+
+
+def token_hash(token: str) -> str:
+    """Key of a token in the bucket: SHA-256 in hex. Tokens are 256 random bits, so no salt or stretching is needed."""
+    return hashlib.sha256(token.encode()).hexdigest()
