@@ -4,7 +4,8 @@ from typing import Annotated
 
 from pydantic import Field
 
-from muster.schemas.base import Label, Payload, Text
+from muster.schemas.base import InstantNs, Label, Payload, Text
+from muster.schemas.facts.queue import QueueWish
 
 
 class Fence(Payload):
@@ -39,7 +40,10 @@ class Voided(Payload):
 
 
 class ClusterSummary(Payload):
-    """`summarised` and `cluster-summarised`: how full a cluster is, for routing."""
+    """`summarised` and `cluster-summarised`: how full a cluster is, for routing.
+
+    source_seq: of `cluster-summarised`: sequence of the copied fact in FED_UP.
+    """
 
     cluster: str = ""
     nodes: int = 0
@@ -47,3 +51,12 @@ class ClusterSummary(Payload):
     gpu_milli_free: int = 0
     jobs_queued: int = 0
     jobs_running: int = 0
+    source_seq: int = 0
+
+
+class ClusterState(Payload):
+    """`state-recorded` of a cluster, by its scheduler: what it last said of it, and queue changes not yet answered."""
+
+    summary: ClusterSummary | None = None
+    summarised_at: InstantNs = 0
+    wishes: tuple[QueueWish, ...] = ()

@@ -20,12 +20,16 @@ class JobRouted(Payload):
 
 
 class JobEnded(Payload):
-    """`job-ended`: a cluster's terminal fact as it came back to the federation."""
+    """`job-ended`: a cluster's terminal fact as it came back to the federation.
+
+    source_seq: sequence of the copied fact in FED_UP; copying goes on after the greatest one.
+    """
 
     cluster: str
     phase: Phase
     ended_at: InstantNs
     reason: Text = ""
+    source_seq: int = 0
 
 
 class JobCancelRequested(Payload):
@@ -136,7 +140,9 @@ class JobState(Payload):
     """`state-recorded` of a job in a cluster: all that any core needs of it to go on.
 
     retries_used: of `spec.retries`. stop_reason: set while stopping. ran_s: over all ended runs.
-    last_fact: id of the newest fact that moved it.
+    last_fact: id of the newest fact that moved it. routed_seq: its place in the line of its queue.
+    node_losses: runs that ended with their node. explained_at: when `reason` was last said.
+    What was observed and not yet answered by the scheduler: cancel_fact, started_fact, exited (told by exited_fact).
     """
 
     job: Job
@@ -157,10 +163,20 @@ class JobState(Payload):
     detail: str = ""
     preflight: str = ""
     last_fact: str = ""
+    routed_seq: int = 0
+    node_losses: int = 0
+    explained_at: InstantNs = 0
+    cancel_fact: str = ""
+    started_fact: str = ""
+    exited: PodsExited | None = None
+    exited_fact: str = ""
 
 
 class RoutedState(Payload):
-    """`state-recorded` of a job in the federation. cluster: empty while it is not routed."""
+    """`state-recorded` of a job in the federation. cluster: empty while it is not routed.
+
+    cancel, cancel_fact: the newest cancellation and the fact that asked for it.
+    """
 
     job: Job
     job_id: JobId
@@ -169,6 +185,8 @@ class RoutedState(Payload):
     cancel_requested: bool = False
     cancel_forwarded: bool = False
     last_fact: str = ""
+    cancel: JobCancelRequested | None = None
+    cancel_fact: str = ""
 
 
 class PodsState(Payload):

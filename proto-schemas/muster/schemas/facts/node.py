@@ -4,7 +4,7 @@ from typing import Annotated
 
 from pydantic import Field
 
-from muster.schemas.base import InstantNs, Label, Payload, Text
+from muster.schemas.base import InstantNs, Label, Payload, Text, Wire
 
 GPUS_PER_NODE_MAX = 64
 
@@ -73,9 +73,23 @@ class NodeState(Payload):
     last_fact: str = ""
 
 
+class WithholdWish(Wire):
+    """One request to withhold, as the scheduler keeps it. fact: which fact asked. answered: `withheld` was said."""
+
+    request_id: Label
+    fact: str = ""
+    force: bool = False
+    answered: bool = False
+
+
 class GrantState(Payload):
-    """`state-recorded` of a node or device, by the scheduler: whether it may be used, and who asked otherwise."""
+    """`state-recorded` of a node or device, by the scheduler: whether it may be used, and who asked otherwise.
+
+    withheld: every request was answered. last_fact: the newest fact that moved the grant.
+    """
 
     released: bool
     withhold_requests: tuple[str, ...] = ()
     withheld: bool = False
+    wishes: tuple[WithholdWish, ...] = ()
+    last_fact: str = ""

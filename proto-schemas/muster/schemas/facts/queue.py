@@ -46,3 +46,18 @@ class QueueState(Payload):
 
     spec: QueueSpec
     changed_at: InstantNs = 0
+
+
+class QueueWish(Wire):
+    """A change that was asked for and not yet answered. fact: which fact asked; trace: its trace."""
+
+    fact: str
+    spec: QueueSpec
+    principal: str = ""
+    trace: str = ""
+
+
+class QueueWishes(Payload):
+    """`state-recorded` of a queue in the federation: changes that were not yet forwarded."""
+
+    wishes: tuple[QueueWish, ...] = ()
