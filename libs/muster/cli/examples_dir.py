@@ -1,0 +1,28 @@
+"""Where the jobs and queues of a fresh stack are: the checkout's examples/, or the copy that the wheel carries."""
+
+from pathlib import Path
+
+import muster.schemas as contract
+
+QUEUES = "queues.yaml"
+
+
+def examples_directory() -> Path | None:
+    """The folder of example files, None if this installation has none."""
+    roots = [Path(place).resolve().parents[2] for place in contract.__path__]
+    for folder in (*(root / "examples" for root in roots), Path(__file__).resolve().parent / "examples"):
+        if (folder / QUEUES).is_file():
+            return folder
+    return None
+
+
+def job_files() -> tuple[Path, ...]:
+    """Example job files by name."""
+    folder = examples_directory()
+    return tuple(path for path in sorted(folder.glob("*.yaml")) if path.name != QUEUES) if folder else ()
+
+
+def queue_file() -> Path | None:
+    """The example queues, None if this installation has none."""
+    folder = examples_directory()
+    return folder / QUEUES if folder else None

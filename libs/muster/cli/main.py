@@ -1,0 +1,57 @@
+"""`muster`: the command line. Groups of commands stand in modules of their own; errors end here, in exit codes."""
+
+import sys
+from collections.abc import Sequence
+
+import typer
+
+from muster.cli import (
+    bench_commands,
+    job_commands,
+    log_commands,
+    read_commands,
+    replay_commands,
+    schema_commands,
+    stack_commands,
+    token_commands,
+    watch_commands,
+)
+from muster.cli.errors import CliError, ExitCode
+
+HELP = """Muster: an event-driven control plane for GPU fleets.
+
+`muster up` starts everything on this machine; `muster submit` gives it work; `muster queue` and `muster why` say what
+happens to it. Exit codes: 0 ok, 2 usage, 3 refused by the system, 4 not reachable.
+"""
+
+app = typer.Typer(
+    name="muster", help=HELP, no_args_is_help=True, pretty_exceptions_enable=False, add_completion=True
+)
+for module in (stack_commands, job_commands, read_commands, watch_commands, replay_commands):
+    module.register(app)
+for group in (bench_commands, schema_commands, log_commands, token_commands):
+    app.add_typer(group.app)
+
+
+def run(arguments: Sequence[str]) -> int:
+    """Run one command and answer its exit code; errors are told on stderr."""
+    try:
+        app(args=list(arguments), prog_name="muster")
+    except CliError as error:
+        typer.echo(f"muster: {error}", err=True)
+        return int(error.code)
+    except SystemExit as end:
+        return end.code if isinstance(end.code, int) else int(ExitCode.OK)
+    except BrokenPipeError:
+        sys.stderr.close()  # the reader of our output left (`muster queue | head`): nothing is wrong
+        return int(ExitCode.OK)
+    return int(ExitCode.OK)
+
+
+def main() -> None:
+    """Entry point of the `muster` script."""
+    sys.exit(run(sys.argv[1:]))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,42 @@
+"""Options that many commands share, written once."""
+
+import os
+from enum import StrEnum
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+
+class Output(StrEnum):
+    """How a read is printed. json: the shapes of muster.schemas.views; wide: the table with more columns."""
+
+    TABLE = "table"
+    WIDE = "wide"
+    JSON = "json"
+
+
+def default_state_dir() -> Path:
+    """Where a stack keeps its state: $MUSTER_STATE_DIR, else `muster` in the user's state directory (XDG)."""
+    named = os.environ.get("MUSTER_STATE_DIR")
+    if named:
+        return Path(named)
+    base = os.environ.get("XDG_STATE_HOME")
+    return (Path(base) if base else Path.home() / ".local" / "state") / "muster"
+
+
+StateDir = Annotated[
+    Path,
+    typer.Option(
+        "--state-dir",
+        default_factory=default_state_dir,
+        show_default="$MUSTER_STATE_DIR or the user's state directory",
+        help="Directory of the stack that the command speaks to.",
+        file_okay=False,
+        resolve_path=True,
+    ),
+]
+As = Annotated[Output, typer.Option("--output", "-o", help="table, wide, or json (stable shapes).")]
+JobIdArgument = Annotated[str, typer.Argument(help="A job's id, as `submit` printed it.", metavar="ID")]
+Team = Annotated[str, typer.Option("--team", help="Only this team's.")]
+Yes = Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")]

@@ -1,0 +1,36 @@
+"""`muster schemas`: the wire contract as files."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from muster.cli.errors import refused
+
+app = typer.Typer(name="schemas", help="The wire contract as files.", no_args_is_help=True)
+
+Out = Annotated[Path | None, typer.Option("--out", help="Directory; by default proto-schemas of the checkout.")]
+Check = Annotated[bool, typer.Option("--check", help="Write nothing; exit 3 if the files are not what the code says.")]
+Breaking = Annotated[bool, typer.Option("--allow-breaking", help="Overwrite although a fact changed incompatibly.")]
+
+
+@app.callback()
+def schemas() -> None:
+    """The wire contract as files."""
+
+
+@app.command()
+def export(out: Out = None, check: Check = False, allow_breaking: Breaking = False) -> None:
+    """Write a JSON Schema per fact and an AsyncAPI document per service; refuses an incompatible change."""
+    from muster.cli import schema_files
+
+    directory = out or schema_files.checkout_directory()
+    plan = schema_files.planned()
+    if not check:
+        changed = schema_files.write(directory, plan, allow_breaking=allow_breaking)
+        typer.echo(f"{directory}: {len(plan)} files, {changed} changed")
+        return
+    found = schema_files.difference(directory, plan)
+    if not found.is_none:
+        raise refused("\n  ".join([f"{directory} differs from the code", *found.lines()]))
+    typer.echo(f"{directory}: {len(plan)} files as the code says")
