@@ -1,5 +1,6 @@
 """Where the jobs and queues of a fresh stack are: the checkout's examples/, or the copy that the wheel carries."""
 
+import sys
 from pathlib import Path
 
 import muster.schemas as contract
@@ -10,7 +11,7 @@ QUEUES = "queues.yaml"
 def examples_directory() -> Path | None:
     """The folder of example files, None if this installation has none."""
     roots = [Path(place).resolve().parents[2] for place in contract.__path__]
-    for folder in (*(root / "examples" for root in roots), Path(__file__).resolve().parent / "examples"):
+    for folder in (*(root / "examples" for root in roots), Path(sys.prefix) / "share" / "muster" / "examples"):
         if (folder / QUEUES).is_file():
             return folder
     return None
