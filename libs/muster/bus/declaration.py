@@ -21,7 +21,7 @@ class Declaration:
 
     folds: the logs that its cores fold. queries: the questions that it answers. publishes: subject templates outside
     the logs, with `{cluster}` and `*` ("telemetry.{cluster}.*"). buckets: KV buckets that it uses beside the leases,
-    read-only unless in `buckets_written`.
+    read-only unless in `buckets_written`. withholds: it may append `withhold-requested` for a node or device.
     """
 
     service: str
@@ -30,3 +30,4 @@ class Declaration:
     publishes: tuple[str, ...] = ()
     buckets: tuple[str, ...] = ()
     buckets_written: tuple[str, ...] = field(default=())
+    withholds: bool = False

@@ -1,0 +1,252 @@
+"""Who may do what on the bus: rights derived from the table of facts and from what each service declares. Pure.
+
+Rights are allow lists, enumerated per user. Nobody may publish `$JS.>`: whoever may use a JetStream administration
+subject administers every stream. Each user has an inbox of its own, so nobody reads another's answers; a connection
+therefore sets `inbox_prefix(user)`. The log, the queries and the live view are accounts of their own, because whoever
+may choose a reply subject can otherwise have the broker write facts (DESIGN section 4).
+"""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+
+from muster.bus.declaration import Declaration
+from muster.schemas.registry import TABLE, FactType, StreamRole, written_by
+from muster.schemas.subjects import (
+    DEAD_STREAM,
+    FED_LOG,
+    FED_UP_LOG,
+    FENCE,
+    NO_CLUSTER,
+    LogName,
+    cluster_log,
+    fact_subject,
+    fence_subject,
+    query_subject,
+)
+
+LEASES_BUCKET = "leases"
+TOKENS_BUCKET = "tokens"
+CHECKPOINTS_BUCKET = "checkpoints"
+PUBLIC_AUDIENCE = "public"
+
+BOOTSTRAP = "bootstrap"
+READER = "reader"
+LEASE = "lease"
+OPERATOR = "operator"
+ADMIN_TOOLS = "admin-tools"
+GATEWAY = "gateway"
+GATEWAY_QUERY = "gateway-query"
+
+_API = "$JS.API"
+_WITHHOLD = "withhold-requested"
+
+
+class AccountName(StrEnum):
+    """The accounts: subjects of one are unknown in another unless exported and imported."""
+
+    SYS = "SYS"
+    LOG = "LOG"
+    QUERY = "QUERY"
+    VIEW = "VIEW"
+
+
+@dataclass(frozen=True, slots=True)
+class Rights:
+    """Subjects that a user may publish to and subscribe to; nothing else. Wildcards as in NATS."""
+
+    publish: tuple[str, ...] = ()
+    subscribe: tuple[str, ...] = ()
+
+    def __add__(self, other: "Rights") -> "Rights":
+        """Both together, each subject once."""
+        return Rights(
+            tuple(dict.fromkeys((*self.publish, *other.publish))),
+            tuple(dict.fromkeys((*self.subscribe, *other.subscribe))),
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class BusUser:
+    """One NATS user: `<credentials_dir>/<name>.creds` is what it connects with."""
+
+    name: str
+    account: AccountName
+    rights: Rights
+
+
+def inbox_prefix(user: str) -> str:
+    """Where alone `user` may receive replies; pass it to every connection (`nats.connect(inbox_prefix=...)`)."""
+    return f"_INBOX.{user}"
+
+
+def bus_users(declarations: Iterable[Declaration], *, clusters: Sequence[str]) -> tuple[BusUser, ...]:
+    """Every user of a stack. Raises ValueError if two declarations are of one service, or none is the gateway's own.
+
+    clusters: names of the clusters whose logs this bus holds.
+    """
+    declared = tuple(declarations)
+    names = [declaration.service for declaration in declared]
+    if len(set(names)) != len(names):
+        raise ValueError(f"services {sorted(names)}: one is declared twice; each service has one declaration")
+    shared = (
+        (BOOTSTRAP, AccountName.LOG, _bootstrap_rights(declared, clusters)),
+        (READER, AccountName.LOG, _reader_rights(clusters)),
+        (LEASE, AccountName.LOG, _bucket(LEASES_BUCKET, written=True)),
+        (OPERATOR, AccountName.LOG, Rights(publish=_voided_subjects(clusters))),
+        (ADMIN_TOOLS, AccountName.LOG, _admin_tools_rights(clusters)),
+        (GATEWAY_QUERY, AccountName.QUERY, Rights(publish=("query.>",))),
+    )
+    services = (
+        (declaration.service, AccountName.LOG, service_rights(declaration, clusters=clusters))
+        for declaration in declared
+    )
+    return tuple(BusUser(name, account, rights + _own_inbox(name)) for name, account, rights in (*shared, *services))
+
+
+def service_rights(declaration: Declaration, *, clusters: Sequence[str]) -> Rights:
+    """What one service may do: its own facts and fences, reading the logs it folds, checkpoints, its questions."""
+    service = declaration.service
+    logs = [log for role in declaration.folds for log in logs_of(role, clusters)]
+    rights = Rights(publish=_fact_subjects(declaration, clusters))
+    for log in logs:
+        rights += _stream_read(log.stream)
+    if logs:
+        rights += Rights(publish=("dead.>",)) + _checkpoints(written=True)
+    for template in declaration.publishes:
+        rights += Rights(publish=tuple(template.replace("{cluster}", cluster) for cluster in clusters))
+    for bucket in dict.fromkeys((*declaration.buckets, *declaration.buckets_written)):
+        rights += _bucket(bucket, written=bucket in declaration.buckets_written)
+    if declaration.queries:
+        asked = (query_subject(cluster, service, query.name) for cluster in clusters for query in declaration.queries)
+        rights += Rights(publish=("_R_.>", "_INBOX.>"), subscribe=tuple(asked))
+    if service == GATEWAY:  # it looks up `submitted` of one job; it may not walk the log with a consumer
+        rights += Rights(publish=(f"{_API}.STREAM.INFO.{FED_LOG.stream}", f"{_API}.STREAM.MSG.GET.{FED_LOG.stream}"))
+        rights += _bucket(TOKENS_BUCKET, written=False)
+    return rights
+
+
+def view_rights(*, clusters: Sequence[str], teams: Sequence[str], inbox: str) -> Rights:
+    """What a dashboard may see: what is public and what its teams may see, in those clusters. It publishes nothing."""
+    audiences = (*teams, PUBLIC_AUDIENCE)
+    seen = tuple(f"view.{cluster}.{audience}.>" for cluster in clusters for audience in audiences)
+    return Rights(subscribe=(*seen, f"{inbox}.>"))
+
+
+def logs_of(role: StreamRole, clusters: Sequence[str]) -> tuple[LogName, ...]:
+    """The logs of a role on this bus."""
+    match role:
+        case StreamRole.LOG:
+            return tuple(map(cluster_log, clusters))
+        case StreamRole.FED:
+            return (FED_LOG,)
+        case StreamRole.FED_UP:
+            return (FED_UP_LOG,)
+
+
+def all_streams(clusters: Sequence[str]) -> tuple[str, ...]:
+    """Every stream that bootstrap makes for these clusters, buckets left out."""
+    per_cluster = (f"{prefix}_{cluster}" for cluster in clusters for prefix in ("LOG", "TELEMETRY", "LOGS"))
+    return (FED_LOG.stream, FED_UP_LOG.stream, DEAD_STREAM, *per_cluster)
+
+
+def _own_inbox(user: str) -> Rights:
+    return Rights(subscribe=(f"{inbox_prefix(user)}.>",))
+
+
+def _fact_subjects(declaration: Declaration, clusters: Sequence[str]) -> tuple[str, ...]:
+    """Patterns of the facts that a service appends itself, fences included."""
+    service = declaration.service
+    sourced = {(row.kind, row.name) for row in TABLE if row.stream is StreamRole.FED and row.writer == service}
+    subjects: list[str] = []
+    for row in written_by(service):
+        own = row.writer == service
+        if row.stream is StreamRole.LOG and own and (row.kind, row.name) in sourced:
+            continue  # a cluster's log sources it from FED: written there, never appended here
+        if not own and (row.stream not in declaration.folds or (row.name == _WITHHOLD and not declaration.withholds)):
+            continue
+        for log in logs_of(row.stream, clusters):
+            subjects += _row_subjects(row, log, service=service, clusters=clusters)
+    return tuple(dict.fromkeys(subjects))
+
+
+def _row_subjects(row: FactType, log: LogName, *, service: str, clusters: Sequence[str]) -> list[str]:
+    if row.name == FENCE:
+        return [fence_subject(log, service)]
+    addressed = (NO_CLUSTER, *clusters) if log.role is StreamRole.FED else ("",)
+    return [
+        fact_subject(log, writer=service, kind=row.kind, subject_id="*", name=row.name, cluster=cluster)
+        for cluster in addressed
+    ]
+
+
+def _voided_subjects(clusters: Sequence[str]) -> tuple[str, ...]:
+    logs = (FED_LOG, *map(cluster_log, clusters))
+    return tuple(fact_subject(log, writer=OPERATOR, kind="log", subject_id="*", name="voided") for log in logs)
+
+
+def _stream_read(stream: str) -> Rights:
+    """Reading one stream: its state, single messages from the leader or a replica, and ephemeral pull consumers."""
+    consumer = f"{_API}.CONSUMER"
+    return Rights(
+        publish=(
+            f"{_API}.STREAM.INFO.{stream}",
+            f"{_API}.STREAM.MSG.GET.{stream}",
+            f"{_API}.DIRECT.GET.{stream}",
+            f"{_API}.DIRECT.GET.{stream}.>",
+            f"{consumer}.CREATE.{stream}",
+            f"{consumer}.CREATE.{stream}.>",
+            f"{consumer}.INFO.{stream}.*",
+            f"{consumer}.DELETE.{stream}.*",
+            f"{consumer}.MSG.NEXT.{stream}.*",
+        )
+    )
+
+
+def _bucket(bucket: str, *, written: bool) -> Rights:
+    """A KV bucket: single keys, and watching them."""
+    rights = _stream_read(f"KV_{bucket}") + Rights(publish=(f"$JS.FC.KV_{bucket}.>",))
+    return rights + Rights(publish=(f"$KV.{bucket}.>",)) if written else rights
+
+
+def _checkpoints(*, written: bool) -> Rights:
+    """The object store of checkpoints. The client purges an object's chunks when it replaces or deletes it."""
+    stream = f"OBJ_{CHECKPOINTS_BUCKET}"
+    rights = _stream_read(stream) + Rights(publish=(f"{_API}.STREAM.NAMES", f"$JS.FC.{stream}.>"))
+    if not written:
+        return rights
+    return rights + Rights(
+        publish=(f"$O.{CHECKPOINTS_BUCKET}.C.*", f"$O.{CHECKPOINTS_BUCKET}.M.*", f"{_API}.STREAM.PURGE.{stream}")
+    )
+
+
+def _reader_rights(clusters: Sequence[str]) -> Rights:
+    rights = Rights(publish=("dead.>",)) + _checkpoints(written=False)
+    for role in StreamRole:
+        for log in logs_of(role, clusters):
+            rights += _stream_read(log.stream)
+    return rights
+
+
+def _bootstrap_rights(declared: Sequence[Declaration], clusters: Sequence[str]) -> Rights:
+    """Making and correcting exactly the streams and buckets of this stack, and entering tokens."""
+    buckets = dict.fromkeys(
+        (LEASES_BUCKET, TOKENS_BUCKET, *(b for d in declared for b in (*d.buckets, *d.buckets_written)))
+    )
+    streams = (*all_streams(clusters), *(f"KV_{bucket}" for bucket in buckets), f"OBJ_{CHECKPOINTS_BUCKET}")
+    verbs = ("CREATE", "UPDATE", "INFO")
+    made = tuple(f"{_API}.STREAM.{verb}.{stream}" for stream in streams for verb in verbs)
+    return Rights(publish=(f"{_API}.INFO", f"{_API}.STREAM.NAMES", f"{_API}.STREAM.LIST", *made)) + _bucket(
+        TOKENS_BUCKET, written=True
+    )
+
+
+def _admin_tools_rights(clusters: Sequence[str]) -> Rights:
+    """Export (reads), import (writes facts as they were, so of every writer) and trim (purge of the logs alone)."""
+    rights = _reader_rights(clusters)
+    for log in (FED_LOG, *map(cluster_log, clusters)):
+        rights += Rights(publish=(log.subjects, f"{_API}.STREAM.PURGE.{log.stream}"))
+    rights += _stream_read(DEAD_STREAM)
+    for cluster in clusters:
+        rights += _stream_read(f"TELEMETRY_{cluster}") + _stream_read(f"LOGS_{cluster}")
+    return rights

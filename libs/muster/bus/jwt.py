@@ -1,0 +1,222 @@
+"""NATS JWTs (version 2): what an account or a user may do, signed by who may say so. Pure: keys, times are arguments.
+
+A token is `<header>.<claims>.<signature>`, each part base64url without padding; the signature (Ed25519, by the
+issuer's nkey) covers the first two parts. nats-server in operator mode checks the chain operator, account, user.
+"""
+
+import base64
+import hashlib
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import cast
+
+import nkeys
+
+from muster.bus.access import AccountName, Rights, view_rights
+
+Json = Mapping[str, object]
+
+UNLIMITED = -1
+SEED_BYTES = 32
+VIEW_EXPIRES_S_MAX = 3_600.0  # a dashboard asks the gateway anew: a leaked credential is worth an hour at most
+
+PREFIX_OPERATOR = cast("int", nkeys.PREFIX_BYTE_OPERATOR)
+PREFIX_ACCOUNT = cast("int", nkeys.PREFIX_BYTE_ACCOUNT)
+PREFIX_USER = cast("int", nkeys.PREFIX_BYTE_USER)
+
+
+@dataclass(frozen=True, slots=True)
+class Key:
+    """An nkey: `seed` (S...) signs, `public` (O..., A... or U...) names."""
+
+    seed: str
+    public: str
+
+    def __repr__(self) -> str:
+        """Without the seed, so that no log line or traceback shows it."""
+        return f"Key({self.public})"
+
+    def sign(self, message: bytes) -> bytes:
+        """Ed25519 signature, 64 bytes."""
+        return cast("bytes", nkeys.from_seed(self.seed.encode()).sign(message))
+
+
+def key_of_seed(seed: str) -> Key:
+    """The key pair of an encoded seed. Raises nkeys.NkeysError if it is none."""
+    return Key(seed, cast("bytes", nkeys.from_seed(seed.encode()).public_key).rstrip(b"=").decode())
+
+
+def new_key(prefix: int, entropy: bytes) -> Key:
+    """A key pair from 32 random bytes. prefix: PREFIX_OPERATOR, PREFIX_ACCOUNT or PREFIX_USER."""
+    return key_of_seed(cast("bytes", nkeys.encode_seed(entropy, prefix)).decode())
+
+
+def _part(value: bytes) -> str:
+    return base64.urlsafe_b64encode(value).rstrip(b"=").decode()
+
+
+def _dump(value: Json) -> bytes:
+    return json.dumps(value, separators=(",", ":"), sort_keys=True).encode()
+
+
+def sign_claims(claims: Json, issuer: Key) -> str:
+    """The token of `claims`; `jti` is their hash, so the same claims make the same token."""
+    jti = base64.b32encode(hashlib.sha256(_dump(claims)).digest()).rstrip(b"=").decode()
+    header = _part(_dump({"typ": "JWT", "alg": "ed25519-nkey"}))
+    body = _part(_dump({**claims, "jti": jti}))
+    return f"{header}.{body}.{_part(issuer.sign(f'{header}.{body}'.encode()))}"
+
+
+def claims_of(token: str) -> dict[str, object]:
+    """The claims of a token, its signature unchecked: for tests and for showing what was given."""
+    body = token.split(".")[1]
+    return cast("dict[str, object]", json.loads(base64.urlsafe_b64decode(body + "=" * (-len(body) % 4))))
+
+
+def operator_jwt(operator: Key, *, issued_at_s: int) -> str:
+    """The root of trust, signed by itself."""
+    nats = {"type": "operator", "version": 2}
+    claims = {"iss": operator.public, "sub": operator.public, "name": "muster", "iat": issued_at_s, "nats": nats}
+    return sign_claims(claims, operator)
+
+
+@dataclass(frozen=True, slots=True)
+class AccountSpec:
+    """One account: what it shares and takes from others, and who besides its own key may sign for it.
+
+    revoked_before_s: user tokens issued at or before it are void, so a changed declaration takes rights back.
+    """
+
+    name: AccountName
+    jetstream: bool = False
+    exports: tuple[Json, ...] = ()
+    imports: tuple[Json, ...] = ()
+    signing_keys: tuple[str, ...] = ()
+    revoked_before_s: int | None = None
+    limits: Mapping[str, int] = field(default_factory=dict)
+
+
+def account_jwt(spec: AccountSpec, *, account: Key, operator: Key, issued_at_s: int) -> str:
+    """An account's token. JetStream is on where its limits say so; nothing else is limited here."""
+    unlimited = ["subs", "data", "payload", "imports", "exports", "conn", "leaf"]
+    if spec.jetstream:
+        unlimited += ["mem_storage", "disk_storage", "streams", "consumer", "max_ack_pending"]
+    limits: dict[str, object] = {"wildcards": True, **dict.fromkeys(unlimited, UNLIMITED), **spec.limits}
+    nats: dict[str, object] = {
+        "type": "account",
+        "version": 2,
+        "limits": limits,
+        "exports": list(spec.exports),
+        "imports": list(spec.imports),
+        "signing_keys": list(spec.signing_keys),
+        "default_permissions": {"pub": {}, "sub": {}},
+    }
+    if spec.revoked_before_s is not None:
+        nats["revocations"] = {"*": spec.revoked_before_s}
+    claims = {"iss": operator.public, "sub": account.public, "name": spec.name, "iat": issued_at_s, "nats": nats}
+    return sign_claims(claims, operator)
+
+
+def user_jwt(
+    rights: Rights,
+    *,
+    name: str,
+    user: str,
+    signer: Key,
+    account: str,
+    issued_at_s: int,
+    expires_at_s: int | None = None,
+) -> str:
+    """A user's token. user, account: public keys; signer: the account's key or one of its signing keys.
+
+    Empty rights deny everything: in NATS an empty allow list would mean the opposite.
+    """
+    nats: dict[str, object] = {
+        "type": "user",
+        "version": 2,
+        "pub": _permission(rights.publish),
+        "sub": _permission(rights.subscribe),
+        "subs": UNLIMITED,
+        "data": UNLIMITED,
+        "payload": UNLIMITED,
+    }
+    if signer.public != account:
+        nats["issuer_account"] = account
+    claims: dict[str, object] = {
+        "iss": signer.public, "sub": user, "name": name, "iat": issued_at_s, "nats": nats,
+    }  # fmt: skip
+    if expires_at_s is not None:
+        claims["exp"] = expires_at_s
+    return sign_claims(claims, signer)
+
+
+def _permission(allowed: Sequence[str]) -> dict[str, list[str]]:
+    return {"allow": list(allowed)} if allowed else {"deny": [">"]}
+
+
+def creds_file(token: str, key: Key) -> str:
+    """Text of a `.creds` file, as NATS clients read it."""
+    return (
+        f"-----BEGIN NATS USER JWT-----\n{token}\n------END NATS USER JWT------\n\n"
+        f"-----BEGIN USER NKEY SEED-----\n{key.seed}\n------END USER NKEY SEED------\n"
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class ViewSigner:
+    """What the gateway needs to give out dashboard credentials: a signing key of account VIEW, and whose it is."""
+
+    key: Key
+    account: str
+
+    def dump(self) -> str:
+        """Text of the signer's file."""
+        return json.dumps({"seed": self.key.seed, "account": self.account})
+
+    @classmethod
+    def load(cls, text: str) -> "ViewSigner":
+        """From the text of the signer's file. Raises ValueError if it is something else."""
+        fields = json.loads(text)
+        return cls(key_of_seed(str(fields["seed"])), str(fields["account"]))
+
+
+@dataclass(frozen=True, slots=True)
+class ViewCredential:
+    """What a dashboard connects with; `inbox_prefix` is the only place where it may receive replies."""
+
+    jwt: str
+    seed: str
+    inbox_prefix: str
+    expires_at_s: int
+
+
+def mint_view_user(
+    signer: ViewSigner,
+    *,
+    clusters: Sequence[str],
+    teams: Sequence[str],
+    now_s: int,
+    expires_in_s: float,
+    entropy: bytes,
+) -> ViewCredential:
+    """A short-lived user of account VIEW that may subscribe what those teams may see, and publish nothing.
+
+    entropy: 32 random bytes, from the edge. Raises ValueError if `expires_in_s` is not above 0 and at most
+    VIEW_EXPIRES_S_MAX.
+    """
+    if not 0 < expires_in_s <= VIEW_EXPIRES_S_MAX:
+        raise ValueError(f"expires_in_s is {expires_in_s}: give a time above 0 and at most {VIEW_EXPIRES_S_MAX:.0f}")
+    user = new_key(PREFIX_USER, entropy)
+    inbox = f"_INBOX.{user.public}"
+    expires_at_s = now_s + max(1, round(expires_in_s))
+    token = user_jwt(
+        view_rights(clusters=clusters, teams=teams, inbox=inbox),
+        name="dashboard",
+        user=user.public,
+        signer=signer.key,
+        account=signer.account,
+        issued_at_s=now_s,
+        expires_at_s=expires_at_s,
+    )
+    return ViewCredential(token, user.seed, inbox, expires_at_s)

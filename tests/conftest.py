@@ -1,0 +1,57 @@
+"""Servers for every test. Never import from here: what tests call is in `servers`."""
+
+from collections.abc import Iterator
+
+import pytest
+from servers import NatsServer, RedisServer, running_nats, running_redis
+
+
+@pytest.fixture
+def nats_server() -> Iterator[NatsServer]:
+    """nats-server in operator mode, empty, for one test: `await nats_server.connect("scheduler")`."""
+    with running_nats() as server:
+        yield server
+
+
+@pytest.fixture(scope="module")
+def nats_server_shared() -> Iterator[NatsServer]:
+    """The same for all tests of a module: for tests that name their subjects and streams apart."""
+    with running_nats() as server:
+        yield server
+
+
+@pytest.fixture
+def nats_plain() -> Iterator[NatsServer]:
+    """nats-server without authorisation, empty, for one test: `await nats_plain.connect()`."""
+    with running_nats(declarations=None) as server:
+        yield server
+
+
+@pytest.fixture(scope="module")
+def nats_plain_shared() -> Iterator[NatsServer]:
+    """The same for all tests of a module."""
+    with running_nats(declarations=None) as server:
+        yield server
+
+
+@pytest.fixture
+def redis_server() -> Iterator[RedisServer]:
+    """An empty Redis for one test, to be killed and restarted."""
+    with running_redis() as server:
+        yield server
+
+
+@pytest.fixture(scope="session")
+def _redis_of_the_session() -> Iterator[RedisServer]:
+    with running_redis() as server:
+        yield server
+
+
+@pytest.fixture
+def redis_url(_redis_of_the_session: RedisServer) -> Iterator[str]:
+    """URL of a Redis that is empty at the test's start; the server is shared by the session."""
+    import redis
+
+    with redis.Redis.from_url(_redis_of_the_session.url) as client:
+        client.flushall()
+    yield _redis_of_the_session.url
