@@ -1,0 +1,92 @@
+"""Fragmentation of a node under the demand that is typical of the fleet (FGD, USENIX ATC '23).
+
+For a node n and typical task classes m with frequencies p_m:
+
+    F(n)    = sum over m of p_m * F(n, m)
+    F(n, m) = all idle GPU of n                          if m asks for no GPU or cannot run on n
+            = idle part of n's devices that m cannot use  otherwise
+
+A placement is scored by how much it lowers F: 100 * sigmoid((F before - F after) / 1000), in milli-GPUs, rounded to
+whole points. The rounding is wanted: following the exact score spreads tasks over nodes and strands GPUs without CPU.
+"""
+
+import math
+from collections.abc import Mapping
+
+import numpy as np
+from numpy.typing import NDArray
+
+from muster.placement.shapes import DEVICE_MILLI, TaskShape
+from muster.placement.state import StateKey
+
+CLASSES_MAX = 64
+"""Task classes that the score looks at: the most frequent ones."""
+
+VALUES_MAX = 50_000
+"""Remembered F values and device profiles, each; beyond it the table starts afresh."""
+
+
+class Demand:
+    """Typical task classes and their frequencies (any positive scale), and F under them.
+
+    Without classes every placement scores the same, so that packing alone decides.
+    """
+
+    def __init__(self, classes: Mapping[TaskShape, float]) -> None:
+        ranked = sorted(classes.items(), key=lambda item: (-item[1], _order(item[0])))
+        kept = [(shape, weight) for shape, weight in ranked[:CLASSES_MAX] if weight > 0]
+        total = sum(weight for _, weight in kept)
+        self.classes: tuple[tuple[TaskShape, float], ...] = tuple((shape, weight / total) for shape, weight in kept)
+        self._cpu = np.array([shape.cpu_milli for shape, _ in kept], dtype=np.int64)
+        self._memory = np.array([shape.memory_mib for shape, _ in kept], dtype=np.int64)
+        self._profiles: dict[tuple[tuple[int, ...], str, bool], NDArray[np.float64]] = {}
+        self._values: dict[StateKey, float] = {}
+
+    def __bool__(self) -> bool:
+        return bool(self.classes)
+
+    def fragmented_milli(self, key: StateKey) -> float:
+        """F of one node in this state, in milli-GPUs."""
+        if not key.idle_milli:
+            return 0.0
+        value = self._values.get(key)
+        if value is None:
+            runs = (self._cpu <= key.cpu_milli) & (self._memory <= key.memory_mib)
+            value = key.idle_milli - float(self._usable_milli(key) @ runs)
+            if len(self._values) >= VALUES_MAX:
+                self._values.clear()
+            self._values[key] = value
+        return value
+
+    def points(self, before: StateKey, after: StateKey) -> int:
+        """The score of a placement that takes a node from one state to another: 0 to 100, higher is better."""
+        # Sums of floats differ in their last digits; a placement that changes nothing must score 50 everywhere.
+        gain = round(self.fragmented_milli(before) - self.fragmented_milli(after), 6)
+        return round(100.0 / (1.0 + math.exp(-gain / 1000.0)))
+
+    def _usable_milli(self, key: StateKey) -> NDArray[np.float64]:
+        """Per class: frequency times the idle milli-GPUs of these devices that it can use, CPU and memory aside."""
+        profile = (key.shares, key.model, key.whole)
+        usable = self._profiles.get(profile)
+        if usable is None:
+            usable = np.array([share * _usable(key, shape) for shape, share in self.classes], dtype=np.float64)
+            if len(self._profiles) >= VALUES_MAX:
+                self._profiles.clear()
+            self._profiles[profile] = usable
+        return usable
+
+
+def _usable(key: StateKey, shape: TaskShape) -> int:
+    if shape.gpu_models and key.model not in shape.gpu_models:
+        return 0
+    per_device = DEVICE_MILLI if shape.gpus else shape.gpu_milli
+    devices = [share for share in key.shares if share >= per_device]
+    if not per_device or len(devices) < max(shape.gpus, 1):
+        return 0
+    if shape.full_node:
+        return key.idle_milli if key.whole else 0
+    return sum(devices)
+
+
+def _order(shape: TaskShape) -> tuple[int, int, int, int, tuple[str, ...], bool]:
+    return shape.gpus, shape.gpu_milli, shape.cpu_milli, shape.memory_mib, shape.gpu_models, shape.full_node

@@ -1,0 +1,131 @@
+"""The fleet as the scheduler knows it: nodes, what is held on them, and where the next gang would go."""
+
+from collections.abc import Mapping
+
+from muster.placement.demand import Demand
+from muster.placement.gang import GangPlacer
+from muster.placement.ledger import Ledger
+from muster.placement.ranking import Ranking
+from muster.placement.shapes import NODE_LEVEL, GangRequest, GpuTotals, Hold, NodeShape, Shortage, TaskShape
+from muster.placement.shortage import explain
+from muster.placement.topology import Topology
+
+ANSWERS_MAX = 8_192
+"""Gangs whose refusal is remembered, and gangs known to be possible or not; beyond it they are found out again."""
+
+
+class Fleet:
+    """Nodes and holds, mutated only through these methods; every answer is a function of the calls so far.
+
+    Methods that name a node or device which is not there raise HoldError and change nothing.
+    """
+
+    def __init__(self) -> None:
+        self._ledger = Ledger()
+        self._topology = Topology()
+        self._ranking = Ranking(self._ledger, Demand({}))
+        self._placer = GangPlacer(self._ledger, self._ranking, self._topology)
+        self._misses: dict[GangRequest, tuple[int, Shortage]] = {}
+        self._possible: dict[GangRequest, Shortage | None] = {}
+        self._empty: Fleet | None = None
+
+    @property
+    def version(self) -> int:
+        """Grows whenever capacity comes free: what did not fit at this version still does not."""
+        return self._ledger.version
+
+    @property
+    def totals(self) -> dict[str, GpuTotals]:
+        """Milli-GPUs per model."""
+        return self._ledger.totals()
+
+    def add_node(self, node: NodeShape) -> None:
+        """Add an empty, usable node. Raises HoldError if the name is taken."""
+        self._ledger.add(node)
+        self._topology.add(node)
+        if self._empty is not None:
+            self._empty.add_node(node)
+        self._possible.clear()
+
+    def remove_node(self, name: str) -> None:
+        """Remove a node. Raises HoldError while something is held on it."""
+        self._ledger.remove(name)
+        self._topology.remove(name)
+        if self._empty is not None:
+            self._empty.remove_node(name)
+        self._possible.clear()
+
+    def set_usable(self, name: str, usable: bool) -> None:
+        """Whether a node takes new holds (cordoned, withheld or down: no). What it holds stays."""
+        self._ledger.set_usable(name, usable)
+
+    def set_device_usable(self, name: str, index: int, usable: bool) -> None:
+        """Whether a device takes new holds. What it holds stays."""
+        self._ledger.set_device_usable(name, index, usable)
+
+    def set_demand(self, demand: Mapping[TaskShape, float]) -> None:
+        """Set the typical tasks and their frequencies, on which the fragmentation score rests.
+
+        Only the 64 most frequent count. Everything ranked so far is ranked again, which costs as much as some hundred
+        decisions: call it when the mix has changed, not for every job.
+        """
+        classes = Demand(demand)
+        if classes.classes != self._ranking.demand.classes:
+            self._ranking.set_demand(classes)
+
+    def hold(self, hold: Hold) -> None:
+        """Enter a hold, on an unusable node too. Raises HoldError if anything would be held twice."""
+        self._ledger.take(hold)
+
+    def release(self, hold: Hold) -> None:
+        """Undo a hold. Raises HoldError if the node does not hold that much."""
+        self._ledger.give(hold)
+        self._ledger.version += 1
+
+    def place(self, gang: GangRequest) -> tuple[Hold, ...] | Shortage:
+        """Propose a place for every replica of a gang, or say why it does not fit. The fleet is not changed."""
+        if self._misses:
+            known = self._misses.get(gang)
+            if known is not None and known[0] == self._ledger.version:
+                return known[1]
+        groups, wish = gang.groups, gang.topology
+        anywhere = wish is None or not wish.required or wish.level == NODE_LEVEL
+        if anywhere and len(groups) == 1 and groups[0].replicas == 1:
+            holds = self._placer.place_one(groups[0].shape)
+        else:
+            holds = self._placer.place(gang)
+        if holds is not None:
+            return holds
+        shortage = explain(gang, ledger=self._ledger, placer=self._placer, topology=self._topology)
+        if len(self._misses) >= ANSWERS_MAX:
+            self._misses.clear()
+        self._misses[gang] = (self._ledger.version, shortage)
+        return shortage
+
+    def could_ever_fit(self, gang: GangRequest) -> Shortage | None:
+        """None if the gang would fit on these nodes with nothing held and all of them usable, else why not."""
+        if gang in self._possible:
+            return self._possible[gang]
+        if self._empty is None:
+            self._empty = Fleet()
+            for node in self._ledger.nodes.values():
+                self._empty.add_node(node.shape)
+        answer = self._empty.place(gang)
+        if len(self._possible) >= ANSWERS_MAX:
+            self._possible.clear()
+        self._possible[gang] = shortage = answer if isinstance(answer, Shortage) else None
+        return shortage
+
+    def fragmentation(self) -> float:
+        """The share of idle milli-GPUs that a task drawn from the demand is expected not to be able to use, 0 to 1.
+
+        0 while no demand is set.
+        """
+        demand = self._ranking.demand
+        if not demand:
+            return 0.0
+        idle = fragmented = 0.0
+        for state in self._ledger.live:
+            idle += len(state.names) * state.key.idle_milli
+            fragmented += len(state.names) * demand.fragmented_milli(state.key)
+        return fragmented / idle if idle else 0.0

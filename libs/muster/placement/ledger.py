@@ -1,0 +1,211 @@
+"""The books of a fleet: what each node offers, what is held on it, and which nodes are in the same state.
+
+Nothing here decides. Every change moves one node from one state to another, and each state that appears is announced
+in a log that rankings follow, so that the work after a change does not grow with the fleet.
+"""
+
+from bisect import bisect_left, insort
+from collections.abc import Iterable
+
+from muster.placement.shapes import DEVICE_MILLI, GpuTotals, Hold, HoldError, NodeShape
+from muster.placement.state import NodeState, StateKey
+
+IDLE_STATES_MAX = 4_096
+"""States without nodes that are kept with what is remembered about them, because states come back."""
+
+NEWS_MIN = 1_024
+"""Announced states kept at least; beyond twice the number of live states the oldest are dropped."""
+
+
+class Node:
+    """One node: its shape, idle amounts per device, the number of holds, and its state (None: takes nothing new)."""
+
+    __slots__ = ("broken", "cpu_milli", "holds", "idle", "memory_mib", "shape", "state", "usable")
+
+    def __init__(self, shape: NodeShape) -> None:
+        self.shape = shape
+        self.cpu_milli = shape.cpu_milli
+        self.memory_mib = shape.memory_mib
+        self.idle = [DEVICE_MILLI] * shape.gpu_count
+        self.broken: set[int] = set()
+        self.usable = True
+        self.holds = 0
+        self.state: NodeState | None = None
+
+    def free_shares(self) -> list[int]:
+        """Idle milli-GPUs of each usable device, ascending."""
+        if not self.broken:
+            return sorted(self.idle)
+        return sorted(share for index, share in enumerate(self.idle) if index not in self.broken)
+
+    def devices_idle(self, share: int, wanted: int) -> tuple[int, ...]:
+        """The first `wanted` usable devices with exactly this idle share."""
+        found = [i for i, idle in enumerate(self.idle) if idle == share and i not in self.broken]
+        return tuple(found[:wanted])
+
+
+class _Sums:
+    __slots__ = ("free", "total", "used")
+
+    def __init__(self) -> None:
+        self.total = self.used = self.free = 0
+
+
+class Ledger:
+    """Nodes, states and sums. `version` grows whenever capacity comes free."""
+
+    def __init__(self) -> None:
+        self.version = 0
+        self.nodes: dict[str, Node] = {}
+        self.states: dict[StateKey, NodeState] = {}
+        self.live: dict[NodeState, None] = {}
+        self.news: list[NodeState] = []
+        self.news_start = 0
+        self._sums: dict[str, _Sums] = {}
+
+    def add(self, shape: NodeShape) -> None:
+        """Add an empty, usable node. Raises HoldError if the name is taken."""
+        if shape.name in self.nodes:
+            raise HoldError(f"node {shape.name} is already in the fleet: remove it first")
+        self.nodes[shape.name] = node = Node(shape)
+        self._sums.setdefault(shape.gpu_model, _Sums()).total += DEVICE_MILLI * shape.gpu_count
+        self._file(node)
+        self.version += 1
+
+    def remove(self, name: str) -> None:
+        """Remove a node. Raises HoldError while something is held on it."""
+        node = self.node(name)
+        if node.holds:
+            raise HoldError(f"node {name} still has {node.holds} holds: release them before removing it")
+        node.usable = False
+        self._file(node)
+        self._sums[node.shape.gpu_model].total -= DEVICE_MILLI * node.shape.gpu_count
+        del self.nodes[name]
+
+    def set_usable(self, name: str, usable: bool) -> None:
+        """Let a node take new holds, or not; what it holds stays."""
+        node = self.node(name)
+        if node.usable != usable:
+            node.usable = usable
+            self._file(node)
+            self.version += usable
+
+    def set_device_usable(self, name: str, index: int, usable: bool) -> None:
+        """Let a device take new holds, or not; what it holds stays. Raises HoldError for a device that is not there."""
+        node = self.node(name)
+        if not 0 <= index < len(node.idle):
+            raise HoldError(f"node {name} has {len(node.idle)} devices: there is no device {index}")
+        if usable == (index in node.broken):
+            (node.broken.discard if usable else node.broken.add)(index)
+            self._file(node)
+            self.version += usable
+
+    def node(self, name: str) -> Node:
+        """The node of this name. Raises HoldError if there is none."""
+        node = self.nodes.get(name)
+        if node is None:
+            raise HoldError(f"node {name} is not in the fleet")
+        return node
+
+    def take(self, hold: Hold) -> None:
+        """Enter a hold, on an unusable node too. Raises HoldError if anything would be held twice."""
+        slot = hold.slot
+        node = self.node(slot.node)
+        cpu, memory = node.cpu_milli - hold.cpu_milli, node.memory_mib - hold.memory_mib
+        idle, share = node.idle, slot.gpu_milli
+        if cpu < 0 or memory < 0:
+            raise HoldError(
+                f"node {slot.node} has {node.cpu_milli} cpu_milli, {node.memory_mib} memory_mib left: {hold}"
+            )
+        self._check_devices(node, hold)
+        for index in slot.devices:
+            if idle[index] < share:
+                raise HoldError(f"node {slot.node} device {index} has {idle[index]} milli left: {hold}")
+        node.cpu_milli, node.memory_mib = cpu, memory
+        node.holds += 1
+        if slot.devices:
+            for index in slot.devices:
+                idle[index] -= share
+            self._sums[node.shape.gpu_model].used += share * len(slot.devices)
+        self._file(node)
+
+    def give(self, hold: Hold) -> None:
+        """Undo a hold without announcing that capacity came free. Raises HoldError for what is not held."""
+        slot = hold.slot
+        node = self.node(slot.node)
+        cpu, memory = node.cpu_milli + hold.cpu_milli, node.memory_mib + hold.memory_mib
+        idle, share = node.idle, slot.gpu_milli
+        if not node.holds or cpu > node.shape.cpu_milli or memory > node.shape.memory_mib:
+            raise HoldError(f"node {slot.node} holds {node.holds} tasks and less than is released: {hold}")
+        self._check_devices(node, hold)
+        for index in slot.devices:
+            if idle[index] + share > DEVICE_MILLI:
+                raise HoldError(f"node {slot.node} device {index} holds {DEVICE_MILLI - idle[index]} milli: {hold}")
+        node.cpu_milli, node.memory_mib = cpu, memory
+        node.holds -= 1
+        if slot.devices:
+            for index in slot.devices:
+                idle[index] += share
+            self._sums[node.shape.gpu_model].used -= share * len(slot.devices)
+        self._file(node)
+
+    def totals(self) -> dict[str, GpuTotals]:
+        """Milli-GPUs per model, models without devices left out."""
+        return {model: GpuTotals(s.total, s.used, s.free) for model, s in sorted(self._sums.items()) if s.total}
+
+    def live_named(self, names: Iterable[str]) -> dict[NodeState, list[str]]:
+        """The usable ones of these nodes, by state."""
+        found: dict[NodeState, list[str]] = {}
+        for name in names:
+            state = self.nodes[name].state
+            if state is not None:
+                found.setdefault(state, []).append(name)
+        return found
+
+    def _check_devices(self, node: Node, hold: Hold) -> None:
+        devices, share = hold.slot.devices, hold.slot.gpu_milli
+        if not devices and not share and hold.cpu_milli >= 0 <= hold.memory_mib:
+            return
+        if len(set(devices)) < len(devices) or min(devices, default=-1) < 0 or max(devices) >= len(node.idle):
+            raise HoldError(f"node {node.shape.name} has devices 0 to {len(node.idle) - 1}, each held once: {hold}")
+        if not 0 < share <= DEVICE_MILLI or hold.cpu_milli < 0 or hold.memory_mib < 0:
+            raise HoldError(f"a hold has amounts from 0 and 1 to 1000 gpu_milli per device: {hold}")
+
+    def _file(self, node: Node) -> None:
+        """Move a node to the state that it is in now."""
+        before, after = node.state, None
+        if node.usable:
+            shares = tuple(node.free_shares())
+            whole = not node.holds and not node.broken
+            key = StateKey(sum(shares), node.cpu_milli, node.memory_mib, shares, node.shape.gpu_model, whole)
+            after = self.states.get(key)
+            if after is None:
+                after = self.states[key] = NodeState(key)
+        if after is before:
+            return
+        name, sums = node.shape.name, self._sums[node.shape.gpu_model]
+        if before is not None:
+            sums.free -= before.key.idle_milli
+            del before.names[bisect_left(before.names, name)]
+            if not before.names:
+                del self.live[before]
+        if after is not None:
+            sums.free += after.key.idle_milli
+            if not after.names:
+                self.live[after] = None
+                self._announce(after)
+            insort(after.names, name)
+        node.state = after
+
+    def _announce(self, state: NodeState) -> None:
+        self.news.append(state)
+        keep = max(NEWS_MIN, 2 * len(self.live))
+        if len(self.news) > 2 * keep:
+            drop = len(self.news) - keep
+            del self.news[:drop]
+            self.news_start += drop
+        if len(self.states) > len(self.live) + IDLE_STATES_MAX:
+            self.states = {live.key: live for live in self.live}
+            # A dropped state may come back as another object: whoever follows the log has to start afresh.
+            self.news_start += len(self.news) + 1
+            self.news.clear()

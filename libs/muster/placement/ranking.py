@@ -1,0 +1,163 @@
+"""Which state is the best for a request, kept sorted per request.
+
+A request's heap holds every state on which it fits, in order of preference. States that appear are pushed when the
+request is next asked for; those that vanished are dropped when they come to the top. So a decision costs O(log
+states) plus what changed since the request's last decision, and never more than ranking the live states afresh.
+"""
+
+from collections.abc import Iterable
+from heapq import heapify, heappop, heappush
+
+from muster.placement.demand import Demand
+from muster.placement.ledger import Ledger
+from muster.placement.shapes import DEVICE_MILLI, TaskShape
+from muster.placement.state import NodeState, StateKey, fits, outcomes
+
+SHAPES_MAX = 512
+"""Distinct requests whose ranking is kept; beyond it all rankings start afresh."""
+
+GRADES_MAX = 250_000
+"""Remembered (state, request) grades; beyond it they are forgotten."""
+
+NO_FIT = -1
+_SHARES = 1024  # more than DEVICE_MILLI: a grade packs points and the device's idle share in one integer
+
+Entry = tuple[int, StateKey, NodeState]
+
+
+class _Heap:
+    __slots__ = ("entries", "number", "seen", "shape")
+
+    def __init__(self, shape: TaskShape, number: int) -> None:
+        self.shape = shape
+        self.number = number
+        self.entries: list[Entry] = []
+        self.seen = -1
+
+
+class Ranking:
+    """States in order of preference per request: score, then fewest idle GPUs, then least CPU left."""
+
+    def __init__(self, ledger: Ledger, demand: Demand) -> None:
+        self._ledger = ledger
+        self._heaps: dict[TaskShape, _Heap] = {}
+        self._numbers = 0
+        self._graded = 0
+        self.demand = demand
+
+    def set_demand(self, demand: Demand) -> None:
+        """Score by another demand from now on; everything ranked so far is forgotten."""
+        self.demand = demand
+        self._forget()
+
+    def best(self, shape: TaskShape) -> NodeState | None:
+        """The state that the request prefers, or None if it fits nowhere."""
+        heap = self._heaps.get(shape)
+        if heap is None:
+            heap = self._new_heap(shape)
+        self._catch_up(heap)
+        entries = heap.entries
+        while entries:
+            state = entries[0][2]
+            if state.names:
+                return state
+            heappop(entries)
+        return None
+
+    def best_of(self, shape: TaskShape, states: Iterable[NodeState]) -> NodeState | None:
+        """The state that the request prefers among these, or None if it fits on none of them."""
+        heap = self._heaps.get(shape)
+        number = (heap or self._new_heap(shape)).number
+        best: tuple[int, StateKey, NodeState] | None = None
+        for state in states:
+            grade = self._grade(state, shape, number)
+            if grade != NO_FIT:
+                entry = (-(grade // _SHARES), state.key, state)
+                if best is None or entry < best:
+                    best = entry
+        return None if best is None else best[2]
+
+    def share_for(self, shape: TaskShape, state: NodeState) -> int:
+        """The idle share of the device to choose on a node in this state; the request must fit."""
+        if not shape.gpu_milli or shape.full_node:
+            return DEVICE_MILLI
+        heap = self._heaps.get(shape)
+        grade = self._grade(state, shape, (heap or self._new_heap(shape)).number)
+        assert grade != NO_FIT, f"{shape} does not fit on {state.key}"
+        return grade % _SHARES
+
+    def _new_heap(self, shape: TaskShape) -> _Heap:
+        if len(self._heaps) >= SHAPES_MAX:
+            self._forget()
+        self._numbers += 1
+        heap = self._heaps[shape] = _Heap(shape, self._numbers)
+        return heap
+
+    def _catch_up(self, heap: _Heap) -> None:
+        ledger, entries = self._ledger, heap.entries
+        end = ledger.news_start + len(ledger.news)
+        behind = end - heap.seen
+        if not behind:
+            return
+        shape, number = heap.shape, heap.number
+        live = len(ledger.live)
+        if heap.seen < ledger.news_start or behind > live or len(entries) > 64 + 4 * live:
+            heap.entries = [
+                (-(grade // _SHARES), state.key, state)
+                for state in ledger.live
+                if (grade := self._grade(state, shape, number)) != NO_FIT
+            ]
+            heapify(heap.entries)
+        else:
+            for state in ledger.news[heap.seen - ledger.news_start :]:
+                if state.names:
+                    grade = self._grade(state, shape, number)
+                    if grade != NO_FIT:
+                        heappush(entries, (-(grade // _SHARES), state.key, state))
+        heap.seen = end
+
+    def _grade(self, state: NodeState, shape: TaskShape, number: int) -> int:
+        grade = state.grades.get(number)
+        if grade is None:
+            if self._graded >= GRADES_MAX:
+                self._make_room()
+            grade = state.grades[number] = grade_of(state.key, shape, self.demand)
+            self._graded += 1
+        return grade
+
+    def _make_room(self) -> None:
+        """Forget the grades of states without nodes, and where those were few, all of them."""
+        for state in self._ledger.states.values():
+            if not state.names:
+                state.grades.clear()
+        self._graded = sum(len(state.grades) for state in self._ledger.live)
+        if self._graded > GRADES_MAX // 2:
+            self._forget_grades()
+
+    def _forget_grades(self) -> None:
+        self._graded = 0
+        for state in self._ledger.states.values():
+            state.grades.clear()
+
+    def _forget(self) -> None:
+        self._heaps.clear()
+        self._forget_grades()
+
+
+def grade_of(key: StateKey, shape: TaskShape, demand: Demand) -> int:
+    """NO_FIT, or the points and the idle share of the best choice of device, packed in one integer.
+
+    Among devices of equal points the tightest is chosen. An exclusive node is not scored: the score would reward
+    giving away a bigger node than was asked for.
+    """
+    if not fits(key, shape):
+        return NO_FIT
+    if not demand or shape.full_node:
+        return next(outcomes(key, shape))[0]
+    best = NO_FIT
+    best_points = -1
+    for share, after in outcomes(key, shape):
+        points = demand.points(key, after)
+        if points > best_points:
+            best_points, best = points, points * _SHARES + share
+    return best

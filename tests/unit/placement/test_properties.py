@@ -1,0 +1,195 @@
+"""Whatever happens to a fleet: the books balance, and remembering never changes a decision."""
+
+from dataclasses import dataclass, field
+
+import hypothesis.strategies as st
+from hypothesis import given, settings
+
+from muster.placement import (
+    Fleet,
+    GangRequest,
+    GroupRequest,
+    Hold,
+    NodeShape,
+    Shortage,
+    TaskShape,
+    TopologyWish,
+)
+from unit.placement import naive
+
+NODES = tuple(
+    NodeShape(f"n{i}", cpu, cpu * 2, gpus, model, (("block", f"b{i // 4}"), ("rack", f"r{i // 2 % 2}")))
+    for i, (cpu, gpus, model) in enumerate(
+        [(8000, 4, "A"), (8000, 4, "A"), (4000, 2, "B"), (8000, 8, "A"), (4000, 2, "B"), (6000, 0, ""), (8000, 4, "A")]
+    )
+)
+
+shapes = st.builds(
+    lambda cpu, memory, gpu, models, full: TaskShape(
+        cpu, memory, gpus=gpu if gpu < 100 else 0, gpu_milli=gpu if gpu >= 100 else 0, gpu_models=models, full_node=full
+    ),
+    st.sampled_from([0, 500, 1000, 3000]),
+    st.sampled_from([0, 1000, 5000]),
+    st.sampled_from([0, 1, 2, 4, 100, 250, 500, 750, 999]),
+    st.sampled_from([(), (), (), ("A",), ("B", "A")]),
+    st.sampled_from([False, False, False, False, True]),
+)
+wishes = st.none() | st.builds(TopologyWish, st.sampled_from(["node", "rack", "block"]), st.booleans())
+gangs = st.builds(
+    GangRequest, st.lists(st.builds(GroupRequest, shapes, st.integers(1, 4)), min_size=1, max_size=3).map(tuple), wishes
+)
+demands = st.dictionaries(shapes, st.sampled_from([1.0, 2.0, 5.0]), max_size=4)
+chances = st.integers(0, 99)
+steps = st.lists(
+    st.tuples(st.just("place"), gangs)
+    | st.tuples(st.just("release"), chances)
+    | st.tuples(st.sampled_from(["cordon", "break"]), chances)
+    | st.tuples(st.just("demand"), demands),
+    max_size=25,
+)
+
+
+@dataclass
+class World:
+    """A fleet, and beside it the plainest record of what should be true."""
+
+    fleet: Fleet = field(default_factory=Fleet)
+    plain: dict[str, naive.NaiveNode] = field(default_factory=dict)
+    running: list[tuple[GangRequest, tuple[Hold, ...]]] = field(default_factory=list)
+    demand: dict[TaskShape, float] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        for shape in NODES:
+            self.fleet.add_node(shape)
+            self.plain[shape.name] = naive.NaiveNode(shape, shape.cpu_milli, shape.memory_mib, [1000] * shape.gpu_count)
+
+    def move(self, hold: Hold, sign: int) -> None:
+        node = self.plain[hold.slot.node]
+        node.cpu_milli -= sign * hold.cpu_milli
+        node.memory_mib -= sign * hold.memory_mib
+        node.holds += sign
+        for device in hold.slot.devices:
+            node.idle[device] -= sign * hold.slot.gpu_milli
+        assert min(node.cpu_milli, node.memory_mib, *node.idle, 0) == 0, "over-held"
+
+    def start(self, gang: GangRequest) -> tuple[Hold, ...] | Shortage:
+        answer = self.fleet.place(gang)
+        if not isinstance(answer, Shortage):
+            for hold in answer:
+                self.fleet.hold(hold)
+                self.move(hold, 1)
+            self.running.append((gang, answer))
+        return answer
+
+    def step(self, kind: str, value: object) -> None:
+        if isinstance(value, GangRequest):
+            self.start(value)
+        elif isinstance(value, dict):
+            self.demand = dict(value.items())
+            self.fleet.set_demand(self.demand)
+        elif kind == "release" and self.running:
+            _, holds = self.running.pop(int(str(value)) % len(self.running))
+            for hold in holds:
+                self.fleet.release(hold)
+                self.move(hold, -1)
+        elif kind in {"cordon", "break"}:
+            self.toggle(kind, int(str(value)))
+
+    def toggle(self, kind: str, chance: int) -> None:
+        node = self.plain[NODES[chance % len(NODES)].name]
+        if kind == "cordon":
+            node.usable = not node.usable
+            self.fleet.set_usable(node.shape.name, node.usable)
+        elif node.idle:
+            device = chance % len(node.idle)
+            node.broken ^= {device}
+            self.fleet.set_device_usable(node.shape.name, device, device not in node.broken)
+
+
+def observed(fleet: Fleet) -> object:
+    """Everything that decides what the fleet does next, except for what it remembers."""
+    nodes = {n: (x.cpu_milli, x.memory_mib, tuple(x.idle), x.holds) for n, x in fleet._ledger.nodes.items()}
+    return nodes, fleet.totals, {state.key: tuple(state.names) for state in fleet._ledger.live}
+
+
+@given(steps, gangs)
+@settings(max_examples=150, deadline=None)
+def test_a_gang_is_placed_whole_where_it_may_be_or_not_at_all(
+    history: list[tuple[str, object]], gang: GangRequest
+) -> None:
+    world = World()
+    for kind, value in history:
+        world.step(kind, value)
+    before = observed(world.fleet)
+    holds = world.fleet.place(gang)
+    assert observed(world.fleet) == before, "a proposal changes nothing"
+    if isinstance(holds, Shortage):
+        assert holds.detail
+        return
+    wanted = [(g, r) for g, group in enumerate(gang.groups) for r in range(group.replicas)]
+    assert [(hold.slot.group, hold.slot.replica) for hold in holds] == wanted
+    for hold in holds:
+        task, node = gang.groups[hold.slot.group].shape, world.plain[hold.slot.node]
+        assert naive.runs(node, task)
+        assert node.usable
+        assert not node.broken & set(hold.slot.devices)
+        expected = len(node.idle) if task.full_node else max(task.gpus, bool(task.gpu_milli))
+        assert len(hold.slot.devices) == expected
+    if gang.topology is not None and gang.topology.required:
+        depth = {"block": 1, "rack": 2}.get(gang.topology.level, 0)
+        where = {world.plain[h.slot.node].shape.domains[:depth] if depth else h.slot.node for h in holds}
+        assert len(where) == 1
+    world.start(gang)
+
+
+@given(steps)
+@settings(max_examples=150, deadline=None)
+def test_releasing_everything_restores_the_fleet_exactly(history: list[tuple[str, object]]) -> None:
+    world, untouched = World(), World()
+    for kind, value in history:
+        world.step(kind, value)
+        if kind in {"cordon", "break"}:
+            untouched.step(kind, value)
+    while world.running:
+        world.step("release", 0)
+    assert observed(world.fleet) == observed(untouched.fleet)
+
+
+@given(steps, shapes, st.integers(0, 3))
+@settings(max_examples=200, deadline=None)
+def test_remembering_never_changes_a_decision(
+    history: list[tuple[str, object]], task: TaskShape, asked_at: int
+) -> None:
+    """The choice after any history is the one that scoring every node afresh makes."""
+    world = World()
+    request = GangRequest((GroupRequest(task, 1),))
+    for i, (kind, value) in enumerate(history):
+        if i % 4 == asked_at:
+            world.fleet.place(request)
+        world.step(kind, value)
+    answer = world.fleet.place(request)
+    expected = naive.place(world.plain.values(), task, world.demand)
+    assert (None if isinstance(answer, Shortage) else answer[0]) == expected
+
+
+@given(steps)
+@settings(max_examples=100, deadline=None)
+def test_a_fleet_rebuilt_from_its_holds_decides_the_same(history: list[tuple[str, object]]) -> None:
+    """What a follower knows after recovery, in whatever order it learned it, leads to the same choice."""
+    world = World()
+    for kind, value in history:
+        world.step(kind, value)
+    rebuilt = Fleet()
+    rebuilt.set_demand(world.demand)
+    for shape in reversed(NODES):
+        rebuilt.add_node(shape)
+    for node in world.plain.values():
+        rebuilt.set_usable(node.shape.name, node.usable)
+        for device in node.broken:
+            rebuilt.set_device_usable(node.shape.name, device, False)
+    for _, holds in reversed(world.running):
+        for hold in holds:
+            rebuilt.hold(hold)
+    for asked in (TaskShape(500, 0, gpu_milli=250), TaskShape(0, 0, gpus=1), TaskShape(1000, 1000)):
+        gang = GangRequest((GroupRequest(asked, 2),), TopologyWish("rack", required=False))
+        assert rebuilt.place(gang) == world.fleet.place(gang)

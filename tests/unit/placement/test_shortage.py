@@ -1,0 +1,45 @@
+"""Why something does not fit, in one code and numbers."""
+
+import pytest
+
+from muster.placement import Fleet, GangRequest, Hold, Shortage, ShortageReason, Slot, TaskShape
+from unit.placement.builders import fleet_of, gang, node, one, task
+
+
+def used_fleet() -> Fleet:
+    """Two nodes of 8 GPUs and 64 CPUs: 6.5 GPUs and 62 CPUs free on one, 7 GPUs and 63 CPUs on the other."""
+    fleet = fleet_of([node("a", rack="r0"), node("b", rack="r1")])
+    fleet.hold(Hold(1000, 0, Slot(0, 0, "a", (0,), 500)))
+    fleet.hold(Hold(1000, 0, Slot(0, 1, "a", (1,), 1000)))
+    fleet.hold(Hold(1000, 0, Slot(0, 2, "b", (0,), 1000)))
+    return fleet
+
+
+@pytest.mark.parametrize(
+    ("asked", "detail"),
+    [
+        (one(task(1, models=("B200", "GB300"))), "model: no usable node has B200 or GB300"),
+        (gang((task(8), 3)), "gpu: 24 GPUs asked, 13.5 free"),
+        (one(task(8)), "fragmented: 13.5 free GPUs but none of 8 on one node"),
+        (gang((task(4), 3)), "fragmented: 13.5 free GPUs but room for 2 of 3 replicas"),
+        (one(task(1, cpu=65)), "cpu: 65 CPU asked, at most 63 on one node beside 1 free GPUs"),
+        (gang((task(cpu=5), 30)), "cpu: 30 x 5 CPU asked, 125 free"),
+        (one(TaskShape(0, 600_000)), "memory: 600000 MiB asked, at most 524288 MiB on one node"),
+        (gang((TaskShape(0, 600_000), 2)), "memory: 2 x 600000 MiB asked, 1048576 MiB free"),
+        (one(task(2, full=True)), "fragmented: 1 whole nodes with 2 GPUs, 1 CPU and 1024 MiB asked, 0 idle"),
+        (gang((task(7), 1), (task(6), 1), (task(1), 1)), "fragmented: each of 3 groups would fit alone, but"),
+        (gang((task(4), 2), level="rack"), "topology: the fleet has room, but one rack holds at most 1 of 2 replicas"),
+        (gang((task(4), 1), level="row"), "topology: no node declares level 'row', only rack"),
+    ],
+)
+def test_the_first_cause_that_explains_it_is_named(asked: GangRequest, detail: str) -> None:
+    answer = used_fleet().place(asked)
+    assert isinstance(answer, Shortage)
+    assert answer.detail.startswith(detail)
+    assert answer.detail.startswith(answer.reason.value)
+
+
+def test_a_fleet_without_usable_nodes_says_so() -> None:
+    fleet = fleet_of([node("a")])
+    fleet.set_usable("a", False)
+    assert fleet.place(one(task(1))) == Shortage(ShortageReason.NO_NODE, "no-node: none of 1 nodes is usable")
