@@ -1,0 +1,208 @@
+"""JetStream's API as plain requests: few of them, typed, asked from a stream's leader, with bounded waits.
+
+nats-py's manager covers these too, but neither message time-stamps nor batches, and it turns errors into four classes.
+"""
+
+import base64
+import json
+from collections.abc import Mapping
+from datetime import datetime
+
+import nats.errors
+from nats.aio.client import Client
+from nats.aio.msg import Msg
+from pydantic import BaseModel, ConfigDict, Field
+
+from muster.bus.errors import ApiError
+from muster.bus.ports import LogUnavailableError
+from muster.core.instant import NS_PER_S, Instant
+
+API = "$JS.API"
+REQUEST_TIMEOUT_S = 5.0
+
+NO_MESSAGE = 10037
+NO_CONSUMER = 10014
+NO_STREAM = 10059
+WRONG_LAST_SEQUENCE = frozenset({10071, 10164})
+DUPLICATE_IN_BATCH = 10201
+STORAGE_ERRORS = frozenset({10023, 10028, 10047, 10077, 10122})
+"""Insufficient resources; memory or storage exceeded; store failed (`maximum bytes exceeded`); account's bytes."""
+
+BATCH_LOST = frozenset({10176, 10211})
+"""Incomplete (the server lost its beginning), or too many batches at once: nothing was stored."""
+_NOT_READY = frozenset({10008, 10039, 10076})
+"""JetStream is not (yet) there: the server starts, or looks for a leader."""
+
+
+class _Reply(BaseModel):
+    model_config = ConfigDict(frozen=True, extra="ignore")
+
+
+class _Error(_Reply):
+    code: int = 0
+    err_code: int = 0
+    description: str = ""
+
+
+class _Failure(_Reply):
+    error: _Error | None = None
+
+
+class StreamState(_Reply):
+    """How much a stream holds. first_seq is last_seq + 1 if it is empty."""
+
+    messages: int
+    bytes: int
+    first_seq: int
+    last_seq: int
+    subjects: dict[str, int] = Field(default_factory=dict)
+
+
+class StreamInfo(_Reply):
+    """A stream's configuration, as the server completed it, and its state."""
+
+    config: dict[str, object]
+    state: StreamState
+
+
+class _Position(_Reply):
+    consumer_seq: int
+    stream_seq: int
+
+
+class ConsumerInfo(_Reply):
+    """What the server delivered to a consumer."""
+
+    name: str
+    delivered: _Position
+    num_pending: int = 0
+
+
+class PubAck(_Reply):
+    """Answer to a publication or to the commit of a batch (`seq`: its last message, `count`: how many)."""
+
+    stream: str = ""
+    seq: int = 0
+    duplicate: bool = False
+    count: int = 0
+
+
+class StoredMessage(_Reply):
+    """A message as it stands in a stream."""
+
+    subject: str
+    seq: int
+    headers: dict[str, str]
+    body: bytes
+    time: int
+
+    @property
+    def instant(self) -> Instant:
+        """When the broker stored it."""
+        return Instant(self.time)
+
+
+class _RawMessage(_Reply):
+    subject: str
+    seq: int
+    hdrs: str = ""
+    data: str = ""
+    time: str
+
+
+class _RawAnswer(_Reply):
+    message: _RawMessage
+
+
+async def ask(
+    client: Client,
+    subject: str,
+    body: bytes = b"",
+    *,
+    headers: dict[str, str] | None = None,
+    timeout_s: float = REQUEST_TIMEOUT_S,
+) -> Msg:
+    """One request; raises LogUnavailableError if no answer came in time or nobody listens there."""
+    if not client.is_connected:
+        raise LogUnavailableError(f"{subject}: not connected to the bus")
+    try:
+        return await client.request(subject, body, timeout=timeout_s, headers=headers)
+    except nats.errors.NoRespondersError as error:
+        raise LogUnavailableError(f"{subject}: nobody answers there") from error
+    except (nats.errors.Error, OSError) as error:
+        raise LogUnavailableError(f"{subject}: {type(error).__name__}, no answer within {timeout_s:g} s") from error
+
+
+def check(body: bytes) -> bytes:
+    """The answer itself; raises ApiError if it says that the request was refused, LogUnavailableError if not now."""
+    if b'"error"' in body:
+        failure = _Failure.model_validate_json(body).error
+        if failure is not None and failure.err_code in _NOT_READY:
+            raise LogUnavailableError(failure.description)
+        if failure is not None:
+            raise ApiError(failure.err_code, failure.description)
+    return body
+
+
+async def call(
+    client: Client, path: str, request: Mapping[str, object] | None = None, *, timeout_s: float = REQUEST_TIMEOUT_S
+) -> bytes:
+    """Ask `$JS.API.<path>`. Raises ApiError, LogUnavailableError."""
+    body = b"" if request is None else json.dumps(request).encode()
+    return check((await ask(client, f"{API}.{path}", body, timeout_s=timeout_s)).data)
+
+
+async def stream_info(client: Client, stream: str, *, subjects: str = "") -> StreamInfo | None:
+    """The stream, or None if there is none of that name. subjects: also count messages per subject that matches."""
+    request = {"subjects_filter": subjects} if subjects else None
+    try:
+        return StreamInfo.model_validate_json(await call(client, f"STREAM.INFO.{stream}", request))
+    except ApiError as error:
+        if error.err_code == NO_STREAM:
+            return None
+        raise
+
+
+async def last_on_subject(
+    client: Client, stream: str, subject: str, *, timeout_s: float = REQUEST_TIMEOUT_S
+) -> StoredMessage | None:
+    """Newest message on one subject, from the stream's leader (so it sees every write that was acknowledged)."""
+    return await _message(client, stream, {"last_by_subj": subject}, timeout_s)
+
+
+async def message_at(
+    client: Client, stream: str, seq: int, *, timeout_s: float = REQUEST_TIMEOUT_S
+) -> StoredMessage | None:
+    """The message with that sequence, from the stream's leader; None if it is not (or no longer) there."""
+    return await _message(client, stream, {"seq": seq}, timeout_s)
+
+
+async def _message(client: Client, stream: str, which: Mapping[str, object], timeout_s: float) -> StoredMessage | None:
+    try:
+        body = await call(client, f"STREAM.MSG.GET.{stream}", which, timeout_s=timeout_s)
+    except ApiError as error:
+        if error.err_code == NO_MESSAGE:
+            return None
+        raise
+    raw = _RawAnswer.model_validate_json(body).message
+    return StoredMessage(
+        subject=raw.subject,
+        seq=raw.seq,
+        headers=header_fields(base64.b64decode(raw.hdrs)),
+        body=base64.b64decode(raw.data),
+        time=instant_of(raw.time),
+    )
+
+
+def header_fields(block: bytes) -> dict[str, str]:
+    """A NATS header block (`NATS/1.0` and `Name: value` lines) as a mapping."""
+    lines = block.decode(errors="replace").split("\r\n")[1:]
+    pairs = (line.partition(":") for line in lines if line)
+    return {name.strip(): value.strip() for name, _, value in pairs}
+
+
+def instant_of(stamp: str) -> Instant:
+    """RFC 3339 with up to nine decimals, in UTC, to the nanosecond (datetime alone knows microseconds)."""
+    whole, _, fraction = stamp.removesuffix("Z").partition(".")
+    seconds = int(datetime.fromisoformat(f"{whole}+00:00").timestamp())
+    return Instant(seconds * NS_PER_S + int(fraction.ljust(9, "0") or "0"))

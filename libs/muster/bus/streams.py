@@ -1,0 +1,202 @@
+"""The streams of a stack, made by one bootstrap step at every start. Names, limits and sources stand here alone."""
+
+import logging
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from nats.aio.client import Client
+
+from muster.bus import jsapi
+from muster.bus.errors import StreamConflictError
+from muster.bus.settings import Settings
+from muster.core.instant import NS_PER_S
+from muster.schemas.registry import TABLE, StreamRole
+from muster.schemas.subjects import DEAD_STREAM, FED_LOG, FED_UP_LOG, cluster_log
+
+LEASES_BUCKET = "leases"
+TOKENS_BUCKET = "tokens"
+CHECKPOINTS_BUCKET = "checkpoints"
+
+DUPLICATE_WINDOW_S = 120
+DEAD_BYTES_MAX = 256 * 1024**2
+TELEMETRY_AGE_S = 900
+TELEMETRY_BYTES_MAX = 128 * 1024**2
+OUTPUT_AGE_S = 3600
+OUTPUT_BYTES_MAX = 256 * 1024**2
+CHECKPOINT_BYTES_MAX = 4 * 1024**3
+BUCKET_BYTES_MAX = 64 * 1024**2
+
+_logger = logging.getLogger(__name__)
+Json = dict[str, object]
+
+
+@dataclass(frozen=True, slots=True)
+class StreamPlan:
+    """How one stream should be. sources: by name of the stream that they take from, merged with what stands there."""
+
+    name: str
+    config: Mapping[str, object]
+    sources: tuple[Mapping[str, object], ...] = ()
+
+
+def telemetry_stream(cluster: str) -> str:
+    """Stream of a cluster's telemetry."""
+    return f"TELEMETRY_{cluster}"
+
+
+def output_stream(cluster: str) -> str:
+    """Stream of a cluster's job output lines."""
+    return f"LOGS_{cluster}"
+
+
+def plan(settings: Settings) -> tuple[StreamPlan, ...]:
+    """Every stream of the stack, in an order in which sources come before what takes from them."""
+    bus, log = settings.bus, cluster_log(settings.cluster)
+    fed = _log_config(FED_LOG.subjects, bus.fed_bytes_max)
+    own = _log_config(log.subjects, bus.log_bytes_max)
+    reports = {**_config((), bytes_max=bus.fed_bytes_max), "deny_delete": True}
+    streams = (
+        StreamPlan(FED_LOG.stream, fed),
+        StreamPlan(log.stream, own, (_source(FED_LOG.stream, _addressed_to(settings.cluster)),)),
+        StreamPlan(FED_UP_LOG.stream, reports, (_source(log.stream, _reported_by(settings.cluster)),)),
+        StreamPlan(DEAD_STREAM, _config(("dead.>",), bytes_max=DEAD_BYTES_MAX)),
+        StreamPlan(
+            telemetry_stream(settings.cluster),
+            _recent((f"telemetry.{settings.cluster}.>",), bytes_max=TELEMETRY_BYTES_MAX, age_s=TELEMETRY_AGE_S),
+        ),
+        StreamPlan(
+            output_stream(settings.cluster),
+            _recent((f"logs.{settings.cluster}.>",), bytes_max=OUTPUT_BYTES_MAX, age_s=OUTPUT_AGE_S),
+        ),
+        StreamPlan(f"KV_{LEASES_BUCKET}", _bucket(LEASES_BUCKET, ttl_s=bus.lease_ttl_s)),
+        StreamPlan(f"KV_{TOKENS_BUCKET}", _bucket(TOKENS_BUCKET)),
+        StreamPlan(f"OBJ_{CHECKPOINTS_BUCKET}", _object_store(CHECKPOINTS_BUCKET)),
+    )
+    return tuple(
+        StreamPlan(stream.name, {**stream.config, "num_replicas": bus.replicas}, stream.sources) for stream in streams
+    )
+
+
+async def bootstrap(connection: Client, settings: Settings) -> None:
+    """Make what is missing, change what drifted, leave the rest. Any number of times, also while services run.
+
+    Raises StreamConflictError if a stream holds more than its new size allows, or has other subjects or storage;
+    ApiError, LogUnavailableError.
+    """
+    for stream in plan(settings):
+        await _ensure(connection, stream)
+
+
+async def _ensure(connection: Client, wanted: StreamPlan) -> None:
+    found = await jsapi.stream_info(connection, wanted.name)
+    if found is None:
+        config = {"name": wanted.name, **wanted.config, **_with_sources(wanted.sources)}
+        await jsapi.call(connection, f"STREAM.CREATE.{wanted.name}", config)
+        return
+    config = {**found.config, **wanted.config, **_with_sources(_merged(found.config, wanted.sources))}
+    drifted = [key for key in (*wanted.config, "sources") if config.get(key) != found.config.get(key)]
+    if not drifted:
+        return
+    _refuse_loss(wanted, found)
+    _logger.warning("stream %s: updating %s", wanted.name, ", ".join(drifted))
+    await jsapi.call(connection, f"STREAM.UPDATE.{wanted.name}", config)
+
+
+def _refuse_loss(wanted: StreamPlan, found: jsapi.StreamInfo) -> None:
+    """A size below what is stored would refuse every append (or, where old messages go first, delete them)."""
+    bytes_max = wanted.config.get("max_bytes")
+    if isinstance(bytes_max, int) and 0 < bytes_max < found.state.bytes:
+        raise StreamConflictError(
+            f"stream {wanted.name}: max_bytes {bytes_max} is less than the {found.state.bytes} bytes that it holds; "
+            "set a larger size, or trim the log first"
+        )
+    for key in ("subjects", "storage"):
+        if key in wanted.config and wanted.config[key] != found.config.get(key):
+            raise StreamConflictError(
+                f"stream {wanted.name}: {key} is {found.config.get(key)}, wanted is {wanted.config[key]}; "
+                "a stack that was made otherwise cannot be changed in place"
+            )
+
+
+def _merged(found: Mapping[str, object], wanted: Sequence[Mapping[str, object]]) -> tuple[Mapping[str, object], ...]:
+    """The sources that stand there, those of the same stream replaced: other clusters' sources stay."""
+    standing = found.get("sources")
+    old = [source for source in standing if isinstance(source, dict)] if isinstance(standing, list) else []
+    by_name = {str(source["name"]): source for source in old} | {str(source["name"]): source for source in wanted}
+    return tuple(by_name.values())
+
+
+def _with_sources(sources: Sequence[Mapping[str, object]]) -> Json:
+    return {"sources": [dict(source) for source in sources]} if sources else {}
+
+
+def _config(subjects: Sequence[str], *, bytes_max: int) -> Json:
+    """Keeps everything until it is full, then refuses. `discard` explicit: the default deletes the oldest."""
+    config: Json = {
+        "retention": "limits",
+        "storage": "file",
+        "discard": "new",
+        "max_bytes": bytes_max,
+        "max_age": 0,
+        "duplicate_window": DUPLICATE_WINDOW_S * NS_PER_S,
+    }
+    if subjects:
+        config["subjects"] = list(subjects)
+    return config
+
+
+def _log_config(subjects: str, bytes_max: int) -> Json:
+    """A log: single facts cannot be deleted, only its beginning purged."""
+    return {**_config((subjects,), bytes_max=bytes_max), "allow_atomic": True, "deny_delete": True}
+
+
+def _recent(subjects: Sequence[str], *, bytes_max: int, age_s: int) -> Json:
+    """Keeps the newest: for what is worthless when old."""
+    return {**_config(subjects, bytes_max=bytes_max), "discard": "old", "max_age": age_s * NS_PER_S}
+
+
+def _bucket(name: str, *, ttl_s: float = 0.0) -> Json:
+    """A key-value bucket, as every NATS client expects one (ADR-8)."""
+    window_s = min(ttl_s, DUPLICATE_WINDOW_S) if ttl_s else DUPLICATE_WINDOW_S
+    return {
+        **_config((f"$KV.{name}.>",), bytes_max=BUCKET_BYTES_MAX),
+        "max_msgs_per_subject": 1,
+        "max_age": round(ttl_s * NS_PER_S),
+        "duplicate_window": round(window_s * NS_PER_S),
+        "allow_rollup_hdrs": True,
+        "allow_direct": True,
+        "deny_delete": True,
+    }
+
+
+def _object_store(name: str) -> Json:
+    """An object store, as every NATS client expects one (ADR-20)."""
+    config = _config((f"$O.{name}.C.>", f"$O.{name}.M.>"), bytes_max=CHECKPOINT_BYTES_MAX)
+    return {**config, "allow_rollup_hdrs": True, "allow_direct": True}
+
+
+def _source(stream: str, transforms: Sequence[tuple[str, str]]) -> Json:
+    """All streams are in one JetStream domain; an external source naming its own domain would move nothing."""
+    return {"name": stream, "subject_transforms": [{"src": src, "dest": dest} for src, dest in transforms]}
+
+
+def _addressed_to(cluster: str) -> list[tuple[str, str]]:
+    """What federation says to a cluster. One wildcard: every sourced message carries its source's transforms along,
+    and a source whose transforms change starts over.
+    """
+    return [(f"muster.fed.federation.{cluster}.>", f"muster.{cluster}.federation.>")]
+
+
+def _reported_by(cluster: str) -> list[tuple[str, str]]:
+    """What a cluster reports to the federation: exactly the facts that the table knows in the reports.
+
+    A row added there changes the transforms, so the reports of all jobs come once more; their ids tell.
+    """
+    return [
+        (
+            f"muster.{cluster}.{row.writer}.{row.kind}.*.{row.name}",
+            f"fedup.{cluster}.{row.writer}.{row.kind}.{{{{wildcard(1)}}}}.{row.name}",
+        )
+        for row in TABLE
+        if row.stream is StreamRole.FED_UP
+    ]
