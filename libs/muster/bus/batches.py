@@ -1,0 +1,144 @@
+"""From drafts to messages: which may share a batch, and how each is written. Pure; every log uses it."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from muster.bus.errors import FactRefusedError, TogetherTooLargeError
+from muster.core.fact import Draft
+from muster.schemas import envelope, ids
+from muster.schemas.base import FACT_BYTES_MAX, Payload
+from muster.schemas.facts.control import Fence
+from muster.schemas.registry import FactType, fact_type
+from muster.schemas.subjects import FENCE, LogName, fact_subject, fence_subject
+
+BATCH_MESSAGES_MAX = 900
+"""Fence record included; the broker's own limit is 1,000 (10199)."""
+BATCH_BYTES_MAX = 16 * 1024 * 1024
+"""Bodies of one batch: the broker and the connection hold it in memory until the commit."""
+SPAN_DIGITS = slice(36, 52)
+TRACE_FLAGS = slice(52, None)
+TRACEPARENT_LENGTH = 55
+
+
+@dataclass(frozen=True, slots=True)
+class Outgoing:
+    """One message to be stored."""
+
+    subject: str
+    headers: dict[str, str]
+    body: bytes
+
+    @property
+    def id(self) -> str:
+        """The fact's id."""
+        return self.headers[envelope.HEADER_ID]
+
+
+def split(drafts: Sequence[Draft], sizes: Sequence[int] | None = None) -> list[range]:
+    """Indexes of the drafts of each batch: in order, as full as may be, drafts of one `together` in one batch.
+
+    sizes: bodies in bytes, if those should count. A batch's fence record is counted. No drafts: one empty batch.
+    Raises TogetherTooLargeError.
+    """
+    room = BATCH_MESSAGES_MAX - 1
+    batches: list[range] = []
+    start, end, weight = 0, 0, 0
+    for block in _blocks(drafts):
+        block_weight = sum(sizes[block.start : block.stop]) if sizes is not None else 0
+        if len(block) > room or (block_weight > BATCH_BYTES_MAX and len(block) > 1):
+            raise TogetherTooLargeError(
+                f"{len(block)} drafts of {block_weight} bytes must stand together (key "
+                f"{drafts[block.start].together!r}); one batch holds {room} drafts and {BATCH_BYTES_MAX} bytes"
+            )
+        if block.stop - start > room or weight + block_weight > BATCH_BYTES_MAX:
+            if end > start:
+                batches.append(range(start, end))
+            start, weight = block.start, 0
+        end, weight = block.stop, weight + block_weight
+    return [*batches, range(start, end)]
+
+
+def _blocks(drafts: Sequence[Draft]) -> list[range]:
+    """Runs of drafts that nothing may be cut out of: from the first to the last of a key, overlaps joined."""
+    last_of = {draft.together: index for index, draft in enumerate(drafts) if draft.together}
+    blocks: list[range] = []
+    start = end = 0
+    for index, draft in enumerate(drafts):
+        if index >= end:
+            if index > start:
+                blocks.append(range(start, end))
+            start, end = index, index + 1
+        if draft.together:
+            end = max(end, last_of[draft.together] + 1)
+    if drafts:
+        blocks.append(range(start, end))
+    return blocks
+
+
+def own_span(trace: str, fact_id: str) -> str:
+    """The job's traceparent with this fact's own span; what is no traceparent is left out."""
+    if len(trace) != TRACEPARENT_LENGTH:
+        return ""
+    return f"{trace[: SPAN_DIGITS.start]}{ids.span_id(fact_id)}{trace[TRACE_FLAGS]}"
+
+
+class Writer:
+    """Writes the facts of one service in one log."""
+
+    def __init__(self, log: LogName, service: str) -> None:
+        self.log = log
+        self.service = service
+        self.fence_subject = fence_subject(log, service)
+        self._rows: dict[tuple[str, str], FactType] = {}
+
+    def row(self, draft: Draft) -> FactType:
+        """The draft's row in the table of facts; raises FactRefusedError if this service has none for it."""
+        row = self._rows.get((draft.kind, draft.name))
+        if row is None:
+            row = fact_type(self.log.role, self.service, draft.kind, draft.name)
+            if row is None:
+                raise FactRefusedError(
+                    f"{self.service} is not the writer of {draft.kind} {draft.name} in {self.log.stream}; "
+                    "the table of facts says who is"
+                )
+            self._rows[draft.kind, draft.name] = row
+        if not isinstance(draft.payload, row.payload):
+            raise FactRefusedError(
+                f"{draft.kind} {draft.name}: body is {type(draft.payload).__name__}, not {row.payload.__name__}"
+            )
+        return row
+
+    def write(self, draft: Draft, fact_id: str) -> Outgoing:
+        """The draft as a message. Raises FactRefusedError."""
+        row = self.row(draft)
+        subject = fact_subject(
+            self.log,
+            writer=self.service,
+            kind=draft.kind,
+            subject_id=draft.subject_id,
+            name=draft.name,
+            cluster=draft.cluster,
+        )
+        headers = envelope.headers(
+            row,
+            id=fact_id,
+            scope=self.log.scope,
+            writer=self.service,
+            causes=draft.causes,
+            trace=own_span(draft.trace, fact_id),
+        )
+        return Outgoing(subject, headers, _body(subject, draft.payload))
+
+    def fence(self, record: Fence, fact_id: str) -> Outgoing:
+        """The fence record that begins a batch."""
+        row = fact_type(self.log.role, self.service, "log", FENCE)
+        assert row is not None, "every service may write fences"
+        headers = envelope.headers(row, id=fact_id, scope=self.log.scope, writer=self.service, causes=(), trace="")
+        return Outgoing(self.fence_subject, headers, _body(self.fence_subject, record))
+
+
+def _body(subject: str, payload: Payload) -> bytes:
+    body = payload.model_dump_json().encode()
+    if len(body) > FACT_BYTES_MAX:
+        raise FactRefusedError(f"{subject}: body of {len(body)} bytes, at most {FACT_BYTES_MAX} are allowed")
+    return body
