@@ -1,0 +1,163 @@
+"""The pen of one service: atomic batches, each begun by a fence record that the broker compares (DESIGN 5.2, 5.4).
+
+The fence is one literal subject per service. A batch expects that subject's last sequence, so the first append of a
+new leader makes every later append of the old one fail whole, by the broker and not by a clock.
+"""
+
+from collections.abc import Sequence
+
+import nats.errors
+from nats.aio.client import Client
+
+from muster.bus import jsapi
+from muster.bus.batches import Outgoing, Writer, split
+from muster.bus.counters import LogCounters
+from muster.bus.errors import ApiError
+from muster.bus.ports import Appended, LogFullError, LogUnavailableError, StaleFenceError
+from muster.bus.requests import EXPECTED_LAST_ON_SUBJECT
+from muster.core.fact import Draft
+from muster.schemas import ids
+from muster.schemas.envelope import HEADER_ID
+from muster.schemas.facts.control import Fence, TermStarted
+from muster.schemas.subjects import LogName
+
+COMMIT_TIMEOUT_S = 5.0
+BATCH_ID = "Nats-Batch-Id"
+BATCH_SEQUENCE = "Nats-Batch-Sequence"
+BATCH_COMMIT = "Nats-Batch-Commit"
+
+
+class NatsAppender:
+    """Appends facts of `service` to one log (`ports.LogAppender`). Used by one task at a time."""
+
+    def __init__(self, client: Client, log: LogName, service: str, counters: LogCounters) -> None:
+        self._client = client
+        self._log = log
+        self._writer = Writer(log, service)
+        self._counters = counters
+        self._term = 0
+        self._fence_seq: int | None = None  # of our newest fence record; None after an error: ask the broker
+        self._committed_seq = 0
+
+    async def start_term(self, *, term: int, holder: str) -> Appended:
+        """See `ports.LogAppender.start_term`. Raises StaleFenceError also if a later term has begun."""
+        fence_seq, fence = await self._newest_fence()
+        if fence is not None and fence.term > term:
+            self._counters.stale += 1
+            raise StaleFenceError(f"term {term}: term {fence.term} has begun at {fence_seq}")
+        self._term, self._fence_seq = term, fence_seq
+        service = self._writer.service
+        draft = Draft("log", service, "term-started", TermStarted(term=term, holder=holder))
+        return await self._append_batch([self._writer.write(draft, self._id(fence_seq, 0))], fence_seq, ordinal=0)
+
+    async def append(self, drafts: Sequence[Draft], *, folded_seq: int) -> Appended:
+        """See `ports.LogAppender.append`. No drafts: the fence record alone.
+
+        Raises LogError: StaleFenceError (also after a lost reply, until the log was folded to that commit),
+        LogFullError, LogUnavailableError, FactRefusedError, TogetherTooLargeError. Before the last two nothing was
+        stored; otherwise the batches before the refused one stand.
+        """
+        if folded_seq < self._committed_seq:
+            raise StaleFenceError(f"own facts up to {self._committed_seq} are not folded yet, only up to {folded_seq}")
+        await self._expect_own_fence(folded_seq)
+        messages = [self._writer.write(draft, self._id(folded_seq, index)) for index, draft in enumerate(drafts)]
+        batches = split(drafts, [len(message.body) for message in messages])
+        appended = Appended(0, 0)
+        for ordinal, batch in enumerate(batches):
+            appended = await self._append_batch(messages[batch.start : batch.stop], folded_seq, ordinal=ordinal)
+        return appended
+
+    def _id(self, folded_seq: int, index: int) -> str:
+        return ids.fact_id(
+            scope=self._log.scope, service=self._writer.service, term=self._term, folded_seq=folded_seq, index=index
+        )
+
+    async def _newest_fence(self) -> tuple[int, Fence | None]:
+        stored = await jsapi.last_on_subject(self._client, self._log.stream, self._writer.fence_subject)
+        return (0, None) if stored is None else (stored.seq, Fence.model_validate_json(stored.body))
+
+    async def _expect_own_fence(self, folded_seq: int) -> None:
+        """After an error: what was lost may have been stored, so look before writing on what was folded before it."""
+        if self._fence_seq is not None:
+            return
+        fence_seq, fence = await self._newest_fence()
+        if fence is None or fence.term != self._term or fence_seq > folded_seq:
+            self._counters.stale += 1
+            raise StaleFenceError(
+                f"newest fence is {fence!r} at {fence_seq}; own term {self._term}, {folded_seq} folded"
+            )
+        self._fence_seq = fence_seq
+
+    async def _append_batch(self, messages: Sequence[Outgoing], folded_seq: int, *, ordinal: int) -> Appended:
+        """One atomic batch. Fence records count from -1 downwards, so that they never share an index with a draft."""
+        fence_seq, self._fence_seq = self._fence_seq, None
+        assert fence_seq is not None
+        record = Fence(term=self._term, folded_seq=folded_seq)
+        batch = [self._writer.fence(record, self._id(folded_seq, -1 - ordinal)), *messages]
+        try:
+            ack = await self._commit(batch, fence_seq)
+            appended = Appended(ack.seq - len(batch) + 1, ack.seq)
+        except ApiError as error:
+            appended = await self._resolve(error, batch)
+        except LogUnavailableError:
+            self._counters.unavailable += 1
+            raise
+        self._fence_seq, self._committed_seq = appended.first_seq, appended.last_seq
+        self._counters.appended += len(batch)
+        self._counters.batches += 1
+        return appended
+
+    async def _commit(self, batch: Sequence[Outgoing], fence_seq: int) -> jsapi.PubAck:
+        """Send the batch; only its last message asks for an answer, so that a batch costs one round trip."""
+        if not self._client.is_connected:  # else nats-py would keep the batch and send it whenever it can again
+            raise LogUnavailableError(f"{self._log.stream}: not connected to the bus")
+        last = len(batch)
+        for index, message in enumerate(batch, 1):
+            headers = {**message.headers, BATCH_ID: batch[0].id, BATCH_SEQUENCE: str(index)}
+            if index == 1:
+                headers[EXPECTED_LAST_ON_SUBJECT] = str(fence_seq)
+            if index < last:
+                await self._publish(message, headers)
+                continue
+            headers[BATCH_COMMIT] = "1"
+            reply = await jsapi.ask(
+                self._client, message.subject, message.body, headers=headers, timeout_s=COMMIT_TIMEOUT_S
+            )
+        ack = jsapi.PubAck.model_validate_json(jsapi.check(reply.data))
+        assert ack.count == last, f"{ack.count} of {last} messages of an atomic batch were stored"
+        return ack
+
+    async def _publish(self, message: Outgoing, headers: dict[str, str]) -> None:
+        try:
+            await self._client.publish(message.subject, message.body, headers=headers)
+        except (nats.errors.Error, OSError) as error:
+            raise LogUnavailableError(f"{self._log.stream}: {type(error).__name__} while sending a batch") from error
+
+    async def _resolve(self, error: ApiError, batch: Sequence[Outgoing]) -> Appended:
+        """What a refusal means. A duplicate is our own batch, stored by an attempt whose answer was lost - or not."""
+        if error.err_code == jsapi.DUPLICATE_IN_BATCH:
+            stored = await self._stored(batch)
+            if stored is not None:
+                self._counters.resolved += 1
+                return stored
+        if error.err_code in jsapi.WRONG_LAST_SEQUENCE or error.err_code == jsapi.DUPLICATE_IN_BATCH:
+            self._counters.stale += 1
+            raise StaleFenceError(f"{self._writer.fence_subject}: {error.description}") from error
+        if error.err_code in jsapi.STORAGE_ERRORS:
+            self._counters.full += 1
+            raise LogFullError(f"{self._log.stream}: {error.description}") from error
+        if error.err_code in jsapi.BATCH_LOST:
+            self._counters.unavailable += 1
+            raise LogUnavailableError(f"{self._log.stream}: {error.description}") from error
+        raise error
+
+    async def _stored(self, batch: Sequence[Outgoing]) -> Appended | None:
+        """Where the batch stands, if every id of it does, in order, from the newest fence on."""
+        fence = await jsapi.last_on_subject(self._client, self._log.stream, self._writer.fence_subject)
+        if fence is None:
+            return None
+        for offset, message in enumerate(batch):
+            found = await jsapi.message_at(self._client, self._log.stream, fence.seq + offset)
+            if found is None or found.headers.get(HEADER_ID) != message.id:
+                return None
+        return Appended(fence.seq, fence.seq + len(batch) - 1)

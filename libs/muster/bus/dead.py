@@ -1,0 +1,74 @@
+"""Dead letters: one entry in stream DEAD for every message that claims to be a known fact and is not one.
+
+Each entry has a subject of its own that expects to be empty, so that any number of readers, restarts and replays
+leave one entry per message.
+"""
+
+import json
+import logging
+from collections.abc import Mapping
+from typing import Protocol
+
+from nats.aio.client import Client
+
+from muster.bus.batches import Outgoing
+from muster.bus.counters import LogCounters
+from muster.bus.decode import Dead
+from muster.bus.ports import LogUnavailableError
+from muster.bus.requests import Outcome, publish
+from muster.schemas.envelope import HEADER_MSG_ID
+from muster.schemas.subjects import dead_subject
+
+BODY_BYTES_MAX = 64 * 1024
+HEADERS_CHARACTERS_MAX = 4096
+HEADER_SUBJECT = "muster-dead-subject"
+HEADER_ERROR = "muster-dead-error"
+HEADER_STREAM = "muster-dead-stream"
+HEADER_SEQ = "muster-dead-seq"
+HEADER_HEADERS = "muster-dead-headers"
+
+_logger = logging.getLogger(__name__)
+
+
+class DeadLetters(Protocol):
+    """Where readers bury."""
+
+    async def bury(self, stream: str, dead: Dead, fields: Mapping[str, str] | None, body: bytes) -> None:
+        """Store the entry unless it stands already. Raises LogUnavailableError."""
+        ...
+
+
+def letter(stream: str, dead: Dead, fields: Mapping[str, str] | None, body: bytes) -> Outgoing:
+    """The entry: what is wrong and where it stands as headers, the original body, cut to BODY_BYTES_MAX."""
+    original = json.dumps({str(name): value for name, value in (fields or {}).items()})
+    headers = {
+        HEADER_MSG_ID: f"{stream}-{dead.seq}",
+        HEADER_STREAM: stream,
+        HEADER_SEQ: str(dead.seq),
+        HEADER_SUBJECT: dead.subject,
+        HEADER_ERROR: " ".join(dead.error.split()),
+        HEADER_HEADERS: original[:HEADERS_CHARACTERS_MAX],
+    }
+    return Outgoing(dead_subject(stream, dead.seq), headers, body[:BODY_BYTES_MAX])
+
+
+class NatsDeadLetters:
+    """Buries in the stream DEAD. The connection's user may publish `dead.<stream>.*`."""
+
+    def __init__(self, client: Client, counters: LogCounters) -> None:
+        self._client = client
+        self._counters = counters
+
+    async def bury(self, stream: str, dead: Dead, fields: Mapping[str, str] | None, body: bytes) -> None:
+        """Store the entry unless it stands already. A full DEAD is counted and told: the log itself goes on."""
+        stored = await publish(self._client, letter(stream, dead, fields, body), expect_new=True)
+        match stored.outcome:
+            case Outcome.UNAVAILABLE:
+                raise LogUnavailableError(stored.detail)
+            case Outcome.FULL:
+                self._counters.dead_unwritten += 1
+                _logger.error("stream DEAD is full (%s): no entry for %s %d", stored.detail, stream, dead.seq)
+            case Outcome.STORED:
+                _logger.warning("dead letter: %s %d %s: %s", stream, dead.seq, dead.subject, dead.error)
+            case Outcome.EXISTS:
+                pass

@@ -1,0 +1,77 @@
+"""Single facts, without lease, term or fence: how the gateway writes, and whoever copies facts between streams."""
+
+from dataclasses import dataclass
+from enum import StrEnum
+
+from nats.aio.client import Client
+
+from muster.bus import jsapi
+from muster.bus.batches import Outgoing, Writer
+from muster.bus.errors import ApiError
+from muster.bus.jsapi import StoredMessage, last_on_subject
+from muster.bus.ports import LogUnavailableError
+from muster.core.fact import Draft
+from muster.schemas.subjects import LogName
+
+EXPECTED_LAST_ON_SUBJECT = "Nats-Expected-Last-Subject-Sequence"
+SINGLE_TIMEOUT_S = 2.0
+
+__all__ = ["Outcome", "Single", "StoredMessage", "append_single", "last_on_subject", "publish"]
+
+
+class Outcome(StrEnum):
+    """What became of one message.
+
+    EXISTS: its subject already holds a message (or its id was stored within the duplicate window); look it up.
+    UNAVAILABLE: no answer, so whether it was stored is unknown; the same message may be sent again.
+    """
+
+    STORED = "stored"
+    EXISTS = "exists"
+    FULL = "full"
+    UNAVAILABLE = "unavailable"
+
+
+@dataclass(frozen=True, slots=True)
+class Single:
+    """What became of one message, and why. seq: where it stands (STORED, or EXISTS where the broker told), else 0."""
+
+    outcome: Outcome
+    seq: int = 0
+    detail: str = ""
+
+
+async def append_single(
+    client: Client,
+    log: LogName,
+    *,
+    service: str,
+    draft: Draft,
+    fact_id: str,
+    expect_new: bool = False,
+    timeout_s: float = SINGLE_TIMEOUT_S,
+) -> Single:
+    """Store one draft of `service` as the fact `fact_id`. expect_new: only if its subject holds nothing yet.
+
+    Raises FactRefusedError (a draft that the service may not write, or too large) and ApiError (a defect).
+    """
+    return await publish(client, Writer(log, service).write(draft, fact_id), expect_new=expect_new, timeout_s=timeout_s)
+
+
+async def publish(
+    client: Client, message: Outgoing, *, expect_new: bool = False, timeout_s: float = SINGLE_TIMEOUT_S
+) -> Single:
+    """Store one message and wait for the stream's answer. Raises ApiError for refusals that are defects."""
+    headers = {**message.headers, EXPECTED_LAST_ON_SUBJECT: "0"} if expect_new else message.headers
+    try:
+        answer = await jsapi.ask(client, message.subject, message.body, headers=headers, timeout_s=timeout_s)
+        ack = jsapi.PubAck.model_validate_json(jsapi.check(answer.data))
+    except LogUnavailableError as error:
+        return Single(Outcome.UNAVAILABLE, detail=str(error))
+    except ApiError as error:
+        if error.err_code in jsapi.WRONG_LAST_SEQUENCE:
+            return Single(Outcome.EXISTS, detail=error.description)
+        if error.err_code in jsapi.STORAGE_ERRORS:
+            return Single(Outcome.FULL, detail=error.description)
+        raise
+    return Single(Outcome.EXISTS if ack.duplicate else Outcome.STORED, ack.seq)
