@@ -1,0 +1,1 @@
+"""The projector: folds every log into the read model that people look at."""

@@ -1,0 +1,35 @@
+"""Wiring only: the two projections and where they are stored."""
+
+from muster.bus.declaration import Declaration
+from muster.bus.service import CoreService
+from muster.bus.settings import Settings
+from muster.projector.core import FedProjectorCore, ProjectorCore
+from muster.projector.sink import RedisSink, stream_identity
+from muster.schemas.readmodel import read_model
+from muster.schemas.registry import StreamRole
+from muster.schemas.subjects import FED_LOG, LogName, cluster_log
+
+DECLARATION = Declaration(service="projector", folds=(StreamRole.LOG, StreamRole.FED))
+
+
+def services(settings: Settings) -> tuple[CoreService, ...]:
+    """One projection per log."""
+    cluster = settings.cluster
+
+    def sink(log: LogName) -> RedisSink:
+        return RedisSink(redis_url=settings.redis_url, model=read_model(log), identity=stream_identity(log.stream))
+
+    return (
+        CoreService(
+            declaration=DECLARATION,
+            role=StreamRole.LOG,
+            core=lambda: ProjectorCore(cluster),
+            sink=lambda: sink(cluster_log(cluster)),
+        ),
+        CoreService(
+            declaration=DECLARATION,
+            role=StreamRole.FED,
+            core=FedProjectorCore,
+            sink=lambda: sink(FED_LOG),
+        ),
+    )

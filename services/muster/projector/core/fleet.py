@@ -1,0 +1,135 @@
+"""Node rows: what is there, whether it may be used, and what is held of it."""
+
+from collections import Counter
+from collections.abc import Iterable
+from dataclasses import dataclass, field, replace
+
+from pydantic_core import to_json
+
+from muster.projector.core.rows import NodeRow
+from muster.schemas.facts.node import NodeJoined
+from muster.schemas.job import Slot
+
+Shape = tuple[str, int, int, int]
+"""gpu_model, gpus, cpu_milli, memory_mib."""
+
+
+@dataclass(slots=True)
+class _Held:
+    """What jobs hold of one node. jobs: number of slots of each."""
+
+    gpu_milli: int = 0
+    cpu_milli: int = 0
+    memory_mib: int = 0
+    jobs: dict[str, int] = field(default_factory=dict)
+
+
+class FleetRows:
+    """Nodes of one cluster. Holds are kept apart: a checkpoint may tell of a job before it tells of its node."""
+
+    def __init__(self) -> None:
+        self._rows: dict[str, NodeRow] = {}
+        self._held: dict[str, _Held] = {}
+        self._granted: set[str] = set()
+        self._dirty: dict[str, None] = {}
+        self._shapes: Counter[Shape] = Counter()
+        self._shapes_dirty = False
+
+    def __contains__(self, node: str) -> bool:
+        return node in self._rows
+
+    def join(self, node: str, described: NodeJoined, *, cluster: str) -> None:
+        """The node is there, as described; it becomes usable by a grant only."""
+        row = self._rows.get(node)
+        if row is None:
+            row = self._rows[node] = NodeRow(node, cluster)
+        else:
+            self._count(row, -1)
+        row.gpu_model = described.gpu_model
+        row.gpus = len(described.gpu_uuids)
+        row.cpu_milli = described.cpu_milli
+        row.memory_mib = described.memory_mib
+        row.domains = described.domains
+        self._count(row, +1)
+        self._dirty[node] = None
+
+    def leave(self, node: str) -> None:
+        """The node is no longer part of the cluster."""
+        row = self._rows.pop(node, None)
+        if row is not None:
+            self._count(row, -1)
+        self._granted.discard(node)
+        self._dirty[node] = None
+
+    def answers(self, node: str, *, lost: bool, reason: str) -> None:
+        """The node stopped answering, or answers again."""
+        row = self._rows[node]
+        row.lost = lost
+        row.reason = reason
+        self._dirty[node] = None
+
+    def grant(self, node: str, *, granted: bool, reason: str = "") -> None:
+        """The scheduler released or withheld the node; also one that this fold does not know yet."""
+        (self._granted.add if granted else self._granted.discard)(node)
+        row = self._rows.get(node)
+        if row is not None and not row.lost:
+            row.reason = reason
+        self._dirty[node] = None
+
+    def hold(self, job_id: str, slots: Iterable[Slot], *, needs: tuple[tuple[int, int], ...], sign: int) -> None:
+        """Slots of a job are held (sign 1) or given back (-1). needs: (cpu_milli, memory_mib) by task group."""
+        for slot in slots:
+            held = self._held.get(slot.node)
+            if held is None:
+                held = self._held[slot.node] = _Held()
+            cpu_milli, memory_mib = needs[slot.group] if slot.group < len(needs) else (0, 0)
+            held.gpu_milli += sign * slot.gpu_milli * len(slot.devices)
+            held.cpu_milli += sign * cpu_milli
+            held.memory_mib += sign * memory_mib
+            count = held.jobs.get(job_id, 0) + sign
+            if count > 0:
+                held.jobs[job_id] = count
+            else:
+                held.jobs.pop(job_id, None)
+                if not held.jobs:
+                    del self._held[slot.node]
+            self._dirty[slot.node] = None
+
+    def take(self, changes: dict[str, bytes | None]) -> bytes | None:
+        """Add what changed, encoded; returns the shapes if they changed."""
+        for node in self._dirty:
+            row = self._rows.get(node)
+            changes[node] = None if row is None else to_json(self._shown(row))
+        self._dirty.clear()
+        if not self._shapes_dirty:
+            return None
+        self._shapes_dirty = False
+        return to_json(sorted(self._shapes))
+
+    def touch_all(self) -> None:
+        """Everything is to be written again."""
+        self._dirty.update(dict.fromkeys(self._rows))
+        self._shapes_dirty = True
+
+    def _shown(self, row: NodeRow) -> NodeRow:
+        held = self._held.get(row.name)
+        usable = row.name in self._granted and not row.lost
+        if held is None:
+            return replace(row, usable=usable)
+        return replace(
+            row,
+            usable=usable,
+            gpu_milli_held=held.gpu_milli,
+            cpu_milli_held=held.cpu_milli,
+            memory_mib_held=held.memory_mib,
+            jobs=tuple(held.jobs),
+        )
+
+    def _count(self, row: NodeRow, step: int) -> None:
+        shape = (row.gpu_model, row.gpus, row.cpu_milli, row.memory_mib)
+        before = self._shapes[shape]
+        self._shapes[shape] = before + step
+        if before + step == 0:
+            del self._shapes[shape]
+        if before == 0 or before + step == 0:
+            self._shapes_dirty = True

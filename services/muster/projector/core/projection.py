@@ -1,0 +1,134 @@
+"""What both projections share: job rows with a dirty set, the ended ones bounded, the newest facts."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+
+from muster.core.fact import Draft, Fact
+from muster.core.instant import Instant
+from muster.projector.core.ring import RING_BYTES_MAX, FactRing
+from muster.projector.core.rows import Changes, JobChange, JobRow, job_change, shown_fact
+from muster.schemas.job import Phase
+from muster.schemas.registry import STATE_NAME
+
+ENDED_KEPT = 20_000  # rows of ended jobs held to refill a lost read model; about 16 MB
+
+
+@dataclass(slots=True)
+class LiveJob:
+    """A job that has not ended. was: phase of its row when it was last taken, None if it never was.
+
+    listed: whether it is found by its phase. needs: per task group, (cpu_milli, memory_mib) of one replica.
+    """
+
+    row: JobRow
+    was: Phase | None = None
+    listed: bool = True
+    needs: tuple[tuple[int, int], ...] = ()
+
+
+class Projection:
+    """A fold into rows. It decides nothing and records no state: all it knows, other writers' facts say.
+
+    `take` gives what changed since the last `take`; a caller that could not store it compares what it has stored with
+    `knows` and goes on with `take_all`.
+    """
+
+    def __init__(self, *, stream: str, ended_kept: int = ENDED_KEPT, ring_bytes: int = RING_BYTES_MAX) -> None:
+        self.stream = stream
+        self.anomalies = 0  # facts that fit no state
+        self.last_seq = 0
+        self._ended_kept = ended_kept
+        self._live: dict[str, LiveJob] = {}
+        self._ended: dict[str, JobChange] = {}  # oldest first
+        self._dirty: dict[str, None] = {}
+        self._removed: dict[str, JobChange] = {}
+        self._ring = FactRing(ring_bytes)
+
+    @property
+    def jobs_live(self) -> int:
+        """Number of jobs held in full."""
+        return len(self._live)
+
+    @property
+    def facts_forgotten_seq(self) -> int:
+        """Newest fact that a read model older than it can no longer be given; 0 if there is none."""
+        return self._ring.forgotten_seq
+
+    def knows(self, job_id: str) -> bool:
+        """Whether this projection still has a row for the job."""
+        return job_id in self._live or job_id in self._ended
+
+    def apply(self, fact: Fact) -> None:
+        """Fold one fact, in log order."""
+        self.last_seq = max(self.last_seq, fact.seq)
+        if fact.name != STATE_NAME and self.is_shown(fact):
+            self._ring.push(shown_fact(fact, stream=self.stream))
+        self.fold(fact)
+
+    def is_shown(self, fact: Fact) -> bool:
+        """Whether people see this fact in this projection."""
+        return fact.kind != "log"
+
+    def fold(self, fact: Fact) -> None:
+        """Change rows."""
+        raise NotImplementedError
+
+    def decide(self, now: Instant) -> list[Draft]:  # noqa: ARG002 - the Core protocol
+        """Nothing: a projection has no will."""
+        return []
+
+    def next_wakeup(self) -> Instant | None:
+        """Never."""
+        return None
+
+    def snapshot(self) -> Iterator[Draft]:
+        """Nothing: it is the writer of no fact."""
+        return iter(())
+
+    def take(self, *, facts_after: int) -> Changes:
+        """What changed since the last call, encoded, and the facts after `facts_after`."""
+        changes = Changes(facts=self._ring.after(facts_after))
+        for job_id in self._dirty:
+            changes.jobs.append(self._encode(job_id))
+        changes.removed.extend(self._removed.values())
+        self._dirty.clear()
+        self._removed.clear()
+        return changes
+
+    def take_all(self, *, rows_after: int) -> Changes:
+        """Every row newer than `rows_after` (0: all) and the facts after it; the start of following the log."""
+        for live in self._live.values():
+            live.was = None
+        for job_id, change in self._ended.items():
+            self._ended[job_id] = replace(change, was=None)
+        self._dirty = dict.fromkeys((*self._ended, *self._live))
+        changes = self.take(facts_after=rows_after)
+        changes.jobs = [change for change in changes.jobs if change.seq > rows_after]
+        changes.catch_up = True
+        return changes
+
+    def _encode(self, job_id: str) -> JobChange:
+        live = self._live.get(job_id)
+        if live is None:
+            change = self._ended[job_id]
+            self._ended[job_id] = replace(change, was=change.phase)
+            return change
+        change = job_change(live.row, was=live.was, listed=live.listed)
+        live.was = live.row.phase
+        return change
+
+    def _touch(self, job: LiveJob, fact: Fact) -> None:
+        job.row.seq = fact.seq
+        self._dirty[job.row.id] = None
+
+    def _end(self, job: LiveJob) -> None:
+        """The row is final: keep it encoded, within the bound, and forget the rest."""
+        row = job.row
+        self._live.pop(row.id, None)
+        self._ended.pop(row.id, None)
+        self._ended[row.id] = job_change(row, was=job.was)
+        self._dirty[row.id] = None
+        while len(self._ended) > self._ended_kept:
+            oldest = next(iter(self._ended))
+            del self._ended[oldest]
+            self._dirty.pop(oldest, None)

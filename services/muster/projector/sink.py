@@ -1,0 +1,224 @@
+"""The read model's writer: a task beside the fold that stores what changed, one transaction at a time.
+
+The fold never waits for Redis. While Redis is slow or away, changes gather in the core, which bounds them; then one
+larger transaction catches up. Every transaction carries the sequence up to which the rows hold, so that a writer that
+finds another one there than it left (Redis restarted empty, was flushed, belongs to another log) compares and fills it
+again.
+"""
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable, Iterable, Sequence
+from typing import cast
+
+from nats.aio.client import Client
+from redis.asyncio import Redis
+from redis.exceptions import RedisError
+
+from muster.core.fact import Core, Fact
+from muster.core.instant import Instant
+from muster.projector.core import Projection
+from muster.projector.core.rows import Changes, JobChange
+from muster.projector.writer import Command, advance, commands, marker, removal, split
+from muster.schemas.readmodel import ENDED_ROWS_MAX, LAYOUT_VERSION, ReadModel, order_key
+from muster.schemas.views import JobView
+
+RETRY_S_FIRST = 0.05
+RETRY_S_MAX = 2.0
+REDIS_TIMEOUT_S = 5.0
+TRIM_EVERY_ENDED = 1_000  # ended rows written between two looks at their number
+TRIM_ROWS_MAX = 2_000  # rows taken away by one transaction
+
+LogIdentity = Callable[[Client], Awaitable[str]]
+"""Tells one log from another of the same name."""
+
+_log = logging.getLogger(__name__)
+
+
+class ViewChangedError(RedisError):
+    """Redis holds another sequence than this writer left there: it was emptied, or somebody else writes."""
+
+
+def stream_identity(stream: str) -> LogIdentity:
+    """The stream's name and birth, asked from JetStream."""
+
+    async def identity(connection: Client) -> str:
+        info = await connection.jetstream().stream_info(stream)
+        return f"{stream}@{info.created}"
+
+    return identity
+
+
+class RedisSink:
+    """Keeps one log's rows in Redis. ended_max: rows of ended jobs that stay."""
+
+    def __init__(
+        self, *, redis_url: str, model: ReadModel, identity: LogIdentity, ended_max: int = ENDED_ROWS_MAX
+    ) -> None:
+        self._redis_url = redis_url
+        self._model = model
+        self._identity = identity
+        self._ended_max = ended_max
+        self._wake = asyncio.Event()
+        self._stored = asyncio.Event()
+        self._task: asyncio.Task[None] | None = None
+        self._core: Projection | None = None
+        self._log_id = ""
+        self._written_seq = -1
+        self._aligned = False
+        self._ended_since_trim = 0
+
+    async def open(self, core: Core, connection: Client) -> None:
+        """Begin to bring Redis up to the core; does not wait for it, since Redis may be away.
+
+        Raises what the identity raises: without it rows of two logs could be mixed.
+        """
+        assert isinstance(core, Projection), "this sink stores projections"
+        self._core = core
+        self._log_id = await self._identity(connection)
+        self._aligned = False
+        self._wake.set()
+        self._task = asyncio.create_task(self._run(), name=f"redis-sink-{self._model.scope}")
+
+    async def after_fold(self, facts: Sequence[Fact], *, last_seq: int, now: Instant) -> None:  # noqa: ARG002 - the Sink protocol
+        """Tell the writer that there may be changes. Raises what ended it, if something did."""
+        task = self._task
+        if task is not None and task.done() and not task.cancelled():
+            task.result()
+        if facts:
+            self._stored.clear()
+            self._wake.set()
+
+    async def stored(self) -> None:
+        """Wait until everything folded so far stands in Redis."""
+        while self._core is not None and (not self._aligned or self._written_seq < self._core.last_seq):
+            self._stored.clear()
+            await self._stored.wait()
+
+    async def close(self) -> None:
+        """Stop writing; what is not stored yet will be by whoever writes next."""
+        if self._task is not None:
+            self._task.cancel()
+            await asyncio.gather(self._task, return_exceptions=True)
+            self._task = None
+
+    async def _run(self) -> None:
+        redis = Redis.from_url(self._redis_url, socket_timeout=REDIS_TIMEOUT_S, socket_connect_timeout=REDIS_TIMEOUT_S)
+        retry_s = RETRY_S_FIRST
+        try:
+            while True:
+                await self._wake.wait()
+                self._wake.clear()
+                try:
+                    await self._bring_up(redis)
+                    retry_s = RETRY_S_FIRST
+                except (RedisError, OSError, TimeoutError) as error:
+                    self._aligned = False
+                    _log.warning("read model of %s is behind: %s; again in %.2f s", self._model.scope, error, retry_s)
+                    await asyncio.sleep(retry_s)
+                    retry_s = min(retry_s * 2, RETRY_S_MAX)
+                    self._wake.set()
+        finally:
+            await redis.aclose()
+
+    async def _bring_up(self, redis: Redis) -> None:
+        core = self._core
+        assert core is not None, "the writer runs between open and close"
+        if not self._aligned:
+            await self._align(redis, core)
+        seq = core.last_seq
+        if changes := core.take(facts_after=self._written_seq):
+            await self._store(redis, changes, seq=seq)
+        if self._ended_since_trim >= TRIM_EVERY_ENDED:
+            self._ended_since_trim = 0
+            await self._trim(redis)
+        self._stored.set()
+
+    async def _align(self, redis: Redis, core: Projection) -> None:
+        """Compare what is there with the log, and take from there on. Rows of another log go away."""
+        found = cast("dict[bytes, bytes]", await _answer(redis.hgetall(self._model.key("marker"))))
+        known_seq = int(found.get(b"seq", -1))
+        is_ours = (
+            found.get(b"log") == self._log_id.encode()
+            and found.get(b"version") == LAYOUT_VERSION.encode()
+            and 0 <= known_seq <= core.last_seq
+        )
+        if not is_ours:
+            await self._wipe(redis)
+            known_seq = 0
+        seq = core.last_seq
+        changes = core.take_all(rows_after=known_seq)
+        if is_ours:
+            await self._take_away_unknown(redis, core)
+            shown_seq = await self._newest_shown(redis)
+            changes.facts = [fact for fact in changes.facts if fact.seq > shown_seq]
+        for part in split(changes):
+            await _transaction(redis, commands(self._model, part))
+        await _transaction(redis, (marker(self._model, seq=seq, log=self._log_id),))
+        self._written_seq = seq
+        self._aligned = True
+        self._ended_since_trim += len(changes.jobs)
+
+    async def _store(self, redis: Redis, changes: Changes, *, seq: int) -> None:
+        parts = list(split(changes))
+        for part in parts[:-1]:
+            await _transaction(redis, commands(self._model, part))
+        whose = ("HGET", self._model.key("marker"), "log")
+        step = advance(self._model, by=seq - self._written_seq)
+        found_log, found_seq, *_ = await _transaction(redis, (whose, step, *commands(self._model, parts[-1])))
+        if found_log != self._log_id.encode() or found_seq != seq:
+            raise ViewChangedError(f"expected {self._log_id} at {seq}, found {found_log!r} at {found_seq!r}")
+        self._written_seq = seq
+        self._ended_since_trim += sum(1 for change in changes.jobs if change.ended_order)
+
+    async def _wipe(self, redis: Redis) -> None:
+        await _answer(redis.delete(self._model.key("marker")))
+        keys = [key async for key in redis.scan_iter(match=self._model.pattern, count=1_000)]
+        if keys:
+            await _answer(redis.unlink(*keys))
+
+    async def _take_away_unknown(self, redis: Redis, core: Projection) -> None:
+        """Rows that stand as live and that the log knows no more: they ended unseen."""
+        members = cast("list[bytes]", await _answer(redis.zrange(self._model.key("live"), 0, -1)))
+        unknown = [job_id for member in members if not core.knows(job_id := member.decode().split(":", 1)[1])]
+        for start in range(0, len(unknown), TRIM_ROWS_MAX):
+            await self._remove(redis, unknown[start : start + TRIM_ROWS_MAX])
+
+    async def _newest_shown(self, redis: Redis) -> int:
+        """Facts up to here are stored, also those of a change whose rest was not."""
+        newest = await _answer(redis.xrevrange(self._model.key("recent"), count=1))
+        entries = cast("list[tuple[bytes, dict[bytes, bytes]]]", newest)
+        return int(entries[0][0].split(b"-")[0]) if entries else 0
+
+    async def _trim(self, redis: Redis) -> None:
+        key = self._model.key("ended")
+        excess = cast("int", await _answer(redis.zcard(key))) - self._ended_max
+        while excess > 0:
+            count = min(excess, TRIM_ROWS_MAX)
+            members = cast("list[bytes]", await _answer(redis.zrange(key, 0, count - 1)))
+            await self._remove(redis, [member.decode().split(":", 1)[1] for member in members])
+            excess -= count
+
+    async def _remove(self, redis: Redis, job_ids: Sequence[str]) -> None:
+        bodies = cast("list[bytes | None]", await _answer(redis.hmget(self._model.key("jobs"), list(job_ids))))
+        jobs = [_stored_job(body) for body in bodies if body is not None]
+        await _transaction(redis, removal(self._model, jobs))
+
+
+def _stored_job(body: bytes) -> JobChange:
+    view = JobView.model_validate_json(body)
+    ended = order_key(view.ended_at, view.id) if view.phase.is_terminal else ""
+    order = order_key(view.submitted_at, view.id)
+    return JobChange(view.id, order, view.team, view.queue, view.phase, None, view.seq, body, ended)
+
+
+async def _answer(reply: object) -> object:
+    """The client's methods are typed for its synchronous and asynchronous forms at once."""
+    return await cast("Awaitable[object]", reply)
+
+
+async def _transaction(redis: Redis, batch: Iterable[Command]) -> list[object]:
+    async with redis.pipeline(transaction=True) as pipe:
+        for command in batch:
+            pipe.execute_command(*command)
+        return cast("list[object]", await pipe.execute())

@@ -1,0 +1,211 @@
+"""The read model in a real Redis: complete, filled again after any loss, never of two logs."""
+
+from collections.abc import AsyncIterator, Iterator
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from nats.aio.client import Client
+from projector_story import Story, a_job
+from redis import Redis
+
+from muster.core.fact import Fact
+from muster.core.instant import Instant
+from muster.projector.core import FedProjectorCore, ProjectorCore
+from muster.projector.sink import RedisSink
+from muster.schemas.job import Phase
+from muster.schemas.readmodel import ReadModel, fact_body, fact_range
+from muster.schemas.views import FactView, JobView
+
+pytestmark = pytest.mark.connected
+
+MODEL = ReadModel("atlas")
+
+
+@pytest.fixture
+def redis(redis_url: str) -> Iterator[Redis]:
+    client = Redis.from_url(redis_url)
+    client.flushall()
+    yield client
+    client.close()
+
+
+class Follower:
+    """A shell that folds what it is given."""
+
+    def __init__(self, url: str, *, log: str = "first", ended_max: int = 100) -> None:
+        async def identity(_: Client) -> str:
+            return log
+
+        self.core = ProjectorCore("atlas")
+        self.sink = RedisSink(redis_url=url, model=MODEL, identity=identity, ended_max=ended_max)
+
+    async def recover(self, facts: list[Fact]) -> None:
+        for fact in facts:
+            self.core.apply(fact)
+        await self.sink.open(self.core, Client())
+        await self.sink.stored()
+
+    async def fold(self, facts: list[Fact]) -> None:
+        for fact in facts:
+            self.core.apply(fact)
+        await self.sink.after_fold(facts, last_seq=self.core.last_seq, now=Instant(0))
+        await self.sink.stored()
+
+
+@pytest.fixture
+async def follower(redis: Redis, redis_url: str) -> AsyncIterator[Follower]:
+    follower = Follower(redis_url)
+    yield follower
+    await follower.sink.close()
+
+
+def image(redis: Redis) -> dict[str, object]:
+    """Everything that a reader can find, without `recent`'s division into entries."""
+    found: dict[str, object] = {}
+    for key in sorted(redis.scan_iter("muster:*")):
+        name = key.decode()
+        match redis.type(key):
+            case b"hash":
+                found[name] = redis.hgetall(key)
+            case b"zset":
+                found[name] = redis.zrange(key, 0, -1)
+            case b"string":
+                found[name] = redis.get(key)
+            case _:
+                fields = [field for _, entry in redis.xrange(key) for field in entry.items()]
+                found[name] = fields
+    return found
+
+
+def life(*, jobs: int = 3) -> Story:
+    story = Story()
+    story.node("n1")
+    story.queue("blue")
+    for number in range(jobs):
+        job = a_job(number)
+        story.routed(job)
+        story.queued(job)
+        if number % 3 < 2:
+            story.placed(job)
+            story.running(job)
+        if number % 3 < 1:
+            story.ended(job)
+    return story
+
+
+async def test_rows_lists_facts_and_the_sequence_stand_there_together(redis: Redis, follower: Follower):
+    await follower.recover([])
+    await follower.fold(life().facts)
+    first, second, third = (a_job(number) for number in range(3))
+    assert JobView.model_validate_json(redis.hget(MODEL.key("jobs"), second.id)).phase is Phase.RUNNING
+    assert redis.zrange(MODEL.phase(Phase.QUEUED), 0, -1) == [f"{2:020d}:{third.id}".encode()]
+    assert redis.zcard(MODEL.team("blue")) == 3
+    assert redis.zcard(MODEL.key("ended")) == 1
+    low, high = fact_range(first.id)
+    told = [FactView.model_validate_json(fact_body(m)) for m in redis.zrangebylex(MODEL.key("facts"), low, high)]
+    assert [fact.name for fact in told] == ["routed", "queued", "placed", "running", "succeeded"]
+    assert redis.hget(MODEL.key("marker"), "seq") == str(len(life().facts)).encode()
+
+
+@settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(cuts=st.lists(st.integers(0, 34), max_size=4), crash=st.booleans(), flush=st.booleans())
+async def test_however_the_log_was_followed_the_rows_are_the_same(
+    redis: Redis, redis_url: str, cuts: list[int], crash: bool, flush: bool
+):
+    """Batches, crashes of the projector and losses of Redis leave no trace."""
+    facts = life(jobs=9).facts
+    redis.flushall()
+    whole = Follower(redis_url)
+    await whole.recover(facts)
+    await whole.sink.close()
+    wanted = image(redis)
+
+    redis.flushall()
+    follower = Follower(redis_url)
+    await follower.recover([])
+    for start, end in zip([0, *sorted(cuts)], [*sorted(cuts), len(facts)], strict=True):
+        if crash:
+            await follower.sink.close()
+            follower = Follower(redis_url)
+            await follower.recover(facts[:start])
+        if flush and start < end:  # a loss is noticed at the next change
+            redis.flushall()
+        await follower.fold(facts[start:end])
+    await follower.fold([])
+    await follower.sink.close()
+    assert image(redis) == wanted
+
+
+async def test_facts_folded_while_nobody_wrote_are_stored_too(redis: Redis, redis_url: str):
+    facts = life().facts
+    early = Follower(redis_url)
+    await early.recover(facts[:5])
+    await early.sink.close()
+    late = Follower(redis_url)
+    await late.recover(facts)
+    await late.sink.close()
+    assert redis.zcard(MODEL.key("facts")) == sum(1 for fact in facts if fact.kind == "job")
+
+
+async def test_a_job_that_ended_unseen_does_not_stand_as_live_for_ever(redis: Redis, redis_url: str):
+    job = a_job(1)
+    story = Story()
+    story.routed(job)
+    story.queued(job)
+    before = Follower(redis_url)
+    await before.recover(story.facts)
+    await before.sink.close()
+    story.queue("blue")
+    after = Follower(redis_url)
+    await after.recover(story.facts[2:])  # as from a checkpoint that no longer knows the job
+    await after.sink.close()
+    assert redis.hlen(MODEL.key("jobs")) == 0
+    assert redis.zcard(MODEL.phase(Phase.QUEUED)) == 0
+
+
+async def test_rows_of_another_log_go_away(redis: Redis, redis_url: str):
+    one = Follower(redis_url, log="first")
+    await one.recover(life().facts)
+    await one.sink.close()
+    other = Follower(redis_url, log="second")
+    story = Story()
+    story.routed(a_job(77))
+    await other.recover(story.facts)
+    await other.sink.close()
+    assert redis.hkeys(MODEL.key("jobs")) == [a_job(77).id.encode()]
+    assert redis.exists(MODEL.key("nodes")) == 0
+
+
+async def test_ended_jobs_stay_within_the_bound(redis: Redis, redis_url: str, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr("muster.projector.sink.TRIM_EVERY_ENDED", 5)
+    follower = Follower(redis_url, ended_max=10)
+    await follower.recover([])
+    story = Story()
+    for number in range(40):
+        story.routed(a_job(number))
+        story.ended(a_job(number))
+    for start in range(0, 80, 10):
+        await follower.fold(story.facts[start : start + 10])
+    await follower.sink.close()
+    assert redis.hlen(MODEL.key("jobs")) == 10
+    assert redis.zcard(MODEL.team("blue")) == 10
+    assert redis.zcard(MODEL.key("facts")) == 20
+    assert redis.hexists(MODEL.key("jobs"), a_job(39).id)
+
+
+async def test_two_projections_keep_apart(redis: Redis, redis_url: str):
+    async def identity(_: Client) -> str:
+        return "fed"
+
+    core = FedProjectorCore()
+    sink = RedisSink(redis_url=redis_url, model=ReadModel("fed"), identity=identity)
+    log = Follower(redis_url)
+    await log.recover(life().facts)
+    before = image(redis)
+    await sink.open(core, Client())
+    await sink.stored()
+    await sink.close()
+    await log.sink.close()
+    after = image(redis)
+    assert {key: value for key, value in after.items() if "atlas" in key} == before

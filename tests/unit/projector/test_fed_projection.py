@@ -1,0 +1,62 @@
+"""What the federation's log looks like to people: jobs that no cluster tells of."""
+
+from projector_story import Story, a_job
+
+from muster.projector.core import FedProjectorCore
+from muster.projector.core.rows import Changes
+from muster.schemas.facts.job import JobFinished
+from muster.schemas.job import Phase
+from muster.schemas.views import JobView
+
+
+def project(story: Story) -> tuple[FedProjectorCore, Changes]:
+    core = FedProjectorCore()
+    for fact in story.facts:
+        core.apply(fact)
+    return core, core.take(facts_after=0)
+
+
+def test_a_submitted_job_is_seen_before_any_cluster_has_it():
+    story, job = Story("gateway"), a_job(1)
+    story.submitted(job)
+    _, changes = project(story)
+    view = JobView.model_validate_json(changes.jobs[0].body)
+    assert (view.id, view.phase, view.submitted_at) == (job.id, Phase.SUBMITTED, 1)
+    assert changes.jobs[0].listed
+
+
+def test_a_routed_job_stays_but_is_no_longer_found_by_its_phase():
+    story, job = Story(), a_job(1)
+    story.submitted(job)
+    story.routed(job)
+    _, changes = project(story)
+    assert JobView.model_validate_json(changes.jobs[0].body).cluster == "atlas"
+    assert not changes.jobs[0].listed
+
+
+def test_a_fact_that_the_clusters_log_has_too_is_shown_there_alone():
+    story, job = Story(), a_job(1)
+    story.submitted(job)
+    story.routed(job)
+    _, changes = project(story)
+    assert [fact.seq for fact in changes.facts] == [1]
+
+
+def test_a_job_whose_end_came_back_is_taken_away():
+    story, job = Story(), a_job(1)
+    story.submitted(job)
+    story.routed(job)
+    story.came_back(job)
+    core, changes = project(story)
+    assert [change.id for change in changes.removed] == [job.id]
+    assert changes.jobs == []
+    assert core.jobs_live == 0
+
+
+def test_a_job_cancelled_before_it_was_routed_ends_here():
+    story, job = Story(), a_job(1)
+    story.submitted(job)
+    story.add("job", job.id, "cancelled", JobFinished(reason="never routed"))
+    core, changes = project(story)
+    assert JobView.model_validate_json(changes.jobs[0].body).phase is Phase.CANCELLED
+    assert core.jobs_live == 0
