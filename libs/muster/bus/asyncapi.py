@@ -74,8 +74,12 @@ def subject_template(row: FactType, *, writer: str = "") -> str:
 
 def _written(declaration: Declaration) -> Iterator[FactType]:
     """Its own rows; of those that any service may write, the ones in a log that it decides over."""
-    rows = written_by(declaration.service)
-    return (row for row in rows if row.writer != ANY_SERVICE or row.stream in declaration.folds)
+    for row in written_by(declaration.service):
+        withholding = row.name == "withhold-requested"
+        if row.writer != ANY_SERVICE or (
+            row.stream in declaration.folds and (declaration.withholds or not withholding)
+        ):
+            yield row
 
 
 def _folded(declaration: Declaration) -> Iterator[FactType]:

@@ -4,9 +4,13 @@ from enum import IntEnum
 
 
 class ExitCode(IntEnum):
-    """What the shell learns. Usage: the command or a file it read is wrong; refused: Muster said no."""
+    """What the shell learns. Usage: the command or a file it read is wrong; refused: Muster said no.
+
+    Jobs failed: only of commands that wait for jobs (`--watch`, `watch ID`).
+    """
 
     OK = 0
+    JOBS_FAILED = 1
     USAGE = 2
     REFUSED = 3
     UNREACHABLE = 4
@@ -33,3 +37,10 @@ def refused(message: str) -> CliError:
 def unreachable(message: str) -> CliError:
     """Nobody answered."""
     return CliError(message, code=ExitCode.UNREACHABLE)
+
+
+class JobsFailedError(CliError):
+    """The command did what it should, and a job that it waited for did not succeed: exit code 1."""
+
+    def __init__(self, message: str) -> None:
+        super().__init__(message, code=ExitCode.JOBS_FAILED)

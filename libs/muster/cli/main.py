@@ -24,9 +24,7 @@ HELP = """Muster: an event-driven control plane for GPU fleets.
 happens to it. Exit codes: 0 ok, 2 usage, 3 refused by the system, 4 not reachable.
 """
 
-app = typer.Typer(
-    name="muster", help=HELP, no_args_is_help=True, pretty_exceptions_enable=False, add_completion=True
-)
+app = typer.Typer(name="muster", help=HELP, no_args_is_help=True, pretty_exceptions_enable=False, add_completion=True)
 for module in (stack_commands, job_commands, read_commands, watch_commands, replay_commands):
     module.register(app)
 for group in (bench_commands, schema_commands, log_commands, token_commands):

@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from muster.schemas.base import Wire
 
 Row = Sequence[str]
+PIPED_WIDTH = 1000  # columns: what reads a pipe cuts for itself
 
 
 def console() -> "Console":
@@ -62,7 +63,7 @@ def table(headings: Sequence[str], rows: Iterable[Row], *, right: Iterable[str] 
     for row in rows:
         grid.add_row(*(cell.replace("[", "\\[") for cell in row))
     if not out.is_terminal:
-        out.width = max(out.width, out.measure(grid).maximum)
+        out.width = PIPED_WIDTH
     out.print(grid)
 
 

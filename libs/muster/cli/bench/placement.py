@@ -1,0 +1,43 @@
+"""The placement engine alone, without a bus: the input on which Armada times its own (Go: 0.9 to 1.0 s)."""
+
+import statistics
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from muster.placement.benchmark import BenchmarkFigures, build_input, run_benchmark
+
+
+@dataclass(frozen=True, slots=True)
+class PlacementReport:
+    """rounds: one run each, on a fresh fleet. decide_s: of the median round and of the best."""
+
+    nodes: int
+    jobs: int
+    placed: int
+    unplaced: int
+    decide_s_median: float
+    decide_s_min: float
+    decisions_per_s_median: float
+    rounds: tuple[BenchmarkFigures, ...]
+
+
+def measure(
+    *, nodes: int, slots_per_node: int, jobs: int, rounds: int, clock: Callable[[], float], done: Callable[[], None]
+) -> PlacementReport:
+    """Run `rounds` times; `clock` in seconds, `done` is called after each."""
+    figures: list[BenchmarkFigures] = []
+    for _ in range(rounds):
+        given = build_input(nodes=nodes, slots_per_node=slots_per_node, jobs=jobs)
+        figures.append(run_benchmark(given, clock))
+        done()
+    median_s = statistics.median(one.decide_s for one in figures)
+    return PlacementReport(
+        nodes=nodes,
+        jobs=jobs,
+        placed=figures[0].placed,
+        unplaced=figures[0].unplaced,
+        decide_s_median=round(median_s, 4),
+        decide_s_min=round(min(one.decide_s for one in figures), 4),
+        decisions_per_s_median=round(jobs / max(median_s, 1e-9)),
+        rounds=tuple(figures),
+    )

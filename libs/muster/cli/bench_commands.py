@@ -1,0 +1,88 @@
+"""`muster bench`: what this machine does. Every result names the machine it was taken on."""
+
+import time
+from typing import Annotated
+
+import typer
+
+from muster.cli.options import As, Output
+
+app = typer.Typer(name="bench", help="Measure; every result names the machine.", no_args_is_help=True)
+
+
+@app.callback()
+def bench() -> None:
+    """Measure; every result names the machine."""
+
+
+@app.command()
+def surge(
+    *,
+    nodes: Annotated[int, typer.Option(min=1, help="Simulated nodes of 8 GPUs.")] = 1750,
+    workloads: Annotated[int, typer.Option(min=1, max=1_000_000, help="Jobs, all at once.")] = 4000,
+    rate: Annotated[float, typer.Option(min=0, help="Jobs per second instead of all at once; they end by then.")] = 0,
+    duration: Annotated[float, typer.Option(min=1, help="Seconds at --rate.")] = 120,
+    connections: Annotated[int, typer.Option(min=1, max=512, help="Keep-alive HTTP connections.")] = 32,
+    split: Annotated[bool, typer.Option("--split", help="One process per service.")] = False,
+    output: As = Output.TABLE,
+) -> None:
+    """Submit over HTTP to a fresh stack of its own until all is placed and runs: cold, then warm on the same stack.
+
+    JSON: placed, stranded, wall_placed_s, wall_running_s, placed_per_s, submit_to_placed_ms {p50, p99, max},
+    rss_mib {process: n}, log_messages describe the cold run; `warm` holds the same keys; `machine` the machine.
+    With --rate jobs run for 15 s, so that the fleet never fills; without, none ends before all are placed.
+    """
+    from muster.cli.bench import surge_report
+
+    plan = surge_report.Plan(
+        nodes=nodes, workloads=workloads, rate=rate, duration_s=duration, connections=connections, split=split
+    )
+    surge_report.run(plan, output)
+
+
+@app.command()
+def log(
+    *,
+    facts: Annotated[list[int] | None, typer.Option(min=1000, help="Facts stored when measuring; repeat.")] = None,
+    output: As = Output.TABLE,
+) -> None:
+    """Append and fold with 10,000, 100,000 and 1,000,000 facts stored, on a nats-server of its own. Flat is good."""
+    from muster.cli.bench import log_report
+
+    log_report.run(sorted(facts or [10_000, 100_000, 1_000_000]), output)
+
+
+@app.command()
+def placement(
+    *,
+    nodes: Annotated[int, typer.Option(min=1)] = 1000,
+    slots: Annotated[int, typer.Option(min=1, help="Slots per node.")] = 32,
+    jobs: Annotated[int, typer.Option(min=1, help="One-slot jobs; by default half of them fit.")] = 64_000,
+    rounds: Annotated[int, typer.Option(min=1, max=100)] = 3,
+    output: As = Output.TABLE,
+) -> None:
+    """Time the pure placement engine alone (Armada's, in Go, takes 0.9 to 1.0 s for the default input)."""
+    from dataclasses import asdict
+
+    from muster.cli import output as printed
+    from muster.cli.bench.machine import sentence, this_machine
+    from muster.cli.bench.placement import measure
+    from muster.cli.progress import counting
+
+    machine = this_machine()
+    with counting("placing", total=rounds) as advance:
+        found = measure(
+            nodes=nodes, slots_per_node=slots, jobs=jobs, rounds=rounds, clock=time.perf_counter, done=advance
+        )
+    if output is Output.JSON:
+        printed.emit_json({**asdict(found), "machine": asdict(machine)})
+        return
+    printed.details(
+        [
+            ("machine", sentence(machine)),
+            ("input", f"{jobs} one-slot jobs on {nodes} nodes of {slots} slots"),
+            ("placed", f"{found.placed}, {found.unplaced} do not fit"),
+            ("time", f"{found.decide_s_median:.3f} s (median of {rounds}), best {found.decide_s_min:.3f} s"),
+            ("rate", f"{found.decisions_per_s_median:,.0f} decisions/s"),
+        ]
+    )

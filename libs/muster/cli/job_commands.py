@@ -1,0 +1,98 @@
+"""`muster submit` and `muster cancel`."""
+
+import os
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from muster.cli.errors import usage
+from muster.cli.options import As, Output, StateDir
+
+if TYPE_CHECKING:
+    from muster.schemas.job import JobSpec
+
+
+def register(app: typer.Typer) -> None:
+    """Add the commands to the command line."""
+    app.command()(submit)
+    app.command()(cancel)
+
+
+_SHAPE = "One job without a file"
+
+
+def submit(
+    *,
+    file: Annotated[Path | None, typer.Argument(help="YAML or JSON, one job per document.", metavar="[FILE]")] = None,
+    state_dir: StateDir,
+    output: As = Output.TABLE,
+    gpus: Annotated[int | None, typer.Option(help="Whole GPUs per replica.", rich_help_panel=_SHAPE)] = None,
+    gpu_milli: Annotated[int | None, typer.Option(help="Thousandths of one GPU.", rich_help_panel=_SHAPE)] = None,
+    gpu_model: Annotated[list[str] | None, typer.Option(help="A model that will do.", rich_help_panel=_SHAPE)] = None,
+    replicas: Annotated[int | None, typer.Option(help="Replicas, placed whole.", rich_help_panel=_SHAPE)] = None,
+    cpu_milli: Annotated[int | None, typer.Option(help="Thousandths of a core.", rich_help_panel=_SHAPE)] = None,
+    memory_mib: Annotated[int | None, typer.Option(help="MiB per replica.", rich_help_panel=_SHAPE)] = None,
+    name: Annotated[str, typer.Option(help="Name of the job.", rich_help_panel=_SHAPE)] = "job",
+    team: Annotated[str, typer.Option(envvar="MUSTER_TEAM", rich_help_panel=_SHAPE, help="Team.")] = "default",
+    queue: Annotated[str | None, typer.Option(help="By default the team's.", rich_help_panel=_SHAPE)] = None,
+    priority: Annotated[int | None, typer.Option(help="0 to 1000.", rich_help_panel=_SHAPE)] = None,
+    kind: Annotated[str | None, typer.Option(help="batch, interactive, mpi, ...", rich_help_panel=_SHAPE)] = None,
+    topology: Annotated[str, typer.Option(help="Level, `rack`; `rack!` insists.", rich_help_panel=_SHAPE)] = "",
+    full_node: Annotated[bool, typer.Option("--full-node", help="Alone on its nodes.", rich_help_panel=_SHAPE)] = False,
+    run_time_s: Annotated[float | None, typer.Option(help="Over all runs.", rich_help_panel=_SHAPE)] = None,
+    retries: Annotated[int | None, typer.Option(help="After its own failures.", rich_help_panel=_SHAPE)] = None,
+    image: Annotated[str, typer.Option(help="Container image.", rich_help_panel=_SHAPE)] = "",
+    command: Annotated[str, typer.Option(help="Command line, in quotes.", rich_help_panel=_SHAPE)] = "",
+    label: Annotated[list[str] | None, typer.Option(help="key=value.", rich_help_panel=_SHAPE)] = None,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Ask what would happen; submit nothing.")] = False,
+    watch: Annotated[bool, typer.Option("--watch", help="Follow to the end; exit 1 unless all succeed.")] = False,
+    idempotency_key: Annotated[
+        str, typer.Option(help="The same key again is the same job; the n-th job of a file gets KEY-n.")
+    ] = "",
+) -> None:
+    """Submit the jobs of a file, or one job given by options."""
+    from muster.cli import job_spec, submitting
+
+    if file is not None and (gpus is not None or gpu_milli is not None or replicas is not None):
+        raise usage("FILE and --gpus, --gpu-milli, --replicas: give the file or the shape, not both")
+    if file is None and gpus is None and gpu_milli is None and cpu_milli is None:
+        raise usage("FILE: nothing to submit; give a job file, or a shape such as --gpus 8")
+    specs = _of_file(file) if file else [
+        job_spec.from_options(
+            {
+                "name": name, "team": team, "queue": queue, "priority": priority, "kind": kind,
+                "topology": job_spec.topology(topology), "full_node": full_node, "total_run_time_s": run_time_s,
+                "retries": retries, "image": image, "command": job_spec.command(command),
+                "labels": job_spec.labels(label or []),
+            },
+            {
+                "gpus": gpus, "gpu_milli": gpu_milli, "gpu_models": list(gpu_model or []), "replicas": replicas,
+                "cpu_milli": cpu_milli, "memory_mib": memory_mib,
+            },
+        )
+    ]  # fmt: skip
+    if dry_run:
+        submitting.dry_run(state_dir, specs, output)
+        return
+    key = idempotency_key or os.urandom(12).hex()
+    submitting.submit(state_dir, specs, key=key, watch=watch, form=output)
+
+
+def cancel(
+    *,
+    ids: Annotated[list[str], typer.Argument(help="Jobs to cancel.", metavar="ID...")],
+    state_dir: StateDir,
+    output: As = Output.TABLE,
+    reason: Annotated[str, typer.Option(help="Kept in the log.")] = "",
+) -> None:
+    """Ask that jobs end; running pods are stopped."""
+    from muster.cli import submitting
+
+    submitting.cancel(state_dir, ids, reason=reason, form=output)
+
+
+def _of_file(path: Path) -> "list[JobSpec]":
+    from muster.cli.jobfile import load_jobs
+
+    return load_jobs(path)

@@ -1,0 +1,57 @@
+"""A job from options instead of a file. Pure."""
+
+import shlex
+from collections.abc import Sequence
+
+from pydantic import JsonValue, ValidationError
+
+from muster.cli.errors import usage
+from muster.cli.jobfile import sentence
+from muster.schemas.job import JobSpec
+
+OPTION_OF = {
+    "gpus": "--gpus",
+    "gpu_milli": "--gpu-milli",
+    "gpu_models": "--gpu-model",
+    "cpu_milli": "--cpu-milli",
+    "memory_mib": "--memory-mib",
+    "replicas": "--replicas",
+    "total_run_time_s": "--run-time-s",
+    "topology": "--topology",
+}
+
+
+def from_options(fields: dict[str, JsonValue], group: dict[str, JsonValue]) -> JobSpec:
+    """A job of one task group. What is None was not given. Raises CliError that names the option."""
+    body = {name: value for name, value in fields.items() if value is not None}
+    shape = {name: value for name, value in group.items() if value is not None}
+    try:
+        return JobSpec.model_validate({**body, "task_groups": [shape]})
+    except ValidationError as error:
+        first = error.errors()[0]["loc"]
+        named = next((OPTION_OF[str(part)] for part in reversed(first) if str(part) in OPTION_OF), "")
+        raise usage(f"{named + ': ' if named else ''}{sentence(error)}") from error
+
+
+def topology(text: str) -> JsonValue:
+    """`rack` is a wish, `rack!` a condition."""
+    return {"level": text.removesuffix("!"), "required": text.endswith("!")} if text else None
+
+
+def labels(pairs: Sequence[str]) -> dict[str, JsonValue]:
+    """`key=value` pairs. Raises CliError on one without `=`."""
+    found: dict[str, JsonValue] = {}
+    for pair in pairs:
+        name, equals, value = pair.partition("=")
+        if not equals or not name:
+            raise usage(f"--label: {pair!r} is not key=value; write for example --label project=llm")
+        found[name] = value
+    return found
+
+
+def command(text: str) -> list[JsonValue]:
+    """A command line as its words. Raises CliError on an open quote."""
+    try:
+        return list(shlex.split(text))
+    except ValueError as error:
+        raise usage(f"--command: {error}; close the quote") from error

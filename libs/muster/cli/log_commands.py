@@ -1,0 +1,67 @@
+"""`muster log`: backup, restore, trimming, and stepping over a fact that a service cannot fold."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from muster.cli.options import StateDir, Yes
+
+app = typer.Typer(name="log", help="The event logs: export, import, trim, skip.", no_args_is_help=True)
+
+LogArgument = Annotated[str, typer.Option("--log", help="`fed`, or a cluster's name; by default the cluster's log.")]
+
+
+@app.callback()
+def log() -> None:
+    """The event logs: export, import, trim, skip."""
+
+
+@app.command("export")
+def export_log(
+    *,
+    file: Annotated[Path, typer.Argument(help="Compressed JSON lines; must not exist yet.", metavar="FILE")],
+    state_dir: StateDir,
+    name: LogArgument = "",
+) -> None:
+    """Write a log to a file: for backup, for a bug report, before trimming."""
+    from muster.cli import log_files
+
+    log_files.export(state_dir, file, name)
+
+
+@app.command("import")
+def import_log(
+    *,
+    file: Annotated[Path, typer.Argument(help="What `log export` wrote.", exists=True, dir_okay=False)],
+    state_dir: StateDir,
+    name: LogArgument = "",
+) -> None:
+    """Fill an empty log from a file."""
+    from muster.cli import log_files
+
+    log_files.restore(state_dir, file, name)
+
+
+@app.command()
+def trim(*, state_dir: StateDir, name: LogArgument = "", yes: Yes = False) -> None:
+    """Delete the facts before the older checkpoint, never those of the last day. Export first."""
+    from muster.cli import log_files
+
+    log_files.trim(state_dir, name, yes=yes)
+
+
+@app.command()
+def skip(
+    *,
+    seq: Annotated[int, typer.Argument(min=1, help="Sequence of the fact in its log.")],
+    service: Annotated[str, typer.Option(help="The service that stopped at it.")],
+    state_dir: StateDir,
+    name: LogArgument = "",
+    reason: Annotated[str, typer.Option(help="Kept in the log.")] = "",
+    yes: Yes = False,
+) -> None:
+    """Have one service step over one fact that it cannot fold; every other service keeps it."""
+    from muster.cli import log_files
+
+    log_files.skip(state_dir, name, seq=seq, service=service, reason=reason, yes=yes)

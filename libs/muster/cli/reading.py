@@ -1,0 +1,91 @@
+"""Asking a running stack, and printing what it says."""
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from muster.bus.clock import SystemTime
+from muster.cli import output, tables, trace_tree
+from muster.cli.errors import refused
+from muster.cli.options import Output
+from muster.cli.session import call
+from muster.schemas.views import FactView, JobView, NodeView, QueueView
+
+if TYPE_CHECKING:
+    from muster.client import Muster
+
+JOB_FACTS_MAX = 10_000  # of one job
+
+
+def queue(state_dir: Path, form: Output, *, team: str, queue: str, all_phases: bool, limit: int) -> None:
+    """Jobs, newest first, and queues."""
+
+    async def ask(muster: "Muster") -> tuple[list[JobView], list[QueueView]]:
+        jobs = await muster.list(team=team, queue=queue, live_only=not all_phases, limit=limit)
+        return list(jobs), list(await muster.queues())
+
+    jobs, known = call(state_dir, ask)
+    shown = [one for one in known if not queue or one.name == queue]
+    if form is Output.JSON:
+        output.emit_json(
+            {
+                "jobs": [job.model_dump(mode="json") for job in jobs],
+                "queues": [one.model_dump(mode="json") for one in shown],
+            }
+        )
+        return
+    wide = form is Output.WIDE
+    rows = tables.job_rows(jobs, now_ns=SystemTime().wall(), wide=wide)
+    output.table(tables.JOBS_WIDE if wide else tables.JOBS, rows, right=tables.NUMBERS)
+    output.console().print()
+    output.table(tables.QUEUES, tables.queue_rows(shown), right=tables.NUMBERS)
+
+
+def queues(state_dir: Path, form: Output) -> None:
+    """All queues."""
+    known = call(state_dir, lambda muster: muster.queues())
+    if form is Output.JSON:
+        output.emit_models(known)
+        return
+    output.table(tables.QUEUES, tables.queue_rows(known), right=tables.NUMBERS)
+
+
+def job(state_dir: Path, form: Output, job_id: str) -> None:
+    """One job."""
+    found = call(state_dir, lambda muster: muster.get(job_id))
+    if form is Output.JSON:
+        output.emit_model(found)
+        return
+    output.details(tables.job_pairs(found, now_ns=SystemTime().wall()))
+
+
+def why(state_dir: Path, form: Output, job_id: str) -> None:
+    """Why a job is where it is."""
+    answer = call(state_dir, lambda muster: muster.why(job_id))
+    if form is Output.JSON:
+        output.emit_model(answer)
+        return
+    output.details(tables.why_pairs(answer))
+
+
+def nodes(state_dir: Path, form: Output, *, reasons: bool) -> None:
+    """All nodes, or only those that cannot be used."""
+    found: list[NodeView] = list(call(state_dir, lambda muster: muster.nodes()))
+    shown = [node for node in found if not reasons or not node.usable]
+    if form is Output.JSON:
+        output.emit_models(shown)
+        return
+    wide = form is Output.WIDE
+    headings = tables.NODES_WIDE if wide else tables.NODES
+    output.table(headings, tables.node_rows(shown, wide=wide), right=tables.NUMBERS)
+
+
+def job_trace(state_dir: Path, job_id: str) -> trace_tree.JobTrace:
+    """The tree of a job's facts. Raises CliError (refused) if there are none."""
+
+    async def ask(muster: "Muster") -> list[FactView]:
+        return list(await muster.events(job_id=job_id, limit=JOB_FACTS_MAX))
+
+    facts = call(state_dir, ask)
+    if not facts:
+        raise refused(f"ID: no facts of job {job_id}; `muster queue --all` shows the jobs that there are")
+    return trace_tree.build(job_id, facts)

@@ -1,0 +1,99 @@
+"""Sending jobs and cancellations, and telling what became of them."""
+
+import asyncio
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import typer
+
+from muster.cli import following, output
+from muster.cli.errors import refused
+from muster.cli.options import Output
+from muster.cli.progress import counting
+from muster.cli.session import call
+from muster.cli.text import node_list
+from muster.schemas.job import JobSpec
+from muster.schemas.queries import DryRunAnswer
+from muster.schemas.views import JobView
+
+if TYPE_CHECKING:
+    from muster.client import Muster
+
+IN_FLIGHT_MAX = 16  # submissions under way at once
+PROGRESS_FROM = 50  # jobs from which on a bar is worth its line
+
+
+def submit(state_dir: Path, specs: Sequence[JobSpec], *, key: str, watch: bool, form: Output) -> None:
+    """Submit in the order given; prints the jobs. Raises CliError; what was accepted before a refusal stays."""
+    jobs = call(state_dir, lambda muster: submit_all(muster, specs, key=key))
+    _print_submitted(jobs, form)
+    if watch:
+        following.until_all_end(state_dir, [job.id for job in jobs], form)
+
+
+async def submit_all(muster: "Muster", specs: Sequence[JobSpec], *, key: str) -> list[JobView]:
+    """Each job under `key`, or under `key-n` where there are several: the same file again is the same jobs."""
+    keys = [key] if len(specs) == 1 else [f"{key}-{number}" for number in range(1, len(specs) + 1)]
+    gate = asyncio.Semaphore(IN_FLIGHT_MAX)
+
+    async def one(spec: JobSpec, own_key: str) -> JobView:
+        async with gate:
+            return await muster.submit(spec, idempotency_key=own_key)
+
+    if len(specs) < PROGRESS_FROM:
+        return [await muster.submit(spec, idempotency_key=own) for spec, own in zip(specs, keys, strict=True)]
+    with counting("submitting", total=len(specs)) as advance:
+        async with asyncio.TaskGroup() as group:
+            tasks = [group.create_task(one(spec, own)) for spec, own in zip(specs, keys, strict=True)]
+            for task in tasks:
+                task.add_done_callback(lambda _: advance())
+    return [task.result() for task in tasks]
+
+
+def dry_run(state_dir: Path, specs: Sequence[JobSpec], form: Output) -> None:
+    """Say what would happen to each job now. Raises CliError (refused) if one could never run."""
+
+    async def ask(muster: "Muster") -> list[DryRunAnswer]:
+        return [await muster.dry_run(spec) for spec in specs]
+
+    answers = call(state_dir, ask)
+    if form is Output.JSON:
+        output.emit_models(answers)
+    else:
+        for spec, answer in zip(specs, answers, strict=True):
+            typer.echo(f"{spec.name}: {_would(answer)}")
+    for spec, answer in zip(specs, answers, strict=True):
+        if answer.refused:
+            raise refused(f"{spec.name}: {answer.field}: {answer.reason} {answer.detail}".rstrip())
+
+
+def cancel(state_dir: Path, ids: Sequence[str], *, reason: str, form: Output) -> None:
+    """Ask that each job end. Raises CliError at the first refusal."""
+
+    async def ask(muster: "Muster") -> list[JobView]:
+        return [await muster.cancel(job_id, reason=reason) for job_id in ids]
+
+    jobs = call(state_dir, ask)
+    if form is Output.JSON:
+        output.emit_models(jobs)
+        return
+    for job in jobs:
+        typer.echo(f"{job.id}: cancel requested, was {job.phase.value}")
+
+
+def _would(answer: DryRunAnswer) -> str:
+    if answer.refused:
+        return f"would be refused: {answer.field}: {answer.reason} {answer.detail}".rstrip()
+    if answer.placed:
+        return f"would be placed now on {node_list(answer.nodes)}"
+    position = f", position {answer.position}" if answer.position else ""
+    return f"would wait{position}: {answer.reason} {answer.detail}".rstrip()
+
+
+def _print_submitted(jobs: Sequence[JobView], form: Output) -> None:
+    if form is Output.JSON:
+        output.emit_models(jobs)
+        return
+    for job in jobs:
+        typer.echo(f"{job.id}  {job.name}  {job.phase.value}  (muster why {job.id})")

@@ -1,0 +1,143 @@
+"""Rows of the tables that people read, from the views that programs get. Pure; `now_ns` is given."""
+
+from collections.abc import Iterable, Sequence
+
+from muster.cli.text import SHORT_PHASE, duration, gpus, node_list, place_or_reason, time_in_phase_s
+from muster.cli.trace_tree import JobTrace, Span
+from muster.core.instant import NS_PER_S
+from muster.schemas.queries import WhyAnswer
+from muster.schemas.views import FactView, JobView, NodeView, QueueView
+
+JOBS = ("JOBID", "QUEUE", "NAME", "USER", "ST", "TIME", "GPUS", "NODES", "NODELIST(REASON)")
+JOBS_WIDE = (*JOBS, "TEAM", "KIND", "PRIO", "TRY", "CLUSTER")
+QUEUES = ("QUEUE", "USED", "QUOTA", "LIMIT", "RUNNING", "WAITING", "STATE")
+NODES = ("NODE", "STATE", "MODEL", "GPUS", "USED", "CPUS", "JOBS", "REASON")
+NODES_WIDE = (*NODES, "MEMORY_MIB", "USED_MIB", "DOMAINS")
+DEPTH_MAX = 12  # a retried job's tree is as deep as its history, a screen is not so wide
+NUMBERS = (
+    "TIME",
+    "GPUS",
+    "NODES",
+    "USED",
+    "QUOTA",
+    "LIMIT",
+    "RUNNING",
+    "WAITING",
+    "CPUS",
+    "JOBS",
+    "MEMORY_MIB",
+    "PRIO",
+)
+
+
+def job_rows(jobs: Iterable[JobView], *, now_ns: int, wide: bool = False) -> Iterable[tuple[str, ...]]:
+    """As squeue prints them."""
+    for job in jobs:
+        row = (
+            job.id, job.queue, job.name, job.principal, SHORT_PHASE[job.phase], duration(time_in_phase_s(job, now_ns)),
+            gpus(job.gpu_milli), str(len(job.nodes)), place_or_reason(job),
+        )  # fmt: skip
+        yield (*row, job.team, job.kind, str(job.priority), str(job.attempt), job.cluster) if wide else row
+
+
+def queue_rows(queues: Iterable[QueueView]) -> Iterable[tuple[str, ...]]:
+    """GPUs used, quota, limit; jobs running and waiting."""
+    for queue in queues:
+        yield (
+            queue.name, gpus(queue.gpu_milli_held), gpus(queue.gpu_milli_quota), gpus(queue.gpu_milli_limit),
+            str(queue.jobs_running), str(queue.jobs_queued), "closed" if queue.closed else "open",
+        )  # fmt: skip
+
+
+def node_state(node: NodeView) -> str:
+    """In sinfo's words: down, drain (withheld), idle, mix, alloc."""
+    if node.lost:
+        return "down"
+    if not node.usable:
+        return "drain"
+    if node.gpu_milli_held == 0 and node.cpu_milli_held == 0:
+        return "idle"
+    return "alloc" if node.gpus and node.gpu_milli_held >= node.gpus * 1000 else "mix"
+
+
+def node_rows(nodes: Iterable[NodeView], *, wide: bool = False) -> Iterable[tuple[str, ...]]:
+    """One node a row."""
+    for node in nodes:
+        row = (
+            node.name, node_state(node), node.gpu_model, str(node.gpus), gpus(node.gpu_milli_held),
+            f"{node.cpu_milli_held / 1000:g}/{node.cpu_milli / 1000:g}", str(len(node.jobs)), node.reason,
+        )  # fmt: skip
+        domains = ",".join(f"{level}={domain}" for level, domain in node.domains)
+        yield (*row, str(node.memory_mib), str(node.memory_mib_held), domains) if wide else row
+
+
+def job_pairs(job: JobView, *, now_ns: int) -> Sequence[tuple[str, str]]:
+    """One job in full."""
+    times = [("placed", job.placed_at), ("running", job.running_at), ("ended", job.ended_at)]
+    return (
+        ("job", job.id),
+        ("name", job.name),
+        ("phase", job.phase.value),
+        ("reason", job.reason),
+        ("detail", job.detail),
+        ("team", job.team),
+        ("user", job.principal),
+        ("queue", job.queue),
+        ("kind", job.kind.value),
+        ("priority", str(job.priority)),
+        ("gpus", gpus(job.gpu_milli)),
+        ("replicas", str(job.replicas)),
+        ("cluster", job.cluster),
+        ("attempt", str(job.attempt)),
+        ("nodes", node_list(job.nodes, width=400)),
+        ("time", duration(time_in_phase_s(job, now_ns))),
+        *((name, f"{duration((at - job.submitted_at) / NS_PER_S)} after submission") for name, at in times if at),
+        ("exit code", str(job.exit_code) if job.phase.is_terminal else ""),
+        ("trace", job.trace.split("-")[1] if job.trace.count("-") == 3 else job.trace),
+    )
+
+
+def why_pairs(answer: WhyAnswer) -> Sequence[tuple[str, str]]:
+    """Why a job is where it is."""
+    job = answer.job
+    return (
+        ("job", job.id if job else ""),
+        ("phase", job.phase.value if job else ""),
+        ("queue", job.queue if job else ""),
+        ("position", f"{answer.position} of {answer.waiting} waiting" if answer.position else ""),
+        ("reason", answer.reason),
+        ("detail", answer.detail),
+        ("cure", answer.cure),
+        ("nodes", node_list(job.nodes) if job else ""),
+    )
+
+
+def fact_line(fact: FactView) -> str:
+    """One fact in one line: time of day (UTC), sequence, writer, subject, name, body."""
+    second, rest = divmod(fact.time, NS_PER_S)
+    hour, minute = divmod(second % 86_400 // 60, 60)
+    clock = f"{hour:02}:{minute:02}:{second % 60:02}.{rest // 1_000_000:03}"
+    body = fact.body if len(fact.body) <= 160 else f"{fact.body[:159]}…"
+    where = f"{fact.stream}:{fact.seq}"
+    return f"{clock} {where:<16} {fact.writer:<10} {fact.kind:<6} {fact.subject_id:<26} {fact.name:<16} {body}"
+
+
+def trace_lines(trace: JobTrace) -> Iterable[str]:
+    """The tree as lines; `*` marks a fact that names no cause among the job's facts."""
+    yield f"job {trace.job_id}  trace {trace.trace_id or '-'}"
+    yield f"services: {' > '.join(trace.services)}"
+    last = _last_of_parent(trace.spans)
+    open_at: dict[int, bool] = {}
+    for span in trace.spans:
+        depth = min(span.depth, DEPTH_MAX)
+        open_at[depth] = span.id not in last
+        stem = "".join("│  " if open_at.get(level) else "   " for level in range(1, depth))
+        branch = ("└─ " if span.id in last else "├─ ") if depth else ""
+        label = f"{stem}{branch}{span.service} {span.name}{'' if span.caused or not span.parent else ' *'}"
+        yield f"{label:<52} +{span.after_parent_s:>9.3f}s  at {span.since_start_s:>9.3f}s  {','.join(span.streams)}"
+    state = "from submission to the end" if trace.finished else "so far; the job has not ended"
+    yield f"total {duration(trace.total_s)} {state}"
+
+
+def _last_of_parent(spans: Sequence[Span]) -> frozenset[str]:
+    return frozenset({span.parent: span.id for span in spans}.values())

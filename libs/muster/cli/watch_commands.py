@@ -1,0 +1,45 @@
+"""`muster watch` and `muster events`."""
+
+from typing import Annotated
+
+import typer
+
+from muster.cli.options import As, Output, StateDir, Team
+
+
+def register(app: typer.Typer) -> None:
+    """Add the commands to the command line."""
+    app.command()(watch)
+    app.command()(events)
+
+
+def watch(
+    job_id: Annotated[str, typer.Argument(help="Follow this job to its end; else a live view.", metavar="[ID]")] = "",
+    *,
+    state_dir: StateDir,
+    output: As = Output.TABLE,
+) -> None:
+    """Follow a job to its end (exit 1 unless it succeeds), or show the fleet live until Ctrl-C. JSON: lines."""
+    from muster.cli import following, live
+
+    if job_id:
+        following.job(state_dir, output, job_id)
+    elif output is Output.JSON:
+        following.facts(state_dir, output, job_id="", team="", follow=True, limit=0)
+    else:
+        live.show(state_dir)
+
+
+def events(
+    job_id: Annotated[str, typer.Argument(help="Only this job's facts.", metavar="[ID]")] = "",
+    *,
+    state_dir: StateDir,
+    output: As = Output.TABLE,
+    team: Team = "",
+    follow: Annotated[bool, typer.Option("--follow", "-f", help="Go on with new facts until Ctrl-C.")] = False,
+    limit: Annotated[int, typer.Option(min=0, max=10_000, help="Newest facts shown first.")] = 100,
+) -> None:
+    """Print the facts themselves, oldest first. JSON: one fact per line."""
+    from muster.cli import following
+
+    following.facts(state_dir, output, job_id=job_id, team=team, follow=follow, limit=limit)
