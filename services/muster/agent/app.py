@@ -1,0 +1,60 @@
+"""Wiring only: the agent's core over the simulated cluster, and what it emits beside the log."""
+
+from functools import partial
+
+from muster.agent.core.behaviour import Behaviour
+from muster.agent.core.core import AgentCore
+from muster.agent.core.fleet import Fleet, openb_fleet, regular_fleet
+from muster.agent.core.simulated import SimulatedCluster
+from muster.agent.emission import Emission
+from muster.bus.declaration import Declaration
+from muster.bus.service import CoreService, Hosted
+from muster.bus.settings import FleetSettings, Settings, SimulationSettings
+from muster.schemas.registry import StreamRole
+
+DECLARATION = Declaration(
+    service="agent",
+    folds=(StreamRole.LOG,),
+    publishes=("telemetry.{cluster}.*", "logs.{cluster}.*"),
+)
+
+
+def services(settings: Settings) -> tuple[CoreService | Hosted, ...]:
+    """One agent for the cluster. Raises OSError or OpenbFormatError if the node list cannot be read."""
+    fleet, behaviour = read_fleet(settings.fleet), behaviour_of(settings.simulation)
+    return (
+        CoreService(
+            declaration=DECLARATION,
+            role=StreamRole.LOG,
+            core=lambda: AgentCore(SimulatedCluster(fleet, behaviour)),
+            sink=partial(Emission, cluster=settings.cluster, settings=settings.simulation),
+        ),
+    )
+
+
+def read_fleet(settings: FleetSettings) -> Fleet:
+    """The simulated nodes, from the openb node list if one is named."""
+    if settings.csv is not None:
+        return openb_fleet(settings.csv.read_text(encoding="utf-8"), file=str(settings.csv))
+    return regular_fleet(
+        nodes=settings.nodes,
+        gpus_per_node=settings.gpus_per_node,
+        gpu_model=settings.gpu_model,
+        cpu_milli=settings.cpu_milli,
+        memory_mib=settings.memory_mib,
+        rack_size=settings.rack_size,
+        racks_per_block=settings.racks_per_block,
+    )
+
+
+def behaviour_of(settings: SimulationSettings) -> Behaviour:
+    """The part of the simulation's settings that draws pods and nodes."""
+    return Behaviour(
+        seed=settings.seed,
+        start_s=settings.start_s,
+        run_s=settings.run_s,
+        run_sigma=settings.run_sigma,
+        job_failure_share=settings.job_failure_share,
+        node_failures_per_day=settings.node_failures_per_day,
+        node_repair_s=settings.node_repair_s,
+    )

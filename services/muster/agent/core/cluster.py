@@ -1,0 +1,129 @@
+"""The port between the agent's fold and a cluster, simulated or real.
+
+Effects go in, observations come out, both as values. An effect is named by (job id, attempt), so carrying it out twice
+does what carrying it out once does. An observation stands until `acknowledge` says that the log has it: a crash
+between seeing and telling loses nothing, and what was told is never told again.
+
+A backend that does I/O queues effects in `carry_out` (a `DeletePods` cancels its queued `CreatePods`, so that recovery,
+which folds every attempt that ever was, leaves only live ones to be made), works the queue from a sink while its
+service leads, and answers `observe` from what its watches brought. A simulated one needs no I/O: it derives
+everything from seeds and from the times of facts.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+from muster.core import Instant
+from muster.schemas.facts.job import PodsOutcome
+from muster.schemas.facts.node import NodeJoined
+from muster.schemas.job import JobSpec, Slot
+
+OBSERVATIONS_MAX = 1000
+"""Observations that one call of `observe` gives; the rest comes with the next."""
+
+
+@dataclass(frozen=True, slots=True)
+class CreatePods:
+    """Make one pod per slot and start them together. at: when the attempt was placed."""
+
+    job_id: str
+    attempt: int
+    at: Instant
+    slots: tuple[Slot, ...]
+    spec: JobSpec
+    trace: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class DeletePods:
+    """End every pod of the attempt, started or not. lost_node: the node whose loss ends the gang; "": a wish."""
+
+    job_id: str
+    attempt: int
+    at: Instant
+    lost_node: str = ""
+
+
+Effect = CreatePods | DeletePods
+
+
+@dataclass(frozen=True, slots=True)
+class NodeSeen:
+    """The node is there and is so."""
+
+    node: str
+    description: NodeJoined
+
+
+@dataclass(frozen=True, slots=True)
+class NodeLostSeen:
+    """The node stopped answering; what ran on it is gone."""
+
+    node: str
+    reason: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class NodeReturnedSeen:
+    """A lost node answers again."""
+
+    node: str
+
+
+@dataclass(frozen=True, slots=True)
+class NodeLeftSeen:
+    """The log knows a node that the cluster has not."""
+
+    node: str
+    reason: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class PodsStartedSeen:
+    """Every pod of the attempt runs. device_uuids: per slot, in the slots' order."""
+
+    job_id: str
+    attempt: int
+    device_uuids: tuple[tuple[str, ...], ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class PodsExitedSeen:
+    """No pod of the attempt runs any more. exit_code: of the first that failed, else 0; node: where that was."""
+
+    job_id: str
+    attempt: int
+    outcome: PodsOutcome
+    exit_code: int = 0
+    ran_s: float = 0.0
+    node: str = ""
+
+
+NodeObservation = NodeSeen | NodeLostSeen | NodeReturnedSeen | NodeLeftSeen
+PodsObservation = PodsStartedSeen | PodsExitedSeen
+Observation = NodeObservation | PodsObservation
+
+
+class Cluster(Protocol):
+    """Where pods run. Calls come from one thread, in the log's order, and never block.
+
+    What every implementation keeps: each attempt that was created is seen to exit exactly once, also if it was
+    deleted before it started; it is seen to start at most once, and not after it was seen to exit.
+    """
+
+    def carry_out(self, effect: Effect) -> None:
+        """Take on an effect; again is no second time. Deleting what does not exist does nothing."""
+        ...
+
+    def observe(self, now: Instant) -> Sequence[Observation]:
+        """What is so at `now` and not acknowledged, nodes first, then oldest first; at most OBSERVATIONS_MAX."""
+        ...
+
+    def acknowledge(self, observation: Observation, at: Instant) -> None:
+        """The log has it since `at`. Also called for what another leader, or an earlier life of this one, observed."""
+        ...
+
+    def next_change(self) -> Instant | None:
+        """When `observe` could answer differently by time alone; None if never."""
+        ...

@@ -1,0 +1,257 @@
+"""The agent's fold: placements and stops become effects, what the cluster shows becomes facts.
+
+It holds no opinion of its own: an attempt's pods exist from `placed` to `pods-exited` as the log has them. Everything
+that it decides is an observation of the cluster that the log has not yet, so a killed agent goes on where it was.
+"""
+
+from collections.abc import Callable, Iterator, Mapping
+
+from muster.agent.core.cluster import (
+    Cluster,
+    CreatePods,
+    DeletePods,
+    NodeLeftSeen,
+    NodeLostSeen,
+    NodeReturnedSeen,
+    NodeSeen,
+    PodsExitedSeen,
+    PodsStartedSeen,
+)
+from muster.agent.core.drafts import draft_of, state_drafts
+from muster.agent.core.state import Attempt, JobRecord, NodeRecord, slots_by_node
+from muster.core import Draft, Fact, Instant
+from muster.schemas.facts.job import (
+    JobPlaced,
+    JobRouted,
+    JobState,
+    JobStopRequested,
+    PodsExited,
+    PodsStarted,
+    PodsState,
+)
+from muster.schemas.facts.node import NodeJoined, NodeLeft, NodeState
+from muster.schemas.job import TERMINAL_PHASES
+
+
+class AgentCore:
+    """Implements `Core`. cluster: a new, empty one; the fold fills it.
+
+    jobs, nodes: for reading by what follows the fold (telemetry, output). anomalies: facts that fit no state.
+    """
+
+    def __init__(self, cluster: Cluster) -> None:
+        self.jobs: dict[str, JobRecord] = {}
+        self.nodes: dict[str, NodeRecord] = {}
+        self.running: dict[str, Attempt] = {}
+        self.anomalies = 0
+        self._cluster = cluster
+        self._handlers = self._table()
+
+    def apply(self, fact: Fact) -> None:
+        """See `Core`."""
+        handler = self._handlers.get((fact.kind, fact.name))
+        if handler is not None and not handler(fact):
+            self.anomalies += 1
+
+    def decide(self, now: Instant) -> list[Draft]:
+        """See `Core`. Bounded by the cluster's OBSERVATIONS_MAX."""
+        return [draft_of(seen, jobs=self.jobs, nodes=self.nodes) for seen in self._cluster.observe(now)]
+
+    def next_wakeup(self) -> Instant | None:
+        """See `Core`."""
+        return self._cluster.next_change()
+
+    def snapshot(self) -> Iterator[Draft]:
+        """See `Core`. Slots, spec and trace of a job stand in the scheduler's state of it, which comes beside."""
+        yield from state_drafts(nodes=self.nodes, jobs=self.jobs)
+
+    def _table(self) -> Mapping[tuple[str, str], Callable[[Fact], bool]]:
+        return {
+            ("job", "routed"): self._routed,
+            ("job", "placed"): self._placed,
+            ("job", "stop-requested"): self._stop_requested,
+            ("job", "pods-started"): self._started,
+            ("job", "pods-exited"): self._exited,
+            **{("job", phase.value): self._ended for phase in TERMINAL_PHASES},
+            ("job", "state-recorded"): self._job_state,
+            ("node", "joined"): self._joined,
+            ("node", "lost"): self._lost,
+            ("node", "returned"): self._returned,
+            ("node", "left"): self._left,
+            ("node", "state-recorded"): self._node_state,
+        }
+
+    def _routed(self, fact: Fact) -> bool:
+        if not isinstance(fact.payload, JobRouted) or fact.subject_id in self.jobs:
+            return False
+        job = fact.payload.job
+        self.jobs[fact.subject_id] = JobRecord(spec=job.spec, trace=job.trace)
+        return True
+
+    def _placed(self, fact: Fact) -> bool:
+        job = self.jobs.get(fact.subject_id)
+        placed = fact.payload
+        if not isinstance(placed, JobPlaced) or job is None or job.spec is None:
+            return False
+        if job.pods is not None or placed.attempt <= job.attempt:
+            return False
+        job.attempt = placed.attempt
+        pods = Attempt(placed.attempt, placed.slots, fact.trace or job.trace, fact.time, fact.id)
+        self._create(fact.subject_id, job, pods)
+        gone = next((slot.node for slot in placed.slots if self.nodes[slot.node].is_gone), "")
+        if gone:  # the placement and the loss passed each other
+            self._end(fact.subject_id, pods, at=fact.time, cause=fact.id, lost_node=gone)
+        return True
+
+    def _stop_requested(self, fact: Fact) -> bool:
+        job = self.jobs.get(fact.subject_id)
+        if not isinstance(fact.payload, JobStopRequested) or job is None or fact.payload.attempt != job.attempt:
+            return False
+        if job.pods is not None:  # else it passed the exit, which says all there is to say
+            self._end(fact.subject_id, job.pods, at=fact.time, cause=fact.id)
+        return True
+
+    def _started(self, fact: Fact) -> bool:
+        started = fact.payload
+        pods = self._pods_of(fact.subject_id)
+        if not isinstance(started, PodsStarted) or pods is None or pods.number != started.attempt or pods.started_at:
+            return False
+        pods.started_at = fact.time
+        if not pods.ending_at:
+            pods.last_fact = fact.id
+            self.running[fact.subject_id] = pods
+        self._cluster.acknowledge(PodsStartedSeen(fact.subject_id, started.attempt, started.device_uuids), at=fact.time)
+        return True
+
+    def _exited(self, fact: Fact) -> bool:
+        job = self.jobs.get(fact.subject_id)
+        gone = fact.payload
+        if not isinstance(gone, PodsExited) or job is None or job.pods is None or job.pods.number != gone.attempt:
+            return False
+        self._free(fact.subject_id, job.pods)
+        job.pods = None
+        if job.is_over:
+            del self.jobs[fact.subject_id]
+        seen = PodsExitedSeen(fact.subject_id, gone.attempt, gone.outcome, gone.exit_code, gone.ran_s, gone.node)
+        self._cluster.acknowledge(seen, at=fact.time)
+        return True
+
+    def _ended(self, fact: Fact) -> bool:
+        job = self.jobs.get(fact.subject_id)
+        if job is None:
+            return False
+        if job.pods is None:
+            del self.jobs[fact.subject_id]
+            return True
+        job.is_over = True
+        self._end(fact.subject_id, job.pods, at=fact.time, cause=fact.id)
+        return False
+
+    def _joined(self, fact: Fact) -> bool:
+        if not isinstance(fact.payload, NodeJoined):
+            return False
+        node = self.nodes.setdefault(fact.subject_id, NodeRecord())
+        node.description = fact.payload
+        node.moved(at=fact.time, by=fact.id)
+        self._cluster.acknowledge(NodeSeen(fact.subject_id, fact.payload), at=fact.time)
+        return True
+
+    def _lost(self, fact: Fact) -> bool:
+        node = self.nodes.get(fact.subject_id)
+        if node is None or node.lost:
+            return False
+        node.lost = True
+        node.losses += 1
+        node.moved(at=fact.time, by=fact.id)
+        self._end_all_on(fact.subject_id, node, at=fact.time, cause=fact.id)
+        self._cluster.acknowledge(NodeLostSeen(fact.subject_id), at=fact.time)
+        return True
+
+    def _returned(self, fact: Fact) -> bool:
+        node = self.nodes.get(fact.subject_id)
+        if node is None or not node.lost:
+            return False
+        node.lost = False
+        node.moved(at=fact.time, by=fact.id)
+        self._cluster.acknowledge(NodeReturnedSeen(fact.subject_id), at=fact.time)
+        return True
+
+    def _left(self, fact: Fact) -> bool:
+        node = self.nodes.get(fact.subject_id)
+        if not isinstance(fact.payload, NodeLeft) or node is None:
+            return False
+        self._end_all_on(fact.subject_id, node, at=fact.time, cause=fact.id)
+        del self.nodes[fact.subject_id]
+        self._cluster.acknowledge(NodeLeftSeen(fact.subject_id), at=fact.time)
+        return True
+
+    def _node_state(self, fact: Fact) -> bool:
+        state = fact.payload
+        if not isinstance(state, NodeState):
+            return fact.writer != "agent"  # the scheduler's part of a node says who may use it: not ours
+        node = self.nodes.setdefault(fact.subject_id, NodeRecord())
+        node.restore(state)
+        self._cluster.acknowledge(NodeSeen(fact.subject_id, state.description), at=node.changed_at)
+        if state.lost:
+            self._cluster.acknowledge(NodeLostSeen(fact.subject_id), at=node.changed_at)
+        return True
+
+    def _job_state(self, fact: Fact) -> bool:
+        """A job's state comes in two parts, in either order; its pods are made when both are there."""
+        match fact.payload:
+            case JobState() as state if not state.phase.is_terminal:
+                job = self.jobs.setdefault(fact.subject_id, JobRecord())
+                job.spec, job.trace, job.recorded_slots = state.job.spec, state.job.trace, state.slots
+            case PodsState() as state:
+                job = self.jobs.setdefault(fact.subject_id, JobRecord())
+                job.attempt, job.recorded_pods = state.attempt, None if state.exited else state
+            case payload:
+                return isinstance(payload, JobState)
+        if job.spec is not None and job.recorded_pods is not None:
+            self._restore(fact.subject_id, job, job.recorded_pods)
+        return True
+
+    def _restore(self, job_id: str, job: JobRecord, state: PodsState) -> None:
+        pods = Attempt(state.attempt, job.recorded_slots, job.trace, Instant(state.placed_at), state.last_fact)
+        job.recorded_pods, job.recorded_slots = None, ()
+        self._create(job_id, job, pods)
+        if state.started_at:
+            pods.started_at = Instant(state.started_at)
+            if not state.ending_at:
+                self.running[job_id] = pods
+            self._cluster.acknowledge(PodsStartedSeen(job_id, pods.number), at=pods.started_at)
+        if state.ending_at:
+            self._end(job_id, pods, at=Instant(state.ending_at), cause=state.last_fact, lost_node=state.lost_node)
+
+    def _create(self, job_id: str, job: JobRecord, pods: Attempt) -> None:
+        assert job.spec is not None, "pods are made of a spec"
+        job.pods = pods
+        for name, slots in slots_by_node(pods.slots).items():
+            self.nodes.setdefault(name, NodeRecord()).slots[job_id] = slots
+        self._cluster.carry_out(CreatePods(job_id, pods.number, pods.placed_at, pods.slots, job.spec, pods.trace))
+
+    def _end(self, job_id: str, pods: Attempt, *, at: Instant, cause: str, lost_node: str = "") -> None:
+        if pods.ending_at:
+            return
+        pods.ending_at, pods.lost_node, pods.last_fact = at, lost_node, cause
+        self.running.pop(job_id, None)
+        self._cluster.carry_out(DeletePods(job_id, pods.number, at, lost_node))
+
+    def _end_all_on(self, name: str, node: NodeRecord, *, at: Instant, cause: str) -> None:
+        """A gang runs whole or not at all: what lost one pod loses all."""
+        for job_id in node.slots:
+            if (pods := self._pods_of(job_id)) is not None:
+                self._end(job_id, pods, at=at, cause=cause, lost_node=name)
+
+    def _free(self, job_id: str, pods: Attempt) -> None:
+        self.running.pop(job_id, None)
+        for name in slots_by_node(pods.slots):
+            node = self.nodes.get(name)
+            if node is not None:
+                node.slots.pop(job_id, None)
+                if node.description is None and not node.slots:
+                    del self.nodes[name]
+
+    def _pods_of(self, job_id: str) -> Attempt | None:
+        job = self.jobs.get(job_id)
+        return None if job is None else job.pods

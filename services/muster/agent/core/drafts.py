@@ -1,0 +1,90 @@
+"""From values to facts: what the cluster shows becomes a draft, what the agent remembers becomes state facts."""
+
+from collections.abc import Iterator, Mapping
+
+from muster.agent.core.cluster import (
+    NodeLeftSeen,
+    NodeLostSeen,
+    NodeObservation,
+    NodeReturnedSeen,
+    NodeSeen,
+    Observation,
+    PodsExitedSeen,
+    PodsStartedSeen,
+)
+from muster.agent.core.state import JobRecord, NodeRecord
+from muster.core import Draft
+from muster.schemas.base import Payload
+from muster.schemas.facts.job import PodsExited, PodsStarted, PodsState
+from muster.schemas.facts.node import NodeLeft, NodeLost, NodeReturned, NodeState
+from muster.schemas.registry import STATE_NAME
+
+
+def draft_of(seen: Observation, *, jobs: Mapping[str, JobRecord], nodes: Mapping[str, NodeRecord]) -> Draft:
+    """The fact that tells of one observation, with the trace of its job and the fact that led to it."""
+    match seen:
+        case PodsStartedSeen():
+            started = PodsStarted(attempt=seen.attempt, device_uuids=seen.device_uuids)
+            return _of_job(seen.job_id, "pods-started", started, jobs)
+        case PodsExitedSeen():
+            gone = PodsExited(
+                attempt=seen.attempt, outcome=seen.outcome, exit_code=seen.exit_code, ran_s=seen.ran_s, node=seen.node
+            )
+            return _of_job(seen.job_id, "pods-exited", gone, jobs)
+        case _:
+            return _of_node(seen, nodes.get(seen.node))
+
+
+def state_drafts(*, nodes: Mapping[str, NodeRecord], jobs: Mapping[str, JobRecord]) -> Iterator[Draft]:
+    """What a checkpoint keeps of the agent's: nodes, and attempts of jobs that are not over."""
+    for name, node in nodes.items():
+        if node.description is not None:
+            yield Draft("node", name, STATE_NAME, _node_state(node))
+    for job_id, job in jobs.items():
+        if job.attempt:
+            yield Draft("job", job_id, STATE_NAME, _pods_state(job_id, job), trace=job.trace)
+
+
+def _of_job(job_id: str, name: str, payload: Payload, jobs: Mapping[str, JobRecord]) -> Draft:
+    pods = jobs[job_id].pods
+    assert pods is not None, "a cluster shows only pods that it was asked for"
+    return Draft("job", job_id, name, payload, causes=(pods.last_fact,) if pods.last_fact else (), trace=pods.trace)
+
+
+def _of_node(seen: NodeObservation, node: NodeRecord | None) -> Draft:
+    causes = (node.last_fact,) if node is not None and node.last_fact else ()
+    match seen:
+        case NodeSeen():
+            return Draft("node", seen.node, "joined", seen.description, causes=causes)
+        case NodeLostSeen():
+            return Draft("node", seen.node, "lost", NodeLost(reason=seen.reason), causes=causes)
+        case NodeReturnedSeen():
+            return Draft("node", seen.node, "returned", NodeReturned(), causes=causes)
+        case NodeLeftSeen():
+            return Draft("node", seen.node, "left", NodeLeft(reason=seen.reason), causes=causes)
+
+
+def _node_state(node: NodeRecord) -> NodeState:
+    assert node.description is not None, "only nodes that joined are recorded"
+    return NodeState(
+        description=node.description,
+        lost=node.lost,
+        changed_at=node.changed_at,
+        losses=node.losses,
+        last_fact=node.last_fact,
+    )
+
+
+def _pods_state(job_id: str, job: JobRecord) -> PodsState:
+    pods = job.pods
+    if pods is None:
+        return PodsState(attempt=job.attempt, job_id=job_id, exited=True)
+    return PodsState(
+        attempt=pods.number,
+        job_id=job_id,
+        placed_at=pods.placed_at,
+        started_at=pods.started_at,
+        ending_at=pods.ending_at,
+        lost_node=pods.lost_node,
+        last_fact=pods.last_fact,
+    )

@@ -1,0 +1,54 @@
+"""The simulated cluster's nodes: a regular fleet, or exactly the machines of an openb node list."""
+
+import hashlib
+
+from muster.openb.trace import parse_nodes
+from muster.schemas.facts.node import NodeJoined
+
+Fleet = dict[str, NodeJoined]
+"""Descriptions by node name, in the order in which the nodes join."""
+
+
+def regular_fleet(
+    *, nodes: int, gpus_per_node: int, gpu_model: str, cpu_milli: int, memory_mib: int, rack_size: int,
+    racks_per_block: int,
+) -> Fleet:  # fmt: skip
+    """`nodes` equal nodes `gpu-0001`, ... in racks of `rack_size` nodes and blocks of `racks_per_block` racks."""
+    fleet: Fleet = {}
+    for index in range(nodes):
+        name = f"gpu-{index + 1:04d}"
+        rack = index // rack_size
+        fleet[name] = NodeJoined(
+            cpu_milli=cpu_milli,
+            memory_mib=memory_mib,
+            gpu_model=gpu_model if gpus_per_node else "",
+            gpu_uuids=device_uuids(name, gpus_per_node),
+            domains=(("block", f"b{rack // racks_per_block}"), ("rack", f"r{rack}")),
+        )
+    return fleet
+
+
+def openb_fleet(text: str, *, file: str) -> Fleet:
+    """The machines of an openb node table, without topology: the trace says nothing of racks.
+
+    Raises muster.openb.trace.OpenbFormatError.
+    """
+    return {
+        node.name: NodeJoined(
+            cpu_milli=node.cpu_milli,
+            memory_mib=node.memory_mib,
+            gpu_model=node.gpu_model,
+            gpu_uuids=device_uuids(node.name, node.gpus),
+        )
+        for node in parse_nodes(text, file=file)
+    }
+
+
+def device_uuids(node: str, count: int) -> tuple[str, ...]:
+    """One id per device in NVIDIA's form, a function of node and index: a node that comes back brings the same."""
+    return tuple(_device_uuid(node, index) for index in range(count))
+
+
+def _device_uuid(node: str, index: int) -> str:
+    digits = hashlib.sha256(f"device\x1f{node}\x1f{index}".encode()).hexdigest()
+    return f"GPU-{digits[:8]}-{digits[8:12]}-{digits[12:16]}-{digits[16:20]}-{digits[20:32]}"

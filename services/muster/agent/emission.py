@@ -1,0 +1,139 @@
+"""Telemetry and job output on their own streams, while this agent leads. Derived: what is lost is lost.
+
+One task walks through all nodes and running jobs once per interval, a slice at a time, so that 1,750 nodes do not speak
+in one burst. Messages are published without waiting for the broker; while it does not answer nothing is queued up.
+"""
+
+import asyncio
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Protocol
+
+from muster.agent.core.core import AgentCore
+from muster.agent.core.output import output_of
+from muster.agent.core.telemetry import sample_node
+from muster.bus.settings import SimulationSettings
+from muster.core import NS_PER_S, Core, Fact, Instant
+from muster.schemas.subjects import output_subject, telemetry_subject
+
+TICK_S = 0.25
+"""How finely an interval is divided: the slice of one tick goes out together."""
+
+
+class Publisher(Protocol):
+    """What it needs of a NATS connection."""
+
+    @property
+    def is_connected(self) -> bool:
+        """False while reconnecting."""
+        ...
+
+    async def publish(self, subject: str, payload: bytes = b"") -> None:
+        """Hand over without waiting for an acknowledgement."""
+        ...
+
+
+@dataclass
+class Walk:
+    """Goes round a changing set of names once per interval. Pure: `turn` says who is next."""
+
+    interval_s: float
+    _ring: tuple[str, ...] = ()
+    _tick: int = field(default=0)
+    rounds: int = 0
+
+    @property
+    def ticks(self) -> int:
+        """Ticks of one round."""
+        return max(1, round(self.interval_s / TICK_S))
+
+    def turn(self, names: Callable[[], Sequence[str]]) -> Sequence[str]:
+        """Those whose turn this tick is. names: asked at the start of each round; each has one turn per round."""
+        if not self.interval_s:
+            return ()
+        if self._tick == 0:
+            self._ring = tuple(names())
+            self.rounds += 1
+        first = len(self._ring) * self._tick // self.ticks
+        self._tick += 1
+        last = len(self._ring) * self._tick // self.ticks
+        self._tick %= self.ticks
+        return self._ring[first:last]
+
+
+class Emission:
+    """Implements `muster.bus.service.Sink`. Intervals of 0 switch telemetry or output off.
+
+    dropped: messages not sent because the broker did not answer.
+    """
+
+    def __init__(self, *, cluster: str, settings: SimulationSettings) -> None:
+        self.dropped = 0
+        self._cluster = cluster
+        self._seed = settings.seed
+        self._nodes = Walk(settings.telemetry_interval_s)
+        self._jobs = Walk(settings.output_interval_s)
+        self._task: asyncio.Task[None] | None = None
+        self._newest = Instant(0)
+        self._newest_s = 0.0
+
+    async def open(self, core: Core, connection: Publisher) -> None:
+        """See `Sink`."""
+        assert isinstance(core, AgentCore), "the agent's emission follows the agent's core"
+        self._newest_s = asyncio.get_running_loop().time()
+        if self._nodes.interval_s or self._jobs.interval_s:
+            self._task = asyncio.create_task(self._run(core, connection), name="agent emission")
+
+    async def after_fold(self, facts: Sequence[Fact], *, last_seq: int, now: Instant) -> None:  # noqa: ARG002 - the port
+        """See `Sink`. Raises what stopped the emission."""
+        self._newest, self._newest_s = now, asyncio.get_running_loop().time()
+        if self._task is not None and self._task.done():
+            self._task.result()
+
+    async def close(self) -> None:
+        """See `Sink`."""
+        if self._task is None:
+            return
+        task, self._task = self._task, None
+        task.cancel()
+        await asyncio.wait({task})
+        if not task.cancelled():
+            task.result()  # it had ended before: tell why
+
+    async def emit(self, core: AgentCore, publisher: Publisher, *, at: Instant) -> int:
+        """One tick: what has its turn goes out. Returns how many messages were sent."""
+        messages = [*self._telemetry(core, at), *self._output(core, at)]
+        if not publisher.is_connected:
+            self.dropped += len(messages)
+            return 0
+        for subject, body in messages:
+            await publisher.publish(subject, body)
+        return len(messages)
+
+    async def _run(self, core: AgentCore, publisher: Publisher) -> None:
+        loop = asyncio.get_running_loop()
+        while True:
+            await asyncio.sleep(TICK_S)
+            if self._newest:  # the broker's time, carried on by our own clock since
+                passed_s = loop.time() - self._newest_s
+                await self.emit(core, publisher, at=Instant(self._newest + round(passed_s * NS_PER_S)))
+
+    def _telemetry(self, core: AgentCore, at: Instant) -> list[tuple[str, bytes]]:
+        messages: list[tuple[str, bytes]] = []
+        for name in self._nodes.turn(lambda: tuple(core.nodes)):
+            node = core.nodes.get(name)
+            if node is None:
+                continue
+            sample = sample_node(name, node, seed=self._seed, interval=self._nodes.rounds, at=at)
+            if sample is not None:
+                messages.append((telemetry_subject(self._cluster, name), sample.model_dump_json().encode()))
+        return messages
+
+    def _output(self, core: AgentCore, at: Instant) -> list[tuple[str, bytes]]:
+        messages: list[tuple[str, bytes]] = []
+        for job_id in self._jobs.turn(lambda: tuple(core.running)):
+            pods = core.running.get(job_id)
+            if pods is not None:
+                lines = output_of(job_id, pods, seed=self._seed, at=at)
+                messages.append((output_subject(self._cluster, job_id), lines.model_dump_json().encode()))
+        return messages
