@@ -3,6 +3,8 @@
 from collections.abc import Iterator
 
 import pytest
+import redis
+
 from servers import NatsServer, RedisServer, running_nats, running_redis
 
 
@@ -48,10 +50,8 @@ def _redis_of_the_session() -> Iterator[RedisServer]:
 
 
 @pytest.fixture
-def redis_url(_redis_of_the_session: RedisServer) -> Iterator[str]:
+def redis_url(_redis_of_the_session: RedisServer) -> str:
     """URL of a Redis that is empty at the test's start; the server is shared by the session."""
-    import redis
-
     with redis.Redis.from_url(_redis_of_the_session.url) as client:
         client.flushall()
-    yield _redis_of_the_session.url
+    return _redis_of_the_session.url

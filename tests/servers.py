@@ -4,6 +4,7 @@ The same configuration files serve both: a container shares the host's network a
 ever pulled. MUSTER_TEST_SERVERS=wheels or =containers decides for one way.
 """
 
+import base64
 import functools
 import os
 import shutil
@@ -24,7 +25,7 @@ from nats.aio.client import Client
 
 from muster.bus.access import BusUser, bus_users, inbox_prefix
 from muster.bus.declaration import Declaration, QueryType
-from muster.bus.jwt import ViewCredential, ViewSigner
+from muster.bus.jwt import ViewCredential, ViewSigner, key_of_seed
 from muster.schemas.base import Wire
 from muster.schemas.registry import StreamRole
 from muster.stack import nats_server, redis_server
@@ -83,7 +84,11 @@ class ProcessLauncher:
     def start(self) -> None:
         with self._log.open("ab") as log:
             self._process = subprocess.Popen(
-                self._argv, stdout=log, stderr=log, stdin=subprocess.DEVNULL, preexec_fn=die_with_parent
+                self._argv,
+                stdout=log,
+                stderr=log,
+                stdin=subprocess.DEVNULL,
+                preexec_fn=die_with_parent,  # noqa: PLW1509 - one prctl call, safe after a fork
             )
 
     @property
@@ -113,7 +118,7 @@ class ContainerLauncher:
     """The same server from an image that is there already."""
 
     def __init__(self, image: str, argv: Sequence[str], directory: Path) -> None:
-        from testcontainers.core.container import DockerContainer
+        from testcontainers.core.container import DockerContainer  # noqa: PLC0415 - only where an engine answers
 
         self._container = (
             DockerContainer(image, network_mode="host", user=f"{os.getuid()}:{os.getgid()}", entrypoint=argv[0])
@@ -144,8 +149,8 @@ def has_image(image: str) -> bool:
     choice = os.environ.get("MUSTER_TEST_SERVERS", "")
     if choice == "wheels" or not (os.environ.get("DOCKER_HOST") or Path("/var/run/docker.sock").exists()):
         return False
-    import docker
-    from docker.errors import DockerException
+    import docker  # noqa: PLC0415 - only where an engine may answer
+    from docker.errors import DockerException  # noqa: PLC0415
 
     os.environ.setdefault("TESTCONTAINERS_RYUK_DISABLED", "true")
     try:
@@ -227,10 +232,6 @@ class NatsServer(_Server):
 
     async def connect_view(self, credential: ViewCredential, **options: object) -> Client:
         """A connection as a dashboard."""
-        import base64
-
-        from muster.bus.jwt import key_of_seed
-
         key = key_of_seed(credential.seed)
         return await nats.connect(
             self.url,

@@ -186,14 +186,16 @@ def _voided_subjects(clusters: Sequence[str]) -> tuple[str, ...]:
 
 
 def _stream_read(stream: str) -> Rights:
-    """Reading one stream: its state, single messages from the leader or a replica, and ephemeral pull consumers."""
+    """Reading one stream: its state, single messages from the leader, and ephemeral pull consumers.
+
+    No direct gets: their answer carries the stored message's own headers to a subject of the asker's choice, which
+    would make a forged fact with a whole envelope. So no stream on this bus needs `allow_direct`.
+    """
     consumer = f"{_API}.CONSUMER"
     return Rights(
         publish=(
             f"{_API}.STREAM.INFO.{stream}",
             f"{_API}.STREAM.MSG.GET.{stream}",
-            f"{_API}.DIRECT.GET.{stream}",
-            f"{_API}.DIRECT.GET.{stream}.>",
             f"{consumer}.CREATE.{stream}",
             f"{consumer}.CREATE.{stream}.>",
             f"{consumer}.INFO.{stream}.*",

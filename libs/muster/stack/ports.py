@@ -31,12 +31,12 @@ def free_port(*, host: str = LOOPBACK) -> int:
 def choose_ports(wanted: Mapping[str, int], *, host: str = LOOPBACK) -> dict[str, int]:
     """A free port per name: the wanted one (last start's, or the usual one) or, if that is taken, any free one.
 
-    All answers differ.
+    0 wants any. All answers differ.
     """
     chosen: dict[str, int] = {}
     for name, port in wanted.items():
         candidate = port
-        while candidate in chosen.values() or not is_free(candidate, host=host):
+        while not candidate or candidate in chosen.values() or not is_free(candidate, host=host):
             candidate = free_port(host=host)
         chosen[name] = candidate
     return chosen

@@ -46,11 +46,19 @@ class TokenMade(TokenView):
 
 
 class Endpoints(Wire):
-    """`<state-dir>/run/endpoints.json`: where a running stack listens. http: base URL of the API."""
+    """`<state-dir>/run/endpoints.json`: where a running stack listens. http: base URL of the API.
+
+    monitor: nats-server's own HTTP monitoring. websocket: NATS for browsers. metrics: one page per service process.
+    ports: by name, so that the next start takes the same ones.
+    """
 
     http: str
     nats: str = ""
     redis: str = ""
+    monitor: str = ""
+    websocket: str = ""
+    metrics: tuple[str, ...] = ()
+    ports: dict[str, int] = Field(default_factory=dict)
 
 
 def token_hash(token: str) -> str:

@@ -1,0 +1,91 @@
+"""What the services of a stack declare, turned into bus users, in a process of its own.
+
+Importing services loads everything they use; the supervisor lives long and must stay small, so it asks a child that
+ends at once: `python -m muster.stack.declared CLUSTER SERVICE...` prints the users as JSON.
+"""
+
+import asyncio
+import importlib
+import json
+import sys
+from collections.abc import Sequence
+from dataclasses import asdict
+from typing import cast
+
+from muster.bus.access import AccountName, BusUser, Rights, bus_users
+from muster.bus.declaration import Declaration
+
+SERVICES = ("gateway", "federation", "scheduler", "agent", "projector")
+ANSWER_S_MAX = 60.0
+
+
+class DeclarationError(Exception):
+    """A service does not say what it does, so it can be given no rights."""
+
+
+def declaration_of(service: str) -> Declaration:
+    """`DECLARATION` of `muster.<service>.app`. Raises DeclarationError."""
+    try:
+        found = getattr(importlib.import_module(f"muster.{service}.app"), "DECLARATION", None)
+    except ImportError as error:
+        raise DeclarationError(f"service {service!r} cannot be imported: {error}") from error
+    if not isinstance(found, Declaration) or found.service != service:
+        raise DeclarationError(f"muster.{service}.app.DECLARATION is not the Declaration of {service!r}")
+    return found
+
+
+def dump_users(users: Sequence[BusUser]) -> str:
+    """Users as JSON."""
+    return json.dumps([asdict(user) for user in users])
+
+
+def load_users(text: str | bytes) -> tuple[BusUser, ...]:
+    """Users from JSON."""
+    rows = cast("list[dict[str, object]]", json.loads(text))
+    users = []
+    for row in rows:
+        rights = cast("dict[str, list[str]]", row["rights"])
+        users.append(
+            BusUser(
+                str(row["name"]),
+                AccountName(str(row["account"])),
+                Rights(tuple(rights["publish"]), tuple(rights["subscribe"])),
+            )
+        )
+    return tuple(users)
+
+
+async def declared_users(services: Sequence[str], *, cluster: str) -> tuple[BusUser, ...]:
+    """Every user of a stack of these services, asked from a child. Raises DeclarationError."""
+    child = await asyncio.create_subprocess_exec(
+        sys.executable, "-m", __name__, cluster, *services,
+        stdin=asyncio.subprocess.DEVNULL, stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.PIPE,
+    )  # fmt: skip
+    try:
+        async with asyncio.timeout(ANSWER_S_MAX):
+            answer, complaint = await child.communicate()
+    except TimeoutError:
+        raise DeclarationError(f"the services did not say within {ANSWER_S_MAX:g} s what they do") from None
+    finally:
+        if child.returncode is None:
+            child.kill()
+            await child.wait()
+    if child.returncode:
+        raise DeclarationError(complaint.decode(errors="replace").strip()[-2000:])
+    return load_users(answer)
+
+
+def main(arguments: Sequence[str]) -> int:
+    """Print the users; 1 and a line on stderr if a service cannot be asked."""
+    cluster, *services = arguments
+    try:
+        users = bus_users(map(declaration_of, services), clusters=(cluster,))
+    except (DeclarationError, ValueError) as error:
+        sys.stderr.write(f"{error}\n")
+        return 1
+    sys.stdout.write(dump_users(users))
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

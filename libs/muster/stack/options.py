@@ -1,0 +1,121 @@
+"""What a stack is started with, and how that becomes `settings.json`."""
+
+import json
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Annotated
+
+from pydantic import BaseModel, ConfigDict, Field
+
+from muster.bus.access import BusUser
+from muster.bus.settings import Settings
+from muster.schemas.access import Endpoints
+from muster.schemas.base import Name
+from muster.stack.declared import SERVICES
+from muster.stack.nats_server import SYNC_INTERVAL_S
+from muster.stack.ports import LOOPBACK, USUAL_PORTS
+from muster.stack.state_dir import StateDir
+
+ALL = "all"
+READY_FD = "MUSTER_READY_FD"  # a background process says on this descriptor that it is ready, or why it will not be
+Json = dict[str, object]
+
+
+class StartOptions(BaseModel):
+    """One start. What is None or empty stays as the state directory remembers it, or takes its default.
+
+    settings: fields of `Settings` by section ({"fleet": {"nodes": 1750}}). ports: by name, as in `ports.USUAL_PORTS`;
+    0 takes any free one. split: one process per service. service_command: words, `{name}` and `{state_dir}` filled in.
+    ready_path: asked at the gateway until it answers 200; "" waits for nothing. users: None asks the services.
+    started_as: told to whoever finds the directory in use. sync_interval_s: see `nats_server.SYNC_INTERVAL_S`.
+    store_bytes_max: what the broker may store, None: the disk.
+    """
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    state_dir: Path
+    cluster: Name | None = None
+    settings: dict[str, object] = {}
+    ports: dict[str, Annotated[int, Field(ge=0, le=65_535)]] = {}
+    split: bool = False
+    fresh: bool = False
+    services: tuple[str, ...] = SERVICES
+    service_command: tuple[str, ...] = (
+        sys.executable, "-m", "muster.cli.main", "run", "{name}", "--state-dir", "{state_dir}",
+    )  # fmt: skip
+    ready_path: str = "/readyz"
+    ready_s_max: Annotated[float, Field(gt=0)] = 60.0
+    users: tuple[BusUser, ...] | None = None
+    started_as: Annotated[str, Field(max_length=200)] = "muster up"
+    sync_interval_s: Annotated[float, Field(ge=0)] = SYNC_INTERVAL_S
+    store_bytes_max: int | None = None
+
+    def processes(self) -> tuple[str, ...]:
+        """Names of the service processes: each service, or one that hosts all."""
+        return self.services if self.split else (ALL,)
+
+    def command(self, name: str) -> tuple[str, ...]:
+        """Command line of a service process."""
+        return tuple(
+            word.replace("{name}", name).replace("{state_dir}", str(self.state_dir)) for word in self.service_command
+        )
+
+
+def metrics_name(process: str) -> str:
+    """Name of a service process' metrics port."""
+    return "metrics" if process == ALL else f"metrics-{process}"
+
+
+def wanted_ports(options: StartOptions, remembered: Mapping[str, int]) -> dict[str, int]:
+    """The ports to try first: asked for now, else last time's, else the usual ones."""
+    usual = {name: port for name, port in USUAL_PORTS.items() if name != "metrics"}
+    usual |= {metrics_name(name): USUAL_PORTS["metrics"] + i for i, name in enumerate(options.processes())}
+    return {name: options.ports.get(name, remembered.get(name, port)) for name, port in usual.items()}
+
+
+def endpoints_of(ports: Mapping[str, int], *, redis_url: str, processes: tuple[str, ...]) -> Endpoints:
+    """Where everything listens."""
+    return Endpoints(
+        http=f"http://{LOOPBACK}:{ports['http']}",
+        nats=f"nats://{LOOPBACK}:{ports['nats']}",
+        redis=redis_url,
+        monitor=f"http://{LOOPBACK}:{ports['monitor']}",
+        websocket=f"ws://{LOOPBACK}:{ports['websocket']}",
+        metrics=tuple(f"http://{LOOPBACK}:{ports[metrics_name(name)]}/metrics" for name in processes),
+        ports=dict(ports),
+    )
+
+
+def remembered_ports(state: StateDir) -> dict[str, int]:
+    """Ports of the last start; none if there was none or its file is damaged."""
+    try:
+        return Endpoints.model_validate_json(state.endpoints.read_bytes()).ports
+    except (FileNotFoundError, ValueError):
+        return {}
+
+
+def new_settings(options: StartOptions, endpoints: Endpoints) -> Settings:
+    """Settings of this start: what was set before, changed by what this start says. Raises pydantic.ValidationError."""
+    state = StateDir(options.state_dir)
+    before: Json = json.loads(state.settings.read_bytes()) if state.settings.exists() else {}
+    fixed: Json = {
+        "state_dir": str(state.path),
+        "credentials_dir": str(state.creds),
+        "nats_url": endpoints.nats,
+        "redis_url": endpoints.redis,
+        "http_host": LOOPBACK,
+        "http_port": endpoints.ports["http"],
+        "metrics_port": endpoints.ports.get("metrics", 0),
+    }
+    if options.cluster is not None:
+        fixed["cluster"] = options.cluster
+    return Settings.model_validate(_merged(_merged(before, options.settings), fixed))
+
+
+def _merged(base: Mapping[str, object], over: Mapping[str, object]) -> Json:
+    merged = dict(base)
+    for key, value in over.items():
+        old = merged.get(key)
+        merged[key] = _merged(old, value) if isinstance(old, dict) and isinstance(value, dict) else value
+    return merged

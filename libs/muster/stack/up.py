@@ -1,0 +1,209 @@
+"""Starts and ends a stack on this machine: NATS, Redis, the streams, the admin's token, the services.
+
+Start-up and crash recovery are one path: every start finds what the last one left and corrects it.
+"""
+
+import asyncio
+import base64
+import os
+import signal
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
+
+import nats
+from nats.aio.client import Client
+
+from muster.bus.access import BOOTSTRAP, inbox_prefix
+from muster.bus.clock import SystemTime
+from muster.bus.settings import Settings
+from muster.bus.streams import TOKENS_BUCKET, bootstrap
+from muster.core.instant import NS_PER_S
+from muster.schemas.access import Endpoints, Role, TokenRecord, token_hash
+from muster.stack import nats_server, redis_server
+from muster.stack.declared import declared_users
+from muster.stack.keys import MintedAccess, mint_access, write_private
+from muster.stack.options import (
+    StartOptions,
+    endpoints_of,
+    new_settings,
+    remembered_ports,
+    wanted_ports,
+)
+from muster.stack.ports import choose_ports
+from muster.stack.probes import http_ok, redis_answers
+from muster.stack.process import Command
+from muster.stack.state_dir import Holder, StateDir, StateDirLock
+from muster.stack.supervisor import Child, ChildState, Supervisor
+
+CONNECT_S_MAX = 10
+TOKEN_BYTES = 32
+ADMIN = "admin"
+
+
+@dataclass(frozen=True)
+class RunningStack:
+    """A started stack. Whoever started it stops it."""
+
+    state: StateDir
+    endpoints: Endpoints
+    settings: Settings
+    _supervisor: Supervisor
+    _lock: StateDirLock
+
+    def children(self) -> tuple[ChildState, ...]:
+        """Every child process, in start order."""
+        return self._supervisor.states()
+
+    async def stop(self) -> None:
+        """End all children, services first, and let the next stack in. Once."""
+        try:
+            await self._supervisor.stop()
+        finally:
+            self._lock.release()
+
+
+async def start(options: StartOptions) -> RunningStack:
+    """Start a stack as children of this process; returns when the gateway is ready.
+
+    Children die with the thread that calls this, so call it from the main thread. Raises StateDirError (another stack
+    holds the directory, or it is foreign), DeclarationError, ChildNotReadyError, BinaryMissingError, LogError,
+    pydantic.ValidationError (settings); whatever was started is ended again.
+    """
+    state = StateDir(options.state_dir)
+    state.prepare()
+    now_s = SystemTime().wall() // NS_PER_S
+    lock = StateDirLock.acquire(state, holder=Holder(os.getpid(), now_s, options.started_as))
+    supervisor = Supervisor(logs_dir=state.logs, run_dir=state.run)
+    try:
+        endpoints, settings = await _start_locked(options, state, supervisor, now_s=now_s)
+    except BaseException:
+        try:
+            await supervisor.stop()
+        finally:
+            lock.release()
+        raise
+    return RunningStack(state, endpoints, settings, supervisor, lock)
+
+
+async def _start_locked(
+    options: StartOptions, state: StateDir, supervisor: Supervisor, *, now_s: int
+) -> tuple[Endpoints, Settings]:
+    if options.fresh:
+        state.wipe()
+        state.prepare()
+    for stale in state.run.glob("*.pid"):  # of a supervisor that was killed; its children died with it
+        stale.unlink()
+    ports = choose_ports(wanted_ports(options, remembered_ports(state)))
+    redis = redis_server.RedisConfig(ports["redis"], state.redis, password=_secret())
+    endpoints = endpoints_of(ports, redis_url=redis.url, processes=options.processes())
+    settings = new_settings(options, endpoints)
+    users = options.users or await declared_users(options.services, cluster=settings.cluster)
+    access = mint_access(keys_dir=state.keys, credentials_dir=state.creds, users=users, now_s=now_s)
+    write_private(state.settings, settings.model_dump_json(indent=2))
+    await supervisor.start(
+        _nats_child(options, state, ports=endpoints.ports, access=access), _redis_child(state, redis)
+    )
+    await _enter(state, settings)
+    write_private(state.endpoints, endpoints.model_dump_json(indent=2))
+    await supervisor.start(*_service_children(options, endpoints))
+    return endpoints, settings
+
+
+def _secret() -> str:
+    return base64.urlsafe_b64encode(os.urandom(TOKEN_BYTES)).rstrip(b"=").decode()
+
+
+def _nats_child(options: StartOptions, state: StateDir, *, ports: dict[str, int], access: MintedAccess) -> Child:
+    config = nats_server.NatsConfig(
+        port=ports["nats"],
+        monitor_port=ports["monitor"],
+        websocket_port=ports["websocket"],
+        store_dir=state.nats / "store",
+        origins=nats_server.loopback_origins(ports["http"]),
+        sync_interval_s=options.sync_interval_s,
+        store_bytes_max=options.store_bytes_max,
+        access=access,
+    )
+    path = state.nats / "nats-server.conf"
+    write_private(path, nats_server.render(config))
+    command = Command(
+        "nats-server",
+        (str(nats_server.nats_binary()), "-c", str(path)),
+        {"GOMEMLIMIT": f"{nats_server.MEMORY_LIMIT_MIB}MiB"},
+    )
+    return Child(command, partial(http_ok, ports["monitor"], "/healthz"))
+
+
+def _redis_child(state: StateDir, config: redis_server.RedisConfig) -> Child:
+    path = state.redis / "redis.conf"
+    write_private(path, redis_server.render(config))
+    command = Command("redis-server", (str(redis_server.redis_binary()), str(path)))
+    return Child(command, partial(redis_answers, config.port))
+
+
+def _service_children(options: StartOptions, endpoints: Endpoints) -> tuple[Child, ...]:
+    """One process for all services, or one each; the one with the gateway is ready when the gateway says so."""
+    children = []
+    metrics = dict(zip(options.processes(), endpoints.metrics, strict=True))
+    for name in options.processes():
+        port = metrics[name].rsplit(":", 1)[1].removesuffix("/metrics")
+        command = Command(name, options.command(name), {"MUSTER_METRICS_PORT": port})
+        hosts_gateway = not options.split or name == "gateway"
+        probe = partial(http_ok, endpoints.ports["http"], options.ready_path)
+        children.append(
+            Child(command, probe if hosts_gateway and options.ready_path else None, ready_s_max=options.ready_s_max)
+        )
+    return tuple(children)
+
+
+async def _enter(state: StateDir, settings: Settings) -> None:
+    """With the broker up: the streams, and the admin's token."""
+    connection = await nats.connect(
+        settings.nats_url,
+        user_credentials=str(settings.credentials_dir / f"{BOOTSTRAP}.creds"),
+        inbox_prefix=inbox_prefix(BOOTSTRAP),
+        connect_timeout=CONNECT_S_MAX,
+        allow_reconnect=False,
+    )
+    try:
+        await bootstrap(connection, settings)
+        await _enter_admin(connection, state)
+    finally:
+        await connection.close()
+
+
+async def _enter_admin(connection: Client, state: StateDir) -> None:
+    """The user who starts the stack is its admin: the token lies in the state directory, its hash in the bucket."""
+    if not state.token.exists():
+        write_private(state.token, f"muster_{_secret()}\n")
+    key = token_hash(state.token.read_text().strip())
+    record = TokenRecord(principal=ADMIN, role=Role.ADMIN).model_dump_json().encode()
+    await connection.jetstream().publish(f"$KV.{TOKENS_BUCKET}.{key}", record, timeout=CONNECT_S_MAX)
+
+
+async def serve(options: StartOptions, *, on_ready: Callable[[RunningStack], None] | None = None) -> None:
+    """Start a stack and keep it until SIGINT or SIGTERM. Raises what `start` raises."""
+    loop = asyncio.get_running_loop()
+    asked = asyncio.Event()
+    for number in (signal.SIGINT, signal.SIGTERM):
+        loop.add_signal_handler(number, asked.set)
+    starting = asyncio.create_task(start(options))
+    waiting = asyncio.create_task(asked.wait())
+    try:
+        await asyncio.wait((starting, waiting), return_when=asyncio.FIRST_COMPLETED)
+        if not starting.done():  # asked to leave while starting
+            starting.cancel()
+            await asyncio.wait((starting,))
+            return
+        stack = starting.result()
+        try:
+            if on_ready is not None:
+                on_ready(stack)
+            await waiting
+        finally:
+            await stack.stop()
+    finally:
+        waiting.cancel()
+        for number in (signal.SIGINT, signal.SIGTERM):
+            loop.remove_signal_handler(number)
