@@ -83,7 +83,12 @@ class Fleet:
         self._ledger.version += 1
 
     def place(self, gang: GangRequest) -> tuple[Hold, ...] | Shortage:
-        """Propose a place for every replica of a gang, or say why it does not fit. The fleet is not changed."""
+        """Propose a place for every replica of a gang, or say why it does not fit. The fleet is not changed.
+
+        Exact for gangs of one group. Several groups are placed one after the other, largest shape first, without trying
+        other orders, so that a tight fleet may refuse a gang for which a cleverer search finds room. The numbers in a
+        shortage are those of when it was found; it is looked for again once `version` has grown.
+        """
         if self._misses:
             known = self._misses.get(gang)
             if known is not None and known[0] == self._ledger.version:

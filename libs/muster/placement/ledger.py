@@ -207,5 +207,5 @@ class Ledger:
         if len(self.states) > len(self.live) + IDLE_STATES_MAX:
             self.states = {live.key: live for live in self.live}
             # A dropped state may come back as another object: whoever follows the log has to start afresh.
-            self.news_start += len(self.news) + 1
+            self.news_start += len(self.news)
             self.news.clear()

@@ -25,8 +25,8 @@ def explain(gang: GangRequest, *, ledger: Ledger, placer: GangPlacer, topology: 
             return _explain_group(group.shape, group.replicas, list(ledger.live))
     if wish is not None and wish.required:
         if wish.level != NODE_LEVEL and wish.level not in topology.levels():
-            declared = ", ".join(topology.levels()) or "no level"
-            return _shortage(ShortageReason.TOPOLOGY, f"no node declares level {wish.level!r}, only {declared}")
+            declared = f"only {', '.join(topology.levels())}" if topology.levels() else "nor any other"
+            return _shortage(ShortageReason.TOPOLOGY, f"no node declares level {wish.level!r}, {declared}")
         room = [placer.best_domain_room(group, wish.level) for group in groups]
         wanted = " + ".join(f"{min(have, g.replicas)} of {g.replicas}" for have, g in zip(room, groups, strict=True))
         return _shortage(
@@ -83,9 +83,8 @@ def _explain_nodes(shape: TaskShape, replicas: int, states: Sequence[NodeState])
             ShortageReason.MEMORY, f"{shape.memory_mib} MiB asked, at most {memory_mib} MiB on one node{beside}"
         )
     room = sum(len(state.names) * count(state.key, shape) for state in states)
-    return _shortage(
-        ShortageReason.FRAGMENTED, f"{_gpus(idle_milli)} free GPUs but room for {room} of {replicas} replicas"
-    )
+    free = f"{_gpus(idle_milli)} free GPUs but " if asks_gpu else ""
+    return _shortage(ShortageReason.FRAGMENTED, f"{free}room for {room} of {replicas} replicas")
 
 
 def _shortage(reason: ShortageReason, detail: str) -> Shortage:

@@ -8,14 +8,14 @@ from unit.placement.builders import fleet_of, node, one, placed
 
 
 def decisions() -> list[Hold]:
-    """A mix of 60 requests that come and go on ten nodes."""
+    """A mix of 60 requests, each made twice in a row, that come and go on ten nodes."""
     made = fleet_of([node(f"n{i}", gpus=4, cpu=32 + i) for i in range(10)])
     shapes = [TaskShape(500 + 10 * i, 100, gpu_milli=100 + 7 * i) for i in range(60)]
     made.set_demand(dict.fromkeys(shapes[::6], 1.0))
     chosen: list[Hold] = []
     running: list[Hold] = []
     for step in range(400):
-        answer = made.place(one(shapes[step * 7 % 60]))
+        answer = made.place(one(shapes[step // 2 * 7 % 60]))
         if isinstance(answer, Shortage) or step % 3 == 2:
             made.release(running.pop(step % len(running)))
         else:
@@ -25,7 +25,8 @@ def decisions() -> list[Hold]:
     return chosen
 
 
-def test_forgetting_everything_all_the_time_changes_no_decision(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("bound", [0, 5])
+def test_forgetting_everything_all_the_time_changes_no_decision(monkeypatch: pytest.MonkeyPatch, bound: int) -> None:
     generous = decisions()
     for module, name in [
         (ranking, "SHAPES_MAX"),
@@ -35,7 +36,7 @@ def test_forgetting_everything_all_the_time_changes_no_decision(monkeypatch: pyt
         (ledger, "IDLE_STATES_MAX"),
         (ledger, "NEWS_MIN"),
     ]:
-        monkeypatch.setattr(module, name, 5)
+        monkeypatch.setattr(module, name, bound)
     assert decisions() == generous
     assert len(generous) > 200
 

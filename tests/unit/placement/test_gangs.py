@@ -1,8 +1,11 @@
 """Gangs are placed whole or not at all, within the domain that they wish for."""
 
+from collections import Counter
+from collections.abc import Sequence
+
 import pytest
 
-from muster.placement import Fleet, GangRequest, GroupRequest, ShapeError, Shortage, ShortageReason, TaskShape
+from muster.placement import Fleet, GangRequest, GroupRequest, Hold, ShapeError, Shortage, ShortageReason, TaskShape
 from unit.placement.builders import fleet_of, gang, node, nodes_of, one, placed, task
 
 
@@ -14,6 +17,17 @@ def racks(count: int = 3, *, per_rack: int = 2, per_block: int = 2) -> Fleet:
             for i in range(per_rack)
         ]
     )
+
+
+def sized_racks(*sizes: int) -> Fleet:
+    """One block; rack r0 has the first number of nodes with 8 GPUs, and so on."""
+    return fleet_of(
+        [node(f"r{rack}-n{i}", block="b0", rack=f"r{rack}") for rack, size in enumerate(sizes) for i in range(size)]
+    )
+
+
+def racks_of(holds: Sequence[Hold]) -> dict[str, int]:
+    return dict(Counter(name.split("-")[0] for name in nodes_of(holds)))
 
 
 def test_a_gang_gets_one_hold_per_replica_in_the_order_of_the_request() -> None:
@@ -41,11 +55,9 @@ def test_a_required_domain_holds_all_replicas() -> None:
 
 
 def test_the_tightest_domain_that_fits_is_chosen() -> None:
-    fleet = racks()
-    placed(fleet, gang((task(2), 3), level="rack"))
-    assert set(nodes_of(placed(fleet, gang((task(4), 2), level="rack")))) == {"r0-n1"}
-    placed(fleet, gang((task(8), 2), level="rack"))
-    assert {name[:2] for name in nodes_of(placed(fleet, gang((task(8), 2), level="rack")))} == {"r2"}
+    fleet = sized_racks(3, 4, 2)
+    assert racks_of(placed(fleet, gang((task(8), 2), level="rack"))) == {"r2": 2}
+    assert racks_of(placed(fleet, gang((task(8), 2), level="rack"))) == {"r0": 2}
 
 
 def test_racks_of_two_blocks_that_share_a_name_are_two_domains() -> None:
@@ -54,12 +66,20 @@ def test_racks_of_two_blocks_that_share_a_name_are_two_domains() -> None:
     assert answer.reason is ShortageReason.TOPOLOGY
 
 
-def test_a_gang_in_a_block_uses_as_few_racks_as_it_can() -> None:
-    fleet = racks(4, per_rack=3, per_block=4)
-    holds = placed(fleet, gang((task(8), 4), level="block"))
-    counts = sorted(nodes_of(holds).count(name) for name in set(nodes_of(holds)))
-    assert counts == [1, 1, 1, 1]
-    assert len({name.split("-")[0] for name in nodes_of(holds)}) == 2
+def test_a_gang_too_big_for_a_rack_takes_the_largest_first_and_then_the_tightest() -> None:
+    assert racks_of(placed(sized_racks(3, 2, 2, 1), gang((task(8), 5), level="block"))) == {"r0": 3, "r1": 2}
+    assert racks_of(placed(sized_racks(3, 3, 2), gang((task(8), 5), level="block"))) == {"r0": 3, "r2": 2}
+
+
+def test_a_gang_that_one_rack_of_the_block_can_hold_is_not_split_by_group() -> None:
+    holds = placed(sized_racks(1, 2), gang((task(8), 1), (task(4), 2), level="block"))
+    assert racks_of(holds) == {"r1": 3}
+
+
+def test_a_preferred_rack_is_sought_in_every_block_before_racks_are_mixed() -> None:
+    tight, roomy = [("b0", "r0"), ("b0", "r1")], [("b1", "r0"), ("b1", "r0"), ("b1", "r1")]
+    fleet = fleet_of([node(f"n{i}", block=block, rack=rack) for i, (block, rack) in enumerate([*tight, *roomy])])
+    assert nodes_of(placed(fleet, gang((task(8), 2), level="rack", required=False))) == ["n2", "n3"]
 
 
 def test_groups_of_one_gang_share_the_required_domain() -> None:
@@ -67,6 +87,12 @@ def test_groups_of_one_gang_share_the_required_domain() -> None:
     placed(fleet, gang((task(8), 1), level="rack"))
     holds = placed(fleet, gang((task(8), 1), (task(4), 2), level="rack"))
     assert len({name.split("-")[0] for name in nodes_of(holds)}) == 1
+
+
+def test_within_a_domain_too_the_node_is_chosen_by_score() -> None:
+    fleet = fleet_of([node("narrow", gpus=1, cpu=8, rack="r0"), node("wide", gpus=2, cpu=64, rack="r0")])
+    fleet.set_demand({task(1, cpu=8): 1.0})
+    assert nodes_of(placed(fleet, gang((task(cpu=4), 1), level="rack"))) == ["wide"]
 
 
 def test_a_required_node_holds_the_whole_gang() -> None:
@@ -99,6 +125,14 @@ def test_nodes_outside_any_domain_take_no_part_in_required_ones() -> None:
     assert nodes_of(placed(fleet, gang((task(1), 1), level="rack"))) == ["racked"]
     fleet.remove_node("loose")
     assert isinstance(fleet.place(gang((task(8), 1), level="rack")), Shortage)
+
+
+def test_a_level_goes_with_the_last_node_that_declared_it() -> None:
+    fleet = fleet_of([node("loose"), node("racked", rack="r0")])
+    fleet.remove_node("racked")
+    answer = fleet.place(gang((task(1), 2), level="rack"))
+    assert isinstance(answer, Shortage)
+    assert answer.detail == "topology: no node declares level 'rack', nor any other"
 
 
 def test_a_gang_of_fractions_fills_devices_exactly() -> None:

@@ -155,21 +155,23 @@ def test_releasing_everything_restores_the_fleet_exactly(history: list[tuple[str
     assert observed(world.fleet) == observed(untouched.fleet)
 
 
-@given(steps, shapes, st.integers(0, 3))
-@settings(max_examples=200, deadline=None)
-def test_remembering_never_changes_a_decision(
-    history: list[tuple[str, object]], task: TaskShape, asked_at: int
-) -> None:
-    """The choice after any history is the one that scoring every node afresh makes."""
+@given(st.lists(shapes, min_size=1, max_size=6, unique=True), st.lists(chances, min_size=10, max_size=60), st.data())
+@settings(max_examples=100, deadline=None)
+def test_remembering_never_changes_a_decision(pool: list[TaskShape], chances: list[int], data: st.DataObject) -> None:
+    """Every choice in a long history is the one that scoring every node afresh makes."""
     world = World()
-    request = GangRequest((GroupRequest(task, 1),))
-    for i, (kind, value) in enumerate(history):
-        if i % 4 == asked_at:
-            world.fleet.place(request)
-        world.step(kind, value)
-    answer = world.fleet.place(request)
-    expected = naive.place(world.plain.values(), task, world.demand)
-    assert (None if isinstance(answer, Shortage) else answer[0]) == expected
+    classes = data.draw(st.dictionaries(st.sampled_from(pool) | shapes, st.sampled_from([1.0, 2.0, 5.0]), max_size=5))
+    world.step("demand", classes)
+    for chance in chances:
+        if chance % 10 == 0:
+            world.toggle("cordon" if chance % 20 else "break", chance // 10)
+        elif chance % 10 < 3:
+            world.step("release", chance)
+        else:
+            task = pool[chance % len(pool)]
+            expected = naive.place(world.plain.values(), task, world.demand)
+            answer = world.start(GangRequest((GroupRequest(task, 1),)))
+            assert (None if isinstance(answer, Shortage) else answer[0]) == expected
 
 
 @given(steps)

@@ -26,6 +26,7 @@ def used_fleet() -> Fleet:
         (gang((task(cpu=5), 30)), "cpu: 30 x 5 CPU asked, 125 free"),
         (one(TaskShape(0, 600_000)), "memory: 600000 MiB asked, at most 524288 MiB on one node"),
         (gang((TaskShape(0, 600_000), 2)), "memory: 2 x 600000 MiB asked, 1048576 MiB free"),
+        (gang((TaskShape(0, 300_000), 3)), "fragmented: room for 2 of 3 replicas"),
         (one(task(2, full=True)), "fragmented: 1 whole nodes with 2 GPUs, 1 CPU and 1024 MiB asked, 0 idle"),
         (gang((task(7), 1), (task(6), 1), (task(1), 1)), "fragmented: each of 3 groups would fit alone, but"),
         (gang((task(4), 2), level="rack"), "topology: the fleet has room, but one rack holds at most 1 of 2 replicas"),
