@@ -3,9 +3,10 @@
 nats-py's manager covers these too, but neither message time-stamps nor batches, and it turns errors into four classes.
 """
 
+import asyncio
 import base64
 import json
-from collections.abc import Mapping
+from collections.abc import Coroutine, Mapping
 from datetime import datetime
 
 import nats.errors
@@ -19,6 +20,8 @@ from muster.core.instant import NS_PER_S, Instant
 
 API = "$JS.API"
 REQUEST_TIMEOUT_S = 5.0
+WATCH_S = 0.5
+"""Requests that may take longer look so often whether the connection still stands."""
 
 NO_MESSAGE = 10037
 NO_CONSUMER = 10014
@@ -122,15 +125,30 @@ async def ask(
     headers: dict[str, str] | None = None,
     timeout_s: float = REQUEST_TIMEOUT_S,
 ) -> Msg:
-    """One request; raises LogUnavailableError if no answer came in time or nobody listens there."""
+    """One request; raises LogUnavailableError if no answer came in time, nobody listens, or the connection broke."""
     if not client.is_connected:
         raise LogUnavailableError(f"{subject}: not connected to the bus")
+    request = client.request(subject, body, timeout=timeout_s, headers=headers)
     try:
-        return await client.request(subject, body, timeout=timeout_s, headers=headers)
+        return await (_watched(client, request) if timeout_s > WATCH_S else request)
     except nats.errors.NoRespondersError as error:
         raise LogUnavailableError(f"{subject}: nobody answers there") from error
     except (nats.errors.Error, OSError) as error:
         raise LogUnavailableError(f"{subject}: {type(error).__name__}, no answer within {timeout_s:g} s") from error
+
+
+async def _watched(client: Client, request: Coroutine[None, None, Msg]) -> Msg:
+    """The answer, or ConnectionClosedError once the connection broke: nats-py would wait out the time for nothing."""
+    reconnects = client.stats["reconnects"]
+    answer = asyncio.ensure_future(request)
+    try:
+        while not answer.done():
+            await asyncio.wait({answer}, timeout=WATCH_S)
+            if not answer.done() and (not client.is_connected or client.stats["reconnects"] != reconnects):
+                raise nats.errors.ConnectionClosedError
+        return answer.result()
+    finally:
+        answer.cancel()
 
 
 def check(body: bytes) -> bytes:
@@ -150,6 +168,12 @@ async def call(
     """Ask `$JS.API.<path>`. Raises ApiError, LogUnavailableError."""
     body = b"" if request is None else json.dumps(request).encode()
     return check((await ask(client, f"{API}.{path}", body, timeout_s=timeout_s)).data)
+
+
+def json_object(body: bytes) -> dict[str, object]:
+    """An answer that nobody needs typed."""
+    found = json.loads(body)
+    return found if isinstance(found, dict) else {}
 
 
 async def stream_info(client: Client, stream: str, *, subjects: str = "") -> StreamInfo | None:

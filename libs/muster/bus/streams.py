@@ -119,10 +119,17 @@ def _refuse_loss(wanted: StreamPlan, found: jsapi.StreamInfo) -> None:
 
 
 def _merged(found: Mapping[str, object], wanted: Sequence[Mapping[str, object]]) -> tuple[Mapping[str, object], ...]:
-    """The sources that stand there, those of the same stream replaced: other clusters' sources stay."""
+    """The sources that stand there, those of the same stream replaced: other clusters' sources stay.
+
+    Where a restored stream goes on (`archive.import_log`) is kept.
+    """
     standing = found.get("sources")
     old = [source for source in standing if isinstance(source, dict)] if isinstance(standing, list) else []
-    by_name = {str(source["name"]): source for source in old} | {str(source["name"]): source for source in wanted}
+    by_name: dict[str, Mapping[str, object]] = {str(source["name"]): source for source in old}
+    for source in wanted:
+        name = str(source["name"])
+        resumed = {key: value for key, value in by_name.get(name, {}).items() if key == "opt_start_seq"}
+        by_name[name] = {**source, **resumed}
     return tuple(by_name.values())
 
 

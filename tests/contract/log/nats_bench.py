@@ -46,7 +46,7 @@ class NatsBench:
     url: str
     connection: Client
     second: Client
-    name: LogName = cluster_log(CLUSTER)
+    name: LogName = field(default_factory=lambda: cluster_log(CLUSTER))
     counters: LogCounters = field(default_factory=LogCounters)
     drop: Callable[[int], bool] | None = None
 
