@@ -152,12 +152,16 @@ class NatsAppender:
         raise error
 
     async def _stored(self, batch: Sequence[Outgoing]) -> Appended | None:
-        """Where the batch stands, if every id of it does, in order, from the newest fence on."""
-        fence = await jsapi.last_on_subject(self._client, self._log.stream, self._writer.fence_subject)
+        """Where the batch stands, if it does from the newest fence on: every id, every body, and no message more."""
+        stream = self._log.stream
+        fence = await jsapi.last_on_subject(self._client, stream, self._writer.fence_subject)
         if fence is None:
             return None
+        found: jsapi.StoredMessage | None = None
         for offset, message in enumerate(batch):
-            found = await jsapi.message_at(self._client, self._log.stream, fence.seq + offset)
-            if found is None or found.headers.get(HEADER_ID) != message.id:
+            found = await jsapi.message_at(self._client, stream, fence.seq + offset)
+            if found is None or found.headers.get(HEADER_ID) != message.id or found.body != message.body:
                 return None
+        if found is None or BATCH_COMMIT not in found.headers:
+            return None
         return Appended(fence.seq, fence.seq + len(batch) - 1)

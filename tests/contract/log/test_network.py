@@ -1,0 +1,204 @@
+"""What the network, the broker and a crash do to a log, and that nothing is lost or doubled by it."""
+
+import asyncio
+from collections.abc import AsyncIterator
+
+import pytest
+from nats.aio.client import Client
+
+from contract.log.nats_bench import NatsBench, nats_bench
+from contract.log.suite import fold, leader, numbers, queued, read_to
+from muster.bus import jsapi
+from muster.bus.appender import NatsAppender
+from muster.bus.ports import LogError, LogUnavailableError, StaleFenceError
+from muster.core.fact import Draft
+from servers import NatsServer
+
+pytestmark = pytest.mark.connected
+
+WRITTEN = 6000
+BATCH = 60
+
+
+@pytest.fixture
+async def bench(nats_plain_shared: NatsServer) -> AsyncIterator[NatsBench]:
+    async with nats_bench(nats_plain_shared.url) as bench:
+        yield bench
+
+
+class Swallow:
+    """Drops each of the given messages once, as a bad network would."""
+
+    def __init__(self, *seqs: int) -> None:
+        self._left = set(seqs)
+
+    def __call__(self, seq: int) -> bool:
+        if seq not in self._left:
+            return False
+        self._left.remove(seq)
+        return True
+
+
+async def consumers(bench: NatsBench) -> list[str]:
+    """Names of the log's consumers."""
+    body = await jsapi.call(bench.connection, f"CONSUMER.NAMES.{bench.name.stream}")
+    names = jsapi.json_object(body).get("consumers")
+    return [str(name) for name in names] if isinstance(names, list) else []
+
+
+async def test_a_hole_in_what_was_delivered_is_read_again(bench: NatsBench) -> None:
+    bench.drop = Swallow(5, 6, 9)
+    pen = await leader(bench.other())
+    await pen.append([queued(n) for n in range(10)], folded_seq=2)
+
+    assert numbers(await fold(bench.log)) == list(range(10))
+    assert bench.counters.gaps >= 1
+
+
+async def test_a_swallowed_last_batch_is_found_when_the_log_is_quiet(bench: NatsBench) -> None:
+    reader = await bench.log.reader(after_seq=0)
+    await reader.close()
+    bench.drop = Swallow(3, 4, 5)
+    reader = await bench.log.reader(after_seq=0)
+    pen = await leader(bench.other())
+    await read_to(reader, 2)
+    await pen.append([queued(1), queued(2)], folded_seq=2)
+
+    assert numbers(await read_to(reader, 5)) == [1, 2]
+    assert (bench.counters.gaps, bench.counters.recreated) == (1, 1)
+    await reader.close()
+
+
+async def test_a_quiet_reader_without_loss_keeps_its_consumer(bench: NatsBench) -> None:
+    pen = await leader(bench.other())
+    reader = await bench.log.reader(after_seq=0)
+    await read_to(reader, 2)
+    before = await consumers(bench)
+
+    batch = await reader.read(limit=10, timeout_s=1.5)
+    await pen.append([queued(1)], folded_seq=2)
+
+    assert batch.facts == ()
+    assert numbers(await read_to(reader, 4)) == [1]
+    assert await consumers(bench) == before
+    assert bench.counters.recreated == 0
+    await reader.close()
+    assert await consumers(bench) == []
+
+
+async def test_a_deleted_consumer_is_made_anew(bench: NatsBench) -> None:
+    pen = await leader(bench.other())
+    reader = await bench.log.reader(after_seq=0)
+    await read_to(reader, 2)
+    [name] = await consumers(bench)
+
+    await jsapi.call(bench.second, f"CONSUMER.DELETE.{bench.name.stream}.{name}")
+    await pen.append([queued(1)], folded_seq=2)
+
+    assert numbers(await read_to(reader, 4)) == [1]
+    assert bench.counters.recreated == 1
+    await reader.close()
+
+
+async def test_reads_far_more_than_one_buffer_holds(bench: NatsBench) -> None:
+    pen = await leader(bench.other())
+    await pen.append([queued(n) for n in range(5000)], folded_seq=2)
+
+    assert numbers(await fold(bench.log)) == list(range(5000))
+    assert bench.counters.recreated == 0
+
+
+def forget_answer(pen: NatsAppender, *, fence_seq: int) -> None:
+    """Put a pen back to before its last append, as if the broker's answer had been lost."""
+    pen._fence_seq, pen._committed_seq = fence_seq, 0
+
+
+async def test_a_batch_whose_answer_was_lost_is_recognised(bench: NatsBench) -> None:
+    pen = bench.log.appender("scheduler")
+    started = await pen.start_term(term=1, holder="a")
+    drafts = [queued(n) for n in range(5)]
+    stored = await pen.append(drafts, folded_seq=2)
+    forget_answer(pen, fence_seq=started.first_seq)
+
+    assert await pen.append(drafts, folded_seq=2) == stored
+
+    assert numbers(await fold(bench.log)) == list(range(5))
+    assert bench.counters.resolved == 1
+
+
+@pytest.mark.parametrize(
+    "retried",
+    [[queued(0), queued(1)], [queued(n) for n in range(4)], [queued(0), queued(1), queued(99)]],
+    ids=["fewer", "more", "other"],
+)
+async def test_another_decision_under_the_same_ids_is_not_taken_for_stored(
+    bench: NatsBench, retried: list[Draft]
+) -> None:
+    pen = bench.log.appender("scheduler")
+    started = await pen.start_term(term=1, holder="a")
+    await pen.append([queued(n) for n in range(3)], folded_seq=2)
+    forget_answer(pen, fence_seq=started.first_seq)
+
+    with pytest.raises(StaleFenceError):
+        await pen.append(retried, folded_seq=2)
+
+    assert numbers(await fold(bench.log)) == [0, 1, 2]
+    assert bench.counters.resolved == 0
+
+
+async def lost(connection: Client) -> None:
+    """Until the client knows that its connection is gone."""
+    async with asyncio.timeout(10):
+        while connection.is_connected:  # noqa: ASYNC110 - the client has no event for it
+            await asyncio.sleep(0.01)
+
+
+async def test_without_a_server_an_append_is_unavailable_and_a_read_is_empty(nats_plain: NatsServer) -> None:
+    async with nats_bench(nats_plain.url) as bench:
+        pen = await leader(bench.log)
+        reader = await bench.log.reader(after_seq=2)
+        nats_plain.kill()
+        await lost(bench.connection)
+
+        with pytest.raises(LogUnavailableError):
+            await pen.append([queued(1)], folded_seq=2)
+        batch = await reader.read(limit=1, timeout_s=0.2)
+
+        assert (batch.facts, batch.last_seq) == ((), 2)
+
+
+async def test_killing_the_server_in_mid_stream_loses_and_doubles_nothing(nats_plain: NatsServer) -> None:
+    async with nats_bench(nats_plain.url) as bench:
+        reader = await bench.log.reader(after_seq=0)
+        writing = asyncio.create_task(write_all(bench))
+        seen: list[int] = []
+        for milestone in (WRITTEN // 4, WRITTEN // 2, WRITTEN):
+            while len(seen) < milestone:
+                seen.extend(numbers(list((await reader.read(limit=500, timeout_s=5)).facts)))
+            if milestone < WRITTEN:
+                await asyncio.to_thread(nats_plain.restart)
+        await writing
+        await reader.close()
+
+        assert seen == list(range(WRITTEN))
+        assert bench.counters.recreated >= 2
+
+
+async def write_all(bench: NatsBench) -> None:
+    """Write the numbers as a shell does: after every refusal it folds to the head and decides anew."""
+    log = bench.other()
+    pen = await leader(log)
+    reader = await log.reader(after_seq=0)
+    folded_seq, done = 0, 0
+    while done < WRITTEN:
+        try:
+            head = await reader.head()
+            while folded_seq < head:
+                batch = await reader.read(limit=1000, timeout_s=5)
+                folded_seq = batch.last_seq
+                done = max([done, *(number + 1 for number in numbers(list(batch.facts)))])
+            if done < WRITTEN:
+                await pen.append([queued(done + n) for n in range(BATCH)], folded_seq=folded_seq)
+        except LogError:
+            await asyncio.sleep(0.02)  # the server is away: nothing to wait for but time
+    await reader.close()
