@@ -1,0 +1,45 @@
+"""Wiring only: what the scheduler folds, which questions it answers, under which limits."""
+
+from muster.bus.declaration import Declaration, QueryType
+from muster.bus.service import CoreService, Hosted
+from muster.bus.settings import Settings
+from muster.scheduler.core import SchedulerCore, answers
+from muster.scheduler.core.cycle import Limits
+from muster.schemas import queries
+from muster.schemas.registry import StreamRole
+
+DECLARATION = Declaration(
+    service="scheduler",
+    folds=(StreamRole.LOG,),
+    queries=(
+        QueryType("job", queries.AskJob, queries.JobAnswer),
+        QueryType("why", queries.AskJob, queries.WhyAnswer),
+        QueryType("dry-run", queries.AskDryRun, queries.DryRunAnswer),
+        QueryType("queues", queries.AskFleet, queries.QueuesAnswer),
+        QueryType("nodes", queries.AskFleet, queries.NodesAnswer),
+        QueryType("queue-check", queries.AskQueueChange, queries.QueueCheckAnswer),
+    ),
+)
+
+
+def services(settings: Settings) -> tuple[CoreService | Hosted, ...]:
+    """The scheduler of one cluster."""
+    limits = Limits(
+        unschedulable_interval_s=settings.scheduler.unschedulable_interval_s,
+        checkpoint_every_facts=settings.scheduler.checkpoint_every_facts,
+    )
+    return (
+        CoreService(
+            declaration=DECLARATION,
+            role=StreamRole.LOG,
+            core=lambda: SchedulerCore(cluster=settings.cluster, limits=limits),
+            queries={
+                "job": answers.answer_job,
+                "why": answers.answer_why,
+                "dry-run": answers.answer_dry_run,
+                "queues": answers.answer_queues,
+                "nodes": answers.answer_nodes,
+                "queue-check": answers.answer_queue_check,
+            },
+        ),
+    )

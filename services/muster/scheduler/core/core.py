@@ -1,0 +1,67 @@
+"""The scheduler's core: folds the cluster's log, decides who runs where."""
+
+from collections.abc import Iterator
+
+from muster.core import Draft, Fact, Instant
+from muster.scheduler.core.cycle import Cycle, Limits
+from muster.scheduler.core.fold import fold
+from muster.scheduler.core.jobs import state_of
+from muster.scheduler.core.state import State
+from muster.schemas.facts.control import ClusterState
+from muster.schemas.facts.node import GrantState
+from muster.schemas.facts.queue import QueueState
+from muster.schemas.registry import STATE_NAME
+
+
+class SchedulerCore:
+    """The only writer of job phases, terminal facts and grants of one cluster.
+
+    `decide` leaves its proposals held in the fleet until they are confirmed by being folded; whatever else looks at
+    what is free (the next decision, an answer) takes back first those that were not.
+    """
+
+    def __init__(self, *, cluster: str, limits: Limits | None = None) -> None:
+        self.state = State(cluster)
+        self._cycle = Cycle(self.state, limits or Limits())
+        self._now = Instant(0)
+
+    def apply(self, fact: Fact) -> None:
+        """Fold one fact; one that fits no state is counted in `state.anomalies`."""
+        fold(self.state, fact)
+
+    def decide(self, now: Instant) -> list[Draft]:
+        """What should be true and is not yet; the same again until something is folded."""
+        self._now = now
+        return self._cycle.decide(now)
+
+    def next_wakeup(self) -> Instant | None:
+        """The next deadline or postponed word; the last decision's own moment if it left something over."""
+        if self._cycle.more:
+            return self._now
+        moments = [moment for moment in (self.state.next_deadline(), self._cycle.due) if moment is not None]
+        return min(moments, default=None)
+
+    def snapshot(self) -> Iterator[Draft]:
+        """State of queues, grants, jobs and the cluster, as the scheduler alone records them."""
+        state = self.state
+        for name, queue in state.queues.queues.items():
+            yield Draft("queue", name, STATE_NAME, QueueState(spec=queue.spec, changed_at=queue.changed_at))
+        for kind, grants in (("node", state.books.nodes), ("device", state.books.devices)):
+            for name, grant in grants.items():
+                yield Draft(
+                    kind,
+                    name,
+                    STATE_NAME,
+                    GrantState(
+                        released=grant.released,
+                        withhold_requests=tuple(wish.request_id for wish in grant.wishes),
+                        withheld=bool(grant.wishes) and all(wish.answered for wish in grant.wishes),
+                        wishes=grant.wishes,
+                        last_fact=grant.last_fact,
+                    ),
+                )
+        for record in state.jobs.stored():
+            yield Draft("job", record.id, STATE_NAME, state_of(record), trace=record.job.trace)
+        wishes = tuple(state.queues.wishes.values())
+        cluster = ClusterState(summary=state.summary, summarised_at=state.summarised_at, wishes=wishes)
+        yield Draft("cluster", state.cluster, STATE_NAME, cluster)

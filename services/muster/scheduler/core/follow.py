@@ -1,0 +1,94 @@
+"""What follows for one job from what was observed: at most one fact, and only the scheduler's own."""
+
+from muster.core import Draft, Instant
+from muster.scheduler.core.jobs import WAITING, JobRecord
+from muster.scheduler.core.reasons import Reason
+from muster.schemas.base import Payload
+from muster.schemas.facts.job import (
+    JobFinished,
+    JobQueued,
+    JobRunning,
+    JobStopRequested,
+    PodsExited,
+    PodsOutcome,
+    QueuedReason,
+    StopReason,
+)
+from muster.schemas.job import Phase
+
+NODE_LOSSES_MAX = 50
+"""Runs that may end with their node; after so many something about the job itself kills nodes."""
+
+
+def follow_up(record: JobRecord, now: Instant) -> Draft | None:
+    """The fact that the job needs now; None if it has only to wait."""
+    if record.phase in WAITING:
+        return _finish(record, Phase.CANCELLED, causes=(record.cancel_fact,)) if record.cancel_fact else None
+    if record.exited is not None:
+        return _after_exit(record, record.exited)
+    if record.phase not in (Phase.PLACED, Phase.RUNNING):
+        return None
+    if record.cancel_fact:
+        return _stop(record, StopReason.CANCELLED, record.cancel_fact)
+    if record.phase is Phase.PLACED:
+        if record.started_fact:
+            return draft(record, "running", JobRunning(attempt=record.attempt), causes=(record.started_fact,))
+        return None
+    return _stop(record, StopReason.TIMED_OUT, record.last_fact) if now >= record.deadline() else None
+
+
+def failed(record: JobRecord, reason: Reason, detail: str) -> Draft:
+    """`failed` for a job that can never run."""
+    payload = JobFinished(attempt=0, reason=f"{reason.value}: {detail}")
+    return draft(record, "failed", payload, causes=(record.last_fact,))
+
+
+def draft(record: JobRecord, name: str, payload: Payload, *, causes: tuple[str, ...]) -> Draft:
+    """A fact about this job, in its trace."""
+    return Draft("job", record.job.id, name, payload, causes, record.job.trace)
+
+
+def _after_exit(record: JobRecord, exited: PodsExited) -> Draft:
+    """A cancellation or a deadline is done when the pods are gone, however they ended; a success stays a success."""
+    causes = (record.cancel_fact, record.exited_fact) if record.cancel_fact else (record.exited_fact,)
+    spec = record.job.spec
+    if exited.outcome is PodsOutcome.SUCCEEDED:
+        return _finish(record, Phase.SUCCEEDED, causes=causes)
+    if record.cancel_fact or record.stop_reason is StopReason.CANCELLED:
+        return _finish(record, Phase.CANCELLED, causes=causes)
+    if record.stop_reason is StopReason.TIMED_OUT or record.ran_s + exited.ran_s >= spec.total_run_time_s:
+        return _finish(record, Phase.TIMED_OUT, reason=_over(spec.total_run_time_s), causes=causes)
+    if exited.outcome is PodsOutcome.FAILED:
+        if record.retries_used >= spec.retries:
+            return _finish(record, Phase.FAILED, reason=f"exit code {exited.exit_code}", causes=causes)
+        return _requeue(record, QueuedReason.RETRY, f"exit code {exited.exit_code}", causes)
+    if record.stop_reason is StopReason.PREEMPTED:
+        return _requeue(record, QueuedReason.PREEMPTED, "", causes)
+    if record.node_losses >= NODE_LOSSES_MAX:
+        reason = f"{Reason.NODE_LOSSES.value}: {record.node_losses + 1} runs ended with their node"
+        return _finish(record, Phase.FAILED, reason=reason, causes=causes)
+    return _requeue(record, QueuedReason.NODE_LOST, f"node {exited.node}" if exited.node else "", causes)
+
+
+def _over(total_run_time_s: float) -> str:
+    return f"{Reason.RUN_TIME.value}: its {total_run_time_s:g} s are over"
+
+
+def _finish(record: JobRecord, phase: Phase, *, causes: tuple[str, ...], reason: str = "") -> Draft:
+    exited = record.exited
+    payload = JobFinished(
+        attempt=record.attempt - 1 if record.phase in WAITING else record.attempt,
+        exit_code=exited.exit_code if exited else 0,
+        reason=reason,
+        ran_s=record.ran_s + (exited.ran_s if exited else 0.0),
+    )
+    return draft(record, phase.value, payload, causes=causes)
+
+
+def _requeue(record: JobRecord, reason: QueuedReason, detail: str, causes: tuple[str, ...]) -> Draft:
+    payload = JobQueued(queue=record.queue, attempt=record.attempt + 1, reason=reason, detail=detail)
+    return draft(record, "queued", payload, causes=causes)
+
+
+def _stop(record: JobRecord, reason: StopReason, cause: str) -> Draft:
+    return draft(record, "stop-requested", JobStopRequested(attempt=record.attempt, reason=reason), causes=(cause,))

@@ -1,0 +1,233 @@
+"""What the scheduler knows of a job, and the one table of how a job moves.
+
+A job moves only by the scheduler's own facts. What others observe (pods started, pods exited, cancel forwarded) is kept
+on the record until one of these facts answers it.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from muster.core import NS_PER_S, Instant
+from muster.placement import DEVICE_MILLI, GangRequest, GroupRequest, TaskShape, TopologyWish
+from muster.schemas.facts.job import JobState, PodsExited, StopReason
+from muster.schemas.job import Job, Phase, Slot
+
+ENDED_KEPT = 4_000
+"""Ended jobs that are remembered, newest first to last; the read model keeps them all."""
+
+WAITING = frozenset({Phase.SUBMITTED, Phase.QUEUED})
+HOLDING = frozenset({Phase.PLACED, Phase.RUNNING, Phase.STOPPING})
+
+_TERMINAL = {
+    "succeeded": Phase.SUCCEEDED,
+    "failed": Phase.FAILED,
+    "cancelled": Phase.CANCELLED,
+    "timed-out": Phase.TIMED_OUT,
+}
+TRANSITIONS: dict[tuple[Phase, str], Phase] = {
+    (Phase.SUBMITTED, "queued"): Phase.QUEUED,
+    (Phase.QUEUED, "placed"): Phase.PLACED,
+    (Phase.PLACED, "running"): Phase.RUNNING,
+    (Phase.PLACED, "stop-requested"): Phase.STOPPING,
+    (Phase.RUNNING, "stop-requested"): Phase.STOPPING,
+    **{(phase, "queued"): Phase.QUEUED for phase in HOLDING},
+    **{(phase, name): end for phase in (*WAITING, *HOLDING) for name, end in _TERMINAL.items()},
+}
+"""(phase, own fact) -> phase. A fact that is not here for the job's phase does not move it."""
+
+
+class Kind:
+    """Jobs that ask for the same share one; compared by identity, because requests are costly to hash."""
+
+    __slots__ = ("gang", "gpu_milli", "replicas", "users")
+
+    def __init__(self, gang: GangRequest) -> None:
+        self.gang = gang
+        self.replicas = sum(group.replicas for group in gang.groups)
+        self.gpu_milli = sum(
+            group.replicas * (group.shape.gpus * DEVICE_MILLI + group.shape.gpu_milli) for group in gang.groups
+        )
+        self.users = 0
+
+
+@dataclass(slots=True)
+class JobRecord:
+    """One job. routed_seq: its place in line. *_fact: ids of observations that no own fact has answered yet."""
+
+    job: Job
+    kind: Kind
+    queue: str
+    routed_seq: int
+    phase: Phase = Phase.SUBMITTED
+    attempt: int = 1
+    retries_used: int = 0
+    node_losses: int = 0
+    slots: tuple[Slot, ...] = ()
+    queued_at: int = 0
+    placed_at: int = 0
+    running_at: int = 0
+    ended_at: int = 0
+    stop_reason: StopReason | None = None
+    cancel_fact: str = ""
+    started_fact: str = ""
+    exited: PodsExited | None = None
+    exited_fact: str = ""
+    ran_s: float = 0.0
+    exit_code: int = 0
+    reason: str = ""
+    detail: str = ""
+    explained_at: int = 0
+    preflight: str = ""
+    last_fact: str = ""
+
+    @property
+    def id(self) -> str:
+        """The job's id."""
+        return self.job.id
+
+    @property
+    def held_milli(self) -> int:
+        """Milli-GPUs that it holds."""
+        return sum(slot.gpu_milli * len(slot.devices) for slot in self.slots)
+
+    def deadline(self) -> Instant:
+        """When its total run time is over, if it goes on running."""
+        left_s = self.job.spec.total_run_time_s - self.ran_s
+        return Instant(self.running_at + max(0, round(left_s * NS_PER_S)))
+
+
+def gang_of(job: Job) -> GangRequest:
+    """What the placement engine is asked for this job."""
+    spec = job.spec
+    wish = TopologyWish(spec.topology.level, spec.topology.required) if spec.topology else None
+    return GangRequest(
+        tuple(
+            GroupRequest(
+                TaskShape(
+                    group.cpu_milli, group.memory_mib, group.gpus, group.gpu_milli, group.gpu_models, spec.full_node
+                ),
+                group.replicas,
+            )
+            for group in spec.task_groups
+        ),
+        wish,
+    )
+
+
+def state_of(record: JobRecord) -> JobState:
+    """The record as a state fact."""
+    return JobState(
+        job=record.job,
+        phase=record.phase,
+        attempt=record.attempt,
+        retries_used=record.retries_used,
+        queue=record.queue,
+        slots=record.slots,
+        queued_at=record.queued_at,
+        placed_at=record.placed_at,
+        running_at=record.running_at,
+        ended_at=record.ended_at,
+        stop_reason=record.stop_reason,
+        cancel_requested=bool(record.cancel_fact),
+        ran_s=record.ran_s,
+        exit_code=record.exit_code,
+        reason=record.reason,
+        detail=record.detail,
+        preflight=record.preflight,
+        last_fact=record.last_fact,
+        routed_seq=record.routed_seq,
+        node_losses=record.node_losses,
+        explained_at=record.explained_at,
+        cancel_fact=record.cancel_fact,
+        started_fact=record.started_fact,
+        exited=record.exited,
+        exited_fact=record.exited_fact,
+    )
+
+
+def record_of(state: JobState, kind: Kind) -> JobRecord:
+    """The record that `state_of` made this state of."""
+    return JobRecord(
+        job=state.job,
+        kind=kind,
+        queue=state.queue,
+        routed_seq=state.routed_seq,
+        phase=state.phase,
+        attempt=state.attempt,
+        retries_used=state.retries_used,
+        node_losses=state.node_losses,
+        slots=state.slots,
+        queued_at=state.queued_at,
+        placed_at=state.placed_at,
+        running_at=state.running_at,
+        ended_at=state.ended_at,
+        stop_reason=state.stop_reason,
+        cancel_fact=state.cancel_fact,
+        started_fact=state.started_fact,
+        exited=state.exited,
+        exited_fact=state.exited_fact,
+        ran_s=state.ran_s,
+        exit_code=state.exit_code,
+        reason=state.reason,
+        detail=state.detail,
+        explained_at=state.explained_at,
+        preflight=state.preflight,
+        last_fact=state.last_fact,
+    )
+
+
+class JobBook:
+    """All jobs that are remembered: the live ones, and the newest of the ended."""
+
+    def __init__(self) -> None:
+        self.records: dict[str, JobRecord] = {}
+        self.counts: dict[Phase, int] = dict.fromkeys(Phase, 0)
+        self._ended: dict[str, None] = {}
+        self._kinds: dict[GangRequest, Kind] = {}
+
+    def add(self, record: JobRecord) -> None:
+        """Remember a job that is not known yet."""
+        assert record.id not in self.records
+        self.records[record.id] = record
+        self.counts[record.phase] += 1
+        record.kind.users += 1
+        if record.phase.is_terminal:
+            self._end(record)
+
+    def move(self, record: JobRecord, phase: Phase) -> None:
+        """The job stands there from now on."""
+        self.counts[record.phase] -= 1
+        self.counts[phase] += 1
+        record.phase = phase
+        if phase in _ENDS:
+            self._end(record)
+
+    def kind_of(self, job: Job) -> Kind:
+        """What the job asks for; one object for equal requests, while jobs that ask for it are remembered."""
+        gang = gang_of(job)
+        kind = self._kinds.get(gang)
+        if kind is None:
+            kind = self._kinds[gang] = Kind(gang)
+        return kind
+
+    def stored(self) -> Iterator[JobRecord]:
+        """Every record, the ended ones last and in the order of their ends."""
+        for record in self.records.values():
+            if record.id not in self._ended:
+                yield record
+        for job_id in self._ended:
+            yield self.records[job_id]
+
+    def _end(self, record: JobRecord) -> None:
+        self._ended[record.id] = None
+        while len(self._ended) > ENDED_KEPT:
+            oldest = next(iter(self._ended))
+            del self._ended[oldest]
+            gone = self.records.pop(oldest)
+            self.counts[gone.phase] -= 1
+            gone.kind.users -= 1
+            if not gone.kind.users:
+                del self._kinds[gone.kind.gang]
+
+
+_ENDS = frozenset(_TERMINAL.values())

@@ -1,0 +1,117 @@
+"""All that the scheduler believes. Folds change it (`fold.py`), decisions only read it (`cycle.py`).
+
+What a decision may touch are caches: which lanes were judged, what is proposed, which jobs need no answer any more.
+They follow from the rest, and dropping them costs time, not truth.
+"""
+
+import heapq
+from collections import Counter
+from dataclasses import dataclass, field
+
+from muster.core import Instant
+from muster.placement import TaskShape
+from muster.scheduler.core.fleet import Books
+from muster.scheduler.core.jobs import WAITING, JobBook, JobRecord
+from muster.scheduler.core.queues import QueueTree
+from muster.scheduler.core.reasons import Reason
+from muster.scheduler.core.waiting import Line
+from muster.schemas.facts.control import ClusterSummary
+from muster.schemas.job import Phase
+
+REPLICAS_MAX = 4_096
+"""Replicas of one gang: its `placed` must stay a message of bounded size."""
+
+DEMAND_SHAPES_MAX = 4_096
+"""Task shapes counted for the fragmentation score; beyond it all counts start afresh."""
+
+DEMAND_TASKS_MAX = 65_536
+"""Tasks counted; beyond it all counts are halved, so that the newest count most."""
+
+
+@dataclass(slots=True)
+class Demand:
+    """How often each task shape was asked for: what the fragmentation score takes as typical."""
+
+    tasks: Counter[TaskShape] = field(default_factory=Counter)
+    total: int = 0
+    seen: int = 0
+
+    def count(self, record: JobRecord) -> None:
+        """One more job of this sort."""
+        if len(self.tasks) >= DEMAND_SHAPES_MAX:
+            self.tasks.clear()
+            self.total = 0
+        for group in record.kind.gang.groups:
+            self.tasks[group.shape] += group.replicas
+            self.total += group.replicas
+        self.seen += 1
+        if self.total > DEMAND_TASKS_MAX:
+            self.tasks = Counter({shape: half for shape, n in self.tasks.items() if (half := n // 2)})
+            self.total = self.tasks.total()
+
+
+@dataclass(slots=True)
+class State:
+    """arrivals: routed, not yet queued. dirty: jobs that may need an answer. deadlines: (when, job, attempt), a heap
+    with entries of runs that are over. anomalies: facts that fitted nothing, by what was wrong.
+    facts: folded since the last `checkpoint-requested`.
+    """
+
+    cluster: str
+    jobs: JobBook = field(default_factory=JobBook)
+    books: Books = field(default_factory=Books)
+    queues: QueueTree = field(default_factory=QueueTree)
+    line: Line = field(default_factory=Line)
+    demand: Demand = field(default_factory=Demand)
+    arrivals: dict[str, None] = field(default_factory=dict)
+    dirty: dict[str, None] = field(default_factory=dict)
+    deadlines: list[tuple[Instant, str, int]] = field(default_factory=list)
+    anomalies: Counter[str] = field(default_factory=Counter)
+    summary: ClusterSummary | None = None
+    summarised_at: int = 0
+    summary_stale: bool = False
+    facts: int = 0
+    checkpoint_cause: str = ""
+
+    def refusal(self, record: JobRecord) -> tuple[Reason, str] | None:
+        """Why a job that just came can never run here; None if it may wait."""
+        if record.kind.replicas > REPLICAS_MAX:
+            return Reason.TOO_LARGE, f"{record.kind.replicas} replicas, at most {REPLICAS_MAX} are placed at once"
+        queue = self.queues.queues.get(record.queue)
+        if queue is None:
+            return Reason.UNKNOWN_QUEUE, f"there is no queue {record.queue}"
+        if queue.spec.closed:
+            return Reason.CLOSED_QUEUE, f"queue {record.queue} takes no new jobs"
+        return None
+
+    def enlist(self, record: JobRecord) -> None:
+        """Put the job into its lane, or take it out, as its state wants."""
+        waits = record.phase in WAITING and not record.cancel_fact
+        if waits and record.phase is Phase.SUBMITTED:
+            waits = self.refusal(record) is None
+        if not waits:
+            self.line.remove(record)
+            return
+        self.line.add(record)
+        if record.phase is Phase.QUEUED and not record.reason:
+            self.line.tell(record)
+
+    def next_deadline(self) -> Instant | None:
+        """When the next running job's total run time is over."""
+        heap = self.deadlines
+        while heap:
+            when, job_id, attempt = heap[0]
+            record = self.jobs.records.get(job_id)
+            if record is not None and record.phase is Phase.RUNNING and record.attempt == attempt:
+                return when
+            heapq.heappop(heap)
+        return None
+
+    def overdue(self, now: Instant) -> list[JobRecord]:
+        """Running jobs whose total run time is over; they stay on the heap until that is folded."""
+        due: list[tuple[Instant, str, int]] = []
+        while (when := self.next_deadline()) is not None and when <= now:
+            due.append(heapq.heappop(self.deadlines))
+        for entry in due:
+            heapq.heappush(self.deadlines, entry)
+        return [self.jobs.records[job_id] for _, job_id, _ in due]
