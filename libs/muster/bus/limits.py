@@ -1,0 +1,48 @@
+"""Every bound of the shell, the shared reader, leases, checkpoints, queries and tracing, in one place."""
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class ShellLimits:
+    """What one shell may use.
+
+    read_messages: of one read. idle_s: longest wait for facts. wake_s_min: shortest, so that a core that always wants
+    to wake does not spin. decide_s: the core's own budget; longer is counted. backoff_s: first and longest wait after
+    an append that was not stored. checkpoint_backlog: snapshots waiting for their upload.
+    """
+
+    read_messages: int = 1000
+    idle_s: float = 1.0
+    wake_s_min: float = 0.001
+    decide_s: float = 0.05
+    backoff_s: tuple[float, float] = (0.05, 2.0)
+    fence_renewal_s: float = 3600.0
+    checkpoint_backlog: int = 2
+    checkpoint_timeout_s: float = 60.0
+
+
+HUB_READ_MESSAGES = 1000
+HUB_READ_S = 1.0
+HUB_FACTS_MAX = 10_000  # waiting for one shell; the slowest one holds the shared reader back
+
+LEASE_POLLS_PER_TTL = 10
+LEASE_RENEWALS_PER_TTL = 4
+LEASE_JOIN_S = 5.0  # the thread's end
+
+CHECKPOINTS_KEPT = 2
+POINTER_ATTEMPTS = 16  # compare-and-set races between the services of one log
+
+RESTART_BACKOFF_S = (0.25, 10.0)  # first and longest wait before a failed service recovers anew
+RESTART_CALM_S = 60.0  # after so long without failure the wait is the first one again
+VOIDED_POLL_S = 2.0  # how often a stopped service looks whether an operator let it go on
+SHUTDOWN_S = 5.0
+
+QUERY_GRACE_S = 2.0
+CONNECT_TIMEOUT_S = 5
+PENDING_BYTES = 64 * 1024 * 1024  # of one connection's outgoing buffer
+
+SPANS_ONE_IN = 100  # of those that are neither slow nor failed
+SPAN_SLOW_S = 0.1
+SPAN_QUEUE = 4096
+SPAN_BATCH = 512
