@@ -1,0 +1,129 @@
+"""Checkpoints in NATS: parts as objects of the bucket `checkpoints`; the pointer as an object without chunks, whose
+metadata message is written with an expected last sequence, since the object store itself has no compare-and-set.
+"""
+
+import base64
+import json
+from collections.abc import Awaitable
+from typing import TypeVar
+
+import nats.errors
+import nats.js.errors
+from nats.aio.client import Client
+from nats.js.object_store import ObjectStore
+
+from muster.bus import jsapi
+from muster.bus.checkpoint import CheckpointUnavailableError, Pointer, read_pointer
+from muster.bus.errors import ApiError
+from muster.bus.ports import LogUnavailableError
+from muster.bus.streams import CHECKPOINTS_BUCKET
+
+STORE_TIMEOUT_S = 5.0
+PART_TIMEOUT_S = 60.0
+_STREAM = f"OBJ_{CHECKPOINTS_BUCKET}"
+_POINTER_FIELD = "muster-pointer"
+
+T = TypeVar("T")
+
+
+class NatsCheckpoints:
+    """`CheckpointStore` on a connection whose user may read, and for parts write, the bucket."""
+
+    def __init__(self, client: Client) -> None:
+        self._client = client
+        self._objects: ObjectStore | None = None
+
+    async def put_part(self, stream: str, seq: int, service: str, body: bytes) -> None:
+        """See `CheckpointStore.put_part`."""
+        objects = await self._bucket()
+        await _answered(objects.put(_part_name(stream, seq, service), body))
+
+    async def part(self, stream: str, seq: int, service: str) -> bytes | None:
+        """See `CheckpointStore.part`."""
+        objects = await self._bucket()
+        try:
+            found = await _answered(objects.get(_part_name(stream, seq, service)))
+        except nats.js.errors.NotFoundError:
+            return None
+        return bytes(found.data or b"")
+
+    async def has_part(self, stream: str, seq: int, service: str) -> bool:
+        """See `CheckpointStore.has_part`."""
+        objects = await self._bucket()
+        try:
+            await _answered(objects.get_info(_part_name(stream, seq, service)))
+        except nats.js.errors.NotFoundError:
+            return False
+        return True
+
+    async def drop_part(self, stream: str, seq: int, service: str) -> None:
+        """See `CheckpointStore.drop_part`."""
+        if await self.has_part(stream, seq, service):
+            await _answered((await self._bucket()).delete(_part_name(stream, seq, service)))
+
+    async def pointer(self, stream: str) -> tuple[Pointer, int]:
+        """See `CheckpointStore.pointer`. Asked from the stream's leader. Raises also CheckpointError."""
+        try:
+            found = await jsapi.last_on_subject(self._client, _STREAM, _pointer_subject(stream))
+        except (LogUnavailableError, ApiError) as error:
+            raise CheckpointUnavailableError(str(error)) from error
+        if found is None:
+            return Pointer(), 0
+        text = json.loads(found.body).get("metadata", {}).get(_POINTER_FIELD, "")
+        return read_pointer(text.encode(), stream=stream), found.seq
+
+    async def move_pointer(self, stream: str, pointer: Pointer, *, revision: int) -> bool:
+        """See `CheckpointStore.move_pointer`."""
+        info = {
+            "name": _pointer_name(stream),
+            "bucket": CHECKPOINTS_BUCKET,
+            "nuid": "",
+            "size": 0,
+            "chunks": 0,
+            "metadata": {_POINTER_FIELD: pointer.model_dump_json()},
+        }
+        headers = {"Nats-Expected-Last-Subject-Sequence": str(revision), "Nats-Rollup": "sub"}
+        try:
+            answer = await jsapi.ask(
+                self._client,
+                _pointer_subject(stream),
+                json.dumps(info).encode(),
+                headers=headers,
+                timeout_s=STORE_TIMEOUT_S,
+            )
+            jsapi.check(answer.data)
+        except ApiError as error:
+            if error.err_code in jsapi.WRONG_LAST_SEQUENCE:
+                return False
+            raise CheckpointUnavailableError(str(error)) from error
+        except LogUnavailableError as error:
+            raise CheckpointUnavailableError(str(error)) from error
+        return True
+
+    async def _bucket(self) -> ObjectStore:
+        if self._objects is None:
+            context = self._client.jetstream(timeout=STORE_TIMEOUT_S)
+            self._objects = await _answered(context.object_store(CHECKPOINTS_BUCKET))
+        return self._objects
+
+
+def _part_name(stream: str, seq: int, service: str) -> str:
+    return f"{stream}/{seq}/{service}"
+
+
+def _pointer_name(stream: str) -> str:
+    return f"{stream}/pointer"
+
+
+def _pointer_subject(stream: str) -> str:
+    return f"$O.{CHECKPOINTS_BUCKET}.M.{base64.urlsafe_b64encode(_pointer_name(stream).encode()).decode()}"
+
+
+async def _answered(request: Awaitable[T]) -> T:
+    """Not-found errors pass; every other failure of the broker or the way to it is one to try again."""
+    try:
+        return await request
+    except nats.js.errors.NotFoundError:
+        raise
+    except (nats.errors.Error, nats.js.errors.Error, OSError, TimeoutError) as error:
+        raise CheckpointUnavailableError(f"{type(error).__name__}: {error}") from error
