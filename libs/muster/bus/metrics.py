@@ -1,0 +1,85 @@
+"""Prometheus metrics of the shells. Labels: service and log; never an id or a subject."""
+
+from dataclasses import dataclass
+
+from prometheus_client import Counter, Gauge, Histogram
+
+_LABELS = ("service", "log")
+_DURATIONS_S = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0)
+
+_FOLDED = Counter("muster_folded_facts", "Facts that a core folded.", _LABELS)
+_APPENDED = Counter("muster_appended_facts", "Drafts that a core decided and the log stored.", _LABELS)
+_LAG = Gauge("muster_log_lag_messages", "Messages in the log that the shell has yet to fold.", _LABELS)
+_SEQ = Gauge("muster_folded_seq", "Sequence of the newest message folded.", _LABELS)
+_LEADING = Gauge("muster_leading", "1 while this process leads the service.", _LABELS)
+_TERM = Gauge("muster_term", "Term of the service's newest leader in this process.", _LABELS)
+_POISONED = Gauge("muster_poisoned", "1 while the service stands still at a fact that its core cannot fold.", _LABELS)
+_SKEW = Gauge("muster_clock_skew_seconds", "What the own clock is ahead of the broker's.", _LABELS)
+_FOLD = Histogram("muster_fold_seconds", "Folding one batch.", _LABELS, buckets=_DURATIONS_S)
+_DECIDE = Histogram("muster_decide_seconds", "One decision of a core.", _LABELS, buckets=_DURATIONS_S)
+_APPEND = Histogram("muster_append_seconds", "Appending one decision.", _LABELS, buckets=_DURATIONS_S)
+_OVERRUNS = Counter("muster_decide_overruns", "Decisions longer than the budget.", _LABELS)
+_REFUSED = Counter("muster_append_refused", "Appends that were not stored, by reason.", (*_LABELS, "reason"))
+_BACKOFF = Gauge("muster_append_backoff_seconds", "Wait before the next append after one that failed.", _LABELS)
+_RESTARTS = Counter("muster_service_restarts", "Recoveries after a failure.", _LABELS)
+_CHECKPOINTS = Counter("muster_checkpoint_parts", "Parts of checkpoints, by outcome.", (*_LABELS, "outcome"))
+_QUERIES = Counter("muster_queries", "Questions, by name and outcome.", ("service", "query", "outcome"))
+
+
+@dataclass(frozen=True)
+class ShellMetrics:
+    """The metrics of one shell, labels bound once."""
+
+    folded: Counter
+    appended: Counter
+    lag: Gauge
+    seq: Gauge
+    leading: Gauge
+    term: Gauge
+    poisoned: Gauge
+    skew_s: Gauge
+    fold_s: Histogram
+    decide_s: Histogram
+    append_s: Histogram
+    overruns: Counter
+    backoff_s: Gauge
+    restarts: Counter
+    _refused: tuple[Counter, Counter, Counter]
+    _parts: dict[str, Counter]
+
+    def refused(self, *, stale: bool = False, full: bool = False) -> None:
+        """Count an append that was not stored: stale fence, full log, else no answer."""
+        self._refused[0 if stale else 1 if full else 2].inc()
+
+    def part(self, outcome: str) -> None:
+        """Count a part of a checkpoint: `uploaded`, `failed` or `skipped`."""
+        self._parts[outcome].inc()
+
+
+def shell_metrics(service: str, log: str) -> ShellMetrics:
+    """The metrics of the shell of `service` on the stream `log`."""
+    labels = (service, log)
+    reasons = [_REFUSED.labels(*labels, reason) for reason in ("stale", "full", "unavailable")]
+    return ShellMetrics(
+        folded=_FOLDED.labels(*labels),
+        appended=_APPENDED.labels(*labels),
+        lag=_LAG.labels(*labels),
+        seq=_SEQ.labels(*labels),
+        leading=_LEADING.labels(*labels),
+        term=_TERM.labels(*labels),
+        poisoned=_POISONED.labels(*labels),
+        skew_s=_SKEW.labels(*labels),
+        fold_s=_FOLD.labels(*labels),
+        decide_s=_DECIDE.labels(*labels),
+        append_s=_APPEND.labels(*labels),
+        overruns=_OVERRUNS.labels(*labels),
+        backoff_s=_BACKOFF.labels(*labels),
+        restarts=_RESTARTS.labels(*labels),
+        _refused=(reasons[0], reasons[1], reasons[2]),
+        _parts={outcome: _CHECKPOINTS.labels(*labels, outcome) for outcome in ("uploaded", "failed", "skipped")},
+    )
+
+
+def count_query(service: str, query: str, outcome: str) -> None:
+    """Count a question: `answered`, `problem`, `silent` (not leading) or `forged` (a reply subject not of a client)."""
+    _QUERIES.labels(service, query, outcome).inc()

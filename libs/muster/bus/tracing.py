@@ -1,0 +1,51 @@
+"""What a shell tells of its work, if OTEL_EXPORTER_OTLP_ENDPOINT is set; else nothing is gathered nor imported."""
+
+import importlib
+import os
+from collections.abc import Iterable
+from typing import Protocol
+
+from muster.core.fact import Fact
+
+ENDPOINT_VARIABLE = "OTEL_EXPORTER_OTLP_ENDPOINT"
+
+
+class Tracing(Protocol):
+    """What a shell tells of its work. enabled: False if telling is wasted, so callers need not gather anything."""
+
+    enabled: bool
+
+    def work(self, operation: str, *, start_ns: int, end_ns: int, messages: int, error: str = "") -> None:
+        """One batch folded, one decision, one append: wall clock, in nanoseconds."""
+        ...
+
+    def own_facts(self, facts: Iterable[Fact], *, start_ns: int) -> None:
+        """Facts of this service that were just folded; they were decided from `start_ns` on."""
+        ...
+
+    def close(self) -> None:
+        """Send what is left."""
+        ...
+
+
+class NoTracing:
+    """No collector is set."""
+
+    enabled = False
+
+    def work(self, operation: str, *, start_ns: int, end_ns: int, messages: int, error: str = "") -> None:
+        """Nothing."""
+
+    def own_facts(self, facts: Iterable[Fact], *, start_ns: int) -> None:
+        """Nothing."""
+
+    def close(self) -> None:
+        """Nothing."""
+
+
+def make_tracing(service: str, *, scope: str, template: str) -> Tracing:
+    """Spans of `service` if a collector is set. template: of the log's subjects, in span names."""
+    if not os.environ.get(ENDPOINT_VARIABLE):
+        return NoTracing()
+    tracing: Tracing = importlib.import_module("muster.bus.otel").to_collector(service, scope=scope, template=template)
+    return tracing
