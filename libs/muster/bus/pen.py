@@ -1,0 +1,126 @@
+"""When a leader may append, and what follows from an append that was not stored."""
+
+import logging
+from collections.abc import Sequence
+
+from muster.bus.clock import Clock
+from muster.bus.errors import FactRefusedError, TogetherTooLargeError
+from muster.bus.fold import Folder
+from muster.bus.limits import ShellLimits
+from muster.bus.metrics import ShellMetrics
+from muster.bus.ports import Appended, LogAppender, LogError, LogFullError, LogReader, StaleFenceError
+from muster.core.fact import Draft
+from muster.core.instant import Instant
+
+_logger = logging.getLogger(__name__)
+
+
+class Pen:
+    """One leader's pen. After a commit it rests until that is folded; after a failure until the head is, and longer
+    each time, up to a bound. wanted: something was folded, or not stored, since the last decision.
+    """
+
+    def __init__(self, appender: LogAppender, clock: Clock, metrics: ShellMetrics, limits: ShellLimits) -> None:
+        self.term = 0
+        self.wanted = True
+        self.asks_head = False
+        self._appender = appender
+        self._clock = clock
+        self._metrics = metrics
+        self._limits = limits
+        self._fold_first_seq = 0
+        self._rest_until_s = 0.0
+        self._backoff_s = 0.0
+        self._appended_s = clock.monotonic_s()
+        self._probe: tuple[int, Instant, Instant] | None = None
+
+    async def start_term(self, *, term: int, holder: str) -> Appended:
+        """Append `term-started`. Raises LogError."""
+        appended = await self._appender.start_term(term=term, holder=holder)
+        self.term = term
+        self._stored(appended)
+        return appended
+
+    async def append(self, drafts: Sequence[Draft], *, folded_seq: int) -> str:
+        """Append what was decided; "" if it was stored, else why not: then fold to the head and decide anew.
+
+        Raises FactRefusedError and TogetherTooLargeError: defects of the core.
+        """
+        started_s, sent = self._clock.monotonic_s(), self._clock.wall()
+        try:
+            appended = await self._appender.append(drafts, folded_seq=folded_seq)
+        except (FactRefusedError, TogetherTooLargeError):
+            raise
+        except LogError as error:
+            return self._failed(error)
+        self._metrics.append_s.observe(self._clock.monotonic_s() - started_s)
+        self._metrics.appended.inc(len(drafts))
+        self._probe = (appended.first_seq, sent, self._clock.wall())
+        self._stored(appended)
+        return ""
+
+    def folded(self, state: Folder) -> None:
+        """Something was folded: if it was our own commit, its time-stamp tells how far the clocks are apart."""
+        if self._probe is None or state.last_seq < self._probe[0]:
+            return
+        seq, sent, answered = self._probe
+        self._probe = None
+        if state.fence_seq == seq:
+            self._clock.saw_append(sent=sent, answered=answered, stamped=state.fence_time)
+            self._metrics.skew_s.set(self._clock.skew_s)
+
+    async def ask_head(self, reader: LogReader) -> None:
+        """After a failure: learn up to where to fold before anything is decided again."""
+        if self._clock.monotonic_s() < self._rest_until_s:
+            return
+        try:
+            self._fold_first_seq = max(self._fold_first_seq, await reader.head())
+        except LogError as error:
+            _logger.warning("the head of the log is not known yet: %s", error)
+            self.put_off()
+            return
+        self.asks_head = False
+
+    def may_append(self, *, folded_seq: int) -> bool:
+        """Whether to decide now."""
+        if self.asks_head or folded_seq < self._fold_first_seq:
+            return False
+        return self._clock.monotonic_s() >= self._rest_until_s
+
+    def renewal_due(self) -> bool:
+        """An idle leader renews its fence, so that a trim never removes a live one."""
+        return self._clock.monotonic_s() - self._appended_s >= self._limits.fence_renewal_s
+
+    def wait_s(self, wake_in_s: float, *, folded_seq: int) -> float:
+        """How long the next read may wait for facts."""
+        rest_s = self._rest_until_s - self._clock.monotonic_s()
+        if rest_s > 0:
+            return min(rest_s, self._limits.idle_s)
+        if folded_seq < self._fold_first_seq:
+            return self._limits.idle_s
+        return 0.0 if self.wanted else wake_in_s
+
+    def put_off(self) -> float:
+        """Wait longer before the next try; how long, in seconds."""
+        first_s, longest_s = self._limits.backoff_s
+        self._backoff_s = min(longest_s, max(first_s, 2 * self._backoff_s))
+        self._rest_until_s = self._clock.monotonic_s() + self._backoff_s
+        self._metrics.backoff_s.set(self._backoff_s)
+        return self._backoff_s
+
+    def _failed(self, error: LogError) -> str:
+        stale = isinstance(error, StaleFenceError)
+        self._metrics.refused(stale=stale, full=isinstance(error, LogFullError))
+        _logger.warning("append not stored: %s", error)
+        self.wanted = self.asks_head = True
+        if not stale:
+            self.put_off()
+        return str(error)
+
+    def _stored(self, appended: Appended) -> None:
+        self._fold_first_seq = max(self._fold_first_seq, appended.last_seq)
+        self._appended_s = self._clock.monotonic_s()
+        self._rest_until_s = 0.0
+        if self._backoff_s:
+            self._backoff_s = 0.0
+            self._metrics.backoff_s.set(0)

@@ -1,0 +1,347 @@
+"""Runs one core on one log: recover, follow (fold only), lead (fold, decide, append), and from there back to following.
+
+Start-up and recovery after a crash are the same path. While following, the core folds and stands by; with the lease it
+starts a term and decides. Every append is guarded by the service's fence, so a leader that was deposed without noticing
+is refused by the broker (DESIGN 5.2). After an append nothing is decided until the commit was folded, so that a core
+learns of its own decisions only from the log.
+"""
+
+import asyncio
+import logging
+from contextlib import suppress
+from dataclasses import dataclass, field
+from typing import Protocol
+
+from nats.aio.client import Client
+
+from muster.bus.checkpoint import Checkpoints, Voidance
+from muster.bus.clock import Clock
+from muster.bus.fold import Folder
+from muster.bus.lease import Lease, Leases
+from muster.bus.limits import ShellLimits
+from muster.bus.metrics import ShellMetrics, shell_metrics
+from muster.bus.pen import Pen
+from muster.bus.ports import Batch, LogAppender, LogError, LogReader
+from muster.bus.service import CoreService, Sink
+from muster.bus.snapshots import Snapshots
+from muster.bus.tracing import NoTracing, Tracing
+from muster.core.fact import Core
+from muster.core.instant import NS_PER_S, Instant, seconds_between
+from muster.schemas.subjects import LogName
+
+_logger = logging.getLogger(__name__)
+
+
+class UnrecoverableError(Exception):
+    """The log no longer begins at its start, and there is no checkpoint that this service may use."""
+
+
+class SteppedDownError(Exception):
+    """The lease is lost, or a later term was seen: follow again."""
+
+
+class RecoverAnewError(Exception):
+    """An operator let this service skip a message: its state must come from a fresh recovery."""
+
+
+class WakeableReader(LogReader, Protocol):
+    """A reader that can be told to return at once."""
+
+    def wake(self) -> None:
+        """Let a waiting read return."""
+        ...
+
+
+class ServiceLog(Protocol):
+    """One log, as the shell of one service sees it."""
+
+    name: LogName
+
+    async def reader(self, *, after_seq: int) -> WakeableReader:
+        """Everything after a sequence. Raises LogError."""
+        ...
+
+    def appender(self, service: str) -> LogAppender:
+        """The pen of `service`."""
+        ...
+
+    async def voided(self) -> tuple[Voidance, ...]:
+        """What operators let services skip. Raises LogError."""
+        ...
+
+    async def first_seq(self) -> int:
+        """Sequence of the oldest message, 1 if nothing was ever trimmed. Raises LogError."""
+        ...
+
+    async def newest_term(self, service: str) -> int:
+        """Term of the service's newest fence, 0 if there is none. Raises LogError."""
+        ...
+
+
+@dataclass(frozen=True)
+class ShellParts:
+    """What a shell works with. connection: for the sink, the service's own."""
+
+    log: ServiceLog
+    leases: Leases
+    checkpoints: Checkpoints
+    holder: str
+    clock: Clock
+    connection: Client | None = None
+    tracing: Tracing = field(default_factory=NoTracing)
+    limits: ShellLimits = field(default_factory=ShellLimits)
+
+
+class Shell:
+    """One service on one log. `run` ends only by an error or by being cancelled; a new shell recovers from there."""
+
+    def __init__(self, service: CoreService, parts: ShellParts) -> None:
+        self.service = service
+        self.name = service.declaration.service
+        self._parts = parts
+        self._log, self._clock, self._limits = parts.log, parts.clock, parts.limits
+        self._scope = parts.log.name.scope
+        self.metrics: ShellMetrics = shell_metrics(self.name, parts.log.name.stream)
+        self._lease: Lease | None = None
+        self._leads = False
+        self._folder: Folder | None = None
+        self._reader: WakeableReader | None = None
+        self._snapshots = Snapshots(parts.checkpoints, self.name, parts.log.name, self.metrics, parts.limits)
+        self._decided_ns = 0
+
+    @property
+    def leading(self) -> bool:
+        """Whether this shell decides and answers, now."""
+        return self._leads and self._lease is not None and self._lease.held_at(self._clock.monotonic_s())
+
+    @property
+    def core(self) -> Core:
+        """The core as folded so far. Only between folds, from the shell's own loop."""
+        return self._state.core
+
+    @property
+    def folded_seq(self) -> int:
+        """How far the log was folded, 0 before recovery."""
+        return 0 if self._folder is None else self._folder.last_seq
+
+    def now(self) -> Instant:
+        """The moment at which this service decides and answers."""
+        return self._clock.now(self._state.newest)
+
+    async def run(self) -> None:
+        """Recover, then follow and lead in turn.
+
+        Raises PoisonedError (stand still), UnrecoverableError, LogError, CheckpointUnavailableError and whatever a sink
+        or a decision raises: then this shell is done with.
+        """
+        while True:
+            try:
+                await self._live()
+            except RecoverAnewError:
+                _logger.warning("%s on %s: something was voided; recovering anew", self.name, self._log.name.stream)
+
+    async def _live(self) -> None:
+        uploads = asyncio.create_task(self._snapshots.run(), name=f"snapshots {self.name}")
+        try:
+            await self._recover()
+            while True:
+                lease = await self._follow()
+                try:
+                    await self._lead(lease)
+                except SteppedDownError as error:
+                    _logger.warning("%s on %s steps down: %s", self.name, self._log.name.stream, error)
+                finally:
+                    self._leads, self._lease = False, None
+                    self.metrics.leading.set(0)
+                    await self._parts.leases.release(lease)
+        finally:
+            uploads.cancel()
+            reader, self._reader = self._reader, None
+            if reader is not None:
+                await reader.close()
+            with suppress(asyncio.CancelledError):
+                await uploads
+
+    async def _recover(self) -> None:
+        """A new core from the newest checkpoint; the log after it is folded by following."""
+        voided = await self._log.voided()
+        recorded, facts = await self._parts.checkpoints.recover(self.name, voided)
+        if recorded is None:
+            first = await self._log.first_seq()
+            if first > 1:
+                raise UnrecoverableError(
+                    f"{self._log.name.stream} begins at {first} and holds no checkpoint that {self.name} may use; "
+                    "import the archive that was exported before the trim"
+                )
+        folder = Folder(self.name, self.service.core(), voided=voided, take=self._snapshots.offer)
+        if recorded is not None:
+            folder.restore(facts, seq=recorded.seq, time=Instant(recorded.time_ns))
+        self._folder = folder
+        self._reader = await self._log.reader(after_seq=folder.last_seq)
+        _logger.info("%s on %s recovers from %d", self.name, self._log.name.stream, folder.last_seq)
+
+    async def _follow(self) -> Lease:
+        """Fold until the lease is ours."""
+        acquiring = asyncio.create_task(self._parts.leases.acquire(self.name, self._scope))
+        acquiring.add_done_callback(lambda _: self._wake())
+        try:
+            while not acquiring.done():
+                await self._fold_next(self._limits.idle_s)
+            return acquiring.result()
+        except BaseException:
+            acquiring.cancel()
+            with suppress(asyncio.CancelledError):
+                await self._parts.leases.release(await acquiring)
+            raise
+
+    async def _lead(self, lease: Lease) -> None:
+        """Decide until the lease is lost. Raises SteppedDownError then."""
+        loop = asyncio.get_running_loop()
+
+        def tell() -> None:
+            loop.call_soon_threadsafe(self._wake)
+
+        lease.when_lost(tell)
+        self._lease = lease
+        pen = Pen(self._log.appender(self.name), self._clock, self.metrics, self._limits)
+        await self._start_term(lease, pen)
+        self._state.takes_snapshots = self._parts.checkpoints.has_part_of(self.name)
+        sink = self.service.sink() if self.service.sink is not None else None
+        try:
+            if sink is not None:
+                assert self._parts.connection is not None, "a service with a sink has a connection"
+                await sink.open(self._state.core, self._parts.connection)
+            self._leads = True
+            self.metrics.leading.set(1)
+            while True:
+                await self._turn(lease, pen, sink)
+        finally:
+            self._leads = False
+            self._state.takes_snapshots = False
+            if sink is not None:
+                await sink.close()
+
+    async def _start_term(self, lease: Lease, pen: Pen) -> None:
+        """Fold to the head, append `term-started`, fold that. The old holder's deadline is over: the broker let go.
+
+        The term is the lease's revision; where the log knows later ones (it was restored from an archive beside newer
+        leases), more than the latest by that revision, so that no two leaders ever have the same.
+        """
+        while True:
+            try:
+                await self._fold_until(lease, await self._reading.head())
+                newest = await self._log.newest_term(self.name)
+                term = lease.term if lease.term > newest else newest + lease.term
+                appended = await pen.start_term(term=term, holder=self._parts.holder)
+                break
+            except LogError as error:
+                _logger.warning("%s on %s cannot start its term yet: %s", self.name, self._log.name.stream, error)
+                wait_s = pen.put_off()
+                until_s = self._clock.monotonic_s() + wait_s
+                while (left_s := until_s - self._clock.monotonic_s()) > 0:
+                    await self._fold_while_held(lease, left_s)
+        await self._fold_until(lease, appended.last_seq)
+        self.metrics.term.set(term)
+
+    async def _fold_until(self, lease: Lease, seq: int) -> None:
+        while self._state.last_seq < seq:
+            await self._fold_while_held(lease, self._limits.idle_s)
+
+    async def _fold_while_held(self, lease: Lease, timeout_s: float) -> None:
+        self._check_lease(lease)
+        await self._fold_next(timeout_s)
+
+    def _check_lease(self, lease: Lease) -> None:
+        if not lease.held_at(self._clock.monotonic_s()):
+            raise SteppedDownError("the lease is lost")
+
+    async def _turn(self, lease: Lease, pen: Pen, sink: Sink | None) -> None:
+        """Read once, fold, tell the sink, and decide if something could have changed."""
+        state = self._state
+        batch = await self._fold_next(pen.wait_s(self._wake_in_s(), folded_seq=state.last_seq))
+        self._check_lease(lease)
+        pen.folded(state)
+        if state.term != pen.term:
+            raise SteppedDownError(f"term {state.term} was seen, own is {pen.term}")
+        now = self.now()
+        wakeup = state.core.next_wakeup()
+        due = wakeup is not None and wakeup <= now
+        if batch.facts:
+            pen.wanted = True
+        if sink is not None and (batch.facts or due):
+            await sink.after_fold(state.given(batch), last_seq=state.last_seq, now=now)
+        if not (pen.wanted or due or pen.renewal_due()):
+            return
+        if pen.asks_head:
+            await pen.ask_head(self._reading)
+        if not pen.may_append(folded_seq=state.last_seq):
+            return
+        await self._decide(pen)
+
+    async def _decide(self, pen: Pen) -> None:
+        limits, clock, state = self._limits, self._clock, self._state
+        started_s, started_ns = clock.monotonic_s(), clock.wall()
+        pen.wanted = False
+        drafts = state.core.decide(self.now())
+        spent_s = clock.monotonic_s() - started_s
+        self.metrics.decide_s.observe(spent_s)
+        if spent_s > limits.decide_s:
+            self.metrics.overruns.inc()
+        tracing = self._parts.tracing
+        if tracing.enabled:
+            self._decided_ns = started_ns
+            end_ns = started_ns + round(spent_s * NS_PER_S)
+            tracing.work("decide", start_ns=started_ns, end_ns=end_ns, messages=len(drafts))
+        if not drafts and not pen.renewal_due():
+            return
+        error = await pen.append(drafts, folded_seq=state.last_seq)
+        if tracing.enabled:
+            tracing.work("send", start_ns=end_ns, end_ns=clock.wall(), messages=len(drafts), error=error)
+
+    async def _fold_next(self, timeout_s: float) -> Batch:
+        """Read once and fold. Raises RecoverAnewError, PoisonedError, and what reading raises."""
+        state, metrics = self._state, self.metrics
+        batch = await self._reading.read(limit=self._limits.read_messages, timeout_s=timeout_s)
+        if batch.last_seq == state.last_seq:
+            return batch
+        started_s = self._clock.monotonic_s()
+        state.fold(batch)
+        spent_s = self._clock.monotonic_s() - started_s
+        metrics.fold_s.observe(spent_s)
+        metrics.folded.inc(len(batch.facts))
+        metrics.seq.set(batch.last_seq)
+        metrics.lag.set(batch.pending)
+        if self._parts.tracing.enabled:
+            self._trace_fold(batch, spent_s)
+        if state.must_recover:
+            raise RecoverAnewError
+        return batch
+
+    def _trace_fold(self, batch: Batch, spent_s: float) -> None:
+        tracing, end_ns = self._parts.tracing, self._clock.wall()
+        start_ns = end_ns - round(spent_s * NS_PER_S)
+        tracing.work("fold", start_ns=start_ns, end_ns=end_ns, messages=len(batch.facts))
+        if self._leads:
+            own = [fact for fact in batch.facts if fact.writer == self.name and fact.trace]
+            tracing.own_facts(own, start_ns=self._decided_ns or start_ns)
+
+    def _wake_in_s(self) -> float:
+        """How long the core can wait for facts."""
+        wakeup = self._state.core.next_wakeup()
+        if wakeup is None:
+            return self._limits.idle_s
+        return min(self._limits.idle_s, max(self._limits.wake_s_min, seconds_between(self.now(), wakeup)))
+
+    def _wake(self) -> None:
+        if self._reader is not None:
+            self._reader.wake()
+
+    @property
+    def _state(self) -> Folder:
+        assert self._folder is not None, "the shell has not recovered yet"
+        return self._folder
+
+    @property
+    def _reading(self) -> WakeableReader:
+        assert self._reader is not None, "the shell has not recovered yet"
+        return self._reader

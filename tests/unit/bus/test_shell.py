@@ -1,0 +1,194 @@
+"""What a shell promises, over a log in memory."""
+
+import asyncio
+
+import pytest
+from toys import (
+    Releasing,
+    House,
+    MemoryServiceLog,
+    agent,
+    put_checkpoint_request,
+    put_joined,
+    put_voided,
+    scheduler,
+    until,
+)
+
+from muster.bus.fold import PoisonedError
+from muster.bus.shell import UnrecoverableError
+
+
+def released(shell: object) -> set[str]:
+    core = shell.core  # type: ignore[attr-defined]
+    assert isinstance(core, Releasing)
+    return core.released
+
+
+async def test_a_leader_folds_decides_and_appends_behind_its_fence(house: House) -> None:
+    put_joined(house.log, "n1", "n2")
+    shell = house.shell(scheduler())
+    house.start(shell)
+    await until(lambda: shell.folded_seq and released(shell) == {"n1", "n2"})
+    assert [fact.name for fact in house.facts()] == ["fence", "term-started", "fence", "released", "released"]
+    put_joined(house.log, "n3")
+    await until(lambda: "n3" in released(shell))
+    assert len(house.facts("released")) == 3
+
+
+async def test_two_services_work_together_over_one_log_and_decode_it_once(house: House) -> None:
+    shells = [house.shell(scheduler()), house.shell(agent("n1", "n2", "n3"))]
+    for shell in shells:
+        house.start(shell)
+    await until(lambda: len(house.facts("released")) == 3)
+    await until(lambda: all(shell.folded_seq == house.log.head_seq for shell in shells))
+    assert house.process.readers_opened == 1
+    assert house.log.counters.decoded == house.log.head_seq
+
+
+async def test_a_follower_folds_and_decides_nothing_until_it_takes_over(house: House) -> None:
+    first, second = (house.shell(scheduler(), process=MemoryServiceLog(house.log)) for _ in range(2))
+    house.start(first)
+    await until(lambda: first.leading)
+    house.leases.free.clear()
+    house.start(second)
+    put_joined(house.log, "n1")
+    await until(lambda: second.folded_seq and released(second) == {"n1"})
+    assert not second.leading
+    house.leases.held[0].lose()
+    house.leases.free.set()
+    await until(lambda: len(house.facts("term-started")) == 2)
+    put_joined(house.log, "n2")
+    await until(lambda: released(first) == released(second) == {"n1", "n2"})
+    assert len(house.facts("released")) == 2
+    terms = [fact.payload.term for fact in house.facts("term-started")]  # type: ignore[attr-defined]
+    assert terms == [1, 2]
+
+
+async def test_a_deposed_leader_that_noticed_nothing_is_refused_and_steps_down(house: House) -> None:
+    first = house.shell(scheduler(), process=MemoryServiceLog(house.log))
+    house.start(first)
+    await until(lambda: first.leading)
+    usurper = house.log.appender("scheduler")
+    await usurper.start_term(term=50, holder="other")
+    house.leases.free.clear()
+    put_joined(house.log, "n1")  # arrives together with the usurper's term: the old leader must not release it
+    await until(lambda: not first.leading)
+    await until(lambda: first.folded_seq == house.log.head_seq)
+    assert house.facts("released") == []
+    assert house.leases.released
+
+
+async def test_a_term_is_later_than_all_that_the_log_knows(house: House) -> None:
+    await house.log.appender("scheduler").start_term(term=40, holder="before the archive")
+    shell = house.shell(scheduler())
+    house.start(shell)
+    await until(lambda: shell.leading)
+    assert [fact.payload.term for fact in house.facts("term-started")] == [40, 41]  # type: ignore[attr-defined]
+
+
+async def test_a_full_log_is_waited_out_and_loses_nothing(house: House) -> None:
+    shell = house.shell(scheduler())
+    house.start(shell)
+    await until(lambda: shell.leading)
+    house.log.messages_max = house.log.head_seq + 1
+    put_joined(house.log, "n1")
+    await until(lambda: house.log.counters.full)
+    assert shell.leading
+    house.log.messages_max = None
+    while not house.facts("released"):
+        house.time.advance(0.1)  # the back-off
+        await asyncio.sleep(0.002)
+
+
+async def test_an_idle_leader_renews_its_fence_hourly(house: House) -> None:
+    shell = house.shell(scheduler())
+    house.start(shell)
+    await until(lambda: shell.leading and shell.folded_seq == house.log.head_seq)
+    before = house.log.head_seq
+    house.time.advance(3599)
+    await asyncio.sleep(0.1)
+    assert house.log.head_seq == before
+    house.time.advance(2)
+    await until(lambda: house.log.head_seq == before + 1)
+    assert house.facts()[-1].name == "fence"
+
+
+async def test_recovery_from_a_checkpoint_equals_folding_everything(house: House) -> None:
+    house.start(house.shell(agent("n1", "n2")))
+    house.start(house.shell(scheduler()))
+    await until(lambda: len(house.facts("released")) == 2)
+    seq = put_checkpoint_request(house.log)
+    await until(lambda: len(house.store.parts) == 2)
+    put_joined(house.log, "n3")
+    await until(lambda: len(house.facts("released")) == 3)
+    await house.end()
+    restored, whole = house.shell(scheduler()), House()
+    whole.log, whole.process = house.log, MemoryServiceLog(house.log)
+    folding = whole.shell(scheduler())
+    house.start(restored)
+    house.tasks.append(whole.start(folding))
+    head = house.log.head_seq
+    await until(lambda: restored.folded_seq >= head and folding.folded_seq >= head)
+    assert released(restored) == released(folding) == {"n1", "n2", "n3"}
+    assert isinstance(restored.core, Releasing)
+    assert isinstance(folding.core, Releasing)
+    assert restored.core.joined.keys() == folding.core.joined.keys()
+    assert restored.core.states_folded == 4
+    assert folding.core.states_folded == 0
+    assert seq > 0
+
+
+async def test_a_service_that_never_ran_starts_on_a_trimmed_log(house: House) -> None:
+    house.start(house.shell(agent("n1", "n2")))
+    first = house.shell(scheduler())
+    house.start(first)
+    await until(lambda: len(house.facts("released")) == 2)
+    seq = put_checkpoint_request(house.log)
+    await until(lambda: len(house.store.parts) == 2)
+    house.log.purge(seq)
+    newcomer = house.shell(scheduler(), process=MemoryServiceLog(house.log))
+    house.start(newcomer)
+    await until(lambda: newcomer.folded_seq >= seq)
+    assert released(newcomer) == {"n1", "n2"}
+
+
+async def test_a_trimmed_log_without_a_checkpoint_is_not_folded_as_if_it_were_whole(house: House) -> None:
+    put_joined(house.log, "n1", "n2", "n3")
+    house.log.purge(2)
+    with pytest.raises(UnrecoverableError, match="begins at 3"):
+        await house.shell(scheduler()).run()
+
+
+async def test_a_poisoned_core_stops_its_service_and_no_other(house: House) -> None:
+    poisoned = house.start(house.shell(scheduler(lambda: Releasing(poison="n2"))))
+    other = house.shell(agent("n1", "n2"))
+    house.start(other)
+    with pytest.raises(PoisonedError, match="scheduler cannot fold node joined") as stopped:
+        await asyncio.wait_for(poisoned, 10)
+    assert [fact.seq for fact in house.facts("joined") if fact.subject_id == "n2"] == [stopped.value.seq]
+    put_checkpoint_request(house.log)
+    await until(lambda: other.folded_seq == house.log.head_seq and other.leading)
+
+
+async def test_a_voided_fact_is_skipped_for_one_service_alone(house: House) -> None:
+    seq = put_joined(house.log, "n1", "n2")
+    put_voided(house.log, seq, "scheduler")
+    spared, other = house.shell(scheduler(lambda: Releasing(poison="n2"))), house.shell(agent())
+    house.start(spared)
+    house.start(other)
+    await until(lambda: spared.leading and released(spared) == {"n1"})
+    await until(lambda: other.folded_seq >= seq and other.core.joined == {"n1", "n2"})  # type: ignore[attr-defined]
+
+
+async def test_a_shell_that_folds_a_voiding_of_what_it_folded_recovers_anew(house: House) -> None:
+    house.leases.free.clear()
+    seq = put_joined(house.log, "n1", "n2")
+    shell = house.shell(scheduler())
+    house.start(shell)
+    await until(lambda: shell.folded_seq == seq)
+    before = shell.core
+    assert set(before.joined) == {"n1", "n2"}  # type: ignore[attr-defined]
+    put_voided(house.log, seq, "scheduler")
+    await until(lambda: shell.core is not before and shell.folded_seq > seq)
+    assert set(shell.core.joined) == {"n1"}  # type: ignore[attr-defined]
