@@ -44,11 +44,17 @@ def import_log(
 
 
 @app.command()
-def trim(*, state_dir: StateDir, name: LogArgument = "", yes: Yes = False) -> None:
-    """Delete the facts before the older checkpoint, never those of the last day. Export first."""
+def trim(
+    *,
+    archive: Annotated[Path, typer.Option(help="Where the deleted facts go; must not exist yet.")],
+    state_dir: StateDir,
+    name: LogArgument = "",
+    yes: Yes = False,
+) -> None:
+    """Move the facts before the older checkpoint to a file; never those of the last day."""
     from muster.cli import log_files
 
-    log_files.trim(state_dir, name, yes=yes)
+    log_files.trim(state_dir, name, archive=archive, yes=yes)
 
 
 @app.command()

@@ -7,6 +7,8 @@ from typing import Annotated
 
 import typer
 
+from muster.stack.state_dir import default_state_dir
+
 
 class Output(StrEnum):
     """How a read is printed. json: the shapes of muster.schemas.views; wide: the table with more columns."""
@@ -16,20 +18,17 @@ class Output(StrEnum):
     JSON = "json"
 
 
-def default_state_dir() -> Path:
-    """Where a stack keeps its state: $MUSTER_STATE_DIR, else `muster` in the user's state directory (XDG)."""
+def chosen_state_dir() -> Path:
+    """$MUSTER_STATE_DIR, else `muster` in the user's state directory."""
     named = os.environ.get("MUSTER_STATE_DIR")
-    if named:
-        return Path(named)
-    base = os.environ.get("XDG_STATE_HOME")
-    return (Path(base) if base else Path.home() / ".local" / "state") / "muster"
+    return Path(named) if named else default_state_dir(os.environ, home=Path.home())
 
 
 StateDir = Annotated[
     Path,
     typer.Option(
         "--state-dir",
-        default_factory=default_state_dir,
+        default_factory=chosen_state_dir,
         show_default="$MUSTER_STATE_DIR or the user's state directory",
         help="Directory of the stack that the command speaks to.",
         file_okay=False,

@@ -8,6 +8,8 @@ from muster.core.instant import NS_PER_S
 from muster.schemas.queries import WhyAnswer
 from muster.schemas.views import FactView, JobView, NodeView, QueueView
 
+Rows = Iterable[tuple[str, ...]]
+
 JOBS = ("JOBID", "QUEUE", "NAME", "USER", "ST", "TIME", "GPUS", "NODES", "NODELIST(REASON)")
 JOBS_WIDE = (*JOBS, "TEAM", "KIND", "PRIO", "TRY", "CLUSTER")
 QUEUES = ("QUEUE", "USED", "QUOTA", "LIMIT", "RUNNING", "WAITING", "STATE")

@@ -1,0 +1,102 @@
+"""Submits jobs over HTTP as fast as the gateway takes them, or at a steady rate, over keep-alive connections."""
+
+import asyncio
+import time
+from collections.abc import Awaitable, Callable, Iterable, Iterator
+from dataclasses import dataclass
+
+import aiohttp
+
+from muster.bus.clock import SystemTime
+
+ACCEPTED = (200, 201, 202)
+REQUEST_S_MAX = 60.0
+REFUSALS_TOLD_MAX = 3
+
+Request = tuple[str, bytes]
+"""Idempotency key and body."""
+
+
+@dataclass(frozen=True, slots=True)
+class Submitted:
+    """first_ns: wall clock just before the first request, nanoseconds since the Unix epoch. took_s: all of them.
+
+    refusals: the first few answers that were none of ACCEPTED.
+    """
+
+    accepted: int
+    refused: int
+    first_ns: int
+    took_s: float
+    refusals: tuple[str, ...]
+
+
+async def submit(
+    requests: Iterable[Request], *, url: str, token: str, connections: int, per_s: float,
+    progress: Callable[[int], None],
+) -> Submitted:  # fmt: skip
+    """Send every request once. per_s: 0 for as fast as `connections` requests under way allow.
+
+    Raises aiohttp.ClientError if the gateway cannot be reached.
+    """
+    accepted = refused = 0
+    refusals: list[str] = []
+    due = _Due(requests, per_s)
+    headers = {"Authorization": f"Bearer {token}", "Content-Type": "application/json"}
+    connector = aiohttp.TCPConnector(limit=connections)
+    timeout = aiohttp.ClientTimeout(total=REQUEST_S_MAX)
+
+    async def work(session: aiohttp.ClientSession) -> None:
+        nonlocal accepted, refused
+        async for key, body in due:
+            async with session.post(f"{url}/v1/jobs", data=body, headers={"Idempotency-Key": key}) as answer:
+                text = await answer.read()
+            if answer.status in ACCEPTED:
+                accepted += 1
+                progress(accepted)
+            else:
+                refused += 1
+                if len(refusals) < REFUSALS_TOLD_MAX:
+                    refusals.append(f"{answer.status}: {text[:300].decode(errors='replace')}")
+
+    async with aiohttp.ClientSession(connector=connector, timeout=timeout, headers=headers) as session:
+        first_ns, began_s = SystemTime().wall(), time.monotonic()
+        async with asyncio.TaskGroup() as group:
+            for _ in range(connections):
+                group.create_task(work(session))
+    return Submitted(accepted, refused, first_ns, time.monotonic() - began_s, tuple(refusals))
+
+
+class _Due:
+    """The requests, handed to many workers one each; with a rate, none before its time."""
+
+    def __init__(self, requests: Iterable[Request], per_s: float) -> None:
+        self._requests: Iterator[Request] = iter(requests)
+        self._interval_s = 1 / per_s if per_s else 0.0
+        self._next_s = 0.0
+
+    def __aiter__(self) -> "_Due":
+        return self
+
+    async def __anext__(self) -> Request:
+        request = next(self._requests, None)
+        if request is None:
+            raise StopAsyncIteration
+        if self._interval_s:
+            now_s = time.monotonic()
+            self._next_s = (self._next_s or now_s) + self._interval_s
+            await asyncio.sleep(max(0.0, self._next_s - now_s))
+        return request
+
+
+async def in_parallel(works: Iterable[Awaitable[None]], *, at_once: int) -> None:
+    """Await all, at most `at_once` under way."""
+    gate = asyncio.Semaphore(at_once)
+
+    async def one(work: Awaitable[None]) -> None:
+        async with gate:
+            await work
+
+    async with asyncio.TaskGroup() as group:
+        for work in works:
+            group.create_task(one(work))

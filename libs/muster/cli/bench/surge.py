@@ -1,0 +1,217 @@
+"""The surge: from no jobs to thousands, through everything. A fresh stack of its own, first cold, then warm."""
+
+import asyncio
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import nats
+from pydantic import JsonValue
+
+from muster.bus import jsapi
+from muster.bus.access import READER, inbox_prefix
+from muster.bus.settings import Settings
+from muster.cli.bench.load import Submitted, in_parallel, submit
+from muster.cli.bench.workload import LONG_RUN_S, TEAM, Times, bodies, times
+from muster.cli.errors import refused
+from muster.cli.session import connected
+from muster.schemas.facts.queue import QueueSpec
+from muster.schemas.job import Phase
+from muster.schemas.subjects import FED_LOG, cluster_log
+from muster.schemas.views import JobView
+from muster.stack import control
+from muster.stack.options import StartOptions
+from muster.stack.state_dir import StateDir
+
+if TYPE_CHECKING:
+    from muster.client import Muster
+
+GPUS_PER_NODE = 8
+RATE_RUN_S = 15.0  # at 200 jobs/s of 2.9 GPUs on average, 8,600 of 14,000 GPUs are held
+POLL_S = 0.25
+SETTLED_S = 20.0  # nothing changed for so long: what is not placed stays stranded
+NODES_READY_S_MAX = 120.0
+CANCELS_AT_ONCE = 32
+SHIPPED = frozenset({Phase.PLACED, Phase.RUNNING, Phase.STOPPING})
+
+Say = Callable[[str], None]
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """rate: jobs per second over `duration_s`; 0 for `workloads` at once. split: one process per service."""
+
+    nodes: int
+    workloads: int
+    rate: float
+    duration_s: float
+    connections: int
+    split: bool
+
+    @property
+    def count(self) -> int:
+        """Jobs of one round."""
+        return round(self.rate * self.duration_s) if self.rate else self.workloads
+
+    @property
+    def run_s(self) -> float:
+        """How long each job runs: longer than the round, or a while if jobs come at a rate."""
+        return RATE_RUN_S if self.rate else LONG_RUN_S
+
+
+@dataclass(frozen=True, slots=True)
+class Round:
+    """Figures of one round. rss_mib: by process, at the end. log_messages: stored in the logs by the round."""
+
+    times: Times
+    submit_per_s: float
+    rss_mib: dict[str, float]
+    log_messages: int
+
+    def document(self) -> dict[str, JsonValue]:
+        """The JSON of one round; its keys are stable."""
+        return {
+            **asdict(self.times),
+            "submit_per_s": self.submit_per_s,
+            "rss_mib": dict(self.rss_mib),
+            "rss_mib_total": round(sum(self.rss_mib.values()), 1),
+            "log_messages": self.log_messages,
+        }
+
+
+async def measure(plan: Plan, directory: Path, *, say: Say, progress: Callable[[int], None]) -> tuple[Round, Round]:
+    """Start a stack in `directory`, run both rounds, stop it. Raises CliError, StartFailedError, StateDirError."""
+    options = StartOptions(
+        state_dir=directory,
+        settings={
+            "fleet": {"nodes": plan.nodes, "gpus_per_node": GPUS_PER_NODE},
+            "simulation": {"job_failure_share": 0.0},
+        },
+        ports=dict.fromkeys(("nats", "monitor", "websocket", "redis", "http"), 0),
+        split=plan.split,
+    )
+    say(f"starting a stack of {plan.nodes} nodes in {directory}")
+    await asyncio.to_thread(control.detach, options)
+    try:
+        async with connected(directory) as muster:
+            bench = _Bench(plan, directory, muster, say=say, progress=progress)
+            await bench.prepare()
+            cold = await bench.round("cold")
+            await bench.clear()
+            return cold, await bench.round("warm")
+    finally:
+        say("stopping the stack")
+        await asyncio.to_thread(control.down, directory)
+
+
+class _Bench:
+    """One stack under measurement."""
+
+    def __init__(
+        self, plan: Plan, directory: Path, muster: "Muster", *, say: Say, progress: Callable[[int], None]
+    ) -> None:
+        self._plan = plan
+        self._muster = muster
+        self._say = say
+        self._progress = progress
+        self._state = StateDir(directory)
+        self._settings = Settings.model_validate_json(self._state.settings.read_bytes())
+        endpoints = control.status(directory).endpoints
+        assert endpoints is not None, "a stack that was just started listens nowhere"
+        self._url = endpoints.http
+        self._token = self._state.token.read_text().strip()
+
+    async def prepare(self) -> None:
+        """The queue is there and every node may be used: the surge measures jobs, not the fleet's start."""
+        await self._muster.set_queue(QueueSpec(name=TEAM))
+        deadline_s = time.monotonic() + NODES_READY_S_MAX
+        while True:
+            usable = sum(node.usable for node in await self._muster.nodes())
+            known = any(queue.name == TEAM for queue in await self._muster.queues())
+            if known and usable >= self._plan.nodes:
+                return
+            if time.monotonic() > deadline_s:
+                raise refused(f"only {usable} of {self._plan.nodes} nodes are usable after {NODES_READY_S_MAX:g} s")
+            await asyncio.sleep(1.0)
+
+    async def round(self, name: str) -> Round:
+        """Submit everything, wait until all runs (or nothing moves any more), and take the figures."""
+        stored = await self._stored()
+        self._say(f"{name}: submitting {self._plan.count} jobs")
+        sent = await self._submit(name)
+        if sent.refused:
+            raise refused(f"{sent.refused} of {self._plan.count} jobs were refused: {'; '.join(sent.refusals)}")
+        await self._settled(sent.accepted)
+        jobs = [job for job in await self._jobs() if job.name.startswith(f"{name}-")]
+        return Round(
+            times=times(jobs, submitted=sent.accepted, first_submit_ns=sent.first_ns),
+            submit_per_s=round(sent.accepted / sent.took_s, 1),
+            rss_mib=self._rss_mib(),
+            log_messages=await self._stored() - stored,
+        )
+
+    async def clear(self) -> None:
+        """Cancel everything that lives and wait until nothing is held."""
+        live = [job for job in await self._jobs() if not job.phase.is_terminal]
+        self._say(f"cancelling {len(live)} jobs")
+        await in_parallel((self._cancel(job.id) for job in live), at_once=CANCELS_AT_ONCE)
+        while (queue := await self._queue())[0] or queue[1]:
+            await asyncio.sleep(POLL_S)
+
+    async def _submit(self, name: str) -> Submitted:
+        return await submit(
+            bodies(self._plan.count, prefix=name, run_s=self._plan.run_s),
+            url=self._url, token=self._token, connections=self._plan.connections, per_s=self._plan.rate,
+            progress=self._progress,
+        )  # fmt: skip
+
+    async def _cancel(self, job_id: str) -> None:
+        await self._muster.cancel(job_id, reason="bench")
+
+    async def _settled(self, count: int) -> None:
+        """Nothing waits and all run; at a rate, all have ended; or nothing has changed for SETTLED_S."""
+        before, since_s = (-1, -1), time.monotonic()
+        while True:
+            waiting, holding = now = await self._queue()
+            if self._plan.rate and now == (0, 0):
+                return
+            if now != before:
+                before, since_s = now, time.monotonic()
+            elif (
+                not self._plan.rate and waiting == 0 and holding == count and await self._all_run(count)
+            ) or time.monotonic() - since_s > SETTLED_S:
+                return
+            await asyncio.sleep(POLL_S)
+
+    async def _all_run(self, count: int) -> bool:
+        running = await self._muster.list(team=TEAM, phase=Phase.RUNNING, limit=count)
+        return len(running) >= count
+
+    async def _queue(self) -> tuple[int, int]:
+        """Jobs waiting and jobs holding places."""
+        found = next(queue for queue in await self._muster.queues() if queue.name == TEAM)
+        return found.jobs_queued, found.jobs_running
+
+    async def _jobs(self) -> Sequence[JobView]:
+        return await self._muster.list(team=TEAM, limit=0)
+
+    def _rss_mib(self) -> dict[str, float]:
+        found = control.status(self._state.path).processes
+        return {process.name: round(process.rss_mib, 1) for process in found}
+
+    async def _stored(self) -> int:
+        """Messages in the cluster's log and in FED."""
+        client = await nats.connect(
+            self._settings.nats_url,
+            user_credentials=str(self._settings.credentials_dir / f"{READER}.creds"),
+            inbox_prefix=inbox_prefix(READER).encode(),
+        )
+        try:
+            infos = [
+                await jsapi.stream_info(client, log.stream) for log in (FED_LOG, cluster_log(self._settings.cluster))
+            ]
+        finally:
+            await client.close()
+        return sum(info.state.last_seq for info in infos if info is not None)

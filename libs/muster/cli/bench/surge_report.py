@@ -1,0 +1,68 @@
+"""`muster bench surge`: runs it, and prints the figures."""
+
+import tempfile
+from dataclasses import asdict
+from pathlib import Path
+
+import typer
+import uvloop
+
+from muster.cli import output
+from muster.cli.bench.machine import sentence, this_machine
+from muster.cli.bench.surge import Plan, Round, measure
+from muster.cli.errors import refused
+from muster.cli.options import Output
+from muster.cli.progress import measured
+from muster.stack.control import StartFailedError
+from muster.stack.state_dir import StateDirError
+
+__all__ = ["Plan", "run"]
+
+
+def run(plan: Plan, form: Output) -> None:
+    """Measure and print. Raises CliError."""
+    machine = this_machine()
+    cold, warm = _measured(plan)
+    if form is Output.JSON:
+        output.emit_json(
+            {
+                **cold.document(),
+                "warm": warm.document(),
+                "nodes": plan.nodes,
+                "workloads": plan.count,
+                "rate": plan.rate,
+                "machine": asdict(machine),
+            }
+        )
+        return
+    typer.echo(sentence(machine))
+    rows = [(name, *cells) for name, *cells in zip(_NAMES, _cells(cold), _cells(warm), strict=True)]
+    output.table(("", "COLD", "WARM"), rows, right=("COLD", "WARM"))
+
+
+def _measured(plan: Plan) -> tuple[Round, Round]:
+    talk = output.talk()
+    try:
+        with (
+            tempfile.TemporaryDirectory(prefix="muster-bench-") as name,
+            measured("submitted", total=plan.count) as reached,
+        ):
+            return uvloop.run(measure(plan, Path(name), say=talk.print, progress=reached))
+    except (StartFailedError, StateDirError) as error:
+        raise refused(str(error)) from error
+
+
+_NAMES = (
+    "placed", "stranded", "first submit to last placed", "first submit to last running", "placed per second",
+    "accepted per second", "submit to placed p50", "p99", "max", "messages in the logs", "memory", "of which",
+)  # fmt: skip
+
+
+def _cells(one: Round) -> tuple[str, ...]:
+    waits = one.times.submit_to_placed_ms
+    return (
+        f"{one.times.placed}", f"{one.times.stranded}", f"{one.times.wall_placed_s:.2f} s",
+        f"{one.times.wall_running_s:.2f} s", f"{one.times.placed_per_s:.0f}/s", f"{one.submit_per_s:.0f}/s",
+        f"{waits.p50:.0f} ms", f"{waits.p99:.0f} ms", f"{waits.max:.0f} ms", f"{one.log_messages}",
+        f"{sum(one.rss_mib.values()):.0f} MiB", ", ".join(f"{name} {mib:.0f}" for name, mib in one.rss_mib.items()),
+    )  # fmt: skip

@@ -1,0 +1,182 @@
+"""Logs and files: export, import, trim; and one fact stepped over. On the bus itself, with users made for that."""
+
+import asyncio
+import contextlib
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from contextlib import asynccontextmanager, contextmanager
+from pathlib import Path
+from typing import TypeVar
+
+import nats
+import typer
+from nats.aio.client import Client
+
+from muster.bus.access import ADMIN_TOOLS, OPERATOR, inbox_prefix
+from muster.bus.archive import Archived, Progress, export_log, import_log
+from muster.bus.checkpoint_store import NatsCheckpoints
+from muster.bus.clock import SystemTime
+from muster.bus.errors import ApiError, ArchiveError, TrimRefusedError
+from muster.bus.ports import LogError
+from muster.bus.settings import Settings
+from muster.bus.trim import trim as trim_log
+from muster.cli.errors import refused, unreachable, usage
+from muster.cli.progress import measured
+from muster.schemas import envelope
+from muster.schemas.facts.control import Voided
+from muster.schemas.ids import request_fact_id
+from muster.schemas.registry import SERVICES, fact_type
+from muster.schemas.subjects import FED_LOG, LogName, cluster_log, fact_subject
+from muster.stack import up
+from muster.stack.options import StartOptions
+from muster.stack.state_dir import StateDir, StateDirError, holder_of
+
+CONNECT_S_MAX = 5
+PUBLISH_S_MAX = 5.0
+Result = TypeVar("Result")
+
+
+def export(state_dir: Path, file: Path, name: str) -> None:
+    """Write a log of the running stack to a new file. Raises CliError."""
+    if file.exists():
+        raise usage(f"FILE: {file} exists; name a new file")
+    settings = _settings(state_dir)
+    log = _log(settings, name)
+    done = asyncio.run(_on_bus(settings, ADMIN_TOOLS, lambda client: _export(client, log, file)))
+    typer.echo(f"{file}: {done.messages} messages of {log.stream}, {done.first_seq} to {done.last_seq}")
+
+
+def restore(state_dir: Path, file: Path, name: str) -> None:
+    """Fill a log that never held anything, with no service running. Raises CliError."""
+    state = StateDir(state_dir)
+    try:
+        if state.run.exists() and holder_of(state) is not None:
+            raise refused(f"--state-dir: a stack runs on {state_dir}; `muster down` first, then import")
+        stored, log = asyncio.run(_restore(state_dir, file, name))
+    except StateDirError as error:
+        raise refused(str(error)) from error
+    typer.echo(f"{log.stream}: {stored} messages of {file}; `muster up --state-dir {state_dir}` goes on from there")
+
+
+def trim(state_dir: Path, name: str, *, archive: Path, yes: bool) -> None:
+    """Archive and delete what stands before the older kept checkpoint. Raises CliError."""
+    if archive.exists():
+        raise usage(f"--archive: {archive} exists; name a new file")
+    settings = _settings(state_dir)
+    log = _log(settings, name)
+    up_to = asyncio.run(_on_bus(settings, ADMIN_TOOLS, lambda client: _trimmable(client, log)))
+    if not yes:
+        typer.confirm(f"Move the facts of {log.stream} up to {up_to} to {archive} and delete them?", abort=True)
+    done = asyncio.run(_on_bus(settings, ADMIN_TOOLS, lambda client: _trim(client, settings, log, up_to, archive)))
+    typer.echo(f"{log.stream}: {done.messages} messages up to {done.last_seq} are now in {archive} only")
+
+
+def skip(state_dir: Path, name: str, *, seq: int, service: str, reason: str, yes: bool) -> None:
+    """Void one fact for one service. Raises CliError."""
+    if service not in SERVICES:
+        raise usage(f"--service: {service!r} is none of {', '.join(SERVICES)}")
+    settings = _settings(state_dir)
+    log = _log(settings, name)
+    if not yes:
+        typer.confirm(f"Have {service} act as if fact {seq} of {log.stream} had never been said?", abort=True)
+    at = asyncio.run(_on_bus(settings, OPERATOR, lambda client: _void(client, log, seq, service, reason)))
+    typer.echo(f"{log.stream}: fact {seq} is void for {service}, said at {at}; it recovers without it")
+
+
+async def _export(client: Client, log: LogName, file: Path) -> Archived:
+    with _progress(f"exporting {log.stream}") as progress:
+        return await export_log(client, log, file, progress=progress)
+
+
+async def _restore(state_dir: Path, file: Path, name: str) -> tuple[int, LogName]:
+    """NATS and Redis alone, for as long as it takes."""
+    stack = await up.start(StartOptions(state_dir=state_dir, services=(), split=True))
+    try:
+        log = _log(stack.settings, name)
+        with _progress(f"importing {log.stream}") as progress:
+            stored = await _on_bus(
+                stack.settings, ADMIN_TOOLS, lambda client: import_log(client, log, file, progress=progress)
+            )
+        return stored, log
+    finally:
+        await stack.stop()
+
+
+async def _trimmable(client: Client, log: LogName) -> int:
+    """Up to where the older of the kept checkpoints lets the log be cut."""
+    pointer, _ = await NatsCheckpoints(client).pointer(log.stream)
+    kept = sorted(one.seq for one in pointer.checkpoints)
+    if not kept:
+        raise refused(f"{log.stream} has no checkpoint yet, so all of it is needed; one is made every 100,000 facts")
+    return kept[0]
+
+
+async def _trim(client: Client, settings: Settings, log: LogName, up_to: int, archive: Path) -> Archived:
+    with _progress(f"archiving {log.stream}") as progress:
+        return await trim_log(
+            client, log, up_to_seq=up_to, keep_s=settings.bus.trim_keep_s, now=SystemTime().wall(), archive=archive,
+            progress=progress,
+        )  # fmt: skip
+
+
+async def _void(client: Client, log: LogName, seq: int, service: str, reason: str) -> int:
+    row = fact_type(log.role, OPERATOR, "log", "voided")
+    assert row is not None, "the table of facts has no row for voided"
+    ident = request_fact_id("voided", log.stream, str(seq), service)
+    headers = envelope.headers(row, id=ident, scope=log.scope, writer=OPERATOR, causes=(), trace="")
+    subject = fact_subject(log, writer=OPERATOR, kind="log", subject_id=str(seq), name="voided")
+    body = Voided(seq=seq, service=service, reason=reason).model_dump_json().encode()
+    acknowledged = await client.jetstream().publish(subject, body, headers=headers, timeout=PUBLISH_S_MAX)
+    return acknowledged.seq
+
+
+async def _on_bus(settings: Settings, user: str, work: Callable[[Client], Awaitable[Result]]) -> Result:
+    async with _connection(settings, user) as client:
+        return await work(client)
+
+
+@asynccontextmanager
+async def _connection(settings: Settings, user: str) -> AsyncIterator[Client]:
+    """A connection as `user`; what goes wrong on it becomes an exit code."""
+    try:
+        client = await nats.connect(
+            settings.nats_url,
+            user_credentials=str(settings.credentials_dir / f"{user}.creds"),
+            inbox_prefix=inbox_prefix(user).encode(),
+            connect_timeout=CONNECT_S_MAX,
+            allow_reconnect=False,
+        )
+    except (OSError, nats.errors.Error) as error:
+        raise unreachable(f"NATS at {settings.nats_url} does not answer ({error}); is the stack running?") from error
+    try:
+        yield client
+    except (ArchiveError, TrimRefusedError, ApiError) as error:
+        raise refused(str(error)) from error
+    except (LogError, nats.errors.Error) as error:
+        raise unreachable(f"NATS at {settings.nats_url}: {error}") from error
+    finally:
+        with contextlib.suppress(nats.errors.Error):  # it is gone already: then it is closed
+            await client.close()
+
+
+@contextmanager
+def _progress(what: str) -> Iterator[Progress]:
+    """A bar for work whose size is known only once it runs."""
+    with measured(what, total=1.0) as reached:
+        yield lambda done, total: reached(done / total if total else 1.0)
+
+
+def _settings(state_dir: Path) -> Settings:
+    try:
+        return Settings.model_validate_json(StateDir(state_dir).settings.read_bytes())
+    except FileNotFoundError:
+        raise unreachable(
+            f"--state-dir: {state_dir} holds no stack; `muster up --state-dir {state_dir}` makes one"
+        ) from None
+
+
+def _log(settings: Settings, name: str) -> LogName:
+    if name == FED_LOG.scope:
+        return FED_LOG
+    if name and name != settings.cluster:
+        raise usage(f"--log: {name!r} is neither `fed` nor the cluster {settings.cluster!r}")
+    return cluster_log(settings.cluster)

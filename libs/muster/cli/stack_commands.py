@@ -1,0 +1,86 @@
+"""`muster up`, `down`, `status`, `run`."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from muster.cli.options import As, Output, StateDir
+
+_FLEET = "The simulated fleet"
+
+
+def register(app: typer.Typer) -> None:
+    """Add the commands to the command line."""
+    for command in (up, down, status):
+        app.command()(command)
+    app.command("run")(run_service)
+
+
+def up(
+    *,
+    state_dir: StateDir,
+    fresh: Annotated[bool, typer.Option("--fresh", help="Forget everything first: logs, jobs, tokens.")] = False,
+    detach: Annotated[bool, typer.Option("--detach", "-d", help="Come back when it is ready.")] = False,
+    split: Annotated[bool, typer.Option("--split", help="One process per service.")] = False,
+    nodes: Annotated[int | None, typer.Option(min=0, help="By default 64.", rich_help_panel=_FLEET)] = None,
+    gpus_per_node: Annotated[
+        int | None, typer.Option(min=0, max=64, help="By default 8.", rich_help_panel=_FLEET)
+    ] = None,
+    rack_size: Annotated[int | None, typer.Option(min=1, help="Nodes per rack; 8.", rich_help_panel=_FLEET)] = None,
+    seed: Annotated[int | None, typer.Option(help="Of all simulated chance.", rich_help_panel=_FLEET)] = None,
+    failures_per_day: Annotated[
+        float | None, typer.Option(min=0, help="Per node; by default none.", rich_help_panel=_FLEET)
+    ] = None,
+    http_port: Annotated[int | None, typer.Option(min=0, max=65_535, help="0 takes any free one.")] = None,
+    queues: Annotated[
+        Path | None,
+        typer.Option(
+            help="Queues to ask for; by default examples/queues.yaml, at the first start only.", dir_okay=False
+        ),
+    ] = None,
+    examples: Annotated[
+        bool | None, typer.Option("--examples/--no-examples", help="Submit examples/ (default: unless detached).")
+    ] = None,
+) -> None:
+    """Start everything on this machine and show it live until Ctrl-C, which stops it cleanly. State survives."""
+    from muster.cli import starting
+
+    plan = starting.Plan(
+        options=starting.options(
+            state_dir,
+            fresh=fresh,
+            split=split,
+            http_port=http_port,
+            fleet={"nodes": nodes, "gpus_per_node": gpus_per_node, "rack_size": rack_size},
+            simulation={"seed": seed, "node_failures_per_day": failures_per_day},
+        ),
+        queues=queues,
+        examples=not detach if examples is None else examples,
+    )
+    (starting.in_background if detach else starting.in_foreground)(plan)
+
+
+def down(*, state_dir: StateDir) -> None:
+    """Stop the stack of a state directory; its state stays."""
+    from muster.cli import starting
+
+    starting.stop(state_dir)
+
+
+def status(*, state_dir: StateDir, output: As = Output.TABLE) -> None:
+    """Say what runs, where it listens, and how much memory it takes; exit 4 if nothing runs."""
+    from muster.cli import starting
+
+    starting.show_status(state_dir, output)
+
+
+def run_service(
+    service: Annotated[str, typer.Argument(help="A service, or `all` in one process.", metavar="SERVICE|all")],
+    *,
+    state_dir: StateDir,
+) -> None:
+    """Run one service, or all in one process, with the settings of the state directory. `up` does this for you."""
+    from muster.cli import hosting
+
+    hosting.run(service, state_dir)

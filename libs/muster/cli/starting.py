@@ -1,0 +1,227 @@
+"""Starting and ending a stack from the command line: what is asked for, what is said, what a first start is given."""
+
+import asyncio
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, TypeVar
+
+import typer
+
+from muster.cli import live, output
+from muster.cli.errors import CliError, refused, unreachable, usage
+from muster.cli.examples_dir import job_files, queue_file
+from muster.cli.jobfile import load_jobs, load_queues, sentence
+from muster.cli.options import Output
+from muster.cli.session import connected
+from muster.schemas.access import Endpoints
+from muster.stack import control, up
+from muster.stack.declared import DeclarationError
+from muster.stack.nats_server import BinaryMissingError
+from muster.stack.options import StartOptions
+from muster.stack.state_dir import StateDirError
+from muster.stack.supervisor import ChildNotReadyError
+
+if TYPE_CHECKING:
+    from muster.client import Muster
+
+START_ERRORS = (StateDirError, DeclarationError, ChildNotReadyError, BinaryMissingError, control.StartFailedError)
+QUEUES_KNOWN_S_MAX = 30.0  # from asking for queues to the scheduler having them
+POLL_S = 0.1
+
+Result = TypeVar("Result")
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """One start. queues: a file to ask for in any case, None: the example queues if there are none yet."""
+
+    options: StartOptions
+    queues: Path | None
+    examples: bool
+
+
+def options(
+    state_dir: Path, *, fresh: bool, split: bool, http_port: int | None,
+    fleet: Mapping[str, int | None], simulation: Mapping[str, float | None],
+) -> StartOptions:  # fmt: skip
+    """Options of a start; what is None was not given, and stays as the state directory remembers it."""
+    sections = {"fleet": fleet, "simulation": simulation}
+    given = {name: {key: value for key, value in section.items() if value is not None}
+             for name, section in sections.items()}  # fmt: skip
+    return StartOptions(
+        state_dir=state_dir,
+        settings={name: section for name, section in given.items() if section},
+        ports={} if http_port is None else {"http": http_port},
+        split=split,
+        fresh=fresh,
+    )
+
+
+def in_background(plan: Plan) -> None:
+    """Start, give it its queues (and examples if asked), come back. Raises CliError."""
+    wanted = _queues_wanted(plan)
+    with output.talk().status("starting ..."):
+        status = _started(lambda: control.detach(plan.options))
+    asyncio.run(_first_steps(plan, wanted))
+    assert status.endpoints is not None
+    typer.echo(where(plan.options.state_dir, status.endpoints))
+
+
+def in_foreground(plan: Plan) -> None:
+    """Start and stay until Ctrl-C. Raises CliError."""
+    _queues_wanted(plan)
+    output.talk().print("starting ...")
+    _started(lambda: asyncio.run(_stay(plan)))
+    typer.echo("stopped; `muster up` goes on where this ended")
+
+
+async def _stay(plan: Plan) -> None:
+    company: list[asyncio.Task[None]] = []
+
+    def ready(stack: up.RunningStack) -> None:
+        typer.echo(where(plan.options.state_dir, stack.endpoints))
+        company.append(asyncio.create_task(_accompany(plan)))
+
+    try:
+        await up.serve(plan.options, on_ready=ready)
+    finally:
+        for task in company:
+            task.cancel()
+        await asyncio.gather(*company, return_exceptions=True)
+
+
+async def _accompany(plan: Plan) -> None:
+    """Beside a running stack; what goes wrong here is told and ends nothing."""
+    try:
+        await _first_steps(plan, _queues_wanted(plan))
+        await live.run(plan.options.state_dir)
+    except CliError as error:
+        typer.echo(f"muster: {error}", err=True)
+
+
+def _queues_wanted(plan: Plan) -> Path | None:
+    """The queue file, read once before anything starts, so that a bad one is told at once."""
+    path = plan.queues or queue_file()
+    if path is not None:
+        load_queues(path)
+    return path
+
+
+async def _first_steps(plan: Plan, queues: Path | None) -> None:
+    async with connected(plan.options.state_dir) as muster:
+        if queues is not None and (plan.queues is not None or not await muster.queues()):
+            await _set_queues(muster, queues)
+        if plan.examples:
+            await _submit_examples(muster)
+
+
+async def _set_queues(muster: "Muster", path: Path) -> None:
+    """Ask for the queues and wait until the scheduler has them: only then are their teams' jobs accepted."""
+    specs = load_queues(path)
+    for spec in specs:
+        await muster.set_queue(spec)
+    missing = {spec.name for spec in specs}
+    try:
+        async with asyncio.timeout(QUEUES_KNOWN_S_MAX):
+            while missing := missing - {queue.name for queue in await muster.queues()}:  # noqa: ASYNC110 - over HTTP
+                await asyncio.sleep(POLL_S)
+    except TimeoutError:
+        told = ", ".join(sorted(missing))
+        raise refused(
+            f"queues {told} of {path} are not there after {QUEUES_KNOWN_S_MAX:g} s; see `muster events`"
+        ) from None
+
+
+async def _submit_examples(muster: "Muster") -> None:
+    """Once per state: the idempotency key is the file's name, so a later start is answered with the same jobs."""
+    for path in job_files():
+        for number, spec in enumerate(load_jobs(path), start=1):
+            try:
+                await muster.submit(spec, idempotency_key=f"example-{path.stem}-{number}")
+            except Exception as error:
+                if not _is_refusal(error):
+                    raise
+                typer.echo(f"muster: example {path.name} was not accepted: {error}", err=True)
+
+
+def _is_refusal(error: Exception) -> bool:
+    from muster.client import RefusedError
+
+    return isinstance(error, RefusedError)
+
+
+def where(state_dir: Path, endpoints: Endpoints) -> str:
+    """Where everything listens, for people. The token is named, never shown."""
+    return "\n".join(
+        (
+            f"  HTTP API   {endpoints.http}  (docs: {endpoints.http}/docs)",
+            f"  NATS       {endpoints.nats}  (WebSocket: {endpoints.websocket}, monitoring: {endpoints.monitor})",
+            f"  Redis      {without_password(endpoints.redis)}",
+            f"  metrics    {', '.join(endpoints.metrics)}",
+            f"  state      {state_dir}",
+            f"  API token  {state_dir / 'token'}",
+        )
+    )
+
+
+def without_password(url: str) -> str:
+    """A URL to show."""
+    return re.sub(r"//[^@/]*@", "//", url)
+
+
+def stop(state_dir: Path) -> None:
+    """End the stack of a state directory. Raises CliError if it does not end."""
+    try:
+        stopped = control.down(state_dir)
+    except (control.StopTimeoutError, StateDirError) as error:
+        raise refused(str(error)) from error
+    if stopped.holder is None:
+        typer.echo(f"nothing runs on {state_dir}")
+        return
+    typer.echo(f"stopped (process {stopped.holder.pid}); its state stays in {state_dir}")
+
+
+def show_status(state_dir: Path, form: Output) -> None:
+    """What runs. Raises CliError (not reachable) if nothing does."""
+    try:
+        found = control.status(state_dir)
+    except StateDirError as error:
+        raise refused(str(error)) from error
+    shown = (
+        found.endpoints.model_copy(update={"redis": without_password(found.endpoints.redis)})
+        if found.endpoints
+        else None
+    )
+    if form is Output.JSON:
+        output.emit_json(
+            {
+                "state_dir": str(state_dir),
+                "running": found.running,
+                "pid": found.holder.pid if found.holder else None,
+                "since_s": found.holder.since_s if found.holder else None,
+                "endpoints": shown.model_dump(mode="json") if shown else None,
+                "processes": [
+                    {"name": one.name, "pid": one.pid, "rss_mib": round(one.rss_mib, 1)} for one in found.processes
+                ],
+            }
+        )
+    if not found.running:
+        raise unreachable(f"nothing runs on {state_dir}; `muster up --state-dir {state_dir}` starts a stack")
+    if form is not Output.JSON and shown is not None:
+        typer.echo(where(state_dir, shown))
+        rows = ((one.name, str(one.pid), f"{one.rss_mib:.0f}") for one in found.processes)
+        output.table(("PROCESS", "PID", "RSS_MIB"), rows, right=("PID", "RSS_MIB"))
+
+
+def _started(start: Callable[[], Result]) -> Result:
+    """Start, and tell what went wrong in one sentence."""
+    from pydantic import ValidationError
+
+    try:
+        return start()
+    except ValidationError as error:
+        raise usage(f"settings: {sentence(error)}") from error
+    except START_ERRORS as error:
+        raise refused(str(error)) from error
