@@ -92,7 +92,7 @@ def bus_users(declarations: Iterable[Declaration], *, clusters: Sequence[str]) -
     shared = (
         (BOOTSTRAP, AccountName.LOG, _bootstrap_rights(declared, clusters)),
         (READER, AccountName.LOG, _reader_rights(clusters)),
-        (LEASE, AccountName.LOG, _bucket(LEASES_BUCKET, written=True)),
+        (LEASE, AccountName.LOG, _lease_rights()),
         (OPERATOR, AccountName.LOG, Rights(publish=_voided_subjects(clusters))),
         (ADMIN_TOOLS, AccountName.LOG, _admin_tools_rights(clusters)),
         (GATEWAY_QUERY, AccountName.QUERY, Rights(publish=("query.>",))),
@@ -188,8 +188,8 @@ def _voided_subjects(clusters: Sequence[str]) -> tuple[str, ...]:
 def _stream_read(stream: str) -> Rights:
     """Reading one stream: its state, single messages from the leader, and ephemeral pull consumers.
 
-    No direct gets: their answer carries the stored message's own headers to a subject of the asker's choice, which
-    would make a forged fact with a whole envelope. So no stream on this bus needs `allow_direct`.
+    No direct gets (see `_lease_rights`): a consumer delivers under the subject that a message was stored with, and the
+    other answers carry no headers, so neither passes for a fact.
     """
     consumer = f"{_API}.CONSUMER"
     return Rights(
@@ -205,9 +205,20 @@ def _stream_read(stream: str) -> Rights:
     )
 
 
+def _lease_rights() -> Rights:
+    """Taking, renewing and looking up leases, the latter as the client does it: by direct gets of single keys.
+
+    A direct get answers with the stored message's own headers, on a subject of the asker's choice, so this user could
+    make a lease pass for a fact. That ends where the bucket has no `allow_direct`; then this right can go too.
+    """
+    stream = f"KV_{LEASES_BUCKET}"
+    return _bucket(LEASES_BUCKET, written=True) + Rights(publish=(f"{_API}.DIRECT.GET.{stream}.$KV.{LEASES_BUCKET}.>",))
+
+
 def _bucket(bucket: str, *, written: bool) -> Rights:
-    """A KV bucket: single keys, and watching them."""
-    rights = _stream_read(f"KV_{bucket}") + Rights(publish=(f"$JS.FC.KV_{bucket}.>",))
+    """A KV bucket: watching its keys, and single keys from the leader."""
+    stream = f"KV_{bucket}"
+    rights = _stream_read(stream) + Rights(publish=(f"$JS.FC.{stream}.>",))
     return rights + Rights(publish=(f"$KV.{bucket}.>",)) if written else rights
 
 
@@ -244,10 +255,14 @@ def _bootstrap_rights(declared: Sequence[Declaration], clusters: Sequence[str]) 
 
 
 def _admin_tools_rights(clusters: Sequence[str]) -> Rights:
-    """Export (reads), import (writes facts as they were, so of every writer) and trim (purge of the logs alone)."""
+    """Export (reads), import (writes facts as they were, so of every writer) and trim (purge of the logs alone).
+
+    An import lets a log's sources go and takes them up again where the archive ends, hence the update.
+    """
     rights = _reader_rights(clusters)
     for log in (FED_LOG, *map(cluster_log, clusters)):
-        rights += Rights(publish=(log.subjects, f"{_API}.STREAM.PURGE.{log.stream}"))
+        verbs = (f"{_API}.STREAM.{verb}.{log.stream}" for verb in ("PURGE", "UPDATE"))
+        rights += Rights(publish=(log.subjects, *verbs))
     rights += _stream_read(DEAD_STREAM)
     for cluster in clusters:
         rights += _stream_read(f"TELEMETRY_{cluster}") + _stream_read(f"LOGS_{cluster}")
