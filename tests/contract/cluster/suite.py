@@ -7,7 +7,6 @@ and not acknowledged.
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 
-from muster.agent.core.behaviour import EXIT_LABEL, RUN_LABEL
 from muster.agent.core.cluster import (
     Cluster,
     CreatePods,
@@ -24,6 +23,7 @@ from muster.core import NS_PER_S, Instant
 from muster.schemas.facts.job import PodsOutcome
 from muster.schemas.facts.node import NodeJoined
 from muster.schemas.job import JobSpec, Slot, TaskGroup
+from muster.schemas.labels import EXIT_CODE, RUN_S
 
 START_S = 1_700_000_000
 JOB = "J" * 26
@@ -37,7 +37,7 @@ def moment(seconds: float) -> Instant:
 def create(
     *, at_s: float = 0, attempt: int = 1, run_s: float = LONG_S, exit_code: int = 0, job_id: str = JOB
 ) -> CreatePods:
-    labels = {RUN_LABEL: str(run_s), EXIT_LABEL: str(exit_code)}
+    labels = {RUN_S: str(run_s), EXIT_CODE: str(exit_code)}
     spec = JobSpec(name="job", team="blue", task_groups=(TaskGroup(gpus=1),), labels=labels)
     slots = (Slot(group=0, replica=0, node="gpu-0001", devices=(1,), gpu_milli=1000),)
     return CreatePods(job_id, attempt, moment(at_s), slots, spec)

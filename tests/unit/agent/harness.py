@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Iterable
 
-from muster.agent.core.behaviour import EXIT_LABEL, RUN_LABEL, Behaviour
+from muster.agent.core.behaviour import Behaviour
 from muster.agent.core.core import AgentCore
 from muster.agent.core.fleet import Fleet, regular_fleet
 from muster.agent.core.simulated import SimulatedCluster
@@ -10,6 +10,7 @@ from muster.core import NS_PER_S, Draft, Fact, Instant
 from muster.schemas.base import Payload
 from muster.schemas.facts.job import JobFinished, JobPlaced, JobQueued, JobRouted, JobStopRequested, StopReason
 from muster.schemas.job import Job, JobSpec, Slot, TaskGroup
+from muster.schemas.labels import EXIT_CODE, RUN_S
 
 START = Instant(1_700_000_000 * NS_PER_S)
 QUICK = Behaviour(seed=7, start_s=0.5, run_s=30.0)
@@ -30,9 +31,9 @@ def job_id(number: int) -> str:
 def job(number: int, *, run_s: float | None = None, exit_code: int | None = None, gpus: int = 1) -> Job:
     labels = {}
     if run_s is not None:
-        labels[RUN_LABEL] = str(run_s)
+        labels[RUN_S] = str(run_s)
     if exit_code is not None:
-        labels[EXIT_LABEL] = str(exit_code)
+        labels[EXIT_CODE] = str(exit_code)
     spec = JobSpec(name=f"job-{number}", team="blue", task_groups=(TaskGroup(gpus=gpus),), labels=labels)
     return Job(
         id=job_id(number),

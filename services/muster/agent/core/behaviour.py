@@ -5,11 +5,10 @@ from dataclasses import dataclass
 
 from muster.core import Instant
 from muster.core.seeded import exponential, lognormal, uniform
+from muster.schemas import labels
 from muster.schemas.facts.job import PodsOutcome
 from muster.schemas.job import JobSpec
 
-RUN_LABEL = "sim.muster.dev/run-s"
-EXIT_LABEL = "sim.muster.dev/exit-code"
 START_SIGMA = 0.25  # deviation of the logarithm of start times: image pulls and mounts vary, but not wildly
 FAILED_EXIT_CODE = 1
 DAY_S = 86_400.0
@@ -79,7 +78,7 @@ def next_failure_s(behaviour: Behaviour, *, node: str, up_since: Instant) -> flo
 
 
 def _label_s(spec: JobSpec) -> float | None:
-    text = spec.labels.get(RUN_LABEL)
+    text = spec.labels.get(labels.RUN_S)
     if text is None:
         return None
     try:
@@ -90,7 +89,7 @@ def _label_s(spec: JobSpec) -> float | None:
 
 
 def _label_exit_code(spec: JobSpec) -> int | None:
-    text = spec.labels.get(EXIT_LABEL)
+    text = spec.labels.get(labels.EXIT_CODE)
     if text is None:
         return None
     try:

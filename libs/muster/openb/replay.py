@@ -1,0 +1,187 @@
+"""Runs the trace through a living Muster: submits every task at its time, and waits until all that can end has ended.
+
+It knows Muster only by `ReplayTarget`. Every wait and every number of things under way has a bound in `ReplayOptions`.
+"""
+
+import asyncio
+from collections.abc import AsyncIterator, Callable, Coroutine, Iterable, Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+from muster.openb.account import Account, Counts, JobSeen, TaskRecord, seen_in_view
+from muster.openb.jobs import job_spec
+from muster.openb.trace import OpenbTask
+from muster.schemas.job import JobSpec
+from muster.schemas.views import JobView
+
+Progress = Callable[[Counts], None]
+
+
+class SubmitRefusedError(Exception):
+    """The job can never run, or may not be submitted: the task counts as refused and the replay goes on."""
+
+
+class ReplayError(Exception):
+    """The replay cannot go on; the message says why."""
+
+
+class ReplayTarget(Protocol):
+    """What the replay needs of a Muster. Errors other than SubmitRefusedError end the replay."""
+
+    async def submit(self, spec: JobSpec, *, idempotency_key: str) -> str:
+        """Id of the accepted job. Raises SubmitRefusedError."""
+        ...
+
+    def watch(self) -> AsyncIterator[JobSeen]:
+        """What happens to jobs from now on, others' too; without end."""
+        ...
+
+    async def get(self, job_id: str) -> JobView | None:
+        """The job as it stands; None if it is not known."""
+        ...
+
+    async def cancel(self, job_id: str) -> None:
+        """It is no longer wanted. A job that is over by now is no error."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class ReplayOptions:
+    """speedup: trace seconds per second. run: names this replay, so that another one's jobs are not taken for its own.
+
+    concurrency: requests under way. quiet_s: nothing placed and nothing happening for so long means that what waits
+    will never be placed. give_up_s: nothing happening for so long on top of the longest run, though jobs are placed,
+    ends the replay.
+    """
+
+    speedup: float
+    run: str
+    team: str = "openb"
+    queue: str | None = None
+    concurrency: int = 32
+    quiet_s: float = 10.0
+    give_up_s: float = 120.0
+    progress_s: float = 0.25
+
+
+async def replay(
+    tasks: Sequence[OpenbTask], target: ReplayTarget, *, options: ReplayOptions, progress: Progress | None = None
+) -> Account:
+    """Run all tasks, earliest first. Returns every task's record; what was never placed is cancelled by then.
+
+    Raises ReplayError if the stream of facts ends, and whatever else the target raises.
+    """
+    run = _Run(tasks, target, options)
+    driver = asyncio.create_task(run.drive(), name="replay driver")
+    helpers = [asyncio.create_task(run.follow(), name="replay watch")]
+    if progress is not None:
+        helpers.append(asyncio.create_task(run.tell(progress), name="replay progress"))
+    try:
+        await asyncio.wait({driver, *helpers}, return_when=asyncio.FIRST_COMPLETED)
+        for helper in helpers:
+            if helper.done() and not driver.done():
+                helper.result()
+        await driver
+    finally:
+        await _cancel([driver, *helpers])
+    if progress is not None:
+        progress(run.account.counts())
+    return run.account
+
+
+class _Run:
+    """One replay under way."""
+
+    def __init__(self, tasks: Sequence[OpenbTask], target: ReplayTarget, options: ReplayOptions) -> None:
+        self.account = Account(tasks)
+        self._target = target
+        self._options = options
+        self._due = iter(enumerate(tasks))
+        self._changed = asyncio.Event()
+
+    async def drive(self) -> None:
+        loop = asyncio.get_running_loop()
+        began_s = loop.time()
+        await self._side_by_side(self._feed(began_s) for _ in range(self._options.concurrency))
+        await self._settle()
+        await self._ask(self.account.open())
+        left = [record for record in self.account.open() if not record.is_over]
+        for record in left:
+            self.account.give_up(record)
+        await self._each(left, lambda record: self._target.cancel(record.job_id))
+
+    async def follow(self) -> None:
+        async for seen in self._target.watch():
+            before = self.account.changes
+            self.account.see(seen)
+            if self.account.changes != before:
+                self._changed.set()
+        raise ReplayError("the stream of facts ended before the replay: is Muster still running?")
+
+    async def tell(self, progress: Progress) -> None:
+        while True:
+            progress(self.account.counts())
+            await asyncio.sleep(self._options.progress_s)
+
+    async def _feed(self, began_s: float) -> None:
+        """One of several that take the next task each, wait for its time and submit it: so at most so many at once."""
+        loop = asyncio.get_running_loop()
+        for index, task in self._due:
+            await asyncio.sleep(max(0.0, began_s + task.creation_s / self._options.speedup - loop.time()))
+            spec = job_spec(task, speedup=self._options.speedup, team=self._options.team, queue=self._options.queue)
+            try:
+                job_id = await self._target.submit(spec, idempotency_key=f"openb-{self._options.run}-{task.name}")
+            except SubmitRefusedError as refusal:
+                self.account.refused(index, str(refusal))
+            else:
+                self.account.submitted(index, job_id)
+
+    async def _settle(self) -> None:
+        """Until every task is over, or nothing happens any more although everybody was asked."""
+        longest_s = max((task.lifetime_s for task in self.account.tasks), default=0.0) / self._options.speedup
+        while not self.account.is_complete:
+            is_live = self.account.counts().live > 0
+            patience_s = self._options.give_up_s + longest_s if is_live else self._options.quiet_s
+            self._changed.clear()
+            try:
+                await asyncio.wait_for(self._changed.wait(), timeout=patience_s)
+            except TimeoutError:
+                before = self.account.changes
+                await self._ask(self.account.open())
+                if self.account.changes == before:
+                    return
+
+    async def _ask(self, records: Iterable[TaskRecord]) -> None:
+        """The watch may have missed something: what the jobs' own rows say counts as well."""
+
+        async def ask(record: TaskRecord) -> None:
+            view = await self._target.get(record.job_id)
+            for seen in () if view is None else seen_in_view(view):
+                self.account.see(seen)
+
+        await self._each(list(records), ask)
+
+    async def _each(
+        self, records: Sequence[TaskRecord], act: Callable[[TaskRecord], Coroutine[None, None, None]]
+    ) -> None:
+        todo = iter(records)
+
+        async def work() -> None:
+            for record in todo:
+                await act(record)
+
+        await self._side_by_side(work() for _ in range(min(self._options.concurrency, len(records))))
+
+    @staticmethod
+    async def _side_by_side(works: Iterable[Coroutine[None, None, None]]) -> None:
+        running = [asyncio.create_task(work) for work in works]
+        try:
+            await asyncio.gather(*running)
+        finally:
+            await _cancel(running)
+
+
+async def _cancel(running: Sequence[asyncio.Task[None]]) -> None:
+    for task in running:
+        task.cancel()
+    await asyncio.gather(*running, return_exceptions=True)  # the first error is on its way up already

@@ -1,0 +1,181 @@
+"""What a replay came to: counts, waits, and how much of the fleet was allocated when. Pure."""
+
+import csv
+import io
+import math
+from collections.abc import Iterable, Sequence
+
+from pydantic import BaseModel, ConfigDict
+
+from muster.openb.account import Account, Fate, TaskRecord
+from muster.openb.trace import WHOLE_GPU_MILLI, OpenbNode
+from muster.schemas.job import Phase
+
+POINTS_MAX = 500
+"""Points of the allocation curve: each is the mean over its stretch of time."""
+NS_PER_S = 1_000_000_000
+HOUR_S = 3600.0
+
+
+class _Part(BaseModel):
+    model_config = ConfigDict(frozen=True)
+
+
+class LeftTask(_Part):
+    """A task that did not run to an end, and why."""
+
+    task: str
+    job_id: str
+    fate: Fate
+    reason: str
+    detail: str = ""
+
+
+class Wait(_Part):
+    """Seconds from submitted to placed, by the broker's clock, over all tasks that were placed."""
+
+    p50: float = 0.0
+    p99: float = 0.0
+    max: float = 0.0
+
+
+class Point(_Part):
+    """One stretch of time. gpus: mean of those allocated; trace_h: hours of the trace at its start."""
+
+    wall_s: float
+    trace_h: float
+    gpus: float
+    tasks: float
+
+
+class ReplayReport(_Part):
+    """Every task is in exactly one of finished, never_placed, refused, unfinished."""
+
+    tasks: int
+    placed: int
+    finished: int
+    succeeded: int
+    failed: int
+    never_placed: int
+    refused: int
+    unfinished: int
+    wait_s: Wait
+    speedup: float
+    wall_s: float
+    nodes: int
+    gpus: int
+    gpus_allocated_max: float
+    left: tuple[LeftTask, ...] = ()
+    allocation: tuple[Point, ...] = ()
+
+
+def report_of(account: Account, nodes: Sequence[OpenbNode], *, speedup: float) -> ReplayReport:
+    """The report. nodes: the fleet that the trace ran on."""
+    records = account.records
+    fates = [record.fate for record in records]
+    waits = sorted(record.wait_s for record in records if record.placed_at)
+    began = min((record.submitted_at for record in records if record.submitted_at), default=0)
+    ended = max((max(record.ended_at, record.placed_at) for record in records), default=0)
+    spans = [_span(record, began, ended) for record in records if record.placed_at]
+    return ReplayReport(
+        tasks=len(records),
+        placed=len(waits),
+        finished=fates.count(Fate.FINISHED),
+        succeeded=sum(record.phase is Phase.SUCCEEDED for record in records),
+        failed=sum(record.phase is Phase.FAILED and bool(record.placed_at) for record in records),
+        never_placed=fates.count(Fate.NEVER_PLACED),
+        refused=fates.count(Fate.REFUSED),
+        unfinished=fates.count(Fate.UNFINISHED),
+        wait_s=Wait(p50=percentile(waits, 50), p99=percentile(waits, 99), max=waits[-1] if waits else 0.0),
+        speedup=speedup,
+        wall_s=max(0, ended - began) / NS_PER_S,
+        nodes=len(nodes),
+        gpus=sum(node.gpus for node in nodes),
+        gpus_allocated_max=_peak(spans),
+        left=tuple(_left(record) for record in records if record.fate is not Fate.FINISHED),
+        allocation=allocation(spans, wall_s=max(0, ended - began) / NS_PER_S, speedup=speedup),
+    )
+
+
+def percentile(ordered: Sequence[float], percent: float) -> float:
+    """Nearest rank: the smallest value that at least `percent` of all do not exceed; 0.0 of none."""
+    if not ordered:
+        return 0.0
+    return ordered[max(0, math.ceil(len(ordered) * percent / 100) - 1)]
+
+
+Span = tuple[float, float, float]
+"""Allocated from, until (seconds since the first submission), and how many GPUs."""
+
+
+def allocation(spans: Iterable[Span], *, wall_s: float, speedup: float, points: int = POINTS_MAX) -> tuple[Point, ...]:
+    """Mean allocation over `points` equal stretches of `wall_s` seconds. Work grows with what they cover."""
+    if wall_s <= 0:
+        return ()
+    stretch_s = wall_s / points
+    gpu_s, task_s = [0.0] * points, [0.0] * points
+    for from_s, until_s, gpus in spans:
+        for index in range(int(from_s / stretch_s), min(points - 1, int(until_s / stretch_s)) + 1):
+            overlap_s = min(until_s, (index + 1) * stretch_s) - max(from_s, index * stretch_s)
+            gpu_s[index] += gpus * max(0.0, overlap_s)
+            task_s[index] += max(0.0, overlap_s)
+    return tuple(
+        Point(
+            wall_s=index * stretch_s,
+            trace_h=index * stretch_s * speedup / HOUR_S,
+            gpus=gpu_s[index] / stretch_s,
+            tasks=task_s[index] / stretch_s,
+        )
+        for index in range(points)
+    )
+
+
+def allocation_csv(report: ReplayReport) -> str:
+    """The curve as a table: wall_s, trace_h, gpus_allocated, gpus_total, allocated_pct, tasks_placed."""
+    out = io.StringIO()
+    writer = csv.writer(out, lineterminator="\n")
+    writer.writerow(("wall_s", "trace_h", "gpus_allocated", "gpus_total", "allocated_pct", "tasks_placed"))
+    for point in report.allocation:
+        percent = 100 * point.gpus / report.gpus if report.gpus else 0.0
+        writer.writerow(
+            (
+                f"{point.wall_s:.3f}",
+                f"{point.trace_h:.3f}",
+                f"{point.gpus:.3f}",
+                report.gpus,
+                f"{percent:.3f}",
+                f"{point.tasks:.3f}",
+            )
+        )
+    return out.getvalue()
+
+
+def _span(record: TaskRecord, began: int, ended: int) -> Span:
+    until = record.ended_at or ended
+    return (
+        max(0, record.placed_at - began) / NS_PER_S,
+        max(0, until - began) / NS_PER_S,
+        record.task.gpu_milli_total / WHOLE_GPU_MILLI,
+    )
+
+
+def _peak(spans: Sequence[Span]) -> float:
+    """Most GPUs allocated at one moment; what ends at a moment makes room for what begins then."""
+    edges = sorted(
+        [(from_s, 1, gpus) for from_s, _, gpus in spans] + [(until_s, 0, -gpus) for _, until_s, gpus in spans]
+    )
+    held = most = 0.0
+    for _, _, gpus in edges:
+        held += gpus
+        most = max(most, held)
+    return round(most, 3)
+
+
+def _left(record: TaskRecord) -> LeftTask:
+    return LeftTask(
+        task=record.task.name,
+        job_id=record.job_id,
+        fate=record.fate,
+        reason=record.reason or "no reason was given",
+        detail=record.detail,
+    )
