@@ -1,0 +1,167 @@
+"""Telemetry and job output: who speaks when, and what is said."""
+
+import asyncio
+from dataclasses import dataclass, field
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from muster.agent.core.core import AgentCore
+from muster.agent.core.output import output_of
+from muster.agent.core.telemetry import sample_node
+from muster.agent.emission import TICK_S, Emission, Walk
+from muster.bus.settings import SimulationSettings
+from muster.core import Instant
+from muster.schemas.facts.node import NodeLost
+from muster.schemas.job import Slot
+from muster.schemas.telemetry import NodeSample, OutputLines
+from unit.agent.harness import VirtualAgent, fleet_of, job, slot
+
+
+@dataclass
+class Wire:
+    """A connection that keeps what it is given."""
+
+    is_connected: bool = True
+    sent: list[tuple[str, bytes]] = field(default_factory=list)
+    fails: bool = False
+
+    async def publish(self, subject: str, payload: bytes = b"") -> None:
+        if self.fails:
+            raise RuntimeError("outbound buffer limit")
+        self.sent.append((subject, payload))
+
+
+@pytest.fixture
+def agent() -> VirtualAgent:
+    """Two nodes; job 1 has GPUs 0 and 1 of the first, jobs 2 and 3 share GPU 2 of it."""
+    agent = VirtualAgent()
+    agent.settle()
+    agent.launch(job(1, run_s=1000.0), slot(1, 0, 1))
+    for number, milli in ((2, 300), (3, 200)):
+        agent.launch(
+            job(number, run_s=1000.0), Slot(group=0, replica=0, node="gpu-0001", devices=(2,), gpu_milli=milli)
+        )
+    agent.run(5)
+    return agent
+
+
+def sample(agent: VirtualAgent, node: str, *, seed: int = 1, interval: int = 1) -> NodeSample:
+    read = sample_node(node, agent.core.nodes[node], seed=seed, interval=interval, at=agent.now)
+    assert read is not None
+    return read
+
+
+async def a_round(core: AgentCore, wire: Wire, **settings: float) -> Emission:
+    emission = Emission(cluster="local", settings=SimulationSettings.model_validate(settings))
+    longest_s = max(settings.values())
+    for _ in range(round(longest_s / TICK_S)):
+        await emission.emit(core, wire, at=Instant(1))
+    return emission
+
+
+def test_a_device_in_use_is_busy_and_names_its_job(agent: VirtualAgent) -> None:
+    devices = sample(agent, "gpu-0001").devices
+    (first,) = agent.core.jobs[job(1).id].pods.slots if agent.core.jobs[job(1).id].pods else ()
+    assert first.devices == (0, 1)
+    for device in devices[:2]:
+        assert device.job_ids == (job(1).id,)
+        assert 80 <= device.utilisation_pct <= 100
+        assert 0 < device.memory_used_mib <= device.memory_total_mib
+    assert [device.uuid for device in devices] == list(agent.core.nodes["gpu-0001"].description.gpu_uuids)  # type: ignore[union-attr] - it joined
+
+
+def test_a_shared_device_is_busy_by_the_shares_and_names_both_jobs(agent: VirtualAgent) -> None:
+    shared = sample(agent, "gpu-0001").devices[2]
+    assert shared.job_ids == (job(2).id, job(3).id)
+    assert 40 <= shared.utilisation_pct <= 50
+
+
+def test_an_idle_device_is_cool(agent: VirtualAgent) -> None:
+    idle = sample(agent, "gpu-0002").devices[0]
+    assert (idle.utilisation_pct, idle.memory_used_mib, idle.job_ids) == (0.0, 0, ())
+    assert idle.power_w < sample(agent, "gpu-0001").devices[0].power_w
+
+
+def test_values_are_drawn_by_seed_and_interval(agent: VirtualAgent) -> None:
+    assert sample(agent, "gpu-0001") == sample(agent, "gpu-0001")
+    assert sample(agent, "gpu-0001") != sample(agent, "gpu-0001", interval=2)
+    assert sample(agent, "gpu-0001") != sample(agent, "gpu-0001", seed=2)
+
+
+def test_a_lost_node_says_nothing(agent: VirtualAgent) -> None:
+    agent.write("agent", "node", "gpu-0001", "lost", NodeLost())
+    assert sample_node("gpu-0001", agent.core.nodes["gpu-0001"], seed=1, interval=1, at=agent.now) is None
+
+
+def test_output_falls_with_the_steps(agent: VirtualAgent) -> None:
+    pods = agent.core.running[job(1).id]
+    early = output_of("id", pods, seed=1, at=pods.started_at)
+    late = output_of("id", pods, seed=1, at=Instant(pods.started_at + 10**12))
+    assert early.lines[0].startswith("step 0 loss 9.8")
+    assert late.lines[0].startswith("step 4000 loss 0.9") or late.lines[0].startswith("step 4000 loss 1.0")
+
+
+async def test_every_node_and_every_running_job_speak_once_per_interval(agent: VirtualAgent) -> None:
+    wire = Wire()
+    await a_round(agent.core, wire, telemetry_interval_s=2.0, output_interval_s=2.0)
+    said = sorted(subject for subject, _ in wire.sent)
+    assert said == sorted(
+        ["telemetry.local.gpu-0001", "telemetry.local.gpu-0002", *(f"logs.local.{job(n).id}" for n in (1, 2, 3))]
+    )
+    bodies = dict(wire.sent)
+    assert NodeSample.model_validate_json(bodies["telemetry.local.gpu-0001"]).node == "gpu-0001"
+    assert OutputLines.model_validate_json(bodies[f"logs.local.{job(1).id}"]).job_id == job(1).id
+
+
+async def test_an_interval_of_zero_switches_one_off(agent: VirtualAgent) -> None:
+    wire = Wire()
+    await a_round(agent.core, wire, telemetry_interval_s=0.0, output_interval_s=2.0)
+    assert {subject.split(".")[0] for subject, _ in wire.sent} == {"logs"}
+
+
+async def test_a_fleet_does_not_speak_in_one_burst() -> None:
+    agent = VirtualAgent(fleet=fleet_of(nodes=1750, gpus=1))
+    agent.settle()
+    wire, emission = Wire(), Emission(cluster="local", settings=SimulationSettings(telemetry_interval_s=10.0))
+    sent = [await emission.emit(agent.core, wire, at=Instant(1)) for _ in range(40)]
+    assert sum(sent) == 1750
+    assert set(sent) == {43, 44}
+
+
+async def test_while_the_broker_is_away_messages_are_dropped_and_counted(agent: VirtualAgent) -> None:
+    wire = Wire(is_connected=False)
+    emission = await a_round(agent.core, wire, telemetry_interval_s=1.0, output_interval_s=1.0)
+    assert (wire.sent, emission.dropped) == ([], 5)
+
+
+async def test_what_stops_the_emission_stops_the_service(agent: VirtualAgent) -> None:
+    emission = Emission(
+        cluster="local", settings=SimulationSettings(telemetry_interval_s=TICK_S, output_interval_s=0.0)
+    )
+    await emission.open(agent.core, Wire(fails=True))  # type: ignore[arg-type] - all that it needs of a connection
+    await emission.after_fold((), last_seq=1, now=agent.now)
+    (task,) = (task for task in asyncio.all_tasks() if task.get_name() == "agent emission")
+    await asyncio.wait({task})
+    with pytest.raises(RuntimeError, match="outbound"):
+        await emission.after_fold((), last_seq=1, now=agent.now)
+    with pytest.raises(RuntimeError, match="outbound"):
+        await emission.close()
+
+
+async def test_closing_leaves_nothing_running(agent: VirtualAgent) -> None:
+    emission = Emission(cluster="local", settings=SimulationSettings())
+    await emission.open(agent.core, Wire())  # type: ignore[arg-type] - all that it needs of a connection
+    await emission.close()
+    await emission.close()
+    assert [task.get_name() for task in asyncio.all_tasks() if task.get_name() == "agent emission"] == []
+
+
+@given(st.integers(0, 50), st.integers(1, 20))
+def test_a_round_is_one_turn_each_in_even_slices(count: int, ticks: int) -> None:
+    walk, names = Walk(ticks * TICK_S), [str(number) for number in range(count)]
+    for _ in range(2):
+        turns = [list(walk.turn(lambda: names)) for _ in range(ticks)]
+        assert [name for turn in turns for name in turn] == names
+        assert max(map(len, turns)) - min(map(len, turns)) <= 1
