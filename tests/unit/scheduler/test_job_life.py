@@ -1,13 +1,14 @@
 """A job's way from routed to its one terminal fact."""
 
 import pytest
-from unit.scheduler.world import World, job
 
 from muster.schemas.facts.job import PodsExited, PodsOutcome, PodsStarted
+from muster.schemas.facts.queue import QueueChangeRequested, QueueSpec
 from muster.schemas.job import Phase
+from unit.scheduler.world import World, job
 
 
-def test_a_job_that_fits_is_queued_and_placed_by_one_decision():
+def test_a_job_that_fits_is_queued_and_placed_by_one_decision() -> None:
     world = World(nodes=1)
     one = job("one", gpus=2)
     world.route(one)
@@ -15,7 +16,7 @@ def test_a_job_that_fits_is_queued_and_placed_by_one_decision():
     assert world.slots(one) == [("n0", (0, 1))]
 
 
-def test_it_runs_when_its_pods_started_and_ends_when_they_exited():
+def test_it_runs_when_its_pods_started_and_ends_when_they_exited() -> None:
     world = World(nodes=1)
     one = world.submit("one")
     world.started(one)
@@ -25,7 +26,7 @@ def test_it_runs_when_its_pods_started_and_ends_when_they_exited():
     assert world.last(one.id, "succeeded").payload.ran_s == 7.0
 
 
-def test_every_fact_of_a_job_carries_its_trace_and_what_led_to_it():
+def test_every_fact_of_a_job_carries_its_trace_and_what_led_to_it() -> None:
     world = World(nodes=1)
     one = world.submit("one")
     world.started(one)
@@ -37,14 +38,14 @@ def test_every_fact_of_a_job_carries_its_trace_and_what_led_to_it():
     assert world.last(one.id, "succeeded").causes == (world.last(one.id, "pods-exited").id,)
 
 
-def test_a_placement_after_waiting_names_what_came_free():
+def test_a_placement_after_waiting_names_what_came_free() -> None:
     world = World(nodes=1, gpus=1)
     first, second = world.submit("first"), world.submit("second")
     world.exited(first)
     assert world.last(first.id, "succeeded").id in world.last(second.id, "placed").causes
 
 
-def test_a_failed_job_is_retried_as_often_as_it_may():
+def test_a_failed_job_is_retried_as_often_as_it_may() -> None:
     world = World(nodes=1)
     one = world.submit("one", retries=1)
     world.exited(one, "failed", attempt=1, exit_code=3, ran_s=1.0)
@@ -54,7 +55,7 @@ def test_a_failed_job_is_retried_as_often_as_it_may():
     assert (ended.attempt, ended.exit_code, ended.ran_s) == (2, 4, 3.0)
 
 
-def test_a_lost_node_uses_no_retry_and_the_whole_gang_is_queued_again():
+def test_a_lost_node_uses_no_retry_and_the_whole_gang_is_queued_again() -> None:
     world = World(nodes=3, gpus=1)
     one = world.submit("one", replicas=2)
     assert len(world.slots(one)) == 2
@@ -68,7 +69,7 @@ def test_a_lost_node_uses_no_retry_and_the_whole_gang_is_queued_again():
     assert world.phase(one) is Phase.FAILED, "it had no retry, and none was given or taken"
 
 
-def test_a_job_whose_nodes_keep_dying_ends():
+def test_a_job_whose_nodes_keep_dying_ends() -> None:
     world = World(nodes=1)
     one = world.submit("one")
     attempt = 1
@@ -80,7 +81,7 @@ def test_a_job_whose_nodes_keep_dying_ends():
     assert "node-losses" in world.last(one.id, "failed").payload.reason
 
 
-def test_total_run_time_counts_over_all_runs():
+def test_total_run_time_counts_over_all_runs() -> None:
     world = World(nodes=1)
     one = world.submit("one", total_run_time_s=100.0)
     world.started(one)
@@ -98,7 +99,7 @@ def test_total_run_time_counts_over_all_runs():
 
 
 @pytest.mark.parametrize("phase", [Phase.SUBMITTED, Phase.QUEUED, Phase.PLACED, Phase.RUNNING, Phase.STOPPING])
-def test_a_job_can_be_cancelled_in_every_phase(phase):
+def test_a_job_can_be_cancelled_in_every_phase(phase: Phase) -> None:
     world = World(nodes=0 if phase is Phase.QUEUED else 1)
     one = job("one", total_run_time_s=10.0)
     world.route(one)
@@ -121,7 +122,7 @@ def test_a_job_can_be_cancelled_in_every_phase(phase):
     )
 
 
-def test_a_job_that_succeeded_before_its_cancellation_arrived_succeeded():
+def test_a_job_that_succeeded_before_its_cancellation_arrived_succeeded() -> None:
     world = World(nodes=1)
     one = world.submit("one")
     world.started(one)
@@ -130,7 +131,7 @@ def test_a_job_that_succeeded_before_its_cancellation_arrived_succeeded():
     assert world.phase(one) is Phase.SUCCEEDED
 
 
-def test_pods_that_start_while_they_are_asked_to_stop_do_not_make_the_job_run():
+def test_pods_that_start_while_they_are_asked_to_stop_do_not_make_the_job_run() -> None:
     world = World(nodes=1)
     one = world.submit("one")
     world.cancel(one)
@@ -139,7 +140,7 @@ def test_pods_that_start_while_they_are_asked_to_stop_do_not_make_the_job_run():
     assert "running" not in world.names(one)
 
 
-def test_late_and_doubled_observations_are_counted_and_change_nothing():
+def test_late_and_doubled_observations_are_counted_and_change_nothing() -> None:
     world = World(nodes=1)
     one = world.submit("one", retries=3)
     world.exited(one, "failed", attempt=1)
@@ -157,7 +158,7 @@ def test_late_and_doubled_observations_are_counted_and_change_nothing():
     assert world.core.state.jobs.records[one.id].retries_used == 2
 
 
-def test_a_job_routed_twice_runs_once():
+def test_a_job_routed_twice_runs_once() -> None:
     world = World(nodes=1)
     one = world.submit("one")
     world.route(one)
@@ -168,17 +169,15 @@ def test_a_job_routed_twice_runs_once():
     assert world.names(one) == ["queued", "placed", "succeeded"]
 
 
-def test_a_job_of_an_unknown_queue_fails_and_says_so():
+def test_a_job_of_an_unknown_queue_fails_and_says_so() -> None:
     world = World(nodes=1)
     one = world.submit("one", queue="nowhere")
     assert world.names(one) == ["failed"]
     assert "unknown-queue" in world.last(one.id, "failed").payload.reason
 
 
-def test_a_job_whose_queue_is_about_to_be_made_waits_for_it():
+def test_a_job_whose_queue_is_about_to_be_made_waits_for_it() -> None:
     world = World(nodes=1, queues=())
-    from muster.schemas.facts.queue import QueueChangeRequested, QueueSpec
-
     spec = QueueSpec(name="lab")
     world.say("federation", "queue", "lab", "change-forwarded", QueueChangeRequested(spec=spec, principal="root"))
     one = job("one")
@@ -187,7 +186,7 @@ def test_a_job_whose_queue_is_about_to_be_made_waits_for_it():
     assert world.phase(one) is Phase.PLACED
 
 
-def test_a_closed_queue_takes_no_new_job_and_keeps_those_it_has():
+def test_a_closed_queue_takes_no_new_job_and_keeps_those_it_has() -> None:
     world = World(nodes=0)
     old = world.submit("old")
     world.queue("lab", closed=True)
@@ -197,7 +196,7 @@ def test_a_closed_queue_takes_no_new_job_and_keeps_those_it_has():
     assert world.phase(old) is Phase.PLACED
 
 
-def test_a_gang_too_large_for_one_fact_fails():
+def test_a_gang_too_large_for_one_fact_fails() -> None:
     world = World(nodes=1)
     one = world.submit("one", replicas=4_096)
     assert world.phase(one) is Phase.QUEUED

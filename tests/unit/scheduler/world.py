@@ -23,7 +23,7 @@ CLUSTER = "atlas"
 START = Instant(1_000_000 * NS_PER_S)
 
 
-def job(name: str, *, queue: str = "lab", replicas: int = 1, gpus: int = 1, **spec) -> Job:
+def job(name: str, *, queue: str = "lab", replicas: int = 1, gpus: int = 1, **spec: object) -> Job:
     """A job of one task group."""
     group = {key: spec.pop(key) for key in ("gpu_milli", "cpu_milli", "memory_mib", "gpu_models") if key in spec}
     return Job(
@@ -48,7 +48,7 @@ class World:
 
     def __init__(
         self, *, nodes: int = 0, gpus: int = 8, queues: Iterable[str] = ("lab",), limits: Limits | None = None
-    ):
+    ) -> None:
         self.limits = limits or Limits()
         self.core = SchedulerCore(cluster=CLUSTER, limits=self.limits)
         self.log: list[Fact] = []
@@ -62,7 +62,17 @@ class World:
 
     # --- what happens ---
 
-    def say(self, writer: str, kind: str, subject_id: str, name: str, payload: Payload, *, causes=(), trace="") -> Fact:
+    def say(
+        self,
+        writer: str,
+        kind: str,
+        subject_id: str,
+        name: str,
+        payload: Payload,
+        *,
+        causes: Iterable[str] = (),
+        trace: str = "",
+    ) -> Fact:
         """Append a fact and fold it."""
         row = fact_type(StreamRole.LOG, writer, kind, name)
         assert row is not None, f"{writer} may not say {kind} {name}"
@@ -77,7 +87,7 @@ class World:
         for one in jobs:
             self.say("federation", "job", one.id, "routed", JobRouted(job=one, cluster=CLUSTER), trace=one.trace)
 
-    def submit(self, name: str, **spec) -> Job:
+    def submit(self, name: str, **spec: object) -> Job:
         """Route a job and let the scheduler answer."""
         one = job(name, **spec)
         self.route(one)
@@ -92,12 +102,14 @@ class World:
         self.say("agent", "job", one.id, "pods-started", PodsStarted(attempt=attempt))
         self.run()
 
-    def exited(self, one: Job, outcome: str = "succeeded", *, attempt: int = 1, exit_code: int = 0, ran_s: float = 0.0):
+    def exited(
+        self, one: Job, outcome: str = "succeeded", *, attempt: int = 1, exit_code: int = 0, ran_s: float = 0.0
+    ) -> None:
         payload = PodsExited(attempt=attempt, outcome=PodsOutcome(outcome), exit_code=exit_code, ran_s=ran_s)
         self.say("agent", "job", one.id, "pods-exited", payload)
         self.run()
 
-    def queue(self, name: str, **spec) -> None:
+    def queue(self, name: str, **spec: object) -> None:
         payload = QueueChangeRequested(spec=QueueSpec(name=name, **spec), principal="root")
         self.say("federation", "queue", name, "change-forwarded", payload)
         self.run()
@@ -196,7 +208,7 @@ def state_fact(draft: Draft, *, writer: str, seq: int) -> Fact:
 
 
 def belief(core: SchedulerCore) -> object:
-    """Everything that must be equal in two cores that folded the same: facts of state, and what is derived from them."""
+    """Everything that must be equal in two cores that folded the same: state facts, and what follows from them."""
     state = core.state
     state.books.settle()
     ledger = state.books.fleet._ledger

@@ -1,0 +1,91 @@
+"""Copies what the clusters report (FED_UP) into the federation's log, each once.
+
+`job-ended` expects that its literal subject holds nothing yet, so a job ends once in FED whoever copies, and a second
+copier or a second try does no harm; the id of every copy is a hash of its source. Reports are copied in bounded groups, and
+a group is whole before the next begins: so copying goes on one group before the newest copy, and needs no memory
+of its own.
+"""
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable
+
+from nats.aio.client import Client
+
+from muster.bus import jsapi
+from muster.bus.declaration import Declaration
+from muster.bus.nats_log import NatsLog
+from muster.bus.ports import LogReader
+from muster.bus.requests import Outcome, append_single, last_on_subject
+from muster.bus.service import Connect
+from muster.bus.settings import Settings
+from muster.core import Draft, Fact
+from muster.federation.core.copies import copy_id, copy_of
+from muster.schemas.facts.job import JobEnded
+from muster.schemas.subjects import FED_LOG, FED_UP_LOG, fact_subject
+
+SERVICE = "federation"
+GROUP_MAX = 64
+"""Reports copied at once, and messages that are looked at again after a restart."""
+
+READ_TIMEOUT_S = 1.0
+RETRY_S = 0.5
+"""Between two tries while FED is full or away. It is tried for ever: a report is not lost, only late."""
+
+Store = Callable[[Draft, str], Awaitable[Outcome]]
+"""Stores a draft as the fact of this id."""
+
+_logger = logging.getLogger(__name__)
+
+
+class Copier:
+    """The hosted piece (`bus.service.Hosted`): runs until it is cancelled."""
+
+    def __init__(self, declaration: Declaration) -> None:
+        self.declaration = declaration
+
+    async def run(self, connect: Connect, settings: Settings) -> None:  # noqa: ARG002 - the port's signature
+        """Copy for ever. Raises LogError where the bus refuses for good; the supervisor starts it again."""
+        client = await connect(SERVICE)
+        log = NatsLog(client, FED_UP_LOG)
+        reader = await log.reader(after_seq=await _start(client))
+
+        async def store(draft: Draft, fact_id: str) -> Outcome:
+            is_end = draft.name == "job-ended"
+            stored = await append_single(
+                client, FED_LOG, service=SERVICE, draft=draft, fact_id=fact_id, expect_new=is_end
+            )
+            return stored.outcome
+
+        try:
+            while True:
+                await copy_group(reader, store)
+        finally:
+            await reader.close()
+
+
+async def copy_group(reader: LogReader, store: Store, *, retry_s: float = RETRY_S) -> int:
+    """Copy the next reports, at most `GROUP_MAX`, and return how many there were once every one of them stands."""
+    batch = await reader.read(limit=GROUP_MAX, timeout_s=READ_TIMEOUT_S)
+    await asyncio.gather(*(_copy(report, store, retry_s) for report in batch.facts))
+    return len(batch.facts)
+
+
+async def _copy(report: Fact, store: Store, retry_s: float) -> None:
+    draft = copy_of(report)
+    if draft is None:
+        return
+    fact_id = copy_id(FED_UP_LOG.stream, report.seq)
+    while (outcome := await store(draft, fact_id)) not in (Outcome.STORED, Outcome.EXISTS):
+        _logger.warning("FED is %s: %s of %s waits", outcome.value, draft.name, draft.subject_id)
+        await asyncio.sleep(retry_s)
+
+
+async def _start(client: Client) -> int:
+    """The sequence after which copying goes on: one group before the newest copy, never before what FED_UP has."""
+    pattern = fact_subject(FED_LOG, writer=SERVICE, kind="job", subject_id="*", name="job-ended")
+    newest = await last_on_subject(client, FED_LOG.stream, pattern)
+    copied = JobEnded.model_validate_json(newest.body).source_seq if newest is not None else 0
+    info = await jsapi.stream_info(client, FED_UP_LOG.stream)
+    first = info.state.first_seq if info is not None else 0
+    return max(copied - GROUP_MAX, first - 1, 0)

@@ -1,0 +1,35 @@
+"""What a cluster reported, as the federation says it again in its own log."""
+
+from muster.core import Draft, Fact
+from muster.schemas import ids
+from muster.schemas.facts.control import ClusterSummary
+from muster.schemas.facts.job import JobEnded, JobFinished
+from muster.schemas.job import Phase
+
+
+def copy_of(report: Fact) -> Draft | None:
+    """`job-ended` or `cluster-summarised` for a fact of FED_UP; None for one that is not copied.
+
+    It is addressed to nobody: a cluster does not need its own report back.
+    """
+    causes = (report.id,)
+    match report.payload:
+        case JobFinished() as end:
+            ended = JobEnded(
+                cluster=report.cluster,
+                phase=Phase(report.name),
+                ended_at=report.time,
+                reason=end.reason,
+                source_seq=report.seq,
+            )
+            return Draft("job", report.subject_id, "job-ended", ended, causes, report.trace)
+        case ClusterSummary() as summary:
+            said = summary.model_copy(update={"cluster": report.cluster, "source_seq": report.seq})
+            return Draft("cluster", report.cluster, "cluster-summarised", said, causes, report.trace)
+        case _:
+            return None
+
+
+def copy_id(stream: str, seq: int) -> str:
+    """Id of the copy of one message: the same message again is the same fact."""
+    return ids.request_fact_id("copy", stream, str(seq))

@@ -1,0 +1,82 @@
+"""Copying the clusters' reports: each once, all of them, in bounded groups."""
+
+from collections import Counter
+
+from muster.bus.memory_log import MemoryLog
+from muster.bus.requests import Outcome
+from muster.core import Draft
+from muster.federation.copier import GROUP_MAX, copy_group
+from muster.schemas.facts.job import JobFinished
+from muster.schemas.subjects import cluster_log
+from unit.federation.world import START, World, job
+
+
+class Fed:
+    """Where copies go: refuses what its subject already holds, and every so often what comes."""
+
+    def __init__(self, *, trouble_every: int = 0) -> None:
+        self.copies: dict[str, str] = {}
+        self.asked = 0
+        self.trouble_every = trouble_every
+        self.outcomes: Counter[Outcome] = Counter()
+
+    async def store(self, draft: Draft, fact_id: str) -> Outcome:
+        self.asked += 1
+        outcome = Outcome.STORED
+        if self.trouble_every and self.asked % self.trouble_every == 0:
+            outcome = Outcome.FULL if self.asked % 2 else Outcome.UNAVAILABLE
+        elif draft.subject_id in self.copies:
+            outcome = Outcome.EXISTS
+        else:
+            self.copies[draft.subject_id] = fact_id
+        self.outcomes[outcome] += 1
+        return outcome
+
+
+async def reports(count: int) -> MemoryLog:
+    log = MemoryLog(cluster_log("atlas"), clock=lambda: START)
+    pen = log.appender("scheduler")
+    started = await pen.start_term(term=1, holder="t")
+    drafts = [Draft("job", job(f"j{index}").id, "succeeded", JobFinished(attempt=1)) for index in range(count)]
+    await pen.append(drafts, folded_seq=started.last_seq)
+    return log
+
+
+async def test_every_report_is_copied_though_fed_is_full_or_away_now_and_then() -> None:
+    log, fed = await reports(200), Fed(trouble_every=7)
+    reader = await log.reader(after_seq=0)
+    groups = 0
+    while len(fed.copies) < 200:
+        groups += 1
+        assert await copy_group(reader, fed.store, retry_s=0.0) <= GROUP_MAX
+    assert groups == 4
+    assert fed.outcomes[Outcome.FULL]
+    assert fed.outcomes[Outcome.UNAVAILABLE]
+
+
+async def test_copying_again_from_one_group_before_the_newest_adds_nothing() -> None:
+    log, fed = await reports(200), Fed()
+    reader = await log.reader(after_seq=0)
+    for _ in range(2):
+        await copy_group(reader, fed.store)
+    before = dict(fed.copies)
+    again = await log.reader(after_seq=2 * GROUP_MAX - GROUP_MAX)
+    await copy_group(again, fed.store)
+    assert fed.copies == before
+    assert fed.outcomes[Outcome.EXISTS] == GROUP_MAX
+
+
+async def test_copies_end_the_jobs_of_the_federation() -> None:
+    world = World()
+    ones = [job(f"j{index}") for index in range(3)]
+    for one in ones:
+        world.submit(one)
+    world.run()
+
+    async def store(draft: Draft, fact_id: str) -> Outcome:
+        world.append(draft)
+        return Outcome.STORED
+
+    log = await reports(3)
+    await copy_group(await log.reader(after_seq=0), store)
+    assert all(record.phase.is_terminal for record in world.core.state.jobs.values())

@@ -1,0 +1,188 @@
+"""Where jobs go, what is forwarded, and what comes back."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from muster.core import Draft
+from muster.federation.core import FederationCore, Rule
+from muster.federation.core import core as core_module
+from muster.federation.core import state as state_module
+from muster.federation.core.copies import copy_id
+from muster.federation.core.routes import NoRouteError, route
+from muster.schemas.facts.control import ClusterSummary
+from muster.schemas.job import JobKind, Phase
+from unit.federation.world import START, World, belief, job
+
+
+def test_a_submitted_job_is_routed_to_the_only_cluster_with_all_that_it_needs() -> None:
+    world, one = World(), job("one")
+    world.submit(one)
+    world.run()
+    routed = world.last(one.id, "routed")
+    assert routed.cluster == routed.payload.cluster == "atlas"
+    assert routed.payload.job.spec == one.spec
+    assert routed.payload.job.submitted_at == START, "the broker's time of submission"
+    assert routed.trace == one.trace
+    assert routed.causes == (world.last(one.id, "submitted").id,)
+
+
+def test_the_first_rule_that_matches_says_the_cluster() -> None:
+    rules = (
+        Rule("near", kinds=frozenset({JobKind.INTERACTIVE}), teams=frozenset({"lab"})),
+        Rule("secret", labels=(("class", "secret"),)),
+        Rule("atlas"),
+    )
+    assert route(job("a", kind="interactive").spec, rules) == "near"
+    assert route(job("b", labels={"class": "secret"}).spec, rules) == "secret"
+    assert route(job("c", kind="interactive", team="other").spec, rules) == "atlas"
+
+
+@pytest.mark.parametrize("rules", [(), (Rule("atlas", teams=frozenset({"lab"})),)])
+def test_rules_that_leave_a_job_without_a_cluster_are_refused(rules: tuple[Rule, ...]) -> None:
+    with pytest.raises(NoRouteError, match="rules"):
+        FederationCore(rules=rules)
+
+
+def test_a_job_cancelled_before_it_was_routed_ends_here() -> None:
+    world, one = World(), job("one")
+    world.submit(one)
+    world.cancel(one)
+    world.run()
+    assert world.names(one) == ["cancelled"]
+    assert world.last(one.id, "cancelled").payload.reason == "enough"
+
+
+def test_a_cancellation_after_routing_is_forwarded_once_to_its_cluster() -> None:
+    world, one = World(), job("one")
+    world.submit(one)
+    world.run()
+    world.cancel(one)
+    world.cancel(one)
+    world.run()
+    assert world.names(one) == ["routed", "cancel-forwarded"]
+    forwarded = world.last(one.id, "cancel-forwarded")
+    assert (forwarded.cluster, forwarded.payload.principal, forwarded.trace) == ("atlas", "ada", one.trace)
+
+
+def test_a_cancellation_of_an_ended_job_is_not_forwarded() -> None:
+    world, one = World(), job("one")
+    world.submit(one)
+    world.run()
+    world.copy(world.report(one))
+    world.cancel(one)
+    world.run()
+    assert world.names(one) == ["routed", "job-ended"]
+
+
+def test_queue_changes_are_forwarded_in_order_to_every_cluster() -> None:
+    rules = (Rule("near", teams=frozenset({"lab"})), Rule("atlas"))
+    world = World(rules=rules)
+    world.change("a")
+    world.change("b")
+    world.run()
+    forwarded = [(fact.subject_id, fact.cluster) for fact in world.log if fact.name == "change-forwarded"]
+    assert forwarded == [("a", "near"), ("a", "atlas"), ("b", "near"), ("b", "atlas")]
+
+
+def test_a_cluster_s_report_ends_the_job_whatever_comes_twice() -> None:
+    world, one = World(), job("one")
+    world.submit(one)
+    world.run()
+    report = world.report(one, "failed")
+    world.copy(report)
+    world.copy(report)
+    assert world.core.state.jobs[one.id].phase is Phase.FAILED
+    assert world.core.state.anomalies["job-ended out of turn"] == 1
+    ended = world.last(one.id, "job-ended")
+    assert (ended.payload.source_seq, ended.causes, ended.cluster) == (report.seq, (report.id,), "")
+
+
+def test_an_older_summary_does_not_replace_a_newer_one() -> None:
+    world = World()
+    for seq in (5, 4):
+        said = ClusterSummary(cluster="atlas", nodes=seq, source_seq=seq)
+        world.say("federation", "cluster", "atlas", "cluster-summarised", said)
+    assert world.core.state.clusters["atlas"].nodes == 5
+
+
+def test_ids_of_copies_name_their_source() -> None:
+    assert copy_id("FED_UP", 7) == copy_id("FED_UP", 7) != copy_id("FED_UP", 8)
+
+
+def test_a_checkpoint_is_requested_when_enough_was_folded() -> None:
+    world = World(checkpoint_every_facts=10)
+    for index in range(30):
+        world.submit(job(f"j{index}"))
+        world.run()
+    asked = [fact for fact in world.log if fact.name == "checkpoint-requested"]
+    assert 4 <= len(asked) <= 7
+    assert asked[0].subject_id == "fed"
+
+
+def test_what_one_decision_leaves_over_the_next_one_brings(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(core_module, "DRAFTS_MAX", 3)
+    world = World()
+    for index in range(7):
+        world.submit(job(f"j{index}"))
+    assert len(world.step()) == 3
+    assert world.core.next_wakeup() == START
+    world.run()
+    assert world.core.next_wakeup() is None
+    assert sum(fact.name == "routed" for fact in world.log) == 7
+
+
+def test_ended_jobs_are_forgotten_when_there_are_many(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(state_module, "ENDED_KEPT", 5)
+    world = World()
+    for index in range(20):
+        one = job(f"j{index}")
+        world.submit(one)
+        world.run()
+        world.copy(world.report(one))
+    assert len(world.core.state.jobs) == len(world.core.state.ended) == 5
+    assert one.id in world.core.state.jobs
+
+
+JOBS = [job(f"j{index}") for index in range(4)]
+EVENTS = st.lists(
+    st.tuples(st.sampled_from(["submit", "cancel", "change", "report", "decide", "recover"]), st.integers(0, 3)),
+    max_size=40,
+)
+
+
+@given(EVENTS)
+def test_every_job_is_routed_or_cancelled_once_whatever_happens_in_which_order(events: list[tuple[str, int]]) -> None:
+    world = World()
+    for event, index in events:
+        one = JOBS[index]
+        match event:
+            case "submit":
+                world.submit(one)
+            case "cancel":
+                world.cancel(one)
+            case "change":
+                world.change(f"q{index}")
+            case "report":
+                world.copy(world.report(one))
+            case "decide":
+                drafts = world.core.decide(START)
+                assert drafts == world.core.decide(START), "a decision changed what it was based on"
+                world.step()
+            case "recover":
+                recovered = world.recover()
+                assert belief(recovered) == belief(world.core)
+                assert key(recovered.decide(START)) == key(world.core.decide(START))
+                world.core = recovered
+    world.run()
+    submitted = {fact.subject_id for fact in world.log if fact.name == "submitted"}
+    for one in JOBS:
+        ends = [name for name in world.names(one) if name in ("routed", "cancelled")]
+        assert len(ends) == (one.id in submitted), "each accepted job goes to one cluster, or ends here"
+        assert world.names(one).count("cancel-forwarded") <= 1
+    changes = [sum(fact.name == name for fact in world.log) for name in ("change-requested", "change-forwarded")]
+    assert changes[0] == changes[1]
+
+
+def key(drafts: list[Draft]) -> list[tuple[object, ...]]:
+    return sorted((draft.kind, draft.subject_id, draft.name, draft.causes, draft.cluster) for draft in drafts)

@@ -1,0 +1,125 @@
+"""FED in virtual time for the federation's tests."""
+
+from muster.core import NS_PER_S, Draft, Fact, Instant
+from muster.federation.core import FederationCore, Rule
+from muster.federation.core.copies import copy_of
+from muster.schemas import ids
+from muster.schemas.base import Payload
+from muster.schemas.facts.job import JobCancelRequested, JobFinished, JobSubmitted
+from muster.schemas.facts.queue import QueueChangeRequested, QueueSpec
+from muster.schemas.job import Job, JobSpec, TaskGroup
+from muster.schemas.registry import StreamRole, fact_type
+
+START = Instant(1_000_000 * NS_PER_S)
+RULES = (Rule("atlas"),)
+
+
+def job(name: str, **spec: object) -> Job:
+    return Job(
+        id=ids.job_id(team="lab", principal="ada", idempotency_key=name),
+        spec=JobSpec.model_validate({"name": name, "team": "lab", "task_groups": (TaskGroup(gpus=1),), **spec}),
+        principal="ada",
+        idempotency_key=name,
+        body_hash="",
+        trace=ids.traceparent(ids.trace_id(name), ids.span_id(name)),
+    )
+
+
+class World:
+    """log: all of FED so far; core: has folded it."""
+
+    def __init__(self, *, rules: tuple[Rule, ...] = RULES, checkpoint_every_facts: int = 100_000) -> None:
+        self.core = self.new_core = FederationCore(rules=rules, checkpoint_every_facts=checkpoint_every_facts)
+        self.rules = rules
+        self.log: list[Fact] = []
+        self.reports = 0
+
+    def say(self, writer: str, kind: str, subject_id: str, name: str, payload: Payload, **rest: object) -> Fact:
+        row = fact_type(StreamRole.FED, writer, kind, name)
+        assert row is not None, f"{writer} may not say {kind} {name}"
+        assert isinstance(payload, row.payload)
+        seq = len(self.log) + 1
+        fact = Fact(
+            id=f"f{seq}",
+            seq=seq,
+            time=START,
+            cluster=str(rest.get("cluster", "")),
+            writer=writer,
+            kind=kind,
+            subject_id=subject_id,
+            name=name,
+            causes=tuple(rest.get("causes", ())),  # type: ignore[call-overload]
+            trace=str(rest.get("trace", "")),
+            payload=payload,
+        )
+        self.log.append(fact)
+        self.core.apply(fact)
+        return fact
+
+    def submit(self, one: Job) -> None:
+        self.say("gateway", "job", one.id, "submitted", JobSubmitted(job=one), trace=one.trace)
+
+    def cancel(self, one: Job) -> None:
+        self.say("gateway", "job", one.id, "cancel-requested", JobCancelRequested(principal="ada", reason="enough"))
+
+    def change(self, name: str) -> None:
+        payload = QueueChangeRequested(spec=QueueSpec(name=name), principal="root")
+        self.say("gateway", "queue", name, "change-requested", payload)
+
+    def report(self, one: Job, name: str = "succeeded", *, cluster: str = "atlas") -> Fact:
+        """A cluster's terminal fact, as it stands in FED_UP."""
+        self.reports += 1
+        end = JobFinished(attempt=1)
+        return Fact(f"r{self.reports}", self.reports, START, cluster, "scheduler", "job", one.id, name, (), "", end)
+
+    def copy(self, report: Fact) -> None:
+        draft = copy_of(report)
+        assert draft is not None
+        self.append(draft)
+
+    def append(self, draft: Draft) -> Fact:
+        return self.say(
+            "federation",
+            draft.kind,
+            draft.subject_id,
+            draft.name,
+            draft.payload,
+            causes=draft.causes,
+            trace=draft.trace,
+            cluster=draft.cluster,
+        )
+
+    def step(self) -> list[Fact]:
+        return [self.append(draft) for draft in self.core.decide(START)]
+
+    def run(self) -> None:
+        for _ in range(100):
+            if not self.step():
+                return
+        raise AssertionError("decisions never end")
+
+    def names(self, one: Job) -> list[str]:
+        return [fact.name for fact in self.log if fact.subject_id == one.id and fact.writer == "federation"]
+
+    def last(self, subject_id: str, name: str) -> Fact:
+        return next(fact for fact in reversed(self.log) if fact.subject_id == subject_id and fact.name == name)
+
+    def recover(self) -> FederationCore:
+        """A core that folded a checkpoint of now."""
+        core = FederationCore(rules=self.rules)
+        for draft in self.core.snapshot():
+            core.apply(
+                Fact("", len(self.log), START, "", "federation", draft.kind, draft.subject_id, draft.name, (),
+                     draft.trace, draft.payload)
+            )  # fmt: skip
+        return core
+
+
+def belief(core: FederationCore) -> object:
+    """What must be equal in two cores that folded the same."""
+    state = core.state
+    return {
+        "state": {(draft.kind, draft.subject_id): draft.payload for draft in core.snapshot()},
+        "ended": list(state.ended),
+        "open": {job_id for job_id in state.dirty if core._answer(state.jobs[job_id]) is not None},
+    }
