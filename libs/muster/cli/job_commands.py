@@ -24,7 +24,7 @@ _SHAPE = "One job without a file"
 
 def submit(
     *,
-    file: Annotated[Path | None, typer.Argument(help="YAML or JSON, one job per document.", metavar="[FILE]")] = None,
+    file: Annotated[Path | None, typer.Argument(help="YAML or JSON, one job per document.", metavar="FILE")] = None,
     state_dir: StateDir,
     output: As = Output.TABLE,
     gpus: Annotated[int | None, typer.Option(help="Whole GPUs per replica.", rich_help_panel=_SHAPE)] = None,

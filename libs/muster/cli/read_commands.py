@@ -88,7 +88,7 @@ def list_queues(*, state_dir: StateDir, output: As = Output.TABLE) -> None:
 @queues_app.command("set")
 def set_queues(
     *,
-    file: Annotated[Path | None, typer.Argument(help="Queue file, one queue per document.", metavar="[FILE]")] = None,
+    file: Annotated[Path | None, typer.Argument(help="Queue file, one queue per document.", metavar="FILE")] = None,
     state_dir: StateDir,
     name: Annotated[str, typer.Option(help="One queue without a file.")] = "",
     quota: Annotated[float | None, typer.Option(help="GPUs that it can always have.", min=0)] = None,

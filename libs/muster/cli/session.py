@@ -6,7 +6,7 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
-from muster.cli.errors import refused, unreachable
+from muster.cli.errors import CliError, refused, unreachable
 
 if TYPE_CHECKING:
     from muster.client import Muster
@@ -17,15 +17,30 @@ Answer = TypeVar("Answer")
 @asynccontextmanager
 async def connected(state_dir: Path) -> AsyncIterator["Muster"]:
     """The SDK speaking to the stack of `state_dir`. Raises CliError: 3 if refused, 4 if nobody answers."""
-    from muster.client import Muster, RefusedError, UnreachableError
+    from muster.client import Muster
 
     try:
         async with Muster.from_state_dir(state_dir) as muster:
             yield muster
-    except RefusedError as error:
-        raise refused(str(error)) from error
-    except UnreachableError as error:
-        raise unreachable(f"{error}; is a stack running? `muster up --state-dir {state_dir}` starts one") from error
+    except Exception as error:
+        told = as_cli_error(error, state_dir)
+        if told is None:
+            raise
+        raise told from error
+
+
+def as_cli_error(error: Exception, state_dir: Path) -> CliError | None:
+    """What an error of the SDK means to the shell, also inside a group of tasks; None if it is a defect."""
+    from muster.client import RefusedError, UnreachableError
+
+    for leaf in _leaves(error):
+        if isinstance(leaf, CliError):
+            return leaf
+        if isinstance(leaf, RefusedError):
+            return refused(str(leaf))
+        if isinstance(leaf, UnreachableError):
+            return unreachable(f"{leaf}; is a stack running? `muster up --state-dir {state_dir}` starts one")
+    return None
 
 
 def call(state_dir: Path, ask: Callable[["Muster"], Awaitable[Answer]]) -> Answer:
@@ -36,3 +51,9 @@ def call(state_dir: Path, ask: Callable[["Muster"], Awaitable[Answer]]) -> Answe
             return await ask(muster)
 
     return asyncio.run(conversation())
+
+
+def _leaves(error: Exception) -> list[Exception]:
+    if isinstance(error, ExceptionGroup):
+        return [leaf for inner in error.exceptions for leaf in _leaves(inner)]
+    return [error]

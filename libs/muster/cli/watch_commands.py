@@ -14,7 +14,7 @@ def register(app: typer.Typer) -> None:
 
 
 def watch(
-    job_id: Annotated[str, typer.Argument(help="Follow this job to its end; else a live view.", metavar="[ID]")] = "",
+    job_id: Annotated[str, typer.Argument(help="Follow this job to its end; else a live view.", metavar="ID")] = "",
     *,
     state_dir: StateDir,
     output: As = Output.TABLE,
@@ -31,7 +31,7 @@ def watch(
 
 
 def events(
-    job_id: Annotated[str, typer.Argument(help="Only this job's facts.", metavar="[ID]")] = "",
+    job_id: Annotated[str, typer.Argument(help="Only this job's facts.", metavar="ID")] = "",
     *,
     state_dir: StateDir,
     output: As = Output.TABLE,

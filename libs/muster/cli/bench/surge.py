@@ -13,6 +13,7 @@ from pydantic import JsonValue
 from muster.bus import jsapi
 from muster.bus.access import READER, inbox_prefix
 from muster.bus.settings import Settings
+from muster.cli.bench.fleet_ready import fleet_ready
 from muster.cli.bench.load import Submitted, in_parallel, submit
 from muster.cli.bench.workload import LONG_RUN_S, TEAM, Times, bodies, times
 from muster.cli.errors import refused
@@ -32,9 +33,7 @@ GPUS_PER_NODE = 8
 RATE_RUN_S = 15.0  # at 200 jobs/s of 2.9 GPUs on average, 8,600 of 14,000 GPUs are held
 POLL_S = 0.25
 SETTLED_S = 20.0  # nothing changed for so long: what is not placed stays stranded
-NODES_READY_S_MAX = 120.0
 CANCELS_AT_ONCE = 32
-SHIPPED = frozenset({Phase.PLACED, Phase.RUNNING, Phase.STOPPING})
 
 Say = Callable[[str], None]
 
@@ -126,15 +125,7 @@ class _Bench:
     async def prepare(self) -> None:
         """The queue is there and every node may be used: the surge measures jobs, not the fleet's start."""
         await self._muster.set_queue(QueueSpec(name=TEAM))
-        deadline_s = time.monotonic() + NODES_READY_S_MAX
-        while True:
-            usable = sum(node.usable for node in await self._muster.nodes())
-            known = any(queue.name == TEAM for queue in await self._muster.queues())
-            if known and usable >= self._plan.nodes:
-                return
-            if time.monotonic() > deadline_s:
-                raise refused(f"only {usable} of {self._plan.nodes} nodes are usable after {NODES_READY_S_MAX:g} s")
-            await asyncio.sleep(1.0)
+        await fleet_ready(self._muster, nodes=self._plan.nodes, queue=TEAM)
 
     async def round(self, name: str) -> Round:
         """Submit everything, wait until all runs (or nothing moves any more), and take the figures."""
@@ -157,7 +148,7 @@ class _Bench:
         live = [job for job in await self._jobs() if not job.phase.is_terminal]
         self._say(f"cancelling {len(live)} jobs")
         await in_parallel((self._cancel(job.id) for job in live), at_once=CANCELS_AT_ONCE)
-        while (queue := await self._queue())[0] or queue[1]:
+        while any(await self._queue()):  # noqa: ASYNC110 - over HTTP
             await asyncio.sleep(POLL_S)
 
     async def _submit(self, name: str) -> Submitted:

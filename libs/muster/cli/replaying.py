@@ -1,0 +1,171 @@
+"""`muster replay openb`: a stack of its own with exactly the trace's nodes, the replay, and the report."""
+
+import tempfile
+from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import typer
+import uvloop
+
+from muster.bus.clock import SystemTime
+from muster.cli import output
+from muster.cli.errors import refused, usage
+from muster.cli.options import Output
+from muster.cli.progress import measured
+from muster.cli.session import connected
+from muster.cli.text import duration
+from muster.openb.account import Counts, JobSeen, seen_in_fact
+from muster.openb.files import write_report
+from muster.openb.jobs import default_speedup
+from muster.openb.replay import ReplayError, ReplayOptions, SubmitRefusedError, replay
+from muster.openb.report import ReplayReport, report_of
+from muster.openb.trace import NODE_FILE, TASK_FILE, OpenbFormatError, OpenbNode, OpenbTask, parse_nodes, parse_tasks
+from muster.schemas.facts.job import JobFinished, JobUnschedulable
+from muster.schemas.facts.queue import QueueSpec
+from muster.schemas.job import JobSpec
+from muster.schemas.views import FactView, JobView
+from muster.stack import control
+from muster.stack.options import StartOptions
+from muster.stack.state_dir import StateDirError
+
+if TYPE_CHECKING:
+    from muster.client import Muster
+
+LEFT_TOLD_MAX = 20  # tasks that never ran, told on the screen; the report file has all
+
+
+def openb(directory: Path, *, speedup: float | None, out: Path, form: Output) -> None:
+    """Replay the trace in `directory`, write the report to `out`, print it. Raises CliError."""
+    nodes, tasks = _trace(directory)
+    rate = speedup or default_speedup(tasks)
+    talk = output.talk()
+    talk.print(
+        f"{len(nodes)} nodes, {len(tasks)} tasks over {duration(max(t.deletion_s for t in tasks))}, {rate:,.0f}x"
+    )
+    try:
+        with tempfile.TemporaryDirectory(prefix="muster-openb-") as name:
+            report = _on_own_stack(Path(name), directory / NODE_FILE, nodes, tasks, rate)
+    except (control.StartFailedError, StateDirError, ReplayError) as error:
+        raise refused(str(error)) from error
+    try:
+        files = write_report(report, out)
+    except OSError as error:
+        raise usage(f"--out: {out}: {error.strerror or error}; name a folder that can be written") from error
+    if form is Output.JSON:
+        output.emit_model(report)
+        return
+    _tell(report, files)
+
+
+def _trace(directory: Path) -> tuple[tuple[OpenbNode, ...], tuple[OpenbTask, ...]]:
+    try:
+        nodes = parse_nodes((directory / NODE_FILE).read_text(encoding="utf-8"))
+        return nodes, parse_tasks((directory / TASK_FILE).read_text(encoding="utf-8"))
+    except OSError as error:
+        raise usage(f"DIR: {error.filename}: {error.strerror}; DIR needs {NODE_FILE} and {TASK_FILE}") from error
+    except OpenbFormatError as error:
+        raise usage(f"DIR: {error}") from error
+
+
+def _on_own_stack(
+    state_dir: Path, csv: Path, nodes: tuple[OpenbNode, ...], tasks: tuple[OpenbTask, ...], speedup: float
+) -> ReplayReport:
+    """In a fast world a pod starts at once and nothing fails by itself: what is measured is the scheduling."""
+    settings: dict[str, object] = {
+        "fleet": {"csv": str(csv.resolve())},
+        "simulation": {"start_s": 0.0, "job_failure_share": 0.0},
+    }
+    ports = dict.fromkeys(("nats", "monitor", "websocket", "redis", "http"), 0)
+    control.detach(StartOptions(state_dir=state_dir, settings=settings, ports=ports))
+    try:
+        return uvloop.run(_replayed(state_dir, nodes, tasks, speedup))
+    finally:
+        control.down(state_dir)
+
+
+async def _replayed(
+    state_dir: Path, nodes: tuple[OpenbNode, ...], tasks: tuple[OpenbTask, ...], speedup: float
+) -> ReplayReport:
+    from muster.cli.bench.fleet_ready import fleet_ready
+
+    options = ReplayOptions(speedup=speedup, run=str(SystemTime().wall()))
+    async with connected(state_dir) as muster:
+        await muster.set_queue(QueueSpec(name=options.team))
+        await fleet_ready(muster, nodes=len(nodes), queue=options.team)
+        with measured("tasks over", total=len(tasks)) as reached:
+
+            def progress(counts: Counts) -> None:
+                reached(counts.over)
+
+            account = await replay(tasks, _Target(muster), options=options, progress=progress)
+    return report_of(account, nodes, speedup=speedup)
+
+
+class _Target:
+    """The SDK as the replay wants it."""
+
+    def __init__(self, muster: "Muster") -> None:
+        self._muster = muster
+
+    async def submit(self, spec: JobSpec, *, idempotency_key: str) -> str:
+        """See `ReplayTarget.submit`."""
+        from muster.client import RefusedError
+
+        try:
+            return (await self._muster.submit(spec, idempotency_key=idempotency_key)).id
+        except RefusedError as error:
+            raise SubmitRefusedError(str(error)) from error
+
+    async def watch(self) -> AsyncIterator[JobSeen]:
+        """See `ReplayTarget.watch`."""
+        async for fact in self._muster.watch():
+            if fact.kind == "job" and (seen := _seen(fact)) is not None:
+                yield seen
+
+    async def get(self, job_id: str) -> JobView | None:
+        """See `ReplayTarget.get`."""
+        return await self._muster.get(job_id)
+
+    async def cancel(self, job_id: str) -> None:
+        """See `ReplayTarget.cancel`."""
+        from muster.client import RefusedError
+
+        try:
+            await self._muster.cancel(job_id)
+        except RefusedError:
+            return  # over by now
+
+
+def _seen(fact: FactView) -> JobSeen | None:
+    """Only facts with a reason are read: the others say all in their name."""
+    payload: JobUnschedulable | JobFinished | None = None
+    if fact.name == "unschedulable":
+        payload = JobUnschedulable.model_validate_json(fact.body)
+    elif fact.name in ("failed", "cancelled", "timed-out"):
+        payload = JobFinished.model_validate_json(fact.body)
+    return seen_in_fact(job_id=fact.subject_id, name=fact.name, at=fact.time, payload=payload)
+
+
+def _tell(report: ReplayReport, files: tuple[Path, ...]) -> None:
+    output.details(
+        [
+            ("tasks", _fates(report)),
+            ("placed", str(report.placed)),
+            ("wait", f"p50 {report.wait_s.p50:.3f} s, p99 {report.wait_s.p99:.3f} s, max {report.wait_s.max:.3f} s"),
+            ("fleet", f"{report.nodes} nodes, {report.gpus} GPUs, at most {report.gpus_allocated_max:,.1f} allocated"),
+            ("took", f"{report.wall_s:.1f} s at {report.speedup:,.0f} times the trace's pace"),
+            ("files", ", ".join(map(str, files))),
+        ]
+    )  # fmt: skip
+    for left in report.left[:LEFT_TOLD_MAX]:
+        typer.echo(f"  {left.task}: {left.fate.value}: {left.reason} {left.detail}".rstrip())
+    if len(report.left) > LEFT_TOLD_MAX:
+        typer.echo(f"  and {len(report.left) - LEFT_TOLD_MAX} more: see report.json")
+
+
+def _fates(report: ReplayReport) -> str:
+    return (
+        f"{report.tasks}: {report.finished} finished, {report.never_placed} never placed, "
+        f"{report.refused} refused, {report.unfinished} unfinished"
+    )
