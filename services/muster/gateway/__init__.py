@@ -1,0 +1,1 @@
+"""The gateway: the HTTP door of the house."""

@@ -1,0 +1,162 @@
+"""From a request to a job, or to the reason why it can never run. Pure."""
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from pydantic import ValidationError
+
+from muster.gateway.problems import ProblemError, conflict, from_validation, invalid, too_large
+from muster.schemas import ids
+from muster.schemas.base import FACT_BYTES_MAX, parse_request
+from muster.schemas.facts.job import JobSubmitted
+from muster.schemas.job import Job, JobSpec, TaskGroup
+
+KEY_PATTERN = re.compile(r"^[\x21-\x7e]{1,200}$")
+TRACEPARENT = re.compile(r"^00-(?!0{32})[0-9a-f]{32}-(?!0{16})[0-9a-f]{16}-[0-9a-f]{2}$")
+SLOT_BYTES = 125  # one slot of `placed` with the longest node name, without its devices
+DEVICE_BYTES = 43  # one device's uuid in `pods-started`
+FACT_OVERHEAD_BYTES = 4_096
+NAMES_TOLD_MAX = 10  # known names listed in a refusal
+
+
+@dataclass(frozen=True, slots=True)
+class Shape:
+    """What one sort of node has."""
+
+    gpu_model: str
+    gpus: int
+    cpu_milli: int
+    memory_mib: int
+
+
+@dataclass(frozen=True, slots=True)
+class Catalogue:
+    """What a job is checked against. queues: whether each is closed. shapes: of all nodes; none: nobody knows yet."""
+
+    queues: Mapping[str, bool] = field(default_factory=dict)
+    shapes: tuple[Shape, ...] = ()
+
+
+def parse_spec(body: bytes) -> JobSpec:
+    """Raises ProblemError (400, 422)."""
+    try:
+        return parse_request(JobSpec, body)
+    except ValidationError as error:
+        raise from_validation(error) from error
+
+
+def make_job(spec: JobSpec, *, principal: str, key: str, traceparent: str) -> Job:
+    """The job that this request means; the same request means the same job. traceparent: "" for the job's own trace."""
+    if not KEY_PATTERN.match(key):
+        raise invalid(
+            "an idempotency key is 1 to 200 printable characters without spaces",
+            field="Idempotency-Key",
+            cure="Send a shorter key, a UUID for example.",
+        )
+    job_id = ids.job_id(team=spec.team, principal=principal, idempotency_key=key)
+    if not TRACEPARENT.match(traceparent):
+        traceparent = ids.traceparent(ids.trace_id(job_id), ids.span_id(job_id))
+    return Job(
+        id=job_id,
+        spec=spec,
+        principal=principal,
+        idempotency_key=key,
+        body_hash=ids.body_hash(spec),
+        trace=traceparent,
+    )
+
+
+def refuse_too_large(job: Job) -> None:
+    """Raises ProblemError (413) if a fact about this job could pass the limit of a fact."""
+    slots = sum(group.replicas for group in job.spec.task_groups)
+    devices = sum(group.replicas * (group.gpus or bool(group.gpu_milli)) for group in job.spec.task_groups)
+    placed = slots * SLOT_BYTES + devices * 4
+    started = slots * 3 + devices * DEVICE_BYTES
+    largest = max(placed, started) + FACT_OVERHEAD_BYTES
+    if largest > FACT_BYTES_MAX:
+        raise too_large(
+            f"{slots} replicas with {devices} GPUs make a fact of about {largest} bytes; the limit is {FACT_BYTES_MAX}",
+            field="task_groups",
+            cure="Split the job: one gang has at most about 4,000 replicas or 12,000 GPUs.",
+        )
+
+
+def refuse_large_body(submitted: JobSubmitted) -> None:
+    """Raises ProblemError (413) if the specification itself is too large for a fact."""
+    size = len(submitted.model_dump_json().encode())
+    if size > FACT_BYTES_MAX:
+        raise too_large(
+            f"the job makes a fact of {size} bytes; the limit is {FACT_BYTES_MAX}",
+            field="body",
+            cure="Shorten command and labels; put large input into a file that the job reads.",
+        )
+
+
+def refuse_unknown_queue(spec: JobSpec, catalogue: Catalogue) -> None:
+    """Raises ProblemError (422) if there is no such queue, or it takes nothing new."""
+    queue = spec.queue_name
+    where = "queue" if spec.queue else "team"
+    closed = catalogue.queues.get(queue)
+    if closed is None:
+        known = ", ".join(sorted(catalogue.queues)[:NAMES_TOLD_MAX]) or "none yet"
+        raise invalid(f"unknown queue {queue!r}", field=where, cure=f"Use a queue that exists: {known}.")
+    if closed:
+        raise invalid(f"queue {queue!r} is closed", field=where, cure="Use another queue, or ask an operator.")
+
+
+def refuse_impossible(spec: JobSpec, catalogue: Catalogue) -> None:
+    """Raises ProblemError (422) if a replica fits no node, even an empty one."""
+    if not catalogue.shapes:
+        return
+    for index, group in enumerate(spec.task_groups):
+        refusal = _impossible(group, catalogue.shapes, path=f"task_groups.{index}")
+        if refusal is not None:
+            raise refusal
+
+
+def refuse_other_body(stored: Job, asked: Job) -> None:
+    """Raises ProblemError (409) if the key was used for another job."""
+    if stored.body_hash != asked.body_hash:
+        raise conflict(
+            f"job {stored.id} was submitted under this key with another specification",
+            field="Idempotency-Key",
+            cure="Use a new key for a new job.",
+        )
+
+
+def _impossible(group: TaskGroup, shapes: tuple[Shape, ...], *, path: str) -> ProblemError | None:
+    wants_gpu = bool(group.gpus or group.gpu_milli)
+    models = {shape.gpu_model for shape in shapes if shape.gpus}
+    usable = shapes
+    if wants_gpu and group.gpu_models:
+        usable = tuple(shape for shape in shapes if shape.gpus and shape.gpu_model in group.gpu_models)
+        if not usable:
+            known = ", ".join(sorted(models)[:NAMES_TOLD_MAX]) or "no GPUs at all"
+            asked = ", ".join(group.gpu_models[:NAMES_TOLD_MAX])
+            return invalid(
+                f"no node has a GPU of model {asked}", field=f"{path}.gpu_models", cure=f"The fleet has: {known}."
+            )
+    asked_of = (
+        ("gpus", group.gpus or int(wants_gpu), max(shape.gpus for shape in usable), "GPUs"),
+        ("cpu_milli", group.cpu_milli, max(shape.cpu_milli for shape in usable), "thousandths of a core"),
+        ("memory_mib", group.memory_mib, max(shape.memory_mib for shape in usable), "MiB of memory"),
+    )
+    for name, wanted, largest, unit in asked_of:
+        if wanted > largest:
+            where = "gpu_milli" if name == "gpus" and group.gpu_milli else name
+            return invalid(
+                f"a replica asks {wanted} {unit}; the largest node that will do has {largest}",
+                field=f"{path}.{where}",
+                cure="Ask for less per replica, and for more replicas.",
+            )
+    needs = (asked_of[0][1], group.cpu_milli, group.memory_mib)
+    if not any(
+        shape.gpus >= needs[0] and shape.cpu_milli >= needs[1] and shape.memory_mib >= needs[2] for shape in usable
+    ):
+        return invalid(
+            f"no node has {needs[0]} GPUs, {needs[1]} thousandths of a core and {needs[2]} MiB together",
+            field=path,
+            cure="Ask for less of one of them per replica.",
+        )
+    return None

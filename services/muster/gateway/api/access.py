@@ -1,0 +1,76 @@
+"""Who asks, and tokens."""
+
+import os
+import re
+
+from fastapi import APIRouter, Request, Response
+
+from muster.gateway.api import answers
+from muster.gateway.api.describe import describe, list_of, path, reference
+from muster.gateway.authorise import refuse_unless
+from muster.gateway.house import body_of, house_of, principal_of
+from muster.gateway.problems import not_found
+from muster.schemas.access import Role, TokenMade, TokenRecord, TokenView
+from muster.schemas.base import parse_request
+
+TOKEN_BYTES = 32
+_TOKEN_ID = re.compile(r"^[0-9a-f]{64}$")
+
+router = APIRouter(tags=["access"])
+
+
+@router.get(
+    "/v1/me", summary="Who asks", **describe({200: ("The token's bearer", reference(TokenRecord))}, refusals=(401, 503))
+)
+async def me(request: Request) -> Response:
+    """Name, role and teams of the token's bearer."""
+    principal = principal_of(request)
+    teams = tuple(sorted(principal.teams))
+    return answers.model(TokenRecord(principal=principal.name, role=principal.role, teams=teams))
+
+
+@router.post(
+    "/v1/tokens",
+    summary="Make a token",
+    **describe(
+        {201: ("The token, shown this once", reference(TokenMade))},
+        refusals=(400, 401, 403, 413, 422, 503),
+        body=TokenRecord,
+    ),
+)
+async def make_token(request: Request) -> Response:
+    """Admins only. What is stored is the token's hash."""
+    refuse_unless(principal_of(request), Role.ADMIN, verb="make tokens")
+    record = parse_request(TokenRecord, await body_of(request))
+    token = os.urandom(TOKEN_BYTES).hex()
+    view = await house_of(request).tokens.put(token, record)
+    made = TokenMade(token=token, **view.model_dump())
+    return answers.model(made, status=201, headers={"Cache-Control": "no-store"})
+
+
+@router.get(
+    "/v1/tokens",
+    summary="All tokens",
+    **describe(
+        {200: ("By principal; the tokens themselves are stored nowhere", list_of("tokens", TokenView))},
+        refusals=(401, 403, 503),
+    ),
+)
+async def list_tokens(request: Request) -> Response:
+    """Admins only."""
+    refuse_unless(principal_of(request), Role.ADMIN, verb="list tokens")
+    return answers.rows("tokens", (view.model_dump_json().encode() for view in house_of(request).tokens.views()))
+
+
+@router.delete(
+    "/v1/tokens/{token_id}",
+    summary="Revoke a token",
+    **describe({204: ("Revoked", None)}, refusals=(401, 403, 404, 503), parameters=(path("token_id", "Its hash"),)),
+)
+async def revoke_token(request: Request) -> Response:
+    """Admins only. Every gateway forgets it as soon as it hears of it."""
+    refuse_unless(principal_of(request), Role.ADMIN, verb="revoke tokens")
+    token_id = str(request.path_params["token_id"])
+    if not _TOKEN_ID.match(token_id) or not await house_of(request).tokens.delete(token_id):
+        raise not_found("token", token_id[:64])
+    return Response(status_code=204)

@@ -1,0 +1,120 @@
+"""The OpenAPI document of handlers that read the request themselves: parameters, bodies and refusals said once."""
+
+from collections.abc import Mapping
+from typing import TypedDict
+
+from fastapi import FastAPI
+from pydantic import BaseModel
+from pydantic.json_schema import models_json_schema
+
+from muster.schemas.access import TokenMade, TokenRecord, TokenView
+from muster.schemas.facts.queue import QueueSpec
+from muster.schemas.job import JobSpec
+from muster.schemas.queries import DryRunAnswer, WhyAnswer
+from muster.schemas.views import FactView, JobView, NodeView, Problem, QueueView
+
+JsonObject = dict[str, object]
+
+_REFUSALS = {
+    400: "The body is not JSON",
+    401: "No token, or one that nobody knows",
+    403: "The token's bearer may not do this",
+    404: "There is none of that name",
+    409: "It contradicts what stands",
+    410: "It ended, and its row is no longer kept",
+    413: "Too large",
+    422: "The named field is wrong, or the job could never run",
+    503: "Not now; nothing was lost, send the same request again",
+}
+_SHOWN: tuple[type[BaseModel], ...] = (
+    DryRunAnswer,
+    FactView,
+    JobSpec,
+    JobView,
+    NodeView,
+    Problem,
+    QueueSpec,
+    QueueView,
+    TokenMade,
+    TokenRecord,
+    TokenView,
+    WhyAnswer,
+)
+
+
+class Description(TypedDict):
+    """What FastAPI's decorators take."""
+
+    response_model: None
+    responses: dict[int | str, dict[str, object]]
+    openapi_extra: dict[str, object]
+
+
+def reference(model: type[BaseModel]) -> JsonObject:
+    """A reference to a model of the document."""
+    return {"$ref": f"#/components/schemas/{model.__name__}"}
+
+
+def list_of(name: str, model: type[BaseModel]) -> JsonObject:
+    """An answer `{name: [...]}`."""
+    return {"type": "object", "required": [name], "properties": {name: {"type": "array", "items": reference(model)}}}
+
+
+def query(name: str, description: str, *, kind: str = "string") -> JsonObject:
+    """An optional query parameter."""
+    return {"name": name, "in": "query", "required": False, "description": description, "schema": {"type": kind}}
+
+
+def header(name: str, description: str) -> JsonObject:
+    """An optional header."""
+    return {"name": name, "in": "header", "required": False, "description": description, "schema": {"type": "string"}}
+
+
+def path(name: str, description: str) -> JsonObject:
+    """A part of the path."""
+    return {"name": name, "in": "path", "required": True, "description": description, "schema": {"type": "string"}}
+
+
+def describe(
+    answers: Mapping[int, tuple[str, JsonObject | None]],
+    *,
+    refusals: tuple[int, ...] = (401, 503),
+    parameters: tuple[JsonObject, ...] = (),
+    body: type[BaseModel] | None = None,
+    stream: bool = False,
+) -> Description:
+    """Everything about one operation. answers: by status, what it means and its schema. stream: also as SSE."""
+    responses: dict[int | str, dict[str, object]] = {}
+    for status, (text, schema) in answers.items():
+        content: JsonObject = {"application/json": {"schema": schema}} if schema is not None else {}
+        if stream:
+            content["text/event-stream"] = {"schema": {"type": "string"}}
+        responses[status] = {"description": text, "content": content} if content else {"description": text}
+    for status in refusals:
+        content = {"application/problem+json": {"schema": reference(Problem)}}
+        responses[status] = {"description": _REFUSALS[status], "content": content}
+    extra: JsonObject = {"security": [{"token": []}] if 401 in refusals else []}
+    if parameters:
+        extra["parameters"] = list(parameters)
+    if body is not None:
+        extra["requestBody"] = {"required": True, "content": {"application/json": {"schema": reference(body)}}}
+    return {"response_model": None, "responses": responses, "openapi_extra": extra}
+
+
+def complete(app: FastAPI) -> None:
+    """Make the document hold the models that handlers read and write themselves."""
+    generate = app.openapi
+
+    def openapi() -> dict[str, object]:
+        if app.openapi_schema is None:
+            document = generate()
+            _, shared = models_json_schema(
+                [(model, "validation") for model in _SHOWN], ref_template="#/components/schemas/{model}"
+            )
+            components = document.setdefault("components", {})
+            components.setdefault("schemas", {}).update(shared["$defs"])
+            components["securitySchemes"] = {"token": {"type": "http", "scheme": "bearer"}}
+            app.openapi_schema = document
+        return app.openapi_schema
+
+    app.openapi = openapi  # type: ignore[method-assign]

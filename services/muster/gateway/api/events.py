@@ -1,0 +1,46 @@
+"""All facts, as they happened and as they come."""
+
+from fastapi import APIRouter, Request, Response
+
+from muster.gateway.api import answers, sse
+from muster.gateway.api.describe import describe, header, list_of, query
+from muster.gateway.feed import FedFact
+from muster.gateway.house import count_of, flag_of, house_of, principal_of
+from muster.schemas.views import FactView
+
+PAGE_MAX = 2_000
+PAGE_DEFAULT = 100
+
+router = APIRouter(tags=["events"])
+
+
+@router.get(
+    "/v1/events",
+    summary="Facts",
+    **describe(
+        {200: ("The newest facts, oldest first; with `follow` those that come", list_of("facts", FactView))},
+        refusals=(401, 422, 503),
+        parameters=(
+            query("follow", "Keep the answer open (SSE)", kind="boolean"),
+            query("after", "Begin after this cursor (id of the last event), not now"),
+            query("team", "Only about this team's jobs"),
+            query("limit", f"Without `follow`: how many, at most {PAGE_MAX}", kind="integer"),
+            header("Last-Event-ID", "The same as `after`, as a browser sends it"),
+        ),
+        stream=True,
+    ),
+)
+async def events(request: Request) -> Response:
+    """`Accept: text/event-stream` asks to follow, too."""
+    principal_of(request)
+    house = house_of(request)
+    team = request.query_params.get("team", "")
+
+    def wanted(fact: FedFact) -> bool:
+        return not team or fact.team == team
+
+    if flag_of(request, "follow") or "text/event-stream" in request.headers.get("accept", ""):
+        return sse.fact_stream(request, house, wanted)
+    limit = count_of(request, name="limit", default=PAGE_DEFAULT, most=PAGE_MAX)
+    newest = await house.feed.newest(PAGE_MAX if team else limit)
+    return answers.rows("facts", [fact.body for fact in newest if wanted(fact)][-limit:])

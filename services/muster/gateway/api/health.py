@@ -1,0 +1,34 @@
+"""Whether the gateway lives, whether it can serve, and its metrics. Open to everyone: they tell nothing of jobs."""
+
+from fastapi import APIRouter, Request, Response
+from prometheus_client import CONTENT_TYPE_LATEST, generate_latest
+
+from muster.gateway.api import answers
+from muster.gateway.api.describe import describe
+from muster.gateway.house import house_of
+from muster.gateway.problems import unavailable
+
+router = APIRouter(tags=["health"])
+
+
+@router.get("/healthz", summary="Alive", **describe({200: ("Alive", {"type": "object"})}, refusals=()))
+async def healthz(_: Request) -> Response:
+    """The process answers."""
+    return answers.encoded(b'{"status":"ok"}')
+
+
+@router.get("/readyz", summary="Ready", **describe({200: ("Ready", {"type": "object"})}, refusals=(503,)))
+async def readyz(request: Request) -> Response:
+    """Tokens were read and jobs can be checked."""
+    house = house_of(request)
+    if not house.tokens.is_ready:
+        raise unavailable("the tokens were not read yet")
+    if not house.catalogue.is_fresh:
+        raise unavailable("queues and nodes are not known")
+    return answers.encoded(b'{"status":"ready"}')
+
+
+@router.get("/metrics", summary="Prometheus metrics", **describe({200: ("Text", None)}, refusals=()))
+async def metrics(request: Request) -> Response:
+    """In Prometheus' text format."""
+    return Response(generate_latest(house_of(request).metrics.registry), media_type=CONTENT_TYPE_LATEST)

@@ -1,0 +1,25 @@
+"""Nodes."""
+
+from fastapi import APIRouter, Request, Response
+
+from muster.gateway.api import answers
+from muster.gateway.api.describe import describe, list_of
+from muster.gateway.house import house_of, principal_of
+from muster.gateway.ports import UnreachableError
+from muster.schemas.views import NodeView
+
+router = APIRouter(tags=["nodes"])
+
+
+@router.get(
+    "/v1/nodes", summary="All nodes", **describe({200: ("By name", list_of("nodes", NodeView))}, refusals=(401, 503))
+)
+async def list_nodes(request: Request) -> Response:
+    """From the read model, else from the scheduler."""
+    principal_of(request)
+    house = house_of(request)
+    try:
+        rows = await house.view.nodes()
+    except UnreachableError:
+        rows = ()
+    return answers.rows("nodes", rows or await house.scheduler.nodes())

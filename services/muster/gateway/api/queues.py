@@ -1,0 +1,108 @@
+"""Queues: look, and change."""
+
+import asyncio
+import hashlib
+
+from fastapi import APIRouter, Request, Response
+
+from muster.gateway.api import answers
+from muster.gateway.api.describe import describe, header, list_of, path, reference
+from muster.gateway.authorise import refuse_unless
+from muster.gateway.house import House, body_of, house_of, principal_of
+from muster.gateway.ports import UnreachableError
+from muster.gateway.problems import invalid
+from muster.schemas.access import Role
+from muster.schemas.base import parse_request
+from muster.schemas.facts.queue import QueueChangeRequested, QueueSpec
+from muster.schemas.views import QueueView
+
+CHANGE_WAIT_S = 2.0
+CHANGE_POLL_S = 0.05
+
+router = APIRouter(tags=["queues"])
+
+
+@router.get(
+    "/v1/queues",
+    summary="All queues",
+    **describe({200: ("By name", list_of("queues", QueueView))}, refusals=(401, 503)),
+)
+async def list_queues(request: Request) -> Response:
+    """From the read model, else from the scheduler."""
+    principal_of(request)
+    return answers.rows("queues", await _queues(house_of(request)))
+
+
+@router.put(
+    "/v1/queues/{name}",
+    summary="Make or change a queue",
+    **describe(
+        {
+            200: ("The queue is so", reference(QueueView)),
+            202: ("Requested; the scheduler has not answered yet", reference(QueueSpec)),
+        },
+        refusals=(400, 401, 403, 413, 422, 503),
+        parameters=(path("name", "Name of the queue"), header("Idempotency-Key", "The same key is the same request")),
+        body=QueueSpec,
+    ),
+)
+async def put_queue(request: Request) -> Response:
+    """Operators only. Asks the scheduler first whether the queue may be so."""
+    principal = principal_of(request)
+    refuse_unless(principal, Role.OPERATOR, verb="change queues")
+    house = house_of(request)
+    body = await body_of(request)
+    spec = parse_request(QueueSpec, body)
+    if spec.name != request.path_params["name"]:
+        raise invalid("the name in the body differs from the path's", field="name", cure="Send the same name.")
+    try:
+        verdict = await house.scheduler.queue_check(spec)
+    except UnreachableError:
+        verdict = None  # the scheduler decides when it folds the request
+    if verdict is not None and verdict.field:
+        raise invalid(verdict.reason, field=verdict.field)
+    key = request.headers.get("idempotency-key") or await _own_key(house, body)
+    await house.log.request_queue(QueueChangeRequested(spec=spec, principal=principal.name), key=key)
+    changed = await _wait_for(house, spec)
+    return answers.encoded(changed) if changed is not None else answers.model(spec, status=202)
+
+
+async def _queues(house: House) -> tuple[bytes, ...]:
+    try:
+        rows = await house.view.queues()
+    except UnreachableError:
+        rows = ()
+    return rows or await house.scheduler.queues()
+
+
+async def _own_key(house: House, body: bytes) -> str:
+    """Names the change by what it changes from and to: sent twice in a row it is one, sent again later it is new."""
+    try:
+        before = await _queues(house)
+    except UnreachableError:
+        before = ()
+    settings = [_spec_of(row).model_dump_json() for row in before]
+    return hashlib.sha256(b"\x1f".join([body, *(text.encode() for text in settings)])).hexdigest()
+
+
+async def _wait_for(house: House, spec: QueueSpec) -> bytes | None:
+    deadline_s = house.time.monotonic_s() + CHANGE_WAIT_S
+    while house.time.monotonic_s() < deadline_s:
+        try:
+            rows = await _queues(house)
+        except UnreachableError:
+            rows = ()
+        for row in rows:
+            if _is_so(_spec_of(row), spec):
+                return row
+        await asyncio.sleep(CHANGE_POLL_S)
+    return None
+
+
+def _spec_of(row: bytes) -> QueueSpec:
+    """The part of a queue's row that somebody set; the weight is not shown."""
+    return QueueSpec.model_validate_json(row)
+
+
+def _is_so(found: QueueSpec, wanted: QueueSpec) -> bool:
+    return found.model_copy(update={"weight": wanted.weight}) == wanted

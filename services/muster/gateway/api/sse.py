@@ -1,0 +1,87 @@
+"""Facts as server-sent events. An event's id is the listener's position after it, so a reconnect misses nothing."""
+
+from collections.abc import AsyncIterator, Callable
+
+from starlette.requests import Request
+from starlette.responses import StreamingResponse
+
+from muster.gateway.feed import FedFact, Position, cursor, parse_cursor
+from muster.gateway.house import House
+from muster.gateway.ports import UnreachableError
+from muster.schemas.job import TERMINAL_PHASES
+from muster.schemas.views import FactView
+
+HEARTBEAT_S = 10.0
+LOST_S_MAX = 30.0  # the read model may be away so long before a listener is told to come back
+RETRY_MS = 1_000
+_TERMINAL_NAMES = frozenset(phase.value for phase in TERMINAL_PHASES)
+_HEADERS = {"Cache-Control": "no-store", "X-Accel-Buffering": "no"}
+
+Wanted = Callable[[FedFact], bool]
+
+
+def fact_stream(request: Request, house: House, wanted: Wanted) -> StreamingResponse:
+    """Every fact that is wanted, after the client's cursor or from now on. Raises ProblemError (422, 503)."""
+    now = house.feed.position()
+    after = _after(request)
+    position = now if after is None else {**dict.fromkeys(now, 0), **{s: q for s, q in after.items() if s in now}}
+    return _response(_live(house, position, wanted))
+
+
+def job_stream(request: Request, house: House, job_id: str) -> StreamingResponse:
+    """A job's facts from its first, or after the client's cursor, until it ends. Raises ProblemError (422, 503)."""
+    position = house.feed.position()  # before the trail is read: what comes between is in both, and told once
+    return _response(_job(house, job_id, position, _after(request) or {}))
+
+
+async def _job(house: House, job_id: str, position: Position, after: Position) -> AsyncIterator[bytes]:
+    told = dict(after)
+    for body in await house.view.trail(job_id):
+        fact = FactView.model_validate_json(body)
+        if fact.seq > told.get(fact.stream, 0):
+            told[fact.stream] = fact.seq
+            yield _event(body, told)
+        if fact.name in _TERMINAL_NAMES:
+            return
+
+    def is_new(fact: FedFact) -> bool:
+        return job_id.encode() in fact.body and fact.seq > told.get(fact.stream, 0) and fact.view.subject_id == job_id
+
+    async for chunk in _live(house, position, is_new, until_end=True):
+        yield chunk
+
+
+async def _live(house: House, position: Position, wanted: Wanted, *, until_end: bool = False) -> AsyncIterator[bytes]:
+    yield f"retry: {RETRY_MS}\n\n".encode()
+    told = dict(position)
+    lost_since_s: float | None = None
+    while True:
+        try:
+            facts = await house.feed.after(position)
+            lost_since_s = None
+        except UnreachableError:
+            facts = []
+            lost_since_s = lost_since_s or house.time.monotonic_s()
+            if house.time.monotonic_s() - lost_since_s > LOST_S_MAX:
+                return
+        for fact in facts:
+            told[fact.stream] = fact.seq
+            if wanted(fact):
+                yield _event(fact.body, told)
+                if until_end and fact.view.name in _TERMINAL_NAMES:
+                    return
+        if not facts and not await house.feed.changed(timeout_s=HEARTBEAT_S):
+            yield b": nothing new\n\n"
+
+
+def _after(request: Request) -> Position | None:
+    text = request.query_params.get("after") or request.headers.get("last-event-id")
+    return None if text is None else parse_cursor(text)
+
+
+def _event(body: bytes, position: Position) -> bytes:
+    return b"id: " + cursor(position).encode() + b"\nevent: fact\ndata: " + body + b"\n\n"
+
+
+def _response(chunks: AsyncIterator[bytes]) -> StreamingResponse:
+    return StreamingResponse(chunks, media_type="text/event-stream", headers=_HEADERS)

@@ -1,0 +1,125 @@
+"""Wiring only: connections, what follows them in the background, the HTTP server."""
+
+import asyncio
+import socket
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import uvicorn
+from redis.asyncio import Redis
+
+from muster.bus.clock import SystemTime
+from muster.bus.declaration import Declaration
+from muster.bus.service import Connect
+from muster.bus.settings import Settings
+from muster.gateway.catalogue import CatalogueCache
+from muster.gateway.feed import Feed
+from muster.gateway.house import House
+from muster.gateway.http import make_app
+from muster.gateway.redis_view import RedisView
+from muster.gateway.request_log import NatsRequestLog
+from muster.gateway.scheduler_client import NatsScheduler
+from muster.gateway.tokens import NatsTokens
+from muster.gateway.views import Views
+from muster.schemas.access import TOKENS_BUCKET
+from muster.schemas.readmodel import read_model
+from muster.schemas.subjects import FED_LOG, cluster_log
+
+REDIS_TIMEOUT_S = 1.0
+FEED_TIMEOUT_S = 5.0  # longer than one blocking read
+REDIS_CONNECTIONS_MAX = 32
+HTTP_BACKLOG = 2_048
+HTTP_KEEP_ALIVE_S = 75
+HTTP_SHUTDOWN_S = 2
+HTTP_CONNECTIONS_MAX = 4_096
+
+DECLARATION = Declaration(service="gateway", buckets=(TOKENS_BUCKET,), buckets_written=(TOKENS_BUCKET,))
+
+
+class Gateway:
+    """A service without a core: any number of replicas may run."""
+
+    declaration = DECLARATION
+
+    async def run(self, connect: Connect, settings: Settings) -> None:
+        """Serve until cancelled; a background task that fails ends the service."""
+        client = await connect("gateway")
+        asking = await connect("gateway-query")
+        redis = Redis.from_url(
+            settings.redis_url,
+            socket_timeout=REDIS_TIMEOUT_S,
+            socket_connect_timeout=REDIS_TIMEOUT_S,
+            max_connections=REDIS_CONNECTIONS_MAX,
+        )
+        listening = Redis.from_url(
+            settings.redis_url, socket_timeout=FEED_TIMEOUT_S, socket_connect_timeout=REDIS_TIMEOUT_S
+        )
+        time = SystemTime()
+        cluster = cluster_log(settings.cluster)
+        tokens = NatsTokens(client)
+        log = NatsRequestLog(client)
+        scheduler = NatsScheduler(asking, cluster=settings.cluster)
+        view = RedisView(redis, clusters=(read_model(cluster),), fed=read_model(FED_LOG))
+        catalogue = CatalogueCache(view=view, scheduler=scheduler, time=time)
+        feed = Feed(listening, {log_name: read_model(log_name) for log_name in (cluster, FED_LOG)})
+        house = House(
+            log=log,
+            view=view,
+            scheduler=scheduler,
+            tokens=tokens,
+            catalogue=catalogue,
+            feed=feed,
+            views=Views(view, scheduler, log, time),
+            time=time,
+        )
+        try:
+            async with asyncio.TaskGroup() as tasks:
+                tasks.create_task(tokens.watch(), name="watch-tokens")
+                tasks.create_task(catalogue.keep_fresh(), name="keep-catalogue-fresh")
+                tasks.create_task(feed.run(), name="feed")
+                tasks.create_task(_serve(house, settings), name="http")
+        finally:
+            await redis.aclose()
+            await listening.aclose()
+            await client.close()
+            await asking.close()
+
+
+async def _serve(house: House, settings: Settings) -> None:
+    config = uvicorn.Config(
+        make_app(house),
+        http="httptools",
+        loop="none",
+        lifespan="off",
+        access_log=False,
+        log_config=None,
+        server_header=False,
+        limit_concurrency=HTTP_CONNECTIONS_MAX,
+        timeout_keep_alive=HTTP_KEEP_ALIVE_S,
+        timeout_graceful_shutdown=HTTP_SHUTDOWN_S,
+    )
+    server = _HostedServer(config)
+    listener = socket.create_server((settings.http_host, settings.http_port), backlog=HTTP_BACKLOG)
+    serving = asyncio.create_task(server.serve(sockets=[listener]), name="uvicorn")
+    try:
+        await asyncio.shield(serving)
+    except asyncio.CancelledError:
+        server.should_exit = True  # open answers may end, within the time that the configuration gives
+        await asyncio.wait([serving])
+        raise
+    finally:
+        listener.close()
+
+
+class _HostedServer(uvicorn.Server):
+    """The process's signals belong to the host, not to the HTTP server."""
+
+    @contextmanager
+    def capture_signals(self) -> Iterator[None]:
+        """Leave them alone."""
+        yield
+
+
+def services(settings: Settings) -> tuple[Gateway, ...]:  # noqa: ARG001 - the same shape for every service
+    """One gateway."""
+    return (Gateway(),)

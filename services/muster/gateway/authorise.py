@@ -1,0 +1,46 @@
+"""Who may do what. Pure: a principal and what is asked, nothing else.
+
+Whoever holds a token may read jobs, queues, nodes and facts of every team: the fleet is shared, and nobody can
+understand why a job waits without seeing the others. What is limited is acting.
+"""
+
+from dataclasses import dataclass
+
+from muster.gateway.problems import ProblemError, forbidden
+from muster.schemas.access import Role
+
+_RANK = {role: rank for rank, role in enumerate((Role.VIEWER, Role.SUBMITTER, Role.OPERATOR, Role.ADMIN))}
+
+
+@dataclass(frozen=True, slots=True)
+class Principal:
+    """Who asks. teams: those a submitter acts for; an operator acts for all."""
+
+    name: str
+    role: Role
+    teams: frozenset[str] = frozenset()
+
+    def is_at_least(self, role: Role) -> bool:
+        """Whether this principal may do what `role` may."""
+        return _RANK[self.role] >= _RANK[role]
+
+    def acts_for(self, team: str) -> bool:
+        """Whether it may submit and cancel for this team."""
+        return self.is_at_least(Role.OPERATOR) or (self.is_at_least(Role.SUBMITTER) and team in self.teams)
+
+
+def refuse_unless_acting_for(principal: Principal, team: str, *, verb: str) -> None:
+    """Submitting and cancelling are a team's own affair. Raises ProblemError (403)."""
+    if not principal.acts_for(team):
+        raise _refusal(principal, f"{verb} for team {team!r}", field="team")
+
+
+def refuse_unless(principal: Principal, role: Role, *, verb: str) -> None:
+    """Raises ProblemError (403) unless the principal has the role."""
+    if not principal.is_at_least(role):
+        raise _refusal(principal, verb, field="")
+
+
+def _refusal(principal: Principal, verb: str, *, field: str) -> ProblemError:
+    teams = f" of {', '.join(sorted(principal.teams))}" if principal.teams else ""
+    return forbidden(f"{principal.name} ({principal.role.value}{teams}) may not {verb}", field=field)

@@ -1,0 +1,83 @@
+"""What jobs are checked against, held in memory and refreshed beside the requests."""
+
+import asyncio
+import logging
+
+from muster.bus.clock import TimeSource
+from muster.gateway.accept import Catalogue, Shape
+from muster.gateway.ports import ReadView, Scheduler, UnreachableError
+from muster.gateway.problems import ProblemError, unavailable
+from muster.schemas.views import NodeView, QueueView
+
+REFRESH_S = 0.5
+STALE_S = 5.0  # older than this nothing is refused or accepted by it
+REFRESH_TIMEOUT_S = 2.5
+
+_log = logging.getLogger(__name__)
+
+
+class CatalogueCache:
+    """The newest catalogue. One refresh at a time; whoever needs a newer one waits for the one under way."""
+
+    def __init__(self, *, view: ReadView, scheduler: Scheduler, time: TimeSource) -> None:
+        self._view = view
+        self._scheduler = scheduler
+        self._time = time
+        self._known = Catalogue()
+        self._known_at_s: float | None = None
+        self._refreshing: asyncio.Task[None] | None = None
+
+    @property
+    def is_fresh(self) -> bool:
+        """Whether the catalogue may be judged by."""
+        return self._known_at_s is not None and self._time.monotonic_s() - self._known_at_s < STALE_S
+
+    def now(self) -> Catalogue | None:
+        """The catalogue, if it is fresh."""
+        return self._known if self.is_fresh else None
+
+    async def newer(self) -> Catalogue:
+        """One that was read after this call. Raises ProblemError (503) if nobody tells."""
+        running = self._refreshing
+        if running is not None and not running.done():
+            await asyncio.wait([running])  # begun before this call: what it read may be too old
+        if self._refreshing is running:
+            self._refreshing = asyncio.create_task(self._refresh(), name="refresh-catalogue")
+        assert self._refreshing is not None
+        task = self._refreshing
+        await asyncio.wait([task], timeout=REFRESH_TIMEOUT_S)
+        if not task.done() or task.exception() is not None or not self.is_fresh:
+            raise unavailable("neither the read model nor the scheduler tells which queues and nodes there are")
+        return self._known
+
+    async def keep_fresh(self) -> None:
+        """Refresh for ever."""
+        while True:
+            try:
+                await self.newer()
+            except ProblemError as error:
+                _log.warning("jobs cannot be checked: %s", error.problem.detail)
+            await asyncio.sleep(REFRESH_S)
+
+    async def _refresh(self) -> None:
+        try:
+            self._known = await self._from_view()
+        except UnreachableError:
+            self._known = await self._from_scheduler()
+        self._known_at_s = self._time.monotonic_s()
+
+    async def _from_view(self) -> Catalogue:
+        shapes = await self._view.shapes()
+        if shapes is None:
+            raise UnreachableError("the read model is empty")
+        return Catalogue(_queues(await self._view.queues()), tuple(Shape(*shape) for shape in shapes))
+
+    async def _from_scheduler(self) -> Catalogue:
+        queues, nodes = await asyncio.gather(self._scheduler.queues(), self._scheduler.nodes())
+        rows = (NodeView.model_validate_json(node) for node in nodes)
+        shapes = {Shape(node.gpu_model, node.gpus, node.cpu_milli, node.memory_mib): None for node in rows}
+        return Catalogue(_queues(queues), tuple(shapes))
+
+
+def _queues(rows: tuple[bytes, ...]) -> dict[str, bool]:
+    return {queue.name: queue.closed for queue in (QueueView.model_validate_json(row) for row in rows)}

@@ -1,0 +1,227 @@
+"""Facts as they are projected, for any number of listeners, each fact once.
+
+One task reads the capped streams of the read model into a bounded memory. A listener holds its own position (a
+sequence per log) and takes what comes after it: from memory, or, where it is further behind, from Redis. Nothing is
+queued per listener, so a slow one costs nothing and loses nothing that Redis still has.
+"""
+
+import asyncio
+import logging
+from collections import deque
+from collections.abc import Awaitable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import cast
+
+from redis.asyncio import Redis
+from redis.exceptions import RedisError
+
+from muster.gateway.ports import UnreachableError
+from muster.gateway.problems import ProblemError, invalid
+from muster.schemas.readmodel import RECENT_FACTS_MAX, ReadModel, parse_recent_field
+from muster.schemas.subjects import LogName
+from muster.schemas.views import FactView
+
+MEMORY_FACTS = 4_000  # per log
+ENTRIES_PER_READ = 200
+BLOCK_MS = 1_000
+RETRY_S = 0.5
+
+_log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class FedFact:
+    """A fact on its way to listeners. team: of the job it is about, else empty."""
+
+    stream: str
+    seq: int
+    team: str
+    body: bytes
+
+    @property
+    def view(self) -> FactView:
+        """Decoded."""
+        return FactView.model_validate_json(self.body)
+
+
+Position = dict[str, int]
+"""Stream name -> sequence up to which a listener has everything."""
+
+
+def parse_cursor(text: str) -> Position:
+    """`FED:12,LOG_atlas:345`. Raises ProblemError (422)."""
+    position: Position = {}
+    for part in filter(None, text.split(",")):
+        stream, _, seq = part.partition(":")
+        if not seq.isdecimal() or len(seq) > 19:
+            raise invalid(f"{part!r} is no `<stream>:<seq>`", field="after", cure="Send the id of the last event.")
+        position[stream] = int(seq)
+    return position
+
+
+def cursor(position: Mapping[str, int]) -> str:
+    """The text that `parse_cursor` reads."""
+    return ",".join(f"{stream}:{seq}" for stream, seq in sorted(position.items()))
+
+
+@dataclass(slots=True)
+class _Tail:
+    """Newest facts of one log in memory. complete_since: facts after this sequence are all here."""
+
+    model: ReadModel
+    complete_since: int = 0
+    last_seq: int = 0
+    facts: deque[FedFact] = field(default_factory=deque)
+
+    def restart(self, last_seq: int) -> None:
+        self.facts.clear()
+        self.complete_since = self.last_seq = last_seq
+
+    def push(self, fact: FedFact) -> None:
+        self.facts.append(fact)
+        if len(self.facts) > MEMORY_FACTS:
+            self.complete_since = self.facts.popleft().seq
+
+    def after(self, seq: int) -> list[FedFact]:
+        found: list[FedFact] = []
+        for fact in reversed(self.facts):
+            if fact.seq <= seq:
+                break
+            found.append(fact)
+        found.reverse()
+        return found
+
+
+class Feed:
+    """Facts of several logs."""
+
+    def __init__(self, redis: Redis, models: Mapping[LogName, ReadModel]) -> None:
+        self._redis = redis
+        self._tails = {log.stream: _Tail(model) for log, model in models.items()}
+        self._changed = asyncio.Event()
+        self._reads = False
+
+    async def run(self) -> None:
+        """Read the streams until cancelled."""
+        while True:
+            try:
+                await self._start_at_the_end()
+                while True:
+                    await self._read()
+            except (RedisError, OSError, TimeoutError) as error:
+                self._reads = False
+                _log.warning("live facts pause: %s", error)
+                await asyncio.sleep(RETRY_S)
+
+    def position(self) -> Position:
+        """Everything so far. Raises ProblemError (503) while the read model does not answer."""
+        self._refuse_unless_reading()
+        return {stream: tail.last_seq for stream, tail in self._tails.items()}
+
+    async def after(self, position: Position) -> list[FedFact]:
+        """What came after `position`, in order per log; moves `position` on. Empty if nothing did.
+
+        Raises UnreachableError.
+        """
+        found: list[FedFact] = []
+        for stream, tail in self._tails.items():
+            seq = position.setdefault(stream, 0)
+            if seq == tail.last_seq or not self._reads:
+                continue
+            facts = tail.after(seq) if tail.complete_since <= seq <= tail.last_seq else await self._stored(stream, seq)
+            if facts:
+                position[stream] = facts[-1].seq
+                found.extend(facts)
+            elif seq > tail.last_seq:
+                position[stream] = tail.last_seq  # the log was replaced by another one, which is shorter
+        return found
+
+    async def changed(self, *, timeout_s: float) -> bool:
+        """Wait until there may be more; False if nothing came in time."""
+        event = self._changed
+        try:
+            await asyncio.wait_for(event.wait(), timeout_s)
+        except TimeoutError:
+            return False
+        return True
+
+    async def newest(self, count: int) -> list[FedFact]:
+        """The newest facts of all logs, oldest first. Raises UnreachableError."""
+        found: list[FedFact] = []
+        for stream in self._tails:
+            found.extend((await self._stored(stream, 0, newest=count))[-count:])
+        found.sort(key=lambda fact: fact.view.time)
+        return found[-count:]
+
+    def _refuse_unless_reading(self) -> None:
+        if not self._reads:
+            raise ProblemError(503, "Unavailable", detail="the read model does not answer", cure="Try again.")
+
+    async def _start_at_the_end(self) -> None:
+        for tail in self._tails.values():
+            newest = await _entries(self._redis.xrevrange(tail.model.key("recent"), count=1))
+            last = int(newest[0][0].split(b"-")[0]) if newest else 0
+            if last < tail.last_seq or not self._reads:
+                tail.restart(last)
+        self._reads = True
+        self._tell()
+
+    async def _read(self) -> None:
+        by_key = {tail.model.key("recent").encode(): (stream, tail) for stream, tail in self._tails.items()}
+        after = {tail.model.key("recent"): f"{tail.last_seq}-0" for tail in self._tails.values()}
+        answer = await self._redis.execute_command(  # type: ignore[no-untyped-call]
+            "XREAD", "COUNT", ENTRIES_PER_READ, "BLOCK", BLOCK_MS, "STREAMS", *after, *after.values()
+        )
+        if not answer:
+            await self._notice_replacement()
+            return
+        for key, entries in _streams(answer):
+            stream, tail = by_key[key]
+            for fact in _facts(stream, entries):
+                tail.push(fact)
+                tail.last_seq = fact.seq
+        self._tell()
+
+    async def _notice_replacement(self) -> None:
+        """A read model that was written anew begins at lower sequences; it would be waited for in vain."""
+        for tail in self._tails.values():
+            newest = await _entries(self._redis.xrevrange(tail.model.key("recent"), count=1))
+            last = int(newest[0][0].split(b"-")[0]) if newest else 0
+            if last < tail.last_seq:
+                tail.restart(last)
+
+    def _tell(self) -> None:
+        self._changed.set()
+        self._changed = asyncio.Event()
+
+    async def _stored(self, stream: str, seq: int, *, newest: int = 0) -> list[FedFact]:
+        key = self._tails[stream].model.key("recent")
+        try:
+            if newest:
+                entries = await _entries(self._redis.xrevrange(key, count=newest))
+                entries.reverse()
+            else:
+                entries = await _entries(self._redis.xrange(key, min=f"({seq}-0", count=ENTRIES_PER_READ))
+        except (RedisError, OSError, TimeoutError) as error:
+            raise UnreachableError(f"the read model does not answer: {error}") from error
+        return [fact for fact in _facts(stream, entries) if fact.seq > seq][:RECENT_FACTS_MAX]
+
+
+_Entry = tuple[bytes, dict[bytes, bytes]]
+
+
+async def _entries(reply: object) -> list[_Entry]:
+    return list(await cast("Awaitable[Sequence[_Entry]]", reply))
+
+
+def _streams(answer: object) -> list[tuple[bytes, list[_Entry]]]:
+    return list(cast("Sequence[tuple[bytes, list[_Entry]]]", answer))
+
+
+def _facts(stream: str, entries: Sequence[_Entry]) -> list[FedFact]:
+    found: list[FedFact] = []
+    for _, fields in entries:
+        for name, body in fields.items():
+            seq, team = parse_recent_field(name)
+            found.append(FedFact(stream, seq, team, body))
+    return found

@@ -1,0 +1,117 @@
+"""What a request handler needs, in one place, and the steps that every handler begins with."""
+
+import re
+from dataclasses import dataclass, field
+
+from prometheus_client import CollectorRegistry, Counter, Histogram
+from starlette.requests import Request
+
+from muster.bus.clock import TimeSource
+from muster.gateway.authorise import Principal
+from muster.gateway.catalogue import CatalogueCache
+from muster.gateway.feed import Feed
+from muster.gateway.ports import ReadView, RequestLog, Scheduler, Tokens
+from muster.gateway.problems import ProblemError, invalid, too_large, unauthorised, unavailable
+from muster.gateway.views import Views
+from muster.schemas.base import BODY_BYTES_MAX
+
+JOB_ID = re.compile(r"^[A-Z2-7]{26}$")
+
+
+class Metrics:
+    """Counters of the door. Labels are few and fixed: never an id, a team or a path as sent."""
+
+    def __init__(self) -> None:
+        self.registry = CollectorRegistry()
+        self.requests = Counter(
+            "muster_http_requests", "Requests answered", ("route", "method", "status"), registry=self.registry
+        )
+        self.submit_s = Histogram(
+            "muster_submit_seconds",
+            "From a request to the acknowledged fact",
+            buckets=(0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5),
+            registry=self.registry,
+        )
+        self.refused = Counter("muster_jobs_refused", "Submissions refused", ("status",), registry=self.registry)
+
+
+@dataclass(frozen=True)
+class House:
+    """Everything behind the door."""
+
+    log: RequestLog
+    view: ReadView
+    scheduler: Scheduler
+    tokens: Tokens
+    catalogue: CatalogueCache
+    feed: Feed
+    views: Views
+    time: TimeSource
+    metrics: Metrics = field(default_factory=Metrics)
+
+
+def house_of(request: Request) -> House:
+    """The house that this application was made for."""
+    house = request.app.state.house
+    assert isinstance(house, House), "the application is wired with a house"
+    return house
+
+
+def principal_of(request: Request) -> Principal:
+    """Who asks. Raises ProblemError: 401, or 503 while the tokens were not read."""
+    tokens = house_of(request).tokens
+    header = request.headers.get("authorization", "")
+    scheme, _, token = header.partition(" ")
+    if scheme.lower() != "bearer" or not token:
+        raise unauthorised("no bearer token was sent")
+    principal = tokens.principal(token.strip())
+    if principal is None:
+        if not tokens.is_ready:
+            raise unavailable("the tokens were not read yet")
+        raise unauthorised("nobody knows this token")
+    return principal
+
+
+async def body_of(request: Request) -> bytes:
+    """The body, up to its limit and never more. Raises ProblemError (413, 422)."""
+    declared = request.headers.get("content-length", "0")
+    if not declared.isdecimal():
+        raise invalid("not a number", field="Content-Length")
+    if int(declared) > BODY_BYTES_MAX:
+        raise _body_too_large()
+    chunks = bytearray()
+    async for chunk in request.stream():
+        chunks += chunk
+        if len(chunks) > BODY_BYTES_MAX:
+            raise _body_too_large()
+    return bytes(chunks)
+
+
+def job_id_of(request: Request) -> str:
+    """The job that the path names. Raises ProblemError (422)."""
+    job_id = str(request.path_params["job_id"])
+    if not JOB_ID.match(job_id):
+        raise invalid(f"{job_id[:40]!r} is no job id", field="job_id", cure="An id has 26 letters and digits.")
+    return job_id
+
+
+def count_of(request: Request, *, name: str, default: int, most: int) -> int:
+    """A bounded whole number from the query. Raises ProblemError (422)."""
+    text = request.query_params.get(name, str(default))
+    if not (text.isdecimal() and len(text) < 10 and 1 <= int(text) <= most):
+        raise invalid(f"{text[:20]!r} is not between 1 and {most}", field=name, cure=f"Send 1 to {most}.")
+    return int(text)
+
+
+def flag_of(request: Request, name: str) -> bool:
+    """A yes or no from the query. Raises ProblemError (422)."""
+    text = request.query_params.get(name, "false").lower()
+    if text not in ("true", "false", "1", "0"):
+        raise invalid(f"{text[:20]!r} is neither true nor false", field=name, cure="Send true or false.")
+    return text in ("true", "1")
+
+
+def _body_too_large() -> ProblemError:
+    return too_large(
+        f"a body may have {BODY_BYTES_MAX} bytes", field="body", cure="Send a smaller specification.", close=True
+    )

@@ -1,0 +1,50 @@
+"""The application: routes, refusals as problem documents, counting."""
+
+from fastapi import FastAPI
+from pydantic import ValidationError
+from starlette.exceptions import HTTPException
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from muster.gateway.api import access, answers, events, health, jobs, nodes, queues
+from muster.gateway.api.describe import complete
+from muster.gateway.house import House
+from muster.gateway.ports import NotStoredError, UnreachableError
+from muster.gateway.problems import ProblemError
+
+API_VERSION = "1"
+
+
+def make_app(house: House) -> FastAPI:
+    """The HTTP API of one house. The interactive pages are left out: they load from other people's servers."""
+    app = FastAPI(
+        title="Muster", version=API_VERSION, summary="A control plane for GPU fleets", docs_url=None, redoc_url=None
+    )
+    app.state.house = house
+    for module in (jobs, queues, nodes, events, access, health):
+        app.include_router(module.router)
+    for error in (ProblemError, ValidationError, NotStoredError, UnreachableError, HTTPException):
+        app.add_exception_handler(error, answers.refuse)
+    app.add_middleware(_Counting, house=house)
+    complete(app)
+    return app
+
+
+class _Counting:
+    """Counts answers by route template, so that ids never become labels."""
+
+    def __init__(self, app: ASGIApp, *, house: House) -> None:
+        self._app = app
+        self._requests = house.metrics.requests
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] != "http":
+            await self._app(scope, receive, send)
+            return
+
+        async def counted(message: Message) -> None:
+            if message["type"] == "http.response.start":
+                route = getattr(scope.get("route"), "path", "unknown")
+                self._requests.labels(route, scope["method"], str(message["status"])).inc()
+            await send(message)
+
+        await self._app(scope, receive, counted)

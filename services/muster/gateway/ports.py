@@ -1,0 +1,159 @@
+"""What the gateway needs of the world, as it sees it; tests bring their own."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+from muster.gateway.authorise import Principal
+from muster.schemas.access import TokenRecord, TokenView
+from muster.schemas.base import JobId
+from muster.schemas.facts.job import JobCancelRequested
+from muster.schemas.facts.queue import QueueChangeRequested, QueueSpec
+from muster.schemas.job import Job, JobSpec, Phase
+from muster.schemas.queries import DryRunAnswer, QueueCheckAnswer, WhyAnswer
+from muster.schemas.views import JobView
+
+
+class UnreachableError(Exception):
+    """Somebody whom the gateway asks does not answer (now)."""
+
+
+class NotStoredError(Exception):
+    """A request's fact is not in the log, or nobody can tell now; the same request may be sent again."""
+
+
+@dataclass(frozen=True, slots=True)
+class StoredJob:
+    """A job as FED has it. seq: where. submitted_at: the broker's stamp. is_new: this call stored it."""
+
+    job: Job
+    seq: int
+    submitted_at: int
+    is_new: bool
+
+
+class RequestLog(Protocol):
+    """FED, as far as the gateway may write and read it. Every method raises NotStoredError or UnreachableError."""
+
+    async def submit(self, job: Job) -> StoredJob:
+        """Store `submitted`, unless the job is there: then it is given back as it was stored."""
+        ...
+
+    async def submitted(self, job_id: JobId) -> StoredJob | None:
+        """The job as it was submitted; None if it never was (or FED was trimmed since)."""
+        ...
+
+    async def request_cancel(self, job: JobView, payload: JobCancelRequested) -> None:
+        """Store `cancel-requested`."""
+        ...
+
+    async def request_queue(self, payload: QueueChangeRequested, *, key: str) -> None:
+        """Store `change-requested`. key: the same key again is the same request."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class JobFilter:
+    """Which jobs to list. Empty means any. live_only: those that have not ended."""
+
+    team: str = ""
+    queue: str = ""
+    phase: Phase | None = None
+    live_only: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Page:
+    """Rows, encoded, newest first. next_cursor: where the next page begins, "" if this is the last."""
+
+    rows: tuple[bytes, ...]
+    next_cursor: str
+
+
+@dataclass(frozen=True, slots=True)
+class Known:
+    """A job's row, encoded, or None; and up to which sequence of FED the read model is known to hold."""
+
+    row: bytes | None
+    fed_seq: int
+
+
+class ReadView(Protocol):
+    """The read model. Every method raises UnreachableError."""
+
+    async def job(self, job_id: str) -> Known:
+        """One job's newest row, a cluster's before the federation's."""
+        ...
+
+    async def jobs(self, wanted: JobFilter, *, limit: int, cursor: str) -> Page:
+        """A page of jobs, newest first."""
+        ...
+
+    async def trail(self, job_id: str) -> tuple[bytes, ...]:
+        """All facts of a job that are kept, encoded, by time."""
+        ...
+
+    async def nodes(self) -> tuple[bytes, ...]:
+        """All nodes, encoded, by name."""
+        ...
+
+    async def queues(self) -> tuple[bytes, ...]:
+        """All queues, encoded, by name."""
+        ...
+
+    async def shapes(self) -> Sequence[tuple[str, int, int, int]] | None:
+        """Distinct node shapes; None while the read model was never written."""
+        ...
+
+
+class Scheduler(Protocol):
+    """The scheduler's answers. Every method raises UnreachableError, or ProblemError if it refuses."""
+
+    async def job(self, job_id: str) -> JobView | None:
+        """The job as the scheduler folded it."""
+        ...
+
+    async def why(self, job_id: str) -> WhyAnswer:
+        """Why it is where it is."""
+        ...
+
+    async def dry_run(self, spec: JobSpec) -> DryRunAnswer:
+        """What would happen to it now."""
+        ...
+
+    async def queue_check(self, spec: QueueSpec) -> QueueCheckAnswer:
+        """Whether the queue may be so."""
+        ...
+
+    async def queues(self) -> tuple[bytes, ...]:
+        """All queues, encoded."""
+        ...
+
+    async def nodes(self) -> tuple[bytes, ...]:
+        """All nodes, encoded."""
+        ...
+
+
+class Tokens(Protocol):
+    """Who bears which token."""
+
+    @property
+    def is_ready(self) -> bool:
+        """Whether all tokens were read once."""
+        ...
+
+    def principal(self, token: str) -> Principal | None:
+        """Whose token this is."""
+        ...
+
+    def views(self) -> tuple[TokenView, ...]:
+        """All tokens, by principal."""
+        ...
+
+    async def put(self, token: str, record: TokenRecord) -> TokenView:
+        """Let the token be this principal's. Raises UnreachableError."""
+        ...
+
+    async def delete(self, token_id: str) -> bool:
+        """Revoke it; False if there is none. Raises UnreachableError."""
+        ...

@@ -1,0 +1,143 @@
+"""The read model over Redis. Rows are passed on as they were encoded: nothing is parsed that is only shown."""
+
+import json
+from collections.abc import Awaitable, Sequence
+from typing import cast
+
+from redis.asyncio import Redis
+from redis.exceptions import RedisError
+
+from muster.gateway.ports import JobFilter, Known, Page, UnreachableError
+from muster.schemas.readmodel import ReadModel, fact_body, fact_range
+from muster.schemas.views import FactView, JobView
+
+SCAN_ROWS = 500  # rows looked at in one step of a filtered list
+SCAN_STEPS_MAX = 20
+Command = tuple[str | bytes | int, ...]
+
+
+class RedisView:
+    """The rows of the clusters and of the federation, as one.
+
+    A job's row is the cluster's if there is one: the federation's is older. A list is the merge of the lists.
+    """
+
+    def __init__(self, redis: Redis, *, clusters: Sequence[ReadModel], fed: ReadModel) -> None:
+        self._redis = redis
+        self._clusters = tuple(clusters)
+        self._fed = fed
+        self._all = (*self._clusters, fed)
+
+    async def job(self, job_id: str) -> Known:
+        """See `ReadView.job`."""
+        asked = [("HGET", model.key("jobs"), job_id) for model in self._all]
+        *rows, seq = await self._ask(*asked, ("HGET", self._fed.key("marker"), "seq"))
+        found = next((cast("bytes", row) for row in rows if row is not None), None)
+        return Known(found, int(cast("bytes", seq)) if seq is not None else 0)
+
+    async def jobs(self, wanted: JobFilter, *, limit: int, cursor: str) -> Page:
+        """See `ReadView.jobs`. Looks at a bounded number of rows, so a page may be short and still have a next one."""
+        rows: list[bytes] = []
+        upper = f"({cursor}" if cursor else "+"
+        for _ in range(SCAN_STEPS_MAX):
+            members = await self._members(wanted, upper, max(limit - len(rows), 1))
+            if not members:
+                return Page(tuple(rows), "")
+            for member, row in await self._newest_rows(members):
+                if row is not None and _matches(row, wanted):
+                    rows.append(row)
+                    if len(rows) == limit:
+                        return Page(tuple(rows), member)
+            upper = f"({members[-1]}"
+        return Page(tuple(rows), members[-1])
+
+    async def trail(self, job_id: str) -> tuple[bytes, ...]:
+        """See `ReadView.trail`."""
+        low, high = fact_range(job_id)
+        found = await self._ask(*(("ZRANGEBYLEX", model.key("facts"), low, high) for model in self._all))
+        bodies = [fact_body(member) for members in found for member in cast("list[bytes]", members)]
+        stamped = [(FactView.model_validate_json(body), body) for body in bodies]
+        stamped.sort(key=lambda item: (item[0].time, item[0].stream, item[0].seq))
+        return tuple(body for _, body in stamped)
+
+    async def nodes(self) -> tuple[bytes, ...]:
+        """See `ReadView.nodes`."""
+        return await self._rows("nodes")
+
+    async def queues(self) -> tuple[bytes, ...]:
+        """See `ReadView.queues`."""
+        return await self._rows("queues")
+
+    async def shapes(self) -> Sequence[tuple[str, int, int, int]] | None:
+        """See `ReadView.shapes`."""
+        found = await self._ask(*(("GET", model.key("shapes")) for model in self._clusters))
+        written = await self._ask(*(("HEXISTS", model.key("marker"), "log") for model in self._clusters))
+        if not any(written):
+            return None
+        return [tuple(shape) for body in found if body is not None for shape in json.loads(cast("bytes", body))]
+
+    async def _members(self, wanted: JobFilter, upper: str, count: int) -> list[str]:
+        """The next members of the merged lists, newest first, each once, and none after a list's cut."""
+        count = SCAN_ROWS if _is_narrower(wanted) else count
+        asked = [("ZREVRANGEBYLEX", _list_key(model, wanted), upper, "-", "LIMIT", 0, count) for model in self._all]
+        lists = cast("list[list[bytes]]", await self._ask(*asked))
+        merged = sorted({member.decode() for members in lists for member in members}, reverse=True)
+        cuts = [members[-1].decode() for members in lists if len(members) == count]
+        return [member for member in merged if member >= max(cuts)] if cuts else merged
+
+    async def _newest_rows(self, members: Sequence[str]) -> list[tuple[str, bytes | None]]:
+        job_ids = [member.split(":", 1)[1] for member in members]
+        found = cast(
+            "list[list[bytes | None]]",
+            await self._ask(*(("HMGET", model.key("jobs"), *job_ids) for model in self._all)),
+        )
+        newest = [next((row for row in rows if row is not None), None) for rows in zip(*found, strict=True)]
+        return list(zip(members, newest, strict=True))
+
+    async def _rows(self, name: str) -> tuple[bytes, ...]:
+        found = await self._ask(*(("HGETALL", model.key(name)) for model in self._clusters))
+        rows = [item for answer in found for item in _pairs(answer)]
+        return tuple(body for _, body in sorted(rows))
+
+    async def _ask(self, *commands: Command) -> list[object]:
+        try:
+            async with self._redis.pipeline(transaction=False) as pipe:
+                for command in commands:
+                    pipe.execute_command(*command)
+                return await cast("Awaitable[list[object]]", pipe.execute())
+        except (RedisError, OSError, TimeoutError) as error:
+            raise UnreachableError(f"the read model does not answer: {error}") from error
+
+
+def _pairs(answer: object) -> list[tuple[bytes, bytes]]:
+    return list(cast("dict[bytes, bytes]", answer).items())
+
+
+def _list_key(model: ReadModel, wanted: JobFilter) -> str:
+    """The shortest list that holds all that is wanted."""
+    if wanted.phase is not None:
+        return model.phase(wanted.phase)
+    if wanted.live_only:
+        return model.key("live")
+    if wanted.team:
+        return model.team(wanted.team)
+    if wanted.queue:
+        return model.queue(wanted.queue)
+    return model.key("all")
+
+
+def _is_narrower(wanted: JobFilter) -> bool:
+    """Whether the list holds more than what is wanted, so that rows are looked at in larger steps."""
+    return sum((bool(wanted.team), bool(wanted.queue), wanted.phase is not None, wanted.live_only)) > 1
+
+
+def _matches(row: bytes, wanted: JobFilter) -> bool:
+    if wanted == JobFilter():
+        return True
+    view = JobView.model_validate_json(row)
+    return (
+        (not wanted.team or view.team == wanted.team)
+        and (not wanted.queue or view.queue == wanted.queue)
+        and (wanted.phase is None or view.phase is wanted.phase)
+        and not (wanted.live_only and view.phase.is_terminal)
+    )

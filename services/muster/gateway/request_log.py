@@ -1,0 +1,101 @@
+"""Requests as facts in FED: single messages, `submitted` guarded by its own subject."""
+
+import nats.errors
+from nats.aio.client import Client
+from pydantic import ValidationError
+
+from muster.bus.batches import Writer
+from muster.bus.errors import ApiError
+from muster.bus.jsapi import StoredMessage, last_on_subject
+from muster.bus.ports import LogUnavailableError
+from muster.bus.requests import Outcome, Single, publish
+from muster.core.fact import Draft
+from muster.gateway.ports import NotStoredError, StoredJob, UnreachableError
+from muster.schemas import ids
+from muster.schemas.facts.job import JobCancelRequested, JobSubmitted
+from muster.schemas.facts.queue import QueueChangeRequested
+from muster.schemas.job import Job
+from muster.schemas.subjects import FED_LOG, fact_subject
+from muster.schemas.views import JobView
+
+APPEND_TIMEOUT_S = 2.0
+LOOKUP_TIMEOUT_S = 2.0
+APPENDS_MAX = 3  # the same message again, while nobody can tell whether it is stored
+
+SERVICE = "gateway"
+
+
+class NatsRequestLog:
+    """FED over NATS."""
+
+    def __init__(self, client: Client) -> None:
+        self._client = client
+        self._writer = Writer(FED_LOG, SERVICE)
+
+    async def submit(self, job: Job) -> StoredJob:
+        """See `RequestLog.submit`.
+
+        The guard (nothing yet on this job's subject) makes a retry safe for as long as FED keeps the job, so an
+        unknown outcome is resolved by sending the same message again, or by looking.
+        """
+        draft = Draft("job", job.id, "submitted", JobSubmitted(job=job), trace=job.trace)
+        fact_id = ids.request_fact_id("submitted", job.id, job.body_hash)
+        result = await self._append(draft, fact_id, expect_new=True)
+        if result.outcome is Outcome.STORED:
+            return StoredJob(job, result.seq, 0, is_new=True)
+        if result.outcome is Outcome.FULL:
+            raise NotStoredError(f"the federation's log is full: {result.detail}")
+        stored = await self._look_up(job.id)
+        if stored is None:
+            raise NotStoredError(f"the federation's log did not answer: {result.detail}")
+        return stored
+
+    async def submitted(self, job_id: str) -> StoredJob | None:
+        """See `RequestLog.submitted`."""
+        try:
+            return await self._look_up(job_id)
+        except NotStoredError as error:
+            raise UnreachableError(str(error)) from error
+
+    async def request_cancel(self, job: JobView, payload: JobCancelRequested) -> None:
+        """See `RequestLog.request_cancel`."""
+        draft = Draft("job", job.id, "cancel-requested", payload, trace=job.trace)
+        await self._store(draft, ids.request_fact_id("cancel-requested", job.id, payload.principal))
+
+    async def request_queue(self, payload: QueueChangeRequested, *, key: str) -> None:
+        """See `RequestLog.request_queue`."""
+        draft = Draft("queue", payload.spec.name, "change-requested", payload)
+        await self._store(draft, ids.request_fact_id("change-requested", payload.spec.name, payload.principal, key))
+
+    async def _store(self, draft: Draft, fact_id: str) -> None:
+        result = await self._append(draft, fact_id, expect_new=False)
+        if result.outcome not in (Outcome.STORED, Outcome.EXISTS):
+            raise NotStoredError(f"the federation's log did not take the request: {result.detail}")
+
+    async def _append(self, draft: Draft, fact_id: str, *, expect_new: bool) -> Single:
+        message = self._writer.write(draft, fact_id)
+        result = Single(Outcome.UNAVAILABLE)
+        for _ in range(APPENDS_MAX):
+            try:
+                result = await publish(self._client, message, expect_new=expect_new, timeout_s=APPEND_TIMEOUT_S)
+            except ApiError as error:
+                raise NotStoredError(str(error)) from error
+            if result.outcome is not Outcome.UNAVAILABLE or not self._client.is_connected:
+                return result
+        return result
+
+    async def _look_up(self, job_id: str) -> StoredJob | None:
+        subject = fact_subject(FED_LOG, writer=SERVICE, kind="job", subject_id=job_id, name="submitted")
+        try:
+            message = await last_on_subject(self._client, FED_LOG.stream, subject, timeout_s=LOOKUP_TIMEOUT_S)
+        except (LogUnavailableError, ApiError, nats.errors.Error) as error:
+            raise NotStoredError(f"the federation's log does not answer: {error}") from error
+        return None if message is None else _stored_job(message)
+
+
+def _stored_job(message: StoredMessage) -> StoredJob:
+    try:
+        job = JobSubmitted.model_validate_json(message.body).job
+    except ValidationError as error:
+        raise NotStoredError(f"message {message.seq} of FED is no submitted job") from error
+    return StoredJob(job, message.seq, message.instant, is_new=False)

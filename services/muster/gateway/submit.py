@@ -1,0 +1,74 @@
+"""Accepting a job: the one path that is hot. Everything that can be checked is checked before anything is stored."""
+
+from dataclasses import dataclass
+
+from muster.gateway import accept
+from muster.gateway.authorise import Principal, refuse_unless_acting_for
+from muster.gateway.house import House
+from muster.gateway.ports import NotStoredError, StoredJob
+from muster.gateway.problems import ProblemError, unavailable
+from muster.schemas.facts.job import JobSubmitted
+from muster.schemas.job import JobSpec
+from muster.schemas.queries import DryRunAnswer
+
+LARGE_BODY_BYTES = 256 * 1024  # below it a specification cannot make a fact that is too large
+
+
+@dataclass(frozen=True, slots=True)
+class Submission:
+    """What a client sent."""
+
+    body: bytes
+    key: str
+    traceparent: str
+
+
+async def submit(house: House, principal: Principal, sent: Submission) -> StoredJob:
+    """Store the job, or give back the one that the same request stored. Raises ProblemError."""
+    spec = accept.parse_spec(sent.body)
+    refuse_unless_acting_for(principal, spec.team, verb="submit")
+    job = accept.make_job(spec, principal=principal.name, key=sent.key, traceparent=sent.traceparent)
+    accept.refuse_too_large(job)
+    if len(sent.body) > LARGE_BODY_BYTES:
+        accept.refuse_large_body(JobSubmitted(job=job))
+    await refuse_what_can_never_run(house, spec)
+    try:
+        stored = await house.log.submit(job)
+    except NotStoredError as error:
+        raise unavailable(str(error)) from error
+    if not stored.is_new:
+        accept.refuse_other_body(stored.job, job)
+    return stored
+
+
+async def dry_run(house: House, principal: Principal, body: bytes) -> DryRunAnswer:
+    """What would happen to the job; a refusal is an answer, not an error. Raises ProblemError for what is no job."""
+    spec = accept.parse_spec(body)
+    refuse_unless_acting_for(principal, spec.team, verb="submit")
+    try:
+        accept.refuse_too_large(accept.make_job(spec, principal=principal.name, key="dry-run", traceparent=""))
+        await refuse_what_can_never_run(house, spec)
+    except ProblemError as refusal:
+        problem = refusal.problem
+        if problem.status >= 500:
+            raise
+        return DryRunAnswer(refused=True, field=problem.field, reason=problem.title.lower(), detail=problem.detail)
+    return await house.scheduler.dry_run(spec)
+
+
+async def refuse_what_can_never_run(house: House, spec: JobSpec) -> None:
+    """Raises ProblemError (422); 503 if nobody can tell now.
+
+    Before a refusal the catalogue is read anew: a queue that was made, or a node that joined, a moment ago counts.
+    """
+    known = house.catalogue.now()
+    if known is not None:
+        try:
+            accept.refuse_unknown_queue(spec, known)
+            accept.refuse_impossible(spec, known)
+        except ProblemError:
+            known = None
+    if known is None:
+        newest = await house.catalogue.newer()
+        accept.refuse_unknown_queue(spec, newest)
+        accept.refuse_impossible(spec, newest)

@@ -1,0 +1,115 @@
+"""Tokens: the bucket watched into memory, so that a request is authorised by one look-up of a hash."""
+
+import asyncio
+import logging
+
+import nats.errors
+from nats.aio.client import Client
+from nats.js.errors import Error as JetStreamError
+from nats.js.kv import KV_DEL, KV_PURGE, KeyValue
+from pydantic import ValidationError
+
+from muster.gateway.authorise import Principal
+from muster.gateway.ports import UnreachableError
+from muster.schemas.access import TOKENS_BUCKET, TokenRecord, TokenView, token_hash
+
+WATCH_RETRY_S = 1.0
+WATCH_IDLE_S = 30.0
+
+_log = logging.getLogger(__name__)
+
+
+class TokenTable:
+    """Tokens in memory. Comparing hashes leaks nothing of use: who can time the look-up cannot choose the hash."""
+
+    def __init__(self) -> None:
+        self._records: dict[str, TokenRecord] = {}
+        self._principals: dict[str, Principal] = {}
+        self.is_ready = False
+
+    def principal(self, token: str) -> Principal | None:
+        """See `Tokens.principal`."""
+        return self._principals.get(token_hash(token))
+
+    def views(self) -> tuple[TokenView, ...]:
+        """See `Tokens.views`."""
+        rows = sorted(self._records.items(), key=lambda item: (item[1].principal, item[0]))
+        return tuple(TokenView(id=token_id, **record.model_dump()) for token_id, record in rows)
+
+    def set(self, token_id: str, record: TokenRecord) -> TokenView:
+        """Remember a record under its hash."""
+        self._records[token_id] = record
+        self._principals[token_id] = Principal(record.principal, record.role, frozenset(record.teams))
+        return TokenView(id=token_id, **record.model_dump())
+
+    def drop(self, token_id: str) -> bool:
+        """Forget it; False if it was not known."""
+        self._principals.pop(token_id, None)
+        return self._records.pop(token_id, None) is not None
+
+
+class NatsTokens(TokenTable):
+    """The KV bucket `tokens`: written through, and watched for what other gateways write."""
+
+    def __init__(self, client: Client) -> None:
+        super().__init__()
+        self._client = client
+
+    async def put(self, token: str, record: TokenRecord) -> TokenView:
+        """See `Tokens.put`."""
+        token_id = token_hash(token)
+        try:
+            await (await self._bucket()).put(token_id, record.model_dump_json().encode())
+        except (nats.errors.Error, JetStreamError, OSError) as error:
+            raise UnreachableError(f"the token was not stored: {error}") from error
+        return self.set(token_id, record)
+
+    async def delete(self, token_id: str) -> bool:
+        """See `Tokens.delete`."""
+        try:
+            await (await self._bucket()).delete(token_id)
+        except (nats.errors.Error, JetStreamError, OSError) as error:
+            raise UnreachableError(f"the token was not revoked: {error}") from error
+        return self.drop(token_id)
+
+    async def watch(self) -> None:
+        """Follow the bucket until cancelled; a broken watch begins anew and forgets what is gone."""
+        while True:
+            try:
+                await self._follow()
+            except (nats.errors.Error, JetStreamError, OSError) as error:
+                _log.warning("the watch of tokens broke: %s; again in %.1f s", error, WATCH_RETRY_S)
+            await asyncio.sleep(WATCH_RETRY_S)
+
+    async def _follow(self) -> None:
+        watcher = await (await self._bucket()).watchall(include_history=False)
+        seen: set[str] = set()
+        try:
+            while True:
+                try:
+                    entry = await watcher.updates(timeout=WATCH_IDLE_S)  # type: ignore[no-untyped-call]
+                except nats.errors.TimeoutError:
+                    continue
+                if entry is None:  # all that was there has been read
+                    self.is_ready = True
+                    for token_id in self._records.keys() - seen:
+                        self.drop(token_id)
+                    seen = set()
+                    continue
+                seen.add(entry.key)
+                self._take(entry)
+        finally:
+            await watcher.stop()  # type: ignore[no-untyped-call]
+
+    def _take(self, entry: KeyValue.Entry) -> None:
+        if entry.operation in (KV_DEL, KV_PURGE) or not entry.value:
+            self.drop(entry.key)
+            return
+        try:
+            self.set(entry.key, TokenRecord.model_validate_json(entry.value))
+        except ValidationError as error:
+            _log.warning("token %s… is not readable and lets nobody in: %s", entry.key[:8], error)
+            self.drop(entry.key)
+
+    async def _bucket(self) -> KeyValue:
+        return await self._client.jetstream().key_value(TOKENS_BUCKET)
