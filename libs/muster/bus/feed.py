@@ -164,7 +164,7 @@ class Feed:
         return bool(self._client.stats["reconnects"] != self._reconnects)
 
     async def behind(self, grace_s: float) -> str:
-        """Compare what the server delivered with what came here; says what is wrong, "" if nothing.
+        """Compare what the server delivered, and still could, with what came here; says what is wrong, "" if nothing.
 
         The answer may overtake messages, so a difference counts only if it is still there `grace_s` later.
         Raises LogUnavailableError.
@@ -177,11 +177,14 @@ class Feed:
             if error.err_code == jsapi.NO_CONSUMER:
                 return "consumer is gone"
             raise
-        delivered = jsapi.ConsumerInfo.model_validate_json(body).delivered.consumer_seq
-        if self._consumer_seq < delivered:
+        told, seen = jsapi.ConsumerInfo.model_validate_json(body), self._consumer_seq
+        delivered = told.delivered.consumer_seq
+        if seen < delivered or told.num_pending:
             await asyncio.sleep(grace_s)
         if self._consumer_seq < delivered:
             return f"hole: {delivered} were delivered, {self._consumer_seq} came"
+        if told.num_pending and self._consumer_seq == seen:
+            return f"{told.num_pending} messages wait and none comes: a request was lost"
         return ""
 
     async def close(self) -> None:

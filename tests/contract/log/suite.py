@@ -165,7 +165,7 @@ class LogContract:
         with pytest.raises(StaleFenceError):
             await first.append([queued(2)], folded_seq=2)
         with pytest.raises(StaleFenceError):
-            await first.append([queued(2)], folded_seq=won.first_seq - 1)
+            await first.append([queued(2)], folded_seq=won.first_seq - 2)
         await first.append([queued(3)], folded_seq=won.last_seq)
 
         assert numbers(await fold(bench.log)) == [1, 3]

@@ -7,16 +7,20 @@ import pytest
 from nats.aio.client import Client
 
 from contract.log.nats_bench import NatsBench, nats_bench
-from contract.log.suite import fold, leader, numbers, queued, read_to
+from contract.log.suite import CLUSTER, JOB, fold, leader, numbers, queued, read_to
 from muster.bus import jsapi
 from muster.bus.appender import NatsAppender
+from muster.bus.nats_log import NatsLog
 from muster.bus.ports import LogError, LogUnavailableError, StaleFenceError
 from muster.core.fact import Draft
+from muster.core.instant import NS_PER_S
+from muster.schemas.subjects import DEAD_STREAM
 from servers import NatsServer
 
 pytestmark = pytest.mark.connected
 
 WRITTEN = 6000
+FORGETS_AFTER_NS = 100_000_000  # the least that a duplicate window may be
 BATCH = 60
 
 
@@ -98,6 +102,69 @@ async def test_a_deleted_consumer_is_made_anew(bench: NatsBench) -> None:
     assert numbers(await read_to(reader, 4)) == [1]
     assert bench.counters.recreated == 1
     await reader.close()
+
+
+async def test_a_broken_connection_is_read_on_after_it_is_made_again(
+    bench: NatsBench, caplog: pytest.LogCaptureFixture
+) -> None:
+    pen = await leader(bench.other())
+    reader = await bench.log.reader(after_seq=0)
+    await read_to(reader, 2)
+
+    cut(bench.connection)
+    await pen.append([queued(1)], folded_seq=2)
+
+    assert numbers(await read_to(reader, 4)) == [1]
+    assert bench.counters.recreated == 1
+    assert "new consumer after 2: reconnected" in caplog.text  # at once, not after an idle second
+    await reader.close()
+
+
+class Forgetful(Client):
+    """A connection that loses the first request for messages."""
+
+    lost = 0
+
+    async def publish(
+        self, subject: str, payload: bytes = b"", reply: str = "", headers: dict[str, str] | None = None
+    ) -> None:
+        if "CONSUMER.MSG.NEXT" in subject and not self.lost:
+            self.lost += 1
+        else:
+            await super().publish(subject, payload, reply, headers)
+
+
+async def test_a_lost_request_for_messages_is_noticed(bench: NatsBench) -> None:
+    connection = Forgetful()
+    await connection.connect(bench.url)
+    await leader(bench.other())
+
+    facts = await fold(NatsLog(connection, bench.name, counters=bench.counters))
+
+    assert [fact.seq for fact in facts] == [1, 2]
+    assert (connection.lost, bench.counters.recreated) == (1, 1)
+    await connection.close()
+
+
+def cut(connection: Client) -> None:
+    """End the connection as a network does that loses it."""
+    connection._transport._io_writer.transport.abort()
+
+
+async def test_a_dead_letter_stays_single_when_its_id_is_forgotten(bench: NatsBench) -> None:
+    info = await jsapi.stream_info(bench.connection, DEAD_STREAM)
+    assert info is not None
+    await jsapi.call(
+        bench.connection, f"STREAM.UPDATE.{DEAD_STREAM}", {**info.config, "duplicate_window": FORGETS_AFTER_NS}
+    )
+    seq = await bench.put(f"muster.{CLUSTER}.scheduler.job.{JOB}.queued", None, b"")
+    await leader(bench.log)
+
+    for _ in range(2):
+        await fold(bench.log)
+        await asyncio.sleep(4 * FORGETS_AFTER_NS / NS_PER_S)
+
+    assert await bench.dead() == [seq]
 
 
 async def test_reads_far_more_than_one_buffer_holds(bench: NatsBench) -> None:
