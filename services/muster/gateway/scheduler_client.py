@@ -2,10 +2,9 @@
 
 from typing import TypeVar
 
-import nats.errors
 from nats.aio.client import Client
-from pydantic import ValidationError
 
+from muster.bus import query
 from muster.gateway.ports import UnreachableError
 from muster.gateway.problems import ProblemError
 from muster.schemas.base import Wire
@@ -24,7 +23,7 @@ from muster.schemas.queries import (
     WhyAnswer,
 )
 from muster.schemas.subjects import query_subject
-from muster.schemas.views import JobView, Problem
+from muster.schemas.views import JobView
 
 ASK_TIMEOUT_S = 1.0
 
@@ -66,25 +65,14 @@ class NatsScheduler:
 
     async def _ask(self, name: str, question: Wire, answer: type[Answer]) -> Answer:
         subject = query_subject(self._cluster, "scheduler", name)
-        if not self._client.is_connected:
-            raise UnreachableError("the bus is not connected")
         try:
-            reply = await self._client.request(subject, question.model_dump_json().encode(), timeout=ASK_TIMEOUT_S)
-        except (nats.errors.Error, OSError) as error:
-            raise UnreachableError(f"the scheduler does not answer: {type(error).__name__}") from error
-        return _read(reply.data, answer)
-
-
-def _read(body: bytes, answer: type[Answer]) -> Answer:
-    """An answer, or the problem that stands in its place."""
-    try:
-        if body.startswith(b'{"type":"about:blank"'):
-            problem = Problem.model_validate_json(body)
+            return await query.ask(self._client, subject, question, answer, timeout_s=ASK_TIMEOUT_S)
+        except query.UnansweredError as error:
+            raise UnreachableError(f"the scheduler does not answer: {error}") from error
+        except query.ProblemError as error:
+            problem = error.problem
             if problem.status >= 500:
-                raise UnreachableError(f"{problem.title}: {problem.detail}")
+                raise UnreachableError(f"{problem.title}: {problem.detail}") from error
             raise ProblemError(
                 problem.status, problem.title, detail=problem.detail, field=problem.field, cure=problem.cure
-            )
-        return answer.model_validate_json(body)
-    except ValidationError as error:
-        raise UnreachableError(f"the scheduler's answer is not readable: {error.errors()[0]['msg']}") from error
+            ) from error

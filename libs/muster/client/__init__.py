@@ -1,0 +1,51 @@
+"""The Python SDK: talk to a running Muster from async code."""
+
+from muster.client.client import Muster
+from muster.client.errors import (
+    ConflictError,
+    MusterError,
+    NotAllowedError,
+    NotFoundError,
+    RefusedError,
+    StateDirError,
+    UnreachableError,
+)
+from muster.client.facts import TypedFact
+from muster.client.http import Retry
+from muster.schemas.access import Role, TokenMade, TokenRecord, TokenView
+from muster.schemas.facts.queue import QueueSpec
+from muster.schemas.job import Checkpointing, JobKind, JobSpec, Phase, Slot, TaskGroup, Topology
+from muster.schemas.queries import DryRunAnswer, WhyAnswer
+from muster.schemas.views import FactView, JobView, NodeView, Problem, QueueView
+
+__all__ = [
+    "Checkpointing",
+    "ConflictError",
+    "DryRunAnswer",
+    "FactView",
+    "JobKind",
+    "JobSpec",
+    "JobView",
+    "Muster",
+    "MusterError",
+    "NodeView",
+    "NotAllowedError",
+    "NotFoundError",
+    "Phase",
+    "Problem",
+    "QueueSpec",
+    "QueueView",
+    "RefusedError",
+    "Retry",
+    "Role",
+    "Slot",
+    "StateDirError",
+    "TaskGroup",
+    "TokenMade",
+    "TokenRecord",
+    "TokenView",
+    "Topology",
+    "TypedFact",
+    "UnreachableError",
+    "WhyAnswer",
+]

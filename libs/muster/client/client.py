@@ -1,0 +1,199 @@
+"""`Muster`: everything that the HTTP API offers, typed."""
+
+import os
+from collections.abc import AsyncIterator, Mapping, Sequence
+from pathlib import Path
+from types import TracebackType
+from typing import Self
+
+import httpx
+from pydantic import BaseModel, ValidationError
+
+from muster.client.errors import StateDirError
+from muster.client.facts import TypedFact
+from muster.client.http import CONNECTIONS_MAX, TIMEOUT_S, Door, Retry
+from muster.client.watch import follow
+from muster.schemas.access import Endpoints, TokenMade, TokenRecord, TokenView
+from muster.schemas.facts.queue import QueueSpec
+from muster.schemas.job import TERMINAL_PHASES, JobSpec, Phase
+from muster.schemas.queries import DryRunAnswer, WhyAnswer
+from muster.schemas.views import JobView, NodeView, QueueView
+
+PAGE_MAX = 1_000
+_TERMINAL_NAMES = frozenset(phase.value for phase in TERMINAL_PHASES)
+
+
+class _Jobs(BaseModel):
+    jobs: list[JobView]
+    next_cursor: str = ""
+
+
+class _Queues(BaseModel):
+    queues: list[QueueView]
+
+
+class _Nodes(BaseModel):
+    nodes: list[NodeView]
+
+
+class _Facts(BaseModel):
+    facts: list[TypedFact]
+
+
+class _Tokens(BaseModel):
+    tokens: list[TokenView]
+
+
+class Muster:
+    """A conversation with one stack; use it as an async context manager.
+
+    Every method raises RefusedError (Muster said no; `problem` says why) or UnreachableError (no answer, also after
+    retries). Retries send the same idempotency key, so nothing happens twice.
+    """
+
+    def __init__(
+        self,
+        url: str,
+        token: str,
+        *,
+        retry: Retry | None = None,
+        transport: httpx.AsyncBaseTransport | None = None,
+    ) -> None:
+        client = httpx.AsyncClient(
+            base_url=url,
+            headers={"Authorization": f"Bearer {token}"},
+            timeout=TIMEOUT_S,
+            limits=httpx.Limits(max_connections=CONNECTIONS_MAX, max_keepalive_connections=CONNECTIONS_MAX),
+            transport=transport,
+            trust_env=False,
+        )
+        self._door = Door(client, retry or Retry())
+
+    @classmethod
+    def from_state_dir(cls, state_dir: Path, *, retry: Retry | None = None) -> Self:
+        """The stack that runs from this directory, with its user's token. Raises StateDirError."""
+        endpoints_file, token_file = state_dir / "run" / "endpoints.json", state_dir / "token"
+        try:
+            endpoints = Endpoints.model_validate_json(endpoints_file.read_bytes())
+            token = token_file.read_text().strip()
+        except OSError as error:
+            raise StateDirError(f"{error.filename}: {error.strerror}") from error
+        except ValidationError as error:
+            raise StateDirError(f"{endpoints_file}: {error.errors()[0]['msg']}") from error
+        return cls(endpoints.http, token, retry=retry)
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await self.close()
+
+    async def close(self) -> None:
+        """Close the connections."""
+        await self._door.client.aclose()
+
+    async def submit(self, spec: JobSpec, *, idempotency_key: str | None = None, traceparent: str = "") -> JobView:
+        """Submit a job. The same key and specification again are the same job; without a key one is drawn."""
+        headers = {"Idempotency-Key": idempotency_key or os.urandom(16).hex()}
+        if traceparent:
+            headers["traceparent"] = traceparent
+        body = await self._door.ask("POST", "/v1/jobs", body=_sent(spec), headers=headers)
+        return JobView.model_validate_json(body)
+
+    async def dry_run(self, spec: JobSpec) -> DryRunAnswer:
+        """What would happen to the job if it came now; a job that can never run is an answer with `refused`."""
+        body = await self._door.ask("POST", "/v1/jobs", params={"dry_run": "true"}, body=_sent(spec))
+        return DryRunAnswer.model_validate_json(body)
+
+    async def get(self, job_id: str) -> JobView:
+        """One job."""
+        return JobView.model_validate_json(await self._door.ask("GET", f"/v1/jobs/{job_id}"))
+
+    async def list(
+        self,
+        *,
+        team: str = "",
+        queue: str = "",
+        phase: Phase | None = None,
+        live_only: bool = False,
+        limit: int = 100,
+    ) -> Sequence[JobView]:
+        """Newest jobs first, at most `limit`; reads as many pages as that takes."""
+        wanted: dict[str, str | int] = {"team": team, "queue": queue, "phase": phase.value if phase else ""}
+        if live_only:
+            wanted["live"] = "true"
+        params = {name: value for name, value in wanted.items() if value}
+        found: list[JobView] = []
+        while len(found) < limit:
+            params["limit"] = min(PAGE_MAX, limit - len(found))
+            page = _Jobs.model_validate_json(await self._door.ask("GET", "/v1/jobs", params=params))
+            found.extend(page.jobs)
+            if not page.next_cursor:
+                break
+            params["cursor"] = page.next_cursor
+        return found
+
+    async def cancel(self, job_id: str, *, reason: str = "") -> JobView:
+        """Ask that a job end; the job as it is now. ConflictError if it has ended."""
+        params = {"reason": reason} if reason else None
+        return JobView.model_validate_json(await self._door.ask("DELETE", f"/v1/jobs/{job_id}", params=params))
+
+    async def why(self, job_id: str) -> WhyAnswer:
+        """Why a job is where it is."""
+        return WhyAnswer.model_validate_json(await self._door.ask("GET", f"/v1/jobs/{job_id}/why"))
+
+    async def events(self, *, job_id: str = "", team: str = "", limit: int = 100) -> Sequence[TypedFact]:
+        """The newest facts, oldest first: of one job, of one team's jobs, or of everything."""
+        if job_id:
+            found = _Facts.model_validate_json(await self._door.ask("GET", f"/v1/jobs/{job_id}/events")).facts
+            return found[-limit:]
+        params: dict[str, str | int] = {"limit": limit, **({"team": team} if team else {})}
+        return _Facts.model_validate_json(await self._door.ask("GET", "/v1/events", params=params)).facts
+
+    def watch(
+        self, job_id: str = "", *, team: str = "", after: Mapping[str, int] | None = None
+    ) -> AsyncIterator[TypedFact]:
+        """Facts as they come, each once, over reconnects.
+
+        Of one job: all of them from its first, until it has ended. Else: from now on, without end. after: by stream
+        name, the sequence up to which facts are known already (`fact.stream`, `fact.seq`).
+        """
+        cursor = ",".join(f"{stream}:{seq}" for stream, seq in sorted((after or {}).items()))
+        if job_id:
+            return follow(self._door, f"/v1/jobs/{job_id}/events", params={}, after=cursor, ends=_TERMINAL_NAMES)
+        params = {"team": team} if team else {}
+        return follow(self._door, "/v1/events", params=params, after=cursor, ends=frozenset())
+
+    async def queues(self) -> Sequence[QueueView]:
+        """All queues."""
+        return _Queues.model_validate_json(await self._door.ask("GET", "/v1/queues")).queues
+
+    async def set_queue(self, spec: QueueSpec) -> None:
+        """Make or change a queue (operators); returns when it is so, or after two seconds when it was requested."""
+        await self._door.ask("PUT", f"/v1/queues/{spec.name}", body=_sent(spec))
+
+    async def nodes(self) -> Sequence[NodeView]:
+        """All nodes."""
+        return _Nodes.model_validate_json(await self._door.ask("GET", "/v1/nodes")).nodes
+
+    async def me(self) -> TokenRecord:
+        """Whose token this is."""
+        return TokenRecord.model_validate_json(await self._door.ask("GET", "/v1/me"))
+
+    async def tokens(self) -> Sequence[TokenView]:
+        """All tokens (admins)."""
+        return _Tokens.model_validate_json(await self._door.ask("GET", "/v1/tokens")).tokens
+
+    async def make_token(self, record: TokenRecord) -> TokenMade:
+        """Make a token (admins); it is shown this once."""
+        return TokenMade.model_validate_json(await self._door.ask("POST", "/v1/tokens", body=_sent(record)))
+
+    async def revoke_token(self, token_id: str) -> None:
+        """Revoke a token by its id (admins)."""
+        await self._door.ask("DELETE", f"/v1/tokens/{token_id}")
+
+
+def _sent(model: BaseModel) -> bytes:
+    return model.model_dump_json(exclude_unset=True).encode()
