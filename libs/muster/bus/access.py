@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from muster.bus.declaration import Declaration
-from muster.schemas.registry import TABLE, FactType, StreamRole, written_by
+from muster.schemas.registry import FactType, StreamRole, written_by
 from muster.schemas.subjects import (
     DEAD_STREAM,
     FED_LOG,
@@ -37,6 +37,9 @@ OPERATOR = "operator"
 ADMIN_TOOLS = "admin-tools"
 GATEWAY = "gateway"
 GATEWAY_QUERY = "gateway-query"
+
+SOURCED_WRITER = "federation"
+"""Its facts come into a cluster's log from FED, by sourcing; it appends none there itself."""
 
 _API = "$JS.API"
 _WITHHOLD = "withhold-requested"
@@ -157,12 +160,11 @@ def _own_inbox(user: str) -> Rights:
 def _fact_subjects(declaration: Declaration, clusters: Sequence[str]) -> tuple[str, ...]:
     """Patterns of the facts that a service appends itself, fences included."""
     service = declaration.service
-    sourced = {(row.kind, row.name) for row in TABLE if row.stream is StreamRole.FED and row.writer == service}
     subjects: list[str] = []
     for row in written_by(service):
         own = row.writer == service
-        if row.stream is StreamRole.LOG and own and (row.kind, row.name) in sourced:
-            continue  # a cluster's log sources it from FED: written there, never appended here
+        if row.stream is StreamRole.LOG and service == SOURCED_WRITER:
+            continue
         if not own and (row.stream not in declaration.folds or (row.name == _WITHHOLD and not declaration.withholds)):
             continue
         for log in logs_of(row.stream, clusters):
