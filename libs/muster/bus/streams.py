@@ -163,7 +163,11 @@ def _recent(subjects: Sequence[str], *, bytes_max: int, age_s: int) -> Json:
 
 
 def _bucket(name: str, *, ttl_s: float = 0.0) -> Json:
-    """A key-value bucket, as every NATS client expects one (ADR-8)."""
+    """A key-value bucket, as every NATS client expects one (ADR-8), but read from the leader alone.
+
+    A direct get may be served by a follower, so it could show a lease or a token that is gone; and its answer carries
+    the stored headers to a subject of the asker's choice.
+    """
     window_s = min(ttl_s, DUPLICATE_WINDOW_S) if ttl_s else DUPLICATE_WINDOW_S
     return {
         **_config((f"$KV.{name}.>",), bytes_max=BUCKET_BYTES_MAX),
@@ -171,7 +175,7 @@ def _bucket(name: str, *, ttl_s: float = 0.0) -> Json:
         "max_age": round(ttl_s * NS_PER_S),
         "duplicate_window": round(window_s * NS_PER_S),
         "allow_rollup_hdrs": True,
-        "allow_direct": True,
+        "allow_direct": False,
         "deny_delete": True,
     }
 
