@@ -138,12 +138,12 @@ def detach(options: StartOptions, *, timeout_s: float = DETACH_S_MAX) -> StackSt
     with os.fdopen(ready, "rb") as answers:
         if not select.select([answers], [], [], timeout_s)[0]:
             process.terminate()
-            raise StartFailedError(f"not ready after {timeout_s:g} s; see {state.logs}")
+            raise StartFailedError(f"not ready after {timeout_s:g} s, ending it; see {state.logs}")
         answer = answers.read()
     if not answer:
         words = "\n".join(tail(log_path))
         raise StartFailedError(f"the background process ended without a word; the end of {log_path}:\n{words}")
-    error = json.loads(answer)["error"]
-    if error:
+    if error := json.loads(answer)["error"]:
+        process.wait(timeout=STOP_S_MAX)  # it has ended all that it started before it said so
         raise StartFailedError(error)
     return status(options.state_dir)
