@@ -49,7 +49,7 @@ class Cell:
 
     def lose(self, number: int) -> None:
         name = f"gpu-{1 + number % NODES:04d}"
-        if name in self.agent.core.nodes and not self.agent.core.nodes[name].lost:
+        if name in self.agent.core.nodes and not self.agent.core.nodes[name].is_gone:
             self.agent.write("agent", "node", name, "lost", NodeLost())
 
     def answer_exits(self, number: int) -> None:

@@ -82,6 +82,18 @@ def test_a_placement_that_passed_the_loss_of_its_node_ends_at_once(node: int) ->
     assert exited.payload.outcome is PodsOutcome.NODE_LOST
 
 
+@pytest.mark.parametrize("joined", [True, False])
+def test_the_loss_of_a_node_that_is_gone_already_is_only_counted(joined: bool) -> None:
+    agent = VirtualAgent()
+    if joined:
+        agent.settle()
+        lose(agent, "gpu-0001")
+    agent.launch(job(1), slot(1))  # makes the agent remember a node that never joined
+    lose(agent, "gpu-0001")
+    assert agent.core.anomalies == 1
+    assert agent.core.nodes["gpu-0001"].losses == int(joined)
+
+
 def test_a_stop_during_the_loss_does_not_end_the_pods_twice() -> None:
     agent = VirtualAgent()
     agent.settle()

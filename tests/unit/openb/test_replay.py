@@ -62,6 +62,11 @@ def test_what_the_watch_missed_is_asked_for(phase: Phase) -> None:
     assert all(record.ended_at > record.placed_at >= record.submitted_at > 0 for record in account.records)
 
 
+def test_a_placement_that_the_watch_missed_is_waited_out() -> None:
+    account = run(MemoryMuster(deaf=frozenset({("a", Phase.PLACED)})), [task("a", lasts_s=2000)], quiet_s=10.0)
+    assert fates(account) == {"a": Fate.FINISHED}
+
+
 def test_facts_that_come_before_the_answer_to_the_submission_count() -> None:
     account = run(MemoryMuster(answer_s=500.0), [task("a"), task("b")])
     assert set(fates(account).values()) == {Fate.FINISHED}

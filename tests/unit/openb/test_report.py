@@ -126,6 +126,15 @@ def test_facts_of_a_job_say_why_it_waits_or_ended() -> None:
     assert ended == JobSeen("j", Phase.FAILED, 1, "exit code 1")
 
 
+def test_a_second_placement_does_not_lengthen_the_wait() -> None:
+    account = Account([task("a")])
+    account.submitted(0, "id")
+    for phase, at in ((Phase.SUBMITTED, 1), (Phase.PLACED, 3), (Phase.QUEUED, 5), (Phase.PLACED, 7)):
+        account.see(JobSeen("id", phase, at * S))
+    assert account.records[0].wait_s == 2.0
+    assert account.counts().live == 1
+
+
 def test_facts_out_of_order_change_nothing_that_is_known() -> None:
     account = Account([task("a")])
     for phase, at in ((Phase.SUCCEEDED, 9), (Phase.PLACED, 5), (Phase.SUBMITTED, 2), (Phase.QUEUED, 3)):

@@ -158,7 +158,7 @@ class AgentCore:
 
     def _lost(self, fact: Fact) -> bool:
         node = self.nodes.get(fact.subject_id)
-        if node is None or node.lost:
+        if node is None or node.is_gone:
             return False
         node.lost = True
         node.losses += 1
