@@ -1,8 +1,8 @@
 """Copies what the clusters report (FED_UP) into the federation's log, each once.
 
 `job-ended` expects that its literal subject holds nothing yet, so a job ends once in FED whoever copies, and a second
-copier or a second try does no harm; the id of every copy is a hash of its source. Reports are copied in bounded groups, and
-a group is whole before the next begins: so copying goes on one group before the newest copy, and needs no memory
+copier or a second try does no harm; the id of every copy is a hash of its source. Reports are copied in bounded groups,
+and a group is whole before the next begins: so copying goes on one group before the newest copy, and needs no memory
 of its own.
 """
 

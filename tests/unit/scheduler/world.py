@@ -114,7 +114,12 @@ class World:
         self.say("federation", "queue", name, "change-forwarded", payload)
         self.run()
 
-    def join(self, name: str, *, gpus: int = 8, rack: str = "r0", model: str = "H100") -> None:
+    def join(self, name: str, *, gpus: int = 8) -> None:
+        self.join_quietly(name, gpus=gpus)
+        self.run()
+
+    def join_quietly(self, name: str, *, gpus: int, rack: str = "r0", model: str = "H100") -> None:
+        """The node joins; nobody has decided yet."""
         description = NodeJoined(
             cpu_milli=128_000,
             memory_mib=1_048_576,
@@ -124,17 +129,20 @@ class World:
         )
         fact = self.say("agent", "node", name, "joined", description)
         self.nodes[name] = NodeState(description=description, last_fact=fact.id)
-        self.run()
 
     def lose(self, name: str) -> None:
-        fact = self.say("agent", "node", name, "lost", NodeLost())
-        self.nodes[name] = self.nodes[name].model_copy(update={"lost": True, "last_fact": fact.id})
+        self.set_lost_quietly(name, lost=True)
         self.run()
 
     def back(self, name: str) -> None:
-        fact = self.say("agent", "node", name, "returned", NodeReturned())
-        self.nodes[name] = self.nodes[name].model_copy(update={"lost": False, "last_fact": fact.id})
+        self.set_lost_quietly(name, lost=False)
         self.run()
+
+    def set_lost_quietly(self, name: str, *, lost: bool) -> None:
+        """The node is lost or returns; nobody has decided yet."""
+        said = ("lost", NodeLost()) if lost else ("returned", NodeReturned())
+        fact = self.say("agent", "node", name, *said)
+        self.nodes[name] = self.nodes[name].model_copy(update={"lost": lost, "last_fact": fact.id})
 
     def later(self, seconds: float) -> None:
         """Time passes; the scheduler is asked when it wished to be."""

@@ -1,0 +1,116 @@
+"""What people are answered."""
+
+import pytest
+
+from muster.scheduler.core import answers
+from muster.schemas.base import Wire
+from muster.schemas.facts.queue import QueueSpec
+from muster.schemas.job import Phase
+from muster.schemas.queries import AskDryRun, AskFleet, AskJob, AskQueueChange, DryRunAnswer
+from unit.scheduler.world import World, job
+
+
+def dry_run(world: World, **spec: object) -> DryRunAnswer:
+    return answers.answer_dry_run(world.core, AskDryRun(spec=job("trial", **spec).spec), world.now)
+
+
+def test_job_and_why_of_a_job_nobody_knows() -> None:
+    world, ask = World(), AskJob(job_id="A" * 26)
+    assert answers.answer_job(world.core, ask, world.now).job is None
+    assert answers.answer_why(world.core, ask, world.now).job is None
+
+
+def test_why_says_position_reason_numbers_and_cure() -> None:
+    world = World(nodes=1, gpus=2)
+    world.submit("holder", gpus=2)
+    world.submit("other", gpus=1)
+    first, second = world.submit("first", gpus=2), world.submit("second", gpus=2)
+    answer = answers.answer_why(world.core, AskJob(job_id=first.id), world.now)
+    assert (answer.position, answer.waiting) == (2, 3)
+    assert answer.reason in ("gpu", "fragmented")
+    assert "0" in answer.detail
+    assert answer.cure
+    behind = answers.answer_why(world.core, AskJob(job_id=second.id), world.now)
+    assert behind.position == 3
+    assert "1 jobs of the same shape are in front" in behind.detail
+
+
+def test_why_of_jobs_that_do_not_wait() -> None:
+    world = World(nodes=1)
+    one = world.submit("one")
+    reasons = []
+    for step in (lambda: None, lambda: world.started(one), lambda: world.cancel(one), lambda: world.exited(one)):
+        step()
+        reasons.append(answers.answer_why(world.core, AskJob(job_id=one.id), world.now).reason)
+    assert reasons == ["starting", "running", "stopping", "ended"]
+
+
+@pytest.mark.parametrize(
+    ("spec", "field"),
+    [
+        ({"gpus": 9}, "task_groups.gpus"),
+        ({"queue": "nowhere"}, "queue"),
+        ({"queue": "closed"}, "queue"),
+        ({"gpu_models": ("T4",)}, "task_groups.gpu_models"),
+        ({"cpu_milli": 9_000_000}, "task_groups.cpu_milli"),
+        ({"memory_mib": 90_000_000}, "task_groups.memory_mib"),
+        ({"queue": "small", "gpus": 2}, "task_groups.gpus"),
+    ],
+)
+def test_a_dry_run_refuses_what_can_never_run_and_names_the_field(spec: dict[str, object], field: str) -> None:
+    world = World(nodes=2, gpus=8)
+    world.queue("closed", closed=True)
+    world.queue("small", gpu_milli_limit=1_000)
+    answer = dry_run(world, **spec)
+    assert answer.refused
+    assert answer.field == field
+    assert answer.detail
+
+
+def test_a_dry_run_says_where_or_why_not_now_and_changes_nothing() -> None:
+    world = World(nodes=1, gpus=2)
+    assert dry_run(world, gpus=2).nodes == ("n0",)
+    world.submit("holder", gpus=2)
+    waits = dry_run(world, gpus=2)
+    assert (waits.refused, waits.placed, waits.position) == (False, False, 1)
+    assert world.core.decide(world.now) == []
+
+
+def test_a_dry_run_refuses_nothing_while_no_node_is_known() -> None:
+    answer = dry_run(World())
+    assert (answer.refused, answer.reason) == (False, "no-node")
+
+
+def test_a_question_in_mid_decision_sees_only_what_was_folded() -> None:
+    world = World(nodes=1, gpus=1)
+    one = job("one")
+    world.route(one)
+    drafts = world.core.decide(world.now)
+    assert answers.answer_nodes(world.core, AskFleet(), world.now).nodes[0].gpu_milli_held == 0
+    assert dry_run(world).placed
+    for draft in drafts:
+        world.append(draft)
+    assert world.phase(one) is Phase.PLACED
+    assert not dry_run(world).placed
+
+
+def test_nodes_and_queues() -> None:
+    world = World(nodes=2, gpus=8)
+    world.submit("one", gpus=3)
+    world.submit("two", gpus=8)
+    world.submit("three", gpus=8)
+    world.lose("n1")
+    nodes = {node.name: node for node in answers.answer_nodes(world.core, AskFleet(), world.now).nodes}
+    assert sorted(node.gpu_milli_held for node in nodes.values()) == [3_000, 8_000]
+    assert (nodes["n0"].usable, nodes["n1"].usable, nodes["n1"].reason) == (True, False, "lost")
+    (queue,) = answers.answer_queues(world.core, AskFleet(), world.now).queues
+    assert (queue.jobs_queued, queue.jobs_running, queue.gpu_milli_held) == (1, 2, 11_000)
+
+
+def test_queue_check() -> None:
+    def check(spec: QueueSpec) -> Wire:
+        return answers.answer_queue_check(world.core, AskQueueChange(spec=spec), world.now)
+
+    world = World()
+    assert check(QueueSpec(name="new")).field == ""
+    assert check(QueueSpec(name="new", parent="nowhere")).field == "parent"

@@ -1,0 +1,224 @@
+"""The design's invariants over random histories: late, doubled and lost words of others, refused batches, crashes."""
+
+from collections.abc import Callable
+
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from invariants import violations
+from muster.core import Draft, Fact
+from muster.scheduler.core.cycle import Limits
+from muster.schemas.facts.job import (
+    JobCancelRequested,
+    JobPlaced,
+    PodsExited,
+    PodsOutcome,
+    PodsStarted,
+)
+from muster.schemas.facts.node import NodeLeft, Withheld, WithholdRequested
+from muster.schemas.facts.queue import QueueChangeRequested, QueueSpec
+from muster.schemas.job import Job, Phase
+from unit.scheduler.world import World, belief, job
+
+JOBS = [
+    job("whole", gpus=2, queue="a", retries=1),
+    job("share", gpu_milli=400, queue="a"),
+    job("share-2", gpu_milli=700, queue="b"),
+    job("gang", gpus=1, replicas=3, queue="b", retries=2),
+    job("node", gpus=1, full_node=True, queue="a"),
+    job("cpu", gpus=0, queue="b"),
+    job("short", gpus=1, queue="a", total_run_time_s=20.0),
+    job("lost", gpus=1, queue="nowhere"),
+]
+OPS = (
+    "route", "cancel", "start", "exit", "lose-node", "return-node", "join", "leave", "withhold", "force", "limit",
+    "deliver", "double", "drop", "decide", "decide", "refused", "cut", "race", "wait", "crash", "recover",
+)  # fmt: skip
+HISTORY = st.lists(st.tuples(st.sampled_from(OPS), st.integers(0, 7), st.integers(0, 3)), max_size=70)
+
+
+class House:
+    """A world whose agent's and federation's words are late: they wait in `mail` until they are delivered."""
+
+    def __init__(self) -> None:
+        self.world = World(nodes=2, gpus=2, queues=("a", "b"), limits=Limits(checkpoint_every_facts=25))
+        self.mail: list[Callable[[], Fact]] = []
+        self.routed: set[str] = set()
+
+    def do(self, op: str, which: int, extra: int) -> None:
+        """One thing happens."""
+        world, one = self.world, JOBS[which]
+        match op:
+            case "route" if one.id not in self.routed:
+                self.routed.add(one.id)
+                world.route(one)
+            case "cancel":
+                payload = JobCancelRequested(principal="ada")
+                self.post("federation", "job", one.id, "cancel-forwarded", payload)
+            case "start" | "exit":
+                self.observe(one, op, extra)
+            case "lose-node" | "return-node" | "join" | "leave":
+                self.node(op, f"n{extra}", gpus=1 + which % 4)
+            case "withhold" | "force":
+                kind, name = ("node", f"n{extra}") if which % 2 else ("device", f"n{extra}-gpu-0")
+                request = WithholdRequested(request_id=f"r{which}", force=op == "force")
+                self.post("composer", kind, name, "withhold-requested", request)
+            case "limit":
+                spec = QueueSpec(name="ab"[extra % 2], gpu_milli_limit=1_000 * which)
+                change = QueueChangeRequested(spec=spec, principal="root")
+                self.post("federation", "queue", spec.name, "change-forwarded", change)
+            case "wait":
+                world.now += (1 + which) * 1_000_000_000
+            case "crash":
+                self.swap(world.refold())
+            case "recover":
+                self.swap(world.recover())
+            case _:
+                self.deliver(op, which, extra)
+
+    def deliver(self, op: str, which: int, extra: int) -> None:
+        """Mail arrives, twice, or never; decisions are stored, cut short, refused, or overtaken."""
+        _world, mail = self.world, self.mail
+        at = which % len(mail) if mail else None
+        match op:
+            case "deliver" if at is not None:
+                mail.pop(at)()
+            case "double" if at is not None:
+                mail[at]()
+            case "drop" if at is not None:
+                mail.pop(at)
+            case "decide":
+                self.store(self.decided())
+            case "refused":
+                self.decided()
+            case "cut":
+                drafts = self.decided()
+                self.store(drafts[: len(drafts) * extra // 3])
+            case "race":
+                drafts = self.decided()
+                if at is not None:
+                    mail.pop(at)()
+                self.store(drafts)
+
+    def post(self, writer: str, kind: str, subject_id: str, name: str, payload: object) -> None:
+        self.mail.append(lambda: self.world.say(writer, kind, subject_id, name, payload))
+
+    def observe(self, one: Job, op: str, extra: int) -> None:
+        """The agent sees pods of the present run start or end; when that is told is another matter."""
+        record = self.world.core.state.jobs.records.get(one.id)
+        if record is None or record.phase not in (Phase.PLACED, Phase.RUNNING, Phase.STOPPING):
+            return
+        if op == "start":
+            self.post("agent", "job", one.id, "pods-started", PodsStarted(attempt=record.attempt))
+            return
+        outcome = list(PodsOutcome)[extra]
+        payload = PodsExited(attempt=record.attempt, outcome=outcome, exit_code=extra, ran_s=5.0)
+        self.post("agent", "job", one.id, "pods-exited", payload)
+
+    def node(self, op: str, name: str, *, gpus: int) -> None:
+        world = self.world
+        if op == "join":
+            joined = world.core.state.books.nodes.get(name)
+            if joined is None or joined.description is None:
+                world.join_quietly(name, gpus=gpus)
+        elif name in world.nodes:
+            if op == "leave":
+                del world.nodes[name]
+                world.say("agent", "node", name, "left", NodeLeft())
+            else:
+                world.set_lost_quietly(name, lost=op == "lose-node")
+
+    def decided(self) -> list[Draft]:
+        """A decision; made twice, because asking must change nothing."""
+        core, now = self.world.core, self.world.now
+        drafts = core.decide(now)
+        before = belief(core)
+        assert core.decide(now) == drafts
+        core.decide(now)
+        assert belief(core) == before
+        return core.decide(now)
+
+    def store(self, drafts: list[Draft]) -> None:
+        for draft in drafts:
+            self.check(draft)
+            self.world.append(draft)
+
+    def check(self, draft: Draft) -> None:
+        """Invariants 4 and 5, as the draft reaches the log."""
+        state = self.world.core.state
+        if isinstance(draft.payload, Withheld):
+            place = state.books.place_of(draft.subject_id) if draft.kind == "device" else (draft.subject_id, -1)
+            holders = {
+                record.id
+                for record in state.jobs.records.values()
+                for slot in record.slots
+                if record.phase in (Phase.PLACED, Phase.RUNNING, Phase.STOPPING)
+                and place is not None
+                and slot.node == place[0]
+                and (place[1] < 0 or place[1] in slot.devices)
+            }
+            assert draft.payload.forced or not holders
+            assert set(draft.payload.holders) == holders
+        if isinstance(draft.payload, JobPlaced):
+            record = state.jobs.records[draft.subject_id]
+            queue = state.queues.queues[record.queue]
+            milli = sum(slot.gpu_milli * len(slot.devices) for slot in draft.payload.slots)
+            limit = queue.spec.gpu_milli_limit
+            assert limit is None or not milli or queue.held_milli + milli <= limit
+
+    def swap(self, other: object) -> None:
+        """The process dies; another one takes over from the log or from a checkpoint."""
+        assert belief(other) == belief(self.world.core)
+        self.world.core = other
+
+    def finish(self) -> None:
+        """Everything is told at last, all nodes are well, and all pods end."""
+        world = self.world
+        while self.mail:
+            self.mail.pop(0)()
+        for name in ("a", "b"):
+            world.queue(name)
+        for index in range(10, 14):
+            world.join(f"n{index}", gpus=2)
+        for _ in range(40):
+            for one in JOBS:
+                record = world.core.state.jobs.records.get(one.id)
+                if record is not None and record.slots and not record.phase.is_terminal:
+                    world.exited(one, "succeeded", attempt=record.attempt)
+
+
+@settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@given(HISTORY)
+def test_invariants_hold_over_every_history(history: list[tuple[str, int, int]]) -> None:
+    house = House()
+    for op, which, extra in history:
+        house.do(op, which, extra)
+    house.finish()
+    world = house.world
+    said = [fact for fact in world.log if fact.writer in ("scheduler", "federation")]
+    assert violations(said, accepted=house.routed, all_ended=True) == []
+    assert belief(world.refold()) == belief(world.refold()) == belief(world.core)
+    assert belief(world.recover()) == belief(world.core)
+    assert all(total.used_milli == 0 for total in world.core.state.books.fleet.totals.values())
+    assert not any(anomaly.endswith("out of turn") for anomaly in world.core.state.anomalies)
+
+
+@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@given(HISTORY, st.lists(st.integers(0, 400), max_size=12), st.lists(st.integers(0, 400), max_size=12))
+def test_a_log_with_holes_and_doubles_still_folds(
+    history: list[tuple[str, int, int]], holes: list[int], doubles: list[int]
+) -> None:
+    """No reader gives such a log to a core; should one ever, the core counts what it cannot fit and goes on."""
+    house = House()
+    for op, which, extra in history:
+        house.do(op, which, extra)
+    world = house.world
+    facts = [fact for fact in world.log if fact.seq not in holes for _ in range(1 + (fact.seq in doubles))]
+    cores = []
+    for _ in range(2):
+        core = World(queues=()).core
+        for fact in facts:
+            core.apply(fact)
+            core.decide(world.now)
+        cores.append(belief(core))
+    assert cores[0] == cores[1]
