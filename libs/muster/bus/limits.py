@@ -39,7 +39,11 @@ VOIDED_POLL_S = 2.0  # how often a stopped service looks whether an operator let
 SHUTDOWN_S = 5.0
 
 QUERY_GRACE_S = 2.0
+QUERY_BYTES_MAX = 1024 * 1024 - 4096  # of an answer: the broker's payload limit, less headers
 CONNECT_TIMEOUT_S = 5
+RECONNECT_WAIT_S = 0.2
+PING_INTERVAL_S = 10
+PINGS_OUTSTANDING = 2
 PENDING_BYTES = 64 * 1024 * 1024  # of one connection's outgoing buffer
 
 SPANS_ONE_IN = 100  # of those that are neither slow nor failed

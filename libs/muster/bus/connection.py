@@ -1,0 +1,77 @@
+"""Connections to the bus: they reconnect for ever, notice a dead peer soon, and say when they are closed for good.
+
+Left to itself, nats-py gives up after 60 attempts and leaves what reads from it spinning, its buffer holds 2 MiB, and a
+dead peer is noticed after four minutes.
+"""
+
+import logging
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+
+import nats
+from nats.aio.client import Client
+
+from muster.bus.access import inbox_prefix
+from muster.bus.limits import CONNECT_TIMEOUT_S, PENDING_BYTES, PING_INTERVAL_S, PINGS_OUTSTANDING, RECONNECT_WAIT_S
+from muster.bus.settings import Settings
+
+_logger = logging.getLogger(__name__)
+
+OnClosed = Callable[[str], None]
+"""Called with the user's name when its connection is closed for good."""
+
+
+class CredentialsError(Exception):
+    """There are no credentials for a user that this process connects as."""
+
+
+def credentials(settings: Settings, user: str) -> Path:
+    """The credentials file of a user. Raises CredentialsError."""
+    path = settings.credentials_dir / f"{user}.creds"
+    if not path.is_file():
+        raise CredentialsError(f"{path}: there are no credentials for user {user!r}; `muster up` makes them")
+    return path
+
+
+async def connect(settings: Settings, user: str, *, on_closed: OnClosed) -> Client:
+    """A connected client of `user`. Raises CredentialsError; waits for ever while the broker is away."""
+    return await nats.connect(
+        settings.nats_url,
+        name=f"muster {user}",
+        user_credentials=str(credentials(settings, user)),
+        inbox_prefix=inbox_prefix(user),
+        connect_timeout=CONNECT_TIMEOUT_S,
+        max_reconnect_attempts=-1,
+        reconnect_time_wait=RECONNECT_WAIT_S,
+        ping_interval=PING_INTERVAL_S,
+        max_outstanding_pings=PINGS_OUTSTANDING,
+        pending_size=PENDING_BYTES,
+        error_cb=teller(user),
+        disconnected_cb=_disconnected(user),
+        closed_cb=closer(user, on_closed),
+    )
+
+
+def teller(user: str) -> Callable[[Exception], Awaitable[None]]:
+    """What to do with errors that no caller sees: permission violations, slow consumers, lost connections."""
+
+    async def tell(error: Exception) -> None:
+        _logger.warning("connection of %s: %s: %s", user, type(error).__name__, error)
+
+    return tell
+
+
+def closer(user: str, on_closed: OnClosed) -> Callable[[], Awaitable[None]]:
+    """What to do when a connection is closed."""
+
+    async def closed() -> None:
+        on_closed(user)
+
+    return closed
+
+
+def _disconnected(user: str) -> Callable[[], Awaitable[None]]:
+    async def tell() -> None:
+        _logger.info("connection of %s: disconnected", user)
+
+    return tell

@@ -1,0 +1,182 @@
+"""Questions and answers over `query.<cluster>.<service>.<name>`: never facts, answered by the leader from its state.
+
+A responder answers only reply subjects that clients make (`_INBOX.`) or that an account import makes (`_R_.`): a
+request whose reply subject is `muster.atlas.scheduler.job.X.placed` would otherwise be a forged fact (DESIGN section
+4). The service's publish permissions say the same; this check also counts the attempt.
+"""
+
+import logging
+from collections.abc import Mapping, Sequence
+from typing import Protocol, TypeVar
+
+import nats.errors
+from faststream import AckPolicy
+from faststream.nats import NatsBroker
+from faststream.nats.annotations import NatsMessage
+from faststream.nats.security import NatsCredentials
+from nats.aio.client import Client
+from pydantic import ValidationError
+
+from muster.bus.access import inbox_prefix
+from muster.bus.connection import OnClosed, closer, credentials, teller
+from muster.bus.declaration import QueryType
+from muster.bus.limits import (
+    CONNECT_TIMEOUT_S,
+    PENDING_BYTES,
+    PING_INTERVAL_S,
+    PINGS_OUTSTANDING,
+    QUERY_BYTES_MAX,
+    QUERY_GRACE_S,
+    RECONNECT_WAIT_S,
+)
+from muster.bus.metrics import count_query
+from muster.bus.service import QueryHandler
+from muster.bus.settings import Settings
+from muster.core.fact import Core
+from muster.core.instant import Instant
+from muster.schemas.base import Wire
+from muster.schemas.subjects import query_subject
+from muster.schemas.views import Problem
+
+REPLY_PREFIXES = ("_INBOX.", "_R_.")
+_PROBLEM = b'{"type":"about:blank"'  # how a problem document begins; no answer has such a field first
+
+_logger = logging.getLogger(__name__)
+Answer = TypeVar("Answer", bound=Wire)
+
+
+class UnansweredError(Exception):
+    """No answer came in time, nobody leads, or the answer cannot be read. Ask again later."""
+
+
+class ProblemError(Exception):
+    """The service answered with a problem."""
+
+    def __init__(self, problem: Problem) -> None:
+        super().__init__(f"{problem.title}: {problem.detail}")
+        self.problem = problem
+
+
+class Answering(Protocol):
+    """A shell, as far as answering goes."""
+
+    @property
+    def leading(self) -> bool:
+        """Only then it answers."""
+        ...
+
+    @property
+    def core(self) -> Core:
+        """Whose state is asked."""
+        ...
+
+    def now(self) -> Instant:
+        """The moment of the answer."""
+        ...
+
+
+async def ask(
+    connection: Client, subject: str, request: Wire, answer_type: type[Answer], *, timeout_s: float
+) -> Answer:
+    """Ask a question (`subjects.query_subject`). Raises UnansweredError, ProblemError."""
+    if not connection.is_connected:
+        raise UnansweredError(f"{subject}: not connected to the bus")
+    try:
+        reply = await connection.request(subject, request.model_dump_json().encode(), timeout=timeout_s)
+    except (nats.errors.Error, OSError) as error:
+        raise UnansweredError(f"{subject}: no answer within {timeout_s:g} s: {type(error).__name__}") from error
+    try:
+        if reply.data.startswith(_PROBLEM):
+            raise ProblemError(Problem.model_validate_json(reply.data))
+        return answer_type.model_validate_json(reply.data)
+    except ValidationError as error:
+        raise UnansweredError(f"{subject}: the answer cannot be read: {error.errors()[0]['msg']}") from error
+
+
+class Responder:
+    """Answers one question. Without I/O: `answer` says what to send, None to stay silent."""
+
+    def __init__(self, service: str, query: QueryType, handler: QueryHandler, shell: Answering) -> None:
+        self._service = service
+        self._query = query
+        self._handler = handler
+        self._shell = shell
+
+    def answer(self, body: bytes, *, reply: str) -> bytes | None:
+        """The answer or a problem; None if this process does not lead, or the reply subject is not a client's."""
+        if not reply.startswith(REPLY_PREFIXES):
+            self._count("forged")
+            _logger.error("question %s with reply subject %r is not answered", self._query.name, reply)
+            return None
+        if not self._shell.leading:
+            self._count("silent")
+            return None
+        said = self._said(body)
+        self._count("problem" if isinstance(said, Problem) else "answered")
+        encoded = said.model_dump_json().encode()
+        if len(encoded) > QUERY_BYTES_MAX:
+            detail = f"{len(encoded)} bytes, one message holds {QUERY_BYTES_MAX}"
+            return Problem(title="answer too large", status=500, detail=detail).model_dump_json().encode()
+        return encoded
+
+    def _said(self, body: bytes) -> Wire:
+        try:
+            request = self._query.request.model_validate_json(body)
+        except ValidationError as error:
+            first = error.errors()[0]
+            field = ".".join(map(str, first["loc"]))
+            return Problem(title="question not understood", status=422, detail=first["msg"], field=field)
+        try:
+            return self._handler(self._shell.core, request, self._shell.now())
+        except Exception as error:
+            _logger.exception("question %s of %s", self._query.name, self._service)
+            return Problem(title="question failed", status=500, detail=type(error).__name__)
+
+    def _count(self, outcome: str) -> None:
+        count_query(self._service, self._query.name, outcome)
+
+
+def responders(
+    service: str, queries: Sequence[QueryType], handlers: Mapping[str, tuple[QueryHandler, Answering]]
+) -> dict[str, Responder]:
+    """One responder per declared question. Raises KeyError if one has no handler."""
+    return {query.name: Responder(service, query, *handlers[query.name]) for query in queries}
+
+
+def query_broker(
+    settings: Settings, service: str, answering: Mapping[str, Responder], *, on_closed: OnClosed
+) -> NatsBroker:
+    """A broker, not started, that answers a service's questions with the service's own rights."""
+    broker = NatsBroker(
+        settings.nats_url,
+        name=f"muster {service} queries",
+        security=NatsCredentials(str(credentials(settings, service))),
+        inbox_prefix=inbox_prefix(service),
+        connect_timeout=CONNECT_TIMEOUT_S,
+        max_reconnect_attempts=-1,
+        reconnect_time_wait=RECONNECT_WAIT_S,  # type: ignore[arg-type]  # fractions of a second work
+        ping_interval=PING_INTERVAL_S,
+        max_outstanding_pings=PINGS_OUTSTANDING,
+        pending_size=PENDING_BYTES,
+        error_cb=teller(service),
+        closed_cb=closer(service, on_closed),
+        graceful_timeout=QUERY_GRACE_S,
+        ack_policy=AckPolicy.MANUAL,
+        logger=None,
+    )
+    for name, responder in answering.items():
+        _subscribe(broker, query_subject(settings.cluster, service, name), responder)
+    return broker
+
+
+def _subscribe(broker: NatsBroker, subject: str, responder: Responder) -> None:
+    @broker.subscriber(subject, no_reply=True, decoder=_as_it_is)
+    async def respond(message: NatsMessage) -> None:
+        raw = message.raw_message
+        answer = responder.answer(raw.data, reply=raw.reply)
+        if answer is not None:
+            await raw.respond(answer)
+
+
+async def _as_it_is(message: NatsMessage) -> bytes:
+    return message.body
