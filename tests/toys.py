@@ -30,7 +30,7 @@ PATIENCE_S = 20.0
 
 
 class HowMany(Wire):
-    """To the scheduler (`how-many`)."""
+    """To the scheduler (`queues`)."""
 
 
 class Count(Wire):
@@ -40,7 +40,7 @@ class Count(Wire):
 
 
 AGENT = Declaration("agent", folds=(StreamRole.LOG,))
-SCHEDULER = Declaration("scheduler", folds=(StreamRole.LOG,), queries=(QueryType("how-many", HowMany, Count),))
+SCHEDULER = Declaration("scheduler", folds=(StreamRole.LOG,), queries=(QueryType("queues", HowMany, Count),))
 
 
 @dataclass
@@ -104,7 +104,7 @@ def scheduler(make: Callable[[], Core] = Releasing) -> CoreService:
         assert isinstance(core, Releasing)
         return Count(released=len(core.released))
 
-    return CoreService(SCHEDULER, StreamRole.LOG, make, queries={"how-many": how_many})
+    return CoreService(SCHEDULER, StreamRole.LOG, make, queries={"queues": how_many})
 
 
 def agent(*nodes: str) -> CoreService:
@@ -242,5 +242,5 @@ class House:
 async def until(true: Callable[[], object], what: str = "it") -> None:
     """Wait for something that other tasks bring about."""
     async with asyncio.timeout(PATIENCE_S):
-        while not true():
+        while not true():  # noqa: ASYNC110 - many things are waited for, and none of them tells
             await asyncio.sleep(0.002)

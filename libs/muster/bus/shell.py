@@ -99,7 +99,8 @@ class Shell:
         self.service = service
         self.name = service.declaration.service
         self._parts = parts
-        self._log, self._clock, self._limits = parts.log, parts.clock, parts.limits
+        self.log = parts.log
+        self._clock, self._limits = parts.clock, parts.limits
         self._scope = parts.log.name.scope
         self.metrics: ShellMetrics = shell_metrics(self.name, parts.log.name.stream)
         self._lease: Lease | None = None
@@ -138,7 +139,7 @@ class Shell:
             try:
                 await self._live()
             except RecoverAnewError:
-                _logger.warning("%s on %s: something was voided; recovering anew", self.name, self._log.name.stream)
+                _logger.warning("%s on %s: something was voided; recovering anew", self.name, self.log.name.stream)
 
     async def _live(self) -> None:
         uploads = asyncio.create_task(self._snapshots.run(), name=f"snapshots {self.name}")
@@ -149,7 +150,7 @@ class Shell:
                 try:
                     await self._lead(lease)
                 except SteppedDownError as error:
-                    _logger.warning("%s on %s steps down: %s", self.name, self._log.name.stream, error)
+                    _logger.warning("%s on %s steps down: %s", self.name, self.log.name.stream, error)
                 finally:
                     self._leads, self._lease = False, None
                     self.metrics.leading.set(0)
@@ -164,21 +165,21 @@ class Shell:
 
     async def _recover(self) -> None:
         """A new core from the newest checkpoint; the log after it is folded by following."""
-        voided = await self._log.voided()
+        voided = await self.log.voided()
         recorded, facts = await self._parts.checkpoints.recover(self.name, voided)
         if recorded is None:
-            first = await self._log.first_seq()
+            first = await self.log.first_seq()
             if first > 1:
                 raise UnrecoverableError(
-                    f"{self._log.name.stream} begins at {first} and holds no checkpoint that {self.name} may use; "
+                    f"{self.log.name.stream} begins at {first} and holds no checkpoint that {self.name} may use; "
                     "import the archive that was exported before the trim"
                 )
         folder = Folder(self.name, self.service.core(), voided=voided, take=self._snapshots.offer)
         if recorded is not None:
             folder.restore(facts, seq=recorded.seq, time=Instant(recorded.time_ns))
         self._folder = folder
-        self._reader = await self._log.reader(after_seq=folder.last_seq)
-        _logger.info("%s on %s recovers from %d", self.name, self._log.name.stream, folder.last_seq)
+        self._reader = await self.log.reader(after_seq=folder.last_seq)
+        _logger.info("%s on %s recovers from %d", self.name, self.log.name.stream, folder.last_seq)
 
     async def _follow(self) -> Lease:
         """Fold until the lease is ours."""
@@ -203,7 +204,7 @@ class Shell:
 
         lease.when_lost(tell)
         self._lease = lease
-        pen = Pen(self._log.appender(self.name), self._clock, self.metrics, self._limits)
+        pen = Pen(self.log.appender(self.name), self._clock, self.metrics, self._limits)
         await self._start_term(lease, pen)
         self._state.takes_snapshots = self._parts.checkpoints.has_part_of(self.name)
         sink = self.service.sink() if self.service.sink is not None else None
@@ -230,12 +231,12 @@ class Shell:
         while True:
             try:
                 await self._fold_until(lease, await self._reading.head())
-                newest = await self._log.newest_term(self.name)
+                newest = await self.log.newest_term(self.name)
                 term = lease.term if lease.term > newest else newest + lease.term
                 appended = await pen.start_term(term=term, holder=self._parts.holder)
                 break
             except LogError as error:
-                _logger.warning("%s on %s cannot start its term yet: %s", self.name, self._log.name.stream, error)
+                _logger.warning("%s on %s cannot start its term yet: %s", self.name, self.log.name.stream, error)
                 wait_s = pen.put_off()
                 until_s = self._clock.monotonic_s() + wait_s
                 while (left_s := until_s - self._clock.monotonic_s()) > 0:

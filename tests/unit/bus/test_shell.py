@@ -3,10 +3,13 @@
 import asyncio
 
 import pytest
+
+from muster.bus.fold import PoisonedError
+from muster.bus.shell import UnrecoverableError
 from toys import (
-    Releasing,
     House,
     MemoryServiceLog,
+    Releasing,
     agent,
     put_checkpoint_request,
     put_joined,
@@ -14,9 +17,6 @@ from toys import (
     scheduler,
     until,
 )
-
-from muster.bus.fold import PoisonedError
-from muster.bus.shell import UnrecoverableError
 
 
 def released(shell: object) -> set[str]:

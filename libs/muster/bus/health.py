@@ -1,0 +1,70 @@
+"""A small HTTP door of a process: /metrics for Prometheus, /healthz for whoever supervises it."""
+
+import json
+import threading
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import asdict, fields
+from typing import TYPE_CHECKING
+from wsgiref.simple_server import WSGIRequestHandler, WSGIServer, make_server
+
+from prometheus_client import REGISTRY, make_wsgi_app
+from prometheus_client.core import CounterMetricFamily
+from prometheus_client.registry import Collector
+
+from muster.bus.counters import LogCounters
+
+if TYPE_CHECKING:
+    from _typeshed.wsgi import StartResponse, WSGIEnvironment
+
+Health = Callable[[], tuple[bool, dict[str, object]]]
+"""Whether the process serves, and what of it; called from the door's thread."""
+
+
+class LogCollector(Collector):
+    """Exports what logs count of themselves, by stream."""
+
+    def __init__(self) -> None:
+        self.counters: dict[str, LogCounters] = {}
+
+    def collect(self) -> Iterator[CounterMetricFamily]:
+        """See `Collector.collect`."""
+        for field in fields(LogCounters):
+            family = CounterMetricFamily(f"muster_log_{field.name}", "See muster.bus.counters.", labels=("log",))
+            for stream, counters in self.counters.items():
+                family.add_metric((stream,), asdict(counters)[field.name])
+            yield family
+
+
+class Door:
+    """The HTTP server, in a thread of its own so that a busy event loop still answers."""
+
+    def __init__(self, host: str, port: int, health: Health) -> None:
+        """Raises OSError if the port is taken."""
+        metrics = make_wsgi_app(REGISTRY)
+
+        def serve(environment: "WSGIEnvironment", start: "StartResponse") -> Iterable[bytes]:
+            if environment["PATH_INFO"] == "/metrics":
+                answer: Iterable[bytes] = metrics(environment, start)
+                return answer
+            if environment["PATH_INFO"] == "/healthz":
+                well, report = health()
+                start("200 OK" if well else "503 Service Unavailable", [("Content-Type", "application/json")])
+                return [json.dumps(report).encode()]
+            start("404 Not Found", [("Content-Type", "text/plain")])
+            return [b"there are /metrics and /healthz\n"]
+
+        self._server: WSGIServer = make_server(host, port, serve, handler_class=_Quiet)
+        self.port = self._server.server_port
+        self._thread = threading.Thread(target=self._server.serve_forever, name="metrics", daemon=True)
+        self._thread.start()
+
+    def close(self) -> None:
+        """Stop listening."""
+        self._server.shutdown()
+        self._server.server_close()
+        self._thread.join()
+
+
+class _Quiet(WSGIRequestHandler):
+    def log_message(self, format: str, *args: object) -> None:  # noqa: A002 - the base class's name
+        """One line per scrape helps nobody."""

@@ -1,0 +1,67 @@
+"""One log as all shells of a process see it: a shared reader, and a pen per service on the service's own connection."""
+
+from nats.aio.client import Client
+
+from muster.bus import jsapi
+from muster.bus.checkpoint import Voidance
+from muster.bus.counters import LogCounters
+from muster.bus.errors import ApiError
+from muster.bus.hub import Hub, Member
+from muster.bus.nats_log import NatsLog
+from muster.bus.ports import LogAppender
+from muster.bus.reader import NatsReader
+from muster.bus.voided import read_voided
+from muster.schemas.facts.control import Fence
+from muster.schemas.registry import StreamRole
+from muster.schemas.subjects import FED_LOG, FED_UP_LOG, LogName, cluster_log, fence_subject
+
+
+class SharedLog:
+    """`shell.ServiceLog` over nats-server. pens: connections by service; add a service's before it is asked for."""
+
+    def __init__(self, reader: Client, name: LogName) -> None:
+        self.name = name
+        self.counters = LogCounters()
+        self.pens: dict[str, Client] = {}
+        self._reader = reader
+        self._log = NatsLog(reader, name, counters=self.counters)
+        self._hub = Hub(self._open)
+
+    async def reader(self, *, after_seq: int) -> Member:
+        """See `shell.ServiceLog.reader`."""
+        return await self._hub.reader(after_seq=after_seq)
+
+    def appender(self, service: str) -> LogAppender:
+        """See `shell.ServiceLog.appender`. Never the reader's connection, which may not append."""
+        assert service in self.pens, f"{service} has no connection of its own"
+        return NatsLog(self.pens[service], self.name, counters=self.counters).appender(service)
+
+    async def voided(self) -> tuple[Voidance, ...]:
+        """See `shell.ServiceLog.voided`."""
+        return await read_voided(self._reader, self.name)
+
+    async def first_seq(self) -> int:
+        """See `shell.ServiceLog.first_seq`."""
+        info = await jsapi.stream_info(self._reader, self.name.stream)
+        if info is None:
+            raise ApiError(jsapi.NO_STREAM, f"there is no stream {self.name.stream}; was bootstrap run?")
+        return max(1, info.state.first_seq)
+
+    async def newest_term(self, service: str) -> int:
+        """See `shell.ServiceLog.newest_term`. From the stream's leader, so it sees every acknowledged fence."""
+        stored = await jsapi.last_on_subject(self._reader, self.name.stream, fence_subject(self.name, service))
+        return 0 if stored is None else Fence.model_validate_json(stored.body).term
+
+    async def _open(self, after_seq: int) -> NatsReader:
+        return await self._log.reader(after_seq=after_seq)
+
+
+def log_of(role: StreamRole, cluster: str) -> LogName:
+    """The log of that role, as a stack of one cluster has it."""
+    match role:
+        case StreamRole.LOG:
+            return cluster_log(cluster)
+        case StreamRole.FED:
+            return FED_LOG
+        case StreamRole.FED_UP:
+            return FED_UP_LOG

@@ -1,0 +1,16 @@
+"""A real nats-server with the streams of a stack, and processes over it."""
+
+from collections.abc import AsyncIterator
+
+import pytest
+from houses import RealHouse
+from servers import NatsServer
+
+
+@pytest.fixture
+async def house(nats_server: NatsServer) -> AsyncIterator[RealHouse]:
+    """Bootstrapped; everything that a test hosts ends with it."""
+    house = RealHouse(nats_server)
+    await house.prepare()
+    yield house
+    await house.end()
