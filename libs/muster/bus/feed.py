@@ -189,7 +189,7 @@ class Feed:
 
     async def close(self) -> None:
         """Stop listening and delete the consumer; if the server does not answer, it forgets the consumer by itself."""
-        if self._subscription is not None and not self._client.is_closed:
+        if self._subscription is not None and not (self._client.is_closed or self._client.is_draining):
             await self._subscription.unsubscribe()
             self._subscription = None
         if self._consumer and self._client.is_connected:
