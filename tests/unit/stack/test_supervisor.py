@@ -144,11 +144,14 @@ asyncio.run(main())
     process = await asyncio.create_subprocess_exec(sys.executable, "-c", code, stdout=asyncio.subprocess.PIPE)
     assert process.stdout is not None
     worker = int(await process.stdout.readline())
-    await until(says(tmp_path / "worker.log", "alive"))
-    assert is_running(worker)
-    process.kill()
-    await process.wait()
-    await until(lambda: not is_running(worker))
+    try:
+        await until(says(tmp_path / "worker.log", "alive"))
+        process.kill()
+        await process.wait()
+        await until(lambda: not is_running(worker))
+    finally:
+        if is_running(worker):
+            os.kill(worker, signal.SIGKILL)
 
 
 def test_pauses_double_up_to_a_bound() -> None:
