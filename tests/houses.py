@@ -6,8 +6,6 @@ from contextlib import AsyncExitStack
 from dataclasses import dataclass, field
 
 from nats.aio.client import Client
-from servers import CLUSTER, NatsServer
-from toys import agent_fact, until
 
 from muster.bus.host import Process
 from muster.bus.nats_log import NatsLog
@@ -19,6 +17,8 @@ from muster.bus.streams import bootstrap
 from muster.core.fact import Draft, Fact
 from muster.schemas.ids import request_fact_id
 from muster.schemas.subjects import cluster_log
+from servers import CLUSTER, NatsServer
+from toys import agent_fact, until
 
 LOG = cluster_log(CLUSTER)
 LEASE_TTL_S = 1.0
@@ -49,6 +49,7 @@ class RealHouse:
     server: NatsServer
     hostings: list[Hosting] = field(default_factory=list)
     clients: dict[str, Client] = field(default_factory=dict)
+    metrics_port: int = 0
 
     @property
     def settings(self) -> Settings:
@@ -57,6 +58,7 @@ class RealHouse:
             cluster=CLUSTER,
             nats_url=self.server.url,
             credentials_dir=self.server.credentials_dir,
+            metrics_port=self.metrics_port,
             bus=BusSettings(lease_ttl_s=LEASE_TTL_S),
         )
 

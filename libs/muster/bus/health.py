@@ -2,37 +2,17 @@
 
 import json
 import threading
-from collections.abc import Callable, Iterable, Iterator
-from dataclasses import asdict, fields
+from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING
 from wsgiref.simple_server import WSGIRequestHandler, WSGIServer, make_server
 
 from prometheus_client import REGISTRY, make_wsgi_app
-from prometheus_client.core import CounterMetricFamily
-from prometheus_client.registry import Collector
-
-from muster.bus.counters import LogCounters
 
 if TYPE_CHECKING:
     from _typeshed.wsgi import StartResponse, WSGIEnvironment
 
 Health = Callable[[], tuple[bool, dict[str, object]]]
 """Whether the process serves, and what of it; called from the door's thread."""
-
-
-class LogCollector(Collector):
-    """Exports what logs count of themselves, by stream."""
-
-    def __init__(self) -> None:
-        self.counters: dict[str, LogCounters] = {}
-
-    def collect(self) -> Iterator[CounterMetricFamily]:
-        """See `Collector.collect`."""
-        for field in fields(LogCounters):
-            family = CounterMetricFamily(f"muster_log_{field.name}", "See muster.bus.counters.", labels=("log",))
-            for stream, counters in self.counters.items():
-                family.add_metric((stream,), asdict(counters)[field.name])
-            yield family
 
 
 class Door:

@@ -18,7 +18,6 @@ from pathlib import Path
 import uvloop
 from faststream.nats import NatsBroker
 from nats.aio.client import Client
-from prometheus_client import REGISTRY
 
 from muster.bus.access import LEASE, READER
 from muster.bus.checkpoint import Checkpoints
@@ -26,9 +25,10 @@ from muster.bus.checkpoint_store import NatsCheckpoints
 from muster.bus.clock import Clock
 from muster.bus.connection import connect
 from muster.bus.fold import PoisonedError
-from muster.bus.health import Door, LogCollector
+from muster.bus.health import Door
 from muster.bus.lease import LeaseThread
 from muster.bus.limits import SHUTDOWN_S
+from muster.bus.metrics import LOGS
 from muster.bus.query import query_broker, responders
 from muster.bus.service import CoreService, Hosted
 from muster.bus.settings import Settings
@@ -113,7 +113,6 @@ class Process:
         self._connections: dict[str, Client] = {}
         self._conditions: list[Condition] = []
         self._tasks: list[asyncio.Task[None]] = []
-        self._collector = LogCollector()
         self._holder = f"{os.uname().nodename}/{os.getpid()}"
         self._alone = len({service.declaration.service for service in services}) == 1
         self.shells: list[Shell] = []
@@ -125,8 +124,6 @@ class Process:
             leases = await self._leases()
             for core in cores:
                 self.shells.append(await self._shell(core, leases))
-        REGISTRY.register(self._collector)
-        self._stack.callback(REGISTRY.unregister, self._collector)
         self._stack.push_async_callback(self._end_tasks)
         for shell in self.shells:
             self._supervise_shell(shell)
@@ -193,7 +190,7 @@ class Process:
         pen = await self._connection(service)
         if name not in self._logs:
             self._logs[name] = SharedLog(reader, name)
-            self._collector.counters[name.stream] = self._logs[name].counters
+            self._stack.enter_context(LOGS.exporting(name.stream, self._logs[name].counters))
         self._logs[name].pens[service] = pen
         return self._logs[name]
 

@@ -1,8 +1,15 @@
 """Prometheus metrics of the shells. Labels: service and log; never an id or a subject."""
 
-from dataclasses import dataclass
+from collections import Counter as Sums
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass, fields
 
-from prometheus_client import Counter, Gauge, Histogram
+from prometheus_client import REGISTRY, Counter, Gauge, Histogram
+from prometheus_client.core import CounterMetricFamily
+from prometheus_client.registry import Collector
+
+from muster.bus.counters import LogCounters
 
 _LABELS = ("service", "log")
 _DURATIONS_S = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0)
@@ -83,3 +90,35 @@ def shell_metrics(service: str, log: str) -> ShellMetrics:
 def count_query(service: str, query: str, outcome: str) -> None:
     """Count a question: `answered`, `problem`, `silent` (not leading) or `forged` (a reply subject not of a client)."""
     _QUERIES.labels(service, query, outcome).inc()
+
+
+class LogCollector(Collector):
+    """Exports what the logs of this process count of themselves, by stream."""
+
+    def __init__(self) -> None:
+        self._counters: list[tuple[str, LogCounters]] = []
+
+    @contextmanager
+    def exporting(self, stream: str, counters: LogCounters) -> Iterator[None]:
+        """Export these counters for as long as the context lasts."""
+        entry = (stream, counters)
+        self._counters.append(entry)
+        try:
+            yield
+        finally:
+            self._counters = [one for one in self._counters if one is not entry]
+
+    def collect(self) -> Iterator[CounterMetricFamily]:
+        """See `Collector.collect`."""
+        for field in fields(LogCounters):
+            sums: Sums[str] = Sums()
+            for stream, counters in self._counters:
+                sums[stream] += asdict(counters)[field.name]
+            family = CounterMetricFamily(f"muster_log_{field.name}", "See muster.bus.counters.", labels=("log",))
+            for stream, count in sums.items():
+                family.add_metric((stream,), count)
+            yield family
+
+
+LOGS = LogCollector()
+REGISTRY.register(LOGS)

@@ -31,9 +31,8 @@ def facts(state_dir: Path, form: Output, *, job_id: str, team: str, follow: bool
                     newest[fact.stream] = max(fact.seq, newest.get(fact.stream, 0))
                     _print(fact, form)
             if follow:
-                async for fact in muster.watch(job_id=job_id, team=team):
-                    if fact.seq > newest.get(fact.stream, 0):
-                        _print(fact, form)
+                async for fact in muster.watch(job_id, team=team, after=newest):
+                    _print(fact, form)
 
     asyncio.run(show())
 
@@ -59,7 +58,7 @@ def until_all_end(state_dir: Path, ids: Sequence[str], form: Output) -> None:
 
 
 async def _to_the_end(muster: "Muster", job_id: str, form: Output) -> JobView:
-    async for fact in muster.watch(job_id=job_id):
+    async for fact in muster.watch(job_id):
         _print(fact, form)
         if fact.name in ("succeeded", "failed", "cancelled", "timed-out"):
             break

@@ -2,6 +2,7 @@
 
 import asyncio
 import contextlib
+import os
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from contextlib import asynccontextmanager, contextmanager
 from pathlib import Path
@@ -18,6 +19,7 @@ from muster.bus.clock import SystemTime
 from muster.bus.errors import ApiError, ArchiveError, TrimRefusedError
 from muster.bus.ports import LogError
 from muster.bus.settings import Settings
+from muster.bus.settings_file import load_settings
 from muster.bus.trim import trim as trim_log
 from muster.cli.errors import refused, unreachable, usage
 from muster.cli.progress import measured
@@ -141,9 +143,10 @@ async def _connection(settings: Settings, user: str) -> AsyncIterator[Client]:
         client = await nats.connect(
             settings.nats_url,
             user_credentials=str(settings.credentials_dir / f"{user}.creds"),
-            inbox_prefix=inbox_prefix(user).encode(),
+            inbox_prefix=inbox_prefix(user),
             connect_timeout=CONNECT_S_MAX,
             allow_reconnect=False,
+            error_cb=_raised_anyway,
         )
     except (OSError, nats.errors.Error) as error:
         raise unreachable(f"NATS at {settings.nats_url} does not answer ({error}); is the stack running?") from error
@@ -158,6 +161,10 @@ async def _connection(settings: Settings, user: str) -> AsyncIterator[Client]:
             await client.close()
 
 
+async def _raised_anyway(_: Exception) -> None:
+    """Whoever waits for an answer gets the error; the client's own log line would only repeat it."""
+
+
 @contextmanager
 def _progress(what: str) -> Iterator[Progress]:
     """A bar for work whose size is known only once it runs."""
@@ -167,7 +174,7 @@ def _progress(what: str) -> Iterator[Progress]:
 
 def _settings(state_dir: Path) -> Settings:
     try:
-        return Settings.model_validate_json(StateDir(state_dir).settings.read_bytes())
+        return load_settings(state_dir, os.environ)
     except FileNotFoundError:
         raise unreachable(
             f"--state-dir: {state_dir} holds no stack; `muster up --state-dir {state_dir}` makes one"

@@ -53,7 +53,7 @@ def openb(directory: Path, *, speedup: float | None, out: Path, form: Output) ->
     except OSError as error:
         raise usage(f"--out: {out}: {error.strerror or error}; name a folder that can be written") from error
     if form is Output.JSON:
-        output.emit_model(report)
+        typer.echo(report.model_dump_json())
         return
     _tell(report, files)
 

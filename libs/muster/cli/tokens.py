@@ -24,7 +24,7 @@ def create(state_dir: Path, form: Output, *, principal: str, role: str, teams: S
         wanted = TokenRecord(principal=principal, role=Role(role), teams=tuple(teams))
     except ValidationError as error:
         raise usage(sentence(error)) from error
-    made = call(state_dir, lambda muster: muster.create_token(wanted))
+    made = call(state_dir, lambda muster: muster.make_token(wanted))
     if form is Output.JSON:
         output.emit_model(made)
         return

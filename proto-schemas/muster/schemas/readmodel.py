@@ -10,7 +10,7 @@ score 0, sort as text: a page is a range by member, and a cursor is a member.
     shapes   string   distinct node shapes: [[gpu_model, gpus, cpu_milli, memory_mib], ...]
     all, live, ended, team:<t>, queue:<q>, phase:<p>    lists of `<time, 20 digits>:<job id>`
     facts    list     `<job id>:<seq, 20 digits>:<FactView>`, every fact of every job
-    recent   stream   newest facts of any kind: entry `<seq>-0` holds fields `<seq>` -> FactView, up to that seq
+    recent   stream   newest facts of any kind: entry `<seq>-0` holds fields `<seq>:<team>` -> FactView, up to it
 """
 
 from dataclasses import dataclass
@@ -78,3 +78,14 @@ def fact_body(member: bytes) -> bytes:
 def fact_range(job_id: str) -> tuple[str, str]:
     """Bounds, for a range by member, of one job's facts."""
     return f"[{job_id}:", f"({job_id};"
+
+
+def recent_field(seq: int, team: str) -> str:
+    """Name of a fact's field in an entry of `recent`. team: of the job it is about, else empty."""
+    return f"{seq}:{team}"
+
+
+def parse_recent_field(field: bytes) -> tuple[int, str]:
+    """Sequence and team that a field of `recent` names."""
+    seq, _, team = field.decode().partition(":")
+    return int(seq), team

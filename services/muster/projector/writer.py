@@ -11,6 +11,7 @@ from muster.schemas.readmodel import (
     RECENT_FACTS_MAX,
     ReadModel,
     fact_member,
+    recent_field,
 )
 
 Command = tuple[str | bytes | int, ...]
@@ -127,5 +128,5 @@ def _zadd(key: str, members: Sequence[str | bytes]) -> Command:
 def _xadd(key: str, facts: Sequence[ShownFact]) -> Command:
     last = facts[-1].seq
     oldest = max(0, last - RECENT_FACTS_MAX)
-    fields = (part for fact in facts for part in (fact.seq, fact.body))
+    fields = (part for fact in facts for part in (recent_field(fact.seq, fact.team), fact.body))
     return ("XADD", key, "MINID", "~", f"{oldest}-0", f"{last}-0", *fields)

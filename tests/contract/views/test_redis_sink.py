@@ -6,7 +6,6 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from nats.aio.client import Client
-from projector_story import Story, a_job
 from redis import Redis
 
 from muster.core.fact import Fact
@@ -16,6 +15,7 @@ from muster.projector.sink import RedisSink
 from muster.schemas.job import Phase
 from muster.schemas.readmodel import ReadModel, fact_body, fact_range
 from muster.schemas.views import FactView, JobView
+from projector_story import Story, a_job
 
 pytestmark = pytest.mark.connected
 
@@ -94,7 +94,7 @@ def life(*, jobs: int = 3) -> Story:
     return story
 
 
-async def test_rows_lists_facts_and_the_sequence_stand_there_together(redis: Redis, follower: Follower):
+async def test_rows_lists_facts_and_the_sequence_stand_there_together(redis: Redis, follower: Follower) -> None:
     await follower.recover([])
     await follower.fold(life().facts)
     first, second, third = (a_job(number) for number in range(3))
@@ -112,7 +112,7 @@ async def test_rows_lists_facts_and_the_sequence_stand_there_together(redis: Red
 @given(cuts=st.lists(st.integers(0, 34), max_size=4), crash=st.booleans(), flush=st.booleans())
 async def test_however_the_log_was_followed_the_rows_are_the_same(
     redis: Redis, redis_url: str, cuts: list[int], crash: bool, flush: bool
-):
+) -> None:
     """Batches, crashes of the projector and losses of Redis leave no trace."""
     facts = life(jobs=9).facts
     redis.flushall()
@@ -137,7 +137,7 @@ async def test_however_the_log_was_followed_the_rows_are_the_same(
     assert image(redis) == wanted
 
 
-async def test_facts_folded_while_nobody_wrote_are_stored_too(redis: Redis, redis_url: str):
+async def test_facts_folded_while_nobody_wrote_are_stored_too(redis: Redis, redis_url: str) -> None:
     facts = life().facts
     early = Follower(redis_url)
     await early.recover(facts[:5])
@@ -148,7 +148,7 @@ async def test_facts_folded_while_nobody_wrote_are_stored_too(redis: Redis, redi
     assert redis.zcard(MODEL.key("facts")) == sum(1 for fact in facts if fact.kind == "job")
 
 
-async def test_a_job_that_ended_unseen_does_not_stand_as_live_for_ever(redis: Redis, redis_url: str):
+async def test_a_job_that_ended_unseen_does_not_stand_as_live_for_ever(redis: Redis, redis_url: str) -> None:
     job = a_job(1)
     story = Story()
     story.routed(job)
@@ -164,7 +164,7 @@ async def test_a_job_that_ended_unseen_does_not_stand_as_live_for_ever(redis: Re
     assert redis.zcard(MODEL.phase(Phase.QUEUED)) == 0
 
 
-async def test_rows_of_another_log_go_away(redis: Redis, redis_url: str):
+async def test_rows_of_another_log_go_away(redis: Redis, redis_url: str) -> None:
     one = Follower(redis_url, log="first")
     await one.recover(life().facts)
     await one.sink.close()
@@ -177,7 +177,7 @@ async def test_rows_of_another_log_go_away(redis: Redis, redis_url: str):
     assert redis.exists(MODEL.key("nodes")) == 0
 
 
-async def test_ended_jobs_stay_within_the_bound(redis: Redis, redis_url: str, monkeypatch: pytest.MonkeyPatch):
+async def test_ended_jobs_stay_within_the_bound(redis: Redis, redis_url: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("muster.projector.sink.TRIM_EVERY_ENDED", 5)
     follower = Follower(redis_url, ended_max=10)
     await follower.recover([])
@@ -194,7 +194,7 @@ async def test_ended_jobs_stay_within_the_bound(redis: Redis, redis_url: str, mo
     assert redis.hexists(MODEL.key("jobs"), a_job(39).id)
 
 
-async def test_two_projections_keep_apart(redis: Redis, redis_url: str):
+async def test_two_projections_keep_apart(redis: Redis, redis_url: str) -> None:
     async def identity(_: Client) -> str:
         return "fed"
 

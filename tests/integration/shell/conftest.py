@@ -3,6 +3,7 @@
 from collections.abc import AsyncIterator
 
 import pytest
+
 from houses import RealHouse
 from servers import NatsServer
 

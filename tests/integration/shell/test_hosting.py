@@ -1,15 +1,109 @@
 """Services hosted over a real nats-server, each with the rights of its own user."""
 
+import asyncio
+import json
+import urllib.request
+
 import pytest
+
 from houses import RealHouse, until_leading
+from muster.bus.fold import PoisonedError
+from muster.bus.host import DisconnectedError
+from muster.bus.shell import Shell
+from muster.core.fact import Draft
+from muster.schemas.facts.control import Voided
+from muster.schemas.ids import request_fact_id
+from muster.stack.ports import free_port
 from toys import Releasing, agent, scheduler, until
 
 pytestmark = pytest.mark.connected
 
 
+def released(shell: Shell) -> set[str]:
+    assert isinstance(shell.core, Releasing)
+    return shell.core.released
+
+
 async def test_services_in_one_process_work_together_and_decode_a_fact_once(house: RealHouse) -> None:
     hosting = await house.host(scheduler(), agent("n1", "n2", "n3"))
     first = hosting.shells[0]
-    await until(lambda: first.leading and first.core.released == {"n1", "n2", "n3"})  # type: ignore[attr-defined]
+    await until(lambda: first.leading and released(first) == {"n1", "n2", "n3"})
     await until(lambda: {shell.folded_seq for shell in hosting.shells} == {first.folded_seq})
     assert first.log.counters.decoded == first.folded_seq  # type: ignore[attr-defined]
+
+
+async def test_a_follower_takes_over_when_the_leader_leaves_and_decides_what_it_left(house: RealHouse) -> None:
+    first, second = await house.host(scheduler()), await house.host(scheduler())
+    leader = await until_leading([*first.shells, *second.shells])
+    await house.join("n1")
+    await until(lambda: released(leader) == {"n1"})
+    leaving, staying = (first, second) if leader in first.shells else (second, first)
+    heir = staying.shells[0]
+    assert not heir.leading
+    await leaving.end()
+    await house.join("n2")
+    await until(lambda: heir.leading and released(heir) == {"n1", "n2"})
+    assert len(await house.facts("released")) == 2
+
+
+async def test_a_service_whose_connection_is_closed_for_good_ends_its_process(house: RealHouse) -> None:
+    hosting = await house.host(scheduler())
+    await until_leading(hosting.shells)
+    waiting = asyncio.create_task(hosting.process.wait(asyncio.Event()))
+    await hosting.process._connections["scheduler"].close()
+    with pytest.raises(DisconnectedError, match="scheduler"):
+        await asyncio.wait_for(waiting, 10)
+
+
+async def test_a_lone_poisoned_service_ends_its_process(house: RealHouse) -> None:
+    hosting = await house.host(scheduler(lambda: Releasing(poison="n1")))
+    await house.join("n1")
+    with pytest.raises(PoisonedError, match="muster log skip"):
+        await asyncio.wait_for(hosting.process.wait(asyncio.Event()), 10)
+
+
+async def test_a_poisoned_service_stands_still_beside_others_until_an_operator_voids_the_fact(house: RealHouse) -> None:
+    hosting = await house.host(scheduler(lambda: Releasing(poison="n1")), agent())
+    poisoned, other = hosting.shells
+    seq = await house.join("n0", "n1", "n2")
+    seq -= 1
+    stopped = hosting.process._conditions[0]
+    await until(lambda: stopped.stopped)
+    assert f"at sequence {seq}:" in stopped.stopped
+    well, report = hosting.process._health()
+    assert not well, report
+    await until(lambda: other.leading and other.folded_seq >= seq + 1)
+    draft = Draft("log", str(seq), "voided", Voided(seq=seq, service="scheduler"))
+    await house.store("operator", draft, request_fact_id("void", str(seq)))
+    await until(lambda: poisoned.leading and released(poisoned) == {"n0", "n2"})
+    assert hosting.process._health()[0]
+    await until(lambda: {"n0", "n1", "n2"} == other.core.joined)  # type: ignore[attr-defined]
+
+
+async def test_an_idle_service_survives_a_restart_of_the_broker(house: RealHouse) -> None:
+    hosting = await house.host(scheduler())
+    shell = await until_leading(hosting.shells)
+    await asyncio.to_thread(house.server.restart)
+    house.clients.clear()
+    await until(lambda: shell.log._reader.is_connected)  # type: ignore[attr-defined]
+    await house.join("n1")
+    await until(lambda: released(shell) == {"n1"})
+    assert hosting.process._conditions[0].stopped == ""
+
+
+async def test_the_door_tells_metrics_and_health(house: RealHouse) -> None:
+    house.metrics_port = free_port()
+    hosting = await house.host(scheduler())
+    await until_leading(hosting.shells)
+
+    def get(path: str) -> str:
+        with urllib.request.urlopen(f"http://127.0.0.1:{house.metrics_port}{path}", timeout=5) as answer:
+            text: str = answer.read().decode()
+            return text
+
+    health = json.loads(await asyncio.to_thread(get, "/healthz"))
+    assert health["services"][0]["service"] == "scheduler"
+    assert health["services"][0]["leading"]
+    metrics = await asyncio.to_thread(get, "/metrics")
+    assert 'muster_leading{log="LOG_atlas",service="scheduler"} 1.0' in metrics
+    assert 'muster_log_batches_total{log="LOG_atlas"}' in metrics

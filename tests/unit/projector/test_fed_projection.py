@@ -1,12 +1,11 @@
 """What the federation's log looks like to people: jobs that no cluster tells of."""
 
-from projector_story import Story, a_job
-
 from muster.projector.core import FedProjectorCore
 from muster.projector.core.rows import Changes
 from muster.schemas.facts.job import JobFinished
 from muster.schemas.job import Phase
 from muster.schemas.views import JobView
+from projector_story import Story, a_job
 
 
 def project(story: Story) -> tuple[FedProjectorCore, Changes]:
@@ -16,7 +15,7 @@ def project(story: Story) -> tuple[FedProjectorCore, Changes]:
     return core, core.take(facts_after=0)
 
 
-def test_a_submitted_job_is_seen_before_any_cluster_has_it():
+def test_a_submitted_job_is_seen_before_any_cluster_has_it() -> None:
     story, job = Story("gateway"), a_job(1)
     story.submitted(job)
     _, changes = project(story)
@@ -25,7 +24,7 @@ def test_a_submitted_job_is_seen_before_any_cluster_has_it():
     assert changes.jobs[0].listed
 
 
-def test_a_routed_job_stays_but_is_no_longer_found_by_its_phase():
+def test_a_routed_job_stays_but_is_no_longer_found_by_its_phase() -> None:
     story, job = Story(), a_job(1)
     story.submitted(job)
     story.routed(job)
@@ -34,7 +33,7 @@ def test_a_routed_job_stays_but_is_no_longer_found_by_its_phase():
     assert not changes.jobs[0].listed
 
 
-def test_a_fact_that_the_clusters_log_has_too_is_shown_there_alone():
+def test_a_fact_that_the_clusters_log_has_too_is_shown_there_alone() -> None:
     story, job = Story(), a_job(1)
     story.submitted(job)
     story.routed(job)
@@ -42,7 +41,7 @@ def test_a_fact_that_the_clusters_log_has_too_is_shown_there_alone():
     assert [fact.seq for fact in changes.facts] == [1]
 
 
-def test_a_job_whose_end_came_back_is_taken_away():
+def test_a_job_whose_end_came_back_is_taken_away() -> None:
     story, job = Story(), a_job(1)
     story.submitted(job)
     story.routed(job)
@@ -53,7 +52,7 @@ def test_a_job_whose_end_came_back_is_taken_away():
     assert core.jobs_live == 0
 
 
-def test_a_job_cancelled_before_it_was_routed_ends_here():
+def test_a_job_cancelled_before_it_was_routed_ends_here() -> None:
     story, job = Story(), a_job(1)
     story.submitted(job)
     story.add("job", job.id, "cancelled", JobFinished(reason="never routed"))

@@ -3,7 +3,6 @@
 import json
 
 import pytest
-from projector_story import Story, a_job
 
 from muster.core.fact import Fact
 from muster.core.instant import Instant
@@ -13,6 +12,7 @@ from muster.schemas.facts.job import JobState
 from muster.schemas.facts.node import GrantState, NodeJoined, NodeLost, NodeReturned, NodeState
 from muster.schemas.job import Phase, Slot
 from muster.schemas.views import FactView, JobView, NodeView, QueueView
+from projector_story import Story, a_job
 
 
 def project(story: Story, core: ProjectorCore | None = None) -> tuple[ProjectorCore, Changes]:
@@ -38,7 +38,7 @@ def queue_of(changes: Changes, name: str) -> QueueView:
     return QueueView.model_validate_json(body)
 
 
-def test_a_placed_job_shows_where_it_is_and_the_node_and_queue_show_what_is_held():
+def test_a_placed_job_shows_where_it_is_and_the_node_and_queue_show_what_is_held() -> None:
     story, job = Story(), a_job(1)
     story.node("n1")
     story.queue("blue")
@@ -57,7 +57,7 @@ def test_a_placed_job_shows_where_it_is_and_the_node_and_queue_show_what_is_held
 
 
 @pytest.mark.parametrize("name", ["succeeded", "failed", "cancelled", "timed-out"])
-def test_an_ended_job_gives_everything_back_and_leaves_memory(name: str):
+def test_an_ended_job_gives_everything_back_and_leaves_memory(name: str) -> None:
     story, job = Story(), a_job(1)
     story.node("n1")
     story.queue("blue")
@@ -75,7 +75,7 @@ def test_an_ended_job_gives_everything_back_and_leaves_memory(name: str):
     assert queue_of(changes, "blue").jobs_running == 0
 
 
-def test_a_job_that_waits_again_holds_nothing():
+def test_a_job_that_waits_again_holds_nothing() -> None:
     story, job = Story(), a_job(1)
     story.node("n1")
     story.routed(job)
@@ -88,7 +88,7 @@ def test_a_job_that_waits_again_holds_nothing():
     assert node_of(changes, "n1").gpu_milli_held == 0
 
 
-def test_a_node_is_usable_when_released_and_answering():
+def test_a_node_is_usable_when_released_and_answering() -> None:
     story = Story()
     story.add("node", "n1", "joined", NodeJoined(cpu_milli=1, memory_mib=1))
     core, changes = project(story)
@@ -103,7 +103,7 @@ def test_a_node_is_usable_when_released_and_answering():
     assert node_of(core.take(facts_after=0), "n2").usable
 
 
-def test_the_shapes_of_nodes_are_told_once_each_and_only_when_they_change():
+def test_the_shapes_of_nodes_are_told_once_each_and_only_when_they_change() -> None:
     story = Story()
     story.node("n1")
     story.node("n2")
@@ -117,7 +117,7 @@ def test_the_shapes_of_nodes_are_told_once_each_and_only_when_they_change():
     assert core.take(facts_after=0).shapes is None
 
 
-def test_facts_are_shown_with_their_bodies():
+def test_facts_are_shown_with_their_bodies() -> None:
     story, job = Story(), a_job(1)
     story.routed(job)
     _, changes = project(story)
@@ -126,14 +126,14 @@ def test_facts_are_shown_with_their_bodies():
     assert json.loads(shown.body)["job"]["spec"]["name"] == "job-1"
 
 
-def test_what_was_taken_is_not_given_again():
+def test_what_was_taken_is_not_given_again() -> None:
     story, job = Story(), a_job(1)
     story.routed(job)
     core, _ = project(story)
     assert not core.take(facts_after=1)
 
 
-def test_a_checkpoint_is_projected_like_the_facts_it_stands_for():
+def test_a_checkpoint_is_projected_like_the_facts_it_stands_for() -> None:
     job = a_job(1)
     slot = Slot(group=0, replica=0, node="n1", devices=(0, 1), gpu_milli=1000)
     states = (
@@ -150,7 +150,7 @@ def test_a_checkpoint_is_projected_like_the_facts_it_stands_for():
     assert changes.facts == [], "state facts are nothing that happened"
 
 
-def test_a_fact_that_fits_no_job_is_counted():
+def test_a_fact_that_fits_no_job_is_counted() -> None:
     story = Story()
     story.running(a_job(1))
     core, changes = project(story)
@@ -158,7 +158,7 @@ def test_a_fact_that_fits_no_job_is_counted():
     assert changes.jobs == []
 
 
-def test_memory_of_ended_jobs_and_of_facts_is_bounded():
+def test_memory_of_ended_jobs_and_of_facts_is_bounded() -> None:
     core = ProjectorCore("atlas", ended_kept=3, ring_bytes=4_000)
     story = Story()
     for number in range(10):

@@ -2,7 +2,7 @@
 
 import asyncio
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -21,7 +21,6 @@ from muster.cli.session import connected
 from muster.schemas.facts.queue import QueueSpec
 from muster.schemas.job import Phase
 from muster.schemas.subjects import FED_LOG, cluster_log
-from muster.schemas.views import JobView
 from muster.stack import control
 from muster.stack.options import StartOptions
 from muster.stack.state_dir import StateDir
@@ -135,7 +134,7 @@ class _Bench:
         if sent.refused:
             raise refused(f"{sent.refused} of {self._plan.count} jobs were refused: {'; '.join(sent.refusals)}")
         await self._settled(sent.accepted)
-        jobs = [job for job in await self._jobs() if job.name.startswith(f"{name}-")]
+        jobs = await self._muster.list(team=TEAM, limit=self._plan.count)  # newest first: this round's
         return Round(
             times=times(jobs, submitted=sent.accepted, first_submit_ns=sent.first_ns),
             submit_per_s=round(sent.accepted / sent.took_s, 1),
@@ -145,7 +144,7 @@ class _Bench:
 
     async def clear(self) -> None:
         """Cancel everything that lives and wait until nothing is held."""
-        live = [job for job in await self._jobs() if not job.phase.is_terminal]
+        live = await self._muster.list(team=TEAM, live_only=True, limit=self._plan.count)
         self._say(f"cancelling {len(live)} jobs")
         await in_parallel((self._cancel(job.id) for job in live), at_once=CANCELS_AT_ONCE)
         while any(await self._queue()):  # noqa: ASYNC110 - over HTTP
@@ -171,22 +170,18 @@ class _Bench:
             if now != before:
                 before, since_s = now, time.monotonic()
             elif (
-                not self._plan.rate and waiting == 0 and holding == count and await self._all_run(count)
+                not self._plan.rate and waiting == 0 and holding == count and await self._all_run()
             ) or time.monotonic() - since_s > SETTLED_S:
                 return
             await asyncio.sleep(POLL_S)
 
-    async def _all_run(self, count: int) -> bool:
-        running = await self._muster.list(team=TEAM, phase=Phase.RUNNING, limit=count)
-        return len(running) >= count
+    async def _all_run(self) -> bool:
+        return not await self._muster.list(team=TEAM, phase=Phase.PLACED, limit=1)
 
     async def _queue(self) -> tuple[int, int]:
         """Jobs waiting and jobs holding places."""
         found = next(queue for queue in await self._muster.queues() if queue.name == TEAM)
         return found.jobs_queued, found.jobs_running
-
-    async def _jobs(self) -> Sequence[JobView]:
-        return await self._muster.list(team=TEAM, limit=0)
 
     def _rss_mib(self) -> dict[str, float]:
         found = control.status(self._state.path).processes
@@ -197,7 +192,7 @@ class _Bench:
         client = await nats.connect(
             self._settings.nats_url,
             user_credentials=str(self._settings.credentials_dir / f"{READER}.creds"),
-            inbox_prefix=inbox_prefix(READER).encode(),
+            inbox_prefix=inbox_prefix(READER),
         )
         try:
             infos = [

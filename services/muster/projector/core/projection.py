@@ -61,9 +61,10 @@ class Projection:
     def apply(self, fact: Fact) -> None:
         """Fold one fact, in log order."""
         self.last_seq = max(self.last_seq, fact.seq)
-        if fact.name != STATE_NAME and self.is_shown(fact):
-            self._ring.push(shown_fact(fact, stream=self.stream))
+        team = self._team(fact)
         self.fold(fact)
+        if fact.name != STATE_NAME and self.is_shown(fact):
+            self._ring.push(shown_fact(fact, stream=self.stream, team=team or self._team(fact)))
 
     def is_shown(self, fact: Fact) -> bool:
         """Whether people see this fact in this projection."""
@@ -116,6 +117,16 @@ class Projection:
         change = job_change(live.row, was=live.was, listed=live.listed)
         live.was = live.row.phase
         return change
+
+    def _team(self, fact: Fact) -> str:
+        """Whose job the fact is about, as far as this is known now: a first fact is folded before, a last one after."""
+        if fact.kind != "job":
+            return ""
+        live = self._live.get(fact.subject_id)
+        if live is not None:
+            return live.row.team
+        ended = self._ended.get(fact.subject_id)
+        return ended.team if ended is not None else ""
 
     def _touch(self, job: LiveJob, fact: Fact) -> None:
         job.row.seq = fact.seq

@@ -117,14 +117,15 @@ class FactRow:
 
 @dataclass(frozen=True, slots=True)
 class ShownFact:
-    """A fact as it is stored for people. job_id: empty if it is not about a job."""
+    """A fact as it is stored for people. job_id, team: empty if it is not about a job."""
 
     seq: int
     job_id: str
+    team: str
     body: bytes
 
 
-def shown_fact(fact: Fact, *, stream: str) -> ShownFact:
+def shown_fact(fact: Fact, *, stream: str, team: str) -> ShownFact:
     """Encode a fact as `FactView`."""
     row = FactRow(
         fact.id,
@@ -140,7 +141,7 @@ def shown_fact(fact: Fact, *, stream: str) -> ShownFact:
         fact.trace,
         fact.payload.model_dump_json(),
     )
-    return ShownFact(fact.seq, fact.subject_id if fact.kind == "job" else "", to_json(row))
+    return ShownFact(fact.seq, fact.subject_id if fact.kind == "job" else "", team, to_json(row))
 
 
 @dataclass(frozen=True, slots=True)
