@@ -7,6 +7,7 @@ from muster.agent.core.core import AgentCore
 from muster.agent.core.fleet import Fleet, openb_fleet, regular_fleet
 from muster.agent.core.simulated import SimulatedCluster
 from muster.agent.emission import Emission
+from muster.bus.clock import SystemTime
 from muster.bus.declaration import Declaration
 from muster.bus.service import CoreService, Hosted
 from muster.bus.settings import FleetSettings, Settings, SimulationSettings
@@ -27,7 +28,7 @@ def services(settings: Settings) -> tuple[CoreService | Hosted, ...]:
             declaration=DECLARATION,
             role=StreamRole.LOG,
             core=lambda: AgentCore(SimulatedCluster(fleet, behaviour)),
-            sink=partial(Emission, cluster=settings.cluster, settings=settings.simulation),
+            sink=partial(Emission, cluster=settings.cluster, settings=settings.simulation, clock=SystemTime()),
         ),
     )
 

@@ -12,8 +12,9 @@ from typing import Protocol
 from muster.agent.core.core import AgentCore
 from muster.agent.core.output import output_of
 from muster.agent.core.telemetry import sample_node
+from muster.bus.clock import TimeSource
 from muster.bus.settings import SimulationSettings
-from muster.core import NS_PER_S, Core, Fact, Instant
+from muster.core import Core, Fact, Instant
 from muster.schemas.subjects import output_subject, telemetry_subject
 
 TICK_S = 0.25
@@ -64,29 +65,26 @@ class Walk:
 class Emission:
     """Implements `muster.bus.service.Sink`. Intervals of 0 switch telemetry or output off.
 
-    dropped: messages not sent because the broker did not answer.
+    clock: stamps what is measured. dropped: messages not sent because the broker did not answer.
     """
 
-    def __init__(self, *, cluster: str, settings: SimulationSettings) -> None:
+    def __init__(self, *, cluster: str, settings: SimulationSettings, clock: TimeSource) -> None:
         self.dropped = 0
         self._cluster = cluster
         self._seed = settings.seed
         self._nodes = Walk(settings.telemetry_interval_s)
         self._jobs = Walk(settings.output_interval_s)
         self._task: asyncio.Task[None] | None = None
-        self._newest = Instant(0)
-        self._newest_s = 0.0
+        self._clock = clock
 
     async def open(self, core: Core, connection: Publisher) -> None:
         """See `Sink`."""
         assert isinstance(core, AgentCore), "the agent's emission follows the agent's core"
-        self._newest_s = asyncio.get_running_loop().time()
         if self._nodes.interval_s or self._jobs.interval_s:
             self._task = asyncio.create_task(self._run(core, connection), name="agent emission")
 
     async def after_fold(self, facts: Sequence[Fact], *, last_seq: int, now: Instant) -> None:  # noqa: ARG002 - the port
         """See `Sink`. Raises what stopped the emission."""
-        self._newest, self._newest_s = now, asyncio.get_running_loop().time()
         if self._task is not None and self._task.done():
             self._task.result()
 
@@ -111,12 +109,9 @@ class Emission:
         return len(messages)
 
     async def _run(self, core: AgentCore, publisher: Publisher) -> None:
-        loop = asyncio.get_running_loop()
         while True:
             await asyncio.sleep(TICK_S)
-            if self._newest:  # the broker's time, carried on by our own clock since
-                passed_s = loop.time() - self._newest_s
-                await self.emit(core, publisher, at=Instant(self._newest + round(passed_s * NS_PER_S)))
+            await self.emit(core, publisher, at=self._clock.wall())
 
     def _telemetry(self, core: AgentCore, at: Instant) -> list[tuple[str, bytes]]:
         messages: list[tuple[str, bytes]] = []

@@ -11,6 +11,7 @@ from muster.agent.core.core import AgentCore
 from muster.agent.core.output import output_of
 from muster.agent.core.telemetry import sample_node
 from muster.agent.emission import TICK_S, Emission, Walk
+from muster.bus.clock import FakeTime
 from muster.bus.settings import SimulationSettings
 from muster.core import Instant
 from muster.schemas.facts.node import NodeLost
@@ -26,11 +27,13 @@ class Wire:
     is_connected: bool = True
     sent: list[tuple[str, bytes]] = field(default_factory=list)
     fails: bool = False
+    spoke: asyncio.Event = field(default_factory=asyncio.Event)
 
     async def publish(self, subject: str, payload: bytes = b"") -> None:
         if self.fails:
             raise RuntimeError("outbound buffer limit")
         self.sent.append((subject, payload))
+        self.spoke.set()
 
 
 @pytest.fixture
@@ -54,7 +57,7 @@ def sample(agent: VirtualAgent, node: str, *, seed: int = 1, interval: int = 1) 
 
 
 async def a_round(core: AgentCore, wire: Wire, **settings: float) -> Emission:
-    emission = Emission(cluster="local", settings=SimulationSettings.model_validate(settings))
+    emission = Emission(cluster="local", settings=SimulationSettings.model_validate(settings), clock=FakeTime())
     longest_s = max(settings.values())
     for _ in range(round(longest_s / TICK_S)):
         await emission.emit(core, wire, at=Instant(1))
@@ -124,7 +127,10 @@ async def test_an_interval_of_zero_switches_one_off(agent: VirtualAgent) -> None
 async def test_a_fleet_does_not_speak_in_one_burst() -> None:
     agent = VirtualAgent(fleet=fleet_of(nodes=1750, gpus=1))
     agent.settle()
-    wire, emission = Wire(), Emission(cluster="local", settings=SimulationSettings(telemetry_interval_s=10.0))
+    wire, emission = (
+        Wire(),
+        Emission(cluster="local", settings=SimulationSettings(telemetry_interval_s=10.0), clock=FakeTime()),
+    )
     sent = [await emission.emit(agent.core, wire, at=Instant(1)) for _ in range(40)]
     assert sum(sent) == 1750
     assert set(sent) == {43, 44}
@@ -138,10 +144,11 @@ async def test_while_the_broker_is_away_messages_are_dropped_and_counted(agent: 
 
 async def test_what_stops_the_emission_stops_the_service(agent: VirtualAgent) -> None:
     emission = Emission(
-        cluster="local", settings=SimulationSettings(telemetry_interval_s=TICK_S, output_interval_s=0.0)
+        cluster="local",
+        settings=SimulationSettings(telemetry_interval_s=TICK_S, output_interval_s=0.0),
+        clock=FakeTime(),
     )
     await emission.open(agent.core, Wire(fails=True))  # type: ignore[arg-type] - all that it needs of a connection
-    await emission.after_fold((), last_seq=1, now=agent.now)
     (task,) = (task for task in asyncio.all_tasks() if task.get_name() == "agent emission")
     await asyncio.wait({task})
     with pytest.raises(RuntimeError, match="outbound"):
@@ -150,8 +157,19 @@ async def test_what_stops_the_emission_stops_the_service(agent: VirtualAgent) ->
         await emission.close()
 
 
+async def test_an_idle_fleet_speaks_too_though_nothing_is_folded(agent: VirtualAgent) -> None:
+    wire, clock = Wire(), FakeTime(wall_ns=77)
+    settings = SimulationSettings(telemetry_interval_s=TICK_S, output_interval_s=0.0)
+    emission = Emission(cluster="local", settings=settings, clock=clock)
+    await emission.open(agent.core, wire)  # type: ignore[arg-type] - all that it needs of a connection
+    async with asyncio.timeout(10):
+        await wire.spoke.wait()
+    await emission.close()
+    assert NodeSample.model_validate_json(wire.sent[0][1]).at == 77
+
+
 async def test_closing_leaves_nothing_running(agent: VirtualAgent) -> None:
-    emission = Emission(cluster="local", settings=SimulationSettings())
+    emission = Emission(cluster="local", settings=SimulationSettings(), clock=FakeTime())
     await emission.open(agent.core, Wire())  # type: ignore[arg-type] - all that it needs of a connection
     await emission.close()
     await emission.close()
