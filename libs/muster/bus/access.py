@@ -95,7 +95,7 @@ def bus_users(declarations: Iterable[Declaration], *, clusters: Sequence[str]) -
     shared = (
         (BOOTSTRAP, AccountName.LOG, _bootstrap_rights(declared, clusters)),
         (READER, AccountName.LOG, _reader_rights(clusters)),
-        (LEASE, AccountName.LOG, _lease_rights()),
+        (LEASE, AccountName.LOG, _bucket(LEASES_BUCKET, written=True)),
         (OPERATOR, AccountName.LOG, Rights(publish=_voided_subjects(clusters))),
         (ADMIN_TOOLS, AccountName.LOG, _admin_tools_rights(clusters)),
         (GATEWAY_QUERY, AccountName.QUERY, Rights(publish=("query.>",))),
@@ -190,8 +190,9 @@ def _voided_subjects(clusters: Sequence[str]) -> tuple[str, ...]:
 def _stream_read(stream: str) -> Rights:
     """Reading one stream: its state, single messages from the leader, and ephemeral pull consumers.
 
-    No direct gets (see `_lease_rights`): a consumer delivers under the subject that a message was stored with, and the
-    other answers carry no headers, so neither passes for a fact.
+    No direct gets: they answer with the stored message's own headers on a subject of the asker's choice, so what
+    somebody stored anywhere would pass for a fact. A consumer delivers under the subject that a message was stored
+    with, and the other answers carry no headers. So no stream here needs `allow_direct`.
     """
     consumer = f"{_API}.CONSUMER"
     return Rights(
@@ -205,16 +206,6 @@ def _stream_read(stream: str) -> Rights:
             f"{consumer}.MSG.NEXT.{stream}.*",
         )
     )
-
-
-def _lease_rights() -> Rights:
-    """Taking, renewing and looking up leases, the latter as the client does it: by direct gets of single keys.
-
-    A direct get answers with the stored message's own headers, on a subject of the asker's choice, so this user could
-    make a lease pass for a fact. That ends where the bucket has no `allow_direct`; then this right can go too.
-    """
-    stream = f"KV_{LEASES_BUCKET}"
-    return _bucket(LEASES_BUCKET, written=True) + Rights(publish=(f"{_API}.DIRECT.GET.{stream}.$KV.{LEASES_BUCKET}.>",))
 
 
 def _bucket(bucket: str, *, written: bool) -> Rights:

@@ -53,6 +53,12 @@ def test_nobody_may_administer_streams_by_wildcard() -> None:
         assert not may_publish(user.name, "$JS.API.STREAM.DELETE.FED")
 
 
+def test_nobody_may_have_stored_headers_answered_to_a_subject_of_their_choice() -> None:
+    for name in USERS:
+        assert not may_publish(name, "$JS.API.DIRECT.GET.KV_leases.$KV.leases.x")
+        assert not may_publish(name, "$JS.API.DIRECT.GET.OBJ_checkpoints")
+
+
 def test_only_who_trims_may_purge_a_log() -> None:
     purgers = {name for name in USERS if may_publish(name, "$JS.API.STREAM.PURGE.FED")}
     assert purgers == {"admin-tools"}
