@@ -47,13 +47,17 @@ async def _job(house: House, job_id: str, position: Position, after: Position) -
     def is_new(fact: FedFact) -> bool:
         return job_id.encode() in fact.body and fact.seq > told.get(fact.stream, 0) and fact.view.subject_id == job_id
 
-    async for chunk in _live(house, position, is_new, until_end=True):
+    covered = {stream: max(seq, told.get(stream, 0)) for stream, seq in position.items()}
+    async for chunk in _live(house, position, is_new, told=covered, until_end=True):
         yield chunk
 
 
-async def _live(house: House, position: Position, wanted: Wanted, *, until_end: bool = False) -> AsyncIterator[bytes]:
+async def _live(
+    house: House, position: Position, wanted: Wanted, *, told: Position | None = None, until_end: bool = False
+) -> AsyncIterator[bytes]:
+    """told: what the client has, if that is more than `position`."""
     yield f"retry: {RETRY_MS}\n\n".encode()
-    told = dict(position)
+    told = dict(told or position)
     lost_since_s: float | None = None
     while True:
         try:
@@ -65,8 +69,9 @@ async def _live(house: House, position: Position, wanted: Wanted, *, until_end: 
             if house.time.monotonic_s() - lost_since_s > LOST_S_MAX:
                 return
         for fact in facts:
-            told[fact.stream] = fact.seq
-            if wanted(fact):
+            is_wanted = wanted(fact)
+            told[fact.stream] = max(fact.seq, told.get(fact.stream, 0))
+            if is_wanted:
                 yield _event(fact.body, told)
                 if until_end and fact.view.name in _TERMINAL_NAMES:
                     return

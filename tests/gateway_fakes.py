@@ -1,0 +1,258 @@
+"""A house without a bus: what the gateway needs, in memory, with every way to fail under the test's control."""
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+
+import httpx
+
+from muster.bus.clock import SystemTime
+from muster.gateway.accept import Shape
+from muster.gateway.catalogue import CatalogueCache
+from muster.gateway.feed import FedFact, Feed, Position
+from muster.gateway.house import House
+from muster.gateway.http import make_app
+from muster.gateway.ports import JobFilter, Known, NotStoredError, Page, StoredJob, UnreachableError
+from muster.gateway.problems import ProblemError
+from muster.gateway.tokens import TokenTable
+from muster.gateway.views import Views
+from muster.schemas.access import Role, TokenRecord, TokenView, token_hash
+from muster.schemas.facts.job import JobCancelRequested
+from muster.schemas.facts.queue import QueueChangeRequested, QueueSpec
+from muster.schemas.job import Job, JobSpec
+from muster.schemas.queries import DryRunAnswer, QueueCheckAnswer, WhyAnswer
+from muster.schemas.views import FactView, JobView, NodeView, QueueView
+
+FED = "FED"
+LOG = "LOG_atlas"
+
+
+class FakeLog:
+    """FED in memory. fails: what the next writes raise. forgets_answer: stored, but the answer is lost."""
+
+    def __init__(self) -> None:
+        self.jobs: dict[str, StoredJob] = {}
+        self.cancels: list[tuple[str, JobCancelRequested]] = []
+        self.queue_requests: dict[str, QueueChangeRequested] = {}
+        self.fails: Exception | None = None
+
+    async def submit(self, job: Job) -> StoredJob:
+        self._fail()
+        known = self.jobs.get(job.id)
+        if known is not None:
+            return StoredJob(known.job, known.seq, known.submitted_at, is_new=False)
+        seq = len(self.jobs) + 1
+        self.jobs[job.id] = StoredJob(job, seq, seq, is_new=False)
+        return StoredJob(job, seq, 0, is_new=True)
+
+    async def submitted(self, job_id: str) -> StoredJob | None:
+        if self.fails is not None:
+            raise UnreachableError(str(self.fails))
+        return self.jobs.get(job_id)
+
+    async def request_cancel(self, job: JobView, payload: JobCancelRequested) -> None:
+        self._fail()
+        self.cancels.append((job.id, payload))
+
+    async def request_queue(self, payload: QueueChangeRequested, *, key: str) -> None:
+        self._fail()
+        self.queue_requests[key] = payload
+
+    def _fail(self) -> None:
+        if self.fails is not None:
+            raise self.fails
+
+
+class FakeView:
+    """The read model in memory. is_down: it does not answer."""
+
+    def __init__(self) -> None:
+        self.rows: dict[str, JobView] = {}
+        self.facts: dict[str, list[FactView]] = {}
+        self.queue_rows = [
+            QueueView(name="blue", cluster="atlas"),
+            QueueView(name="shut", cluster="atlas", closed=True),
+        ]
+        self.shape_rows: list[tuple[str, int, int, int]] = [("H100", 8, 128_000, 1_000_000)]
+        self.fed_seq = 0
+        self.is_down = False
+        self.looks = 0
+
+    async def job(self, job_id: str) -> Known:
+        self._answer()
+        self.looks += 1
+        row = self.rows.get(job_id)
+        return Known(None if row is None else row.model_dump_json().encode(), self.fed_seq)
+
+    async def jobs(self, wanted: JobFilter, *, limit: int, cursor: str) -> Page:
+        self._answer()
+        start = int(cursor or 0)
+        rows = [row for row in self.rows.values() if not wanted.team or row.team == wanted.team]
+        page = tuple(row.model_dump_json().encode() for row in rows[start : start + limit])
+        return Page(page, str(start + limit) if start + limit < len(rows) else "")
+
+    async def trail(self, job_id: str) -> tuple[bytes, ...]:
+        self._answer()
+        return tuple(fact.model_dump_json().encode() for fact in self.facts.get(job_id, []))
+
+    async def nodes(self) -> tuple[bytes, ...]:
+        self._answer()
+        return (NodeView(name="n1", cluster="atlas").model_dump_json().encode(),)
+
+    async def queues(self) -> tuple[bytes, ...]:
+        self._answer()
+        return tuple(row.model_dump_json().encode() for row in self.queue_rows)
+
+    async def shapes(self) -> list[tuple[str, int, int, int]] | None:
+        self._answer()
+        return self.shape_rows
+
+    def _answer(self) -> None:
+        if self.is_down:
+            raise UnreachableError("redis is down")
+
+
+class FakeScheduler:
+    """The scheduler's answers. is_down: it does not answer."""
+
+    def __init__(self, view: FakeView) -> None:
+        self._view = view
+        self.known: dict[str, JobView] = {}
+        self.is_down = False
+        self.check = QueueCheckAnswer()
+
+    async def job(self, job_id: str) -> JobView | None:
+        self._answer()
+        return self.known.get(job_id)
+
+    async def why(self, job_id: str) -> WhyAnswer:
+        self._answer()
+        return WhyAnswer(job=self.known.get(job_id), position=3, reason="no-capacity")
+
+    async def dry_run(self, spec: JobSpec) -> DryRunAnswer:
+        self._answer()
+        return DryRunAnswer(placed=True, nodes=("n1",))
+
+    async def queue_check(self, spec: QueueSpec) -> QueueCheckAnswer:
+        self._answer()
+        return self.check
+
+    async def queues(self) -> tuple[bytes, ...]:
+        self._answer()
+        return tuple(row.model_dump_json().encode() for row in self._view.queue_rows)
+
+    async def nodes(self) -> tuple[bytes, ...]:
+        self._answer()
+        rows = [Shape(*shape) for shape in self._view.shape_rows]
+        views = [
+            NodeView(
+                name="n",
+                cluster="atlas",
+                gpu_model=s.gpu_model,
+                gpus=s.gpus,
+                cpu_milli=s.cpu_milli,
+                memory_mib=s.memory_mib,
+            )
+            for s in rows
+        ]
+        return tuple(view.model_dump_json().encode() for view in views)
+
+    def _answer(self) -> None:
+        if self.is_down:
+            raise UnreachableError("the scheduler is down")
+
+
+class FakeTokens(TokenTable):
+    """Tokens without a bucket."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.is_ready = True
+
+    async def put(self, token: str, record: TokenRecord) -> TokenView:
+        return self.set(token_hash(token), record)
+
+    async def delete(self, token_id: str) -> bool:
+        return self.drop(token_id)
+
+
+class FakeFeed(Feed):
+    """Facts by hand."""
+
+    def __init__(self) -> None:
+        self.all: list[FedFact] = []
+        self.is_down = False
+        self._event = asyncio.Event()
+
+    def tell(self, fact: FactView, *, team: str = "") -> None:
+        self.all.append(FedFact(fact.stream, fact.seq, team, fact.model_dump_json().encode()))
+        self._event.set()
+        self._event = asyncio.Event()
+
+    def position(self) -> Position:
+        if self.is_down:
+            raise ProblemError(503, "Unavailable", detail="redis is down")
+        return {stream: max([f.seq for f in self.all if f.stream == stream], default=0) for stream in (FED, LOG)}
+
+    async def after(self, position: Position) -> list[FedFact]:
+        found = [fact for fact in self.all if fact.seq > position.get(fact.stream, 0)]
+        for fact in found:
+            position[fact.stream] = max(position.get(fact.stream, 0), fact.seq)
+        return found
+
+    async def changed(self, *, timeout_s: float) -> bool:
+        await self._event.wait()
+        return True
+
+    async def newest(self, count: int) -> list[FedFact]:
+        return self.all[-count:]
+
+
+class FakeHouse:
+    """Everything behind the door, and who may knock: `ann` submits for blue, `olga` operates, `root` is admin."""
+
+    def __init__(self) -> None:
+        self.log = FakeLog()
+        self.view = FakeView()
+        self.scheduler = FakeScheduler(self.view)
+        self.tokens = FakeTokens()
+        self.feed = FakeFeed()
+        people = {
+            "eve": TokenRecord(principal="eve", role=Role.VIEWER),
+            "ann": TokenRecord(principal="ann", role=Role.SUBMITTER, teams=("blue", "shut", "none")),
+            "bob": TokenRecord(principal="bob", role=Role.SUBMITTER, teams=("red",)),
+            "olga": TokenRecord(principal="olga", role=Role.OPERATOR),
+            "root": TokenRecord(principal="root", role=Role.ADMIN),
+        }
+        for token, record in people.items():
+            self.tokens.set(token_hash(token), record)
+        time = SystemTime()
+        self.house = House(
+            log=self.log,
+            view=self.view,
+            scheduler=self.scheduler,
+            tokens=self.tokens,
+            catalogue=CatalogueCache(view=self.view, scheduler=self.scheduler, time=time),
+            feed=self.feed,
+            views=Views(self.view, self.scheduler, self.log, time),
+            time=time,
+        )
+        self.app = make_app(self.house)
+
+    @asynccontextmanager
+    async def client(self, token: str = "ann") -> AsyncIterator[httpx.AsyncClient]:
+        transport = httpx.ASGITransport(app=self.app)
+        headers = {"Authorization": f"Bearer {token}"} if token else {}
+        async with httpx.AsyncClient(transport=transport, base_url="http://muster", headers=headers) as client:
+            yield client
+
+
+def lost_log() -> NotStoredError:
+    return NotStoredError("nobody answers")
+
+
+def fact(seq: int, name: str = "queued", *, job: str = "A" * 26, stream: str = LOG) -> FactView:
+    return FactView(
+        id=f"{stream}{seq}", seq=seq, time=seq, stream=stream, cluster="atlas", writer="scheduler", kind="job",
+        subject_id=job, name=name, body="{}",
+    )  # fmt: skip

@@ -1,0 +1,201 @@
+"""The SDK against the real application with a house in memory."""
+
+import asyncio
+from pathlib import Path
+
+import httpx
+import pytest
+
+from gateway_fakes import FakeHouse, fact, lost_log
+from muster.client import (
+    ConflictError,
+    JobSpec,
+    Muster,
+    NotAllowedError,
+    NotFoundError,
+    QueueSpec,
+    RefusedError,
+    Retry,
+    Role,
+    StateDirError,
+    TaskGroup,
+    TokenRecord,
+    UnreachableError,
+)
+from muster.schemas.facts.job import JobQueued
+from muster.schemas.job import Phase
+from muster.schemas.views import JobView
+
+QUICK = Retry(attempts=3, first_s=0.0, most_s=0.0)
+SPEC = JobSpec(name="train", team="blue", task_groups=(TaskGroup(gpus=1),))
+JOB = "A" * 26
+
+
+def sdk(house: FakeHouse, token: str = "ann", transport: httpx.AsyncBaseTransport | None = None) -> Muster:
+    return Muster("http://muster", token, retry=QUICK, transport=transport or httpx.ASGITransport(app=house.app))
+
+
+def known(house: FakeHouse, phase: Phase = Phase.RUNNING) -> None:
+    house.view.rows[JOB] = JobView(id=JOB, name="train", team="blue", principal="ann", queue="blue", phase=phase)
+
+
+async def test_submit_get_cancel_and_why() -> None:
+    house = FakeHouse()
+    async with sdk(house) as muster:
+        job = await muster.submit(SPEC, idempotency_key="k")
+        assert (await muster.submit(SPEC, idempotency_key="k")).id == job.id
+        house.view.rows[job.id] = house.scheduler.known[job.id] = job
+        assert (await muster.get(job.id)).name == "train"
+        assert (await muster.cancel(job.id, reason="enough")).id == job.id
+        assert (await muster.why(job.id)).position == 3
+        assert (await muster.dry_run(SPEC)).placed
+    assert house.log.cancels[0][1].reason == "enough"
+
+
+async def test_lists_read_as_many_pages_as_it_takes(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("muster.client.client.PAGE_MAX", 2)
+    house = FakeHouse()
+    for letter in "ABCDE":
+        house.view.rows[letter * 26] = JobView(
+            id=letter * 26, name="x", team="blue", principal="p", queue="blue", phase=Phase.QUEUED
+        )
+    async with sdk(house) as muster:
+        assert len(await muster.list(team="blue", limit=4)) == 4
+        assert len(await muster.list(limit=100)) == 5
+
+
+async def test_errors_say_which_field_and_what_to_do() -> None:
+    house = FakeHouse()
+    known(house, Phase.FAILED)
+    async with sdk(house) as muster:
+        with pytest.raises(RefusedError, match=r"task_groups.0.gpus: .* 9 GPUs.* Ask for less") as refused:
+            await muster.submit(SPEC.model_copy(update={"task_groups": (TaskGroup(gpus=9),)}))
+        assert refused.value.problem.status == 422
+        with pytest.raises(NotFoundError):
+            await muster.get("Z" * 26)
+        with pytest.raises(ConflictError):
+            await muster.cancel(JOB)
+    async with sdk(house, "eve") as muster:
+        with pytest.raises(NotAllowedError):
+            await muster.submit(SPEC)
+
+
+async def test_a_submission_is_sent_again_with_the_same_key_while_the_log_is_away() -> None:
+    house = FakeHouse()
+    house.log.fails = lost_log()
+    keys: list[str] = []
+
+    class Recovering(httpx.ASGITransport):
+        async def handle_async_request(self, request: httpx.Request) -> httpx.Response:
+            keys.append(request.headers["idempotency-key"])
+            if len(keys) == 3:
+                house.log.fails = None
+            return await super().handle_async_request(request)
+
+    async with sdk(house, transport=Recovering(app=house.app)) as muster:
+        await muster.submit(SPEC)
+    assert len(keys) == 3
+    assert len(set(keys)) == 1
+
+
+async def test_an_answer_that_got_lost_does_not_make_a_second_job() -> None:
+    house = FakeHouse()
+
+    class Losing(httpx.ASGITransport):
+        lost = False
+
+        async def handle_async_request(self, request: httpx.Request) -> httpx.Response:
+            answer = await super().handle_async_request(request)
+            if not self.lost:
+                self.lost = True
+                raise httpx.ReadError("the connection broke")
+            return answer
+
+    async with sdk(house, transport=Losing(app=house.app)) as muster:
+        await muster.submit(SPEC)
+    assert len(house.log.jobs) == 1
+
+
+async def test_retries_are_bounded() -> None:
+    house = FakeHouse()
+    house.log.fails = lost_log()
+    async with sdk(house) as muster:
+        with pytest.raises(UnreachableError, match="nobody answers"):
+            await muster.submit(SPEC)
+
+
+class Streams(httpx.AsyncBaseTransport):
+    """Streams of facts that break: each answer is one list of (cursor, fact); cursors asked for are kept."""
+
+    def __init__(self, *answers: list[tuple[str, str]]) -> None:
+        self.answers = list(answers)
+        self.asked: list[str] = []
+
+    async def handle_async_request(self, request: httpx.Request) -> httpx.Response:
+        self.asked.append(request.url.params.get("after", ""))
+        if not self.answers:
+            raise httpx.ConnectError("gone")
+        told = "".join(f"id: {cursor}\nevent: fact\ndata: {body}\n\n" for cursor, body in self.answers.pop(0))
+        return httpx.Response(200, text=f"retry: 1\n\n: hello\n\n{told}id: x\nevent: fact\ndata: {{cut")
+
+
+def event(seq: int, name: str = "queued") -> tuple[str, str]:
+    return f"LOG_atlas:{seq}", fact(seq, name).model_dump_json()
+
+
+async def test_a_watch_goes_on_over_broken_streams_and_gives_each_fact_once() -> None:
+    streams = Streams([event(1), event(2)], [event(2), event(3)], [event(4, "succeeded"), event(5)])
+    async with sdk(FakeHouse(), transport=streams) as muster:
+        seen = [fact.seq async for fact in muster.watch(JOB)]
+    assert seen == [1, 2, 3, 4]
+    assert streams.asked == ["", "LOG_atlas:2", "LOG_atlas:3"]
+
+
+async def test_a_watch_gives_up_after_bounded_attempts_without_progress() -> None:
+    streams = Streams([event(1)])
+    async with sdk(FakeHouse(), transport=streams) as muster:
+        with pytest.raises(UnreachableError):
+            _ = [fact async for fact in muster.watch()]
+    assert len(streams.asked) == 1 + QUICK.attempts - 1
+
+
+async def test_a_watch_may_begin_after_what_is_known() -> None:
+    streams = Streams([event(8, "succeeded")])
+    async with sdk(FakeHouse(), transport=streams) as muster:
+        _ = [fact async for fact in muster.watch(JOB, after={"LOG_atlas": 7, "FED": 2})]
+    assert streams.asked == ["FED:2,LOG_atlas:7"]
+
+
+async def test_facts_know_their_own_type() -> None:
+    house = FakeHouse()
+    body = JobQueued(queue="blue", attempt=1).model_dump_json()
+    house.feed.tell(fact(1).model_copy(update={"body": body}))
+    house.feed.tell(fact(2, "invented-later"))
+    async with sdk(house) as muster:
+        queued, unknown = await muster.events()
+    assert queued.payload == JobQueued(queue="blue", attempt=1)
+    assert unknown.payload is None
+
+
+async def test_queues_nodes_tokens_and_me() -> None:
+    house = FakeHouse()
+    async with sdk(house, "root") as muster, asyncio.TaskGroup() as tasks:
+        house.view.queue_rows.append(house.view.queue_rows[0].model_copy(update={"name": "new"}))
+        await tasks.create_task(muster.set_queue(QueueSpec(name="new")))
+        assert [queue.name for queue in await muster.queues()] == ["blue", "shut", "new"]
+        assert [node.name for node in await muster.nodes()] == ["n1"]
+        made = await muster.make_token(TokenRecord(principal="new", role=Role.VIEWER))
+        assert made.id in [token.id for token in await muster.tokens()]
+        await muster.revoke_token(made.id)
+        assert (await muster.me()).role is Role.ADMIN
+
+
+async def test_a_state_directory_says_where_and_with_which_token(tmp_path: Path) -> None:
+    with pytest.raises(StateDirError, match=r"endpoints\.json"):
+        Muster.from_state_dir(tmp_path)
+    (tmp_path / "run").mkdir()
+    (tmp_path / "run" / "endpoints.json").write_text('{"http": "http://127.0.0.1:1"}')
+    (tmp_path / "token").write_text("secret\n")
+    async with Muster.from_state_dir(tmp_path, retry=QUICK) as muster:
+        with pytest.raises(UnreachableError, match=r"127\.0\.0\.1:1"):
+            await muster.me()

@@ -1,0 +1,101 @@
+"""Who may do what."""
+
+import pytest
+
+from gateway_fakes import FakeHouse
+from muster.gateway.authorise import Principal
+from muster.schemas.access import Role
+from muster.schemas.job import Phase
+from muster.schemas.views import JobView
+
+SPEC = {"name": "train", "team": "blue", "task_groups": [{"gpus": 1}]}
+JOB = "A" * 26
+
+
+def a_house(phase: Phase = Phase.RUNNING) -> FakeHouse:
+    house = FakeHouse()
+    house.view.rows[JOB] = JobView(id=JOB, name="train", team="blue", principal="ann", queue="blue", phase=phase)
+    return house
+
+
+@pytest.mark.parametrize("path", ["/v1/jobs", f"/v1/jobs/{JOB}", "/v1/queues", "/v1/nodes", "/v1/events", "/v1/me"])
+@pytest.mark.parametrize("header", [{}, {"Authorization": "Bearer wrong"}, {"Authorization": "Basic ann"}])
+async def test_nobody_reads_without_a_token(path: str, header: dict[str, str]) -> None:
+    async with a_house().client("") as client:
+        answer = await client.get(path, headers=header)
+    assert answer.status_code == 401
+    assert answer.headers["www-authenticate"] == "Bearer"
+
+
+async def test_before_the_tokens_were_read_it_is_503_and_not_401() -> None:
+    house = a_house()
+    house.tokens.is_ready = False
+    async with house.client("wrong") as client:
+        assert (await client.get("/v1/me")).status_code == 503
+
+
+@pytest.mark.parametrize(("who", "status"), [("eve", 403), ("bob", 403), ("ann", 201), ("olga", 201), ("root", 201)])
+async def test_who_may_submit_for_a_team(who: str, status: int) -> None:
+    async with a_house().client(who) as client:
+        assert (await client.post("/v1/jobs", json=SPEC)).status_code == status
+
+
+@pytest.mark.parametrize(("who", "status"), [("eve", 403), ("bob", 403), ("ann", 202), ("olga", 202), ("root", 202)])
+async def test_who_may_cancel_a_teams_job(who: str, status: int) -> None:
+    house = a_house()
+    async with house.client(who) as client:
+        assert (await client.delete(f"/v1/jobs/{JOB}")).status_code == status
+    assert len(house.log.cancels) == (status == 202)
+
+
+async def test_a_cancel_says_who_and_why() -> None:
+    house = a_house()
+    async with house.client() as client:
+        await client.delete(f"/v1/jobs/{JOB}", params={"reason": "wrong data"})
+    ((job, payload),) = house.log.cancels
+    assert (job, payload.principal, payload.reason) == (JOB, "ann", "wrong data")
+
+
+async def test_a_job_that_has_ended_cannot_be_cancelled() -> None:
+    house = a_house(Phase.SUCCEEDED)
+    async with house.client() as client:
+        assert (await client.delete(f"/v1/jobs/{JOB}")).status_code == 409
+    assert house.log.cancels == []
+
+
+async def test_cancel_works_with_redis_down() -> None:
+    house = a_house()
+    house.scheduler.known = dict(house.view.rows)
+    house.view.is_down = True
+    async with house.client() as client:
+        assert (await client.delete(f"/v1/jobs/{JOB}")).status_code == 202
+
+
+@pytest.mark.parametrize(("who", "status"), [("eve", 403), ("ann", 403), ("olga", 403), ("root", 201)])
+async def test_who_may_make_tokens(who: str, status: int) -> None:
+    async with a_house().client(who) as client:
+        answer = await client.post("/v1/tokens", json={"principal": "new", "role": "submitter", "teams": ["blue"]})
+    assert answer.status_code == status
+
+
+async def test_a_token_works_until_it_is_revoked_and_is_listed_by_its_hash_alone() -> None:
+    house = a_house()
+    async with house.client("root") as admin:
+        made = (await admin.post("/v1/tokens", json={"principal": "new", "role": "viewer"})).json()
+        async with house.client(made["token"]) as new:
+            assert (await new.get("/v1/me")).json() == {"principal": "new", "role": "viewer", "teams": []}
+            listed = await admin.get("/v1/tokens")
+            assert made["token"] not in listed.text
+            assert made["id"] in listed.text
+            assert (await admin.delete(f"/v1/tokens/{made['id']}")).status_code == 204
+            assert (await new.get("/v1/me")).status_code == 401
+        assert (await admin.delete(f"/v1/tokens/{made['id']}")).status_code == 404
+
+
+def test_each_role_may_what_the_ones_before_it_may() -> None:
+    viewer, submitter, operator, admin = (
+        Principal("p", role, frozenset({"blue"})) for role in (Role.VIEWER, Role.SUBMITTER, Role.OPERATOR, Role.ADMIN)
+    )
+    assert [p.acts_for("blue") for p in (viewer, submitter, operator, admin)] == [False, True, True, True]
+    assert [p.acts_for("red") for p in (viewer, submitter, operator, admin)] == [False, False, True, True]
+    assert [p.is_at_least(Role.ADMIN) for p in (viewer, submitter, operator, admin)] == [False, False, False, True]

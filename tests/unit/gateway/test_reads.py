@@ -1,0 +1,210 @@
+"""Reading over HTTP: an accepted job is never unknown, whatever is down."""
+
+import asyncio
+
+import pytest
+
+from gateway_fakes import FED, LOG, FakeHouse, fact
+from muster.gateway import views
+from muster.schemas.job import Phase
+from muster.schemas.queries import QueueCheckAnswer
+from muster.schemas.views import JobView, QueueView
+
+SPEC = {"name": "train", "team": "blue", "task_groups": [{"gpus": 1}]}
+UNKNOWN = "Z" * 26
+
+
+async def submitted(house: FakeHouse) -> str:
+    async with house.client() as client:
+        return str((await client.post("/v1/jobs", json=SPEC)).json()["id"])
+
+
+def row(job_id: str, phase: Phase = Phase.RUNNING) -> JobView:
+    return JobView(id=job_id, name="train", team="blue", principal="ann", queue="blue", phase=phase)
+
+
+async def test_a_get_waits_for_the_projection(monkeypatch: pytest.MonkeyPatch) -> None:
+    house = FakeHouse()
+    job_id = await submitted(house)
+
+    async def later() -> None:
+        while house.view.looks < 3:  # noqa: ASYNC110 - turns of the loop, no time passes
+            await asyncio.sleep(0)
+        house.view.rows[job_id] = row(job_id, Phase.QUEUED)
+
+    async with house.client() as client, asyncio.TaskGroup() as tasks:
+        tasks.create_task(later())
+        answer = await client.get(f"/v1/jobs/{job_id}")
+    assert answer.json()["phase"] == "queued"
+
+
+async def test_a_projection_that_does_not_come_is_not_waited_for_long(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(views, "PROJECTION_WAIT_S", 0.0)
+    house = FakeHouse()
+    job_id = await submitted(house)
+    async with house.client() as client:
+        from_fed = await client.get(f"/v1/jobs/{job_id}")
+        house.scheduler.known[job_id] = row(job_id, Phase.PLACED)
+        from_scheduler = await client.get(f"/v1/jobs/{job_id}")
+    assert (from_fed.json()["phase"], from_scheduler.json()["phase"]) == ("submitted", "placed")
+
+
+async def test_with_everything_else_down_fed_answers_submitted() -> None:
+    house = FakeHouse()
+    job_id = await submitted(house)
+    house.view.is_down = house.scheduler.is_down = True
+    async with house.client() as client:
+        answer = await client.get(f"/v1/jobs/{job_id}")
+    assert (answer.status_code, answer.json()["phase"]) == (200, "submitted")
+
+
+async def test_what_was_never_submitted_is_404_and_what_is_no_id_is_422() -> None:
+    async with FakeHouse().client() as client:
+        assert (await client.get(f"/v1/jobs/{UNKNOWN}")).status_code == 404
+        assert (await client.get("/v1/jobs/nonsense")).status_code == 422
+
+
+async def test_a_job_whose_row_was_dropped_is_gone_and_not_submitted() -> None:
+    house = FakeHouse()
+    job_id = await submitted(house)
+    house.view.fed_seq = 99
+    async with house.client() as client:
+        assert (await client.get(f"/v1/jobs/{job_id}")).status_code == 410
+
+
+async def test_lists_pass_rows_and_cursor_on() -> None:
+    house = FakeHouse()
+    for letter in "ABC":
+        house.view.rows[letter * 26] = row(letter * 26)
+    async with house.client() as client:
+        first = (await client.get("/v1/jobs", params={"limit": 2})).json()
+        rest = (await client.get("/v1/jobs", params={"limit": 2, "cursor": first["next_cursor"]})).json()
+    assert [len(first["jobs"]), len(rest["jobs"]), rest["next_cursor"]] == [2, 1, ""]
+
+
+@pytest.mark.parametrize("query", ["limit=0", "limit=x", "limit=99999", "phase=asleep", "cursor=%22", "live=maybe"])
+async def test_a_list_query_that_makes_no_sense_names_its_field(query: str) -> None:
+    async with FakeHouse().client() as client:
+        answer = await client.get(f"/v1/jobs?{query}")
+    assert (answer.status_code, answer.json()["field"]) == (422, query.partition("=")[0])
+
+
+async def test_queues_and_nodes_come_from_the_scheduler_with_redis_down_and_lists_do_not() -> None:
+    house = FakeHouse()
+    house.view.is_down = True
+    async with house.client() as client:
+        assert len((await client.get("/v1/queues")).json()["queues"]) == 2
+        assert len((await client.get("/v1/nodes")).json()["nodes"]) == 1
+        assert (await client.get("/v1/jobs")).status_code == 503
+
+
+async def test_why_asks_the_scheduler_and_says_so_if_it_does_not_know_yet() -> None:
+    house = FakeHouse()
+    job_id = await submitted(house)
+    house.view.rows[job_id] = row(job_id, Phase.SUBMITTED)
+    async with house.client() as client:
+        unknown = (await client.get(f"/v1/jobs/{job_id}/why")).json()
+        house.scheduler.known[job_id] = row(job_id, Phase.QUEUED)
+        known = (await client.get(f"/v1/jobs/{job_id}/why")).json()
+        house.scheduler.is_down = True
+        down = (await client.get(f"/v1/jobs/{job_id}/why")).json()
+    assert (unknown["reason"], known["reason"], known["position"]) == ("not-routed", "no-capacity", 3)
+    assert down["reason"] == "scheduler-unreachable"
+
+
+async def test_operators_change_queues_and_see_them_changed() -> None:
+    house = FakeHouse()
+    wanted = {"name": "new", "gpu_milli_quota": 8000}
+    async with house.client("olga") as client, asyncio.TaskGroup() as tasks:
+        asked = tasks.create_task(client.put("/v1/queues/new", json=wanted))
+        while not house.log.queue_requests:  # noqa: ASYNC110 - turns of the loop, no time passes
+            await asyncio.sleep(0)
+        house.view.queue_rows.append(QueueView(cluster="atlas", **wanted))
+    assert (asked.result().status_code, asked.result().json()["gpu_milli_quota"]) == (200, 8000)
+
+
+@pytest.mark.parametrize(
+    ("who", "path", "body", "status"),
+    [
+        ("ann", "blue", {"name": "blue"}, 403),
+        ("olga", "blue", {"name": "red"}, 422),
+        ("olga", "blue", {"name": "blue", "gpu_milli_quota": -1}, 422),
+        ("olga", "blue", {"name": "blue", "colour": "red"}, 422),
+    ],
+)
+async def test_queue_changes_that_are_refused(who: str, path: str, body: dict[str, object], status: int) -> None:
+    house = FakeHouse()
+    async with house.client(who) as client:
+        assert (await client.put(f"/v1/queues/{path}", json=body)).status_code == status
+    assert house.log.queue_requests == {}
+
+
+async def test_a_queue_that_the_scheduler_would_refuse_is_refused_with_its_field() -> None:
+    house = FakeHouse()
+    house.scheduler.check = QueueCheckAnswer(field="gpu_milli_limit", reason="below the quota")
+    async with house.client("olga") as client:
+        answer = await client.put("/v1/queues/blue", json={"name": "blue"})
+    assert (answer.status_code, answer.json()["field"]) == (422, "gpu_milli_limit")
+
+
+async def test_facts_are_listed_newest_last_and_by_team() -> None:
+    house = FakeHouse()
+    house.feed.tell(fact(1), team="blue")
+    house.feed.tell(fact(2), team="red")
+    house.feed.tell(fact(3), team="blue")
+    async with house.client() as client:
+        every = (await client.get("/v1/events", params={"limit": 2})).json()["facts"]
+        blue = (await client.get("/v1/events", params={"team": "blue"})).json()["facts"]
+    assert ([f["seq"] for f in every], [f["seq"] for f in blue]) == ([2, 3], [1, 3])
+
+
+async def test_a_job_followed_to_its_end_tells_each_fact_once() -> None:
+    house = FakeHouse()
+    job = "A" * 26
+    house.view.rows[job] = row(job)
+    house.view.facts[job] = [fact(1, "submitted", stream=FED), fact(4, "queued"), fact(5, "placed")]
+    for old in (fact(4, "queued"), fact(9, "queued", job="B" * 26)):
+        house.feed.tell(old)
+    house.feed.tell(fact(10, "succeeded"))
+    house.feed.position = lambda: {FED: 0, LOG: 3}  # type: ignore[method-assign]
+    async with house.client() as client:
+        answer = await client.get(f"/v1/jobs/{job}/events", params={"follow": "true"})
+    told = [line for line in answer.text.splitlines() if line.startswith("id: ")]
+    assert told == ["id: FED:1", "id: FED:1,LOG_atlas:4", "id: FED:1,LOG_atlas:5", "id: FED:1,LOG_atlas:10"]
+
+
+async def test_a_cursor_that_makes_no_sense_is_refused() -> None:
+    async with FakeHouse().client() as client:
+        answer = await client.get("/v1/events", params={"follow": "true", "after": "x"})
+    assert (answer.status_code, answer.json()["field"]) == (422, "after")
+
+
+async def test_the_document_describes_bodies_and_every_route_and_resolves() -> None:
+    async with FakeHouse().client("") as client:
+        document = (await client.get("/openapi.json")).json()
+    schemas = document["components"]["schemas"]
+    assert document["paths"]["/v1/jobs"]["post"]["requestBody"]["content"]["application/json"]["schema"] == {
+        "$ref": "#/components/schemas/JobSpec"
+    }
+    references = {text.rsplit("/", 1)[1] for text in _references(document)}
+    assert references <= schemas.keys()
+    assert "TaskGroup" in references
+
+
+async def test_health_and_metrics_are_open() -> None:
+    house = FakeHouse()
+    async with house.client("") as client:
+        assert (await client.get("/healthz")).status_code == 200
+        assert (await client.get("/readyz")).status_code == 503
+        await house.house.catalogue.newer()
+        assert (await client.get("/readyz")).status_code == 200
+        assert 'route="/healthz"' in (await client.get("/metrics")).text
+
+
+def _references(node: object) -> list[str]:
+    if isinstance(node, dict):
+        own = [node["$ref"]] if isinstance(node.get("$ref"), str) else []
+        return own + [found for value in node.values() for found in _references(value)]
+    if isinstance(node, list):
+        return [found for value in node for found in _references(value)]
+    return []

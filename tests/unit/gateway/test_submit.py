@@ -1,0 +1,206 @@
+"""Submitting over HTTP: what is accepted, what is refused and how, and that nothing happens twice."""
+
+from collections.abc import AsyncIterator
+from typing import Any
+
+import pytest
+
+from gateway_fakes import FakeHouse, lost_log
+from muster.schemas.base import BODY_BYTES_MAX
+
+SPEC = {"name": "train", "team": "blue", "task_groups": [{"replicas": 2, "gpus": 8}]}
+
+
+def spec(**changes: Any) -> dict[str, Any]:
+    return {**SPEC, **changes}
+
+
+def group(**changes: Any) -> dict[str, Any]:
+    return spec(task_groups=[{"gpus": 1, **changes}])
+
+
+async def test_a_job_is_accepted_once_and_told_again() -> None:
+    house = FakeHouse()
+    async with house.client() as client:
+        first = await client.post("/v1/jobs", json=SPEC, headers={"Idempotency-Key": "k"})
+        again = await client.post("/v1/jobs", json=SPEC, headers={"Idempotency-Key": "k"})
+    assert (first.status_code, again.status_code) == (201, 200)
+    assert first.json()["id"] == again.json()["id"]
+    assert first.headers["location"] == f"/v1/jobs/{first.json()['id']}"
+    assert len(house.log.jobs) == 1
+
+
+async def test_fields_in_another_order_are_the_same_job() -> None:
+    house = FakeHouse()
+    async with house.client() as client:
+        await client.post("/v1/jobs", json=SPEC, headers={"Idempotency-Key": "k"})
+        turned = await client.post("/v1/jobs", json=dict(reversed(SPEC.items())), headers={"Idempotency-Key": "k"})
+    assert turned.status_code == 200
+
+
+async def test_the_same_key_with_another_body_is_a_conflict() -> None:
+    async with FakeHouse().client() as client:
+        await client.post("/v1/jobs", json=SPEC, headers={"Idempotency-Key": "k"})
+        other = await client.post("/v1/jobs", json=spec(name="other"), headers={"Idempotency-Key": "k"})
+    assert other.status_code == 409
+    assert other.json()["field"] == "Idempotency-Key"
+
+
+async def test_a_key_is_its_bearers_own() -> None:
+    house = FakeHouse()
+    for who in ("ann", "olga"):
+        async with house.client(who) as client:
+            assert (await client.post("/v1/jobs", json=SPEC, headers={"Idempotency-Key": "k"})).status_code == 201
+    assert len(house.log.jobs) == 2
+
+
+async def test_without_a_key_one_is_made_and_told() -> None:
+    house = FakeHouse()
+    async with house.client() as client:
+        first = await client.post("/v1/jobs", json=SPEC)
+        second = await client.post("/v1/jobs", json=SPEC)
+        again = await client.post("/v1/jobs", json=SPEC, headers={"Idempotency-Key": first.headers["idempotency-key"]})
+    assert len(house.log.jobs) == 2
+    assert second.json()["id"] != first.json()["id"] == again.json()["id"]
+
+
+async def test_a_trace_that_the_client_brought_goes_on() -> None:
+    brought = "00-" + "a" * 32 + "-" + "b" * 16 + "-01"
+    async with FakeHouse().client() as client:
+        kept = await client.post("/v1/jobs", json=SPEC, headers={"traceparent": brought})
+        made = await client.post("/v1/jobs", json=SPEC, headers={"traceparent": "00-" + "0" * 32 + "-nonsense"})
+    assert kept.json()["trace"] == brought
+    assert len(made.json()["trace"]) == 55
+
+
+@pytest.mark.parametrize(
+    ("body", "field"),
+    [
+        ({"name": "x", "team": "blue"}, "task_groups"),
+        (spec(task_groups=[]), "task_groups"),
+        (spec(team=7), "team"),
+        (spec(colour="red"), "colour"),
+        (group(replicas=0), "task_groups.0.replicas"),
+        (group(gpus="many"), "task_groups.0.gpus"),
+        (group(gpu_milli=500), "task_groups.0"),
+        (group(gpus=9), "task_groups.0.gpus"),
+        (group(gpu_models=["H200"]), "task_groups.0.gpu_models"),
+        (group(cpu_milli=200_000), "task_groups.0.cpu_milli"),
+        (group(memory_mib=2_000_000), "task_groups.0.memory_mib"),
+        (spec(queue="nowhere"), "queue"),
+        (spec(queue="shut"), "queue"),
+        (spec(team="none"), "team"),
+    ],
+)
+async def test_a_job_that_can_never_run_is_refused_at_once_with_its_field(body: dict[str, Any], field: str) -> None:
+    house = FakeHouse()
+    async with house.client() as client:
+        answer = await client.post("/v1/jobs", json=body)
+    assert answer.status_code == 422
+    assert answer.headers["content-type"] == "application/problem+json"
+    assert answer.json()["field"] == field
+    assert answer.json()["detail"]
+    assert house.log.jobs == {}
+
+
+@pytest.mark.parametrize("body", [b"{", b"", b"[" * 50_000, b'{"name": NaN'])
+async def test_what_is_no_json_is_told_so(body: bytes) -> None:
+    async with FakeHouse().client() as client:
+        answer = await client.post("/v1/jobs", content=body)
+    assert (answer.status_code, answer.json()["field"]) == (400, "body")
+
+
+async def test_a_body_over_the_limit_is_refused_whether_its_length_is_told_or_not() -> None:
+    async def endless() -> AsyncIterator[bytes]:
+        for _ in range(2_000):
+            yield b"x" * 1024
+
+    async with FakeHouse().client() as client:
+        declared = await client.post("/v1/jobs", content=b"", headers={"Content-Length": str(BODY_BYTES_MAX + 1)})
+        undeclared = await client.post("/v1/jobs", content=endless())
+    assert (declared.status_code, undeclared.status_code) == (413, 413)
+    assert declared.headers["connection"] == "close"
+
+
+@pytest.mark.parametrize(
+    "groups",
+    [
+        [{"replicas": 4096, "gpus": 8}],
+        [{"name": f"g{number}", "replicas": 4096, "gpus": 0} for number in range(2)],
+    ],
+)
+async def test_a_gang_whose_facts_would_be_too_large_is_refused(groups: list[dict[str, Any]]) -> None:
+    async with FakeHouse().client() as client:
+        answer = await client.post("/v1/jobs", json=spec(task_groups=groups))
+    assert (answer.status_code, answer.json()["field"]) == (413, "task_groups")
+
+
+async def test_a_specification_that_makes_a_fact_too_large_is_refused() -> None:
+    labels = {f"{number}-{'k' * 240}": "é" * 1024 for number in range(64)}
+    command = ["\u2603" * 1024] * 200
+    async with FakeHouse().client() as client:
+        answer = await client.post("/v1/jobs", json=spec(labels=labels, command=command))
+    assert answer.status_code == 413
+
+
+async def test_a_queue_made_a_moment_ago_counts() -> None:
+    house = FakeHouse()
+    async with house.client() as client:
+        assert (await client.post("/v1/jobs", json=spec(team="none"))).status_code == 422
+        house.view.queue_rows.append(house.view.queue_rows[0].model_copy(update={"name": "none"}))
+        assert (await client.post("/v1/jobs", json=spec(team="none"))).status_code == 201
+
+
+async def test_a_fleet_that_nobody_knows_yet_refuses_nothing() -> None:
+    house = FakeHouse()
+    house.view.shape_rows = []
+    async with house.client() as client:
+        assert (await client.post("/v1/jobs", json=group(gpus=64))).status_code == 201
+
+
+async def test_a_log_that_takes_nothing_is_503_and_the_same_request_may_come_again() -> None:
+    house = FakeHouse()
+    house.log.fails = lost_log()
+    async with house.client() as client:
+        refused = await client.post("/v1/jobs", json=SPEC, headers={"Idempotency-Key": "k"})
+        house.log.fails = None
+        accepted = await client.post("/v1/jobs", json=SPEC, headers={"Idempotency-Key": "k"})
+    assert (refused.status_code, accepted.status_code) == (503, 201)
+    assert refused.headers["retry-after"] == "1"
+
+
+async def test_with_redis_down_the_scheduler_is_asked() -> None:
+    house = FakeHouse()
+    house.view.is_down = True
+    async with house.client() as client:
+        accepted = await client.post("/v1/jobs", json=SPEC)
+        refused = await client.post("/v1/jobs", json=group(gpus=9))
+    assert (accepted.status_code, refused.status_code) == (201, 422)
+
+
+async def test_with_nobody_to_ask_it_is_503() -> None:
+    house = FakeHouse()
+    house.view.is_down = house.scheduler.is_down = True
+    async with house.client() as client:
+        answer = await client.post("/v1/jobs", json=SPEC)
+    assert answer.status_code == 503
+    assert house.log.jobs == {}
+
+
+async def test_a_dry_run_answers_and_stores_nothing() -> None:
+    house = FakeHouse()
+    async with house.client() as client:
+        fits = await client.post("/v1/jobs?dry_run=true", json=SPEC)
+        never = await client.post("/v1/jobs?dry_run=true", json=group(gpus=9))
+        wrong = await client.post("/v1/jobs?dry_run=true", json=spec(team=7))
+    assert fits.json()["placed"] is True
+    assert (never.status_code, never.json()["refused"], never.json()["field"]) == (200, True, "task_groups.0.gpus")
+    assert wrong.status_code == 422
+    assert house.log.jobs == {}
+
+
+@pytest.mark.parametrize("key", ["", "a b", "x" * 201, "naïve"])
+async def test_a_key_that_is_none_is_refused_or_replaced(key: str) -> None:
+    async with FakeHouse().client() as client:
+        answer = await client.post("/v1/jobs", json=SPEC, headers={"Idempotency-Key": key.encode()})
+    assert answer.status_code == (422 if key else 201)
