@@ -36,7 +36,10 @@ def run(plan: Plan, form: Output) -> None:
         )
         return
     typer.echo(sentence(machine))
-    rows = [(name, *cells) for name, *cells in zip(_NAMES, _cells(cold), _cells(warm), strict=True)]
+    rows: list[tuple[str, ...]] = list(zip(_NAMES, _cells(cold), _cells(warm), strict=True))
+    rows += [
+        (f"  {name}", f"{mib:.0f} MiB", f"{warm.rss_mib.get(name, 0.0):.0f} MiB") for name, mib in cold.rss_mib.items()
+    ]
     output.table(("", "COLD", "WARM"), rows, right=("COLD", "WARM"))
 
 
@@ -54,7 +57,7 @@ def _measured(plan: Plan) -> tuple[Round, Round]:
 
 _NAMES = (
     "placed", "stranded", "first submit to last placed", "first submit to last running", "placed per second",
-    "accepted per second", "submit to placed p50", "p99", "max", "messages in the logs", "memory", "of which",
+    "accepted per second", "submit to placed p50", "p99", "max", "messages in the logs", "memory",
 )  # fmt: skip
 
 
@@ -64,5 +67,5 @@ def _cells(one: Round) -> tuple[str, ...]:
         f"{one.times.placed}", f"{one.times.stranded}", f"{one.times.wall_placed_s:.2f} s",
         f"{one.times.wall_running_s:.2f} s", f"{one.times.placed_per_s:.0f}/s", f"{one.submit_per_s:.0f}/s",
         f"{waits.p50:.0f} ms", f"{waits.p99:.0f} ms", f"{waits.max:.0f} ms", f"{one.log_messages}",
-        f"{sum(one.rss_mib.values()):.0f} MiB", ", ".join(f"{name} {mib:.0f}" for name, mib in one.rss_mib.items()),
+        f"{sum(one.rss_mib.values()):.0f} MiB",
     )  # fmt: skip
