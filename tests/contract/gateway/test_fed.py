@@ -1,0 +1,145 @@
+"""The gateway's hold on a real NATS, with exactly the rights that it declares."""
+
+import asyncio
+from collections.abc import AsyncIterator, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+from nats.aio.client import Client
+
+from muster.bus.settings import BusSettings, Settings
+from muster.bus.streams import bootstrap
+from muster.gateway.accept import make_job
+from muster.gateway.app import DECLARATION
+from muster.gateway.ports import NotStoredError, UnreachableError
+from muster.gateway.request_log import NatsRequestLog
+from muster.gateway.tokens import NatsTokens
+from muster.schemas.access import Role, TokenRecord
+from muster.schemas.facts.job import JobCancelRequested
+from muster.schemas.facts.queue import QueueChangeRequested, QueueSpec
+from muster.schemas.job import Job, JobSpec, TaskGroup
+from muster.schemas.views import job_view
+from servers import CLUSTER, DECLARATIONS, NatsServer, running_nats
+
+pytestmark = pytest.mark.connected
+
+FED_BYTES = 256 * 1024
+
+
+@dataclass
+class Door:
+    """A gateway's connections to a bootstrapped bus."""
+
+    server: NatsServer
+    client: Client
+    log: NatsRequestLog
+
+
+@pytest.fixture
+def server() -> Iterator[NatsServer]:
+    others = [declaration for declaration in DECLARATIONS if declaration.service != "gateway"]
+    with running_nats(declarations=[DECLARATION, *others]) as server:
+        yield server
+
+
+@pytest.fixture
+async def door(server: NatsServer, tmp_path: Path) -> AsyncIterator[Door]:
+    maker = await server.connect("bootstrap")
+    limits = BusSettings(fed_bytes_max=FED_BYTES)
+    await bootstrap(maker, Settings(state_dir=tmp_path, credentials_dir=tmp_path, cluster=CLUSTER, bus=limits))
+    await maker.close()
+    client = await server.connect("gateway")
+    yield Door(server, client, NatsRequestLog(client))
+    await client.close()
+
+
+def a_job(key: str = "k", *, name: str = "train", filler: str = "") -> Job:
+    spec = JobSpec(name=name, team="blue", task_groups=(TaskGroup(gpus=1),), command=(filler,))
+    return make_job(spec, principal="ann", key=key, traceparent="")
+
+
+async def test_a_job_is_stored_once_and_given_back_as_it_was_stored(door: Door) -> None:
+    job = a_job()
+    first = await door.log.submit(job)
+    again = await door.log.submit(job)
+    other = await door.log.submit(a_job(name="other"))
+    assert (first.is_new, again.is_new, other.is_new) == (True, False, False)
+    assert first.seq == again.seq == other.seq
+    assert other.job == job
+    assert again.submitted_at > 0
+
+
+async def test_two_gateways_with_the_same_request_store_it_once(door: Door) -> None:
+    client = await door.server.connect("gateway")
+    job = a_job()
+    stored = await asyncio.gather(*(log.submit(job) for log in (door.log, NatsRequestLog(client)) for _ in range(5)))
+    await client.close()
+    assert sum(one.is_new for one in stored) <= 1
+    assert len({one.seq for one in stored}) == 1
+
+
+async def test_what_was_never_submitted_is_none(door: Door) -> None:
+    assert await door.log.submitted(a_job().id) is None
+
+
+async def test_requests_are_stored(door: Door) -> None:
+    job = a_job()
+    await door.log.submit(job)
+    await door.log.request_cancel(job_view(job), JobCancelRequested(principal="ann"))
+    await door.log.request_cancel(job_view(job), JobCancelRequested(principal="ann"))
+    await door.log.request_queue(QueueChangeRequested(spec=QueueSpec(name="blue"), principal="olga"), key="1")
+    info = await door.client.jetstream().stream_info("FED")
+    assert info.state.messages == 3, "a cancellation asked for twice is stored once"
+
+
+async def test_a_full_log_takes_nothing_and_keeps_what_it_acknowledged(door: Door) -> None:
+    accepted: list[Job] = []
+
+    async def fill() -> None:
+        for number in range(1_000):
+            job = a_job(str(number), filler="x" * 1_000)
+            await door.log.submit(job)
+            accepted.append(job)
+
+    with pytest.raises(NotStoredError, match="full"):
+        await fill()
+    assert len(accepted) > 50
+    for job in (accepted[0], accepted[-1]):
+        assert (await door.log.submit(job)).is_new is False
+
+
+async def test_a_stopped_bus_is_told_and_a_retry_after_it_is_the_same_job(
+    door: Door, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("APPEND_TIMEOUT_S", "LOOKUP_TIMEOUT_S"):
+        monkeypatch.setattr(f"muster.gateway.request_log.{name}", 0.2)
+    job = a_job()
+    stored = await door.log.submit(job)
+    door.server.kill()
+    with pytest.raises(NotStoredError):
+        await door.log.submit(job)
+    with pytest.raises(UnreachableError):
+        await door.log.submitted(job.id)
+    door.server.start()
+    client = await door.server.connect("gateway")
+    again = await NatsRequestLog(client).submit(job)
+    await client.close()
+    assert (again.is_new, again.seq) == (False, stored.seq)
+
+
+async def test_a_token_made_by_one_gateway_is_known_to_the_other_until_it_is_revoked(door: Door) -> None:
+    client = await door.server.connect("gateway")
+    one, other = NatsTokens(door.client), NatsTokens(client)
+    watching = asyncio.create_task(other.watch())
+    made = await one.put("secret", TokenRecord(principal="new", role=Role.OPERATOR))
+    async with asyncio.timeout(10):
+        while other.principal("secret") is None or not other.is_ready:  # noqa: ASYNC110 - the watch has no event
+            await asyncio.sleep(0.01)
+        assert await one.delete(made.id)
+        while other.principal("secret") is not None:  # noqa: ASYNC110 - the watch has no event
+            await asyncio.sleep(0.01)
+    watching.cancel()
+    await asyncio.gather(watching, return_exceptions=True)
+    await client.close()
+    assert one.principal("secret") is None
