@@ -1,6 +1,5 @@
 """Hosting services in tests over a real nats-server, as `muster run` does."""
 
-import asyncio
 from collections.abc import Sequence
 from contextlib import AsyncExitStack
 from dataclasses import dataclass, field
@@ -15,6 +14,7 @@ from muster.bus.settings import BusSettings, Settings
 from muster.bus.shell import Shell
 from muster.bus.streams import bootstrap
 from muster.core.fact import Draft, Fact
+from muster.schemas.facts.control import CheckpointRequested
 from muster.schemas.ids import request_fact_id
 from muster.schemas.subjects import cluster_log
 from servers import CLUSTER, NatsServer
@@ -91,8 +91,6 @@ class RealHouse:
         return [await self.store("agent", *agent_fact(node)) for node in nodes][-1]
 
     async def request_checkpoint(self) -> int:
-        from muster.schemas.facts.control import CheckpointRequested
-
         draft = Draft("log", "checkpoint", "checkpoint-requested", CheckpointRequested())
         return await self.store("scheduler", draft, request_fact_id("checkpoint", str(len(await self.facts()))))
 
@@ -119,12 +117,3 @@ async def until_leading(shells: Sequence[Shell]) -> Shell:
     """The one that leads, once one does."""
     await until(lambda: any(shell.leading for shell in shells))
     return next(shell for shell in shells if shell.leading)
-
-
-async def quiet(shell: Shell, house: RealHouse) -> None:
-    """Until a shell has folded the log's head."""
-    async with asyncio.timeout(20):
-        while (
-            shell.folded_seq < (await (await house.client("reader")).jetstream().stream_info(LOG.stream)).state.last_seq
-        ):
-            await asyncio.sleep(0.01)

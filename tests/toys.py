@@ -30,7 +30,9 @@ PATIENCE_S = 20.0
 
 
 class HowMany(Wire):
-    """To the scheduler (`queues`)."""
+    """To the scheduler (`queues`): all of them, or those of a kind."""
+
+    job_id: str = ""
 
 
 class Count(Wire):

@@ -10,6 +10,7 @@ class ShellLimits:
     read_messages: of one read. idle_s: longest wait for facts. wake_s_min: shortest, so that a core that always wants
     to wake does not spin. decide_s: the core's own budget; longer is counted. backoff_s: first and longest wait after
     an append that was not stored. checkpoint_backlog: snapshots waiting for their upload.
+    settle_s: what a service that ends may take to finish them.
     """
 
     read_messages: int = 1000
@@ -20,6 +21,7 @@ class ShellLimits:
     fence_renewal_s: float = 3600.0
     checkpoint_backlog: int = 2
     checkpoint_timeout_s: float = 60.0
+    settle_s: float = 2.0
 
 
 HUB_READ_MESSAGES = 1000

@@ -156,10 +156,11 @@ class Shell:
                     self.metrics.leading.set(0)
                     await self._parts.leases.release(lease)
         finally:
-            uploads.cancel()
             reader, self._reader = self._reader, None
             if reader is not None:
                 await reader.close()
+            await self._snapshots.settle(self._limits.settle_s)
+            uploads.cancel()
             with suppress(asyncio.CancelledError):
                 await uploads
 

@@ -27,6 +27,8 @@ class Snapshots:
         self._limits = limits
         self._waiting: deque[tuple[int, Instant, list[Draft]]] = deque()
         self._offered = asyncio.Event()
+        self._settled = asyncio.Event()
+        self._settled.set()
 
     def offer(self, seq: int, time: Instant, drafts: list[Draft]) -> None:
         """Keep a snapshot for upload; if too many wait, the oldest is given up."""
@@ -34,7 +36,16 @@ class Snapshots:
             self._waiting.popleft()
             self._metrics.part("skipped")
         self._waiting.append((seq, time, drafts))
+        self._settled.clear()
         self._offered.set()
+
+    async def settle(self, timeout_s: float) -> None:
+        """Wait until nothing waits for upload; give up after `timeout_s`."""
+        try:
+            async with asyncio.timeout(timeout_s):
+                await self._settled.wait()
+        except TimeoutError:
+            self._metrics.part("skipped")
 
     async def run(self) -> None:
         """Upload for ever."""
@@ -44,6 +55,7 @@ class Snapshots:
             while self._waiting:
                 seq, time, drafts = self._waiting.popleft()
                 await self._upload(seq, time, drafts)
+            self._settled.set()
 
     async def _upload(self, seq: int, time: Instant, drafts: list[Draft]) -> None:
         try:

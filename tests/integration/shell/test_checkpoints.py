@@ -1,0 +1,102 @@
+"""Checkpoints in the object store of a real nats-server, taken, found and used with the services' own rights."""
+
+import pytest
+
+from houses import LOG, RealHouse, until_leading
+from muster.bus.checkpoint import Checkpoints, Pointer
+from muster.bus.checkpoint_store import NatsCheckpoints
+from muster.bus.limits import CHECKPOINTS_KEPT
+from muster.core.fact import Draft
+from muster.schemas.facts.control import Voided
+from muster.schemas.ids import request_fact_id
+from toys import Releasing, agent, scheduler, until
+
+pytestmark = pytest.mark.connected
+
+
+async def checkpoints(house: RealHouse) -> tuple[NatsCheckpoints, Checkpoints]:
+    store = NatsCheckpoints(await house.client("scheduler"))
+    return store, Checkpoints(store, LOG)
+
+
+async def take_checkpoint(house: RealHouse) -> int:
+    """Ask for one and wait until it is complete; its sequence."""
+    seq = await house.request_checkpoint()
+    _, known = await checkpoints(house)
+    newest = 0
+    for _ in range(2000):
+        recorded = await known.newest()
+        newest = 0 if recorded is None else recorded.seq
+        if newest == seq:
+            break
+    assert newest == seq
+    return seq
+
+
+async def test_recovery_from_a_checkpoint_equals_folding_everything(house: RealHouse) -> None:
+    hosting = await house.host(scheduler(), agent("n1", "n2"))
+    shell = hosting.shells[0]
+    await until(lambda: shell.leading and shell.core.released == {"n1", "n2"})  # type: ignore[attr-defined]
+    await take_checkpoint(house)
+    await house.join("n3")
+    await until(lambda: "n3" in shell.core.released)  # type: ignore[attr-defined]
+    await hosting.end()
+    again = (await house.host(scheduler())).shells[0]
+    await until(lambda: again.leading)
+    assert isinstance(again.core, Releasing)
+    assert isinstance(shell.core, Releasing)
+    assert again.core.states_folded == 4
+    assert shell.core.states_folded == 0
+    assert again.core.released == shell.core.released
+    assert again.core.joined.keys() == shell.core.joined.keys()
+
+
+async def test_a_service_that_never_ran_starts_on_a_trimmed_log(house: RealHouse) -> None:
+    hosting = await house.host(scheduler(), agent("n1", "n2"))
+    shell = hosting.shells[0]
+    await until(lambda: shell.leading and shell.core.released == {"n1", "n2"})  # type: ignore[attr-defined]
+    seq = await take_checkpoint(house)
+    await hosting.end()
+    tools = await house.client("admin-tools")
+    await tools.jetstream().purge_stream(LOG.stream, seq=seq)
+    newcomer = (await house.host(scheduler())).shells[0]
+    await until(lambda: newcomer.leading)
+    assert newcomer.core.released == {"n1", "n2"}  # type: ignore[attr-defined]
+
+
+async def test_two_checkpoints_are_kept_and_older_ones_deleted(house: RealHouse) -> None:
+    hosting = await house.host(scheduler(), agent("n1"))
+    await until(lambda: all(shell.leading for shell in hosting.shells))
+    taken = [await take_checkpoint(house) for _ in range(CHECKPOINTS_KEPT + 1)]
+    store, _ = await checkpoints(house)
+    pointer, _ = await store.pointer(LOG.stream)
+    assert [recorded.seq for recorded in pointer.checkpoints] == taken[:0:-1]
+    assert await store.has_part(LOG.stream, taken[-1], "agent")
+    await hosting.end()  # old parts are deleted after the pointer moved, before the service leaves
+    for service in ("agent", "scheduler"):
+        assert not await store.has_part(LOG.stream, taken[0], service)
+
+
+async def test_the_pointer_moves_only_from_where_it_was_read(house: RealHouse) -> None:
+    store, _ = await checkpoints(house)
+    pointer, revision = await store.pointer(LOG.stream)
+    assert (pointer, revision) == (Pointer(), 0)
+    assert await store.move_pointer(LOG.stream, Pointer(), revision=0)
+    assert not await store.move_pointer(LOG.stream, Pointer(), revision=0)
+    _, revision = await store.pointer(LOG.stream)
+    assert await store.move_pointer(LOG.stream, Pointer(), revision=revision)
+
+
+async def test_a_checkpoint_that_holds_a_voided_message_is_not_used_by_its_service(house: RealHouse) -> None:
+    hosting = await house.host(scheduler(), agent())
+    shell = await until_leading(hosting.shells[:1])
+    seq = await house.join("n1", "n2")
+    await until(lambda: shell.core.released == {"n1", "n2"})  # type: ignore[attr-defined]
+    await take_checkpoint(house)
+    await hosting.end()
+    draft = Draft("log", str(seq), "voided", Voided(seq=seq, service="scheduler"))
+    await house.store("operator", draft, request_fact_id("void", str(seq)))
+    again = (await house.host(scheduler(Releasing))).shells[0]
+    await until(lambda: again.leading)
+    assert again.core.states_folded == 0  # type: ignore[attr-defined]
+    assert set(again.core.joined) == {"n1"}  # type: ignore[attr-defined]
