@@ -62,7 +62,7 @@ class Hub:
 
     def admit(self, member: "Member") -> bool:
         """Hand what is read from here on to `member`; False if the shared reader is no longer the one it knows."""
-        if self._reader is not member.shared or (self._pump is not None and self._pump.done()):
+        if self._reader is not member.shared:
             return False
         self._members.append(member)
         return True
@@ -94,7 +94,7 @@ class Hub:
                 member.fail(error)
             self._members.clear()
             if self._reader is reader:
-                self._reader = None
+                self._reader = self._pump = None
             await reader.close()
 
     async def _stop(self) -> None:

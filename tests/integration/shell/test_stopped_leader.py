@@ -40,7 +40,7 @@ async def test_a_leader_stopped_in_mid_decision_is_refused_after_the_take_over(
     said = tmp_path / "said"
     with other_process(house, tmp_path) as process:
         await house.join("slow")
-        await until(lambda: (tmp_path / "deciding").exists())
+        await until((tmp_path / "deciding").exists)
         process.send_signal(signal.SIGSTOP)
         heir = (await house.host(scheduler())).shells[0]
         await until(lambda: heir.leading and heir.core.released == {"slow"})  # type: ignore[attr-defined]
