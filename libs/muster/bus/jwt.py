@@ -7,6 +7,7 @@ issuer's nkey) covers the first two parts. nats-server in operator mode checks t
 import base64
 import hashlib
 import json
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import cast
@@ -14,11 +15,14 @@ from typing import cast
 import nkeys
 
 from muster.bus.access import AccountName, Rights, view_rights
+from muster.schemas.base import NAME_PATTERN
 
 Json = Mapping[str, object]
 
 UNLIMITED = -1
+EVERY_TEAM = "*"
 SEED_BYTES = 32
+VIEW_SIGNER_FILE = "view-signer.json"  # in the credentials directory; text of `ViewSigner`
 VIEW_EXPIRES_S_MAX = 3_600.0  # a dashboard asks the gateway anew: a leaked credential is worth an hour at most
 
 PREFIX_OPERATOR = cast("int", nkeys.PREFIX_BYTE_OPERATOR)
@@ -202,9 +206,13 @@ def mint_view_user(
 ) -> ViewCredential:
     """A short-lived user of account VIEW that may subscribe what those teams may see, and publish nothing.
 
-    entropy: 32 random bytes, from the edge. Raises ValueError if `expires_in_s` is not above 0 and at most
-    VIEW_EXPIRES_S_MAX.
+    teams: `*` is every team (for who may see all). entropy: 32 random bytes, from the edge. Raises ValueError if
+    `expires_in_s` is not above 0 and at most VIEW_EXPIRES_S_MAX, or a team or cluster is no name, since wildcards
+    would widen rights.
     """
+    for name in (*clusters, *(team for team in teams if team != EVERY_TEAM)):
+        if not re.fullmatch(NAME_PATTERN, name):
+            raise ValueError(f"{name!r} is no name of a team or cluster: lower-case letters, digits and hyphens")
     if not 0 < expires_in_s <= VIEW_EXPIRES_S_MAX:
         raise ValueError(f"expires_in_s is {expires_in_s}: give a time above 0 and at most {VIEW_EXPIRES_S_MAX:.0f}")
     user = new_key(PREFIX_USER, entropy)

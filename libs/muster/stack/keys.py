@@ -12,8 +12,6 @@ from pathlib import Path
 from muster.bus import jwt
 from muster.bus.access import AccountName, BusUser
 
-VIEW_SIGNER_FILE = "view-signer.json"
-
 
 @dataclass(frozen=True, slots=True)
 class MintedAccess:
@@ -74,7 +72,7 @@ def mint_access(
     for path in set(credentials_dir.glob("*.creds")) - written:
         path.unlink()
     signer = jwt.ViewSigner(view_signer, accounts[AccountName.VIEW].public)
-    write_private(credentials_dir / VIEW_SIGNER_FILE, signer.dump())
+    write_private(credentials_dir / jwt.VIEW_SIGNER_FILE, signer.dump())
     tokens = {
         accounts[spec.name].public: jwt.account_jwt(
             spec, account=accounts[spec.name], operator=operator, issued_at_s=now_s

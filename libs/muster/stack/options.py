@@ -6,12 +6,13 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field
 
 from muster.bus.access import BusUser
 from muster.bus.settings import Settings
 from muster.schemas.access import Endpoints
 from muster.schemas.base import Name
+from muster.schemas.registry import RESERVED_CLUSTERS
 from muster.stack.declared import SERVICES
 from muster.stack.nats_server import SYNC_INTERVAL_S
 from muster.stack.ports import LOOPBACK, USUAL_PORTS
@@ -20,6 +21,12 @@ from muster.stack.state_dir import StateDir
 ALL = "all"
 READY_FD = "MUSTER_READY_FD"  # a background process says on this descriptor that it is ready, or why it will not be
 Json = dict[str, object]
+
+
+def _not_reserved(cluster: str) -> str:
+    if cluster in RESERVED_CLUSTERS:
+        raise ValueError(f"{cluster!r} is a reserved name: call the cluster otherwise")
+    return cluster
 
 
 class StartOptions(BaseModel):
@@ -35,7 +42,7 @@ class StartOptions(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid")
 
     state_dir: Path
-    cluster: Name | None = None
+    cluster: Annotated[Name, AfterValidator(_not_reserved)] | None = None
     settings: dict[str, object] = {}
     ports: dict[str, Annotated[int, Field(ge=0, le=65_535)]] = {}
     split: bool = False

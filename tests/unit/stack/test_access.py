@@ -144,6 +144,12 @@ def test_a_dashboards_credential_ends_within_the_hour(expires_in_s: float) -> No
         mint(expires_in_s)
 
 
+@pytest.mark.parametrize("team", [">", "a.>", "a.*", "", "A", "vision.speech", "vision\n"])
+def test_a_team_that_is_no_name_cannot_widen_a_dashboards_rights(team: str) -> None:
+    with pytest.raises(ValueError, match="no name"):
+        mint_view_user(SIGNER, clusters=("a",), teams=(team,), now_s=1, expires_in_s=60, entropy=b"u" * 32)
+
+
 def test_the_same_claims_make_the_same_token() -> None:
     assert mint() == mint()
 

@@ -7,6 +7,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from pydantic import ValidationError
 
 from muster.stack.nats_server import NatsConfig, nats_binary, render
 from muster.stack.options import StartOptions, endpoints_of, new_settings, wanted_ports
@@ -67,6 +68,12 @@ def test_settings_are_kept_and_changed_only_where_said(tmp_path: Path) -> None:
 def test_options_reach_a_background_process_whole(tmp_path: Path) -> None:
     options = StartOptions(state_dir=tmp_path, cluster="atlas", settings={"fleet": {"nodes": 7}}, split=True)
     assert StartOptions.model_validate_json(options.model_dump_json()) == options
+
+
+@pytest.mark.parametrize("cluster", ["fed", "view", "Not a name", "a.b"])
+def test_a_cluster_that_would_clash_with_subjects_is_refused(tmp_path: Path, cluster: str) -> None:
+    with pytest.raises(ValidationError, match="cluster"):
+        StartOptions(state_dir=tmp_path, cluster=cluster)
 
 
 def test_a_service_command_is_filled_in(tmp_path: Path) -> None:
