@@ -49,7 +49,10 @@ class Point(_Part):
 
 
 class ReplayReport(_Part):
-    """Every task is in exactly one of finished, never_placed, refused, unfinished."""
+    """Every task is in exactly one of finished, never_placed, refused, unfinished.
+
+    planned_s: what the trace would take at `speedup`; if wall_s is much more, tasks were submitted later than wanted.
+    """
 
     tasks: int
     placed: int
@@ -62,6 +65,7 @@ class ReplayReport(_Part):
     wait_s: Wait
     speedup: float
     wall_s: float
+    planned_s: float
     nodes: int
     gpus: int
     gpus_allocated_max: float
@@ -89,6 +93,7 @@ def report_of(account: Account, nodes: Sequence[OpenbNode], *, speedup: float) -
         wait_s=Wait(p50=percentile(waits, 50), p99=percentile(waits, 99), max=waits[-1] if waits else 0.0),
         speedup=speedup,
         wall_s=max(0, ended - began) / NS_PER_S,
+        planned_s=max((record.task.deletion_s for record in records), default=0.0) / speedup,
         nodes=len(nodes),
         gpus=sum(node.gpus for node in nodes),
         gpus_allocated_max=_peak(spans),

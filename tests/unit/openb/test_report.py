@@ -48,6 +48,11 @@ def test_every_task_is_counted_once() -> None:
     assert (report.nodes, report.gpus, report.wall_s) == (2, 10, 10.0)
 
 
+def test_the_planned_time_stands_beside_the_real_one() -> None:
+    report = report_of(an_account(), NODES, speedup=50.0)
+    assert (report.planned_s, report.wall_s) == (2.0, 10.0)
+
+
 def test_who_was_left_is_named_with_the_reason_for_waiting() -> None:
     left = {part.task: (part.reason, part.detail) for part in a_report().left}
     assert left == {"c": ("gpus", "1 wanted, 0 free"), "d": ("unknown queue", "")}
