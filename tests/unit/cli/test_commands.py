@@ -1,0 +1,182 @@
+"""Commands against a Muster that answers from memory: what they ask, print, and how they end."""
+
+import json
+from collections.abc import AsyncIterator, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Self
+
+import pytest
+
+from muster.cli.main import run
+from muster.client import DryRunAnswer, JobSpec, JobView, Muster, NodeView, Phase, QueueSpec, QueueView, WhyAnswer
+from muster.client.facts import TypedFact
+from muster.schemas import ids
+from muster.schemas.job import Job
+from muster.schemas.views import job_view
+
+
+@dataclass
+class FakeMuster:
+    keys: list[str] = field(default_factory=list)
+    jobs: dict[str, JobView] = field(default_factory=dict)
+    facts: list[TypedFact] = field(default_factory=list)
+    asked: list[QueueSpec] = field(default_factory=list)
+    dry: DryRunAnswer = field(default_factory=lambda: DryRunAnswer(placed=True, nodes=("gpu-01", "gpu-02")))
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        return None
+
+    async def submit(self, spec: JobSpec, *, idempotency_key: str) -> JobView:
+        self.keys.append(idempotency_key)
+        ident = ids.job_id(team=spec.team, principal="ann", idempotency_key=idempotency_key)
+        job = Job(id=ident, spec=spec, principal="ann", idempotency_key=idempotency_key, body_hash="")
+        self.jobs[ident] = job_view(job)
+        return self.jobs[ident]
+
+    async def dry_run(self, spec: JobSpec) -> DryRunAnswer:
+        return self.dry
+
+    async def get(self, job_id: str) -> JobView:
+        return self.jobs[job_id]
+
+    async def list(self, **_: object) -> Sequence[JobView]:
+        return list(self.jobs.values())
+
+    async def why(self, job_id: str) -> WhyAnswer:
+        return WhyAnswer(
+            job=self.jobs[job_id], position=3, waiting=9, reason="resources", detail="needs 8 GPUs", cure="wait"
+        )
+
+    async def queues(self) -> Sequence[QueueView]:
+        return [QueueView(name="research", cluster="c", gpu_milli_held=1500, gpu_milli_limit=8000)]
+
+    async def nodes(self) -> Sequence[NodeView]:
+        return [
+            NodeView(name="gpu-01", cluster="c", gpus=8, usable=True),
+            NodeView(name="gpu-02", cluster="c", reason="xid 79"),
+        ]
+
+    async def events(self, **_: object) -> Sequence[TypedFact]:
+        return self.facts
+
+    async def watch(self, job_id: str = "", **_: object) -> AsyncIterator[TypedFact]:
+        for fact in self.facts:
+            yield fact
+
+    async def set_queue(self, spec: QueueSpec) -> None:
+        self.asked.append(spec)
+
+
+@pytest.fixture
+def muster(monkeypatch: pytest.MonkeyPatch) -> FakeMuster:
+    fake = FakeMuster()
+    monkeypatch.setattr(Muster, "from_state_dir", lambda *_, **__: fake)
+    return fake
+
+
+@pytest.fixture
+def one(muster: FakeMuster, capsys: pytest.CaptureFixture[str]) -> str:
+    """A job that is there."""
+    assert run(["submit", "--gpus", "1"]) == 0
+    capsys.readouterr()
+    return next(iter(muster.jobs))
+
+
+def fact(name: str, job: str) -> TypedFact:
+    return TypedFact(
+        id=name, seq=1, time=1, stream="LOG_c", cluster="c", writer="scheduler", kind="job", subject_id=job, name=name
+    )
+
+
+def test_options_make_the_job_that_they_say(muster: FakeMuster, capsys: pytest.CaptureFixture[str]) -> None:
+    code = run(["submit", "--gpus", "8", "--replicas", "4", "--name", "train", "--team", "research", "-o", "json"])
+    (told,) = json.loads(capsys.readouterr().out)
+    assert code == 0
+    assert (told["name"], told["team"], told["gpu_milli"], told["replicas"]) == ("train", "research", 32_000, 4)
+
+
+def test_the_jobs_of_a_file_have_keys_in_their_order(muster: FakeMuster, tmp_path: Path) -> None:
+    path = tmp_path / "jobs.yaml"
+    path.write_text("---".join(f"\nname: job-{n}\nteam: t\ntask_groups: [{{gpus: 1}}]\n" for n in range(3)))
+    assert run(["submit", str(path), "--idempotency-key", "mine"]) == 0
+    assert muster.keys == ["mine-1", "mine-2", "mine-3"]
+
+
+def test_a_long_file_is_submitted_whole(muster: FakeMuster, tmp_path: Path) -> None:
+    path = tmp_path / "jobs.yaml"
+    path.write_text("---".join(f"\nname: job-{n}\nteam: t\ntask_groups: [{{gpus: 1}}]\n" for n in range(60)))
+    assert run(["submit", str(path), "--idempotency-key", "mine"]) == 0
+    assert sorted(muster.keys) == sorted(f"mine-{n}" for n in range(1, 61))
+
+
+def test_two_submissions_without_a_key_are_two_jobs(muster: FakeMuster) -> None:
+    assert run(["submit", "--gpus", "1"]) == run(["submit", "--gpus", "1"]) == 0
+    assert len(set(muster.keys)) == 2
+
+
+def test_a_dry_run_submits_nothing(muster: FakeMuster, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["submit", "--gpus", "1", "--dry-run"]) == 0
+    assert "placed now on gpu-[01-02]" in capsys.readouterr().out
+    assert muster.jobs == {}
+
+
+def test_a_dry_run_that_would_be_refused_exits_with_3(muster: FakeMuster, capsys: pytest.CaptureFixture[str]) -> None:
+    muster.dry = DryRunAnswer(refused=True, field="queue", reason="unknown")
+    assert run(["submit", "--gpus", "1", "--dry-run"]) == 3
+    assert "queue: unknown" in capsys.readouterr().err
+
+
+def test_queue_gives_jobs_and_queues(muster: FakeMuster, one: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["queue", "-o", "json"]) == 0
+    told = json.loads(capsys.readouterr().out)
+    assert [job["id"] for job in told["jobs"]] == [one]
+    assert [queue["name"] for queue in told["queues"]] == ["research"]
+    assert run(["queue", "-o", "wide"]) == 0
+    assert "JOBID" in capsys.readouterr().out
+
+
+def test_why_says_position_reason_and_cure(muster: FakeMuster, one: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["why", one]) == 0
+    told = capsys.readouterr().out
+    assert "3 of 9 waiting" in told
+    assert "needs 8 GPUs" in told
+
+
+def test_reasons_lists_only_what_cannot_be_used(muster: FakeMuster, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["nodes", "-R", "-o", "json"]) == 0
+    assert [node["name"] for node in json.loads(capsys.readouterr().out)] == ["gpu-02"]
+
+
+@pytest.mark.parametrize(("phase", "code"), [(Phase.SUCCEEDED, 0), (Phase.FAILED, 1), (Phase.CANCELLED, 1)])
+def test_watching_a_job_ends_as_the_job_does(muster: FakeMuster, one: str, phase: Phase, code: int) -> None:
+    muster.facts = [fact("running", one), fact(phase.value, one)]
+    muster.jobs[one] = muster.jobs[one].model_copy(update={"phase": phase})
+    assert run(["watch", one]) == code
+
+
+def test_events_are_one_json_object_a_line(muster: FakeMuster, capsys: pytest.CaptureFixture[str]) -> None:
+    muster.facts = [fact("queued", "J"), fact("placed", "J")]
+    assert run(["events", "-o", "json"]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert [json.loads(line)["name"] for line in lines] == ["queued", "placed"]
+
+
+def test_a_trace_is_a_tree_or_json(muster: FakeMuster, capsys: pytest.CaptureFixture[str]) -> None:
+    muster.facts = [fact("queued", "J"), fact("placed", "J").model_copy(update={"causes": ("queued",), "time": 10**9})]
+    assert run(["trace", "J"]) == 0
+    assert "└─ scheduler placed" in capsys.readouterr().out
+    assert run(["trace", "J", "-o", "json"]) == 0
+    assert json.loads(capsys.readouterr().out)["services"] == ["scheduler"]
+
+
+def test_a_trace_of_nothing_is_refused(muster: FakeMuster) -> None:
+    assert run(["trace", "J"]) == 3
+
+
+def test_queues_are_asked_for_in_gpus(muster: FakeMuster) -> None:
+    assert run(["queues", "set", "--name", "q", "--quota", "8", "--limit", "16.5"]) == 0
+    assert muster.asked == [QueueSpec(name="q", gpu_milli_quota=8000, gpu_milli_limit=16_500)]

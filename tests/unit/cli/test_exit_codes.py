@@ -1,0 +1,41 @@
+"""What the SDK's errors mean to the shell, also when they come out of a group of tasks."""
+
+from pathlib import Path
+
+from muster.cli.errors import ExitCode, usage
+from muster.cli.session import as_cli_error
+from muster.client import ConflictError, RefusedError, StateDirError, UnreachableError
+from muster.schemas.views import Problem
+
+HERE = Path("/state")
+NO = Problem(title="Refused", status=409, field="Idempotency-Key", detail="used before", cure="Use another.")
+
+
+def code(error: Exception) -> ExitCode | None:
+    told = as_cli_error(error, HERE)
+    return told.code if told else None
+
+
+def test_refusals_exit_with_3_and_name_field_and_cure() -> None:
+    assert code(RefusedError(NO)) == ExitCode.REFUSED
+    told = str(as_cli_error(ConflictError(NO), HERE))
+    assert "Idempotency-Key" in told
+    assert "Use another." in told
+
+
+def test_silence_exits_with_4_and_says_how_to_start_a_stack() -> None:
+    assert code(UnreachableError("nobody")) == ExitCode.UNREACHABLE
+    assert "muster up --state-dir /state" in str(as_cli_error(StateDirError("no such file"), HERE))
+
+
+def test_an_error_inside_a_group_of_tasks_is_found() -> None:
+    group = ExceptionGroup("tasks", [ValueError("other"), ExceptionGroup("inner", [RefusedError(NO)])])
+    assert code(group) == ExitCode.REFUSED
+
+
+def test_the_commands_own_errors_keep_their_code() -> None:
+    assert code(ExceptionGroup("tasks", [usage("wrong")])) == ExitCode.USAGE
+
+
+def test_a_defect_is_not_dressed_up_as_a_refusal() -> None:
+    assert code(KeyError("bug")) is None
