@@ -168,8 +168,8 @@ async def _raised_anyway(_: Exception) -> None:
 @contextmanager
 def _progress(what: str) -> Iterator[Progress]:
     """A bar for work whose size is known only once it runs."""
-    with measured(what, total=1.0) as reached:
-        yield lambda done, total: reached(done / total if total else 1.0)
+    with measured(what, total=100.0) as reached:
+        yield lambda done, total: reached(100 * done / total if total else 100, f"{done} of {total} messages")
 
 
 def _settings(state_dir: Path) -> Settings:

@@ -2,10 +2,19 @@
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from typing import Protocol
 
 from muster.cli.output import talk
 
 PLAIN_STEPS = 10  # lines that a piped run prints over the whole work
+
+
+class Reached(Protocol):
+    """Tells how far the work is."""
+
+    def __call__(self, at: float, note: str = "") -> None:
+        """`at` out of the total; note: what else is worth a word, shown beside the bar."""
+        ...
 
 
 @contextmanager
@@ -23,24 +32,35 @@ def counting(what: str, *, total: float) -> Iterator[Callable[[], None]]:
 
 
 @contextmanager
-def measured(what: str, *, total: float) -> Iterator[Callable[[float], None]]:
-    """A bar whose position is set: the function given takes how far the work is, out of `total`."""
+def measured(what: str, *, total: float) -> Iterator[Reached]:
+    """A bar whose position is set."""
     out = talk()
     if not out.is_terminal:
-        told = 0
-
-        def say(at: float) -> None:
-            nonlocal told
-            step = int(PLAIN_STEPS * at / total) if total else PLAIN_STEPS
-            if step > told:
-                told = step
-                out.print(f"{what}: {at:g} of {total:g}")
-
-        yield say
+        yield _plain(what, total)
         return
-    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+    from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 
-    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
+    columns = (
+        TextColumn("{task.description}"), BarColumn(), TextColumn("{task.completed:.0f}/{task.total:.0f}"),
+        TimeElapsedColumn(), TextColumn("{task.fields[note]}"),
+    )  # fmt: skip
     with Progress(*columns, console=out) as bar:
-        task = bar.add_task(what, total=total)
-        yield lambda at: bar.update(task, completed=at)
+        task = bar.add_task(what, total=total, note="")
+
+        def show(at: float, note: str = "") -> None:
+            bar.update(task, completed=at, note=note)
+
+        yield show
+
+
+def _plain(what: str, total: float) -> Reached:
+    told = 0
+
+    def say(at: float, note: str = "") -> None:
+        nonlocal told
+        step = int(PLAIN_STEPS * at / total) if total else PLAIN_STEPS
+        if step > told:
+            told = step
+            talk().print(f"{what}: {at:.0f} of {total:.0f} {note}".rstrip())
+
+    return say

@@ -1,6 +1,7 @@
 """`muster replay openb`: a stack of its own with exactly the trace's nodes, the replay, and the report."""
 
 import tempfile
+import time
 from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -32,6 +33,7 @@ from muster.stack.state_dir import StateDirError
 if TYPE_CHECKING:
     from muster.client import Muster
 
+DAY_S = 86_400.0
 LEFT_TOLD_MAX = 20  # tasks that never ran, told on the screen; the report file has all
 
 
@@ -93,10 +95,14 @@ async def _replayed(
     async with connected(state_dir) as muster:
         await muster.set_queue(QueueSpec(name=options.team))
         await fleet_ready(muster, nodes=len(nodes), queue=options.team)
-        with measured("tasks over", total=len(tasks)) as reached:
+        span_days = max(task.deletion_s for task in tasks) / DAY_S
+        began_s = time.monotonic()
+        with measured("days of the trace", total=span_days) as reached:
 
             def progress(counts: Counts) -> None:
-                reached(counts.over)
+                day = (time.monotonic() - began_s) * speedup / DAY_S
+                told = f"{counts.submitted} of {counts.total} submitted, {counts.waiting} waiting, {counts.over} over"
+                reached(min(day, span_days), told)
 
             account = await replay(tasks, _Target(muster), options=options, progress=progress)
     return report_of(account, nodes, speedup=speedup)
