@@ -2,7 +2,7 @@
 
 import pytest
 
-from muster.schemas.facts.job import PodsExited, PodsOutcome, PodsStarted
+from muster.schemas.facts.job import JobCancelRequested, PodsExited, PodsOutcome, PodsStarted
 from muster.schemas.facts.queue import QueueChangeRequested, QueueSpec
 from muster.schemas.job import Phase
 from unit.scheduler.world import World, job
@@ -67,6 +67,27 @@ def test_a_lost_node_uses_no_retry_and_the_whole_gang_is_queued_again() -> None:
     assert lost not in {node for node, _ in world.slots(one)}
     world.exited(one, "failed", attempt=2)
     assert world.phase(one) is Phase.FAILED, "it had no retry, and none was given or taken"
+
+
+def test_a_job_that_waits_again_holds_nothing() -> None:
+    world = World(nodes=1)
+    one = world.submit("one")
+    world.lose("n0")
+    world.exited(one, "node-lost")
+    assert world.phase(one) is Phase.QUEUED
+    assert world.slots(one) == []
+
+
+def test_a_queued_job_that_is_cancelled_as_its_place_comes_free_is_not_placed() -> None:
+    world = World(nodes=1, gpus=1)
+    world.submit("first")
+    second = world.submit("second")
+    world.join_quietly("n1", gpus=1)
+    world.step()  # n1 is released now
+    world.say("federation", "job", second.id, "cancel-forwarded", JobCancelRequested(principal="ada"))
+    world.run()
+    assert world.names(second)[-1] == "cancelled"
+    assert world.count(second.id, "placed") == 0
 
 
 def test_a_job_whose_nodes_keep_dying_ends() -> None:

@@ -18,7 +18,7 @@ from muster.schemas.facts.job import (
 from muster.schemas.facts.node import NodeLeft, Withheld, WithholdRequested
 from muster.schemas.facts.queue import QueueChangeRequested, QueueSpec
 from muster.schemas.job import Job, Phase
-from unit.scheduler.world import World, belief, job
+from unit.scheduler.world import World, belief, books_balance, job
 
 JOBS = [
     job("whole", gpus=2, queue="a", retries=1),
@@ -32,9 +32,10 @@ JOBS = [
 ]
 OPS = (
     "route", "cancel", "start", "exit", "lose-node", "return-node", "join", "leave", "withhold", "force", "limit",
-    "deliver", "double", "drop", "decide", "decide", "refused", "cut", "race", "wait", "crash", "recover",
+    "start", "exit", "exit", "deliver", "deliver", "deliver", "double", "drop",
+    "decide", "decide", "decide", "refused", "cut", "race", "wait", "crash", "recover",
 )  # fmt: skip
-HISTORY = st.lists(st.tuples(st.sampled_from(OPS), st.integers(0, 7), st.integers(0, 3)), max_size=70)
+HISTORY = st.lists(st.tuples(st.sampled_from(OPS), st.integers(0, 7), st.integers(0, 3)), min_size=20, max_size=90)
 
 
 class House:
@@ -72,7 +73,8 @@ class House:
             case "crash":
                 self.swap(world.refold())
             case "recover":
-                self.swap(world.recover())
+                kinds = ("queue", "node", "device", "agent", "job", "cluster")
+                self.swap(world.recover(kinds if which % 2 else reversed(kinds)))
             case _:
                 self.deliver(op, which, extra)
 
@@ -157,7 +159,10 @@ class House:
                 and slot.node == place[0]
                 and (place[1] < 0 or place[1] in slot.devices)
             }
-            assert draft.payload.forced or not holders
+            grants = state.books.nodes if draft.kind == "node" else state.books.devices
+            (wish,) = [w for w in grants[draft.subject_id].wishes if w.request_id == draft.payload.request_id]
+            assert wish.force or not holders
+            assert draft.payload.forced == bool(holders)
             assert set(draft.payload.holders) == holders
         if isinstance(draft.payload, JobPlaced):
             record = state.jobs.records[draft.subject_id]
@@ -193,6 +198,7 @@ def test_invariants_hold_over_every_history(history: list[tuple[str, int, int]])
     house = House()
     for op, which, extra in history:
         house.do(op, which, extra)
+        books_balance(house.world.core)
     house.finish()
     world = house.world
     said = [fact for fact in world.log if fact.writer in ("scheduler", "federation")]

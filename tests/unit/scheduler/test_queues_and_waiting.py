@@ -11,7 +11,7 @@ from muster.scheduler.core.order import turn
 from muster.scheduler.core.queues import QueueRecord
 from muster.schemas.facts.queue import QueueSpec
 from muster.schemas.job import Job, Phase
-from unit.scheduler.world import World, job
+from unit.scheduler.world import World, books_balance, job
 
 
 def held(world: World, queue: str) -> int:
@@ -81,6 +81,14 @@ def test_a_queue_never_holds_more_than_its_limit() -> None:
     assert held(world, "lab") == 4_000
 
 
+def test_jobs_that_come_together_do_not_pass_the_limit_together() -> None:
+    world = World(nodes=1, gpus=8)
+    world.queue("lab", gpu_milli_limit=3_000)
+    world.route(*(job(f"j{index}") for index in range(5)))
+    world.step()
+    assert held(world, "lab") == 3_000
+
+
 def test_the_limit_of_a_queue_above_counts_for_all_below_it() -> None:
     world = World(nodes=1, gpus=8, queues=())
     world.queue("org", gpu_milli_limit=3_000)
@@ -111,7 +119,7 @@ def test_a_limit_holds_for_a_job_that_comes_with_the_change() -> None:
 
 def test_jobs_of_whole_nodes_count_with_all_that_they_hold() -> None:
     world = World(nodes=2, gpus=8)
-    world.queue("lab", gpu_milli_limit=8_000)
+    world.queue("lab", gpu_milli_limit=9_000)
     first, second = (world.submit(name, gpus=1, full_node=True) for name in ("first", "second"))
     assert (world.phase(first), world.phase(second)) == (Phase.PLACED, Phase.QUEUED)
     assert held(world, "lab") == 8_000
@@ -210,13 +218,14 @@ def test_placements_of_another_leader_replace_one_s_own_proposals() -> None:
     world, other = World(nodes=1, gpus=2), World(nodes=1, gpus=2)
     jobs = [job(f"j{index}") for index in range(3)]
     world.route(*jobs)
-    other.route(*reversed(jobs))
+    other.route(jobs[1], jobs[2], jobs[0])
     world.core.decide(world.now)
     for draft in other.core.decide(other.now):
         world.append(draft)
     world.run()
     assert phases(world, jobs) == [Phase.QUEUED, Phase.PLACED, Phase.PLACED]
     assert world.core.state.books.misfits == 0
+    books_balance(world.core)
 
 
 def test_the_cluster_is_summarised_when_it_changed_and_not_too_often() -> None:

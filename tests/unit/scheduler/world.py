@@ -1,10 +1,13 @@
 """A cluster in virtual time for the scheduler's tests: facts in, drafts out, drafts back in as facts."""
 
+import dataclasses
+from collections import Counter
 from collections.abc import Iterable
 
 from muster.core import NS_PER_S, Draft, Fact, Instant
 from muster.scheduler.core import SchedulerCore
 from muster.scheduler.core.cycle import Limits
+from muster.scheduler.core.jobs import HOLDING, JobRecord
 from muster.schemas import ids
 from muster.schemas.base import Payload
 from muster.schemas.facts.job import (
@@ -197,14 +200,14 @@ class World:
             core.apply(fact)
         return core
 
-    def recover(self) -> SchedulerCore:
-        """A core that folded a checkpoint of now: the scheduler's own part and the agent's."""
+    def recover(self, kinds: Iterable[str] = ("queue", "node", "device", "agent", "job", "cluster")) -> SchedulerCore:
+        """A core that folded a checkpoint of now: the scheduler's own part and the agent's, kinds in this order."""
         core = SchedulerCore(cluster=CLUSTER, limits=self.limits)
-        parts = list(self.core.snapshot())
-        agent = [Draft("node", name, "state-recorded", node) for name, node in self.nodes.items()]
-        for writer, drafts in (("scheduler", parts), ("agent", agent)):
+        parts = {kind: [draft for draft in self.core.snapshot() if draft.kind == kind] for kind in kinds}
+        parts["agent"] = [Draft("node", name, "state-recorded", node) for name, node in self.nodes.items()]
+        for kind, drafts in parts.items():
             for draft in drafts:
-                core.apply(state_fact(draft, writer=writer, seq=len(self.log)))
+                core.apply(state_fact(draft, writer="agent" if kind == "agent" else "scheduler", seq=len(self.log)))
         return core
 
 
@@ -215,12 +218,35 @@ def state_fact(draft: Draft, *, writer: str, seq: int) -> Fact:
     )
 
 
+def facts_of(record: JobRecord) -> tuple[object, ...]:
+    """Everything on a record but the request, which is compared by identity."""
+    return tuple(getattr(record, field.name) for field in dataclasses.fields(record) if field.name != "kind")
+
+
+def books_balance(core: SchedulerCore) -> None:
+    """Every device of the fleet is held by exactly whom the jobs' slots say."""
+    state = core.state
+    state.books.settle()
+    held: Counter[tuple[str, int]] = Counter()
+    for record in state.jobs.records.values():
+        for slot in record.slots if record.phase in HOLDING else ():
+            if slot.node in state.books.nodes and record.id not in state.books.nodes[slot.node].outside:
+                held.update({(slot.node, device): slot.gpu_milli for device in slot.devices})
+    for name, node in state.books.fleet._ledger.nodes.items():
+        assert [1000 - idle for idle in node.idle] == [held[name, index] for index in range(len(node.idle))]
+
+
 def belief(core: SchedulerCore) -> object:
     """Everything that must be equal in two cores that folded the same: state facts, and what follows from them."""
     state = core.state
     state.books.settle()
     ledger = state.books.fleet._ledger
     return {
+        "jobs": {record.id: (record.kind.gang, *facts_of(record)) for record in state.jobs.records.values()},
+        "ended": list(state.jobs._ended),
+        "nodes": {name: (node.description, node.usable, node.wishes) for name, node in state.books.nodes.items()},
+        "devices": {name: (device.released, device.wishes) for name, device in state.books.devices.items()},
+        "wishes": state.queues.wishes,
         "state": {(draft.kind, draft.subject_id): draft.payload for draft in core.snapshot()},
         "free": {
             name: (node.cpu_milli, node.memory_mib, tuple(node.idle), node.usable, frozenset(node.broken))

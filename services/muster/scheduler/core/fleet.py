@@ -51,7 +51,7 @@ class Books:
     """The fleet, its grants, and the proposals of the decision that is being made.
 
     A proposal is held in the fleet until it is confirmed by its own `placed` or withdrawn by `settle`, which must come
-    before anything else looks at what is free. pending: (kind, name) whose grant may need an answer.
+    before anything else looks at what is free. pending: (kind, name) whose grant waits for an answer, or may need one.
     """
 
     def __init__(self) -> None:
@@ -115,13 +115,7 @@ class Books:
                 for hold in holds:
                     self.fleet.release(hold)
             record.outside.discard(job_id)
-            if record.wishes:
-                self.pending[NODE, name] = None
-            elif record.description is None:
-                self._forget(name)
-        for uuid, device in self.devices.items():
-            if any(not wish.answered for wish in device.wishes):
-                self.pending[DEVICE, uuid] = None
+            self._forget(name)
         self._came_free(fact, seq)
 
     # --- what is there ---------------------------------------------------------------------------------------

@@ -1,0 +1,76 @@
+"""A checkpoint may fall after any fact: whoever starts from it believes what the others believe, and decides alike."""
+
+from muster.core import Draft, Fact
+from muster.schemas.facts.job import PodsExited, PodsOutcome, PodsStarted
+from muster.schemas.facts.node import WithholdRequested
+from muster.schemas.facts.queue import QueueChangeRequested, QueueSpec
+from muster.schemas.job import Job
+from unit.scheduler.world import World, belief, job
+
+
+class Watched(World):
+    """Compares, after every fact, with a core that started from a checkpoint of that moment."""
+
+    def say(self, *args: object, **rest: object) -> Fact:
+        fact = super().say(*args, **rest)
+        if fact.kind == "node" and fact.writer == "agent":
+            return fact  # the agent's own part of the checkpoint follows in the next line of the test's world
+        for kinds in (
+            ("queue", "node", "device", "agent", "job", "cluster"),
+            ("cluster", "job", "agent", "node", "device", "queue"),
+        ):
+            other = self.recover(kinds)
+            assert belief(other) == belief(self.core), f"after {fact.kind} {fact.name}"
+            assert said(other.decide(self.now)) == said(self.core.decide(self.now)), f"after {fact.kind} {fact.name}"
+        return fact
+
+
+def said(drafts: list[Draft]) -> list[tuple[object, ...]]:
+    """What is decided, whatever the order. Not recorded: which fact freed a place, and whether a summary is due."""
+    kept = [draft for draft in drafts if draft.name != "summarised"]
+    return sorted((draft.kind, draft.subject_id, draft.name, draft.causes[:1]) for draft in kept)
+
+
+def exit_of(world: World, one: Job, outcome: PodsOutcome, *, attempt: int = 1) -> None:
+    payload = PodsExited(attempt=attempt, outcome=outcome, exit_code=1, ran_s=3.0)
+    world.say("agent", "job", one.id, "pods-exited", payload)
+
+
+def test_a_checkpoint_after_any_fact_of_a_full_life() -> None:
+    world = Watched(nodes=2, gpus=2)
+    one, two, gang = job("one", retries=2), job("two", gpus=2), job("gang", replicas=3)
+    world.route(one, two, gang)
+    world.run()
+    world.say("agent", "job", one.id, "pods-started", PodsStarted(attempt=1))
+    exit_of(world, one, PodsOutcome.FAILED)
+    world.run()
+    world.cancel(two)
+    exit_of(world, two, PodsOutcome.STOPPED)
+    world.run()
+    world.lose("n0")
+    exit_of(world, one, PodsOutcome.NODE_LOST, attempt=2)
+    world.run()
+    world.back("n0")
+    world.later(20)
+    assert len(world.log) > 30
+
+
+def test_a_checkpoint_between_a_wish_and_its_answer() -> None:
+    world = Watched(nodes=1, gpus=2, queues=("lab", "b"))
+    one = world.submit("one")
+    world.say("composer", "node", "n0", "withhold-requested", WithholdRequested(request_id="a"))
+    world.say("composer", "device", "n0-gpu-0", "withhold-requested", WithholdRequested(request_id="b", force=True))
+    world.run()
+    spec = QueueSpec(name="lab", parent="b", gpu_milli_limit=1_000)
+    payload = QueueChangeRequested(spec=spec, principal="root")
+    world.say("federation", "queue", "lab", "change-forwarded", payload)
+    world.run()
+    world.exited(one)
+    assert world.count("n0", "withheld") == world.count("n0-gpu-0", "withheld") == 1
+
+
+def test_a_full_node_job_keeps_its_whole_node_over_a_checkpoint() -> None:
+    world = Watched(nodes=1, gpus=2)
+    world.submit("one", gpus=1, full_node=True)
+    world.submit("two", gpus=0)
+    assert world.core.state.books.fleet._ledger.nodes["n0"].cpu_milli == 0
