@@ -56,6 +56,12 @@ def test_durations_are_from_the_cause_and_from_submission() -> None:
     assert (trace.total_s, trace.finished) == (6.5, True)
 
 
+def test_of_several_causes_the_newest_is_the_parent_and_the_others_are_links() -> None:
+    requeued = fact("requeued", 8.0, "scheduler", "pods-exited", "queued")
+    span = next(span for span in build("J", [*WAY, requeued]).spans if span.name == "requeued")
+    assert (span.parent, span.links) == ("pods-exited", ("queued",))
+
+
 def test_causes_outside_the_job_stay_as_links() -> None:
     placed = next(span for span in build("J", WAY).spans if span.name == "placed")
     assert placed.links == ("node-released",)
