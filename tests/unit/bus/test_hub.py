@@ -20,12 +20,12 @@ def new_log(nodes: int = 0) -> MemoryLog:
     return log
 
 
-async def take(member: Member, until_seq: int) -> list[int]:
+async def take(member: Member, until_seq: int, *, limit: int = 100) -> list[int]:
     """Sequences of the facts up to one."""
     seqs: list[int] = []
     async with asyncio.timeout(10):
         while not seqs or seqs[-1] < until_seq:
-            seqs += [fact.seq for fact in (await member.read(limit=100, timeout_s=1)).facts]
+            seqs += [fact.seq for fact in (await member.read(limit=limit, timeout_s=1)).facts]
     return seqs
 
 
@@ -60,8 +60,9 @@ async def test_who_comes_from_further_back_catches_up_alone_and_joins() -> None:
     first = await hub.reader(after_seq=10)
     await take(first, 30)
     late = await hub.reader(after_seq=5)
+    assert await take(late, 12, limit=7) == list(range(6, 13))
     assert not late.is_shared
-    assert await take(late, 30) == list(range(6, 31))
+    assert await take(late, 30, limit=7) == list(range(13, 31))
     assert late.is_shared
     put_joined(log, "more")
     assert await take(late, 31) == await take(first, 31) == [31]
@@ -133,7 +134,7 @@ def test_whoever_starts_wherever_folds_the_rest_in_order(starts: list[int], chun
         hub = Hub(lambda seq: log.reader(after_seq=seq), read_messages=chunk, facts_max=room)
         put_joined(log, "last")
         members = [await hub.reader(after_seq=start) for start in starts]
-        taken = await asyncio.gather(*(take(member, 41) for member in members))
+        taken = await asyncio.gather(*(take(member, 41, limit=chunk) for member in members))
         assert taken == [list(range(start + 1, 42)) for start in starts]
         for member in members:
             await member.close()
