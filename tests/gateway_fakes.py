@@ -182,10 +182,12 @@ class FakeFeed(Feed):
     def __init__(self) -> None:
         self.all: list[FedFact] = []
         self.is_down = False
+        self.version = 0
         self._event = asyncio.Event()
 
     def tell(self, fact: FactView, *, team: str = "") -> None:
         self.all.append(FedFact(fact.stream, fact.seq, team, fact.model_dump_json().encode()))
+        self.version += 1
         self._event.set()
         self._event = asyncio.Event()
 
@@ -200,8 +202,9 @@ class FakeFeed(Feed):
             position[fact.stream] = max(position.get(fact.stream, 0), fact.seq)
         return found
 
-    async def changed(self, *, timeout_s: float) -> bool:
-        await self._event.wait()
+    async def changed(self, *, since: int, timeout_s: float) -> bool:
+        if self.version == since:
+            await self._event.wait()
         return True
 
     async def newest(self, count: int) -> list[FedFact]:

@@ -5,6 +5,7 @@ import logging
 
 from muster.bus.clock import TimeSource
 from muster.gateway.accept import Catalogue, Shape
+from muster.gateway.background import end_if_cancelled
 from muster.gateway.ports import ReadView, Scheduler, UnreachableError
 from muster.gateway.problems import ProblemError, unavailable
 from muster.schemas.views import NodeView, QueueView
@@ -53,6 +54,7 @@ class CatalogueCache:
     async def keep_fresh(self) -> None:
         """Refresh for ever."""
         while True:
+            end_if_cancelled()
             try:
                 await self.newer()
             except ProblemError as error:

@@ -15,6 +15,7 @@ from typing import cast
 from redis.asyncio import Redis
 from redis.exceptions import RedisError
 
+from muster.gateway.background import end_if_cancelled
 from muster.gateway.ports import UnreachableError
 from muster.gateway.problems import ProblemError, invalid
 from muster.schemas.readmodel import RECENT_FACTS_MAX, ReadModel, parse_recent_field
@@ -100,6 +101,8 @@ class Feed:
         self._tails = {log.stream: _Tail(model) for log, model in models.items()}
         self._changed = asyncio.Event()
         self._reads = False
+        self.version = 0
+        """Grows whenever there may be more; read it before `after`, so that nothing slips between the two."""
 
     async def run(self) -> None:
         """Read the streams until cancelled."""
@@ -107,8 +110,9 @@ class Feed:
             try:
                 await self._start_at_the_end()
                 while True:
+                    end_if_cancelled()
                     await self._read()
-            except (RedisError, OSError, TimeoutError) as error:
+            except (RedisError, UnreachableError, OSError, TimeoutError) as error:
                 self._reads = False
                 _log.warning("live facts pause: %s", error)
                 await asyncio.sleep(RETRY_S)
@@ -132,15 +136,16 @@ class Feed:
             if facts:
                 position[stream] = facts[-1].seq
                 found.extend(facts)
-            elif seq > tail.last_seq:
-                position[stream] = tail.last_seq  # the log was replaced by another one, which is shorter
+            elif seq > tail.last_seq and (newest := await self._newest_seq(tail)) < seq:
+                position[stream] = newest  # the log was replaced by another one, which is shorter
         return found
 
-    async def changed(self, *, timeout_s: float) -> bool:
-        """Wait until there may be more; False if nothing came in time."""
-        event = self._changed
+    async def changed(self, *, since: int, timeout_s: float) -> bool:
+        """Wait until there may be more than at `version` since; False if nothing came in time."""
+        if self.version != since:
+            return True
         try:
-            await asyncio.wait_for(event.wait(), timeout_s)
+            await asyncio.wait_for(self._changed.wait(), timeout_s)
         except TimeoutError:
             return False
         return True
@@ -159,8 +164,7 @@ class Feed:
 
     async def _start_at_the_end(self) -> None:
         for tail in self._tails.values():
-            newest = await _entries(self._redis.xrevrange(tail.model.key("recent"), count=1))
-            last = int(newest[0][0].split(b"-")[0]) if newest else 0
+            last = await self._newest_seq(tail)
             if last < tail.last_seq or not self._reads:
                 tail.restart(last)
         self._reads = True
@@ -185,12 +189,20 @@ class Feed:
     async def _notice_replacement(self) -> None:
         """A read model that was written anew begins at lower sequences; it would be waited for in vain."""
         for tail in self._tails.values():
-            newest = await _entries(self._redis.xrevrange(tail.model.key("recent"), count=1))
-            last = int(newest[0][0].split(b"-")[0]) if newest else 0
+            last = await self._newest_seq(tail)
             if last < tail.last_seq:
                 tail.restart(last)
 
+    async def _newest_seq(self, tail: _Tail) -> int:
+        """Raises UnreachableError."""
+        try:
+            newest = await _entries(self._redis.xrevrange(tail.model.key("recent"), count=1))
+        except (RedisError, OSError, TimeoutError) as error:
+            raise UnreachableError(f"the read model does not answer: {error}") from error
+        return int(newest[0][0].split(b"-")[0]) if newest else 0
+
     def _tell(self) -> None:
+        self.version += 1
         self._changed.set()
         self._changed = asyncio.Event()
 

@@ -10,6 +10,7 @@ from nats.js.kv import KV_DEL, KV_PURGE, KeyValue
 from pydantic import ValidationError
 
 from muster.gateway.authorise import Principal
+from muster.gateway.background import end_if_cancelled
 from muster.gateway.ports import UnreachableError
 from muster.schemas.access import TOKENS_BUCKET, TokenRecord, TokenView, token_hash
 
@@ -75,6 +76,7 @@ class NatsTokens(TokenTable):
     async def watch(self) -> None:
         """Follow the bucket until cancelled; a broken watch begins anew and forgets what is gone."""
         while True:
+            end_if_cancelled()
             try:
                 await self._follow()
             except (nats.errors.Error, JetStreamError, OSError) as error:
@@ -86,6 +88,7 @@ class NatsTokens(TokenTable):
         seen: set[str] = set()
         try:
             while True:
+                end_if_cancelled()
                 try:
                     entry = await watcher.updates(timeout=WATCH_IDLE_S)  # type: ignore[no-untyped-call]
                 except nats.errors.TimeoutError:

@@ -8,7 +8,7 @@ again.
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Iterable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from typing import cast
 
 from nats.aio.client import Client
@@ -19,7 +19,8 @@ from muster.core.fact import Core, Fact
 from muster.core.instant import Instant
 from muster.projector.core import Projection
 from muster.projector.core.rows import Changes, JobChange
-from muster.projector.writer import Command, advance, commands, marker, removal, split
+from muster.projector.transactions import transact
+from muster.projector.writer import advance, commands, marker, removal, split
 from muster.schemas.readmodel import ENDED_ROWS_MAX, LAYOUT_VERSION, ReadModel, order_key
 from muster.schemas.views import JobView
 
@@ -66,6 +67,7 @@ class RedisSink:
         self._log_id = ""
         self._written_seq = -1
         self._aligned = False
+        self._closing = False
         self._ended_since_trim = 0
 
     async def open(self, core: Core, connection: Client) -> None:
@@ -76,37 +78,43 @@ class RedisSink:
         assert isinstance(core, Projection), "this sink stores projections"
         self._core = core
         self._log_id = await self._identity(connection)
-        self._aligned = False
+        self._aligned = self._closing = False
         self._wake.set()
         self._task = asyncio.create_task(self._run(), name=f"redis-sink-{self._model.scope}")
 
     async def after_fold(self, facts: Sequence[Fact], *, last_seq: int, now: Instant) -> None:  # noqa: ARG002 - the Sink protocol
         """Tell the writer that there may be changes. Raises what ended it, if something did."""
-        task = self._task
-        if task is not None and task.done() and not task.cancelled():
-            task.result()
+        self._raise_if_ended()
         if facts:
             self._stored.clear()
             self._wake.set()
 
     async def stored(self) -> None:
-        """Wait until everything folded so far stands in Redis."""
+        """Wait until everything folded so far stands in Redis. Raises what ended the writer, if something did."""
         while self._core is not None and (not self._aligned or self._written_seq < self._core.last_seq):
+            self._raise_if_ended()
             self._stored.clear()
             await self._stored.wait()
 
     async def close(self) -> None:
         """Stop writing; what is not stored yet will be by whoever writes next."""
         if self._task is not None:
+            self._closing = True
+            self._wake.set()
             self._task.cancel()
             await asyncio.gather(self._task, return_exceptions=True)
             self._task = None
+
+    def _raise_if_ended(self) -> None:
+        task = self._task
+        if task is not None and task.done() and not task.cancelled():
+            task.result()
 
     async def _run(self) -> None:
         redis = Redis.from_url(self._redis_url, socket_timeout=REDIS_TIMEOUT_S, socket_connect_timeout=REDIS_TIMEOUT_S)
         retry_s = RETRY_S_FIRST
         try:
-            while True:
+            while not self._closing:  # asked each round: a cancellation may be lost in the client's time-outs
                 await self._wake.wait()
                 self._wake.clear()
                 try:
@@ -119,6 +127,7 @@ class RedisSink:
                     retry_s = min(retry_s * 2, RETRY_S_MAX)
                     self._wake.set()
         finally:
+            self._stored.set()
             await redis.aclose()
 
     async def _bring_up(self, redis: Redis) -> None:
@@ -153,8 +162,8 @@ class RedisSink:
             shown_seq = await self._newest_shown(redis)
             changes.facts = [fact for fact in changes.facts if fact.seq > shown_seq]
         for part in split(changes):
-            await _transaction(redis, commands(self._model, part))
-        await _transaction(redis, (marker(self._model, seq=seq, log=self._log_id),))
+            await transact(redis, commands(self._model, part))
+        await transact(redis, (marker(self._model, seq=seq, log=self._log_id),))
         self._written_seq = seq
         self._aligned = True
         self._ended_since_trim += len(changes.jobs)
@@ -162,10 +171,10 @@ class RedisSink:
     async def _store(self, redis: Redis, changes: Changes, *, seq: int) -> None:
         parts = list(split(changes))
         for part in parts[:-1]:
-            await _transaction(redis, commands(self._model, part))
+            await transact(redis, commands(self._model, part))
         whose = ("HGET", self._model.key("marker"), "log")
         step = advance(self._model, by=seq - self._written_seq)
-        found_log, found_seq, *_ = await _transaction(redis, (whose, step, *commands(self._model, parts[-1])))
+        found_log, found_seq, *_ = await transact(redis, (whose, step, *commands(self._model, parts[-1])))
         if found_log != self._log_id.encode() or found_seq != seq:
             raise ViewChangedError(f"expected {self._log_id} at {seq}, found {found_log!r} at {found_seq!r}")
         self._written_seq = seq
@@ -202,7 +211,7 @@ class RedisSink:
     async def _remove(self, redis: Redis, job_ids: Sequence[str]) -> None:
         bodies = cast("list[bytes | None]", await _answer(redis.hmget(self._model.key("jobs"), list(job_ids))))
         jobs = [_stored_job(body) for body in bodies if body is not None]
-        await _transaction(redis, removal(self._model, jobs))
+        await transact(redis, removal(self._model, jobs))
 
 
 def _stored_job(body: bytes) -> JobChange:
@@ -215,10 +224,3 @@ def _stored_job(body: bytes) -> JobChange:
 async def _answer(reply: object) -> object:
     """The client's methods are typed for its synchronous and asynchronous forms at once."""
     return await cast("Awaitable[object]", reply)
-
-
-async def _transaction(redis: Redis, batch: Iterable[Command]) -> list[object]:
-    async with redis.pipeline(transaction=True) as pipe:
-        for command in batch:
-            pipe.execute_command(*command)
-        return cast("list[object]", await pipe.execute())

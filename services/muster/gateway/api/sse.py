@@ -60,6 +60,7 @@ async def _live(
     told = dict(told or position)
     lost_since_s: float | None = None
     while True:
+        version = house.feed.version
         try:
             facts = await house.feed.after(position)
             lost_since_s = None
@@ -75,7 +76,7 @@ async def _live(
                 yield _event(fact.body, told)
                 if until_end and fact.view.name in _TERMINAL_NAMES:
                     return
-        if not facts and not await house.feed.changed(timeout_s=HEARTBEAT_S):
+        if not facts and not await house.feed.changed(since=version, timeout_s=HEARTBEAT_S):
             yield b": nothing new\n\n"
 
 
