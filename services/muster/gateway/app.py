@@ -42,7 +42,7 @@ class Gateway:
     declaration = DECLARATION
 
     async def run(self, connect: Connect, settings: Settings) -> None:
-        """Serve until cancelled; a background task that fails ends the service."""
+        """Serve until cancelled; a background task that fails ends the service. The bus connections are the host's."""
         client = await connect("gateway")
         asking = await connect("gateway-query")
         redis = Redis.from_url(
@@ -81,8 +81,6 @@ class Gateway:
         finally:
             await redis.aclose()
             await listening.aclose()
-            await client.close()
-            await asking.close()
 
 
 async def _serve(house: House, settings: Settings) -> None:

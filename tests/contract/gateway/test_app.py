@@ -34,11 +34,14 @@ class Stack:
     def __init__(self, server: NatsServer, settings: Settings) -> None:
         self.server = server
         self.settings = settings
+        self.connections: list[Client] = []
         self.core = ProjectorCore(CLUSTER)
         self.sink = RedisSink(redis_url=settings.redis_url, model=read_model(LOG), identity=stream_identity(LOG.stream))
 
     async def connect(self, user: str) -> Client:
-        return await self.server.connect(user)
+        """Like the host, who also closes what it opened."""
+        self.connections.append(await self.server.connect(user))
+        return self.connections[-1]
 
     async def fold(self, story: Story) -> None:
         """What the story tells that was not folded yet."""
@@ -83,7 +86,8 @@ async def stack(server: NatsServer, redis_url: str, tmp_path: Path) -> AsyncIter
     running.cancel()
     await asyncio.gather(running, return_exceptions=True)
     await stack.sink.close()
-    await projector.close()
+    for connection in (*stack.connections, projector):
+        await connection.close()
 
 
 async def test_a_job_goes_in_is_seen_and_is_watched_to_its_end(stack: Stack) -> None:
