@@ -1,6 +1,7 @@
 """One MULTI ... EXEC as one write and one read.
 
-The commands are encoded by hiredis: the client's asynchronous side encodes in Python, about a quarter of the projection's cost.
+The commands are encoded by hiredis: the client's asynchronous side encodes in Python, about a quarter of the
+projection's cost.
 """
 
 from collections.abc import Callable, Iterable
