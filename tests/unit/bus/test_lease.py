@@ -5,7 +5,7 @@ import asyncio
 import pytest
 
 from muster.bus.clock import Clock, FakeTime
-from muster.bus.lease import Lease, LeaseKeeper, LeaseTakenError
+from muster.bus.lease import Claim, Lease, LeaseKeeper, LeaseTakenError
 from muster.bus.ports import LogUnavailableError
 
 TTL_S = 3.0
@@ -112,6 +112,30 @@ async def test_a_broker_that_is_away_costs_the_lease_only_at_its_deadline(store:
     time.advance(1)
     await leases.renew_all()
     assert lease.is_lost
+
+
+async def test_a_claim_given_up_while_the_broker_answers_holds_nothing(store: MemoryStore) -> None:
+    """Found by a service that failed in the moment in which it got its lease: nobody released it, all renewed it."""
+    leases, claim = keeper(store), Claim("scheduler.atlas")
+    create = store.create
+
+    async def answer_late(key: str, holder: str) -> int:
+        revision = await create(key, holder)
+        await leases.give_up(claim)
+        return revision
+
+    store.create = answer_late  # type: ignore[method-assign]
+    await leases.take(claim)
+    store.create = create  # type: ignore[method-assign]
+    await leases.renew_all()
+    await asyncio.wait_for(keeper(store, "b").acquire("scheduler", "atlas"), 1)
+
+
+async def test_a_claim_given_up_after_it_has_its_lease_holds_nothing(store: MemoryStore) -> None:
+    leases, claim = keeper(store), Claim("scheduler.atlas")
+    await leases.take(claim)
+    await leases.give_up(claim)
+    await asyncio.wait_for(keeper(store, "b").acquire("scheduler", "atlas"), 1)
 
 
 async def test_what_is_released_is_free_at_once(store: MemoryStore) -> None:

@@ -1,0 +1,58 @@
+"""A full store or a missing broker refuses new jobs and loses none that were acknowledged; Redis may be missing."""
+
+import os
+import signal
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+from living_stack import job, open_house, options
+from muster.schemas.job import Phase
+
+pytestmark = [pytest.mark.connected, pytest.mark.timeout(180)]
+
+JOBS_MAX = 2000  # far more than the small store takes
+
+
+@contextmanager
+def stopped(pid: int) -> Iterator[None]:
+    """The process answers nobody meanwhile."""
+    os.kill(pid, signal.SIGSTOP)
+    try:
+        yield
+    finally:
+        os.kill(pid, signal.SIGCONT)
+
+
+async def test_a_full_federation_refuses_with_503_and_keeps_what_it_acknowledged(tmp_path: Path) -> None:
+    async with open_house(options(tmp_path, fed_bytes_max=256 * 1024)) as house:
+        accepted: list[str] = []
+        for index in range(JOBS_MAX):
+            answer = await house.post(job(f"job-{index}", run_s=0.1), key=str(index))
+            if answer.status_code != 201:
+                break
+            accepted.append(answer.json()["id"])
+        assert answer.status_code == 503
+        assert accepted
+        stored = {fact.subject_id for fact in await house.federation_facts() if fact.name == "submitted"}
+        assert stored == set(accepted)
+
+
+async def test_a_stopped_broker_refuses_with_503_and_the_same_key_succeeds_later(tmp_path: Path) -> None:
+    async with open_house(options(tmp_path)) as house:
+        with stopped(house.pid("nats-server")):
+            assert (await house.post(job("away"), key="once")).status_code == 503
+        submitted = await house.muster.submit(job("away"), idempotency_key="once")
+        assert [view.phase for view in await house.ended([submitted.id])] == [Phase.SUCCEEDED]
+        assert await house.violations([submitted.id]) == []
+
+
+async def test_submit_and_cancel_work_while_redis_is_away(tmp_path: Path) -> None:
+    async with open_house(options(tmp_path)) as house:
+        with stopped(house.pid("redis-server")):
+            submitted = await house.muster.submit(job("without-redis", run_s=10_000))
+            assert (await house.muster.get(submitted.id)).id == submitted.id
+            await house.muster.cancel(submitted.id)
+        assert [view.phase for view in await house.ended([submitted.id])] == [Phase.CANCELLED]

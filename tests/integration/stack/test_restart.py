@@ -1,0 +1,31 @@
+"""What a stack was told, it knows after a restart; and only one may use a state directory."""
+
+from pathlib import Path
+
+import pytest
+
+from living_stack import job, open_house, options
+from muster.schemas.job import Phase
+from muster.stack.state_dir import StateDirLockedError
+from muster.stack.up import start
+
+pytestmark = [pytest.mark.connected, pytest.mark.timeout(180)]
+
+
+async def test_no_job_is_lost_by_a_restart(tmp_path: Path) -> None:
+    async with open_house(options(tmp_path)) as house:
+        ended = (await house.muster.submit(job("ended", run_s=0.1))).id
+        await house.ended([ended])
+        running = (await house.muster.submit(job("running", gpus=8, replicas=16, run_s=3.0))).id
+        await house.job_that(running, lambda view: view.phase is Phase.RUNNING)
+        waiting = (await house.muster.submit(job("waiting", gpus=8))).id
+    async with open_house(options(tmp_path)) as house:
+        assert (await house.muster.get(ended)).phase is Phase.SUCCEEDED
+        assert [view.phase for view in await house.ended([running, waiting])] == [Phase.SUCCEEDED] * 2
+        assert await house.violations([ended, running, waiting]) == []
+
+
+async def test_a_second_start_on_the_same_directory_says_who_holds_it(tmp_path: Path) -> None:
+    async with open_house(options(tmp_path)):
+        with pytest.raises(StateDirLockedError, match="muster up"):
+            await start(options(tmp_path))

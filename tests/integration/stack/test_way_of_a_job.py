@@ -1,0 +1,96 @@
+"""A job's way through the whole house, on the real servers."""
+
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import pytest
+import pytest_asyncio
+
+from living_stack import House, job, open_house, options, until_async
+from muster.client import RefusedError
+from muster.schemas.job import Phase
+
+pytestmark = [pytest.mark.connected, pytest.mark.asyncio(loop_scope="module")]
+
+
+@pytest_asyncio.fixture(scope="module", loop_scope="module")
+async def house(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[House]:
+    async with open_house(options(Path(tmp_path_factory.mktemp("house")))) as running:
+        yield running
+
+
+async def test_a_job_runs_to_its_end_and_its_trace_crosses_every_service(house: House) -> None:
+    submitted = await house.muster.submit(job("first"))
+    (ended,) = await house.ended([submitted.id])
+    assert ended.phase is Phase.SUCCEEDED
+    facts = [fact for fact in await house.facts() if fact.subject_id == submitted.id]
+    assert [fact.name for fact in facts] == [
+        "routed", "queued", "placed", "pods-started", "running", "pods-exited", "succeeded",
+    ]  # fmt: skip
+    told = [fact for fact in await house.federation_facts() if fact.subject_id == submitted.id]
+    assert [fact.name for fact in told][:2] == ["submitted", "routed"]
+    assert len({fact.trace.split("-")[1] for fact in (*facts, *told)}) == 1, "one trace from submission to the end"
+    ids = {fact.id for fact in (*facts, *told)}
+    assert all(set(fact.causes) & ids for fact in facts[1:]), "every fact names what led to it"
+    assert {fact.writer for fact in (*facts, *told)} == {"gateway", "federation", "scheduler", "agent"}
+
+
+async def test_the_federation_learns_how_a_job_ended(house: House) -> None:
+    submitted = await house.muster.submit(job("reported"))
+    await house.ended([submitted.id])
+
+    async def told() -> bool:
+        facts = await house.federation_facts()
+        return any(fact.subject_id == submitted.id and fact.name == "job-ended" for fact in facts)
+
+    await until_async(told)
+
+
+async def test_a_get_right_after_a_post_never_answers_404(house: House) -> None:
+    for index in range(20):
+        submitted = await house.muster.submit(job(f"quick-{index}"))
+        assert (await house.muster.get(submitted.id)).id == submitted.id
+
+
+async def test_the_same_key_is_the_same_job_and_another_body_a_conflict(house: House) -> None:
+    first = await house.muster.submit(job("same"), idempotency_key="key-1")
+    again = await house.muster.submit(job("same"), idempotency_key="key-1")
+    assert again.id == first.id
+    with pytest.raises(RefusedError) as refusal:
+        await house.muster.submit(job("other"), idempotency_key="key-1")
+    assert refusal.value.problem.status == 409
+
+
+@pytest.mark.parametrize(
+    ("spec", "field"),
+    [
+        (job("too-large", gpus=9), "task_groups"),
+        (job("nowhere", queue="no-such-queue"), "queue"),
+    ],
+)
+async def test_a_job_that_can_never_run_is_refused_at_once(house: House, spec: object, field: str) -> None:
+    with pytest.raises(RefusedError) as refusal:
+        await house.muster.submit(spec)
+    assert 400 <= refusal.value.problem.status < 500
+    assert field in refusal.value.problem.field
+
+
+async def test_a_running_job_is_cancelled_and_its_devices_are_free_again(house: House) -> None:
+    submitted = await house.muster.submit(job("endless", gpus=8, replicas=16, run_s=10_000))
+    await house.job_that(submitted.id, lambda view: view.phase is Phase.RUNNING)
+    waiting = await house.muster.submit(job("waits", gpus=8))
+    why = await house.muster.why(waiting.id)
+    assert why.reason, "a waiting job is told why"
+    await house.muster.cancel(submitted.id)
+    (ended,) = await house.ended([submitted.id])
+    assert ended.phase is Phase.CANCELLED
+    assert [view.phase for view in await house.ended([waiting.id])] == [Phase.SUCCEEDED]
+
+
+async def test_a_gang_runs_whole_and_the_invariants_hold(house: House) -> None:
+    accepted = [
+        (await house.muster.submit(job(f"gang-{index}", gpus=4, replicas=1 + index % 7, run_s=0.2))).id
+        for index in range(30)
+    ]
+    await house.ended(accepted)
+    assert await house.violations(accepted) == []

@@ -1,0 +1,84 @@
+"""The design's invariants, checked over a cluster's log as it was really written. Pure: facts in, violations out."""
+
+from collections import Counter, defaultdict
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+
+from muster.core.fact import Fact
+from muster.schemas.facts.job import JobPlaced, JobRouted, PodsExited, PodsStarted
+from muster.schemas.job import Slot
+
+TERMINAL = frozenset({"succeeded", "failed", "cancelled", "timed-out"})
+
+
+@dataclass
+class Ledger:
+    """Who holds which device, and where every job stands, fact by fact."""
+
+    device_milli: Counter[tuple[str, int]] = field(default_factory=Counter)
+    held: dict[str, tuple[Slot, ...]] = field(default_factory=dict)
+    replicas: dict[str, int] = field(default_factory=dict)
+    terminal: Counter[str] = field(default_factory=Counter)
+    started: Counter[tuple[str, int]] = field(default_factory=Counter)
+    exited: Counter[tuple[str, int]] = field(default_factory=Counter)
+    violations: list[str] = field(default_factory=list)
+    names: dict[str, list[str]] = field(default_factory=lambda: defaultdict(list))
+
+    def fold(self, fact: Fact) -> None:
+        """One fact further."""
+        if fact.kind != "job":
+            return
+        self.names[fact.subject_id].append(fact.name)
+        match fact.payload:
+            case JobRouted(job=job):
+                self.replicas[job.id] = sum(group.replicas for group in job.spec.task_groups)
+            case JobPlaced(slots=slots):
+                self._hold(fact, slots)
+            case PodsStarted(attempt=attempt):
+                self.started[fact.subject_id, attempt] += 1
+            case PodsExited(attempt=attempt):
+                self.exited[fact.subject_id, attempt] += 1
+            case _ if fact.name == "queued" or fact.name in TERMINAL:
+                self._release(fact.subject_id)
+        if fact.name in TERMINAL:
+            self.terminal[fact.subject_id] += 1
+
+    def _hold(self, fact: Fact, slots: tuple[Slot, ...]) -> None:
+        if fact.subject_id in self.held:
+            self.violations.append(f"{fact.subject_id} placed twice, second time at {fact.seq}")
+            return
+        if len(slots) != self.replicas.get(fact.subject_id):
+            self.violations.append(
+                f"{fact.subject_id} placed with {len(slots)} of {self.replicas.get(fact.subject_id)}"
+            )
+        self.held[fact.subject_id] = slots
+        for slot in slots:
+            for device in slot.devices:
+                self.device_milli[slot.node, device] += slot.gpu_milli
+                if self.device_milli[slot.node, device] > 1000:
+                    self.violations.append(f"device {slot.node}/{device} over-held at {fact.seq}")
+
+    def _release(self, job_id: str) -> None:
+        for slot in self.held.pop(job_id, ()):
+            for device in slot.devices:
+                self.device_milli[slot.node, device] -= slot.gpu_milli
+
+    def finish(self, accepted: Iterable[str], *, all_ended: bool) -> list[str]:
+        """Violations, with what is only visible at the end: lost jobs, jobs that ended twice, pods that ran twice."""
+        for job_id in accepted:
+            if job_id not in self.names:
+                self.violations.append(f"{job_id} was accepted and is not in the cluster's log")
+            elif all_ended and self.terminal[job_id] != 1:
+                self.violations.append(f"{job_id} has {self.terminal[job_id]} terminal facts: {self.names[job_id]}")
+        self.violations += [f"{job_id} ended {n} times" for job_id, n in self.terminal.items() if n > 1]
+        self.violations += [f"pods of {key} started {n} times" for key, n in self.started.items() if n > 1]
+        self.violations += [f"pods of {key} exited {n} times" for key, n in self.exited.items() if n > 1]
+        return self.violations
+
+
+def violations(facts: Iterable[Fact], *, accepted: Iterable[str], all_ended: bool = False) -> list[str]:
+    """Every breach of invariants 1 (devices), 2 (gangs) and 3 (jobs) in a cluster's log; [] is what is wanted."""
+    ledger = Ledger()
+    for fact in facts:
+        ledger.fold(fact)
+    return ledger.finish(accepted, all_ended=all_ended)

@@ -1,0 +1,164 @@
+"""A whole stack for tests: the real servers and services on loopback, in a directory of its own."""
+
+import asyncio
+import os
+import signal
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+import httpx
+import nats
+
+from invariants import violations
+from muster.bus.access import ADMIN_TOOLS, inbox_prefix
+from muster.bus.nats_log import NatsLog
+from muster.bus.settings import Settings
+from muster.client import Muster
+from muster.core.fact import Fact
+from muster.schemas.facts.queue import QueueSpec
+from muster.schemas.job import JobSpec, TaskGroup
+from muster.schemas.subjects import FED_LOG, LogName, cluster_log
+from muster.schemas.views import JobView
+from muster.stack.options import StartOptions
+from muster.stack.up import RunningStack, start
+
+POLL_S = 0.05
+PATIENCE_S = 60.0
+READ_IDLE_S = 0.5
+TEAM = "physics"
+
+
+def options(state_dir: Path, *, nodes: int = 16, split: bool = False, **bus: object) -> StartOptions:
+    """A small fleet whose pods start at once, on ports that are free. bus: fields of BusSettings."""
+    return StartOptions(
+        state_dir=state_dir,
+        split=split,
+        ports=dict.fromkeys(("nats", "monitor", "websocket", "redis", "http", "metrics"), 0),
+        settings={
+            "fleet": {"nodes": nodes, "gpus_per_node": 8},
+            "simulation": {"start_s": 0.05, "run_s": 1.0, "job_failure_share": 0.0, "telemetry_interval_s": 0},
+            "bus": {"lease_ttl_s": 1.0, **bus},
+        },
+        sync_interval_s=120.0,
+    )
+
+
+@dataclass
+class House:
+    """A running stack and a client of it."""
+
+    stack: RunningStack
+    muster: Muster
+
+    @property
+    def settings(self) -> Settings:
+        return self.stack.settings
+
+    def pid(self, process: str) -> int:
+        """Of a child that runs now."""
+        pids = {child.name: child.pid for child in self.stack.children()}
+        found = pids[process]
+        assert found is not None, f"{process} is not running"
+        return found
+
+    async def kill(self, process: str) -> None:
+        """SIGKILL, and wait until the supervisor has started it anew."""
+        old = self.pid(process)
+        os.kill(old, signal.SIGKILL)
+        await until(lambda: any(c.name == process and c.pid not in (None, old) for c in self.stack.children()))
+
+    async def facts(self, log: LogName | None = None) -> list[Fact]:
+        """Every fact of a log (the cluster's, if none is named), as any service would read it."""
+        connection = await nats.connect(
+            self.settings.nats_url,
+            user_credentials=str(self.settings.credentials_dir / f"{ADMIN_TOOLS}.creds"),
+            inbox_prefix=inbox_prefix(ADMIN_TOOLS),
+        )
+        try:
+            reader = await NatsLog(connection, log or cluster_log(self.settings.cluster)).reader(after_seq=0)
+            facts: list[Fact] = []
+            head, seen = await reader.head(), 0
+            while seen < head:
+                batch = await reader.read(limit=1000, timeout_s=READ_IDLE_S)
+                facts += batch.facts
+                seen = batch.last_seq
+            await reader.close()
+            return facts
+        finally:
+            await connection.close()
+
+    async def violations(self, accepted: list[str], *, all_ended: bool = True) -> list[str]:
+        """Breaches of the invariants in the cluster's log so far."""
+        return violations(await self.facts(), accepted=accepted, all_ended=all_ended)
+
+    async def post(self, spec: JobSpec, *, key: str) -> httpx.Response:
+        """One POST as any HTTP client makes it: no retries, the answer as it is."""
+        headers = {"Authorization": f"Bearer {self.stack.state.token.read_text().strip()}", "Idempotency-Key": key}
+        async with httpx.AsyncClient(base_url=self.stack.endpoints.http, timeout=PATIENCE_S) as client:
+            return await client.post("/v1/jobs", content=spec.model_dump_json(), headers=headers)
+
+    async def ended(self, job_ids: list[str], *, patience_s: float = PATIENCE_S) -> list[JobView]:
+        """Wait until all these jobs have ended."""
+        return [await self.job_that(job_id, lambda job: job.phase.is_terminal, patience_s) for job_id in job_ids]
+
+    async def job_that(self, job_id: str, is_so: Callable[[JobView], bool], patience_s: float = PATIENCE_S) -> JobView:
+        """Wait until the job is so; fails with how it stood last."""
+        job = await self.muster.get(job_id)
+        try:
+            async with asyncio.timeout(patience_s):
+                while not is_so(job):
+                    await asyncio.sleep(POLL_S)
+                    job = await self.muster.get(job_id)
+        except TimeoutError:
+            raise AssertionError(f"still not so after {patience_s:g} s: {job!r}") from None
+        return job
+
+    async def federation_facts(self) -> list[Fact]:
+        """Every fact of FED."""
+        return await self.facts(FED_LOG)
+
+
+def job(name: str, *, gpus: int = 1, replicas: int = 1, run_s: float = 0.5, **fields: object) -> JobSpec:
+    """A job of the tests' team that runs so long."""
+    return JobSpec.model_validate(
+        {
+            "name": name,
+            "team": TEAM,
+            "task_groups": [TaskGroup(gpus=gpus, replicas=replicas, cpu_milli=100, memory_mib=100).model_dump()],
+            "labels": {"sim.muster.dev/run-s": str(run_s), "sim.muster.dev/exit-code": "0"},
+            **fields,
+        }
+    )
+
+
+@asynccontextmanager
+async def open_house(start_options: StartOptions) -> AsyncIterator[House]:
+    """A stack with the tests' queue, ended at the end."""
+    stack = await start(start_options)
+    try:
+        async with Muster.from_state_dir(start_options.state_dir) as muster:
+            await muster.set_queue(QueueSpec(name=TEAM))
+            await until_async(lambda: _has_queue(muster))
+            yield House(stack, muster)
+    finally:
+        await stack.stop()
+
+
+async def _has_queue(muster: Muster) -> bool:
+    return any(queue.name == TEAM for queue in await muster.queues())
+
+
+async def until(is_so: Callable[[], bool], *, patience_s: float = PATIENCE_S) -> None:
+    """Wait for what this process can see by itself."""
+    async with asyncio.timeout(patience_s):
+        while not is_so():  # noqa: ASYNC110 - other processes cannot set an event of ours
+            await asyncio.sleep(POLL_S)
+
+
+async def until_async(is_so: Callable[[], Awaitable[bool]], *, patience_s: float = PATIENCE_S) -> None:
+    """Wait for what must be asked."""
+    async with asyncio.timeout(patience_s):
+        while not await is_so():  # noqa: ASYNC110 - other processes cannot set an event of ours
+            await asyncio.sleep(POLL_S)
