@@ -27,7 +27,7 @@ from muster.bus.connection import connect
 from muster.bus.fold import PoisonedError
 from muster.bus.health import Door
 from muster.bus.lease import LeaseThread
-from muster.bus.limits import SHUTDOWN_S
+from muster.bus.limits import SHUTDOWN_S, SHUTDOWN_TRIES
 from muster.bus.metrics import LOGS
 from muster.bus.query import query_broker, responders
 from muster.bus.service import CoreService, Hosted
@@ -287,9 +287,12 @@ class Process:
         return not any(condition.stopped for condition in self._conditions), {"services": report}
 
     async def _end_tasks(self) -> None:
-        for task in self._tasks:
-            task.cancel()
-        _, late = await asyncio.wait(self._tasks, timeout=SHUTDOWN_S) if self._tasks else (set(), set())
+        late = set(self._tasks)
+        for _ in range(SHUTDOWN_TRIES):  # Python 3.11 loses a cancellation in a reply that just came
+            for task in late:
+                task.cancel()
+            if late:
+                _, late = await asyncio.wait(late, timeout=SHUTDOWN_S / SHUTDOWN_TRIES)
         for task in late:
             _logger.error("%s did not end within %g s", task.get_name(), SHUTDOWN_S)
         for task in self._tasks:  # what made a task end was raised by `wait`, or was told when it happened

@@ -11,6 +11,7 @@ import logging
 import threading
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
+from dataclasses import dataclass
 from typing import Protocol, TypeVar
 
 import nats.errors
@@ -89,6 +90,15 @@ class Lease:
             self._tell()
 
 
+@dataclass(eq=False)
+class Claim:
+    """Somebody waits for a lease. Given up by a flag, since a cancellation may get lost in a reply that just came."""
+
+    key: str
+    given_up: bool = False
+    lease: Lease | None = None
+
+
 class Leases(Protocol):
     """What a shell needs of leases."""
 
@@ -112,9 +122,16 @@ class LeaseKeeper:
         self._held: dict[str, Lease] = {}
 
     async def acquire(self, service: str, scope: str) -> Lease:
-        """See `Leases.acquire`. Polls: an expired key gives no watch event."""
-        key = f"{service}.{scope}"
-        while True:
+        """See `Leases.acquire`."""
+        claim = Claim(f"{service}.{scope}")
+        await self.take(claim)
+        assert claim.lease is not None, "nobody gave the claim up"
+        return claim.lease
+
+    async def take(self, claim: Claim) -> None:
+        """Until the claim has its lease or was given up. Polls: an expired key gives no watch event."""
+        key = claim.key
+        while not claim.given_up:
             sent_s = self._clock.monotonic_s()
             try:
                 term = await self._store.create(key, self._holder)
@@ -122,8 +139,16 @@ class LeaseKeeper:
                 await asyncio.sleep(self._ttl_s / LEASE_POLLS_PER_TTL)
                 continue
             lease = Lease(key, term=term, deadline_s=sent_s + self._ttl_s)
-            self._held[key] = lease
-            return lease
+            self._held[key] = claim.lease = lease
+            if claim.given_up:
+                await self.release(lease)
+            return
+
+    async def give_up(self, claim: Claim) -> None:
+        """Nobody waits for this claim any more; a lease that it already has is released."""
+        claim.given_up = True
+        if claim.lease is not None:
+            await self.release(claim.lease)
 
     async def release(self, lease: Lease) -> None:
         """See `Leases.release`."""
@@ -136,10 +161,6 @@ class LeaseKeeper:
             await self._store.delete(lease.key, last=lease.revision)
         except (LeaseTakenError, LogUnavailableError) as error:
             _logger.info("lease %s not deleted, it expires: %s", lease.key, error)
-
-    def held(self, service: str, scope: str) -> Lease | None:
-        """The lease, if this process holds it."""
-        return self._held.get(f"{service}.{scope}")
 
     async def renew_all(self) -> None:
         """Renew every lease once; what cannot be renewed in time is lost."""
@@ -236,13 +257,15 @@ class LeaseThread:
     async def acquire(self, service: str, scope: str) -> Lease:
         """See `Leases.acquire`."""
         assert self._keeper is not None, "start() was not awaited"
-        taking = asyncio.run_coroutine_threadsafe(self._keeper.acquire(service, scope), self._loop)
+        claim = Claim(f"{service}.{scope}")
+        taking = asyncio.run_coroutine_threadsafe(self._keeper.take(claim), self._loop)
         try:
-            return await asyncio.wrap_future(taking)
+            await asyncio.shield(asyncio.wrap_future(taking))
         except asyncio.CancelledError:
-            taking.cancel()
-            self._loop.call_soon_threadsafe(self._forget, service, scope)
+            asyncio.run_coroutine_threadsafe(self._keeper.give_up(claim), self._loop)
             raise
+        assert claim.lease is not None, "only a claim that was given up has no lease"
+        return claim.lease
 
     async def release(self, lease: Lease) -> None:
         """See `Leases.release`."""
@@ -272,14 +295,6 @@ class LeaseThread:
             await self._keeper.release_all()
         if self._client is not None:
             await self._client.close()
-
-    def _forget(self, service: str, scope: str) -> None:
-        """A waiting acquire was cancelled; if it won in the same moment, nobody would renew or release it."""
-        keeper = self._keeper
-        lease = keeper.held(service, scope) if keeper is not None else None
-        if keeper is not None and lease is not None:
-            task = self._loop.create_task(keeper.release(lease))
-            task.add_done_callback(lambda done: done.cancelled() or done.exception())
 
     async def _there(self, work: Awaitable[T]) -> T:
         async def run() -> T:

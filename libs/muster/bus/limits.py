@@ -38,7 +38,8 @@ POINTER_ATTEMPTS = 16  # compare-and-set races between the services of one log
 RESTART_BACKOFF_S = (0.25, 10.0)  # first and longest wait before a failed service recovers anew
 RESTART_CALM_S = 60.0  # after so long without failure the wait is the first one again
 VOIDED_POLL_S = 2.0  # how often a stopped service looks whether an operator let it go on
-SHUTDOWN_S = 5.0
+SHUTDOWN_S = 6.0
+SHUTDOWN_TRIES = 2
 
 QUERY_GRACE_S = 2.0
 QUERY_BYTES_MAX = 1024 * 1024 - 4096  # of an answer: the broker's payload limit, less headers
