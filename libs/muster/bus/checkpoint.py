@@ -78,6 +78,10 @@ class CheckpointStore(Protocol):
         """Whether a part is there."""
         ...
 
+    async def part_seqs(self, stream: str, service: str) -> tuple[int, ...]:
+        """Sequences of all parts of `service` that are there, whoever stored them and when."""
+        ...
+
     async def drop_part(self, stream: str, seq: int, service: str) -> None:
         """Delete one part, if it is there."""
         ...
@@ -166,7 +170,6 @@ class Checkpoints:
         self._store = store
         self._log = log
         self._contributors = contributors(log.role)
-        self._uploaded: list[tuple[int, str]] = []
 
     def has_part_of(self, service: str) -> bool:
         """Whether `service` writes state facts on this log."""
@@ -180,7 +183,6 @@ class Checkpoints:
         stream = self._log.stream
         await self._store.put_part(stream, seq, service, body)
         await self._drop_stranded(service)
-        self._uploaded.append((seq, service))
         for other in self._contributors:
             if other != service and not await self._store.has_part(stream, seq, other):
                 return
@@ -218,14 +220,17 @@ class Checkpoints:
         return sorted(facts, key=lambda fact: _FOLD_ORDER.get(fact.kind, len(_FOLD_ORDER)))
 
     async def _drop_stranded(self, service: str) -> None:
-        """Delete own parts of checkpoints that a newer one overtook before all their parts were there."""
-        pointer, _ = await self._store.pointer(self._log.stream)
+        """Delete own parts of checkpoints that a newer one overtook before all their parts were there.
+
+        The store is asked, not remembered: whoever uploaded them may have been killed since.
+        """
+        stream = self._log.stream
+        pointer, _ = await self._store.pointer(stream)
         known = {recorded.seq for recorded in pointer.checkpoints}
         newest = max(known, default=0)
-        for seq, writer in [one for one in self._uploaded if one[1] == service and one[0] < newest]:
-            self._uploaded.remove((seq, writer))
-            if seq not in known:
-                await self._store.drop_part(self._log.stream, seq, writer)
+        for seq in await self._store.part_seqs(stream, service):
+            if seq < newest and seq not in known:
+                await self._store.drop_part(stream, seq, service)
 
     async def _complete(self, recorded: Recorded) -> None:
         stream = self._log.stream
@@ -263,6 +268,10 @@ class MemoryCheckpoints:
     async def has_part(self, stream: str, seq: int, service: str) -> bool:
         """See `CheckpointStore.has_part`."""
         return (stream, seq, service) in self.parts
+
+    async def part_seqs(self, stream: str, service: str) -> tuple[int, ...]:
+        """See `CheckpointStore.part_seqs`."""
+        return tuple(seq for of, seq, writer in self.parts if (of, writer) == (stream, service))
 
     async def drop_part(self, stream: str, seq: int, service: str) -> None:
         """See `CheckpointStore.drop_part`."""

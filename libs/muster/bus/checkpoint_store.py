@@ -21,6 +21,7 @@ from muster.bus.streams import CHECKPOINTS_BUCKET
 STORE_TIMEOUT_S = 5.0
 PART_TIMEOUT_S = 60.0
 _STREAM = f"OBJ_{CHECKPOINTS_BUCKET}"
+_META = f"$O.{CHECKPOINTS_BUCKET}.M.{{}}"  # where an object's description stands, its name encoded (ADR-20)
 _POINTER_FIELD = "muster-pointer"
 
 T = TypeVar("T")
@@ -56,10 +57,25 @@ class NatsCheckpoints:
             return False
         return True
 
+    async def part_seqs(self, stream: str, service: str) -> tuple[int, ...]:
+        """See `CheckpointStore.part_seqs`. Asked from the stream's leader."""
+        try:
+            info = await jsapi.stream_info(self._client, _STREAM, subjects=_META.format("*"))
+        except (LogUnavailableError, ApiError) as error:
+            raise CheckpointUnavailableError(str(error)) from error
+        parts = (_object_name(subject).split("/") for subject in (info.state.subjects if info else ()))
+        return tuple(int(part[1]) for part in parts if (part[0], part[-1]) == (stream, service))
+
     async def drop_part(self, stream: str, seq: int, service: str) -> None:
-        """See `CheckpointStore.drop_part`."""
-        if await self.has_part(stream, seq, service):
-            await _answered((await self._bucket()).delete(_part_name(stream, seq, service)))
+        """See `CheckpointStore.drop_part`. Also what the object store would keep for ever to say that it is deleted."""
+        name = _part_name(stream, seq, service)
+        if not await self.has_part(stream, seq, service):
+            return
+        await _answered((await self._bucket()).delete(name))
+        try:
+            await jsapi.call(self._client, f"STREAM.PURGE.{_STREAM}", {"filter": _meta_subject(name)})
+        except (LogUnavailableError, ApiError) as error:
+            raise CheckpointUnavailableError(str(error)) from error
 
     async def pointer(self, stream: str) -> tuple[Pointer, int]:
         """See `CheckpointStore.pointer`. Asked from the stream's leader. Raises also CheckpointError."""
@@ -116,7 +132,15 @@ def _pointer_name(stream: str) -> str:
 
 
 def _pointer_subject(stream: str) -> str:
-    return f"$O.{CHECKPOINTS_BUCKET}.M.{base64.urlsafe_b64encode(_pointer_name(stream).encode()).decode()}"
+    return _meta_subject(_pointer_name(stream))
+
+
+def _meta_subject(name: str) -> str:
+    return _META.format(base64.urlsafe_b64encode(name.encode()).decode())
+
+
+def _object_name(meta_subject: str) -> str:
+    return base64.urlsafe_b64decode(meta_subject.rpartition(".")[2]).decode()
 
 
 async def _answered(request: Awaitable[T]) -> T:

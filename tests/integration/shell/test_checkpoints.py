@@ -77,6 +77,16 @@ async def test_two_checkpoints_are_kept_and_older_ones_deleted(house: RealHouse)
         assert not await store.has_part(LOG.stream, taken[0], service)
 
 
+async def test_parts_of_a_leader_killed_before_the_others_uploaded_theirs_are_removed(house: RealHouse) -> None:
+    store, _ = await checkpoints(house)
+    await store.put_part(LOG.stream, 1, "scheduler", b"of a process that is gone")
+    hosting = await house.host(scheduler(), agent("n1"))
+    await until(lambda: all(shell.leading for shell in hosting.shells))
+    taken = [await take_checkpoint(house) for _ in range(CHECKPOINTS_KEPT)]
+    await hosting.end()
+    assert sorted(await store.part_seqs(LOG.stream, "scheduler")) == taken
+
+
 async def test_the_pointer_moves_only_from_where_it_was_read(house: RealHouse) -> None:
     store, _ = await checkpoints(house)
     pointer, revision = await store.pointer(LOG.stream)

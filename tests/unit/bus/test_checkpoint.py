@@ -120,6 +120,15 @@ async def test_older_and_overtaken_parts_are_deleted(checkpoints: Checkpoints, s
     assert CHECKPOINTS_KEPT == 2
 
 
+async def test_parts_stranded_by_who_was_killed_are_deleted_by_the_next(store: MemoryCheckpoints) -> None:
+    await upload(Checkpoints(store, LOG), "scheduler", 1)  # killed before the agent uploaded its part
+    again = Checkpoints(store, LOG)
+    for seq in (2, 3):
+        await upload(again, "agent", seq)
+        await upload(again, "scheduler", seq)
+    assert {seq for _, seq, _ in store.parts} == {2, 3}
+
+
 async def test_a_damaged_newest_checkpoint_gives_way_to_the_one_before(
     checkpoints: Checkpoints, store: MemoryCheckpoints
 ) -> None:
