@@ -51,6 +51,11 @@ async def test_logs_refuse_when_full_and_forget_nothing_by_age(bench: NatsBench)
         assert (made["discard"], made["max_age"], made["allow_atomic"], made["deny_delete"]) == ("new", 0, True, True)
 
 
+async def test_no_stream_is_read_from_a_follower(bench: NatsBench) -> None:
+    for stream in streams.plan(settings()):
+        assert not (await config(bench, stream.name)).get("allow_direct"), stream.name
+
+
 async def test_bootstrap_again_changes_only_what_drifted(bench: NatsBench) -> None:
     before = {plan.name: await config(bench, plan.name) for plan in streams.plan(settings())}
     await jsapi.call(
