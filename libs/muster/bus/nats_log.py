@@ -29,7 +29,7 @@ class NatsLog:
         self.name = name
         self.counters = counters or LogCounters()
         self._connection = connection
-        self._pens = pens or {}
+        self._pens: Mapping[str, Client] = {} if pens is None else pens
         self._drop = drop
 
     async def reader(self, *, after_seq: int) -> NatsReader:

@@ -3,9 +3,11 @@
 from collections.abc import AsyncIterator
 
 import pytest
+from nats.aio.client import Client
 
 from contract.log.nats_bench import NatsBench, nats_bench
 from contract.log.suite import LogContract
+from muster.bus.nats_log import NatsLog
 from servers import NatsServer
 
 pytestmark = pytest.mark.connected
@@ -19,3 +21,12 @@ async def bench(nats_plain_shared: NatsServer) -> AsyncIterator[NatsBench]:
 
 class TestNatsLog(LogContract):
     """See `LogContract`."""
+
+
+async def test_a_pen_that_is_given_after_the_log_was_made_is_used(bench: NatsBench) -> None:
+    pens: dict[str, Client] = {}
+    log = NatsLog(bench.connection, bench.name, pens=pens)
+    pens["scheduler"] = bench.second
+    before = bench.second.stats["out_msgs"]
+    await log.appender("scheduler").start_term(term=1, holder="late")
+    assert bench.second.stats["out_msgs"] > before
