@@ -10,6 +10,7 @@ from pathlib import Path
 
 import httpx
 import nats
+from nats.aio.client import Client
 
 from invariants import violations
 from muster.bus.access import ADMIN_TOOLS, inbox_prefix
@@ -69,25 +70,31 @@ class House:
         os.kill(old, signal.SIGKILL)
         await until(lambda: any(c.name == process and c.pid not in (None, old) for c in self.stack.children()))
 
-    async def facts(self, log: LogName | None = None) -> list[Fact]:
-        """Every fact of a log (the cluster's, if none is named), as any service would read it."""
+    @asynccontextmanager
+    async def connection(self) -> AsyncIterator[Client]:
+        """To the bus, as who exports and trims."""
         connection = await nats.connect(
             self.settings.nats_url,
             user_credentials=str(self.settings.credentials_dir / f"{ADMIN_TOOLS}.creds"),
             inbox_prefix=inbox_prefix(ADMIN_TOOLS),
         )
         try:
-            reader = await NatsLog(connection, log or cluster_log(self.settings.cluster)).reader(after_seq=0)
+            yield connection
+        finally:
+            await connection.close()
+
+    async def facts(self, log: LogName | None = None, *, after_seq: int = 0) -> list[Fact]:
+        """The facts of a log (the cluster's, if none is named), as any service would read them."""
+        async with self.connection() as connection:
+            reader = await NatsLog(connection, log or cluster_log(self.settings.cluster)).reader(after_seq=after_seq)
             facts: list[Fact] = []
-            head, seen = await reader.head(), 0
+            head, seen = await reader.head(), after_seq
             while seen < head:
                 batch = await reader.read(limit=1000, timeout_s=READ_IDLE_S)
                 facts += batch.facts
                 seen = batch.last_seq
             await reader.close()
             return facts
-        finally:
-            await connection.close()
 
     async def violations(self, accepted: list[str], *, all_ended: bool = True) -> list[str]:
         """Breaches of the invariants in the cluster's log so far."""

@@ -1,0 +1,120 @@
+"""A log that no longer begins at its start: whoever starts after the trim knows what folding everything would say."""
+
+import asyncio
+import shutil
+from pathlib import Path
+
+import pytest
+
+from living_stack import House, job, open_house, options, until_async
+from muster.bus.checkpoint import Checkpoints
+from muster.bus.checkpoint_store import NatsCheckpoints
+from muster.bus.fold import Folder
+from muster.bus.service import CoreService
+from muster.cli import log_files
+from muster.core.fact import Core, Fact
+from muster.core.instant import Instant
+from muster.federation.app import services as federation
+from muster.scheduler.app import services as scheduler
+from muster.schemas.job import Phase
+from muster.schemas.subjects import FED_LOG, LogName, cluster_log
+from muster.schemas.views import JobView
+from muster.stack.options import StartOptions
+
+pytestmark = [pytest.mark.connected, pytest.mark.timeout(240)]
+
+CHECKPOINT_EVERY_FACTS = 60
+SEEN = {"seq": 0}  # where a row was last written is not part of what it says
+
+
+def small(state_dir: Path) -> StartOptions:
+    """A stack that takes a checkpoint every few facts and lets its log be trimmed at any age."""
+    chosen = options(state_dir, trim_keep_s=0.0)
+    often = {"scheduler": {"checkpoint_every_facts": CHECKPOINT_EVERY_FACTS}}
+    return chosen.model_copy(update={"settings": {**chosen.settings, **often}})
+
+
+async def has_checkpoints(house: House, log: LogName, count: int) -> bool:
+    """Whether the services have taken so many."""
+    async with house.connection() as client:
+        pointer, _ = await NatsCheckpoints(client).pointer(log.stream)
+        return len(pointer.checkpoints) >= count
+
+
+async def recovered(house: House, log: LogName, service: CoreService, *, up_to: int) -> Core:
+    """A core as a process that never ran would have it: the newest checkpoint, and the facts after it."""
+    name = service.declaration.service
+    folder = Folder(name, service.core(), voided=(), take=lambda *_: None)
+    async with house.connection() as client:
+        recorded, facts = await Checkpoints(NatsCheckpoints(client), log).recover(name, ())
+    assert recorded is not None, "there is a checkpoint"
+    folder.restore(facts, seq=recorded.seq, time=Instant(recorded.time_ns))
+    return fold(folder, [fact for fact in await house.facts(log, after_seq=recorded.seq) if fact.seq <= up_to])
+
+
+def fold(folder: Folder, facts: list[Fact]) -> Core:
+    """The core after these facts."""
+    for fact in facts:
+        if fact.kind != "log" or fact.name == "checkpoint-requested":
+            folder.core.apply(fact)
+    return folder.core
+
+
+def said(core: Core) -> set[str]:
+    """Everything that the core would put into a checkpoint."""
+    return {repr((draft.kind, draft.subject_id, draft.payload)) for draft in core.snapshot()}
+
+
+async def shown(house: House, job_ids: list[str]) -> tuple[object, ...]:
+    """What people see: every job, queue and node."""
+    views = [(await house.muster.get(job_id)).model_copy(update=SEEN) for job_id in job_ids]
+    return views, list(await house.muster.queues()), sorted(await house.muster.nodes(), key=lambda node: node.name)
+
+
+async def fill(house: House) -> list[str]:
+    """Jobs that ended, one that runs on through everything, one that waits behind it."""
+    ids = [(await house.muster.submit(job(f"ended-{index}", run_s=0.1))).id for index in range(40)]
+    await house.ended(ids)
+    running = (await house.muster.submit(job("runs-on", gpus=8, replicas=16, run_s=10_000))).id
+    await house.job_that(running, lambda view: view.phase is Phase.RUNNING)
+    waiting = (await house.muster.submit(job("waits", gpus=8))).id
+    await house.job_that(waiting, is_waiting)
+    return [*ids, running, waiting]
+
+
+def is_waiting(view: JobView) -> bool:
+    return view.phase is Phase.QUEUED
+
+
+async def trim(house: House, log: LogName, archive: Path) -> int:
+    """As `muster log trim --yes` does; the first sequence that is left."""
+    await asyncio.to_thread(log_files.trim, house.settings.state_dir, log.scope, archive=archive, yes=True)
+    return (await house.facts(log))[0].seq
+
+
+async def test_services_that_never_ran_start_on_trimmed_logs_and_know_everything(tmp_path: Path) -> None:
+    state_dir, chosen = tmp_path / "state", small(tmp_path / "state")
+    async with open_house(chosen) as house:
+        cluster = cluster_log(house.settings.cluster)
+        ids = await fill(house)
+        for log in (cluster, FED_LOG):
+            await until_async(lambda log=log: has_checkpoints(house, log, 2))  # type: ignore[misc]
+    # A new term of every service, so that no leader's fence stands in what is cut off.
+    async with open_house(chosen) as house:
+        for log, service in ((cluster, scheduler(house.settings)[0]), (FED_LOG, federation(house.settings)[0])):
+            assert isinstance(service, CoreService)
+            whole = await house.facts(log)
+            everything = fold(Folder("test", service.core(), voided=(), take=lambda *_: None), whole)
+            first = await trim(house, log, tmp_path / f"{log.scope}.gz")
+            assert first > 1, f"{log.stream} was trimmed"
+            newcomer = await recovered(house, log, service, up_to=whole[-1].seq)
+            assert said(newcomer) == said(everything)
+            assert said(newcomer)
+        before = await shown(house, ids)
+    shutil.rmtree(state_dir / "redis")
+    async with open_house(chosen) as house:
+        assert await shown(house, ids) == before
+        await house.muster.cancel(ids[-2])
+        assert [view.phase for view in await house.ended(ids[-2:])] == [Phase.CANCELLED, Phase.SUCCEEDED]
+        late = (await house.muster.submit(job("late"))).id
+        assert [view.phase for view in await house.ended([late])] == [Phase.SUCCEEDED]
