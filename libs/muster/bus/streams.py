@@ -181,7 +181,7 @@ def _bucket(name: str, *, ttl_s: float = 0.0) -> Json:
 
 
 def _object_store(name: str) -> Json:
-    """An object store, as every NATS client expects one (ADR-20), but read from the leader alone, as the buckets are."""
+    """An object store, as every NATS client expects one (ADR-20), but read from the leader alone."""
     config = _config((f"$O.{name}.C.>", f"$O.{name}.M.>"), bytes_max=CHECKPOINT_BYTES_MAX)
     return {**config, "allow_rollup_hdrs": True, "allow_direct": False}
 
