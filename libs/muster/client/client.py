@@ -5,13 +5,13 @@ from collections.abc import AsyncIterator, Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
 from typing import Self
+from urllib.parse import quote
 
-import httpx
 from pydantic import BaseModel, ValidationError
 
 from muster.client.errors import StateDirError
 from muster.client.facts import TypedFact
-from muster.client.http import CONNECTIONS_MAX, TIMEOUT_S, Door, Retry
+from muster.client.http import Door, Retry
 from muster.client.watch import follow
 from muster.schemas.access import Endpoints, TokenMade, TokenRecord, TokenView
 from muster.schemas.facts.queue import QueueSpec
@@ -51,23 +51,8 @@ class Muster:
     retries). Retries send the same idempotency key, so nothing happens twice.
     """
 
-    def __init__(
-        self,
-        url: str,
-        token: str,
-        *,
-        retry: Retry | None = None,
-        transport: httpx.AsyncBaseTransport | None = None,
-    ) -> None:
-        client = httpx.AsyncClient(
-            base_url=url,
-            headers={"Authorization": f"Bearer {token}"},
-            timeout=TIMEOUT_S,
-            limits=httpx.Limits(max_connections=CONNECTIONS_MAX, max_keepalive_connections=CONNECTIONS_MAX),
-            transport=transport,
-            trust_env=False,
-        )
-        self._door = Door(client, retry or Retry())
+    def __init__(self, url: str, token: str, *, retry: Retry | None = None) -> None:
+        self._door = Door(url, token, retry or Retry())
 
     @classmethod
     def from_state_dir(cls, state_dir: Path, *, retry: Retry | None = None) -> Self:
@@ -92,7 +77,7 @@ class Muster:
 
     async def close(self) -> None:
         """Close the connections."""
-        await self._door.client.aclose()
+        await self._door.close()
 
     async def submit(self, spec: JobSpec, *, idempotency_key: str | None = None, traceparent: str = "") -> JobView:
         """Submit a job. The same key and specification again are the same job; without a key one is drawn."""
@@ -109,7 +94,7 @@ class Muster:
 
     async def get(self, job_id: str) -> JobView:
         """One job."""
-        return JobView.model_validate_json(await self._door.ask("GET", f"/v1/jobs/{job_id}"))
+        return JobView.model_validate_json(await self._door.ask("GET", _job(job_id)))
 
     async def list(
         self,
@@ -138,16 +123,16 @@ class Muster:
     async def cancel(self, job_id: str, *, reason: str = "") -> JobView:
         """Ask that a job end; the job as it is now. ConflictError if it has ended."""
         params = {"reason": reason} if reason else None
-        return JobView.model_validate_json(await self._door.ask("DELETE", f"/v1/jobs/{job_id}", params=params))
+        return JobView.model_validate_json(await self._door.ask("DELETE", _job(job_id), params=params))
 
     async def why(self, job_id: str) -> WhyAnswer:
         """Why a job is where it is."""
-        return WhyAnswer.model_validate_json(await self._door.ask("GET", f"/v1/jobs/{job_id}/why"))
+        return WhyAnswer.model_validate_json(await self._door.ask("GET", _job(job_id, "/why")))
 
     async def events(self, *, job_id: str = "", team: str = "", limit: int = 100) -> Sequence[TypedFact]:
         """The newest facts, oldest first: of one job, of one team's jobs, or of everything."""
         if job_id:
-            found = _Facts.model_validate_json(await self._door.ask("GET", f"/v1/jobs/{job_id}/events")).facts
+            found = _Facts.model_validate_json(await self._door.ask("GET", _job(job_id, "/events"))).facts
             return found[-limit:]
         params: dict[str, str | int] = {"limit": limit, **({"team": team} if team else {})}
         return _Facts.model_validate_json(await self._door.ask("GET", "/v1/events", params=params)).facts
@@ -162,7 +147,7 @@ class Muster:
         """
         cursor = ",".join(f"{stream}:{seq}" for stream, seq in sorted((after or {}).items()))
         if job_id:
-            return follow(self._door, f"/v1/jobs/{job_id}/events", params={}, after=cursor, ends=_TERMINAL_NAMES)
+            return follow(self._door, _job(job_id, "/events"), params={}, after=cursor, ends=_TERMINAL_NAMES)
         params = {"team": team} if team else {}
         return follow(self._door, "/v1/events", params=params, after=cursor, ends=frozenset())
 
@@ -172,7 +157,7 @@ class Muster:
 
     async def set_queue(self, spec: QueueSpec) -> None:
         """Make or change a queue (operators); returns when it is so, or after two seconds when it was requested."""
-        await self._door.ask("PUT", f"/v1/queues/{spec.name}", body=_sent(spec))
+        await self._door.ask("PUT", f"/v1/queues/{quote(spec.name, safe='')}", body=_sent(spec))
 
     async def nodes(self) -> Sequence[NodeView]:
         """All nodes."""
@@ -192,7 +177,12 @@ class Muster:
 
     async def revoke_token(self, token_id: str) -> None:
         """Revoke a token by its id (admins)."""
-        await self._door.ask("DELETE", f"/v1/tokens/{token_id}")
+        await self._door.ask("DELETE", f"/v1/tokens/{quote(token_id, safe='')}")
+
+
+def _job(job_id: str, part: str = "") -> str:
+    """Path of a job, whatever somebody gives as its id."""
+    return f"/v1/jobs/{quote(job_id, safe='')}{part}"
 
 
 def _sent(model: BaseModel) -> bytes:

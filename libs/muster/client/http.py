@@ -2,10 +2,11 @@
 
 import asyncio
 import json
-from collections.abc import Mapping
+from collections.abc import AsyncIterator, Mapping
+from contextlib import asynccontextmanager
 from dataclasses import dataclass
 
-import httpx
+import aiohttp
 from pydantic import ValidationError
 
 from muster.client.errors import UnreachableError, refusal
@@ -17,6 +18,9 @@ RETRY_S_MAX = 2.0
 TIMEOUT_S = 10.0
 CONNECTIONS_MAX = 64
 _TRY_AGAIN = frozenset({502, 503, 504})
+
+BROKEN = (aiohttp.ClientError, OSError, TimeoutError)
+"""What it looks like when nobody answers, or not to the end."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,11 +37,19 @@ class Retry:
 
 
 class Door:
-    """The gateway's HTTP API."""
+    """The gateway's HTTP API. Connections are opened with the first request, in the loop that it runs in."""
 
-    def __init__(self, client: httpx.AsyncClient, retry: Retry) -> None:
-        self.client = client
+    def __init__(self, url: str, token: str, retry: Retry) -> None:
+        self.url = url.rstrip("/")
         self.retry = retry
+        self._token = token
+        self._session: aiohttp.ClientSession | None = None
+
+    async def close(self) -> None:
+        """Close the connections."""
+        if self._session is not None:
+            await self._session.close()
+            self._session = None
 
     async def ask(
         self,
@@ -56,18 +68,47 @@ class Door:
         problem = ""
         for attempt in range(1, self.retry.attempts + 1):
             try:
-                answer = await self.client.request(method, path, params=params, content=body, headers=sent)
-            except httpx.TransportError as error:
-                problem = f"{self.client.base_url} does not answer: {str(error) or type(error).__name__}"
+                async with self._connections().request(
+                    method, self.url + path, params=params, data=body, headers=sent, allow_redirects=False
+                ) as answer:
+                    status, content = answer.status, await answer.read()
+            except BROKEN as error:
+                problem = f"{self.url} does not answer: {str(error) or type(error).__name__}"
             else:
-                if answer.status_code < 400:
-                    return answer.content
-                if answer.status_code not in _TRY_AGAIN:
-                    raise_for(answer.status_code, answer.content)
-                problem = _problem(answer.status_code, answer.content).detail or f"status {answer.status_code}"
+                if 200 <= status < 300:
+                    return content
+                if status not in _TRY_AGAIN:
+                    raise_for(status, content)
+                problem = _problem(status, content).detail or f"status {status}"
             if attempt < self.retry.attempts:
                 await asyncio.sleep(self.retry.wait_s(attempt))
         raise UnreachableError(problem)
+
+    @asynccontextmanager
+    async def listen(
+        self, path: str, *, params: Mapping[str, str | int], silence_s: float
+    ) -> AsyncIterator[AsyncIterator[bytes]]:
+        """An answer without end, in pieces as they come. silence_s: more than that between two means it is broken.
+
+        Raises RefusedError, UnreachableError; one of BROKEN if the answer breaks off.
+        """
+        patience = aiohttp.ClientTimeout(total=None, sock_connect=TIMEOUT_S, sock_read=silence_s)
+        async with self._connections().get(
+            self.url + path, params=params, timeout=patience, allow_redirects=False
+        ) as answer:
+            if answer.status != 200:
+                raise_for(answer.status, await answer.read())
+            yield answer.content.iter_any()
+
+    def _connections(self) -> aiohttp.ClientSession:
+        if self._session is None:
+            self._session = aiohttp.ClientSession(
+                headers={"Authorization": f"Bearer {self._token}"},
+                connector=aiohttp.TCPConnector(limit=CONNECTIONS_MAX),
+                timeout=aiohttp.ClientTimeout(total=TIMEOUT_S),
+                cookie_jar=aiohttp.DummyCookieJar(),
+            )
+        return self._session
 
 
 def raise_for(status: int, body: bytes) -> None:

@@ -3,12 +3,10 @@
 import asyncio
 from collections.abc import AsyncIterator, Mapping
 
-import httpx
-
 from muster.client.errors import UnreachableError
-from muster.client.events import parse_events
+from muster.client.events import Event, EventParser, EventTooLongError
 from muster.client.facts import TypedFact
-from muster.client.http import Door, raise_for
+from muster.client.http import BROKEN, Door
 
 SILENCE_S_MAX = 30.0  # the gateway says something every ten seconds
 
@@ -24,17 +22,19 @@ async def follow(
     failures = 0
     while True:
         try:
-            async for ident, fact in _once(door, path, params, cursor):
-                failures = 0
-                cursor = ident or cursor
-                if fact.seq <= seen.get(fact.stream, 0):
-                    continue
-                seen[fact.stream] = fact.seq
-                yield fact
-                if fact.name in ends:
-                    return
+            async for events in _once(door, path, params, cursor):
+                for event in events:
+                    fact = TypedFact.model_validate_json(event.data)
+                    failures = 0
+                    cursor = event.id or cursor
+                    if fact.seq <= seen.get(fact.stream, 0):
+                        continue
+                    seen[fact.stream] = fact.seq
+                    yield fact
+                    if fact.name in ends:
+                        return
             problem = "the stream of facts ended"
-        except (httpx.TransportError, UnreachableError) as error:
+        except (*BROKEN, UnreachableError) as error:
             problem = str(error) or type(error).__name__
         failures += 1
         if failures >= door.retry.attempts:
@@ -42,12 +42,14 @@ async def follow(
         await asyncio.sleep(door.retry.wait_s(failures))
 
 
-async def _once(door: Door, path: str, params: Mapping[str, str], cursor: str) -> AsyncIterator[tuple[str, TypedFact]]:
+async def _once(door: Door, path: str, params: Mapping[str, str], cursor: str) -> AsyncIterator[list[Event]]:
+    """Facts in the lists that they arrive in. Raises RefusedError, UnreachableError, one of BROKEN."""
     query = {**params, "follow": "true", **({"after": cursor} if cursor else {})}
-    timeout = httpx.Timeout(door.client.timeout.connect, read=SILENCE_S_MAX)
-    async with door.client.stream("GET", path, params=query, timeout=timeout) as answer:
-        if answer.status_code >= 400:
-            raise_for(answer.status_code, await answer.aread())
-        async for event in parse_events(answer.aiter_lines()):
-            if event.name == "fact":
-                yield event.id, TypedFact.model_validate_json(event.data)
+    parser = EventParser()
+    async with door.listen(path, params=query, silence_s=SILENCE_S_MAX) as pieces:
+        async for piece in pieces:
+            try:
+                events = parser.feed(piece)
+            except EventTooLongError as error:
+                raise UnreachableError(f"{door.url}{path}: {error}") from error
+            yield [event for event in events if event.name == "fact"]

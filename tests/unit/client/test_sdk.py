@@ -1,12 +1,17 @@
 """The SDK against the real application with a house in memory."""
 
 import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from pathlib import Path
+from urllib.parse import parse_qs
 
-import httpx
 import pytest
+from starlette.responses import PlainTextResponse
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from gateway_fakes import FakeHouse, fact, lost_log
+from loopback import served
 from muster.client import (
     ConflictError,
     JobSpec,
@@ -31,8 +36,10 @@ SPEC = JobSpec(name="train", team="blue", task_groups=(TaskGroup(gpus=1),))
 JOB = "A" * 26
 
 
-def sdk(house: FakeHouse, token: str = "ann", transport: httpx.AsyncBaseTransport | None = None) -> Muster:
-    return Muster("http://muster", token, retry=QUICK, transport=transport or httpx.ASGITransport(app=house.app))
+@asynccontextmanager
+async def sdk(app: ASGIApp, token: str = "ann") -> AsyncIterator[Muster]:
+    async with served(app) as url, Muster(url, token, retry=QUICK) as muster:
+        yield muster
 
 
 def known(house: FakeHouse, phase: Phase = Phase.RUNNING) -> None:
@@ -41,7 +48,7 @@ def known(house: FakeHouse, phase: Phase = Phase.RUNNING) -> None:
 
 async def test_submit_get_cancel_and_why() -> None:
     house = FakeHouse()
-    async with sdk(house) as muster:
+    async with sdk(house.app) as muster:
         job = await muster.submit(SPEC, idempotency_key="k")
         assert (await muster.submit(SPEC, idempotency_key="k")).id == job.id
         house.view.rows[job.id] = house.scheduler.known[job.id] = job
@@ -59,7 +66,7 @@ async def test_lists_read_as_many_pages_as_it_takes(monkeypatch: pytest.MonkeyPa
         house.view.rows[letter * 26] = JobView(
             id=letter * 26, name="x", team="blue", principal="p", queue="blue", phase=Phase.QUEUED
         )
-    async with sdk(house) as muster:
+    async with sdk(house.app) as muster:
         assert len(await muster.list(team="blue", limit=4)) == 4
         assert len(await muster.list(limit=100)) == 5
 
@@ -67,7 +74,7 @@ async def test_lists_read_as_many_pages_as_it_takes(monkeypatch: pytest.MonkeyPa
 async def test_errors_say_which_field_and_what_to_do() -> None:
     house = FakeHouse()
     known(house, Phase.FAILED)
-    async with sdk(house) as muster:
+    async with sdk(house.app) as muster:
         with pytest.raises(RefusedError, match=r"task_groups.0.gpus: .* 9 GPUs.* Ask for less") as refused:
             await muster.submit(SPEC.model_copy(update={"task_groups": (TaskGroup(gpus=9),)}))
         assert refused.value.problem.status == 422
@@ -75,7 +82,7 @@ async def test_errors_say_which_field_and_what_to_do() -> None:
             await muster.get("Z" * 26)
         with pytest.raises(ConflictError):
             await muster.cancel(JOB)
-    async with sdk(house, "eve") as muster:
+    async with sdk(house.app, "eve") as muster:
         with pytest.raises(NotAllowedError):
             await muster.submit(SPEC)
 
@@ -85,14 +92,13 @@ async def test_a_submission_is_sent_again_with_the_same_key_while_the_log_is_awa
     house.log.fails = lost_log()
     keys: list[str] = []
 
-    class Recovering(httpx.ASGITransport):
-        async def handle_async_request(self, request: httpx.Request) -> httpx.Response:
-            keys.append(request.headers["idempotency-key"])
-            if len(keys) == 3:
-                house.log.fails = None
-            return await super().handle_async_request(request)
+    async def recovering(scope: Scope, receive: Receive, send: Send) -> None:
+        keys.append(dict(scope["headers"])[b"idempotency-key"].decode())
+        if len(keys) == 3:
+            house.log.fails = None
+        await house.app(scope, receive, send)
 
-    async with sdk(house, transport=Recovering(app=house.app)) as muster:
+    async with sdk(recovering) as muster:
         await muster.submit(SPEC)
     assert len(keys) == 3
     assert len(set(keys)) == 1
@@ -101,42 +107,57 @@ async def test_a_submission_is_sent_again_with_the_same_key_while_the_log_is_awa
 async def test_an_answer_that_got_lost_does_not_make_a_second_job() -> None:
     house = FakeHouse()
 
-    class Losing(httpx.ASGITransport):
-        lost = False
+    answers = 0
 
-        async def handle_async_request(self, request: httpx.Request) -> httpx.Response:
-            answer = await super().handle_async_request(request)
-            if not self.lost:
-                self.lost = True
-                raise httpx.ReadError("the connection broke")
-            return answer
+    async def losing(scope: Scope, receive: Receive, send: Send) -> None:
+        nonlocal answers
+        answers += 1
+        is_lost = answers == 1
 
-    async with sdk(house, transport=Losing(app=house.app)) as muster:
+        async def half(message: Message) -> None:
+            if not (is_lost and message["type"] == "http.response.body"):
+                await send(message)
+
+        await house.app(scope, receive, half)
+
+    async with sdk(losing) as muster:
         await muster.submit(SPEC)
+    assert answers == 2
     assert len(house.log.jobs) == 1
+
+
+async def test_an_odd_id_is_no_other_path() -> None:
+    house = FakeHouse()
+    known(house)
+    async with sdk(house.app) as muster:
+        with pytest.raises(RefusedError):
+            await muster.get(f"{JOB}/why?x=")
 
 
 async def test_retries_are_bounded() -> None:
     house = FakeHouse()
     house.log.fails = lost_log()
-    async with sdk(house) as muster:
+    async with sdk(house.app) as muster:
         with pytest.raises(UnreachableError, match="nobody answers"):
             await muster.submit(SPEC)
 
 
-class Streams(httpx.AsyncBaseTransport):
+class Streams:
     """Streams of facts that break: each answer is one list of (cursor, fact); cursors asked for are kept."""
 
     def __init__(self, *answers: list[tuple[str, str]]) -> None:
         self.answers = list(answers)
         self.asked: list[str] = []
 
-    async def handle_async_request(self, request: httpx.Request) -> httpx.Response:
-        self.asked.append(request.url.params.get("after", ""))
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        (after,) = parse_qs(scope["query_string"].decode()).get("after", [""])
+        self.asked.append(after)
         if not self.answers:
-            raise httpx.ConnectError("gone")
+            await PlainTextResponse("gone", status_code=502)(scope, receive, send)
+            return
         told = "".join(f"id: {cursor}\nevent: fact\ndata: {body}\n\n" for cursor, body in self.answers.pop(0))
-        return httpx.Response(200, text=f"retry: 1\n\n: hello\n\n{told}id: x\nevent: fact\ndata: {{cut")
+        text = f"retry: 1\n\n: hello\n\n{told}id: x\nevent: fact\ndata: {{cut"
+        await PlainTextResponse(text)(scope, receive, send)
 
 
 def event(seq: int, name: str = "queued") -> tuple[str, str]:
@@ -145,7 +166,7 @@ def event(seq: int, name: str = "queued") -> tuple[str, str]:
 
 async def test_a_watch_goes_on_over_broken_streams_and_gives_each_fact_once() -> None:
     streams = Streams([event(1), event(2)], [event(2), event(3)], [event(4, "succeeded"), event(5)])
-    async with sdk(FakeHouse(), transport=streams) as muster:
+    async with sdk(streams) as muster:
         seen = [fact.seq async for fact in muster.watch(JOB)]
     assert seen == [1, 2, 3, 4]
     assert streams.asked == ["", "LOG_atlas:2", "LOG_atlas:3"]
@@ -153,7 +174,7 @@ async def test_a_watch_goes_on_over_broken_streams_and_gives_each_fact_once() ->
 
 async def test_a_watch_gives_up_after_bounded_attempts_without_progress() -> None:
     streams = Streams([event(1)])
-    async with sdk(FakeHouse(), transport=streams) as muster:
+    async with sdk(streams) as muster:
         with pytest.raises(UnreachableError):
             _ = [fact async for fact in muster.watch()]
     assert len(streams.asked) == 1 + QUICK.attempts - 1
@@ -161,7 +182,7 @@ async def test_a_watch_gives_up_after_bounded_attempts_without_progress() -> Non
 
 async def test_a_watch_may_begin_after_what_is_known() -> None:
     streams = Streams([event(8, "succeeded")])
-    async with sdk(FakeHouse(), transport=streams) as muster:
+    async with sdk(streams) as muster:
         _ = [fact async for fact in muster.watch(JOB, after={"LOG_atlas": 7, "FED": 2})]
     assert streams.asked == ["FED:2,LOG_atlas:7"]
 
@@ -171,7 +192,7 @@ async def test_facts_know_their_own_type() -> None:
     body = JobQueued(queue="blue", attempt=1).model_dump_json()
     house.feed.tell(fact(1).model_copy(update={"body": body}))
     house.feed.tell(fact(2, "invented-later"))
-    async with sdk(house) as muster:
+    async with sdk(house.app) as muster:
         queued, unknown = await muster.events()
     assert queued.payload == JobQueued(queue="blue", attempt=1)
     assert unknown.payload is None
@@ -179,7 +200,7 @@ async def test_facts_know_their_own_type() -> None:
 
 async def test_queues_nodes_tokens_and_me() -> None:
     house = FakeHouse()
-    async with sdk(house, "root") as muster, asyncio.TaskGroup() as tasks:
+    async with sdk(house.app, "root") as muster, asyncio.TaskGroup() as tasks:
         house.view.queue_rows.append(house.view.queue_rows[0].model_copy(update={"name": "new"}))
         await tasks.create_task(muster.set_queue(QueueSpec(name="new")))
         assert [queue.name for queue in await muster.queues()] == ["blue", "shut", "new"]
