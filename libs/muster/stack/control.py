@@ -34,11 +34,12 @@ class StopTimeoutError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class ProcessStatus:
-    """One process of a stack. rss_mib: memory in use."""
+    """One process of a stack. rss_mib: memory in use. cpu_s: processor time since it started."""
 
     name: str
     pid: int
     rss_mib: float
+    cpu_s: float = 0.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,7 +85,9 @@ def status(state_dir: Path) -> StackStatus:
 
 def _process(name: str, pid: int) -> ProcessStatus | None:
     try:
-        return ProcessStatus(name, pid, psutil.Process(pid).memory_info().rss / 2**20)
+        process = psutil.Process(pid)
+        times = process.cpu_times()
+        return ProcessStatus(name, pid, process.memory_info().rss / 2**20, times.user + times.system)
     except psutil.NoSuchProcess:
         return None
 

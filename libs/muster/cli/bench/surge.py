@@ -61,11 +61,16 @@ class Plan:
 
 @dataclass(frozen=True, slots=True)
 class Round:
-    """Figures of one round. rss_mib: by process, at the end. log_messages: stored in the logs by the round."""
+    """Figures of one round. rss_mib: by process, at the end. log_messages: stored in the logs by the round.
+
+    cpu_s: processor time by process from the first submission to the end of the round; unlike the wall, it hardly
+    depends on what else the machine does.
+    """
 
     times: Times
     submit_per_s: float
     rss_mib: dict[str, float]
+    cpu_s: dict[str, float]
     log_messages: int
 
     def document(self) -> dict[str, JsonValue]:
@@ -75,6 +80,7 @@ class Round:
             "submit_per_s": self.submit_per_s,
             "rss_mib": dict(self.rss_mib),
             "rss_mib_total": round(sum(self.rss_mib.values()), 1),
+            "cpu_s": dict(self.cpu_s),
             "log_messages": self.log_messages,
         }
 
@@ -128,7 +134,7 @@ class _Bench:
 
     async def round(self, name: str) -> Round:
         """Submit everything, wait until all runs (or nothing moves any more), and take the figures."""
-        stored = await self._stored()
+        stored, spent_s = await self._stored(), self._cpu_s()
         self._say(f"{name}: submitting {self._plan.count} jobs")
         sent = await self._submit(name)
         if sent.refused:
@@ -139,6 +145,7 @@ class _Bench:
             times=times(jobs, submitted=sent.accepted, first_submit_ns=sent.first_ns),
             submit_per_s=round(sent.accepted / sent.took_s, 1),
             rss_mib=self._rss_mib(),
+            cpu_s={name: round(cpu_s - spent_s.get(name, 0.0), 2) for name, cpu_s in self._cpu_s().items()},
             log_messages=await self._stored() - stored,
         )
 
@@ -186,6 +193,9 @@ class _Bench:
     def _rss_mib(self) -> dict[str, float]:
         found = control.status(self._state.path).processes
         return {process.name: round(process.rss_mib, 1) for process in found}
+
+    def _cpu_s(self) -> dict[str, float]:
+        return {process.name: process.cpu_s for process in control.status(self._state.path).processes}
 
     async def _stored(self) -> int:
         """Messages in the cluster's log and in FED."""
