@@ -3,6 +3,7 @@
 import asyncio
 import os
 import signal
+import sys
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
@@ -151,6 +152,17 @@ async def open_house(start_options: StartOptions) -> AsyncIterator[House]:
             yield House(stack, muster)
     finally:
         await stack.stop()
+
+
+async def command(state_dir: Path, *words: str) -> str:
+    """A `muster` command as a user gives it; what it said. Fails if it failed."""
+    process = await asyncio.create_subprocess_exec(
+        sys.executable, "-m", "muster.cli.main", *words, "--state-dir", str(state_dir),
+        stdin=asyncio.subprocess.DEVNULL, stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.PIPE,
+    )  # fmt: skip
+    said, complained = await process.communicate()
+    assert process.returncode == 0, f"muster {' '.join(words)}: {process.returncode}\n{complained.decode()}"
+    return said.decode()
 
 
 async def _has_queue(muster: Muster) -> bool:
