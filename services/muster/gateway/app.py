@@ -92,6 +92,7 @@ async def _serve(house: House, settings: Settings) -> None:
         access_log=False,
         log_config=None,
         server_header=False,
+        proxy_headers=False,
         limit_concurrency=HTTP_CONNECTIONS_MAX,
         timeout_keep_alive=HTTP_KEEP_ALIVE_S,
         timeout_graceful_shutdown=HTTP_SHUTDOWN_S,

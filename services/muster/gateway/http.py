@@ -21,7 +21,7 @@ def make_app(house: House) -> FastAPI:
     )
     app.state.house = house
     for module in (jobs, queues, nodes, events, access, health):
-        app.include_router(module.router)
+        app.router.routes.extend(module.router.routes)  # flat: a nested router is matched and entered per request
     for error in (ProblemError, ValidationError, NotStoredError, UnreachableError, HTTPException):
         app.add_exception_handler(error, answers.refuse)
     app.add_middleware(_Counting, house=house)
