@@ -1,0 +1,55 @@
+"""A service that cannot fold a fact stands still, the others go on, and `muster log skip` lets it go on too."""
+
+import sys
+from pathlib import Path
+
+import httpx
+import pytest
+
+import poisoned_services
+from living_stack import House, command, job, open_house, options, until_async
+from muster.schemas.job import Phase
+
+pytestmark = [pytest.mark.connected, pytest.mark.timeout(180)]
+
+
+async def conditions(house: House) -> tuple[int, dict[str, dict[str, object]]]:
+    """What the process says of its services: status of the answer, and by service what stands there."""
+    url = house.stack.endpoints.metrics[0].replace("/metrics", "/healthz")
+    async with httpx.AsyncClient() as client:
+        answer = await client.get(url)
+    return answer.status_code, {one["service"]: one for one in answer.json()["services"] if one["log"] != "FED"}
+
+
+async def metric(house: House, name: str, **labels: str) -> float:
+    """One sample of the process's metrics."""
+    async with httpx.AsyncClient() as client:
+        text = (await client.get(house.stack.endpoints.metrics[0])).text
+    wanted = [f'{label}="{value}"' for label, value in labels.items()]
+    lines = [line for line in text.splitlines() if line.startswith(f"{name}{{")]
+    return next(float(line.rsplit(" ", 1)[1]) for line in lines if all(label in line for label in wanted))
+
+
+@pytest.mark.parametrize("split", [False, True], ids=["one process", "one process each"])
+async def test_a_poisoned_service_stands_still_alone_until_the_fact_is_skipped(tmp_path: Path, split: bool) -> None:
+    words = (sys.executable, poisoned_services.__file__, "{name}", "{state_dir}")
+    chosen = options(tmp_path, split=split).model_copy(update={"service_command": words})
+    async with open_house(chosen) as house:
+        poison = (await house.muster.submit(job(poisoned_services.POISON))).id
+        behind = (await house.muster.submit(job("behind"))).id
+        if not split:
+
+            async def stands_still() -> bool:
+                return bool((await conditions(house))[1]["scheduler"]["stopped"])
+
+            await until_async(stands_still)
+            status, services = await conditions(house)
+            assert status == 503
+            assert "muster log skip" in str(services["scheduler"]["stopped"])
+            assert [name for name, one in services.items() if one["stopped"]] == ["scheduler"]
+            assert await metric(house, "muster_poisoned", service="scheduler", log="LOG_local") == 1
+        assert (await house.muster.get(behind)).phase is Phase.SUBMITTED, "submitting goes on"
+        (seq,) = [fact.seq for fact in await house.facts() if fact.name == "routed" and fact.subject_id == poison]
+        await command(tmp_path, "log", "skip", str(seq), "--service", "scheduler", "--reason", "a test", "--yes")
+        assert [view.phase for view in await house.ended([behind])] == [Phase.SUCCEEDED]
+        assert {fact.name for fact in await house.facts() if fact.subject_id == poison} == {"routed"}
