@@ -9,7 +9,7 @@ from muster.core.instant import Instant
 from muster.projector.core import ProjectorCore
 from muster.projector.core.rows import Changes
 from muster.schemas.facts.job import JobState
-from muster.schemas.facts.node import GrantState, NodeJoined, NodeLost, NodeReturned, NodeState
+from muster.schemas.facts.node import GrantState, NodeJoined, NodeLost, NodeReturned, NodeState, Released
 from muster.schemas.job import Phase, Slot
 from muster.schemas.views import FactView, JobView, NodeView, QueueView
 from projector_story import Story, a_job
@@ -100,6 +100,8 @@ def test_a_node_is_usable_when_released_and_answering() -> None:
     lost = node_of(core.take(facts_after=0), "n2")
     assert (lost.usable, lost.lost, lost.reason) == (False, True, "no answer")
     core.apply(story.add("node", "n2", "returned", NodeReturned()))
+    assert not node_of(core.take(facts_after=0), "n2").usable, "the scheduler has not released it again"
+    core.apply(story.add("node", "n2", "released", Released()))
     assert node_of(core.take(facts_after=0), "n2").usable
 
 

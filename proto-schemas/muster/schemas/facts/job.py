@@ -142,6 +142,7 @@ class JobState(Payload):
     retries_used: of `spec.retries`. stop_reason: set while stopping. ran_s: over all ended runs.
     last_fact: id of the newest fact that moved it. routed_seq: its place in the line of its queue.
     node_losses: runs that ended with their node. explained_at: when `reason` was last said.
+    queued_reason, queued_detail: as the newest `queued` said.
     What was observed and not yet answered by the scheduler: cancel_fact, started_fact, exited (told by exited_fact).
     """
 
@@ -170,6 +171,8 @@ class JobState(Payload):
     started_fact: str = ""
     exited: PodsExited | None = None
     exited_fact: str = ""
+    queued_reason: QueuedReason | None = None
+    queued_detail: str = ""
 
 
 class RoutedState(Payload):

@@ -64,13 +64,14 @@ class Released(Payload):
 
 
 class NodeState(Payload):
-    """`state-recorded` of a node, by the agent: what is there and whether it answers."""
+    """`state-recorded` of a node, by the agent: what is there and whether it answers. lost_reason: as `lost` said."""
 
     description: NodeJoined
     lost: bool = False
     changed_at: InstantNs = 0
     losses: int = 0
     last_fact: str = ""
+    lost_reason: str = ""
 
 
 class WithholdWish(Wire):

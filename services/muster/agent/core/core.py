@@ -29,7 +29,7 @@ from muster.schemas.facts.job import (
     PodsStarted,
     PodsState,
 )
-from muster.schemas.facts.node import NodeJoined, NodeLeft, NodeState
+from muster.schemas.facts.node import NodeJoined, NodeLeft, NodeLost, NodeState
 from muster.schemas.job import TERMINAL_PHASES
 
 
@@ -158,9 +158,9 @@ class AgentCore:
 
     def _lost(self, fact: Fact) -> bool:
         node = self.nodes.get(fact.subject_id)
-        if node is None or node.is_gone:
+        if not isinstance(fact.payload, NodeLost) or node is None or node.is_gone:
             return False
-        node.lost = True
+        node.lost, node.lost_reason = True, fact.payload.reason
         node.losses += 1
         node.moved(at=fact.time, by=fact.id)
         self._end_all_on(fact.subject_id, node, at=fact.time, cause=fact.id)
@@ -171,7 +171,7 @@ class AgentCore:
         node = self.nodes.get(fact.subject_id)
         if node is None or not node.lost:
             return False
-        node.lost = False
+        node.lost, node.lost_reason = False, ""
         node.moved(at=fact.time, by=fact.id)
         self._cluster.acknowledge(NodeReturnedSeen(fact.subject_id), at=fact.time)
         return True

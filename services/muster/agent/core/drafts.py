@@ -72,6 +72,7 @@ def _node_state(node: NodeRecord) -> NodeState:
         changed_at=node.changed_at,
         losses=node.losses,
         last_fact=node.last_fact,
+        lost_reason=node.lost_reason,
     )
 
 

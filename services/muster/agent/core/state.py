@@ -15,11 +15,12 @@ NOT_YET = Instant(0)
 class NodeRecord:
     """A node as the log has it; description is None for one that pods were placed on and that never joined.
 
-    slots: what runs there, by job.
+    slots: what runs there, by job. lost_reason: why it is lost, "" while it answers.
     """
 
     description: NodeJoined | None = None
     lost: bool = False
+    lost_reason: str = ""
     changed_at: Instant = NOT_YET
     losses: int = 0
     last_fact: str = ""
@@ -37,6 +38,7 @@ class NodeRecord:
     def restore(self, state: NodeState) -> None:
         """Take over what a checkpoint says; what runs there comes with the jobs."""
         self.description, self.lost, self.losses = state.description, state.lost, state.losses
+        self.lost_reason = state.lost_reason
         self.moved(at=Instant(state.changed_at), by=state.last_fact)
 
 

@@ -62,7 +62,9 @@ class FleetRows:
         self._dirty[node] = None
 
     def answers(self, node: str, *, lost: bool, reason: str) -> None:
-        """The node stopped answering, or answers again."""
+        """The node stopped answering, or answers again; the loss ended its grant, so it waits for the next one."""
+        if lost:
+            self._granted.discard(node)
         row = self._rows[node]
         row.lost = lost
         row.reason = reason

@@ -16,6 +16,9 @@ from muster.schemas.job import Job, Phase, Slot
 from muster.schemas.registry import STATE_NAME
 from muster.schemas.subjects import cluster_log
 
+LOST = "lost"
+"""Shown as the reason where a loss gives none."""
+
 _TERMINAL = {phase.value: phase for phase in Phase if phase.is_terminal}
 
 
@@ -179,7 +182,7 @@ class ProjectorCore(Projection):
         self._fleet.leave(fact.subject_id)
 
     def _lost(self, fact: Fact) -> None:
-        reason = cast("nodes.NodeLost", fact.payload).reason or "lost"
+        reason = cast("nodes.NodeLost", fact.payload).reason or LOST
         self._answers(fact.subject_id, lost=True, reason=reason)
 
     def _returned(self, fact: Fact) -> None:
@@ -208,16 +211,15 @@ class ProjectorCore(Projection):
         job = self._admit(state.job, fact, submitted_at=state.job.submitted_at or state.queued_at)
         row = job.row
         row.queue = state.queue or row.queue
-        row.attempt = state.attempt
+        row.attempt = 0 if state.phase is Phase.SUBMITTED else state.attempt
         row.queued_at = state.queued_at
         row.placed_at = state.placed_at
         row.running_at = state.running_at
         row.ended_at = state.ended_at
-        row.exit_code = state.exit_code
-        row.reason = state.reason
-        row.detail = state.detail
+        row.reason, row.detail = _explanation(state)
         row.preflight = state.preflight
         if state.phase.is_terminal:
+            row.exit_code = state.exit_code
             row.slots = state.slots
             row.nodes = tuple(dict.fromkeys(slot.node for slot in state.slots))
             row.phase = state.phase
@@ -230,7 +232,7 @@ class ProjectorCore(Projection):
         match fact.payload:
             case nodes.NodeState() as state:
                 self._fleet.join(fact.subject_id, state.description, cluster=self.cluster)
-                self._fleet.answers(fact.subject_id, lost=state.lost, reason="lost" if state.lost else "")
+                self._fleet.answers(fact.subject_id, lost=state.lost, reason=_lost_reason(state))
             case nodes.GrantState() as grant:
                 usable = grant.released and not grant.withheld
                 reason = f"withheld for {', '.join(grant.withhold_requests)}" if grant.withheld else ""
@@ -240,3 +242,16 @@ class ProjectorCore(Projection):
 
     def _queue_state(self, fact: Fact) -> None:
         self._queues.declare(cast("queues.QueueState", fact.payload).spec, cluster=self.cluster)
+
+
+def _explanation(state: jobs.JobState) -> tuple[str, str]:
+    """Reason and detail as the job's newest fact left them in its row."""
+    if state.phase is Phase.STOPPING and state.stop_reason is not None:
+        return state.stop_reason.value, state.detail
+    if state.phase is Phase.QUEUED and not state.reason and state.queued_reason is not None:
+        return state.queued_reason.value, state.queued_detail
+    return state.reason, state.detail
+
+
+def _lost_reason(state: nodes.NodeState) -> str:
+    return (state.lost_reason or LOST) if state.lost else ""

@@ -129,6 +129,7 @@ def _queued(state: State, fact: Fact) -> None:
     record.slots = ()
     record.attempt = fact.payload.attempt
     record.queued_at, record.placed_at, record.running_at = fact.time, 0, 0
+    record.queued_reason, record.queued_detail = fact.payload.reason, fact.payload.detail
     record.retries_used += fact.payload.reason is QueuedReason.RETRY
     record.node_losses += fact.payload.reason is QueuedReason.NODE_LOST
     state.enlist(record)

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 from muster.core import NS_PER_S, Instant
 from muster.placement import DEVICE_MILLI, GangRequest, GroupRequest, TaskShape, TopologyWish
-from muster.schemas.facts.job import JobState, PodsExited, StopReason
+from muster.schemas.facts.job import JobState, PodsExited, QueuedReason, StopReason
 from muster.schemas.job import Job, Phase, Slot
 
 ENDED_KEPT = 4_000
@@ -64,6 +64,8 @@ class JobRecord:
     node_losses: int = 0
     slots: tuple[Slot, ...] = ()
     queued_at: int = 0
+    queued_reason: QueuedReason | None = None
+    queued_detail: str = ""
     placed_at: int = 0
     running_at: int = 0
     ended_at: int = 0
@@ -142,6 +144,8 @@ def state_of(record: JobRecord) -> JobState:
         started_fact=record.started_fact,
         exited=record.exited,
         exited_fact=record.exited_fact,
+        queued_reason=record.queued_reason,
+        queued_detail=record.queued_detail,
     )
 
 
@@ -166,6 +170,8 @@ def record_of(state: JobState, kind: Kind) -> JobRecord:
         started_fact=state.started_fact,
         exited=state.exited,
         exited_fact=state.exited_fact,
+        queued_reason=state.queued_reason,
+        queued_detail=state.queued_detail,
         ran_s=state.ran_s,
         exit_code=state.exit_code,
         reason=state.reason,
