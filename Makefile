@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 
-.PHONY: help install lock up lint test bench check clean
+.PHONY: help install lock up lint test golden check clean
 
 help:  ## show the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*##/\t/'
@@ -32,6 +32,9 @@ lint: install  ## formatting, rules, types, floors of the house
 
 test: install  ## everything that needs no container engine and no Kubernetes
 	$(BIN)/python -m pytest
+
+golden: install  ## record the golden logs of tests/golden anew
+	PYTHONPATH=tests $(BIN)/python -m golden.record
 
 check: lint test  ## what CI runs
 

@@ -62,7 +62,9 @@ class _Head(_Line):
     stream: str
 
 
-class _Message(_Line):
+class ArchivedMessage(_Line):
+    """One message as it stood in its stream. time: the broker's, ns since the Unix epoch."""
+
     seq: int
     time: int
     subject: str
@@ -72,6 +74,7 @@ class _Message(_Line):
 
     @property
     def content(self) -> bytes:
+        """The body's bytes."""
         return self.body.encode() if self.body is not None else base64.b64decode(self.body_base64 or "")
 
 
@@ -97,7 +100,9 @@ class _ArchiveWriter:
         headers = {str(name): value for name, value in (message.headers or {}).items()}
         body, encoded = _readable(message.data)
         self._line(
-            _Message(seq=at.seq, time=at.time, subject=message.subject, headers=headers, body=body, body_base64=encoded)
+            ArchivedMessage(
+                seq=at.seq, time=at.time, subject=message.subject, headers=headers, body=body, body_base64=encoded
+            )
         )
         self._count += 1
         self._first = self._first or at.seq
@@ -183,7 +188,7 @@ async def _copy(
         await reader.close()
 
 
-def read_archive(path: Path, stream: str) -> Iterator[_Message]:
+def read_archive(path: Path, stream: str) -> Iterator[ArchivedMessage]:
     """The messages of an archive of `stream`. Raises ArchiveError where it is not one, damaged, or cut off."""
     try:
         with gzip.open(path, "rb") as lines:
@@ -197,7 +202,7 @@ def read_archive(path: Path, stream: str) -> Iterator[_Message]:
                         raise ArchiveError(f"{path}: holds {count} messages, its last line says otherwise")
                     return
                 count += 1
-                yield _Message.model_validate_json(line)
+                yield ArchivedMessage.model_validate_json(line)
     except (OSError, EOFError, zlib.error, ValidationError) as error:
         raise ArchiveError(f"{path}: no archive of a log, or damaged: {error}") from error
     raise ArchiveError(f"{path}: cut off after {count} messages")
@@ -256,8 +261,8 @@ def _resumed(source: object, taken: Mapping[str, int]) -> object:
     return {**source, "opt_start_seq": taken[source["name"]] + 1}
 
 
-async def _store_all(connection: Client, messages: Iterator[_Message], report: Callable[[int], object]) -> None:
-    done, batch, weight = 0, list[_Message](), 0
+async def _store_all(connection: Client, messages: Iterator[ArchivedMessage], report: Callable[[int], object]) -> None:
+    done, batch, weight = 0, list[ArchivedMessage](), 0
     for message in messages:
         size = len(message.content)
         if batch and (len(batch) == BATCH_MESSAGES_MAX or weight + size > BATCH_BYTES_MAX):
@@ -269,7 +274,7 @@ async def _store_all(connection: Client, messages: Iterator[_Message], report: C
     report(done + await _store(connection, batch))
 
 
-async def _store(connection: Client, batch: list[_Message]) -> int:
+async def _store(connection: Client, batch: list[ArchivedMessage]) -> int:
     """One atomic batch, at the sequences that it had."""
     for index, message in enumerate(batch, 1):
         headers = {name: value for name, value in message.headers.items() if not name.lower().startswith(_NOT_RESTORED)}

@@ -1,0 +1,101 @@
+"""Records the golden logs: `make golden`. A small stack lives through everything that its cores have a word for.
+
+Record anew only when facts were added that the logs shall hold; the old archives must fold until then.
+"""
+
+import asyncio
+import tempfile
+from pathlib import Path
+
+import nats
+
+from golden.logs import CLUSTER, LOGS, SETTINGS, archive_of
+from living_stack import TEAM, House, job, open_house, options, until_async
+from muster.bus.access import ADMIN_TOOLS, inbox_prefix
+from muster.bus.archive import export_log
+from muster.schemas.facts.queue import QueueSpec
+from muster.schemas.job import JobSpec, Phase, TaskGroup
+
+FAILING = {"sim.muster.dev/run-s": "0.2", "sim.muster.dev/exit-code": "3"}
+ROUNDS_MAX = 60
+
+WANTED = frozenset(
+    {
+        "routed", "queued", "placed", "pods-started", "running", "pods-exited", "stop-requested", "unschedulable",
+        "succeeded", "failed", "cancelled", "timed-out", "cancel-forwarded", "change-forwarded", "changed",
+        "joined", "lost", "returned", "released", "summarised", "checkpoint-requested", "fence", "term-started",
+    }
+)  # fmt: skip
+"""What the cluster's log must tell of before the recording ends."""
+
+
+async def record() -> None:
+    """Live through it and export both logs."""
+    with tempfile.TemporaryDirectory(prefix="muster-golden-") as directory:
+        started = options(Path(directory)).model_copy(update={"cluster": CLUSTER, "settings": SETTINGS})
+        async with open_house(started) as house:
+            accepted = await _story(house)
+            for _ in range(ROUNDS_MAX):  # nodes fail when they do; a gang over all of them is hit sooner or later
+                facts = await house.facts()
+                retried = {fact.subject_id for fact in facts if getattr(fact.payload, "attempt", 1) > 1}
+                if {fact.name for fact in facts} >= WANTED and retried & set(accepted[-1:]):
+                    break
+                accepted += [await _submit(house, job("wide", gpus=4, replicas=6, run_s=3.0))]
+                await house.ended(accepted)
+            else:
+                raise AssertionError(f"never told: {sorted(WANTED - {fact.name for fact in facts})}")
+            broken = await house.violations(accepted)
+            assert not broken, broken
+            await until_async(lambda: _all_reported(house, accepted))
+            await _export(house)
+
+
+async def _story(house: House) -> list[str]:
+    """Gangs, shares of a GPU, retries, cancellations, an overrun, a changed queue. Ids of all jobs, all ended."""
+    muster = house.muster
+    accepted = [await _submit(house, job(f"gang-{n}", gpus=2, replicas=1 + n, run_s=0.3)) for n in range(4)]
+    accepted += [await _submit(house, _share(n)) for n in range(4)]
+    accepted.append(await _submit(house, job("cpu-only", gpus=0)))
+    accepted.append(await _submit(house, job("retried", retries=1, labels=FAILING)))
+    accepted.append(await _submit(house, job("overrun", run_s=60.0, total_run_time_s=1.0)))
+    full = await _submit(house, job("full", gpus=4, replicas=6, run_s=60.0))
+    await house.job_that(full, lambda view: view.phase is Phase.RUNNING)
+    waiting = await _submit(house, job("waiting", gpus=4, replicas=2, run_s=60.0))
+    await muster.cancel(waiting, reason="no longer wanted")
+    await muster.set_queue(QueueSpec(name=TEAM, gpu_milli_quota=8_000, gpu_milli_limit=24_000))
+    await muster.cancel(full)
+    accepted += [full, waiting]
+    await house.ended(accepted)
+    return accepted
+
+
+async def _submit(house: House, spec: JobSpec) -> str:
+    return (await house.muster.submit(spec)).id
+
+
+def _share(number: int) -> JobSpec:
+    shared = TaskGroup(gpu_milli=300, cpu_milli=100, memory_mib=100)
+    return job(f"share-{number}", task_groups=(shared.model_dump(),), run_s=0.4)
+
+
+async def _all_reported(house: House, accepted: list[str]) -> bool:
+    told = {fact.subject_id for fact in await house.federation_facts() if fact.name == "job-ended"}
+    return told >= set(accepted)
+
+
+async def _export(house: House) -> None:
+    connection = await nats.connect(
+        house.settings.nats_url,
+        user_credentials=str(house.settings.credentials_dir / f"{ADMIN_TOOLS}.creds"),
+        inbox_prefix=inbox_prefix(ADMIN_TOOLS),
+    )
+    try:
+        for log in LOGS:
+            archived = await export_log(connection, log, archive_of(log))
+            print(f"{archive_of(log)}: {archived.messages} messages")  # noqa: T201 - a script for people
+    finally:
+        await connection.close()
+
+
+if __name__ == "__main__":
+    asyncio.run(record())
