@@ -1,0 +1,106 @@
+"""Bad luck in rows: the broker stopped, killed again and again, killed with others, during a surge."""
+
+import asyncio
+import os
+import signal
+from collections.abc import AsyncIterator, Awaitable, Callable
+from pathlib import Path
+
+import pytest
+import pytest_asyncio
+
+from living_stack import House, job, open_house, options, until
+from muster.client import MusterError
+
+pytestmark = [pytest.mark.connected, pytest.mark.timeout(180), pytest.mark.asyncio(loop_scope="module")]
+
+JOBS = 150
+STRIKE_AFTER = 30
+STOPPED_S = 5.0
+
+
+@pytest_asyncio.fixture(scope="module", loop_scope="module")
+async def house(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[House]:
+    async with open_house(options(Path(tmp_path_factory.mktemp("house")), nodes=24, split=True)) as running:
+        yield running
+
+
+async def stop_the_broker(house: House) -> None:
+    """It hangs, connections stay open, nobody is answered; then it goes on where it was."""
+    pid = house.pid("nats-server")
+    os.kill(pid, signal.SIGSTOP)
+    try:
+        await asyncio.sleep(STOPPED_S)  # the disturbance itself: longer than the leases and the commit's time-out
+    finally:
+        os.kill(pid, signal.SIGCONT)
+
+
+async def kill_the_broker_three_times(house: House) -> None:
+    """Each time as soon as it is back."""
+    for _ in range(3):
+        await house.kill("nats-server")
+
+
+async def kill_the_scheduler_with_the_broker(house: House) -> None:
+    """Two at once."""
+    victims = {name: house.pid(name) for name in ("scheduler", "nats-server")}
+    for pid in victims.values():
+        os.kill(pid, signal.SIGKILL)
+    for name, pid in victims.items():
+        await until(lambda name=name, pid=pid: _replaced(house, name, pid))  # type: ignore[misc]
+
+
+async def kill_every_service_at_once(house: House) -> None:
+    """All that hold state in memory."""
+    victims = {name: house.pid(name) for name in ("scheduler", "agent", "federation", "projector", "gateway")}
+    for pid in victims.values():
+        os.kill(pid, signal.SIGKILL)
+    for name, pid in victims.items():
+        await until(lambda name=name, pid=pid: _replaced(house, name, pid))  # type: ignore[misc]
+
+
+def _replaced(house: House, name: str, old: int) -> bool:
+    return any(child.name == name and child.pid not in (None, old) for child in house.stack.children())
+
+
+@pytest.mark.parametrize(
+    "strike",
+    [
+        stop_the_broker,
+        kill_the_broker_three_times,
+        kill_the_scheduler_with_the_broker,
+        kill_every_service_at_once,
+    ],
+    ids=lambda strike: strike.__name__,
+)
+async def test_a_storm_in_a_surge_loses_no_job_and_doubles_no_device(
+    house: House, strike: Callable[[House], Awaitable[None]]
+) -> None:
+    accepted: list[str] = []
+    enough = asyncio.Event()
+
+    async def submit(index: int) -> None:
+        name = f"{strike.__name__.replace('_', '-')}-{index}"
+        spec = job(name, gpus=(1, 1, 1, 2, 2, 4, 4, 8)[index % 8], run_s=1.0)
+        while True:  # as a user would: the same key again until it is acknowledged; the test's time-out is the bound
+            try:
+                accepted.append((await house.muster.submit(spec, idempotency_key=name)).id)
+                break
+            except MusterError:
+                await asyncio.sleep(0.1)
+        if len(accepted) >= STRIKE_AFTER:
+            enough.set()
+
+    async def surge() -> None:
+        async with asyncio.TaskGroup() as group:
+            for index in range(JOBS):
+                group.create_task(submit(index))
+                await asyncio.sleep(0.01)
+
+    surging = asyncio.create_task(surge())
+    await enough.wait()
+    await strike(house)
+    await surging
+    assert len(set(accepted)) == JOBS
+    await house.ended(accepted)
+    assert await house.violations(accepted) == []
