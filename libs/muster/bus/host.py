@@ -37,7 +37,7 @@ from muster.bus.settings_file import load_settings
 from muster.bus.shared_log import SharedLog, log_of
 from muster.bus.shell import Shell, ShellParts, UnrecoverableError
 from muster.bus.supervise import Condition, Supervision, supervise
-from muster.bus.tracing import make_tracing
+from muster.bus.tracing import Tracing, make_tracing
 from muster.schemas.subjects import LogName
 
 EXIT_POISONED = 70  # sysexits(3) EX_SOFTWARE: the only service stands still at a fact; somebody must look
@@ -128,6 +128,7 @@ class Process:
         self._connections: dict[str, Client] = {}
         self._conditions: list[Condition] = []
         self._tasks: list[asyncio.Task[None]] = []
+        self._tracings: list[Tracing] = []
         self._holder = f"{os.uname().nodename}/{os.getpid()}"
         self._alone = len({service.declaration.service for service in services}) == 1
         self.shells: list[Shell] = []
@@ -139,6 +140,7 @@ class Process:
             leases = await self._leases()
             for core in cores:
                 self.shells.append(await self._shell(core, leases))
+        self._stack.push_async_callback(self._end_tracing)
         self._stack.push_async_callback(self._end_tasks)
         for shell in self.shells:
             self._supervise_shell(shell)
@@ -188,7 +190,7 @@ class Process:
         log = await self._log(log_of(service.role, self._settings.cluster), name)
         connection = self._connections[name]
         tracing = make_tracing(name, scope=log.name.scope, template=f"muster.{log.name.scope}.>")
-        self._stack.callback(tracing.close)
+        self._tracings.append(tracing)
         parts = ShellParts(
             log=log,
             leases=leases,
@@ -300,6 +302,9 @@ class Process:
             state = {} if shell is None else {"leading": shell.leading, "folded_seq": shell.folded_seq}
             report.append({**asdict(condition), **state})
         return not any(condition.stopped for condition in self._conditions), {"services": report}
+
+    async def _end_tracing(self) -> None:
+        await asyncio.gather(*(asyncio.to_thread(tracing.close) for tracing in self._tracings))
 
     async def _end_tasks(self) -> None:
         late = set(self._tasks)

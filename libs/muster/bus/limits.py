@@ -53,3 +53,4 @@ SPANS_ONE_IN = 100  # of those that are neither slow nor failed
 SPAN_SLOW_S = 0.1
 SPAN_QUEUE = 4096
 SPAN_BATCH = 512
+SPAN_FLUSH_S = 1.0  # for what is left when a service ends

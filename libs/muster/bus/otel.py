@@ -7,6 +7,7 @@ subject template, never an id. All slow and failed spans are kept, of the rest o
 """
 
 from collections.abc import Iterable
+from threading import Thread
 
 from opentelemetry.context import Context
 from opentelemetry.exporter.otlp.proto.http.trace_exporter import OTLPSpanExporter
@@ -26,7 +27,7 @@ from opentelemetry.trace import (
     set_span_in_context,
 )
 
-from muster.bus.limits import SPAN_BATCH, SPAN_QUEUE, SPAN_SLOW_S, SPANS_ONE_IN
+from muster.bus.limits import SPAN_BATCH, SPAN_FLUSH_S, SPAN_QUEUE, SPAN_SLOW_S, SPANS_ONE_IN
 from muster.core.fact import Fact
 from muster.core.instant import NS_PER_S
 from muster.schemas.ids import span_id
@@ -55,7 +56,9 @@ class OtelTracing:
         self._count = 0
         self._ids = _PresetIds()
         resource = Resource.create({"service.name": f"muster-{service}", "service.namespace": scope})
-        self._provider = TracerProvider(sampler=ALWAYS_ON, resource=resource, id_generator=self._ids)
+        self._provider = TracerProvider(
+            sampler=ALWAYS_ON, resource=resource, id_generator=self._ids, shutdown_on_exit=False
+        )
         self._provider.add_span_processor(
             BatchSpanProcessor(exporter, max_queue_size=SPAN_QUEUE, max_export_batch_size=SPAN_BATCH)
         )
@@ -86,8 +89,10 @@ class OtelTracing:
                 self._own_fact(fact, trace, start_ns)
 
     def close(self) -> None:
-        """See `Tracing.close`."""
-        self._provider.shutdown()
+        """See `Tracing.close`. A collector that does not answer is left alone after `SPAN_FLUSH_S`."""
+        flushing = Thread(target=self._provider.shutdown, name="last spans", daemon=True)
+        flushing.start()
+        flushing.join(SPAN_FLUSH_S)
 
     def _own_fact(self, fact: Fact, trace: int, start_ns: int) -> None:
         causes = [_context(trace, int(span_id(cause), 16)) for cause in fact.causes]

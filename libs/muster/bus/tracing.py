@@ -24,7 +24,7 @@ class Tracing(Protocol):
         ...
 
     def close(self) -> None:
-        """Send what is left."""
+        """Send what is left. Blocks, for a bounded time: not on the event loop."""
         ...
 
 
