@@ -12,6 +12,7 @@ from muster.bus.clock import SystemTime
 from muster.bus.declaration import Declaration
 from muster.bus.service import Connect
 from muster.bus.settings import Settings
+from muster.bus.tracing import make_tracing
 from muster.gateway.catalogue import CatalogueCache
 from muster.gateway.feed import Feed
 from muster.gateway.house import House
@@ -57,7 +58,8 @@ class Gateway:
         time = SystemTime()
         cluster = cluster_log(settings.cluster)
         tokens = NatsTokens(client)
-        log = NatsRequestLog(client)
+        tracing = make_tracing("gateway", scope=FED_LOG.scope, template=FED_LOG.subjects)
+        log = NatsRequestLog(client, time=time, tracing=tracing)
         scheduler = NatsScheduler(asking, cluster=settings.cluster)
         view = RedisView(redis, clusters=(read_model(cluster),), fed=read_model(FED_LOG))
         catalogue = CatalogueCache(view=view, scheduler=scheduler, time=time)
@@ -79,6 +81,7 @@ class Gateway:
                 tasks.create_task(feed.run(), name="feed")
                 tasks.create_task(_serve(house, settings), name="http")
         finally:
+            await asyncio.to_thread(tracing.close)
             await redis.aclose()
             await listening.aclose()
 

@@ -5,11 +5,14 @@ from nats.aio.client import Client
 from pydantic import ValidationError
 
 from muster.bus.batches import Writer
+from muster.bus.clock import SystemTime, TimeSource
 from muster.bus.errors import ApiError
 from muster.bus.jsapi import StoredMessage, last_on_subject
 from muster.bus.ports import LogUnavailableError
 from muster.bus.requests import Outcome, Single, publish
-from muster.core.fact import Draft
+from muster.bus.tracing import NoTracing, Tracing
+from muster.core.fact import Draft, Fact
+from muster.core.instant import Instant
 from muster.gateway.ports import NotStoredError, StoredJob, UnreachableError
 from muster.schemas import ids
 from muster.schemas.facts.job import JobCancelRequested, JobSubmitted
@@ -28,8 +31,10 @@ SERVICE = "gateway"
 class NatsRequestLog:
     """FED over NATS."""
 
-    def __init__(self, client: Client) -> None:
+    def __init__(self, client: Client, *, time: TimeSource | None = None, tracing: Tracing | None = None) -> None:
         self._client = client
+        self._time = time or SystemTime()
+        self._tracing = tracing or NoTracing()
         self._writer = Writer(FED_LOG, SERVICE)
 
     async def submit(self, job: Job) -> StoredJob:
@@ -75,14 +80,34 @@ class NatsRequestLog:
     async def _append(self, draft: Draft, fact_id: str, *, expect_new: bool) -> Single:
         message = self._writer.write(draft, fact_id)
         result = Single(Outcome.UNAVAILABLE)
+        started = self._time.wall()
         for _ in range(APPENDS_MAX):
             try:
                 result = await publish(self._client, message, expect_new=expect_new, timeout_s=APPEND_TIMEOUT_S)
             except ApiError as error:
                 raise NotStoredError(str(error)) from error
             if result.outcome is not Outcome.UNAVAILABLE or not self._client.is_connected:
-                return result
+                break
+        if self._tracing.enabled and result.outcome is Outcome.STORED:
+            self._trace(draft, fact_id, seq=result.seq, started=started)
         return result
+
+    def _trace(self, draft: Draft, fact_id: str, *, seq: int, started: Instant) -> None:
+        """The span of a stored request, which nobody folds here: of a submission, the root of the job's trace."""
+        fact = Fact(
+            id=fact_id,
+            seq=seq,
+            time=self._time.wall(),
+            cluster="",
+            writer=SERVICE,
+            kind=draft.kind,
+            subject_id=draft.subject_id,
+            name=draft.name,
+            causes=draft.causes,
+            trace=draft.trace,
+            payload=draft.payload,
+        )
+        self._tracing.own_facts((fact,), start_ns=started)
 
     async def _look_up(self, job_id: str) -> StoredJob | None:
         subject = fact_subject(FED_LOG, writer=SERVICE, kind="job", subject_id=job_id, name="submitted")
