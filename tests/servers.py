@@ -18,7 +18,7 @@ import urllib.request
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Protocol
+from typing import Protocol, TypeVar
 
 import nats
 from nats.aio.client import Client
@@ -39,6 +39,11 @@ POLL_S = 0.01
 NATS_IMAGE = "nats:2.15-alpine"
 REDIS_IMAGE = "redis:7-alpine"
 DOCKER_TIMEOUT_S = 2
+PORT_TRIES = 5
+
+
+class ServerEndedError(RuntimeError):
+    """The server ended before it was ready; its log says why."""
 
 
 class _Any(Wire):
@@ -72,6 +77,10 @@ class Launcher(Protocol):
 
     def stop(self) -> None: ...
 
+    def has_ended(self) -> bool:
+        """Whether it is known to have ended by itself."""
+        ...
+
 
 class ProcessLauncher:
     """A server from its wheel, as a child that dies with the tests."""
@@ -101,6 +110,9 @@ class ProcessLauncher:
 
     def stop(self) -> None:
         self._end(signal.SIGTERM)
+
+    def has_ended(self) -> bool:
+        return self._process is not None and self._process.poll() is not None
 
     def _end(self, with_signal: signal.Signals) -> None:
         if self._process is None:
@@ -142,6 +154,13 @@ class ContainerLauncher:
             self._container.stop()
             self._created = False
 
+    def has_ended(self) -> bool:
+        if not self._created:
+            return False
+        container = self._container.get_wrapped_container()
+        container.reload()
+        return container.status == "exited"
+
 
 @functools.cache
 def has_image(image: str) -> bool:
@@ -175,10 +194,15 @@ class _Server:
         self.launcher.start()
         end = time.monotonic() + READY_S_MAX
         while not self._is_ready():
+            if self.launcher.has_ended():
+                raise ServerEndedError(self._said())
             if time.monotonic() > end:
-                log = self.directory / "server.log"
-                raise TimeoutError(f"not ready in {READY_S_MAX} s:\n{log.read_text()[-4000:] if log.exists() else ''}")
+                raise TimeoutError(f"not ready in {READY_S_MAX} s:\n{self._said()}")
             time.sleep(POLL_S)
+
+    def _said(self) -> str:
+        log = self.directory / "server.log"
+        return log.read_text()[-4000:] if log.exists() else ""
 
     def kill(self) -> None:
         """SIGKILL."""
@@ -191,6 +215,9 @@ class _Server:
 
     def stop(self) -> None:
         self.launcher.stop()
+
+
+S = TypeVar("S", bound=_Server)
 
 
 class NatsServer(_Server):
@@ -261,30 +288,62 @@ def running_nats(
     sync_interval_s: float = nats_server.SYNC_INTERVAL_S,
 ) -> Iterator[NatsServer]:
     """A started nats-server in a directory of its own. declarations: None for a server without authorisation."""
-    directory = Path(tempfile.mkdtemp(prefix="muster-nats-"))
-    users: tuple[BusUser, ...] = ()
-    access: MintedAccess | None = None
-    if declarations is not None:
-        users = bus_users(declarations, clusters=clusters)
-        access = mint_access(
-            keys_dir=directory / "keys", credentials_dir=directory / "creds", users=users, now_s=int(time.time())
-        )
-    config = nats_server.NatsConfig(
-        port=free_port(),
-        monitor_port=free_port(),
-        websocket_port=free_port(),
-        store_dir=directory / "store",
-        origins=("http://127.0.0.1:8080",),
-        sync_interval_s=sync_interval_s,
-        store_bytes_max=store_bytes_max,
-        access=access,
-    )
-    server = NatsServer(directory, config, users)
+    with _directory("muster-nats-") as directory:
+        access, users = _access(directory, declarations, clusters)
+
+        def new_server() -> NatsServer:
+            config = nats_server.NatsConfig(
+                port=free_port(),
+                monitor_port=free_port(),
+                websocket_port=free_port(),
+                store_dir=directory / "store",
+                origins=("http://127.0.0.1:8080",),
+                sync_interval_s=sync_interval_s,
+                store_bytes_max=store_bytes_max,
+                access=access,
+            )
+            return NatsServer(directory, config, users)
+
+        server = _started(new_server)
+        try:
+            yield server
+        finally:
+            server.stop()
+
+
+def _access(
+    directory: Path, declarations: Sequence[Declaration] | None, clusters: Sequence[str]
+) -> tuple[MintedAccess | None, tuple[BusUser, ...]]:
+    if declarations is None:
+        return None, ()
+    users = bus_users(declarations, clusters=clusters)
+    keys, credentials = directory / "keys", directory / "creds"
+    return mint_access(keys_dir=keys, credentials_dir=credentials, users=users, now_s=int(time.time())), users
+
+
+def _started(new_server: Callable[[], S]) -> S:
+    """A server that is ready. Somebody may take a port between our looking and its listening: then on others."""
+    for _ in range(PORT_TRIES - 1):
+        server = new_server()
+        try:
+            server.start()
+        except ServerEndedError as error:
+            server.stop()
+            if "address already in use" not in str(error).lower():
+                raise
+        else:
+            return server
+    server = new_server()
+    server.start()
+    return server
+
+
+@contextmanager
+def _directory(prefix: str) -> Iterator[Path]:
+    directory = Path(tempfile.mkdtemp(prefix=prefix))
     try:
-        server.start()
-        yield server
+        yield directory
     finally:
-        server.stop()
         shutil.rmtree(directory, ignore_errors=True)
 
 
@@ -319,11 +378,11 @@ def _answers_ping(port: int) -> bool:
 @contextmanager
 def running_redis() -> Iterator[RedisServer]:
     """A started Redis in a directory of its own."""
-    directory = Path(tempfile.mkdtemp(prefix="muster-redis-"))
-    server = RedisServer(directory, redis_server.RedisConfig(free_port(), directory, password="test-only"))
-    try:
-        server.start()
-        yield server
-    finally:
-        server.stop()
-        shutil.rmtree(directory, ignore_errors=True)
+    with _directory("muster-redis-") as directory:
+        server = _started(
+            lambda: RedisServer(directory, redis_server.RedisConfig(free_port(), directory, password="test-only"))
+        )
+        try:
+            yield server
+        finally:
+            server.stop()
