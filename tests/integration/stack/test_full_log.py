@@ -1,0 +1,46 @@
+"""A cluster's log that is full: accepted jobs wait in FED, it shows, and nothing is lost once there is room."""
+
+from pathlib import Path
+
+import httpx
+import pytest
+
+from living_stack import House, job, open_house, options, until_async
+from muster.schemas.job import Phase
+from muster.schemas.subjects import cluster_log
+
+pytestmark = [pytest.mark.connected, pytest.mark.timeout(240)]
+
+MIB = 1024 * 1024
+JOBS_MAX = 2000  # far more than the small log takes
+
+
+async def refused(house: House) -> float:
+    """Appends that the full log refused, over all services."""
+    async with httpx.AsyncClient() as client:
+        text = (await client.get(house.stack.endpoints.metrics[0])).text
+    lines = (line for line in text.splitlines() if line.startswith("muster_append_refused_total{"))
+    return sum(float(line.rsplit(" ", 1)[1]) for line in lines if 'reason="full"' in line)
+
+
+async def test_jobs_wait_in_the_federation_while_the_clusters_log_is_full(tmp_path: Path) -> None:
+    accepted: list[str] = []
+    async with open_house(options(tmp_path, log_bytes_max=MIB)) as house:
+        for index in range(JOBS_MAX):
+            accepted.append((await house.muster.submit(job(f"job-{index}", run_s=0.1))).id)
+            if index % 20 == 0 and await refused(house):
+                break
+        assert await refused(house), "the log became full"
+
+        async def waits_in_fed() -> bool:
+            accepted.append((await house.muster.submit(job(f"late-{len(accepted)}", run_s=0.1))).id)
+            why = await house.muster.why(accepted[-1])
+            return why.reason == "not-routed"
+
+        await until_async(waits_in_fed)
+        assert (await house.muster.get(accepted[-1])).phase is Phase.SUBMITTED
+        known = {fact.subject_id for fact in await house.facts(cluster_log(house.settings.cluster))}
+        assert accepted[-1] not in known
+    async with open_house(options(tmp_path, log_bytes_max=64 * MIB)) as house:
+        assert {view.phase for view in await house.ended(accepted)} == {Phase.SUCCEEDED}
+        assert await house.violations(accepted) == []
