@@ -3,10 +3,14 @@
 import json
 import threading
 from collections.abc import Callable, Iterable
+from contextlib import suppress
+from socketserver import ThreadingMixIn
 from typing import TYPE_CHECKING
 from wsgiref.simple_server import WSGIRequestHandler, WSGIServer, make_server
 
 from prometheus_client import REGISTRY, make_wsgi_app
+
+from muster.bus.limits import SILENCE_S_MAX
 
 if TYPE_CHECKING:
     from _typeshed.wsgi import StartResponse, WSGIEnvironment
@@ -33,7 +37,7 @@ class Door:
             start("404 Not Found", [("Content-Type", "text/plain")])
             return [b"there are /metrics and /healthz\n"]
 
-        self._server: WSGIServer = make_server(host, port, serve, handler_class=_Quiet)
+        self._server = make_server(host, port, serve, server_class=_Threads, handler_class=_Quiet)
         self.port = self._server.server_port
         self._thread = threading.Thread(target=self._server.serve_forever, name="metrics", daemon=True)
         self._thread.start()
@@ -45,6 +49,20 @@ class Door:
         self._thread.join()
 
 
+class _Threads(ThreadingMixIn, WSGIServer):
+    """Who connects and says nothing keeps only its own thread waiting, and that not for long."""
+
+    daemon_threads = True
+    block_on_close = False
+
+
 class _Quiet(WSGIRequestHandler):
+    timeout = SILENCE_S_MAX
+
+    def handle(self) -> None:
+        """One request; a caller that went away or says nothing is no error of ours."""
+        with suppress(OSError):
+            super().handle()
+
     def log_message(self, format: str, *args: object) -> None:  # noqa: A002 - the base class's name
         """One line per scrape helps nobody."""

@@ -41,6 +41,8 @@ VOIDED_POLL_S = 2.0  # how often a stopped service looks whether an operator let
 SHUTDOWN_S = 6.0
 SHUTDOWN_TRIES = 2
 
+SILENCE_S_MAX = 5.0  # of who connects to the door of metrics and health
+
 QUERY_GRACE_S = 2.0
 QUERY_BYTES_MAX = 1024 * 1024 - 4096  # of an answer: the broker's payload limit, less headers
 CONNECT_TIMEOUT_S = 5
