@@ -66,4 +66,8 @@ class Snapshots:
             self._metrics.part("failed")
             _logger.warning("part %s/%d/%s not uploaded: %s", self._log.stream, seq, self._service, error)
             return
+        except Exception:  # a defect of a state fact: the next checkpoints are tried all the same
+            self._metrics.part("failed")
+            _logger.exception("part %s/%d/%s not uploaded", self._log.stream, seq, self._service)
+            return
         self._metrics.part("uploaded")
