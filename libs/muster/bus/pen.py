@@ -31,6 +31,7 @@ class Pen:
         self._fold_first_seq = 0
         self._rest_until_s = 0.0
         self._backoff_s = 0.0
+        self._stale_again = False
         self._appended_s = clock.monotonic_s()
         self._probe: tuple[int, Instant, Instant] | None = None
 
@@ -113,14 +114,16 @@ class Pen:
         self._metrics.refused(stale=stale, full=isinstance(error, LogFullError))
         _logger.warning("append not stored: %s", error)
         self.wanted = self.asks_head = True
-        if not stale:
+        if not stale or self._stale_again:  # one that stays stale after the head was folded is not cured by haste
             self.put_off()
+        self._stale_again = stale
         return str(error)
 
     def _stored(self, appended: Appended) -> None:
         self._fold_first_seq = max(self._fold_first_seq, appended.last_seq)
         self._appended_s = self._clock.monotonic_s()
         self._rest_until_s = 0.0
+        self._stale_again = False
         if self._backoff_s:
             self._backoff_s = 0.0
             self._metrics.backoff_s.set(0)

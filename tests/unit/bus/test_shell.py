@@ -5,6 +5,8 @@ import asyncio
 import pytest
 
 from muster.bus.fold import PoisonedError
+from muster.bus.memory_log import MemoryAppender
+from muster.bus.ports import Appended, StaleFenceError
 from muster.bus.shell import UnrecoverableError
 from toys import (
     House,
@@ -99,6 +101,30 @@ async def test_a_full_log_is_waited_out_and_loses_nothing(house: House) -> None:
     for _ in range(50):  # the back-off is shorter than these five seconds
         house.time.advance(0.1)
         await asyncio.sleep(0.002)
+    await until(lambda: house.facts("released"))
+
+
+async def test_an_append_that_stays_stale_is_not_tried_without_a_pause(
+    house: House, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    shell = house.shell(scheduler())
+    house.start(shell)
+    await until(lambda: shell.leading)
+    tries = 0
+
+    async def refuse(*_: object, **__: object) -> Appended:
+        nonlocal tries
+        tries += 1
+        raise StaleFenceError("nobody knows this fence")
+
+    monkeypatch.setattr(MemoryAppender, "append", refuse)
+    put_joined(house.log, "n1")
+    await until(lambda: tries >= 2)
+    for _ in range(100):  # the clock stands still, so whoever waits for it does nothing meanwhile
+        await asyncio.sleep(0)
+    assert tries == 2
+    monkeypatch.undo()
+    house.time.advance(2)
     await until(lambda: house.facts("released"))
 
 
