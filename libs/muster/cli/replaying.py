@@ -20,7 +20,7 @@ from muster.openb.account import Counts, JobSeen, seen_in_fact
 from muster.openb.files import write_report
 from muster.openb.jobs import default_speedup
 from muster.openb.replay import ReplayError, ReplayOptions, SubmitRefusedError, replay
-from muster.openb.report import ReplayReport, report_of
+from muster.openb.report import ReplayReport, Wait, report_of
 from muster.openb.trace import NODE_FILE, TASK_FILE, OpenbFormatError, OpenbNode, OpenbTask, parse_nodes, parse_tasks
 from muster.schemas.facts.job import JobFinished, JobUnschedulable
 from muster.schemas.facts.queue import QueueSpec
@@ -95,14 +95,14 @@ async def _replayed(
     async with connected(state_dir) as muster:
         await muster.set_queue(QueueSpec(name=options.team))
         await fleet_ready(muster, nodes=len(nodes), queue=options.team)
-        span_days = max(task.deletion_s for task in tasks) / DAY_S
+        span_s = max(task.deletion_s for task in tasks)
         began_s = time.monotonic()
-        with measured("days of the trace", total=span_days) as reached:
+        with measured("days of the trace", total=span_s / DAY_S) as reached:
 
             def progress(counts: Counts) -> None:
-                day = (time.monotonic() - began_s) * speedup / DAY_S
+                next_s = tasks[counts.submitted].creation_s if counts.submitted < len(tasks) else span_s
                 told = f"{counts.submitted} of {counts.total} submitted, {counts.waiting} waiting, {counts.over} over"
-                reached(min(day, span_days), told)
+                reached(min((time.monotonic() - began_s) * speedup, next_s, span_s) / DAY_S, told)
 
             account = await replay(tasks, _Target(muster), options=options, progress=progress)
     return report_of(account, nodes, speedup=speedup)
@@ -158,9 +158,11 @@ def _tell(report: ReplayReport, files: tuple[Path, ...]) -> None:
         [
             ("tasks", _fates(report)),
             ("placed", str(report.placed)),
-            ("wait", f"p50 {report.wait_s.p50:.3f} s, p99 {report.wait_s.p99:.3f} s, max {report.wait_s.max:.3f} s"),
+            ("wait", _seconds(report.wait_s)),
+            ("in trace", _durations(report.wait_trace_s)),
             ("fleet", f"{report.nodes} nodes, {report.gpus} GPUs, at most {report.gpus_allocated_max:,.1f} allocated"),
-            ("took", f"{report.wall_s:.1f} s at {report.speedup:,.0f} times the trace's pace"),
+            ("took", f"{report.wall_s:.1f} s, planned {report.planned_s:.1f} s at {report.speedup:,.0f}x"),
+            ("late", f"{_seconds(report.late_s)} after the plan were tasks submitted"),
             ("files", ", ".join(map(str, files))),
         ]
     )  # fmt: skip
@@ -168,6 +170,14 @@ def _tell(report: ReplayReport, files: tuple[Path, ...]) -> None:
         typer.echo(f"  {left.task}: {left.fate.value}: {left.reason} {left.detail}".rstrip())
     if len(report.left) > LEFT_TOLD_MAX:
         typer.echo(f"  and {len(report.left) - LEFT_TOLD_MAX} more: see report.json")
+
+
+def _seconds(over: Wait) -> str:
+    return f"p50 {over.p50:.3f} s, p99 {over.p99:.3f} s, max {over.max:.3f} s"
+
+
+def _durations(over: Wait) -> str:
+    return f"p50 {duration(over.p50)}, p99 {duration(over.p99)}, max {duration(over.max)}, at the trace's pace"
 
 
 def _fates(report: ReplayReport) -> str:

@@ -31,8 +31,8 @@ def allocation_png(report: ReplayReport) -> bytes:
     axes.fill_between(days, [point.gpus for point in report.allocation], step="post", alpha=0.35)
     axes.step(days, [point.gpus for point in report.allocation], where="post", label="GPUs allocated")
     axes.step(days, [point.tasks for point in report.allocation], where="post", label="tasks placed", linewidth=0.8)
-    axes.set_xlabel("time of the trace (days)")
-    axes.set_ylabel("mean per stretch")
+    axes.set_xlabel(f"time of the trace (days), replayed in {report.wall_s:,.0f} s, planned {report.planned_s:,.0f} s")
+    axes.set_ylabel("GPUs, tasks")
     axes.set_ylim(bottom=0)
     axes.set_title(
         f"{report.placed:,} of {report.tasks:,} tasks placed on {report.nodes:,} nodes with {report.gpus:,} GPUs,"

@@ -58,7 +58,7 @@ class ReplayOptions:
     run: str
     team: str = "openb"
     queue: str | None = None
-    concurrency: int = 32
+    concurrency: int = 64
     quiet_s: float = 10.0
     give_up_s: float = 120.0
     progress_s: float = 0.25

@@ -3,17 +3,17 @@
 import csv
 import io
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 
 from pydantic import BaseModel, ConfigDict
 
 from muster.openb.account import Account, Fate, TaskRecord
+from muster.openb.pace import NS_PER_S, TraceClock, lateness_s, submissions
 from muster.openb.trace import WHOLE_GPU_MILLI, OpenbNode
 from muster.schemas.job import Phase
 
 POINTS_MAX = 500
 """Points of the allocation curve: each is the mean over its stretch of time."""
-NS_PER_S = 1_000_000_000
 HOUR_S = 3600.0
 
 
@@ -32,7 +32,7 @@ class LeftTask(_Part):
 
 
 class Wait(_Part):
-    """Seconds from submitted to placed, by the broker's clock, over all tasks that were placed."""
+    """Quantiles over tasks, in seconds by the broker's clock."""
 
     p50: float = 0.0
     p99: float = 0.0
@@ -40,7 +40,7 @@ class Wait(_Part):
 
 
 class Point(_Part):
-    """One stretch of time. gpus: mean of those allocated; trace_h: hours of the trace at its start."""
+    """One stretch of time. gpus: mean of those allocated; trace_h: hours of the trace reached at its start."""
 
     wall_s: float
     trace_h: float
@@ -51,7 +51,9 @@ class Point(_Part):
 class ReplayReport(_Part):
     """Every task is in exactly one of finished, never_placed, refused, unfinished.
 
-    planned_s: what the trace would take at `speedup`; if wall_s is much more, tasks were submitted later than wanted.
+    wait_s: from submitted to placed, of those placed; wait_trace_s: the same in the trace's seconds, `speedup` times
+    as much. planned_s: what the trace would take at `speedup`; late_s: how much later than planned tasks were
+    submitted.
     """
 
     tasks: int
@@ -63,6 +65,8 @@ class ReplayReport(_Part):
     refused: int
     unfinished: int
     wait_s: Wait
+    wait_trace_s: Wait
+    late_s: Wait
     speedup: float
     wall_s: float
     planned_s: float
@@ -78,8 +82,10 @@ def report_of(account: Account, nodes: Sequence[OpenbNode], *, speedup: float) -
     records = account.records
     fates = [record.fate for record in records]
     waits = sorted(record.wait_s for record in records if record.placed_at)
+    submitted = submissions(records)
     began = min((record.submitted_at for record in records if record.submitted_at), default=0)
     ended = max((max(record.ended_at, record.placed_at) for record in records), default=0)
+    wall_s = max(0, ended - began) / NS_PER_S
     spans = [_span(record, began, ended) for record in records if record.placed_at]
     return ReplayReport(
         tasks=len(records),
@@ -90,15 +96,17 @@ def report_of(account: Account, nodes: Sequence[OpenbNode], *, speedup: float) -
         never_placed=fates.count(Fate.NEVER_PLACED),
         refused=fates.count(Fate.REFUSED),
         unfinished=fates.count(Fate.UNFINISHED),
-        wait_s=Wait(p50=percentile(waits, 50), p99=percentile(waits, 99), max=waits[-1] if waits else 0.0),
+        wait_s=_quantiles(waits),
+        wait_trace_s=_quantiles([wait_s * speedup for wait_s in waits]),
+        late_s=_quantiles(lateness_s(submitted, speedup=speedup)),
         speedup=speedup,
-        wall_s=max(0, ended - began) / NS_PER_S,
-        planned_s=max((record.task.deletion_s for record in records), default=0.0) / speedup,
+        wall_s=wall_s,
+        planned_s=_span_s(records) / speedup,
         nodes=len(nodes),
         gpus=sum(node.gpus for node in nodes),
         gpus_allocated_max=_peak(spans),
         left=tuple(_left(record) for record in records if record.fate is not Fate.FINISHED),
-        allocation=allocation(spans, wall_s=max(0, ended - began) / NS_PER_S, speedup=speedup),
+        allocation=allocation(spans, wall_s=wall_s, trace_s=TraceClock(submitted, speedup=speedup).trace_s),
     )
 
 
@@ -113,8 +121,13 @@ Span = tuple[float, float, float]
 """Allocated from, until (seconds since the first submission), and how many GPUs."""
 
 
-def allocation(spans: Iterable[Span], *, wall_s: float, speedup: float, points: int = POINTS_MAX) -> tuple[Point, ...]:
-    """Mean allocation over `points` equal stretches of `wall_s` seconds. Work grows with what they cover."""
+def allocation(
+    spans: Iterable[Span], *, wall_s: float, trace_s: Callable[[float], float], points: int = POINTS_MAX
+) -> tuple[Point, ...]:
+    """Mean allocation over `points` equal stretches of `wall_s` seconds. Work grows with what they cover.
+
+    trace_s: the trace's second at a second since the first submission.
+    """
     if wall_s <= 0:
         return ()
     stretch_s = wall_s / points
@@ -127,7 +140,7 @@ def allocation(spans: Iterable[Span], *, wall_s: float, speedup: float, points: 
     return tuple(
         Point(
             wall_s=index * stretch_s,
-            trace_h=index * stretch_s * speedup / HOUR_S,
+            trace_h=trace_s(index * stretch_s) / HOUR_S,
             gpus=gpu_s[index] / stretch_s,
             tasks=task_s[index] / stretch_s,
         )
@@ -153,6 +166,16 @@ def allocation_csv(report: ReplayReport) -> str:
             )
         )
     return out.getvalue()
+
+
+def _quantiles(ordered: Sequence[float]) -> Wait:
+    return Wait(p50=percentile(ordered, 50), p99=percentile(ordered, 99), max=ordered[-1] if ordered else 0.0)
+
+
+def _span_s(records: Sequence[TaskRecord]) -> float:
+    """Seconds of the trace from the first creation to the last deletion."""
+    tasks = [record.task for record in records]
+    return max((t.deletion_s for t in tasks), default=0.0) - min((t.creation_s for t in tasks), default=0.0)
 
 
 def _span(record: TaskRecord, began: int, ended: int) -> Span:

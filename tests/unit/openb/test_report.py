@@ -63,8 +63,38 @@ def test_waits_are_from_submitted_to_placed() -> None:
     assert (wait.p50, wait.p99, wait.max) == (2.0, 4.0, 4.0)
 
 
+def test_waits_are_told_in_the_time_of_the_trace_too() -> None:
+    wait = a_report().wait_trace_s
+    assert (wait.p50, wait.p99, wait.max) == (2 * 3600.0, 4 * 3600.0, 4 * 3600.0)
+
+
+def late_account() -> Account:
+    """Hourly tasks at 3600x, one a second: the second one and the third one are submitted 3 s late."""
+    account = Account([task(name, at_s=hour * 3600, lasts_s=3600) for hour, name in enumerate("abc")])
+    for index, (submitted_s, ended_s) in enumerate(((100, 101), (104, 105), (105, 106))):
+        account.submitted(index, f"id-{index}")
+        account.see(JobSeen(f"id-{index}", Phase.SUBMITTED, submitted_s * S))
+        account.see(JobSeen(f"id-{index}", Phase.PLACED, submitted_s * S))
+        account.see(JobSeen(f"id-{index}", Phase.SUCCEEDED, ended_s * S))
+    return account
+
+
+def test_a_driver_behind_its_plan_says_by_how_much() -> None:
+    report = report_of(late_account(), NODES, speedup=3600.0)
+    assert (report.wall_s, report.planned_s) == (6.0, 3.0)
+    assert (report.late_s.p50, report.late_s.max) == (3.0, 3.0)
+
+
+def test_the_curve_of_a_driver_behind_its_plan_ends_with_the_trace() -> None:
+    curve = report_of(late_account(), NODES, speedup=3600.0).allocation
+    assert [point.trace_h for point in curve] == sorted(point.trace_h for point in curve)
+    assert curve[250].trace_h == pytest.approx(0.75), "after 3 of 4 seconds for the first hour"
+    assert curve[-1].trace_h == pytest.approx(3.0, abs=0.1), "as the trace does, though it took 6 s"
+
+
 def test_the_curve_is_the_mean_over_each_stretch_in_hours_of_the_trace() -> None:
-    points = allocation([(2.0, 6.0, 2.0), (4.0, 10.0, 0.5)], wall_s=10.0, speedup=3600.0, points=5)
+    spans = [(2.0, 6.0, 2.0), (4.0, 10.0, 0.5)]
+    points = allocation(spans, wall_s=10.0, trace_s=lambda wall_s: wall_s * 3600, points=5)
     assert [point.gpus for point in points] == pytest.approx([0.0, 2.0, 2.5, 0.5, 0.5])
     assert [point.tasks for point in points] == pytest.approx([0.0, 1.0, 2.0, 1.0, 1.0])
     assert [point.trace_h for point in points] == pytest.approx([0.0, 2.0, 4.0, 6.0, 8.0])
@@ -84,7 +114,7 @@ def test_the_most_gpus_at_once_counts_no_hand_over_twice() -> None:
 @given(st.lists(st.tuples(st.floats(0, 50), st.floats(0, 50), st.floats(0, 8)), max_size=20), st.integers(1, 50))
 def test_the_curve_loses_no_gpu_time(spans: list[tuple[float, float, float]], points: int) -> None:
     whole = [(begin, begin + lasts, gpus) for begin, lasts, gpus in spans]
-    curve = allocation(whole, wall_s=100.0, speedup=1.0, points=points)
+    curve = allocation(whole, wall_s=100.0, trace_s=lambda wall_s: wall_s, points=points)
     assert sum(point.gpus for point in curve) * 100.0 / points == pytest.approx(
         sum(lasts * gpus for _, lasts, gpus in spans), abs=1e-6
     )
