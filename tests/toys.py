@@ -14,7 +14,6 @@ from muster.bus.limits import ShellLimits
 from muster.bus.memory_log import MemoryAppender, MemoryLog, MemoryReader
 from muster.bus.service import CoreService
 from muster.bus.shell import Shell, ShellParts
-from muster.bus.voided import voidance
 from muster.core.fact import Core, Draft, Fact
 from muster.core.instant import Instant
 from muster.schemas.base import Wire
@@ -182,7 +181,7 @@ class MemoryServiceLog:
     async def voided(self) -> tuple[Voidance, ...]:
         reader = await self.log.reader(after_seq=await self.first_seq() - 1)
         batch = await reader.read(limit=self.log.head_seq + 1, timeout_s=0)
-        return tuple(said for fact in batch.facts if (said := voidance(fact)) is not None)
+        return tuple(said for fact in batch.facts if (said := Voidance.said_by(fact)) is not None)
 
     async def first_seq(self) -> int:
         found = self.log.messages_after(0, 1)

@@ -9,8 +9,19 @@ may choose a reply subject can otherwise have the broker write facts (DESIGN sec
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
+from itertools import chain
 
 from muster.bus.declaration import Declaration
+from muster.bus.names import (
+    API,
+    CHECKPOINTS_BUCKET,
+    LEASES_BUCKET,
+    bucket_stream,
+    output_stream,
+    store_stream,
+    telemetry_stream,
+)
+from muster.schemas.access import TOKENS_BUCKET
 from muster.schemas.registry import FactType, StreamRole, written_by
 from muster.schemas.subjects import (
     DEAD_STREAM,
@@ -25,9 +36,6 @@ from muster.schemas.subjects import (
     query_subject,
 )
 
-LEASES_BUCKET = "leases"
-TOKENS_BUCKET = "tokens"
-CHECKPOINTS_BUCKET = "checkpoints"
 PUBLIC_AUDIENCE = "public"
 
 BOOTSTRAP = "bootstrap"
@@ -41,7 +49,6 @@ GATEWAY_QUERY = "gateway-query"
 SOURCED_WRITER = "federation"
 """Its facts come into a cluster's log from FED, by sourcing; it appends none there itself."""
 
-_API = "$JS.API"
 _WITHHOLD = "withhold-requested"
 
 
@@ -124,7 +131,7 @@ def service_rights(declaration: Declaration, *, clusters: Sequence[str]) -> Righ
         asked = (query_subject(cluster, service, query.name) for cluster in clusters for query in declaration.queries)
         rights += Rights(publish=("_R_.>", "_INBOX.>"), subscribe=tuple(asked))
     if service == GATEWAY:  # it looks up `submitted` of one job; it may not walk the log with a consumer
-        rights += Rights(publish=(f"{_API}.STREAM.INFO.{FED_LOG.stream}", f"{_API}.STREAM.MSG.GET.{FED_LOG.stream}"))
+        rights += Rights(publish=(f"{API}.STREAM.INFO.{FED_LOG.stream}", f"{API}.STREAM.MSG.GET.{FED_LOG.stream}"))
         rights += _bucket(TOKENS_BUCKET, written=False)
     return rights
 
@@ -149,8 +156,8 @@ def logs_of(role: StreamRole, clusters: Sequence[str]) -> tuple[LogName, ...]:
 
 def all_streams(clusters: Sequence[str]) -> tuple[str, ...]:
     """Every stream that bootstrap makes for these clusters, buckets left out."""
-    per_cluster = (f"{prefix}_{cluster}" for cluster in clusters for prefix in ("LOG", "TELEMETRY", "LOGS"))
-    return (FED_LOG.stream, FED_UP_LOG.stream, DEAD_STREAM, *per_cluster)
+    named = ((cluster_log(name).stream, telemetry_stream(name), output_stream(name)) for name in clusters)
+    return (FED_LOG.stream, FED_UP_LOG.stream, DEAD_STREAM, *chain.from_iterable(named))
 
 
 def _own_inbox(user: str) -> Rights:
@@ -194,11 +201,11 @@ def _stream_read(stream: str) -> Rights:
     somebody stored anywhere would pass for a fact. A consumer delivers under the subject that a message was stored
     with, and the other answers carry no headers. So no stream here needs `allow_direct`.
     """
-    consumer = f"{_API}.CONSUMER"
+    consumer = f"{API}.CONSUMER"
     return Rights(
         publish=(
-            f"{_API}.STREAM.INFO.{stream}",
-            f"{_API}.STREAM.MSG.GET.{stream}",
+            f"{API}.STREAM.INFO.{stream}",
+            f"{API}.STREAM.MSG.GET.{stream}",
             f"{consumer}.CREATE.{stream}",
             f"{consumer}.CREATE.{stream}.>",
             f"{consumer}.INFO.{stream}.*",
@@ -210,19 +217,19 @@ def _stream_read(stream: str) -> Rights:
 
 def _bucket(bucket: str, *, written: bool) -> Rights:
     """A KV bucket: watching its keys, and single keys from the leader."""
-    stream = f"KV_{bucket}"
+    stream = bucket_stream(bucket)
     rights = _stream_read(stream) + Rights(publish=(f"$JS.FC.{stream}.>",))
     return rights + Rights(publish=(f"$KV.{bucket}.>",)) if written else rights
 
 
 def _checkpoints(*, written: bool) -> Rights:
     """The object store of checkpoints. The client purges an object's chunks when it replaces or deletes it."""
-    stream = f"OBJ_{CHECKPOINTS_BUCKET}"
-    rights = _stream_read(stream) + Rights(publish=(f"{_API}.STREAM.NAMES", f"$JS.FC.{stream}.>"))
+    stream = store_stream(CHECKPOINTS_BUCKET)
+    rights = _stream_read(stream) + Rights(publish=(f"{API}.STREAM.NAMES", f"$JS.FC.{stream}.>"))
     if not written:
         return rights
     return rights + Rights(
-        publish=(f"$O.{CHECKPOINTS_BUCKET}.C.*", f"$O.{CHECKPOINTS_BUCKET}.M.*", f"{_API}.STREAM.PURGE.{stream}")
+        publish=(f"$O.{CHECKPOINTS_BUCKET}.C.*", f"$O.{CHECKPOINTS_BUCKET}.M.*", f"{API}.STREAM.PURGE.{stream}")
     )
 
 
@@ -239,10 +246,10 @@ def _bootstrap_rights(declared: Sequence[Declaration], clusters: Sequence[str]) 
     buckets = dict.fromkeys(
         (LEASES_BUCKET, TOKENS_BUCKET, *(b for d in declared for b in (*d.buckets, *d.buckets_written)))
     )
-    streams = (*all_streams(clusters), *(f"KV_{bucket}" for bucket in buckets), f"OBJ_{CHECKPOINTS_BUCKET}")
+    streams = (*all_streams(clusters), *map(bucket_stream, buckets), store_stream(CHECKPOINTS_BUCKET))
     verbs = ("CREATE", "UPDATE", "INFO")
-    made = tuple(f"{_API}.STREAM.{verb}.{stream}" for stream in streams for verb in verbs)
-    return Rights(publish=(f"{_API}.INFO", f"{_API}.STREAM.NAMES", f"{_API}.STREAM.LIST", *made)) + _bucket(
+    made = tuple(f"{API}.STREAM.{verb}.{stream}" for stream in streams for verb in verbs)
+    return Rights(publish=(f"{API}.INFO", f"{API}.STREAM.NAMES", f"{API}.STREAM.LIST", *made)) + _bucket(
         TOKENS_BUCKET, written=True
     )
 
@@ -254,9 +261,9 @@ def _admin_tools_rights(clusters: Sequence[str]) -> Rights:
     """
     rights = _reader_rights(clusters)
     for log in (FED_LOG, *map(cluster_log, clusters)):
-        verbs = (f"{_API}.STREAM.{verb}.{log.stream}" for verb in ("PURGE", "UPDATE"))
+        verbs = (f"{API}.STREAM.{verb}.{log.stream}" for verb in ("PURGE", "UPDATE"))
         rights += Rights(publish=(log.subjects, *verbs))
     rights += _stream_read(DEAD_STREAM)
     for cluster in clusters:
-        rights += _stream_read(f"TELEMETRY_{cluster}") + _stream_read(f"LOGS_{cluster}")
+        rights += _stream_read(telemetry_stream(cluster)) + _stream_read(output_stream(cluster))
     return rights

@@ -20,6 +20,7 @@ from muster.core.fact import Draft, Fact
 from muster.core.instant import Instant
 from muster.schemas import ids
 from muster.schemas.base import InstantNs, Wire
+from muster.schemas.facts.control import Voided
 from muster.schemas.registry import STATE_NAME, STATE_TABLE, StreamRole, fact_type
 from muster.schemas.subjects import LogName
 
@@ -61,6 +62,13 @@ class Voidance:
     seq: int
     service: str
     said_at: int
+
+    @classmethod
+    def said_by(cls, fact: Fact) -> "Voidance | None":
+        """What a folded fact voids, None if it is of another name."""
+        if not isinstance(fact.payload, Voided):
+            return None
+        return cls(seq=fact.payload.seq, service=fact.payload.service, said_at=fact.seq)
 
 
 class CheckpointStore(Protocol):

@@ -15,12 +15,12 @@ from nats.js.object_store import ObjectStore
 from muster.bus import jsapi
 from muster.bus.checkpoint import CheckpointUnavailableError, Pointer, read_pointer
 from muster.bus.errors import ApiError
+from muster.bus.names import CHECKPOINTS_BUCKET, store_stream
 from muster.bus.ports import LogUnavailableError
-from muster.bus.streams import CHECKPOINTS_BUCKET
 
 STORE_TIMEOUT_S = 5.0
 PART_TIMEOUT_S = 60.0
-_STREAM = f"OBJ_{CHECKPOINTS_BUCKET}"
+_STREAM = store_stream(CHECKPOINTS_BUCKET)
 _META = f"$O.{CHECKPOINTS_BUCKET}.M.{{}}"  # where an object's description stands, its name encoded (ADR-20)
 _POINTER_FIELD = "muster-pointer"
 

@@ -17,6 +17,7 @@ from nats.aio.subscription import Subscription
 from muster.bus import jsapi
 from muster.bus.decode import Position, position
 from muster.bus.errors import ApiError, FactsMissingError
+from muster.bus.names import API
 from muster.bus.ports import LogUnavailableError
 from muster.core.instant import NS_PER_S
 
@@ -143,7 +144,7 @@ class Feed:
         if room < BUFFER_MESSAGES_MAX // 2 or self.broken:
             return
         request = {"batch": room, "max_bytes": PULL_BYTES_MAX, "expires": round(PULL_EXPIRES_S * NS_PER_S)}
-        subject = f"{jsapi.API}.CONSUMER.MSG.NEXT.{self._stream}.{self._consumer}"
+        subject = f"{API}.CONSUMER.MSG.NEXT.{self._stream}.{self._consumer}"
         self._requested += room
         await self._client.publish(subject, json.dumps(request).encode(), reply=self._inbox)
 

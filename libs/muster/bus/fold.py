@@ -4,7 +4,6 @@ from collections.abc import Callable, Iterable, Sequence
 
 from muster.bus.checkpoint import Voidance
 from muster.bus.ports import Batch
-from muster.bus.voided import voidance
 from muster.core.fact import Core, Draft, Fact
 from muster.core.instant import Instant
 from muster.schemas.facts.control import CheckpointRequested, Fence, TermStarted
@@ -87,7 +86,7 @@ class Folder:
             if self.takes_snapshots:
                 self._take(fact.seq, fact.time, list(self.core.snapshot()))
         else:
-            said = voidance(fact)
+            said = Voidance.said_by(fact)
             if said is not None and said.service == self._service and said.seq not in self._skipped:
                 self.must_recover = True
 

@@ -15,10 +15,10 @@ from nats.aio.msg import Msg
 from pydantic import BaseModel, ConfigDict, Field
 
 from muster.bus.errors import ApiError
+from muster.bus.names import API
 from muster.bus.ports import LogUnavailableError
 from muster.core.instant import NS_PER_S, Instant
 
-API = "$JS.API"
 REQUEST_TIMEOUT_S = 5.0
 WATCH_S = 0.5
 """Requests that may take longer look so often whether the connection still stands."""

@@ -21,8 +21,8 @@ from nats.js.kv import KeyValue
 
 from muster.bus.clock import Clock
 from muster.bus.limits import LEASE_JOIN_S, LEASE_POLLS_PER_TTL, LEASE_RENEWALS_PER_TTL
+from muster.bus.names import LEASES_BUCKET
 from muster.bus.ports import LogUnavailableError
-from muster.bus.streams import LEASES_BUCKET
 
 T = TypeVar("T")
 

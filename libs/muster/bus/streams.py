@@ -1,4 +1,4 @@
-"""The streams of a stack, made by one bootstrap step at every start. Names, limits and sources stand here alone."""
+"""The streams of a stack, made by one bootstrap step at every start. Limits and sources stand here alone."""
 
 import logging
 from collections.abc import Mapping, Sequence
@@ -8,14 +8,19 @@ from nats.aio.client import Client
 
 from muster.bus import jsapi
 from muster.bus.errors import StreamConflictError
+from muster.bus.names import (
+    CHECKPOINTS_BUCKET,
+    LEASES_BUCKET,
+    bucket_stream,
+    output_stream,
+    store_stream,
+    telemetry_stream,
+)
 from muster.bus.settings import Settings
 from muster.core.instant import NS_PER_S
+from muster.schemas.access import TOKENS_BUCKET
 from muster.schemas.registry import TABLE, StreamRole
 from muster.schemas.subjects import DEAD_STREAM, FED_LOG, FED_UP_LOG, cluster_log
-
-LEASES_BUCKET = "leases"
-TOKENS_BUCKET = "tokens"
-CHECKPOINTS_BUCKET = "checkpoints"
 
 DUPLICATE_WINDOW_S = 120
 DEAD_BYTES_MAX = 256 * 1024**2
@@ -39,16 +44,6 @@ class StreamPlan:
     sources: tuple[Mapping[str, object], ...] = ()
 
 
-def telemetry_stream(cluster: str) -> str:
-    """Stream of a cluster's telemetry."""
-    return f"TELEMETRY_{cluster}"
-
-
-def output_stream(cluster: str) -> str:
-    """Stream of a cluster's job output lines."""
-    return f"LOGS_{cluster}"
-
-
 def plan(settings: Settings) -> tuple[StreamPlan, ...]:
     """Every stream of the stack, in an order in which sources come before what takes from them."""
     bus, log = settings.bus, cluster_log(settings.cluster)
@@ -68,9 +63,9 @@ def plan(settings: Settings) -> tuple[StreamPlan, ...]:
             output_stream(settings.cluster),
             _recent((f"logs.{settings.cluster}.>",), bytes_max=OUTPUT_BYTES_MAX, age_s=OUTPUT_AGE_S),
         ),
-        StreamPlan(f"KV_{LEASES_BUCKET}", _bucket(LEASES_BUCKET, ttl_s=bus.lease_ttl_s)),
-        StreamPlan(f"KV_{TOKENS_BUCKET}", _bucket(TOKENS_BUCKET)),
-        StreamPlan(f"OBJ_{CHECKPOINTS_BUCKET}", _object_store(CHECKPOINTS_BUCKET)),
+        StreamPlan(bucket_stream(LEASES_BUCKET), _bucket(LEASES_BUCKET, ttl_s=bus.lease_ttl_s)),
+        StreamPlan(bucket_stream(TOKENS_BUCKET), _bucket(TOKENS_BUCKET)),
+        StreamPlan(store_stream(CHECKPOINTS_BUCKET), _object_store(CHECKPOINTS_BUCKET)),
     )
     return tuple(
         StreamPlan(stream.name, {**stream.config, "num_replicas": bus.replicas}, stream.sources) for stream in streams

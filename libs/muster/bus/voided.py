@@ -9,7 +9,6 @@ from pydantic import BaseModel, ConfigDict, ValidationError
 from muster.bus import jsapi
 from muster.bus.checkpoint import Voidance
 from muster.bus.errors import ApiError
-from muster.core.fact import Fact
 from muster.schemas.facts.control import Voided
 from muster.schemas.subjects import LogName, fact_subject
 
@@ -27,13 +26,6 @@ class _Found(BaseModel):
 class _Answer(BaseModel):
     model_config = ConfigDict(extra="ignore")
     message: _Found
-
-
-def voidance(fact: Fact) -> Voidance | None:
-    """What a folded fact voids, None if it is of another name."""
-    if not isinstance(fact.payload, Voided):
-        return None
-    return Voidance(seq=fact.payload.seq, service=fact.payload.service, said_at=fact.seq)
 
 
 async def read_voided(client: Client, log: LogName) -> tuple[Voidance, ...]:

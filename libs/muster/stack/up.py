@@ -17,9 +17,9 @@ from nats.aio.client import Client
 from muster.bus.access import BOOTSTRAP, inbox_prefix
 from muster.bus.clock import SystemTime
 from muster.bus.settings import Settings
-from muster.bus.streams import TOKENS_BUCKET, bootstrap
+from muster.bus.streams import bootstrap
 from muster.core.instant import NS_PER_S
-from muster.schemas.access import Endpoints, Role, TokenRecord, token_hash
+from muster.schemas.access import TOKENS_BUCKET, Endpoints, Role, TokenRecord, token_hash
 from muster.stack import nats_server, redis_server
 from muster.stack.declared import declared_users
 from muster.stack.keys import MintedAccess, mint_access, write_private

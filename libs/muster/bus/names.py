@@ -1,0 +1,25 @@
+"""Names on the broker that the bootstrap makes, rights speak of and clients ask for. Logs are named in the schemas."""
+
+API = "$JS.API"
+LEASES_BUCKET = "leases"
+CHECKPOINTS_BUCKET = "checkpoints"
+
+
+def telemetry_stream(cluster: str) -> str:
+    """Stream of a cluster's telemetry."""
+    return f"TELEMETRY_{cluster}"
+
+
+def output_stream(cluster: str) -> str:
+    """Stream of a cluster's job output lines."""
+    return f"LOGS_{cluster}"
+
+
+def bucket_stream(bucket: str) -> str:
+    """Stream of a key-value bucket (ADR-8 of NATS)."""
+    return f"KV_{bucket}"
+
+
+def store_stream(store: str) -> str:
+    """Stream of an object store (ADR-20 of NATS)."""
+    return f"OBJ_{store}"
