@@ -9,7 +9,8 @@ class ShellLimits:
 
     read_messages: of one read. idle_s: longest wait for facts. wake_s_min: shortest, so that a core that always wants
     to wake does not spin. decide_s: the core's own budget; longer is counted. backoff_s: first and longest wait after
-    an append that was not stored. checkpoint_backlog: snapshots waiting for their upload.
+    an append that was not stored. stale_appends_max: in a row, then a new term begins.
+    checkpoint_backlog: snapshots waiting for their upload.
     settle_s: what a service that ends may take to finish them.
     """
 
@@ -18,6 +19,7 @@ class ShellLimits:
     wake_s_min: float = 0.001
     decide_s: float = 0.05
     backoff_s: tuple[float, float] = (0.05, 2.0)
+    stale_appends_max: int = 5
     fence_renewal_s: float = 3600.0
     checkpoint_backlog: int = 2
     checkpoint_timeout_s: float = 60.0

@@ -31,7 +31,7 @@ class Pen:
         self._fold_first_seq = 0
         self._rest_until_s = 0.0
         self._backoff_s = 0.0
-        self._stale_again = False
+        self._stale = 0
         self._appended_s = clock.monotonic_s()
         self._probe: tuple[int, Instant, Instant] | None = None
 
@@ -88,6 +88,11 @@ class Pen:
             return False
         return self._clock.monotonic_s() >= self._rest_until_s
 
+    @property
+    def is_lost(self) -> bool:
+        """The broker refuses this term for good, though no later one was folded: its fence was purged."""
+        return self._stale >= self._limits.stale_appends_max
+
     def renewal_due(self) -> bool:
         """An idle leader renews its fence, so that a trim never removes a live one."""
         return self._clock.monotonic_s() - self._appended_s >= self._limits.fence_renewal_s
@@ -114,16 +119,16 @@ class Pen:
         self._metrics.refused(stale=stale, full=isinstance(error, LogFullError))
         _logger.warning("append not stored: %s", error)
         self.wanted = self.asks_head = True
-        if not stale or self._stale_again:  # one that stays stale after the head was folded is not cured by haste
+        if not stale or self._stale:  # one that stays stale after the head was folded is not cured by haste
             self.put_off()
-        self._stale_again = stale
+        self._stale = self._stale + 1 if stale else 0
         return str(error)
 
     def _stored(self, appended: Appended) -> None:
         self._fold_first_seq = max(self._fold_first_seq, appended.last_seq)
         self._appended_s = self._clock.monotonic_s()
         self._rest_until_s = 0.0
-        self._stale_again = False
+        self._stale = 0
         if self._backoff_s:
             self._backoff_s = 0.0
             self._metrics.backoff_s.set(0)

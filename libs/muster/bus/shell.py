@@ -279,6 +279,8 @@ class Shell:
         if not pen.may_append(folded_seq=state.last_seq):
             return
         await self._decide(pen)
+        if pen.is_lost:
+            raise SteppedDownError(f"appends of term {pen.term} stay stale; a new term finds the newest fence, or none")
 
     async def _decide(self, pen: Pen) -> None:
         limits, clock, state = self._limits, self._clock, self._state

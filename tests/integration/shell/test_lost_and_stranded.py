@@ -46,6 +46,17 @@ async def test_a_decision_comes_although_the_last_batch_of_a_quiet_log_was_swall
     assert shell.log.counters.gaps >= 1  # type: ignore[attr-defined]
 
 
+async def test_a_leader_whose_fence_was_purged_begins_a_new_term_and_goes_on(house: RealHouse) -> None:
+    """As after a trim of a log that was too full for too long to take a renewal."""
+    hosting = await house.host(scheduler())
+    shell = await until_leading(hosting.shells)
+    tools = await house.client("admin-tools")
+    await tools.jetstream().purge_stream(LOG.stream)
+    await house.join("n1")
+    await until(lambda: shell.core.released == {"n1"})  # type: ignore[attr-defined]
+    assert [fact.name for fact in await house.facts() if fact.name == "term-started"] == ["term-started"]
+
+
 async def test_a_leader_killed_before_its_upload_leaves_nothing_behind_for_long(
     house: RealHouse, monkeypatch: pytest.MonkeyPatch
 ) -> None:
