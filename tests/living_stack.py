@@ -72,12 +72,12 @@ class House:
         await until(lambda: any(c.name == process and c.pid not in (None, old) for c in self.stack.children()))
 
     @asynccontextmanager
-    async def connection(self) -> AsyncIterator[Client]:
-        """To the bus, as who exports and trims."""
+    async def connection(self, user: str = ADMIN_TOOLS) -> AsyncIterator[Client]:
+        """To the bus, as who exports and trims if nobody else is named."""
         connection = await nats.connect(
             self.settings.nats_url,
-            user_credentials=str(self.settings.credentials_dir / f"{ADMIN_TOOLS}.creds"),
-            inbox_prefix=inbox_prefix(ADMIN_TOOLS),
+            user_credentials=str(self.settings.credentials_dir / f"{user}.creds"),
+            inbox_prefix=inbox_prefix(user),
         )
         try:
             yield connection
