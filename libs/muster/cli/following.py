@@ -21,17 +21,18 @@ POLL_S = 1.0  # between questions for the phase of jobs that are waited for
 
 
 def facts(state_dir: Path, form: Output, *, job_id: str, team: str, follow: bool, limit: int) -> None:
-    """Print facts, oldest first; with `follow` until Ctrl-C."""
+    """Print facts, oldest first; with `follow` until Ctrl-C, or until the job has ended.
+
+    One question alone is asked, or facts would be missed between two: a job that is followed is told from its first.
+    """
 
     async def show() -> None:
         async with connected(state_dir) as muster:
-            newest: dict[str, int] = {}
-            if limit:
-                for fact in await muster.events(job_id=job_id, team=team, limit=limit):
-                    newest[fact.stream] = max(fact.seq, newest.get(fact.stream, 0))
-                    _print(fact, form)
             if follow:
-                async for fact in muster.watch(job_id, team=team, after=newest):
+                async for fact in muster.watch(job_id, team=team, newest=limit):
+                    _print(fact, form)
+            elif limit:
+                for fact in await muster.events(job_id=job_id, team=team, limit=limit):
                     _print(fact, form)
 
     asyncio.run(show())

@@ -6,6 +6,8 @@ import typer
 
 from muster.cli.options import As, Output, StateDir, Team
 
+FACTS_MAX = 2_000  # what the API gives at once
+
 
 def register(app: typer.Typer) -> None:
     """Add the commands to the command line."""
@@ -36,8 +38,10 @@ def events(
     state_dir: StateDir,
     output: As = Output.TABLE,
     team: Team = "",
-    follow: Annotated[bool, typer.Option("--follow", "-f", help="Go on with new facts until Ctrl-C.")] = False,
-    limit: Annotated[int, typer.Option(min=0, max=10_000, help="Newest facts shown first.")] = 100,
+    follow: Annotated[
+        bool, typer.Option("--follow", "-f", help="Go on with new facts until Ctrl-C; of a job all until it ends.")
+    ] = False,
+    limit: Annotated[int, typer.Option(min=0, max=FACTS_MAX, help="Newest facts shown first.")] = 100,
 ) -> None:
     """Print the facts themselves, oldest first. JSON: one fact per line."""
     from muster.cli import following

@@ -138,17 +138,18 @@ class Muster:
         return _Facts.model_validate_json(await self._door.ask("GET", "/v1/events", params=params)).facts
 
     def watch(
-        self, job_id: str = "", *, team: str = "", after: Mapping[str, int] | None = None
+        self, job_id: str = "", *, team: str = "", after: Mapping[str, int] | None = None, newest: int = 0
     ) -> AsyncIterator[TypedFact]:
         """Facts as they come, each once, over reconnects.
 
-        Of one job: all of them from its first, until it has ended. Else: from now on, without end. after: by stream
-        name, the sequence up to which facts are known already (`fact.stream`, `fact.seq`).
+        Of one job: all of them from its first, until it has ended. Else: from now on, without end; newest: begin with
+        so many (at most 2,000) of those that were. after: by stream name, the sequence up to which facts are known
+        already (`fact.stream`, `fact.seq`).
         """
         cursor = ",".join(f"{stream}:{seq}" for stream, seq in sorted((after or {}).items()))
         if job_id:
             return follow(self._door, _job(job_id, "/events"), params={}, after=cursor, ends=_TERMINAL_NAMES)
-        params = {"team": team} if team else {}
+        params: dict[str, str | int] = {**({"team": team} if team else {}), **({"limit": newest} if newest else {})}
         return follow(self._door, "/v1/events", params=params, after=cursor, ends=frozenset())
 
     async def queues(self) -> Sequence[QueueView]:

@@ -12,7 +12,7 @@ SILENCE_S_MAX = 30.0  # the gateway says something every ten seconds
 
 
 async def follow(
-    door: Door, path: str, *, params: Mapping[str, str], after: str, ends: frozenset[str]
+    door: Door, path: str, *, params: Mapping[str, str | int], after: str, ends: frozenset[str]
 ) -> AsyncIterator[TypedFact]:
     """Facts of a stream of events. after: cursor, "" for the stream's own beginning. ends: names that end it.
 
@@ -24,6 +24,10 @@ async def follow(
         try:
             async for events in _once(door, path, params, cursor):
                 for event in events:
+                    if event.name == "end":
+                        return
+                    if event.name != "fact":
+                        continue
                     fact = TypedFact.model_validate_json(event.data)
                     failures = 0
                     cursor = event.id or cursor
@@ -42,8 +46,8 @@ async def follow(
         await asyncio.sleep(door.retry.wait_s(failures))
 
 
-async def _once(door: Door, path: str, params: Mapping[str, str], cursor: str) -> AsyncIterator[list[Event]]:
-    """Facts in the lists that they arrive in. Raises RefusedError, UnreachableError, one of BROKEN."""
+async def _once(door: Door, path: str, params: Mapping[str, str | int], cursor: str) -> AsyncIterator[list[Event]]:
+    """Events in the lists that they arrive in. Raises RefusedError, UnreachableError, one of BROKEN."""
     query = {**params, "follow": "true", **({"after": cursor} if cursor else {})}
     parser = EventParser()
     async with door.listen(path, params=query, silence_s=SILENCE_S_MAX) as pieces:
@@ -52,4 +56,4 @@ async def _once(door: Door, path: str, params: Mapping[str, str], cursor: str) -
                 events = parser.feed(piece)
             except EventTooLongError as error:
                 raise UnreachableError(f"{door.url}{path}: {error}") from error
-            yield [event for event in events if event.name == "fact"]
+            yield events

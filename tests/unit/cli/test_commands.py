@@ -63,8 +63,8 @@ class FakeMuster:
     async def events(self, **_: object) -> Sequence[TypedFact]:
         return self.facts
 
-    async def watch(self, job_id: str = "", **_: object) -> AsyncIterator[TypedFact]:
-        for fact in self.facts:
+    async def watch(self, job_id: str = "", *, newest: int = 0, **_: object) -> AsyncIterator[TypedFact]:
+        for fact in self.facts if job_id else self.facts[-newest:]:
             yield fact
 
     async def set_queue(self, spec: QueueSpec) -> None:
@@ -163,6 +163,16 @@ def test_events_are_one_json_object_a_line(muster: FakeMuster, capsys: pytest.Ca
     assert run(["events", "-o", "json"]) == 0
     lines = capsys.readouterr().out.splitlines()
     assert [json.loads(line)["name"] for line in lines] == ["queued", "placed"]
+
+
+def test_followed_events_begin_with_the_newest_and_are_asked_for_once(
+    muster: FakeMuster, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.delattr(FakeMuster, "events")  # between two questions facts would be missed
+    muster.facts = [fact("queued", "J"), fact("placed", "J"), fact("running", "J")]
+    assert run(["events", "--follow", "--limit", "2", "-o", "json"]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert [json.loads(line)["name"] for line in lines] == ["placed", "running"]
 
 
 def test_a_trace_is_a_tree_or_json(muster: FakeMuster, capsys: pytest.CaptureFixture[str]) -> None:

@@ -27,6 +27,7 @@ from muster.client import (
     TokenRecord,
     UnreachableError,
 )
+from muster.gateway.feed import FedFact
 from muster.schemas.facts.job import JobQueued
 from muster.schemas.job import Phase
 from muster.schemas.views import JobView
@@ -185,6 +186,36 @@ async def test_a_watch_may_begin_after_what_is_known() -> None:
     async with sdk(streams) as muster:
         _ = [fact async for fact in muster.watch(JOB, after={"LOG_atlas": 7, "FED": 2})]
     assert streams.asked == ["FED:2,LOG_atlas:7"]
+
+
+async def test_a_watch_may_begin_with_the_newest_and_misses_nothing_after_them() -> None:
+    house = FakeHouse()
+    for seq in (1, 2, 3):
+        house.feed.tell(fact(seq), team="blue")
+    house.feed.tell(fact(4), team="red")
+    newest = house.feed.newest
+
+    async def and_one_more(count: int) -> list[FedFact]:
+        found = await newest(count)
+        house.feed.tell(fact(5), team="blue")
+        return found
+
+    house.feed.newest = and_one_more  # type: ignore[method-assign] - a fact comes between looking and listening
+    async with sdk(house.app) as muster:
+        facts = muster.watch(team="blue", newest=2)
+        assert [(await anext(facts)).seq for _ in range(3)] == [2, 3, 5]
+        house.feed.tell(fact(6), team="red")
+        house.feed.tell(fact(7), team="blue")
+        assert (await anext(facts)).seq == 7
+
+
+async def test_a_watch_of_an_ended_job_ends_though_its_end_is_known() -> None:
+    house = FakeHouse()
+    known(house, Phase.SUCCEEDED)
+    house.view.facts[JOB] = [fact(1), fact(2, "succeeded")]
+    async with sdk(house.app) as muster:
+        assert [fact.seq async for fact in muster.watch(JOB, after={"LOG_atlas": 1})] == [2]
+        assert [fact.seq async for fact in muster.watch(JOB, after={"LOG_atlas": 2})] == []
 
 
 async def test_facts_know_their_own_type() -> None:

@@ -24,7 +24,11 @@ router = APIRouter(tags=["events"])
             query("follow", "Keep the answer open (SSE)", kind="boolean"),
             query("after", "Begin after this cursor (id of the last event), not now"),
             query("team", "Only about this team's jobs"),
-            query("limit", f"Without `follow`: how many, at most {PAGE_MAX}", kind="integer"),
+            query(
+                "limit",
+                f"How many, at most {PAGE_MAX}; with `follow`: how many of those that were come first",
+                kind="integer",
+            ),
             header("Last-Event-ID", "The same as `after`, as a browser sends it"),
         ),
         stream=True,
@@ -40,7 +44,12 @@ async def events(request: Request) -> Response:
         return not team or fact.team == team
 
     if flag_of(request, "follow") or "text/event-stream" in request.headers.get("accept", ""):
-        return sse.fact_stream(request, house, wanted)
+        told = (
+            count_of(request, name="limit", default=PAGE_DEFAULT, most=PAGE_MAX)
+            if "limit" in request.query_params
+            else 0
+        )
+        return await sse.fact_stream(request, house, wanted, newest=told)
     limit = count_of(request, name="limit", default=PAGE_DEFAULT, most=PAGE_MAX)
     newest = await house.feed.newest(PAGE_MAX if team else limit)
     return answers.rows("facts", [fact.body for fact in newest if wanted(fact)][-limit:])

@@ -1,6 +1,6 @@
 """Facts as server-sent events. An event's id is the listener's position after it, so a reconnect misses nothing."""
 
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Sequence
 
 from starlette.requests import Request
 from starlette.responses import StreamingResponse
@@ -15,23 +15,43 @@ HEARTBEAT_S = 10.0
 LOST_S_MAX = 30.0  # the read model may be away so long before a listener is told to come back
 RETRY_MS = 1_000
 _TERMINAL_NAMES = frozenset(phase.value for phase in TERMINAL_PHASES)
+FACTS_LOOKED_AT = 2_000  # newest facts among which those that are wanted are looked for
+_END = b"event: end\ndata: the job has ended\n\n"
 _HEADERS = {"Cache-Control": "no-store", "X-Accel-Buffering": "no"}
 
 Wanted = Callable[[FedFact], bool]
 
 
-def fact_stream(request: Request, house: House, wanted: Wanted) -> StreamingResponse:
-    """Every fact that is wanted, after the client's cursor or from now on. Raises ProblemError (422, 503)."""
-    now = house.feed.position()
+async def fact_stream(request: Request, house: House, wanted: Wanted, *, newest: int = 0) -> StreamingResponse:
+    """Every fact that is wanted, after the client's cursor, or from now on.
+
+    newest: without a cursor, begin with so many of those that were. Raises ProblemError (422, 503), UnreachableError.
+    """
+    now = house.feed.position()  # before the newest are read: what comes between is among them, or comes after
     after = _after(request)
-    position = now if after is None else {**dict.fromkeys(now, 0), **{s: q for s, q in after.items() if s in now}}
-    return _response(_live(house, position, wanted))
+    if after is not None:
+        position = {**dict.fromkeys(now, 0), **{s: q for s, q in after.items() if s in now}}
+        return _response(_live(house, position, wanted))
+    known = [fact for fact in await house.feed.newest(FACTS_LOOKED_AT) if wanted(fact)] if newest else []
+    return _response(_from_newest(house, now, known[-newest:], wanted))
 
 
 def job_stream(request: Request, house: House, job_id: str) -> StreamingResponse:
     """A job's facts from its first, or after the client's cursor, until it ends. Raises ProblemError (422, 503)."""
     position = house.feed.position()  # before the trail is read: what comes between is in both, and told once
     return _response(_job(house, job_id, position, _after(request) or {}))
+
+
+async def _from_newest(
+    house: House, position: Position, known: Sequence[FedFact], wanted: Wanted
+) -> AsyncIterator[bytes]:
+    """Only the last of what is known carries a cursor: a client that broke off before begins anew."""
+    for fact in known:
+        position[fact.stream] = max(fact.seq, position.get(fact.stream, 0))
+    if known:
+        yield b"".join([*(_event(fact.body) for fact in known[:-1]), _event(known[-1].body, position)])
+    async for chunk in _live(house, position, wanted):
+        yield chunk
 
 
 async def _job(house: House, job_id: str, position: Position, after: Position) -> AsyncIterator[bytes]:
@@ -42,6 +62,7 @@ async def _job(house: House, job_id: str, position: Position, after: Position) -
             told[fact.stream] = fact.seq
             yield _event(body, told)
         if fact.name in _TERMINAL_NAMES:
+            yield _END
             return
 
     def is_new(fact: FedFact) -> bool:
@@ -76,7 +97,7 @@ async def _live(
             if is_wanted:
                 chunk.append(_event(fact.body, told))
                 if until_end and fact.view.name in _TERMINAL_NAMES:
-                    yield b"".join(chunk)
+                    yield b"".join([*chunk, _END])
                     return
         if chunk:
             yield b"".join(chunk)  # one write for all: a listener costs little more for many facts than for one
@@ -89,8 +110,9 @@ def _after(request: Request) -> Position | None:
     return None if text is None else parse_cursor(text)
 
 
-def _event(body: bytes, position: Position) -> bytes:
-    return b"id: " + cursor(position).encode() + b"\nevent: fact\ndata: " + body + b"\n\n"
+def _event(body: bytes, position: Position | None = None) -> bytes:
+    ident = b"" if position is None else b"id: " + cursor(position).encode() + b"\n"
+    return ident + b"event: fact\ndata: " + body + b"\n\n"
 
 
 def _response(chunks: AsyncIterator[bytes]) -> StreamingResponse:
