@@ -21,6 +21,7 @@ from muster.schemas.facts.job import JobCancelRequested
 from muster.schemas.facts.queue import QueueChangeRequested, QueueSpec
 from muster.schemas.job import Job, JobSpec
 from muster.schemas.queries import DryRunAnswer, QueueCheckAnswer, WhyAnswer
+from muster.schemas.readmodel import order_key
 from muster.schemas.views import FactView, JobView, NodeView, QueueView
 
 FED = "FED"
@@ -86,10 +87,10 @@ class FakeView:
 
     async def jobs(self, wanted: JobFilter, *, limit: int, cursor: str) -> Page:
         self._answer()
-        start = int(cursor or 0)
+        start = int(cursor.partition(":")[0] or 0)
         rows = [row for row in self.rows.values() if not wanted.team or row.team == wanted.team]
         page = tuple(row.model_dump_json().encode() for row in rows[start : start + limit])
-        return Page(page, str(start + limit) if start + limit < len(rows) else "")
+        return Page(page, order_key(start + limit, "A" * 26) if start + limit < len(rows) else "")
 
     async def trail(self, job_id: str) -> tuple[bytes, ...]:
         self._answer()

@@ -36,7 +36,8 @@ Model = TypeVar("Model", bound=Wire)
 def parse_request(model: type[Model], body: bytes | str) -> Model:
     """What a person or client sent, read strictly: there a field nobody knows is a mistake worth telling.
 
-    Facts carry the same models and are read tolerantly, so the strictness is the edge's and not the model's.
+    Strictly in types, too: "8" and true are no numbers. Facts carry the same models and are read tolerantly, so the
+    strictness is the edge's and not the model's.
     Raises pydantic.ValidationError, whose `errors()` name the field.
     """
-    return model.model_validate_json(body, extra="forbid")
+    return model.model_validate_json(body, extra="forbid", strict=True)

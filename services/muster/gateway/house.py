@@ -15,7 +15,8 @@ from muster.gateway.problems import ProblemError, invalid, too_large, unauthoris
 from muster.gateway.views import Views
 from muster.schemas.base import BODY_BYTES_MAX
 
-JOB_ID = re.compile(r"^[A-Z2-7]{26}$")
+JOB_ID = re.compile(r"[A-Z2-7]{26}")
+DRAINED_BYTES_MAX = 32 * 1024 * 1024  # of a body that is refused: a client that still writes would not read the answer
 
 
 class Metrics:
@@ -73,24 +74,32 @@ def principal_of(request: Request) -> Principal:
 
 
 async def body_of(request: Request) -> bytes:
-    """The body, up to its limit and never more. Raises ProblemError (413, 422)."""
+    """The body, up to its limit and never more; what is longer is read past, then refused.
+
+    Raises ProblemError (413, 422).
+    """
     declared = request.headers.get("content-length", "0")
     if not declared.isdecimal():
         raise invalid("not a number", field="Content-Length")
-    if int(declared) > BODY_BYTES_MAX:
-        raise _body_too_large()
-    chunks = bytearray()
+    is_refused = int(declared) > BODY_BYTES_MAX
+    if int(declared) > DRAINED_BYTES_MAX or (is_refused and "expect" in request.headers):
+        raise _body_too_large()  # too much to read past; or a client that asked before it writes
+    chunks, read_bytes = bytearray(), 0
     async for chunk in request.stream():
-        chunks += chunk
-        if len(chunks) > BODY_BYTES_MAX:
-            raise _body_too_large()
+        read_bytes += len(chunk)
+        if read_bytes <= BODY_BYTES_MAX:
+            chunks += chunk
+        elif read_bytes > DRAINED_BYTES_MAX:
+            break
+    if is_refused or read_bytes > BODY_BYTES_MAX:
+        raise _body_too_large()
     return bytes(chunks)
 
 
 def job_id_of(request: Request) -> str:
     """The job that the path names. Raises ProblemError (422)."""
     job_id = str(request.path_params["job_id"])
-    if not JOB_ID.match(job_id):
+    if not JOB_ID.fullmatch(job_id):
         raise invalid(f"{job_id[:40]!r} is no job id", field="job_id", cure="An id has 26 letters and digits.")
     return job_id
 
@@ -98,7 +107,7 @@ def job_id_of(request: Request) -> str:
 def count_of(request: Request, *, name: str, default: int, most: int) -> int:
     """A bounded whole number from the query. Raises ProblemError (422)."""
     text = request.query_params.get(name, str(default))
-    if not (text.isdecimal() and len(text) < 10 and 1 <= int(text) <= most):
+    if not (text.isascii() and text.isdecimal() and len(text) < 10 and 1 <= int(text) <= most):
         raise invalid(f"{text[:20]!r} is not between 1 and {most}", field=name, cure=f"Send 1 to {most}.")
     return int(text)
 

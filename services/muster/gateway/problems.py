@@ -63,8 +63,8 @@ def unavailable(detail: str) -> ProblemError:
 
 def from_validation(error: ValidationError) -> ProblemError:
     """The first thing wrong with a body; 400 if it is no JSON, else 422 with the field's path."""
-    first = error.errors(include_url=False, include_input=False, include_context=False)[0]
-    more = error.error_count() - 1
+    first, *rest = error.errors(include_url=False, include_input=False, include_context=False)
+    more = sum(other["loc"] != first["loc"][: len(other["loc"])] for other in rest)  # not what follows from the first
     detail = first["msg"][:_DETAIL_MAX] + (f" (and {more} more)" if more else "")
     if first["type"] == "json_invalid":
         return ProblemError(400, "Not JSON", detail=detail, field="body", cure="Send one JSON document.")

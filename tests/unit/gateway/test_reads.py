@@ -82,7 +82,10 @@ async def test_lists_pass_rows_and_cursor_on() -> None:
     assert [len(first["jobs"]), len(rest["jobs"]), rest["next_cursor"]] == [2, 1, ""]
 
 
-@pytest.mark.parametrize("query", ["limit=0", "limit=x", "limit=99999", "phase=asleep", "cursor=%22", "live=maybe"])
+@pytest.mark.parametrize(
+    "query",
+    ["limit=0", "limit=x", "limit=99999", "phase=asleep", "cursor=%22", "cursor=zz", "live=maybe", "limit=%D9%A3"],
+)
 async def test_a_list_query_that_makes_no_sense_names_its_field(query: str) -> None:
     async with FakeHouse().client() as client:
         answer = await client.get(f"/v1/jobs?{query}")
@@ -177,6 +180,16 @@ async def test_a_cursor_that_makes_no_sense_is_refused() -> None:
     async with FakeHouse().client() as client:
         answer = await client.get("/v1/events", params={"follow": "true", "after": "x"})
     assert (answer.status_code, answer.json()["field"]) == (422, "after")
+
+
+async def test_what_the_api_does_not_have_is_told_with_what_it_has() -> None:
+    async with FakeHouse().client() as client:
+        nowhere = await client.get("/v1/jbos")
+        unknown = await client.patch("/v1/jobs")
+    assert (nowhere.status_code, nowhere.json()["field"]) == (404, "path")
+    assert "GET /v1/jbos" in nowhere.json()["detail"]
+    assert (unknown.status_code, unknown.json()["field"]) == (405, "method")
+    assert unknown.headers["allow"]
 
 
 async def test_the_document_describes_bodies_and_every_route_and_resolves() -> None:

@@ -82,6 +82,8 @@ async def test_a_trace_that_the_client_brought_goes_on() -> None:
         (spec(colour="red"), "colour"),
         (group(replicas=0), "task_groups.0.replicas"),
         (group(gpus="many"), "task_groups.0.gpus"),
+        (group(gpus="8"), "task_groups.0.gpus"),
+        (group(gpus=True), "task_groups.0.gpus"),
         (group(gpu_milli=500), "task_groups.0"),
         (group(gpus=9), "task_groups.0.gpus"),
         (group(gpu_models=["H200"]), "task_groups.0.gpu_models"),
@@ -120,6 +122,32 @@ async def test_a_body_over_the_limit_is_refused_whether_its_length_is_told_or_no
         undeclared = await client.post("/v1/jobs", content=endless())
     assert (declared.status_code, undeclared.status_code) == (413, 413)
     assert declared.headers["connection"] == "close"
+
+
+@pytest.mark.parametrize(("told", "read"), [({}, 3), ({"Expect": "100-continue"}, 0)])
+async def test_a_body_over_the_limit_is_read_past_so_that_its_sender_reads_the_refusal(
+    told: dict[str, str], read: int
+) -> None:
+    pieces = 0
+
+    async def body() -> AsyncIterator[bytes]:
+        nonlocal pieces
+        for _ in range(3):
+            pieces += 1
+            yield b"x" * BODY_BYTES_MAX
+
+    headers = {"Content-Length": str(3 * BODY_BYTES_MAX), **told}
+    async with FakeHouse().client() as client:
+        answer = await client.post("/v1/jobs", content=body(), headers=headers)
+    assert (answer.status_code, pieces) == (413, read)
+
+
+async def test_a_refusal_counts_only_what_is_wrong_on_its_own() -> None:
+    async with FakeHouse().client() as client:
+        one = await client.post("/v1/jobs", json=group(replicas=0))
+        two = await client.post("/v1/jobs", json={**group(replicas=0), "retries": -1})
+    assert "more" not in one.json()["detail"]
+    assert "(and 1 more)" in two.json()["detail"]
 
 
 @pytest.mark.parametrize(
@@ -200,7 +228,7 @@ async def test_a_dry_run_answers_and_stores_nothing() -> None:
 
 
 @pytest.mark.parametrize("key", ["", "a b", "x" * 201, "naïve"])
-async def test_a_key_that_is_none_is_refused_or_replaced(key: str) -> None:
+async def test_a_key_that_is_none_is_refused(key: str) -> None:
     async with FakeHouse().client() as client:
         answer = await client.post("/v1/jobs", json=SPEC, headers={"Idempotency-Key": key.encode()})
-    assert answer.status_code == (422 if key else 201)
+    assert (answer.status_code, answer.json()["field"]) == (422, "Idempotency-Key")

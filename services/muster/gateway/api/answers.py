@@ -1,6 +1,7 @@
 """Answers as bytes: rows are passed on as they were stored, models are encoded once."""
 
 from collections.abc import Iterable, Mapping
+from types import MappingProxyType
 
 from pydantic import BaseModel, ValidationError
 from starlette.exceptions import HTTPException
@@ -13,6 +14,7 @@ from muster.schemas.views import Problem
 
 JSON = "application/json"
 PROBLEM = "application/problem+json"
+PATH_CHARS_TOLD = 100
 
 
 def encoded(body: bytes, *, status: int = 200, headers: Mapping[str, str] | None = None) -> Response:
@@ -31,7 +33,7 @@ def rows(name: str, bodies: Iterable[bytes], *, next_cursor: str | None = None) 
     return encoded(b'{"' + name.encode() + b'":[' + b",".join(bodies) + b"]" + tail + b"}")
 
 
-async def refuse(_: Request, error: Exception) -> Response:
+async def refuse(request: Request, error: Exception) -> Response:
     """An exception as its problem document."""
     match error:
         case ProblemError():
@@ -41,15 +43,15 @@ async def refuse(_: Request, error: Exception) -> Response:
         case NotStoredError() | UnreachableError():
             refusal = unavailable(str(error))
         case HTTPException():
-            refusal = ProblemError(error.status_code, error.detail)
+            return problem(_of_the_router(request, error), headers=error.headers or {})
         case _:
             raise error
     return problem(refusal.problem, close=refusal.close)
 
 
-def problem(what: Problem, *, close: bool = False) -> Response:
-    """A problem document with the headers that its status asks for."""
-    headers: dict[str, str] = {}
+def problem(what: Problem, *, close: bool = False, headers: Mapping[str, str] = MappingProxyType({})) -> Response:
+    """A problem document with the headers that its status asks for, and with `headers`."""
+    headers = dict(headers)
     if what.status == 401:
         headers["WWW-Authenticate"] = "Bearer"
     if what.status == 503:
@@ -57,3 +59,15 @@ def problem(what: Problem, *, close: bool = False) -> Response:
     if close:
         headers["Connection"] = "close"
     return Response(as_json(what), status_code=what.status, headers=headers, media_type=PROBLEM)
+
+
+def _of_the_router(request: Request, error: HTTPException) -> Problem:
+    """No route of that path (404), or none for that method (405)."""
+    asked = f"{request.method} {request.url.path[:PATH_CHARS_TOLD]}"
+    return Problem(
+        title=error.detail,
+        status=error.status_code,
+        detail=f"the API has no {asked}",
+        field="path" if error.status_code == 404 else "method",
+        cure="/docs lists what there is.",
+    )

@@ -1,6 +1,7 @@
 """Jobs: submit, look, ask why, cancel."""
 
 import os
+import re
 
 from fastapi import APIRouter, Request, Response
 
@@ -19,7 +20,7 @@ from muster.schemas.views import FactView, JobView
 
 PAGE_MAX = 1_000
 PAGE_DEFAULT = 100
-CURSOR_CHARS_MAX = 64
+CURSOR = re.compile(r"[0-9]{20}:[A-Z2-7]{26}")
 REASON_CHARS_MAX = 1_024
 
 router = APIRouter(tags=["jobs"])
@@ -52,7 +53,7 @@ async def submit_job(request: Request) -> Response:
     if request.url.query and flag_of(request, "dry_run"):
         return answers.model(await dry_run(house, principal, body))
     headers = request.headers
-    key = headers.get("idempotency-key") or os.urandom(16).hex()
+    key = headers.get("idempotency-key", os.urandom(16).hex())
     try:
         stored = await submit(house, principal, Submission(body, key, headers.get("traceparent", "")))
     except ProblemError as refusal:
@@ -85,7 +86,7 @@ async def list_jobs(request: Request) -> Response:
     params = request.query_params
     limit = count_of(request, name="limit", default=PAGE_DEFAULT, most=PAGE_MAX)
     cursor = params.get("cursor", "")
-    if len(cursor) > CURSOR_CHARS_MAX or (cursor and not cursor.replace(":", "").isalnum()):
+    if cursor and not CURSOR.fullmatch(cursor):
         raise invalid("no cursor of this list", field="cursor", cure="Send `next_cursor` of the page before.")
     wanted = JobFilter(
         team=params.get("team", ""),
