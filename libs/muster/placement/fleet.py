@@ -6,6 +6,7 @@ from muster.placement.demand import Demand
 from muster.placement.gang import GangPlacer
 from muster.placement.ledger import Ledger
 from muster.placement.ranking import Ranking
+from muster.placement.rooms import Rooms
 from muster.placement.shapes import NODE_LEVEL, GangRequest, GpuTotals, Hold, NodeShape, Shortage, TaskShape
 from muster.placement.shortage import explain
 from muster.placement.topology import Topology
@@ -25,6 +26,7 @@ class Fleet:
         self._topology = Topology()
         self._ranking = Ranking(self._ledger, Demand({}))
         self._placer = GangPlacer(self._ledger, self._ranking, self._topology)
+        self.rooms = Rooms(self._ledger, self._topology)
         self._misses: dict[GangRequest, tuple[int, Shortage]] = {}
         self._possible: dict[GangRequest, Shortage | None] = {}
         self._empty: Fleet | None = None
@@ -51,6 +53,7 @@ class Fleet:
         """Remove a node. Raises HoldError while something is held on it."""
         self._ledger.remove(name)
         self._topology.remove(name)
+        self.rooms.restart()
         if self._empty is not None:
             self._empty.remove_node(name)
         self._possible.clear()
@@ -82,6 +85,10 @@ class Fleet:
         self._ledger.give(hold)
         self._ledger.version += 1
 
+    def withdraw(self, hold: Hold) -> None:
+        """Undo a hold before anybody was refused because of it: nothing came free. Raises HoldError as `release`."""
+        self._ledger.give(hold)
+
     def place(self, gang: GangRequest) -> tuple[Hold, ...] | Shortage:
         """Propose a place for every replica of a gang, or say why it does not fit. The fleet is not changed.
 
@@ -93,14 +100,23 @@ class Fleet:
             known = self._misses.get(gang)
             if known is not None and known[0] == self._ledger.version:
                 return known[1]
+        holds = self.find(gang)
+        return self.shortage(gang) if holds is None else holds
+
+    def find(self, gang: GangRequest) -> tuple[Hold, ...] | None:
+        """As `place`, without saying why the gang does not fit, and without remembering it."""
         groups, wish = gang.groups, gang.topology
         anywhere = wish is None or not wish.required or wish.level == NODE_LEVEL
         if anywhere and len(groups) == 1 and groups[0].replicas == 1:
-            holds = self._placer.place_one(groups[0].shape)
-        else:
-            holds = self._placer.place(gang)
-        if holds is not None:
-            return holds
+            return self._placer.place_one(groups[0].shape)
+        return self._placer.place(gang)
+
+    def shortage(self, gang: GangRequest) -> Shortage:
+        """Why a gang does not fit, which it does not; remembered until `version` grows."""
+        if self._misses:
+            known = self._misses.get(gang)
+            if known is not None and known[0] == self._ledger.version:
+                return known[1]
         shortage = explain(gang, ledger=self._ledger, placer=self._placer, topology=self._topology)
         if len(self._misses) >= ANSWERS_MAX:
             self._misses.clear()

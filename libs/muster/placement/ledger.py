@@ -52,7 +52,10 @@ class _Sums:
 
 
 class Ledger:
-    """Nodes, states and sums. `version` grows whenever capacity comes free."""
+    """Nodes, states and sums. `version` grows whenever capacity comes free.
+
+    moved: of nodes whose state changed since somebody looked, the state in which they were; None while nobody looks.
+    """
 
     def __init__(self) -> None:
         self.version = 0
@@ -61,6 +64,7 @@ class Ledger:
         self.live: dict[NodeState, None] = {}
         self.news: list[NodeState] = []
         self.news_start = 0
+        self.moved: dict[str, StateKey | None] | None = None
         self._sums: dict[str, _Sums] = {}
 
     def add(self, shape: NodeShape) -> None:
@@ -184,6 +188,8 @@ class Ledger:
         if after is before:
             return
         name, sums = node.shape.name, self._sums[node.shape.gpu_model]
+        if self.moved is not None and name not in self.moved:
+            self.moved[name] = None if before is None else before.key
         if before is not None:
             sums.free -= before.key.idle_milli
             del before.names[bisect_left(before.names, name)]

@@ -39,6 +39,10 @@ class Topology:
             if not domains:
                 del self._members[level], self._depths[level]
 
+    def path(self, name: str) -> Path:
+        """All domains of a node, widest first."""
+        return self._paths[name]
+
     def levels(self) -> list[str]:
         """Declared levels, widest first."""
         return sorted(self._depths, key=lambda level: (self._depths[level], level))

@@ -5,12 +5,14 @@ import itertools
 import pytest
 
 from muster.core import seconds_between
+from muster.scheduler.core import answers
 from muster.scheduler.core import cycle as cycle_module
 from muster.scheduler.core.cycle import Limits
 from muster.scheduler.core.order import turn
 from muster.scheduler.core.queues import QueueRecord
 from muster.schemas.facts.queue import QueueSpec
 from muster.schemas.job import Job, Phase
+from muster.schemas.queries import AskJob
 from unit.scheduler.world import World, books_balance, job
 
 
@@ -170,11 +172,9 @@ def test_a_job_is_told_at_most_once_in_the_interval() -> None:
     assert all(seconds_between(before, after) >= 5 for before, after in itertools.pairwise(told))
     assert len(told) >= 2
     world.later(10)
-    newest = world.core.state.line.lane_of(world.core.state.jobs.records[waiting.id])
-    assert newest is not None
-    assert world.last(waiting.id, "unschedulable").payload.detail == newest.blocked.detail, (
-        "the last word is the newest"
-    )
+    newest = answers.answer_why(world.core, AskJob(job_id=waiting.id), world.now)
+    assert world.last(waiting.id, "unschedulable").payload.detail == newest.detail, "the last word is the newest"
+    assert "11 free" in newest.detail
 
 
 def test_thousands_that_wait_are_not_tried_again_while_nothing_came_free(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -9,6 +9,7 @@ from muster.scheduler.core.fleet import NodeRecord
 from muster.scheduler.core.jobs import HOLDING, WAITING, JobRecord, gang_of
 from muster.scheduler.core.reasons import CURES, PHASE_REASONS, Blocked, Reason, gpus, of_ceiling, of_shortage
 from muster.scheduler.core.state import REPLICAS_MAX, State
+from muster.scheduler.core.words import why_blocked
 from muster.schemas.base import Wire
 from muster.schemas.job import Job, JobSpec
 from muster.schemas.queries import (
@@ -177,13 +178,13 @@ def _blocked(state: State, record: JobRecord) -> Blocked:
     if lane is None:
         refusal = state.refusal(record)
         return Blocked(refusal[0].value, refusal[1]) if refusal else Blocked(Reason.ENDED, "it is being cancelled")
-    if lane.blocked is None:
+    if not lane.is_blocked:
         return Blocked(Reason.TURN, "it has not been tried yet")
+    blocked = why_blocked(state, lane)
     if lane.jobs[0][1] == record.id:
-        return lane.blocked
+        return blocked
     in_front = sum(seq < record.routed_seq for seq, _ in lane.jobs)
-    detail = f"{lane.blocked.detail}; {in_front} jobs of the same shape are in front of it"
-    return Blocked(lane.blocked.reason, detail)
+    return Blocked(blocked.reason, f"{blocked.detail}; {in_front} jobs of the same shape are in front of it")
 
 
 def _never(state: State, spec: JobSpec) -> DryRunAnswer | None:

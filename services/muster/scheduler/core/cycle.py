@@ -5,18 +5,19 @@ Every part is bounded by a count, because a core has no clock; what is left over
 """
 
 import heapq
+import itertools
 from dataclasses import dataclass
 
 from muster.core import NS_PER_S, Draft, Instant
-from muster.placement import Shortage
 from muster.placement import Slot as Place
 from muster.scheduler.core.fleet import DEVICE, NODE, DeviceRecord, NodeRecord
 from muster.scheduler.core.follow import draft, failed, follow_up
 from muster.scheduler.core.jobs import HOLDING, JobRecord
 from muster.scheduler.core.order import Turn, turn
-from muster.scheduler.core.reasons import Blocked, Reason, of_ceiling, of_shortage
+from muster.scheduler.core.reasons import Reason, of_ceiling
 from muster.scheduler.core.state import State
-from muster.scheduler.core.waiting import Lane
+from muster.scheduler.core.waiting import Cap, Lane
+from muster.scheduler.core.words import unknown_queue, why_blocked
 from muster.schemas.facts.control import CheckpointRequested, ClusterSummary
 from muster.schemas.facts.job import JobPlaced, JobQueued, JobUnschedulable
 from muster.schemas.facts.node import Released, Withheld
@@ -38,6 +39,9 @@ MOVES_MAX = 1_024
 DEMAND_FIRST = 64
 DEMAND_EVERY = 2_048
 """The fragmentation score learns after 64 jobs, then whenever their number doubled, at last every 2,048 jobs."""
+
+WORDS_MAX = 64
+"""Lanes whose reason is put into words by one decision: each looks at the whole fleet, about 50 microseconds."""
 
 SUMMARY_INTERVAL_S = 10.0
 
@@ -76,6 +80,7 @@ class Cycle:
             placed = self._placements(drafts)
             self._arrivals_queued(placed, drafts)
             self._explanations(now, placed, drafts)
+            state.queues.withdraw_proposals()
         if state.facts >= self._limits.checkpoint_every_facts:
             reason = CheckpointRequested(reason=f"{state.facts} facts since the last one")
             drafts.append(Draft("log", state.cluster, "checkpoint-requested", reason, (state.checkpoint_cause,)))
@@ -178,17 +183,24 @@ class Cycle:
         """Queues take turns, one gang each, the least served first; within a queue the first in line that fits."""
         state = self._state
         self._learn()
-        state.line.refresh(state.books.fleet.version)
-        heads = self._heads()
-        turns: list[tuple[Turn, str]] = [(turn(state.queues.queues[queue]), queue) for queue in heads]
+        books, queues, line = state.books, state.queues, state.line
+        line.refresh(version=books.fleet.version, withdrawn=books.withdrawn, left_milli=queues.left_milli)
+        fresh = self._fresh()
+        names = dict.fromkeys(fresh)
+        for short in line.hopes.values():
+            names.update(dict.fromkeys(short.lanes))
+        turns: list[tuple[Turn, str]] = [(turn(queues.queues[queue]), queue) for queue in names]
         heapq.heapify(turns)
+        heads: dict[str, _Heads] = {}
         placed: set[str] = set()
         attempts = slots = 0
         while turns:
             if len(placed) >= PLACEMENTS_MAX or slots >= SLOTS_MAX or attempts >= ATTEMPTS_MAX:
-                self.more = True
+                self.more = line.unfinished = True
                 break
             queue = turns[0][1]
+            if queue not in heads:
+                heads[queue] = self._heads(queue, fresh.get(queue, []))
             record, tried = self._serve(heads[queue], drafts)
             attempts += tried
             if record is None:
@@ -196,36 +208,45 @@ class Cycle:
                 continue
             placed.add(record.id)
             slots += record.kind.replicas
-            heapq.heapreplace(turns, (turn(state.queues.queues[queue]), queue))
-        state.queues.withdraw_proposals()
+            heapq.heapreplace(turns, (turn(queues.queues[queue]), queue))
         return placed
 
-    def _heads(self) -> dict[str, _Heads]:
-        """Per queue a heap of the first jobs of the lanes worth trying, by their place in line."""
-        heads: dict[str, _Heads] = {}
+    def _fresh(self) -> dict[str, list[Lane]]:
+        """The lanes that were never judged, or judged by what is over, by queue."""
+        fresh: dict[str, list[Lane]] = {}
         line, queues = self._state.line, self._state.queues.queues
         for lane in tuple(line.open):
-            if lane.queue not in queues:
-                line.block(lane, Blocked(Reason.UNKNOWN_QUEUE, f"there is no queue {lane.queue}"))
-                continue
-            heads.setdefault(lane.queue, []).append((lane.jobs[0][0], lane.number, lane, 0))
-        for heap in heads.values():
-            heapq.heapify(heap)
+            if lane.queue in queues:
+                fresh.setdefault(lane.queue, []).append(lane)
+            else:
+                line.run_into(lane, Cap(lane.queue, 0, unknown_queue(lane.queue)))
+        return fresh
+
+    def _heads(self, queue: str, fresh: list[Lane]) -> _Heads:
+        """A heap of the first jobs of a queue's lanes that are worth trying, by their place in line."""
+        line = self._state.line
+        hoped = [short.lanes[queue] for short in line.hopes.values() if queue in short.lanes]
+        lanes = [*fresh, *(lane for lane in hoped if line.may_fit(lane))]
+        heads = [(lane.jobs[0][0], lane.number, lane, 0) for lane in lanes]
+        heapq.heapify(heads)
         return heads
 
     def _serve(self, heads: _Heads, drafts: list[Draft]) -> tuple[JobRecord | None, int]:
         """Place the first of these jobs that can be. Returns it, and how many were tried."""
         state, tried = self._state, 0
+        line = state.line
         while heads and tried < ATTEMPTS_MAX:
             _, number, lane, at = heads[0]
-            record = state.jobs.records[lane.jobs[at][1]]
-            tried += 1
-            blocked = self._place(record, lane, drafts)
-            if blocked is not None:
-                state.line.block(lane, blocked)
+            if not line.may_fit(lane):
+                if lane.short is None:
+                    line.fall_short(lane, tried=False)
                 heapq.heappop(heads)
                 continue
-            lane.blocked = None
+            record = state.jobs.records[lane.jobs[at][1]]
+            tried += 1
+            if not self._place(record, lane, drafts):
+                heapq.heappop(heads)
+                continue
             if at + 1 < len(lane.jobs):
                 heapq.heapreplace(heads, (lane.jobs[at + 1][0], number, lane, at + 1))
             else:
@@ -233,19 +254,19 @@ class Cycle:
             return record, tried
         return None, tried
 
-    def _place(self, record: JobRecord, lane: Lane, drafts: list[Draft]) -> Blocked | None:
-        """Propose a place for one gang, or say why there is none. A gang of whole nodes may hold more than it asked."""
+    def _place(self, record: JobRecord, lane: Lane, drafts: list[Draft]) -> bool:
+        """Propose a place for one gang, or block its lane. A gang of whole nodes may hold more than it asked."""
         books, queues, wanted = self._state.books, self._state.queues, lane.kind.gpu_milli
-        ceiling = queues.ceiling(lane.queue, wanted)
-        if ceiling is not None:
-            return of_ceiling(ceiling, wanted_milli=wanted)
+        if self._is_capped(lane, wanted):
+            return False
         holds = books.propose(record.id, lane.kind.gang)
-        if isinstance(holds, Shortage):
-            return of_shortage(holds)
+        if holds is None:
+            self._state.line.fall_short(lane)
+            return False
         held = sum(hold.slot.gpu_milli * len(hold.slot.devices) for hold in holds)
-        if held > wanted and (ceiling := queues.ceiling(lane.queue, held)) is not None:
-            books.withdraw(record.id)
-            return of_ceiling(ceiling, wanted_milli=held)
+        if held > wanted and self._is_capped(lane, held):
+            books.retract(record.id)
+            return False
         queues.propose(lane.queue, held)
         if record.phase is Phase.SUBMITTED:
             drafts.append(_queued(record))
@@ -254,7 +275,17 @@ class Cycle:
             causes = (record.last_fact, books.freed_fact)
         slots = tuple(_slot(hold.slot) for hold in holds)
         drafts.append(draft(record, "placed", JobPlaced(attempt=record.attempt, slots=slots), causes=causes))
-        return None
+        return True
+
+    def _is_capped(self, lane: Lane, milli: int) -> bool:
+        """Whether so much more would break a limit; then the lane waits for that limit."""
+        ceiling = self._state.queues.ceiling(lane.queue, milli)
+        if ceiling is None:
+            return False
+        # A gang of whole nodes may find a smaller node one day: it is tried whenever anything came free.
+        queue = ceiling.queue if milli == lane.kind.gpu_milli else ""
+        self._state.line.run_into(lane, Cap(queue, milli, of_ceiling(ceiling, wanted_milli=milli)))
+        return True
 
     def _arrivals_queued(self, placed: set[str], drafts: list[Draft]) -> None:
         state, queued = self._state, 0
@@ -272,34 +303,66 @@ class Cycle:
 
     def _explanations(self, now: Instant, placed: set[str], drafts: list[Draft]) -> None:
         """`unschedulable`: the first of a lane hears of every change, those behind it once."""
-        line, told = self._state.line, 0
+        line, told, words = self._state.line, 0, 0
+        line.wake(now)
         for lane in tuple(line.to_explain):
-            if told >= MOVES_MAX:
+            if told >= MOVES_MAX or words >= WORDS_MAX:
                 self.more = True
-                return
-            blocked, first = lane.blocked, lane.jobs[0][1]
-            if blocked is None or lane in line.open or first in placed:
+                break
+            if not lane.is_blocked or lane.jobs[0][1] in placed:
+                line.explained(lane)
                 continue
-            is_done = True
-            for job_id in tuple({first: None} | lane.untold)[: MOVES_MAX - told]:
-                record = self._state.jobs.records[job_id]
-                if record.phase is not Phase.QUEUED or (record.reason, record.detail) == blocked:
+            due = self._all_told_just_now(lane, now)
+            if due is None:
+                if lane.word_epoch != line.epoch:
+                    lane.word, lane.word_epoch = why_blocked(self._state, lane), line.epoch
+                    words += 1
+                said, due = self._tell(lane, now, drafts, most=MOVES_MAX - told)
+                if said:
+                    told += said
                     continue
-                is_done = False
-                if not self._too_soon(record, now):
-                    payload = JobUnschedulable(reason=blocked.reason, detail=blocked.detail)
-                    drafts.append(draft(record, "unschedulable", payload, causes=(record.last_fact,)))
-                    told += 1
-            if is_done:
-                del line.to_explain[lane]
+            if due is not None:
+                line.put_off(lane, due)
+            else:
+                line.explained(lane)
+        due = line.next_due()
+        if due is not None:
+            self.due = due if self.due is None else min(self.due, due)
 
-    def _too_soon(self, record: JobRecord, now: Instant) -> bool:
-        """Whether the job was told something just now; then `due` says when it may be told more."""
-        due = Instant(record.explained_at + round(self._limits.unschedulable_interval_s * NS_PER_S))
-        if not record.explained_at or now >= due:
-            return False
-        self.due = due if self.due is None else min(self.due, due)
-        return True
+    def _tell(self, lane: Lane, now: Instant, drafts: list[Draft], *, most: int) -> tuple[int, Instant | None]:
+        """Tell the lane's word to the first and to those who never heard one.
+
+        Returns how many were told, and when the next may be who was told something else just now.
+        """
+        word, said, due = lane.word, 0, list[Instant]()
+        if word is None or word.reason == Reason.TURN:
+            return 0, None
+        for job_id in itertools.islice({lane.jobs[0][1]: None} | lane.untold, most):
+            record = self._state.jobs.records[job_id]
+            if record.phase is not Phase.QUEUED or (record.reason, record.detail) == word:
+                continue
+            if now < self._told_until(record):
+                due.append(self._told_until(record))
+                continue
+            payload = JobUnschedulable(reason=word.reason, detail=word.detail)
+            drafts.append(draft(record, "unschedulable", payload, causes=(record.last_fact,)))
+            said += 1
+        return said, min(due, default=None)
+
+    def _all_told_just_now(self, lane: Lane, now: Instant) -> Instant | None:
+        """When more may be told, if nobody may be told anything yet, and what they were told may be out of date."""
+        first = self._state.jobs.records[lane.jobs[0][1]]
+        due = self._told_until(first)
+        if lane.untold or now >= due:
+            return None
+        is_known = lane.word_epoch == self._state.line.epoch and (first.reason, first.detail) == lane.word
+        return None if is_known else due
+
+    def _told_until(self, record: JobRecord) -> Instant:
+        """Before this moment the job may not be told anything more."""
+        if not record.explained_at:
+            return Instant(0)
+        return Instant(record.explained_at + round(self._limits.unschedulable_interval_s * NS_PER_S))
 
     # --- the cluster as a whole --------------------------------------------------------------------------
 

@@ -7,7 +7,7 @@ there. A node takes new jobs when it is present, answers, was `released`, and no
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
-from muster.placement import Fleet, GangRequest, Hold, HoldError, NodeShape, Shortage
+from muster.placement import Fleet, GangRequest, Hold, HoldError, NodeShape
 from muster.placement import Slot as Place
 from muster.schemas.facts.node import GrantState, NodeJoined, WithholdRequested, WithholdWish
 from muster.schemas.job import Slot
@@ -52,6 +52,7 @@ class Books:
 
     A proposal is held in the fleet until it is confirmed by its own `placed` or withdrawn by `settle`, which must come
     before anything else looks at what is free. pending: (kind, name) whose grant waits for an answer, or may need one.
+    withdrawn: proposals that were ever taken back.
     """
 
     def __init__(self) -> None:
@@ -62,15 +63,16 @@ class Books:
         self.freed_fact = ""
         self.freed_seq = 0
         self.misfits = 0
+        self.withdrawn = 0
         self._proposals: dict[str, tuple[Hold, ...]] = {}
 
     # --- proposals and holds -------------------------------------------------------------------------------
 
-    def propose(self, job_id: str, gang: GangRequest) -> tuple[Hold, ...] | Shortage:
-        """Find a place for a whole gang and keep it for the time being, or say why there is none."""
-        holds = self.fleet.place(gang)
-        if isinstance(holds, Shortage):
-            return holds
+    def propose(self, job_id: str, gang: GangRequest) -> tuple[Hold, ...] | None:
+        """Find a place for a whole gang and keep it for the time being; None if there is none."""
+        holds = self.fleet.find(gang)
+        if holds is None:
+            return None
         for hold in holds:
             self.fleet.hold(hold)
         self._proposals[job_id] = holds
@@ -78,8 +80,14 @@ class Books:
 
     def withdraw(self, job_id: str) -> None:
         """Take one proposal back."""
+        self.withdrawn += 1
         for hold in self._proposals.pop(job_id):
             self.fleet.release(hold)
+
+    def retract(self, job_id: str) -> None:
+        """Take the newest proposal back, before anybody was refused because of it."""
+        for hold in self._proposals.pop(job_id):
+            self.fleet.withdraw(hold)
 
     def settle(self) -> None:
         """Take back every proposal that was not confirmed."""
@@ -93,6 +101,7 @@ class Books:
         if holds is None or not entered:
             for hold in holds or ():
                 self.fleet.release(hold)
+            self.withdrawn += holds is not None
             self.settle()
             holds = tuple(_hold_of(slot, gang) for slot in slots)
         for hold in holds:

@@ -113,7 +113,7 @@ def _let_go(state: State, record: JobRecord, fact: Fact) -> None:
     """The run is over: nothing is held, and what was observed of it is answered."""
     state.books.free(record.id, record.slots, fact=fact.id, seq=fact.seq)
     state.queues.hold(record.queue, -record.held_milli)
-    state.line.reopen()
+    state.line.relieved.update(state.queues.path(record.queue))
     if record.exited is not None:
         record.ran_s += record.exited.ran_s
         record.exit_code = record.exited.exit_code

@@ -43,6 +43,7 @@ class QueueTree:
     def __init__(self) -> None:
         self.queues: dict[str, QueueRecord] = {}
         self.wishes: dict[str, QueueWish] = {}
+        self._proposed: dict[str, QueueRecord] = {}
 
     def set(self, spec: QueueSpec, *, changed_at: int) -> None:
         """The queue is so from now on."""
@@ -66,14 +67,28 @@ class QueueTree:
     def propose(self, queue: str, milli: int) -> None:
         """Count a placement that is only proposed."""
         record = self.queues[queue]
-        record.pending_milli += milli
-        for above in record.ancestors:
-            above.pending_milli += milli
+        for one in (record, *record.ancestors):
+            one.pending_milli += milli
+            self._proposed[one.spec.name] = one
 
     def withdraw_proposals(self) -> None:
         """Forget everything that was proposed."""
-        for record in self.queues.values():
+        for record in self._proposed.values():
             record.pending_milli = 0
+        self._proposed.clear()
+
+    def path(self, queue: str) -> tuple[str, ...]:
+        """The queue and those above it; only its name if it is not there."""
+        record = self.queues.get(queue)
+        return (queue,) if record is None else (queue, *(above.spec.name for above in record.ancestors))
+
+    def left_milli(self, queue: str) -> int | None:
+        """How much more this queue itself may hold; None for any amount, or if it is not there."""
+        record = self.queues.get(queue)
+        limit = record.spec.gpu_milli_limit if record is not None else None
+        if record is None or limit is None:
+            return None
+        return limit - record.held_milli - record.pending_milli
 
     def ceiling(self, queue: str, milli: int) -> Ceiling | None:
         """The first limit, from the queue upwards, that so much more would break; None if there is none."""

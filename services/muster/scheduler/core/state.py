@@ -61,7 +61,7 @@ class State:
     jobs: JobBook = field(default_factory=JobBook)
     books: Books = field(default_factory=Books)
     queues: QueueTree = field(default_factory=QueueTree)
-    line: Line = field(default_factory=Line)
+    line: Line = field(init=False)
     demand: Demand = field(default_factory=Demand)
     arrivals: dict[str, None] = field(default_factory=dict)
     dirty: dict[str, None] = field(default_factory=dict)
@@ -72,6 +72,9 @@ class State:
     summary_stale: bool = False
     facts: int = 0
     checkpoint_cause: str = ""
+
+    def __post_init__(self) -> None:
+        self.line = Line(self.books.fleet.rooms)
 
     def refusal(self, record: JobRecord) -> tuple[Reason, str] | None:
         """Why a job that just came can never run here; None if it may wait."""

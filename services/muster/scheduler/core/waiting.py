@@ -1,43 +1,101 @@
 """Who waits, in lanes: jobs of one queue that ask for the same, in the order in which they came.
 
 If the first of a lane cannot run, none behind it can, so a lane is judged by its first job and then left alone until
-capacity came free or a queue changed. Thousands of waiting jobs cost nothing while nothing changes.
+what stopped it may be over: room for such a gang (which the placement engine counts for all that wait), or room below
+the limit that it would have broken. Thousands of waiting jobs cost nothing while nothing changes, and little when
+something does. Why a lane waits is put into words only when somebody has to be told.
 """
 
+import heapq
 from bisect import bisect_left, insort
+from collections.abc import Callable
 
+from muster.core import Instant
+from muster.placement.rooms import Rooms, Watch
 from muster.scheduler.core.jobs import JobRecord, Kind
 from muster.scheduler.core.reasons import Blocked
 
 
-class Lane:
-    """jobs: (routed_seq, id), ascending. blocked: why its first job cannot run, None while that is not known.
+class Short:
+    """Lanes of one kind, by queue, for which there is no room. refused: the fleet's version when that was tried."""
 
-    untold: jobs that were never told why they wait. held_up: it was blocked since it was last empty.
+    __slots__ = ("kind", "lanes", "refused", "watch")
+
+    def __init__(self, kind: Kind, watch: Watch) -> None:
+        self.kind = kind
+        self.watch = watch
+        self.lanes: dict[str, Lane] = {}
+        self.refused = -2
+
+
+class Cap:
+    """A limit that a lane's first job would break: of which queue ("": any, tried whenever something is news), how much
+    must be left below it, and in words.
     """
 
-    __slots__ = ("blocked", "held_up", "jobs", "kind", "number", "queue", "untold")
+    __slots__ = ("need_milli", "queue", "word")
+
+    def __init__(self, queue: str, need_milli: int, word: Blocked) -> None:
+        self.queue = queue
+        self.need_milli = need_milli
+        self.word = word
+
+
+class Lane:
+    """jobs: (routed_seq, id), ascending. short, cap: why its first job cannot run; neither while that is not known.
+
+    untold: jobs that were never told why they wait. held_up: it was blocked since it was last empty.
+    word: what was said last about why it waits, found when the line's `epoch` was `word_epoch`.
+    """
+
+    __slots__ = ("cap", "due", "held_up", "jobs", "kind", "number", "queue", "short", "untold", "word", "word_epoch")
 
     def __init__(self, queue: str, kind: Kind, *, number: int) -> None:
         self.queue = queue
         self.kind = kind
         self.number = number
         self.jobs: list[tuple[int, str]] = []
-        self.blocked: Blocked | None = None
         self.untold: dict[str, None] = {}
         self.held_up = False
+        self.short: Short | None = None
+        self.cap: Cap | None = None
+        self.word: Blocked | None = None
+        self.word_epoch = -1
+        self.due = 0
+
+    @property
+    def is_blocked(self) -> bool:
+        """Whether it was judged, and its first job could not run."""
+        return self.short is not None or self.cap is not None
 
 
 class Line:
-    """All lanes. open: those worth trying. to_explain: blocked lanes whose jobs may have to be told something."""
+    """All lanes.
 
-    def __init__(self) -> None:
+    open: lanes worth trying, never judged or judged by what is over. hopes: kinds for which there may be room again.
+    relieved: queues that hold less than they did. unfinished: the last decision left lanes untried.
+    to_explain: blocked lanes whose jobs may have to be told something; epoch: grows when words may have changed.
+    """
+
+    def __init__(self, rooms: Rooms) -> None:
+        self._rooms = rooms
         self.lanes: dict[tuple[str, Kind], Lane] = {}
         self.open: dict[Lane, None] = {}
+        self.hopes: dict[Watch, Short] = {}
+        self.relieved: set[str] = set()
+        self.unfinished = False
         self.to_explain: dict[Lane, None] = {}
-        self._blocked: dict[Lane, None] = {}
+        self.epoch = 0
+        self._short: dict[Kind, Short] = {}
+        self._shorts: dict[Watch, Short] = {}
+        self._capped: dict[str, dict[Lane, None]] = {}
+        self._explained: dict[Lane, None] = {}
+        self._later: list[tuple[int, int, Lane]] = []
         self._numbers = 0
         self._version = -1
+        self._withdrawn = 0
+
+    # --- who waits ---------------------------------------------------------------------------------------
 
     def add(self, record: JobRecord) -> None:
         """The job waits, at its place in line."""
@@ -62,19 +120,95 @@ class Line:
         del lane.jobs[bisect_left(lane.jobs, entry)]
         lane.untold.pop(record.id, None)
         if not lane.jobs:
+            self._unblock(lane)
             del self.lanes[record.queue, record.kind]
-            for group in (self.open, self.to_explain, self._blocked):
+            for group in (self.open, self.to_explain, self._explained):
                 group.pop(lane, None)
-        elif lane.blocked:
-            self.to_explain[lane] = None  # another one may be first now
+            lane.due = 0
+        elif lane.is_blocked:
+            self._ask_word(lane)  # another one may be first now
+
+    def lane_of(self, record: JobRecord) -> Lane | None:
+        """Where the job waits; None if it does not."""
+        lane = self.lanes.get((record.queue, record.kind))
+        return lane if lane is not None and self._stands(lane, (record.routed_seq, record.id)) else None
+
+    # --- who is worth trying -----------------------------------------------------------------------------
+
+    def refresh(self, *, version: int, withdrawn: int, left_milli: Callable[[str], int | None]) -> None:
+        """Find the lanes whose obstacle may be gone.
+
+        version: the fleet's. withdrawn: how many proposals were ever taken back. left_milli: below a queue's limit.
+        """
+        is_news = version != self._version or withdrawn != self._withdrawn or bool(self.relieved) or self.unfinished
+        self.hopes = {}
+        if not is_news:
+            return
+        capped = self._capped if withdrawn != self._withdrawn else (self.relieved | {""}) & self._capped.keys()
+        for queue in tuple(capped):
+            left = left_milli(queue)
+            for lane in tuple(self._capped[queue]):
+                assert lane.cap is not None
+                if left is None or lane.cap.need_milli <= left:
+                    self._reopen(lane)
+        if version != self._version or self.unfinished:
+            self.hopes = {watch: self._shorts[watch] for watch in self._rooms.hopeful()} if self._shorts else {}
+        self._version, self._withdrawn, self.unfinished = version, withdrawn, False
+        self.relieved.clear()
+        self._new_epoch()
+
+    def reopen(self) -> None:
+        """Try all lanes again, whatever stopped them."""
+        for lane in self.lanes.values():
+            self._reopen(lane)
+        self._new_epoch()
+
+    def may_fit(self, lane: Lane) -> bool:
+        """Whether it is worth trying: not if there is no room for such a gang, or one was just refused."""
+        short = lane.short or self._short.get(lane.kind)
+        if short is None:
+            return True
+        if short.refused == self._version:
+            return False
+        return lane.short is None or self._rooms.has_room(short.watch)
+
+    def fall_short(self, lane: Lane, *, tried: bool = True) -> None:
+        """The fleet has no room for the lane's first job."""
+        short = self._short.get(lane.kind)
+        if short is None:
+            watch = self._rooms.watch(lane.kind.gang)
+            short = self._short[lane.kind] = self._shorts[watch] = Short(lane.kind, watch)
+        if tried:
+            short.refused = self._version
+        if lane.short is None:
+            self._unblock(lane)
+            lane.short = short
+            short.lanes[lane.queue] = lane
+            self._blocked(lane)
+
+    def run_into(self, lane: Lane, cap: Cap) -> None:
+        """The lane's first job would break a limit, or its queue is not there (then the cap is of that queue)."""
+        self._unblock(lane)
+        lane.cap = cap
+        self._capped.setdefault(cap.queue, {})[lane] = None
+        self._blocked(lane)
+
+    def has_turn(self, lane: Lane) -> bool:
+        """Whether a lane that fell short has room now and is yet to be tried."""
+        short = lane.short
+        if short is None or not self._rooms.has_room(short.watch):
+            return False
+        return short.refused != self._version or len(lane.kind.gang.groups) == 1
+
+    # --- who must be told --------------------------------------------------------------------------------
 
     def tell(self, record: JobRecord) -> None:
         """The job has to be told why it waits, if it does."""
         lane = self.lanes.get((record.queue, record.kind))
         if lane is not None:
             lane.untold[record.id] = None
-            if lane.blocked:
-                self.to_explain[lane] = None
+            if lane.is_blocked:
+                self._ask_word(lane)
 
     def told(self, record: JobRecord) -> None:
         """The job was told."""
@@ -82,29 +216,69 @@ class Line:
         if lane is not None:
             lane.untold.pop(record.id, None)
 
-    def block(self, lane: Lane, blocked: Blocked) -> None:
-        """The lane's first job cannot run, as things are."""
-        lane.blocked = blocked
-        lane.held_up = True
-        self.open.pop(lane, None)
-        self._blocked[lane] = None
+    def wake(self, now: Instant) -> None:
+        """Lanes that were put off until now are asked about again."""
+        while self._later and self._later[0][0] <= now:
+            due, _, lane = heapq.heappop(self._later)
+            if lane.due == due:
+                lane.due = 0
+                self.to_explain[lane] = None
+
+    def put_off(self, lane: Lane, due: Instant) -> None:
+        """Ask about this lane again when it is due."""
+        del self.to_explain[lane]
+        if lane.due != due:
+            lane.due = due
+            heapq.heappush(self._later, (due, lane.number, lane))
+
+    def explained(self, lane: Lane) -> None:
+        """Everybody in the lane knows; ask again when something changed."""
+        del self.to_explain[lane]
+        if lane.is_blocked:
+            self._explained[lane] = None
+
+    def next_due(self) -> Instant | None:
+        """When the first of those that were put off is due."""
+        while self._later and self._later[0][2].due != self._later[0][0]:
+            heapq.heappop(self._later)
+        return Instant(self._later[0][0]) if self._later else None
+
+    # --- inside ------------------------------------------------------------------------------------------
+
+    def _ask_word(self, lane: Lane) -> None:
+        self._explained.pop(lane, None)
+        lane.due = 0
         self.to_explain[lane] = None
 
-    def refresh(self, version: int) -> None:
-        """Try all lanes again if capacity came free since they were judged."""
-        if version != self._version:
-            self._version = version
-            self.reopen()
+    def _blocked(self, lane: Lane) -> None:
+        lane.held_up = True
+        lane.word_epoch = -1
+        self.open.pop(lane, None)
+        self._ask_word(lane)
 
-    def reopen(self) -> None:
-        """Try all lanes again."""
-        self.open.update(self._blocked)
-        self._blocked.clear()
+    def _reopen(self, lane: Lane) -> None:
+        self._unblock(lane)
+        self.open[lane] = None
 
-    def lane_of(self, record: JobRecord) -> Lane | None:
-        """Where the job waits; None if it does not."""
-        lane = self.lanes.get((record.queue, record.kind))
-        return lane if lane is not None and self._stands(lane, (record.routed_seq, record.id)) else None
+    def _unblock(self, lane: Lane) -> None:
+        short, cap = lane.short, lane.cap
+        lane.short = lane.cap = None
+        if short is not None:
+            del short.lanes[lane.queue]
+            if not short.lanes:
+                self._rooms.unwatch(short.watch)
+                del self._short[short.kind], self._shorts[short.watch]
+                self.hopes.pop(short.watch, None)
+        if cap is not None:
+            capped = self._capped[cap.queue]
+            del capped[lane]
+            if not capped:
+                del self._capped[cap.queue]
+
+    def _new_epoch(self) -> None:
+        self.epoch += 1
+        self.to_explain.update(self._explained)
+        self._explained.clear()
 
     @staticmethod
     def _stands(lane: Lane, entry: tuple[int, str]) -> bool:

@@ -1,0 +1,26 @@
+"""Why a lane waits, in words: found when somebody has to be told, from what is true then."""
+
+from muster.scheduler.core.reasons import Blocked, Reason, of_ceiling, of_shortage
+from muster.scheduler.core.state import State
+from muster.scheduler.core.waiting import Lane
+
+
+def why_blocked(state: State, lane: Lane) -> Blocked:
+    """Why the first of a lane that is blocked cannot run. Proposals of the decision that is being made count."""
+    queues = state.queues
+    if lane.queue not in queues.queues:
+        return unknown_queue(lane.queue)
+    wanted = lane.cap.need_milli if lane.cap is not None else lane.kind.gpu_milli
+    ceiling = queues.ceiling(lane.queue, wanted)
+    if ceiling is not None:
+        return of_ceiling(ceiling, wanted_milli=wanted)
+    if lane.cap is not None:
+        return lane.cap.word
+    if state.line.has_turn(lane):
+        return Blocked(Reason.TURN, "there is room again; it is tried in the next cycle")
+    return of_shortage(state.books.fleet.shortage(lane.kind.gang))
+
+
+def unknown_queue(name: str) -> Blocked:
+    """There is no such queue, or not yet."""
+    return Blocked(Reason.UNKNOWN_QUEUE, f"there is no queue {name}")
