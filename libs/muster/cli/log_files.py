@@ -17,6 +17,7 @@ from muster.bus.archive import Archived, Progress, export_log, import_log
 from muster.bus.checkpoint_store import NatsCheckpoints
 from muster.bus.clock import SystemTime
 from muster.bus.errors import ApiError, ArchiveError, TrimRefusedError
+from muster.bus.jsapi import stream_info
 from muster.bus.ports import LogError
 from muster.bus.settings import Settings
 from muster.bus.settings_file import load_settings
@@ -96,11 +97,23 @@ async def _restore(state_dir: Path, file: Path, name: str) -> tuple[int, LogName
         log = _log(stack.settings, name)
         with _progress(f"importing {log.stream}") as progress:
             stored = await _on_bus(
-                stack.settings, ADMIN_TOOLS, lambda client: import_log(client, log, file, progress=progress)
+                stack.settings, ADMIN_TOOLS, lambda client: _import(client, stack.settings, log, file, progress)
             )
         return stored, log
     finally:
         await stack.stop()
+
+
+async def _import(client: Client, settings: Settings, log: LogName, file: Path, progress: Progress) -> int:
+    """A cluster's log before FED: what stands in FED flows into an empty one at once, as if it had never run."""
+    cluster = cluster_log(settings.cluster)
+    if log == FED_LOG:
+        info = await stream_info(client, cluster.stream)
+        if info is not None and not info.state.last_seq:
+            raise refused(
+                f"{cluster.stream} is empty and would take FED's jobs as new; import its archive first"
+            )
+    return await import_log(client, log, file, progress=progress)
 
 
 async def _trimmable(client: Client, log: LogName) -> int:
