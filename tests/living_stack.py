@@ -97,6 +97,14 @@ class House:
             await reader.close()
             return facts
 
+    async def metric(self, name: str, **labels: str) -> float:
+        """Sum of the samples of that name whose labels match, over all processes; 0 if there are none."""
+        wanted = [f'{label}="{value}"' for label, value in labels.items()]
+        async with httpx.AsyncClient() as client:
+            pages = [(await client.get(url)).text for url in self.stack.endpoints.metrics]
+        lines = [line for page in pages for line in page.splitlines() if line.startswith((f"{name}{{", f"{name} "))]
+        return sum(float(line.rsplit(" ", 1)[1]) for line in lines if all(label in line for label in wanted))
+
     async def violations(self, accepted: list[str], *, all_ended: bool = True) -> list[str]:
         """Breaches of the invariants in the cluster's log so far."""
         return violations(await self.facts(), accepted=accepted, all_ended=all_ended)

@@ -36,6 +36,7 @@ from muster.bus.settings import Settings
 from muster.bus.settings_file import load_settings
 from muster.bus.shared_log import SharedLog, log_of
 from muster.bus.shell import Shell, ShellParts, UnrecoverableError
+from muster.bus.store_watch import watch_stores
 from muster.bus.supervise import Condition, Supervision, supervise
 from muster.bus.tracing import Tracing, make_tracing
 from muster.schemas.subjects import LogName
@@ -148,6 +149,9 @@ class Process:
             if not isinstance(service, CoreService):
                 self._supervise_hosted(service)
         await self._start_answering()
+        if self._logs:
+            streams = [name.stream for name in self._logs]
+            self._tasks.append(asyncio.create_task(watch_stores(self._connections[READER], streams), name="stores"))
         self._open_door()
 
     async def wait(self, stop: asyncio.Event) -> None:

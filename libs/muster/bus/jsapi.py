@@ -61,11 +61,19 @@ class StreamState(_Reply):
     subjects: dict[str, int] = Field(default_factory=dict)
 
 
+class SourceState(_Reply):
+    """What a stream has yet to take from another one; lag is what the server saw last."""
+
+    name: str
+    lag: int = 0
+
+
 class StreamInfo(_Reply):
     """A stream's configuration, as the server completed it, and its state."""
 
     config: dict[str, object]
     state: StreamState
+    sources: tuple[SourceState, ...] = ()
 
 
 class _Position(_Reply):

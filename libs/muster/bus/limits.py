@@ -43,6 +43,7 @@ VOIDED_POLL_S = 2.0  # how often a stopped service looks whether an operator let
 SHUTDOWN_S = 6.0
 SHUTDOWN_TRIES = 2
 
+STORE_LOOK_S = 5.0  # between two looks at how full the logs are
 SILENCE_S_MAX = 5.0  # of who connects to the door of metrics and health
 
 QUERY_GRACE_S = 2.0

@@ -1,7 +1,7 @@
 """Prometheus metrics of the shells. Labels: service and log; never an id or a subject."""
 
 from collections import Counter as Sums
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, fields
 
@@ -30,6 +30,11 @@ _REFUSED = Counter("muster_append_refused", "Appends that were not stored, by re
 _BACKOFF = Gauge("muster_append_backoff_seconds", "Wait before the next append after one that failed.", _LABELS)
 _RESTARTS = Counter("muster_service_restarts", "Recoveries after a failure.", _LABELS)
 _CHECKPOINTS = Counter("muster_checkpoint_parts", "Parts of checkpoints, by outcome.", (*_LABELS, "outcome"))
+_STORED = Gauge("muster_log_stored_bytes", "What the log holds.", ("log",))
+_STORED_MAX = Gauge("muster_log_stored_bytes_max", "What the log may hold; it refuses more.", ("log",))
+_WAITING = Gauge(
+    "muster_log_source_waiting_messages", "Messages of another stream that are not in the log yet.", ("log", "source")
+)
 _QUERIES = Counter("muster_queries", "Questions, by name and outcome.", ("service", "query", "outcome"))
 
 
@@ -90,6 +95,14 @@ def shell_metrics(service: str, log: str) -> ShellMetrics:
 def count_query(service: str, query: str, outcome: str) -> None:
     """Count a question: `answered`, `problem`, `silent` (not leading) or `forged` (a reply subject not of a client)."""
     _QUERIES.labels(service, query, outcome).inc()
+
+
+def show_store(log: str, *, stored_bytes: int, bytes_max: int, waiting: Mapping[str, int]) -> None:
+    """How full a log is, and what waits to come into it, by source."""
+    _STORED.labels(log).set(stored_bytes)
+    _STORED_MAX.labels(log).set(bytes_max)
+    for source, messages in waiting.items():
+        _WAITING.labels(log, source).set(messages)
 
 
 class LogCollector(Collector):

@@ -2,7 +2,6 @@
 
 from pathlib import Path
 
-import httpx
 import pytest
 
 from living_stack import House, job, open_house, options, until_async
@@ -17,10 +16,7 @@ JOBS_MAX = 2000  # far more than the small log takes
 
 async def refused(house: House) -> float:
     """Appends that the full log refused, over all services."""
-    async with httpx.AsyncClient() as client:
-        text = (await client.get(house.stack.endpoints.metrics[0])).text
-    lines = (line for line in text.splitlines() if line.startswith("muster_append_refused_total{"))
-    return sum(float(line.rsplit(" ", 1)[1]) for line in lines if 'reason="full"' in line)
+    return await house.metric("muster_append_refused_total", reason="full")
 
 
 async def test_jobs_wait_in_the_federation_while_the_clusters_log_is_full(tmp_path: Path) -> None:
@@ -39,6 +35,13 @@ async def test_jobs_wait_in_the_federation_while_the_clusters_log_is_full(tmp_pa
 
         await until_async(waits_in_fed)
         assert (await house.muster.get(accepted[-1])).phase is Phase.SUBMITTED
+
+        async def is_shown_to_wait() -> bool:
+            return await house.metric("muster_log_source_waiting_messages", log="LOG_local", source="FED") > 0
+
+        await until_async(is_shown_to_wait)
+        full = await house.metric("muster_log_stored_bytes", log="LOG_local") / MIB
+        assert full > 0.9, "how full it is shows"
         known = {fact.subject_id for fact in await house.facts(cluster_log(house.settings.cluster))}
         assert accepted[-1] not in known
     async with open_house(options(tmp_path, log_bytes_max=64 * MIB)) as house:

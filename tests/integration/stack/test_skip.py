@@ -21,15 +21,6 @@ async def conditions(house: House) -> tuple[int, dict[str, dict[str, object]]]:
     return answer.status_code, {one["service"]: one for one in answer.json()["services"] if one["log"] != "FED"}
 
 
-async def metric(house: House, name: str, **labels: str) -> float:
-    """One sample of the process's metrics."""
-    async with httpx.AsyncClient() as client:
-        text = (await client.get(house.stack.endpoints.metrics[0])).text
-    wanted = [f'{label}="{value}"' for label, value in labels.items()]
-    lines = [line for line in text.splitlines() if line.startswith(f"{name}{{")]
-    return next(float(line.rsplit(" ", 1)[1]) for line in lines if all(label in line for label in wanted))
-
-
 @pytest.mark.parametrize("split", [False, True], ids=["one process", "one process each"])
 async def test_a_poisoned_service_stands_still_alone_until_the_fact_is_skipped(tmp_path: Path, split: bool) -> None:
     words = (sys.executable, poisoned_services.__file__, "{name}", "{state_dir}")
@@ -47,7 +38,7 @@ async def test_a_poisoned_service_stands_still_alone_until_the_fact_is_skipped(t
             assert status == 503
             assert "muster log skip" in str(services["scheduler"]["stopped"])
             assert [name for name, one in services.items() if one["stopped"]] == ["scheduler"]
-            assert await metric(house, "muster_poisoned", service="scheduler", log="LOG_local") == 1
+            assert await house.metric("muster_poisoned", service="scheduler", log="LOG_local") == 1
         assert (await house.muster.get(behind)).phase is Phase.SUBMITTED, "submitting goes on"
         (seq,) = [fact.seq for fact in await house.facts() if fact.name == "routed" and fact.subject_id == poison]
         await command(tmp_path, "log", "skip", str(seq), "--service", "scheduler", "--reason", "a test", "--yes")
