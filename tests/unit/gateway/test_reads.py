@@ -204,6 +204,19 @@ async def test_the_document_describes_bodies_and_every_route_and_resolves() -> N
     assert "TaskGroup" in references
 
 
+async def test_the_page_of_the_api_shows_every_operation_and_loads_nothing() -> None:
+    async with FakeHouse().client("") as client:
+        document = (await client.get("/openapi.json")).json()
+        page = await client.get("/docs")
+    assert (page.status_code, page.headers["content-type"]) == (200, "text/html; charset=utf-8")
+    for path, methods in document["paths"].items():
+        for method in methods:
+            assert f"<h2>{method.upper()} {path}</h2>" in page.text
+    assert "JobSpec" in page.text
+    assert "<script" not in page.text
+    assert "://" not in page.text
+
+
 async def test_health_and_metrics_are_open() -> None:
     house = FakeHouse()
     async with house.client("") as client:
