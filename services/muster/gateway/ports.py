@@ -24,7 +24,7 @@ class NotStoredError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class StoredJob:
-    """A job as FED has it. seq: where. submitted_at: the broker's stamp. is_new: this call stored it."""
+    """A job as FED has it. seq: where. submitted_at: the broker's stamp. is_new: this call stored it (no stamp yet)."""
 
     job: Job
     seq: int

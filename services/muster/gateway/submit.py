@@ -1,6 +1,6 @@
 """Accepting a job: the one path that is hot. Everything that can be checked is checked before anything is stored."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from muster.gateway import accept
 from muster.gateway.authorise import Principal, refuse_unless_acting_for
@@ -24,7 +24,11 @@ class Submission:
 
 
 async def submit(house: House, principal: Principal, sent: Submission) -> StoredJob:
-    """Store the job, or give back the one that the same request stored. Raises ProblemError."""
+    """Store the job, or give back the one that the same request stored. Raises ProblemError.
+
+    The broker's answer to a write does not tell its stamp, and a question for it would double the cost: `submitted_at`
+    of a new job is this gateway's clock, taken before the write. Whoever reads the job later is told the broker's.
+    """
     spec = accept.parse_spec(sent.body)
     refuse_unless_acting_for(principal, spec.team, verb="submit")
     job = accept.make_job(spec, principal=principal.name, key=sent.key, traceparent=sent.traceparent)
@@ -32,12 +36,14 @@ async def submit(house: House, principal: Principal, sent: Submission) -> Stored
     if len(sent.body) > LARGE_BODY_BYTES:
         accept.refuse_large_body(JobSubmitted(job=job))
     await refuse_what_can_never_run(house, spec)
+    before = house.time.wall()
     try:
         stored = await house.log.submit(job)
     except NotStoredError as error:
         raise unavailable(str(error)) from error
-    if not stored.is_new:
-        accept.refuse_other_body(stored.job, job)
+    if stored.is_new:
+        return replace(stored, submitted_at=before)
+    accept.refuse_other_body(stored.job, job)
     return stored
 
 

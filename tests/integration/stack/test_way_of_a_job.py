@@ -8,6 +8,7 @@ import pytest_asyncio
 
 from living_stack import House, job, open_house, options, until_async
 from muster.client import RefusedError
+from muster.schemas.facts.job import JobRouted
 from muster.schemas.job import Phase
 
 pytestmark = [pytest.mark.connected, pytest.mark.asyncio(loop_scope="module")]
@@ -44,6 +45,18 @@ async def test_the_federation_learns_how_a_job_ended(house: House) -> None:
         return any(fact.subject_id == submitted.id and fact.name == "job-ended" for fact in facts)
 
     await until_async(told)
+
+
+async def test_everybody_tells_the_brokers_time_of_submission(house: House) -> None:
+    answered = await house.muster.submit(job("timed"), idempotency_key="timed")
+    told_again = await house.muster.submit(job("timed"), idempotency_key="timed")
+    (ended,) = await house.ended([answered.id])
+    facts = [fact for log in (house.federation_facts, house.facts) for fact in await log()]
+    facts = [fact for fact in facts if fact.subject_id == answered.id]
+    (stamp,) = [fact.time for fact in facts if fact.name == "submitted"]
+    assert told_again.submitted_at == stamp == ended.submitted_at
+    assert [fact.payload.job.submitted_at for fact in facts if isinstance(fact.payload, JobRouted)] == [stamp] * 2
+    assert 0 <= stamp - answered.submitted_at < 1_000_000_000, "the first answer has the gateway's clock"
 
 
 async def test_a_get_right_after_a_post_never_answers_404(house: House) -> None:

@@ -30,6 +30,16 @@ async def test_a_job_is_accepted_once_and_told_again() -> None:
     assert len(house.log.jobs) == 1
 
 
+async def test_a_new_job_says_when_it_was_submitted() -> None:
+    house = FakeHouse()
+    before = house.house.time.wall()
+    async with house.client() as client:
+        new = (await client.post("/v1/jobs", json=SPEC, headers={"Idempotency-Key": "k"})).json()
+        again = (await client.post("/v1/jobs", json=SPEC, headers={"Idempotency-Key": "k"})).json()
+    assert before <= new["submitted_at"] <= house.house.time.wall()
+    assert again["submitted_at"] == house.log.jobs[new["id"]].submitted_at, "the broker's stamp"
+
+
 async def test_fields_in_another_order_are_the_same_job() -> None:
     house = FakeHouse()
     async with house.client() as client:
