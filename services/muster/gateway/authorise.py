@@ -32,15 +32,16 @@ class Principal:
 def refuse_unless_acting_for(principal: Principal, team: str, *, verb: str) -> None:
     """Submitting and cancelling are a team's own affair. Raises ProblemError (403)."""
     if not principal.acts_for(team):
-        raise _refusal(principal, f"{verb} for team {team!r}", field="team")
+        raise _refusal(principal, f"{verb} for team {team!r}", field="team", needed=Role.OPERATOR)
 
 
 def refuse_unless(principal: Principal, role: Role, *, verb: str) -> None:
     """Raises ProblemError (403) unless the principal has the role."""
     if not principal.is_at_least(role):
-        raise _refusal(principal, verb, field="")
+        raise _refusal(principal, verb, field="", needed=role)
 
 
-def _refusal(principal: Principal, verb: str, *, field: str) -> ProblemError:
+def _refusal(principal: Principal, verb: str, *, field: str, needed: Role) -> ProblemError:
     teams = f" of {', '.join(sorted(principal.teams))}" if principal.teams else ""
-    return forbidden(f"{principal.name} ({principal.role.value}{teams}) may not {verb}", field=field)
+    told = f"{principal.name} ({principal.role.value}{teams}) may not {verb}"
+    return forbidden(told, field=field, cure=f"Ask an {needed.value}.")

@@ -29,7 +29,7 @@ def unauthorised(detail: str) -> ProblemError:
     )
 
 
-def forbidden(detail: str, *, field: str = "", cure: str = "Ask an operator.") -> ProblemError:
+def forbidden(detail: str, *, field: str = "", cure: str = "") -> ProblemError:
     """403: known, but may not."""
     return ProblemError(403, "Forbidden", detail=detail, field=field, cure=cure)
 

@@ -76,6 +76,14 @@ async def test_who_may_make_tokens(who: str, status: int) -> None:
     async with a_house().client(who) as client:
         answer = await client.post("/v1/tokens", json={"principal": "new", "role": "submitter", "teams": ["blue"]})
     assert answer.status_code == status
+    if status == 403:
+        assert answer.json()["cure"] == "Ask an admin."
+
+
+async def test_a_submitter_of_no_team_is_refused() -> None:
+    async with a_house().client("root") as client:
+        answer = await client.post("/v1/tokens", json={"principal": "new", "role": "submitter"})
+    assert (answer.status_code, answer.json()["field"]) == (422, "teams")
 
 
 async def test_a_token_works_until_it_is_revoked_and_is_listed_by_its_hash_alone() -> None:

@@ -9,7 +9,7 @@ from muster.gateway.api import answers
 from muster.gateway.api.describe import describe, list_of, path, reference
 from muster.gateway.authorise import refuse_unless
 from muster.gateway.house import body_of, house_of, principal_of
-from muster.gateway.problems import not_found
+from muster.gateway.problems import invalid, not_found
 from muster.schemas.access import Role, TokenMade, TokenRecord, TokenView
 from muster.schemas.base import parse_request
 
@@ -42,6 +42,8 @@ async def make_token(request: Request) -> Response:
     """Admins only. What is stored is the token's hash."""
     refuse_unless(principal_of(request), Role.ADMIN, verb="make tokens")
     record = parse_request(TokenRecord, await body_of(request))
+    if record.role is Role.SUBMITTER and not record.teams:
+        raise invalid("a submitter without a team may submit nothing", field="teams", cure="Name at least one team.")
     token = os.urandom(TOKEN_BYTES).hex()
     view = await house_of(request).tokens.put(token, record)
     made = TokenMade(token=token, **view.model_dump())
