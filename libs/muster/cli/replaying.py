@@ -90,7 +90,9 @@ async def _replayed(
     state_dir: Path, nodes: tuple[OpenbNode, ...], tasks: tuple[OpenbTask, ...], speedup: float
 ) -> ReplayReport:
     from muster.cli.bench.fleet_ready import fleet_ready
+    from muster.cli.bench.machine import sentence, this_machine
 
+    machine = sentence(this_machine())  # with the load before the replay
     options = ReplayOptions(speedup=speedup, run=str(SystemTime().wall()))
     async with connected(state_dir) as muster:
         await muster.set_queue(QueueSpec(name=options.team))
@@ -105,7 +107,7 @@ async def _replayed(
                 reached(min((time.monotonic() - began_s) * speedup, next_s, span_s) / DAY_S, told)
 
             account = await replay(tasks, _Target(muster), options=options, progress=progress)
-    return report_of(account, nodes, speedup=speedup)
+    return report_of(account, nodes, speedup=speedup, machine=machine)
 
 
 class _Target:
@@ -163,6 +165,7 @@ def _tell(report: ReplayReport, files: tuple[Path, ...]) -> None:
             ("fleet", f"{report.nodes} nodes, {report.gpus} GPUs, at most {report.gpus_allocated_max:,.1f} allocated"),
             ("took", f"{report.wall_s:.1f} s, planned {report.planned_s:.1f} s at {report.speedup:,.0f}x"),
             ("late", f"{_seconds(report.late_s)} after the plan were tasks submitted"),
+            ("machine", report.machine),
             ("files", ", ".join(map(str, files))),
         ]
     )  # fmt: skip

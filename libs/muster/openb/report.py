@@ -53,7 +53,7 @@ class ReplayReport(_Part):
 
     wait_s: from submitted to placed, of those placed; wait_trace_s: the same in the trace's seconds, `speedup` times
     as much. planned_s: what the trace would take at `speedup`; late_s: how much later than planned tasks were
-    submitted.
+    submitted. machine: what it ran on, in words.
     """
 
     tasks: int
@@ -75,9 +75,10 @@ class ReplayReport(_Part):
     gpus_allocated_max: float
     left: tuple[LeftTask, ...] = ()
     allocation: tuple[Point, ...] = ()
+    machine: str = ""
 
 
-def report_of(account: Account, nodes: Sequence[OpenbNode], *, speedup: float) -> ReplayReport:
+def report_of(account: Account, nodes: Sequence[OpenbNode], *, speedup: float, machine: str = "") -> ReplayReport:
     """The report. nodes: the fleet that the trace ran on."""
     records = account.records
     fates = [record.fate for record in records]
@@ -105,6 +106,7 @@ def report_of(account: Account, nodes: Sequence[OpenbNode], *, speedup: float) -
         nodes=len(nodes),
         gpus=sum(node.gpus for node in nodes),
         gpus_allocated_max=_peak(spans),
+        machine=machine,
         left=tuple(_left(record) for record in records if record.fate is not Fate.FINISHED),
         allocation=allocation(spans, wall_s=wall_s, trace_s=TraceClock(submitted, speedup=speedup).trace_s),
     )

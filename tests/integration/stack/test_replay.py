@@ -58,4 +58,5 @@ def test_every_task_of_a_slice_is_accounted_for(
     asked = sum(task.gpu_milli_total for task in tasks) / WHOLE_GPU_MILLI
     assert 0 < report.gpus_allocated_max <= min(asked, report.gpus)
     assert 0 < report.wait_s.p50 <= report.wait_s.p99 <= report.wait_s.max < report.wall_s
+    assert "cores" in report.machine
     assert Counter(path.name for path in out.iterdir()) == Counter(["report.json", "allocation.csv", "allocation.png"])
