@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import typer
 
 from muster.cli import following, output
-from muster.cli.errors import refused
+from muster.cli.errors import CliError, refused
 from muster.cli.options import Output
 from muster.cli.progress import counting
 from muster.cli.session import call
@@ -25,24 +25,37 @@ PROGRESS_FROM = 50  # jobs from which on a bar is worth its line
 
 
 def submit(state_dir: Path, specs: Sequence[JobSpec], *, key: str, watch: bool, form: Output) -> None:
-    """Submit in the order given; prints the jobs. Raises CliError; what was accepted before a refusal stays."""
-    jobs = call(state_dir, lambda muster: submit_all(muster, specs, key=key))
+    """Submit in the order given; prints the jobs. Raises CliError; what was accepted before stays, and is printed."""
+    accepted: list[JobView] = []
+    try:
+        jobs = call(state_dir, lambda muster: submit_all(muster, specs, key=key, accepted=accepted))
+    except CliError as error:
+        if not accepted:
+            raise
+        _print_submitted(accepted, form)
+        told = f"{error} {len(accepted)} of {len(specs)} jobs were accepted and stay."
+        raise CliError(told, code=error.code) from error
     _print_submitted(jobs, form)
     if watch:
         following.until_all_end(state_dir, [job.id for job in jobs], form)
 
 
-async def submit_all(muster: "Muster", specs: Sequence[JobSpec], *, key: str) -> list[JobView]:
-    """Each job under `key`, or under `key-n` where there are several: the same file again is the same jobs."""
+async def submit_all(muster: "Muster", specs: Sequence[JobSpec], *, key: str, accepted: list[JobView]) -> list[JobView]:
+    """Each job under `key`, or under `key-n` where there are several: the same file again is the same jobs.
+
+    accepted: gets each job as it is accepted, so that a refusal further on does not hide it.
+    """
     keys = [key] if len(specs) == 1 else [f"{key}-{number}" for number in range(1, len(specs) + 1)]
     gate = asyncio.Semaphore(IN_FLIGHT_MAX)
 
     async def one(spec: JobSpec, own_key: str) -> JobView:
         async with gate:
-            return await muster.submit(spec, idempotency_key=own_key)
+            job = await muster.submit(spec, idempotency_key=own_key)
+        accepted.append(job)
+        return job
 
     if len(specs) < PROGRESS_FROM:
-        return [await muster.submit(spec, idempotency_key=own) for spec, own in zip(specs, keys, strict=True)]
+        return [await one(spec, own) for spec, own in zip(specs, keys, strict=True)]
     with counting("submitting", total=len(specs)) as advance:
         async with asyncio.TaskGroup() as group:
             tasks = [group.create_task(one(spec, own)) for spec, own in zip(specs, keys, strict=True)]

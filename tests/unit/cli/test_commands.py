@@ -9,11 +9,22 @@ from typing import Self
 import pytest
 
 from muster.cli.main import run
-from muster.client import DryRunAnswer, JobSpec, JobView, Muster, NodeView, Phase, QueueSpec, QueueView, WhyAnswer
+from muster.client import (
+    DryRunAnswer,
+    JobSpec,
+    JobView,
+    Muster,
+    NodeView,
+    Phase,
+    QueueSpec,
+    QueueView,
+    RefusedError,
+    WhyAnswer,
+)
 from muster.client.facts import TypedFact
 from muster.schemas import ids
 from muster.schemas.job import Job
-from muster.schemas.views import job_view
+from muster.schemas.views import Problem, job_view
 
 
 @dataclass
@@ -32,6 +43,8 @@ class FakeMuster:
 
     async def submit(self, spec: JobSpec, *, idempotency_key: str) -> JobView:
         self.keys.append(idempotency_key)
+        if spec.name == "refused":
+            raise RefusedError(Problem(title="Invalid request", status=422, field="queue", detail="unknown queue"))
         ident = ids.job_id(team=spec.team, principal="ann", idempotency_key=idempotency_key)
         job = Job(id=ident, spec=spec, principal="ann", idempotency_key=idempotency_key, body_hash="")
         self.jobs[ident] = job_view(job)
@@ -116,6 +129,19 @@ def test_a_long_file_is_submitted_whole(muster: FakeMuster, tmp_path: Path) -> N
 def test_two_submissions_without_a_key_are_two_jobs(muster: FakeMuster) -> None:
     assert run(["submit", "--gpus", "1"]) == run(["submit", "--gpus", "1"]) == 0
     assert len(set(muster.keys)) == 2
+
+
+@pytest.mark.parametrize("count", [1, 60])
+def test_what_was_accepted_before_a_refusal_is_told(
+    muster: FakeMuster, capsys: pytest.CaptureFixture[str], tmp_path: Path, count: int
+) -> None:
+    path = tmp_path / "jobs.yaml"
+    names = ["fine"] * count + ["refused"]
+    path.write_text("".join(f"--- {{name: {name}, team: research, task_groups: [{{gpus: 1}}]}}\n" for name in names))
+    assert run(["submit", str(path)]) == 3
+    out, err = capsys.readouterr()
+    assert next(iter(muster.jobs)) in out
+    assert f"{len(muster.jobs)} of {count + 1} jobs were accepted and stay" in err
 
 
 def test_a_dry_run_submits_nothing(muster: FakeMuster, capsys: pytest.CaptureFixture[str]) -> None:
