@@ -9,7 +9,7 @@ import yaml
 from pydantic import JsonValue, ValidationError
 
 from muster.cli.errors import usage
-from muster.schemas.base import BODY_BYTES_MAX, Wire, parse_request
+from muster.schemas.base import BODY_BYTES_MAX, NAME_PATTERN, Wire, parse_request
 from muster.schemas.facts.queue import QueueSpec
 from muster.schemas.job import JobSpec
 
@@ -54,6 +54,8 @@ def _documents(path: Path) -> Iterator[tuple[str, object]]:
         raise usage(f"{path}: is not UTF-8 text at byte {error.start}; save it as UTF-8") from error
     except yaml.YAMLError as error:
         raise usage(f"{path}: is neither YAML nor JSON: {_where(error)}") from error
+    except ValueError as error:  # a day that no month has, a number of thousands of digits
+        raise usage(f"{path}: holds a value that cannot be read: {error}") from error
     except RecursionError as error:
         raise usage(f"{path}: is nested too deeply; a job needs no more than {DEPTH_MAX} levels") from error
     for number, document in enumerate(documents, start=1):
@@ -76,7 +78,13 @@ def _checked(value: object, model: type[Model], place: str) -> Model:
 
 def sentence(error: ValidationError) -> str:
     """A validation error in one sentence that names every wrong field (at most three, then how many more)."""
-    told = [f"{'.'.join(str(part) for part in one['loc']) or 'body'}: {_said(one['msg'])}" for one in error.errors()]
+    errors = error.errors()
+    inner = [one["loc"] for one in errors]
+    told = [
+        f"{'.'.join(str(part) for part in one['loc']) or 'body'}: {_said(one['msg'])}"
+        for one in errors
+        if one["type"] != "too_short" or not any(loc[: len(one["loc"])] == one["loc"] != loc for loc in inner)
+    ]  # a list whose only item is wrong is not too short as well
     more = f" (and {len(told) - 3} more)" if len(told) > 3 else ""
     return "; ".join(told[:3]) + more
 
@@ -85,6 +93,7 @@ def _said(message: str) -> str:
     cures = {
         "Field required": "is missing; add it",
         "Extra inputs are not permitted": "is no field; check its spelling",
+        f"String should match pattern '{NAME_PATTERN}'": "is no name; use at most 63 of a-z, 0-9 and - (not at an end)",
     }
     return cures.get(message, message)
 

@@ -77,10 +77,24 @@ def test_zero_replicas_are_told(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    "text", ["", "--- \n---\n", "just words", "name: [", "name: 2026-01-01\n", "1: a\n", "- - a\n"]
+    "text",
+    ["", "--- \n---\n", "just words", "name: [", "name: 2026-01-01\n", "name: 2026-02-31\n", "1: a\n", "- - a\n"],
 )
 def test_what_is_no_job_is_told_with_the_file(tmp_path: Path, text: str) -> None:
     assert told(written(tmp_path, text))
+
+
+def test_a_number_of_thousands_of_digits_is_told(tmp_path: Path) -> None:
+    assert "cannot be read" in told(written(tmp_path, GOOD + "priority: " + "9" * 5000))
+
+
+def test_a_wrong_item_does_not_make_its_list_too_short_as_well(tmp_path: Path) -> None:
+    assert told(written(tmp_path, "name: a\nteam: t\ntask_groups: [{gpus: yes}]\n")).count("task_groups") == 1
+    assert "at least 1 item" in told(written(tmp_path, "name: a\nteam: t\ntask_groups: []\n"))
+
+
+def test_what_is_no_name_is_told_with_what_is_one(tmp_path: Path) -> None:
+    assert "name: is no name; use" in told(written(tmp_path, "name: My Job\nteam: t\ntask_groups: [{}]\n"))
 
 
 def test_a_file_that_is_not_there_is_told(tmp_path: Path) -> None:
