@@ -13,7 +13,8 @@ from muster.bus.lease import Lease
 from muster.bus.limits import ShellLimits
 from muster.bus.memory_log import MemoryAppender, MemoryLog, MemoryReader
 from muster.bus.service import CoreService
-from muster.bus.shell import Shell, ShellParts
+from muster.bus.shell import Shell
+from muster.bus.shell_parts import ShellParts
 from muster.core.fact import Core, Draft, Fact
 from muster.core.instant import Instant
 from muster.schemas.base import Wire
@@ -25,7 +26,6 @@ from muster.schemas.subjects import cluster_log
 
 LOG = cluster_log("atlas")
 JOINED = NodeJoined(cpu_milli=1000, memory_mib=1024)
-PATIENCE_S = 20.0
 
 
 class HowMany(Wire):
@@ -197,7 +197,7 @@ class MemoryServiceLog:
 
 
 @dataclass
-class House:
+class MemoryHouse:
     """A log in memory, what stands beside it, and shells over them, all in one test."""
 
     time: FakeTime = field(default_factory=FakeTime)
@@ -238,10 +238,3 @@ class House:
         for task in self.tasks:
             task.cancel()
         await asyncio.gather(*self.tasks, return_exceptions=True)
-
-
-async def until(true: Callable[[], object], what: str = "it") -> None:
-    """Wait for something that other tasks bring about."""
-    async with asyncio.timeout(PATIENCE_S):
-        while not true():  # noqa: ASYNC110 - many things are waited for, and none of them tells
-            await asyncio.sleep(0.002)

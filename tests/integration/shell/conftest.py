@@ -4,14 +4,14 @@ from collections.abc import AsyncIterator
 
 import pytest
 
-from houses import RealHouse
+from hosted_services import HostedServices
 from servers import NatsServer
 
 
 @pytest.fixture
-async def house(nats_server: NatsServer) -> AsyncIterator[RealHouse]:
+async def house(nats_server: NatsServer) -> AsyncIterator[HostedServices]:
     """Bootstrapped; everything that a test hosts ends with it."""
-    house = RealHouse(nats_server)
+    house = HostedServices(nats_server)
     await house.prepare()
     yield house
     await house.end()

@@ -2,24 +2,25 @@
 
 import pytest
 
-from houses import LOG, RealHouse, until_leading
+from hosted_services import LOG, HostedServices, until_leading
 from muster.bus.checkpoint import Checkpoints, Pointer
 from muster.bus.checkpoint_store import NatsCheckpoints
 from muster.bus.limits import CHECKPOINTS_KEPT
 from muster.core.fact import Draft
 from muster.schemas.facts.control import Voided
 from muster.schemas.ids import request_fact_id
-from toys import Releasing, agent, scheduler, until
+from toys import Releasing, agent, scheduler
+from waiting import until
 
 pytestmark = pytest.mark.connected
 
 
-async def checkpoints(house: RealHouse) -> tuple[NatsCheckpoints, Checkpoints]:
+async def checkpoints(house: HostedServices) -> tuple[NatsCheckpoints, Checkpoints]:
     store = NatsCheckpoints(await house.client("scheduler"))
     return store, Checkpoints(store, LOG)
 
 
-async def take_checkpoint(house: RealHouse) -> int:
+async def take_checkpoint(house: HostedServices) -> int:
     """Ask for one and wait until it is complete; its sequence."""
     seq = await house.request_checkpoint()
     _, known = await checkpoints(house)
@@ -33,7 +34,7 @@ async def take_checkpoint(house: RealHouse) -> int:
     return seq
 
 
-async def test_recovery_from_a_checkpoint_equals_folding_everything(house: RealHouse) -> None:
+async def test_recovery_from_a_checkpoint_equals_folding_everything(house: HostedServices) -> None:
     hosting = await house.host(scheduler(), agent("n1", "n2"))
     shell = hosting.shells[0]
     await until(lambda: shell.leading and shell.core.released == {"n1", "n2"})  # type: ignore[attr-defined]
@@ -51,7 +52,7 @@ async def test_recovery_from_a_checkpoint_equals_folding_everything(house: RealH
     assert again.core.joined.keys() == shell.core.joined.keys()
 
 
-async def test_a_service_that_never_ran_starts_on_a_trimmed_log(house: RealHouse) -> None:
+async def test_a_service_that_never_ran_starts_on_a_trimmed_log(house: HostedServices) -> None:
     hosting = await house.host(scheduler(), agent("n1", "n2"))
     shell = hosting.shells[0]
     await until(lambda: shell.leading and shell.core.released == {"n1", "n2"})  # type: ignore[attr-defined]
@@ -64,7 +65,7 @@ async def test_a_service_that_never_ran_starts_on_a_trimmed_log(house: RealHouse
     assert newcomer.core.released == {"n1", "n2"}  # type: ignore[attr-defined]
 
 
-async def test_two_checkpoints_are_kept_and_older_ones_deleted(house: RealHouse) -> None:
+async def test_two_checkpoints_are_kept_and_older_ones_deleted(house: HostedServices) -> None:
     hosting = await house.host(scheduler(), agent("n1"))
     await until(lambda: all(shell.leading for shell in hosting.shells))
     taken = [await take_checkpoint(house) for _ in range(CHECKPOINTS_KEPT + 1)]
@@ -77,7 +78,7 @@ async def test_two_checkpoints_are_kept_and_older_ones_deleted(house: RealHouse)
         assert not await store.has_part(LOG.stream, taken[0], service)
 
 
-async def test_parts_of_a_leader_killed_before_the_others_uploaded_theirs_are_removed(house: RealHouse) -> None:
+async def test_parts_of_a_leader_killed_before_the_others_uploaded_theirs_are_removed(house: HostedServices) -> None:
     store, _ = await checkpoints(house)
     await store.put_part(LOG.stream, 1, "scheduler", b"of a process that is gone")
     hosting = await house.host(scheduler(), agent("n1"))
@@ -87,7 +88,7 @@ async def test_parts_of_a_leader_killed_before_the_others_uploaded_theirs_are_re
     assert sorted(await store.part_seqs(LOG.stream, "scheduler")) == taken
 
 
-async def test_the_pointer_moves_only_from_where_it_was_read(house: RealHouse) -> None:
+async def test_the_pointer_moves_only_from_where_it_was_read(house: HostedServices) -> None:
     store, _ = await checkpoints(house)
     pointer, revision = await store.pointer(LOG.stream)
     assert (pointer, revision) == (Pointer(), 0)
@@ -97,7 +98,7 @@ async def test_the_pointer_moves_only_from_where_it_was_read(house: RealHouse) -
     assert await store.move_pointer(LOG.stream, Pointer(), revision=revision)
 
 
-async def test_a_checkpoint_that_holds_a_voided_message_is_not_used_by_its_service(house: RealHouse) -> None:
+async def test_a_checkpoint_that_holds_a_voided_message_is_not_used_by_its_service(house: HostedServices) -> None:
     hosting = await house.host(scheduler(), agent())
     shell = await until_leading(hosting.shells[:1])
     seq = await house.join("n1", "n2")

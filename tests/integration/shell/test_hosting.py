@@ -6,7 +6,7 @@ import urllib.request
 
 import pytest
 
-from houses import RealHouse, until_leading
+from hosted_services import HostedServices, until_leading
 from muster.bus.fold import PoisonedError
 from muster.bus.host import DisconnectedError
 from muster.bus.shell import Shell
@@ -14,7 +14,8 @@ from muster.core.fact import Draft
 from muster.schemas.facts.control import Voided
 from muster.schemas.ids import request_fact_id
 from muster.stack.ports import free_port
-from toys import Releasing, agent, scheduler, until
+from toys import Releasing, agent, scheduler
+from waiting import until
 
 pytestmark = pytest.mark.connected
 
@@ -24,7 +25,7 @@ def released(shell: Shell) -> set[str]:
     return shell.core.released
 
 
-async def test_services_in_one_process_work_together_and_decode_a_fact_once(house: RealHouse) -> None:
+async def test_services_in_one_process_work_together_and_decode_a_fact_once(house: HostedServices) -> None:
     hosting = await house.host(scheduler(), agent("n1", "n2", "n3"))
     first = hosting.shells[0]
     await until(lambda: first.leading and released(first) == {"n1", "n2", "n3"})
@@ -32,7 +33,7 @@ async def test_services_in_one_process_work_together_and_decode_a_fact_once(hous
     assert first.log.counters.decoded == first.folded_seq  # type: ignore[attr-defined]
 
 
-async def test_a_follower_takes_over_when_the_leader_leaves_and_decides_what_it_left(house: RealHouse) -> None:
+async def test_a_follower_takes_over_when_the_leader_leaves_and_decides_what_it_left(house: HostedServices) -> None:
     first, second = await house.host(scheduler()), await house.host(scheduler())
     leader = await until_leading([*first.shells, *second.shells])
     await house.join("n1")
@@ -46,7 +47,7 @@ async def test_a_follower_takes_over_when_the_leader_leaves_and_decides_what_it_
     assert len(await house.facts("released")) == 2
 
 
-async def test_a_service_whose_connection_is_closed_for_good_ends_its_process(house: RealHouse) -> None:
+async def test_a_service_whose_connection_is_closed_for_good_ends_its_process(house: HostedServices) -> None:
     hosting = await house.host(scheduler())
     await until_leading(hosting.shells)
     waiting = asyncio.create_task(hosting.process.wait(asyncio.Event()))
@@ -55,14 +56,16 @@ async def test_a_service_whose_connection_is_closed_for_good_ends_its_process(ho
         await asyncio.wait_for(waiting, 10)
 
 
-async def test_a_lone_poisoned_service_ends_its_process(house: RealHouse) -> None:
+async def test_a_lone_poisoned_service_ends_its_process(house: HostedServices) -> None:
     hosting = await house.host(scheduler(lambda: Releasing(poison="n1")))
     await house.join("n1")
     with pytest.raises(PoisonedError, match="muster log skip"):
         await asyncio.wait_for(hosting.process.wait(asyncio.Event()), 10)
 
 
-async def test_a_poisoned_service_stands_still_beside_others_until_an_operator_voids_the_fact(house: RealHouse) -> None:
+async def test_a_poisoned_service_stands_still_beside_others_until_an_operator_voids_the_fact(
+    house: HostedServices,
+) -> None:
     hosting = await house.host(scheduler(lambda: Releasing(poison="n1")), agent())
     poisoned, other = hosting.shells
     seq = await house.join("n0", "n1", "n2")
@@ -80,7 +83,7 @@ async def test_a_poisoned_service_stands_still_beside_others_until_an_operator_v
     await until(lambda: {"n0", "n1", "n2"} == other.core.joined)  # type: ignore[attr-defined]
 
 
-async def test_an_idle_service_survives_a_restart_of_the_broker(house: RealHouse) -> None:
+async def test_an_idle_service_survives_a_restart_of_the_broker(house: HostedServices) -> None:
     hosting = await house.host(scheduler())
     shell = await until_leading(hosting.shells)
     await asyncio.to_thread(house.server.restart)
@@ -91,7 +94,7 @@ async def test_an_idle_service_survives_a_restart_of_the_broker(house: RealHouse
     assert hosting.process._conditions[0].stopped == ""
 
 
-async def test_the_door_tells_metrics_and_health(house: RealHouse) -> None:
+async def test_the_door_tells_metrics_and_health(house: HostedServices) -> None:
     house.metrics_port = free_port()
     hosting = await house.host(scheduler())
     await until_leading(hosting.shells)

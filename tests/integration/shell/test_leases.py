@@ -6,15 +6,15 @@ from collections.abc import AsyncIterator
 
 import pytest
 
-from houses import LEASE_TTL_S, RealHouse
+from hosted_services import LEASE_TTL_S, HostedServices
 from muster.bus.lease import LeaseThread
-from toys import until
+from waiting import until
 
 pytestmark = pytest.mark.connected
 
 
 @pytest.fixture
-async def two(house: RealHouse) -> AsyncIterator[tuple[LeaseThread, LeaseThread]]:
+async def two(house: HostedServices) -> AsyncIterator[tuple[LeaseThread, LeaseThread]]:
     """Two processes' threads."""
     threads = tuple(
         LeaseThread(lambda: house.server.connect("lease"), holder=name, ttl_s=LEASE_TTL_S) for name in ("a", "b")

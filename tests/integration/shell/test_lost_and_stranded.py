@@ -6,12 +6,13 @@ from functools import partial
 
 import pytest
 
-from houses import LOG, RealHouse, until_leading
+from hosted_services import LOG, HostedServices, until_leading
 from muster.bus import shared_log
 from muster.bus.checkpoint import Checkpoints
 from muster.bus.checkpoint_store import NatsCheckpoints
 from muster.bus.nats_log import NatsLog
-from toys import agent, scheduler, until
+from toys import agent, scheduler
+from waiting import until
 
 pytestmark = pytest.mark.connected
 
@@ -31,7 +32,7 @@ class Swallowing:
 
 
 async def test_a_decision_comes_although_the_last_batch_of_a_quiet_log_was_swallowed(
-    house: RealHouse, monkeypatch: pytest.MonkeyPatch
+    house: HostedServices, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     network: Callable[[int], bool] = Swallowing()
     monkeypatch.setattr(shared_log, "NatsLog", partial(NatsLog, drop=network))
@@ -46,7 +47,7 @@ async def test_a_decision_comes_although_the_last_batch_of_a_quiet_log_was_swall
     assert shell.log.counters.gaps >= 1  # type: ignore[attr-defined]
 
 
-async def test_a_leader_whose_fence_was_purged_begins_a_new_term_and_goes_on(house: RealHouse) -> None:
+async def test_a_leader_whose_fence_was_purged_begins_a_new_term_and_goes_on(house: HostedServices) -> None:
     """As after a trim of a log that was too full for too long to take a renewal."""
     hosting = await house.host(scheduler())
     shell = await until_leading(hosting.shells)
@@ -58,7 +59,7 @@ async def test_a_leader_whose_fence_was_purged_begins_a_new_term_and_goes_on(hou
 
 
 async def test_a_leader_killed_before_its_upload_leaves_nothing_behind_for_long(
-    house: RealHouse, monkeypatch: pytest.MonkeyPatch
+    house: HostedServices, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     store = NatsCheckpoints(await house.client("scheduler"))
     known = Checkpoints(store, LOG)

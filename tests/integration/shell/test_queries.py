@@ -2,12 +2,13 @@
 
 import pytest
 
-from houses import RealHouse, until_leading
+from hosted_services import HostedServices, until_leading
 from muster.bus.query import ProblemError, UnansweredError, ask
 from muster.schemas.base import Wire
 from muster.schemas.subjects import query_subject
 from servers import CLUSTER
-from toys import Count, HowMany, scheduler, until
+from toys import Count, HowMany, scheduler
+from waiting import until
 
 pytestmark = pytest.mark.connected
 SUBJECT = query_subject(CLUSTER, "scheduler", "queues")
@@ -19,7 +20,7 @@ class Named(Wire):
     job_id: int = 7
 
 
-async def test_a_question_is_answered_from_the_leaders_state(house: RealHouse) -> None:
+async def test_a_question_is_answered_from_the_leaders_state(house: HostedServices) -> None:
     hosting = await house.host(scheduler())
     shell = await until_leading(hosting.shells)
     await house.join("n1", "n2")
@@ -28,7 +29,7 @@ async def test_a_question_is_answered_from_the_leaders_state(house: RealHouse) -
     assert (await ask(asker, SUBJECT, HowMany(), Count, timeout_s=2)).released == 2
 
 
-async def test_a_follower_is_silent(house: RealHouse) -> None:
+async def test_a_follower_is_silent(house: HostedServices) -> None:
     leading, following = await house.host(scheduler()), await house.host(scheduler())
     leader = await until_leading([*leading.shells, *following.shells])
     asker = await house.client("gateway-query")
@@ -46,13 +47,13 @@ async def test_a_follower_is_silent(house: RealHouse) -> None:
     assert leader.leading
 
 
-async def test_nobody_leads_nobody_answers(house: RealHouse) -> None:
+async def test_nobody_leads_nobody_answers(house: HostedServices) -> None:
     asker = await house.client("gateway-query")
     with pytest.raises(UnansweredError):
         await ask(asker, SUBJECT, HowMany(), Count, timeout_s=0.3)
 
 
-async def test_a_question_that_makes_no_sense_is_answered_with_the_field(house: RealHouse) -> None:
+async def test_a_question_that_makes_no_sense_is_answered_with_the_field(house: HostedServices) -> None:
     hosting = await house.host(scheduler())
     await until_leading(hosting.shells)
     asker = await house.client("gateway-query")
@@ -62,7 +63,7 @@ async def test_a_question_that_makes_no_sense_is_answered_with_the_field(house: 
         await ask(asker, query_subject(CLUSTER, "scheduler", "queues"), Named(), Count, timeout_s=2)
 
 
-async def test_a_reply_subject_that_is_a_fact_is_never_answered(house: RealHouse) -> None:
+async def test_a_reply_subject_that_is_a_fact_is_never_answered(house: HostedServices) -> None:
     """The asker's own account and the responder's permissions refuse it too; here the responder alone is asked."""
     hosting = await house.host(scheduler())
     await until_leading(hosting.shells)

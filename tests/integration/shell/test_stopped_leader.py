@@ -10,15 +10,16 @@ from pathlib import Path
 
 import pytest
 
-from houses import RealHouse
-from toys import Releasing, scheduler, until
+from hosted_services import HostedServices
+from toys import Releasing, scheduler
+from waiting import until
 
 pytestmark = pytest.mark.connected
 SCRIPT = Path(__file__).with_name("stopped_leader.py")
 
 
 @contextmanager
-def other_process(house: RealHouse, directory: Path) -> Iterator[subprocess.Popen[bytes]]:
+def other_process(house: HostedServices, directory: Path) -> Iterator[subprocess.Popen[bytes]]:
     """A leader in a process of its own; its words go to `said`."""
     paths = (str(directory / "deciding"), str(directory / "go-on"))
     environment = {**os.environ, "PYTHONPATH": str(SCRIPT.parents[2])}
@@ -35,7 +36,7 @@ def other_process(house: RealHouse, directory: Path) -> Iterator[subprocess.Pope
 
 
 async def test_a_leader_stopped_in_mid_decision_is_refused_after_the_take_over(
-    house: RealHouse, tmp_path: Path
+    house: HostedServices, tmp_path: Path
 ) -> None:
     said = tmp_path / "said"
     with other_process(house, tmp_path) as process:

@@ -5,7 +5,7 @@ import os
 import signal
 import stat
 import sys
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator
 from pathlib import Path
 
 import nats
@@ -24,6 +24,7 @@ from muster.stack.state_dir import NotAStateDirError, StateDir, StateDirLockedEr
 from muster.stack.supervisor import ChildNotReadyError
 from muster.stack.up import RunningStack, start
 from servers import DECLARATIONS
+from waiting import until
 
 pytestmark = pytest.mark.connected
 
@@ -47,12 +48,6 @@ async def stack(options: StartOptions) -> AsyncIterator[RunningStack]:
     stack = await start(options)
     yield stack
     await stack.stop()
-
-
-async def until(condition: Callable[[], bool]) -> None:
-    async with asyncio.timeout(15):
-        while not condition():  # noqa: ASYNC110 - other processes set no event of ours
-            await asyncio.sleep(0.02)
 
 
 def pid_of(stack: RunningStack, name: str) -> int:

@@ -4,12 +4,12 @@ from collections.abc import AsyncIterator
 
 import pytest
 
-from toys import House
+from toys import MemoryHouse
 
 
 @pytest.fixture
-async def house() -> AsyncIterator[House]:
+async def house() -> AsyncIterator[MemoryHouse]:
     """Its shells end with the test."""
-    house = House()
+    house = MemoryHouse()
     yield house
     await house.end()

@@ -10,7 +10,8 @@ from muster.bus.clock import FakeTime
 from muster.bus.hub import Hub, Member
 from muster.bus.memory_log import MemoryLog, MemoryReader
 from muster.bus.ports import LogReader
-from toys import LOG, put_joined, until
+from toys import LOG, put_joined
+from waiting import until
 
 
 def new_log(nodes: int = 0) -> MemoryLog:

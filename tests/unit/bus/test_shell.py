@@ -9,7 +9,7 @@ from muster.bus.memory_log import MemoryAppender
 from muster.bus.ports import Appended, StaleFenceError
 from muster.bus.shell import UnrecoverableError
 from toys import (
-    House,
+    MemoryHouse,
     MemoryServiceLog,
     Releasing,
     agent,
@@ -17,8 +17,8 @@ from toys import (
     put_joined,
     put_voided,
     scheduler,
-    until,
 )
+from waiting import until
 
 
 def released(shell: object) -> set[str]:
@@ -27,7 +27,7 @@ def released(shell: object) -> set[str]:
     return core.released
 
 
-async def test_a_leader_folds_decides_and_appends_behind_its_fence(house: House) -> None:
+async def test_a_leader_folds_decides_and_appends_behind_its_fence(house: MemoryHouse) -> None:
     put_joined(house.log, "n1", "n2")
     shell = house.shell(scheduler())
     house.start(shell)
@@ -38,7 +38,7 @@ async def test_a_leader_folds_decides_and_appends_behind_its_fence(house: House)
     assert len(house.facts("released")) == 3
 
 
-async def test_two_services_work_together_over_one_log_and_decode_it_once(house: House) -> None:
+async def test_two_services_work_together_over_one_log_and_decode_it_once(house: MemoryHouse) -> None:
     shells = [house.shell(scheduler()), house.shell(agent("n1", "n2", "n3"))]
     for shell in shells:
         house.start(shell)
@@ -48,7 +48,7 @@ async def test_two_services_work_together_over_one_log_and_decode_it_once(house:
     assert house.log.counters.decoded == house.log.head_seq
 
 
-async def test_a_follower_folds_and_decides_nothing_until_it_takes_over(house: House) -> None:
+async def test_a_follower_folds_and_decides_nothing_until_it_takes_over(house: MemoryHouse) -> None:
     first, second = (house.shell(scheduler(), process=MemoryServiceLog(house.log)) for _ in range(2))
     house.start(first)
     await until(lambda: first.leading)
@@ -67,7 +67,7 @@ async def test_a_follower_folds_and_decides_nothing_until_it_takes_over(house: H
     assert terms == [1, 2]
 
 
-async def test_a_deposed_leader_that_noticed_nothing_is_refused_and_steps_down(house: House) -> None:
+async def test_a_deposed_leader_that_noticed_nothing_is_refused_and_steps_down(house: MemoryHouse) -> None:
     first = house.shell(scheduler(), process=MemoryServiceLog(house.log))
     house.start(first)
     await until(lambda: first.leading)
@@ -81,7 +81,7 @@ async def test_a_deposed_leader_that_noticed_nothing_is_refused_and_steps_down(h
     assert house.leases.released
 
 
-async def test_a_term_is_later_than_all_that_the_log_knows(house: House) -> None:
+async def test_a_term_is_later_than_all_that_the_log_knows(house: MemoryHouse) -> None:
     await house.log.appender("scheduler").start_term(term=40, holder="before the archive")
     shell = house.shell(scheduler())
     house.start(shell)
@@ -89,7 +89,7 @@ async def test_a_term_is_later_than_all_that_the_log_knows(house: House) -> None
     assert [fact.payload.term for fact in house.facts("term-started")] == [40, 41]  # type: ignore[attr-defined]
 
 
-async def test_a_full_log_is_waited_out_and_loses_nothing(house: House) -> None:
+async def test_a_full_log_is_waited_out_and_loses_nothing(house: MemoryHouse) -> None:
     shell = house.shell(scheduler())
     house.start(shell)
     await until(lambda: shell.leading)
@@ -105,7 +105,7 @@ async def test_a_full_log_is_waited_out_and_loses_nothing(house: House) -> None:
 
 
 async def test_an_append_that_stays_stale_is_not_tried_without_a_pause(
-    house: House, monkeypatch: pytest.MonkeyPatch
+    house: MemoryHouse, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     shell = house.shell(scheduler())
     house.start(shell)
@@ -128,7 +128,7 @@ async def test_an_append_that_stays_stale_is_not_tried_without_a_pause(
     await until(lambda: house.facts("released"))
 
 
-async def test_an_idle_leader_renews_its_fence_hourly(house: House) -> None:
+async def test_an_idle_leader_renews_its_fence_hourly(house: MemoryHouse) -> None:
     shell = house.shell(scheduler())
     house.start(shell)
     await until(lambda: shell.leading and shell.folded_seq == house.log.head_seq)
@@ -141,7 +141,7 @@ async def test_an_idle_leader_renews_its_fence_hourly(house: House) -> None:
     assert house.facts()[-1].name == "fence"
 
 
-async def test_recovery_from_a_checkpoint_equals_folding_everything(house: House) -> None:
+async def test_recovery_from_a_checkpoint_equals_folding_everything(house: MemoryHouse) -> None:
     house.start(house.shell(agent("n1", "n2")))
     house.start(house.shell(scheduler()))
     await until(lambda: len(house.facts("released")) == 2)
@@ -150,7 +150,7 @@ async def test_recovery_from_a_checkpoint_equals_folding_everything(house: House
     put_joined(house.log, "n3")
     await until(lambda: len(house.facts("released")) == 3)
     await house.end()
-    restored, whole = house.shell(scheduler()), House()
+    restored, whole = house.shell(scheduler()), MemoryHouse()
     whole.log, whole.process = house.log, MemoryServiceLog(house.log)
     folding = whole.shell(scheduler())
     house.start(restored)
@@ -166,7 +166,7 @@ async def test_recovery_from_a_checkpoint_equals_folding_everything(house: House
     assert seq > 0
 
 
-async def test_a_service_that_never_ran_starts_on_a_trimmed_log(house: House) -> None:
+async def test_a_service_that_never_ran_starts_on_a_trimmed_log(house: MemoryHouse) -> None:
     house.start(house.shell(agent("n1", "n2")))
     first = house.shell(scheduler())
     house.start(first)
@@ -180,14 +180,14 @@ async def test_a_service_that_never_ran_starts_on_a_trimmed_log(house: House) ->
     assert released(newcomer) == {"n1", "n2"}
 
 
-async def test_a_trimmed_log_without_a_checkpoint_is_not_folded_as_if_it_were_whole(house: House) -> None:
+async def test_a_trimmed_log_without_a_checkpoint_is_not_folded_as_if_it_were_whole(house: MemoryHouse) -> None:
     put_joined(house.log, "n1", "n2", "n3")
     house.log.purge(2)
     with pytest.raises(UnrecoverableError, match="begins at 3"):
         await house.shell(scheduler()).run()
 
 
-async def test_a_poisoned_core_stops_its_service_and_no_other(house: House) -> None:
+async def test_a_poisoned_core_stops_its_service_and_no_other(house: MemoryHouse) -> None:
     poisoned = house.start(house.shell(scheduler(lambda: Releasing(poison="n2"))))
     other = house.shell(agent("n1", "n2"))
     house.start(other)
@@ -198,7 +198,7 @@ async def test_a_poisoned_core_stops_its_service_and_no_other(house: House) -> N
     await until(lambda: other.folded_seq == house.log.head_seq and other.leading)
 
 
-async def test_a_voided_fact_is_skipped_for_one_service_alone(house: House) -> None:
+async def test_a_voided_fact_is_skipped_for_one_service_alone(house: MemoryHouse) -> None:
     seq = put_joined(house.log, "n1", "n2")
     put_voided(house.log, seq, "scheduler")
     spared, other = house.shell(scheduler(lambda: Releasing(poison="n2"))), house.shell(agent())
@@ -208,7 +208,7 @@ async def test_a_voided_fact_is_skipped_for_one_service_alone(house: House) -> N
     await until(lambda: other.folded_seq >= seq and other.core.joined == {"n1", "n2"})  # type: ignore[attr-defined]
 
 
-async def test_a_shell_that_folds_a_voiding_of_what_it_folded_recovers_anew(house: House) -> None:
+async def test_a_shell_that_folds_a_voiding_of_what_it_folded_recovers_anew(house: MemoryHouse) -> None:
     house.leases.free.clear()
     seq = put_joined(house.log, "n1", "n2")
     shell = house.shell(scheduler())

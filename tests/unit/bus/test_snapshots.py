@@ -11,7 +11,8 @@ from muster.bus.snapshots import Snapshots
 from muster.core.fact import Draft
 from muster.core.instant import Instant
 from muster.schemas.facts.node import NodeState
-from toys import JOINED, LOG, until
+from toys import JOINED, LOG
+from waiting import until
 
 
 class Unwritable(NodeState):

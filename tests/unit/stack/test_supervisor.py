@@ -19,6 +19,7 @@ from muster.stack.supervisor import (
     Supervisor,
     restart_pause_s,
 )
+from waiting import until
 
 LIVE = "print('alive', flush=True); import signal; signal.pause()"
 DEAF = (
@@ -35,12 +36,6 @@ async def supervisor(tmp_path: Path) -> AsyncIterator[Supervisor]:
     supervisor = Supervisor(logs_dir=tmp_path / "logs", run_dir=tmp_path)
     yield supervisor
     await supervisor.stop()
-
-
-async def until(condition: Callable[[], bool]) -> None:
-    async with asyncio.timeout(10):
-        while not condition():  # noqa: ASYNC110 - other processes set no event of ours
-            await asyncio.sleep(0.01)
 
 
 def says(path: Path, text: str) -> Callable[[], bool]:

@@ -18,7 +18,8 @@ from muster.schemas.facts.control import CheckpointRequested
 from muster.schemas.ids import request_fact_id
 from muster.schemas.subjects import cluster_log
 from servers import CLUSTER, NatsServer
-from toys import agent_fact, until
+from toys import agent_fact
+from waiting import until
 
 LOG = cluster_log(CLUSTER)
 LEASE_TTL_S = 1.0
@@ -43,8 +44,8 @@ class Hosting:
 
 
 @dataclass
-class RealHouse:
-    """A stack's streams, and what a test hosts over them."""
+class HostedServices:
+    """A stack's streams on a real nats-server, and the services that a test hosts over them in its own process."""
 
     server: NatsServer
     hostings: list[Hosting] = field(default_factory=list)
