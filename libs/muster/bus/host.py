@@ -35,7 +35,8 @@ from muster.bus.service import CoreService, Hosted
 from muster.bus.settings import Settings
 from muster.bus.settings_file import load_settings
 from muster.bus.shared_log import SharedLog, log_of
-from muster.bus.shell import Shell, ShellParts, UnrecoverableError
+from muster.bus.shell import Shell, UnrecoverableError
+from muster.bus.shell_parts import ShellParts
 from muster.bus.store_watch import watch_stores
 from muster.bus.supervise import Condition, Supervision, supervise
 from muster.bus.tracing import Tracing, make_tracing

@@ -17,7 +17,7 @@ from muster.schemas.subjects import FED_LOG, FED_UP_LOG, LogName, cluster_log, f
 
 
 class SharedLog:
-    """`shell.ServiceLog` over nats-server. pens: connections by service; add a service's before it is asked for."""
+    """`shell_parts.ServiceLog` over nats-server. pens: connections by service; add one before it is asked for."""
 
     def __init__(self, reader: Client, name: LogName) -> None:
         self.name = name
@@ -28,27 +28,27 @@ class SharedLog:
         self._hub = Hub(self._open)
 
     async def reader(self, *, after_seq: int) -> Member:
-        """See `shell.ServiceLog.reader`."""
+        """See `shell_parts.ServiceLog.reader`."""
         return await self._hub.reader(after_seq=after_seq)
 
     def appender(self, service: str) -> LogAppender:
-        """See `shell.ServiceLog.appender`. Never the reader's connection, which may not append."""
+        """See `shell_parts.ServiceLog.appender`. Never the reader's connection, which may not append."""
         assert service in self.pens, f"{service} has no connection of its own"
         return NatsLog(self.pens[service], self.name, counters=self.counters).appender(service)
 
     async def voided(self) -> tuple[Voidance, ...]:
-        """See `shell.ServiceLog.voided`."""
+        """See `shell_parts.ServiceLog.voided`."""
         return await read_voided(self._reader, self.name)
 
     async def first_seq(self) -> int:
-        """See `shell.ServiceLog.first_seq`."""
+        """See `shell_parts.ServiceLog.first_seq`."""
         info = await jsapi.stream_info(self._reader, self.name.stream)
         if info is None:
             raise ApiError(jsapi.NO_STREAM, f"there is no stream {self.name.stream}; was bootstrap run?")
         return max(1, info.state.first_seq)
 
     async def newest_term(self, service: str) -> int:
-        """See `shell.ServiceLog.newest_term`. From the stream's leader, so it sees every acknowledged fence."""
+        """See `shell_parts.ServiceLog.newest_term`. From the stream's leader, so it sees every acknowledged fence."""
         stored = await jsapi.last_on_subject(self._reader, self.name.stream, fence_subject(self.name, service))
         return 0 if stored is None else Fence.model_validate_json(stored.body).term
 

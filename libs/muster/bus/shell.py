@@ -9,25 +9,17 @@ learns of its own decisions only from the log.
 import asyncio
 import logging
 from contextlib import suppress
-from dataclasses import dataclass, field
-from typing import Protocol
 
-from nats.aio.client import Client
-
-from muster.bus.checkpoint import Checkpoints, Voidance
-from muster.bus.clock import Clock
 from muster.bus.fold import Folder
-from muster.bus.lease import Lease, Leases
-from muster.bus.limits import ShellLimits
+from muster.bus.lease import Lease
 from muster.bus.metrics import ShellMetrics, shell_metrics
 from muster.bus.pen import Pen
-from muster.bus.ports import Batch, LogAppender, LogError, LogReader
+from muster.bus.ports import Batch, LogError
 from muster.bus.service import CoreService, Sink
+from muster.bus.shell_parts import ShellParts, WakeableReader
 from muster.bus.snapshots import Snapshots
-from muster.bus.tracing import NoTracing, Tracing
 from muster.core.fact import Core
 from muster.core.instant import NS_PER_S, Instant, seconds_between
-from muster.schemas.subjects import LogName
 
 _logger = logging.getLogger(__name__)
 
@@ -42,54 +34,6 @@ class SteppedDownError(Exception):
 
 class RecoverAnewError(Exception):
     """An operator let this service skip a message: its state must come from a fresh recovery."""
-
-
-class WakeableReader(LogReader, Protocol):
-    """A reader that can be told to return at once."""
-
-    def wake(self) -> None:
-        """Let a waiting read return."""
-        ...
-
-
-class ServiceLog(Protocol):
-    """One log, as the shell of one service sees it."""
-
-    name: LogName
-
-    async def reader(self, *, after_seq: int) -> WakeableReader:
-        """Everything after a sequence. Raises LogError."""
-        ...
-
-    def appender(self, service: str) -> LogAppender:
-        """The pen of `service`."""
-        ...
-
-    async def voided(self) -> tuple[Voidance, ...]:
-        """What operators let services skip. Raises LogError."""
-        ...
-
-    async def first_seq(self) -> int:
-        """Sequence of the oldest message, 1 if nothing was ever trimmed. Raises LogError."""
-        ...
-
-    async def newest_term(self, service: str) -> int:
-        """Term of the service's newest fence, 0 if there is none. Raises LogError."""
-        ...
-
-
-@dataclass(frozen=True)
-class ShellParts:
-    """What a shell works with. connection: for the sink, the service's own."""
-
-    log: ServiceLog
-    leases: Leases
-    checkpoints: Checkpoints
-    holder: str
-    clock: Clock
-    connection: Client | None = None
-    tracing: Tracing = field(default_factory=NoTracing)
-    limits: ShellLimits = field(default_factory=ShellLimits)
 
 
 class Shell:
