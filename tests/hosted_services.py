@@ -6,8 +6,8 @@ from dataclasses import dataclass, field
 
 from nats.aio.client import Client
 
-from muster.bus.host import Process
 from muster.bus.nats_log import NatsLog
+from muster.bus.process import Process
 from muster.bus.requests import append_single
 from muster.bus.service import CoreService, Hosted
 from muster.bus.settings import BusSettings, Settings

@@ -8,7 +8,7 @@ import pytest
 
 from hosted_services import HostedServices, until_leading
 from muster.bus.fold import PoisonedError
-from muster.bus.host import DisconnectedError
+from muster.bus.process import DisconnectedError
 from muster.bus.shell import Shell
 from muster.core.fact import Draft
 from muster.schemas.facts.control import Voided
