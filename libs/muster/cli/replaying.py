@@ -2,7 +2,8 @@
 
 import tempfile
 import time
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -41,6 +42,8 @@ def openb(directory: Path, *, speedup: float | None, out: Path, form: Output) ->
     """Replay the trace in `directory`, write the report to `out`, print it. Raises CliError."""
     nodes, tasks = _trace(directory)
     rate = speedup or default_speedup(tasks)
+    with _told_of(out):
+        out.mkdir(parents=True, exist_ok=True)  # now: a report that cannot be written is found out in time
     talk = output.talk()
     talk.print(
         f"{len(nodes)} nodes, {len(tasks)} tasks over {duration(max(t.deletion_s for t in tasks))}, {rate:,.0f}x"
@@ -50,14 +53,20 @@ def openb(directory: Path, *, speedup: float | None, out: Path, form: Output) ->
             report = _on_own_stack(Path(name), directory / NODE_FILE, nodes, tasks, rate)
     except (control.StartFailedError, StateDirError, ReplayError) as error:
         raise refused(str(error)) from error
-    try:
+    with _told_of(out):
         files = write_report(report, out)
-    except OSError as error:
-        raise usage(f"--out: {out}: {error.strerror or error}; name a folder that can be written") from error
     if form is Output.JSON:
         typer.echo(report.model_dump_json())
         return
     _tell(report, files)
+
+
+@contextmanager
+def _told_of(out: Path) -> Iterator[None]:
+    try:
+        yield
+    except OSError as error:
+        raise usage(f"--out: {out}: {error.strerror or error}; name a folder that can be written") from error
 
 
 def _trace(directory: Path) -> tuple[tuple[OpenbNode, ...], tuple[OpenbTask, ...]]:
@@ -103,7 +112,7 @@ async def _replayed(
 
             def progress(counts: Counts) -> None:
                 next_s = tasks[counts.submitted].creation_s if counts.submitted < len(tasks) else span_s
-                told = f"{counts.submitted} of {counts.total} submitted, {counts.waiting} waiting, {counts.over} over"
+                told = f"{counts.submitted}/{counts.total} sent, {counts.waiting} waiting, {counts.over} over"
                 reached(min((time.monotonic() - began_s) * speedup, next_s, span_s) / DAY_S, told)
 
             account = await replay(tasks, _Target(muster), options=options, progress=progress)
@@ -160,11 +169,11 @@ def _tell(report: ReplayReport, files: tuple[Path, ...]) -> None:
         [
             ("tasks", _fates(report)),
             ("placed", str(report.placed)),
-            ("wait", _seconds(report.wait_s)),
+            ("wait", f"{_seconds(report.wait_s)} from submitted to placed"),
             ("in trace", _durations(report.wait_trace_s)),
             ("fleet", f"{report.nodes} nodes, {report.gpus} GPUs, at most {report.gpus_allocated_max:,.1f} allocated"),
             ("took", f"{report.wall_s:.1f} s, planned {report.planned_s:.1f} s at {report.speedup:,.0f}x"),
-            ("late", f"{_seconds(report.late_s)} after the plan were tasks submitted"),
+            ("behind", f"{_seconds(report.late_s)} from planned to submitted"),
             ("machine", report.machine),
             ("files", ", ".join(map(str, files))),
         ]
@@ -180,7 +189,7 @@ def _seconds(over: Wait) -> str:
 
 
 def _durations(over: Wait) -> str:
-    return f"p50 {duration(over.p50)}, p99 {duration(over.p99)}, max {duration(over.max)}, at the trace's pace"
+    return f"p50 {duration(over.p50)}, p99 {duration(over.p99)}, max {duration(over.max)} of the trace's time"
 
 
 def _fates(report: ReplayReport) -> str:
