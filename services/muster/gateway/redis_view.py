@@ -91,7 +91,10 @@ class RedisView:
             "list[list[bytes | None]]",
             await self._ask(*(("HMGET", model.key("jobs"), *job_ids) for model in self._all)),
         )
-        newest = [next((row for row in rows if row is not None), None) for rows in zip(*found, strict=True)]
+        newest: list[bytes | None] = []
+        for member, (*rows, of_fed) in zip(members, zip(*found, strict=True), strict=True):
+            row = next((row for row in rows if row is not None), None)
+            newest.append(of_fed if row is None else row if _is_listed_as(row, member) else None)
         return list(zip(members, newest, strict=True))
 
     async def _rows(self, name: str) -> tuple[bytes, ...]:
@@ -124,6 +127,11 @@ def _list_key(model: ReadModel, wanted: JobFilter) -> str:
     if wanted.queue:
         return model.queue(wanted.queue)
     return model.key("all")
+
+
+def _is_listed_as(row: bytes, member: str) -> bool:
+    """Whether a cluster lists this row so. Federation's list may have another time: an imported log has new stamps."""
+    return b'"submitted_at":%d,' % int(member.partition(":")[0]) in row
 
 
 def _is_narrower(wanted: JobFilter) -> bool:

@@ -92,6 +92,24 @@ async def test_a_job_is_shown_from_its_cluster_before_the_federation(side: Side)
     assert names((await side.view.jobs(JobFilter(), limit=10, cursor="")).rows) == ["job-1"]
 
 
+@pytest.mark.parametrize("limit", [1, 10])
+async def test_a_job_is_listed_once_though_an_import_stamped_its_submission_anew(side: Side, limit: int) -> None:
+    job = a_job(1)
+    fed, log = Story("gateway"), Story()
+    fed.submitted(job)  # stamped 1, and the cluster was told 77 when it was routed
+    log.routed(job.model_copy(update={"submitted_at": 77}))
+    await side.fed.fold(fed.facts)
+    await side.log.fold(log.facts)
+    found, cursor = list[str](), ""
+    for _ in range(3):
+        page = await side.view.jobs(JobFilter(), limit=limit, cursor=cursor)
+        found += names(page.rows)
+        cursor = page.next_cursor
+        if not cursor:
+            break
+    assert found == ["job-1"]
+
+
 async def test_a_trail_is_told_by_time_with_each_fact_once(side: Side) -> None:
     job = a_job(1)
     fed, log = Story("gateway"), Story()
