@@ -113,7 +113,18 @@ class StateDir:
         return self.run / "endpoints.json"
 
     def prepare(self) -> None:
-        """Make the directory, readable by this user only. Raises NotAStateDirError if it holds foreign files."""
+        """Make the directory, readable by this user only.
+
+        Raises NotAStateDirError if it holds foreign files, StateDirError if it cannot be made or read.
+        """
+        try:
+            self._prepare()
+        except OSError as error:
+            raise StateDirError(
+                f"{self.path} cannot be used ({error.strerror}): choose another with --state-dir"
+            ) from error
+
+    def _prepare(self) -> None:
         marker = self.path / MARKER
         if self.path.exists() and not marker.exists() and any(self.path.iterdir()):
             raise NotAStateDirError(

@@ -11,6 +11,7 @@ from muster.stack.state_dir import (
     Holder,
     NotAStateDirError,
     StateDir,
+    StateDirError,
     StateDirLock,
     StateDirLockedError,
     default_state_dir,
@@ -75,6 +76,12 @@ def test_a_foreign_directory_is_neither_used_nor_emptied(tmp_path: Path) -> None
     with pytest.raises(NotAStateDirError, match="nothing was removed"):
         StateDir(tmp_path).wipe()
     assert (tmp_path / "thesis.tex").exists()
+
+
+def test_a_directory_that_cannot_be_made_is_told(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    with pytest.raises(StateDirError, match=r"file/state cannot be used \(Not a directory\)"):
+        StateDir(tmp_path / "file" / "state").prepare()
 
 
 def test_starting_over_keeps_the_held_lock_and_the_marker_alone(state: StateDir) -> None:
