@@ -8,7 +8,7 @@ from muster.placement.ledger import Ledger
 from muster.placement.ranking import Ranking
 from muster.placement.rooms import Rooms
 from muster.placement.shapes import NODE_LEVEL, GangRequest, GpuTotals, Hold, NodeShape, Shortage, TaskShape
-from muster.placement.shortage import explain
+from muster.placement.shortage import Explainer
 from muster.placement.topology import Topology
 
 ANSWERS_MAX = 8_192
@@ -26,6 +26,7 @@ class Fleet:
         self._topology = Topology()
         self._ranking = Ranking(self._ledger, Demand({}))
         self._placer = GangPlacer(self._ledger, self._ranking, self._topology)
+        self._explainer = Explainer(self._ledger, self._placer, self._topology)
         self.rooms = Rooms(self._ledger, self._topology)
         self._misses: dict[GangRequest, tuple[int, Shortage]] = {}
         self._possible: dict[GangRequest, Shortage | None] = {}
@@ -117,7 +118,7 @@ class Fleet:
             known = self._misses.get(gang)
             if known is not None and known[0] == self._ledger.version:
                 return known[1]
-        shortage = explain(gang, ledger=self._ledger, placer=self._placer, topology=self._topology)
+        shortage = self._explainer.explain(gang)
         if len(self._misses) >= ANSWERS_MAX:
             self._misses.clear()
         self._misses[gang] = (self._ledger.version, shortage)

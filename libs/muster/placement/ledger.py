@@ -52,7 +52,7 @@ class _Sums:
 
 
 class Ledger:
-    """Nodes, states and sums. `version` grows whenever capacity comes free.
+    """Nodes, states and sums. `version` grows whenever capacity comes free, `moves` whenever a node's state changes.
 
     moved: of nodes whose state changed since somebody looked, the state in which they were; None while nobody looks.
     """
@@ -64,6 +64,7 @@ class Ledger:
         self.live: dict[NodeState, None] = {}
         self.news: list[NodeState] = []
         self.news_start = 0
+        self.moves = 0
         self.moved: dict[str, StateKey | None] | None = None
         self._sums: dict[str, _Sums] = {}
 
@@ -188,6 +189,7 @@ class Ledger:
         if after is before:
             return
         name, sums = node.shape.name, self._sums[node.shape.gpu_model]
+        self.moves += 1
         if self.moved is not None and name not in self.moved:
             self.moved[name] = None if before is None else before.key
         if before is not None:

@@ -33,6 +33,21 @@ class Ask(NamedTuple):
     together: int
 
 
+class States:
+    """States as arrays. cpu, memory, idle (milli-GPUs), whole_devices and something (0: nothing is left) are columns."""
+
+    def __init__(self, keys: Sequence[StateKey]) -> None:
+        self.keys = keys
+        amounts = np.array([(key.cpu_milli, key.memory_mib, key.idle_milli) for key in keys], dtype=np.int64)
+        self.cpu, self.memory, self.idle = amounts[:, 0:1], amounts[:, 1:2], amounts[:, 2:3]
+        self.something = (amounts.max(axis=1, keepdims=True) > 0).astype(np.int64)
+        self.whole_devices = np.array([[key.shares.count(DEVICE_MILLI)] for key in keys], dtype=np.int64)
+        self.devices_if_whole = np.array([[len(key.shares) if key.whole else -1] for key in keys], dtype=np.int64)
+        places: dict[str, int] = {}
+        self.model = np.array([places.setdefault(key.model, len(places)) for key in keys], dtype=np.int64)
+        self.models = tuple(places)
+
+
 class Asks:
     """Requests as arrays, to count all of them on many states at once; `counts` is `state.count` for each pair."""
 
@@ -52,19 +67,18 @@ class Asks:
         self._any_full, self._any_together = bool(self._full.any()), bool(self._together.any())
         self._models: dict[str, NDArray[np.bool_]] = {}
 
-    def counts(self, keys: Sequence[StateKey]) -> Counts:
+    def counts(self, states: "States") -> Counts:
         """Shape (states, requests): replicas of each request that fit on one node in each state."""
-        cpu = np.array([[key.cpu_milli] for key in keys], dtype=np.int64)
-        memory = np.array([[key.memory_mib] for key in keys], dtype=np.int64)
-        idle = np.array([[key.shares.count(DEVICE_MILLI)] for key in keys], dtype=np.int64)
-        room = np.minimum(_times(cpu, self._cpu), _times(memory, self._memory))
-        np.minimum(room, _times(idle, self._gpus), out=room)
+        room = np.minimum(_times(states.cpu, self._cpu), _times(states.memory, self._memory))
+        np.minimum(room, _times(states.whole_devices, self._gpus), out=room)
         if self._millis:
-            room = np.minimum(room, self._shares(keys)[:, self._share])
-        room *= np.array([[bool(key.cpu_milli or key.memory_mib or key.idle_milli)] for key in keys], dtype=np.int64)
+            room = np.minimum(room, self._shares(states.keys)[:, self._share])
+        room *= states.something
         if self._any_full:
-            room = np.where(self._full, self._whole(keys, cpu, memory), room)
-        room *= np.stack([self._allowed(key.model) for key in keys])
+            is_fit = (states.cpu >= self._cpu) & (states.memory >= self._memory)
+            is_fit &= states.devices_if_whole >= self._least_devices
+            room = np.where(self._full, is_fit, room)
+        room *= np.stack([self._allowed(model) for model in states.models])[states.model]
         if self._any_together:
             room = np.where(self._together, room >= self._together, room)
         return room
@@ -73,11 +87,6 @@ class Asks:
         """Per state and size of share how many fit; the first column is for requests without one."""
         rows = [[UNBOUNDED_COUNT, *(sum(s // milli for s in key.shares) for milli in self._millis)] for key in keys]
         return np.array(rows, dtype=np.int64)
-
-    def _whole(self, keys: Sequence[StateKey], cpu: Counts, memory: Counts) -> Counts:
-        devices = np.array([[len(key.shares) if key.whole else -1] for key in keys], dtype=np.int64)
-        is_fit = (cpu >= self._cpu) & (memory >= self._memory) & (devices >= self._least_devices)
-        return is_fit.astype(np.int64)
 
     def _allowed(self, model: str) -> NDArray[np.bool_]:
         allowed = self._models.get(model)
@@ -166,7 +175,7 @@ class Table:
                     places.setdefault(key, len(places))
         if not places:
             return
-        counts = self.asks.counts(list(places))
+        counts = self.asks.counts(States(list(places)))
         for row, before, after in moves:
             if before is not None:
                 self.room[row] -= counts[places[before]]
@@ -184,7 +193,7 @@ class Table:
         if pairs:
             weights = np.zeros((len(self.room), len(places)), dtype=np.int64)
             np.add.at(weights, ([row for row, _ in pairs], [places[key] for _, key in pairs]), 1)
-            added = weights @ fresh.counts(list(places))
+            added = weights @ fresh.counts(States(list(places)))
         for at, column in enumerate(self.new, start=len(self._standing)):
             column.at = at
         self._standing += self.new

@@ -4,7 +4,7 @@ import hypothesis.strategies as st
 from hypothesis import given, settings
 
 from muster.placement import Fleet, GangRequest, Shortage, TaskShape
-from muster.placement.rooms import Ask, Asks
+from muster.placement.rooms import Ask, Asks, States
 from muster.placement.state import StateKey, count
 from unit.placement.builders import fleet_of, gang, node, one, placed, task
 from unit.placement.test_properties import World, gangs, shapes, steps
@@ -26,10 +26,10 @@ keys = st.builds(
 def test_counting_all_at_once_counts_as_one_by_one(
     states: list[StateKey], requests: list[TaskShape], together: int
 ) -> None:
-    assert Asks([Ask(shape, 0) for shape in requests]).counts(states).tolist() == [
+    assert Asks([Ask(shape, 0) for shape in requests]).counts(States(states)).tolist() == [
         [count(key, shape) for shape in requests] for key in states
     ]
-    assert Asks([Ask(shape, together) for shape in requests]).counts(states).tolist() == [
+    assert Asks([Ask(shape, together) for shape in requests]).counts(States(states)).tolist() == [
         [count(key, shape) >= together for shape in requests] for key in states
     ]
 
