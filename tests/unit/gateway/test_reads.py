@@ -185,11 +185,11 @@ async def test_a_cursor_that_makes_no_sense_is_refused() -> None:
 async def test_what_the_api_does_not_have_is_told_with_what_it_has() -> None:
     async with FakeHouse().client() as client:
         nowhere = await client.get("/v1/jbos")
-        unknown = await client.patch("/v1/jobs")
+        unknown = await client.patch(f"/v1/jobs/{'A' * 26}")
     assert (nowhere.status_code, nowhere.json()["field"]) == (404, "path")
     assert "GET /v1/jbos" in nowhere.json()["detail"]
     assert (unknown.status_code, unknown.json()["field"]) == (405, "method")
-    assert unknown.headers["allow"]
+    assert unknown.headers["allow"] == "DELETE, GET"
 
 
 async def test_the_document_describes_bodies_and_every_route_and_resolves() -> None:
@@ -199,6 +199,7 @@ async def test_the_document_describes_bodies_and_every_route_and_resolves() -> N
     assert document["paths"]["/v1/jobs"]["post"]["requestBody"]["content"]["application/json"]["schema"] == {
         "$ref": "#/components/schemas/JobSpec"
     }
+    assert list(document["paths"]["/metrics"]["get"]["responses"]["200"]["content"]) == ["text/plain"]
     references = {text.rsplit("/", 1)[1] for text in _references(document)}
     assert references <= schemas.keys()
     assert "TaskGroup" in references

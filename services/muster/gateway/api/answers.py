@@ -7,6 +7,7 @@ from pydantic import BaseModel, ValidationError
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import Response
+from starlette.routing import Match
 
 from muster.gateway.ports import NotStoredError, UnreachableError
 from muster.gateway.problems import RETRY_AFTER_S, ProblemError, as_json, from_validation, unavailable
@@ -43,7 +44,8 @@ async def refuse(request: Request, error: Exception) -> Response:
         case NotStoredError() | UnreachableError():
             refusal = unavailable(str(error))
         case HTTPException():
-            return problem(_of_the_router(request, error), headers=error.headers or {})
+            headers = {"Allow": _methods_of_path(request)} if error.status_code == 405 else {}
+            return problem(_of_the_router(request, error), headers=headers)
         case _:
             raise error
     return problem(refusal.problem, close=refusal.close)
@@ -59,6 +61,12 @@ def problem(what: Problem, *, close: bool = False, headers: Mapping[str, str] = 
     if close:
         headers["Connection"] = "close"
     return Response(as_json(what), status_code=what.status, headers=headers, media_type=PROBLEM)
+
+
+def _methods_of_path(request: Request) -> str:
+    """Of all routes of that path; the router's own answer names those of the first one only."""
+    fitting = (route for route in request.app.routes if route.matches(request.scope)[0] is not Match.NONE)
+    return ", ".join(sorted({method for route in fitting for method in getattr(route, "methods", None) or ()}))
 
 
 def _of_the_router(request: Request, error: HTTPException) -> Problem:

@@ -22,7 +22,7 @@ router = APIRouter(tags=["events"])
         refusals=(401, 422, 503),
         parameters=(
             query("follow", "Keep the answer open (SSE)", kind="boolean"),
-            query("after", "Begin after this cursor (id of the last event), not now"),
+            query("after", "With `follow`: begin after this cursor (id of the last event), not now"),
             query("team", "Only about this team's jobs"),
             query(
                 "limit",

@@ -2,6 +2,7 @@
 
 from fastapi import APIRouter, Request, Response
 from prometheus_client import CONTENT_TYPE_LATEST, generate_latest
+from starlette.responses import PlainTextResponse
 
 from muster.gateway.api import answers
 from muster.gateway.api.describe import describe
@@ -28,7 +29,12 @@ async def readyz(request: Request) -> Response:
     return answers.encoded(b'{"status":"ready"}')
 
 
-@router.get("/metrics", summary="Prometheus metrics", **describe({200: ("Text", None)}, refusals=()))
+@router.get(
+    "/metrics",
+    response_class=PlainTextResponse,
+    summary="Prometheus metrics",
+    **describe({200: ("Text", None)}, refusals=()),
+)
 async def metrics(request: Request) -> Response:
     """In Prometheus' text format."""
     return Response(generate_latest(house_of(request).metrics.registry), media_type=CONTENT_TYPE_LATEST)

@@ -15,7 +15,7 @@ from muster.gateway.submit import Submission, dry_run, submit
 from muster.gateway.views import as_submitted
 from muster.schemas.facts.job import JobCancelRequested
 from muster.schemas.job import JobSpec, Phase
-from muster.schemas.queries import WhyAnswer
+from muster.schemas.queries import DryRunAnswer, WhyAnswer
 from muster.schemas.views import FactView, JobView
 
 PAGE_MAX = 1_000
@@ -32,7 +32,10 @@ _JOB_ID = path("job_id", "Id of the job")
     summary="Submit a job",
     **describe(
         {
-            200: ("Accepted before, under the same key; or the answer to a dry run", reference(JobView)),
+            200: (
+                "Accepted before, under the same key; or the answer to a dry run",
+                {"anyOf": [reference(JobView), reference(DryRunAnswer)]},
+            ),
             201: ("Accepted: from here on the job is never lost", reference(JobView)),
         },
         refusals=(400, 401, 403, 409, 413, 422, 503),
@@ -123,7 +126,7 @@ async def get_job(request: Request) -> Response:
         parameters=(
             _JOB_ID,
             query("follow", "Keep the answer open (SSE) until the job ends", kind="boolean"),
-            query("after", "Leave out what this cursor covers (id of the last event)"),
+            query("after", "With `follow`: leave out what this cursor covers (id of the last event)"),
             header("Last-Event-ID", "The same, as a browser sends it"),
         ),
         stream=True,
