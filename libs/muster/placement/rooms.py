@@ -34,7 +34,7 @@ class Ask(NamedTuple):
 
 
 class States:
-    """States as arrays. cpu, memory, idle (milli-GPUs), whole_devices and something (0: nothing is left) are columns."""
+    """States as arrays. Each amount is a column; something: 0 where nothing at all is left."""
 
     def __init__(self, keys: Sequence[StateKey]) -> None:
         self.keys = keys
@@ -261,10 +261,10 @@ class Rooms:
             self._ledger.moved = None
             self._tables.clear()
 
-    def hopeful(self) -> list[Watch]:
-        """Watched gangs that have room, in the order in which they came to be watched."""
+    def hopeful(self, among: Iterable[Watch] | None = None) -> list[Watch]:
+        """Those of these gangs (None: of all watched, in the order in which they came) that have room."""
         self._catch_up()
-        return [watch for watch in self._watches if watch.table.has_room(watch)]
+        return [watch for watch in (self._watches if among is None else among) if watch.table.has_room(watch)]
 
     def has_room(self, watch: Watch) -> bool:
         """Whether this gang has room now."""

@@ -156,6 +156,7 @@ def test_who_waits_is_told_why_once_and_the_first_hears_of_every_change() -> Non
     world.later(60)
     assert [world.count(one.id, "unschedulable") for one in waiting] == [1, 1, 1], "nothing changed"
     world.join("n1", gpus=1)
+    world.later(5)
     assert [world.count(one.id, "unschedulable") for one in waiting] == [2, 1, 1]
     world.exited(holder)
     assert world.phase(waiting[0]) is Phase.PLACED

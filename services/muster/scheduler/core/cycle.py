@@ -40,7 +40,7 @@ DEMAND_FIRST = 64
 DEMAND_EVERY = 2_048
 """The fragmentation score learns after 64 jobs, then whenever their number doubled, at last every 2,048 jobs."""
 
-WORDS_MAX = 64
+WORDS_MAX = 16
 """Lanes whose reason is put into words by one decision: each looks at the whole fleet, about 50 microseconds."""
 
 SUMMARY_INTERVAL_S = 10.0
@@ -194,11 +194,18 @@ class Cycle:
         heads: dict[str, _Heads] = {}
         placed: set[str] = set()
         attempts = slots = 0
+        narrow_at = 1  # after the first placement, then whenever their number doubled
         while turns:
             if len(placed) >= PLACEMENTS_MAX or slots >= SLOTS_MAX or attempts >= ATTEMPTS_MAX:
                 self.more = line.unfinished = True
                 break
             queue = turns[0][1]
+            if len(placed) >= narrow_at:
+                narrow_at = 2 * len(placed)
+                line.narrow()
+                for heap in heads.values():
+                    heap[:] = [head for head in heap if head[2].short is None or head[2].short.watch in line.hopes]
+                    heapq.heapify(heap)
             if queue not in heads:
                 heads[queue] = self._heads(queue, fresh.get(queue, []))
             record, tried = self._serve(heads[queue], drafts)
@@ -225,8 +232,7 @@ class Cycle:
     def _heads(self, queue: str, fresh: list[Lane]) -> _Heads:
         """A heap of the first jobs of a queue's lanes that are worth trying, by their place in line."""
         line = self._state.line
-        hoped = [short.lanes[queue] for short in line.hopes.values() if queue in short.lanes]
-        lanes = [*fresh, *(lane for lane in hoped if line.may_fit(lane))]
+        lanes = [*fresh, *(short.lanes[queue] for short in line.hopes.values() if queue in short.lanes)]
         heads = [(lane.jobs[0][0], lane.number, lane, 0) for lane in lanes]
         heapq.heapify(heads)
         return heads
@@ -314,13 +320,13 @@ class Cycle:
                 continue
             due = self._all_told_just_now(lane, now)
             if due is None:
-                if lane.word_epoch != line.epoch:
-                    lane.word, lane.word_epoch = why_blocked(self._state, lane), line.epoch
-                    words += 1
+                words += self._find_word(lane, now)
                 said, due = self._tell(lane, now, drafts, most=MOVES_MAX - told)
                 if said:
                     told += said
                     continue
+                if due is None and lane.word_epoch != line.epoch and lane.short is not None:
+                    due = lane.short.word_until
             if due is not None:
                 line.put_off(lane, due)
             else:
@@ -328,6 +334,22 @@ class Cycle:
         due = line.next_due()
         if due is not None:
             self.due = due if self.due is None else min(self.due, due)
+
+    def _find_word(self, lane: Lane, now: Instant) -> bool:
+        """Bring the lane's word up to date. A shortage is looked for at most once per kind and interval.
+
+        Returns whether the fleet was looked at.
+        """
+        short, epoch = lane.short, self._state.line.epoch
+        if short is None or self._state.queues.ceiling(lane.queue, lane.kind.gpu_milli) is not None:
+            lane.word, lane.word_epoch = why_blocked(self._state, lane), epoch
+            return False
+        is_new = short.word is None or now >= short.word_until
+        if is_new:
+            short.word, short.word_epoch = why_blocked(self._state, lane), epoch
+            short.word_until = self._after_interval(now)
+        lane.word, lane.word_epoch = short.word, short.word_epoch
+        return is_new
 
     def _tell(self, lane: Lane, now: Instant, drafts: list[Draft], *, most: int) -> tuple[int, Instant | None]:
         """Tell the lane's word to the first and to those who never heard one.
@@ -362,7 +384,10 @@ class Cycle:
         """Before this moment the job may not be told anything more."""
         if not record.explained_at:
             return Instant(0)
-        return Instant(record.explained_at + round(self._limits.unschedulable_interval_s * NS_PER_S))
+        return self._after_interval(Instant(record.explained_at))
+
+    def _after_interval(self, moment: Instant) -> Instant:
+        return Instant(moment + round(self._limits.unschedulable_interval_s * NS_PER_S))
 
     # --- the cluster as a whole --------------------------------------------------------------------------
 

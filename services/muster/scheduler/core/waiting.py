@@ -17,15 +17,21 @@ from muster.scheduler.core.reasons import Blocked
 
 
 class Short:
-    """Lanes of one kind, by queue, for which there is no room. refused: the fleet's version when that was tried."""
+    """Lanes of one kind, by queue, for which there is no room. refused: the fleet's version when that was tried.
 
-    __slots__ = ("kind", "lanes", "refused", "watch")
+    word: why, found when the line's epoch was `word_epoch`, and not looked for again before `word_until`.
+    """
+
+    __slots__ = ("kind", "lanes", "refused", "watch", "word", "word_epoch", "word_until")
 
     def __init__(self, kind: Kind, watch: Watch) -> None:
         self.kind = kind
         self.watch = watch
         self.lanes: dict[str, Lane] = {}
         self.refused = -2
+        self.word: Blocked | None = None
+        self.word_epoch = -1
+        self.word_until = Instant(0)
 
 
 class Cap:
@@ -156,6 +162,10 @@ class Line:
         self._version, self._withdrawn, self.unfinished = version, withdrawn, False
         self.relieved.clear()
         self._new_epoch()
+
+    def narrow(self) -> None:
+        """Give up the hopes that the placements since `refresh` took."""
+        self.hopes = {watch: self.hopes[watch] for watch in self._rooms.hopeful(self.hopes)} if self.hopes else {}
 
     def reopen(self) -> None:
         """Try all lanes again, whatever stopped them."""
