@@ -1,0 +1,100 @@
+"""The federation's copier over a real nats-server: what the cluster reports stands in FED, each end once."""
+
+from collections.abc import AsyncIterator
+
+import pytest
+
+from hosted_services import HostedServices
+from living_stack import until_async
+from muster.bus.nats_log import NatsLog
+from muster.core import Draft, Fact
+from muster.federation.app import DECLARATION
+from muster.federation.copier import GROUP_MAX, Copier
+from muster.schemas.facts.job import JobEnded, JobFinished
+from muster.schemas.ids import request_fact_id
+from muster.schemas.subjects import FED_LOG, FED_UP_LOG, LogName
+from servers import DECLARATIONS, running_nats
+from unit.federation.world import job
+
+pytestmark = pytest.mark.connected
+
+
+@pytest.fixture
+async def house() -> AsyncIterator[HostedServices]:
+    """Bootstrapped, with the rights that the federation really declares."""
+    others = tuple(one for one in DECLARATIONS if one.service != DECLARATION.service)
+    with running_nats(declarations=(*others, DECLARATION)) as server:
+        house = HostedServices(server)
+        await house.prepare()
+        yield house
+        await house.end()
+
+
+async def report(house: HostedServices, *names: str, delivery: str = "first") -> set[str]:
+    """These jobs end in the cluster. Returns their ids. delivery: of the same end; each is a message of its own."""
+    ended = {name: job(name).id for name in names}
+    for name, job_id in ended.items():
+        draft = Draft("job", job_id, "succeeded", JobFinished(attempt=1))
+        await house.store("scheduler", draft, request_fact_id("end", name, delivery))
+    return set(ended.values())
+
+
+async def stored(house: HostedServices, log: LogName, name: str) -> list[Fact]:
+    """The facts of this name in a log."""
+    reader = await NatsLog(await house.client("reader"), log).reader(after_seq=0)
+    found: list[Fact] = []
+    head, seq = await reader.head(), 0
+    while seq < head:
+        batch = await reader.read(limit=1000, timeout_s=1)
+        found += batch.facts
+        seq = batch.last_seq
+    await reader.close()
+    return [fact for fact in found if fact.name == name]
+
+
+async def until_copied(house: HostedServices, job_ids: set[str]) -> list[Fact]:
+    """Wait until these jobs have ended in FED; every `job-ended` that stands there then."""
+
+    async def is_there() -> bool:
+        return job_ids <= {fact.subject_id for fact in await stored(house, FED_LOG, "job-ended")}
+
+    await until_async(is_there)
+    return await stored(house, FED_LOG, "job-ended")
+
+
+async def test_ends_that_came_before_and_after_the_copier_are_copied_each_once(house: HostedServices) -> None:
+    before = await report(house, *(f"early-{index}" for index in range(GROUP_MAX + 6)))
+    await house.host(Copier(DECLARATION))
+    after = await report(house, "late-0", "late-1")
+    copies = await until_copied(house, before | after)
+    assert sorted(fact.subject_id for fact in copies) == sorted(before | after)
+    reports = {fact.seq: fact for fact in await stored(house, FED_UP_LOG, "succeeded")}
+    for copy in copies:
+        assert isinstance(copy.payload, JobEnded)
+        source = reports[copy.payload.source_seq]
+        assert (source.subject_id, copy.causes) == (copy.subject_id, (source.id,))
+
+
+async def test_reports_that_come_a_second_time_end_no_job_again(house: HostedServices) -> None:
+    """As when FED_UP takes a cluster's reports from the beginning once more: the same ends at new sequences."""
+    await house.host(Copier(DECLARATION))
+    ended = await report(house, "a", "b", "c")
+    before = await until_copied(house, ended)
+    await report(house, "a", "b", "c", delivery="second")
+    last = await report(house, "last")
+    copies = await until_copied(house, last)  # what stands before it in FED_UP was looked at
+    assert len(await stored(house, FED_UP_LOG, "succeeded")) == 2 * len(ended) + len(last)
+    assert sorted(fact.subject_id for fact in copies) == sorted(ended | last)
+    assert [fact for fact in copies if fact.subject_id in ended] == before
+
+
+async def test_two_copiers_and_one_that_starts_again_add_nothing(house: HostedServices) -> None:
+    first = await house.host(Copier(DECLARATION))
+    await house.host(Copier(DECLARATION))
+    ended = await report(house, *(f"j{index}" for index in range(20)))
+    await until_copied(house, ended)
+    await first.end()
+    await house.host(Copier(DECLARATION))
+    last = await report(house, "last")
+    copies = await until_copied(house, last)
+    assert sorted(fact.subject_id for fact in copies) == sorted(ended | last)
