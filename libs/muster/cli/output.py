@@ -6,6 +6,8 @@ from typing import TYPE_CHECKING
 
 import typer
 
+from muster.cli.errors import usage
+
 if TYPE_CHECKING:
     from pydantic import JsonValue
     from rich.console import Console
@@ -28,6 +30,16 @@ def talk() -> "Console":
     from rich.console import Console
 
     return Console(stderr=True, highlight=False)
+
+
+def confirm(question: str) -> None:
+    """Ask on stderr. Raises CliError (usage) unless somebody says yes: in a script nobody is there to be asked."""
+    try:
+        agreed = typer.confirm(question, err=True)
+    except typer.Abort:
+        agreed = False
+    if not agreed:
+        raise usage("--yes: nothing was done, for nobody agreed; give it to go on without being asked")
 
 
 def emit_model(model: "Wire") -> None:

@@ -1,8 +1,12 @@
 """What the SDK's errors mean to the shell, also when they come out of a group of tasks."""
 
+from io import StringIO
 from pathlib import Path
 
-from muster.cli.errors import ExitCode, usage
+import pytest
+
+from muster.cli import output
+from muster.cli.errors import CliError, ExitCode, usage
 from muster.cli.session import as_cli_error
 from muster.client import ConflictError, RefusedError, StateDirError, UnreachableError
 from muster.schemas.views import Problem
@@ -39,3 +43,18 @@ def test_the_commands_own_errors_keep_their_code() -> None:
 
 def test_a_defect_is_not_dressed_up_as_a_refusal() -> None:
     assert code(KeyError("bug")) is None
+
+
+@pytest.mark.parametrize("said", ["", "n\n"])
+def test_a_question_that_nobody_agrees_to_is_usage_and_names_the_option(
+    monkeypatch: pytest.MonkeyPatch, said: str
+) -> None:
+    monkeypatch.setattr("sys.stdin", StringIO(said))
+    with pytest.raises(CliError, match="--yes") as error:
+        output.confirm("Really?")
+    assert error.value.code == ExitCode.USAGE
+
+
+def test_a_yes_goes_on(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("sys.stdin", StringIO("y\n"))
+    output.confirm("Really?")
