@@ -4,17 +4,17 @@ import asyncio
 import os
 import signal
 import sys
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
 import httpx
-import nats
 from nats.aio.client import Client
 
 from invariants import violations
-from muster.bus.access import ADMIN_TOOLS, inbox_prefix
+from muster.bus.access import ADMIN_TOOLS
+from muster.bus.connection import connect_once
 from muster.bus.nats_log import NatsLog
 from muster.bus.settings import Settings
 from muster.client import Muster
@@ -25,9 +25,8 @@ from muster.schemas.subjects import FED_LOG, LogName, cluster_log
 from muster.schemas.views import JobView
 from muster.stack.options import StartOptions
 from muster.stack.up import RunningStack, start
+from waiting import ASKING_POLL_S, PATIENCE_S, until, until_async
 
-POLL_S = 0.05
-PATIENCE_S = 60.0
 READ_IDLE_S = 0.5
 TEAM = "physics"
 
@@ -74,11 +73,7 @@ class House:
     @asynccontextmanager
     async def connection(self, user: str = ADMIN_TOOLS) -> AsyncIterator[Client]:
         """To the bus, as who exports and trims if nobody else is named."""
-        connection = await nats.connect(
-            self.settings.nats_url,
-            user_credentials=str(self.settings.credentials_dir / f"{user}.creds"),
-            inbox_prefix=inbox_prefix(user),
-        )
+        connection = await connect_once(self.settings, user)
         try:
             yield connection
         finally:
@@ -125,7 +120,7 @@ class House:
         try:
             async with asyncio.timeout(patience_s):
                 while not is_so(job):
-                    await asyncio.sleep(POLL_S)
+                    await asyncio.sleep(ASKING_POLL_S)
                     job = await self.muster.get(job_id)
         except TimeoutError:
             raise AssertionError(f"still not so after {patience_s:g} s: {job!r}") from None
@@ -175,17 +170,3 @@ async def command(state_dir: Path, *words: str) -> str:
 
 async def _has_queue(muster: Muster) -> bool:
     return any(queue.name == TEAM for queue in await muster.queues())
-
-
-async def until(is_so: Callable[[], bool], *, patience_s: float = PATIENCE_S) -> None:
-    """Wait for what this process can see by itself."""
-    async with asyncio.timeout(patience_s):
-        while not is_so():  # noqa: ASYNC110 - other processes cannot set an event of ours
-            await asyncio.sleep(POLL_S)
-
-
-async def until_async(is_so: Callable[[], Awaitable[bool]], *, patience_s: float = PATIENCE_S) -> None:
-    """Wait for what must be asked."""
-    async with asyncio.timeout(patience_s):
-        while not await is_so():  # noqa: ASYNC110 - other processes cannot set an event of ours
-            await asyncio.sleep(POLL_S)

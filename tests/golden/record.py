@@ -7,14 +7,12 @@ import asyncio
 import tempfile
 from pathlib import Path
 
-import nats
-
 from golden.logs import CLUSTER, LOGS, SETTINGS, archive_of
-from living_stack import TEAM, House, job, open_house, options, until_async
-from muster.bus.access import ADMIN_TOOLS, inbox_prefix
+from living_stack import TEAM, House, job, open_house, options
 from muster.bus.archive import export_log
 from muster.schemas.facts.queue import QueueSpec
 from muster.schemas.job import JobSpec, Phase, TaskGroup
+from waiting import until_async
 
 FAILING = {"sim.muster.dev/run-s": "0.2", "sim.muster.dev/exit-code": "3"}
 ROUNDS_MAX = 60
@@ -84,17 +82,10 @@ async def _all_reported(house: House, accepted: list[str]) -> bool:
 
 
 async def _export(house: House) -> None:
-    connection = await nats.connect(
-        house.settings.nats_url,
-        user_credentials=str(house.settings.credentials_dir / f"{ADMIN_TOOLS}.creds"),
-        inbox_prefix=inbox_prefix(ADMIN_TOOLS),
-    )
-    try:
+    async with house.connection() as connection:
         for log in LOGS:
             archived = await export_log(connection, log, archive_of(log))
             print(f"{archive_of(log)}: {archived.messages} messages")  # noqa: T201 - a script for people
-    finally:
-        await connection.close()
 
 
 if __name__ == "__main__":

@@ -52,6 +52,26 @@ async def connect(settings: Settings, user: str, *, on_closed: OnClosed) -> Clie
     )
 
 
+async def connect_once(settings: Settings, user: str) -> Client:
+    """A connection for one errand, which ends with the broker's. Whoever waits for an answer gets what goes wrong.
+
+    Raises CredentialsError, and OSError or nats.errors.Error where nobody answers.
+    """
+    return await nats.connect(
+        settings.nats_url,
+        name=f"muster {user}",
+        user_credentials=str(credentials(settings, user)),
+        inbox_prefix=inbox_prefix(user),
+        connect_timeout=CONNECT_TIMEOUT_S,
+        allow_reconnect=False,
+        error_cb=_raised_anyway,
+    )
+
+
+async def _raised_anyway(_: Exception) -> None:
+    """Whoever waits is told; the client's own log line would only repeat it."""
+
+
 def teller(user: str) -> Callable[[Exception], Awaitable[None]]:
     """What to do with errors that no caller sees: permission violations, slow consumers, lost connections."""
 

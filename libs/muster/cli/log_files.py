@@ -12,16 +12,18 @@ import nats
 import typer
 from nats.aio.client import Client
 
-from muster.bus.access import ADMIN_TOOLS, OPERATOR, inbox_prefix
+from muster.bus.access import ADMIN_TOOLS, OPERATOR
 from muster.bus.archive import Archived, Progress, export_log, import_log
 from muster.bus.checkpoint_store import NatsCheckpoints
 from muster.bus.clock import SystemTime
+from muster.bus.connection import CredentialsError, connect_once
 from muster.bus.errors import ApiError, ArchiveError, TrimRefusedError
 from muster.bus.jsapi import stream_info
 from muster.bus.ports import LogError
 from muster.bus.settings import Settings
 from muster.bus.settings_file import load_settings
 from muster.bus.trim import trim as trim_log
+from muster.cli import output
 from muster.cli.errors import refused, unreachable, usage
 from muster.cli.progress import measured
 from muster.schemas import envelope
@@ -33,7 +35,6 @@ from muster.stack import up
 from muster.stack.options import StartOptions
 from muster.stack.state_dir import StateDir, StateDirError, holder_of
 
-CONNECT_S_MAX = 5
 PUBLISH_S_MAX = 5.0
 Result = TypeVar("Result")
 
@@ -68,7 +69,7 @@ def trim(state_dir: Path, name: str, *, archive: Path, yes: bool) -> None:
     log = _log(settings, name)
     up_to = asyncio.run(_on_bus(settings, ADMIN_TOOLS, lambda client: _trimmable(client, log)))
     if not yes:
-        typer.confirm(f"Move the facts of {log.stream} up to {up_to} to {archive} and delete them?", abort=True)
+        output.confirm(f"Move the facts of {log.stream} up to {up_to} to {archive} and delete them?")
     done = asyncio.run(_on_bus(settings, ADMIN_TOOLS, lambda client: _trim(client, settings, log, up_to, archive)))
     typer.echo(f"{log.stream}: {done.messages} messages up to {done.last_seq} are now in {archive} only")
 
@@ -80,7 +81,7 @@ def skip(state_dir: Path, name: str, *, seq: int, service: str, reason: str, yes
     settings = _settings(state_dir)
     log = _log(settings, name)
     if not yes:
-        typer.confirm(f"Have {service} act as if fact {seq} of {log.stream} had never been said?", abort=True)
+        output.confirm(f"Have {service} act as if fact {seq} of {log.stream} had never been said?")
     at = asyncio.run(_on_bus(settings, OPERATOR, lambda client: _void(client, log, seq, service, reason)))
     typer.echo(f"{log.stream}: fact {seq} is void for {service}, said at {at}; it recovers without it")
 
@@ -110,9 +111,7 @@ async def _import(client: Client, settings: Settings, log: LogName, file: Path, 
     if log == FED_LOG:
         info = await stream_info(client, cluster.stream)
         if info is not None and not info.state.last_seq:
-            raise refused(
-                f"{cluster.stream} is empty and would take FED's jobs as new; import its archive first"
-            )
+            raise refused(f"{cluster.stream} is empty and would take FED's jobs as new; import its archive first")
     return await import_log(client, log, file, progress=progress)
 
 
@@ -153,14 +152,9 @@ async def _on_bus(settings: Settings, user: str, work: Callable[[Client], Awaita
 async def _connection(settings: Settings, user: str) -> AsyncIterator[Client]:
     """A connection as `user`; what goes wrong on it becomes an exit code."""
     try:
-        client = await nats.connect(
-            settings.nats_url,
-            user_credentials=str(settings.credentials_dir / f"{user}.creds"),
-            inbox_prefix=inbox_prefix(user),
-            connect_timeout=CONNECT_S_MAX,
-            allow_reconnect=False,
-            error_cb=_raised_anyway,
-        )
+        client = await connect_once(settings, user)
+    except CredentialsError as error:
+        raise refused(str(error)) from error
     except (OSError, nats.errors.Error) as error:
         raise unreachable(f"NATS at {settings.nats_url} does not answer ({error}); is the stack running?") from error
     try:
@@ -172,10 +166,6 @@ async def _connection(settings: Settings, user: str) -> AsyncIterator[Client]:
     finally:
         with contextlib.suppress(nats.errors.Error):  # it is gone already: then it is closed
             await client.close()
-
-
-async def _raised_anyway(_: Exception) -> None:
-    """Whoever waits for an answer gets the error; the client's own log line would only repeat it."""
 
 
 @contextmanager

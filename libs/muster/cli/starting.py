@@ -136,20 +136,14 @@ async def _set_queues(muster: "Muster", path: Path) -> None:
 
 async def _submit_examples(muster: "Muster") -> None:
     """Once per state: the idempotency key is the file's name, so a later start is answered with the same jobs."""
+    from muster.client import RefusedError
+
     for path in job_files():
         for number, spec in enumerate(load_jobs(path), start=1):
             try:
                 await muster.submit(spec, idempotency_key=f"example-{path.stem}-{number}")
-            except Exception as error:
-                if not _is_refusal(error):
-                    raise
+            except RefusedError as error:
                 typer.echo(f"muster: example {path.name} was not accepted: {error}", err=True)
-
-
-def _is_refusal(error: Exception) -> bool:
-    from muster.client import RefusedError
-
-    return isinstance(error, RefusedError)
 
 
 def where(state_dir: Path, endpoints: Endpoints) -> str:

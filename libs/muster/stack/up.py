@@ -11,11 +11,11 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 
-import nats
 from nats.aio.client import Client
 
-from muster.bus.access import BOOTSTRAP, inbox_prefix
+from muster.bus.access import BOOTSTRAP
 from muster.bus.clock import SystemTime
+from muster.bus.connection import connect_once
 from muster.bus.settings import Settings
 from muster.bus.streams import bootstrap
 from muster.core.instant import NS_PER_S
@@ -36,7 +36,7 @@ from muster.stack.process import Command
 from muster.stack.state_dir import Holder, StateDir, StateDirLock
 from muster.stack.supervisor import Child, ChildState, Supervisor
 
-CONNECT_S_MAX = 10
+ENTER_S_MAX = 10
 TOKEN_BYTES = 32
 ADMIN = "admin"
 
@@ -159,13 +159,7 @@ def _service_children(options: StartOptions, endpoints: Endpoints) -> tuple[Chil
 
 async def _enter(state: StateDir, settings: Settings) -> None:
     """With the broker up: the streams, and the admin's token."""
-    connection = await nats.connect(
-        settings.nats_url,
-        user_credentials=str(settings.credentials_dir / f"{BOOTSTRAP}.creds"),
-        inbox_prefix=inbox_prefix(BOOTSTRAP),
-        connect_timeout=CONNECT_S_MAX,
-        allow_reconnect=False,
-    )
+    connection = await connect_once(settings, BOOTSTRAP)
     try:
         await bootstrap(connection, settings)
         await _enter_admin(connection, state)
@@ -179,7 +173,7 @@ async def _enter_admin(connection: Client, state: StateDir) -> None:
         write_private(state.token, f"muster_{_secret()}\n")
     key = token_hash(state.token.read_text().strip())
     record = TokenRecord(principal=ADMIN, role=Role.ADMIN).model_dump_json().encode()
-    await connection.jetstream().publish(f"$KV.{TOKENS_BUCKET}.{key}", record, timeout=CONNECT_S_MAX)
+    await connection.jetstream().publish(f"$KV.{TOKENS_BUCKET}.{key}", record, timeout=ENTER_S_MAX)
 
 
 async def serve(options: StartOptions, *, on_ready: Callable[[RunningStack], None] | None = None) -> None:

@@ -11,7 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from living_stack import House, job, open_house, options, until_async
+from living_stack import House, job, open_house, options
+from waiting import until_async
 
 pytestmark = [pytest.mark.connected, pytest.mark.timeout(180)]
 

@@ -4,9 +4,10 @@ from pathlib import Path
 
 import pytest
 
-from living_stack import House, job, open_house, options, until_async
+from living_stack import House, job, open_house, options
 from muster.schemas.job import Phase
 from muster.schemas.subjects import cluster_log
+from waiting import until_async
 
 pytestmark = [pytest.mark.connected, pytest.mark.timeout(240)]
 

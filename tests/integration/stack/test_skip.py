@@ -7,8 +7,9 @@ import httpx
 import pytest
 
 import poisoned_services
-from living_stack import House, command, job, open_house, options, until_async
+from living_stack import House, command, job, open_house, options
 from muster.schemas.job import Phase
+from waiting import until_async
 
 pytestmark = [pytest.mark.connected, pytest.mark.timeout(180)]
 

@@ -5,11 +5,12 @@ from pathlib import Path
 
 import pytest
 
-from living_stack import job, open_house, options, until
+from living_stack import job, open_house, options
 from muster.bus.limits import SPANS_ONE_IN
 from muster.bus.tracing import ENDPOINT_VARIABLE
 from muster.schemas.ids import span_id, traceparent
 from otlp_sink import otlp_sink
+from waiting import until
 
 pytestmark = [pytest.mark.connected, pytest.mark.timeout(120)]
 

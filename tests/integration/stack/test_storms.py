@@ -9,8 +9,9 @@ from pathlib import Path
 import pytest
 import pytest_asyncio
 
-from living_stack import House, job, open_house, options, until
+from living_stack import House, job, open_house, options
 from muster.client import MusterError
+from waiting import until
 
 pytestmark = [pytest.mark.connected, pytest.mark.timeout(180), pytest.mark.asyncio(loop_scope="module")]
 

@@ -7,11 +7,11 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-import nats
 from pydantic import JsonValue
 
 from muster.bus import jsapi
-from muster.bus.access import READER, inbox_prefix
+from muster.bus.access import READER
+from muster.bus.connection import connect_once
 from muster.bus.settings import Settings
 from muster.cli.bench.fleet_ready import fleet_ready
 from muster.cli.bench.load import Submitted, in_parallel, submit
@@ -199,11 +199,7 @@ class _Bench:
 
     async def _stored(self) -> int:
         """Messages in the cluster's log and in FED."""
-        client = await nats.connect(
-            self._settings.nats_url,
-            user_credentials=str(self._settings.credentials_dir / f"{READER}.creds"),
-            inbox_prefix=inbox_prefix(READER),
-        )
+        client = await connect_once(self._settings, READER)
         try:
             infos = [
                 await jsapi.stream_info(client, log.stream) for log in (FED_LOG, cluster_log(self._settings.cluster))
