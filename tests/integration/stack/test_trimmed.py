@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from living_stack import House, job, open_house, options, until_async
+from living_stack import House, job, open_house, options
 from muster.bus.checkpoint import Checkpoints
 from muster.bus.checkpoint_store import NatsCheckpoints
 from muster.bus.fold import Folder
@@ -20,6 +20,7 @@ from muster.schemas.job import Phase
 from muster.schemas.subjects import FED_LOG, LogName, cluster_log
 from muster.schemas.views import JobView
 from muster.stack.options import StartOptions
+from waiting import until_async
 
 pytestmark = [pytest.mark.connected, pytest.mark.timeout(240)]
 
@@ -39,6 +40,14 @@ async def has_checkpoints(house: House, log: LogName, count: int) -> bool:
     async with house.connection() as client:
         pointer, _ = await NatsCheckpoints(client).pointer(log.stream)
         return len(pointer.checkpoints) >= count
+
+
+async def has_checkpoints_or_more_facts(house: House, log: LogName) -> bool:
+    """A checkpoint that a newer one overtook is given up, so the facts so far may have made fewer than two."""
+    if await has_checkpoints(house, log, 2):
+        return True
+    await house.ended([(await house.muster.submit(job("one-more", gpus=0, run_s=0.1))).id])
+    return False
 
 
 async def recovered(house: House, log: LogName, service: CoreService, *, up_to: int) -> Core:
@@ -108,7 +117,7 @@ async def test_services_that_never_ran_start_on_trimmed_logs_and_know_everything
         cluster = cluster_log(house.settings.cluster)
         ids = await fill(house)
         for log in (cluster, FED_LOG):
-            await until_async(lambda log=log: has_checkpoints(house, log, 2))  # type: ignore[misc]
+            await until_async(lambda log=log: has_checkpoints_or_more_facts(house, log))  # type: ignore[misc]
     # A new term of every service, so that no leader's fence stands in what is cut off.
     async with open_house(chosen) as house:
         for log, service in ((cluster, scheduler(house.settings)[0]), (FED_LOG, federation(house.settings)[0])):
