@@ -121,6 +121,8 @@ def service_rights(declaration: Declaration, *, clusters: Sequence[str]) -> Righ
     rights = Rights(publish=_fact_subjects(declaration, clusters))
     for log in logs:
         rights += _stream_read(log.stream)
+    if StreamRole.FED_UP in declaration.folds:  # who copies the reports makes room for more
+        rights += Rights(publish=(f"{API}.STREAM.PURGE.{FED_UP_LOG.stream}",))
     if logs:
         rights += Rights(publish=("dead.>",)) + _checkpoints(written=True)
     for template in declaration.publishes:

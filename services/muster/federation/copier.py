@@ -3,7 +3,7 @@
 `job-ended` expects that its literal subject holds nothing yet, so a job ends once in FED whoever copies, and a second
 copier or a second try does no harm; the id of every copy is a hash of its source. Reports are copied in bounded groups,
 and a group is whole before the next begins: so copying goes on one group before the newest copy, and needs no memory
-of its own.
+of its own. Reports that were copied long ago are purged, or FED_UP would fill up and take none any more.
 """
 
 import asyncio
@@ -28,6 +28,10 @@ SERVICE = "federation"
 GROUP_MAX = 64
 """Reports copied at once, and messages that are looked at again after a restart."""
 
+KEPT = 4_096
+"""Reports left in FED_UP, copied or not, and how many more there may be before the oldest are purged. Never none: the
+broker finds by the newest one where its source goes on."""
+
 READ_TIMEOUT_S = 1.0
 RETRY_S = 0.5
 """Between two tries while FED is full or away. It is tried for ever: a report is not lost, only late."""
@@ -41,14 +45,18 @@ _logger = logging.getLogger(__name__)
 class Copier:
     """The hosted piece (`bus.service.Hosted`): runs until it is cancelled."""
 
-    def __init__(self, declaration: Declaration) -> None:
+    def __init__(self, declaration: Declaration, *, kept: int = KEPT) -> None:
+        assert kept > GROUP_MAX, "a restart looks at one group again"
         self.declaration = declaration
+        self._kept = kept
 
     async def run(self, connect: Connect, settings: Settings) -> None:  # noqa: ARG002 - the port's signature
         """Copy for ever. Raises LogError where the bus refuses for good; the supervisor starts it again."""
         client = await connect(SERVICE)
         log = NatsLog(client, FED_UP_LOG)
-        reader = await log.reader(after_seq=await _start(client))
+        start = await _start(client)
+        reader = await log.reader(after_seq=start)
+        purged = start
 
         async def store(draft: Draft, fact_id: str) -> Outcome:
             is_end = draft.name == "job-ended"
@@ -59,16 +67,19 @@ class Copier:
 
         try:
             while True:
-                await copy_group(reader, store)
+                copied = await copy_group(reader, store)
+                if copied - purged >= 2 * self._kept:
+                    purged = copied - self._kept
+                    await jsapi.call(client, f"STREAM.PURGE.{FED_UP_LOG.stream}", {"seq": purged + 1})
         finally:
             await reader.close()
 
 
 async def copy_group(reader: LogReader, store: Store, *, retry_s: float = RETRY_S) -> int:
-    """Copy the next reports, at most `GROUP_MAX`, and return how many there were once every one of them stands."""
+    """Copy the next reports, at most `GROUP_MAX`; every one of them stands when it returns the last one's sequence."""
     batch = await reader.read(limit=GROUP_MAX, timeout_s=READ_TIMEOUT_S)
     await asyncio.gather(*(_copy(report, store, retry_s) for report in batch.facts))
-    return len(batch.facts)
+    return batch.last_seq
 
 
 async def _copy(report: Fact, store: Store, retry_s: float) -> None:

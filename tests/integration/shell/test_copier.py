@@ -98,3 +98,20 @@ async def test_two_copiers_and_one_that_starts_again_add_nothing(house: HostedSe
     last = await report(house, "last")
     copies = await until_copied(house, last)
     assert sorted(fact.subject_id for fact in copies) == sorted(ended | last)
+
+
+async def test_old_reports_make_room_and_nothing_is_copied_again(house: HostedServices) -> None:
+    kept = GROUP_MAX + 1
+    copier = await house.host(Copier(DECLARATION, kept=kept))
+    ended = await report(house, *(f"old-{index}" for index in range(3 * kept)))
+    await until_copied(house, ended)
+
+    async def has_room() -> bool:
+        return len(await stored(house, FED_UP_LOG, "succeeded")) < 2 * kept
+
+    await until_async(has_room)
+    await copier.end()
+    await house.host(Copier(DECLARATION, kept=kept))
+    last = await report(house, "last")
+    copies = await until_copied(house, last)
+    assert sorted(fact.subject_id for fact in copies) == sorted(ended | last)

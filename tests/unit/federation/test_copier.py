@@ -45,10 +45,11 @@ async def reports(count: int) -> MemoryLog:
 async def test_every_report_is_copied_though_fed_is_full_or_away_now_and_then() -> None:
     log, fed = await reports(200), Fed(trouble_every=7)
     reader = await log.reader(after_seq=0)
-    groups = 0
+    groups = seq = 0
     while len(fed.copies) < 200:
         groups += 1
-        assert await copy_group(reader, fed.store, retry_s=0.0) <= GROUP_MAX
+        seq, before = await copy_group(reader, fed.store, retry_s=0.0), seq
+        assert before < seq <= before + GROUP_MAX
     assert groups == 4
     assert fed.outcomes[Outcome.FULL]
     assert fed.outcomes[Outcome.UNAVAILABLE]
