@@ -47,6 +47,7 @@ class Figures:
     end_ms_p50: float
     end_ms_p99: float
     end_ms_max: float
+    decision_ms_max: float
     decisions_per_end: float
     placed_per_end: float
     told_per_end: float
@@ -60,6 +61,7 @@ class Clocked:
     def __init__(self, world: World) -> None:
         self.world = world
         self.spent_s = 0.0
+        self.longest_s = 0.0
         self.decisions = 0
         self.said: dict[str, int] = {}
 
@@ -69,7 +71,9 @@ class Clocked:
         while True:
             began_s = time.process_time()
             drafts = world.core.decide(world.now)
-            self.spent_s += time.process_time() - began_s
+            took_s = time.process_time() - began_s
+            self.spent_s += took_s
+            self.longest_s = max(self.longest_s, took_s)
             self.decisions += 1
             if not drafts and world.core.next_wakeup() != world.now:
                 return
@@ -138,7 +142,7 @@ def measure(scale: Scale) -> Figures:
     clock.settle()
     fill_s = clock.spent_s - before_s
     lanes, waiting = len(world.core.state.line.lanes), sum(len(x.jobs) for x in world.core.state.line.lanes.values())
-    clock.decisions, clock.said = 0, {}
+    clock.decisions, clock.longest_s, clock.said = 0, 0.0, {}
     spent = [clock.end(*one) for one in _victims(world, scale.ends)]
     ends, said = len(spent), clock.said
     decisions = clock.decisions
@@ -150,6 +154,7 @@ def measure(scale: Scale) -> Figures:
         end_ms_p50=1e3 * statistics.median(spent),
         end_ms_p99=1e3 * statistics.quantiles(spent, n=100)[98],
         end_ms_max=1e3 * max(spent),
+        decision_ms_max=1e3 * clock.longest_s,
         decisions_per_end=decisions / ends,
         placed_per_end=said.get("placed", 0) / ends,
         told_per_end=said.get("unschedulable", 0) / ends,
