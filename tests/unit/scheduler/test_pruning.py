@@ -1,5 +1,6 @@
 """Leaving the hopeless alone changes nothing: who is placed where is the same as if everybody were tried every time."""
 
+import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
@@ -126,3 +127,19 @@ def test_pruned_decisions_equal_unpruned_ones(history: list[tuple[str, int, int]
         {one.id: (world.phase(one), world.slots(one)) for one in twins.jobs} for world in (twins.pruned, twins.plain)
     ]
     assert ends[0] == ends[1]
+
+
+def test_only_those_for_whom_there_is_room_are_tried_when_a_job_ends(monkeypatch: pytest.MonkeyPatch) -> None:
+    world = World(nodes=2, gpus=8)
+    holder = world.submit("holder", gpus=2)
+    for index in range(14):
+        world.submit(f"other-{index}")
+    for index in range(50):
+        world.submit(f"large-{index}", gpus=8, cpu_milli=1_000 + index)
+    small = world.submit("small", gpus=2)
+    books, tried = world.core.state.books, list[str]()
+    propose = books.propose
+    monkeypatch.setattr(books, "propose", lambda job_id, gang: (tried.append(job_id), propose(job_id, gang))[1])
+    world.exited(holder)
+    assert world.phase(small) is Phase.PLACED
+    assert set(tried) == {small.id}
