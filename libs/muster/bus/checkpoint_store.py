@@ -19,7 +19,6 @@ from muster.bus.names import CHECKPOINTS_BUCKET, store_stream
 from muster.bus.ports import LogUnavailableError
 
 STORE_TIMEOUT_S = 5.0
-PART_TIMEOUT_S = 60.0
 _STREAM = store_stream(CHECKPOINTS_BUCKET)
 _META = f"$O.{CHECKPOINTS_BUCKET}.M.{{}}"  # where an object's description stands, its name encoded (ADR-20)
 _POINTER_FIELD = "muster-pointer"

@@ -1,7 +1,7 @@
 """A job as its owner describes it, and as the fleet keeps it."""
 
 from enum import StrEnum
-from typing import Annotated, Literal, Self
+from typing import Annotated, Self
 
 from pydantic import Field, model_validator
 
@@ -137,7 +137,6 @@ class Phase(StrEnum):
 
 
 TERMINAL_PHASES = frozenset({Phase.SUCCEEDED, Phase.FAILED, Phase.CANCELLED, Phase.TIMED_OUT})
-TerminalName = Literal["succeeded", "failed", "cancelled", "timed-out"]
 
 
 class Slot(Wire):

@@ -18,7 +18,6 @@ NO_CLUSTER = "_"
 FENCE = "fence"
 
 _UNSAFE = re.compile(r"[^A-Za-z0-9_-]")
-_ESCAPED = re.compile(r"=([0-9A-F]{2})")
 
 
 def token(text: str) -> str:
