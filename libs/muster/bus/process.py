@@ -21,7 +21,7 @@ from muster.bus.clock import Clock
 from muster.bus.connection import connect
 from muster.bus.health import Door
 from muster.bus.lease import LeaseThread
-from muster.bus.limits import SHUTDOWN_S, SHUTDOWN_TRIES
+from muster.bus.limits import SHUTDOWN_S, SHUTDOWN_TRIES, ShellLimits
 from muster.bus.metrics import LOGS
 from muster.bus.query import query_broker, responders
 from muster.bus.service import CoreService, Hosted
@@ -143,6 +143,7 @@ class Process:
             clock=Clock(),
             connection=connection,
             tracing=tracing,
+            limits=ShellLimits(decide_s=self._settings.scheduler.decide_s),
         )
         return Shell(service, parts)
 

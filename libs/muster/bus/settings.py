@@ -45,7 +45,7 @@ class SimulationSettings(_Section):
 
 
 class SchedulerSettings(_Section):
-    """The scheduler's limits. decide_s: after so long a cycle yields and goes on at the next."""
+    """The scheduler's limits. decide_s: a decision that takes longer, of any service, is counted as over its time."""
 
     decide_s: Annotated[float, Field(gt=0)] = 0.05
     unschedulable_interval_s: Annotated[float, Field(ge=0)] = 5.0
