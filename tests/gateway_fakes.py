@@ -12,7 +12,7 @@ from muster.gateway.catalogue import CatalogueCache
 from muster.gateway.feed import FedFact, Feed, Position
 from muster.gateway.house import House
 from muster.gateway.http import make_app
-from muster.gateway.ports import JobFilter, Known, NotStoredError, Page, StoredJob, UnreachableError
+from muster.gateway.ports import JobFilter, Known, NodeShape, NotStoredError, Page, StoredJob, UnreachableError
 from muster.gateway.problems import ProblemError
 from muster.gateway.tokens import TokenTable
 from muster.gateway.views import Views
@@ -74,7 +74,7 @@ class FakeView:
             QueueView(name="blue", cluster="atlas"),
             QueueView(name="shut", cluster="atlas", closed=True),
         ]
-        self.shape_rows: list[tuple[str, int, int, int]] = [("H100", 8, 128_000, 1_000_000)]
+        self.shape_rows: list[NodeShape] = [("H100", 8, 128_000, 1_000_000, ("block", "rack"))]
         self.fed_seq = 0
         self.is_down = False
         self.looks = 0
@@ -104,7 +104,7 @@ class FakeView:
         self._answer()
         return tuple(row.model_dump_json().encode() for row in self.queue_rows)
 
-    async def shapes(self) -> list[tuple[str, int, int, int]] | None:
+    async def shapes(self) -> list[NodeShape] | None:
         self._answer()
         return self.shape_rows
 

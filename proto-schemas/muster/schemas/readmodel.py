@@ -7,7 +7,7 @@ score 0, sort as text: a page is a range by member, and a cursor is a member.
     jobs     hash     job id -> JobView
     nodes    hash     node -> NodeView
     queues   hash     queue -> QueueView
-    shapes   string   distinct node shapes: [[gpu_model, gpus, cpu_milli, memory_mib], ...]
+    shapes   string   distinct node shapes: [[gpu_model, gpus, cpu_milli, memory_mib, levels], ...]
     all, live, ended, team:<t>, queue:<q>, phase:<p>    lists of `<time, 20 digits>:<job id>`
     facts    list     `<job id>:<seq, 20 digits>:<FactView>`, every fact of every job
     recent   stream   newest facts of any kind: entry `<seq>-0` holds fields `<seq>:<team>` -> FactView, up to it
@@ -19,7 +19,7 @@ from muster.schemas.job import Phase
 from muster.schemas.registry import StreamRole
 from muster.schemas.subjects import LogName
 
-LAYOUT_VERSION = "1"
+LAYOUT_VERSION = "2"
 ENDED_ROWS_MAX = 100_000  # jobs that ended stay so many; with their facts about 0.6 GiB of Redis at the bound
 RECENT_FACTS_MAX = 20_000  # sequences that `recent` reaches back
 ENTRY_FACTS_MAX = 500  # facts in one entry of `recent`

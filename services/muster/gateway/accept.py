@@ -17,6 +17,7 @@ TRACEPARENT = re.compile(r"^00-(?!0{32})[0-9a-f]{32}-(?!0{16})[0-9a-f]{16}-[0-9a
 SLOT_BYTES = 125  # one slot of `placed` with the longest node name, without its devices
 DEVICE_BYTES = 43  # one device's uuid in `pods-started`
 FACT_OVERHEAD_BYTES = 4_096
+NODE_LEVEL = "node"  # every fleet has it without declaring it
 NAMES_TOLD_MAX = 10  # known names listed in a refusal
 
 
@@ -28,6 +29,7 @@ class Shape:
     gpus: int
     cpu_milli: int
     memory_mib: int
+    levels: tuple[str, ...] = ()  # of topology, widest first, without "node"
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,9 +108,16 @@ def refuse_unknown_queue(spec: JobSpec, catalogue: Catalogue) -> None:
 
 
 def refuse_impossible(spec: JobSpec, catalogue: Catalogue) -> None:
-    """Raises ProblemError (422) if a replica fits no node, even an empty one."""
+    """Raises ProblemError (422) if a replica fits no node, even an empty one, or no node has the required level."""
     if not catalogue.shapes:
         return
+    wish = spec.topology
+    levels = {NODE_LEVEL: None} | {level: None for shape in catalogue.shapes for level in shape.levels}
+    if wish is not None and wish.required and wish.level not in levels:
+        known = ", ".join(list(levels)[:NAMES_TOLD_MAX])
+        raise invalid(
+            f"no node has the topology level {wish.level!r}", field="topology.level", cure=f"The fleet has: {known}."
+        )
     for index, group in enumerate(spec.task_groups):
         refusal = _impossible(group, catalogue.shapes, path=f"task_groups.{index}")
         if refusal is not None:

@@ -77,7 +77,12 @@ class CatalogueCache:
     async def _from_scheduler(self) -> Catalogue:
         queues, nodes = await asyncio.gather(self._scheduler.queues(), self._scheduler.nodes())
         rows = (NodeView.model_validate_json(node) for node in nodes)
-        shapes = {Shape(node.gpu_model, node.gpus, node.cpu_milli, node.memory_mib): None for node in rows}
+        shapes = {
+            Shape(
+                node.gpu_model, node.gpus, node.cpu_milli, node.memory_mib, tuple(level for level, _ in node.domains)
+            ): None
+            for node in rows
+        }
         return Catalogue(_queues(queues), tuple(shapes))
 
 

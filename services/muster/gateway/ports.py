@@ -13,6 +13,9 @@ from muster.schemas.job import Job, JobSpec, Phase
 from muster.schemas.queries import DryRunAnswer, QueueCheckAnswer, WhyAnswer
 from muster.schemas.views import JobView
 
+NodeShape = tuple[str, int, int, int, tuple[str, ...]]
+"""gpu_model, gpus, cpu_milli, memory_mib, topology levels (widest first)."""
+
 
 class UnreachableError(Exception):
     """Somebody whom the gateway asks does not answer (now)."""
@@ -101,7 +104,7 @@ class ReadView(Protocol):
         """All queues, encoded, by name."""
         ...
 
-    async def shapes(self) -> Sequence[tuple[str, int, int, int]] | None:
+    async def shapes(self) -> Sequence[NodeShape] | None:
         """Distinct node shapes; None while the read model was never written."""
         ...
 

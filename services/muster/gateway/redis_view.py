@@ -7,7 +7,7 @@ from typing import cast
 from redis.asyncio import Redis
 from redis.exceptions import RedisError
 
-from muster.gateway.ports import JobFilter, Known, Page, UnreachableError
+from muster.gateway.ports import JobFilter, Known, NodeShape, Page, UnreachableError
 from muster.schemas.readmodel import ReadModel, fact_body, fact_range
 from muster.schemas.views import FactView, JobView
 
@@ -68,13 +68,14 @@ class RedisView:
         """See `ReadView.queues`."""
         return await self._rows("queues")
 
-    async def shapes(self) -> Sequence[tuple[str, int, int, int]] | None:
+    async def shapes(self) -> Sequence[NodeShape] | None:
         """See `ReadView.shapes`."""
         found = await self._ask(*(("GET", model.key("shapes")) for model in self._clusters))
         written = await self._ask(*(("HEXISTS", model.key("marker"), "log") for model in self._clusters))
         if not any(written):
             return None
-        return [tuple(shape) for body in found if body is not None for shape in json.loads(cast("bytes", body))]
+        rows = (row for body in found if body is not None for row in json.loads(cast("bytes", body)))
+        return [(gpu_model, gpus, cpu, memory, tuple(levels)) for gpu_model, gpus, cpu, memory, levels in rows]
 
     async def _members(self, wanted: JobFilter, upper: str, count: int) -> list[str]:
         """The next members of the merged lists, newest first, each once, and none after a list's cut."""

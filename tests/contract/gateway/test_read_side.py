@@ -190,7 +190,7 @@ async def test_nodes_queues_and_shapes(side: Side) -> None:
     story.queue("blue")
     await side.log.fold(story.facts)
     assert [len(await side.view.nodes()), len(await side.view.queues())] == [1, 1]
-    assert await side.view.shapes() == [("H100", 8, 8000, 8000)]
+    assert await side.view.shapes() == [("H100", 8, 8000, 8000, ())]
 
 
 async def test_a_listener_gets_each_fact_once_from_any_position(side: Side, monkeypatch: pytest.MonkeyPatch) -> None:

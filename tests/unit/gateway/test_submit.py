@@ -102,6 +102,7 @@ async def test_a_trace_that_the_client_brought_goes_on() -> None:
         (spec(queue="nowhere"), "queue"),
         (spec(queue="shut"), "queue"),
         (spec(team="none"), "team"),
+        (spec(topology={"level": "galaxy", "required": True}), "topology.level"),
     ],
 )
 async def test_a_job_that_can_never_run_is_refused_at_once_with_its_field(body: dict[str, Any], field: str) -> None:
@@ -113,6 +114,19 @@ async def test_a_job_that_can_never_run_is_refused_at_once_with_its_field(body: 
     assert answer.json()["field"] == field
     assert answer.json()["detail"]
     assert house.log.jobs == {}
+
+
+@pytest.mark.parametrize(("level", "required"), [("rack", True), ("node", True), ("galaxy", False)])
+async def test_a_level_that_nodes_have_or_that_is_only_preferred_is_accepted(level: str, required: bool) -> None:
+    async with FakeHouse().client() as client:
+        answer = await client.post("/v1/jobs", json=spec(topology={"level": level, "required": required}))
+    assert answer.status_code == 201
+
+
+async def test_a_refused_level_names_the_levels_that_exist() -> None:
+    async with FakeHouse().client() as client:
+        answer = await client.post("/v1/jobs", json=spec(topology={"level": "galaxy", "required": True}))
+    assert "node, block, rack" in answer.text
 
 
 @pytest.mark.parametrize("body", [b"{", b"", b"[" * 50_000, b'{"name": NaN'])

@@ -111,7 +111,7 @@ def test_the_shapes_of_nodes_are_told_once_each_and_only_when_they_change() -> N
     story.node("n2")
     core, changes = project(story)
     assert changes.shapes is not None
-    assert json.loads(changes.shapes) == [["H100", 8, 8000, 8000]]
+    assert json.loads(changes.shapes) == [["H100", 8, 8000, 8000, []]]
     before = len(story.facts)
     story.node("n3")
     for fact in story.facts[before:]:

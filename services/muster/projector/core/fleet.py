@@ -10,8 +10,8 @@ from muster.projector.core.rows import NodeRow
 from muster.schemas.facts.node import NodeJoined
 from muster.schemas.job import Slot
 
-Shape = tuple[str, int, int, int]
-"""gpu_model, gpus, cpu_milli, memory_mib."""
+Shape = tuple[str, int, int, int, tuple[str, ...]]
+"""gpu_model, gpus, cpu_milli, memory_mib, topology levels (widest first)."""
 
 
 @dataclass(slots=True)
@@ -128,7 +128,8 @@ class FleetRows:
         )
 
     def _count(self, row: NodeRow, step: int) -> None:
-        shape = (row.gpu_model, row.gpus, row.cpu_milli, row.memory_mib)
+        levels = tuple(level for level, _ in row.domains)
+        shape = (row.gpu_model, row.gpus, row.cpu_milli, row.memory_mib, levels)
         before = self._shapes[shape]
         self._shapes[shape] = before + step
         if before + step == 0:
