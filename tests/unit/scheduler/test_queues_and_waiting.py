@@ -6,7 +6,7 @@ import pytest
 
 from muster.core import seconds_between
 from muster.scheduler.core import answers
-from muster.scheduler.core import cycle as cycle_module
+from muster.scheduler.core import placements as placements_module
 from muster.scheduler.core.cycle import Limits
 from muster.scheduler.core.order import turn
 from muster.scheduler.core.queues import QueueRecord
@@ -190,7 +190,7 @@ def test_thousands_that_wait_are_not_tried_again_while_nothing_came_free(monkeyp
 
 
 def test_what_one_decision_leaves_over_the_next_one_brings(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(cycle_module, "PLACEMENTS_MAX", 3)
+    monkeypatch.setattr(placements_module, "PLACEMENTS_MAX", 3)
     world = World(nodes=2, gpus=8)
     jobs = [job(f"j{index}") for index in range(10)]
     world.route(*jobs)

@@ -36,9 +36,9 @@ class SchedulerCore:
 
     def next_wakeup(self) -> Instant | None:
         """The next deadline or postponed word; the last decision's own moment if it left something over."""
-        if self._cycle.more:
+        if self._cycle.remains.more:
             return self._now
-        moments = [moment for moment in (self.state.next_deadline(), self._cycle.due) if moment is not None]
+        moments = [moment for moment in (self.state.next_deadline(), self._cycle.remains.due) if moment is not None]
         return min(moments, default=None)
 
     def snapshot(self) -> Iterator[Draft]:

@@ -1,8 +1,10 @@
-"""What follows for one job from what was observed: at most one fact, and only the scheduler's own."""
+"""What follows for a job from what was observed: at most one fact, and only the scheduler's own."""
 
 from muster.core import Draft, Instant
 from muster.scheduler.core.jobs import WAITING, JobRecord
 from muster.scheduler.core.reasons import Reason
+from muster.scheduler.core.remains import MOVES_MAX, Remains
+from muster.scheduler.core.state import State
 from muster.schemas.base import Payload
 from muster.schemas.facts.job import (
     JobFinished,
@@ -20,7 +22,30 @@ NODE_LOSSES_MAX = 50
 """Runs that may end with their node; after so many something about the job itself kills nodes."""
 
 
-def follow_up(record: JobRecord, now: Instant) -> Draft | None:
+def follow_ups(state: State, now: Instant, remains: Remains) -> list[Draft]:
+    """The facts that follow for jobs that moved and for those whose run time is over."""
+    drafts = list[Draft]()
+    for job_id in tuple(state.dirty):
+        if len(drafts) >= MOVES_MAX:
+            remains.more = True
+            return drafts
+        record = state.jobs.records.get(job_id)
+        answer = _follow_up(record, now) if record is not None else None
+        if answer is not None:
+            drafts.append(answer)
+        else:
+            del state.dirty[job_id]
+    for record in state.overdue(now):
+        if len(drafts) >= MOVES_MAX:
+            remains.more = True
+            return drafts
+        if record.id not in state.dirty:
+            answer = _follow_up(record, now)
+            drafts += [answer] if answer is not None else []
+    return drafts
+
+
+def _follow_up(record: JobRecord, now: Instant) -> Draft | None:
     """The fact that the job needs now; None if it has only to wait."""
     if record.phase in WAITING:
         return _finish(record, Phase.CANCELLED, causes=(record.cancel_fact,)) if record.cancel_fact else None
@@ -35,6 +60,12 @@ def follow_up(record: JobRecord, now: Instant) -> Draft | None:
             return draft(record, "running", JobRunning(attempt=record.attempt), causes=(record.started_fact,))
         return None
     return _stop(record, StopReason.TIMED_OUT, record.last_fact) if now >= record.deadline() else None
+
+
+def queued(record: JobRecord) -> Draft:
+    """`queued` for a job that just came."""
+    payload = JobQueued(queue=record.queue, attempt=record.attempt)
+    return draft(record, "queued", payload, causes=(record.last_fact,))
 
 
 def failed(record: JobRecord, reason: Reason, detail: str) -> Draft:
