@@ -1,4 +1,4 @@
-"""All that the scheduler believes. Folds change it (`fold.py`), decisions only read it (`cycle.py`).
+"""All that the scheduler believes. Folds change it (`fold*.py`), decisions only read it (`cycle.py`).
 
 What a decision may touch are caches: which lanes were judged, what is proposed, which jobs need no answer any more.
 They follow from the rest, and dropping them costs time, not truth.
@@ -6,9 +6,10 @@ They follow from the rest, and dropping them costs time, not truth.
 
 import heapq
 from collections import Counter
+from collections.abc import Callable
 from dataclasses import dataclass, field
 
-from muster.core import Instant
+from muster.core import Fact, Instant
 from muster.placement import TaskShape
 from muster.scheduler.core.fleet import Books
 from muster.scheduler.core.jobs import WAITING, JobBook, JobRecord
@@ -118,3 +119,7 @@ class State:
         for entry in due:
             heapq.heappush(self.deadlines, entry)
         return [self.jobs.records[job_id] for _, job_id, _ in due]
+
+
+Handler = Callable[[State, Fact], None]
+"""How one sort of fact changes the state."""

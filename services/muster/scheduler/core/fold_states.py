@@ -1,0 +1,56 @@
+"""How the parts of a checkpoint, which come in any order, become what the scheduler believes."""
+
+import heapq
+
+from muster.core import Fact
+from muster.scheduler.core.fold_queues import set_queue
+from muster.scheduler.core.jobs import HOLDING, record_of
+from muster.scheduler.core.state import Handler, State
+from muster.schemas.facts.control import ClusterState
+from muster.schemas.facts.job import JobState
+from muster.schemas.facts.node import GrantState, NodeState
+from muster.schemas.facts.queue import QueueState
+from muster.schemas.job import Phase
+
+
+def _state_recorded(state: State, fact: Fact) -> None:
+    match fact.payload:
+        case JobState():
+            _load_job(state, fact.payload)
+        case QueueState():
+            set_queue(state, fact.subject_id, fact.payload)
+        case GrantState():
+            state.books.load_grant(fact.kind, fact.subject_id, fact.payload)
+        case NodeState(description=description, lost=lost):
+            state.books.load_node(fact.subject_id, description, lost=lost, fact=fact.payload.last_fact)
+        case ClusterState() as cluster:
+            state.summary, state.summarised_at = cluster.summary, cluster.summarised_at
+            state.queues.wishes.update({wish.fact: wish for wish in cluster.wishes})
+        case _:
+            return  # another service's view of its own subjects
+    state.summary_stale = True
+
+
+def _load_job(state: State, stored: JobState) -> None:
+    if stored.job.id in state.jobs.records:
+        state.anomalies["state recorded twice"] += 1
+        return
+    record = record_of(stored, state.jobs.kind_of(stored.job))
+    state.jobs.add(record)
+    if record.phase.is_terminal:
+        return
+    state.demand.count(record)
+    state.dirty[record.id] = None
+    if record.phase is Phase.SUBMITTED:
+        state.arrivals[record.id] = None
+    if record.phase in HOLDING:
+        state.books.confirm(record.id, record.slots, record.kind.gang)
+        state.queues.hold(record.queue, record.held_milli)
+    if record.phase is Phase.RUNNING:
+        heapq.heappush(state.deadlines, (record.deadline(), record.id, record.attempt))
+    state.enlist(record)
+
+
+HANDLERS: dict[tuple[str, str], Handler] = {
+    (kind, "state-recorded"): _state_recorded for kind in ("job", "queue", "node", "device", "cluster")
+}
