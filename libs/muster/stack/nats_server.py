@@ -14,7 +14,7 @@ SYNC_INTERVAL_S = 10.0
 """How often the store is flushed to the disk itself. A killed process loses nothing either way, since the kernel holds
 what was written; a power cut may cost the last seconds. Production sets `always` and three replicas (docs)."""
 SYNC_ALWAYS = 0.0
-MEMORY_LIMIT_MIB = 192  # GOMEMLIMIT: collect garbage harder above it, rather than let the heap double
+MEMORY_LIMIT_MIB = 384  # GOMEMLIMIT: near it the collector works hard, so far above what some 100,000 subjects need
 
 
 class BinaryMissingError(Exception):

@@ -10,7 +10,7 @@ from muster.projector.core.rows import Changes, JobChange, JobRow, job_change, s
 from muster.schemas.job import Phase
 from muster.schemas.registry import STATE_NAME
 
-ENDED_KEPT = 20_000  # rows of ended jobs held to refill a lost read model; about 16 MB
+ENDED_KEPT = 8_000  # rows of ended jobs held to refill a lost read model; about 6 MB
 
 
 @dataclass(slots=True)

@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 
 from muster.projector.core.rows import ShownFact
 
-RING_BYTES_MAX = 16 * 1024 * 1024  # about 30,000 facts of a usual size
+RING_BYTES_MAX = 8 * 1024 * 1024  # about 15,000 facts of a usual size
 
 
 @dataclass(slots=True)
