@@ -1,6 +1,7 @@
 """Starting and ending a stack from the command line: what is asked for, what is said, what a first start is given."""
 
 import asyncio
+import logging
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -20,7 +21,7 @@ from muster.stack import control, up
 from muster.stack.declared import DeclarationError
 from muster.stack.nats_server import BinaryMissingError
 from muster.stack.options import StartOptions
-from muster.stack.state_dir import StateDirError
+from muster.stack.state_dir import StateDir, StateDirError
 from muster.stack.supervisor import ChildNotReadyError
 
 if TYPE_CHECKING:
@@ -73,8 +74,15 @@ def in_foreground(plan: Plan) -> None:
     """Start and stay until Ctrl-C. Raises CliError."""
     _queues_wanted(plan)
     output.talk().print("starting ...")
+    _log_to_file(plan.options.state_dir)
     _started(lambda: asyncio.run(_stay(plan)))
     typer.echo("stopped; `muster up` goes on where this ended")
+
+
+def _log_to_file(state_dir: Path) -> None:
+    """What the supervisor logs goes where a background one writes it; the terminal is for the person at it."""
+    log = StateDir(state_dir).logs / control.SUPERVISOR_LOG
+    logging.getLogger("muster").addHandler(logging.FileHandler(log, delay=True))
 
 
 async def _stay(plan: Plan) -> None:

@@ -20,7 +20,7 @@ from muster.schemas.registry import StreamRole
 from muster.schemas.subjects import LogName
 
 LAYOUT_VERSION = "2"
-ENDED_ROWS_MAX = 25_000  # jobs that ended stay so many; with their facts about 8 KiB each, well inside what Redis may hold
+ENDED_ROWS_MAX = 25_000  # jobs that ended stay so many; with their facts about 8 KiB each
 RECENT_FACTS_MAX = 20_000  # sequences that `recent` reaches back
 ENTRY_FACTS_MAX = 500  # facts in one entry of `recent`
 ORDER_DIGITS = 20

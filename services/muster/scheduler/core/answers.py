@@ -7,7 +7,7 @@ from muster.placement import Shortage
 from muster.scheduler.core.core import SchedulerCore
 from muster.scheduler.core.fleet import NodeRecord
 from muster.scheduler.core.jobs import HOLDING, WAITING, JobRecord, gang_of
-from muster.scheduler.core.reasons import CURES, PHASE_REASONS, Blocked, Reason, gpus, of_ceiling, of_shortage
+from muster.scheduler.core.reasons import PHASE_REASONS, Blocked, Reason, cure_of, gpus, of_ceiling, of_shortage
 from muster.scheduler.core.state import REPLICAS_MAX, State
 from muster.scheduler.core.words import why_blocked
 from muster.schemas.base import Wire
@@ -59,13 +59,15 @@ def answer_why(core: Core, ask: Wire, _now: Instant) -> WhyAnswer:
         return WhyAnswer(job=view, reason=reason, detail=record.reason or detail)
     position, waiting = _position(state, record.queue, record.routed_seq)
     blocked = _blocked(state, record)
+    wanted = record.job.spec.gpu_milli_total
+    never = state.queues.never(record.queue, wanted) if record.queue in state.queues.queues else None
     return WhyAnswer(
         job=view,
         position=position,
         waiting=waiting,
         reason=blocked.reason,
         detail=blocked.detail,
-        cure=CURES.get(blocked.reason, ""),
+        cure=cure_of(blocked.reason, never=never),
     )
 
 

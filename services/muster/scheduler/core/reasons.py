@@ -58,6 +58,13 @@ def gpus(milli: int) -> str:
     return f"{milli / 1000:g}"
 
 
+def cure_of(reason: str, *, never: Ceiling | None) -> str:
+    """What would help. never: the limit that is too low for the job even when the queue holds nothing."""
+    if reason == Reason.QUEUE_LIMIT and never is not None:
+        return f"have the limit of queue {never.queue} raised, or ask for fewer GPUs; waiting does not help"
+    return CURES.get(reason, "")
+
+
 CURES: dict[str, str] = {
     Reason.NO_NODE: "nodes must join and be released",
     Reason.MODEL: "allow another GPU model, or add nodes of an allowed one",
