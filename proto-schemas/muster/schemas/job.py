@@ -1,7 +1,7 @@
 """A job as its owner describes it, and as the fleet keeps it."""
 
 from enum import StrEnum
-from typing import Annotated, Self
+from typing import Annotated, Literal, Self
 
 from pydantic import Field, model_validator
 
@@ -10,16 +10,29 @@ from muster.schemas.base import InstantNs, JobId, Label, Name, Text, Wire
 REPLICAS_MAX = 4096
 GROUPS_MAX = 16
 RUN_TIME_S_MAX = 90 * 86_400
+GRACE_S_MAX = 3_600
 MODELS_MAX = 32
 LABELS_MAX = 64
 COMMAND_MAX = 256
+
+
+class Topology(Wire):
+    """Replicas close together: within one domain of `level` ("node", "rack", "block", or what the fleet declares).
+
+    Of a level inside nodes ("socket", "pair", or what nodes declare of their devices) it is the devices of each replica
+    that stand in one domain.
+    """
+
+    level: Name
+    required: bool = False
 
 
 class TaskGroup(Wire):
     """Replicas of one shape. A replica asks whole GPUs (`gpus`) or a share of one (`gpu_milli`), never both.
 
     cpu_milli: thousandths of a core. memory_mib: MiB. gpu_milli: thousandths of one GPU, 1 to 999.
-    gpu_models: models that will do; empty means any.
+    gpu_models: models that will do; empty means any. min_replicas: the job runs with so many, and takes up to
+    `replicas` (None: all of them or nothing). topology: of this group's replicas, within the job's own.
     """
 
     name: Name = "main"
@@ -29,19 +42,21 @@ class TaskGroup(Wire):
     gpu_models: Annotated[tuple[Label, ...], Field(max_length=MODELS_MAX)] = ()
     cpu_milli: Annotated[int, Field(ge=0, le=10_000_000)] = 1000
     memory_mib: Annotated[int, Field(ge=0, le=100_000_000)] = 1024
+    min_replicas: Annotated[int, Field(ge=1, le=REPLICAS_MAX)] | None = None
+    topology: Topology | None = None
 
     @model_validator(mode="after")
     def _one_way_to_ask_for_gpus(self) -> Self:
         if self.gpus and self.gpu_milli:
             raise ValueError("ask for whole `gpus` or for a share `gpu_milli`, not for both")
+        if self.min_replicas is not None and self.min_replicas > self.replicas:
+            raise ValueError(f"min_replicas {self.min_replicas} is above replicas {self.replicas}: lower it")
         return self
 
-
-class Topology(Wire):
-    """Replicas close together: within one domain of `level` ("node", "rack", "block", or what the fleet declares)."""
-
-    level: Name
-    required: bool = False
+    @property
+    def replicas_least(self) -> int:
+        """With fewer replicas the gang does not run."""
+        return self.replicas if self.min_replicas is None else self.min_replicas
 
 
 class Checkpointing(Wire):
@@ -65,6 +80,9 @@ class JobSpec(Wire):
 
     total_run_time_s: over all runs; then the job is ended as timed-out. min_slice_s: not preempted before.
     retries: runs after a failure of the job itself; a failure of the infrastructure uses none.
+    preemptible: may be stopped to make way, and may therefore borrow. grace_s: from the notice to stop to the end.
+    same_model: all replicas on GPUs of one model. left_out: which of the run times the submitter left to the queue,
+    set by the gateway.
     """
 
     name: Name
@@ -82,6 +100,10 @@ class JobSpec(Wire):
     command: Annotated[tuple[Text, ...], Field(max_length=COMMAND_MAX)] = ()
     image: Text = ""
     labels: Annotated[dict[Label, Text], Field(max_length=LABELS_MAX)] = Field(default_factory=dict)
+    preemptible: bool = True
+    grace_s: Annotated[float, Field(ge=0, le=GRACE_S_MAX)] = 30.0
+    same_model: bool = False
+    left_out: tuple[Literal["total_run_time_s", "min_slice_s"], ...] = ()
 
     @model_validator(mode="after")
     def _group_names_are_distinct(self) -> Self:

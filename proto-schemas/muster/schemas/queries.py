@@ -1,9 +1,10 @@
 """Questions to a core and their answers, over `query.<cluster>.<service>.<name>`. They are never facts."""
 
-from muster.schemas.base import JobId, Wire
+from muster.schemas.base import InstantNs, JobId, Wire
 from muster.schemas.facts.queue import QueueSpec
+from muster.schemas.facts.reservation import ReservationSpec
 from muster.schemas.job import JobSpec
-from muster.schemas.views import JobView, NodeView, QueueView
+from muster.schemas.views import JobView, NodeView, QueueView, ReservationView
 
 
 class AskJob(Wire):
@@ -22,6 +23,7 @@ class WhyAnswer(Wire):
     """Why a job is where it is. position: place among the waiting of its queue, from 1, 0 if it does not wait.
 
     reason: fixed vocabulary; detail: with numbers; cure: what would make it run.
+    expected_start_at: no later than this, as far as is known now, 0 if nothing is; expected_basis: what that rests on.
     """
 
     job: JobView | None = None
@@ -30,6 +32,8 @@ class WhyAnswer(Wire):
     reason: str = ""
     detail: str = ""
     cure: str = ""
+    expected_start_at: InstantNs = 0
+    expected_basis: str = ""
 
 
 class AskDryRun(Wire):
@@ -39,7 +43,10 @@ class AskDryRun(Wire):
 
 
 class DryRunAnswer(Wire):
-    """refused: it can never run, `field` says why. Else placed now on `nodes`, or waiting for `reason`."""
+    """refused: it can never run, `field` says why. Else placed now on `nodes`, or waiting for `reason`.
+
+    preempts: jobs that would be stopped for it. expected_*: as in `WhyAnswer`.
+    """
 
     refused: bool = False
     field: str = ""
@@ -48,6 +55,10 @@ class DryRunAnswer(Wire):
     placed: bool = False
     nodes: tuple[str, ...] = ()
     position: int = 0
+    cure: str = ""
+    preempts: tuple[str, ...] = ()
+    expected_start_at: InstantNs = 0
+    expected_basis: str = ""
 
 
 class AskQueueChange(Wire):
@@ -71,6 +82,18 @@ class QueuesAnswer(Wire):
     """All queues."""
 
     queues: tuple[QueueView, ...] = ()
+
+
+class ReservationsAnswer(Wire):
+    """All advance reservations that were booked."""
+
+    reservations: tuple[ReservationView, ...] = ()
+
+
+class AskReservation(Wire):
+    """To the scheduler (`reservation-check`): may this be kept?"""
+
+    spec: ReservationSpec
 
 
 class NodesAnswer(Wire):

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from muster.schemas.base import Payload
-from muster.schemas.facts import control, job, node, queue, scale
+from muster.schemas.facts import control, job, node, queue, reservation, scale
 
 
 class StreamRole(StrEnum):
@@ -59,6 +59,10 @@ TABLE: tuple[FactType, ...] = (
     *_rows(FED, "gateway", "job", submitted=job.JobSubmitted, cancel_requested=job.JobCancelRequested),
     *_rows(FED, "gateway", "queue", change_requested=queue.QueueChangeRequested),
     *_rows(
+        FED, "gateway", "reservation",
+        reserve_requested=reservation.ReserveRequested, end_requested=reservation.ReserveEndRequested,
+    ),
+    *_rows(
         FED, "federation", "job",
         routed=job.JobRouted, cancel_forwarded=job.JobCancelRequested, job_ended=job.JobEnded,
         cancelled=job.JobFinished,
@@ -68,10 +72,27 @@ TABLE: tuple[FactType, ...] = (
     *_rows(FED, "federation", "log", checkpoint_requested=control.CheckpointRequested),
     *_rows(LOG, "federation", "job", routed=job.JobRouted, cancel_forwarded=job.JobCancelRequested),
     *_rows(LOG, "federation", "queue", change_forwarded=queue.QueueChangeRequested),
+    *(
+        row
+        for stream in (LOG, FED)
+        for row in _rows(
+            stream, "federation", "reservation",
+            reserve_forwarded=reservation.ReserveRequested, end_forwarded=reservation.ReserveEndRequested,
+        )
+    ),
     *_rows(
         LOG, "scheduler", "job",
         queued=job.JobQueued, placed=job.JobPlaced, running=job.JobRunning, unschedulable=job.JobUnschedulable,
         stop_requested=job.JobStopRequested, **_TERMINAL,
+    ),
+    *_rows(
+        LOG, "scheduler", "job",
+        reserved=job.JobReserved, reservation_lifted=job.JobReservationLifted,
+        resize_requested=job.JobResizeRequested, resized=job.JobResized,
+    ),
+    *_rows(
+        LOG, "scheduler", "reservation",
+        booked=reservation.Booked, booking_refused=reservation.BookingRefused, ended=reservation.BookingEnded,
     ),
     *_rows(LOG, "scheduler", "node", withheld=node.Withheld, released=node.Released),
     *_rows(LOG, "scheduler", "device", withheld=node.Withheld, released=node.Released),
@@ -79,7 +100,7 @@ TABLE: tuple[FactType, ...] = (
     *_rows(LOG, "scheduler", "cluster", summarised=control.ClusterSummary),
     *_rows(LOG, "scheduler", "log", checkpoint_requested=control.CheckpointRequested),
     *_rows(LOG, "agent", "job", pods_started=job.PodsStarted, pods_exited=job.PodsExited),
-    *_rows(LOG, "agent", "job", checkpointed=job.JobCheckpointed),
+    *_rows(LOG, "agent", "job", checkpointed=job.JobCheckpointed, pods_resized=job.PodsResized),
     *_rows(
         LOG, "agent", "node",
         joined=node.NodeJoined, lost=node.NodeLost, returned=node.NodeReturned, left=node.NodeLeft,
@@ -105,6 +126,8 @@ STATE_TABLE: tuple[FactType, ...] = (
     *_rows(FED, "federation", "job", state_recorded=job.RoutedState),
     *_rows(FED, "federation", "cluster", state_recorded=control.ClusterSummary),
     *_rows(FED, "federation", "queue", state_recorded=queue.QueueWishes),
+    *_rows(FED, "federation", "reservation", state_recorded=reservation.ReservationState),
+    *_rows(LOG, "scheduler", "reservation", state_recorded=reservation.ReservationState),
     *_rows(LOG, "scheduler", "cluster", state_recorded=control.ClusterState),
     *_rows(LOG, "scheduler", "job", state_recorded=job.JobState),
     *_rows(LOG, "scheduler", "queue", state_recorded=queue.QueueState),

@@ -1,6 +1,10 @@
 """What is answered to people: the read model's rows, the same in Redis, over HTTP, in the SDK and on the screen."""
 
+from pydantic import Field
+
 from muster.schemas.base import InstantNs, Wire
+from muster.schemas.facts.queue import QueueOrder
+from muster.schemas.facts.reservation import ReservationSpec
 from muster.schemas.job import Job, JobKind, Phase, Slot
 
 
@@ -32,6 +36,14 @@ class JobView(Wire):
     preflight: str = ""
     trace: str = ""
     seq: int = 0
+    min_replicas: int = 0
+    preemptible: bool = True
+    preemptions: int = 0
+    ran_s: float = 0.0
+    checkpointed_at: InstantNs = 0
+    slice_ends_at: InstantNs = 0
+    reserved_at: InstantNs = 0
+    made_way_for: str = ""
 
 
 def job_view(job: Job) -> JobView:
@@ -50,6 +62,8 @@ def job_view(job: Job) -> JobView:
         replicas=sum(group.replicas for group in spec.task_groups),
         submitted_at=job.submitted_at,
         trace=job.trace,
+        min_replicas=sum(group.replicas_least for group in spec.task_groups),
+        preemptible=spec.preemptible,
     )
 
 
@@ -73,7 +87,11 @@ class NodeView(Wire):
 
 
 class QueueView(Wire):
-    """One queue. None: unlimited."""
+    """One queue. None: unlimited.
+
+    held: by its jobs and those of the queues below it. share: what it borrows of what can be lent, dominant resource,
+    by weight, 0 while it borrows nothing. used_share: the same for all that it held lately, decayed.
+    """
 
     name: str
     cluster: str
@@ -84,6 +102,25 @@ class QueueView(Wire):
     jobs_queued: int = 0
     jobs_running: int = 0
     closed: bool = False
+    quota: dict[str, int] = Field(default_factory=dict)
+    borrowing_limit: dict[str, int] = Field(default_factory=dict)
+    lending_limit: dict[str, int] = Field(default_factory=dict)
+    held: dict[str, int] = Field(default_factory=dict)
+    weight: float = 1.0
+    order: QueueOrder | None = None
+    share: float = 0.0
+    used_share: float = 0.0
+
+
+class ReservationView(Wire):
+    """One advance reservation. active: it is being kept now; held_gpu_milli: how much of it is free already."""
+
+    name: str
+    cluster: str
+    spec: ReservationSpec
+    active: bool = False
+    next_starts_at: InstantNs = 0
+    held_gpu_milli: int = 0
 
 
 class FactView(Wire):

@@ -50,16 +50,72 @@ class QueuedReason(StrEnum):
 
 
 class JobQueued(Payload):
-    """`queued`: the job waits in `queue`. attempt: number of the run that it waits for, from 1."""
+    """`queued`: the job waits in `queue`. attempt: number of the run that it waits for, from 1.
+
+    total_run_time_s, min_slice_s: after the queue's defaults and maxima; None: as the job says.
+    """
 
     queue: str
     attempt: int
     reason: QueuedReason = QueuedReason.SUBMITTED
     detail: Text = ""
+    total_run_time_s: float | None = None
+    min_slice_s: float | None = None
 
 
 class JobPlaced(Payload):
-    """`placed`: the whole gang has its slots; they are held until `queued` again or a terminal fact."""
+    """`placed`: the whole gang has its slots; they are held until `queued` again or a terminal fact.
+
+    slice_s: how long the run is not preempted, counted from `running`.
+    """
+
+    attempt: int
+    slots: tuple[Slot, ...]
+    slice_s: float = 0.0
+
+
+class JobReserved(Payload):
+    """`reserved`: the job gets these slots at `starts_at`; until then only what ends before may use them.
+
+    victims: jobs that were asked to stop to make way (their `stop-requested` stand beside this fact). basis: what the
+    moment rests on, in words. The newest one counts; `reservation-lifted`, `placed` and the end of the job end it.
+    """
+
+    attempt: int
+    slots: tuple[Slot, ...]
+    starts_at: InstantNs
+    victims: tuple[JobId, ...] = ()
+    basis: Text = ""
+
+
+class JobReservationLifted(Payload):
+    """`reservation-lifted`: what was reserved for the job is free for others. reason: why."""
+
+    attempt: int
+    reason: Text = ""
+
+
+class JobResizeRequested(Payload):
+    """`resize-requested`: an elastic job shall run with exactly these slots, more or fewer than it has.
+
+    What is new is held from here on; what is given up stays held until `resized`. made_way_for: for whom it shrinks.
+    """
+
+    attempt: int
+    slots: tuple[Slot, ...]
+    grace_s: float = 0.0
+    made_way_for: str = ""
+
+
+class PodsResized(Payload):
+    """`pods-resized`: exactly the pods of the newest `resize-requested` run; slots: how many."""
+
+    attempt: int
+    slots: int
+
+
+class JobResized(Payload):
+    """`resized`: the job has these slots, and nothing else."""
 
     attempt: int
     slots: tuple[Slot, ...]
@@ -89,10 +145,16 @@ class StopReason(StrEnum):
 
 
 class JobStopRequested(Payload):
-    """`stop-requested`: the agent shall end the pods of this attempt."""
+    """`stop-requested`: the agent tells the pods of this attempt, and ends them after `grace_s`.
+
+    made_way_for: the job for which this one is preempted. detail: why this one, with numbers.
+    """
 
     attempt: int
     reason: StopReason
+    grace_s: float = 0.0
+    made_way_for: str = ""
+    detail: Text = ""
 
 
 class PodsStarted(Payload):
@@ -143,7 +205,10 @@ class JobState(Payload):
     last_fact: id of the newest fact that moved it. routed_seq: its place in the line of its queue.
     node_losses: runs that ended with their node. explained_at: when `reason` was last said.
     queued_reason, queued_detail: as the newest `queued` said.
-    What was observed and not yet answered by the scheduler: cancel_fact, started_fact, exited (told by exited_fact).
+    What was observed and not yet answered by the scheduler: cancel_fact, started_fact, exited (told by exited_fact),
+    resized_fact. checkpointed_at: newest checkpoint. total_run_time_s, min_slice_s: as `queued` said.
+    rank: place in line, see the scheduler. reserved: as the newest one said, None without; resize: under way.
+    made_way_for: while stopping or shrinking for another job. preemptions: runs that ended so.
     """
 
     job: Job
@@ -173,6 +238,15 @@ class JobState(Payload):
     exited_fact: str = ""
     queued_reason: QueuedReason | None = None
     queued_detail: str = ""
+    checkpointed_at: InstantNs = 0
+    total_run_time_s: float | None = None
+    min_slice_s: float | None = None
+    rank: int | None = None
+    reserved: JobReserved | None = None
+    resize: JobResizeRequested | None = None
+    resized_fact: str = ""
+    made_way_for: str = ""
+    preemptions: int = 0
 
 
 class RoutedState(Payload):

@@ -13,6 +13,8 @@ class NodeJoined(Payload):
     """`joined`: a node is part of the cluster, or its description changed.
 
     gpu_uuids: one per device, by index. domains: topology, widest first, as (level, domain).
+    device_domains: the same inside the node, widest first, as (level, domain number of each device by index):
+    (("socket", (0, 0, 0, 0, 1, 1, 1, 1)), ("pair", (0, 0, 1, 1, 2, 2, 3, 3))).
     """
 
     cpu_milli: int
@@ -20,6 +22,7 @@ class NodeJoined(Payload):
     gpu_model: str = ""
     gpu_uuids: Annotated[tuple[Label, ...], Field(max_length=GPUS_PER_NODE_MAX)] = ()
     domains: tuple[tuple[str, str], ...] = ()
+    device_domains: tuple[tuple[str, tuple[int, ...]], ...] = ()
 
 
 class NodeLost(Payload):

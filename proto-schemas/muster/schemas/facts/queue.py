@@ -1,16 +1,105 @@
 """Facts of queues."""
 
+from enum import StrEnum
 from typing import Annotated
 
-from pydantic import Field
+from pydantic import Field, StringConstraints
 
 from muster.schemas.base import InstantNs, Name, Payload, Text, Wire
+from muster.schemas.job import RUN_TIME_S_MAX
+
+RESOURCES_MAX = 64
+GPU, CPU, MEMORY = "gpu_milli", "cpu_milli", "memory_mib"
+
+Resource = Annotated[
+    str, StringConstraints(pattern=r"^(gpu_milli(:[A-Za-z0-9][A-Za-z0-9._-]{0,62})?|cpu_milli|memory_mib)$")
+]
+"""`gpu_milli` (GPUs of any model), `gpu_milli:<model>`, `cpu_milli` or `memory_mib`."""
+
+Amounts = Annotated[dict[Resource, Annotated[int, Field(ge=0)]], Field(max_length=RESOURCES_MAX)]
+"""So much of each resource; a resource that is not named is not limited by it."""
+
+RunTimeS = Annotated[float, Field(gt=0, le=RUN_TIME_S_MAX)]
+SliceS = Annotated[float, Field(ge=0, le=RUN_TIME_S_MAX)]
+
+
+class QueueOrder(StrEnum):
+    """Who comes first in a queue and among the queues below it: the least served, or the first that came."""
+
+    FAIR = "fair"
+    FIFO = "fifo"
+
+
+class WithinQueue(StrEnum):
+    """Whom a job of the queue may preempt in its own queue."""
+
+    NEVER = "never"
+    LOWER_PRIORITY = "lower-priority"
+    LOWER_OR_NEWER_EQUAL = "lower-or-newer-equal-priority"
+
+
+class Reclaim(StrEnum):
+    """Whom a job within its queue's nominal quota may preempt in queues that borrow."""
+
+    NEVER = "never"
+    LOWER_PRIORITY = "lower-priority"
+    ANY = "any"
+
+
+class FairShareRule(StrEnum):
+    """When a borrowing queue may preempt another that borrows more.
+
+    final-share: its share with the job is at most the other's without the victim. initial-share: its share with the
+    job is below the other's with the victim.
+    """
+
+    FINAL_SHARE = "final-share"
+    INITIAL_SHARE = "initial-share"
+
+
+class OverSlice(StrEnum):
+    """Whether a starving job may take the place of one of equal priority that ran out its slice."""
+
+    NEVER = "never"
+    STARVING = "starving"
+
+
+class Defragment(StrEnum):
+    """Whether running jobs are moved to make room for a gang: not at all, only said, or done."""
+
+    NEVER = "never"
+    ADVISE = "advise"
+    MOVE = "move"
+
+
+class PreemptionPolicy(Wire):
+    """Whom jobs of this queue may preempt. None: as the queue above; at the top lower-priority, any, both, starving."""
+
+    within_queue: WithinQueue | None = None
+    reclaim: Reclaim | None = None
+    fair_share: Annotated[tuple[FairShareRule, ...], Field(max_length=2)] | None = None
+    over_slice: OverSlice | None = None
+
+
+class QueueTemplate(Wire):
+    """What a queue per user is made of when the user's first job comes; `QueueSpec` says what the fields mean."""
+
+    quota: Amounts = Field(default_factory=dict)
+    borrowing_limit: Amounts = Field(default_factory=dict)
+    lending_limit: Amounts = Field(default_factory=dict)
+    weight: Annotated[float, Field(gt=0)] = 1.0
 
 
 class QueueSpec(Wire):
-    """A queue. gpu_milli_quota: nominal, what its teams can always have; gpu_milli_limit: never more than this.
+    """A queue.
 
-    None means unlimited. parent and weight are kept for the hierarchy. closed: takes no new jobs.
+    quota: nominal, what its jobs and those of the queues below it can always have. borrowing_limit: how much more they
+    may have of what others leave (a resource not named: any amount). lending_limit: how much of the quota may be
+    borrowed (not named: all). weight: share of what is borrowed. half_life_s: after so long past use counts half.
+    starving_after_s: a job that waits longer gets a reservation. run_time_*, min_slice_*: for jobs that say nothing, and
+    at most. user_template: jobs get a queue per user below this one. closed: takes no new jobs.
+    None: as the queue above it, at the top the product's default.
+    gpu_milli_quota, gpu_milli_limit: the first form of quota and of quota plus borrowing limit, still read.
     """
 
     name: Name
@@ -19,6 +108,19 @@ class QueueSpec(Wire):
     gpu_milli_limit: Annotated[int, Field(ge=0)] | None = None
     weight: Annotated[float, Field(gt=0)] = 1.0
     closed: bool = False
+    quota: Amounts = Field(default_factory=dict)
+    borrowing_limit: Amounts = Field(default_factory=dict)
+    lending_limit: Amounts = Field(default_factory=dict)
+    order: QueueOrder | None = None
+    half_life_s: Annotated[float, Field(gt=0, le=RUN_TIME_S_MAX)] | None = None
+    starving_after_s: Annotated[float, Field(ge=0, le=RUN_TIME_S_MAX)] | None = None
+    run_time_default_s: RunTimeS | None = None
+    run_time_max_s: RunTimeS | None = None
+    min_slice_default_s: SliceS | None = None
+    min_slice_max_s: SliceS | None = None
+    preemption: PreemptionPolicy = PreemptionPolicy()
+    defragment: Defragment | None = None
+    user_template: QueueTemplate | None = None
 
 
 class QueueChangeRequested(Payload):
@@ -41,11 +143,24 @@ class QueueChangeRefused(Payload):
     reason: Text
 
 
+class Used(Wire):
+    """How much of a resource was held lately: `average` as of `at`, decaying towards what is held since.
+
+    principal: whose jobs held it; empty for all of them together.
+    """
+
+    resource: Resource
+    average: float
+    at: InstantNs
+    principal: str = ""
+
+
 class QueueState(Payload):
-    """`state-recorded` of a queue."""
+    """`state-recorded` of a queue. used: by the queue and those below it."""
 
     spec: QueueSpec
     changed_at: InstantNs = 0
+    used: tuple[Used, ...] = ()
 
 
 class QueueWish(Wire):

@@ -32,6 +32,9 @@ def _routed(state: State, fact: Fact) -> None:
         queue=job.spec.queue_name,
         routed_seq=fact.seq,
         last_fact=fact.id,
+        total_run_time_s=job.spec.total_run_time_s,
+        min_slice_s=job.spec.min_slice_s,
+        rank=fact.seq,
     )
     state.jobs.add(record)
     state.arrivals[job.id] = None

@@ -82,13 +82,13 @@ def draft(record: JobRecord, name: str, payload: Payload, *, causes: tuple[str, 
 def _after_exit(record: JobRecord, exited: PodsExited) -> Draft:
     """A cancellation or a deadline is done when the pods are gone, however they ended; a success stays a success."""
     causes = (record.cancel_fact, record.exited_fact) if record.cancel_fact else (record.exited_fact,)
-    spec = record.job.spec
+    spec, total_run_time_s = record.job.spec, record.total_run_time_s
     if exited.outcome is PodsOutcome.SUCCEEDED:
         return _finish(record, Phase.SUCCEEDED, causes=causes)
     if record.cancel_fact or record.stop_reason is StopReason.CANCELLED:
         return _finish(record, Phase.CANCELLED, causes=causes)
-    if record.stop_reason is StopReason.TIMED_OUT or record.ran_s + exited.ran_s >= spec.total_run_time_s:
-        return _finish(record, Phase.TIMED_OUT, reason=_over(spec.total_run_time_s), causes=causes)
+    if record.stop_reason is StopReason.TIMED_OUT or record.ran_s + exited.ran_s >= total_run_time_s:
+        return _finish(record, Phase.TIMED_OUT, reason=_over(total_run_time_s), causes=causes)
     if exited.outcome is PodsOutcome.FAILED:
         if record.retries_used >= spec.retries:
             return _finish(record, Phase.FAILED, reason=f"exit code {exited.exit_code}", causes=causes)

@@ -9,7 +9,14 @@ from dataclasses import dataclass
 
 from muster.core import NS_PER_S, Instant
 from muster.placement import DEVICE_MILLI, GangRequest, GroupRequest, TaskShape, TopologyWish
-from muster.schemas.facts.job import JobState, PodsExited, QueuedReason, StopReason
+from muster.schemas.facts.job import (
+    JobReserved,
+    JobResizeRequested,
+    JobState,
+    PodsExited,
+    QueuedReason,
+    StopReason,
+)
 from muster.schemas.job import Job, Phase, Slot
 
 ENDED_KEPT = 4_000
@@ -52,7 +59,12 @@ class Kind:
 
 @dataclass(slots=True)
 class JobRecord:
-    """One job. routed_seq: its place in line. *_fact: ids of observations that no own fact has answered yet."""
+    """One job. *_fact: ids of observations that no own fact has answered yet.
+
+    routed_seq: when it came. rank: its place in line, see `order`. total_run_time_s, min_slice_s: as the job says,
+    within what its queue allows. reserved: what is kept for it while it waits. resize: asked of the agent and not yet done.
+    made_way_for: for whom it stops or shrinks. preemptions: runs that ended for others.
+    """
 
     job: Job
     kind: Kind
@@ -81,6 +93,15 @@ class JobRecord:
     explained_at: int = 0
     preflight: str = ""
     last_fact: str = ""
+    checkpointed_at: int = 0
+    total_run_time_s: float = 0.0
+    min_slice_s: float = 0.0
+    rank: int = 0
+    reserved: JobReserved | None = None
+    resize: JobResizeRequested | None = None
+    resized_fact: str = ""
+    made_way_for: str = ""
+    preemptions: int = 0
 
     @property
     def id(self) -> str:
@@ -94,7 +115,7 @@ class JobRecord:
 
     def deadline(self) -> Instant:
         """When its total run time is over, if it goes on running."""
-        left_s = self.job.spec.total_run_time_s - self.ran_s
+        left_s = self.total_run_time_s - self.ran_s
         return Instant(self.running_at + max(0, round(left_s * NS_PER_S)))
 
 
@@ -146,6 +167,15 @@ def state_of(record: JobRecord) -> JobState:
         exited_fact=record.exited_fact,
         queued_reason=record.queued_reason,
         queued_detail=record.queued_detail,
+        checkpointed_at=record.checkpointed_at,
+        total_run_time_s=record.total_run_time_s,
+        min_slice_s=record.min_slice_s,
+        rank=record.rank,
+        reserved=record.reserved,
+        resize=record.resize,
+        resized_fact=record.resized_fact,
+        made_way_for=record.made_way_for,
+        preemptions=record.preemptions,
     )
 
 
@@ -179,7 +209,20 @@ def record_of(state: JobState, kind: Kind) -> JobRecord:
         explained_at=state.explained_at,
         preflight=state.preflight,
         last_fact=state.last_fact,
+        checkpointed_at=state.checkpointed_at,
+        total_run_time_s=_or(state.total_run_time_s, state.job.spec.total_run_time_s),
+        min_slice_s=_or(state.min_slice_s, state.job.spec.min_slice_s),
+        rank=state.routed_seq if state.rank is None else state.rank,
+        reserved=state.reserved,
+        resize=state.resize,
+        resized_fact=state.resized_fact,
+        made_way_for=state.made_way_for,
+        preemptions=state.preemptions,
     )
+
+
+def _or(value: float | None, default: float) -> float:
+    return default if value is None else value
 
 
 class JobBook:
