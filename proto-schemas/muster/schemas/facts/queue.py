@@ -96,8 +96,8 @@ class QueueSpec(Wire):
     quota: nominal, what its jobs and those of the queues below it can always have. borrowing_limit: how much more they
     may have of what others leave (a resource not named: any amount). lending_limit: how much of the quota may be
     borrowed (not named: all). weight: share of what is borrowed. half_life_s: after so long past use counts half.
-    starving_after_s: a job that waits longer gets a reservation. run_time_*, min_slice_*: for jobs that say nothing, and
-    at most. user_template: jobs get a queue per user below this one. closed: takes no new jobs.
+    starving_after_s: a job that waits longer gets a reservation. run_time_*, min_slice_*: for jobs that say nothing,
+    and at most. user_template: jobs get a queue per user below this one. closed: takes no new jobs.
     None: as the queue above it, at the top the product's default.
     gpu_milli_quota, gpu_milli_limit: the first form of quota and of quota plus borrowing limit, still read.
     """
