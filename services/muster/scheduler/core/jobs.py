@@ -62,7 +62,7 @@ class JobRecord:
     """One job. *_fact: ids of observations that no own fact has answered yet.
 
     routed_seq: when it came. rank: its place in line, see `order`. total_run_time_s, min_slice_s: as the job says,
-    within what its queue allows. reserved: what is kept for it while it waits. resize: asked of the agent, not yet done.
+    within what its queue allows. reserved: what is kept for it while it waits. resize: asked of the agent.
     made_way_for: for whom it stops or shrinks. preemptions: runs that ended for others.
     """
 
