@@ -38,6 +38,11 @@ class Fleet:
         return self._ledger.version
 
     @property
+    def ledger(self) -> Ledger:
+        """The books themselves, for whoever counts over all nodes; only to be read."""
+        return self._ledger
+
+    @property
     def totals(self) -> dict[str, GpuTotals]:
         """Milli-GPUs per model."""
         return self._ledger.totals()
