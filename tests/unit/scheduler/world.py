@@ -229,7 +229,7 @@ def books_balance(core: SchedulerCore) -> None:
     state.books.settle()
     held: Counter[tuple[str, int]] = Counter()
     for record in state.jobs.records.values():
-        for slot in record.slots if record.phase in HOLDING else ():
+        for slot in record.held_slots if record.phase in HOLDING else ():
             if slot.node in state.books.nodes and record.id not in state.books.nodes[slot.node].outside:
                 held.update({(slot.node, device): slot.gpu_milli for device in slot.devices})
     for name, node in state.books.fleet._ledger.nodes.items():

@@ -11,9 +11,14 @@ def fold(state: State, fact: Fact) -> None:
     handler = HANDLERS.get((fact.kind, fact.name))
     if handler is not None:
         handler(state, fact)
+        state.moves += fact.kind in _GROUNDS
     if fact.name != "state-recorded":
         state.facts += 1
         state.checkpoint_cause = fact.id
+
+
+_GROUNDS = frozenset({"queue", "node", "device"})
+"""Kinds of which every fact that is folded may change who can run."""
 
 
 def _summarised(state: State, fact: Fact) -> None:

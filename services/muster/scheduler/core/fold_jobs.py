@@ -1,23 +1,27 @@
 """How facts about jobs change what the scheduler believes."""
 
-import heapq
-
 from muster.core import Fact
 from muster.scheduler.core.jobs import HOLDING, TRANSITIONS, WAITING, JobRecord
 from muster.scheduler.core.state import Handler, State
 from muster.schemas.facts.job import (
+    JobCheckpointed,
     JobFinished,
     JobPlaced,
     JobQueued,
+    JobReservationLifted,
+    JobReserved,
+    JobResized,
+    JobResizeRequested,
     JobRouted,
     JobRunning,
     JobStopRequested,
     JobUnschedulable,
     PodsExited,
+    PodsResized,
     PodsStarted,
     QueuedReason,
 )
-from muster.schemas.job import Phase
+from muster.schemas.job import Phase, Slot
 
 
 def _routed(state: State, fact: Fact) -> None:
@@ -68,6 +72,25 @@ def _pods_exited(state: State, fact: Fact) -> None:
         state.dirty[record.id] = None
 
 
+def _pods_resized(state: State, fact: Fact) -> None:
+    assert isinstance(fact.payload, PodsResized)
+    record = _observed(state, fact, fact.payload.attempt)
+    if record is None:
+        return
+    if record.resize is None or len(record.resize.slots) != fact.payload.slots:
+        state.anomalies["resize of another size"] += 1
+        return
+    record.resized_fact = record.resized_fact or fact.id
+    state.dirty[record.id] = None
+
+
+def _checkpointed(state: State, fact: Fact) -> None:
+    assert isinstance(fact.payload, JobCheckpointed)
+    record = _observed(state, fact, fact.payload.attempt)
+    if record is not None:
+        record.checkpointed_at = fact.time
+
+
 def _observed(state: State, fact: Fact, attempt: int) -> JobRecord | None:
     """The job whose present run was observed; None, counted, if that run is over or was never placed."""
     record = state.jobs.records.get(fact.subject_id)
@@ -86,24 +109,33 @@ def _moved(state: State, fact: Fact) -> JobRecord | None:
         return None
     if record.phase is Phase.SUBMITTED:
         state.arrivals.pop(record.id, None)
-    if phase not in HOLDING and record.phase in HOLDING:
-        _let_go(state, record, fact)
+    held = record.phase in HOLDING
     state.jobs.move(record, phase)
+    if held and phase not in HOLDING:
+        _let_go(state, record, fact)
+    _touch(state, record, fact)
+    return record
+
+
+def _touch(state: State, record: JobRecord, fact: Fact) -> None:
+    """An own fact changed the record: it may need another answer now, and others too."""
     record.last_fact = fact.id
     state.dirty[record.id] = None
+    state.runs.file(record)
+    state.moves += 1
     state.summary_stale = True
-    return record
 
 
 def _let_go(state: State, record: JobRecord, fact: Fact) -> None:
     """The run is over: nothing is held, and what was observed of it is answered."""
-    state.books.free(record.id, record.slots, fact=fact.id, seq=fact.seq)
-    state.queues.hold(record.queue, -record.held_milli)
+    state.books.free(record.id, record.held_slots, fact=fact.id, seq=fact.seq)
+    record.resize = None
+    state.recount(record)
     state.line.relieved.update(state.queues.path(record.queue))
     if record.exited is not None:
         record.ran_s += record.exited.ran_s
         record.exit_code = record.exited.exit_code
-    record.started_fact = record.exited_fact = ""
+    record.started_fact = record.exited_fact = record.resized_fact = record.made_way_for = ""
     record.exited = record.stop_reason = None
 
 
@@ -112,12 +144,16 @@ def _queued(state: State, fact: Fact) -> None:
     record = _moved(state, fact)
     if record is None:
         return
+    payload, spec = fact.payload, record.job.spec
     record.slots = ()
-    record.attempt = fact.payload.attempt
+    record.attempt = payload.attempt
     record.queued_at, record.placed_at, record.running_at = fact.time, 0, 0
-    record.queued_reason, record.queued_detail = fact.payload.reason, fact.payload.detail
-    record.retries_used += fact.payload.reason is QueuedReason.RETRY
-    record.node_losses += fact.payload.reason is QueuedReason.NODE_LOST
+    record.queued_reason, record.queued_detail = payload.reason, payload.detail
+    record.retries_used += payload.reason is QueuedReason.RETRY
+    record.node_losses += payload.reason is QueuedReason.NODE_LOST
+    record.preemptions += payload.reason is QueuedReason.PREEMPTED
+    record.total_run_time_s = spec.total_run_time_s if payload.total_run_time_s is None else payload.total_run_time_s
+    record.min_slice_s = spec.min_slice_s if payload.min_slice_s is None else payload.min_slice_s
     state.enlist(record)
 
 
@@ -130,9 +166,10 @@ def _placed(state: State, fact: Fact) -> None:
     record.attempt = fact.payload.attempt
     record.placed_at = fact.time
     record.reason = record.detail = ""
+    record.reserved = None
     state.line.remove(record)
     state.books.confirm(record.id, record.slots, record.kind.gang)
-    state.queues.hold(record.queue, record.held_milli)
+    state.recount(record)
 
 
 def _running(state: State, fact: Fact) -> None:
@@ -141,7 +178,7 @@ def _running(state: State, fact: Fact) -> None:
     if record is not None:
         record.running_at = fact.time
         record.preflight = fact.payload.preflight
-        heapq.heappush(state.deadlines, (record.deadline(), record.id, record.attempt))
+        state.begin_run(record)
 
 
 def _stop_requested(state: State, fact: Fact) -> None:
@@ -149,6 +186,65 @@ def _stop_requested(state: State, fact: Fact) -> None:
     record = _moved(state, fact)
     if record is not None:
         record.stop_reason = fact.payload.reason
+        record.made_way_for = fact.payload.made_way_for
+
+
+def _resize_requested(state: State, fact: Fact) -> None:
+    """What is new is held from here on; what is given up stays held until `resized`."""
+    assert isinstance(fact.payload, JobResizeRequested)
+    record = state.jobs.records.get(fact.subject_id)
+    if record is None or record.phase is not Phase.RUNNING or record.attempt != fact.payload.attempt or record.resize:
+        state.anomalies["resize-requested out of turn"] += 1
+        return
+    before = record.held_slots
+    record.resize, record.made_way_for = fact.payload, fact.payload.made_way_for
+    _hold_now(state, record, before, fact)
+    _touch(state, record, fact)
+
+
+def _resized(state: State, fact: Fact) -> None:
+    assert isinstance(fact.payload, JobResized)
+    record = state.jobs.records.get(fact.subject_id)
+    if record is None or record.resize is None or record.attempt != fact.payload.attempt:
+        state.anomalies["resized out of turn"] += 1
+        return
+    before = record.held_slots
+    record.slots, record.resize = fact.payload.slots, None
+    record.resized_fact = record.made_way_for = ""
+    _hold_now(state, record, before, fact)
+    _touch(state, record, fact)
+
+
+def _hold_now(state: State, record: JobRecord, before: tuple[Slot, ...], fact: Fact) -> None:
+    """A job that goes on holds other slots than before."""
+    after = record.held_slots
+    if len(after) == len(before):
+        return  # each is a part of the other
+    state.books.free(record.id, before, fact=fact.id, seq=fact.seq)
+    state.books.confirm(record.id, after, record.kind.gang)
+    state.recount(record)
+    if len(after) < len(before):
+        state.line.relieved.update(state.queues.path(record.queue))
+
+
+def _reserved(state: State, fact: Fact) -> None:
+    assert isinstance(fact.payload, JobReserved)
+    record = state.jobs.records.get(fact.subject_id)
+    if record is None or record.phase not in WAITING or record.attempt != fact.payload.attempt:
+        state.anomalies["reserved out of turn"] += 1
+        return
+    record.reserved = fact.payload
+    _touch(state, record, fact)
+
+
+def _reservation_lifted(state: State, fact: Fact) -> None:
+    assert isinstance(fact.payload, JobReservationLifted)
+    record = state.jobs.records.get(fact.subject_id)
+    if record is None or record.reserved is None:
+        state.anomalies["reservation-lifted out of turn"] += 1
+        return
+    record.reserved = None
+    _touch(state, record, fact)
 
 
 def _ended(state: State, fact: Fact) -> None:
@@ -158,6 +254,7 @@ def _ended(state: State, fact: Fact) -> None:
         record.ended_at = fact.time
         record.ran_s, record.exit_code = fact.payload.ran_s, fact.payload.exit_code
         record.reason, record.detail = fact.payload.reason, ""
+        record.reserved = None
         state.line.remove(record)
         state.dirty.pop(record.id, None)
 
@@ -177,10 +274,16 @@ HANDLERS: dict[tuple[str, str], Handler] = {
     ("job", "cancel-forwarded"): _cancel,
     ("job", "pods-started"): _pods_started,
     ("job", "pods-exited"): _pods_exited,
+    ("job", "pods-resized"): _pods_resized,
+    ("job", "checkpointed"): _checkpointed,
     ("job", "queued"): _queued,
     ("job", "placed"): _placed,
     ("job", "running"): _running,
     ("job", "stop-requested"): _stop_requested,
+    ("job", "resize-requested"): _resize_requested,
+    ("job", "resized"): _resized,
+    ("job", "reserved"): _reserved,
+    ("job", "reservation-lifted"): _reservation_lifted,
     ("job", "unschedulable"): _unschedulable,
     **{("job", name): _ended for name in ("succeeded", "failed", "cancelled", "timed-out")},
 }

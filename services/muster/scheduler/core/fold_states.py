@@ -1,7 +1,5 @@
 """How the parts of a checkpoint, which come in any order, become what the scheduler believes."""
 
-import heapq
-
 from muster.core import Fact
 from muster.scheduler.core.fold_queues import set_queue
 from muster.scheduler.core.jobs import HOLDING, record_of
@@ -44,10 +42,11 @@ def _load_job(state: State, stored: JobState) -> None:
     if record.phase is Phase.SUBMITTED:
         state.arrivals[record.id] = None
     if record.phase in HOLDING:
-        state.books.confirm(record.id, record.slots, record.kind.gang)
-        state.queues.hold(record.queue, record.held_milli)
+        state.books.confirm(record.id, record.held_slots, record.kind.gang)
+        state.recount(record)
     if record.phase is Phase.RUNNING:
-        heapq.heappush(state.deadlines, (record.deadline(), record.id, record.attempt))
+        state.begin_run(record)
+    state.runs.file(record)
     state.enlist(record)
 
 

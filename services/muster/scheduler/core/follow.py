@@ -9,6 +9,7 @@ from muster.schemas.base import Payload
 from muster.schemas.facts.job import (
     JobFinished,
     JobQueued,
+    JobResized,
     JobRunning,
     JobStopRequested,
     PodsExited,
@@ -59,13 +60,17 @@ def _follow_up(record: JobRecord, now: Instant) -> Draft | None:
         if record.started_fact:
             return draft(record, "running", JobRunning(attempt=record.attempt), causes=(record.started_fact,))
         return None
-    return _stop(record, StopReason.TIMED_OUT, record.last_fact) if now >= record.deadline() else None
+    if now >= record.deadline():
+        return _stop(record, StopReason.TIMED_OUT, record.last_fact, grace_s=record.job.spec.grace_s)
+    if record.resize is not None and record.resized_fact:
+        resized = JobResized(attempt=record.attempt, slots=record.resize.slots)
+        return draft(record, "resized", resized, causes=(record.resized_fact,))
+    return None
 
 
 def queued(record: JobRecord) -> Draft:
     """`queued` for a job that just came."""
-    payload = JobQueued(queue=record.queue, attempt=record.attempt)
-    return draft(record, "queued", payload, causes=(record.last_fact,))
+    return draft(record, "queued", _queued(record, attempt=record.attempt), causes=(record.last_fact,))
 
 
 def failed(record: JobRecord, reason: Reason, detail: str) -> Draft:
@@ -89,12 +94,13 @@ def _after_exit(record: JobRecord, exited: PodsExited) -> Draft:
         return _finish(record, Phase.CANCELLED, causes=causes)
     if record.stop_reason is StopReason.TIMED_OUT or record.ran_s + exited.ran_s >= total_run_time_s:
         return _finish(record, Phase.TIMED_OUT, reason=_over(total_run_time_s), causes=causes)
+    if record.stop_reason is StopReason.PREEMPTED:  # a process that ends with an error when it is told did not fail
+        detail = f"made way for {record.made_way_for}" if record.made_way_for else ""
+        return _requeue(record, QueuedReason.PREEMPTED, detail, causes)
     if exited.outcome is PodsOutcome.FAILED:
         if record.retries_used >= spec.retries:
             return _finish(record, Phase.FAILED, reason=f"exit code {exited.exit_code}", causes=causes)
         return _requeue(record, QueuedReason.RETRY, f"exit code {exited.exit_code}", causes)
-    if record.stop_reason is StopReason.PREEMPTED:
-        return _requeue(record, QueuedReason.PREEMPTED, "", causes)
     if record.node_losses >= NODE_LOSSES_MAX:
         reason = f"{Reason.NODE_LOSSES.value}: {record.node_losses + 1} runs ended with their node"
         return _finish(record, Phase.FAILED, reason=reason, causes=causes)
@@ -117,9 +123,25 @@ def _finish(record: JobRecord, phase: Phase, *, causes: tuple[str, ...], reason:
 
 
 def _requeue(record: JobRecord, reason: QueuedReason, detail: str, causes: tuple[str, ...]) -> Draft:
-    payload = JobQueued(queue=record.queue, attempt=record.attempt + 1, reason=reason, detail=detail)
+    payload = _queued(record, attempt=record.attempt + 1, reason=reason, detail=detail)
     return draft(record, "queued", payload, causes=causes)
 
 
-def _stop(record: JobRecord, reason: StopReason, cause: str) -> Draft:
-    return draft(record, "stop-requested", JobStopRequested(attempt=record.attempt, reason=reason), causes=(cause,))
+def _queued(
+    record: JobRecord, *, attempt: int, reason: QueuedReason = QueuedReason.SUBMITTED, detail: str = ""
+) -> JobQueued:
+    """The payload of `queued`; run times are named where the queue made them other than the job's own."""
+    spec, total_run_time_s, min_slice_s = record.job.spec, record.total_run_time_s, record.min_slice_s
+    return JobQueued(
+        queue=record.queue,
+        attempt=attempt,
+        reason=reason,
+        detail=detail,
+        total_run_time_s=None if total_run_time_s == spec.total_run_time_s else total_run_time_s,
+        min_slice_s=None if min_slice_s == spec.min_slice_s else min_slice_s,
+    )
+
+
+def _stop(record: JobRecord, reason: StopReason, cause: str, *, grace_s: float = 0.0) -> Draft:
+    payload = JobStopRequested(attempt=record.attempt, reason=reason, grace_s=grace_s)
+    return draft(record, "stop-requested", payload, causes=(cause,))

@@ -63,7 +63,8 @@ class JobRecord:
 
     routed_seq: when it came. rank: its place in line, see `order`. total_run_time_s, min_slice_s: as the job says,
     within what its queue allows. reserved: what is kept for it while it waits. resize: asked of the agent.
-    made_way_for: for whom it stops or shrinks. preemptions: runs that ended for others.
+    made_way_for: for whom it stops or shrinks. preemptions: runs that ended for others. counted: what its queue counts
+    as held by it, which follows from the rest.
     """
 
     job: Job
@@ -102,6 +103,7 @@ class JobRecord:
     resized_fact: str = ""
     made_way_for: str = ""
     preemptions: int = 0
+    counted: int = 0
 
     @property
     def id(self) -> str:
@@ -109,14 +111,44 @@ class JobRecord:
         return self.job.id
 
     @property
+    def held_slots(self) -> tuple[Slot, ...]:
+        """All that it holds: while it is resized, what it has and what it gets."""
+        if self.resize is None:
+            return self.slots
+        return (*self.slots, *(slot for slot in self.resize.slots if slot not in self.slots))
+
+    @property
     def held_milli(self) -> int:
         """Milli-GPUs that it holds."""
-        return sum(slot.gpu_milli * len(slot.devices) for slot in self.slots)
+        return sum(slot.gpu_milli * len(slot.devices) for slot in self.held_slots)
 
     def deadline(self) -> Instant:
         """When its total run time is over, if it goes on running."""
-        left_s = self.total_run_time_s - self.ran_s
-        return Instant(self.running_at + max(0, round(left_s * NS_PER_S)))
+        return Instant(self.running_at + self.left_ns())
+
+    def slice_end(self) -> Instant:
+        """Until then its run is not preempted, whoever wants its place."""
+        return Instant(self.running_at + round(self.min_slice_s * NS_PER_S))
+
+    def left_ns(self) -> int:
+        """How long it may still run, from the start of its present run."""
+        return max(0, round((self.total_run_time_s - self.ran_s) * NS_PER_S))
+
+
+def bound_ns(record: JobRecord, now: Instant) -> Instant:
+    """When others may count on the place of a job that holds one, at the latest: nothing keeps it there longer.
+
+    The end of its slice if it may be preempted, else of its total run time; not before now; and the grace after it is
+    told. One that does not run yet has all of that before it.
+    """
+    grace_ns = round(record.job.spec.grace_s * NS_PER_S)
+    if record.phase is Phase.STOPPING:
+        return Instant(now + grace_ns)
+    begins = record.running_at or now
+    end = begins + record.left_ns()
+    if record.job.spec.preemptible:
+        end = min(end, begins + round(record.min_slice_s * NS_PER_S))
+    return Instant(max(now, end) + grace_ns)
 
 
 def gang_of(job: Job) -> GangRequest:

@@ -12,9 +12,10 @@ from dataclasses import dataclass, field
 from muster.core import Fact, Instant
 from muster.placement import TaskShape
 from muster.scheduler.core.fleet import Books
-from muster.scheduler.core.jobs import WAITING, JobBook, JobRecord
+from muster.scheduler.core.jobs import HOLDING, WAITING, JobBook, JobRecord
 from muster.scheduler.core.queues import QueueTree
 from muster.scheduler.core.reasons import Reason
+from muster.scheduler.core.victims import Runs
 from muster.scheduler.core.waiting import Line
 from muster.schemas.facts.control import ClusterSummary
 from muster.schemas.job import Phase
@@ -54,8 +55,8 @@ class Demand:
 @dataclass(slots=True)
 class State:
     """arrivals: routed, not yet queued. dirty: jobs that may need an answer. deadlines: (when, job, attempt), a heap
-    with entries of runs that are over. anomalies: facts that fitted nothing, by what was wrong.
-    facts: folded since the last `checkpoint-requested`.
+    with entries of runs that are over. runs: who could make way. anomalies: facts that fitted nothing, by what.
+    facts: folded since the last `checkpoint-requested`. moves: grows whenever a job, a queue or a node changed.
     """
 
     cluster: str
@@ -67,11 +68,13 @@ class State:
     arrivals: dict[str, None] = field(default_factory=dict)
     dirty: dict[str, None] = field(default_factory=dict)
     deadlines: list[tuple[Instant, str, int]] = field(default_factory=list)
+    runs: Runs = field(default_factory=Runs)
     anomalies: Counter[str] = field(default_factory=Counter)
     summary: ClusterSummary | None = None
     summarised_at: int = 0
     summary_stale: bool = False
     facts: int = 0
+    moves: int = 0
     checkpoint_cause: str = ""
 
     def __post_init__(self) -> None:
@@ -87,6 +90,18 @@ class State:
         if queue.spec.closed:
             return Reason.CLOSED_QUEUE, f"queue {record.queue} takes no new jobs"
         return None
+
+    def recount(self, record: JobRecord) -> None:
+        """Let the queue count what the job holds now, whatever it counted before."""
+        held = record.held_milli if record.phase in HOLDING else 0
+        if held != record.counted:
+            self.queues.hold(record.queue, held - record.counted)
+            record.counted = held
+
+    def begin_run(self, record: JobRecord) -> None:
+        """The job runs: its total run time and its slice will end."""
+        heapq.heappush(self.deadlines, (record.deadline(), record.id, record.attempt))
+        self.runs.begin(record)
 
     def enlist(self, record: JobRecord) -> None:
         """Put the job into its lane, or take it out, as its state wants."""
