@@ -1,9 +1,9 @@
 """Everything that can be set, in one typed place; read from `<state-dir>/settings.json` and `MUSTER_*` variables."""
 
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Self
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 from muster.schemas.base import Name
 
@@ -13,16 +13,28 @@ class _Section(BaseModel):
 
 
 class FleetSettings(_Section):
-    """The simulated cluster's nodes: a regular fleet, or exactly those of an openb node list (`csv`)."""
+    """The simulated cluster's nodes: a regular fleet, or exactly those of an openb node list (`csv`).
+
+    nvlink_size: nodes of a rack that share an NVLink domain; 0 declares no such level.
+    """
 
     nodes: Annotated[int, Field(ge=0, le=100_000)] = 64
     gpus_per_node: Annotated[int, Field(ge=0, le=64)] = 8
     rack_size: Annotated[int, Field(ge=1)] = 8
     racks_per_block: Annotated[int, Field(ge=1)] = 8
+    nvlink_size: Annotated[int, Field(ge=0)] = 0
     gpu_model: str = "H100"
     cpu_milli: Annotated[int, Field(ge=1)] = 128_000
     memory_mib: Annotated[int, Field(ge=1)] = 1_048_576
     csv: Path | None = None
+
+    @model_validator(mode="after")
+    def _nvlink_domains_lie_within_racks(self) -> Self:
+        if self.nvlink_size and self.rack_size % self.nvlink_size:
+            raise ValueError(
+                f"nvlink_size {self.nvlink_size} does not divide rack_size {self.rack_size}: a domain lies in one rack"
+            )
+        return self
 
 
 class SimulationSettings(_Section):

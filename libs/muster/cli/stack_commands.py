@@ -28,6 +28,9 @@ def up(
         int | None, typer.Option(min=0, max=64, help="By default 8.", rich_help_panel=_FLEET)
     ] = None,
     rack_size: Annotated[int | None, typer.Option(min=1, help="Nodes per rack; 8.", rich_help_panel=_FLEET)] = None,
+    nvlink_size: Annotated[
+        int | None, typer.Option(min=0, help="Nodes per NVLink domain; none.", rich_help_panel=_FLEET)
+    ] = None,
     seed: Annotated[int | None, typer.Option(help="Of all simulated chance.", rich_help_panel=_FLEET)] = None,
     failures_per_day: Annotated[
         float | None, typer.Option(min=0, help="Per node; by default none.", rich_help_panel=_FLEET)
@@ -52,7 +55,7 @@ def up(
             fresh=fresh,
             split=split,
             http_port=http_port,
-            fleet={"nodes": nodes, "gpus_per_node": gpus_per_node, "rack_size": rack_size},
+            fleet={"nodes": nodes, "gpus_per_node": gpus_per_node, "rack_size": rack_size, "nvlink_size": nvlink_size},
             simulation={"seed": seed, "node_failures_per_day": failures_per_day},
         ),
         queues=queues,

@@ -45,6 +45,7 @@ def read_fleet(settings: FleetSettings) -> Fleet:
         memory_mib=settings.memory_mib,
         rack_size=settings.rack_size,
         racks_per_block=settings.racks_per_block,
+        nvlink_size=settings.nvlink_size,
     )
 
 

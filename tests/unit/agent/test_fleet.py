@@ -22,6 +22,31 @@ def test_a_regular_fleet_has_racks_and_blocks() -> None:
     assert fleet["gpu-0020"].domains == (("block", "b2"), ("rack", "r4"))
 
 
+@pytest.mark.parametrize(
+    ("gpus", "inside"),
+    [
+        (1, ()),
+        (2, (("pair", (0, 0)),)),
+        (4, (("socket", (0, 0, 1, 1)), ("pair", (0, 0, 1, 1)))),
+        (6, (("socket", (0, 0, 0, 1, 1, 1)), ("pair", (0, 0, 1, 2, 2, 3)))),
+        (8, (("socket", (0, 0, 0, 0, 1, 1, 1, 1)), ("pair", (0, 0, 1, 1, 2, 2, 3, 3)))),
+    ],
+)
+def test_a_regular_node_has_two_sockets_and_pairs_within_them(
+    gpus: int, inside: tuple[tuple[str, tuple[int, ...]], ...]
+) -> None:
+    (node,) = read_fleet(FleetSettings(nodes=1, gpus_per_node=gpus)).values()
+    assert node.device_domains == inside
+
+
+def test_nvlink_domains_lie_within_racks_if_the_settings_name_them() -> None:
+    fleet = read_fleet(FleetSettings(nodes=8, rack_size=4, nvlink_size=2))
+    assert [dict(node.domains)["nvlink"] for node in fleet.values()] == ["v0", "v0", "v1", "v1", "v2", "v2", "v3", "v3"]
+    assert fleet["gpu-0001"].domains[-1][0] == "nvlink", "the narrowest stands last"
+    with pytest.raises(ValueError, match="does not divide rack_size"):
+        FleetSettings(rack_size=4, nvlink_size=3)
+
+
 def test_every_device_of_the_fleet_has_its_own_id_and_keeps_it() -> None:
     fleet = read_fleet(FleetSettings(nodes=200))
     uuids = [uuid for node in fleet.values() for uuid in node.gpu_uuids]
@@ -40,6 +65,7 @@ def test_a_node_list_is_the_fleet(tmp_path: Path) -> None:
     table.write_text("sn,cpu_milli,memory_mib,gpu,model\nn-1,64000,1024,2,T4\n")
     (node,) = read_fleet(FleetSettings(csv=table)).values()
     assert (node.cpu_milli, node.memory_mib, node.gpu_model, len(node.gpu_uuids)) == (64_000, 1024, "T4", 2)
+    assert (node.domains, node.device_domains) == ((), ()), "the list says nothing of what is near"
 
 
 def test_a_broken_node_list_is_named(tmp_path: Path) -> None:

@@ -5,31 +5,41 @@ import hashlib
 from muster.openb.trace import parse_nodes
 from muster.schemas.facts.node import NodeJoined
 
+GPUS_OF_A_PAIR, GPUS_OF_TWO_SOCKETS = 2, 4
+
 Fleet = dict[str, NodeJoined]
 """Descriptions by node name, in the order in which the nodes join."""
 
 
 def regular_fleet(
     *, nodes: int, gpus_per_node: int, gpu_model: str, cpu_milli: int, memory_mib: int, rack_size: int,
-    racks_per_block: int,
+    racks_per_block: int, nvlink_size: int = 0,
 ) -> Fleet:  # fmt: skip
-    """`nodes` equal nodes `gpu-0001`, ... in racks of `rack_size` nodes and blocks of `racks_per_block` racks."""
+    """`nodes` equal nodes `gpu-0001`, ... in racks of `rack_size` nodes and blocks of `racks_per_block` racks.
+
+    nvlink_size: nodes of a rack that share an NVLink domain, 0 for none; it divides `rack_size`.
+    """
     fleet: Fleet = {}
+    inside = device_domains(gpus_per_node)
     for index in range(nodes):
         name = f"gpu-{index + 1:04d}"
         rack = index // rack_size
+        domains = [("block", f"b{rack // racks_per_block}"), ("rack", f"r{rack}")]
+        if nvlink_size:
+            domains.append(("nvlink", f"v{index // nvlink_size}"))
         fleet[name] = NodeJoined(
             cpu_milli=cpu_milli,
             memory_mib=memory_mib,
             gpu_model=gpu_model if gpus_per_node else "",
             gpu_uuids=device_uuids(name, gpus_per_node),
-            domains=(("block", f"b{rack // racks_per_block}"), ("rack", f"r{rack}")),
+            domains=tuple(domains),
+            device_domains=inside,
         )
     return fleet
 
 
 def openb_fleet(text: str, *, file: str) -> Fleet:
-    """The machines of an openb node table, without topology: the trace says nothing of racks.
+    """The machines of an openb node table, without topology: the trace says nothing of racks and sockets.
 
     Raises muster.openb.trace.OpenbFormatError.
     """
@@ -42,6 +52,19 @@ def openb_fleet(text: str, *, file: str) -> Fleet:
         )
         for node in parse_nodes(text, file=file)
     }
+
+
+def device_domains(gpus: int) -> tuple[tuple[str, tuple[int, ...]], ...]:
+    """A node's inside, as most servers are built: two sockets from four GPUs on, and pairs within each socket."""
+    if gpus < GPUS_OF_A_PAIR:
+        return ()
+    sockets = tuple(2 * index // gpus for index in range(gpus)) if gpus >= GPUS_OF_TWO_SOCKETS else (0,) * gpus
+    pairs: list[int] = []
+    for socket in sorted(set(sockets)):
+        first = pairs[-1] + 1 if pairs else 0
+        pairs += [first + place // GPUS_OF_A_PAIR for place in range(sockets.count(socket))]
+    pair = ("pair", tuple(pairs))
+    return (("socket", sockets), pair) if gpus >= GPUS_OF_TWO_SOCKETS else (pair,)
 
 
 def device_uuids(node: str, count: int) -> tuple[str, ...]:
