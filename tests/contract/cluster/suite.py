@@ -8,6 +8,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Sequence
 
 from muster.agent.core.cluster import (
+    CheckpointSeen,
     Cluster,
     CreatePods,
     DeletePods,
@@ -17,12 +18,14 @@ from muster.agent.core.cluster import (
     NodeSeen,
     Observation,
     PodsExitedSeen,
+    PodsResizedSeen,
     PodsStartedSeen,
+    ResizePods,
 )
 from muster.core import NS_PER_S, Instant
 from muster.schemas.facts.job import PodsOutcome
 from muster.schemas.facts.node import NodeJoined
-from muster.schemas.job import JobSpec, Slot, TaskGroup
+from muster.schemas.job import Checkpointing, JobSpec, Slot, TaskGroup
 from muster.schemas.labels import EXIT_CODE, RUN_S
 
 START_S = 1_700_000_000
@@ -35,12 +38,28 @@ def moment(seconds: float) -> Instant:
 
 
 def create(
-    *, at_s: float = 0, attempt: int = 1, run_s: float = LONG_S, exit_code: int = 0, job_id: str = JOB
+    *,
+    at_s: float = 0,
+    attempt: int = 1,
+    run_s: float = LONG_S,
+    exit_code: int = 0,
+    job_id: str = JOB,
+    checkpoint_s: float = 0,
+    resumed_s: float = 0,
 ) -> CreatePods:
+    """checkpoint_s: interval of its checkpoints, 0 for none; it comes back within 20 s."""
     labels = {RUN_S: str(run_s), EXIT_CODE: str(exit_code)}
-    spec = JobSpec(name="job", team="blue", task_groups=(TaskGroup(gpus=1),), labels=labels)
-    slots = (Slot(group=0, replica=0, node="gpu-0001", devices=(1,), gpu_milli=1000),)
-    return CreatePods(job_id, attempt, moment(at_s), slots, spec)
+    saves = Checkpointing(interval_s=checkpoint_s, restart_s=20.0) if checkpoint_s else None
+    spec = JobSpec(name="job", team="blue", task_groups=(TaskGroup(gpus=1),), labels=labels, checkpointing=saves)
+    return CreatePods(job_id, attempt, moment(at_s), (at_device(1),), spec, resumed_s=resumed_s)
+
+
+def at_device(device: int, *, replica: int = 0, node: str = "gpu-0001") -> Slot:
+    return Slot(group=0, replica=replica, node=node, devices=(device,), gpu_milli=1000)
+
+
+def resize(*slots: Slot, at_s: float) -> ResizePods:
+    return ResizePods(JOB, 1, moment(at_s), slots)
 
 
 class ClusterContract(ABC):
@@ -209,6 +228,83 @@ class ClusterContract(ABC):
         assert isinstance(started, PodsStartedSeen)
         assert started.attempt == 2
 
+    def test_pods_end_within_the_grace_after_the_notice(self) -> None:
+        cluster = self.running()
+        cluster.carry_out(DeletePods(JOB, 1, moment(30), grace_s=10.0))
+        (ended,) = self.settle(cluster, 41)
+        assert isinstance(ended, PodsExitedSeen)
+        assert ended.outcome is PodsOutcome.STOPPED
+        assert 20.0 <= ended.ran_s <= 30.0
+
+    def test_a_job_that_saves_its_work_writes_a_checkpoint_within_the_grace_and_ends(self) -> None:
+        cluster = self.running(checkpoint_s=600.0)
+        cluster.carry_out(DeletePods(JOB, 1, moment(30), grace_s=10.0))
+        assert self.settle(cluster, 30) == ()
+        (saved,) = self.settle(cluster, 41)
+        assert saved == CheckpointSeen(JOB, 1)
+        cluster.acknowledge(saved, moment(41))
+        (ended,) = self.settle(cluster, 42)
+        assert isinstance(ended, PodsExitedSeen)
+        assert 20.0 < ended.ran_s <= 30.0
+
+    def test_an_end_of_its_own_within_the_grace_stands(self) -> None:
+        cluster = self.running(run_s=20.1, checkpoint_s=600.0)
+        cluster.carry_out(DeletePods(JOB, 1, moment(30), grace_s=10.0))
+        (ended,) = self.settle(cluster, 41)
+        assert isinstance(ended, PodsExitedSeen)
+        assert ended.outcome is PodsOutcome.SUCCEEDED
+
+    def test_a_node_that_is_lost_within_the_grace_ends_it_at_once(self) -> None:
+        cluster = self.running(checkpoint_s=600.0)
+        cluster.carry_out(DeletePods(JOB, 1, moment(30), grace_s=10.0))
+        cluster.carry_out(DeletePods(JOB, 1, moment(30), lost_node="gpu-0001"))
+        (ended,) = self.settle(cluster, 30)
+        assert isinstance(ended, PodsExitedSeen)
+        assert (ended.outcome, ended.ran_s) == (PodsOutcome.NODE_LOST, 20.0)
+
+    def test_checkpoints_are_seen_about_every_interval_each_until_it_is_acknowledged(self) -> None:
+        cluster = self.running(checkpoint_s=100.0)
+        assert self.settle(cluster, 100) == ()
+        (saved,) = self.settle(cluster, 120)
+        assert saved == CheckpointSeen(JOB, 1)
+        assert self.settle(cluster, 121) == (saved,)
+        cluster.acknowledge(saved, moment(121))
+        assert self.settle(cluster, 210) == ()
+        assert self.settle(cluster, 232) == (saved,)
+
+    def test_a_resumed_run_does_only_what_was_not_saved(self) -> None:
+        cluster = self.running(run_s=100.0, checkpoint_s=600.0, resumed_s=70.0)
+        assert self.settle(cluster, 39) == ()
+        (ended,) = self.settle(cluster, 61)
+        assert isinstance(ended, PodsExitedSeen)
+        assert 30.0 <= ended.ran_s <= 50.0, "30 s of work and up to 20 s to come back"
+
+    def test_a_resize_is_seen_once_its_pods_run(self) -> None:
+        cluster = self.running()
+        cluster.carry_out(resize(at_device(1), at_device(2, replica=1), at_s=11))
+        (resized,) = self.settle(cluster, 30)
+        assert resized == PodsResizedSeen(JOB, 1, 2)
+        cluster.acknowledge(resized, moment(30))
+        assert self.settle(cluster, 31) == ()
+
+    def test_of_two_resizes_the_later_counts(self) -> None:
+        cluster = self.running()
+        cluster.carry_out(resize(at_device(1), at_device(2, replica=1), at_s=11))
+        cluster.carry_out(resize(*(at_device(n, replica=n) for n in range(4)), at_s=12))
+        assert self.settle(cluster, 30) == (PodsResizedSeen(JOB, 1, 4),)
+
+    def test_an_end_overtakes_a_resize(self) -> None:
+        cluster = self.running()
+        cluster.carry_out(resize(at_device(2), at_s=11))
+        cluster.carry_out(DeletePods(JOB, 1, moment(11)))
+        cluster.carry_out(resize(at_device(3), at_s=12))
+        assert [type(seen) for seen in self.settle(cluster, 60)] == [PodsExitedSeen]
+
+    def test_resizing_what_does_not_exist_does_nothing(self) -> None:
+        cluster = self.joined()
+        cluster.carry_out(resize(at_device(1), at_s=1))
+        assert self.settle(cluster, 60) == ()
+
     def test_it_says_when_to_look_again(self) -> None:
         cluster = self.joined()
         cluster.carry_out(create())
@@ -218,6 +314,6 @@ class ClusterContract(ABC):
         assert len(cluster.observe(wakeup)) == 1
 
     def test_another_one_that_is_told_the_same_shows_the_same(self) -> None:
-        cluster, other = self.running(run_s=50.0), self.running(run_s=50.0)
+        cluster, other = (self.running(run_s=50.0, checkpoint_s=30.0) for _ in range(2))
         assert other.next_change() == cluster.next_change()
         assert self.settle(other, 100) == self.settle(cluster, 100)

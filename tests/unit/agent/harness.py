@@ -8,8 +8,18 @@ from muster.agent.core.fleet import Fleet, regular_fleet
 from muster.agent.core.simulated import SimulatedCluster
 from muster.core import NS_PER_S, Draft, Fact, Instant
 from muster.schemas.base import Payload
-from muster.schemas.facts.job import JobFinished, JobPlaced, JobQueued, JobRouted, JobStopRequested, StopReason
-from muster.schemas.job import Job, JobSpec, Slot, TaskGroup
+from muster.schemas.facts.job import (
+    JobFinished,
+    JobPlaced,
+    JobQueued,
+    JobResizeRequested,
+    JobRouted,
+    JobStopRequested,
+    PodsStarted,
+    StopReason,
+)
+from muster.schemas.facts.node import NodeLost
+from muster.schemas.job import Checkpointing, Job, JobSpec, Slot, TaskGroup
 from muster.schemas.labels import EXIT_CODE, RUN_S
 
 START = Instant(1_700_000_000 * NS_PER_S)
@@ -28,13 +38,26 @@ def job_id(number: int) -> str:
     return ("J" * 21 + digits)[-26:]
 
 
-def job(number: int, *, run_s: float | None = None, exit_code: int | None = None, gpus: int = 1) -> Job:
+def job(
+    number: int,
+    *,
+    run_s: float | None = None,
+    exit_code: int | None = None,
+    gpus: int = 1,
+    checkpointing: Checkpointing | None = None,
+) -> Job:
     labels = {}
     if run_s is not None:
         labels[RUN_S] = str(run_s)
     if exit_code is not None:
         labels[EXIT_CODE] = str(exit_code)
-    spec = JobSpec(name=f"job-{number}", team="blue", task_groups=(TaskGroup(gpus=gpus),), labels=labels)
+    spec = JobSpec(
+        name=f"job-{number}",
+        team="blue",
+        task_groups=(TaskGroup(gpus=gpus),),
+        labels=labels,
+        checkpointing=checkpointing,
+    )
     return Job(
         id=job_id(number),
         spec=spec,
@@ -132,10 +155,23 @@ class VirtualAgent:
         self.route(wanted)
         self.place(wanted, *slots)
 
-    def stop(self, wanted: Job, *, attempt: int = 1, reason: StopReason = StopReason.CANCELLED) -> Fact:
-        return self.write(
-            "scheduler", "job", wanted.id, "stop-requested", JobStopRequested(attempt=attempt, reason=reason)
-        )
+    def stop(
+        self, wanted: Job, *, attempt: int = 1, reason: StopReason = StopReason.CANCELLED, grace_s: float = 0.0
+    ) -> Fact:
+        body = JobStopRequested(attempt=attempt, reason=reason, grace_s=grace_s)
+        return self.write("scheduler", "job", wanted.id, "stop-requested", body)
+
+    def resize(self, wanted: Job, *slots: Slot, attempt: int = 1, grace_s: float = 0.0) -> Fact:
+        body = JobResizeRequested(attempt=attempt, slots=slots, grace_s=grace_s)
+        return self.write("scheduler", "job", wanted.id, "resize-requested", body)
+
+    def write_start(self, wanted: Job, *, attempt: int = 1) -> Fact:
+        """The log says that the pods run: what was decided arrives when it does."""
+        return self.write("agent", "job", wanted.id, "pods-started", PodsStarted(attempt=attempt))
+
+    def write_loss(self, node: str) -> Fact:
+        """The log says that the node does not answer; another agent may have said so."""
+        return self.write("agent", "node", node, "lost", NodeLost())
 
     def finish(self, wanted: Job, name: str = "succeeded") -> None:
         self.write("scheduler", "job", wanted.id, name, JobFinished())

@@ -1,5 +1,6 @@
 """What must hold for every history: with crashes and checkpoints anywhere the agent's future is the same."""
 
+import itertools
 from collections import Counter
 from dataclasses import dataclass, field
 
@@ -8,9 +9,8 @@ from hypothesis import strategies as st
 
 from muster.agent.core.behaviour import Behaviour
 from muster.core import Draft
-from muster.schemas.facts.job import JobPlaced, JobState, PodsExited, PodsStarted
-from muster.schemas.facts.node import NodeLost
-from muster.schemas.job import Job, Phase, Slot
+from muster.schemas.facts.job import JobCheckpointed, JobPlaced, JobState, PodsExited, PodsResized, PodsStarted
+from muster.schemas.job import Checkpointing, Job, Phase, Slot
 from unit.agent.harness import VirtualAgent, fleet_of, job, slot
 
 NODES = 3
@@ -27,7 +27,8 @@ class Cell:
     launched: int = 0
 
     def launch(self, number: int) -> None:
-        wanted = job(self.launched)
+        saves = Checkpointing(interval_s=6.0, restart_s=2.0) if number % 3 else None
+        wanted = job(self.launched, checkpointing=saves)
         self.launched += 1
         self.jobs[wanted.id] = wanted
         self.agent.route(wanted)
@@ -45,12 +46,19 @@ class Cell:
         if self.jobs:
             wanted = list(self.jobs.values())[number % len(self.jobs)]
             if wanted.id in self.placed:
-                self.agent.stop(wanted, attempt=self.placed[wanted.id].attempt)
+                self.agent.stop(wanted, attempt=self.placed[wanted.id].attempt, grace_s=number % 5)
+
+    def resize(self, number: int) -> None:
+        for wanted in list(self.jobs.values())[number % 7 :: 7]:
+            placed = self.placed.get(wanted.id)
+            if placed is not None:
+                slots = (slot(1 + number % NODES, 3), slot(1, 4), *placed.slots[:1])
+                self.agent.resize(wanted, *slots[number % 3 :], attempt=placed.attempt, grace_s=number % 4)
 
     def lose(self, number: int) -> None:
         name = f"gpu-{1 + number % NODES:04d}"
         if name in self.agent.core.nodes and not self.agent.core.nodes[name].is_gone:
-            self.agent.write("agent", "node", name, "lost", NodeLost())
+            self.agent.write_loss(name)
 
     def answer_exits(self, number: int) -> None:
         ended = {(f.subject_id, f.payload.attempt) for f in self.agent.log if isinstance(f.payload, PodsExited)}
@@ -79,21 +87,27 @@ class Cell:
         if name == "pass":
             self.agent.run(number / 4)
         else:
-            {"launch": self.launch, "stop": self.stop, "lose": self.lose, "answer": self.answer_exits}[name](number)
+            {
+                "launch": self.launch,
+                "stop": self.stop,
+                "resize": self.resize,
+                "lose": self.lose,
+                "answer": self.answer_exits,
+            }[name](number)
 
 
-STEPS = st.lists(
-    st.tuples(st.sampled_from(["launch", "launch", "stop", "lose", "answer", "pass", "pass"]), st.integers(0, 60)),
-    max_size=20,
-)
+WORDS = ["launch", "launch", "stop", "resize", "lose", "answer", "pass", "pass", "pass"]
+STEPS = st.lists(st.tuples(st.sampled_from(WORDS), st.integers(0, 60)), min_size=6, max_size=20)
+DEATHS = st.lists(st.sampled_from(["", "log", "checkpoint", "checkpoint reversed"]), min_size=20, max_size=20)
+"""After each step: how the agent dies and comes back, "" if it lives on."""
 
 
-def outcome(steps: list[tuple[str, int]], recover: dict[int, str]) -> Cell:
-    """Run the steps; after the n-th one the agent dies as `recover[n]` says: with its log, or with a checkpoint."""
+def outcome(steps: list[tuple[str, int]], deaths: list[str]) -> Cell:
+    """Run the steps; after the n-th one the agent dies as `deaths[n]` says: with its log, or with a checkpoint."""
     cell = Cell()
-    for index, step in enumerate(steps):
+    for step, death in zip(steps, itertools.chain(deaths, itertools.repeat("")), strict=False):
         cell.do(step)
-        match recover.get(index):
+        match death:
             case "log":
                 cell.agent.crash()
             case "checkpoint":
@@ -104,20 +118,17 @@ def outcome(steps: list[tuple[str, int]], recover: dict[int, str]) -> Cell:
     return cell
 
 
-HOW = st.sampled_from(["log", "checkpoint", "checkpoint reversed"])
-
-
 @settings(max_examples=150, deadline=None)
-@given(STEPS, st.dictionaries(st.integers(0, 19), HOW, max_size=4))
-def test_a_crash_anywhere_changes_nothing_of_the_future(steps: list[tuple[str, int]], recover: dict[int, str]) -> None:
-    straight, crashed = outcome(steps, {}), outcome(steps, recover)
+@given(STEPS, DEATHS)
+def test_a_crash_anywhere_changes_nothing_of_the_future(steps: list[tuple[str, int]], deaths: list[str]) -> None:
+    straight, crashed = outcome(steps, []), outcome(steps, deaths)
     assert crashed.agent.log == straight.agent.log
 
 
 @settings(max_examples=150, deadline=None)
 @given(STEPS)
 def test_every_placed_attempt_ends_in_exactly_one_exit_and_starts_at_most_once(steps: list[tuple[str, int]]) -> None:
-    cell = outcome(steps, {})
+    cell = outcome(steps, [])
     log = cell.agent.log
     placed = Counter((f.subject_id, f.payload.attempt) for f in log if isinstance(f.payload, JobPlaced))
     exited = Counter((f.subject_id, f.payload.attempt) for f in log if isinstance(f.payload, PodsExited))
@@ -127,10 +138,24 @@ def test_every_placed_attempt_ends_in_exactly_one_exit_and_starts_at_most_once(s
     assert cell.agent.core.anomalies == 0
 
 
+@settings(max_examples=150, deadline=None)
+@given(STEPS)
+def test_checkpoints_and_resizes_are_told_between_start_and_exit(steps: list[tuple[str, int]]) -> None:
+    alive = set[tuple[str, int]]()
+    for fact in outcome(steps, []).agent.log:
+        match fact.payload:
+            case PodsStarted(attempt=attempt):
+                alive.add((fact.subject_id, attempt))
+            case PodsExited(attempt=attempt):
+                alive.discard((fact.subject_id, attempt))
+            case JobCheckpointed(attempt=attempt) | PodsResized(attempt=attempt):
+                assert (fact.subject_id, attempt) in alive
+
+
 @settings(max_examples=100, deadline=None)
 @given(STEPS)
 def test_a_state_folds_to_itself(steps: list[tuple[str, int]]) -> None:
-    cell = outcome(steps, {})
+    cell = outcome(steps, [])
     before = {(draft.kind, draft.subject_id): draft for draft in cell.agent.core.snapshot()}
     nodes, running, wakeup = cell.agent.core.nodes, cell.agent.core.running, cell.agent.core.next_wakeup()
     cell.agent.recover_from_checkpoint(cell.states())

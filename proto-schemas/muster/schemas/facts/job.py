@@ -269,8 +269,11 @@ class RoutedState(Payload):
 class PodsState(Payload):
     """`state-recorded` of one attempt's pods, as the agent knows them. Their slots stand in the job's own state.
 
-    ending_at: when they were asked to end, by a stop or by the loss of `lost_node`. last_fact: id of the newest fact
-    that moved them.
+    ending_at: when they were asked to end, by a stop or by the loss of `lost_node`; grace_s: as the stop said; lost_at:
+    when the loss came after a stop. last_fact: id of the newest fact that moved them. checkpointed_at: this run's
+    newest checkpoint. resumed_s: work of earlier runs that checkpoints keep; of an exited attempt its own included.
+    slots: what runs, once a resize was asked for (else the job's state says it). resizing: under way, asked at
+    resizing_at by resize_fact.
     """
 
     attempt: int
@@ -281,3 +284,11 @@ class PodsState(Payload):
     lost_node: str = ""
     exited: bool = False
     last_fact: str = ""
+    grace_s: float = 0.0
+    lost_at: InstantNs = 0
+    checkpointed_at: InstantNs = 0
+    resumed_s: float = 0.0
+    slots: tuple[Slot, ...] = ()
+    resizing: JobResizeRequested | None = None
+    resizing_at: InstantNs = 0
+    resize_fact: str = ""

@@ -25,7 +25,10 @@ OBSERVATIONS_MAX = 1000
 
 @dataclass(frozen=True, slots=True)
 class CreatePods:
-    """Make one pod per slot and start them together. at: when the attempt was placed."""
+    """Make one pod per slot and start them together. at: when the attempt was placed.
+
+    resumed_s: seconds of work that checkpoints of earlier attempts keep; the pods go on from there.
+    """
 
     job_id: str
     attempt: int
@@ -33,19 +36,35 @@ class CreatePods:
     slots: tuple[Slot, ...]
     spec: JobSpec
     trace: str = ""
+    resumed_s: float = 0.0
 
 
 @dataclass(frozen=True, slots=True)
 class DeletePods:
-    """End every pod of the attempt, started or not. lost_node: the node whose loss ends the gang; "": a wish."""
+    """Tell every pod of the attempt, started or not, to end, and end it after `grace_s` seconds at the latest.
+
+    lost_node: the node whose loss ends the gang, at once; "": a wish.
+    """
 
     job_id: str
     attempt: int
     at: Instant
     lost_node: str = ""
+    grace_s: float = 0.0
 
 
-Effect = CreatePods | DeletePods
+@dataclass(frozen=True, slots=True)
+class ResizePods:
+    """Make the attempt run exactly these slots: add the pods that are missing, end the others within `grace_s`."""
+
+    job_id: str
+    attempt: int
+    at: Instant
+    slots: tuple[Slot, ...]
+    grace_s: float = 0.0
+
+
+Effect = CreatePods | DeletePods | ResizePods
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,8 +119,25 @@ class PodsExitedSeen:
     node: str = ""
 
 
+@dataclass(frozen=True, slots=True)
+class CheckpointSeen:
+    """The attempt wrote a checkpoint: it could resume from here."""
+
+    job_id: str
+    attempt: int
+
+
+@dataclass(frozen=True, slots=True)
+class PodsResizedSeen:
+    """Exactly the pods of the newest resize run. slots: how many."""
+
+    job_id: str
+    attempt: int
+    slots: int
+
+
 NodeObservation = NodeSeen | NodeLostSeen | NodeReturnedSeen | NodeLeftSeen
-PodsObservation = PodsStartedSeen | PodsExitedSeen
+PodsObservation = PodsStartedSeen | PodsExitedSeen | CheckpointSeen | PodsResizedSeen
 Observation = NodeObservation | PodsObservation
 
 
@@ -109,11 +145,15 @@ class Cluster(Protocol):
     """Where pods run. Calls come from one thread, in the log's order, and never block.
 
     What every implementation keeps: each attempt that was created is seen to exit exactly once, also if it was
-    deleted before it started; it is seen to start at most once, and not after it was seen to exit.
+    deleted before it started; it is seen to start at most once, and not after it was seen to exit. Checkpoints and
+    resizes are seen between start and exit. An end of their own that comes before the pods obeyed a deletion stands.
     """
 
     def carry_out(self, effect: Effect) -> None:
-        """Take on an effect; again is no second time. Deleting what does not exist does nothing."""
+        """Take on an effect; again is no second time. Deleting or resizing what does not exist does nothing.
+
+        Of two resizes the later counts; a deletion counts before any of them.
+        """
         ...
 
     def observe(self, now: Instant) -> Sequence[Observation]:

@@ -6,10 +6,10 @@ that it decides is an observation of the cluster that the log has not yet, so a 
 
 from collections.abc import Callable, Iterator, Mapping
 
+from muster.agent.core.attempts import Attempts
 from muster.agent.core.cluster import (
+    CheckpointSeen,
     Cluster,
-    CreatePods,
-    DeletePods,
     NodeLeftSeen,
     NodeLostSeen,
     NodeReturnedSeen,
@@ -18,14 +18,17 @@ from muster.agent.core.cluster import (
     PodsStartedSeen,
 )
 from muster.agent.core.drafts import draft_of, state_drafts
-from muster.agent.core.state import Attempt, JobRecord, NodeRecord, slots_by_node
+from muster.agent.core.state import Attempt, JobRecord, NodeRecord
 from muster.core import Draft, Fact, Instant
 from muster.schemas.facts.job import (
+    JobCheckpointed,
     JobPlaced,
+    JobResizeRequested,
     JobRouted,
     JobState,
     JobStopRequested,
     PodsExited,
+    PodsResized,
     PodsStarted,
     PodsState,
 )
@@ -40,9 +43,10 @@ class AgentCore:
     """
 
     def __init__(self, cluster: Cluster) -> None:
-        self.jobs: dict[str, JobRecord] = {}
-        self.nodes: dict[str, NodeRecord] = {}
-        self.running: dict[str, Attempt] = {}
+        self._pods = Attempts(cluster)
+        self.jobs = self._pods.jobs
+        self.nodes = self._pods.nodes
+        self.running = self._pods.running
         self.anomalies = 0
         self._cluster = cluster
         self._handlers = self._table()
@@ -72,6 +76,9 @@ class AgentCore:
             ("job", "stop-requested"): self._stop_requested,
             ("job", "pods-started"): self._started,
             ("job", "pods-exited"): self._exited,
+            ("job", "checkpointed"): self._checkpointed,
+            ("job", "resize-requested"): self._resize_requested,
+            ("job", "pods-resized"): self._resized,
             **{("job", phase.value): self._ended for phase in TERMINAL_PHASES},
             ("job", "state-recorded"): self._job_state,
             ("node", "joined"): self._joined,
@@ -97,10 +104,9 @@ class AgentCore:
             return False
         job.attempt = placed.attempt
         pods = Attempt(placed.attempt, placed.slots, fact.trace or job.trace, fact.time, fact.id)
-        self._create(fact.subject_id, job, pods)
-        gone = next((slot.node for slot in placed.slots if self.nodes[slot.node].is_gone), "")
-        if gone:  # the placement and the loss passed each other
-            self._end(fact.subject_id, pods, at=fact.time, cause=fact.id, lost_node=gone)
+        pods.resumed_s = job.kept_s
+        self._pods.create(fact.subject_id, job, pods)
+        self._pods.end_if_gone(fact.subject_id, pods, fact)
         return True
 
     def _stop_requested(self, fact: Fact) -> bool:
@@ -108,12 +114,24 @@ class AgentCore:
         if not isinstance(fact.payload, JobStopRequested) or job is None or fact.payload.attempt != job.attempt:
             return False
         if job.pods is not None:  # else it passed the exit, which says all there is to say
-            self._end(fact.subject_id, job.pods, at=fact.time, cause=fact.id)
+            self._pods.end(fact.subject_id, job.pods, at=fact.time, cause=fact.id, grace_s=fact.payload.grace_s)
+        return True
+
+    def _resize_requested(self, fact: Fact) -> bool:
+        job = self.jobs.get(fact.subject_id)
+        wanted = fact.payload
+        if not isinstance(wanted, JobResizeRequested) or job is None or wanted.attempt != job.attempt:
+            return False
+        pods = job.pods
+        if pods is None or pods.ending_at:
+            return True  # it passed the exit, or the stop
+        self._pods.resize(fact.subject_id, pods, wanted, at=fact.time, by=fact.id)
+        self._pods.end_if_gone(fact.subject_id, pods, fact)
         return True
 
     def _started(self, fact: Fact) -> bool:
         started = fact.payload
-        pods = self._pods_of(fact.subject_id)
+        pods = self._pods.of(fact.subject_id)
         if not isinstance(started, PodsStarted) or pods is None or pods.number != started.attempt or pods.started_at:
             return False
         pods.started_at = fact.time
@@ -123,12 +141,30 @@ class AgentCore:
         self._cluster.acknowledge(PodsStartedSeen(fact.subject_id, started.attempt, started.device_uuids), at=fact.time)
         return True
 
+    def _checkpointed(self, fact: Fact) -> bool:
+        seen = fact.payload
+        pods = self._pods.of(fact.subject_id)
+        if not isinstance(seen, JobCheckpointed) or pods is None or pods.number != seen.attempt or not pods.started_at:
+            return False
+        pods.checkpointed_at = fact.time
+        self._cluster.acknowledge(CheckpointSeen(fact.subject_id, seen.attempt), at=fact.time)
+        return True
+
+    def _resized(self, fact: Fact) -> bool:
+        seen = fact.payload
+        pods = self._pods.of(fact.subject_id)
+        if not isinstance(seen, PodsResized) or pods is None or pods.number != seen.attempt:
+            return False
+        return self._pods.resized(fact.subject_id, pods, fact.time)
+
     def _exited(self, fact: Fact) -> bool:
         job = self.jobs.get(fact.subject_id)
         gone = fact.payload
         if not isinstance(gone, PodsExited) or job is None or job.pods is None or job.pods.number != gone.attempt:
             return False
-        self._free(fact.subject_id, job.pods)
+        if job.spec is not None:
+            job.kept_s = job.pods.kept_s(job.spec, ran_s=gone.ran_s)
+        self._pods.free(fact.subject_id, job.pods)
         job.pods = None
         if job.is_over:
             del self.jobs[fact.subject_id]
@@ -144,7 +180,7 @@ class AgentCore:
             del self.jobs[fact.subject_id]
             return True
         job.is_over = True
-        self._end(fact.subject_id, job.pods, at=fact.time, cause=fact.id)
+        self._pods.end(fact.subject_id, job.pods, at=fact.time, cause=fact.id)
         return False
 
     def _joined(self, fact: Fact) -> bool:
@@ -163,7 +199,7 @@ class AgentCore:
         node.lost, node.lost_reason = True, fact.payload.reason
         node.losses += 1
         node.moved(at=fact.time, by=fact.id)
-        self._end_all_on(fact.subject_id, node, at=fact.time, cause=fact.id)
+        self._pods.end_all_on(fact.subject_id, node, at=fact.time, cause=fact.id)
         self._cluster.acknowledge(NodeLostSeen(fact.subject_id), at=fact.time)
         return True
 
@@ -180,7 +216,7 @@ class AgentCore:
         node = self.nodes.get(fact.subject_id)
         if not isinstance(fact.payload, NodeLeft) or node is None:
             return False
-        self._end_all_on(fact.subject_id, node, at=fact.time, cause=fact.id)
+        self._pods.end_all_on(fact.subject_id, node, at=fact.time, cause=fact.id)
         del self.nodes[fact.subject_id]
         self._cluster.acknowledge(NodeLeftSeen(fact.subject_id), at=fact.time)
         return True
@@ -205,53 +241,9 @@ class AgentCore:
             case PodsState() as state:
                 job = self.jobs.setdefault(fact.subject_id, JobRecord())
                 job.attempt, job.recorded_pods = state.attempt, None if state.exited else state
+                job.kept_s = state.resumed_s
             case payload:
                 return isinstance(payload, JobState)
         if job.spec is not None and job.recorded_pods is not None:
-            self._restore(fact.subject_id, job, job.recorded_pods)
+            self._pods.restore(fact.subject_id, job, job.recorded_pods)
         return True
-
-    def _restore(self, job_id: str, job: JobRecord, state: PodsState) -> None:
-        pods = Attempt(state.attempt, job.recorded_slots, job.trace, Instant(state.placed_at), state.last_fact)
-        job.recorded_pods, job.recorded_slots = None, ()
-        self._create(job_id, job, pods)
-        if state.started_at:
-            pods.started_at = Instant(state.started_at)
-            if not state.ending_at:
-                self.running[job_id] = pods
-            self._cluster.acknowledge(PodsStartedSeen(job_id, pods.number), at=pods.started_at)
-        if state.ending_at:
-            self._end(job_id, pods, at=Instant(state.ending_at), cause=state.last_fact, lost_node=state.lost_node)
-
-    def _create(self, job_id: str, job: JobRecord, pods: Attempt) -> None:
-        assert job.spec is not None, "pods are made of a spec"
-        job.pods = pods
-        for name, slots in slots_by_node(pods.slots).items():
-            self.nodes.setdefault(name, NodeRecord()).slots[job_id] = slots
-        self._cluster.carry_out(CreatePods(job_id, pods.number, pods.placed_at, pods.slots, job.spec, pods.trace))
-
-    def _end(self, job_id: str, pods: Attempt, *, at: Instant, cause: str, lost_node: str = "") -> None:
-        if pods.ending_at:
-            return
-        pods.ending_at, pods.lost_node, pods.last_fact = at, lost_node, cause
-        self.running.pop(job_id, None)
-        self._cluster.carry_out(DeletePods(job_id, pods.number, at, lost_node))
-
-    def _end_all_on(self, name: str, node: NodeRecord, *, at: Instant, cause: str) -> None:
-        """A gang runs whole or not at all: what lost one pod loses all."""
-        for job_id in node.slots:
-            if (pods := self._pods_of(job_id)) is not None:
-                self._end(job_id, pods, at=at, cause=cause, lost_node=name)
-
-    def _free(self, job_id: str, pods: Attempt) -> None:
-        self.running.pop(job_id, None)
-        for name in slots_by_node(pods.slots):
-            node = self.nodes.get(name)
-            if node is not None:
-                node.slots.pop(job_id, None)
-                if node.description is None and not node.slots:
-                    del self.nodes[name]
-
-    def _pods_of(self, job_id: str) -> Attempt | None:
-        job = self.jobs.get(job_id)
-        return None if job is None else job.pods

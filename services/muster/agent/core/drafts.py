@@ -3,6 +3,7 @@
 from collections.abc import Iterator, Mapping
 
 from muster.agent.core.cluster import (
+    CheckpointSeen,
     NodeLeftSeen,
     NodeLostSeen,
     NodeObservation,
@@ -10,12 +11,13 @@ from muster.agent.core.cluster import (
     NodeSeen,
     Observation,
     PodsExitedSeen,
+    PodsResizedSeen,
     PodsStartedSeen,
 )
 from muster.agent.core.state import JobRecord, NodeRecord
 from muster.core import Draft
 from muster.schemas.base import Payload
-from muster.schemas.facts.job import PodsExited, PodsStarted, PodsState
+from muster.schemas.facts.job import JobCheckpointed, PodsExited, PodsResized, PodsStarted, PodsState
 from muster.schemas.facts.node import NodeLeft, NodeLost, NodeReturned, NodeState
 from muster.schemas.registry import STATE_NAME
 
@@ -31,6 +33,11 @@ def draft_of(seen: Observation, *, jobs: Mapping[str, JobRecord], nodes: Mapping
                 attempt=seen.attempt, outcome=seen.outcome, exit_code=seen.exit_code, ran_s=seen.ran_s, node=seen.node
             )
             return _of_job(seen.job_id, "pods-exited", gone, jobs)
+        case CheckpointSeen():
+            return _of_job(seen.job_id, "checkpointed", JobCheckpointed(attempt=seen.attempt), jobs)
+        case PodsResizedSeen():
+            resized = PodsResized(attempt=seen.attempt, slots=seen.slots)
+            return _of_job(seen.job_id, "pods-resized", resized, jobs)
         case _:
             return _of_node(seen, nodes.get(seen.node))
 
@@ -48,7 +55,8 @@ def state_drafts(*, nodes: Mapping[str, NodeRecord], jobs: Mapping[str, JobRecor
 def _of_job(job_id: str, name: str, payload: Payload, jobs: Mapping[str, JobRecord]) -> Draft:
     pods = jobs[job_id].pods
     assert pods is not None, "a cluster shows only pods that it was asked for"
-    return Draft("job", job_id, name, payload, causes=(pods.last_fact,) if pods.last_fact else (), trace=pods.trace)
+    cause = pods.resize_fact if name == "pods-resized" else pods.last_fact
+    return Draft("job", job_id, name, payload, causes=(cause,) if cause else (), trace=pods.trace)
 
 
 def _of_node(seen: NodeObservation, node: NodeRecord | None) -> Draft:
@@ -79,7 +87,7 @@ def _node_state(node: NodeRecord) -> NodeState:
 def _pods_state(job_id: str, job: JobRecord) -> PodsState:
     pods = job.pods
     if pods is None:
-        return PodsState(attempt=job.attempt, job_id=job_id, exited=True)
+        return PodsState(attempt=job.attempt, job_id=job_id, exited=True, resumed_s=job.kept_s)
     return PodsState(
         attempt=pods.number,
         job_id=job_id,
@@ -88,4 +96,12 @@ def _pods_state(job_id: str, job: JobRecord) -> PodsState:
         ending_at=pods.ending_at,
         lost_node=pods.lost_node,
         last_fact=pods.last_fact,
+        grace_s=pods.grace_s,
+        lost_at=pods.lost_at,
+        checkpointed_at=pods.checkpointed_at,
+        resumed_s=pods.resumed_s,
+        slots=pods.slots if pods.resize_fact else (),
+        resizing=pods.resizing,
+        resizing_at=pods.resizing_at,
+        resize_fact=pods.resize_fact,
     )

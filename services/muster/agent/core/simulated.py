@@ -11,9 +11,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-from muster.agent.core.behaviour import Behaviour, next_failure_s, run_plan, start_delay_s
+from muster.agent.core.behaviour import Behaviour, next_failure_s
 from muster.agent.core.cluster import (
     OBSERVATIONS_MAX,
+    CheckpointSeen,
     CreatePods,
     DeletePods,
     Effect,
@@ -24,10 +25,12 @@ from muster.agent.core.cluster import (
     NodeSeen,
     Observation,
     PodsExitedSeen,
+    PodsResizedSeen,
     PodsStartedSeen,
+    ResizePods,
 )
-from muster.core import NS_PER_S, Instant, after, seconds_between
-from muster.schemas.facts.job import PodsOutcome
+from muster.agent.core.simulated_pods import SimulatedPods, Step, new_pods
+from muster.core import NS_PER_S, Instant, after
 from muster.schemas.facts.node import NodeJoined
 
 GRID_NS = 50 * NS_PER_S // 1000
@@ -49,12 +52,11 @@ class _Node:
 
 @dataclass(slots=True)
 class _Pods:
-    """One attempt's pods. due: when their next step is seen: the start, the end of the run, or the end on request."""
+    """One attempt's pods. step: what is seen of them next; due: when. One heap entry for all that they will do."""
 
-    effect: CreatePods
+    life: SimulatedPods
+    step: Step
     due: Instant
-    started_at: Instant | None = None
-    deletion: DeletePods | None = None
 
 
 class SimulatedCluster:
@@ -74,16 +76,16 @@ class SimulatedCluster:
         """See `Cluster`."""
         key = (effect.job_id, effect.attempt)
         pods = self._pods.get(key)
-        if isinstance(effect, CreatePods):
-            if pods is None:
-                delay_s = start_delay_s(self._behaviour, job_id=effect.job_id, attempt=effect.attempt)
-                self._pods[key] = _Pods(effect, _on_grid(after(effect.at, delay_s)))
+        match effect:
+            case CreatePods() if pods is None:
+                life = new_pods(self._behaviour, effect)
+                step, due = life.next_step(self._behaviour)
+                self._pods[key] = _Pods(life, step, _on_grid(due))
                 self._push_pods(key, self._pods[key].due)
-            return
-        if pods is None or pods.deletion or self._has_ended(pods, effect.at):
-            return
-        pods.deletion = effect
-        self._look_again(key, pods, _on_grid(effect.at))
+            case DeletePods() if pods is not None and pods.life.delete(self._behaviour, effect):
+                self._look_again(key, pods)
+            case ResizePods() if pods is not None and pods.life.ask_resize(self._behaviour, effect):
+                self._look_again(key, pods)
 
     def observe(self, now: Instant) -> Sequence[Observation]:
         """See `Cluster`."""
@@ -97,8 +99,8 @@ class SimulatedCluster:
     def acknowledge(self, observation: Observation, at: Instant) -> None:
         """See `Cluster`."""
         match observation:
-            case PodsStartedSeen():
-                self._acknowledge_start(observation, at)
+            case PodsStartedSeen() | CheckpointSeen() | PodsResizedSeen():
+                self._acknowledge_step(observation, at)
             case PodsExitedSeen():
                 key = (observation.job_id, observation.attempt)
                 self._pods.pop(key, None)
@@ -120,14 +122,21 @@ class SimulatedCluster:
             heapq.heappop(self._heap)
         return self._heap[0][0] if self._heap else None
 
-    def _acknowledge_start(self, observation: PodsStartedSeen, at: Instant) -> None:
+    def _acknowledge_step(self, observation: PodsStartedSeen | CheckpointSeen | PodsResizedSeen, at: Instant) -> None:
         key = (observation.job_id, observation.attempt)
         pods = self._pods.get(key)
-        if pods is None or pods.started_at is not None:
+        if pods is None:
             return
-        pods.started_at = at
-        if pods.deletion is None:
-            self._look_again(key, pods, _on_grid(self._run_end(pods, at)))
+        match observation:
+            case PodsStartedSeen():
+                has_moved = pods.life.start(self._behaviour, at)
+            case PodsResizedSeen():
+                has_moved = pods.life.resized()
+            case CheckpointSeen():
+                pods.life.checkpointed(self._behaviour, at)
+                has_moved = True
+        if has_moved:
+            self._look_again(key, pods)
 
     def _acknowledge_description(self, observation: NodeSeen, at: Instant) -> None:
         node = self._nodes.get(observation.node)
@@ -170,11 +179,12 @@ class SimulatedCluster:
         node.due = _on_grid(after(since, seconds))
         heapq.heappush(self._heap, (node.due, ("node", name, 0)))
 
-    def _look_again(self, key: tuple[str, int], pods: _Pods, due: Instant) -> None:
-        """The pods' next step is now at `due`; what was seen and not acknowledged is overtaken by it."""
+    def _look_again(self, key: tuple[str, int], pods: _Pods) -> None:
+        """The pods' next step may be another now; what was seen and not acknowledged is overtaken by it."""
+        pods.step, at = pods.life.next_step(self._behaviour)
         self._seen_pods.pop(key, None)
-        pods.due = due
-        self._push_pods(key, due)
+        pods.due = _on_grid(at)
+        self._push_pods(key, pods.due)
 
     def _push_pods(self, key: tuple[str, int], due: Instant) -> None:
         heapq.heappush(self._heap, (due, ("pods", *key)))
@@ -201,21 +211,17 @@ class SimulatedCluster:
         self._seen_nodes[name] = NodeReturnedSeen(name) if node.is_lost else NodeLostSeen(name, "stopped answering")
 
     def _pods_observation(self, pods: _Pods) -> Observation:
-        effect, deletion = pods.effect, pods.deletion
-        if deletion is not None:
-            started = deletion.at if pods.started_at is None else pods.started_at
-            return PodsExitedSeen(
-                effect.job_id,
-                effect.attempt,
-                PodsOutcome.NODE_LOST if deletion.lost_node else PodsOutcome.STOPPED,
-                ran_s=max(0.0, seconds_between(started, deletion.at)),
-                node=deletion.lost_node,
-            )
-        if pods.started_at is None:
-            return PodsStartedSeen(effect.job_id, effect.attempt, self._device_uuids(effect))
-        plan = run_plan(self._behaviour, effect.spec, job_id=effect.job_id, attempt=effect.attempt)
-        failing = effect.slots[int(plan.failing * len(effect.slots))].node if plan.exit_code and effect.slots else ""
-        return PodsExitedSeen(effect.job_id, effect.attempt, plan.outcome, plan.exit_code, plan.run_s, failing)
+        effect = pods.life.effect
+        match pods.step:
+            case Step.START:
+                return PodsStartedSeen(effect.job_id, effect.attempt, self._device_uuids(effect))
+            case Step.CHECKPOINT:
+                return CheckpointSeen(effect.job_id, effect.attempt)
+            case Step.RESIZE:
+                wanted = pods.life.resize
+                return PodsResizedSeen(effect.job_id, effect.attempt, len(wanted.slots) if wanted is not None else 0)
+            case Step.EXIT:
+                return pods.life.exited()
 
     def _device_uuids(self, effect: CreatePods) -> tuple[tuple[str, ...], ...]:
         return tuple(tuple(self._device_uuid(slot.node, index) for index in slot.devices) for slot in effect.slots)
@@ -224,14 +230,6 @@ class SimulatedCluster:
         known = self._nodes.get(node)
         uuids = known.description.gpu_uuids if known else ()
         return uuids[index] if 0 <= index < len(uuids) else ""
-
-    def _run_end(self, pods: _Pods, started_at: Instant) -> Instant:
-        effect = pods.effect
-        plan = run_plan(self._behaviour, effect.spec, job_id=effect.job_id, attempt=effect.attempt)
-        return after(started_at, plan.run_s)
-
-    def _has_ended(self, pods: _Pods, at: Instant) -> bool:
-        return pods.started_at is not None and self._run_end(pods, pods.started_at) <= at
 
 
 def _on_grid(moment: Instant) -> Instant:

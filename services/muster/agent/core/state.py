@@ -3,8 +3,8 @@
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
-from muster.core import Instant
-from muster.schemas.facts.job import PodsState
+from muster.core import Instant, seconds_between
+from muster.schemas.facts.job import JobResizeRequested, PodsState
 from muster.schemas.facts.node import NodeJoined, NodeState
 from muster.schemas.job import JobSpec, Slot
 
@@ -46,7 +46,9 @@ class NodeRecord:
 class Attempt:
     """One attempt's pods from placed to exited. ending_at: since when they are asked to end, 0 if they are not.
 
-    last_fact: the newest fact that moved them, which is the cause of what they do next.
+    last_fact: the newest fact that moved them, which is the cause of what they do next. lost_at: when a node was lost
+    while they were ending. resumed_s: work that it began with; checkpointed_at: its own newest checkpoint.
+    resizing: the resize under way, asked for at resizing_at; resize_fact: the newest that was asked for, "" if none.
     """
 
     number: int
@@ -56,15 +58,40 @@ class Attempt:
     last_fact: str
     started_at: Instant = NOT_YET
     ending_at: Instant = NOT_YET
+    grace_s: float = 0.0
     lost_node: str = ""
+    lost_at: Instant = NOT_YET
+    resumed_s: float = 0.0
+    checkpointed_at: Instant = NOT_YET
+    resizing: JobResizeRequested | None = None
+    resizing_at: Instant = NOT_YET
+    resize_fact: str = ""
+
+    @property
+    def touched(self) -> tuple[Slot, ...]:
+        """Where it has pods, or will have: a loss there ends the gang."""
+        if self.resizing is None:
+            return self.slots
+        return (*self.slots, *(slot for slot in self.resizing.slots if slot not in self.slots))
+
+    def kept_s(self, spec: JobSpec, *, ran_s: float) -> float:
+        """Seconds of work that outlive the attempt, which ran `ran_s`: up to its newest checkpoint.
+
+        Coming back is no work: `restart_s` of a resumed run counts for nothing.
+        """
+        if not self.checkpointed_at or spec.checkpointing is None:
+            return self.resumed_s
+        restart_s = spec.checkpointing.restart_s if self.resumed_s else 0.0
+        at_s = min(seconds_between(self.started_at, self.checkpointed_at), ran_s)
+        return self.resumed_s + max(0.0, at_s - restart_s)
 
 
 @dataclass(slots=True)
 class JobRecord:
     """A job that is not over. attempt: the newest that was placed, 0 if none; pods: its pods until they exited.
 
-    is_over: it has its terminal fact while pods are still there, which should not be. recorded_*: parts of a
-    checkpoint that wait for the other part.
+    is_over: it has its terminal fact while pods are still there, which should not be. kept_s: work of ended attempts
+    that checkpoints keep. recorded_*: parts of a checkpoint that wait for the other part.
     """
 
     spec: JobSpec | None = None
@@ -72,6 +99,7 @@ class JobRecord:
     attempt: int = 0
     pods: Attempt | None = None
     is_over: bool = False
+    kept_s: float = 0.0
     recorded_pods: PodsState | None = field(default=None, compare=False)
     recorded_slots: tuple[Slot, ...] = field(default=(), compare=False)
 

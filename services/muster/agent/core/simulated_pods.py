@@ -1,0 +1,149 @@
+"""One attempt's pods in the simulated cluster: what happens to them next, and when.
+
+Everything is a function of the behaviour's seed and of the moments at which facts came, so that pods which are told the
+same facts again, after a crash or from a checkpoint, take the same next step.
+"""
+
+from dataclasses import dataclass, replace
+from enum import Enum
+
+from muster.agent.core.behaviour import (
+    Behaviour,
+    RunPlan,
+    next_checkpoint,
+    notice_s,
+    resize_delay_s,
+    restart_s,
+    run_plan,
+    start_delay_s,
+)
+from muster.agent.core.cluster import CreatePods, DeletePods, PodsExitedSeen, ResizePods
+from muster.agent.core.state import NOT_YET
+from muster.core import Instant, after, seconds_between
+from muster.schemas.facts.job import PodsOutcome
+
+
+class Step(Enum):
+    """What is seen of the pods next."""
+
+    START = "start"
+    CHECKPOINT = "checkpoint"
+    RESIZE = "resize"
+    EXIT = "exit"
+
+
+@dataclass(slots=True)
+class SimulatedPods:
+    """The pods of one attempt. effect: as they were made, with the slots that run now.
+
+    exit_at: when they obey `deletion`. resize_at: when `resize` is done.
+    """
+
+    effect: CreatePods
+    plan: RunPlan
+    started_at: Instant | None = None
+    deletion: DeletePods | None = None
+    exit_at: Instant = NOT_YET
+    resize: ResizePods | None = None
+    resize_at: Instant = NOT_YET
+    checkpointed_at: Instant = NOT_YET
+    checkpoint_at: Instant | None = None
+
+    def next_step(self, behaviour: Behaviour) -> tuple[Step, Instant]:
+        """What they do next if nothing more is asked of them, and when."""
+        if self.deletion is not None:
+            writes = self._notice_s(behaviour, self.deletion) is not None and self.checkpointed_at < self.deletion.at
+            return Step.CHECKPOINT if writes else Step.EXIT, self.exit_at
+        if self.started_at is None:
+            delay_s = start_delay_s(behaviour, job_id=self.effect.job_id, attempt=self.effect.attempt)
+            return Step.START, after(self.effect.at, delay_s)
+        step, at = Step.EXIT, after(self.started_at, self.plan.run_s)
+        if self.resize is not None and self.resize_at < at:
+            step, at = Step.RESIZE, max(self.resize_at, self.started_at)
+        if self.checkpoint_at is not None and self.checkpoint_at < at:
+            step, at = Step.CHECKPOINT, self.checkpoint_at
+        return step, at
+
+    def start(self, behaviour: Behaviour, at: Instant) -> bool:
+        """They run since `at`. False if that was known."""
+        if self.started_at is not None:
+            return False
+        self.started_at = at
+        back_s = restart_s(self.effect.spec, self.effect.resumed_s)
+        self._plan_checkpoint(behaviour, after(at, back_s))
+        return True
+
+    def checkpointed(self, behaviour: Behaviour, at: Instant) -> None:
+        """The log has a checkpoint of them since `at`."""
+        self.checkpointed_at = at
+        self._plan_checkpoint(behaviour, at)
+
+    def delete(self, behaviour: Behaviour, deletion: DeletePods) -> bool:
+        """They are told to end, or their node is lost. False if they end before they could obey."""
+        delay_s = self._notice_s(behaviour, deletion) or 0.0
+        exit_at = after(deletion.at, delay_s)
+        if self.deletion is not None:
+            if not deletion.lost_node or self.exit_at <= exit_at:
+                return False
+        elif self.started_at is not None and after(self.started_at, self.plan.run_s) <= exit_at:
+            return False
+        self.deletion, self.exit_at = deletion, exit_at
+        return True
+
+    def ask_resize(self, behaviour: Behaviour, resize: ResizePods) -> bool:
+        """They shall run other slots. False if they are ending."""
+        if self.deletion is not None:
+            return False
+        wanted, present = set(resize.slots), set(self.effect.slots)
+        job_id, attempt = self.effect.job_id, self.effect.attempt
+        delay_s = 0.0
+        if present - wanted:
+            told_s = notice_s(behaviour, self.effect.spec, job_id=job_id, attempt=attempt, grace_s=resize.grace_s)
+            delay_s = told_s or 0.0
+        if wanted - present:
+            delay_s = max(delay_s, resize_delay_s(behaviour, job_id=job_id, attempt=attempt, at=resize.at))
+        self.resize, self.resize_at = resize, after(resize.at, delay_s)
+        return True
+
+    def resized(self) -> bool:
+        """The log has the newest resize. False if none is under way."""
+        if self.resize is None:
+            return False
+        self.effect = replace(self.effect, slots=self.resize.slots)
+        self.resize = None
+        return True
+
+    def exited(self) -> PodsExitedSeen:
+        """How they ended, if they did."""
+        effect, deletion = self.effect, self.deletion
+        if deletion is not None:
+            started_at = self.exit_at if self.started_at is None else self.started_at
+            return PodsExitedSeen(
+                effect.job_id,
+                effect.attempt,
+                PodsOutcome.NODE_LOST if deletion.lost_node else PodsOutcome.STOPPED,
+                ran_s=max(0.0, seconds_between(started_at, self.exit_at)),
+                node=deletion.lost_node,
+            )
+        plan = self.plan
+        failing = effect.slots[int(plan.failing * len(effect.slots))].node if plan.exit_code and effect.slots else ""
+        return PodsExitedSeen(effect.job_id, effect.attempt, plan.outcome, plan.exit_code, plan.run_s, failing)
+
+    def _plan_checkpoint(self, behaviour: Behaviour, since: Instant) -> None:
+        effect = self.effect
+        self.checkpoint_at = next_checkpoint(
+            behaviour, effect.spec, job_id=effect.job_id, attempt=effect.attempt, since=since
+        )
+
+    def _notice_s(self, behaviour: Behaviour, deletion: DeletePods) -> float | None:
+        """Until the last checkpoint; None without one. What had not begun by the notice has nothing to save."""
+        if deletion.lost_node or self.started_at is None or self.started_at >= deletion.at:
+            return None
+        effect = self.effect
+        return notice_s(behaviour, effect.spec, job_id=effect.job_id, attempt=effect.attempt, grace_s=deletion.grace_s)
+
+
+def new_pods(behaviour: Behaviour, effect: CreatePods) -> SimulatedPods:
+    """Pods that were just asked for."""
+    plan = run_plan(behaviour, effect.spec, job_id=effect.job_id, attempt=effect.attempt, resumed_s=effect.resumed_s)
+    return SimulatedPods(effect, plan)
