@@ -1,0 +1,227 @@
+"""What is kept in the fleet for those who need it later: for jobs with a reservation, and for advance reservations.
+
+A booking takes what is idle on its slots now, as ordinary holds in the placement ledger, and takes what comes free
+there as soon as it does: device by device, of CPU and memory as much as it wants. So to the rest of the scheduler what
+is kept does not exist. Who may use it nevertheless sees it while the booking is open.
+
+What is kept is a function of the bookings and of what jobs hold, whatever the order in which that came about: on each
+node the bookings take in turn, the earliest first. A fact about a job goes before every booking: see `give_way`.
+"""
+
+from collections.abc import Collection, Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+
+from muster.placement import DEVICE_MILLI, Fleet, Hold, NodeShape
+from muster.placement import Slot as Place
+
+KEPT = -1
+"""Group of a slot that no job holds but a booking."""
+
+
+@dataclass(frozen=True, slots=True)
+class Want:
+    """What is to be kept on one node. devices: milli-GPUs by index. whole: all that the node has."""
+
+    cpu_milli: int = 0
+    memory_mib: int = 0
+    devices: tuple[tuple[int, int], ...] = ()
+    whole: bool = False
+
+    def on(self, shape: NodeShape) -> "Want":
+        """What that is on this node; devices that it does not have are left out."""
+        if self.whole:
+            devices = tuple((index, DEVICE_MILLI) for index in range(shape.gpu_count))
+            return Want(shape.cpu_milli, shape.memory_mib, devices)
+        devices = tuple((index, milli) for index, milli in self.devices if index < shape.gpu_count)
+        return Want(min(self.cpu_milli, shape.cpu_milli), min(self.memory_mib, shape.memory_mib), devices)
+
+    def is_all_of(self, asked: "Want") -> bool:
+        """Whether the node has all that was asked of it."""
+        mine, asks = (self.cpu_milli, self.memory_mib, self.devices), (asked.cpu_milli, asked.memory_mib, asked.devices)
+        return asked.whole or mine == asks
+
+
+@dataclass(slots=True)
+class Booking:
+    """What is kept for `key` from starts_at (to ends_at; 0: until it is unbooked).
+
+    wants: by node. kept: what it has, as held in the fleet. lacking: nodes where that is less than it wants.
+    queue: whose jobs may use it once it began; empty: only the job `job_id`, and nobody if that is empty too.
+    """
+
+    key: str
+    starts_at: int
+    wants: Mapping[str, Want]
+    ends_at: int = 0
+    job_id: str = ""
+    queue: str = ""
+    kept: dict[str, list[Hold]] = field(default_factory=dict)
+    lacking: set[str] = field(default_factory=set)
+
+    @property
+    def is_complete(self) -> bool:
+        """Whether all of it is kept."""
+        return not self.lacking
+
+    @property
+    def kept_milli(self) -> int:
+        """Milli-GPUs that it keeps."""
+        holds = (hold for holds in self.kept.values() for hold in holds)
+        return sum(hold.slot.gpu_milli * len(hold.slot.devices) for hold in holds)
+
+    @property
+    def turn(self) -> tuple[int, str]:
+        """On a node the earliest takes first."""
+        return self.starts_at, self.key
+
+
+def wants_of(holds: Iterable[Hold], *, whole: bool = False) -> dict[str, Want]:
+    """What holds want of each node. whole: the nodes as one piece."""
+    wants: dict[str, Want] = {}
+    for hold in holds:
+        name, sofar = hold.slot.node, wants.get(hold.slot.node, Want())
+        devices = dict(sofar.devices)
+        for index in hold.slot.devices:
+            devices[index] = min(DEVICE_MILLI, devices.get(index, 0) + hold.slot.gpu_milli)
+        wants[name] = Want(
+            sofar.cpu_milli + hold.cpu_milli, sofar.memory_mib + hold.memory_mib, tuple(sorted(devices.items())), whole
+        )
+    return wants
+
+
+class Bookings:
+    """All bookings. What they keep is brought up to date by `settle`, node by node where something happened.
+
+    complete: keys of those that lack nothing. grown: counts how often something more was kept: whoever may use what is
+    kept looks again when it has grown.
+    """
+
+    def __init__(self, fleet: Fleet) -> None:
+        self.all: dict[str, Booking] = {}
+        self.complete: dict[str, None] = {}
+        self.grown = 0
+        self._fleet = fleet
+        self._at: dict[str, dict[str, Booking]] = {}
+        self._dirty: dict[str, None] = {}
+        self._open: frozenset[str] = frozenset()
+
+    def book(self, booking: Booking) -> None:
+        """Keep this from the next `settle` on, instead of what was kept for the same key."""
+        self.unbook(booking.key)
+        self.all[booking.key] = booking
+        booking.lacking.update(booking.wants)
+        for name in booking.wants:
+            self._at.setdefault(name, {})[booking.key] = booking
+            self._dirty[name] = None
+
+    def unbook(self, key: str) -> bool:
+        """Nothing is kept for this key any more: it came free. False if nothing was."""
+        booking = self.all.pop(key, None)
+        if booking is None:
+            return False
+        for holds in booking.kept.values():
+            for hold in holds:
+                self._fleet.release(hold)
+        for name in booking.wants:
+            here = self._at[name]
+            del here[key]
+            if not here:
+                del self._at[name]
+            self._dirty[name] = None
+        self.complete.pop(key, None)
+        return True
+
+    def touch(self, name: str) -> None:
+        """Something else is held on the node now, or the node is another."""
+        if name in self._at:
+            self._dirty[name] = None
+
+    def give_way(self, name: str) -> None:
+        """Give back all that is kept on the node, so that what is a fact can be entered; `settle` takes the rest."""
+        for booking in self._at.get(name, {}).values():
+            for hold in booking.kept.pop(name, ()):
+                self._fleet.withdraw(hold)
+            booking.lacking.add(name)
+            self.complete.pop(booking.key, None)
+            self._dirty[name] = None
+
+    def settle(self) -> None:
+        """Keep all that is idle and wanted on the nodes where something happened."""
+        for name in self._dirty:
+            self._settle(name)
+        self._dirty.clear()
+
+    @contextmanager
+    def opened(self, keys: Collection[str]) -> Iterator[None]:
+        """For a while nothing is kept for these keys, and nobody is told that it came free. May not be nested."""
+        assert not self._open, "bookings are open already: close them first"
+        self.settle()
+        self._open = frozenset(key for key in keys if key in self.all)
+        touched = {name for key in self._open for name in self.all[key].kept}
+        grown = self.grown
+        self._dirty.update(dict.fromkeys(sorted(touched)))
+        self.settle()
+        try:
+            yield
+        finally:
+            self._dirty.update(dict.fromkeys(sorted(touched)))
+            self._open = frozenset()
+            self.settle()
+            self.grown = grown
+
+    def at(self, name: str) -> tuple[Booking, ...]:
+        """Those that want something of this node, the earliest first."""
+        here = self._at.get(name)
+        return tuple(sorted(here.values(), key=lambda booking: booking.turn)) if here else ()
+
+    def _settle(self, name: str) -> None:
+        here = self.at(name)
+        before = {booking.key: booking.kept.pop(name, []) for booking in here}
+        for holds in before.values():
+            for hold in holds:
+                self._fleet.withdraw(hold)
+        for booking in here:
+            if booking.key in self._open:
+                booking.lacking.add(name)
+            else:
+                self._keep(booking, name)
+                self.grown += booking.kept.get(name, []) != before[booking.key]
+            if booking.is_complete:
+                self.complete[booking.key] = None
+            else:
+                self.complete.pop(booking.key, None)
+
+    def _keep(self, booking: Booking, name: str) -> None:
+        """Take what is idle of what the booking wants on this node."""
+        booking.lacking.add(name)
+        node = self._fleet.ledger.nodes.get(name)
+        if node is None:
+            return
+        want = booking.wants[name].on(node.shape)
+        cpu, memory = min(want.cpu_milli, node.cpu_milli), min(want.memory_mib, node.memory_mib)
+        found = tuple((index, min(milli, node.idle[index])) for index, milli in want.devices)
+        holds = _holds(name, cpu, memory, found)
+        for hold in holds:
+            self._fleet.hold(hold)
+        if holds:
+            booking.kept[name] = holds
+        if (cpu, memory, found) == (want.cpu_milli, want.memory_mib, want.devices) and want.is_all_of(
+            booking.wants[name]
+        ):
+            booking.lacking.discard(name)
+
+
+def _holds(name: str, cpu_milli: int, memory_mib: int, devices: Iterable[tuple[int, int]]) -> list[Hold]:
+    """One hold per share that is taken of devices; CPU and memory stand on the first."""
+    by_share: dict[int, list[int]] = {}
+    for index, milli in devices:
+        if milli:
+            by_share.setdefault(milli, []).append(index)
+    if not by_share and (cpu_milli or memory_mib):
+        by_share[0] = []
+    holds = []
+    for share, indexes in by_share.items():
+        holds.append(Hold(cpu_milli, memory_mib, Place(KEPT, 0, name, tuple(indexes), share)))
+        cpu_milli = memory_mib = 0
+    return holds
