@@ -16,8 +16,9 @@ from collections.abc import Mapping
 import numpy as np
 from numpy.typing import NDArray
 
+from muster.placement.devices import Arrangement
 from muster.placement.shapes import DEVICE_MILLI, TaskShape
-from muster.placement.state import StateKey
+from muster.placement.state import StateKey, allows, stands_within
 
 CLASSES_MAX = 64
 """Task classes that the score looks at: the most frequent ones."""
@@ -39,7 +40,7 @@ class Demand:
         self.classes: tuple[tuple[TaskShape, float], ...] = tuple((shape, weight / total) for shape, weight in kept)
         self._cpu = np.array([shape.cpu_milli for shape, _ in kept], dtype=np.int64)
         self._memory = np.array([shape.memory_mib for shape, _ in kept], dtype=np.int64)
-        self._profiles: dict[tuple[tuple[int, ...], str, bool], NDArray[np.float64]] = {}
+        self._profiles: dict[tuple[tuple[int, ...], str, bool, Arrangement], NDArray[np.float64]] = {}
         self._values: dict[StateKey, float] = {}
 
     def __bool__(self) -> bool:
@@ -66,7 +67,7 @@ class Demand:
 
     def _usable_milli(self, key: StateKey) -> NDArray[np.float64]:
         """Per class: frequency times the idle milli-GPUs of these devices that it can use, CPU and memory aside."""
-        profile = (key.shares, key.model, key.whole)
+        profile = (key.shares, key.model, key.whole, key.parts)
         usable = self._profiles.get(profile)
         if usable is None:
             usable = np.array([share * _usable(key, shape) for shape, share in self.classes], dtype=np.float64)
@@ -77,7 +78,7 @@ class Demand:
 
 
 def _usable(key: StateKey, shape: TaskShape) -> int:
-    if shape.gpu_models and key.model not in shape.gpu_models:
+    if not allows(shape, key.model) or (shape.within_required and not stands_within(key, shape, shape.within)):
         return 0
     per_device = DEVICE_MILLI if shape.gpus else shape.gpu_milli
     devices = [share for share in key.shares if share >= per_device]
@@ -88,5 +89,9 @@ def _usable(key: StateKey, shape: TaskShape) -> int:
     return sum(devices)
 
 
-def _order(shape: TaskShape) -> tuple[int, int, int, int, tuple[str, ...], bool]:
-    return shape.gpus, shape.gpu_milli, shape.cpu_milli, shape.memory_mib, shape.gpu_models, shape.full_node
+def _order(
+    shape: TaskShape,
+) -> tuple[tuple[int, int, int, int], tuple[str, ...], tuple[bool, str, bool], tuple[str, ...]]:
+    wish = shape.full_node, shape.within, shape.within_required
+    amounts = shape.gpus, shape.gpu_milli, shape.cpu_milli, shape.memory_mib
+    return amounts, shape.gpu_models, wish, shape.models_excluded

@@ -7,7 +7,7 @@ from muster.placement.gang import GangPlacer
 from muster.placement.ledger import Ledger
 from muster.placement.ranking import Ranking
 from muster.placement.rooms import Rooms
-from muster.placement.shapes import NODE_LEVEL, GangRequest, GpuTotals, Hold, NodeShape, Shortage, TaskShape
+from muster.placement.shapes import GangRequest, GpuTotals, Hold, HoldError, NodeShape, Shortage, TaskShape
 from muster.placement.shortage import Explainer
 from muster.placement.topology import Topology
 
@@ -49,8 +49,10 @@ class Fleet:
 
     def add_node(self, node: NodeShape) -> None:
         """Add an empty, usable node. Raises HoldError if the name is taken."""
-        self._ledger.add(node)
-        self._topology.add(node)
+        if node.name in self._ledger.nodes:
+            raise HoldError(f"node {node.name} is already in the fleet: remove it first")
+        self._ledger.add(node, self._topology.add(node))
+        self.rooms.renew()
         if self._empty is not None:
             self._empty.add_node(node)
         self._possible.clear()
@@ -60,6 +62,7 @@ class Fleet:
         self._ledger.remove(name)
         self._topology.remove(name)
         self.rooms.restart()
+        self.rooms.renew()
         if self._empty is not None:
             self._empty.remove_node(name)
         self._possible.clear()
@@ -111,9 +114,9 @@ class Fleet:
 
     def find(self, gang: GangRequest) -> tuple[Hold, ...] | None:
         """As `place`, without saying why the gang does not fit, and without remembering it."""
-        groups, wish = gang.groups, gang.topology
-        anywhere = wish is None or not wish.required or wish.level == NODE_LEVEL
-        if anywhere and len(groups) == 1 and groups[0].replicas == 1:
+        groups = gang.groups
+        if len(groups) == 1 and groups[0].replicas == 1 and gang.topology is None and groups[0].topology is None:
+            # A gang of one replica has one model whatever it is.
             return self._placer.place_one(groups[0].shape)
         return self._placer.place(gang)
 

@@ -2,26 +2,21 @@
 
 With a topology wish, domains are chosen as Kueue's topology-aware scheduling does (KEP-2724, BestFit): the tightest
 domain that holds the gang; within it again the tightest narrower domain that holds all of it; where none does, the
-largest first, and the tightest for what is left.
+largest first, and the tightest for what is left. An elastic gang that does not fit as a whole gets the least of every
+group first and then grows, largest shape first.
 """
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import replace
+from heapq import heapify, heappop, heappush
 
 from muster.placement.ledger import Ledger
 from muster.placement.ranking import Ranking
-from muster.placement.shapes import DEVICE_MILLI, NODE_LEVEL, GangRequest, Hold, Slot, TaskShape
-from muster.placement.state import NodeState, count
-from muster.placement.topology import Domains, Path, Topology
-
-
-@dataclass(frozen=True, slots=True)
-class Group:
-    """One group of a gang under placement, by its index in the request."""
-
-    index: int
-    shape: TaskShape
-    replicas: int
+from muster.placement.regions import Region, Regions, is_within
+from muster.placement.shapes import DEVICE_MILLI, GangRequest, Hold, Slot, TaskShape, TopologyWish
+from muster.placement.state import NodeState, positions
+from muster.placement.topology import Topology
+from muster.placement.wishes import Group, Plan, plans
 
 
 class GangPlacer:
@@ -32,117 +27,217 @@ class GangPlacer:
         self._ranking = ranking
         self._topology = topology
         self._trial: list[Hold] = []
+        self.regions = Regions(ledger, topology)
 
     def place(self, gang: GangRequest) -> tuple[Hold, ...] | None:
-        """Holds for every replica, by group and replica, or None if the gang does not fit as a whole."""
-        groups = largest_first(gang)
-        if any(not self.has_room(group) for group in groups):
-            return None
-        try:
-            if not self._place_as_wished(gang, groups):
-                return None
-            return tuple(sorted(self._trial, key=lambda hold: (hold.slot.group, hold.slot.replica)))
-        finally:
-            self._undo(0)
+        """Holds for as many replicas as fit, by group and replica, or None if not even the least of each does.
+
+        Of several models the first in the order of preference that takes all, else the one that takes most.
+        """
+        best: tuple[Hold, ...] | None = None
+        for plan in self.plans(gang):
+            holds = self._place_plan(plan)
+            if holds is not None and (best is None or len(holds) > len(best)):
+                best = holds
+                if len(holds) == sum(group.most for group in plan.groups):
+                    break
+        return best
 
     def place_one(self, shape: TaskShape) -> tuple[Hold, ...] | None:
         """The same for a single replica that may go anywhere; the ledger is not even tried."""
         state = self._ranking.best(shape)
         return None if state is None else (self._hold(shape, state, state.names[0], group=0, replica=0),)
 
-    def has_room(self, group: Group) -> bool:
-        """Whether the fleet has room for the group if it were alone and might go anywhere."""
-        room = 0
-        for state in self._ledger.live:
-            room += len(state.names) * count(state.key, group.shape)
-            if room >= group.replicas:
+    def plans(self, gang: GangRequest) -> list[Plan]:
+        """The ways to place a gang, the preferred model first."""
+        found = list(plans(gang, self._topology.device_levels, self._ledger.models() if gang.same_model else ()))
+        if len(found) > 1:
+            able = []
+            for plan in found:
+                shape = next(group.shape for group in plan.groups if group.shape.holds_devices)
+                state = self._ranking.best(shape)
+                entry = None if state is None else self._ranking.entry(state, shape)
+                if entry is not None:
+                    able.append((entry, plan))
+            found = [plan for _, plan in sorted(able, key=lambda pair: pair[0])]
+        return found
+
+    # --- a plan ------------------------------------------------------------------------------------------
+
+    def _place_plan(self, plan: Plan) -> tuple[Hold, ...] | None:
+        regions = self.regions
+        if any(not regions.has_room(regions.everywhere, group.shape, group.replicas) for group in plan.groups):
+            return None
+        moves = self._ledger.moves
+        try:
+            if plan.is_elastic:
+                if not self._place_elastic(plan):
+                    return None
+            elif not self._place_as_wished(plan):
+                return None
+            return tuple(sorted(self._trial, key=lambda hold: (hold.slot.group, hold.slot.replica)))
+        finally:
+            self._undo(0)
+            self._ledger.moves = moves  # everything is where it was
+
+    def _place_elastic(self, plan: Plan) -> bool:
+        """Place all of it; else as many as fit, as close together as so many can be."""
+        regions = self.regions
+        if all(regions.has_room(regions.everywhere, group.shape, group.most) for group in plan.groups):
+            if self._place_as_wished(plan.with_most()):
                 return True
-        return False
+            self._undo(0)
+        wish = plan.wish
+        if wish is not None and wish.required:
+            domains = regions.within(regions.everywhere, wish.level)
+            return any(self._grow_in(domain, plan) for domain in self._able(domains, plan.groups))
+        return self._grow_in(regions.everywhere, plan)
 
-    def best_domain_room(self, group: Group, level: str) -> int:
-        """The most replicas of the group that one domain of the level has room for."""
-        return max((self._room(names, group.shape) for _, names in self._domains(level)), default=0)
+    def _grow_in(self, region: Region, plan: Plan) -> bool:
+        """Find how many fit in a region, place so many as wished, or as they were found if that fails."""
+        mark = len(self._trial)
+        if not self._grow(region, plan.groups):
+            self._undo(mark)
+            return False
+        grown = self._trial[mark:]
+        self._undo(mark)
+        counts = [sum(hold.slot.group == group.index for hold in grown) for group in plan.groups]
+        exact = plan.with_counts(counts)
+        if region is self.regions.everywhere:
+            is_placed = self._place_as_wished(exact)
+        else:
+            is_placed = self._fill(region, exact.groups)
+        if not is_placed:
+            self._undo(mark)
+            for hold in grown:
+                self._ledger.take(hold)
+            self._trial += grown
+        return True
 
-    def _place_as_wished(self, gang: GangRequest, groups: Sequence[Group]) -> bool:
-        wish = gang.topology
+    def _grow(self, region: Region, groups: Sequence[Group]) -> bool:
+        """Place the least of every group in a region, then more of each, where its least stands."""
+        homes: list[Region] = []
+        for group in groups:
+            home = self._place_group(region, group, is_spread=False)
+            if home is None:
+                return False
+            homes.append(home)
+        for group, home in zip(groups, homes, strict=True):
+            most = min(group.most, group.replicas + self.regions.room(home, group.shape))
+            if not self._put(home, group, range(group.replicas, most), is_spread=False):
+                return False
+        return True
+
+    def _place_as_wished(self, plan: Plan) -> bool:
+        """Place exactly the replicas of each group."""
+        wish, everywhere = plan.wish, self.regions.everywhere
         if wish is not None:
-            levels = [*self._topology.levels(), NODE_LEVEL]
-            widest_first = levels[: levels.index(wish.level) + 1] if wish.level in levels else []
-            allowed = widest_first[-1:] if wish.required else reversed(widest_first)
-            for level in allowed:
-                if self._place_in_one(self._domains(level), levels[levels.index(level) + 1 : -1], groups):
-                    return True
+            if self._place_in_wish(everywhere, wish, plan.groups) is not None:
+                return True
             if wish.required:
                 return False
-        return all(self._place_anywhere(group) for group in groups)
+        return self._fill_each(everywhere, plan.groups, is_spread=wish is not None)
 
-    def _domains(self, level: str) -> Domains:
-        if level != NODE_LEVEL:
-            return self._topology.domains(level)
-        # Nodes in the same state are as good as each other: one of each is enough to choose from.
-        return [((("node", state.names[0]),), state.names[:1]) for state in self._ledger.live]
+    # --- regions -----------------------------------------------------------------------------------------
 
-    def _place_in_one(self, domains: Domains, narrower: Sequence[str], groups: Sequence[Group]) -> bool:
-        """Place all groups within one of these domains, the tightest first."""
-        able: list[tuple[int, int, Path, list[str]]] = []
-        for path, names in domains:
-            room = [self._room(names, group.shape) for group in groups]
-            if all(have >= group.replicas for have, group in zip(room, groups, strict=True)):
-                able.append((room[0], self._idle_milli(names), path, names))
+    def _place_in_wish(self, region: Region, wish: TopologyWish, groups: Sequence[Group]) -> Region | None:
+        """Place all groups in one domain of the wished level; unless that is required, of a wider one if need be."""
+        levels = self.regions.widening(wish.level, region)
+        for level in levels[:1] if wish.required else levels:
+            home = self._place_in_one(self.regions.within(region, level), groups)
+            if home is not None:
+                return home
+        return None
+
+    def _place_in_one(self, domains: Iterable[Region], groups: Sequence[Group]) -> Region | None:
+        """Place all groups within one of these domains."""
         mark = len(self._trial)
-        for _, _, _, names in sorted(able):
-            if self._fill(names, narrower, groups):
-                return True
+        for domain in self._able(domains, groups):
+            if self._fill(domain, groups):
+                return domain
             self._undo(mark)
-        return False
+        return None
 
-    def _fill(self, names: list[str], narrower: Sequence[str], groups: Sequence[Group]) -> bool:
-        """Place all groups on these nodes, in as narrow a domain as can be."""
-        if narrower:
-            parts = self._topology.split(names, narrower[0])
-            if self._place_in_one(parts, narrower[1:], groups):
-                return True
-        return all(self._spread(names, narrower, group, range(group.replicas)) for group in groups)
+    def _able(self, domains: Iterable[Region], groups: Sequence[Group]) -> list[Region]:
+        """The domains that have room for every group: those that let them grow most first, then the tightest."""
+        able = []
+        for domain in domains:
+            rooms = [self.regions.room_as_wished(domain, group) for group in groups]
+            if all(room >= group.replicas for room, group in zip(rooms, groups, strict=True)):
+                most = [-min(room, group.most) for room, group in zip(rooms, groups, strict=True)]
+                able.append((most, rooms[0], self.regions.idle_milli(domain), domain.path, domain))
+        return [domain for *_, domain in sorted(able, key=lambda entry: entry[:-1])]
 
-    def _spread(self, names: list[str], narrower: Sequence[str], group: Group, replicas: range) -> bool:
-        """Place these replicas on these nodes over few narrower domains: the largest first, then the tightest."""
-        if not narrower:
-            return self._place_on(names, group, replicas)
-        parts = [
-            (room, self._idle_milli(part), path, part)
-            for path, part in self._topology.split(names, narrower[0])
-            if (room := self._room(part, group.shape))
+    def _fill(self, region: Region, groups: Sequence[Group]) -> bool:
+        """Place all groups in this region, in as narrow a part of it as holds them."""
+        mark = len(self._trial)
+        parts = self.regions.parts(region)
+        if parts and self._place_in_one(parts, groups) is not None:
+            return True
+        self._undo(mark)
+        return self._fill_each(region, groups, is_spread=True)
+
+    def _fill_each(self, region: Region, groups: Sequence[Group], *, is_spread: bool) -> bool:
+        return all(self._place_group(region, group, is_spread=is_spread) is not None for group in groups)
+
+    def _place_group(self, region: Region, group: Group, *, is_spread: bool) -> Region | None:
+        """Place a group in this region, within its own wish. Returns where it may grow."""
+        wish = group.wish
+        if wish is not None and not is_within(region, wish.level):
+            home = self._place_in_wish(region, wish, [replace(group, wish=None)])
+            if home is not None or wish.required:
+                return home
+            is_spread = True
+        replicas = range(group.replicas)
+        return region if self._put(region, group, replicas, is_spread=is_spread) else None
+
+    # --- replicas ----------------------------------------------------------------------------------------
+
+    def _put(self, region: Region, group: Group, replicas: range, *, is_spread: bool) -> bool:
+        """Place these replicas in a region: where the score likes them best, or over few parts.
+
+        Over parts, the largest first, and the tightest for what is left.
+        """
+        parts = self.regions.parts(region) if is_spread and replicas else ()
+        if not parts:
+            return self._place_on(region, group, replicas)
+        able = [
+            (room, self.regions.idle_milli(part), at, part)
+            for at, part in enumerate(parts)
+            if (room := self.regions.room(part, group.shape))
         ]
-        while replicas and parts:
-            enough = [part for part in parts if part[0] >= len(replicas)]
-            chosen = min(enough) if enough else min(parts, key=lambda part: (-part[0], part[1], part[2]))
-            parts.remove(chosen)
-            if not self._spread(chosen[3], narrower[1:], group, replicas[: chosen[0]]):
+        while replicas and able:
+            enough = [entry for entry in able if entry[0] >= len(replicas)]
+            chosen = min(enough or able, key=lambda entry: (0 if enough else -entry[0], entry[:3]))
+            able.remove(chosen)
+            if not self._put(chosen[3], group, replicas[: chosen[0]], is_spread=True):
                 return False
             replicas = replicas[chosen[0] :]
         return not replicas
 
-    def _place_on(self, names: Iterable[str], group: Group, replicas: range) -> bool:
-        by_state = self._ledger.live_named(sorted(names))
+    def _place_on(self, region: Region, group: Group, replicas: range) -> bool:
+        ranking, shape = self._ranking, group.shape
+        if region is self.regions.everywhere:
+            for replica in replicas:
+                state = ranking.best(shape)
+                if state is None:
+                    return False
+                self._try(group, state, state.names[0], replica)
+            return True
+        entries = [entry for state, _ in region.items() if (entry := ranking.entry(state, shape)) is not None]
+        heapify(entries)
         for replica in replicas:
-            state = self._ranking.best_of(group.shape, by_state)
-            if state is None:
+            while entries and region.first(entries[0][2]) is None:
+                heappop(entries)
+            if not entries:
                 return False
-            name = by_state[state].pop(0)
-            if not by_state[state]:
-                del by_state[state]
+            state = entries[0][2]
+            name = region.first(state)
+            assert name is not None
             after = self._try(group, state, name, replica)
-            if after is not None:
-                by_state.setdefault(after, []).append(name)
-                by_state[after].sort()
-        return True
-
-    def _place_anywhere(self, group: Group) -> bool:
-        for replica in range(group.replicas):
-            state = self._ranking.best(group.shape)
-            if state is None:
-                return False
-            self._try(group, state, state.names[0], replica)
+            again = None if after is None else ranking.entry(after, shape)
+            if again is not None:
+                heappush(entries, again)
         return True
 
     def _try(self, group: Group, state: NodeState, name: str, replica: int) -> NodeState | None:
@@ -162,24 +257,11 @@ class GangPlacer:
             return Hold(node.shape.cpu_milli, node.shape.memory_mib, Slot(group, replica, name, devices, share))
         devices, share = (), 0
         if shape.gpus:
-            devices, share = node.devices_idle(DEVICE_MILLI, shape.gpus), DEVICE_MILLI
+            share = DEVICE_MILLI
         elif shape.gpu_milli:
-            devices, share = node.devices_idle(self._ranking.share_for(shape, state), 1), shape.gpu_milli
-        return Hold(shape.cpu_milli, shape.memory_mib, Slot(group, replica, name, devices, share))
-
-    def _room(self, names: Iterable[str], shape: TaskShape) -> int:
-        return sum(len(n) * count(state.key, shape) for state, n in self._ledger.live_named(names).items())
-
-    def _idle_milli(self, names: Iterable[str]) -> int:
-        return sum(len(n) * state.key.idle_milli for state, n in self._ledger.live_named(names).items())
-
-
-def largest_first(gang: GangRequest) -> list[Group]:
-    """The groups in the order of placement: whole nodes, then most GPU, most CPU, most memory, then as requested."""
-    groups = [Group(index, group.shape, group.replicas) for index, group in enumerate(gang.groups)]
-    groups.sort(key=lambda group: (_size(group.shape), -group.index), reverse=True)
-    return groups
-
-
-def _size(shape: TaskShape) -> tuple[bool, int, int, int]:
-    return shape.full_node, shape.gpus * DEVICE_MILLI + shape.gpu_milli, shape.cpu_milli, shape.memory_mib
+            share = self._ranking.share_for(shape, state)
+        if state.key.parts:
+            devices = node.devices_at(positions(state.key, shape, share))
+        elif share:
+            devices = node.devices_idle(share, shape.gpus or 1)
+        return Hold(shape.cpu_milli, shape.memory_mib, Slot(group, replica, name, devices, shape.gpu_milli or share))

@@ -5,10 +5,13 @@ in a log that rankings follow, so that the work after a change does not grow wit
 """
 
 from bisect import bisect_left, insort
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
 
+from muster.placement.devices import Arrangement, layout_of
 from muster.placement.shapes import DEVICE_MILLI, GpuTotals, Hold, HoldError, NodeShape
 from muster.placement.state import NodeState, StateKey
+from muster.placement.topology import Domain
 
 IDLE_STATES_MAX = 4_096
 """States without nodes that are kept with what is remembered about them, because states come back."""
@@ -18,12 +21,28 @@ NEWS_MIN = 1_024
 
 
 class Node:
-    """One node: its shape, idle amounts per device, the number of holds, and its state (None: takes nothing new)."""
+    """One node: its shape, idle amounts per device, the number of holds, and its state (None: takes nothing new).
 
-    __slots__ = ("broken", "cpu_milli", "holds", "idle", "memory_mib", "shape", "state", "usable")
+    domains: those in which it stands, widest first.
+    """
 
-    def __init__(self, shape: NodeShape) -> None:
+    __slots__ = (
+        "_layout",
+        "_order",
+        "broken",
+        "cpu_milli",
+        "domains",
+        "holds",
+        "idle",
+        "memory_mib",
+        "shape",
+        "state",
+        "usable",
+    )
+
+    def __init__(self, shape: NodeShape, domains: Sequence[Domain]) -> None:
         self.shape = shape
+        self.domains = domains
         self.cpu_milli = shape.cpu_milli
         self.memory_mib = shape.memory_mib
         self.idle = [DEVICE_MILLI] * shape.gpu_count
@@ -31,12 +50,25 @@ class Node:
         self.usable = True
         self.holds = 0
         self.state: NodeState | None = None
+        self._layout = layout_of(shape)
+        self._order: list[int] = []
 
     def free_shares(self) -> list[int]:
         """Idle milli-GPUs of each usable device, ascending."""
         if not self.broken:
             return sorted(self.idle)
         return sorted(share for index, share in enumerate(self.idle) if index not in self.broken)
+
+    def arrangement(self) -> Arrangement:
+        """The idle shares of usable devices by domain; () if the node declares none."""
+        if self._layout is None:
+            return ()
+        tree, self._order = self._layout.arrange(self.idle, self.broken)
+        return tuple([level for level, _ in self.shape.device_domains]), tree
+
+    def devices_at(self, positions: Iterable[int]) -> tuple[int, ...]:
+        """The devices at these positions of the arrangement last asked for, ascending."""
+        return tuple(sorted([self._order[position] for position in positions]))
 
     def devices_idle(self, share: int, wanted: int) -> tuple[int, ...]:
         """The first `wanted` usable devices with exactly this idle share."""
@@ -68,11 +100,10 @@ class Ledger:
         self.moved: dict[str, StateKey | None] | None = None
         self._sums: dict[str, _Sums] = {}
 
-    def add(self, shape: NodeShape) -> None:
-        """Add an empty, usable node. Raises HoldError if the name is taken."""
-        if shape.name in self.nodes:
-            raise HoldError(f"node {shape.name} is already in the fleet: remove it first")
-        self.nodes[shape.name] = node = Node(shape)
+    def add(self, shape: NodeShape, domains: Sequence[Domain] = ()) -> None:
+        """Add an empty, usable node that stands in these domains. Its name must be new."""
+        assert shape.name not in self.nodes
+        self.nodes[shape.name] = node = Node(shape, domains)
         self._sums.setdefault(shape.gpu_model, _Sums()).total += DEVICE_MILLI * shape.gpu_count
         self._file(node)
         self.version += 1
@@ -158,14 +189,25 @@ class Ledger:
         """Milli-GPUs per model, models without devices left out."""
         return {model: GpuTotals(s.total, s.used, s.free) for model, s in sorted(self._sums.items()) if s.total}
 
-    def live_named(self, names: Iterable[str]) -> dict[NodeState, list[str]]:
-        """The usable ones of these nodes, by state."""
-        found: dict[NodeState, list[str]] = {}
-        for name in names:
-            state = self.nodes[name].state
-            if state is not None:
-                found.setdefault(state, []).append(name)
-        return found
+    def models(self) -> tuple[str, ...]:
+        """The models of the fleet's devices."""
+        return tuple(sorted(model for model, sums in self._sums.items() if sums.total))
+
+    @contextmanager
+    def healed(self) -> Iterator[None]:
+        """For a while every node and device is usable, what is held stays held, and nobody is told."""
+        ill = [node for node in self.nodes.values() if not node.usable or node.broken]
+        was, moves = [(node.usable, node.broken) for node in ill], self.moves
+        try:
+            for node in ill:
+                node.usable, node.broken = True, set()
+                self._file(node)
+            yield
+        finally:
+            for node, (usable, broken) in zip(ill, was, strict=True):
+                node.usable, node.broken = usable, broken
+                self._file(node)
+            self.moves = moves
 
     def _check_devices(self, node: Node, hold: Hold) -> None:
         devices, share = hold.slot.devices, hold.slot.gpu_milli
@@ -182,7 +224,9 @@ class Ledger:
         if node.usable:
             shares = tuple(node.free_shares())
             whole = not node.holds and not node.broken
-            key = StateKey(sum(shares), node.cpu_milli, node.memory_mib, shares, node.shape.gpu_model, whole)
+            key = StateKey(
+                sum(shares), node.cpu_milli, node.memory_mib, shares, node.shape.gpu_model, whole, node.arrangement()
+            )
             after = self.states.get(key)
             if after is None:
                 after = self.states[key] = NodeState(key)
@@ -203,6 +247,8 @@ class Ledger:
                 self.live[after] = None
                 self._announce(after)
             insort(after.names, name)
+        for domain in node.domains:
+            domain.move(name, before, after)
         node.state = after
 
     def _announce(self, state: NodeState) -> None:

@@ -5,13 +5,13 @@ request is next asked for; those that vanished are dropped when they come to the
 states) plus what changed since the request's last decision, and never more than ranking the live states afresh.
 """
 
-from collections.abc import Iterable
 from heapq import heapify, heappop, heappush
 
 from muster.placement.demand import Demand
+from muster.placement.devices import is_apart
 from muster.placement.ledger import Ledger
 from muster.placement.shapes import DEVICE_MILLI, TaskShape
-from muster.placement.state import NodeState, StateKey, fits, outcomes
+from muster.placement.state import NodeState, StateKey, fits, outcomes, stands_within
 
 SHAPES_MAX = 512
 """Distinct requests whose ranking is kept; beyond it all rankings start afresh."""
@@ -20,7 +20,8 @@ GRADES_MAX = 250_000
 """Remembered (state, request) grades; beyond it they are forgotten."""
 
 NO_FIT = -1
-_SHARES = 1024  # more than DEVICE_MILLI: a grade packs points and the device's idle share in one integer
+_SHARES = 1024  # more than DEVICE_MILLI: a grade packs what is preferred and the device's idle share in one integer
+_POINTS_END = 2 * 101  # points are 0 to 100, each with or without closeness
 
 Entry = tuple[int, StateKey, NodeState]
 
@@ -36,7 +37,10 @@ class _Heap:
 
 
 class Ranking:
-    """States in order of preference per request: score, then fewest idle GPUs, then least CPU left."""
+    """States in order of preference per request.
+
+    A preferred level inside the node, then the score, then devices close together, then fewest idle GPUs and least CPU.
+    """
 
     def __init__(self, ledger: Ledger, demand: Demand) -> None:
         self._ledger = ledger
@@ -64,18 +68,11 @@ class Ranking:
             heappop(entries)
         return None
 
-    def best_of(self, shape: TaskShape, states: Iterable[NodeState]) -> NodeState | None:
-        """The state that the request prefers among these, or None if it fits on none of them."""
+    def entry(self, state: NodeState, shape: TaskShape) -> Entry | None:
+        """By which states are sorted in the order of this request's preference; None if it does not fit."""
         heap = self._heaps.get(shape)
-        number = (heap or self._new_heap(shape)).number
-        best: tuple[int, StateKey, NodeState] | None = None
-        for state in states:
-            grade = self._grade(state, shape, number)
-            if grade != NO_FIT:
-                entry = (-(grade // _SHARES), state.key, state)
-                if best is None or entry < best:
-                    best = entry
-        return None if best is None else best[2]
+        grade = self._grade(state, shape, (heap or self._new_heap(shape)).number)
+        return None if grade == NO_FIT else (-(grade // _SHARES), state.key, state)
 
     def share_for(self, shape: TaskShape, state: NodeState) -> int:
         """The idle share of the device to choose on a node in this state; the request must fit."""
@@ -145,19 +142,35 @@ class Ranking:
 
 
 def grade_of(key: StateKey, shape: TaskShape, demand: Demand) -> int:
-    """NO_FIT, or the points and the idle share of the best choice of device, packed in one integer.
+    """NO_FIT, or how much the request prefers such a node and the idle share of the best device, in one integer.
 
     Among devices of equal points the tightest is chosen. An exclusive node is not scored: the score would reward
     giving away a bigger node than was asked for.
     """
     if not fits(key, shape):
         return NO_FIT
+    share, points = 0, 0
     if not demand or shape.full_node:
-        return next(outcomes(key, shape))[0]
-    best = NO_FIT
-    best_points = -1
-    for share, after in outcomes(key, shape):
-        points = demand.points(key, after)
-        if points > best_points:
-            best_points, best = points, points * _SHARES + share
-    return best
+        share = next(outcomes(key, shape))[0]
+    else:
+        points = -1
+        for choice, after in outcomes(key, shape):
+            score = demand.points(key, after)
+            if score > points:
+                points, share = score, choice
+    return (_POINTS_END * _is_as_wished(key, shape) + 2 * points + _is_close(key, shape)) * _SHARES + share
+
+
+def _is_as_wished(key: StateKey, shape: TaskShape) -> bool:
+    """Whether a level inside the node that the request prefers holds its devices: that counts more than the score."""
+    return bool(shape.within) and not shape.within_required and stands_within(key, shape, shape.within)
+
+
+def _is_close(key: StateKey, shape: TaskShape) -> bool:
+    """Whether a replica's devices would stand close together, without breaking an idle node for it.
+
+    Counts less than the score and more than packing. Nodes that declare no domains inside are close.
+    """
+    if not key.parts or shape.gpus < 2 or shape.full_node:
+        return True
+    return not key.whole and not is_apart(key.parts, shape.gpus)

@@ -17,8 +17,11 @@ from numpy.typing import NDArray
 
 from muster.placement.ledger import Ledger
 from muster.placement.shapes import DEVICE_MILLI, NODE_LEVEL, GangRequest, TaskShape
-from muster.placement.state import UNBOUNDED_COUNT, StateKey
+from muster.placement.state import UNBOUNDED_COUNT, StateKey, allows, stands_within, whole_sets
 from muster.placement.topology import Path, Topology
+from muster.placement.wishes import Plan, plans
+
+_NO_SETS = (0, "")
 
 DEAD_COLUMNS_MAX = 256
 """Requests nobody waits with any more that are still counted, per level; beyond it the table is made anew."""
@@ -64,6 +67,12 @@ class Asks:
         least = [max(shape.gpus, 1 if shape.gpu_milli else 0) for shape in shapes]
         self._least_devices = np.array(least, dtype=np.int64)
         self._together = np.array([ask.together for ask in asks], dtype=np.int64)
+        wishes = [(s.gpus, s.within) if s.within_required and s.gpus else _NO_SETS for s in shapes]
+        self._sets = sorted(set(wishes) - {_NO_SETS})
+        at = {wish: place for place, wish in enumerate(self._sets, start=1)}
+        self._set = np.array([at.get(wish, 0) for wish in wishes], dtype=np.int64)
+        # Shapes that take what the sets of whole devices do not tell: a full node, a share, or no device.
+        self._inside = [(at, s) for at, s in enumerate(shapes) if s.within_required and (s.full_node or not s.gpus)]
         self._any_full, self._any_together = bool(self._full.any()), bool(self._together.any())
         self._models: dict[str, NDArray[np.bool_]] = {}
 
@@ -73,11 +82,15 @@ class Asks:
         np.minimum(room, _times(states.whole_devices, self._gpus), out=room)
         if self._millis:
             room = np.minimum(room, self._shares(states.keys)[:, self._share])
+        if self._sets:
+            room = np.minimum(room, self._whole_sets(states.keys)[:, self._set])
         room *= states.something
         if self._any_full:
             is_fit = (states.cpu >= self._cpu) & (states.memory >= self._memory)
             is_fit &= states.devices_if_whole >= self._least_devices
             room = np.where(self._full, is_fit, room)
+        for at, shape in self._inside:
+            room[:, at] *= [stands_within(key, shape, shape.within) for key in states.keys]
         room *= np.stack([self._allowed(model) for model in states.models])[states.model]
         if self._any_together:
             room = np.where(self._together, room >= self._together, room)
@@ -88,10 +101,15 @@ class Asks:
         rows = [[UNBOUNDED_COUNT, *(sum(s // milli for s in key.shares) for milli in self._millis)] for key in keys]
         return np.array(rows, dtype=np.int64)
 
+    def _whole_sets(self, keys: Sequence[StateKey]) -> Counts:
+        """Per state and required level inside nodes how many sets of devices there are; the first column as above."""
+        rows = [[UNBOUNDED_COUNT, *(whole_sets(key, gpus, level) for gpus, level in self._sets)] for key in keys]
+        return np.array(rows, dtype=np.int64)
+
     def _allowed(self, model: str) -> NDArray[np.bool_]:
         allowed = self._models.get(model)
         if allowed is None:
-            allowed = np.array([not s.gpu_models or model in s.gpu_models for s in self._shapes], dtype=bool)
+            allowed = np.array([allows(shape, model) for shape in self._shapes], dtype=bool)
             self._models[model] = allowed
         return allowed
 
@@ -101,18 +119,33 @@ def _times(offered: Counts, asked: Counts) -> Counts:
     return np.where(asked, offered // np.maximum(asked, 1), UNBOUNDED_COUNT)
 
 
+class Need(NamedTuple):
+    """Room that is needed: in one domain of a table, for each of these columns so much."""
+
+    table: "Table"
+    columns: tuple["Column", ...]
+    amounts: tuple[int, ...]
+
+    def is_met(self) -> bool:
+        """Whether one domain has it."""
+        if len(self.columns) == 1:
+            return self.table.best[self.columns[0].at] >= self.amounts[0]
+        room = self.table.room[:, [column.at for column in self.columns]]
+        return bool((room >= np.array(self.amounts)).all(axis=1).any())
+
+
 class Watch:
-    """One gang that is watched. columns and needs: per group where its room stands and how much it must be."""
+    """One gang that is watched. ways: each is what one way to place it needs, all of it together."""
 
-    __slots__ = ("columns", "gang", "needs", "table")
+    __slots__ = ("gang", "ways")
 
-    def __init__(
-        self, gang: GangRequest, table: "Table", columns: tuple["Column", ...], needs: tuple[int, ...]
-    ) -> None:
+    def __init__(self, gang: GangRequest) -> None:
         self.gang = gang
-        self.table = table
-        self.columns = columns
-        self.needs = needs
+        self.ways: tuple[tuple[Need, ...], ...] = ()
+
+    def has_room(self) -> bool:
+        """Whether there is what one of the ways needs."""
+        return any(all(need.is_met() for need in way) for way in self.ways)
 
 
 class Column:
@@ -182,17 +215,17 @@ class Table:
             if after is not None:
                 self.room[row] += counts[places[after]]
 
-    def begin(self, nodes: Iterable[tuple[int, StateKey]]) -> None:
-        """Count the requests that are new, over all usable nodes (their rows and states)."""
+    def begin(self, nodes: Sequence[tuple[int, StateKey, int]]) -> None:
+        """Count the requests that are new, over all usable nodes: row, state, and how many there are of both."""
         fresh = Asks([column.ask for column in self.new])
-        pairs = list(nodes)
         places: dict[StateKey, int] = {}
-        for _, key in pairs:
+        for _, key, _ in nodes:
             places.setdefault(key, len(places))
         added = np.zeros((len(self.room), len(self.new)), dtype=np.int64)
-        if pairs:
+        if nodes:
             weights = np.zeros((len(self.room), len(places)), dtype=np.int64)
-            np.add.at(weights, ([row for row, _ in pairs], [places[key] for _, key in pairs]), 1)
+            where = [row for row, _, _ in nodes], [places[key] for _, key, _ in nodes]
+            np.add.at(weights, where, [number for _, _, number in nodes])
             added = weights @ fresh.counts(States(list(places)))
         for at, column in enumerate(self.new, start=len(self._standing)):
             column.at = at
@@ -216,13 +249,6 @@ class Table:
                 self.room = np.vstack((self.room, np.zeros_like(self.room)))
         return row
 
-    def has_room(self, watch: Watch) -> bool:
-        """Whether one domain has room for every group."""
-        if len(watch.columns) == 1:
-            return self.best[watch.columns[0].at] >= watch.needs[0]
-        room = self.room[:, [column.at for column in watch.columns]]
-        return bool((room >= np.array(watch.needs)).all(axis=1).any())
-
 
 class Rooms:
     """Room for all gangs that are watched. Nothing is recorded while none is."""
@@ -233,47 +259,85 @@ class Rooms:
         self._tables: dict[str, Table] = {}
         self._watches: dict[Watch, None] = {}
         self._is_stale = False
+        self._words: tuple[frozenset[str], tuple[str, ...]] = (frozenset(), ())
 
     def watch(self, gang: GangRequest) -> Watch:
         """Follow the room for a gang from now on."""
-        wish = gang.topology
-        required = wish.level if wish is not None and wish.required else ""
-        at_once = required == NODE_LEVEL
-        level = "" if at_once else required
-        table = self._tables.get(level)
-        if table is None:
-            table = self._tables[level] = Table(level)
-        asks = [Ask(group.shape, group.replicas if at_once else 0) for group in gang.groups]
-        needs = tuple(1 if at_once else group.replicas for group in gang.groups)
-        watch = Watch(gang, table, tuple(table.column(ask) for ask in asks), needs)
-        self._watches[watch] = None
         if self._ledger.moved is None:
             self._ledger.moved = {}
             self.restart()
+            self._words = self._topology.device_levels, self._ledger.models()
+        watch = Watch(gang)
+        watch.ways = self._ways(gang)
+        self._watches[watch] = None
         return watch
 
     def unwatch(self, watch: Watch) -> None:
         """Follow it no more."""
         del self._watches[watch]
-        for column in watch.columns:
-            self._is_stale |= watch.table.drop(column)
+        self._drop(watch)
         if not self._watches:
             self._ledger.moved = None
             self._tables.clear()
 
+    def renew(self) -> None:
+        """Nodes came or went: look again at what the wishes of all gangs mean, if the words for it have changed."""
+        words = self._topology.device_levels, self._ledger.models()
+        if self._ledger.moved is None or words == self._words:
+            return
+        self._words = words
+        for watch in self._watches:
+            self._drop(watch)
+            watch.ways = self._ways(watch.gang)
+
     def hopeful(self, among: Iterable[Watch] | None = None) -> list[Watch]:
         """Those of these gangs (None: of all watched, in the order in which they came) that have room."""
         self._catch_up()
-        return [watch for watch in (self._watches if among is None else among) if watch.table.has_room(watch)]
+        return [watch for watch in (self._watches if among is None else among) if watch.has_room()]
 
     def has_room(self, watch: Watch) -> bool:
         """Whether this gang has room now."""
         self._catch_up()
-        return watch.table.has_room(watch)
+        return watch.has_room()
 
     def restart(self) -> None:
         """Count everything afresh when it is next needed: what nodes there are, or where they stand, has changed."""
         self._is_stale = True
+
+    def _ways(self, gang: GangRequest) -> tuple[tuple[Need, ...], ...]:
+        levels, models = self._words
+        return tuple([self._needs(plan) for plan in plans(gang, levels, models)])
+
+    def _needs(self, plan: Plan) -> tuple[Need, ...]:
+        """Room for the least of all groups in one domain of what the gang requires, and of each in its own."""
+        together = plan.wish.level if plan.wish is not None and plan.wish.required else ""
+        asks: dict[str, list[tuple[Ask, int]]] = {"" if together == NODE_LEVEL else together: []}
+        common = next(iter(asks.values()))
+        for group in plan.groups:
+            own = group.wish.level if group.wish is not None and group.wish.required else ""
+            is_at_once = NODE_LEVEL in (own, together)
+            ask, amount = (Ask(group.shape, group.replicas), 1) if is_at_once else (Ask(group.shape, 0), group.replicas)
+            common.append((ask, amount))
+            if own and own not in (NODE_LEVEL, together):
+                asks.setdefault(own, []).append((ask, amount))
+        needs = []
+        for level, wanted in asks.items():
+            table = self._tables.get(level)
+            if table is None:
+                table = self._tables[level] = Table(level)
+            columns = [(table.column(ask), amount) for ask, amount in wanted]
+            if level in ("", together):
+                needs.append(Need(table, tuple(c for c, _ in columns), tuple(amount for _, amount in columns)))
+            else:
+                # Groups that share a level may still stand in different domains of it.
+                needs += [Need(table, (column,), (amount,)) for column, amount in columns]
+        return tuple(needs)
+
+    def _drop(self, watch: Watch) -> None:
+        for way in watch.ways:
+            for need in way:
+                for column in need.columns:
+                    self._is_stale |= need.table.drop(column)
 
     def _catch_up(self) -> None:
         moved = self._ledger.moved
@@ -297,10 +361,15 @@ class Rooms:
             rows = [(table.row(path), before, after) for path, before, after in moves]
             table.correct([move for move in rows if move[0] >= 0])
             if table.new:
-                placed = [
-                    (table.row(self._topology.path(name)), state.key)
-                    for state in self._ledger.live
-                    for name in state.names
-                ]
-                table.begin([pair for pair in placed if pair[0] >= 0])
+                table.begin(self._nodes(table))
             table.best = table.room.max(axis=0).tolist()
+
+    def _nodes(self, table: Table) -> list[tuple[int, StateKey, int]]:
+        """Row of a domain, state, and how many of its usable nodes are in it."""
+        if not table.level:
+            return [(0, state.key, len(state.names)) for state in self._ledger.live]
+        return [
+            (table.row(domain.path), state.key, nodes)
+            for domain in self._topology.domains(table.level)
+            for state, nodes in domain.items()
+        ]

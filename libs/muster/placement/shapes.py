@@ -4,7 +4,8 @@ Everything here is immutable and hashable, because requests are the keys under w
 something does not fit. CPU is counted in thousandths of a core, memory in MiB, GPUs in thousandths of one device.
 """
 
-from dataclasses import dataclass
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
 from enum import StrEnum
 
 DEVICE_MILLI = 1000
@@ -27,7 +28,11 @@ class NodeShape:
     """What a node offers.
 
     `domains` names the node's place in the topology, widest level first: `(("block", "b0"), ("rack", "r3"))`.
-    Raises ShapeError for negative amounts and for a level named twice or named "node".
+    `device_domains` is the same inside the node, widest level first, with the domain number of each device by index:
+    `(("socket", (0, 0, 1, 1)), ("pair", (0, 0, 1, 1)))`. Each domain lies within one of the level before.
+
+    Raises ShapeError for negative amounts, for a level named twice or named "node", and for device domains that do not
+    number every device or are not nested.
     """
 
     name: str
@@ -36,21 +41,44 @@ class NodeShape:
     gpu_count: int
     gpu_model: str
     domains: tuple[tuple[str, str], ...] = ()
+    device_domains: tuple[tuple[str, tuple[int, ...]], ...] = ()
 
     def __post_init__(self) -> None:
         if min(self.cpu_milli, self.memory_mib, self.gpu_count) < 0:
             raise ShapeError(f"node {self.name}: cpu_milli, memory_mib and gpu_count must not be negative")
-        levels = [level for level, _ in self.domains]
-        if len(set(levels)) < len(levels) or NODE_LEVEL in levels:
-            raise ShapeError(f"node {self.name}: domains must name each level once, and none of them 'node'")
+        levels = [level for level, _ in self.domains] + [level for level, _ in self.device_domains]
+        if len(set(levels)) < len(levels) or NODE_LEVEL in levels or "" in levels:
+            raise ShapeError(
+                f"node {self.name}: domains and device_domains must name each level once, and none of them 'node' or ''"
+            )
+        self._check_device_domains()
+
+    def _check_device_domains(self) -> None:
+        above: tuple[int, ...] = (0,) * self.gpu_count
+        for level, numbers in self.device_domains:
+            if len(numbers) != self.gpu_count:
+                raise ShapeError(
+                    f"node {self.name}: device_domains must number each of {self.gpu_count} devices,"
+                    f" level {level!r} has {len(numbers)} numbers"
+                )
+            if len(set(zip(numbers, above, strict=True))) > len(set(numbers)):
+                raise ShapeError(
+                    f"node {self.name}: each domain of level {level!r} must lie within one of the level before it"
+                )
+            above = numbers
 
 
 @dataclass(frozen=True, slots=True)
 class TaskShape:
     """What one replica asks: `gpus` whole devices, or `gpu_milli` thousandths of one device, or no GPU.
 
-    `gpu_models` limits the models of the node (empty: any). `full_node` asks for an empty node of at least this
-    size and takes all of it. Raises ShapeError for negative amounts and for both kinds of GPU request at once.
+    `gpu_models` limits the models of the node (empty: any), `models_excluded` names those that will not do.
+    `full_node` asks for an empty node of at least this size and takes all of it. `within` wishes the replica's devices
+    in one domain of a level inside the node; unless `within_required` any node will do, but those come first where it
+    holds. Without a wish too devices are chosen as close together as the chosen node allows.
+
+    Raises ShapeError for negative amounts, for both kinds of GPU request at once, and for `within_required` without
+    `within`.
     """
 
     cpu_milli: int
@@ -59,6 +87,9 @@ class TaskShape:
     gpu_milli: int = 0
     gpu_models: tuple[str, ...] = ()
     full_node: bool = False
+    within: str = ""
+    within_required: bool = False
+    models_excluded: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         if self.cpu_milli < 0 or self.memory_mib < 0 or self.gpus < 0:
@@ -67,38 +98,111 @@ class TaskShape:
             raise ShapeError(f"gpu_milli must be 0 to 999, not {self.gpu_milli}: ask for a whole device with gpus=1")
         if self.gpus and self.gpu_milli:
             raise ShapeError("gpus and gpu_milli exclude each other: ask for whole devices or for a share of one")
+        if self.within_required and not self.within:
+            raise ShapeError("within_required needs within: name the level inside nodes")
 
+    def __hash__(self) -> int:
+        # Shapes are looked up for every decision: what tells most of them apart is enough.
+        return hash((self.cpu_milli, self.memory_mib, self.gpus, self.gpu_milli, self.gpu_models))
 
-@dataclass(frozen=True, slots=True)
-class GroupRequest:
-    """`replicas` tasks of one shape."""
-
-    shape: TaskShape
-    replicas: int
-
-    def __post_init__(self) -> None:
-        if self.replicas < 1:
-            raise ShapeError(f"replicas must be at least 1, not {self.replicas}")
+    @property
+    def holds_devices(self) -> bool:
+        """Whether a replica holds devices, as far as the request tells: a full node's are not known before."""
+        return bool(self.gpus or self.gpu_milli)
 
 
 @dataclass(frozen=True, slots=True)
 class TopologyWish:
-    """All replicas within one domain of `level` ("node" or a level that nodes declare): required, or preferred."""
+    """Close together, within one domain of `level`: required, or preferred.
+
+    Of "node" or a level that nodes declare, all replicas stand in one domain. Of a level that nodes declare inside
+    themselves ("socket"), it is the devices of each replica.
+    """
 
     level: str
     required: bool
 
 
 @dataclass(frozen=True, slots=True)
+class GroupRequest:
+    """`replicas` tasks of one shape. `least` of them will do (None: all), and then as many are placed as fit.
+
+    `topology` is for this group's replicas, within the gang's own wish. Raises ShapeError for less than one replica and
+    for a least that is not 1 to replicas.
+    """
+
+    shape: TaskShape
+    replicas: int
+    least: int | None = None
+    topology: TopologyWish | None = None
+
+    def __post_init__(self) -> None:
+        if self.replicas < 1:
+            raise ShapeError(f"replicas must be at least 1, not {self.replicas}")
+        if self.least is not None and not 1 <= self.least <= self.replicas:
+            raise ShapeError(f"least must be 1 to replicas ({self.replicas}), not {self.least}")
+
+    @property
+    def replicas_least(self) -> int:
+        """With fewer replicas the gang does not run."""
+        return self.replicas if self.least is None else self.least
+
+
+@dataclass(frozen=True, slots=True)
 class GangRequest:
-    """Task groups that run together or not at all."""
+    """Task groups that run together or not at all. same_model: all replicas with GPUs on nodes of one GPU model."""
 
     groups: tuple[GroupRequest, ...]
     topology: TopologyWish | None = None
+    same_model: bool = False
 
     def __post_init__(self) -> None:
         if not self.groups:
             raise ShapeError("groups must name at least one task group")
+
+    @property
+    def is_elastic(self) -> bool:
+        """Whether fewer replicas than asked may do."""
+        return any(group.replicas_least < group.replicas for group in self.groups)
+
+    def limited(self, counts: Sequence[int]) -> "GangRequest":
+        """At most so many replicas of each group. Raises ShapeError for a count below a group's least or missing."""
+        if len(counts) != len(self.groups):
+            raise ShapeError(f"counts must name {len(self.groups)} groups, not {len(counts)}")
+        if all(count >= group.replicas for count, group in zip(counts, self.groups, strict=True)):
+            return self
+        for group, count in zip(self.groups, counts, strict=True):
+            if count < group.replicas_least:
+                raise ShapeError(f"counts must leave each group its least: {group.replicas_least}, not {count}")
+        groups = zip(self.groups, counts, strict=True)
+        return replace(
+            self, groups=tuple(replace(group, replicas=min(count, group.replicas)) for group, count in groups)
+        )
+
+    def without_models(self, models: Iterable[str]) -> "GangRequest | None":
+        """The same, but on no node of these GPU models; groups that ask for no device are free to go anywhere.
+
+        None if a group allows no other model.
+        """
+        barred = frozenset(models)
+        if not barred:
+            return self
+        groups = []
+        for group in self.groups:
+            shape = _without(group.shape, barred)
+            if shape is None:
+                return None
+            groups.append(group if shape is group.shape else replace(group, shape=shape))
+        return replace(self, groups=tuple(groups))
+
+
+def _without(shape: TaskShape, barred: frozenset[str]) -> TaskShape | None:
+    if not shape.holds_devices and not shape.full_node:
+        return shape
+    if not shape.gpu_models:
+        return replace(shape, models_excluded=tuple(sorted(barred.union(shape.models_excluded))))
+    allowed = tuple(model for model in shape.gpu_models if model not in barred)
+    return replace(shape, gpu_models=allowed) if allowed else None
 
 
 @dataclass(frozen=True, slots=True)
@@ -131,6 +235,7 @@ class ShortageReason(StrEnum):
     MEMORY = "memory"
     FRAGMENTED = "fragmented"
     TOPOLOGY = "topology"
+    HEALTH = "health"
 
 
 @dataclass(frozen=True, slots=True)

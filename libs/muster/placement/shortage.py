@@ -5,14 +5,18 @@ named, from the coarsest to the finest: no nodes, no such model, too few GPUs in
 of all but not together on a node, and at last enough nodes but not within one domain.
 """
 
+from dataclasses import replace
+
 import numpy as np
 from numpy.typing import NDArray
 
-from muster.placement.gang import GangPlacer, Group, largest_first
+from muster.placement.gang import GangPlacer
 from muster.placement.ledger import Ledger
 from muster.placement.rooms import Ask, Asks, States
-from muster.placement.shapes import DEVICE_MILLI, NODE_LEVEL, GangRequest, Shortage, ShortageReason, TaskShape
+from muster.placement.shapes import DEVICE_MILLI, GangRequest, Shortage, ShortageReason, TaskShape
+from muster.placement.state import allows
 from muster.placement.topology import Topology
+from muster.placement.wishes import Group, Plan
 
 
 class Survey:
@@ -36,44 +40,97 @@ class Explainer:
         self._placer = placer
         self._topology = topology
         self._survey: Survey | None = None
+        self._healthy: Survey | None = None
         self._moves = -1
 
     def explain(self, gang: GangRequest) -> Shortage:
         """Why this gang does not fit, with the numbers of now."""
-        ledger, topology = self._ledger, self._topology
+        ledger = self._ledger
         if not ledger.live:
             return _shortage(ShortageReason.NO_NODE, f"none of {len(ledger.nodes)} nodes is usable")
         if self._survey is None or self._moves != ledger.moves:
-            self._survey, self._moves = Survey(ledger), ledger.moves
-        groups = largest_first(gang)
-        for group in groups:
-            room = self._survey.room(group.shape)
-            if room.sum() < group.replicas:
-                return _explain_group(group, self._survey, int(room.sum()))
-        wish = gang.topology
-        if wish is not None and wish.required:
-            if wish.level != NODE_LEVEL and wish.level not in topology.levels():
-                declared = f"only {', '.join(topology.levels())}" if topology.levels() else "nor any other"
-                return _shortage(ShortageReason.TOPOLOGY, f"no node declares level {wish.level!r}, {declared}")
-            most = [self._placer.best_domain_room(group, wish.level) for group in groups]
-            wanted = " + ".join(
-                f"{min(have, g.replicas)} of {g.replicas}" for have, g in zip(most, groups, strict=True)
-            )
-            return _shortage(
-                ShortageReason.TOPOLOGY, f"the fleet has room, but one {wish.level} holds at most {wanted} replicas"
-            )
-        return _shortage(
-            ShortageReason.FRAGMENTED, f"each of {len(groups)} groups would fit alone, but not all of them together"
-        )
+            self._survey, self._healthy, self._moves = Survey(ledger), None, ledger.moves
+        (plan,) = self._placer.plans(replace(gang, same_model=False))
+        cause = self._explain_groups(plan, self._survey) or self._explain_topology(plan)
+        if cause is None and gang.same_model:
+            cause = self._explain_model(gang)
+        if cause is None:
+            words = f"each of {len(plan.groups)} groups would fit alone, but not all of them together"
+            cause = _shortage(ShortageReason.FRAGMENTED, words)
+        return self._explain_health(gang, plan, cause) or cause
+
+    def _explain_groups(self, plan: Plan, survey: Survey) -> Shortage | None:
+        for group in plan.groups:
+            room = int(survey.room(group.shape).sum())
+            if room < group.replicas:
+                return _explain_group(group, survey, room)
+        return None
+
+    def _explain_topology(self, plan: Plan) -> Shortage | None:
+        wish, levels, regions = plan.wish, self._topology.levels(), self._placer.regions
+        wishes = [(wish, plan.groups), *((group.wish, (group,)) for group in plan.groups)]
+        for required, groups in wishes:
+            if required is None or not required.required:
+                continue
+            if required.level not in regions.levels():
+                declared = f"only {', '.join(levels)}" if levels else "nor any other"
+                return _shortage(ShortageReason.TOPOLOGY, f"no node declares level {required.level!r}, {declared}")
+            domains = regions.within(regions.everywhere, required.level)
+            most = [max([regions.room(domain, group.shape) for domain in domains], default=0) for group in groups]
+            rooms = list(zip(most, groups, strict=True))
+            if required is wish or any(have < group.replicas for have, group in rooms):
+                held = " + ".join(f"{min(have, group.replicas)} of {_asked(group)}" for have, group in rooms)
+                words = f"the fleet has room, but one {required.level} holds at most {held} replicas"
+                return _shortage(ShortageReason.TOPOLOGY, words)
+        return None
+
+    def _explain_model(self, gang: GangRequest) -> Shortage | None:
+        assert self._survey is not None
+        rooms = []
+        for plan in self._placer.plans(gang):
+            held = [(int(self._survey.room(group.shape).sum()), group) for group in plan.groups]
+            lacking = [f"{room} of {_asked(group)}" for room, group in held if room < group.replicas]
+            rooms.append(f"{' and '.join(lacking) or 'each group alone, not all'} on {plan.model}")
+        where = ", ".join(rooms) or "none of the allowed models has any"
+        return _shortage(ShortageReason.MODEL, f"the fleet has room, but one model has not for all replicas: {where}")
+
+    def _explain_health(self, gang: GangRequest, plan: Plan, cause: Shortage) -> Shortage | None:
+        """Whether all would be well if every node and device were usable, what is held staying held."""
+        ledger = self._ledger
+        away = [node for node in ledger.nodes.values() if not node.usable]
+        broken = sum(len(node.broken) for node in ledger.nodes.values() if node.usable)
+        if not away and not broken:
+            return None
+        with ledger.healed():
+            if self._healthy is None:
+                self._healthy = Survey(ledger)
+            if self._explain_groups(plan, self._healthy) is not None or self._placer.place(gang) is None:
+                return None
+        idle = sum(sum(node.idle) for node in away)
+        lacking = [f"{len(away)} nodes with {_gpus(idle)} idle GPUs"] if away else []
+        lacking += [f"{broken} devices of other nodes"] if broken else []
+        words = f"it would fit with {' and '.join(lacking)} that are not usable; now {cause.detail}"
+        return _shortage(ShortageReason.HEALTH, words)
+
+
+def _asked(group: Group) -> str:
+    """How many replicas are wanted, as words after "room for"."""
+    return f"at least {group.replicas}" if group.replicas < group.most else f"{group.replicas}"
 
 
 def _explain_group(group: Group, survey: Survey, room: int) -> Shortage:
     shape, replicas, states = group.shape, group.replicas, survey.states
-    allowed = np.ones(len(survey.nodes), dtype=bool)
-    if shape.gpu_models:
-        allowed = np.array([model in shape.gpu_models for model in states.models], dtype=bool)[states.model]
-        if not allowed.any():
-            return _shortage(ShortageReason.MODEL, f"no usable node has {' or '.join(shape.gpu_models)}")
+    if shape.within_required:
+        free = replace(shape, within="", within_required=False)
+        anyhow = int(survey.room(free).sum())
+        if anyhow < replicas:
+            return _explain_group(replace(group, shape=free), survey, anyhow)
+        words = f"room for {room} of {_asked(group)} replicas with their devices within one {shape.within}"
+        return _shortage(ShortageReason.TOPOLOGY, f"{words}, for {min(anyhow, replicas)} if they may stand apart")
+    allowed = np.array([allows(shape, model) for model in states.models], dtype=bool)[states.model]
+    if not allowed.any():
+        wanted = f"has {' or '.join(shape.gpu_models)}" if shape.gpu_models else "is of a model that will do"
+        return _shortage(ShortageReason.MODEL, f"no usable node {wanted}")
     if shape.full_node:
         asked = f"{replicas} whole nodes with {shape.gpus} GPUs, {_cpu(shape)} and {shape.memory_mib} MiB asked"
         return _shortage(ShortageReason.FRAGMENTED, f"{asked}, {room} idle")
@@ -95,7 +152,7 @@ def _explain_sums(shape: TaskShape, replicas: int, survey: Survey, allowed: NDAr
 
 
 def _explain_nodes(group: Group, survey: Survey, allowed: NDArray[np.bool_], room: int) -> Shortage:
-    shape, replicas, states = group.shape, group.replicas, survey.states
+    shape, states = group.shape, survey.states
     idle_milli = int((survey.nodes * allowed) @ states.idle[:, 0])
     gpu_only = TaskShape(0, 0, gpus=shape.gpus, gpu_milli=shape.gpu_milli)
     asks_gpu = bool(shape.gpus or shape.gpu_milli)
@@ -113,7 +170,7 @@ def _explain_nodes(group: Group, survey: Survey, allowed: NDArray[np.bool_], roo
             ShortageReason.MEMORY, f"{shape.memory_mib} MiB asked, at most {memory_mib} MiB on one node{beside}"
         )
     free = f"{_gpus(idle_milli)} free GPUs but " if asks_gpu else ""
-    return _shortage(ShortageReason.FRAGMENTED, f"{free}room for {room} of {replicas} replicas")
+    return _shortage(ShortageReason.FRAGMENTED, f"{free}room for {room} of {_asked(group)} replicas")
 
 
 def _shortage(reason: ShortageReason, detail: str) -> Shortage:

@@ -7,6 +7,7 @@ dozen), so what is worth knowing about a request on a node is remembered per sta
 from collections.abc import Iterator
 from typing import NamedTuple
 
+from muster.placement.devices import Arrangement, after_taking, choose_share, choose_whole, whole_by_domain
 from muster.placement.shapes import DEVICE_MILLI, TaskShape
 
 UNBOUNDED_COUNT = 1 << 30
@@ -17,6 +18,7 @@ class StateKey(NamedTuple):
     """What a node offers now. `shares` are the idle milli-GPUs of each usable device, ascending.
 
     `whole`: nothing is held and every device is usable, so the node may be given away as one piece.
+    `parts`: the idle shares by device domain, () on a node that declares none.
     Ordered as nodes of equal score are preferred: fewest idle GPUs first, then least CPU left.
     """
 
@@ -26,6 +28,7 @@ class StateKey(NamedTuple):
     shares: tuple[int, ...]
     model: str
     whole: bool
+    parts: Arrangement = ()
 
 
 class NodeState:
@@ -43,7 +46,7 @@ def fits(key: StateKey, shape: TaskShape) -> bool:
     """Whether one replica fits on a node in this state."""
     if key.cpu_milli < shape.cpu_milli or key.memory_mib < shape.memory_mib:
         return False
-    if shape.gpu_models and key.model not in shape.gpu_models:
+    if not allows(shape, key.model) or (shape.within_required and not stands_within(key, shape, shape.within)):
         return False
     if shape.full_node:
         return key.whole and len(key.shares) >= max(shape.gpus, 1 if shape.gpu_milli else 0)
@@ -54,6 +57,13 @@ def fits(key: StateKey, shape: TaskShape) -> bool:
         return bool(shares) and shares[-1] >= shape.gpu_milli
     # A node given away as one piece has nothing left; it must not take even a task that asks for nothing.
     return bool(key.cpu_milli or key.memory_mib or key.idle_milli)
+
+
+def allows(shape: TaskShape, model: str) -> bool:
+    """Whether a replica may run on nodes of this GPU model."""
+    if shape.gpu_models and model not in shape.gpu_models:
+        return False
+    return model not in shape.models_excluded
 
 
 def count(key: StateKey, shape: TaskShape) -> int:
@@ -68,10 +78,30 @@ def count(key: StateKey, shape: TaskShape) -> int:
     if shape.memory_mib:
         most = min(most, key.memory_mib // shape.memory_mib)
     if shape.gpus:
-        most = min(most, key.shares.count(DEVICE_MILLI) // shape.gpus)
+        most = min(most, whole_sets(key, shape.gpus, shape.within if shape.within_required else ""))
     elif shape.gpu_milli:
         most = min(most, sum(share // shape.gpu_milli for share in key.shares))
     return most
+
+
+def whole_sets(key: StateKey, gpus: int, level: str) -> int:
+    """How many sets of so many idle devices there are, each within one domain of the level ("": anywhere)."""
+    if not level:
+        return key.shares.count(DEVICE_MILLI) // gpus
+    return sum([idle // gpus for idle in whole_by_domain(key.parts, level)])
+
+
+def stands_within(key: StateKey, shape: TaskShape, level: str) -> bool:
+    """Whether one domain of a level inside the node holds all devices of a replica, which must fit apart from that.
+
+    A replica without devices is within any domain; a full node has to be one domain.
+    """
+    if not shape.holds_devices and not (shape.full_node and key.shares):
+        return True
+    domains = whole_by_domain(key.parts, level)
+    if shape.full_node:
+        return len(domains) == 1
+    return max(domains, default=-1) >= shape.gpus
 
 
 def outcomes(key: StateKey, shape: TaskShape) -> Iterator[tuple[int, StateKey]]:
@@ -79,12 +109,21 @@ def outcomes(key: StateKey, shape: TaskShape) -> Iterator[tuple[int, StateKey]]:
 
     The share is 1000 for whole devices and 0 where no device is chosen. The request must fit.
     """
-    cpu, memory, shares = key.cpu_milli - shape.cpu_milli, key.memory_mib - shape.memory_mib, key.shares
+    cpu, memory, shares, parts = (
+        key.cpu_milli - shape.cpu_milli,
+        key.memory_mib - shape.memory_mib,
+        key.shares,
+        key.parts,
+    )
     if shape.full_node:
-        yield DEVICE_MILLI, StateKey(0, 0, 0, (0,) * len(shares), key.model, False)
+        parts = after_taking(parts, range(len(shares)), DEVICE_MILLI)
+        yield DEVICE_MILLI, StateKey(0, 0, 0, (0,) * len(shares), key.model, False, parts)
     elif shape.gpus:
         left = (0,) * shape.gpus + shares[: -shape.gpus]
-        yield DEVICE_MILLI, StateKey(key.idle_milli - DEVICE_MILLI * shape.gpus, cpu, memory, left, key.model, False)
+        if parts:
+            parts = after_taking(parts, positions(key, shape, DEVICE_MILLI), DEVICE_MILLI)
+        idle = key.idle_milli - DEVICE_MILLI * shape.gpus
+        yield DEVICE_MILLI, StateKey(idle, cpu, memory, left, key.model, False, parts)
     elif shape.gpu_milli:
         idle = key.idle_milli - shape.gpu_milli
         for share in sorted({share for share in shares if share >= shape.gpu_milli}):
@@ -92,6 +131,18 @@ def outcomes(key: StateKey, shape: TaskShape) -> Iterator[tuple[int, StateKey]]:
             rest.remove(share)
             rest.append(share - shape.gpu_milli)
             rest.sort()
-            yield share, StateKey(idle, cpu, memory, tuple(rest), key.model, False)
+            if key.parts:
+                parts = after_taking(key.parts, positions(key, shape, share), shape.gpu_milli)
+            yield share, StateKey(idle, cpu, memory, tuple(rest), key.model, False, parts)
     else:
-        yield 0, StateKey(key.idle_milli, cpu, memory, shares, key.model, False)
+        yield 0, StateKey(key.idle_milli, cpu, memory, shares, key.model, False, parts)
+
+
+def positions(key: StateKey, shape: TaskShape, share: int) -> tuple[int, ...]:
+    """The devices that a replica gets on a node with device domains, by their place in the arrangement.
+
+    share: the idle share of the device that was chosen. The request must fit.
+    """
+    if shape.gpus:
+        return choose_whole(key.parts, shape.gpus, shape.within if shape.within_required else "")
+    return (choose_share(key.parts, share),) if shape.gpu_milli else ()
