@@ -3,7 +3,7 @@
 import pytest
 
 from muster.agent.core.behaviour import Behaviour
-from muster.core import seconds_between
+from muster.core import NS_PER_S, Instant, seconds_between
 from muster.schemas.facts.job import PodsExited, PodsOutcome, PodsStarted
 from muster.schemas.job import Slot
 from unit.agent.harness import QUICK, VirtualAgent, job, slot
@@ -133,6 +133,17 @@ def test_an_end_that_came_before_the_stop_stands_though_it_was_not_told_yet(agen
     agent.stop(wanted)
     agent.settle()
     assert exit_of(agent).outcome is PodsOutcome.SUCCEEDED
+
+
+def test_a_start_that_is_told_late_does_not_prolong_the_run(agent: VirtualAgent) -> None:
+    wanted = job(1, run_s=12.0, exit_code=0)
+    agent.launch(wanted)
+    placed_at = agent.now
+    agent.now = Instant(agent.now + 10 * NS_PER_S)  # the agent was away
+    agent.run(20)
+    ended = agent.facts("pods-exited")[0]
+    assert seconds_between(placed_at, ended.time) < 14.0
+    assert exit_of(agent).ran_s == 12.0
 
 
 def test_a_retry_is_a_new_attempt_with_pods_of_its_own(agent: VirtualAgent) -> None:

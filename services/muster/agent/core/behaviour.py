@@ -38,7 +38,7 @@ class Behaviour:
 
 @dataclass(frozen=True, slots=True)
 class RunPlan:
-    """How an attempt ends if nobody stops it. run_s: from all pods started. failing: 0 to 1, which slot fails."""
+    """How an attempt ends if nobody stops it. run_s: from when all pods run. failing: 0 to 1, which slot fails."""
 
     run_s: float
     exit_code: int

@@ -34,13 +34,15 @@ class Step(Enum):
 
 @dataclass(slots=True)
 class SimulatedPods:
-    """The pods of one attempt. effect: as they were made, with the slots that run now.
+    """The pods of one attempt. effect: as they were made, with the slots that run now. start_at: when they all run.
 
-    exit_at: when they obey `deletion`. resize_at: when `resize` is done.
+    started_at: since when the log has that; however late it is told, they run from `start_at`. exit_at: when they obey
+    `deletion`. resize_at: when `resize` is done.
     """
 
     effect: CreatePods
     plan: RunPlan
+    start_at: Instant
     started_at: Instant | None = None
     deletion: DeletePods | None = None
     exit_at: Instant = NOT_YET
@@ -55,14 +57,18 @@ class SimulatedPods:
             writes = self._notice_s(behaviour, self.deletion) is not None and self.checkpointed_at < self.deletion.at
             return Step.CHECKPOINT if writes else Step.EXIT, self.exit_at
         if self.started_at is None:
-            delay_s = start_delay_s(behaviour, job_id=self.effect.job_id, attempt=self.effect.attempt)
-            return Step.START, after(self.effect.at, delay_s)
-        step, at = Step.EXIT, after(self.started_at, self.plan.run_s)
+            return Step.START, self.start_at
+        step, at = Step.EXIT, self.run_end
         if self.resize is not None and self.resize_at < at:
             step, at = Step.RESIZE, max(self.resize_at, self.started_at)
         if self.checkpoint_at is not None and self.checkpoint_at < at:
             step, at = Step.CHECKPOINT, self.checkpoint_at
         return step, at
+
+    @property
+    def run_end(self) -> Instant:
+        """When they end by themselves."""
+        return after(self.start_at, self.plan.run_s)
 
     def start(self, behaviour: Behaviour, at: Instant) -> bool:
         """They run since `at`. False if that was known."""
@@ -85,7 +91,7 @@ class SimulatedPods:
         if self.deletion is not None:
             if not deletion.lost_node or self.exit_at <= exit_at:
                 return False
-        elif self.started_at is not None and after(self.started_at, self.plan.run_s) <= exit_at:
+        elif self.started_at is not None and self.run_end <= exit_at:
             return False
         self.deletion, self.exit_at = deletion, exit_at
         return True
@@ -146,4 +152,5 @@ class SimulatedPods:
 def new_pods(behaviour: Behaviour, effect: CreatePods) -> SimulatedPods:
     """Pods that were just asked for."""
     plan = run_plan(behaviour, effect.spec, job_id=effect.job_id, attempt=effect.attempt, resumed_s=effect.resumed_s)
-    return SimulatedPods(effect, plan)
+    delay_s = start_delay_s(behaviour, job_id=effect.job_id, attempt=effect.attempt)
+    return SimulatedPods(effect, plan, after(effect.at, delay_s))
