@@ -1,0 +1,96 @@
+"""`muster simulate scenario`: read the file, play it, print where everything stands."""
+
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from muster.cli import output as printed
+from muster.cli.errors import refused, usage
+from muster.cli.options import Output
+from muster.cli.text import duration, node_list
+from muster.simulator.engine import SimulationError
+from muster.simulator.errors import InputError
+from muster.simulator.scenario import Scenario, ScenarioOutcome, differences, parse, simulate
+
+STANDARD_INPUT = "-"
+
+
+def run(file: Path, *, after_s: float, check: bool, output: Output) -> None:
+    """Raises CliError: 2 for a file that cannot be, 3 if it never becomes stable or, checked, is not as expected."""
+    with _told_of(file):
+        scenario = parse(_text(file))
+        outcome = simulate(scenario, after_s=after_s)
+    if output is Output.JSON:
+        printed.emit_json(outcome.to_json())
+    else:
+        _tell(outcome, wide=output is Output.WIDE)
+    if not outcome.stable:
+        raise refused(f"{file}: not stable after {outcome.rounds} rounds: decisions go on changing where jobs stand")
+    if check:
+        _check(file, scenario, outcome)
+
+
+def _text(file: Path) -> str:
+    if str(file) == STANDARD_INPUT:
+        return sys.stdin.read()
+    try:
+        return file.read_text(encoding="utf-8")
+    except OSError as error:
+        raise usage(f"{file}: cannot be read ({error.strerror}); give the path of a scenario file") from error
+    except UnicodeDecodeError as error:
+        raise usage(f"{file}: is not UTF-8 text at byte {error.start}; save it as UTF-8") from error
+
+
+@contextmanager
+def _told_of(file: Path) -> Iterator[None]:
+    try:
+        yield
+    except InputError as error:
+        raise usage(f"{file}: {error}") from error
+    except SimulationError as error:
+        raise refused(f"{file}: {error}") from error
+
+
+def _check(file: Path, scenario: Scenario, outcome: ScenarioOutcome) -> None:
+    found = differences(scenario.expect, outcome)
+    if found:
+        more = f" (and {len(found) - 5} more)" if len(found) > 5 else ""
+        raise refused(f"{file}: not as expected: {'; '.join(found[:5])}{more}")
+
+
+def _tell(outcome: ScenarioOutcome, *, wide: bool) -> None:
+    headings = ("JOB", "STATE", "REPLICAS", "NODES", "MADE WAY FOR", "START", "REASON")
+    rows = (
+        (
+            name,
+            job.state,
+            str(job.replicas or ""),
+            node_list(tuple(dict.fromkeys(job.nodes))),
+            job.preempted_for or "",
+            "" if job.expected_start_s is None else f"in {duration(job.expected_start_s)}",
+            f"{job.reason}: {job.detail}" if wide and job.detail else job.reason,
+        )
+        for name, job in outcome.jobs.items()
+    )
+    printed.table(headings, rows, right=("REPLICAS",))
+    printed.table(
+        ("QUEUE", "HELD", "QUOTA", "SHARE", "RUNNING", "PENDING"),
+        (
+            (
+                name,
+                _amounts(queue.held),
+                _amounts(queue.quota),
+                f"{queue.share:.3f}",
+                str(queue.running),
+                str(queue.pending),
+            )
+            for name, queue in outcome.queues.items()
+        ),
+        right=("SHARE", "RUNNING", "PENDING"),
+    )
+    printed.details([("stable", f"after {outcome.rounds} rounds" if outcome.stable else "no")])
+
+
+def _amounts(human: dict[str, float]) -> str:
+    return ", ".join(f"{resource} {amount:g}" for resource, amount in human.items()) or "-"

@@ -1,0 +1,154 @@
+"""How a planned cluster came to be: its past as facts, at their times, until the moment at which the scenario begins.
+
+The scheduler itself says `changed` and `queued`, so that what it resolves then (run times, ranks, queues per user) is
+its own doing; nothing else of what it would decide in the past is written down. Nodes are there all along and are
+released at the beginning only, so that nobody is placed before.
+"""
+
+from collections.abc import Callable
+from itertools import groupby
+
+from muster.agent.core.behaviour import Behaviour
+from muster.core import Draft, Instant, after
+from muster.schemas.facts.job import JobCheckpointed, JobFinished, JobPlaced, JobRunning, PodsStarted
+from muster.schemas.facts.node import NodeLost, WithholdRequested
+from muster.schemas.facts.queue import QueueChangeRefused, QueueChangeRequested, QueueSpec
+from muster.schemas.facts.reservation import BookingRefused, ReserveRequested
+from muster.schemas.job import Slot
+from muster.simulator.engine import Engine, Watch
+from muster.simulator.errors import InputError
+from muster.simulator.scenario.jobs import PlannedJob, Run
+from muster.simulator.scenario.model import NodeState
+from muster.simulator.scenario.plan import NOW, Plan
+
+DAY_S = 86_400.0
+FOR_EVER_S = 1e9
+PRINCIPAL = "scenario"
+AT_ONCE = Behaviour(seed=1, start_s=0.0, run_s=FOR_EVER_S, run_sigma=0.0, node_repair_s=FOR_EVER_S)
+"""Pods start and end when they are told to, and a job that says nothing else runs on."""
+
+_SAID_IN_THE_PAST = frozenset({("job", "queued"), ("job", "failed"), ("queue", "changed"), ("queue", "change-refused")})
+
+
+def engine_at_start(plan: Plan, *, behaviour: Behaviour = AT_ONCE, watch: Watch | None = None) -> Engine:
+    """An engine at NOW that has folded the past; nothing was decided at NOW. Raises InputError."""
+    moments = [job.submitted_at for job in plan.jobs]
+    begin = after(min(moments, default=NOW), -DAY_S)
+    descriptions = {name: node.description for name, node in plan.nodes.items()}
+    engine = Engine(descriptions, behaviour=behaviour, start=begin, watch=watch)
+    while engine.append("agent", engine.agent.decide(engine.now)):
+        pass
+    _withhold(engine, plan)
+    for at, spec in plan.queues:
+        _set_queue(engine, at, spec.model_copy(update={"closed": False}))
+    for moment, acts in groupby(sorted(_past(engine, plan), key=lambda event: event[:2]), key=lambda event: event[:2]):
+        engine.now = moment[0]
+        for _, _, act in acts:
+            act()
+        if moment[1] == _SUBMIT:
+            _queue_up(engine, plan)
+    engine.now = NOW
+    _begin(engine, plan)
+    return engine
+
+
+_SUBMIT, _START, _CHECKPOINT = range(3)
+_Event = tuple[Instant, int, Callable[[], None]]
+
+
+def _past(engine: Engine, plan: Plan) -> list[_Event]:
+    """What happened before NOW, as things to do at their times: submissions first, then starts, then checkpoints."""
+    events: list[_Event] = []
+    for job in plan.jobs:
+        if job.run is None and job.submitted_at >= NOW:
+            continue
+        events.append((job.submitted_at, _SUBMIT, _Act(engine, job).submit))
+        if job.run is None:
+            continue
+        run = _Act(engine, job, plan.seats[job.name], job.run)
+        events.append((job.run.started_at, _START, run.start))
+        if job.run.checkpointed_at is not None:
+            events.append((job.run.checkpointed_at, _CHECKPOINT, run.checkpoint))
+    return events
+
+
+class _Act:
+    """What happened to one job."""
+
+    def __init__(self, engine: Engine, job: PlannedJob, slots: tuple[Slot, ...] = (), run: Run | None = None) -> None:
+        self._engine = engine
+        self._job = job
+        self._slots = slots
+        self._run = run
+
+    def submit(self) -> None:
+        self._engine.route(self._job.job)
+
+    def start(self) -> None:
+        slice_s = self._engine.scheduler.state.jobs.records[self._job.job.id].min_slice_s
+        self._say("scheduler", JobPlaced(attempt=1, slots=self._slots, slice_s=slice_s), "placed")
+        self._say("agent", PodsStarted(attempt=1), "pods-started")
+        self._say("scheduler", JobRunning(attempt=1), "running")
+
+    def checkpoint(self) -> None:
+        self._say("agent", JobCheckpointed(attempt=1), "checkpointed")
+
+    def _say(self, writer: str, payload: JobPlaced | PodsStarted | JobRunning | JobCheckpointed, name: str) -> None:
+        job = self._job.job
+        self._engine.say(writer, "job", job.id, name, payload, trace=job.trace)
+
+
+def _queue_up(engine: Engine, plan: Plan) -> None:
+    """Let the scheduler say `queued` of those that came, and make the queues that they need."""
+    while drafts := [draft for draft in engine.scheduler.decide(engine.now) if _belongs_to_the_past(draft)]:
+        for draft in drafts:
+            if draft.name == "failed" and isinstance(draft.payload, JobFinished):
+                at = next(job.at for job in plan.jobs if job.job.id == draft.subject_id)
+                raise InputError(at, f"the scheduler refuses it: {draft.payload.reason}")
+        engine.append("scheduler", drafts)
+
+
+def _belongs_to_the_past(draft: Draft) -> bool:
+    return (draft.kind, draft.name) in _SAID_IN_THE_PAST
+
+
+def _set_queue(engine: Engine, at: str, spec: QueueSpec) -> None:
+    """Raises InputError if the scheduler refuses the queue."""
+    wish = QueueChangeRequested(spec=spec, principal=PRINCIPAL)
+    engine.say("federation", "queue", spec.name, "change-forwarded", wish)
+    while drafts := [draft for draft in engine.scheduler.decide(engine.now) if draft.kind == "queue"]:
+        for draft in drafts:
+            if isinstance(draft.payload, QueueChangeRefused):
+                raise InputError(f"{at}.{draft.payload.field}", draft.payload.reason)
+        engine.append("scheduler", drafts)
+
+
+def _withhold(engine: Engine, plan: Plan) -> None:
+    for name, node in plan.nodes.items():
+        if node.state not in (NodeState.READY, NodeState.LOST):
+            wish = WithholdRequested(request_id=f"{PRINCIPAL}-{node.state.value}", reason=node.state.value)
+            engine.say("gateway", "node", name, "withhold-requested", wish)
+        for device in node.bad_gpus:
+            wish = WithholdRequested(request_id=f"{PRINCIPAL}-bad", reason="bad_gpus")
+            engine.say("health", "device", node.description.gpu_uuids[device], "withhold-requested", wish)
+
+
+def _begin(engine: Engine, plan: Plan) -> None:
+    """What is new at NOW: losses, closed queues, reservations, and the jobs that come just now."""
+    for name, node in plan.nodes.items():
+        if node.state is NodeState.LOST:
+            engine.say("agent", "node", name, "lost", NodeLost(reason="as the scenario says"))
+    for at, spec in plan.queues:
+        if spec.closed:
+            _set_queue(engine, at, spec)
+    for at, booking in plan.reservations:
+        engine.say(
+            "federation", "reservation", booking.name, "reserve-forwarded",
+            ReserveRequested(spec=booking, principal=PRINCIPAL),
+        )  # fmt: skip
+        for draft in engine.scheduler.decide(engine.now):
+            if isinstance(draft.payload, BookingRefused):
+                raise InputError(f"{at}.{draft.payload.field}", draft.payload.reason)
+    for job in plan.jobs:
+        if job.run is None and job.submitted_at >= NOW:
+            engine.route(job.job)

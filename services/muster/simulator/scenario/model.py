@@ -1,0 +1,265 @@
+"""The scenario format. Field names are stable; docs/concepts/simulating.md lists them with their defaults.
+
+Units are people's: GPUs, cores, GiB, seconds. Only a node's name and GPUs, a queue's name, and a job's name, queue and
+GPUs are needed.
+"""
+
+from enum import StrEnum
+from typing import Annotated
+
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, Strict, StringConstraints
+
+from muster.schemas.base import Label, Name, Text
+from muster.schemas.facts.node import GPUS_PER_NODE_MAX
+from muster.schemas.facts.queue import Defragment, FairShareRule, OverSlice, QueueOrder, Reclaim, WithinQueue
+from muster.schemas.facts.reservation import Repeat
+from muster.schemas.job import GRACE_S_MAX, GROUPS_MAX, REPLICAS_MAX, RUN_TIME_S_MAX, JobKind
+from muster.simulator.document import checked, read
+
+NODES_MAX = 200_000
+JOBS_MAX = 200_000
+QUEUES_MAX = 20_000
+RESERVATIONS_MAX = 1_000
+
+NODE_CPU = 128.0
+NODE_MEMORY_GIB = 1024.0
+NODE_MODEL = "H100"
+
+Number = Annotated[float, Strict(), Field(allow_inf_nan=False)]
+Whole = Annotated[int, Strict()]
+Switch = Annotated[bool, Strict()]
+Ago = Annotated[Number, Field(ge=0, le=RUN_TIME_S_MAX)]
+RunTime = Annotated[Number, Field(gt=0, le=RUN_TIME_S_MAX)]
+Slice = Annotated[Number, Field(ge=0, le=RUN_TIME_S_MAX)]
+Human = dict[str, Number]
+"""Amounts: `gpu`, `gpu:<model>`, `cpu` (cores), `memory_gib`."""
+
+
+class _Part(BaseModel):
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+
+class NodeState(StrEnum):
+    """Whether a node takes new jobs. What runs on a lost node is gone; on the others it goes on."""
+
+    READY = "ready"
+    CORDONED = "cordoned"
+    DRAINING = "draining"
+    SUSPECT = "suspect"
+    QUARANTINED = "quarantined"
+    LOST = "lost"
+
+
+class Node(_Part):
+    """`count` equal nodes: called `name` if it is 1, else `name-0`, `name-1`, ...
+
+    labels: the node's place in the topology, each a level and its domain. sockets: the GPUs are split evenly over so
+    many; device_domains: the same for any level inside the node, the domain number of each GPU by index.
+    bad_gpus: indexes of GPUs that take no jobs.
+    """
+
+    name: Label
+    gpus: Annotated[Whole, Field(ge=0, le=GPUS_PER_NODE_MAX)]
+    count: Annotated[Whole, Field(ge=1, le=NODES_MAX)] = 1
+    model: Annotated[str, Field(max_length=63)] = NODE_MODEL
+    cpu: Annotated[Number, Field(ge=0, le=10_000)] = NODE_CPU
+    memory_gib: Annotated[Number, Field(ge=0, le=100_000)] = NODE_MEMORY_GIB
+    labels: dict[str, str] = Field(default_factory=dict)
+    sockets: Annotated[Whole, Field(ge=1, le=GPUS_PER_NODE_MAX)] | None = None
+    device_domains: dict[str, tuple[Whole, ...]] = Field(default_factory=dict)
+    state: NodeState = NodeState.READY
+    bad_gpus: tuple[Whole, ...] = ()
+
+
+class Preemption(_Part):
+    """Whom jobs of the queue may preempt; what is left out is as in the queue above."""
+
+    within_queue: WithinQueue | None = None
+    reclaim: Reclaim | None = None
+    fair_share: tuple[FairShareRule, ...] | None = None
+    over_slice: OverSlice | None = None
+
+
+class UserTemplate(_Part):
+    """Queues per user are made of this."""
+
+    quota: Human = Field(default_factory=dict)
+    borrowing_limit: Human = Field(default_factory=dict)
+    lending_limit: Human = Field(default_factory=dict)
+    weight: Annotated[Number, Field(gt=0)] = 1.0
+
+
+class Queue(_Part):
+    """A queue, as `muster queues set` takes it, in people's units."""
+
+    name: Name
+    parent: Name | None = None
+    quota: Human = Field(default_factory=dict)
+    borrowing_limit: Human = Field(default_factory=dict)
+    lending_limit: Human = Field(default_factory=dict)
+    weight: Annotated[Number, Field(gt=0)] = 1.0
+    order: QueueOrder | None = None
+    half_life_s: RunTime | None = None
+    starving_after_s: Slice | None = None
+    run_time_default_s: RunTime | None = None
+    run_time_max_s: RunTime | None = None
+    min_slice_default_s: Slice | None = None
+    min_slice_max_s: Slice | None = None
+    preemption: Preemption = Preemption()
+    defragment: Defragment | None = None
+    user_template: UserTemplate | None = None
+    closed: Switch = False
+
+
+def _level(value: object) -> object:
+    return {"level": value} if isinstance(value, str) else value
+
+
+class Topology(_Part):
+    """Replicas within one domain of the level; the level's name alone prefers it."""
+
+    level: Name
+    required: Switch = False
+
+
+def _listed(value: object) -> object:
+    return [value] if isinstance(value, str) else value
+
+
+Wish = Annotated[Topology, BeforeValidator(_level)]
+Models = Annotated[tuple[Label, ...], BeforeValidator(_listed)]
+Devices = tuple[tuple[Whole, ...], ...]
+Gpus = Annotated[Number, Field(ge=0, le=1024)]
+Replicas = Annotated[Whole, Field(ge=1, le=REPLICAS_MAX)]
+
+
+class Group(_Part):
+    """One task group of a job of several. gpus: per replica, a fraction below 1 for a share of one."""
+
+    name: Name
+    gpus: Gpus
+    replicas: Replicas = 1
+    min_replicas: Replicas | None = None
+    cpu: Annotated[Number, Field(ge=0)] = 0.0
+    memory_gib: Annotated[Number, Field(ge=0)] = 0.0
+    model: Models = ()
+    topology: Wish | None = None
+
+
+JobName = Annotated[str, StringConstraints(min_length=1, max_length=63)]
+
+
+class JobStateWanted(StrEnum):
+    """Where the job stands when the scenario begins."""
+
+    PENDING = "pending"
+    RUNNING = "running"
+
+
+class Job(_Part):
+    """`count` equal jobs: called `name` if it is 1, else `name-0`, `name-1`, ...
+
+    nodes: of a running one, the node of each replica that runs; node: all run there; both left out: wherever there is
+    room. devices: GPUs of each replica, by index; left out: the lowest that are idle.
+
+    *_s_ago: before the scenario's beginning. started_s_ago: left out, the run is just past its slice. run_s: how long
+    it runs in all if nobody stops it; left out: for ever. restart_s, checkpoint_interval_s, checkpoint_s_ago: any of
+    them says that the job writes checkpoints.
+    """
+
+    name: JobName
+    queue: Name
+    gpus: Gpus | None = None
+    replicas: Replicas = 1
+    min_replicas: Replicas | None = None
+    count: Annotated[Whole, Field(ge=1, le=JOBS_MAX)] = 1
+    priority: Annotated[Whole, Field(ge=0, le=1000)] = 50
+    preemptible: Switch = True
+    state: JobStateWanted = JobStateWanted.PENDING
+    node: Label | None = None
+    nodes: tuple[Label, ...] | None = None
+    devices: Devices | None = None
+    submitted_s_ago: Ago | None = None
+    started_s_ago: Ago | None = None
+    checkpoint_s_ago: Ago | None = None
+    checkpoint_interval_s: RunTime | None = None
+    restart_s: Annotated[Number, Field(ge=0, le=86_400)] | None = None
+    run_s: Annotated[Number, Field(ge=0)] | None = None
+    exit_code: Annotated[Whole, Field(ge=0, le=255)] = 0
+    user: Label = "somebody"
+    team: Name | None = None
+    kind: JobKind = JobKind.BATCH
+    cpu: Annotated[Number, Field(ge=0)] = 0.0
+    memory_gib: Annotated[Number, Field(ge=0)] = 0.0
+    model: Models = ()
+    models: Models = ()
+    topology: Wish | None = None
+    full_node: Switch = False
+    same_model: Switch = False
+    task_groups: Annotated[tuple[Group, ...], Field(max_length=GROUPS_MAX)] = ()
+    total_run_time_s: RunTime | None = None
+    min_slice_s: Slice | None = None
+    grace_s: Annotated[Number, Field(ge=0, le=GRACE_S_MAX)] = 0.0
+    retries: Annotated[Whole, Field(ge=0, le=100)] = 0
+    labels: dict[str, str] = Field(default_factory=dict)
+
+
+class Reservation(_Part):
+    """Nodes, or so many GPUs, kept for a queue, for a job, or with neither for maintenance.
+
+    starts_in_s: after the scenario's beginning, negative for one that began before.
+    """
+
+    name: Name
+    nodes: tuple[Label, ...] = ()
+    gpus: Annotated[Whole, Field(ge=0)] = 0
+    model: str = ""
+    queue: Name | None = None
+    job: JobName | None = None
+    starts_in_s: Annotated[Number, Field(ge=-RUN_TIME_S_MAX, le=RUN_TIME_S_MAX)] = 0.0
+    duration_s: RunTime
+    repeat: Repeat = Repeat.ONCE
+    reason: Text = ""
+
+
+class ExpectedJob(_Part):
+    """What should be so of a job; what is left out may be as it likes. nodes: in any order."""
+
+    state: str | None = None
+    nodes: tuple[str, ...] | None = None
+    replicas: Whole | None = None
+    preempted_for: str | None = None
+    reason: str | None = None
+    expected_start_s: Number | None = None
+
+
+class ExpectedQueue(_Part):
+    """What should be so of a queue."""
+
+    held: Human | None = None
+    share: Number | None = None
+    pending: Whole | None = None
+    running: Whole | None = None
+
+
+class Expected(_Part):
+    """What should come out; `muster simulate scenario --check` says where it does not."""
+
+    jobs: dict[str, ExpectedJob] = Field(default_factory=dict)
+    queues: dict[str, ExpectedQueue] = Field(default_factory=dict)
+
+
+class Scenario(_Part):
+    """A whole file."""
+
+    description: str = ""
+    nodes: Annotated[tuple[Node, ...], Field(max_length=NODES_MAX)]
+    queues: Annotated[tuple[Queue, ...], Field(max_length=QUEUES_MAX)] = ()
+    jobs: Annotated[tuple[Job, ...], Field(max_length=JOBS_MAX)] = ()
+    reservations: Annotated[tuple[Reservation, ...], Field(max_length=RESERVATIONS_MAX)] = ()
+    expect: Expected = Expected()
+
+
+def parse(text: str) -> Scenario:
+    """A scenario from YAML or JSON. Raises InputError that names the field."""
+    return checked(Scenario, read(text))

@@ -1,0 +1,155 @@
+"""What became of a scenario, as `muster simulate scenario` prints it."""
+
+from dataclasses import dataclass, field
+
+from pydantic import JsonValue
+
+from muster.core import Fact
+from muster.core.instant import seconds_between
+from muster.scheduler.core.answers import answer_queues, answer_why
+from muster.scheduler.core.jobs import HOLDING, JobRecord
+from muster.schemas import quantities
+from muster.schemas.facts.job import JobResizeRequested, JobStopRequested
+from muster.schemas.facts.queue import GPU
+from muster.schemas.job import Phase
+from muster.schemas.queries import AskFleet, AskJob, QueuesAnswer, WhyAnswer
+from muster.simulator.engine import Engine
+
+_STATES = {
+    Phase.SUBMITTED: "pending",
+    Phase.QUEUED: "pending",
+    Phase.PLACED: "running",
+    Phase.RUNNING: "running",
+    Phase.STOPPING: "stopping",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class JobOutcome:
+    """state: pending, running, stopping, or how it ended. nodes, devices: of each replica, in order.
+
+    preempted_for: the job for which it, or some of its replicas, last made way. reason, detail: why it waits, or how
+    it ended. expected_start_s: from the scenario's end, None if nothing is known.
+    """
+
+    state: str
+    nodes: tuple[str, ...] = ()
+    devices: tuple[tuple[int, ...], ...] = ()
+    replicas: int = 0
+    preempted_for: str | None = None
+    reason: str = ""
+    detail: str = ""
+    expected_start_s: float | None = None
+
+    def to_json(self) -> dict[str, JsonValue]:
+        """expected_start_s only if something is known."""
+        known = {} if self.expected_start_s is None else {"expected_start_s": round(self.expected_start_s, 3)}
+        return {
+            "state": self.state,
+            "nodes": list(self.nodes),
+            "devices": [list(of_replica) for of_replica in self.devices],
+            "replicas": self.replicas,
+            "preempted_for": self.preempted_for,
+            "reason": self.reason,
+            "detail": self.detail,
+            **known,
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class QueueOutcome:
+    """held, quota: in people's units, with the queues below. share: of what can be lent, 0 if it borrows nothing."""
+
+    held: dict[str, float]
+    quota: dict[str, float]
+    share: float
+    pending: int
+    running: int
+
+    def to_json(self) -> dict[str, JsonValue]:
+        """As it is."""
+        return {
+            "held": dict(self.held),
+            "quota": dict(self.quota),
+            "share": round(self.share, 6),
+            "pending": self.pending,
+            "running": self.running,
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class ScenarioOutcome:
+    """stable: five more rounds changed nothing. rounds: decisions that it took to get there."""
+
+    jobs: dict[str, JobOutcome]
+    queues: dict[str, QueueOutcome]
+    stable: bool
+    rounds: int
+
+    def to_json(self) -> dict[str, JsonValue]:
+        """The stable shape."""
+        return {
+            "jobs": {name: job.to_json() for name, job in self.jobs.items()},
+            "queues": {name: queue.to_json() for name, queue in self.queues.items()},
+            "stable": self.stable,
+            "rounds": self.rounds,
+        }
+
+
+@dataclass(slots=True)
+class Ways:
+    """For whom jobs made way, by the facts that say so; watches an engine."""
+
+    made: dict[str, str] = field(default_factory=dict)
+
+    def watch(self, fact: Fact) -> None:
+        """One fact further."""
+        if isinstance(fact.payload, JobStopRequested | JobResizeRequested) and fact.payload.made_way_for:
+            self.made[fact.subject_id] = fact.payload.made_way_for
+
+
+def outcome_of(engine: Engine, names: dict[str, str], ways: Ways, *, stable: bool, rounds: int) -> ScenarioOutcome:
+    """The engine's present. names: of the jobs, by id."""
+    records = engine.scheduler.state.jobs.records
+    jobs = {name: _job(engine, records[job_id], names, ways) for job_id, name in names.items() if job_id in records}
+    return ScenarioOutcome(jobs, _queues(engine), stable, rounds)
+
+
+def _job(engine: Engine, record: JobRecord, names: dict[str, str], ways: Ways) -> JobOutcome:
+    slots = record.slots if record.phase in HOLDING else ()
+    for_whom = ways.made.get(record.id)
+    reason, detail, expected_s = "", "", None
+    if record.phase in (Phase.SUBMITTED, Phase.QUEUED):
+        answer = answer_why(engine.scheduler, AskJob(job_id=record.id), engine.now)
+        assert isinstance(answer, WhyAnswer)
+        reason, detail = str(answer.reason), answer.detail
+        if answer.expected_start_at:
+            expected_s = max(0.0, seconds_between(engine.now, answer.expected_start_at))
+    elif record.phase.is_terminal:
+        reason, detail = record.reason, record.detail
+    return JobOutcome(
+        state=_STATES.get(record.phase, record.phase.value),
+        nodes=tuple(slot.node for slot in slots),
+        devices=tuple(slot.devices for slot in slots),
+        replicas=len(slots),
+        preempted_for=None if for_whom is None else names.get(for_whom, for_whom),
+        reason=reason,
+        detail=detail,
+        expected_start_s=expected_s,
+    )
+
+
+def _queues(engine: Engine) -> dict[str, QueueOutcome]:
+    answer = answer_queues(engine.scheduler, AskFleet(), engine.now)
+    assert isinstance(answer, QueuesAnswer)
+    found = {}
+    for view in answer.queues:
+        held = {GPU: view.gpu_milli_held} | {resource: amount for resource, amount in view.held.items() if amount}
+        found[view.name] = QueueOutcome(
+            held=quantities.human(held),
+            quota=quantities.human(view.quota),
+            share=view.share,
+            pending=view.jobs_queued,
+            running=view.jobs_running,
+        )
+    return found

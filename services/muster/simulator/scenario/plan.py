@@ -1,0 +1,72 @@
+"""A scenario written out: every node, queue and job of its own, in the wire's units. What cannot be is refused here."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from pydantic import ValidationError
+
+from muster.core import NS_PER_S, Instant, after
+from muster.schemas.facts.queue import QueueSpec
+from muster.schemas.facts.reservation import ReservationSpec
+from muster.simulator.document import path
+from muster.simulator.errors import InputError
+from muster.simulator.scenario import model
+from muster.simulator.scenario.jobs import PlannedJob, planned_jobs
+from muster.simulator.scenario.nodes import PlannedNode, planned_nodes
+from muster.simulator.scenario.queues import queue_specs
+from muster.simulator.scenario.seats import Seats, seats_of
+
+NOW = Instant(2_000_000_000 * NS_PER_S)
+"""The moment at which a scenario begins: any would do; this one lies on the simulated cluster's grid."""
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """queues, reservations: each with its place in the file; queues parents first. seats: of the running jobs."""
+
+    nodes: dict[str, PlannedNode]
+    queues: tuple[tuple[str, QueueSpec], ...]
+    jobs: tuple[PlannedJob, ...]
+    seats: Seats
+    reservations: tuple[tuple[str, ReservationSpec], ...]
+
+
+def plan_of(scenario: model.Scenario) -> Plan:
+    """Raises InputError with the field that cannot be."""
+    nodes = planned_nodes(scenario.nodes)
+    specs = queue_specs(scenario.queues)
+    jobs = planned_jobs(scenario.jobs, queues={queue.name: queue for queue in scenario.queues}, now=NOW)
+    return Plan(nodes, specs, jobs, seats_of(jobs, nodes), _reservations(scenario.reservations, nodes, jobs))
+
+
+def _reservations(
+    wanted: Sequence[model.Reservation], nodes: Mapping[str, PlannedNode], jobs: Sequence[PlannedJob]
+) -> tuple[tuple[str, ReservationSpec], ...]:
+    job_ids = {job.name: job.job.id for job in jobs}
+    found = []
+    for index, one in enumerate(wanted):
+        at = f"reservations[{index}]"
+        if one.job is not None and one.job not in job_ids:
+            raise InputError(f"{at}.job", f"there is no job {one.job}")
+        for place, name in enumerate(one.nodes):
+            if name not in nodes:
+                raise InputError(f"{at}.nodes[{place}]", f"there is no node {name}")
+        try:
+            spec = ReservationSpec(
+                name=one.name,
+                nodes=one.nodes,
+                gpus=one.gpus,
+                gpu_model=one.model,
+                queue=one.queue,
+                job_id=None if one.job is None else job_ids[one.job],
+                starts_at=after(NOW, one.starts_in_s),
+                duration_s=one.duration_s,
+                repeat=one.repeat,
+                reason=one.reason,
+            )
+        except ValidationError as error:
+            first = error.errors()[0]
+            said = first["msg"].removeprefix("Value error, ")
+            raise InputError(f"{at}.{path(first['loc'])}".rstrip("."), said) from error
+        found.append((at, spec))
+    return tuple(found)
