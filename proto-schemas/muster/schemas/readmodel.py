@@ -6,7 +6,8 @@ score 0, sort as text: a page is a range by member, and a cursor is a member.
     marker   hash     seq: newest fact that the rows hold; log: identity of the log; version: of this layout
     jobs     hash     job id -> JobView
     nodes    hash     node -> NodeView
-    queues   hash     queue -> QueueView
+    queues   hash     queue -> QueueView, without shares
+    reservations hash name -> ReservationView, what was booked
     shapes   string   distinct node shapes: [[gpu_model, gpus, cpu_milli, memory_mib, levels], ...]
     all, live, ended, team:<t>, queue:<q>, phase:<p>    lists of `<time, 20 digits>:<job id>`
     facts    list     `<job id>:<seq, 20 digits>:<FactView>`, every fact of every job
@@ -19,7 +20,7 @@ from muster.schemas.job import Phase
 from muster.schemas.registry import StreamRole
 from muster.schemas.subjects import LogName
 
-LAYOUT_VERSION = "2"
+LAYOUT_VERSION = "3"
 ENDED_ROWS_MAX = 25_000  # jobs that ended stay so many; with their facts about 8 KiB each
 RECENT_FACTS_MAX = 20_000  # sequences that `recent` reaches back
 ENTRY_FACTS_MAX = 500  # facts in one entry of `recent`

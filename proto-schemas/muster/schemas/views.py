@@ -3,7 +3,7 @@
 from pydantic import Field
 
 from muster.schemas.base import InstantNs, Wire
-from muster.schemas.facts.queue import QueueOrder
+from muster.schemas.facts.queue import QueueOrder, QueueSpec
 from muster.schemas.facts.reservation import ReservationSpec
 from muster.schemas.job import Job, JobKind, Phase, Slot
 
@@ -68,7 +68,7 @@ def job_view(job: Job) -> JobView:
 
 
 class NodeView(Wire):
-    """One node. usable: released by the scheduler, answering, not withheld."""
+    """One node. usable: released by the scheduler, answering, not withheld. device_domains: as in `NodeJoined`."""
 
     name: str
     cluster: str
@@ -84,13 +84,15 @@ class NodeView(Wire):
     lost: bool = False
     reason: str = ""
     jobs: tuple[str, ...] = ()
+    device_domains: tuple[tuple[str, tuple[int, ...]], ...] = ()
 
 
 class QueueView(Wire):
     """One queue. None: unlimited.
 
     held: by its jobs and those of the queues below it. share: what it borrows of what can be lent, dominant resource,
-    by weight, 0 while it borrows nothing. used_share: the same for all that it held lately, decayed.
+    by weight, 0 while it borrows nothing. used_share: the same for all that it held lately, decayed. Only the scheduler
+    tells the shares. spec: the queue as it was asked for, with all its knobs.
     """
 
     name: str
@@ -110,6 +112,7 @@ class QueueView(Wire):
     order: QueueOrder | None = None
     share: float = 0.0
     used_share: float = 0.0
+    spec: QueueSpec | None = None
 
 
 class ReservationView(Wire):

@@ -33,6 +33,7 @@ def split(changes: Changes) -> Iterator[Changes]:
             removed=changes.removed if last else [],
             nodes=dict(nodes[piece]),
             queues=changes.queues if last else {},
+            reservations=changes.reservations if last else {},
             shapes=changes.shapes if last else None,
             facts=changes.facts[piece],
             catch_up=changes.catch_up,
@@ -50,7 +51,8 @@ def commands(model: ReadModel, changes: Changes) -> Iterator[Command]:
         yield _zadd(model.key("facts"), about_jobs)
     for start in range(0, len(changes.facts), ENTRY_FACTS_MAX):
         yield _xadd(model.key("recent"), changes.facts[start : start + ENTRY_FACTS_MAX])
-    for name, rows in (("nodes", changes.nodes), ("queues", changes.queues)):
+    tables = (("nodes", changes.nodes), ("queues", changes.queues), ("reservations", changes.reservations))
+    for name, rows in tables:
         if present := [(row, body) for row, body in rows.items() if body is not None]:
             yield _hset(model.key(name), present)
         if gone := [row for row, body in rows.items() if body is None]:

@@ -11,7 +11,7 @@ from muster.schemas.facts.node import NodeJoined
 from muster.schemas.job import Slot
 
 Shape = tuple[str, int, int, int, tuple[str, ...]]
-"""gpu_model, gpus, cpu_milli, memory_mib, topology levels (widest first)."""
+"""gpu_model, gpus, cpu_milli, memory_mib, topology levels (widest first, those inside the node last)."""
 
 
 @dataclass(slots=True)
@@ -38,6 +38,16 @@ class FleetRows:
     def __contains__(self, node: str) -> bool:
         return node in self._rows
 
+    def model(self, node: str) -> str:
+        """Its GPUs' model; "" while nobody described the node."""
+        row = self._rows.get(node)
+        return "" if row is None else row.gpu_model
+
+    def holders(self, node: str) -> tuple[str, ...]:
+        """The jobs that hold something there."""
+        held = self._held.get(node)
+        return () if held is None else tuple(held.jobs)
+
     def join(self, node: str, described: NodeJoined, *, cluster: str) -> None:
         """The node is there, as described; it becomes usable by a grant only."""
         row = self._rows.get(node)
@@ -50,6 +60,7 @@ class FleetRows:
         row.cpu_milli = described.cpu_milli
         row.memory_mib = described.memory_mib
         row.domains = described.domains
+        row.device_domains = described.device_domains
         self._count(row, +1)
         self._dirty[node] = None
 
@@ -128,7 +139,7 @@ class FleetRows:
         )
 
     def _count(self, row: NodeRow, step: int) -> None:
-        levels = tuple(level for level, _ in row.domains)
+        levels = tuple(level for level, _ in (*row.domains, *row.device_domains))
         shape = (row.gpu_model, row.gpus, row.cpu_milli, row.memory_mib, levels)
         before = self._shapes[shape]
         self._shapes[shape] = before + step

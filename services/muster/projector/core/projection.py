@@ -1,13 +1,13 @@
 """What both projections share: job rows with a dirty set, the ended ones bounded, the newest facts."""
 
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 from muster.core.fact import Draft, Fact
 from muster.core.instant import Instant
 from muster.projector.core.ring import RING_BYTES_MAX, FactRing
 from muster.projector.core.rows import Changes, JobChange, JobRow, job_change, shown_fact
-from muster.schemas.job import Phase
+from muster.schemas.job import Phase, Slot
 from muster.schemas.registry import STATE_NAME
 
 ENDED_KEPT = 8_000  # rows of ended jobs held to refill a lost read model; about 6 MB
@@ -18,12 +18,18 @@ class LiveJob:
     """A job that has not ended. was: phase of its row when it was last taken, None if it never was.
 
     listed: whether it is found by its phase. needs: per task group, (cpu_milli, memory_mib) of one replica.
+    coming: slots that it holds beside those of its row, since it is growing. held: all that it holds, by resource.
+    slice_s: how long a run is left alone. exited_s: how long the run took whose pods ended, until that is answered.
     """
 
     row: JobRow
     was: Phase | None = None
     listed: bool = True
     needs: tuple[tuple[int, int], ...] = ()
+    coming: tuple[Slot, ...] = ()
+    held: dict[str, int] = field(default_factory=dict)
+    slice_s: float = 0.0
+    exited_s: float | None = None
 
 
 class Projection:

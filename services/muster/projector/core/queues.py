@@ -1,12 +1,17 @@
-"""Queue rows: how each is set, and how much waits, runs and is held there."""
+"""Queue rows: how each is set, how much waits and runs there, and what is held there and below."""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
 
 from pydantic_core import to_json
 
 from muster.projector.core.rows import QueueRow
-from muster.schemas.facts.queue import QueueSpec
+from muster.schemas.facts.queue import GPU, QueueSpec
 from muster.schemas.job import Phase
 
 HOLDING = frozenset({Phase.PLACED, Phase.RUNNING, Phase.STOPPING})
+DEPTH_MAX = 64
+"""Queues above one another that are followed: a log with a lost change may hold a cycle, and must still fold."""
 
 
 class Queues:
@@ -18,35 +23,66 @@ class Queues:
         self._dirty: dict[str, None] = {}
 
     def declare(self, spec: QueueSpec, *, cluster: str) -> None:
-        """The queue is so from here on."""
+        """The queue is so from here on; what is held there is held below its new parent."""
         row = self._row(spec.name)
+        if row.parent != spec.parent:
+            held = dict(row.held)
+            self._add(row.parent, held, sign=-1)
+            row.parent = spec.parent
+            self._add(row.parent, held, sign=1)
         row.cluster = cluster
-        row.parent = spec.parent
         row.gpu_milli_quota = spec.gpu_milli_quota
         row.gpu_milli_limit = spec.gpu_milli_limit
         row.closed = spec.closed
+        row.quota, row.borrowing_limit, row.lending_limit = spec.quota, spec.borrowing_limit, spec.lending_limit
+        row.weight, row.order, row.spec = spec.weight, spec.order, spec
         self._declared.add(spec.name)
         self._dirty[spec.name] = None
 
-    def move(self, queue: str, *, before: Phase | None, after: Phase | None, gpu_milli: int) -> None:
-        """A job of so many milli-GPUs went from one phase to another; None: it was not, or is no longer, live."""
+    def move(self, queue: str, *, before: Phase | None, after: Phase | None) -> None:
+        """A job went from one phase to another; None: it was not, or is no longer, live."""
         row = self._row(queue)
         row.jobs_queued += (after is Phase.QUEUED) - (before is Phase.QUEUED)
-        step = (after in HOLDING) - (before in HOLDING)
-        row.jobs_running += step
-        row.gpu_milli_held += step * gpu_milli
+        row.jobs_running += (after in HOLDING) - (before in HOLDING)
         self._dirty[queue] = None
+
+    def hold(self, queue: str, amounts: Mapping[str, int], *, sign: int) -> None:
+        """A job of the queue holds so much (sign 1), or gives it back (-1)."""
+        self._add(queue, amounts, sign=sign)
 
     def take(self, changes: dict[str, bytes | None]) -> None:
         """Add what changed, encoded."""
         for name in self._dirty:
             if name in self._declared:
-                changes[name] = to_json(self._rows[name])
+                row = self._rows[name]
+                held = dict(sorted(row.held.items()))
+                changes[name] = to_json(replace(row, held=held, gpu_milli_held=held.get(GPU, 0)))
         self._dirty.clear()
 
     def touch_all(self) -> None:
         """Everything is to be written again."""
         self._dirty.update(dict.fromkeys(self._declared))
+
+    def _add(self, queue: str | None, amounts: Mapping[str, int], *, sign: int) -> None:
+        if not amounts:
+            return
+        for row in self._path(queue):
+            for resource, amount in amounts.items():
+                held = row.held.get(resource, 0) + sign * amount
+                if held:
+                    row.held[resource] = held
+                else:
+                    row.held.pop(resource, None)
+            self._dirty[row.name] = None
+
+    def _path(self, queue: str | None) -> Iterator[QueueRow]:
+        """The queue and those above it."""
+        for _ in range(DEPTH_MAX):
+            if queue is None:
+                return
+            row = self._row(queue)
+            yield row
+            queue = row.parent
 
     def _row(self, name: str) -> QueueRow:
         row = self._rows.get(name)

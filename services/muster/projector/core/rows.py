@@ -5,6 +5,8 @@ from dataclasses import dataclass, field
 from pydantic_core import to_json
 
 from muster.core.fact import Fact
+from muster.schemas.facts.queue import QueueOrder, QueueSpec
+from muster.schemas.facts.reservation import ReservationSpec
 from muster.schemas.job import Job, Phase, Slot
 from muster.schemas.readmodel import order_key
 
@@ -38,6 +40,14 @@ class JobRow:
     preflight: str = ""
     trace: str = ""
     seq: int = 0
+    min_replicas: int = 0
+    preemptible: bool = True
+    preemptions: int = 0
+    ran_s: float = 0.0
+    checkpointed_at: int = 0
+    slice_ends_at: int = 0
+    reserved_at: int = 0
+    made_way_for: str = ""
 
 
 def job_row(job: Job, *, cluster: str, submitted_at: int, seq: int) -> JobRow:
@@ -59,6 +69,8 @@ def job_row(job: Job, *, cluster: str, submitted_at: int, seq: int) -> JobRow:
         submitted_at=submitted_at,
         trace=job.trace,
         seq=seq,
+        min_replicas=sum(group.replicas_least for group in spec.task_groups),
+        preemptible=spec.preemptible,
     )
 
 
@@ -80,11 +92,12 @@ class NodeRow:
     lost: bool = False
     reason: str = ""
     jobs: tuple[str, ...] = ()
+    device_domains: tuple[tuple[str, tuple[int, ...]], ...] = ()
 
 
 @dataclass(slots=True)
 class QueueRow:
-    """Fields of `QueueView`, in its order."""
+    """Fields of `QueueView`, in its order, without the shares: only the scheduler can tell them."""
 
     name: str
     cluster: str
@@ -95,6 +108,22 @@ class QueueRow:
     jobs_queued: int = 0
     jobs_running: int = 0
     closed: bool = False
+    quota: dict[str, int] = field(default_factory=dict)
+    borrowing_limit: dict[str, int] = field(default_factory=dict)
+    lending_limit: dict[str, int] = field(default_factory=dict)
+    held: dict[str, int] = field(default_factory=dict)
+    weight: float = 1.0
+    order: QueueOrder | None = None
+    spec: QueueSpec | None = None
+
+
+@dataclass(slots=True)
+class ReservationRow:
+    """Fields of `ReservationView`, in its order, as far as facts tell: what is kept just now the scheduler is asked."""
+
+    name: str
+    cluster: str
+    spec: ReservationSpec
 
 
 @dataclass(slots=True)
@@ -173,19 +202,21 @@ def job_change(row: JobRow, *, was: Phase | None, listed: bool = True) -> JobCha
 
 @dataclass(slots=True)
 class Changes:
-    """What the read model lacks. nodes, queues: None takes the row away. shapes: the distinct shapes of nodes, encoded.
+    """What the read model lacks. nodes, queues, reservations: None takes the row away.
 
-    catch_up: nobody knows under which phase these rows stand in the read model.
+    shapes: the distinct shapes of nodes, encoded. catch_up: nobody knows under which phase these rows stand there.
     """
 
     jobs: list[JobChange] = field(default_factory=list)
     removed: list[JobChange] = field(default_factory=list)
     nodes: dict[str, bytes | None] = field(default_factory=dict)
     queues: dict[str, bytes | None] = field(default_factory=dict)
+    reservations: dict[str, bytes | None] = field(default_factory=dict)
     shapes: bytes | None = None
     facts: list[ShownFact] = field(default_factory=list)
     catch_up: bool = False
 
     def __bool__(self) -> bool:
         """True if there is anything to write."""
-        return bool(self.jobs or self.removed or self.nodes or self.queues or self.facts or self.shapes is not None)
+        rows = self.jobs or self.removed or self.nodes or self.queues or self.reservations or self.facts
+        return bool(rows or self.shapes is not None)

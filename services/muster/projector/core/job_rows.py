@@ -1,0 +1,309 @@
+"""Facts of jobs folded into their rows, and into what nodes and queues hold by them."""
+
+from collections.abc import Callable
+from typing import cast
+
+from muster.core.fact import Fact
+from muster.core.instant import NS_PER_S
+from muster.projector.core.fleet import FleetRows
+from muster.projector.core.projection import ENDED_KEPT, LiveJob, Projection
+from muster.projector.core.queues import HOLDING, Queues
+from muster.projector.core.ring import RING_BYTES_MAX
+from muster.projector.core.rows import job_row
+from muster.schemas.facts import job as jobs
+from muster.schemas.facts.queue import CPU, GPU, MEMORY
+from muster.schemas.job import Job, Phase, Slot
+from muster.schemas.registry import STATE_NAME
+from muster.schemas.subjects import cluster_log
+
+_TERMINAL = {phase.value: phase for phase in Phase if phase.is_terminal}
+
+
+class JobRows(Projection):
+    """The part of a cluster's projection that is about jobs. Work per fact grows with the slots that it names."""
+
+    def __init__(self, cluster: str, *, ended_kept: int = ENDED_KEPT, ring_bytes: int = RING_BYTES_MAX) -> None:
+        super().__init__(stream=cluster_log(cluster).stream, ended_kept=ended_kept, ring_bytes=ring_bytes)
+        self.cluster = cluster
+        self._fleet = FleetRows()
+        self._queues = Queues()
+        self._folds: dict[tuple[str, str], Callable[[Fact], None]] = {
+            ("job", "routed"): self._routed,
+            ("job", "queued"): self._queued,
+            ("job", "reserved"): self._reserved,
+            ("job", "reservation-lifted"): self._reservation_lifted,
+            ("job", "placed"): self._placed,
+            ("job", "running"): self._running,
+            ("job", "checkpointed"): self._checkpointed,
+            ("job", "unschedulable"): self._unschedulable,
+            ("job", "resize-requested"): self._resizing,
+            ("job", "resized"): self._resized,
+            ("job", "stop-requested"): self._stopping,
+            ("job", "pods-exited"): self._pods_exited,
+            **{("job", name): self._ended_as for name in _TERMINAL},
+            ("job", STATE_NAME): self._job_state,
+        }
+
+    def fold(self, fact: Fact) -> None:
+        """Change the rows that the fact is about; facts that change none are passed by."""
+        fold = self._folds.get((fact.kind, fact.name))
+        if fold is not None:
+            fold(fact)
+
+    def _job(self, fact: Fact) -> LiveJob | None:
+        job = self._live.get(fact.subject_id)
+        if job is None:
+            self.anomalies += 1
+            return None
+        self._touch(job, fact)
+        return job
+
+    def _observed(self, fact: Fact, attempt: int) -> LiveJob | None:
+        """The job whose present run was observed."""
+        job = self._live.get(fact.subject_id)
+        if job is None or job.row.phase not in HOLDING or job.row.attempt != attempt:
+            self.anomalies += 1
+            return None
+        self._touch(job, fact)
+        return job
+
+    def _move(self, job: LiveJob, phase: Phase) -> None:
+        row = job.row
+        after = None if phase.is_terminal else phase
+        self._queues.move(row.queue, before=row.phase, after=after)
+        row.phase = phase
+
+    def _hold(self, job: LiveJob, slots: tuple[Slot, ...], *, coming: tuple[Slot, ...] = ()) -> None:
+        """The job has these slots, and holds those that are coming to it as well."""
+        row = job.row
+        row.slots, job.coming = slots, coming
+        row.nodes = tuple(dict.fromkeys(slot.node for slot in slots))
+        self._fleet.hold(row.id, (*slots, *coming), needs=job.needs, sign=1)
+        job.held = self._amounts((*slots, *coming), job.needs)
+        self._queues.hold(row.queue, job.held, sign=1)
+
+    def _give_back(self, job: LiveJob) -> None:
+        """Nothing is held; the row still shows where the job was."""
+        row = job.row
+        self._fleet.hold(row.id, (*row.slots, *job.coming), needs=job.needs, sign=-1)
+        self._queues.hold(row.queue, job.held, sign=-1)
+        job.held, job.coming = {}, ()
+
+    def _amounts(self, slots: tuple[Slot, ...], needs: tuple[tuple[int, int], ...]) -> dict[str, int]:
+        found: dict[str, int] = {}
+        for slot in slots:
+            gpu_milli = slot.gpu_milli * len(slot.devices)
+            cpu_milli, memory_mib = needs[slot.group] if slot.group < len(needs) else (0, 0)
+            model = self._fleet.model(slot.node)
+            of_slot = [(GPU, gpu_milli), (CPU, cpu_milli), (MEMORY, memory_mib)]
+            if model:
+                of_slot.append((f"{GPU}:{model}", gpu_milli))
+            for resource, amount in of_slot:
+                if amount:
+                    found[resource] = found.get(resource, 0) + amount
+        return found
+
+    def _recount(self, node: str) -> None:
+        """The node turned out to be of another model than its holds were counted by."""
+        for job_id in self._fleet.holders(node):
+            job = self._live[job_id]
+            self._queues.hold(job.row.queue, job.held, sign=-1)
+            job.held = self._amounts((*job.row.slots, *job.coming), job.needs)
+            self._queues.hold(job.row.queue, job.held, sign=1)
+
+    def _admit(self, job: Job, fact: Fact, *, submitted_at: int) -> LiveJob:
+        row = job_row(job, cluster=self.cluster, submitted_at=submitted_at, seq=fact.seq)
+        needs = tuple((group.cpu_milli, group.memory_mib) for group in job.spec.task_groups)
+        live = self._live[job.id] = LiveJob(row, needs=needs, slice_s=job.spec.min_slice_s)
+        self._dirty[job.id] = None
+        return live
+
+    def _routed(self, fact: Fact) -> None:
+        job = cast("jobs.JobRouted", fact.payload).job
+        if job.id in self._live or job.id in self._ended:
+            self.anomalies += 1
+            return
+        self._admit(job, fact, submitted_at=job.submitted_at or fact.time)
+
+    def _queued(self, fact: Fact) -> None:
+        job = self._job(fact)
+        if job is None:
+            return
+        payload = cast("jobs.JobQueued", fact.payload)
+        row = job.row
+        self._give_back(job)
+        if row.queue != payload.queue:
+            self._queues.move(row.queue, before=row.phase, after=None)
+            row.queue = payload.queue
+            row.phase = Phase.SUBMITTED
+        self._move(job, Phase.QUEUED)
+        row.slots = row.nodes = ()
+        row.attempt = payload.attempt
+        row.queued_at = fact.time
+        row.placed_at = row.running_at = row.slice_ends_at = 0
+        row.reason = payload.reason.value
+        row.detail = payload.detail
+        row.made_way_for = ""
+        row.preemptions += payload.reason is jobs.QueuedReason.PREEMPTED
+        row.ran_s += job.exited_s or 0.0
+        job.exited_s = None
+        if payload.min_slice_s is not None:
+            job.slice_s = payload.min_slice_s
+
+    def _reserved(self, fact: Fact) -> None:
+        job = self._job(fact)
+        if job is not None:
+            job.row.reserved_at = cast("jobs.JobReserved", fact.payload).starts_at
+
+    def _reservation_lifted(self, fact: Fact) -> None:
+        job = self._job(fact)
+        if job is not None:
+            job.row.reserved_at = 0
+
+    def _placed(self, fact: Fact) -> None:
+        job = self._job(fact)
+        if job is None:
+            return
+        payload = cast("jobs.JobPlaced", fact.payload)
+        self._give_back(job)
+        self._hold(job, payload.slots)
+        self._move(job, Phase.PLACED)
+        row = job.row
+        row.attempt = payload.attempt
+        row.placed_at = fact.time
+        row.reserved_at = 0
+        row.reason = row.detail = ""
+
+    def _running(self, fact: Fact) -> None:
+        job = self._job(fact)
+        if job is None:
+            return
+        payload = cast("jobs.JobRunning", fact.payload)
+        self._move(job, Phase.RUNNING)
+        job.row.running_at = fact.time
+        job.row.slice_ends_at = slice_ends_at(job)
+        job.row.preflight = payload.preflight
+
+    def _checkpointed(self, fact: Fact) -> None:
+        job = self._observed(fact, cast("jobs.JobCheckpointed", fact.payload).attempt)
+        if job is not None:
+            job.row.checkpointed_at = fact.time
+
+    def _unschedulable(self, fact: Fact) -> None:
+        job = self._job(fact)
+        if job is not None:
+            payload = cast("jobs.JobUnschedulable", fact.payload)
+            job.row.reason = payload.reason
+            job.row.detail = payload.detail
+
+    def _resizing(self, fact: Fact) -> None:
+        job = self._job(fact)
+        if job is None:
+            return
+        payload = cast("jobs.JobResizeRequested", fact.payload)
+        slots = job.row.slots
+        self._give_back(job)
+        self._hold(job, slots, coming=coming(slots, payload))
+        job.row.made_way_for = payload.made_way_for
+
+    def _resized(self, fact: Fact) -> None:
+        job = self._job(fact)
+        if job is None:
+            return
+        self._give_back(job)
+        self._hold(job, cast("jobs.JobResized", fact.payload).slots)
+        job.row.made_way_for = ""
+
+    def _stopping(self, fact: Fact) -> None:
+        job = self._job(fact)
+        if job is not None:
+            payload = cast("jobs.JobStopRequested", fact.payload)
+            self._move(job, Phase.STOPPING)
+            job.row.reason = payload.reason.value
+            job.row.made_way_for = payload.made_way_for
+
+    def _pods_exited(self, fact: Fact) -> None:
+        payload = cast("jobs.PodsExited", fact.payload)
+        job = self._observed(fact, payload.attempt)
+        if job is not None and job.exited_s is None:
+            job.exited_s = payload.ran_s
+
+    def _ended_as(self, fact: Fact) -> None:
+        job = self._job(fact)
+        if job is None:
+            return
+        payload = cast("jobs.JobFinished", fact.payload)
+        self._give_back(job)
+        self._move(job, _TERMINAL[fact.name])
+        row = job.row
+        row.ended_at = fact.time
+        row.exit_code = payload.exit_code
+        row.reason = payload.reason
+        row.detail = row.made_way_for = ""
+        row.reserved_at = row.slice_ends_at = 0
+        row.ran_s = payload.ran_s
+        self._end(job)
+
+    def _job_state(self, fact: Fact) -> None:
+        if not isinstance(fact.payload, jobs.JobState):
+            return  # the agent's state of the pods
+        state = fact.payload
+        job = self._admit(state.job, fact, submitted_at=state.job.submitted_at or state.queued_at)
+        restore(job, state)
+        if state.phase.is_terminal:
+            job.row.slots = state.slots
+            job.row.nodes = tuple(dict.fromkeys(slot.node for slot in state.slots))
+            self._end(job)
+        else:
+            before, job.row.phase = job.row.phase, Phase.SUBMITTED
+            self._hold(job, state.slots, coming=coming(state.slots, state.resize))
+            self._move(job, before)
+
+
+def restore(job: LiveJob, state: jobs.JobState) -> None:
+    """The row as the job's newest facts left it, but for what is held."""
+    row = job.row
+    row.phase = state.phase
+    row.queue = state.queue or row.queue
+    row.attempt = 0 if state.phase is Phase.SUBMITTED else state.attempt
+    row.queued_at = state.queued_at
+    row.placed_at = state.placed_at
+    row.running_at = state.running_at
+    row.ended_at = state.ended_at
+    row.reason, row.detail = explanation(state)
+    row.preflight = state.preflight
+    row.preemptions = state.preemptions
+    row.ran_s = state.ran_s
+    row.checkpointed_at = state.checkpointed_at
+    if state.phase.is_terminal:
+        row.exit_code = state.exit_code
+        return
+    row.reserved_at = state.reserved.starts_at if state.reserved is not None else 0
+    row.made_way_for = state.made_way_for
+    job.exited_s = state.exited.ran_s if state.exited is not None else None
+    if state.min_slice_s is not None:
+        job.slice_s = state.min_slice_s
+    row.slice_ends_at = slice_ends_at(job)
+
+
+def slice_ends_at(job: LiveJob) -> int:
+    """Until when the present run is left alone; 0 if it does not run, or is never made to make way."""
+    row = job.row
+    return row.running_at + round(job.slice_s * NS_PER_S) if row.running_at and row.preemptible else 0
+
+
+def coming(slots: tuple[Slot, ...], resize: jobs.JobResizeRequested | None) -> tuple[Slot, ...]:
+    """What the job is to get beside `slots`: it is held from the request on."""
+    if resize is None:
+        return ()
+    known = frozenset(slots)
+    return tuple(slot for slot in resize.slots if slot not in known)
+
+
+def explanation(state: jobs.JobState) -> tuple[str, str]:
+    """Reason and detail as the job's newest fact left them in its row."""
+    if state.phase is Phase.STOPPING and state.stop_reason is not None:
+        return state.stop_reason.value, state.detail
+    if state.phase is Phase.QUEUED and not state.reason and state.queued_reason is not None:
+        return state.queued_reason.value, state.queued_detail
+    return state.reason, state.detail

@@ -1,0 +1,35 @@
+"""Rows of advance reservations: what was booked and not ended."""
+
+from pydantic_core import to_json
+
+from muster.projector.core.rows import ReservationRow
+from muster.schemas.facts.reservation import ReservationSpec
+
+
+class Reservations:
+    """By name."""
+
+    def __init__(self) -> None:
+        self._rows: dict[str, ReservationRow] = {}
+        self._dirty: dict[str, None] = {}
+
+    def book(self, spec: ReservationSpec, *, cluster: str) -> None:
+        """It is kept from here on; one of the same name is replaced."""
+        self._rows[spec.name] = ReservationRow(spec.name, cluster, spec)
+        self._dirty[spec.name] = None
+
+    def end(self, name: str) -> bool:
+        """It is over. False if there was none."""
+        self._dirty[name] = None
+        return self._rows.pop(name, None) is not None
+
+    def take(self, changes: dict[str, bytes | None]) -> None:
+        """Add what changed, encoded; None for what is over."""
+        for name in self._dirty:
+            row = self._rows.get(name)
+            changes[name] = None if row is None else to_json(row)
+        self._dirty.clear()
+
+    def touch_all(self) -> None:
+        """Everything is to be written again."""
+        self._dirty.update(dict.fromkeys(self._rows))

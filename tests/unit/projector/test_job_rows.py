@@ -1,0 +1,191 @@
+"""What people see of preemption, slices, reservations and elastic jobs."""
+
+import pytest
+
+from muster.core.fact import Fact
+from muster.core.instant import NS_PER_S, Instant
+from muster.projector.core import ProjectorCore
+from muster.schemas.facts import job as jobs
+from muster.schemas.job import Job, JobSpec, Phase, Slot, TaskGroup
+from muster.schemas.views import JobView, NodeView, QueueView
+from projector_story import Story, a_job
+
+HOUR_NS = 3600 * NS_PER_S
+
+
+class Seen:
+    """A projection of a story that goes on."""
+
+    def __init__(self) -> None:
+        self.story = Story()
+        self.core = ProjectorCore("atlas")
+        self.folded = 0
+        self.story.queue("blue")
+        self.story.node("n1")
+        self.story.node("n2")
+
+    def job(self, job: Job) -> JobView:
+        for fact in self.story.facts[self.folded :]:
+            self.core.apply(fact)
+        self.folded = len(self.story.facts)
+        changes = self.core.take_all(rows_after=0)
+        self.nodes = {name: NodeView.model_validate_json(body) for name, body in changes.nodes.items() if body}
+        self.queues = {name: QueueView.model_validate_json(body) for name, body in changes.queues.items() if body}
+        return next(JobView.model_validate_json(change.body) for change in changes.jobs if change.id == job.id)
+
+
+@pytest.fixture
+def seen() -> Seen:
+    return Seen()
+
+
+def run(seen: Seen, job: Job, *, slots: tuple[Slot, ...] = (), attempt: int = 1) -> None:
+    seen.story.add("job", job.id, "queued", jobs.JobQueued(queue="blue", attempt=attempt))
+    if slots:
+        seen.story.add("job", job.id, "placed", jobs.JobPlaced(attempt=attempt, slots=slots))
+    else:
+        seen.story.placed(job, attempt=attempt)
+    seen.story.add("job", job.id, "running", jobs.JobRunning(attempt=attempt))
+
+
+def slot(replica: int, node: str = "n1") -> Slot:
+    return Slot(group=0, replica=replica, node=node, devices=(replica,), gpu_milli=1000)
+
+
+def elastic() -> Job:
+    group = TaskGroup(gpus=1, replicas=3, min_replicas=1, cpu_milli=1000, memory_mib=1000)
+    return a_job(1).model_copy(update={"spec": JobSpec(name="e", team="blue", task_groups=(group,))})
+
+
+def test_a_running_job_shows_until_when_it_is_left_alone(seen: Seen) -> None:
+    job = a_job(1)
+    seen.story.routed(job)
+    run(seen, job)
+    view = seen.job(job)
+    assert (view.preemptible, view.slice_ends_at) == (True, view.running_at + HOUR_NS)
+    seen.story.queued(job, attempt=2)
+    assert seen.job(job).slice_ends_at == 0
+
+
+def test_the_queue_s_word_on_slices_counts_more_than_the_job_s(seen: Seen) -> None:
+    job = a_job(1)
+    seen.story.routed(job)
+    seen.story.add("job", job.id, "queued", jobs.JobQueued(queue="blue", attempt=1, min_slice_s=60))
+    seen.story.placed(job)
+    seen.story.running(job)
+    view = seen.job(job)
+    assert view.slice_ends_at == view.running_at + 60 * NS_PER_S
+
+
+def test_a_job_that_is_never_preempted_has_no_slice(seen: Seen) -> None:
+    job = a_job(1)
+    job = job.model_copy(update={"spec": job.spec.model_copy(update={"preemptible": False})})
+    seen.story.routed(job)
+    run(seen, job)
+    assert (seen.job(job).preemptible, seen.job(job).slice_ends_at) == (False, 0)
+
+
+def test_a_preempted_job_shows_for_whom_then_how_often_and_how_long_it_ran(seen: Seen) -> None:
+    job = a_job(1)
+    seen.story.routed(job)
+    for attempt in (1, 2):
+        run(seen, job, attempt=attempt)
+        stop = jobs.JobStopRequested(attempt=attempt, reason=jobs.StopReason.PREEMPTED, made_way_for="B" * 26)
+        seen.story.add("job", job.id, "stop-requested", stop)
+        view = seen.job(job)
+        assert (view.phase, view.made_way_for, view.preemptions) == (Phase.STOPPING, "B" * 26, attempt - 1)
+        exited = jobs.PodsExited(attempt=attempt, outcome=jobs.PodsOutcome.STOPPED, ran_s=100)
+        seen.story.add("job", job.id, "pods-exited", exited)
+        again = jobs.JobQueued(queue="blue", attempt=attempt + 1, reason=jobs.QueuedReason.PREEMPTED, detail="for B")
+        seen.story.add("job", job.id, "queued", again)
+        view = seen.job(job)
+        assert (view.preemptions, view.made_way_for, view.ran_s) == (attempt, "", 100.0 * attempt)
+        assert (view.reason, view.detail) == ("preempted", "for B")
+
+
+def test_pods_of_a_run_that_is_over_change_nothing(seen: Seen) -> None:
+    job = a_job(1)
+    seen.story.routed(job)
+    run(seen, job, attempt=2)
+    late = jobs.PodsExited(attempt=1, outcome=jobs.PodsOutcome.STOPPED, ran_s=100)
+    seen.story.add("job", job.id, "pods-exited", late)
+    seen.story.add("job", job.id, "checkpointed", jobs.JobCheckpointed(attempt=1))
+    seen.story.queued(job, attempt=3)
+    view = seen.job(job)
+    assert (view.ran_s, view.checkpointed_at, seen.core.anomalies) == (0.0, 0, 2)
+
+
+def test_a_checkpoint_shows_when_it_was_written(seen: Seen) -> None:
+    job = a_job(1)
+    seen.story.routed(job)
+    run(seen, job)
+    written = seen.story.add("job", job.id, "checkpointed", jobs.JobCheckpointed(attempt=1))
+    assert seen.job(job).checkpointed_at == written.time
+
+
+@pytest.mark.parametrize("end", ["lifted", "placed", "ended"])
+def test_a_reservation_shows_when_the_job_starts_until_it_is_over(seen: Seen, end: str) -> None:
+    job = a_job(1)
+    seen.story.routed(job)
+    seen.story.queued(job)
+    seen.story.add("job", job.id, "reserved", jobs.JobReserved(attempt=1, slots=(slot(0),), starts_at=7_000))
+    assert seen.job(job).reserved_at == 7_000
+    match end:
+        case "lifted":
+            seen.story.add("job", job.id, "reservation-lifted", jobs.JobReservationLifted(attempt=1))
+        case "placed":
+            seen.story.placed(job)
+        case _:
+            seen.story.ended(job, "cancelled")
+    assert seen.job(job).reserved_at == 0
+
+
+def test_what_a_growing_job_is_to_get_is_held_from_the_request_on(seen: Seen) -> None:
+    job = elastic()
+    seen.story.routed(job)
+    run(seen, job, slots=(slot(0),))
+    wider = jobs.JobResizeRequested(attempt=1, slots=(slot(0), slot(1, "n2"), slot(2, "n2")))
+    seen.story.add("job", job.id, "resize-requested", wider)
+    view = seen.job(job)
+    assert (view.min_replicas, view.replicas, len(view.slots)) == (1, 3, 1)
+    assert seen.nodes["n2"].gpu_milli_held == 2000
+    assert seen.queues["blue"].held["gpu_milli"] == 3000
+    seen.story.add("job", job.id, "resized", jobs.JobResized(attempt=1, slots=wider.slots))
+    assert seen.job(job).nodes == ("n1", "n2")
+    assert seen.queues["blue"].held["gpu_milli"] == 3000
+    seen.story.ended(job)
+    seen.job(job)
+    assert seen.queues["blue"].held == {}
+    assert seen.nodes["n2"].jobs == ()
+
+
+def test_what_a_shrinking_job_gives_up_is_held_until_it_has_shrunk(seen: Seen) -> None:
+    job = elastic()
+    seen.story.routed(job)
+    run(seen, job, slots=(slot(0), slot(1, "n2")))
+    smaller = jobs.JobResizeRequested(attempt=1, slots=(slot(0),), made_way_for="B" * 26)
+    seen.story.add("job", job.id, "resize-requested", smaller)
+    assert seen.job(job).made_way_for == "B" * 26
+    assert seen.nodes["n2"].gpu_milli_held == 1000
+    seen.story.add("job", job.id, "resized", jobs.JobResized(attempt=1, slots=smaller.slots))
+    assert (seen.job(job).made_way_for, seen.job(job).nodes) == ("", ("n1",))
+    assert seen.nodes["n2"].gpu_milli_held == 0
+
+
+def test_a_checkpoint_restores_all_of_it(seen: Seen) -> None:
+    job = elastic()
+    running_at = 9 * HOUR_NS
+    resize = jobs.JobResizeRequested(attempt=3, slots=(slot(0), slot(1)), made_way_for="B" * 26)
+    state = jobs.JobState(
+        job=job, phase=Phase.RUNNING, attempt=3, queue="blue", slots=(slot(0),), placed_at=1, running_at=running_at,
+        ran_s=50.0, checkpointed_at=running_at + 1, min_slice_s=60, resize=resize, made_way_for="B" * 26, preemptions=2,
+        exited=jobs.PodsExited(attempt=3, outcome=jobs.PodsOutcome.STOPPED, ran_s=7.0),
+    )  # fmt: skip
+    seen.core.apply(Fact("s", 1, Instant(1), "atlas", "x", "job", job.id, "state-recorded", (), "", state))
+    view = seen.job(job)
+    assert (view.preemptions, view.ran_s, view.checkpointed_at) == (2, 50.0, running_at + 1)
+    assert (view.slice_ends_at, view.made_way_for) == (running_at + 60 * NS_PER_S, "B" * 26)
+    assert seen.queues["blue"].held["gpu_milli"] == 2000
+    seen.story.queued(job, attempt=4)
+    assert seen.job(job).ran_s == 57.0
+    assert seen.queues["blue"].held == {}
