@@ -1,0 +1,262 @@
+"""When a gang will fit: what is held comes free at known bounds, and the first moment with room is found and verified.
+
+The moment is found by counting (see `timeline`), which never says later than is true. Then the real placer is asked on
+the fleet's own books as they will be at that moment; everything is undone, and nobody who follows the fleet notices.
+For a gang of one group without wishes inside nodes the count is exact and one trial is enough; where it is not, later
+moments are tried, twice as far each time, and then the first that does between the last two.
+"""
+
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+
+import numpy as np
+
+from muster.placement.fleet import Fleet
+from muster.placement.shapes import NODE_LEVEL, GangRequest, Hold
+from muster.placement.timeline import Calendar, Change, Flags, Ints, Moment, Nodes, Rows, Wanted, required_level, wanted
+
+DOMAINS_TRIED_MAX = 8
+"""Domains that are tried at the moment at which counting promises room, before looking at later moments."""
+
+
+@dataclass(frozen=True, slots=True)
+class Release:
+    """Holds that come free together at a moment (ns), at the latest; `key` names whoever holds them."""
+
+    key: str
+    at: int
+    holds: tuple[Hold, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Forecast:
+    """From `at` (ns) on a gang fits, in these places, once the releases named in `rests_on` have come (by moment)."""
+
+    at: int
+    holds: tuple[Hold, ...]
+    rests_on: tuple[str, ...]
+
+
+def earliest(fleet: Fleet, gang: GangRequest, releases: Sequence[Release], *, now: int) -> Forecast | None:
+    """The earliest moment from `now` on at which the gang fits, or None if it does not even with everything released.
+
+    Releases whose moment has passed count from `now`; what stands on nodes that take nothing new, or that are gone,
+    is ignored. Keys are unique. The fleet is unchanged afterwards, its version too. For several gangs use an Outlook.
+    """
+    holds = fleet.find(gang)
+    if holds is not None:
+        return Forecast(now, holds, ())
+    return Outlook(fleet, releases, now=now).earliest(gang)
+
+
+class Outlook:
+    """The future of a fleet as far as it is known: what is idle now, and what comes free when.
+
+    Asked as long as the fleet does not change; made once for all gangs that are asked about then.
+    """
+
+    def __init__(self, fleet: Fleet, releases: Sequence[Release], *, now: int) -> None:
+        self._fleet = fleet
+        self._releases = releases
+        self._now = now
+        self._nodes = Nodes(fleet.ledger)
+        changes = (Change(release.at, hold) for release in releases for hold in release.holds)
+        self._rows = Rows(self._nodes, changes, start=now)
+        self._domains: dict[tuple[str, bool], Ints] = {}
+        self._calendars: dict[tuple[str, bool], Calendar] = {}
+        self._by_node: dict[str, list[tuple[Release, Hold]]] | None = None
+
+    def earliest(self, gang: GangRequest) -> Forecast | None:
+        """As the function of this name."""
+        groups = wanted(gang, self._nodes)
+        moments = self._moments(gang, groups)
+        for moment in moments[:DOMAINS_TRIED_MAX]:
+            if moment.at > moments[0].at:
+                break
+            found = self._at(gang, groups, moment)
+            if found is not None:
+                return found
+        return self._later(gang, moments[0].at) if moments else None
+
+    def _moments(self, gang: GangRequest, groups: Sequence[Wanted]) -> list[Moment]:
+        """When each domain of the level that the gang needs has room, and not before every group has room somewhere."""
+        level = required_level(gang, self._nodes)
+        together = [group for group in groups if not gang.same_model or group.shape.holds_devices]
+        moments = self._calendar(level, same_model=gang.same_model).moments(together or groups)
+        bound = self._now
+        for group in groups:
+            if group.level or group not in together:
+                alone = self._calendar(group.level or level, same_model=False).moments([group])
+                if not alone:
+                    return []
+                bound = max(bound, alone[0].at)
+        return [Moment(max(moment.at, bound), moment.among) for moment in moments]
+
+    def _later(self, gang: GangRequest, after: int) -> Forecast | None:
+        """The first moment after one at which counting promised too much."""
+        times = np.unique(self._rows.at[self._rows.at > after]).tolist()
+        everywhere = np.arange(len(self._nodes), dtype=np.int64)
+        step, failed, found = 1, -1, None
+        while times and found is None:
+            at = min(failed + step, len(times) - 1)
+            found = self._whole(gang, times[at], everywhere)
+            if found is None:
+                if at == len(times) - 1:
+                    return None
+                failed, step = at, step * 2
+        if found is None:
+            return None
+        good = at
+        while good - failed > 1:
+            middle = (good + failed) // 2
+            trial = self._whole(gang, times[middle], everywhere)
+            if trial is None:
+                failed = middle
+            else:
+                good, found = middle, trial
+        return found
+
+    def _at(self, gang: GangRequest, groups: Sequence[Wanted], moment: Moment) -> Forecast | None:
+        """The gang at a moment, on as few nodes that have to come free as can be, or else on all of these."""
+        few = self._few(gang, groups, moment)
+        found = self._whole(gang, moment.at, few)
+        if found is None and len(few) < len(moment.among):
+            found = self._whole(gang, moment.at, moment.among)
+        return found
+
+    def _few(self, gang: GangRequest, groups: Sequence[Wanted], moment: Moment) -> Ints:
+        """Nodes that give the gang the room which it lacks now, those that give most first."""
+        rows = self._rows
+        last = rows.begins + np.add.reduceat((rows.at <= moment.at).astype(np.int64), rows.begins) - 1
+        among = self._preferred(gang, groups, last, moment.among)
+        chosen: Flags = np.zeros(len(self._nodes), dtype=bool)
+        for group in groups:
+            room = rows.room(group.shape)
+            free = gang.same_model and not group.shape.holds_devices
+            within = np.arange(len(self._nodes)) if free else among
+            now, then = room[rows.begins[within]], room[last[within]]
+            lacking = group.replicas - int(now.sum())
+            if lacking <= 0:
+                continue
+            gain = np.maximum(then - now, 0)
+            order = np.argsort(-gain, kind="stable")
+            enough = np.searchsorted(np.cumsum(gain[order]), lacking) + 1
+            order = order[:enough]
+            chosen[within[order[gain[order] > 0]]] = True
+        return np.flatnonzero(chosen)
+
+    def _preferred(self, gang: GangRequest, groups: Sequence[Wanted], last: Ints, among: Ints) -> Ints:
+        """Those of the nodes that are in the tightest domain of a preferred level, if one has room for the gang."""
+        wish = gang.topology
+        if wish is None or wish.required or (wish.level not in self._nodes.levels and wish.level != NODE_LEVEL):
+            return among
+        domains = self._domain(wish.level, same_model=gang.same_model)[among]
+        inside = among[domains >= 0]
+        if not len(inside):
+            return among
+        domains = domains[domains >= 0]
+        fits = np.ones(int(domains.max()) + 1, dtype=bool)
+        total = np.zeros(len(fits), np.int64)
+        for group in groups:
+            room = np.zeros(len(fits), np.int64)
+            np.add.at(room, domains, self._rows.room(group.shape)[last[inside]])
+            fits &= room >= group.replicas
+            total += room
+        able = np.flatnonzero(fits)
+        return inside[domains == able[np.argmin(total[able])]] if len(able) else among
+
+    def _whole(self, gang: GangRequest, at: int, places: Ints) -> Forecast | None:
+        """The gang at a moment with these nodes as they will be then, and all others as they are now."""
+        names = {self._nodes.names[place] for place in places.tolist()}
+        given = [
+            (release, hold)
+            for name in sorted(names)
+            for release, hold in self._on_node().get(name, ())
+            if max(release.at, self._now) <= at
+        ]
+        with without(self._fleet, [hold for _, hold in given]):
+            holds = self._fleet.find(gang)
+        return None if holds is None else self._reduced(holds, given)
+
+    def _reduced(self, holds: tuple[Hold, ...], given: Iterable[tuple[Release, Hold]]) -> Forecast:
+        """Leave out the releases without which these holds are free too, the latest first."""
+        spare = _Spare(self._fleet)
+        for hold in holds:
+            spare.add(hold, -1)
+        by_key: dict[str, tuple[int, list[Hold]]] = {}
+        for release, hold in given:
+            if hold.slot.node in spare:
+                by_key.setdefault(release.key, (max(release.at, self._now), []))[1].append(hold)
+                spare.add(hold, 1)
+        rests = []
+        for key, (at, freed) in sorted(by_key.items(), key=lambda item: (-item[1][0], item[0])):
+            for hold in freed:
+                spare.add(hold, -1)
+            if not all(spare.is_enough(hold.slot.node) for hold in freed):
+                for hold in freed:
+                    spare.add(hold, 1)
+                rests.append((at, key))
+        rests.sort()
+        return Forecast(max((at for at, _ in rests), default=self._now), holds, tuple(key for _, key in rests))
+
+    def _on_node(self) -> dict[str, list[tuple[Release, Hold]]]:
+        if self._by_node is None:
+            self._by_node = {}
+            for release in sorted(self._releases, key=lambda release: (release.at, release.key)):
+                for hold in release.holds:
+                    self._by_node.setdefault(hold.slot.node, []).append((release, hold))
+        return self._by_node
+
+    def _domain(self, level: str, *, same_model: bool) -> Ints:
+        known = self._domains.get((level, same_model))
+        if known is None:
+            known = self._domains[level, same_model] = self._nodes.domains(level, same_model=same_model)
+        return known
+
+    def _calendar(self, level: str, *, same_model: bool) -> Calendar:
+        known = self._calendars.get((level, same_model))
+        if known is None:
+            domains = self._domain(level, same_model=same_model)
+            known = self._calendars[level, same_model] = Calendar(self._rows, domains)
+        return known
+
+
+@contextmanager
+def without(fleet: Fleet, holds: Sequence[Hold]) -> Iterator[None]:
+    """The fleet as if these were not held, for as long as the context lasts; its version stays."""
+    withdrawn: list[Hold] = []
+    try:
+        for hold in holds:
+            fleet.withdraw(hold)
+            withdrawn.append(hold)
+        yield
+    finally:
+        for hold in reversed(withdrawn):
+            fleet.hold(hold)
+
+
+class _Spare:
+    """What is left over on the nodes of a proposal, if it is carried out; negative while it is not possible."""
+
+    def __init__(self, fleet: Fleet) -> None:
+        self._ledger = fleet.ledger
+        self._left: dict[str, list[int]] = {}
+
+    def __contains__(self, name: str) -> bool:
+        return name in self._left
+
+    def add(self, hold: Hold, sign: int) -> None:
+        """Come free (1) or be taken (-1)."""
+        slot = hold.slot
+        left = self._left.get(slot.node)
+        if left is None:
+            node = self._ledger.nodes[slot.node]
+            left = self._left[slot.node] = [node.cpu_milli, node.memory_mib, *node.idle]
+        left[0] += sign * hold.cpu_milli
+        left[1] += sign * hold.memory_mib
+        for device in slot.devices:
+            left[2 + device] += sign * slot.gpu_milli
+
+    def is_enough(self, name: str) -> bool:
+        return min(self._left[name]) >= 0
