@@ -80,6 +80,7 @@ def _fleet(nodes: Mapping[str, PlannedNode]) -> Fleet:
                 len(described.gpu_uuids),
                 described.gpu_model,
                 described.domains,
+                described.device_domains,
             )
         )
         if node.state is not NodeState.READY:
