@@ -121,6 +121,7 @@ class FakeScheduler:
         self.known: dict[str, JobView] = {}
         self.is_down = False
         self.check = QueueCheckAnswer()
+        self.queue_rows: list[QueueView] | None = None
 
     async def job(self, job_id: str) -> JobView | None:
         self._answer()
@@ -140,7 +141,8 @@ class FakeScheduler:
 
     async def queues(self) -> tuple[bytes, ...]:
         self._answer()
-        return tuple(row.model_dump_json().encode() for row in self._view.queue_rows)
+        rows = self._view.queue_rows if self.queue_rows is None else self.queue_rows
+        return tuple(row.model_dump_json().encode() for row in rows)
 
     async def nodes(self) -> tuple[bytes, ...]:
         self._answer()

@@ -6,6 +6,8 @@ from pathlib import Path
 import muster.schemas as contract
 
 QUEUES = "queues.yaml"
+QUEUE_FILES = frozenset({QUEUES, "three-teams.yaml"})
+"""Examples that are no jobs."""
 
 
 def examples_directory() -> Path | None:
@@ -20,7 +22,13 @@ def examples_directory() -> Path | None:
 def job_files() -> tuple[Path, ...]:
     """Example job files by name."""
     folder = examples_directory()
-    return tuple(path for path in sorted(folder.glob("*.yaml")) if path.name != QUEUES) if folder else ()
+    return tuple(path for path in sorted(folder.glob("*.yaml")) if path.name not in QUEUE_FILES) if folder else ()
+
+
+def queue_files() -> tuple[Path, ...]:
+    """Example queue files by name."""
+    folder = examples_directory()
+    return tuple(path for path in sorted(folder.glob("*.yaml")) if path.name in QUEUE_FILES) if folder else ()
 
 
 def queue_file() -> Path | None:

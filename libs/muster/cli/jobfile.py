@@ -1,7 +1,7 @@
-"""Job and queue files: YAML or JSON, one document or many, each checked with the file and the field named."""
+"""Files of jobs (and of what else is asked for): YAML or JSON, each document checked with file and field named."""
 
 import json
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import TypeVar
 
@@ -10,13 +10,15 @@ from pydantic import JsonValue, ValidationError
 
 from muster.cli.errors import usage
 from muster.schemas.base import BODY_BYTES_MAX, NAME_PATTERN, Wire, parse_request
-from muster.schemas.facts.queue import QueueSpec
 from muster.schemas.job import JobSpec
+from muster.schemas.quantities import QuantityError
 
 NODES_MAX = 200_000  # values in one file, aliases written out: a few lines of nested aliases can mean billions
 DEPTH_MAX = 64
 
 Model = TypeVar("Model", bound=Wire)
+Reshape = Callable[[Mapping[str, JsonValue]], dict[str, JsonValue]]
+"""From a document as people write it to the model's own fields. Raises QuantityError."""
 
 
 def load_jobs(path: Path) -> list[JobSpec]:
@@ -24,14 +26,9 @@ def load_jobs(path: Path) -> list[JobSpec]:
     return load(path, JobSpec)
 
 
-def load_queues(path: Path) -> list[QueueSpec]:
-    """Queues of a file, in its order. Raises CliError that names the file and the field."""
-    return load(path, QueueSpec)
-
-
-def load(path: Path, model: type[Model]) -> list[Model]:
+def load(path: Path, model: type[Model], *, reshape: Reshape = dict) -> list[Model]:
     """Every document of a YAML or JSON file as `model`; a document that is a list holds several."""
-    found = [_checked(value, model, place) for place, value in _documents(path)]
+    found = [_checked(value, model, place, reshape) for place, value in _documents(path)]
     if not found:
         raise usage(f"{path}: holds nothing; write one {model.__name__} per document")
     return found
@@ -47,7 +44,7 @@ def _documents(path: Path) -> Iterator[tuple[str, object]]:
         size = path.stat().st_size
         if size > BODY_BYTES_MAX:
             raise usage(f"{path}: {size} bytes, at most {BODY_BYTES_MAX} are read; split the file")
-        documents = list(yaml.safe_load_all(path.read_text(encoding="utf-8")))
+        documents = list(yaml.load_all(path.read_text(encoding="utf-8"), Loader=_Loader))
     except OSError as error:
         raise usage(f"{path}: cannot be read ({error.strerror}); give the path of a YAML or JSON file") from error
     except UnicodeDecodeError as error:
@@ -66,12 +63,14 @@ def _documents(path: Path) -> Iterator[tuple[str, object]]:
             yield place, document
 
 
-def _checked(value: object, model: type[Model], place: str) -> Model:
-    if not isinstance(value, dict):
+def _checked(value: object, model: type[Model], place: str, reshape: Reshape) -> Model:
+    body = plain(value, place=place)
+    if not isinstance(body, dict):
         raise usage(f"{place}: is a {type(value).__name__}, not a mapping of fields such as `name: ...`")
-    body = json.dumps(plain(value, place=place))
     try:
-        return parse_request(model, body)
+        return parse_request(model, json.dumps(reshape(body)))
+    except QuantityError as error:
+        raise usage(f"{place}: {error}") from error
     except ValidationError as error:
         raise usage(f"{place}: {sentence(error)}") from error
 
@@ -102,6 +101,34 @@ def _where(error: yaml.YAMLError) -> str:
     mark = getattr(error, "problem_mark", None)
     problem = str(getattr(error, "problem", None) or error).splitlines()[0]
     return f"{problem} (line {mark.line + 1}, column {mark.column + 1})" if mark else problem
+
+
+class _Loader(yaml.SafeLoader):
+    """Refuses a key that is written twice: YAML forbids it, and the parser would silently keep the last.
+
+    Looked for before anything is constructed: then merge keys (`<<`) put there what may well be overridden.
+    """
+
+    def construct_document(self, node: yaml.Node) -> object:
+        _refuse_twice(node)
+        return super().construct_document(node)
+
+
+def _refuse_twice(document: yaml.Node) -> None:
+    waiting, seen = [document], {id(document)}
+    while waiting:
+        node = waiting.pop()
+        inner: list[yaml.Node] = list(node.value) if isinstance(node, yaml.SequenceNode) else []
+        if isinstance(node, yaml.MappingNode):
+            inner = [value for _, value in node.value]
+            keys: set[tuple[str, str]] = set()
+            for key in (key for key, _ in node.value if isinstance(key, yaml.ScalarNode)):
+                if (key.tag, key.value) in keys:
+                    problem = f"the key {key.value!r} is written twice; keep one"
+                    raise yaml.constructor.ConstructorError(None, None, problem, key.start_mark)
+                keys.add((key.tag, key.value))
+        waiting += [one for one in inner if id(one) not in seen]
+        seen.update(map(id, inner))
 
 
 class _Walk:

@@ -1,45 +1,103 @@
 """Queues as an operator wants them, from a file or from options."""
 
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import typer
-from pydantic import ValidationError
+from pydantic import JsonValue, ValidationError
 
-from muster.cli.errors import usage
-from muster.cli.jobfile import load_queues, sentence
+from muster.cli.errors import CliError, refused, usage
+from muster.cli.jobfile import sentence
+from muster.cli.queue_file import in_wire_units, load_queues
 from muster.cli.session import call
-from muster.schemas.facts.queue import QueueSpec
+from muster.schemas.facts.queue import PreemptionPolicy, QueueSpec
+from muster.schemas.quantities import QuantityError
+from muster.schemas.views import QueueView
 
 if TYPE_CHECKING:
     from muster.client import Muster
 
+PREEMPTION_FIELDS = frozenset(PreemptionPolicy.model_fields)
 
-def wanted(file: Path | None, *, name: str, quota: float | None, limit: float | None, closed: bool) -> list[QueueSpec]:
-    """The queues asked for; quota and limit in GPUs. Raises CliError."""
-    if file is not None:
-        if name:
-            raise usage("FILE and --name: give the file or one queue, not both")
-        return load_queues(file)
-    if not name:
-        raise usage("FILE: no queue named; give a queue file, or --name with --quota and --limit")
+
+def set_from_file(state_dir: Path, file: Path) -> None:
+    """Let the queues be as the file says, parents first. Raises CliError at the first that is refused."""
+    specs = load_queues(file)
+    done: list[QueueSpec] = []
+
+    async def ask(muster: "Muster") -> None:
+        for spec in specs:
+            await muster.set_queue(spec)
+            done.append(spec)
+
     try:
-        return [QueueSpec(name=name, gpu_milli_quota=_milli(quota), gpu_milli_limit=_milli(limit), closed=closed)]
+        call(state_dir, ask)
+    except CliError as error:
+        name = specs[len(done)].name
+        stay = f" {len(done)} of {len(specs)} queues were changed before and stay so." if done else ""
+        raise CliError(f"queue {name}: {error}{stay}", code=error.code) from error
+    for spec in specs:
+        typer.echo(f"{spec.name}: change requested")
+
+
+def set_from_options(state_dir: Path, name: str, options: Mapping[str, JsonValue]) -> None:
+    """Make one queue, or change what the options name of one that is there. Raises CliError."""
+
+    async def ask(muster: "Muster") -> None:
+        found = next((queue for queue in await muster.queues() if queue.name == name), None)
+        await muster.set_queue(amended(name, settings_of(found) if found is not None else None, options))
+
+    call(state_dir, ask)
+    typer.echo(f"{name}: change requested")
+
+
+def settings_of(queue: QueueView) -> QueueSpec:
+    """The queue as it was asked for. Raises CliError if nobody tells its settings now."""
+    if queue.spec is None:
+        raise refused(f"--name: the settings of queue {queue.name} are not known now; give them all, in a queue file")
+    return queue.spec
+
+
+def amended(name: str, before: QueueSpec | None, options: Mapping[str, JsonValue]) -> QueueSpec:
+    """The queue with what was given; what is None stays. A quota for the first form (milli-GPUs) replaces it.
+
+    Raises CliError that names the field.
+    """
+    body: dict[str, JsonValue] = before.model_dump(mode="json") if before is not None else {"name": name}
+    given = {field: value for field, value in options.items() if value is not None}
+    preemption = {field: given.pop(field) for field in tuple(given) if field in PREEMPTION_FIELDS}
+    if preemption:
+        stands = body.get("preemption")
+        body["preemption"] = {**(stands if isinstance(stands, dict) else {}), **preemption}
+    if "quota" in given:
+        body["gpu_milli_quota"] = body["gpu_milli_limit"] = None
+    try:
+        return QueueSpec.model_validate({**body, **in_wire_units(given)})
+    except QuantityError as error:
+        raise usage(f"--{error.key.replace('_', '-')}: {error.reason}") from error
     except ValidationError as error:
         raise usage(sentence(error)) from error
 
 
-def apply(state_dir: Path, queues: list[QueueSpec]) -> None:
-    """Ask for each change, in order. Raises CliError at the first that is refused."""
+def amounts(option: str, texts: Sequence[str] | None) -> dict[str, JsonValue] | None:
+    """`gpu=16`, `gpu:H100=8,cpu=64`, or `16` for GPUs; `none` for no amounts. None: not given. Raises CliError."""
+    if texts is None:
+        return None
+    found: dict[str, JsonValue] = {}
+    for part in (part.strip() for text in texts for part in text.split(",")):
+        if part == "none" or not part:
+            continue
+        word, equals, number = part.rpartition("=")
+        word = word if equals else "gpu"
+        if word in found:
+            raise usage(f"{option}: {word} is given twice; give it once")
+        found[word] = _number(option, number)
+    return found
 
-    async def ask(muster: "Muster") -> None:
-        for spec in queues:
-            await muster.set_queue(spec)
 
-    call(state_dir, ask)
-    for spec in queues:
-        typer.echo(f"{spec.name}: change requested")
-
-
-def _milli(gpus: float | None) -> int | None:
-    return None if gpus is None else round(gpus * 1000)
+def _number(option: str, text: str) -> int | float:
+    try:
+        return int(text) if text.lstrip("+-").isdecimal() else float(text)
+    except ValueError as error:
+        raise usage(f"{option}: {text!r} is no number; write for example {option} gpu=16") from error

@@ -1,21 +1,17 @@
-"""`muster queue`, `job`, `why`, `nodes`, `trace`, and `queues set`."""
+"""`muster queue`, `job`, `why`, `nodes`, `trace`."""
 
 from dataclasses import asdict
-from pathlib import Path
 from typing import Annotated
 
 import typer
 
 from muster.cli.options import As, JobIdArgument, Output, StateDir, Team
 
-queues_app = typer.Typer(name="queues", help="Queues: who may use how much.", no_args_is_help=True)
-
 
 def register(app: typer.Typer) -> None:
     """Add the commands to the command line."""
     for command in (queue, job, why, nodes, trace):
         app.command()(command)
-    app.add_typer(queues_app)
 
 
 def queue(
@@ -70,32 +66,3 @@ def trace(job_id: JobIdArgument, *, state_dir: StateDir, output: As = Output.TAB
         return
     for line in tables.trace_lines(found):
         typer.echo(line)
-
-
-@queues_app.callback()
-def queues() -> None:
-    """Queues: who may use how much."""
-
-
-@queues_app.command("list")
-def list_queues(*, state_dir: StateDir, output: As = Output.TABLE) -> None:
-    """Show the queues."""
-    from muster.cli import reading
-
-    reading.queues(state_dir, output)
-
-
-@queues_app.command("set")
-def set_queues(
-    *,
-    file: Annotated[Path | None, typer.Argument(help="Queue file, one queue per document.", metavar="FILE")] = None,
-    state_dir: StateDir,
-    name: Annotated[str, typer.Option(help="One queue without a file.")] = "",
-    quota: Annotated[float | None, typer.Option(help="GPUs that it can always have.", min=0)] = None,
-    limit: Annotated[float | None, typer.Option(help="GPUs that it never exceeds.", min=0)] = None,
-    closed: Annotated[bool, typer.Option("--closed", help="Takes no new jobs.")] = False,
-) -> None:
-    """Create or change queues (operators and admins)."""
-    from muster.cli import queue_changes
-
-    queue_changes.apply(state_dir, queue_changes.wanted(file, name=name, quota=quota, limit=limit, closed=closed))

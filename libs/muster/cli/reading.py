@@ -1,10 +1,11 @@
 """Asking a running stack, and printing what it says."""
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from muster.bus.clock import SystemTime
-from muster.cli import output, tables, trace_tree
+from muster.cli import output, queue_table, tables, trace_tree
 from muster.cli.errors import refused
 from muster.cli.options import Output
 from muster.cli.session import call
@@ -21,7 +22,7 @@ def queue(state_dir: Path, form: Output, *, team: str, queue: str, all_phases: b
 
     async def ask(muster: "Muster") -> tuple[list[JobView], list[QueueView]]:
         jobs = await muster.list(team=team, queue=queue, live_only=not all_phases, limit=limit)
-        return list(jobs), list(await muster.queues())
+        return list(jobs), list(await muster.queues(shares=True))
 
     jobs, known = call(state_dir, ask)
     shown = [one for one in known if not queue or one.name == queue]
@@ -37,16 +38,21 @@ def queue(state_dir: Path, form: Output, *, team: str, queue: str, all_phases: b
     rows = tables.job_rows(jobs, now_ns=SystemTime().wall(), wide=wide)
     output.table(tables.JOBS_WIDE if wide else tables.JOBS, rows, right=tables.NUMBERS)
     output.console().print()
-    output.table(tables.QUEUES, tables.queue_rows(shown), right=tables.NUMBERS)
+    _print_queues(shown, wide=wide)
 
 
 def queues(state_dir: Path, form: Output) -> None:
-    """All queues."""
-    known = call(state_dir, lambda muster: muster.queues())
+    """All queues, with their shares."""
+    known = call(state_dir, lambda muster: muster.queues(shares=True))
     if form is Output.JSON:
         output.emit_models(known)
         return
-    output.table(tables.QUEUES, tables.queue_rows(known), right=tables.NUMBERS)
+    _print_queues(known, wide=form is Output.WIDE)
+
+
+def _print_queues(queues: Sequence[QueueView], *, wide: bool) -> None:
+    headings = queue_table.HEADINGS_WIDE if wide else queue_table.HEADINGS
+    output.table(headings, queue_table.rows(queues, wide=wide), right=queue_table.RIGHT)
 
 
 def job(state_dir: Path, form: Output, job_id: str) -> None:

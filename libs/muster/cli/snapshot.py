@@ -1,10 +1,10 @@
 """One look at a running fleet, and how it reads: as a screen's tables or as one plain line. Pure."""
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from muster.cli import tables
+from muster.cli import queue_table, tables
 from muster.cli.text import gpus
 from muster.core.instant import NS_PER_S, seconds_between
 from muster.schemas.views import FactView, JobView, NodeView, QueueView
@@ -38,7 +38,7 @@ class Snapshot:
     @property
     def gpu_milli_held(self) -> int:
         """GPUs in use, in thousandths."""
-        return sum(queue.gpu_milli_held for queue in self.queues)
+        return sum(queue.gpu_milli_held for queue in queue_table.roots(self.queues))
 
     @property
     def running(self) -> int:
@@ -96,20 +96,20 @@ def screen(snapshot: Snapshot, *, rows: int, note: str = "") -> "RenderableType"
         Text(f"GPUs  {bar(share)} {share:4.0%}", style="bold"),
         Text(plain(snapshot)),
         Text(),
-        _grid(tables.QUEUES, tables.queue_rows(snapshot.queues)),
+        _grid(queue_table.HEADINGS, queue_table.rows(snapshot.queues), right=queue_table.RIGHT),
         Text(),
-        _grid(tables.JOBS, tables.job_rows(snapshot.jobs[:room], now_ns=snapshot.now_ns)),
+        _grid(tables.JOBS, tables.job_rows(snapshot.jobs[:room], now_ns=snapshot.now_ns), right=tables.NUMBERS),
         Text(note, style="dim"),
     )
 
 
-def _grid(headings: Sequence[str], rows: "tables.Rows") -> "RenderableType":
+def _grid(headings: Sequence[str], rows: "tables.Rows", *, right: Collection[str]) -> "RenderableType":
     from rich.table import Table
     from rich.text import Text
 
     grid = Table(box=None, pad_edge=False, header_style="bold")
     for heading in headings:
-        grid.add_column(heading, justify="right" if heading in tables.NUMBERS else "left", no_wrap=True)
+        grid.add_column(heading, justify="right" if heading in right else "left", no_wrap=True)
     for row in rows:
         grid.add_row(*map(Text, row))
     return grid

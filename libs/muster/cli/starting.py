@@ -13,8 +13,9 @@ import typer
 from muster.cli import live, output
 from muster.cli.errors import CliError, refused, unreachable, usage
 from muster.cli.examples_dir import job_files, queue_file
-from muster.cli.jobfile import load_jobs, load_queues, sentence
+from muster.cli.jobfile import load_jobs, sentence
 from muster.cli.options import Output
+from muster.cli.queue_file import load_queues
 from muster.cli.session import connected
 from muster.schemas.access import Endpoints
 from muster.stack import control, up

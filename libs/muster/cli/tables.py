@@ -6,13 +6,12 @@ from muster.cli.text import SHORT_PHASE, duration, gpus, node_list, place_or_rea
 from muster.cli.trace_tree import JobTrace, Span
 from muster.core.instant import NS_PER_S
 from muster.schemas.queries import WhyAnswer
-from muster.schemas.views import FactView, JobView, NodeView, QueueView
+from muster.schemas.views import FactView, JobView, NodeView
 
 Rows = Iterable[tuple[str, ...]]
 
 JOBS = ("JOBID", "QUEUE", "NAME", "USER", "ST", "TIME", "GPUS", "NODES", "NODELIST(REASON)")
 JOBS_WIDE = (*JOBS, "TEAM", "KIND", "PRIO", "TRY", "CLUSTER")
-QUEUES = ("QUEUE", "USED", "QUOTA", "LIMIT", "RUNNING", "WAITING", "STATE")
 NODES = ("NODE", "STATE", "MODEL", "GPUS", "USED", "CPUS", "JOBS", "REASON")
 NODES_WIDE = (*NODES, "MEMORY_MIB", "USED_MIB", "DOMAINS")
 DEPTH_MAX = 12  # a retried job's tree is as deep as its history, a screen is not so wide
@@ -21,10 +20,6 @@ NUMBERS = (
     "GPUS",
     "NODES",
     "USED",
-    "QUOTA",
-    "LIMIT",
-    "RUNNING",
-    "WAITING",
     "CPUS",
     "JOBS",
     "MEMORY_MIB",
@@ -40,15 +35,6 @@ def job_rows(jobs: Iterable[JobView], *, now_ns: int, wide: bool = False) -> Ite
             gpus(job.gpu_milli), str(len(job.nodes)), place_or_reason(job),
         )  # fmt: skip
         yield (*row, job.team, job.kind, str(job.priority), str(job.attempt), job.cluster) if wide else row
-
-
-def queue_rows(queues: Iterable[QueueView]) -> Iterable[tuple[str, ...]]:
-    """GPUs used, quota, limit; jobs running and waiting."""
-    for queue in queues:
-        yield (
-            queue.name, gpus(queue.gpu_milli_held), gpus(queue.gpu_milli_quota), gpus(queue.gpu_milli_limit),
-            str(queue.jobs_running), str(queue.jobs_queued), "closed" if queue.closed else "open",
-        )  # fmt: skip
 
 
 def node_state(node: NodeView) -> str:

@@ -152,9 +152,10 @@ class Muster:
         params: dict[str, str | int] = {**({"team": team} if team else {}), **({"limit": newest} if newest else {})}
         return follow(self._door, "/v1/events", params=params, after=cursor, ends=frozenset())
 
-    async def queues(self) -> Sequence[QueueView]:
-        """All queues."""
-        return _Queues.model_validate_json(await self._door.ask("GET", "/v1/queues")).queues
+    async def queues(self, *, shares: bool = False) -> Sequence[QueueView]:
+        """All queues. shares: with `share` and `used_share`, which only the scheduler can tell (0 while it is away)."""
+        params = {"shares": "true"} if shares else None
+        return _Queues.model_validate_json(await self._door.ask("GET", "/v1/queues", params=params)).queues
 
     async def set_queue(self, spec: QueueSpec) -> None:
         """Make or change a queue (operators); returns when it is so, or after two seconds when it was requested."""

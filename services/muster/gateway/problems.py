@@ -8,6 +8,7 @@ from muster.schemas.views import Problem
 
 RETRY_AFTER_S = 1
 _DETAIL_MAX = 500
+_KEY = "[key]"  # how pydantic marks that the name itself is wrong, and not what stands under it
 
 
 class ProblemError(Exception):
@@ -68,7 +69,7 @@ def from_validation(error: ValidationError) -> ProblemError:
     detail = first["msg"][:_DETAIL_MAX] + (f" (and {more} more)" if more else "")
     if first["type"] == "json_invalid":
         return ProblemError(400, "Not JSON", detail=detail, field="body", cure="Send one JSON document.")
-    field = ".".join(str(part) for part in first["loc"]) or _named_in(detail)
+    field = ".".join(str(part) for part in first["loc"] if part != _KEY) or _named_in(detail)
     return invalid(detail, field=field, cure=_cure(first["type"], field))
 
 

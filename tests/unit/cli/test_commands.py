@@ -1,94 +1,14 @@
 """Commands against a Muster that answers from memory: what they ask, print, and how they end."""
 
 import json
-from collections.abc import AsyncIterator, Sequence
-from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Self
 
 import pytest
 
 from muster.cli.main import run
-from muster.client import (
-    DryRunAnswer,
-    JobSpec,
-    JobView,
-    Muster,
-    NodeView,
-    Phase,
-    QueueSpec,
-    QueueView,
-    RefusedError,
-    WhyAnswer,
-)
+from muster.client import DryRunAnswer, Phase
 from muster.client.facts import TypedFact
-from muster.schemas import ids
-from muster.schemas.job import Job
-from muster.schemas.views import Problem, job_view
-
-
-@dataclass
-class FakeMuster:
-    keys: list[str] = field(default_factory=list)
-    jobs: dict[str, JobView] = field(default_factory=dict)
-    facts: list[TypedFact] = field(default_factory=list)
-    asked: list[QueueSpec] = field(default_factory=list)
-    dry: DryRunAnswer = field(default_factory=lambda: DryRunAnswer(placed=True, nodes=("gpu-01", "gpu-02")))
-
-    async def __aenter__(self) -> Self:
-        return self
-
-    async def __aexit__(self, *_: object) -> None:
-        return None
-
-    async def submit(self, spec: JobSpec, *, idempotency_key: str) -> JobView:
-        self.keys.append(idempotency_key)
-        if spec.name == "refused":
-            raise RefusedError(Problem(title="Invalid request", status=422, field="queue", detail="unknown queue"))
-        ident = ids.job_id(team=spec.team, principal="ann", idempotency_key=idempotency_key)
-        job = Job(id=ident, spec=spec, principal="ann", idempotency_key=idempotency_key, body_hash="")
-        self.jobs[ident] = job_view(job)
-        return self.jobs[ident]
-
-    async def dry_run(self, spec: JobSpec) -> DryRunAnswer:
-        return self.dry
-
-    async def get(self, job_id: str) -> JobView:
-        return self.jobs[job_id]
-
-    async def list(self, **_: object) -> Sequence[JobView]:
-        return list(self.jobs.values())
-
-    async def why(self, job_id: str) -> WhyAnswer:
-        return WhyAnswer(
-            job=self.jobs[job_id], position=3, waiting=9, reason="resources", detail="needs 8 GPUs", cure="wait"
-        )
-
-    async def queues(self) -> Sequence[QueueView]:
-        return [QueueView(name="research", cluster="c", gpu_milli_held=1500, gpu_milli_limit=8000)]
-
-    async def nodes(self) -> Sequence[NodeView]:
-        return [
-            NodeView(name="gpu-01", cluster="c", gpus=8, usable=True),
-            NodeView(name="gpu-02", cluster="c", reason="xid 79"),
-        ]
-
-    async def events(self, **_: object) -> Sequence[TypedFact]:
-        return self.facts
-
-    async def watch(self, job_id: str = "", *, newest: int = 0, **_: object) -> AsyncIterator[TypedFact]:
-        for fact in self.facts if job_id else self.facts[-newest:]:
-            yield fact
-
-    async def set_queue(self, spec: QueueSpec) -> None:
-        self.asked.append(spec)
-
-
-@pytest.fixture
-def muster(monkeypatch: pytest.MonkeyPatch) -> FakeMuster:
-    fake = FakeMuster()
-    monkeypatch.setattr(Muster, "from_state_dir", lambda *_, **__: fake)
-    return fake
+from unit.cli.fake_muster import FakeMuster
 
 
 @pytest.fixture
@@ -211,8 +131,3 @@ def test_a_trace_is_a_tree_or_json(muster: FakeMuster, capsys: pytest.CaptureFix
 
 def test_a_trace_of_nothing_is_refused(muster: FakeMuster) -> None:
     assert run(["trace", "J"]) == 3
-
-
-def test_queues_are_asked_for_in_gpus(muster: FakeMuster) -> None:
-    assert run(["queues", "set", "--name", "q", "--quota", "8", "--limit", "16.5"]) == 0
-    assert muster.asked == [QueueSpec(name="q", gpu_milli_quota=8000, gpu_milli_limit=16_500)]

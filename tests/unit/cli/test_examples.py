@@ -4,8 +4,9 @@ from pathlib import Path
 
 import pytest
 
-from muster.cli.examples_dir import job_files, queue_file
-from muster.cli.jobfile import load_jobs, load_queues
+from muster.cli.examples_dir import job_files, queue_file, queue_files
+from muster.cli.jobfile import load_jobs
+from muster.cli.queue_file import load_queues
 
 
 def test_there_are_a_handful_of_examples() -> None:
@@ -20,10 +21,14 @@ def test_an_example_is_a_good_job_of_a_team_that_has_a_queue(path: Path) -> None
     assert {job.queue_name for job in load_jobs(path)} <= known
 
 
-def test_quotas_stand_below_their_limits() -> None:
-    path = queue_file()
-    assert path is not None
-    for queue in load_queues(path):
-        if queue.gpu_milli_limit is not None:
-            assert queue.gpu_milli_quota is not None
-            assert queue.gpu_milli_quota <= queue.gpu_milli_limit
+@pytest.mark.parametrize("path", queue_files(), ids=lambda path: path.name)
+def test_example_queues_are_one_tree_in_which_idle_quota_is_lent(path: Path) -> None:
+    queues = load_queues(path)
+    assert [queue.name for queue in queues if queue.parent is None] == ["org"]
+    assert {queue.parent for queue in queues[1:]} == {"org"}
+    assert any("gpu_milli" in queue.quota for queue in queues)
+
+
+def test_there_is_a_tree_to_begin_with_and_one_to_learn_from() -> None:
+    assert [path.name for path in queue_files()] == ["queues.yaml", "three-teams.yaml"]
+    assert queue_file() == queue_files()[0]

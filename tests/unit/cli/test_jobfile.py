@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from muster.cli.errors import CliError, ExitCode
-from muster.cli.jobfile import load_jobs, load_queues
+from muster.cli.jobfile import load_jobs
 
 GOOD = """
 name: train
@@ -109,6 +109,25 @@ def test_deep_nesting_is_told(tmp_path: Path) -> None:
     assert "deep" in told(written(tmp_path, "name: " + "[" * 200 + "]" * 200))
 
 
-def test_queues_are_read_the_same_way(tmp_path: Path) -> None:
-    (queue,) = load_queues(written(tmp_path, "name: research\ngpu_milli_quota: 64000\n"))
-    assert queue.gpu_milli_quota == 64_000
+@pytest.mark.parametrize(
+    ("text", "key", "line"),
+    [("name: a\nteam: t\nname: b\n", "name", 3), ("name: a\nlabels: {x: '1', x: '2'}\n", "x", 2)],
+)
+def test_a_key_that_is_written_twice_is_told_with_its_line(tmp_path: Path, text: str, key: str, line: int) -> None:
+    message = told(written(tmp_path, text))
+    assert f"{key!r} is written twice" in message
+    assert f"line {line}" in message
+
+
+def test_what_a_merge_key_brings_may_be_overridden(tmp_path: Path) -> None:
+    text = """
+name: a
+team: t
+labels: {<<: [{x: '1'}], x: '2'}
+task_groups:
+- {name: one, topology: &near {<<: &far {level: rack, required: true}, level: node}}
+- {name: two, topology: {<<: *near, required: false}}
+"""
+    (job,) = load_jobs(written(tmp_path, text))
+    assert [group.topology.level for group in job.task_groups if group.topology] == ["node", "node"]
+    assert job.labels == {"x": "2"}

@@ -43,6 +43,14 @@ def test_the_plain_line_says_what_is_used_and_what_waits() -> None:
     assert plain(looked()) == "gpus 4/8  running 3  waiting 2  nodes 1/2  placed 0.0/s  facts 12/s"
 
 
+def test_what_is_held_below_a_queue_is_counted_once() -> None:
+    queues = (
+        QueueView(name="org", cluster="c", gpu_milli_held=4000),
+        QueueView(name="team", cluster="c", parent="org", gpu_milli_held=4000),
+    )
+    assert Snapshot(now_ns=0, fleet=Fleet(1, 1, 8000), queues=queues, jobs=(), facts_per_s=0).gpu_milli_held == 4000
+
+
 def test_placements_of_the_last_seconds_make_the_rate() -> None:
     job = JobView(id="1", name="n", team="t", principal="p", queue="q", phase=Phase.PLACED)
     jobs = tuple(job.model_copy(update={"placed_at": at * S}) for at in (19, 15, 5, 0))

@@ -6,6 +6,7 @@ import pytest
 
 from gateway_fakes import FED, LOG, FakeHouse, fact
 from muster.gateway import views
+from muster.schemas.facts.queue import QueueSpec
 from muster.schemas.job import Phase
 from muster.schemas.queries import QueueCheckAnswer
 from muster.schemas.views import JobView, QueueView
@@ -126,6 +127,31 @@ async def test_operators_change_queues_and_see_them_changed() -> None:
     assert (asked.result().status_code, asked.result().json()["gpu_milli_quota"]) == (200, 8000)
 
 
+async def test_a_change_of_a_knob_that_no_column_shows_is_waited_for_too() -> None:
+    house = FakeHouse()
+    spec = QueueSpec(name="blue", quota={"gpu_milli": 1000}, starving_after_s=60)
+    house.view.queue_rows = [QueueView(name="blue", cluster="atlas", quota=spec.quota, spec=QueueSpec(name="blue"))]
+    async with house.client("olga") as client, asyncio.TaskGroup() as tasks:
+        asked = tasks.create_task(client.put("/v1/queues/blue", content=spec.model_dump_json()))
+        while not house.log.queue_requests:  # noqa: ASYNC110 - turns of the loop, no time passes
+            await asyncio.sleep(0)
+        assert not asked.done()
+        house.view.queue_rows = [QueueView(name="blue", cluster="atlas", spec=spec)]
+    assert (asked.result().status_code, asked.result().json()["spec"]["starving_after_s"]) == (200, 60)
+
+
+async def test_shares_come_from_the_scheduler_and_are_left_out_while_it_is_away() -> None:
+    house = FakeHouse()
+    (shown, _) = house.view.queue_rows
+    house.scheduler.queue_rows = [shown.model_copy(update={"share": 0.5})]
+    async with house.client() as client:
+        without = (await client.get("/v1/queues")).json()["queues"]
+        told = (await client.get("/v1/queues", params={"shares": "true"})).json()["queues"]
+        house.scheduler.is_down = True
+        away = (await client.get("/v1/queues", params={"shares": "true"})).json()["queues"]
+    assert [row["share"] for row in (without[0], told[0], away[0])] == [0.0, 0.5, 0.0]
+
+
 @pytest.mark.parametrize(
     ("who", "path", "body", "status"),
     [
@@ -140,6 +166,21 @@ async def test_queue_changes_that_are_refused(who: str, path: str, body: dict[st
     async with house.client(who) as client:
         assert (await client.put(f"/v1/queues/{path}", json=body)).status_code == status
     assert house.log.queue_requests == {}
+
+
+@pytest.mark.parametrize(
+    ("change", "field"),
+    [
+        ({"quota": {"gpu": 1}}, "quota.gpu"),
+        ({"quota": {"gpu_milli": -1}}, "quota.gpu_milli"),
+        ({"user_template": {"lending_limit": {"cpu_milli": "x"}}}, "user_template.lending_limit.cpu_milli"),
+        ({"preemption": {"reclaim": "sometimes"}}, "preemption.reclaim"),
+    ],
+)
+async def test_a_refused_queue_names_the_field_inside(change: dict[str, object], field: str) -> None:
+    async with FakeHouse().client("olga") as client:
+        answer = await client.put("/v1/queues/blue", json={"name": "blue", **change})
+    assert (answer.status_code, answer.json()["field"]) == (422, field)
 
 
 async def test_a_queue_that_the_scheduler_would_refuse_is_refused_with_its_field() -> None:

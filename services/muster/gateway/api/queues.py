@@ -6,9 +6,9 @@ import hashlib
 from fastapi import APIRouter, Request, Response
 
 from muster.gateway.api import answers
-from muster.gateway.api.describe import describe, header, list_of, path, reference
+from muster.gateway.api.describe import describe, header, list_of, path, query, reference
 from muster.gateway.authorise import refuse_unless
-from muster.gateway.house import House, body_of, house_of, principal_of
+from muster.gateway.house import House, body_of, flag_of, house_of, principal_of
 from muster.gateway.ports import UnreachableError
 from muster.gateway.problems import invalid
 from muster.schemas.access import Role
@@ -25,12 +25,23 @@ router = APIRouter(tags=["queues"])
 @router.get(
     "/v1/queues",
     summary="All queues",
-    **describe({200: ("By name", list_of("queues", QueueView))}, refusals=(401, 503)),
+    **describe(
+        {200: ("By name", list_of("queues", QueueView))},
+        refusals=(401, 422, 503),
+        parameters=(query("shares", "With `share` and `used_share`: the scheduler is asked first", kind="boolean"),),
+    ),
 )
 async def list_queues(request: Request) -> Response:
-    """From the read model, else from the scheduler."""
+    """From the read model, else from the scheduler; with `shares` the other way round."""
     principal_of(request)
-    return answers.rows("queues", await _queues(house_of(request)))
+    house = house_of(request)
+    if not flag_of(request, "shares"):
+        return answers.rows("queues", await _queues(house))
+    try:
+        rows = await house.scheduler.queues()
+    except UnreachableError:
+        rows = await house.view.queues()
+    return answers.rows("queues", rows)
 
 
 @router.put(
@@ -93,16 +104,13 @@ async def _wait_for(house: House, spec: QueueSpec) -> bytes | None:
         except UnreachableError:
             rows = ()
         for row in rows:
-            if _is_so(_spec_of(row), spec):
+            if _spec_of(row) == spec:
                 return row
         await asyncio.sleep(CHANGE_POLL_S)
     return None
 
 
 def _spec_of(row: bytes) -> QueueSpec:
-    """The part of a queue's row that somebody set; the weight is not shown."""
-    return QueueSpec.model_validate_json(row)
-
-
-def _is_so(found: QueueSpec, wanted: QueueSpec) -> bool:
-    return found.model_copy(update={"weight": wanted.weight}) == wanted
+    """The queue as it was asked for; of a row that does not tell it, as far as it can be seen."""
+    view = QueueView.model_validate_json(row)
+    return view.spec or QueueSpec.model_validate(view.model_dump(exclude={"spec"}))

@@ -1,0 +1,83 @@
+"""A Muster that answers from memory, for the command line's tests."""
+
+from collections.abc import AsyncIterator, Sequence
+from dataclasses import dataclass, field
+from typing import Self
+
+from muster.client import (
+    DryRunAnswer,
+    JobSpec,
+    JobView,
+    NodeView,
+    QueueSpec,
+    QueueView,
+    RefusedError,
+    WhyAnswer,
+)
+from muster.client.facts import TypedFact
+from muster.schemas import ids
+from muster.schemas.job import Job
+from muster.schemas.views import Problem, job_view
+
+
+@dataclass
+class FakeMuster:
+    keys: list[str] = field(default_factory=list)
+    jobs: dict[str, JobView] = field(default_factory=dict)
+    facts: list[TypedFact] = field(default_factory=list)
+    asked: list[QueueSpec] = field(default_factory=list)
+    known: list[QueueView] = field(default_factory=lambda: [QueueView(name="research", cluster="c")])
+    shares_asked: bool = False
+    refuses: str = ""
+    dry: DryRunAnswer = field(default_factory=lambda: DryRunAnswer(placed=True, nodes=("gpu-01", "gpu-02")))
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        return None
+
+    async def submit(self, spec: JobSpec, *, idempotency_key: str) -> JobView:
+        self.keys.append(idempotency_key)
+        if spec.name == "refused":
+            raise RefusedError(Problem(title="Invalid request", status=422, field="queue", detail="unknown queue"))
+        ident = ids.job_id(team=spec.team, principal="ann", idempotency_key=idempotency_key)
+        job = Job(id=ident, spec=spec, principal="ann", idempotency_key=idempotency_key, body_hash="")
+        self.jobs[ident] = job_view(job)
+        return self.jobs[ident]
+
+    async def dry_run(self, spec: JobSpec) -> DryRunAnswer:
+        return self.dry
+
+    async def get(self, job_id: str) -> JobView:
+        return self.jobs[job_id]
+
+    async def list(self, **_: object) -> Sequence[JobView]:
+        return list(self.jobs.values())
+
+    async def why(self, job_id: str) -> WhyAnswer:
+        return WhyAnswer(
+            job=self.jobs[job_id], position=3, waiting=9, reason="resources", detail="needs 8 GPUs", cure="wait"
+        )
+
+    async def queues(self, *, shares: bool = False) -> Sequence[QueueView]:
+        self.shares_asked = shares
+        return self.known
+
+    async def nodes(self) -> Sequence[NodeView]:
+        return [
+            NodeView(name="gpu-01", cluster="c", gpus=8, usable=True),
+            NodeView(name="gpu-02", cluster="c", reason="xid 79"),
+        ]
+
+    async def events(self, **_: object) -> Sequence[TypedFact]:
+        return self.facts
+
+    async def watch(self, job_id: str = "", *, newest: int = 0, **_: object) -> AsyncIterator[TypedFact]:
+        for fact in self.facts if job_id else self.facts[-newest:]:
+            yield fact
+
+    async def set_queue(self, spec: QueueSpec) -> None:
+        if spec.name == self.refuses:
+            raise RefusedError(Problem(title="Invalid request", status=422, field="parent", detail="there is none"))
+        self.asked.append(spec)
