@@ -86,3 +86,19 @@ def placement(
             ("rate", f"{found.decisions_per_s_median:,.0f} decisions/s"),
         ]
     )
+
+
+@app.command()
+def cycle(
+    *,
+    gpus: Annotated[int, typer.Option(min=64, help="Of a full fleet, 8 per node.")] = 14_000,
+    pending: Annotated[int, typer.Option(min=1, help="Jobs that wait: single GPUs, nodes and gangs.")] = 10_000,
+    queues: Annotated[int, typer.Option(min=12, help="In three levels, with quotas, and borrowing.")] = 100,
+    changes: Annotated[int, typer.Option(min=1, max=10_000, help="Times that one job ends and one comes.")] = 100,
+    output: As = Output.TABLE,
+) -> None:
+    """Time the scheduler's decisions alone: at first, when little changed, and when nothing did."""
+    from muster.cli.bench import cycle_report
+    from muster.cli.bench.cycle_input import Scale
+
+    cycle_report.run(Scale(gpus=gpus, pending=pending, queues=queues), changes=changes, form=output)

@@ -1,0 +1,159 @@
+"""The input of the cycle benchmark: a fleet, a tree of queues, jobs that fill it and that wait. Pure and seeded."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import TypeVar
+
+from muster.core.seeded import uniform
+from muster.schemas import ids
+from muster.schemas.facts.node import NodeJoined
+from muster.schemas.facts.queue import GPU, QueueSpec
+from muster.schemas.job import Checkpointing, Job, JobSpec, TaskGroup, Topology
+
+T = TypeVar("T")
+
+GPUS_PER_NODE = 8
+NODES_PER_RACK = 8
+RACKS_PER_BLOCK = 8
+SEED = 1
+ORGANISATION = "org"
+DEPARTMENTS_MAX = 9
+REPLICA_GPUS = (1, 1, 1, 2, 2, 4, 4, 8)
+GANG_REPLICAS = (2, 2, 4, 4, 8, 16)
+"""Of whole nodes: gangs of 16 to 128 GPUs."""
+GANG_SHARE = 0.25
+RACK_SHARE = 0.2
+"""Of the gangs that fit one: they want a rack to themselves."""
+PRIORITIES = (10, 50, 50, 50, 90)
+SHAPES = 300
+"""Different requests among the waiting jobs: users do not ask alike."""
+
+
+@dataclass(frozen=True, slots=True)
+class Scale:
+    """gpus: of the fleet. pending: jobs that wait when it is full. queues: of the tree, in three levels."""
+
+    gpus: int
+    pending: int
+    queues: int
+
+    @property
+    def nodes(self) -> int:
+        """Nodes of the fleet."""
+        return self.gpus // GPUS_PER_NODE
+
+
+def fleet(scale: Scale) -> Iterator[tuple[str, NodeJoined]]:
+    """Nodes of 8 GPUs in racks of 8 nodes and blocks of 8 racks."""
+    half, pairs = (0,) * 4 + (1,) * 4, (0, 0, 1, 1, 2, 2, 3, 3)
+    for index in range(scale.nodes):
+        name, rack = f"gpu-{index:05}", index // NODES_PER_RACK
+        yield (
+            name,
+            NodeJoined(
+                cpu_milli=128_000,
+                memory_mib=1_048_576,
+                gpu_model="H100",
+                gpu_uuids=tuple(f"{name}-{device}" for device in range(GPUS_PER_NODE)),
+                domains=(("block", f"b{rack // RACKS_PER_BLOCK}"), ("rack", f"r{rack}")),
+                device_domains=(("socket", half), ("pair", pairs)),
+            ),
+        )
+
+
+def queues(scale: Scale) -> Iterator[QueueSpec]:
+    """An organisation, departments, and teams that share out the fleet as nominal quotas and borrow from each other."""
+    yield QueueSpec(name=ORGANISATION)
+    departments = min(DEPARTMENTS_MAX, scale.queues - 2)
+    for number in range(departments):
+        yield QueueSpec(name=f"dep-{number}", parent=ORGANISATION, weight=1.0 + number % 3)
+    teams = team_names(scale)
+    nominal = scale.gpus * 1000 // len(teams)
+    for number, name in enumerate(teams):
+        share = (500, 1000, 1500)[number % 3]  # thousandths of an equal part; three in a row are three equal parts
+        limit = {GPU: 2 * nominal} if number % 3 == 0 else {}
+        yield QueueSpec(
+            name=name,
+            parent=f"dep-{number % departments}",
+            quota={GPU: nominal * share // 1000},
+            borrowing_limit=limit,
+            weight=1.0 + number % 2,
+        )
+
+
+def team_names(scale: Scale) -> tuple[str, ...]:
+    """The queues that take jobs."""
+    return tuple(f"team-{number}" for number in range(max(1, scale.queues - 1 - DEPARTMENTS_MAX)))
+
+
+def holders(scale: Scale) -> Iterator[Job]:
+    """Jobs for more GPUs than there are, of many CPU sizes, so that hardly two nodes are in the same state.
+
+    Every other team asks three times as much as the rest: it will borrow.
+    """
+    teams = team_names(scale)
+    asking = [name for number, name in enumerate(teams) for _ in range(3 if number % 2 else 1)]
+    wanted, index = round(1.1 * scale.gpus), 0
+    while wanted > 0:
+        name = f"holder-{index}"
+        group = _group(name)
+        wanted -= group.replicas * group.gpus
+        yield _job(name, pick(asking, name, "team"), group, index=index)
+        index += 1
+
+
+def waiters(scale: Scale) -> Iterator[Job]:
+    """Jobs that come when the fleet is full: SHAPES requests in all team queues; some gangs want one rack."""
+    shapes = [_group(f"shape-{number}") for number in range(SHAPES)]
+    teams = team_names(scale)
+    for index in range(scale.pending):
+        group = shapes[index // len(teams) % SHAPES]
+        yield _job(f"waiter-{index}", teams[index % len(teams)], group, index=index)
+
+
+def comers(scale: Scale) -> Iterator[Job]:
+    """More of the same, without end."""
+    teams = team_names(scale)
+    index = 0
+    while True:
+        name = f"comer-{index}"
+        yield _job(name, pick(teams, name, "team"), _group(name), index=index)
+        index += 1
+
+
+def pick(choices: Sequence[T], *purpose: str | int) -> T:
+    """One of them, always the same for the same purpose."""
+    return choices[int(uniform(SEED, *purpose) * len(choices))]
+
+
+def _group(name: str) -> TaskGroup:
+    if uniform(SEED, name, "gang") < GANG_SHARE:
+        replicas = pick(GANG_REPLICAS, name, "replicas")
+        wants_rack = replicas <= NODES_PER_RACK and uniform(SEED, name, "near") < RACK_SHARE
+        return TaskGroup(
+            replicas=replicas,
+            gpus=GPUS_PER_NODE,
+            cpu_milli=96_000,
+            memory_mib=800_000,
+            topology=Topology(level="rack", required=True) if wants_rack else None,
+        )
+    gpus = pick(REPLICA_GPUS, name, "gpus")
+    cpu_milli, memory_mib = (
+        pick(range(4_000, 14_000, 500), name, "cpu"),
+        pick(range(65_536, 114_688, 4_096), name, "mem"),
+    )
+    return TaskGroup(gpus=gpus, cpu_milli=cpu_milli * gpus, memory_mib=memory_mib * gpus)
+
+
+def _job(name: str, team: str, group: TaskGroup, *, index: int) -> Job:
+    spec = JobSpec(
+        name=name,
+        team=team,
+        priority=pick(PRIORITIES, name, "priority"),
+        task_groups=(group,),
+        checkpointing=Checkpointing() if index % 2 else None,
+        preemptible=index % 10 != 0,
+    )
+    ident = ids.job_id(team=team, principal="bench", idempotency_key=name)
+    trace = ids.traceparent(ids.trace_id(ident), ids.span_id(ident))
+    return Job(id=ident, spec=spec, principal="bench", idempotency_key=name, body_hash="", trace=trace)
