@@ -85,6 +85,22 @@ def test_queue_changes_are_forwarded_in_order_to_every_cluster() -> None:
     assert forwarded == [("a", "near"), ("a", "atlas"), ("b", "near"), ("b", "atlas")]
 
 
+def test_reservations_and_their_ends_are_forwarded_in_order_to_every_cluster() -> None:
+    rules = (Rule("near", teams=frozenset({"lab"})), Rule("atlas"))
+    world = World(rules=rules)
+    world.reserve("night")
+    world.end("night")
+    world.run()
+    said = [fact for fact in world.log if fact.writer == "federation"]
+    assert [(fact.name, fact.cluster) for fact in said] == [
+        ("reserve-forwarded", "near"), ("reserve-forwarded", "atlas"),
+        ("end-forwarded", "near"), ("end-forwarded", "atlas"),
+    ]  # fmt: skip
+    asked, ended = (world.last("night", name).payload for name in ("reserve-forwarded", "end-forwarded"))
+    assert (asked.principal, asked.spec.gpus, ended.principal, ended.reason) == ("root", 8, "root", "enough")
+    assert said[0].causes == (world.last("night", "reserve-requested").id,)
+
+
 def test_a_cluster_s_report_ends_the_job_whatever_comes_twice() -> None:
     world, one = World(), job("one")
     world.submit(one)
@@ -146,7 +162,10 @@ def test_ended_jobs_are_forgotten_when_there_are_many(monkeypatch: pytest.Monkey
 
 JOBS = [job(f"j{index}") for index in range(4)]
 EVENTS = st.lists(
-    st.tuples(st.sampled_from(["submit", "cancel", "change", "report", "decide", "recover"]), st.integers(0, 3)),
+    st.tuples(
+        st.sampled_from(["submit", "cancel", "change", "reserve", "end", "report", "decide", "recover"]),
+        st.integers(0, 3),
+    ),
     max_size=40,
 )
 
@@ -163,6 +182,10 @@ def test_every_job_is_routed_or_cancelled_once_whatever_happens_in_which_order(e
                 world.cancel(one)
             case "change":
                 world.change(f"q{index}")
+            case "reserve":
+                world.reserve(f"r{index}")
+            case "end":
+                world.end(f"r{index}")
             case "report":
                 world.copy(world.report(one))
             case "decide":
@@ -180,8 +203,12 @@ def test_every_job_is_routed_or_cancelled_once_whatever_happens_in_which_order(e
         ends = [name for name in world.names(one) if name in ("routed", "cancelled")]
         assert len(ends) == (one.id in submitted), "each accepted job goes to one cluster, or ends here"
         assert world.names(one).count("cancel-forwarded") <= 1
-    changes = [sum(fact.name == name for fact in world.log) for name in ("change-requested", "change-forwarded")]
-    assert changes[0] == changes[1]
+    for wish in ("change", "reserve", "end"):
+        asked, forwarded = ([f for f in world.log if f.name == f"{wish}-{how}"] for how in ("requested", "forwarded"))
+        assert sorted(fact.causes for fact in forwarded) == sorted((fact.id,) for fact in asked), "each once"
+        for about in {fact.subject_id for fact in asked}:
+            causes = [fact.causes for fact in forwarded if fact.subject_id == about]
+            assert causes == [(fact.id,) for fact in asked if fact.subject_id == about], "in order"
 
 
 def key(drafts: list[Draft]) -> list[tuple[object, ...]]:

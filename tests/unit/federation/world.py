@@ -7,6 +7,7 @@ from muster.schemas import ids
 from muster.schemas.base import Payload
 from muster.schemas.facts.job import JobCancelRequested, JobFinished, JobSubmitted
 from muster.schemas.facts.queue import QueueChangeRequested, QueueSpec
+from muster.schemas.facts.reservation import ReservationSpec, ReserveEndRequested, ReserveRequested
 from muster.schemas.job import Job, JobSpec, TaskGroup
 from muster.schemas.registry import StreamRole, fact_type
 
@@ -65,6 +66,14 @@ class World:
     def change(self, name: str) -> None:
         payload = QueueChangeRequested(spec=QueueSpec(name=name), principal="root")
         self.say("gateway", "queue", name, "change-requested", payload)
+
+    def reserve(self, name: str) -> None:
+        spec = ReservationSpec(name=name, gpus=8, starts_at=START, duration_s=3600)
+        self.say("gateway", "reservation", name, "reserve-requested", ReserveRequested(spec=spec, principal="root"))
+
+    def end(self, name: str) -> None:
+        payload = ReserveEndRequested(principal="root", reason="enough")
+        self.say("gateway", "reservation", name, "end-requested", payload)
 
     def report(self, one: Job, name: str = "succeeded", *, cluster: str = "atlas") -> Fact:
         """A cluster's terminal fact, as it stands in FED_UP."""

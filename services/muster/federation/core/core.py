@@ -3,11 +3,11 @@
 from collections.abc import Callable, Iterator, Sequence
 
 from muster.core import Draft, Fact, Instant
+from muster.federation.core import wishes
 from muster.federation.core.routes import Rule, check_rules, clusters_of, route
 from muster.federation.core.state import RoutedJob, State
 from muster.schemas.facts.control import CheckpointRequested, ClusterSummary
 from muster.schemas.facts.job import JobCancelRequested, JobEnded, JobFinished, JobRouted, JobSubmitted, RoutedState
-from muster.schemas.facts.queue import QueueChangeRequested, QueueWish, QueueWishes
 from muster.schemas.job import Phase
 from muster.schemas.registry import STATE_NAME
 
@@ -45,7 +45,7 @@ class FederationCore:
         """What should be true and is not yet; the same again until something is folded."""
         self._now = now
         state = self.state
-        drafts = self._forwarded_changes()
+        drafts = list(wishes.forwarded(state, clusters_of(self._rules), most=DRAFTS_MAX))
         self._more = False
         for job_id in tuple(state.dirty):
             if len(drafts) >= DRAFTS_MAX:
@@ -66,37 +66,17 @@ class FederationCore:
         return self._now if self._more else None
 
     def snapshot(self) -> Iterator[Draft]:
-        """State of jobs, clusters and changes not yet forwarded."""
+        """State of jobs and clusters, and what was not yet forwarded."""
         state = self.state
         for cluster, summary in state.clusters.items():
             yield Draft("cluster", cluster, STATE_NAME, summary)
-        by_queue: dict[str, list[QueueWish]] = {}
-        for wish in state.wishes.values():
-            by_queue.setdefault(wish.spec.name, []).append(wish)
-        for name, wishes in by_queue.items():
-            yield Draft("queue", name, STATE_NAME, QueueWishes(wishes=tuple(wishes)))
+        yield from wishes.snapshot(state)
         for job_id, record in state.jobs.items():
             if job_id not in state.ended:
                 yield Draft("job", job_id, STATE_NAME, record.stored(), trace=record.job.trace)
         for job_id in state.ended:
             record = state.jobs[job_id]
             yield Draft("job", job_id, STATE_NAME, record.stored(), trace=record.job.trace)
-
-    def _forwarded_changes(self) -> list[Draft]:
-        return [
-            Draft(
-                "queue",
-                wish.spec.name,
-                "change-forwarded",
-                QueueChangeRequested(spec=wish.spec, principal=wish.principal),
-                (wish.fact,),
-                wish.trace,
-                together=wish.fact,
-                cluster=cluster,
-            )
-            for wish in tuple(self.state.wishes.values())[:DRAFTS_MAX]
-            for cluster in clusters_of(self._rules)
-        ]
 
     def _answer(self, record: RoutedJob) -> Draft | None:
         """The fact that the job needs now."""
@@ -178,18 +158,6 @@ def _job_ended(state: State, fact: Fact) -> None:
     state.end(record, fact.payload.phase)
 
 
-def _change_requested(state: State, fact: Fact) -> None:
-    assert isinstance(fact.payload, QueueChangeRequested)
-    wish = fact.payload
-    state.wishes[fact.id] = QueueWish(fact=fact.id, spec=wish.spec, principal=wish.principal, trace=fact.trace)
-
-
-def _change_forwarded(state: State, fact: Fact) -> None:
-    # the copies for all clusters are never split over two batches, so the first one folded answers the wish
-    for cause in fact.causes:
-        state.wishes.pop(cause, None)
-
-
 def _summarised(state: State, fact: Fact) -> None:
     assert isinstance(fact.payload, ClusterSummary)
     known = state.clusters.get(fact.subject_id)
@@ -220,12 +188,10 @@ def _state_recorded(state: State, fact: Fact) -> None:
                 state.ended[stored.job_id] = None
             else:
                 state.dirty[stored.job_id] = None
-        case QueueWishes(wishes=wishes):
-            state.wishes.update({wish.fact: wish for wish in wishes})
         case ClusterSummary() as summary:
             state.clusters[fact.subject_id] = summary
         case _:
-            return
+            wishes.restore(state, fact.payload)
 
 
 _HANDLERS: dict[tuple[str, str], Callable[[State, Fact], None]] = {
@@ -235,9 +201,8 @@ _HANDLERS: dict[tuple[str, str], Callable[[State, Fact], None]] = {
     ("job", "cancel-forwarded"): _cancel_forwarded,
     ("job", "cancelled"): _cancelled,
     ("job", "job-ended"): _job_ended,
-    ("queue", "change-requested"): _change_requested,
-    ("queue", "change-forwarded"): _change_forwarded,
+    **wishes.HANDLERS,
     ("cluster", "cluster-summarised"): _summarised,
     ("log", "checkpoint-requested"): _checkpoint_requested,
-    **{(kind, STATE_NAME): _state_recorded for kind in ("job", "queue", "cluster")},
+    **{(kind, STATE_NAME): _state_recorded for kind in ("job", "queue", "reservation", "cluster")},
 }

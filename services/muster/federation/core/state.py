@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from muster.schemas.facts.control import ClusterSummary
 from muster.schemas.facts.job import JobCancelRequested, RoutedState
 from muster.schemas.facts.queue import QueueWish
+from muster.schemas.facts.reservation import ReservationWish
 from muster.schemas.job import Job, Phase
 
 ENDED_KEPT = 4_000
@@ -41,7 +42,8 @@ class RoutedJob:
 
 @dataclass(slots=True)
 class State:
-    """dirty: jobs that may need an answer. wishes: queue changes not yet forwarded, by the fact that asked.
+    """dirty: jobs that may need an answer. wishes, reservations: queue changes and reservations (also their ends) that
+    were not yet forwarded, by the fact that asked.
 
     facts: folded since the last `checkpoint-requested`.
     """
@@ -50,6 +52,7 @@ class State:
     ended: dict[str, None] = field(default_factory=dict)
     dirty: dict[str, None] = field(default_factory=dict)
     wishes: dict[str, QueueWish] = field(default_factory=dict)
+    reservations: dict[str, ReservationWish] = field(default_factory=dict)
     clusters: dict[str, ClusterSummary] = field(default_factory=dict)
     anomalies: Counter[str] = field(default_factory=Counter)
     facts: int = 0

@@ -12,7 +12,7 @@ from muster.schemas.registry import STATE_NAME
 from muster.schemas.subjects import FED_STREAM
 
 REMOVED_KEPT = 20_000  # rows to take away that nobody took yet (a follower); who starts to write compares anyway
-_ADDRESSED = frozenset({"routed", "cancel-forwarded", "change-forwarded"})
+_ADDRESSED = frozenset({"routed", "cancel-forwarded", "change-forwarded", "reserve-forwarded", "end-forwarded"})
 
 
 class FedProjectorCore(Projection):

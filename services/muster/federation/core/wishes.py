@@ -1,0 +1,108 @@
+"""What is asked of every cluster: changes of queues, and advance reservations. Kept until it is forwarded."""
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import TypeVar
+
+from muster.core import Draft, Fact
+from muster.federation.core.state import State
+from muster.schemas.base import Payload
+from muster.schemas.facts.queue import QueueChangeRequested, QueueWish, QueueWishes
+from muster.schemas.facts.reservation import (
+    ReservationState,
+    ReservationWish,
+    ReserveEndRequested,
+    ReserveRequested,
+)
+from muster.schemas.registry import STATE_NAME
+
+Wish = TypeVar("Wish", QueueWish, ReservationWish)
+Said = tuple[str, str, str, Payload]
+"""Kind, subject, name and body of what is forwarded."""
+
+
+def forwarded(state: State, clusters: Sequence[str], *, most: int) -> Iterator[Draft]:
+    """The next `most` wishes, each for every cluster; the copies of one wish are never split over two batches."""
+    waiting: list[tuple[QueueWish | ReservationWish, Said]] = [
+        *((wish, _queue_change(wish)) for wish in state.wishes.values()),
+        *((wish, _reservation(wish)) for wish in state.reservations.values()),
+    ]
+    for wish, (kind, subject_id, name, payload) in waiting[:most]:
+        for cluster in clusters:
+            causes = (wish.fact,)
+            yield Draft(kind, subject_id, name, payload, causes, wish.trace, together=wish.fact, cluster=cluster)
+
+
+def snapshot(state: State) -> Iterator[Draft]:
+    """Wishes that were not forwarded yet, by what they are about."""
+    for name, changes in _grouped((wish.spec.name, wish) for wish in state.wishes.values()):
+        yield Draft("queue", name, STATE_NAME, QueueWishes(wishes=changes))
+    for name, asked in _grouped((wish.name, wish) for wish in state.reservations.values()):
+        yield Draft("reservation", name, STATE_NAME, ReservationState(wishes=asked))
+
+
+def restore(state: State, payload: Payload) -> None:
+    """What a checkpoint says of wishes."""
+    match payload:
+        case QueueWishes(wishes=changes):
+            state.wishes.update({wish.fact: wish for wish in changes})
+        case ReservationState(wishes=asked):
+            state.reservations.update({wish.fact: wish for wish in asked})
+        case _:
+            return
+
+
+def _queue_change(wish: QueueWish) -> Said:
+    return "queue", wish.spec.name, "change-forwarded", QueueChangeRequested(spec=wish.spec, principal=wish.principal)
+
+
+def _reservation(wish: ReservationWish) -> Said:
+    if wish.spec is None:
+        ending = ReserveEndRequested(principal=wish.principal, reason=wish.reason)
+        return "reservation", wish.name, "end-forwarded", ending
+    asked = ReserveRequested(spec=wish.spec, principal=wish.principal)
+    return "reservation", wish.name, "reserve-forwarded", asked
+
+
+def _grouped(wishes: Iterable[tuple[str, Wish]]) -> Iterator[tuple[str, tuple[Wish, ...]]]:
+    by_name: dict[str, list[Wish]] = {}
+    for name, wish in wishes:
+        by_name.setdefault(name, []).append(wish)
+    return ((name, tuple(group)) for name, group in by_name.items())
+
+
+def _change_requested(state: State, fact: Fact) -> None:
+    assert isinstance(fact.payload, QueueChangeRequested)
+    wish = fact.payload
+    state.wishes[fact.id] = QueueWish(fact=fact.id, spec=wish.spec, principal=wish.principal, trace=fact.trace)
+
+
+def _reserve_requested(state: State, fact: Fact) -> None:
+    assert isinstance(fact.payload, ReserveRequested)
+    wish = fact.payload
+    state.reservations[fact.id] = ReservationWish(
+        fact=fact.id, name=fact.subject_id, spec=wish.spec, principal=wish.principal, trace=fact.trace
+    )
+
+
+def _end_requested(state: State, fact: Fact) -> None:
+    assert isinstance(fact.payload, ReserveEndRequested)
+    wish = fact.payload
+    state.reservations[fact.id] = ReservationWish(
+        fact=fact.id, name=fact.subject_id, principal=wish.principal, reason=wish.reason, trace=fact.trace
+    )
+
+
+def _forwarded(state: State, fact: Fact) -> None:
+    for cause in fact.causes:  # the first of the copies that is folded answers the wish
+        state.wishes.pop(cause, None)
+        state.reservations.pop(cause, None)
+
+
+HANDLERS: dict[tuple[str, str], Callable[[State, Fact], None]] = {
+    ("queue", "change-requested"): _change_requested,
+    ("queue", "change-forwarded"): _forwarded,
+    ("reservation", "reserve-requested"): _reserve_requested,
+    ("reservation", "reserve-forwarded"): _forwarded,
+    ("reservation", "end-requested"): _end_requested,
+    ("reservation", "end-forwarded"): _forwarded,
+}
