@@ -204,11 +204,15 @@ def test_every_job_is_routed_or_cancelled_once_whatever_happens_in_which_order(e
         assert len(ends) == (one.id in submitted), "each accepted job goes to one cluster, or ends here"
         assert world.names(one).count("cancel-forwarded") <= 1
     for wish in ("change", "reserve", "end"):
-        asked, forwarded = ([f for f in world.log if f.name == f"{wish}-{how}"] for how in ("requested", "forwarded"))
-        assert sorted(fact.causes for fact in forwarded) == sorted((fact.id,) for fact in asked), "each once"
-        for about in {fact.subject_id for fact in asked}:
-            causes = [fact.causes for fact in forwarded if fact.subject_id == about]
-            assert causes == [(fact.id,) for fact in asked if fact.subject_id == about], "in order"
+        forwarded_once_in_order(world, wish)
+
+
+def forwarded_once_in_order(world: World, wish: str) -> None:
+    asked, forwarded = ([f for f in world.log if f.name == f"{wish}-{how}"] for how in ("requested", "forwarded"))
+    assert sorted(fact.causes for fact in forwarded) == sorted((fact.id,) for fact in asked)
+    for about in {fact.subject_id for fact in asked}:
+        causes = [fact.causes for fact in forwarded if fact.subject_id == about]
+        assert causes == [(fact.id,) for fact in asked if fact.subject_id == about]
 
 
 def key(drafts: list[Draft]) -> list[tuple[object, ...]]:
