@@ -16,7 +16,7 @@ from collections.abc import Mapping
 import numpy as np
 from numpy.typing import NDArray
 
-from muster.placement.devices import Arrangement
+from muster.placement.devices import Arrangement, whole_by_domain
 from muster.placement.shapes import DEVICE_MILLI, TaskShape
 from muster.placement.state import StateKey, allows, stands_within
 
@@ -86,6 +86,8 @@ def _usable(key: StateKey, shape: TaskShape) -> int:
         return 0
     if shape.full_node:
         return key.idle_milli if key.whole else 0
+    if shape.within_required and shape.gpus:
+        return DEVICE_MILLI * sum([idle for idle in whole_by_domain(key.parts, shape.within) if idle >= shape.gpus])
     return sum(devices)
 
 

@@ -4,10 +4,18 @@ from collections.abc import Sequence
 
 from muster.placement import Fleet, GangRequest, GroupRequest, Hold, NodeShape, Shortage, TaskShape, TopologyWish
 
+SOCKETS = (("socket", (0, 0, 0, 0, 1, 1, 1, 1)), ("pair", (0, 0, 1, 1, 2, 2, 3, 3)))
+"""Eight devices, two pairs on each of two sockets."""
+
 
 def node(name: str, *, gpus: int = 8, cpu: int = 64, model: str = "H100", **domains: str) -> NodeShape:
     """A node of whole CPUs with 8 GiB each; domains as block="b0", rack="r0", widest first."""
     return NodeShape(name, cpu * 1000, cpu * 8192, gpus, model, tuple(domains.items()))
+
+
+def server(name: str, *, cpu: int = 64, model: str = "H100", **domains: str) -> NodeShape:
+    """A node of eight devices, two pairs on each of two sockets."""
+    return NodeShape(name, cpu * 1000, cpu * 8192, 8, model, tuple(domains.items()), SOCKETS)
 
 
 def fleet_of(nodes: Sequence[NodeShape]) -> Fleet:
@@ -19,6 +27,11 @@ def fleet_of(nodes: Sequence[NodeShape]) -> Fleet:
 
 def task(gpus: int = 0, *, cpu: int = 1, share: int = 0, models: tuple[str, ...] = (), full: bool = False) -> TaskShape:
     return TaskShape(cpu * 1000, cpu * 1024, gpus=gpus, gpu_milli=share, gpu_models=models, full_node=full)
+
+
+def within(level: str, gpus: int, *, required: bool = True) -> TaskShape:
+    """A replica whose devices shall stand in one domain of a level inside the node."""
+    return TaskShape(1000, 1024, gpus=gpus, within=level, within_required=required)
 
 
 def gang(*groups: tuple[TaskShape, int], level: str = "", required: bool = True) -> GangRequest:

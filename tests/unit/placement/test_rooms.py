@@ -10,13 +10,22 @@ from unit.placement.builders import fleet_of, gang, node, one, placed, task
 from unit.placement.test_properties import World, gangs, shapes, steps
 
 keys = st.builds(
-    lambda cpu, memory, shares, model, whole: StateKey(
-        sum(shares), cpu, memory, tuple(sorted(shares)), model, whole and all(share == 1000 for share in shares)
+    lambda cpu, memory, shares, model, whole, is_split: StateKey(
+        sum(shares),
+        cpu,
+        memory,
+        tuple(sorted(shares)),
+        model,
+        whole and all(share == 1000 for share in shares),
+        (("socket", "pair"), ((tuple(sorted(shares[:2])), tuple(sorted(shares[2:4]))), (tuple(sorted(shares[4:])),)))
+        if is_split
+        else (),
     ),
     st.sampled_from([0, 400, 1000, 3500, 8000]),
     st.sampled_from([0, 1000, 6000, 16000]),
     st.lists(st.sampled_from([0, 100, 250, 600, 1000, 1000]), max_size=8),
     st.sampled_from(["A", "B", ""]),
+    st.booleans(),
     st.booleans(),
 )
 

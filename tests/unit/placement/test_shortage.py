@@ -3,7 +3,7 @@
 import pytest
 
 from muster.placement import Fleet, GangRequest, Hold, Shortage, ShortageReason, Slot, TaskShape
-from unit.placement.builders import fleet_of, gang, node, one, task
+from unit.placement.builders import fleet_of, gang, node, one, placed, server, task, within
 
 
 def used_fleet() -> Fleet:
@@ -44,3 +44,56 @@ def test_a_fleet_without_usable_nodes_says_so() -> None:
     fleet = fleet_of([node("a")])
     fleet.set_usable("a", False)
     assert fleet.place(one(task(1))) == Shortage(ShortageReason.NO_NODE, "no-node: none of 1 nodes is usable")
+
+
+@pytest.mark.parametrize(
+    ("asked", "detail"),
+    [
+        (
+            gang((within("socket", 4), 2)),
+            "topology: room for 1 of 2 replicas with their devices within one socket, for 2 if they may stand apart",
+        ),
+        (
+            gang((within("socket", 4), 1), (within("pair", 3), 1)),
+            "topology: room for 0 of 1 replicas with their devices within one pair, for 1 if they may stand apart",
+        ),
+        (one(within("socket", 9)), "fragmented: 12 free GPUs but none of 9 on one node"),
+    ],
+)
+def test_devices_that_do_not_stand_together_are_named(asked: GangRequest, detail: str) -> None:
+    fleet = fleet_of([server("a"), server("b")])
+    for hold in placed(fleet, gang((task(1), 16))):
+        if (hold.slot.node, *hold.slot.devices) not in {("a", 0), ("a", 4), ("b", 4), ("b", 5)}:
+            fleet.release(hold)
+    answer = fleet.place(asked)
+    assert isinstance(answer, Shortage)
+    assert answer.detail == detail
+
+
+def test_nodes_and_devices_that_cannot_be_used_are_named_if_the_gang_would_fit_with_them() -> None:
+    fleet = fleet_of([node("a"), node("b"), node("c")])
+    placed(fleet, one(task(2)))
+    fleet.set_usable("a", False)
+    fleet.set_device_usable("b", 3, False)
+    before = fleet.version, fleet.totals
+    answer = fleet.place(gang((task(8), 2)))
+    assert answer == Shortage(
+        ShortageReason.HEALTH,
+        "health: it would fit with 1 nodes with 6 idle GPUs and 1 devices of other nodes that are not usable;"
+        " now gpu: 16 GPUs asked, 15 free",
+    )
+    assert (fleet.version, fleet.totals) == before, "nobody is told that anything came free"
+    answer = fleet.place(gang((task(8), 3)))
+    assert isinstance(answer, Shortage)
+    assert answer.reason is ShortageReason.GPU, "with all of them it would not fit either"
+    fleet.set_device_usable("b", 3, True)
+    assert not isinstance(fleet.place(gang((task(8), 2))), Shortage)
+
+
+def test_a_domain_that_only_lacks_a_broken_node_is_a_matter_of_health() -> None:
+    fleet = fleet_of([node("a", rack="r0"), node("b", rack="r0"), node("c", rack="r1")])
+    fleet.set_usable("b", False)
+    answer = fleet.place(gang((task(8), 2), level="rack"))
+    assert isinstance(answer, Shortage)
+    assert answer.reason is ShortageReason.HEALTH
+    assert answer.detail.endswith("now topology: the fleet has room, but one rack holds at most 1 of 2 replicas")
