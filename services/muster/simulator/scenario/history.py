@@ -10,16 +10,17 @@ from itertools import groupby
 
 from muster.agent.core.behaviour import Behaviour
 from muster.core import Draft, Instant, after
+from muster.scheduler.core.cycle import Limits
 from muster.schemas.facts.job import JobCheckpointed, JobFinished, JobPlaced, JobRunning, PodsStarted
 from muster.schemas.facts.node import NodeLost, WithholdRequested
-from muster.schemas.facts.queue import QueueChangeRefused, QueueChangeRequested, QueueSpec
 from muster.schemas.facts.reservation import BookingRefused, ReserveRequested
 from muster.schemas.job import Slot
-from muster.simulator.engine import Engine, Watch
+from muster.simulator.engine import Engine, Pace, Watch
 from muster.simulator.errors import InputError
 from muster.simulator.scenario.jobs import PlannedJob, Run
 from muster.simulator.scenario.model import NodeState
 from muster.simulator.scenario.plan import NOW, Plan
+from muster.simulator.setup import join_nodes, set_queue
 
 DAY_S = 86_400.0
 FOR_EVER_S = 1e9
@@ -30,17 +31,23 @@ AT_ONCE = Behaviour(seed=1, start_s=0.0, run_s=FOR_EVER_S, run_sigma=0.0, node_r
 _SAID_IN_THE_PAST = frozenset({("job", "queued"), ("job", "failed"), ("queue", "changed"), ("queue", "change-refused")})
 
 
-def engine_at_start(plan: Plan, *, behaviour: Behaviour = AT_ONCE, watch: Watch | None = None) -> Engine:
+def engine_at_start(
+    plan: Plan,
+    *,
+    behaviour: Behaviour = AT_ONCE,
+    watch: Watch | None = None,
+    limits: Limits | None = None,
+    pace: Pace | None = None,
+) -> Engine:
     """An engine at NOW that has folded the past; nothing was decided at NOW. Raises InputError."""
     moments = [job.submitted_at for job in plan.jobs]
     begin = after(min(moments, default=NOW), -DAY_S)
     descriptions = {name: node.description for name, node in plan.nodes.items()}
-    engine = Engine(descriptions, behaviour=behaviour, start=begin, watch=watch)
-    while engine.append("agent", engine.agent.decide(engine.now)):
-        pass
+    engine = Engine(descriptions, behaviour=behaviour, start=begin, watch=watch, limits=limits, pace=pace)
+    join_nodes(engine)
     _withhold(engine, plan)
     for at, spec in plan.queues:
-        _set_queue(engine, at, spec.model_copy(update={"closed": False}))
+        set_queue(engine, spec.model_copy(update={"closed": False}), at=at)
     for moment, acts in groupby(sorted(_past(engine, plan), key=lambda event: event[:2]), key=lambda event: event[:2]):
         engine.now = moment[0]
         for _, _, act in acts:
@@ -112,17 +119,6 @@ def _belongs_to_the_past(draft: Draft) -> bool:
     return (draft.kind, draft.name) in _SAID_IN_THE_PAST
 
 
-def _set_queue(engine: Engine, at: str, spec: QueueSpec) -> None:
-    """Raises InputError if the scheduler refuses the queue."""
-    wish = QueueChangeRequested(spec=spec, principal=PRINCIPAL)
-    engine.say("federation", "queue", spec.name, "change-forwarded", wish)
-    while drafts := [draft for draft in engine.scheduler.decide(engine.now) if draft.kind == "queue"]:
-        for draft in drafts:
-            if isinstance(draft.payload, QueueChangeRefused):
-                raise InputError(f"{at}.{draft.payload.field}", draft.payload.reason)
-        engine.append("scheduler", drafts)
-
-
 def _withhold(engine: Engine, plan: Plan) -> None:
     for name, node in plan.nodes.items():
         if node.state not in (NodeState.READY, NodeState.LOST):
@@ -140,7 +136,7 @@ def _begin(engine: Engine, plan: Plan) -> None:
             engine.say("agent", "node", name, "lost", NodeLost(reason="as the scenario says"))
     for at, spec in plan.queues:
         if spec.closed:
-            _set_queue(engine, at, spec)
+            set_queue(engine, spec, at=at)
     for at, booking in plan.reservations:
         engine.say(
             "federation", "reservation", booking.name, "reserve-forwarded",

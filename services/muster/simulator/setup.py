@@ -1,0 +1,24 @@
+"""What an engine is told before anything happens: its nodes join, its queues are made."""
+
+from muster.schemas.facts.queue import QueueChangeRefused, QueueChangeRequested, QueueSpec
+from muster.simulator.engine import Engine
+from muster.simulator.errors import InputError
+
+PRINCIPAL = "simulator"
+
+
+def join_nodes(engine: Engine) -> None:
+    """Every node joins, now; none is released yet."""
+    while engine.append("agent", engine.agent.decide(engine.now)):
+        pass
+
+
+def set_queue(engine: Engine, spec: QueueSpec, *, at: str) -> None:
+    """Make or change a queue, now. at: where it stands, for errors. Raises InputError if the scheduler refuses it."""
+    wish = QueueChangeRequested(spec=spec, principal=PRINCIPAL)
+    engine.say("federation", "queue", spec.name, "change-forwarded", wish)
+    while drafts := [draft for draft in engine.scheduler.decide(engine.now) if draft.kind == "queue"]:
+        for draft in drafts:
+            if isinstance(draft.payload, QueueChangeRefused):
+                raise InputError(f"{at}.{draft.payload.field}", draft.payload.reason)
+        engine.append("scheduler", drafts)
