@@ -40,8 +40,8 @@ def test_why_does_not_say_to_wait_for_a_queue_whose_limit_is_too_low_for_the_job
     world.queue("small", gpu_milli_limit=1_000)
     never = world.submit("never", queue="small", gpus=2)
     answer = answers.answer_why(world.core, AskJob(job_id=never.id), world.now)
-    assert answer.reason == "queue-limit"
-    assert answer.cure == "have the limit of queue small raised, or ask for fewer GPUs; waiting does not help"
+    assert answer.reason == "borrowing-limit"
+    assert answer.cure == "have the limit of queue small raised, or ask for less; waiting does not help"
 
 
 def test_why_of_jobs_that_do_not_wait() -> None:

@@ -8,8 +8,6 @@ from muster.core import seconds_between
 from muster.scheduler.core import answers
 from muster.scheduler.core import placements as placements_module
 from muster.scheduler.core.cycle import Limits
-from muster.scheduler.core.order import turn
-from muster.scheduler.core.queues import QueueRecord
 from muster.schemas.facts.queue import QueueSpec
 from muster.schemas.job import Job, Phase
 from muster.schemas.queries import AskJob
@@ -62,23 +60,12 @@ def test_queues_take_turns_the_least_served_first() -> None:
     assert (held(world, "a"), held(world, "b")) == (3_000, 3_000)
 
 
-def test_turns_look_at_use_over_quota_and_at_weight() -> None:
-    def queue(name: str, held_milli: int, **spec: object) -> QueueRecord:
-        return QueueRecord(QueueSpec.model_validate({"name": name, **spec}), held_milli=held_milli)
-
-    over = queue("a", 3_000, gpu_milli_quota=1_000)
-    within = queue("b", 5_000, gpu_milli_quota=8_000)
-    heavy = queue("c", 6_000, gpu_milli_quota=8_000, weight=2.0)
-    unbounded = queue("d", 4_000)
-    assert sorted([over, within, heavy, unbounded], key=turn) == [heavy, unbounded, within, over]
-
-
 def test_a_queue_never_holds_more_than_its_limit() -> None:
     world = World(nodes=1, gpus=8)
     world.queue("lab", gpu_milli_limit=3_000)
     jobs = [world.submit(f"j{index}", gpus=2) for index in range(2)]
     assert held(world, "lab") == 2_000
-    assert world.last(jobs[1].id, "unschedulable").payload.reason == "queue-limit"
+    assert world.last(jobs[1].id, "unschedulable").payload.reason == "borrowing-limit"
     world.queue("lab", gpu_milli_limit=4_000)
     assert held(world, "lab") == 4_000
 

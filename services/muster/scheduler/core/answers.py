@@ -4,10 +4,11 @@ from collections.abc import Iterable, Mapping
 
 from muster.core import Core, Instant
 from muster.placement import Shortage
+from muster.scheduler.core.amounts import gang_amounts
 from muster.scheduler.core.core import SchedulerCore
 from muster.scheduler.core.fleet import NodeRecord
 from muster.scheduler.core.jobs import HOLDING, WAITING, JobRecord, gang_of
-from muster.scheduler.core.reasons import PHASE_REASONS, Blocked, Reason, cure_of, gpus, of_ceiling, of_shortage
+from muster.scheduler.core.reasons import PHASE_REASONS, Blocked, Reason, cure_of, of_ceiling, of_shortage
 from muster.scheduler.core.state import REPLICAS_MAX, State
 from muster.scheduler.core.words import why_blocked
 from muster.schemas.base import Wire
@@ -59,8 +60,8 @@ def answer_why(core: Core, ask: Wire, _now: Instant) -> WhyAnswer:
         return WhyAnswer(job=view, reason=reason, detail=record.reason or detail)
     position, waiting = _position(state, record.queue, record.routed_seq)
     blocked = _blocked(state, record)
-    wanted = record.job.spec.gpu_milli_total
-    never = state.queues.never(record.queue, wanted) if record.queue in state.queues.queues else None
+    kind, known = record.kind, record.queue in state.queues.queues
+    never = state.queues.never(record.queue, kind.amounts_least, preemptible=kind.preemptible) if known else None
     return WhyAnswer(
         job=view,
         position=position,
@@ -80,12 +81,12 @@ def answer_dry_run(core: Core, ask: Wire, _now: Instant) -> DryRunAnswer:
         return refused
     job = Job(id="A" * 26, spec=ask.spec, principal=_TRIAL, idempotency_key=_TRIAL, body_hash="")
     gang, queue = gang_of(job), ask.spec.queue_name
-    wanted = ask.spec.gpu_milli_total
+    wanted = gang_amounts(gang)
     blocked: Blocked | None = None
-    ceiling = state.queues.ceiling(queue, wanted)
+    ceiling = state.queues.ceiling(queue, wanted, preemptible=ask.spec.preemptible)
     holds = state.books.fleet.place(gang)
     if ceiling is not None:
-        blocked = of_ceiling(ceiling, wanted_milli=wanted)
+        blocked = of_ceiling(ceiling, wanted=wanted)
     elif isinstance(holds, Shortage):
         blocked = of_shortage(holds)
     if blocked is not None or isinstance(holds, Shortage):
@@ -203,14 +204,15 @@ def _never(state: State, spec: JobSpec) -> DryRunAnswer | None:
     if queue.spec.closed:
         detail = f"queue {spec.queue_name} takes no new jobs"
         return DryRunAnswer(refused=True, field="queue", reason=Reason.CLOSED_QUEUE, detail=detail)
-    ceiling = state.queues.never(spec.queue_name, spec.gpu_milli_total)
+    job = Job(id="A" * 26, spec=spec, principal=_TRIAL, idempotency_key=_TRIAL, body_hash="")
+    wanted = gang_amounts(gang_of(job))
+    ceiling = state.queues.never(spec.queue_name, wanted, preemptible=spec.preemptible)
     if ceiling is not None:
-        wanted, limit = gpus(spec.gpu_milli_total), gpus(ceiling.limit_milli)
-        detail = f"it needs {wanted} GPUs, queue {ceiling.queue} may hold at most {limit}"
-        return DryRunAnswer(refused=True, field="task_groups.gpus", reason=Reason.QUEUE_LIMIT, detail=detail)
+        blocked = of_ceiling(ceiling, wanted=wanted)
+        field = _FIELDS.get(ceiling.resource.removesuffix("_milli").removesuffix("_mib"), "task_groups.gpus")
+        return DryRunAnswer(refused=True, field=field, reason=blocked.reason, detail=blocked.detail)
     if all(record.description is None for record in state.books.nodes.values()):
         return None  # the fleet is not known yet; the job waits for it
-    job = Job(id="A" * 26, spec=spec, principal=_TRIAL, idempotency_key=_TRIAL, body_hash="")
     shortage = state.books.fleet.could_ever_fit(gang_of(job))
     if shortage is None:
         return None

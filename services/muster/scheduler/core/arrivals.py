@@ -27,7 +27,7 @@ def queued(state: State, placed: set[str], remains: Remains) -> list[Draft]:
         if job_id in placed:
             continue
         record = state.jobs.records[job_id]
-        if record.cancel_fact or state.refusal(record) is not None:
+        if record.cancel_fact or record.queue in state.awaited or state.refusal(record) is not None:
             continue
         if len(drafts) >= MOVES_MAX:
             remains.more = True

@@ -9,7 +9,6 @@ from muster.scheduler.core.jobs import state_of
 from muster.scheduler.core.state import State
 from muster.schemas.facts.control import ClusterState
 from muster.schemas.facts.node import GrantState
-from muster.schemas.facts.queue import QueueState
 from muster.schemas.registry import STATE_NAME
 
 
@@ -45,7 +44,7 @@ class SchedulerCore:
         """State of queues, grants, jobs and the cluster, as the scheduler alone records them."""
         state = self.state
         for name, queue in state.queues.queues.items():
-            yield Draft("queue", name, STATE_NAME, QueueState(spec=queue.spec, changed_at=queue.changed_at))
+            yield Draft("queue", name, STATE_NAME, state.queues.state_of(queue))
         for kind, grants in (("node", state.books.nodes), ("device", state.books.devices)):
             for name, grant in grants.items():
                 yield Draft(

@@ -59,7 +59,11 @@ class Explanations:
         Returns whether the fleet was looked at.
         """
         short, epoch = lane.short, self._state.line.epoch
-        if short is None or self._state.queues.ceiling(lane.queue, lane.kind.gpu_milli) is not None:
+        if (
+            short is None
+            or self._state.queues.ceiling(lane.queue, lane.kind.amounts_least, preemptible=lane.kind.preemptible)
+            is not None
+        ):
             lane.word, lane.word_epoch = why_blocked(self._state, lane), epoch
             return False
         is_new = short.word is None or now >= short.word_until

@@ -2,6 +2,7 @@
 
 from muster.core import Fact
 from muster.scheduler.core.jobs import HOLDING, TRANSITIONS, WAITING, JobRecord
+from muster.scheduler.core.order import rank
 from muster.scheduler.core.state import Handler, State
 from muster.schemas.facts.job import (
     JobCheckpointed,
@@ -30,19 +31,23 @@ def _routed(state: State, fact: Fact) -> None:
     if job.id in state.jobs.records:
         state.anomalies["routed twice"] += 1
         return
+    queue = state.queues.queue_for(job.spec.queue_name, job.principal)
+    policy = state.queues.policy_for(queue, job.spec.queue_name)
+    total_s, slice_s = policy.run_times(job.spec)
     record = JobRecord(
         job=job,
-        kind=state.jobs.kind_of(job),
-        queue=job.spec.queue_name,
+        kind=state.jobs.kind_of(job, total_run_time_s=total_s, min_slice_s=slice_s),
+        queue=queue,
         routed_seq=fact.seq,
         last_fact=fact.id,
-        total_run_time_s=job.spec.total_run_time_s,
-        min_slice_s=job.spec.min_slice_s,
-        rank=fact.seq,
+        total_run_time_s=total_s,
+        min_slice_s=slice_s,
+        rank=rank(job, policy, came_at=fact.time, used=state.queues.principal_share(queue, job.principal, fact.time)),
     )
     state.jobs.add(record)
     state.arrivals[job.id] = None
     state.demand.count(record)
+    state.await_queue(record)
     state.enlist(record)
 
 
@@ -130,8 +135,7 @@ def _let_go(state: State, record: JobRecord, fact: Fact) -> None:
     """The run is over: nothing is held, and what was observed of it is answered."""
     state.books.free(record.id, record.held_slots, fact=fact.id, seq=fact.seq)
     record.resize = None
-    state.recount(record)
-    state.line.relieved.update(state.queues.path(record.queue))
+    state.recount(record, at=fact.time)
     if record.exited is not None:
         record.ran_s += record.exited.ran_s
         record.exit_code = record.exited.exit_code
@@ -152,8 +156,12 @@ def _queued(state: State, fact: Fact) -> None:
     record.retries_used += payload.reason is QueuedReason.RETRY
     record.node_losses += payload.reason is QueuedReason.NODE_LOST
     record.preemptions += payload.reason is QueuedReason.PREEMPTED
-    record.total_run_time_s = spec.total_run_time_s if payload.total_run_time_s is None else payload.total_run_time_s
-    record.min_slice_s = spec.min_slice_s if payload.min_slice_s is None else payload.min_slice_s
+    state.settle_job(
+        record,
+        queue=payload.queue,
+        total_run_time_s=spec.total_run_time_s if payload.total_run_time_s is None else payload.total_run_time_s,
+        min_slice_s=spec.min_slice_s if payload.min_slice_s is None else payload.min_slice_s,
+    )
     state.enlist(record)
 
 
@@ -169,7 +177,7 @@ def _placed(state: State, fact: Fact) -> None:
     record.reserved = None
     state.line.remove(record)
     state.books.confirm(record.id, record.slots, record.kind.gang)
-    state.recount(record)
+    state.recount(record, at=fact.time)
 
 
 def _running(state: State, fact: Fact) -> None:
@@ -222,9 +230,7 @@ def _hold_now(state: State, record: JobRecord, before: tuple[Slot, ...], fact: F
         return  # each is a part of the other
     state.books.free(record.id, before, fact=fact.id, seq=fact.seq)
     state.books.confirm(record.id, after, record.kind.gang)
-    state.recount(record)
-    if len(after) < len(before):
-        state.line.relieved.update(state.queues.path(record.queue))
+    state.recount(record, at=fact.time)
 
 
 def _reserved(state: State, fact: Fact) -> None:

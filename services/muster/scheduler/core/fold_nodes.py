@@ -8,6 +8,7 @@ from muster.schemas.facts.node import NodeJoined, Withheld, WithholdRequested
 def _joined(state: State, fact: Fact) -> None:
     assert isinstance(fact.payload, NodeJoined)
     state.books.join(fact.subject_id, fact.payload, fact=fact.id)
+    state.note_node(fact.subject_id, at=fact.time)
     state.summary_stale = True
 
 
@@ -28,6 +29,7 @@ def _set_lost(state: State, fact: Fact, *, lost: bool) -> None:
 def _left(state: State, fact: Fact) -> None:
     if not state.books.leave(fact.subject_id, fact=fact.id):
         state.anomalies["left of no node"] += 1
+    state.note_node(fact.subject_id, at=fact.time)
     state.summary_stale = True
 
 

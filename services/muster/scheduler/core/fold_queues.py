@@ -1,20 +1,28 @@
 """How facts about queues change what the scheduler believes."""
 
 from muster.core import Fact
-from muster.scheduler.core.jobs import HOLDING
 from muster.scheduler.core.state import Handler, State
 from muster.schemas.facts.queue import QueueChanged, QueueChangeRequested, QueueState, QueueWish
 
 
-def set_queue(state: State, name: str, queue: QueueState) -> None:
-    """A queue is new or different: its limits hold from now on, for those who wait too."""
-    is_new = name not in state.queues.queues
-    state.queues.set(queue.spec, changed_at=queue.changed_at)
-    if is_new:
-        _recount(state, name)
-    for job_id in state.arrivals:  # those of a queue that came, closed or opened; limits are judged by the cycle
-        state.enlist(state.jobs.records[job_id])
-    state.line.reopen()
+def set_queue(state: State, queue: QueueState, *, at: int = 0) -> None:
+    """A queue is new or different: its limits hold from now on, for those who wait too. at 0: a checkpoint says so."""
+    name = queue.spec.name
+    if at:
+        is_quiet = state.queues.set(queue.spec, changed_at=queue.changed_at, at=at)
+    else:
+        state.queues.load(queue)
+        is_quiet = False
+    awaited = state.awaited.pop(name, {})
+    if is_quiet:  # only its own jobs can feel that it is there
+        arrived = [job_id for job_id in awaited if job_id in state.arrivals]
+        state.line.reopen_queue(name)
+    else:  # those of a queue that came, closed or opened; limits are judged by the cycle
+        arrived = list(state.arrivals)
+        state.line.reopen()
+    for job_id in arrived:
+        state.settle_arrival(state.jobs.records[job_id])
+    state.moves += 1
 
 
 def _change_forwarded(state: State, fact: Fact) -> None:
@@ -25,24 +33,25 @@ def _change_forwarded(state: State, fact: Fact) -> None:
 
 def _changed(state: State, fact: Fact) -> None:
     assert isinstance(fact.payload, QueueChanged)
-    _answer_wish(state, fact)
-    set_queue(state, fact.payload.spec.name, QueueState(spec=fact.payload.spec, changed_at=fact.time))
+    spec = fact.payload.spec
+    if not _answer_wish(state, fact) and not _is_of_a_user(state, fact):
+        state.anomalies["queue change nobody asked for"] += 1
+    set_queue(state, QueueState(spec=spec, changed_at=fact.time), at=fact.time)
 
 
 def _change_refused(state: State, fact: Fact) -> None:
-    _answer_wish(state, fact)
-
-
-def _answer_wish(state: State, fact: Fact) -> None:
-    answered = [state.queues.wishes.pop(cause) for cause in fact.causes if cause in state.queues.wishes]
-    if not answered:
+    if not _answer_wish(state, fact):
         state.anomalies["queue change nobody asked for"] += 1
 
 
-def _recount(state: State, queue: str) -> None:
-    """Count what the jobs of a queue hold that came after them: parts of a checkpoint come in any order."""
-    held = sum(r.held_milli for r in state.jobs.records.values() if r.queue == queue and r.phase in HOLDING)
-    state.queues.hold(queue, held - state.queues.queues[queue].own_milli)
+def _answer_wish(state: State, fact: Fact) -> bool:
+    answered = [state.queues.wishes.pop(cause) for cause in fact.causes if cause in state.queues.wishes]
+    return bool(answered)
+
+
+def _is_of_a_user(state: State, fact: Fact) -> bool:
+    """Whether it was made for the first job of a user, whose `routed` is its cause."""
+    return fact.subject_id in state.awaited
 
 
 HANDLERS: dict[tuple[str, str], Handler] = {

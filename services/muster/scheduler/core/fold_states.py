@@ -2,7 +2,7 @@
 
 from muster.core import Fact
 from muster.scheduler.core.fold_queues import set_queue
-from muster.scheduler.core.jobs import HOLDING, record_of
+from muster.scheduler.core.jobs import HOLDING, load_record
 from muster.scheduler.core.state import Handler, State
 from muster.schemas.facts.control import ClusterState
 from muster.schemas.facts.job import JobState
@@ -16,11 +16,12 @@ def _state_recorded(state: State, fact: Fact) -> None:
         case JobState():
             _load_job(state, fact.payload)
         case QueueState():
-            set_queue(state, fact.subject_id, fact.payload)
+            set_queue(state, fact.payload)
         case GrantState():
             state.books.load_grant(fact.kind, fact.subject_id, fact.payload)
         case NodeState(description=description, lost=lost):
             state.books.load_node(fact.subject_id, description, lost=lost, fact=fact.payload.last_fact)
+            state.note_node(fact.subject_id)
         case ClusterState() as cluster:
             state.summary, state.summarised_at = cluster.summary, cluster.summarised_at
             state.queues.wishes.update({wish.fact: wish for wish in cluster.wishes})
@@ -33,7 +34,7 @@ def _load_job(state: State, stored: JobState) -> None:
     if stored.job.id in state.jobs.records:
         state.anomalies["state recorded twice"] += 1
         return
-    record = record_of(stored, state.jobs.kind_of(stored.job))
+    record = load_record(state.jobs, stored)
     state.jobs.add(record)
     if record.phase.is_terminal:
         return
@@ -47,7 +48,10 @@ def _load_job(state: State, stored: JobState) -> None:
     if record.phase is Phase.RUNNING:
         state.begin_run(record)
     state.runs.file(record)
-    state.enlist(record)
+    if record.phase is Phase.SUBMITTED:
+        state.settle_arrival(record)
+    else:
+        state.enlist(record)
 
 
 HANDLERS: dict[tuple[str, str], Handler] = {

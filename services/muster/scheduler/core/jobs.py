@@ -5,10 +5,11 @@ on the record until one of these facts answers it.
 """
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from muster.core import NS_PER_S, Instant
 from muster.placement import DEVICE_MILLI, GangRequest, GroupRequest, TaskShape, TopologyWish
+from muster.scheduler.core.amounts import NO_AMOUNTS, Amounts, gang_amounts
 from muster.schemas.facts.job import (
     JobReserved,
     JobResizeRequested,
@@ -44,17 +45,39 @@ TRANSITIONS: dict[tuple[Phase, str], Phase] = {
 
 
 class Kind:
-    """Jobs that ask for the same share one; compared by identity, because requests are costly to hash."""
+    """Jobs that ask for the same share one; compared by identity, because requests are costly to hash.
 
-    __slots__ = ("gang", "gpu_milli", "replicas", "users")
+    They agree in gang, in whether they may be preempted, and in bound_s: how long others must reckon with a run of
+    theirs. amounts: of all replicas, by resource; amounts_least: of so many as they cannot run without. has_fixed_size:
+    what they hold follows from the number of slots and the model. held_on: by model, as far as it was needed.
+    """
 
-    def __init__(self, gang: GangRequest) -> None:
+    __slots__ = (
+        "amounts", "amounts_least", "bound_s", "gang", "gpu_milli", "has_fixed_size", "held_on", "preemptible",
+        "replicas", "users",
+    )  # fmt: skip
+
+    def __init__(self, gang: GangRequest, *, preemptible: bool = True, bound_s: float = 0.0) -> None:
         self.gang = gang
+        self.preemptible = preemptible
+        self.bound_s = bound_s
         self.replicas = sum(group.replicas for group in gang.groups)
         self.gpu_milli = sum(
             group.replicas * (group.shape.gpus * DEVICE_MILLI + group.shape.gpu_milli) for group in gang.groups
         )
+        self.amounts = gang_amounts(gang)
+        self.amounts_least = self.amounts
+        self.has_fixed_size = not any(group.shape.full_node for group in gang.groups)
+        self.held_on: dict[str, dict[str, int]] = {}
         self.users = 0
+
+    @property
+    def key(self) -> "KindKey":
+        """What tells kinds apart."""
+        return self.gang, self.preemptible, self.bound_s
+
+
+KindKey = tuple[GangRequest, bool, float]
 
 
 @dataclass(slots=True)
@@ -103,7 +126,7 @@ class JobRecord:
     resized_fact: str = ""
     made_way_for: str = ""
     preemptions: int = 0
-    counted: int = 0
+    counted: Amounts = field(default_factory=lambda: NO_AMOUNTS)
 
     @property
     def id(self) -> str:
@@ -253,6 +276,14 @@ def record_of(state: JobState, kind: Kind) -> JobRecord:
     )
 
 
+def load_record(jobs: "JobBook", state: JobState) -> JobRecord:
+    """The record of a stored job, with the kind of those that ask for the same."""
+    spec = state.job.spec
+    total_s = _or(state.total_run_time_s, spec.total_run_time_s)
+    slice_s = _or(state.min_slice_s, spec.min_slice_s)
+    return record_of(state, jobs.kind_of(state.job, total_run_time_s=total_s, min_slice_s=slice_s))
+
+
 def _or(value: float | None, default: float) -> float:
     return default if value is None else value
 
@@ -264,7 +295,7 @@ class JobBook:
         self.records: dict[str, JobRecord] = {}
         self.counts: dict[Phase, int] = dict.fromkeys(Phase, 0)
         self._ended: dict[str, None] = {}
-        self._kinds: dict[GangRequest, Kind] = {}
+        self._kinds: dict[KindKey, Kind] = {}
 
     def add(self, record: JobRecord) -> None:
         """Remember a job that is not known yet."""
@@ -283,13 +314,21 @@ class JobBook:
         if phase in _ENDS:
             self._end(record)
 
-    def kind_of(self, job: Job) -> Kind:
+    def kind_of(self, job: Job, *, total_run_time_s: float, min_slice_s: float) -> Kind:
         """What the job asks for; one object for equal requests, while jobs that ask for it are remembered."""
-        gang = gang_of(job)
-        kind = self._kinds.get(gang)
+        preemptible = job.spec.preemptible
+        key = gang_of(job), preemptible, min_slice_s if preemptible else total_run_time_s
+        kind = self._kinds.get(key)
         if kind is None:
-            kind = self._kinds[gang] = Kind(gang)
+            kind = self._kinds[key] = Kind(key[0], preemptible=preemptible, bound_s=key[2])
         return kind
+
+    def change_kind(self, record: JobRecord, kind: Kind) -> None:
+        """The job asks for something else from now on: its run times were settled. It must stand in no lane."""
+        record.kind.users -= 1
+        kind.users += 1
+        self._forget_kind(record.kind)
+        record.kind = kind
 
     def stored(self) -> Iterator[JobRecord]:
         """Every record, the ended ones last and in the order of their ends."""
@@ -307,8 +346,11 @@ class JobBook:
             gone = self.records.pop(oldest)
             self.counts[gone.phase] -= 1
             gone.kind.users -= 1
-            if not gone.kind.users:
-                del self._kinds[gone.kind.gang]
+            self._forget_kind(gone.kind)
+
+    def _forget_kind(self, kind: Kind) -> None:
+        if not kind.users:
+            self._kinds.pop(kind.key, None)
 
 
 _ENDS = frozenset(_TERMINAL.values())

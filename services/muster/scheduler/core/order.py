@@ -1,17 +1,45 @@
-"""Whose turn it is: the one place that orders queues. A fairer policy replaces this function."""
+"""In which order the jobs of a queue come: by rank, a moment in nanoseconds; the earlier, the sooner.
 
-from muster.scheduler.core.queues import QueueRecord
+    rank = when it came - CLASS_S * priority - SIZE_S * log2(1 + GPUs) + USED_S * its principal's part of what the
+           queue's jobs held lately
+
+Everybody grows older alike, so age needs no term, and an order once found never changes. A queue of order `fifo` goes
+by the moment alone. A job keeps its rank when it is queued again.
+"""
+
+import math
+
+from muster.core import NS_PER_S
+from muster.placement import DEVICE_MILLI
+from muster.scheduler.core import shares
+from muster.scheduler.core.amounts import Amounts
+from muster.scheduler.core.policy import Policy
+from muster.scheduler.core.tree import QueueRecord
+from muster.schemas.facts.queue import QueueOrder
+from muster.schemas.job import Job
+
+CLASS_S = 600.0
+"""Seconds by which one point of priority brings a job forward."""
+
+SIZE_S = 60.0
+"""Seconds by which a job comes forward each time that its GPUs double: what is large is hard to place."""
+
+USED_S = 3_600.0
+"""Seconds by which the jobs of a principal come later who alone held all that the queue's jobs held lately."""
+
+
+def rank(job: Job, policy: Policy, *, came_at: int, used: float) -> int:
+    """The job's place in line. used: its principal's part of what the queue's jobs held lately, 0 to 1."""
+    if policy.order is QueueOrder.FIFO:
+        return came_at
+    gpus = job.spec.gpu_milli_total / DEVICE_MILLI
+    earlier_s = CLASS_S * job.spec.priority + SIZE_S * math.log2(1 + gpus) - USED_S * used
+    return came_at - round(earlier_s * NS_PER_S)
+
 
 Turn = tuple[float, float, str]
 
 
-def turn(queue: QueueRecord) -> Turn:
-    """Sort key: the least milli-GPUs over nominal quota first, by weight; then the least held by weight; then the name.
-
-    A queue without a nominal quota is never over it. Proposals of the decision that is being made count.
-    """
-    spec = queue.spec
-    held = queue.held_milli + queue.pending_milli
-    quota = spec.gpu_milli_quota
-    over = max(0, held - quota) if quota is not None else 0
-    return over / spec.weight, held / spec.weight, spec.name
+def turn(queue: QueueRecord, capacity: Amounts) -> Turn:
+    """Sort key: the least share first; then the least used by weight; then the name."""
+    return shares.share(queue, capacity), shares.used_total(queue, capacity, 0), queue.name

@@ -4,7 +4,9 @@ import heapq
 
 from muster.core import Draft
 from muster.placement import Slot as Place
+from muster.scheduler.core.amounts import NO_AMOUNTS, Amounts
 from muster.scheduler.core.follow import draft, queued
+from muster.scheduler.core.holdings import amounts_of
 from muster.scheduler.core.jobs import JobRecord
 from muster.scheduler.core.order import Turn, turn
 from muster.scheduler.core.reasons import of_ceiling
@@ -47,12 +49,12 @@ class Placements:
         state = self._state
         self._learn()
         books, queues, line = state.books, state.queues, state.line
-        line.refresh(version=books.fleet.version, withdrawn=books.withdrawn, left_milli=queues.left_milli)
+        line.refresh(version=books.fleet.version, withdrawn=books.withdrawn, relieved=queues.relieved)
         fresh = self._fresh()
         names = dict.fromkeys(fresh)
         for short in line.hopes.values():
             names.update(dict.fromkeys(short.lanes))
-        turns: list[tuple[Turn, str]] = [(turn(queues.queues[queue]), queue) for queue in names]
+        turns: list[tuple[Turn, str]] = [(turn(queues.queues[queue], queues.capacity), queue) for queue in names]
         heapq.heapify(turns)
         heads: dict[str, _Heads] = {}
         placed: set[str] = set()
@@ -78,7 +80,7 @@ class Placements:
                 continue
             placed.add(record.id)
             slots += record.kind.replicas
-            heapq.heapreplace(turns, (turn(queues.queues[queue]), queue))
+            heapq.heapreplace(turns, (turn(queues.queues[queue], queues.capacity), queue))
         return placed
 
     def _fresh(self) -> dict[str, list[Lane]]:
@@ -89,7 +91,7 @@ class Placements:
             if lane.queue in queues:
                 fresh.setdefault(lane.queue, []).append(lane)
             else:
-                line.run_into(lane, Cap(lane.queue, 0, unknown_queue(lane.queue)))
+                line.run_into(lane, Cap(lane.queue, NO_AMOUNTS, unknown_queue(lane.queue)))
         return fresh
 
     def _heads(self, queue: str, fresh: list[Lane]) -> _Heads:
@@ -125,35 +127,40 @@ class Placements:
 
     def _place(self, record: JobRecord, lane: Lane, drafts: list[Draft]) -> bool:
         """Propose a place for one gang, or block its lane. A gang of whole nodes may hold more than it asked."""
-        books, queues, wanted = self._state.books, self._state.queues, lane.kind.gpu_milli
+        books, queues, wanted = self._state.books, self._state.queues, lane.kind.amounts
         if self._is_capped(lane, wanted):
             return False
         holds = books.propose(record.id, lane.kind.gang)
         if holds is None:
             self._state.line.fall_short(lane)
             return False
-        held = sum(hold.slot.gpu_milli * len(hold.slot.devices) for hold in holds)
-        if held > wanted and self._is_capped(lane, held):
+        held = amounts_of(lane.kind, [hold.slot for hold in holds], self._state.capacity.models)
+        if self._is_capped(lane, held):
             books.retract(record.id)
             return False
-        queues.propose(lane.queue, held)
+        queues.propose(lane.queue, held, preemptible=lane.kind.preemptible)
         if record.phase is Phase.SUBMITTED:
             drafts.append(queued(record))
         causes: tuple[str, ...] = (record.last_fact,)
         if lane.held_up and books.freed_seq > record.routed_seq:
             causes = (record.last_fact, books.freed_fact)
         slots = tuple(_slot(hold.slot) for hold in holds)
-        drafts.append(draft(record, "placed", JobPlaced(attempt=record.attempt, slots=slots), causes=causes))
+        drafts.append(
+            draft(
+                record,
+                "placed",
+                JobPlaced(attempt=record.attempt, slots=slots, slice_s=record.min_slice_s),
+                causes=causes,
+            )
+        )
         return True
 
-    def _is_capped(self, lane: Lane, milli: int) -> bool:
+    def _is_capped(self, lane: Lane, need: Amounts) -> bool:
         """Whether so much more would break a limit; then the lane waits for that limit."""
-        ceiling = self._state.queues.ceiling(lane.queue, milli)
+        ceiling = self._state.queues.ceiling(lane.queue, need, preemptible=lane.kind.preemptible)
         if ceiling is None:
             return False
-        # A gang of whole nodes may find a smaller node one day: it is tried whenever anything came free.
-        queue = ceiling.queue if milli == lane.kind.gpu_milli else ""
-        self._state.line.run_into(lane, Cap(queue, milli, of_ceiling(ceiling, wanted_milli=milli)))
+        self._state.line.run_into(lane, Cap(lane.queue, need, of_ceiling(ceiling, wanted=need)))
         return True
 
     def _learn(self) -> None:

@@ -1,146 +1,342 @@
-"""Queues: their tree, what their jobs hold, how much more they may hold, and whether a change makes sense."""
+"""Queues: their tree, what their jobs hold, how much more they may hold, who borrows how much, and changes to come.
 
-from collections.abc import Iterator, Mapping
+The formulas are in `quota` (what may be held), `shares` (who borrows how much) and `usage` (what was held lately); here
+they are asked by the name of a queue.
+"""
+
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import NamedTuple
 
-from muster.schemas.facts.queue import QueueSpec, QueueWish
+from muster.scheduler.core import quota, shares, users
+from muster.scheduler.core.amounts import UNLIMITED, Amounts
+from muster.scheduler.core.policy import DEFAULT, Policy, resolve
+from muster.scheduler.core.queue_checks import Refusal, refusal_of
+from muster.scheduler.core.quota import NOTHING, Ceiling
+from muster.scheduler.core.tree import (
+    DEPTH_MAX,
+    QueueRecord,
+    attach,
+    hold_here,
+    link,
+    settle_all,
+    settle_bounds,
+    settle_knobs,
+)
+from muster.schemas.facts.queue import GPU, QueueSpec, QueueState, QueueWish, Used
 
-
-class Refusal(NamedTuple):
-    """Why a queue may not be so: which field, and a sentence."""
-
-    field: str
-    reason: str
-
-
-class Ceiling(NamedTuple):
-    """The limit that a job would break: of which queue, and its numbers in milli-GPUs."""
-
-    queue: str
-    held_milli: int
-    limit_milli: int
+__all__ = ["Ceiling", "QueueRecord", "QueueTree", "Refusal"]
 
 
 @dataclass(slots=True)
-class QueueRecord:
-    """One queue. own_milli: held by its own jobs; held_milli: and by those of the queues below it.
+class _Homeless:
+    """What is held for a queue that is not there (yet): parts of a checkpoint come in any order."""
 
-    pending_milli: proposed in the decision that is being made, again with the queues below.
-    """
-
-    spec: QueueSpec
-    changed_at: int = 0
-    own_milli: int = 0
-    held_milli: int = 0
-    pending_milli: int = 0
-    ancestors: tuple["QueueRecord", ...] = field(default=(), repr=False, compare=False)
+    amounts: dict[tuple[str, bool], int] = field(default_factory=dict)
+    principals: dict[str, int] = field(default_factory=dict)
 
 
 class QueueTree:
-    """All queues, and the changes that wait for an answer."""
+    """All queues, and the changes that wait for an answer.
+
+    relieved: (queue, resource) of which less is held, or more may be held, since somebody last took note of it.
+    """
 
     def __init__(self) -> None:
-        self.queues: dict[str, QueueRecord] = {}
         self.wishes: dict[str, QueueWish] = {}
-        self._proposed: dict[str, QueueRecord] = {}
+        self.relieved: set[tuple[str, str]] = set()
+        self.capacity: dict[str, int] = {}
+        self._records: dict[str, QueueRecord] = {}
+        self._is_stale = False
+        self._proposed: list[tuple[str, Amounts, bool]] = []
+        self._homeless: dict[str, _Homeless] = {}
+        self._waiting_for: dict[str, int] = {}
 
-    def set(self, spec: QueueSpec, *, changed_at: int) -> None:
-        """The queue is so from now on."""
-        record = self.queues.get(spec.name)
+    @property
+    def queues(self) -> dict[str, QueueRecord]:
+        """All queues by name."""
+        if self._is_stale:
+            self._is_stale = False
+            link(self._records)
+            settle_all(self._records)
+        return self._records
+
+    # --- the tree --------------------------------------------------------------------------------------------
+
+    def set(self, spec: QueueSpec, *, changed_at: int, at: int = 0) -> bool:
+        """The queue is so from now on. at: when, for the averages; 0 if nothing changed at a moment (a checkpoint).
+
+        Returns whether it is a new queue that nothing but its own jobs can feel.
+        """
+        record = self._records.get(spec.name)
         if record is None:
-            self.queues[spec.name] = QueueRecord(spec, changed_at)
-        else:
-            record.spec, record.changed_at = spec, changed_at
-        self._settle_ancestors()
+            return self._add(spec, changed_at)
+        before, record.spec, record.changed_at = record.spec, spec, changed_at
+        self._wait_for(before.parent, -1)
+        self._wait_for(spec.parent, 1)
+        if before.parent != spec.parent:
+            if at and not self._is_stale:
+                self._settle_use(self._records.values(), at)
+            self._is_stale = True
+        elif not self._is_stale:
+            if at and before.half_life_s != spec.half_life_s:
+                self._settle_use(record.subtree(), at)
+            settle_bounds(record)
+            settle_knobs(record)
+        return False
 
-    def hold(self, queue: str, milli: int) -> None:
-        """Its jobs hold so much more (negative: less)."""
-        record = self.queues.get(queue)
-        if record is None or not milli:
+    def load(self, state: QueueState) -> None:
+        """The queue as a checkpoint says, with what it held lately."""
+        self.set(state.spec, changed_at=state.changed_at)
+        record = self._records[state.spec.name]
+        for used in state.used:
+            if used.principal:
+                record.principals.load(used.principal, average=used.average, at=used.at)
+            else:
+                cell = record.cell(used.resource)
+                cell.average, cell.at = used.average, used.at
+
+    def state_of(self, record: QueueRecord) -> QueueState:
+        """The queue as a state fact."""
+        used = [
+            Used(resource=resource, average=cell.average, at=cell.at)
+            for resource, cell in sorted(record.cells.items())
+            if cell.at
+        ]
+        used += [
+            Used(resource=GPU, average=use.average, at=use.at, principal=name)
+            for name, use in record.principals
+            if use.at
+        ]
+        return QueueState(spec=record.spec, changed_at=record.changed_at, used=tuple(used))
+
+    def check(self, spec: QueueSpec, accepted: Mapping[str, QueueSpec] | None = None) -> Refusal | None:
+        """Why the queue may not be so; None if it may. accepted: changes to be thought of as made."""
+        return refusal_of(spec, {name: record.spec for name, record in self._records.items()} | dict(accepted or {}))
+
+    def set_capacity(self, totals: Amounts) -> None:
+        """What the cluster has of each resource: nodes that are part of it."""
+        if totals == self.capacity:
             return
-        record.own_milli += milli
-        record.held_milli += milli
-        for above in record.ancestors:
-            above.held_milli += milli
-
-    def propose(self, queue: str, milli: int) -> None:
-        """Count a placement that is only proposed."""
-        record = self.queues[queue]
-        for one in (record, *record.ancestors):
-            one.pending_milli += milli
-            self._proposed[one.spec.name] = one
-
-    def withdraw_proposals(self) -> None:
-        """Forget everything that was proposed."""
-        for record in self._proposed.values():
-            record.pending_milli = 0
-        self._proposed.clear()
+        self.capacity = dict(totals)
 
     def path(self, queue: str) -> tuple[str, ...]:
         """The queue and those above it; only its name if it is not there."""
         record = self.queues.get(queue)
-        return (queue,) if record is None else (queue, *(above.spec.name for above in record.ancestors))
+        return (queue,) if record is None else tuple(above.name for above in record.path)
 
-    def left_milli(self, queue: str) -> int | None:
-        """How much more this queue itself may hold; None for any amount, or if it is not there."""
+    def sides(self, one: str, other: str) -> tuple[str, str] | None:
+        """The children of the closest common ancestor on either side; the cluster is an ancestor of all.
+
+        None if there are no two sides: it is the same queue, or one stands above the other (see `side_below`).
+        """
+        up, down = self.path(one)[::-1], self.path(other)[::-1]
+        for mine, theirs in zip(up, down, strict=False):
+            if mine != theirs:
+                return mine, theirs
+        return None
+
+    def side_below(self, above: str, below: str) -> str:
+        """The child of `above` that is `below` or stands above it. Raises ValueError if `above` is not above it."""
+        path = self.path(below)
+        return path[path.index(above) - 1]
+
+    def policy(self, queue: str) -> Policy:
+        """All knobs of the queue, inherited ones resolved; the defaults if it is not there."""
         record = self.queues.get(queue)
-        limit = record.spec.gpu_milli_limit if record is not None else None
-        if record is None or limit is None:
-            return None
-        return limit - record.held_milli - record.pending_milli
+        return DEFAULT if record is None else record.policy
 
-    def ceiling(self, queue: str, milli: int) -> Ceiling | None:
-        """The first limit, from the queue upwards, that so much more would break; None if there is none."""
+    def policy_for(self, queue: str, asked: str) -> Policy:
+        """The policy of a queue, or of the one above it, which was asked for, as long as it is not made."""
+        return self.policy(queue if queue in self.queues else asked)
+
+    def queue_for(self, asked: str, principal: str) -> str:
+        """Where a job of this principal that asks for this queue goes: to the principal's own if there is a template.
+
+        An operator may have made that queue before. If another queue bears its name, or there are USERS_MAX of them or
+        no level is left, the jobs go to the queue itself.
+        """
+        above = self.queues.get(asked)
+        if above is None or above.spec.user_template is None:
+            return asked
+        for name in users.names(asked, principal):
+            own = self._records.get(name)
+            if own is not None and own.parent is above:
+                return name
+            if own is None:
+                return name if len(above.children) < users.USERS_MAX and len(above.path) < DEPTH_MAX else asked
+        return asked
+
+    # --- what is held ----------------------------------------------------------------------------------------
+
+    def hold(
+        self,
+        queue: str,
+        amounts: Amounts,
+        *,
+        sign: int = 1,
+        preemptible: bool = True,
+        at: int = 0,
+        principal: str = "",
+    ) -> None:
+        """Its jobs hold so much more (sign -1: less) from `at` on.
+
+        At 0 it is only tried, to be undone by the opposite sign, or told by a checkpoint: what was held lately is left
+        as it is, and nobody is taken to be relieved.
+        """
+        record = self.queues.get(queue)
+        if record is None:
+            self._hold_homeless(queue, amounts, sign=sign, preemptible=preemptible, principal=principal)
+            return
+        for resource, amount in amounts.items():
+            if at:
+                for cell in record.cells_up(resource):
+                    cell.remember(at)
+                if sign < 0 and resource in record.bounded:
+                    self.relieved.update(cell.key for cell in record.cells_up(resource))
+            hold_here(record, resource, sign * amount, preemptible=preemptible)
+        if principal and (milli := amounts.get(GPU)):
+            record.principals.add(principal, sign * milli, at=at, half_life_ns=record.policy.half_life_ns)
+
+    def propose(self, queue: str, amounts: Amounts, *, preemptible: bool = True) -> None:
+        """Count a placement that is only proposed, until `withdraw_proposals`."""
+        self._proposed.append((queue, amounts, preemptible))
+        self.hold(queue, amounts, preemptible=preemptible)
+
+    def withdraw_proposals(self) -> None:
+        """Forget everything that was proposed."""
+        while self._proposed:
+            queue, amounts, preemptible = self._proposed.pop()
+            self.hold(queue, amounts, sign=-1, preemptible=preemptible)
+
+    # --- what may be held ------------------------------------------------------------------------------------
+
+    def declares(self, queue: str, resource: str) -> bool:
+        """Whether the queue's tree counts this resource: then the tree is closed for it."""
+        record = self.queues.get(queue)
+        return record is not None and resource in record.root.declared
+
+    def available(self, queue: str, resource: str, *, preemptible: bool = True) -> int:
+        """How much more its jobs may hold; negative after quota was taken away; about UNLIMITED if not bounded."""
         record = self.queues[queue]
-        for one in (record, *record.ancestors):
-            limit = one.spec.gpu_milli_limit
-            if limit is not None and milli and one.held_milli + one.pending_milli + milli > limit:
-                return Ceiling(one.spec.name, one.held_milli + one.pending_milli, limit)
-        return None
+        if resource not in record.bounded:
+            return UNLIMITED
+        cells, is_declared = record.cells_up(resource), resource in record.root.declared
+        left = quota.available(cells, is_declared=is_declared)
+        if preemptible or not is_declared:
+            return left
+        bound = quota.fixed_cell(cells)
+        return min(left, bound.nominal - bound.fixed)
 
-    def never(self, queue: str, milli: int) -> Ceiling | None:
-        """The limit that a job of this size breaks even if nothing else is held."""
+    def ceiling(self, queue: str, amounts: Amounts, *, preemptible: bool) -> Ceiling | None:
+        """What stops so much more from being held; None if nothing does. Raises KeyError if the queue is not there."""
         record = self.queues[queue]
-        for one in (record, *record.ancestors):
-            limit = one.spec.gpu_milli_limit
-            if limit is not None and milli > limit:
-                return Ceiling(one.spec.name, 0, limit)
+        for resource, amount in amounts.items():
+            if resource not in record.bounded or amount <= 0:
+                continue
+            cells, is_declared = record.cells_up(resource), resource in record.root.declared
+            if not preemptible and is_declared:
+                bound = quota.fixed_cell(cells)
+                if amount > bound.nominal - bound.fixed:
+                    left = bound.nominal - bound.fixed
+                    return Ceiling(*bound.key, bound.fixed, bound.nominal, left, quota.NON_PREEMPTIBLE)
+            if amount > quota.available(cells, is_declared=is_declared):
+                return quota.binding(cells, is_declared=is_declared)[1]
         return None
 
-    def check(self, spec: QueueSpec, accepted: Mapping[str, QueueSpec] | None = None) -> Refusal | None:
-        """Why the queue may not be so; None if it may. accepted: changes to be thought of as made."""
-        specs = {name: record.spec for name, record in self.queues.items()} | dict(accepted or {})
-        for name, value in (("gpu_milli_quota", spec.gpu_milli_quota), ("gpu_milli_limit", spec.gpu_milli_limit)):
-            if value is not None and value < 0:
-                return Refusal(name, f"{name} is {value}: it must not be negative; leave it out for no bound")
-        quota, limit = spec.gpu_milli_quota, spec.gpu_milli_limit
-        if quota is not None and limit is not None and limit < quota:
-            return Refusal(
-                "gpu_milli_limit", f"the limit {limit} is below the quota {quota}: raise it or lower the quota"
-            )
-        if spec.parent is not None and spec.parent != spec.name and spec.parent not in specs:
-            return Refusal("parent", f"there is no queue {spec.parent}: make it first")
-        above, path = spec.parent, [spec.name]
-        while above is not None:
-            path.append(above)
-            if above == spec.name:
-                return Refusal("parent", f"the queue would stand above itself: {' -> '.join(path)}")
-            above = specs[above].parent
+    def never(self, queue: str, amounts: Amounts, *, preemptible: bool) -> Ceiling | None:
+        """What stops so much from being held even if nothing else were; None if nothing does."""
+        record = self.queues[queue]
+        for resource, amount in amounts.items():
+            if resource not in record.bounded or amount <= 0:
+                continue
+            cells, is_declared = record.cells_up(resource), resource in record.root.declared
+            bound = quota.fixed_cell(cells)
+            if not preemptible and is_declared and amount > bound.nominal:
+                return Ceiling(*bound.key, 0, bound.nominal, bound.nominal, quota.NON_PREEMPTIBLE)
+            if amount > quota.potential(cells, is_declared=is_declared):
+                return quota.binding(cells, is_declared=is_declared, is_empty=True)[1]
         return None
 
-    def _settle_ancestors(self) -> None:
-        for record in self.queues.values():
-            record.ancestors = tuple(self._above(record))
-            record.held_milli = record.own_milli
-        for record in self.queues.values():
-            for above in record.ancestors:
-                above.held_milli += record.own_milli
+    # --- who borrows -----------------------------------------------------------------------------------------
 
-    def _above(self, record: QueueRecord) -> Iterator[QueueRecord]:
-        name, seen = record.spec.parent, {record.spec.name}
-        while name is not None and name not in seen and name in self.queues:
-            seen.add(name)  # a log with a lost or reordered change may hold a cycle; it must still fold
-            above = self.queues[name]
-            yield above
-            name = above.spec.parent
+    def share(self, node: str, extra: Amounts | None = None) -> float:
+        """What the queue borrows of what can be lent, by weight. extra: counted as held at this very queue besides."""
+        return shares.share(self.queues[node], self.capacity, extra)
+
+    def used_share(self, node: str, now: int) -> float:
+        """The same for what it held lately."""
+        return shares.used_share(self.queues[node], self.capacity, now)
+
+    def is_within_nominal(self, node: str, extra: Amounts) -> bool:
+        """Whether usage and extra stay within SubtreeQuota in every resource of extra that the tree declares.
+
+        False if it declares none of them: then nothing is nominal.
+        """
+        record = self.queues[node]
+        declared = [resource for resource, amount in extra.items() if amount and resource in record.root.declared]
+        cells = [(record.cells.get(resource, NOTHING), extra[resource]) for resource in declared]
+        return bool(cells) and all(cell.usage + amount <= cell.subtree for cell, amount in cells)
+
+    def is_borrowing(self, node: str, resources: Iterable[str]) -> bool:
+        """Whether it holds more of one of these than its SubtreeQuota; of what is not declared, anything at all."""
+        cells = self.queues[node].cells
+        return any((cell := cells.get(resource, NOTHING)).usage > cell.subtree for resource in resources)
+
+    def principal_share(self, queue: str, principal: str, now: int) -> float:
+        """Which part of the GPUs that the queue's own jobs held lately the principal held, 0 to 1."""
+        record = self.queues.get(queue)
+        return 0.0 if record is None else record.principals.share(principal, now, record.policy.half_life_ns)
+
+    # --- inside ----------------------------------------------------------------------------------------------
+
+    def _add(self, spec: QueueSpec, changed_at: int) -> bool:
+        record = self._records[spec.name] = QueueRecord(spec, changed_at)
+        self._wait_for(spec.parent, 1)
+        is_quiet = False
+        if self._waiting_for.get(spec.name) or self._is_stale:
+            self._is_stale = True  # others name it as their parent: they stand below it from now on
+            record.path = (record,)
+        else:
+            attach(record, self._records.get(spec.parent or ""))
+            settle_bounds(record)
+            record.policy = resolve(above.spec for above in record.path)
+            for cell in record.cells.values():
+                cell.half_life_ns = record.policy.half_life_ns
+            is_quiet = not record.cells
+        homeless = self._homeless.pop(spec.name, None)
+        if homeless is not None:
+            self._take_in(record, homeless)
+        return is_quiet
+
+    def _take_in(self, record: QueueRecord, homeless: _Homeless) -> None:
+        """The queue is there now for which so much is held."""
+        for (resource, preemptible), amount in homeless.amounts.items():
+            if self._is_stale:  # all sums are made anew from what the queues' own jobs hold
+                cell = record.cell(resource)
+                cell.own += amount
+                cell.own_fixed += 0 if preemptible else amount
+            else:
+                hold_here(record, resource, amount, preemptible=preemptible)
+        for principal, milli in homeless.principals.items():
+            record.principals.add(principal, milli, at=0, half_life_ns=record.policy.half_life_ns)
+
+    def _hold_homeless(self, queue: str, amounts: Amounts, *, sign: int, preemptible: bool, principal: str) -> None:
+        home = self._homeless.setdefault(queue, _Homeless())
+        for resource, amount in amounts.items():
+            key = resource, preemptible
+            home.amounts[key] = home.amounts.get(key, 0) + sign * amount
+        if principal and (milli := amounts.get(GPU)):
+            home.principals[principal] = home.principals.get(principal, 0) + sign * milli
+
+    def _wait_for(self, parent: str | None, more: int) -> None:
+        """So many queues name this parent."""
+        if parent is not None:
+            self._waiting_for[parent] = self._waiting_for.get(parent, 0) + more
+
+    @staticmethod
+    def _settle_use(records: Iterable[QueueRecord], at: int) -> None:
+        for record in records:
+            for cell in record.cells.values():
+                if cell.at:
+                    cell.remember(at)
+            record.principals.settle(at, record.policy.half_life_ns)

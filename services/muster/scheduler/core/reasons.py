@@ -1,10 +1,13 @@
 """Why a job is where it is: a fixed vocabulary, with what would help."""
 
+from collections.abc import Callable
 from enum import StrEnum
 from typing import NamedTuple
 
 from muster.placement import Shortage
-from muster.scheduler.core.queues import Ceiling
+from muster.scheduler.core.amounts import Amounts
+from muster.scheduler.core.quota import Ceiling
+from muster.schemas.facts.queue import CPU, GPU, MEMORY
 from muster.schemas.job import Phase
 
 
@@ -18,7 +21,11 @@ class Reason(StrEnum):
     MEMORY = "memory"
     FRAGMENTED = "fragmented"
     TOPOLOGY = "topology"
-    QUEUE_LIMIT = "queue-limit"
+    HEALTH = "health"
+    RESERVATION = "reservation"
+    QUOTA = "quota"
+    BORROWING_LIMIT = "borrowing-limit"
+    NON_PREEMPTIBLE = "non-preemptible"
     BEHIND = "behind"
     TURN = "turn"
     UNKNOWN_QUEUE = "unknown-queue"
@@ -44,24 +51,51 @@ def of_shortage(shortage: Shortage) -> Blocked:
     return Blocked(Reason(shortage.reason.value), shortage.detail)
 
 
-def of_ceiling(ceiling: Ceiling, *, wanted_milli: int) -> Blocked:
-    """A queue's limit leaves no room."""
-    return Blocked(
-        Reason.QUEUE_LIMIT,
-        f"queue {ceiling.queue} holds {gpus(ceiling.held_milli)} of at most {gpus(ceiling.limit_milli)} GPUs, "
-        f"the job needs {gpus(wanted_milli)}",
-    )
+OF_QUOTA = frozenset({Reason.QUOTA, Reason.BORROWING_LIMIT, Reason.NON_PREEMPTIBLE})
+"""The reasons that a queue's quota and limits give."""
+
+
+def of_ceiling(ceiling: Ceiling, *, wanted: Amounts) -> Blocked:
+    """A queue's quota or limit leaves no room."""
+    asked, held = wanted.get(ceiling.resource, 0), ceiling.held
+    number, unit = _READ.get(ceiling.resource, (_thousandths, f"{ceiling.resource.partition(':')[2]} GPUs"))
+    holds = {
+        Reason.QUOTA: f"queue {ceiling.queue} and those below it hold {number(held)} of {number(ceiling.limit)} {unit}",
+        Reason.BORROWING_LIMIT: f"queue {ceiling.queue} holds {number(held)} of at most {number(ceiling.limit)} {unit}",
+        Reason.NON_PREEMPTIBLE: f"jobs of queue {ceiling.queue} that may not be preempted hold {number(held)} of its "
+        f"quota of {number(ceiling.limit)} {unit}",
+    }
+    left = f", {number(ceiling.available)} are left for it" if 0 < ceiling.available < ceiling.limit - held else ""
+    return Blocked(ceiling.reason, f"{holds[Reason(ceiling.reason)]}, the job needs {number(asked)}{left}")
 
 
 def gpus(milli: int) -> str:
     """Milli-GPUs as people read them."""
-    return f"{milli / 1000:g}"
+    return _thousandths(milli)
+
+
+def _thousandths(amount: int) -> str:
+    return f"{amount / 1000:g}"
+
+
+def _gib(mib: int) -> str:
+    return f"{mib / 1024:g}"
+
+
+_READ: dict[str, tuple[Callable[[int], str], str]] = {
+    GPU: (_thousandths, "GPUs"),
+    CPU: (_thousandths, "cores"),
+    MEMORY: (_gib, "GiB of memory"),
+}
 
 
 def cure_of(reason: str, *, never: Ceiling | None) -> str:
     """What would help. never: the limit that is too low for the job even when the queue holds nothing."""
-    if reason == Reason.QUEUE_LIMIT and never is not None:
-        return f"have the limit of queue {never.queue} raised, or ask for fewer GPUs; waiting does not help"
+    if reason in OF_QUOTA and never is not None:
+        if never.reason == Reason.NON_PREEMPTIBLE:
+            return f"make the job preemptible, or have the quota of queue {never.queue} raised; waiting does not help"
+        what = "quota" if never.reason == Reason.QUOTA else "limit"
+        return f"have the {what} of queue {never.queue} raised, or ask for less; waiting does not help"
     return CURES.get(reason, "")
 
 
@@ -73,7 +107,11 @@ CURES: dict[str, str] = {
     Reason.MEMORY: "wait until running jobs end, or ask for less memory per replica",
     Reason.FRAGMENTED: "wait until jobs on one node end, or ask for smaller replicas",
     Reason.TOPOLOGY: "prefer the topology level instead of requiring it, or choose a wider one",
-    Reason.QUEUE_LIMIT: "wait until jobs of this queue end, or have its limit raised",
+    Reason.HEALTH: "wait until the nodes or devices are well and released, or have them repaired",
+    Reason.RESERVATION: "wait until what is reserved was used, or ask for a shorter slice than is left until then",
+    Reason.QUOTA: "wait until jobs of this tree of queues end, or have its quota raised",
+    Reason.BORROWING_LIMIT: "wait until jobs of this queue end, or have its borrowing limit raised",
+    Reason.NON_PREEMPTIBLE: "make the job preemptible, or wait until jobs of this queue that are not end",
     Reason.BEHIND: "it is tried after the jobs of the same shape in front of it",
     Reason.TURN: "it is tried in the next cycle",
 }

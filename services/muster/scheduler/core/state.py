@@ -11,7 +11,9 @@ from dataclasses import dataclass, field
 
 from muster.core import Fact, Instant
 from muster.placement import TaskShape
+from muster.scheduler.core.amounts import NO_AMOUNTS, changes
 from muster.scheduler.core.fleet import Books
+from muster.scheduler.core.holdings import Capacity, amounts_of
 from muster.scheduler.core.jobs import HOLDING, WAITING, JobBook, JobRecord
 from muster.scheduler.core.queues import QueueTree
 from muster.scheduler.core.reasons import Reason
@@ -54,18 +56,22 @@ class Demand:
 
 @dataclass(slots=True)
 class State:
-    """arrivals: routed, not yet queued. dirty: jobs that may need an answer. deadlines: (when, job, attempt), a heap
+    """arrivals: routed, not yet queued. awaited: queues of users that are yet to be made, with the arrivals that wait
+    for each. capacity: what the nodes have. dirty: jobs that may need an answer. deadlines: (when, job, attempt), a
+    heap
     with entries of runs that are over. runs: who could make way. anomalies: facts that fitted nothing, by what.
-    facts: folded since the last `checkpoint-requested`. moves: grows whenever a job, a queue or a node changed.
+    facts: folded since the last `checkpoint-requested`; folded: ever. moves: grows when a job, queue or node changed.
     """
 
     cluster: str
     jobs: JobBook = field(default_factory=JobBook)
     books: Books = field(default_factory=Books)
     queues: QueueTree = field(default_factory=QueueTree)
+    capacity: Capacity = field(default_factory=Capacity)
     line: Line = field(init=False)
     demand: Demand = field(default_factory=Demand)
     arrivals: dict[str, None] = field(default_factory=dict)
+    awaited: dict[str, dict[str, None]] = field(default_factory=dict)
     dirty: dict[str, None] = field(default_factory=dict)
     deadlines: list[tuple[Instant, str, int]] = field(default_factory=list)
     runs: Runs = field(default_factory=Runs)
@@ -74,6 +80,7 @@ class State:
     summarised_at: int = 0
     summary_stale: bool = False
     facts: int = 0
+    folded: int = 0
     moves: int = 0
     checkpoint_cause: str = ""
 
@@ -84,19 +91,67 @@ class State:
         """Why a job that just came can never run here; None if it may wait."""
         if record.kind.replicas > REPLICAS_MAX:
             return Reason.TOO_LARGE, f"{record.kind.replicas} replicas, at most {REPLICAS_MAX} are placed at once"
-        queue = self.queues.queues.get(record.queue)
-        if queue is None:
+        queues = self.queues.queues
+        queue, asked = queues.get(record.queue), queues.get(record.job.spec.queue_name)
+        if queue is None and (asked is None or record.queue not in self.awaited):
             return Reason.UNKNOWN_QUEUE, f"there is no queue {record.queue}"
-        if queue.spec.closed:
-            return Reason.CLOSED_QUEUE, f"queue {record.queue} takes no new jobs"
+        for one in (queue, asked):
+            if one is not None and one.spec.closed:
+                return Reason.CLOSED_QUEUE, f"queue {one.name} takes no new jobs"
         return None
 
-    def recount(self, record: JobRecord) -> None:
-        """Let the queue count what the job holds now, whatever it counted before."""
-        held = record.held_milli if record.phase in HOLDING else 0
-        if held != record.counted:
-            self.queues.hold(record.queue, held - record.counted)
-            record.counted = held
+    def settle_arrival(self, record: JobRecord) -> None:
+        """A job that was not queued yet goes where it would go if it came now: its queue may have changed."""
+        spec = record.job.spec
+        queue = self.queues.queue_for(spec.queue_name, record.job.principal)
+        total_s, slice_s = self.queues.policy_for(queue, spec.queue_name).run_times(spec)
+        self.settle_job(record, queue=queue, total_run_time_s=total_s, min_slice_s=slice_s)
+        self.await_queue(record)
+        self.enlist(record)
+
+    def settle_job(self, record: JobRecord, *, queue: str, total_run_time_s: float, min_slice_s: float) -> None:
+        """The job waits in this queue, with these run times."""
+        known = record.queue, record.total_run_time_s, record.min_slice_s
+        if known == (queue, total_run_time_s, min_slice_s):
+            return
+        self.line.remove(record)
+        record.queue, record.total_run_time_s, record.min_slice_s = queue, total_run_time_s, min_slice_s
+        kind = self.jobs.kind_of(record.job, total_run_time_s=total_run_time_s, min_slice_s=min_slice_s)
+        if kind is not record.kind:
+            self.jobs.change_kind(record, kind)
+
+    def await_queue(self, record: JobRecord) -> None:
+        """Have the queue of a job that just came made, if it is one of a user and not there."""
+        if record.queue not in self.queues.queues and record.queue != record.job.spec.queue_name:
+            self.awaited.setdefault(record.queue, {})[record.id] = None
+
+    def recount(self, record: JobRecord, *, at: int = 0) -> None:
+        """Let the queue count what the job holds from `at` on, whatever it counted before. 0: a checkpoint says so."""
+        before, after = record.counted, NO_AMOUNTS
+        if record.phase in HOLDING:
+            after = amounts_of(record.kind, record.held_slots, self.capacity.models)
+        if after is before:
+            return
+        record.counted = after
+        for sign, amounts in ((1, after), (-1, before)) if not (after and before) else changes(after, before):
+            if amounts:
+                self.queues.hold(
+                    record.queue,
+                    amounts,
+                    sign=sign,
+                    preemptible=record.kind.preemptible,
+                    at=at,
+                    principal=record.job.principal,
+                )
+
+    def note_node(self, name: str, *, at: int = 0) -> None:
+        """The node came, went, or is another one: the cluster has more or less, and jobs on it hold another model."""
+        node = self.books.nodes.get(name)
+        is_other_model = self.capacity.set(name, node.description if node is not None else None)
+        self.queues.set_capacity(self.capacity.totals)
+        if is_other_model and node is not None:
+            for job_id in tuple(node.jobs):
+                self.recount(self.jobs.records[job_id], at=at)
 
     def begin_run(self, record: JobRecord) -> None:
         """The job runs: its total run time and its slice will end."""
@@ -107,7 +162,7 @@ class State:
         """Put the job into its lane, or take it out, as its state wants."""
         waits = record.phase in WAITING and not record.cancel_fact
         if waits and record.phase is Phase.SUBMITTED:
-            waits = self.refusal(record) is None
+            waits = record.queue in self.queues.queues and self.refusal(record) is None
         if not waits:
             self.line.remove(record)
             return

@@ -8,10 +8,10 @@ something does. Why a lane waits is put into words only when somebody has to be 
 
 import heapq
 from bisect import bisect_left, insort
-from collections.abc import Callable
 
 from muster.core import Instant
 from muster.placement.rooms import Rooms, Watch
+from muster.scheduler.core.amounts import Amounts
 from muster.scheduler.core.jobs import JobRecord, Kind
 from muster.scheduler.core.reasons import Blocked
 
@@ -35,15 +35,13 @@ class Short:
 
 
 class Cap:
-    """A limit that a lane's first job would break: of which queue ("": any, tried whenever something is news), how much
-    must be left below it, and in words.
-    """
+    """What a lane's queue may not hold more of: how much its first job would need, and why not, in words."""
 
-    __slots__ = ("need_milli", "queue", "word")
+    __slots__ = ("need", "queue", "word")
 
-    def __init__(self, queue: str, need_milli: int, word: Blocked) -> None:
+    def __init__(self, queue: str, need: Amounts, word: Blocked) -> None:
         self.queue = queue
-        self.need_milli = need_milli
+        self.need = need
         self.word = word
 
 
@@ -79,7 +77,7 @@ class Line:
     """All lanes.
 
     open: lanes worth trying, never judged or judged by what is over. hopes: kinds for which there may be room again.
-    relieved: queues that hold less than they did. unfinished: the last decision left lanes untried.
+    unfinished: the last decision left lanes untried.
     to_explain: blocked lanes whose jobs may have to be told something; epoch: grows when words may have changed.
     """
 
@@ -88,7 +86,6 @@ class Line:
         self.lanes: dict[tuple[str, Kind], Lane] = {}
         self.open: dict[Lane, None] = {}
         self.hopes: dict[Watch, Short] = {}
-        self.relieved: set[str] = set()
         self.unfinished = False
         self.to_explain: dict[Lane, None] = {}
         self.epoch = 0
@@ -141,31 +138,32 @@ class Line:
 
     # --- who is worth trying -----------------------------------------------------------------------------
 
-    def refresh(self, *, version: int, withdrawn: int, left_milli: Callable[[str], int | None]) -> None:
+    def refresh(self, *, version: int, withdrawn: int, relieved: set[tuple[str, str]]) -> None:
         """Find the lanes whose obstacle may be gone.
 
-        version: the fleet's. withdrawn: how many proposals were ever taken back. left_milli: below a queue's limit.
+        version: the fleet's. withdrawn: how many proposals were ever taken back. relieved: taken note of, and emptied.
         """
-        is_news = version != self._version or withdrawn != self._withdrawn or bool(self.relieved) or self.unfinished
+        is_news = version != self._version or withdrawn != self._withdrawn or bool(relieved) or self.unfinished
         self.hopes = {}
         if not is_news:
             return
-        capped = self._capped if withdrawn != self._withdrawn else (self.relieved | {""}) & self._capped.keys()
-        for queue in tuple(capped):
-            left = left_milli(queue)
+        for queue in tuple(self._capped):
             for lane in tuple(self._capped[queue]):
-                assert lane.cap is not None
-                if left is None or lane.cap.need_milli <= left:
-                    self._reopen(lane)
+                self._reopen(lane)
         if version != self._version or self.unfinished:
             self.hopes = {watch: self._shorts[watch] for watch in self._rooms.hopeful()} if self._shorts else {}
         self._version, self._withdrawn, self.unfinished = version, withdrawn, False
-        self.relieved.clear()
+        relieved.clear()
         self._new_epoch()
 
     def narrow(self) -> None:
         """Give up the hopes that the placements since `refresh` took."""
         self.hopes = {watch: self.hopes[watch] for watch in self._rooms.hopeful(self.hopes)} if self.hopes else {}
+
+    def reopen_queue(self, queue: str) -> None:
+        """Try the lanes of a queue that just came."""
+        for lane in tuple(self._capped.get(queue, ())):
+            self._reopen(lane)
 
     def reopen(self) -> None:
         """Try all lanes again, whatever stopped them."""

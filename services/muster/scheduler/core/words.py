@@ -10,10 +10,10 @@ def why_blocked(state: State, lane: Lane) -> Blocked:
     queues = state.queues
     if lane.queue not in queues.queues:
         return unknown_queue(lane.queue)
-    wanted = lane.cap.need_milli if lane.cap is not None else lane.kind.gpu_milli
-    ceiling = queues.ceiling(lane.queue, wanted)
+    wanted = lane.cap.need if lane.cap is not None and lane.cap.need else lane.kind.amounts_least
+    ceiling = queues.ceiling(lane.queue, wanted, preemptible=lane.kind.preemptible)
     if ceiling is not None:
-        return of_ceiling(ceiling, wanted_milli=wanted)
+        return of_ceiling(ceiling, wanted=wanted)
     if lane.cap is not None:
         return lane.cap.word
     if state.line.has_turn(lane):

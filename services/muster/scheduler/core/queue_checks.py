@@ -1,0 +1,106 @@
+"""Whether a queue may be so: what is refused, with the field and what to do."""
+
+from collections.abc import Mapping
+from typing import NamedTuple
+
+from muster.scheduler.core.amounts import nominal_of
+from muster.scheduler.core.tree import DEPTH_MAX
+from muster.scheduler.core.users import TEMPLATE_NAME_MAX
+from muster.schemas.facts.queue import GPU, QueueSpec, QueueTemplate
+
+
+class Refusal(NamedTuple):
+    """Why a queue may not be so: which field, and a sentence."""
+
+    field: str
+    reason: str
+
+
+def refusal_of(spec: QueueSpec, specs: Mapping[str, QueueSpec]) -> Refusal | None:
+    """Why the queue may not be so among these; None if it may."""
+    return _amounts(spec, prefix="") or _first_form(spec) or _times(spec) or _template(spec) or _place(spec, specs)
+
+
+def _amounts(spec: QueueSpec | QueueTemplate, *, prefix: str) -> Refusal | None:
+    for field, amounts in (
+        ("quota", spec.quota),
+        ("borrowing_limit", spec.borrowing_limit),
+        ("lending_limit", spec.lending_limit),
+    ):
+        for resource, amount in amounts.items():
+            if amount < 0:
+                return Refusal(prefix + field, f"{field} of {resource} is {amount}: it must not be negative")
+    nominal = nominal_of(spec)
+    for resource, lending in spec.lending_limit.items():
+        if lending > nominal.get(resource, 0):
+            return Refusal(
+                prefix + "lending_limit",
+                f"the lending limit {lending} of {resource} is above its quota {nominal.get(resource, 0)}: "
+                "a queue can lend only what is its own; raise the quota or lower the limit",
+            )
+    return None
+
+
+def _first_form(spec: QueueSpec) -> Refusal | None:
+    for name, value in (("gpu_milli_quota", spec.gpu_milli_quota), ("gpu_milli_limit", spec.gpu_milli_limit)):
+        if value is not None and value < 0:
+            return Refusal(name, f"{name} is {value}: it must not be negative; leave it out for no bound")
+    limit, nominal = spec.gpu_milli_limit, nominal_of(spec).get(GPU)
+    if limit is not None and nominal is not None and limit < nominal:
+        return Refusal(
+            "gpu_milli_limit", f"the limit {limit} is below the quota {nominal}: raise it or lower the quota"
+        )
+    return None
+
+
+def _times(spec: QueueSpec) -> Refusal | None:
+    for name, default, most in (
+        ("run_time_default_s", spec.run_time_default_s, spec.run_time_max_s),
+        ("min_slice_default_s", spec.min_slice_default_s, spec.min_slice_max_s),
+    ):
+        if default is not None and most is not None and default > most:
+            return Refusal(name, f"the default {default:g} s is above the maximum {most:g} s: lower it or raise that")
+    return None
+
+
+def _template(spec: QueueSpec) -> Refusal | None:
+    if spec.user_template is None:
+        return None
+    if len(spec.name) > TEMPLATE_NAME_MAX:
+        return Refusal(
+            "user_template",
+            f"the name {spec.name} has {len(spec.name)} characters: a queue with a user_template has at most "
+            f"{TEMPLATE_NAME_MAX}, because its users' queues are named after it",
+        )
+    return _amounts(spec.user_template, prefix="user_template.")
+
+
+def _place(spec: QueueSpec, specs: Mapping[str, QueueSpec]) -> Refusal | None:
+    if spec.parent is not None and spec.parent != spec.name and spec.parent not in specs:
+        return Refusal("parent", f"there is no queue {spec.parent}: make it first")
+    above, path = spec.parent, [spec.name]
+    while above is not None:
+        path.append(above)
+        if above == spec.name:
+            return Refusal("parent", f"the queue would stand above itself: {' -> '.join(path)}")
+        if len(path) > len(specs) + 1:
+            return Refusal(
+                "parent", f"the queues above {spec.parent} stand above themselves: put one of them right first"
+            )
+        above = specs[above].parent if above in specs else None
+    levels = len(path) + _levels_below(spec.name, specs)
+    if levels > DEPTH_MAX:
+        return Refusal("parent", f"the tree would have {levels} levels, at most {DEPTH_MAX} are possible: use fewer")
+    return None
+
+
+def _levels_below(name: str, specs: Mapping[str, QueueSpec]) -> int:
+    children: dict[str, list[str]] = {}
+    for other in specs.values():
+        if other.parent is not None:
+            children.setdefault(other.parent, []).append(other.name)
+    level, depth = children.get(name, []), 0
+    while level and depth <= DEPTH_MAX:
+        depth += 1
+        level = [below for above in level for below in children.get(above, ())]
+    return depth
