@@ -19,10 +19,11 @@ from muster.gateway.views import Views
 from muster.schemas.access import Role, TokenRecord, TokenView, token_hash
 from muster.schemas.facts.job import JobCancelRequested
 from muster.schemas.facts.queue import QueueChangeRequested, QueueSpec
+from muster.schemas.facts.reservation import ReservationSpec, ReserveEndRequested, ReserveRequested
 from muster.schemas.job import Job, JobSpec
 from muster.schemas.queries import DryRunAnswer, QueueCheckAnswer, WhyAnswer
 from muster.schemas.readmodel import order_key
-from muster.schemas.views import FactView, JobView, NodeView, QueueView
+from muster.schemas.views import FactView, JobView, NodeView, QueueView, ReservationView
 
 FED = "FED"
 LOG = "LOG_atlas"
@@ -35,6 +36,8 @@ class FakeLog:
         self.jobs: dict[str, StoredJob] = {}
         self.cancels: list[tuple[str, JobCancelRequested]] = []
         self.queue_requests: dict[str, QueueChangeRequested] = {}
+        self.reservations: dict[str, ReserveRequested] = {}
+        self.reservation_ends: list[tuple[str, ReserveEndRequested]] = []
         self.fails: Exception | None = None
 
     async def submit(self, job: Job) -> StoredJob:
@@ -59,6 +62,14 @@ class FakeLog:
         self._fail()
         self.queue_requests[key] = payload
 
+    async def request_reservation(self, payload: ReserveRequested, *, key: str) -> None:
+        self._fail()
+        self.reservations[key] = payload
+
+    async def request_reservation_end(self, name: str, payload: ReserveEndRequested, *, key: str) -> None:
+        self._fail()
+        self.reservation_ends.append((name, payload))
+
     def _fail(self) -> None:
         if self.fails is not None:
             raise self.fails
@@ -74,6 +85,7 @@ class FakeView:
             QueueView(name="blue", cluster="atlas"),
             QueueView(name="shut", cluster="atlas", closed=True),
         ]
+        self.reservation_rows: list[ReservationView] = []
         self.shape_rows: list[NodeShape] = [("H100", 8, 128_000, 1_000_000, ("block", "rack"))]
         self.fed_seq = 0
         self.is_down = False
@@ -103,6 +115,10 @@ class FakeView:
     async def queues(self) -> tuple[bytes, ...]:
         self._answer()
         return tuple(row.model_dump_json().encode() for row in self.queue_rows)
+
+    async def reservations(self) -> tuple[bytes, ...]:
+        self._answer()
+        return tuple(row.model_dump_json().encode() for row in self.reservation_rows)
 
     async def shapes(self) -> list[NodeShape] | None:
         self._answer()
@@ -138,6 +154,16 @@ class FakeScheduler:
     async def queue_check(self, spec: QueueSpec) -> QueueCheckAnswer:
         self._answer()
         return self.check
+
+    async def reservation_check(self, spec: ReservationSpec) -> QueueCheckAnswer:
+        self._answer()
+        return self.check
+
+    async def reservations(self) -> tuple[bytes, ...]:
+        self._answer()
+        return tuple(
+            row.model_copy(update={"active": True}).model_dump_json().encode() for row in self._view.reservation_rows
+        )
 
     async def queues(self) -> tuple[bytes, ...]:
         self._answer()

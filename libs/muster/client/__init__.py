@@ -14,9 +14,10 @@ from muster.client.facts import TypedFact
 from muster.client.http import Retry
 from muster.schemas.access import Role, TokenMade, TokenRecord, TokenView
 from muster.schemas.facts.queue import QueueSpec
+from muster.schemas.facts.reservation import Repeat, ReservationSpec
 from muster.schemas.job import Checkpointing, JobKind, JobSpec, Phase, Slot, TaskGroup, Topology
 from muster.schemas.queries import DryRunAnswer, WhyAnswer
-from muster.schemas.views import FactView, JobView, NodeView, Problem, QueueView
+from muster.schemas.views import FactView, JobView, NodeView, Problem, QueueView, ReservationView
 
 __all__ = [
     "Checkpointing",
@@ -36,6 +37,9 @@ __all__ = [
     "QueueSpec",
     "QueueView",
     "RefusedError",
+    "Repeat",
+    "ReservationSpec",
+    "ReservationView",
     "Retry",
     "Role",
     "Slot",

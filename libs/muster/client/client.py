@@ -15,9 +15,10 @@ from muster.client.http import Door, Retry
 from muster.client.watch import follow
 from muster.schemas.access import Endpoints, TokenMade, TokenRecord, TokenView
 from muster.schemas.facts.queue import QueueSpec
+from muster.schemas.facts.reservation import ReservationSpec
 from muster.schemas.job import TERMINAL_PHASES, JobSpec, Phase
 from muster.schemas.queries import DryRunAnswer, WhyAnswer
-from muster.schemas.views import JobView, NodeView, QueueView
+from muster.schemas.views import JobView, NodeView, QueueView, ReservationView
 
 PAGE_MAX = 1_000
 _TERMINAL_NAMES = frozenset(phase.value for phase in TERMINAL_PHASES)
@@ -30,6 +31,10 @@ class _Jobs(BaseModel):
 
 class _Queues(BaseModel):
     queues: list[QueueView]
+
+
+class _Reservations(BaseModel):
+    reservations: list[ReservationView]
 
 
 class _Nodes(BaseModel):
@@ -81,7 +86,7 @@ class Muster:
 
     async def submit(self, spec: JobSpec, *, idempotency_key: str | None = None, traceparent: str = "") -> JobView:
         """Submit a job. The same key and specification again are the same job; without a key one is drawn."""
-        headers = {"Idempotency-Key": idempotency_key or os.urandom(16).hex()}
+        headers = {"Idempotency-Key": idempotency_key} if idempotency_key else _own_key()
         if traceparent:
             headers["traceparent"] = traceparent
         body = await self._door.ask("POST", "/v1/jobs", body=_sent(spec), headers=headers)
@@ -159,7 +164,24 @@ class Muster:
 
     async def set_queue(self, spec: QueueSpec) -> None:
         """Make or change a queue (operators); returns when it is so, or after two seconds when it was requested."""
-        await self._door.ask("PUT", f"/v1/queues/{quote(spec.name, safe='')}", body=_sent(spec))
+        await self._door.ask("PUT", f"/v1/queues/{quote(spec.name, safe='')}", body=_sent(spec), headers=_own_key())
+
+    async def reservations(self) -> Sequence[ReservationView]:
+        """Advance reservations that are booked."""
+        return _Reservations.model_validate_json(await self._door.ask("GET", "/v1/reservations")).reservations
+
+    async def reserve(self, spec: ReservationSpec) -> None:
+        """Keep nodes or GPUs from a moment on (operators); one of the same name is replaced.
+
+        Returns when it is booked, or after two seconds when it was requested.
+        """
+        await self._door.ask("POST", "/v1/reservations", body=_sent(spec), headers=_own_key())
+
+    async def end_reservation(self, name: str, *, reason: str = "") -> None:
+        """End a reservation (operators); NotFoundError if there is none of that name."""
+        params = {"reason": reason} if reason else None
+        where = f"/v1/reservations/{quote(name, safe='')}"
+        await self._door.ask("DELETE", where, params=params, headers=_own_key())
 
     async def nodes(self) -> Sequence[NodeView]:
         """All nodes."""
@@ -185,6 +207,11 @@ class Muster:
 def _job(job_id: str, part: str = "") -> str:
     """Path of a job, whatever somebody gives as its id."""
     return f"/v1/jobs/{quote(job_id, safe='')}{part}"
+
+
+def _own_key() -> dict[str, str]:
+    """One call is one request, however often it is tried."""
+    return {"Idempotency-Key": os.urandom(16).hex()}
 
 
 def _sent(model: BaseModel) -> bytes:

@@ -85,13 +85,13 @@ class QueuesAnswer(Wire):
 
 
 class ReservationsAnswer(Wire):
-    """All advance reservations that were booked."""
+    """To `reservations` (asked with `AskFleet`): all advance reservations that are booked."""
 
     reservations: tuple[ReservationView, ...] = ()
 
 
 class AskReservation(Wire):
-    """To the scheduler (`reservation-check`): may this be kept?"""
+    """To the scheduler (`reservation-check`, answered with `QueueCheckAnswer`): may this be kept?"""
 
     spec: ReservationSpec
 

@@ -16,6 +16,7 @@ from muster.gateway.views import Views
 from muster.schemas.base import BODY_BYTES_MAX
 
 JOB_ID = re.compile(r"[A-Z2-7]{26}")
+REASON_CHARS_MAX = 1_024
 DRAINED_BYTES_MAX = 32 * 1024 * 1024  # of a body that is refused: a client that still writes would not read the answer
 
 
@@ -110,6 +111,14 @@ def count_of(request: Request, *, name: str, default: int, most: int) -> int:
     if not (text.isascii() and text.isdecimal() and len(text) < 10 and 1 <= int(text) <= most):
         raise invalid(f"{text[:20]!r} is not between 1 and {most}", field=name, cure=f"Send 1 to {most}.")
     return int(text)
+
+
+def reason_of(request: Request) -> str:
+    """Why somebody asks, for the record. Raises ProblemError (422)."""
+    reason = request.query_params.get("reason", "")
+    if len(reason) > REASON_CHARS_MAX:
+        raise invalid(f"at most {REASON_CHARS_MAX} characters", field="reason", cure="Say it shorter.")
+    return reason
 
 
 def flag_of(request: Request, name: str) -> bool:

@@ -5,7 +5,7 @@ from pydantic import ValidationError
 from starlette.exceptions import HTTPException
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from muster.gateway.api import access, answers, events, health, jobs, nodes, queues, reference
+from muster.gateway.api import access, answers, events, health, jobs, nodes, queues, reference, reservations
 from muster.gateway.api.describe import complete
 from muster.gateway.house import House
 from muster.gateway.ports import NotStoredError, UnreachableError
@@ -20,7 +20,7 @@ def make_app(house: House) -> FastAPI:
         title="Muster", version=API_VERSION, summary="A control plane for GPU fleets", docs_url=None, redoc_url=None
     )
     app.state.house = house
-    for module in (jobs, queues, nodes, events, access, health, reference):
+    for module in (jobs, queues, reservations, nodes, events, access, health, reference):
         app.router.routes.extend(module.router.routes)  # flat: a nested router is matched and entered per request
     for error in (ProblemError, ValidationError, NotStoredError, UnreachableError, HTTPException):
         app.add_exception_handler(error, answers.refuse)

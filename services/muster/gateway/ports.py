@@ -9,6 +9,7 @@ from muster.schemas.access import TokenRecord, TokenView
 from muster.schemas.base import JobId
 from muster.schemas.facts.job import JobCancelRequested
 from muster.schemas.facts.queue import QueueChangeRequested, QueueSpec
+from muster.schemas.facts.reservation import ReservationSpec, ReserveEndRequested, ReserveRequested
 from muster.schemas.job import Job, JobSpec, Phase
 from muster.schemas.queries import DryRunAnswer, QueueCheckAnswer, WhyAnswer
 from muster.schemas.views import JobView
@@ -52,6 +53,14 @@ class RequestLog(Protocol):
 
     async def request_queue(self, payload: QueueChangeRequested, *, key: str) -> None:
         """Store `change-requested`. key: the same key again is the same request."""
+        ...
+
+    async def request_reservation(self, payload: ReserveRequested, *, key: str) -> None:
+        """Store `reserve-requested`. key: the same key again is the same request."""
+        ...
+
+    async def request_reservation_end(self, name: str, payload: ReserveEndRequested, *, key: str) -> None:
+        """Store `end-requested`. key: the same key again is the same request."""
         ...
 
 
@@ -104,6 +113,10 @@ class ReadView(Protocol):
         """All queues, encoded, by name."""
         ...
 
+    async def reservations(self) -> tuple[bytes, ...]:
+        """All reservations that are booked, encoded, by name."""
+        ...
+
     async def shapes(self) -> Sequence[NodeShape] | None:
         """Distinct node shapes; None while the read model was never written."""
         ...
@@ -128,8 +141,16 @@ class Scheduler(Protocol):
         """Whether the queue may be so."""
         ...
 
+    async def reservation_check(self, spec: ReservationSpec) -> QueueCheckAnswer:
+        """Whether this may be kept."""
+        ...
+
     async def queues(self) -> tuple[bytes, ...]:
         """All queues, encoded."""
+        ...
+
+    async def reservations(self) -> tuple[bytes, ...]:
+        """All reservations that are booked, encoded, by name."""
         ...
 
     async def nodes(self) -> tuple[bytes, ...]:

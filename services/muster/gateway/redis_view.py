@@ -68,6 +68,10 @@ class RedisView:
         """See `ReadView.queues`."""
         return await self._rows("queues")
 
+    async def reservations(self) -> tuple[bytes, ...]:
+        """See `ReadView.reservations`."""
+        return await self._rows("reservations")
+
     async def shapes(self) -> Sequence[NodeShape] | None:
         """See `ReadView.shapes`."""
         found = await self._ask(*(("GET", model.key("shapes")) for model in self._clusters))

@@ -17,6 +17,7 @@ from muster.gateway.ports import NotStoredError, StoredJob, UnreachableError
 from muster.schemas import ids
 from muster.schemas.facts.job import JobCancelRequested, JobSubmitted
 from muster.schemas.facts.queue import QueueChangeRequested
+from muster.schemas.facts.reservation import ReserveEndRequested, ReserveRequested
 from muster.schemas.job import Job
 from muster.schemas.subjects import FED_LOG, fact_subject
 from muster.schemas.views import JobView
@@ -71,6 +72,17 @@ class NatsRequestLog:
         """See `RequestLog.request_queue`."""
         draft = Draft("queue", payload.spec.name, "change-requested", payload)
         await self._store(draft, ids.request_fact_id("change-requested", payload.spec.name, payload.principal, key))
+
+    async def request_reservation(self, payload: ReserveRequested, *, key: str) -> None:
+        """See `RequestLog.request_reservation`."""
+        name = payload.spec.name
+        draft = Draft("reservation", name, "reserve-requested", payload)
+        await self._store(draft, ids.request_fact_id("reserve-requested", name, payload.principal, key))
+
+    async def request_reservation_end(self, name: str, payload: ReserveEndRequested, *, key: str) -> None:
+        """See `RequestLog.request_reservation_end`."""
+        draft = Draft("reservation", name, "end-requested", payload)
+        await self._store(draft, ids.request_fact_id("end-requested", name, payload.principal, key))
 
     async def _store(self, draft: Draft, fact_id: str) -> None:
         result = await self._append(draft, fact_id, expect_new=False)

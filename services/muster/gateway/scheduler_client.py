@@ -9,17 +9,20 @@ from muster.gateway.ports import UnreachableError
 from muster.gateway.problems import ProblemError
 from muster.schemas.base import Wire
 from muster.schemas.facts.queue import QueueSpec
+from muster.schemas.facts.reservation import ReservationSpec
 from muster.schemas.job import JobSpec
 from muster.schemas.queries import (
     AskDryRun,
     AskFleet,
     AskJob,
     AskQueueChange,
+    AskReservation,
     DryRunAnswer,
     JobAnswer,
     NodesAnswer,
     QueueCheckAnswer,
     QueuesAnswer,
+    ReservationsAnswer,
     WhyAnswer,
 )
 from muster.schemas.subjects import query_subject
@@ -57,6 +60,15 @@ class NatsScheduler:
         """See `Scheduler.queues`."""
         answer = await self._ask("queues", AskFleet(), QueuesAnswer)
         return tuple(queue.model_dump_json().encode() for queue in answer.queues)
+
+    async def reservation_check(self, spec: ReservationSpec) -> QueueCheckAnswer:
+        """See `Scheduler.reservation_check`."""
+        return await self._ask("reservation-check", AskReservation(spec=spec), QueueCheckAnswer)
+
+    async def reservations(self) -> tuple[bytes, ...]:
+        """See `Scheduler.reservations`."""
+        answer = await self._ask("reservations", AskFleet(), ReservationsAnswer)
+        return tuple(one.model_dump_json().encode() for one in sorted(answer.reservations, key=lambda one: one.name))
 
     async def nodes(self) -> tuple[bytes, ...]:
         """See `Scheduler.nodes`."""

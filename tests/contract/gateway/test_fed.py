@@ -18,6 +18,7 @@ from muster.gateway.tokens import NatsTokens
 from muster.schemas.access import Role, TokenRecord
 from muster.schemas.facts.job import JobCancelRequested
 from muster.schemas.facts.queue import QueueChangeRequested, QueueSpec
+from muster.schemas.facts.reservation import ReservationSpec, ReserveEndRequested, ReserveRequested
 from muster.schemas.job import Job, JobSpec, TaskGroup
 from muster.schemas.views import job_view
 from servers import CLUSTER, DECLARATIONS, NatsServer, running_nats
@@ -91,6 +92,15 @@ async def test_requests_are_stored(door: Door) -> None:
     await door.log.request_queue(QueueChangeRequested(spec=QueueSpec(name="blue"), principal="olga"), key="1")
     info = await door.client.jetstream().stream_info("FED")
     assert info.state.messages == 3, "a cancellation asked for twice is stored once"
+
+
+async def test_reservations_and_their_ends_are_stored_once_for_each_key(door: Door) -> None:
+    spec = ReservationSpec(name="night", gpus=8, starts_at=1, duration_s=60)
+    for key in ("1", "1", "2"):
+        await door.log.request_reservation(ReserveRequested(spec=spec, principal="olga"), key=key)
+        await door.log.request_reservation_end("night", ReserveEndRequested(principal="olga"), key=key)
+    info = await door.client.jetstream().stream_info("FED")
+    assert info.state.messages == 4
 
 
 async def test_a_full_log_takes_nothing_and_keeps_what_it_acknowledged(door: Door) -> None:

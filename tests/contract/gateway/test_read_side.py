@@ -16,10 +16,11 @@ from muster.gateway.ports import JobFilter, UnreachableError
 from muster.gateway.redis_view import RedisView
 from muster.projector.core import FedProjectorCore, Projection, ProjectorCore
 from muster.projector.sink import RedisSink
+from muster.schemas.facts.reservation import Booked, BookingEnded, ReservationSpec
 from muster.schemas.job import Phase
 from muster.schemas.readmodel import ReadModel, read_model
 from muster.schemas.subjects import FED_LOG, cluster_log
-from muster.schemas.views import FactView, JobView
+from muster.schemas.views import FactView, JobView, ReservationView
 from projector_story import Story, a_job
 
 pytestmark = pytest.mark.connected
@@ -188,8 +189,15 @@ async def test_nodes_queues_and_shapes(side: Side) -> None:
     story = Story()
     story.node("n1")
     story.queue("blue")
+    spec = ReservationSpec(name="night", gpus=8, starts_at=1, duration_s=60)
+    story.add("reservation", "night", "booked", Booked(spec=spec))
     await side.log.fold(story.facts)
     assert [len(await side.view.nodes()), len(await side.view.queues())] == [1, 1]
+    (row,) = await side.view.reservations()
+    assert ReservationView.model_validate_json(row).spec == spec
+    story.add("reservation", "night", "ended", BookingEnded())
+    await side.log.fold(story.facts[-1:])
+    assert await side.view.reservations() == ()
     assert await side.view.shapes() == [("H100", 8, 8000, 8000, ())]
 
 

@@ -9,9 +9,10 @@ from pydantic.json_schema import models_json_schema
 
 from muster.schemas.access import TokenMade, TokenRecord, TokenView
 from muster.schemas.facts.queue import QueueSpec
+from muster.schemas.facts.reservation import ReservationSpec
 from muster.schemas.job import JobSpec
 from muster.schemas.queries import DryRunAnswer, WhyAnswer
-from muster.schemas.views import FactView, JobView, NodeView, Problem, QueueView
+from muster.schemas.views import FactView, JobView, NodeView, Problem, QueueView, ReservationView
 
 JsonObject = dict[str, object]
 
@@ -35,6 +36,8 @@ _SHOWN: tuple[type[BaseModel], ...] = (
     Problem,
     QueueSpec,
     QueueView,
+    ReservationSpec,
+    ReservationView,
     TokenMade,
     TokenRecord,
     TokenView,

@@ -8,7 +8,7 @@ from fastapi import APIRouter, Request, Response
 from muster.gateway.api import answers, sse
 from muster.gateway.api.describe import describe, header, list_of, path, query, reference
 from muster.gateway.authorise import refuse_unless_acting_for
-from muster.gateway.house import body_of, count_of, flag_of, house_of, job_id_of, principal_of
+from muster.gateway.house import body_of, count_of, flag_of, house_of, job_id_of, principal_of, reason_of
 from muster.gateway.ports import JobFilter, UnreachableError
 from muster.gateway.problems import ProblemError, conflict, invalid
 from muster.gateway.submit import Submission, dry_run, submit
@@ -21,7 +21,6 @@ from muster.schemas.views import FactView, JobView
 PAGE_MAX = 1_000
 PAGE_DEFAULT = 100
 CURSOR = re.compile(r"[0-9]{20}:[A-Z2-7]{26}")
-REASON_CHARS_MAX = 1_024
 
 router = APIRouter(tags=["jobs"])
 _JOB_ID = path("job_id", "Id of the job")
@@ -186,9 +185,7 @@ async def cancel_job(request: Request) -> Response:
     principal = principal_of(request)
     house = house_of(request)
     job_id = job_id_of(request)
-    reason = request.query_params.get("reason", "")
-    if len(reason) > REASON_CHARS_MAX:
-        raise invalid(f"at most {REASON_CHARS_MAX} characters", field="reason", cure="Say it shorter.")
+    reason = reason_of(request)
     job = await house.views.job_view(job_id)
     refuse_unless_acting_for(principal, job.team, verb="cancel")
     if job.phase.is_terminal:

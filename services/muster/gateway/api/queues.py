@@ -1,13 +1,11 @@
 """Queues: look, and change."""
 
-import asyncio
-import hashlib
-
 from fastapi import APIRouter, Request, Response
 
 from muster.gateway.api import answers
 from muster.gateway.api.describe import describe, header, list_of, path, query, reference
 from muster.gateway.authorise import refuse_unless
+from muster.gateway.changes import key_of, until_so
 from muster.gateway.house import House, body_of, flag_of, house_of, principal_of
 from muster.gateway.ports import UnreachableError
 from muster.gateway.problems import invalid
@@ -15,9 +13,6 @@ from muster.schemas.access import Role
 from muster.schemas.base import parse_request
 from muster.schemas.facts.queue import QueueChangeRequested, QueueSpec
 from muster.schemas.views import QueueView
-
-CHANGE_WAIT_S = 2.0
-CHANGE_POLL_S = 0.05
 
 router = APIRouter(tags=["queues"])
 
@@ -62,8 +57,7 @@ async def put_queue(request: Request) -> Response:
     principal = principal_of(request)
     refuse_unless(principal, Role.OPERATOR, verb="change queues")
     house = house_of(request)
-    body = await body_of(request)
-    spec = parse_request(QueueSpec, body)
+    spec = parse_request(QueueSpec, await body_of(request))
     if spec.name != request.path_params["name"]:
         raise invalid("the name in the body differs from the path's", field="name", cure="Send the same name.")
     try:
@@ -72,9 +66,13 @@ async def put_queue(request: Request) -> Response:
         verdict = None  # the scheduler decides when it folds the request
     if verdict is not None and verdict.field:
         raise invalid(verdict.reason, field=verdict.field)
-    key = request.headers.get("idempotency-key") or await _own_key(house, body)
-    await house.log.request_queue(QueueChangeRequested(spec=spec, principal=principal.name), key=key)
-    changed = await _wait_for(house, spec)
+    change = QueueChangeRequested(spec=spec, principal=principal.name)
+    await house.log.request_queue(change, key=key_of(request))
+
+    async def look() -> bytes | None:
+        return next((row for row in await _queues(house) if _spec_of(row) == spec), None)
+
+    changed = await until_so(house, look)
     return answers.encoded(changed) if changed is not None else answers.model(spec, status=202)
 
 
@@ -84,30 +82,6 @@ async def _queues(house: House) -> tuple[bytes, ...]:
     except UnreachableError:
         rows = ()
     return rows or await house.scheduler.queues()
-
-
-async def _own_key(house: House, body: bytes) -> str:
-    """Names the change by what it changes from and to: sent twice in a row it is one, sent again later it is new."""
-    try:
-        before = await _queues(house)
-    except UnreachableError:
-        before = ()
-    settings = [_spec_of(row).model_dump_json() for row in before]
-    return hashlib.sha256(b"\x1f".join([body, *(text.encode() for text in settings)])).hexdigest()
-
-
-async def _wait_for(house: House, spec: QueueSpec) -> bytes | None:
-    deadline_s = house.time.monotonic_s() + CHANGE_WAIT_S
-    while house.time.monotonic_s() < deadline_s:
-        try:
-            rows = await _queues(house)
-        except UnreachableError:
-            rows = ()
-        for row in rows:
-            if _spec_of(row) == spec:
-                return row
-        await asyncio.sleep(CHANGE_POLL_S)
-    return None
 
 
 def _spec_of(row: bytes) -> QueueSpec:
