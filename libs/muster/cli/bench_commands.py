@@ -102,3 +102,17 @@ def cycle(
     from muster.cli.bench.cycle_input import Scale
 
     cycle_report.run(Scale(gpus=gpus, pending=pending, queues=queues), changes=changes, form=output)
+
+
+@app.command()
+def kueue(
+    *,
+    share: Annotated[float, typer.Option(min=0.01, max=1, help="Of the jobs of each generator.")] = 1.0,
+    connections: Annotated[int, typer.Option(min=1, max=512, help="Keep-alive HTTP connections.")] = 32,
+    split: Annotated[bool, typer.Option("--split", help="One process per service.")] = False,
+    output: As = Output.TABLE,
+) -> None:
+    """Run the workload of Kueue's baseline performance test, 15,000 jobs at its generators' pace, through the bus."""
+    from muster.cli.bench import kueue_report
+
+    kueue_report.run(kueue_report.Plan(share=share, connections=connections, split=split), output)

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 import aiohttp.web
 import pytest
 
-from muster.cli.bench.load import Submitted, submit
+from muster.cli.bench.load import Submitted, steady, submit
 
 
 @dataclass
@@ -43,7 +43,9 @@ async def gateway() -> AsyncIterator[Gateway]:
 
 async def sent(gateway: Gateway, count: int, *, per_s: float = 0.0) -> Submitted:
     requests = [(f"k{n}", b"{}") for n in range(count)]
-    return await submit(requests, url=gateway.url, token="t", connections=4, per_s=per_s, progress=lambda _: None)
+    return await submit(
+        requests, url=gateway.url, token="t", connections=4, pace_s=steady(per_s), progress=lambda _: None
+    )
 
 
 async def test_every_request_is_sent_once_over_a_few_kept_connections(gateway: Gateway) -> None:
@@ -64,3 +66,20 @@ async def test_a_refusal_is_counted_and_kept_for_the_message(gateway: Gateway) -
 async def test_a_rate_is_kept(gateway: Gateway) -> None:
     result = await sent(gateway, 20, per_s=200.0)
     assert result.took_s >= 19 / 200
+
+
+async def test_each_request_waits_for_its_own_time(gateway: Gateway) -> None:
+    result = await submit(
+        [(f"k{n}", b"{}") for n in range(4)], url=gateway.url, token="t", connections=4, progress=lambda _: None,
+        pace_s=[0.0, 0.0, 0.0, 0.1],
+    )  # fmt: skip
+    assert result.took_s >= 0.1
+    assert list(gateway.keys)[-1] == "k3"
+
+
+async def test_it_tells_how_late_it_was(gateway: Gateway) -> None:
+    result = await submit(
+        [(f"k{n}", b"{}") for n in range(40)], url=gateway.url, token="t", connections=1, progress=lambda _: None,
+        pace_s=[0.0] * 40,
+    )  # fmt: skip
+    assert result.late_s_max > 0.0

@@ -1,6 +1,7 @@
-"""Submits jobs over HTTP as fast as the gateway takes them, or at a steady rate, over keep-alive connections."""
+"""Submits jobs over HTTP as fast as the gateway takes them, or at a given pace, over keep-alive connections."""
 
 import asyncio
+import itertools
 import time
 from collections.abc import Awaitable, Callable, Iterable, Iterator
 from dataclasses import dataclass
@@ -21,7 +22,8 @@ Request = tuple[str, bytes]
 class Submitted:
     """first_ns: wall clock just before the first request, nanoseconds since the Unix epoch. took_s: all of them.
 
-    refusals: the first few answers that were none of ACCEPTED.
+    refusals: the first few answers that were none of ACCEPTED. late_s_max: the most that a request was sent after its
+    time, because all connections were busy or this machine was.
     """
 
     accepted: int
@@ -29,19 +31,21 @@ class Submitted:
     first_ns: int
     took_s: float
     refusals: tuple[str, ...]
+    late_s_max: float = 0.0
 
 
 async def submit(
-    requests: Iterable[Request], *, url: str, token: str, connections: int, per_s: float,
-    progress: Callable[[int], None],
+    requests: Iterable[Request], *, url: str, token: str, connections: int, progress: Callable[[int], None],
+    pace_s: Iterable[float] | None = None,
 ) -> Submitted:  # fmt: skip
-    """Send every request once. per_s: 0 for as fast as `connections` requests under way allow.
+    """Send every request once. pace_s: when each is due, seconds after the first, ascending; None: as fast as
+    `connections` requests under way allow.
 
     Raises aiohttp.ClientError if the gateway cannot be reached.
     """
     accepted = refused = 0
     refusals: list[str] = []
-    due = _Due(requests, per_s)
+    due = _Due(requests, pace_s)
     headers = {"Authorization": f"Bearer {token}", "Content-Type": "application/json"}
     connector = aiohttp.TCPConnector(limit=connections)
     timeout = aiohttp.ClientTimeout(total=REQUEST_S_MAX)
@@ -64,16 +68,22 @@ async def submit(
         async with asyncio.TaskGroup() as group:
             for _ in range(connections):
                 group.create_task(work(session))
-    return Submitted(accepted, refused, first_ns, time.monotonic() - began_s, tuple(refusals))
+    return Submitted(accepted, refused, first_ns, time.monotonic() - began_s, tuple(refusals), due.late_s_max)
+
+
+def steady(per_s: float) -> Iterator[float] | None:
+    """The pace of so many requests per second; 0: as fast as can be."""
+    return (number / per_s for number in itertools.count()) if per_s else None
 
 
 class _Due:
-    """The requests, handed to many workers one each; with a rate, none before its time."""
+    """The requests, handed to many workers one each, none before its time."""
 
-    def __init__(self, requests: Iterable[Request], per_s: float) -> None:
+    def __init__(self, requests: Iterable[Request], pace_s: Iterable[float] | None) -> None:
         self._requests: Iterator[Request] = iter(requests)
-        self._interval_s = 1 / per_s if per_s else 0.0
-        self._next_s = 0.0
+        self._pace_s = None if pace_s is None else iter(pace_s)
+        self._began_s: float | None = None
+        self.late_s_max = 0.0
 
     def __aiter__(self) -> "_Due":
         return self
@@ -82,11 +92,17 @@ class _Due:
         request = next(self._requests, None)
         if request is None:
             raise StopAsyncIteration
-        if self._interval_s:
-            now_s = time.monotonic()
-            self._next_s = (self._next_s or now_s) + self._interval_s
-            await asyncio.sleep(max(0.0, self._next_s - now_s))
+        if self._pace_s is not None:
+            await self._wait(next(self._pace_s))
         return request
+
+    async def _wait(self, due_s: float) -> None:
+        now_s = time.monotonic()
+        if self._began_s is None:
+            self._began_s = now_s - due_s
+        wait_s = self._began_s + due_s - now_s
+        self.late_s_max = max(self.late_s_max, -wait_s)
+        await asyncio.sleep(max(0.0, wait_s))
 
 
 async def in_parallel(works: Iterable[Awaitable[None]], *, at_once: int) -> None:

@@ -14,7 +14,7 @@ from muster.bus.access import READER
 from muster.bus.connection import connect_once
 from muster.bus.settings import Settings
 from muster.cli.bench.fleet_ready import fleet_ready
-from muster.cli.bench.load import Submitted, in_parallel, submit
+from muster.cli.bench.load import Submitted, in_parallel, steady, submit
 from muster.cli.bench.workload import LONG_RUN_S, TEAM, Times, bodies, times
 from muster.cli.errors import refused
 from muster.cli.session import connected
@@ -160,7 +160,7 @@ class _Bench:
     async def _submit(self, name: str) -> Submitted:
         return await submit(
             bodies(self._plan.count, prefix=name, run_s=self._plan.run_s),
-            url=self._url, token=self._token, connections=self._plan.connections, per_s=self._plan.rate,
+            url=self._url, token=self._token, connections=self._plan.connections, pace_s=steady(self._plan.rate),
             progress=self._progress,
         )  # fmt: skip
 

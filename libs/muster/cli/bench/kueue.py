@@ -1,0 +1,209 @@
+"""The rig of `muster bench kueue`: a stack of its own, generators over HTTP, and the logs read when all has ended."""
+
+import asyncio
+import time
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from pydantic import JsonValue
+
+from muster.bus.access import READER
+from muster.bus.connection import connect_once
+from muster.bus.nats_log import NatsLog
+from muster.bus.settings import Settings
+from muster.cli.bench.fleet_ready import fleet_ready
+from muster.cli.bench.kueue_figures import Courses, KueueFigures
+from muster.cli.bench.kueue_input import arrivals, floor_s, queue_names, queues, total
+from muster.cli.bench.load import Submitted, in_parallel, submit
+from muster.cli.errors import refused
+from muster.cli.session import connected
+from muster.schemas.subjects import FED_LOG, cluster_log
+from muster.stack import control
+from muster.stack.options import StartOptions
+from muster.stack.state_dir import StateDir
+
+if TYPE_CHECKING:
+    from muster.client import Muster
+
+NODES = 16
+NODE_CPU_MILLI = 128_000
+"""2,048 CPUs for 600 that the queues may hold: as in Kueue's rig, quota decides and never the machines."""
+POLL_S = 0.5
+MEMORY_S = 2.0
+IDLE_S = 2.0  # nothing waits or runs for so long: nothing is on its way any more
+SETTLED_S = 30.0  # nothing changed for so long: what has not ended never will
+READ_FACTS = 1_000
+QUEUES_AT_ONCE = 16
+
+Say = Callable[[str], None]
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """share: of each generator's jobs. split: one process per service."""
+
+    share: float
+    connections: int
+    split: bool
+
+    @property
+    def count(self) -> int:
+        """Jobs in all."""
+        return total(self.share)
+
+
+@dataclass(frozen=True, slots=True)
+class KueueReport:
+    """late_s_max: how far the generator fell behind its pace. rss_mib_max: the most that the stack took, all processes.
+
+    cpu_s: processor time by process, from the first submission to the end.
+    """
+
+    figures: KueueFigures
+    floor_s: float
+    late_s_max: float
+    rss_mib_max: float
+    cpu_s: dict[str, float]
+
+    def document(self) -> dict[str, JsonValue]:
+        """The JSON; its keys are stable."""
+        figures = asdict(self.figures)
+        return {
+            **figures,
+            "floor_s": round(self.floor_s, 2),
+            "late_s_max": self.late_s_max,
+            "rss_mib_max": self.rss_mib_max,
+            "cpu_s": dict(self.cpu_s),
+        }
+
+
+async def measure(plan: Plan, directory: Path, *, say: Say, progress: Callable[[int], None]) -> KueueReport:
+    """Start a stack in `directory`, run the workload, stop it. Raises CliError, StartFailedError, StateDirError."""
+    options = StartOptions(
+        state_dir=directory,
+        settings={
+            "fleet": {"nodes": NODES, "gpus_per_node": 0, "cpu_milli": NODE_CPU_MILLI},
+            "simulation": {"start_s": 0.0, "job_failure_share": 0.0},
+        },
+        ports=dict.fromkeys(("nats", "monitor", "websocket", "redis", "http"), 0),
+        split=plan.split,
+    )
+    say(f"starting a stack in {directory}")
+    await asyncio.to_thread(control.detach, options)
+    try:
+        async with connected(directory) as muster:
+            return await _Rig(plan, directory, muster, say=say, progress=progress).run()
+    finally:
+        say("stopping the stack")
+        await asyncio.to_thread(control.down, directory)
+
+
+class _Rig:
+    """One stack under measurement."""
+
+    def __init__(
+        self, plan: Plan, directory: Path, muster: "Muster", *, say: Say, progress: Callable[[int], None]
+    ) -> None:
+        self._plan = plan
+        self._muster = muster
+        self._say = say
+        self._progress = progress
+        self._state = StateDir(directory)
+        self._settings = Settings.model_validate_json(self._state.settings.read_bytes())
+        self._rss_mib_max = 0.0
+        endpoints = control.status(directory).endpoints
+        assert endpoints is not None, "a stack that was just started listens nowhere"
+        self._url = endpoints.http
+
+    async def run(self) -> KueueReport:
+        """Make the queues, submit at the generators' pace, wait for the last end, read the logs."""
+        for is_cohort in (True, False):  # a parent is there before its children
+            wanted = (spec for spec in queues() if (spec.parent is None) is is_cohort)
+            await in_parallel((self._muster.set_queue(spec) for spec in wanted), at_once=QUEUES_AT_ONCE)
+        await fleet_ready(self._muster, nodes=NODES, queue=queue_names()[-1])
+        spent_s = self._cpu_s()
+        self._say(f"submitting {self._plan.count} jobs at the generators' pace")
+        async with self._memory_watched():
+            sent = await self._submit()
+            await self._idle()
+        if sent.refused:
+            raise refused(f"{sent.refused} of {self._plan.count} jobs were refused: {'; '.join(sent.refusals)}")
+        cpu_s = {name: round(cpu_s - spent_s.get(name, 0.0), 2) for name, cpu_s in self._cpu_s().items()}
+        self._say("reading the logs")
+        return KueueReport(
+            figures=(await self._courses()).figures(),
+            floor_s=floor_s(self._plan.share),
+            late_s_max=round(sent.late_s_max, 3),
+            rss_mib_max=round(self._rss_mib_max, 1),
+            cpu_s=cpu_s,
+        )
+
+    async def _submit(self) -> Submitted:
+        coming = tuple(arrivals(self._plan.share))
+        return await submit(
+            ((one.key, one.body) for one in coming),
+            url=self._url,
+            token=self._state.token.read_text().strip(),
+            connections=self._plan.connections,
+            pace_s=(one.due_s for one in coming),
+            progress=self._progress,
+        )
+
+    async def _idle(self) -> None:
+        """Until every job has ended, or nothing changed for SETTLED_S."""
+        before, since_s = (-1, -1), time.monotonic()
+        while True:
+            now = await self._counts()
+            if now != before:
+                before, since_s = now, time.monotonic()
+            calm_s = time.monotonic() - since_s
+            if calm_s > (IDLE_S if now == (0, 0) else SETTLED_S):
+                return
+            await asyncio.sleep(POLL_S)
+
+    async def _counts(self) -> tuple[int, int]:
+        """Jobs waiting and jobs holding places, of all queues."""
+        found = await self._muster.queues()
+        return sum(queue.jobs_queued for queue in found), sum(queue.jobs_running for queue in found)
+
+    @asynccontextmanager
+    async def _memory_watched(self) -> AsyncIterator[None]:
+        """Keeps the most memory that the stack took."""
+
+        async def watch() -> None:
+            while True:
+                rss_mib = sum(process.rss_mib for process in self._processes())
+                self._rss_mib_max = max(self._rss_mib_max, rss_mib)
+                await asyncio.sleep(MEMORY_S)
+
+        watching = asyncio.create_task(watch(), name="memory of the stack")
+        try:
+            yield
+        finally:
+            watching.cancel()
+            await asyncio.wait({watching})
+
+    async def _courses(self) -> Courses:
+        courses = Courses()
+        client = await connect_once(self._settings, READER)
+        try:
+            for name in (FED_LOG, cluster_log(self._settings.cluster)):
+                reader = await NatsLog(client, name).reader(after_seq=0)
+                head, last = await reader.head(), 0
+                while last < head:
+                    batch = await reader.read(limit=READ_FACTS, timeout_s=1.0)
+                    courses.fold(batch.facts)
+                    last = batch.last_seq
+                await reader.close()
+        finally:
+            await client.close()
+        return courses
+
+    def _processes(self) -> tuple[control.ProcessStatus, ...]:
+        return control.status(self._state.path).processes
+
+    def _cpu_s(self) -> dict[str, float]:
+        return {process.name: process.cpu_s for process in self._processes()}
