@@ -7,73 +7,61 @@ possible answer; the search goes on without it among the nodes that give less, b
 followed by a cheaper end (the rule of Gens and Levner, which keeps covering knapsacks within twice the optimum).
 """
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from heapq import heapify, heappop, heappush
+from typing import NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
-from muster.placement.fleet import Fleet
-from muster.placement.shapes import Hold, TaskShape
-from muster.placement.state import count
-from muster.placement.timeline import Change, Nodes, Rows
+from muster.placement.shapes import TaskShape
+from muster.placement.timeline import NEVER, Flags, Held, Ints, Nodes, Rows
+from muster.placement.trial import Trial, Victim
 
 STEPS_AFTER_ANSWER_MAX = 64
 """Nodes that are still looked at once there is an answer."""
 
 
-@dataclass(frozen=True, slots=True)
-class Victim:
-    """Holds that could be taken back together: `order` before `cost` says which victim is rather taken (less is first).
+class Market:
+    """All victims of one search as arrays, in the order in which they are rather taken."""
 
-    Holds of different victims are disjoint. Costs are not negative.
-    """
+    def __init__(self, victims: Sequence[Victim], nodes: Nodes) -> None:
+        self.victims = victims
+        self.nodes = nodes
+        self.held = held = Held(nodes, [victim.holds for victim in victims])
+        self.cost = np.fromiter((victim.cost for victim in victims), np.float64, len(victims))
+        # One milli-GPU more than there are, so that holds without a GPU have their part of the cost as well.
+        size = (held.gpu_milli + 1).astype(np.float64)
+        total = np.bincount(held.owner, weights=size, minlength=len(victims))
+        self.cost_by_hold = (self.cost / np.maximum(total, 1))[held.owner] * size
+        by_weight = np.argsort(self.cost / np.maximum(total, 1), kind="stable")
+        self.rank = np.empty(len(victims), np.int64)
+        self.rank[by_weight] = np.arange(1, len(victims) + 1)
 
-    key: str
-    holds: tuple[Hold, ...]
-    order: tuple[int, ...]
-    cost: float
+    def rows(self, able: Flags, nodes: Nodes, among: Flags | None) -> Rows:
+        """The nodes as their able victims leave, those first that cost least per GPU."""
+        return Rows(nodes, self.held, np.where(able, self.rank, NEVER), start=0, among=among)
 
 
-class Trial:
-    """A fleet with some victims taken out. Whoever makes one closes it, which puts everything back.
+class Estimate(NamedTuple):
+    """Per node (place): replicas that fit now, and the least cost per replica gained with the replicas it is for."""
 
-    `tell` and `untell` are called for victims that are taken for good, not for those that are only looked at.
-    """
+    room: Ints
+    ratio: NDArray[np.float64]
+    gain: Ints
 
-    def __init__(self, fleet: Fleet, *, tell: Callable[[str], None], untell: Callable[[str], None]) -> None:
-        self.fleet = fleet
-        self.taken: dict[str, Victim] = {}
-        self._told: set[str] = set()
-        self._tell, self._untell = tell, untell
 
-    def take(self, victim: Victim, *, is_told: bool = True) -> None:
-        """Withdraw the victim's holds."""
-        for hold in victim.holds:
-            self.fleet.withdraw(hold)
-        self.taken[victim.key] = victim
-        if is_told:
-            self._told.add(victim.key)
-            self._tell(victim.key)
-
-    def put_back(self, victim: Victim) -> None:
-        """Hold again what the victim held."""
-        for hold in victim.holds:
-            self.fleet.hold(hold)
-        del self.taken[victim.key]
-        if victim.key in self._told:
-            self._told.remove(victim.key)
-            self._untell(victim.key)
-
-    def close(self) -> None:
-        """Put everybody back, the last taken first."""
-        for victim in reversed(list(self.taken.values())):
-            self.put_back(victim)
-
-    def room(self, name: str, shape: TaskShape) -> int:
-        """Replicas that fit on a node as it is now in the trial."""
-        node = self.fleet.ledger.nodes.get(name)
-        return 0 if node is None or node.state is None else count(node.state.key, shape)
+def estimate(market: Market, rows: Rows, shape: TaskShape, lacking: int) -> Estimate:
+    """If each node's victims left in turn; a victim's cost is spread over all that it holds."""
+    cost = np.where(rows.source < 0, 0.0, market.cost_by_hold[rows.source] if len(market.cost_by_hold) else 0.0)
+    room = rows.room(shape)
+    before = room[rows.begins]
+    gain = np.minimum(room - np.repeat(before, rows.lengths), lacking)
+    ratio = np.where(gain > 0, rows.running(cost) / np.maximum(gain, 1), np.inf)
+    if not len(rows.begins):
+        return Estimate(before, ratio, gain)
+    return Estimate(before, np.minimum.reduceat(ratio, rows.begins), np.maximum.reduceat(gain, rows.begins))
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,35 +79,33 @@ class Cheapest:
     """The search for one shape on some nodes. `may_take` is asked for a victim just before it is counted on."""
 
     def __init__(
-        self, trial: Trial, shape: TaskShape, names: Iterable[str], *, may_take: Callable[[str], bool]
+        self, trial: Trial, shape: TaskShape, market: Market, rows: Rows, *, may_take: Callable[[str], bool]
     ) -> None:
         self._trial = trial
         self._shape = shape
-        self._names = set(names)
+        self._market = market
+        self._rows = rows
         self._may_take = may_take
-        self._on_node: dict[str, list[Victim]] = {}
-        self._weights: dict[str, float] = {}
+        names = market.nodes.names
+        self._at = {names[place]: at for at, place in enumerate(rows.places.tolist())}
         self._stamps: dict[str, int] = {}
         self._steps: dict[str, _Step] = {}
 
-    def choose(self, victims: Sequence[Victim], lacking: int, nodes: Nodes) -> list[Victim] | None:
+    def choose(self, lacking: int) -> list[Victim] | None:
         """Victims whose leaving makes room for `lacking` more replicas, or None. The trial is left as it was."""
-        estimates = self._estimate(victims, lacking, nodes)
-        heap = [(ratio, name) for name, ratio in estimates.items()]
+        ratios = estimate(self._market, self._rows, self._shape, lacking).ratio
+        names, places = self._market.nodes.names, self._rows.places
+        heap = [(float(ratios[at]), names[places[at]]) for at in np.flatnonzero(np.isfinite(ratios)).tolist()]
         heapify(heap)
         chosen: list[Victim] = []
         best: list[Victim] | None = None
         best_cost, cost, left = float("inf"), 0.0, STEPS_AFTER_ANSWER_MAX
-        while heap and left:
-            ratio, name = heappop(heap)
-            if cost + ratio * lacking >= best_cost:
-                break
+        while heap and left and cost + heap[0][0] * lacking < best_cost:
+            _, name = heappop(heap)
             left -= best is not None
             step = self._steps.get(name)
             if step is None or step.stamp != self._stamps.get(name, 0) or step.gain > lacking != step.lacking:
-                step = self._steps[name] = self._look(name, lacking)
-                if step.gain:
-                    heappush(heap, (step.cost / min(step.gain, lacking), name))
+                self._push(heap, name, lacking)
             elif step.gain >= lacking:
                 if cost + step.cost < best_cost:
                     best, best_cost = [*chosen, *step.victims], cost + step.cost
@@ -127,13 +113,16 @@ class Cheapest:
                 chosen += step.victims
                 cost += step.cost
                 lacking -= step.gain
-                again = self._look(name, lacking)
-                if again.gain:
-                    self._steps[name] = again
-                    heappush(heap, (again.cost / min(again.gain, lacking), name))
+                self._push(heap, name, lacking)
         for victim in reversed(chosen):
             self._trial.put_back(victim)
         return best
+
+    def _push(self, heap: list[tuple[float, str]], name: str, lacking: int) -> None:
+        """Look at a node afresh, and line it up again if it still gives anything."""
+        step = self._steps[name] = self._look(name, lacking)
+        if step.gain > 0:
+            heappush(heap, (step.cost / min(step.gain, lacking), name))
 
     def _commit(self, victims: Sequence[Victim]) -> bool:
         """Take them one after the other, as far as each may still be taken; all or none."""
@@ -148,41 +137,13 @@ class Cheapest:
                 self._stamps[hold.slot.node] = self._stamps.get(hold.slot.node, 0) + 1
         return True
 
-    def _estimate(self, victims: Sequence[Victim], lacking: int, nodes: Nodes) -> dict[str, float]:
-        """Cost per replica gained by node, if its victims left in the order of what they cost per GPU."""
-        for victim in victims:
-            spread = {hold.slot.node for hold in victim.holds} & self._names
-            size = sum(len(hold.slot.devices) * hold.slot.gpu_milli for hold in victim.holds)
-            self._weights[victim.key] = victim.cost / max(size, 1)
-            for name in spread:
-                self._on_node.setdefault(name, []).append(victim)
-        ranked = sorted(victims, key=self._weight)
-        changes, costs = [], []
-        for rank, victim in enumerate(ranked, start=1):
-            here = [hold for hold in victim.holds if hold.slot.node in self._names and hold.slot.node in nodes.places]
-            share = victim.cost / max(len(here), 1)
-            changes += [Change(rank, hold) for hold in here]
-            costs += [share] * len(here)
-        for found in self._on_node.values():
-            found.sort(key=self._weight)
-        rows = Rows(nodes, changes, start=0)
-        cost = np.append(np.array(costs, np.float64), 0.0)[np.where(rows.source < 0, -1, rows.source)]
-        room = rows.room(self._shape)
-        gain = np.minimum(room - np.repeat(room[rows.begins], rows.lengths), lacking)
-        ratio = np.where(gain > 0, rows.running(cost) / np.maximum(gain, 1), np.inf)
-        least = np.minimum.reduceat(ratio, rows.begins) if len(rows.begins) else ratio
-        return {nodes.names[place]: float(least[place]) for place in np.flatnonzero(np.isfinite(least)).tolist()}
-
-    def _weight(self, victim: Victim) -> tuple[float, tuple[int, ...], str]:
-        return self._weights[victim.key], victim.order, victim.key
-
     def _look(self, name: str, lacking: int) -> _Step:
         """The step of least cost per replica that clearing (a part of) this node makes."""
         trial, shape = self._trial, self._shape
-        before = trial.room(name, shape)
+        before = room = trial.room(name, shape)
         out: list[Victim] = []
-        room, best, best_ratio, spent = before, 0, float("inf"), 0.0
-        for victim in self._on_node.get(name, ()):
+        best, best_ratio, spent = 0, float("inf"), 0.0
+        for victim in self._on(name):
             if victim.key in trial.taken or not self._may_take(victim.key):
                 continue
             trial.take(victim, is_told=False)
@@ -192,25 +153,31 @@ class Cheapest:
             if now > room:
                 room = now
                 ratio = spent / min(room - before, lacking)
-                if ratio < best_ratio or not best:
+                if ratio < best_ratio:
                     best, best_ratio = len(out), ratio
                 if room - before >= lacking:
                     break
         while len(out) > best:
             trial.put_back(out.pop())
-        kept = self._prune(name, out, before)
-        gain = sum(trial.room(other, shape) for other in self._touched(kept))
+        kept = self._prune(name, out)
+        gain = self._room_around(kept)
         for victim in reversed(kept):
             trial.put_back(victim)
-        gain -= sum(trial.room(other, shape) for other in self._touched(kept))
+        gain -= self._room_around(kept)
         return _Step(tuple(kept), sum(v.cost for v in kept), gain, self._stamps.get(name, 0), lacking)
 
-    def _prune(self, name: str, out: list[Victim], before: int) -> list[Victim]:
+    def _on(self, name: str) -> list[Victim]:
+        """The victims on a node, those first that cost least per GPU."""
+        rows, at = self._rows, self._at[name]
+        begin = int(rows.begins[at])
+        sources = rows.source[begin + 1 : begin + int(rows.lengths[at])]
+        owners = dict.fromkeys(self._market.held.owner[sources].tolist())
+        return [self._market.victims[owner] for owner in owners]
+
+    def _prune(self, name: str, out: list[Victim]) -> list[Victim]:
         """Put back, the dearest first, whom the room on this node does not need."""
         room = self._trial.room(name, self._shape)
         kept = list(out)
-        if room == before:
-            return kept
         for victim in sorted(out, key=lambda v: (-v.cost, v.order, v.key)):
             self._trial.put_back(victim)
             if self._trial.room(name, self._shape) < room:
@@ -219,5 +186,7 @@ class Cheapest:
                 kept.remove(victim)
         return kept
 
-    def _touched(self, victims: Sequence[Victim]) -> list[str]:
-        return sorted({hold.slot.node for victim in victims for hold in victim.holds} & self._names)
+    def _room_around(self, victims: Sequence[Victim]) -> int:
+        """Room on all nodes of the search on which these victims hold something."""
+        names = {hold.slot.node for victim in victims for hold in victim.holds}
+        return sum(self._trial.room(name, self._shape) for name in names if name in self._at)

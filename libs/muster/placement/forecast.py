@@ -14,7 +14,7 @@ import numpy as np
 
 from muster.placement.fleet import Fleet
 from muster.placement.shapes import NODE_LEVEL, GangRequest, Hold
-from muster.placement.timeline import Calendar, Change, Flags, Ints, Moment, Nodes, Rows, Wanted, required_level, wanted
+from muster.placement.timeline import Calendar, Flags, Held, Ints, Moment, Nodes, Rows, Wanted, required_level, wanted
 
 DOMAINS_TRIED_MAX = 8
 """Domains that are tried at the moment at which counting promises room, before looking at later moments."""
@@ -61,8 +61,9 @@ class Outlook:
         self._releases = releases
         self._now = now
         self._nodes = Nodes(fleet.ledger)
-        changes = (Change(release.at, hold) for release in releases for hold in release.holds)
-        self._rows = Rows(self._nodes, changes, start=now)
+        held = Held(self._nodes, [release.holds for release in releases])
+        at = np.fromiter((release.at for release in releases), np.int64, len(releases))
+        self._rows = Rows(self._nodes, held, at, start=now)
         self._domains: dict[tuple[str, bool], Ints] = {}
         self._calendars: dict[tuple[str, bool], Calendar] = {}
         self._by_node: dict[str, list[tuple[Release, Hold]]] | None = None

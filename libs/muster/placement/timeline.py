@@ -5,7 +5,8 @@ order is that of the victims). Rows are (node, moment) pairs with all that is id
 over them counts the replicas that fit, so that asking costs some array operations, however many holds there are.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
+from itertools import chain
 from typing import NamedTuple, TypeVar
 
 import numpy as np
@@ -19,6 +20,9 @@ from muster.placement.topology import Path
 Ints = NDArray[np.int64]
 Flags = NDArray[np.bool_]
 Number = TypeVar("Number", np.int64, np.float64)
+
+NEVER = np.iinfo(np.int64).max
+"""The moment of what does not come free."""
 
 REQUEST_CLASSES_MAX = 64
 """Requests whose counts are kept per table of rows; beyond it they are counted again."""
@@ -69,50 +73,62 @@ class Nodes:
         return found
 
 
-class Change(NamedTuple):
-    """What a hold gives back (sign 1) or takes (-1) at a moment."""
+class Held:
+    """What is held, as arrays: one entry per hold on a usable node, `owner` the index of the set that it belongs to."""
 
-    at: int
-    hold: Hold
-    sign: int = 1
+    def __init__(self, nodes: Nodes, sets: Sequence[Sequence[Hold]]) -> None:
+        places = nodes.places
+        owner = np.repeat(
+            np.arange(len(sets), dtype=np.int64), np.fromiter((len(held) for held in sets), np.int64, len(sets))
+        )
+        holds = [hold for held in sets for hold in held]
+        place = np.fromiter((places.get(hold.slot.node, -1) for hold in holds), np.int64, len(holds))
+        if len(place) and place.min() < 0:
+            there = place >= 0
+            holds = [hold for hold, is_there in zip(holds, there.tolist(), strict=True) if is_there]
+            owner, place = owner[there], place[there]
+        self.owner, self.place = owner, place
+        self.cpu = np.fromiter((hold.cpu_milli for hold in holds), np.int64, len(holds))
+        self.memory = np.fromiter((hold.memory_mib for hold in holds), np.int64, len(holds))
+        slots = [hold.slot for hold in holds]
+        lengths = np.fromiter((len(slot.devices) for slot in slots), np.int64, len(slots))
+        share = np.fromiter((slot.gpu_milli for slot in slots), np.int64, len(slots))
+        devices = np.fromiter(chain.from_iterable(slot.devices for slot in slots), np.int64, int(lengths.sum()))
+        self.idle = np.zeros((len(holds), nodes.width), np.int64)
+        self.idle[np.repeat(np.arange(len(holds)), lengths), devices] = np.repeat(share, lengths)
+        self.gpu_milli = lengths * share
 
 
 class Rows:
     """Rows of (node, moment), by node and moment; each node's first is how it is now, at `start`.
 
-    source: the index in `changes` (those on nodes that are there) of what each row adds; negative for first rows.
+    places: the nodes that have rows, ascending, and where their rows begin. source: the index in `held` of what each
+    row adds; -1 for first rows.
     """
 
-    def __init__(self, nodes: Nodes, changes: Iterable[Change], *, start: int) -> None:
+    def __init__(self, nodes: Nodes, held: Held, at: Ints, *, start: int, among: Flags | None = None) -> None:
+        """`at` is the moment by owner; an owner whose moment is NEVER stays. among: the nodes looked at (None: all)."""
         self.nodes = nodes
-        count = len(nodes)
-        places, width = nodes.places, nodes.width
-        # Plain lists first: reading attributes of thousands of holds is what costs here.
-        given = [c for c in changes if c.hold.slot.node in places]
-        node = np.fromiter((places[c.hold.slot.node] for c in given), np.int64, len(given))
-        sign = np.fromiter((c.sign for c in given), np.int64, len(given))
-        at = np.fromiter((c.at for c in given), np.int64, len(given))
-        cpu = np.fromiter((c.hold.cpu_milli for c in given), np.int64, len(given)) * sign
-        memory = np.fromiter((c.hold.memory_mib for c in given), np.int64, len(given)) * sign
-        idle = np.zeros((len(given), width), np.int64)
-        lengths = np.fromiter((len(c.hold.slot.devices) for c in given), np.int64, len(given))
-        devices = np.fromiter((d for c in given for d in c.hold.slot.devices), np.int64, int(lengths.sum()))
-        share = np.fromiter((c.hold.slot.gpu_milli for c in given), np.int64, len(given)) * sign
-        idle[np.repeat(np.arange(len(given)), lengths), devices] = np.repeat(share, lengths)
-
-        self.node = np.concatenate((np.arange(count), node))
-        self.at = np.concatenate((np.full(count, start, np.int64), np.maximum(at, start)))
+        moment = at[held.owner]
+        counted = moment != NEVER
+        if among is not None:
+            counted &= among[held.place]
+        which = np.flatnonzero(counted)
+        self.places = np.arange(len(nodes)) if among is None else np.flatnonzero(among)
+        count = len(self.places)
+        self.node = np.concatenate((self.places, held.place[which]))
+        self.at = np.concatenate((np.full(count, start, np.int64), np.maximum(moment[which], start)))
         order = np.lexsort((self.at, self.node))
         self.node, self.at = self.node[order], self.at[order]
         self.first = order < count
-        self.changes = given
-        self.source = order - count
-        begins = np.flatnonzero(self.first)
-        self.begins, self.lengths = begins, np.diff(np.append(begins, len(order)))
-        self.cpu = self.running(np.concatenate((nodes.cpu, cpu))[order])
-        self.memory = self.running(np.concatenate((nodes.memory, memory))[order])
-        self.holds = self.running(np.concatenate((nodes.holds, -sign))[order])
-        self.idle = self.running(np.concatenate((nodes.idle, idle))[order])
+        self.source = np.concatenate((np.full(count, -1, np.int64), which))[order]
+        self.begins = np.flatnonzero(self.first)
+        self.lengths = np.diff(np.append(self.begins, len(order)))
+        now = self.places
+        self.cpu = self.running(np.concatenate((nodes.cpu[now], held.cpu[which]))[order])
+        self.memory = self.running(np.concatenate((nodes.memory[now], held.memory[which]))[order])
+        self.holds = self.running(np.concatenate((nodes.holds[now], np.full(len(which), -1)))[order])
+        self.idle = self.running(np.concatenate((nodes.idle[now], held.idle[which]))[order])
         self.idle *= nodes.good[self.node]
         self.whole_devices = (self.idle == DEVICE_MILLI).sum(axis=1)
         self.is_empty = (self.holds == 0) & nodes.is_sound[self.node]

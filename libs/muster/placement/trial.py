@@ -1,0 +1,74 @@
+"""Trying what a fleet would be without some of those who hold parts of it, on its own books."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from muster.placement.fleet import Fleet
+from muster.placement.shapes import Hold, TaskShape
+from muster.placement.state import NodeState, count
+
+
+@dataclass(frozen=True, slots=True)
+class Victim:
+    """Holds that could be taken back together: `order` before `cost` says which victim is rather taken (less is first).
+
+    Holds of different victims are disjoint. Costs are not negative.
+    """
+
+    key: str
+    holds: tuple[Hold, ...]
+    order: tuple[int, ...]
+    cost: float
+
+
+class Trial:
+    """A fleet with some victims taken out. Whoever makes one closes it, which puts everything back.
+
+    `tell` and `untell` are called for victims that are taken for good, not for those that are only looked at.
+    """
+
+    def __init__(self, fleet: Fleet, *, tell: Callable[[str], None], untell: Callable[[str], None]) -> None:
+        self.fleet = fleet
+        self.taken: dict[str, Victim] = {}
+        self._told: set[str] = set()
+        self._tell, self._untell = tell, untell
+
+    def take(self, victim: Victim, *, is_told: bool = True) -> None:
+        """Withdraw the victim's holds."""
+        for hold in victim.holds:
+            self.fleet.withdraw(hold)
+        self.taken[victim.key] = victim
+        if is_told:
+            self._told.add(victim.key)
+            self._tell(victim.key)
+
+    def put_back(self, victim: Victim) -> None:
+        """Hold again what the victim held."""
+        for hold in victim.holds:
+            self.fleet.hold(hold)
+        del self.taken[victim.key]
+        if victim.key in self._told:
+            self._told.remove(victim.key)
+            self._untell(victim.key)
+
+    def close(self) -> None:
+        """Put everybody back, the last taken first."""
+        for victim in reversed(list(self.taken.values())):
+            self.put_back(victim)
+
+    def room(self, name: str, shape: TaskShape) -> int:
+        """Replicas that fit on a node as it is now in the trial."""
+        node = self.fleet.ledger.nodes.get(name)
+        return 0 if node is None or node.state is None else count(node.state.key, shape)
+
+    def room_on(self, names: Sequence[str], shape: TaskShape) -> int:
+        """The same on several nodes together."""
+        nodes, known, total = self.fleet.ledger.nodes, dict[NodeState, int](), 0
+        for name in names:
+            state = nodes[name].state
+            if state is not None:
+                room = known.get(state)
+                if room is None:
+                    room = known[state] = count(state.key, shape)
+                total += room
+        return total
