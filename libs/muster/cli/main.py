@@ -12,6 +12,7 @@ from muster.cli import (
     queue_commands,
     read_commands,
     replay_commands,
+    reservation_commands,
     schema_commands,
     simulate_commands,
     stack_commands,
@@ -27,7 +28,7 @@ happens to it. Exit codes: 0 ok, 2 usage, 3 refused by the system, 4 not reachab
 """
 
 app = typer.Typer(name="muster", help=HELP, no_args_is_help=True, pretty_exceptions_enable=False, add_completion=True)
-for module in (stack_commands, job_commands, read_commands, watch_commands, replay_commands):
+for module in (stack_commands, job_commands, read_commands, reservation_commands, watch_commands, replay_commands):
     module.register(app)
 for group in (queue_commands, bench_commands, simulate_commands, schema_commands, log_commands, token_commands):
     app.add_typer(group.app)

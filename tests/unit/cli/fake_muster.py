@@ -12,6 +12,8 @@ from muster.client import (
     QueueSpec,
     QueueView,
     RefusedError,
+    ReservationSpec,
+    ReservationView,
     WhyAnswer,
 )
 from muster.client.facts import TypedFact
@@ -28,6 +30,9 @@ class FakeMuster:
     asked: list[QueueSpec] = field(default_factory=list)
     known: list[QueueView] = field(default_factory=lambda: [QueueView(name="research", cluster="c")])
     shares_asked: bool = False
+    reserved: list[ReservationSpec] = field(default_factory=list)
+    ended: list[tuple[str, str]] = field(default_factory=list)
+    booked: list[ReservationView] = field(default_factory=list)
     refuses: str = ""
     dry: DryRunAnswer = field(default_factory=lambda: DryRunAnswer(placed=True, nodes=("gpu-01", "gpu-02")))
 
@@ -76,6 +81,15 @@ class FakeMuster:
     async def watch(self, job_id: str = "", *, newest: int = 0, **_: object) -> AsyncIterator[TypedFact]:
         for fact in self.facts if job_id else self.facts[-newest:]:
             yield fact
+
+    async def reserve(self, spec: ReservationSpec) -> None:
+        self.reserved.append(spec)
+
+    async def end_reservation(self, name: str, *, reason: str = "") -> None:
+        self.ended.append((name, reason))
+
+    async def reservations(self) -> Sequence[ReservationView]:
+        return self.booked
 
     async def set_queue(self, spec: QueueSpec) -> None:
         if spec.name == self.refuses:

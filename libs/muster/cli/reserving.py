@@ -1,0 +1,121 @@
+"""Advance reservations: from options to a request, and what is booked as a table."""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import typer
+from pydantic import ValidationError
+
+from muster.bus.clock import SystemTime
+from muster.cli import moments, output
+from muster.cli.errors import usage
+from muster.cli.jobfile import sentence
+from muster.cli.options import Output
+from muster.cli.session import call
+from muster.cli.text import gpus, node_list
+from muster.core.instant import NS_PER_S
+from muster.schemas.facts.reservation import Repeat, ReservationSpec
+from muster.schemas.views import ReservationView
+
+HEADINGS = ("RESERVATION", "WHAT", "FOR", "STARTS", "LENGTH", "REPEAT", "STATE", "GPUS_KEPT")
+HEADINGS_WIDE = (*HEADINGS, "CLUSTER", "REASON")
+RIGHT = frozenset({"GPUS_KEPT"})
+
+
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """What the options said. Empty or zero: not given."""
+
+    name: str
+    nodes: tuple[str, ...] = ()
+    gpus: int = 0
+    model: str = ""
+    queue: str = ""
+    job_id: str = ""
+    maintenance: bool = False
+    starts: str = ""
+    starts_in: str = ""
+    length: str = ""
+    weekly: bool = False
+    reason: str = ""
+
+
+def spec_of(wanted: Wanted, *, now_ns: int) -> ReservationSpec:
+    """The reservation that is meant. Raises CliError that names the option."""
+    if bool(wanted.nodes) == bool(wanted.gpus):
+        raise usage("--nodes, --gpus: name the nodes to keep, or how many GPUs; one of both")
+    if (bool(wanted.queue), bool(wanted.job_id), wanted.maintenance).count(True) != 1:
+        raise usage("--for-queue, --for-job, --maintenance: say for whom it is kept; one of them")
+    if bool(wanted.starts) == bool(wanted.starts_in):
+        raise usage("--starts, --in: say when it starts; one of both")
+    if not wanted.length:
+        raise usage("--for: say how long it is kept, for example --for 4h")
+    if wanted.starts:
+        starts_at = moments.moment_ns(wanted.starts, option="--starts")
+    else:
+        starts_at = now_ns + round(moments.length_s(wanted.starts_in, option="--in") * NS_PER_S)
+    duration_s = moments.length_s(wanted.length, option="--for")
+    if starts_at + duration_s * NS_PER_S <= now_ns:
+        raise usage(f"--starts: that reservation ended {moments.distance(starts_at, now_ns=now_ns)}; start it later")
+    try:
+        return ReservationSpec(
+            name=wanted.name,
+            nodes=wanted.nodes,
+            gpus=wanted.gpus,
+            gpu_model=wanted.model,
+            queue=wanted.queue or None,
+            job_id=wanted.job_id or None,
+            starts_at=starts_at,
+            duration_s=duration_s,
+            repeat=Repeat.WEEKLY if wanted.weekly else Repeat.ONCE,
+            reason=wanted.reason,
+        )
+    except ValidationError as error:
+        raise usage(sentence(error)) from error
+
+
+def reserve(state_dir: Path, wanted: Wanted) -> None:
+    """Ask that it be kept. Raises CliError."""
+    now_ns = SystemTime().wall()
+    spec = spec_of(wanted, now_ns=now_ns)
+    call(state_dir, lambda muster: muster.reserve(spec))
+    typer.echo(f"{spec.name}: requested, from {moments.when(spec.starts_at, now_ns=now_ns)}")
+
+
+def end(state_dir: Path, name: str, *, reason: str) -> None:
+    """Ask that it be ended. Raises CliError."""
+    call(state_dir, lambda muster: muster.end_reservation(name, reason=reason))
+    typer.echo(f"{name}: end requested")
+
+
+def show(state_dir: Path, form: Output) -> None:
+    """All that is booked."""
+    found = call(state_dir, lambda muster: muster.reservations())
+    if form is Output.JSON:
+        output.emit_models(found)
+        return
+    wide = form is Output.WIDE
+    shown = rows(found, now_ns=SystemTime().wall(), wide=wide)
+    output.table(HEADINGS_WIDE if wide else HEADINGS, shown, right=RIGHT)
+
+
+def rows(found: Sequence[ReservationView], *, now_ns: int, wide: bool = False) -> Iterable[tuple[str, ...]]:
+    """One reservation a row, the next to start first."""
+    for view in sorted(found, key=lambda view: (not view.active, _starts(view), view.name)):
+        spec = view.spec
+        row = (
+            view.name,
+            node_list(spec.nodes) if spec.nodes else f"{spec.gpus} GPUs{' ' if spec.gpu_model else ''}{spec.gpu_model}",
+            f"queue {spec.queue}" if spec.queue else f"job {spec.job_id}" if spec.job_id else "maintenance",
+            moments.when(_starts(view), now_ns=now_ns),
+            moments.long(spec.duration_s),
+            spec.repeat.value,
+            "kept" if view.active else "to come",
+            gpus(view.held_gpu_milli) if view.active else "-",
+        )
+        yield (*row, view.cluster, spec.reason) if wide else row
+
+
+def _starts(view: ReservationView) -> int:
+    return view.next_starts_at or view.spec.starts_at
