@@ -12,6 +12,7 @@ def fold(state: State, fact: Fact) -> None:
     if handler is not None:
         handler(state, fact)
         state.moves += fact.kind in _GROUNDS
+    state.folded += 1
     if fact.name != "state-recorded":
         state.facts += 1
         state.checkpoint_cause = fact.id

@@ -16,7 +16,7 @@ class Runs:
     """Jobs by what preemption has to know of them. Follows from the records; `file` keeps it so.
 
     leaving: being stopped. resizing: asked to shrink or grow, not yet done. reserved: waiting, with a place kept for
-    them. small: running elastic jobs that would take more replicas.
+    them. small: running elastic jobs that would take more replicas. reporting: running, with a checkpoint.
     """
 
     def __init__(self) -> None:
@@ -24,6 +24,7 @@ class Runs:
         self.resizing: dict[str, None] = {}
         self.reserved: dict[str, None] = {}
         self.small: dict[str, None] = {}
+        self.reporting: dict[str, None] = {}
         self._slices: list[tuple[Instant, str, int]] = []
         self._ripe: dict[str, dict[int, dict[str, None]]] = {}
 
@@ -35,6 +36,7 @@ class Runs:
         _keep(self.resizing, job_id, record.resize is not None)
         _keep(self.reserved, job_id, record.reserved is not None and phase in WAITING)
         _keep(self.small, job_id, is_running and len(record.slots) < record.kind.replicas)
+        _keep(self.reporting, job_id, is_running and record.checkpointed_at > 0)
         if not is_running and self._ripe:
             self._drop(record)
 
@@ -63,6 +65,10 @@ class Runs:
                 return when
             heapq.heappop(heap)
         return None
+
+    def has_ripe(self) -> bool:
+        """Whether any job is past its slice."""
+        return bool(self._ripe)
 
     def ripe_queues(self) -> dict[str, int]:
         """Queues with jobs past their slice, and the lowest priority among these."""

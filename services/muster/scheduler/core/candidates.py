@@ -1,0 +1,165 @@
+"""What could be taken of jobs past their slice, and what each would lose.
+
+    lost GPU seconds = gpus * (now - newest checkpoint, or start) + gpus * restart_s
+
+A job that never reported a checkpoint is taken to lose as much as the median of those that did, so that nobody gains by
+hiding them; but never more than it ran.
+"""
+
+import heapq
+import statistics
+from collections.abc import Iterable, Mapping, Sequence
+
+from muster.core import Instant, seconds_between
+from muster.placement import DEVICE_MILLI, Hold
+from muster.placement.relief import Victim
+from muster.scheduler.core.amounts import held_amounts
+from muster.scheduler.core.bookings import Want
+from muster.scheduler.core.jobs import JobRecord
+from muster.scheduler.core.rules import Part, Rules, Wanting
+from muster.scheduler.core.state import State
+from muster.schemas.facts.queue import GPU
+from muster.schemas.job import Checkpointing, Slot
+
+CANDIDATES_MAX = 2_048
+"""Jobs that are considered for one gang: those of the lowest priorities that lose least."""
+
+RESTART_S = Checkpointing().restart_s
+"""Of jobs that say nothing about it."""
+
+_LEAVING, _SURPLUS, _WHOLE = range(3)
+
+
+class Candidates:
+    """Parts of jobs for the gangs of one decision."""
+
+    def __init__(self, state: State, now: Instant) -> None:
+        self._state = state
+        self.now = now
+        self._median_s: float | None = None
+        self._is_median_known = False
+
+    def find(self, wanting: Wanting, rules: Rules, queues: Iterable[str]) -> dict[str, Part]:
+        """All that the rules may let go of these queues' jobs, and what leaves anyway; empty if it is only that."""
+        state = self._state
+        found = [
+            record
+            for queue in queues
+            for job_id in state.runs.ripe(queue, below=rules.reach(queue))
+            if (record := state.jobs.records[job_id]) is not wanting.record and self._is_free(record, wanting)
+        ]
+        if not found:
+            return {}
+        if len(found) > CANDIDATES_MAX:
+            found = heapq.nsmallest(
+                CANDIDATES_MAX, found, key=lambda record: (record.job.spec.priority, self.lost(record), record.id)
+            )
+        parts: dict[str, Part] = {}
+        for record in found:
+            parts.update(self._parts_of(record))
+        for job_id in state.runs.leaving:
+            record = state.jobs.records[job_id]
+            if not record.made_way_for:
+                parts[job_id] = Part(record, record.counted, record.held_slots, is_leaving=True)
+        return parts
+
+    def victims(self, parts: Mapping[str, Part]) -> list[Victim]:
+        """The parts as the search for a place takes them: what leaves anyway first, then surplus, then by priority."""
+        victims = []
+        for key, part in parts.items():
+            record = part.record
+            holds = self._holds(record, part.slots)
+            if part.is_leaving:
+                victims.append(Victim(key, holds, (_LEAVING, 0), 0.0))
+            elif part.is_whole:
+                victims.append(Victim(key, holds, (_WHOLE, record.job.spec.priority), self.lost(record)))
+            else:
+                cost = _gpus(part.amounts) * _restart_s(record)
+                victims.append(Victim(key, holds, (_SURPLUS, record.job.spec.priority), cost))
+        return victims
+
+    def lost(self, record: JobRecord) -> float:
+        """GPU seconds of work that stopping it would cost."""
+        return _gpus(record.counted) * (self.lost_s(record) + _restart_s(record))
+
+    def lost_s(self, record: JobRecord) -> float:
+        """Seconds of its work that would be done again."""
+        lost_s = _since_checkpoint_s(record, self.now)
+        median_s = None if record.checkpointed_at else self._median()
+        return lost_s if median_s is None else min(lost_s, median_s)
+
+    # --- inside ----------------------------------------------------------------------------------------------
+
+    def _median(self) -> float | None:
+        """Of running jobs that report checkpoints; None: there are none."""
+        if not self._is_median_known:
+            self._is_median_known = True
+            records = self._state.jobs.records
+            lost = [_since_checkpoint_s(records[job_id], self.now) for job_id in self._state.runs.reporting]
+            self._median_s = statistics.median(lost) if lost else None
+        return self._median_s
+
+    def _is_free(self, record: JobRecord, wanting: Wanting) -> bool:
+        """Whether its place is not spoken for: not being resized, nor kept for somebody else when it comes free."""
+        if record.resize is not None:
+            return False
+        bookings = self._state.books.bookings
+        if not bookings.all:
+            return True
+        for slot in record.slots:
+            for booking in bookings.at(slot.node):
+                if booking.key != wanting.record.id and _overlap(booking.wants[slot.node], slot):
+                    return False
+        return True
+
+    def _parts_of(self, record: JobRecord) -> dict[str, Part]:
+        """The job as a whole, less the replicas that it can run without, each of which is a part of its own."""
+        surplus = surplus_of(record) if record.kind.gang.is_elastic else ()
+        if not surplus:
+            return {record.id: Part(record, record.counted, record.slots)}
+        parts: dict[str, Part] = {}
+        for slot in surplus:
+            amounts = self._amounts(record, (slot,))
+            parts[f"{record.id}/{slot.group}/{slot.replica}"] = Part(record, amounts, (slot,), is_whole=False)
+        core = tuple(slot for slot in record.slots if slot not in surplus)
+        parts[record.id] = Part(record, record.counted, core)
+        return parts
+
+    def _amounts(self, record: JobRecord, slots: Sequence[Slot]) -> dict[str, int]:
+        return held_amounts(slots, record.kind.gang, self._state.capacity.model_of)
+
+    def _holds(self, record: JobRecord, slots: Sequence[Slot]) -> tuple[Hold, ...]:
+        """What these slots hold in the fleet's books; nothing on nodes that are not part of the cluster."""
+        wanted = {(slot.group, slot.replica) for slot in slots}
+        holds = list[Hold]()
+        for name in dict.fromkeys(slot.node for slot in slots):
+            node = self._state.books.nodes.get(name)
+            if node is not None and node.description is not None and record.id not in node.outside:
+                holds += [h for h in node.jobs.get(record.id, ()) if (h.slot.group, h.slot.replica) in wanted]
+        return tuple(holds)
+
+
+def surplus_of(record: JobRecord) -> tuple[Slot, ...]:
+    """Slots of an elastic job that it can run without: of each group the last replicas."""
+    surplus = list[Slot]()
+    for index, group in enumerate(record.kind.gang.groups):
+        slots = sorted((slot for slot in record.slots if slot.group == index), key=lambda slot: slot.replica)
+        surplus += slots[group.replicas_least :]
+    return tuple(surplus)
+
+
+def _since_checkpoint_s(record: JobRecord, now: Instant) -> float:
+    return max(0.0, seconds_between(max(record.checkpointed_at, record.running_at), now))
+
+
+def _restart_s(record: JobRecord) -> float:
+    checkpointing = record.job.spec.checkpointing
+    return RESTART_S if checkpointing is None else checkpointing.restart_s
+
+
+def _gpus(amounts: Mapping[str, int]) -> float:
+    return amounts.get(GPU, 0) / DEVICE_MILLI
+
+
+def _overlap(want: Want, slot: Slot) -> bool:
+    return want.whole or any(index in slot.devices for index, _ in want.devices)

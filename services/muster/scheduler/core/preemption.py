@@ -1,0 +1,270 @@
+"""Making way: who is asked to stop or shrink so that a job that waits can run.
+
+A blocked lane is looked at when something moved since it was looked at last: a job, a queue, a node, the end of a
+slice, or its first job began to starve. Most are put aside by comparing a few numbers; for the others the whole gang is
+placed in simulation, on what would be idle if those that the rules let go had gone. Only then is anything said, all at
+once: notice to those who make way, and the reservation of what comes free.
+
+Shares and quota are judged as planned: those who stop hold nothing any more, those for whom others make way hold what
+they wait for. So two decisions in a row never take twice for one want.
+"""
+
+import heapq
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from muster.core import NS_PER_S, Draft, Instant, after
+from muster.placement.relief import Way, make_way
+from muster.scheduler.core.candidates import Candidates
+from muster.scheduler.core.holdings import amounts_of
+from muster.scheduler.core.jobs import JobRecord
+from muster.scheduler.core.notices import notices
+from muster.scheduler.core.prospects import Prospects
+from muster.scheduler.core.quota import NON_PREEMPTIBLE
+from muster.scheduler.core.remains import Remains
+from muster.scheduler.core.rules import Part, Rule, Rules, Wanting, starving_at
+from muster.scheduler.core.state import State
+from muster.scheduler.core.waiting import Lane
+from muster.schemas.facts.queue import FairShareRule, OverSlice
+from muster.schemas.job import Phase
+
+LANES_MAX = 64
+"""Lanes that one decision looks at, about 60 microseconds each."""
+
+LOOKS_BURST, LOOKS_PER_S = 4_096, 256
+"""Lanes that are looked at, at once and in the long run."""
+
+TRIES_MAX = 8
+"""Gangs placed in simulation by one decision, a few milliseconds each in a large fleet."""
+
+TRIES_BURST, TRIES_PER_S = 64, 16
+"""The same, at once and in the long run."""
+
+
+WAYS_MAX = 256
+"""Jobs of one lane for which others make way at the same time."""
+
+
+class Pace:
+    """So many at once, so many a second in the long run. Counts the time that it is given, and only forwards."""
+
+    def __init__(self, *, burst: int, per_s: int) -> None:
+        self._burst = burst
+        self._per_s = per_s
+        self._left = float(burst)
+        self._at = Instant(0)
+
+    def is_ready(self, now: Instant) -> bool:
+        """Whether one more may be done."""
+        if now > self._at:
+            self._left = min(self._burst, self._left + (now - self._at) / NS_PER_S * self._per_s)
+            self._at = now
+        return self._left >= 1
+
+    def spend(self, number: int = 1) -> None:
+        """So many were done; more than there were left are done in advance."""
+        self._left -= number
+
+    def next_at(self) -> Instant:
+        """When the next may be done."""
+        return after(self._at, max(0.0, 1 - self._left) / self._per_s + 1e-6)
+
+
+class Preemptions:
+    """Finds for whom others make way, one gang per decision. All that it remembers follows from what is folded."""
+
+    def __init__(self, state: State, remains: Remains) -> None:
+        self._state = state
+        self._remains = remains
+        self._looks = Pace(burst=LOOKS_BURST, per_s=LOOKS_PER_S)
+        self._tries = Pace(burst=TRIES_BURST, per_s=TRIES_PER_S)
+        self._todo: dict[Lane, None] = {}
+        self._seen = -1
+        self._said: list[Draft] = []
+        self._said_at = -1
+        self._starving: list[tuple[Instant, int, Lane]] = []
+        self._starving_at: dict[Lane, Instant] = {}
+
+    def make(self, now: Instant, drafts: list[Draft]) -> str:
+        """Add to `drafts` what lets one job in. Returns the job; "" if nobody can make way for anybody.
+
+        The same again until something is folded.
+        """
+        state = self._state
+        if self._said and self._said_at == state.folded:
+            drafts += self._said
+            return self._said[-1].subject_id
+        self._said = []
+        if not state.line.lanes:
+            return ""
+        if state.runs.ripen(now, state.jobs):
+            self._seen = -1
+        self._wake(now)
+        self._gather(now)
+        said = self._look(now) if self._todo else []
+        self._said, self._said_at = said, state.folded
+        self._await()
+        drafts += said
+        return said[-1].subject_id if said else ""
+
+    # --- when ------------------------------------------------------------------------------------------------
+
+    def _gather(self, now: Instant) -> None:
+        """If anything moved, all blocked lanes are looked at again, those with the least share first."""
+        state = self._state
+        if self._seen == state.moves or not state.runs.has_ripe() or not self._looks.is_ready(now):
+            return
+        tree, shares = state.queues, dict[str, float]()
+        found = list[tuple[float, tuple[int, str], int, Lane]]()
+        for lane in state.line.lanes.values():
+            if lane.is_blocked and lane.queue in tree.queues and lane not in self._todo:
+                share = shares.get(lane.queue)
+                if share is None:
+                    share = shares[lane.queue] = tree.share(lane.queue)
+                found.append((share, lane.jobs[0], lane.number, lane))
+        found.sort()
+        self._todo.update(dict.fromkeys(lane for _, _, _, lane in found))
+        self._looks.spend(len(found))
+        self._seen = state.moves
+
+    def _wake(self, now: Instant) -> None:
+        """Lanes whose first job starves now are looked at."""
+        while self._starving and self._starving[0][0] <= now:
+            when, _, lane = heapq.heappop(self._starving)
+            if self._starving_at.get(lane) == when:
+                del self._starving_at[lane]
+                self._todo[lane] = None
+
+    def _await(self) -> None:
+        """Ask again when a slice ends, when somebody starves, or when more may be tried."""
+        state, remains = self._state, self._remains
+        next_end = state.runs.next_end(state.jobs)
+        if next_end is not None:
+            remains.wait_until(next_end)
+        if self._starving and state.runs.has_ripe():
+            remains.wait_until(self._starving[0][0])
+        if self._said:
+            return
+        if self._todo:
+            remains.wait_until(self._tries.next_at())
+        elif self._seen != state.moves and state.runs.has_ripe():
+            remains.wait_until(self._looks.next_at())
+
+    # --- who -------------------------------------------------------------------------------------------------
+
+    def _look(self, now: Instant) -> list[Draft]:
+        """Look at lanes until one of them can be helped, or so many were looked at as one decision may."""
+        state = self._state
+        tries = 0
+        with self._as_planned():
+            prospects = Prospects(state.queues, state.runs.ripe_queues())
+            candidates = Candidates(state, now)
+            for _ in range(LANES_MAX):
+                lane = next(iter(self._todo), None)
+                if lane is None:
+                    break
+                wanting = self._wanting(lane, now)
+                parts: dict[str, Part] = {}
+                if wanting is not None:
+                    rules = Rules(state.queues, wanting, parts, prospects.before(lane.queue))
+                    parts |= candidates.find(wanting, rules, prospects.reachable(wanting, rules))
+                if wanting is None or not parts:
+                    del self._todo[lane]
+                    continue
+                if tries >= TRIES_MAX or not self._tries.is_ready(now):
+                    break
+                del self._todo[lane]
+                tries += 1
+                self._tries.spend()
+                said = self._try(wanting, rules, parts, candidates)
+                if said:
+                    return said
+        return []
+
+    def _wanting(self, lane: Lane, now: Instant) -> Wanting | None:
+        """The first job of a lane that waits for what others hold; None if making way would not help it."""
+        state = self._state
+        if not lane.is_blocked or state.line.lanes.get((lane.queue, lane.kind)) is not lane:
+            return None
+        tree, record = state.queues, self._first_without_way(lane)
+        if record is None or record.phase is not Phase.QUEUED or lane.queue not in tree.queues:
+            return None
+        amounts, preemptible = lane.kind.amounts_least, record.job.spec.preemptible
+        ceiling = tree.ceiling(lane.queue, amounts, preemptible=preemptible)
+        if ceiling is not None and ceiling.reason == NON_PREEMPTIBLE:
+            return None
+        policy = tree.policy(lane.queue)
+        starves_at = starving_at(record, policy)
+        if policy.over_slice is OverSlice.STARVING and now < starves_at:
+            self._remember(lane, starves_at)
+        return Wanting(record, amounts, starves=now >= starves_at)
+
+    def _first_without_way(self, lane: Lane) -> JobRecord | None:
+        """The first job of a lane for which nobody makes way yet."""
+        for *_, job_id in lane.jobs[:WAYS_MAX]:
+            record = self._state.jobs.records[job_id]
+            if record.reserved is None or not record.reserved.victims:
+                return record
+        return None
+
+    def _remember(self, lane: Lane, starves_at: Instant) -> None:
+        if self._starving_at.get(lane) != starves_at:
+            self._starving_at[lane] = starves_at
+            heapq.heappush(self._starving, (starves_at, lane.number, lane))
+
+    @contextmanager
+    def _as_planned(self) -> Iterator[None]:
+        """The tree as if all that was asked for were done."""
+        state = self._state
+        changes = list(self._planned())
+        for record, amounts, sign in changes:
+            state.queues.hold(record.queue, amounts, sign=sign, preemptible=record.job.spec.preemptible)
+        try:
+            yield
+        finally:
+            for record, amounts, sign in reversed(changes):
+                state.queues.hold(record.queue, amounts, sign=-sign, preemptible=record.job.spec.preemptible)
+
+    def _planned(self) -> Iterator[tuple[JobRecord, dict[str, int], int]]:
+        """What is going to be held less (-1) and more (1), by job."""
+        state = self._state
+        records, runs = state.jobs.records, state.runs
+        for job_id in runs.leaving:
+            yield records[job_id], dict(records[job_id].counted), -1
+        for job_id in runs.resizing:
+            record = records[job_id]
+            if record.resize is not None and job_id not in runs.leaving:
+                left = amounts_of(record.kind, record.resize.slots, state.capacity.models)
+                given = {name: amount - left.get(name, 0) for name, amount in record.counted.items()}
+                yield record, given, -1
+        for job_id in runs.reserved:
+            record = records[job_id]
+            if record.reserved is not None and record.reserved.victims and record.queue in state.queues.queues:
+                yield record, dict(record.kind.amounts_least), 1
+
+    # --- how -------------------------------------------------------------------------------------------------
+
+    def _try(self, wanting: Wanting, rules: Rules, parts: dict[str, Part], candidates: Candidates) -> list[Draft]:
+        """Place the gang in simulation: by the final share, and if that is not enough by the initial share too."""
+        state, record = self._state, wanting.record
+        gang = record.kind.gang
+        gang = gang.limited([group.replicas_least for group in gang.groups])
+        victims = candidates.victims(parts)
+        fair_share = state.queues.policy(record.queue).fair_share
+        has_both = {*FairShareRule} <= {*fair_share}
+        for shares in ((FairShareRule.FINAL_SHARE,), fair_share) if has_both else (fair_share,):
+            rules.fair_share = shares
+            with state.books.bookings.opened((record.id,)):
+                way = make_way(state.books.fleet, gang, victims, rules)
+            if way is not None:
+                return notices(wanting, way, parts, self._rules_of(way, rules), candidates=candidates)
+        return []
+
+    @staticmethod
+    def _rules_of(way: Way, rules: Rules) -> dict[str, Rule]:
+        """By which rule each part of a way may be taken, given those before it."""
+        for key in way.victims:
+            rules.take(key)
+        found = {key: rule for key in way.victims if (rule := rules.taken[key]) is not None}
+        rules.undo()
+        return found
