@@ -1,22 +1,50 @@
 """`muster simulate`: the schedulers' own code in virtual time, on scenarios, traces and a week that never was."""
 
+from enum import StrEnum
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from muster.cli.options import As, Output
+from muster.cli.options import As, Output, StateDir
 
 app = typer.Typer(
     name="simulate",
     help="The scheduler's own code in virtual time: a scenario file, a trace, a synthetic week.",
     no_args_is_help=True,
 )
+trace_app = typer.Typer(name="trace", help="Run a recorded trace in virtual time.", no_args_is_help=True)
+app.add_typer(trace_app)
+
+Out = Annotated[Path, typer.Option(help="Folder for report.html, report.json and jobs.csv.", file_okay=False)]
+Policy = Annotated[Path | None, typer.Option(help="Queues, and which jobs go there (YAML).", metavar="FILE")]
+Compare = Annotated[
+    tuple[Path, Path] | None, typer.Option(help="Two policy files, side by side in one report.", metavar="A B")
+]
+
+
+class Arrivals(StrEnum):
+    """When tasks come: at the trace's times, or in a random order, none of them ever leaving."""
+
+    TRACE = "trace"
+    SHUFFLED = "shuffled"
+
+
+class Until(StrEnum):
+    """When it ends: with the last job, or when arrivals amount to more than the fleet."""
+
+    END = "end"
+    FULL = "full"
 
 
 @app.callback()
 def simulate() -> None:
     """The scheduler's own code in virtual time."""
+
+
+@trace_app.callback()
+def trace() -> None:
+    """Run a recorded trace in virtual time."""
 
 
 @app.command()
@@ -36,3 +64,84 @@ def scenario(
     from muster.cli import simulate_scenario
 
     simulate_scenario.run(file, after_s=after, check=check, output=output)
+
+
+@trace_app.command()
+def openb(
+    directory: Annotated[
+        Path | None, typer.Argument(exists=True, file_okay=False, help="Folder with both lists.", metavar="DIR")
+    ] = None,
+    *,
+    nodes: Annotated[Path | None, typer.Option(help="Node list instead of DIR's.", metavar="FILE")] = None,
+    pods: Annotated[Path | None, typer.Option(help="Pod list instead of DIR's.", metavar="FILE")] = None,
+    policy: Policy = None,
+    compare: Compare = None,
+    from_cluster: Annotated[
+        bool, typer.Option("--from-cluster", help="Start from the running stack: its nodes, queues and jobs.")
+    ] = False,
+    scale: Annotated[float, typer.Option(min=0.01, max=1000, help="Jobs per task of the trace, on average.")] = 1.0,
+    compress: Annotated[float, typer.Option(min=0.01, help="Tasks come so many times as fast.")] = 1.0,
+    arrivals: Annotated[Arrivals, typer.Option(help="trace, or shuffled: the fragmentation experiment.")] = (
+        Arrivals.TRACE
+    ),
+    until: Annotated[Until | None, typer.Option(help="With --arrivals shuffled: full.")] = None,
+    seed: Annotated[int, typer.Option(help="Of every draw.")] = 1,
+    seeds: Annotated[int, typer.Option(min=1, max=1000, help="With shuffled: so many seeds from --seed on.")] = 1,
+    out: Out = Path("out/simulation"),
+    state_dir: StateDir,
+    output: As = Output.TABLE,
+) -> None:
+    """Alibaba's openb trace (or any file of its format) through the cores in virtual time.
+
+    Writes report.html, report.json and jobs.csv: waits by queue and size, utilisation, fairness, fragmentation,
+    preemptions, lost work. With `--arrivals shuffled --until full` tasks arrive in random order and never leave:
+    prints {seed, allocated_pct: {"100": x, "130": y}}, the milli-GPUs allocated over all milli-GPUs when arrivals
+    amount to 100 % and 130 % of them; with --seeds N the mean of N seeds as well.
+    """
+    from muster.cli import simulate_filling, simulate_trace
+    from muster.cli.errors import usage
+
+    files = simulate_trace.trace_files(directory, nodes=nodes, pods=pods)
+    if arrivals is Arrivals.SHUFFLED:
+        if until is Until.END or policy or compare or from_cluster:
+            raise usage("--arrivals shuffled: goes with --until full, and with no policy or cluster: it only places")
+        simulate_filling.run(files, seeds=range(seed, seed + seeds), output=output)
+        return
+    if until is Until.FULL:
+        raise usage("--until full: goes with --arrivals shuffled; in the trace's own order tasks leave again")
+    simulate_trace.run(
+        files,
+        policies=simulate_trace.policies(policy, compare),
+        state_dir=state_dir if from_cluster else None,
+        shape=simulate_trace.Shape(scale, compress, seed),
+        out=out,
+        output=output,
+    )
+
+
+@app.command()
+def synthetic(
+    *,
+    gpus: Annotated[int, typer.Option(min=8, max=1_000_000, help="In nodes of 8.")] = 14_000,
+    jobs: Annotated[int, typer.Option(min=1, max=2_000_000)] = 100_000,
+    days: Annotated[float, typer.Option(min=0.01, max=90)] = 7.0,
+    load: Annotated[float, typer.Option(min=0.01, max=10, help="GPU time asked for, of all there is.")] = 0.95,
+    seed: Annotated[int, typer.Option(help="Of every draw.")] = 1,
+    out: Annotated[Path | None, typer.Option(help="Folder for the report; none is written without.")] = None,
+    output: As = Output.TABLE,
+) -> None:
+    """A regular fleet under a mix of jobs of all sizes in 125 queues: what the simulation takes, and what came of it.
+
+    JSON: {wall_s, facts, us_per_fact, machine, report: {...}}.
+    """
+    from muster.cli import simulate_trace
+
+    simulate_trace.run_synthetic(gpus=gpus, jobs=jobs, days=days, load=load, seed=seed, out=out, output=output)
+
+
+@app.command()
+def export(*, state_dir: StateDir) -> None:
+    """The running stack as a scenario on standard output: for a bug report, or to try something on."""
+    from muster.cli import simulate_export
+
+    simulate_export.run(state_dir)

@@ -22,6 +22,8 @@ from muster.schemas.facts.node import NodeJoined
 from muster.schemas.job import Job
 
 CLUSTER = "sim"
+START = Instant(2_000_000_000 * NS_PER_S)
+"""When simulations begin: any moment would do; this one lies on the simulated cluster's grid."""
 DECISIONS_MAX = 20_000
 """Decisions with something to say at one moment of virtual time; cores that go on beyond it will never end."""
 
@@ -195,8 +197,3 @@ def _earlier(one: Instant | None, other: Instant | None) -> Instant | None:
     if one is None or other is None:
         return one if other is None else other
     return min(one, other)
-
-
-def seconds(amount: float) -> int:
-    """Nanoseconds of so many seconds."""
-    return round(amount * NS_PER_S)

@@ -8,16 +8,19 @@ from muster.core import NS_PER_S, Instant, after, seconds_between
 from muster.scheduler.core.cycle import Limits
 from muster.schemas.facts.node import NodeJoined
 from muster.schemas.facts.queue import QueueSpec
-from muster.simulator.engine import CHECKPOINT_NEVER, Engine, Pace
+from muster.simulator.engine import CHECKPOINT_NEVER, START, Engine, Pace
 from muster.simulator.load.recorder import Recorder
 from muster.simulator.load.trace import Arrival
+from muster.simulator.scenario.history import engine_at_start
+from muster.simulator.scenario.plan import Plan
 from muster.simulator.setup import join_nodes, set_queue
 
-START = Instant(2_000_000_000 * NS_PER_S)
-SAMPLES = 600
-"""Moments at which a report looks at the whole fleet."""
+SAMPLES = 400
+"""Moments at which a report looks at the whole fleet, at least; it has less than twice as many."""
 EXPLAIN_EVERY_S = 6 * 3600.0
 """A waiting job hears a new reason at most so often: over weeks nobody reads more, and every reason is a fact."""
+INTERVAL_S_LEAST = 1.0
+LIMITS = Limits(unschedulable_interval_s=EXPLAIN_EVERY_S, checkpoint_every_facts=CHECKPOINT_NEVER)
 STEP_S = 1.0
 """Moments of a long simulation: what happens within one of these is decided together."""
 
@@ -55,30 +58,43 @@ class Played:
         return seconds_between(START, self.ended_at)
 
 
-def play(load: Load, *, reached: Reached | None = None, step_s: float = STEP_S, samples: int = SAMPLES) -> Played:
+def play(load: Load, *, reached: Reached | None = None, step_s: float = STEP_S) -> Played:
     """Raises InputError if a queue cannot be, SimulationError if decisions never end."""
     recorder = Recorder()
     engine = Engine(
         load.nodes,
         behaviour=load.behaviour,
         start=START,
-        limits=Limits(unschedulable_interval_s=EXPLAIN_EVERY_S, checkpoint_every_facts=CHECKPOINT_NEVER),
-        pace=Pace(step_ns=max(1, round(step_s * NS_PER_S)), thorough=False),
+        limits=LIMITS,
+        pace=pace_of(step_s),
         watch=recorder.watch,
     )
     join_nodes(engine)
     for at, spec in load.queues:
         set_queue(engine, spec, at=at)
-    return run_load(engine, load, recorder, reached=reached, samples=samples)
+    return run_load(engine, load, recorder, reached=reached)
 
 
-def run_load(
-    engine: Engine, load: Load, recorder: Recorder, *, reached: Reached | None = None, samples: int = SAMPLES
-) -> Played:
+def play_from(plan: Plan, load: Load, *, reached: Reached | None = None, step_s: float = STEP_S) -> Played:
+    """The same in a cluster that has nodes, queues and jobs already: the plan's; of the load only what comes counts.
+
+    Raises InputError where the plan cannot be, SimulationError if decisions never end.
+    """
+    recorder = Recorder()
+    engine = engine_at_start(plan, behaviour=load.behaviour, watch=recorder.watch, limits=LIMITS, pace=pace_of(step_s))
+    return run_load(engine, load, recorder, reached=reached)
+
+
+def pace_of(step_s: float) -> Pace:
+    """Moments on multiples of `step_s`, and no decision that could say nothing."""
+    return Pace(step_ns=max(1, round(step_s * NS_PER_S)), thorough=False)
+
+
+def run_load(engine: Engine, load: Load, recorder: Recorder, *, reached: Reached | None = None) -> Played:
     """Let the load's jobs come to an engine that knows its nodes and queues, and may have jobs already."""
-    begin = engine.now
-    interval_s = seconds_between(begin, load.until) / max(1, samples)
-    _sample_from(engine, recorder, interval_s, load.until, reached)
+    last = load.arrivals[-1][0] if load.arrivals else load.until
+    sampler = _Sampler(engine, recorder, seconds_between(engine.now, last) / SAMPLES, reached)
+    engine.at(engine.now, sampler.look)
     total = len(recorder.tracks) + len(load.arrivals)
     for _ in engine.moments(load.until, jobs=load.arrivals):
         if not recorder.live and len(recorder.tracks) == total:
@@ -87,20 +103,27 @@ def run_load(
     return Played(load, recorder, engine.now, engine.seq)
 
 
-def _sample_from(
-    engine: Engine, recorder: Recorder, interval_s: float, until: Instant, reached: Reached | None
-) -> None:
-    """Look at the fleet now and every `interval_s` until then."""
+class _Sampler:
+    """Looks at the fleet every `interval_s`; when there are twice SAMPLES, every second one goes and it looks half as
+    often.
+    """
 
-    def look() -> None:
-        fleet = engine.scheduler.state.books.fleet
-        engine.scheduler.state.books.settle()
-        capacity = sum(total.total_milli for total in fleet.totals.values())
-        recorder.sample(engine.now, capacity=capacity, fragmentation=fleet.fragmentation())
-        if reached is not None:
-            reached(seconds_between(START, engine.now), engine.seq)
-        following = after(engine.now, interval_s)
-        if following <= until:
-            engine.at(following, look)
+    def __init__(self, engine: Engine, recorder: Recorder, interval_s: float, reached: Reached | None) -> None:
+        self._engine = engine
+        self._recorder = recorder
+        self._interval_s = max(interval_s, INTERVAL_S_LEAST)
+        self._reached = reached
 
-    engine.at(engine.now, look)
+    def look(self) -> None:
+        """Now, and again after the interval."""
+        engine, samples = self._engine, self._recorder.samples
+        books = engine.scheduler.state.books
+        books.settle()
+        capacity = sum(total.total_milli for total in books.fleet.totals.values())
+        self._recorder.sample(engine.now, capacity=capacity, fragmentation=books.fleet.fragmentation())
+        if self._reached is not None:
+            self._reached(seconds_between(START, engine.now), engine.seq)
+        if len(samples) >= 2 * SAMPLES:
+            del samples[1::2]
+            self._interval_s *= 2
+        engine.at(after(engine.now, self._interval_s), self.look)

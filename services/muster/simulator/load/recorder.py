@@ -13,6 +13,7 @@ from muster.schemas.facts.job import (
     JobRouted,
     QueuedReason,
 )
+from muster.schemas.facts.queue import QueueChanged
 from muster.schemas.job import Job, Slot
 
 NOT_YET = Instant(0)
@@ -68,11 +69,15 @@ class Sample:
 
 @dataclass(slots=True)
 class Recorder:
-    """tracks: by job id, in the order in which jobs came. live: jobs that have not ended. facts: by name."""
+    """tracks: by job id, in the order in which jobs came. live: jobs that have not ended. facts: by name.
+
+    parents: of every queue.
+    """
 
     tracks: dict[str, JobTrack] = field(default_factory=dict)
     samples: list[Sample] = field(default_factory=list)
     facts: Counter[str] = field(default_factory=Counter)
+    parents: dict[str, str | None] = field(default_factory=dict)
     live: int = 0
     preemptions: int = 0
     node_losses: int = 0
@@ -85,6 +90,8 @@ class Recorder:
         name = fact.name
         self.facts[name] += 1
         if fact.kind != "job":
+            if isinstance(fact.payload, QueueChanged):
+                self.parents[fact.subject_id] = fact.payload.spec.parent
             return
         if name == "routed":
             assert isinstance(fact.payload, JobRouted)

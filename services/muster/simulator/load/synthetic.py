@@ -10,7 +10,8 @@ from muster.core.seeded import exponential, lognormal, uniform
 from muster.schemas.facts.queue import GPU, QueueSpec
 from muster.schemas.job import Checkpointing, JobSpec, TaskGroup, Topology
 from muster.schemas.labels import EXIT_CODE, RUN_S
-from muster.simulator.load.play import START, Load
+from muster.simulator.engine import START
+from muster.simulator.load.play import Load
 from muster.simulator.load.trace import Arrival, job_of
 
 GPUS_PER_NODE = 8

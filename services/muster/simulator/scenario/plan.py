@@ -5,10 +5,11 @@ from dataclasses import dataclass
 
 from pydantic import ValidationError
 
-from muster.core import NS_PER_S, Instant, after
+from muster.core import after
 from muster.schemas.facts.queue import QueueSpec
 from muster.schemas.facts.reservation import ReservationSpec
 from muster.simulator.document import path
+from muster.simulator.engine import START
 from muster.simulator.errors import InputError
 from muster.simulator.scenario import model
 from muster.simulator.scenario.jobs import PlannedJob, planned_jobs
@@ -16,8 +17,8 @@ from muster.simulator.scenario.nodes import PlannedNode, planned_nodes
 from muster.simulator.scenario.queues import queue_specs
 from muster.simulator.scenario.seats import Seats, seats_of
 
-NOW = Instant(2_000_000_000 * NS_PER_S)
-"""The moment at which a scenario begins: any would do; this one lies on the simulated cluster's grid."""
+NOW = START
+"""The moment at which a scenario begins."""
 
 
 @dataclass(frozen=True, slots=True)

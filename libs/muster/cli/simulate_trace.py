@@ -1,0 +1,249 @@
+"""`muster simulate trace`, `muster simulate synthetic`: a load through the cores, and the report as files."""
+
+import json
+import time
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+from pydantic import JsonValue
+
+from muster.agent.core.behaviour import Behaviour
+from muster.cli import output as printed
+from muster.cli.bench.machine import sentence, this_machine
+from muster.cli.errors import refused, usage
+from muster.cli.options import Output
+from muster.cli.progress import measured
+from muster.cli.text import duration
+from muster.core import after
+from muster.core.instant import seconds_between
+from muster.openb.trace import NODE_FILE, TASK_FILE, OpenbFormatError, OpenbNode, OpenbTask, parse_nodes, parse_tasks
+from muster.simulator.document import checked
+from muster.simulator.engine import START, SimulationError
+from muster.simulator.errors import InputError
+from muster.simulator.load.page import page
+from muster.simulator.load.play import Load, Played, play, play_from
+from muster.simulator.load.policy import Assigner, PolicyFile, default_policy, parse_policy
+from muster.simulator.load.report import Report, report_of
+from muster.simulator.load.synthetic import synthetic_load
+from muster.simulator.load.tables import jobs_csv
+from muster.simulator.load.trace import arrivals, openb_nodes, qos_by_task
+from muster.simulator.scenario import Scenario
+from muster.simulator.scenario.plan import Plan, plan_of
+
+DRAIN_S = 90 * 86_400.0
+"""After the last arrival a simulation goes on for so long at most; then what has not ended counts as it stands."""
+
+
+Trace = tuple[tuple[OpenbNode, ...], tuple[OpenbTask, ...], dict[str, str]]
+"""Nodes, tasks, and the quality of service by task."""
+
+
+@dataclass(frozen=True, slots=True)
+class TraceFiles:
+    """Where the two lists are."""
+
+    nodes: Path
+    pods: Path
+
+    def read(self) -> Trace:
+        """What stands in them. Raises CliError."""
+        try:
+            nodes = parse_nodes(self.nodes.read_text(encoding="utf-8"), file=self.nodes.name)
+            text = self.pods.read_text(encoding="utf-8")
+            return nodes, parse_tasks(text, file=self.pods.name), qos_by_task(text)
+        except OSError as error:
+            raise usage(
+                f"{error.filename}: {error.strerror}; give DIR with both lists, or --nodes and --pods"
+            ) from error
+        except OpenbFormatError as error:
+            raise usage(str(error)) from error
+
+
+@dataclass(frozen=True, slots=True)
+class Shape:
+    """scale: jobs per task. compress: how many times as fast tasks come. seed: of every draw."""
+
+    scale: float
+    compress: float
+    seed: int
+
+
+def trace_files(directory: Path | None, *, nodes: Path | None, pods: Path | None) -> TraceFiles:
+    """Raises CliError if one of both lists is not named."""
+    if directory is None and (nodes is None or pods is None):
+        raise usage(f"DIR: give the folder with {NODE_FILE} and {TASK_FILE}, or both --nodes and --pods")
+    folder = directory or Path()
+    return TraceFiles(nodes or folder / NODE_FILE, pods or folder / TASK_FILE)
+
+
+def policies(policy: Path | None, compare: tuple[Path, Path] | None) -> list[tuple[str, PolicyFile | None]]:
+    """(name, policy) of each run; None: the default of the trace. Raises CliError."""
+    if compare is not None:
+        if policy is not None:
+            raise usage("--compare: names both policies; leave --policy out")
+        return [_policy(path) for path in compare]
+    return [("fair by qos", None) if policy is None else _policy(policy)]
+
+
+def _policy(path: Path) -> tuple[str, PolicyFile | None]:
+    try:
+        found = parse_policy(path.read_text(encoding="utf-8"))
+    except OSError as error:
+        raise usage(f"{path}: {error.strerror}; give the path of a policy file") from error
+    except (InputError, UnicodeDecodeError) as error:
+        raise usage(f"{path}: {error}") from error
+    return found.name or path.stem, found
+
+
+def run(
+    files: TraceFiles,
+    *,
+    policies: Sequence[tuple[str, PolicyFile | None]],
+    state_dir: Path | None,
+    shape: Shape,
+    out: Path,
+    output: Output,
+) -> None:
+    """Play the trace under each policy and write one report. state_dir: of the stack to start from. Raises CliError."""
+    trace = files.read()
+    _prepare(out)
+    live = None if state_dir is None else _live(state_dir)
+    runs: list[tuple[str, Played]] = []
+    for name, policy in policies:
+        try:
+            runs.append((name, _one(name, policy, trace, live, shape)))
+        except InputError as error:
+            raise usage(f"{name}: {error}") from error
+    _finish(runs, out=out, output=output, title="openb in virtual time")
+
+
+def _live(state_dir: Path) -> Scenario:
+    from muster.cli.simulate_export import snapshot
+
+    return checked(Scenario, snapshot(state_dir))
+
+
+def _one(name: str, policy: PolicyFile | None, trace: Trace, live: Scenario | None, shape: Shape) -> Played:
+    """One run. live: the cluster to start from, None: the trace's own machines. Raises InputError, CliError."""
+    nodes, tasks, qos = trace
+    if live is not None:
+        policy, live = _merged(policy, live)
+    assigner = Assigner(policy or default_policy(qos), seed=shape.seed)
+    came = arrivals(
+        tasks, qos=qos, assigner=assigner, start=START, scale=shape.scale, compress=shape.compress, seed=shape.seed
+    )
+    load = Load(
+        name=f"openb, {shape.scale:g} jobs per task, tasks come {shape.compress:g} times as fast",
+        nodes=openb_nodes(nodes),
+        queues=assigner.specs,
+        arrivals=came,
+        until=after(came[-1][0] if came else START, DRAIN_S),
+        behaviour=Behaviour(seed=shape.seed),
+    )
+    return _played(load, name, None if live is None else plan_of(live))
+
+
+def _merged(policy: PolicyFile | None, live: Scenario) -> tuple[PolicyFile, Scenario]:
+    """The cluster's queues, those of the policy in place of theirs; and the cluster with them."""
+    queues = {queue.name: queue for queue in live.queues}
+    if policy is not None:
+        queues |= {queue.name: queue for queue in policy.queues}
+    every = tuple(queues.values())
+    if not every:
+        raise usage("--from-cluster: the cluster has no queues; make some, or give --policy")
+    assign = () if policy is None else policy.assign
+    return PolicyFile(queues=every, assign=assign), live.model_copy(update={"queues": every})
+
+
+def run_synthetic(
+    *, gpus: int, jobs: int, days: float, load: float, seed: int, out: Path | None, output: Output
+) -> None:
+    """Play a week that never was, and say what that took. Raises CliError."""
+    if out is not None:
+        _prepare(out)
+    machine = this_machine()
+    made = synthetic_load(gpus=gpus, jobs=jobs, days=days, seed=seed, load=load)
+    began = time.perf_counter()
+    played = _played(made, "synthetic", None)
+    wall_s = time.perf_counter() - began
+    report = report_of(played, policy="synthetic")
+    if out is not None:
+        _write([("synthetic", played)], [report], out, title="A synthetic load")
+    if output is Output.JSON:
+        figures = {"wall_s": round(wall_s, 2), "facts": played.facts, "us_per_fact": round(1e6 * wall_s / played.facts)}
+        printed.emit_json({**figures, "machine": asdict(machine), "report": report.to_json()})
+        return
+    printed.details(
+        [
+            ("machine", sentence(machine)),
+            ("input", made.name),
+            ("time", f"{wall_s:.1f} s for {duration(played.virtual_s)}, {played.virtual_s / wall_s:,.0f}x"),
+            ("facts", f"{played.facts:,}, {1e6 * wall_s / played.facts:.0f} microseconds each"),
+            *_pairs(report),
+        ]
+    )
+
+
+def _played(load: Load, name: str, plan: Plan | None) -> Played:
+    def told(virtual_s: float, facts: int) -> None:
+        reached(min(total_h, virtual_s / 3600), f"hours, {facts:,} facts")
+
+    total_h = seconds_between(START, load.arrivals[-1][0] if load.arrivals else load.until) / 3600
+    try:
+        with measured(name, total=total_h) as reached:
+            return play(load, reached=told) if plan is None else play_from(plan, load, reached=told)
+    except SimulationError as error:
+        raise refused(f"{name}: {error}") from error
+
+
+def _prepare(out: Path) -> None:
+    """Now: a report that cannot be written is found out in time."""
+    try:
+        out.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise usage(f"--out: {out}: {error.strerror}; name a folder that can be written") from error
+
+
+def _finish(runs: Sequence[tuple[str, Played]], *, out: Path, output: Output, title: str) -> None:
+    reports = [report_of(played, policy=name) for name, played in runs]
+    _write(runs, reports, out, title=title)
+    if output is Output.JSON:
+        printed.emit_json(_json(reports))
+        return
+    for report in reports:
+        printed.details([("policy", report.policy), *_pairs(report)])
+    printed.details([("report", str(out / "report.html"))])
+
+
+def _write(runs: Sequence[tuple[str, Played]], reports: Sequence[Report], out: Path, *, title: str) -> None:
+    contents = {
+        "report.html": page(reports, title=title),
+        "report.json": json.dumps(_json(reports), indent=2) + "\n",
+        "jobs.csv": jobs_csv(runs),
+    }
+    try:
+        for name, content in contents.items():
+            (out / name).write_text(content, encoding="utf-8")
+    except OSError as error:
+        raise usage(f"--out: {error.filename}: {error.strerror}; name a folder that can be written") from error
+
+
+def _json(reports: Sequence[Report]) -> dict[str, JsonValue]:
+    """One report, or all of them under `runs`."""
+    return reports[0].to_json() if len(reports) == 1 else {"runs": [report.to_json() for report in reports]}
+
+
+def _pairs(report: Report) -> list[tuple[str, str]]:
+    return [
+        ("jobs", ", ".join(f"{count:,} {how}" for how, count in report.ended.items())),
+        ("utilisation", f"{report.utilisation_pct:.1f} % of {report.gpus:,.0f} GPUs over {duration(report.virtual_s)}"),
+        ("preemptions", f"{report.preemptions:,}; {report.lost_gpu_h:,.1f} of {report.used_gpu_h:,.0f} GPU h lost"),
+        *(
+            (
+                f"wait, {wait.of} GPUs",
+                f"p50 {duration(wait.p50_s)}, p90 {duration(wait.p90_s)}, most {duration(wait.max_s)}",
+            )
+            for wait in report.by_size
+        ),
+    ]

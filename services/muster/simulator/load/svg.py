@@ -1,0 +1,155 @@
+"""Charts as SVG text: no script, no font, no address; colours are classes of the page, so that they follow its mode."""
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from html import escape
+
+WIDTH, HEIGHT = 720, 260
+LEFT, RIGHT, TOP, BOTTOM = 62, 12, 12, 38
+COLOURS = 8
+TICKS = 5
+
+
+@dataclass(frozen=True, slots=True)
+class Series:
+    """One line: a name, and y at each x."""
+
+    name: str
+    x: Sequence[float]
+    y: Sequence[float]
+
+
+@dataclass(frozen=True, slots=True)
+class _Scale:
+    """From values to places. x_most, y_most: at the right and the upper edge; 0 is at the left and the lower one."""
+
+    x_most: float
+    y_most: float
+
+    def x(self, value: float) -> float:
+        return LEFT + (WIDTH - LEFT - RIGHT) * value / (self.x_most or 1)
+
+    def y(self, value: float) -> float:
+        return HEIGHT - BOTTOM - (HEIGHT - TOP - BOTTOM) * min(value, self.y_most) / (self.y_most or 1)
+
+
+def lines(series: Sequence[Series], *, x_unit: str, y_unit: str, y_most: float | None = None) -> str:
+    """Steps over time: each value holds until the next."""
+    scale = _scale(series, y_most)
+    drawn = []
+    for index, one in enumerate(series):
+        path = _steps(scale, one.x, one.y)
+        drawn.append(f'<path class="line c{index % COLOURS}" d="M{path}"><title>{escape(one.name)}</title></path>')
+    return _chart(scale, "".join(drawn), [one.name for one in series], x_unit, y_unit)
+
+
+def stacked(series: Sequence[Series], *, x_unit: str, y_unit: str, y_most: float | None = None) -> str:
+    """Areas on top of each other, the first at the bottom. All series have the same x."""
+    if not series:
+        return _chart(_Scale(1, 1), "", [], x_unit, y_unit)
+    below = [0.0] * len(series[0].x)
+    tops = []
+    for one in series:
+        below = [low + value for low, value in zip(below, one.y, strict=True)]
+        tops.append(below)
+    scale = _scale([Series("", series[0].x, below)], y_most)
+    drawn = []
+    low = [0.0] * len(series[0].x)
+    for index, (one, top) in enumerate(zip(series, tops, strict=True)):
+        upper, lower = _steps(scale, one.x, top), _steps(scale, one.x, low, backwards=True)
+        drawn.append(
+            f'<path class="area a{index % COLOURS}" d="M{upper}L{lower}Z"><title>{escape(one.name)}</title></path>'
+        )
+        low = top
+    return _chart(scale, "".join(drawn), [one.name for one in series], x_unit, y_unit, areas=True)
+
+
+def bars(labels: Sequence[str], series: Sequence[Series], *, x_unit: str, y_unit: str) -> str:
+    """A group of bars for each label, one bar for each series; y of a series stands by label."""
+    scale = _Scale(len(labels) or 1, _nice(max((max(one.y, default=0) for one in series), default=0)))
+    drawn = []
+    room = (scale.x(1) - scale.x(0)) * 0.8
+    for at, label in enumerate(labels):
+        left = scale.x(at) + room * 0.125
+        for index, one in enumerate(series):
+            top = scale.y(one.y[at])
+            drawn.append(
+                f'<rect class="a{index % COLOURS}" x="{left + index * room / len(series):.1f}" y="{top:.1f}" '
+                f'width="{room / len(series) * 0.92:.1f}" height="{HEIGHT - BOTTOM - top:.1f}">'
+                f"<title>{escape(one.name)}, {escape(label)}: {one.y[at]:,.6g} {escape(y_unit)}</title></rect>"
+            )
+        drawn.append(
+            f'<text class="tick" x="{scale.x(at + 0.5):.1f}" y="{HEIGHT - BOTTOM + 14}" text-anchor="middle">'
+            f"{escape(label)}</text>"
+        )
+    return _chart(scale, "".join(drawn), [one.name for one in series], x_unit, y_unit, areas=True, x_ticks=False)
+
+
+def _scale(series: Sequence[Series], y_most: float | None) -> _Scale:
+    x_most = max((max(one.x, default=0.0) for one in series), default=1.0)
+    highest = max((max(one.y, default=0.0) for one in series), default=1.0)
+    return _Scale(x_most or 1.0, _nice(highest) if y_most is None else y_most)
+
+
+def _nice(value: float) -> float:
+    """A round number not below the value: 1, 2, 2.5 or 5 times a power of ten."""
+    if value <= 0:
+        return 1.0
+    power = 10.0 ** math.floor(math.log10(value))
+    return next(step * power for step in (1, 2, 2.5, 5, 10) if step * power >= value * 0.999999)
+
+
+def _steps(scale: _Scale, x: Sequence[float], y: Sequence[float], *, backwards: bool = False) -> str:
+    points: list[tuple[float, float]] = []
+    for index, value in enumerate(y):
+        if index:
+            points.append((scale.x(x[index]), points[-1][1]))
+        points.append((scale.x(x[index]), scale.y(value)))
+    if backwards:
+        points.reverse()
+    return "L".join(f"{left:.1f},{top:.1f}" for left, top in points)
+
+
+def _chart(
+    scale: _Scale,
+    drawn: str,
+    names: Sequence[str],
+    x_unit: str,
+    y_unit: str,
+    *,
+    areas: bool = False,
+    x_ticks: bool = True,
+) -> str:
+    grid = "".join(_y_tick(scale, index) for index in range(TICKS + 1))
+    if x_ticks:
+        grid += "".join(_x_tick(scale, index) for index in range(TICKS + 1))
+    kind = "a" if areas else "c"
+    legend = "".join(
+        f'<li><span class="key k{kind}{index % COLOURS}"></span>{escape(name)}</li>' for index, name in enumerate(names)
+    )
+    what = ", ".join(names)
+    return (
+        f'<figure><svg viewBox="0 0 {WIDTH} {HEIGHT}" role="img" aria-label="{escape(y_unit)}: {escape(what)}">'
+        f"{grid}{drawn}"
+        f'<text class="unit" x="{WIDTH - RIGHT}" y="{HEIGHT - 6}" text-anchor="end">{escape(x_unit)}</text>'
+        f'<text class="unit" x="{LEFT}" y="{TOP + 2}" dx="6">{escape(y_unit)}</text></svg>'
+        f"<ul class=legend>{legend}</ul></figure>"
+    )
+
+
+def _y_tick(scale: _Scale, index: int) -> str:
+    value = scale.y_most * index / TICKS
+    y = scale.y(value)
+    return (
+        f'<line class="grid" x1="{LEFT}" x2="{WIDTH - RIGHT}" y1="{y:.1f}" y2="{y:.1f}"/>'
+        f'<text class="tick" x="{LEFT - 6}" y="{y + 4:.1f}" text-anchor="end">{value:,.6g}</text>'
+    )
+
+
+def _x_tick(scale: _Scale, index: int) -> str:
+    value = scale.x_most * index / TICKS
+    return (
+        f'<text class="tick" x="{scale.x(value):.1f}" y="{HEIGHT - BOTTOM + 14}" text-anchor="middle">'
+        f"{value:,.4g}</text>"
+    )
