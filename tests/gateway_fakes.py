@@ -138,6 +138,7 @@ class FakeScheduler:
         self.is_down = False
         self.check = QueueCheckAnswer()
         self.queue_rows: list[QueueView] | None = None
+        self.node_rows: list[NodeView] | None = None
 
     async def job(self, job_id: str) -> JobView | None:
         self._answer()
@@ -184,7 +185,8 @@ class FakeScheduler:
             )
             for s in rows
         ]
-        return tuple(view.model_dump_json().encode() for view in views)
+        shown = views if self.node_rows is None else self.node_rows
+        return tuple(view.model_dump_json().encode() for view in shown)
 
     def _answer(self) -> None:
         if self.is_down:

@@ -31,6 +31,10 @@ def submit(
     gpu_milli: Annotated[int | None, typer.Option(help="Thousandths of one GPU.", rich_help_panel=_SHAPE)] = None,
     gpu_model: Annotated[list[str] | None, typer.Option(help="A model that will do.", rich_help_panel=_SHAPE)] = None,
     replicas: Annotated[int | None, typer.Option(help="Replicas, placed whole.", rich_help_panel=_SHAPE)] = None,
+    min_replicas: Annotated[int | None, typer.Option(help="It runs with so many.", rich_help_panel=_SHAPE)] = None,
+    same_model: Annotated[
+        bool, typer.Option("--same-model", help="All on one GPU model.", rich_help_panel=_SHAPE)
+    ] = False,
     cpu_milli: Annotated[int | None, typer.Option(help="Thousandths of a core.", rich_help_panel=_SHAPE)] = None,
     memory_mib: Annotated[int | None, typer.Option(help="MiB per replica.", rich_help_panel=_SHAPE)] = None,
     name: Annotated[str, typer.Option(help="Name of the job.", rich_help_panel=_SHAPE)] = "job",
@@ -39,8 +43,16 @@ def submit(
     priority: Annotated[int | None, typer.Option(help="0 to 1000.", rich_help_panel=_SHAPE)] = None,
     kind: Annotated[str | None, typer.Option(help="batch, interactive, mpi, ...", rich_help_panel=_SHAPE)] = None,
     topology: Annotated[str, typer.Option(help="Level, `rack`; `rack!` insists.", rich_help_panel=_SHAPE)] = "",
+    group_topology: Annotated[
+        str, typer.Option(help="Of each replica's devices: `socket`, `pair!`.", rich_help_panel=_SHAPE)
+    ] = "",
     full_node: Annotated[bool, typer.Option("--full-node", help="Alone on its nodes.", rich_help_panel=_SHAPE)] = False,
     run_time_s: Annotated[float | None, typer.Option(help="Over all runs.", rich_help_panel=_SHAPE)] = None,
+    min_slice_s: Annotated[float | None, typer.Option(help="Left alone so long.", rich_help_panel=_SHAPE)] = None,
+    grace_s: Annotated[float | None, typer.Option(help="From notice to end.", rich_help_panel=_SHAPE)] = None,
+    preemptible: Annotated[
+        bool | None, typer.Option("--preemptible/--not-preemptible", help="May borrow.", rich_help_panel=_SHAPE)
+    ] = None,
     retries: Annotated[int | None, typer.Option(help="After its own failures.", rich_help_panel=_SHAPE)] = None,
     image: Annotated[str, typer.Option(help="Container image.", rich_help_panel=_SHAPE)] = "",
     command: Annotated[str, typer.Option(help="Command line, in quotes.", rich_help_panel=_SHAPE)] = "",
@@ -63,12 +75,14 @@ def submit(
             {
                 "name": name, "team": team, "queue": queue, "priority": priority, "kind": kind,
                 "topology": job_spec.topology(topology), "full_node": full_node, "total_run_time_s": run_time_s,
-                "retries": retries, "image": image, "command": job_spec.command(command),
-                "labels": job_spec.labels(label or []),
+                "min_slice_s": min_slice_s, "grace_s": grace_s, "preemptible": preemptible,
+                "same_model": same_model or None, "retries": retries, "image": image,
+                "command": job_spec.command(command), "labels": job_spec.labels(label or []),
             },
             {
                 "gpus": gpus, "gpu_milli": gpu_milli, "gpu_models": list(gpu_model or []), "replicas": replicas,
-                "cpu_milli": cpu_milli, "memory_mib": memory_mib,
+                "cpu_milli": cpu_milli, "memory_mib": memory_mib, "min_replicas": min_replicas,
+                "topology": job_spec.topology(group_topology),
             },
         )
     ]  # fmt: skip

@@ -18,6 +18,9 @@ OPTION_OF = {
     "replicas": "--replicas",
     "total_run_time_s": "--run-time-s",
     "topology": "--topology",
+    "min_replicas": "--min-replicas",
+    "min_slice_s": "--min-slice-s",
+    "grace_s": "--grace-s",
 }
 
 
@@ -30,6 +33,8 @@ def from_options(fields: dict[str, JsonValue], group: dict[str, JsonValue]) -> J
     except ValidationError as error:
         first = error.errors()[0]["loc"]
         named = next((OPTION_OF[str(part)] for part in reversed(first) if str(part) in OPTION_OF), "")
+        if named == OPTION_OF["topology"] and first[0] == "task_groups":
+            named = "--group-topology"
         raise usage(f"{named + ': ' if named else ''}{sentence(error)}") from error
 
 

@@ -70,7 +70,7 @@ def why(state_dir: Path, form: Output, job_id: str) -> None:
     if form is Output.JSON:
         output.emit_model(answer)
         return
-    output.details(tables.why_pairs(answer))
+    output.details(tables.why_pairs(answer, now_ns=SystemTime().wall()))
 
 
 def nodes(state_dir: Path, form: Output, *, reasons: bool) -> None:

@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING
 
 import typer
 
-from muster.cli import following, output
+from muster.bus.clock import SystemTime
+from muster.cli import following, output, tables
 from muster.cli.errors import CliError, refused
 from muster.cli.options import Output
 from muster.cli.progress import counting
@@ -74,8 +75,9 @@ def dry_run(state_dir: Path, specs: Sequence[JobSpec], form: Output) -> None:
     if form is Output.JSON:
         output.emit_models(answers)
     else:
+        now_ns = SystemTime().wall()
         for spec, answer in zip(specs, answers, strict=True):
-            typer.echo(f"{spec.name}: {_would(answer)}")
+            typer.echo("\n    ".join([f"{spec.name}: {_would(answer)}", *_consequences(answer, now_ns=now_ns)]))
     for spec, answer in zip(specs, answers, strict=True):
         if answer.refused:
             raise refused(f"{spec.name}: {answer.field}: {answer.reason} {answer.detail}".rstrip())
@@ -102,6 +104,13 @@ def _would(answer: DryRunAnswer) -> str:
         return f"would be placed now on {node_list(answer.nodes)}"
     position = f", position {answer.position}" if answer.position else ""
     return f"would wait{position}: {answer.reason} {answer.detail}".rstrip()
+
+
+def _consequences(answer: DryRunAnswer, *, now_ns: int) -> list[str]:
+    """What else is known, a line each."""
+    expected = tables.expected_start(answer.expected_start_at, answer.expected_basis, now_ns=now_ns)
+    lines = (("cure", answer.cure), ("expected start", expected), ("would preempt", ", ".join(answer.preempts)))
+    return [f"{name}: {value}" for name, value in lines if value]
 
 
 def _print_submitted(jobs: Sequence[JobView], form: Output) -> None:

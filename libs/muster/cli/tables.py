@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable, Sequence
 
+from muster.cli import moments
 from muster.cli.text import SHORT_PHASE, duration, gpus, node_list, place_or_reason, time_in_phase_s
 from muster.cli.trace_tree import JobTrace, Span
 from muster.core.instant import NS_PER_S
@@ -11,7 +12,7 @@ from muster.schemas.views import FactView, JobView, NodeView
 Rows = Iterable[tuple[str, ...]]
 
 JOBS = ("JOBID", "QUEUE", "NAME", "USER", "ST", "TIME", "GPUS", "NODES", "NODELIST(REASON)")
-JOBS_WIDE = (*JOBS, "TEAM", "KIND", "PRIO", "TRY", "CLUSTER")
+JOBS_WIDE = (*JOBS, "TEAM", "KIND", "PRIO", "TRY", "CLUSTER", "PREEMPTED", "SLICE_ENDS", "MADE_WAY_FOR")
 NODES = ("NODE", "STATE", "MODEL", "GPUS", "USED", "CPUS", "JOBS", "REASON")
 NODES_WIDE = (*NODES, "MEMORY_MIB", "USED_MIB", "DOMAINS")
 DEPTH_MAX = 12  # a retried job's tree is as deep as its history, a screen is not so wide
@@ -24,6 +25,7 @@ NUMBERS = (
     "JOBS",
     "MEMORY_MIB",
     "PRIO",
+    "PREEMPTED",
 )
 
 
@@ -32,9 +34,14 @@ def job_rows(jobs: Iterable[JobView], *, now_ns: int, wide: bool = False) -> Ite
     for job in jobs:
         row = (
             job.id, job.queue, job.name, job.principal, SHORT_PHASE[job.phase], duration(time_in_phase_s(job, now_ns)),
-            gpus(job.gpu_milli), str(len(job.nodes)), place_or_reason(job),
+            gpus(job.gpu_milli), str(len(job.nodes)), place_or_reason(job, now_ns=now_ns),
         )  # fmt: skip
-        yield (*row, job.team, job.kind, str(job.priority), str(job.attempt), job.cluster) if wide else row
+        slice_ends = moments.clock(job.slice_ends_at, now_ns=now_ns) if job.slice_ends_at else ""
+        more = (
+            job.team, job.kind, str(job.priority), str(job.attempt), job.cluster, str(job.preemptions), slice_ends,
+            job.made_way_for,
+        )  # fmt: skip
+        yield (*row, *more) if wide else row
 
 
 def node_state(node: NodeView) -> str:
@@ -62,6 +69,11 @@ def node_rows(nodes: Iterable[NodeView], *, wide: bool = False) -> Iterable[tupl
 def job_pairs(job: JobView, *, now_ns: int) -> Sequence[tuple[str, str]]:
     """One job in full."""
     times = [("placed", job.placed_at), ("running", job.running_at), ("ended", job.ended_at)]
+    ahead = [
+        ("reserved start", job.reserved_at),
+        ("slice ends", job.slice_ends_at),
+        ("checkpointed", job.checkpointed_at),
+    ]
     return (
         ("job", job.id),
         ("name", job.name),
@@ -74,7 +86,12 @@ def job_pairs(job: JobView, *, now_ns: int) -> Sequence[tuple[str, str]]:
         ("kind", job.kind.value),
         ("priority", str(job.priority)),
         ("gpus", gpus(job.gpu_milli)),
-        ("replicas", str(job.replicas)),
+        ("replicas", _replicas(job)),
+        ("preemptible", "" if job.preemptible else "no"),
+        ("preemptions", str(job.preemptions) if job.preemptions else ""),
+        ("made way for", job.made_way_for),
+        *((name, moments.when(at, now_ns=now_ns)) for name, at in ahead if at),
+        ("ran before", duration(job.ran_s) if job.ran_s and not job.phase.is_terminal else ""),
         ("cluster", job.cluster),
         ("attempt", str(job.attempt)),
         ("nodes", node_list(job.nodes, width=400)),
@@ -85,8 +102,23 @@ def job_pairs(job: JobView, *, now_ns: int) -> Sequence[tuple[str, str]]:
     )
 
 
-def why_pairs(answer: WhyAnswer) -> Sequence[tuple[str, str]]:
-    """Why a job is where it is."""
+def _replicas(job: JobView) -> str:
+    """How many it has where that may differ from how many it asked for."""
+    if not job.min_replicas or job.min_replicas == job.replicas:
+        return str(job.replicas)
+    has = f"{len(job.slots)} of " if job.slots and not job.phase.is_terminal else ""
+    return f"{has}{job.replicas}, at least {job.min_replicas}"
+
+
+def expected_start(at_ns: int, basis: str, *, now_ns: int) -> str:
+    """When a job starts at the latest, and what that rests on; empty if nobody knows."""
+    if not at_ns:
+        return basis
+    return f"{moments.when(at_ns, now_ns=now_ns)}{': ' if basis else ''}{basis}"
+
+
+def why_pairs(answer: WhyAnswer, *, now_ns: int) -> Sequence[tuple[str, str]]:
+    """Why a job is where it is, what would help, and when it starts."""
     job = answer.job
     return (
         ("job", job.id if job else ""),
@@ -96,6 +128,8 @@ def why_pairs(answer: WhyAnswer) -> Sequence[tuple[str, str]]:
         ("reason", answer.reason),
         ("detail", answer.detail),
         ("cure", answer.cure),
+        ("expected start", expected_start(answer.expected_start_at, answer.expected_basis, now_ns=now_ns)),
+        ("reserved start", moments.when(job.reserved_at, now_ns=now_ns) if job and job.reserved_at else ""),
         ("nodes", node_list(job.nodes) if job else ""),
     )
 

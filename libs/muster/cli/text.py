@@ -4,6 +4,7 @@ import re
 from collections.abc import Sequence
 from itertools import pairwise
 
+from muster.cli.moments import clock
 from muster.core.instant import NS_PER_S
 from muster.schemas.job import Phase
 from muster.schemas.views import JobView
@@ -52,11 +53,13 @@ def time_in_phase_s(job: JobView, now_ns: int) -> float:
     return max(0, end - (job.running_at or job.submitted_at or end)) / NS_PER_S
 
 
-def place_or_reason(job: JobView) -> str:
-    """squeue's NODELIST(REASON)."""
+def place_or_reason(job: JobView, *, now_ns: int) -> str:
+    """squeue's NODELIST(REASON), with the start of a job that has a reservation."""
     if job.nodes:
         return node_list(job.nodes)
-    return f"({job.reason})" if job.reason else ""
+    starts = f"starts {clock(job.reserved_at, now_ns=now_ns)}" if job.reserved_at else ""
+    told = ", ".join(part for part in (job.reason, starts) if part)
+    return f"({told})" if told else ""
 
 
 def node_list(names: Sequence[str], *, width: int = 60) -> str:

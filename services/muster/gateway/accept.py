@@ -10,13 +10,14 @@ from muster.gateway.problems import ProblemError, conflict, from_validation, inv
 from muster.schemas import ids
 from muster.schemas.base import FACT_BYTES_MAX, parse_request
 from muster.schemas.facts.job import JobSubmitted
-from muster.schemas.job import Job, JobSpec, TaskGroup
+from muster.schemas.job import Job, JobSpec, TaskGroup, Topology
 
 KEY_PATTERN = re.compile(r"^[\x21-\x7e]{1,200}$")
 TRACEPARENT = re.compile(r"^00-(?!0{32})[0-9a-f]{32}-(?!0{16})[0-9a-f]{16}-[0-9a-f]{2}$")
 SLOT_BYTES = 125  # one slot of `placed` with the longest node name, without its devices
 DEVICE_BYTES = 43  # one device's uuid in `pods-started`
 FACT_OVERHEAD_BYTES = 4_096
+LEFT_TO_THE_QUEUE = ("total_run_time_s", "min_slice_s")  # unless the body says them
 NODE_LEVEL = "node"  # every fleet has it without declaring it
 NAMES_TOLD_MAX = 10  # known names listed in a refusal
 
@@ -29,7 +30,7 @@ class Shape:
     gpus: int
     cpu_milli: int
     memory_mib: int
-    levels: tuple[str, ...] = ()  # of topology, widest first, without "node"
+    levels: tuple[str, ...] = ()  # of topology, widest first, without "node"; those inside the node last
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,11 +42,23 @@ class Catalogue:
 
 
 def parse_spec(body: bytes) -> JobSpec:
-    """Raises ProblemError (400, 422)."""
+    """The job, with the run times that the body leaves to the queue named in `left_out`.
+
+    The same body always means the same specification, so a retry has the same hash. Raises ProblemError (400, 422).
+    """
     try:
-        return parse_request(JobSpec, body)
+        spec = parse_request(JobSpec, body)
     except ValidationError as error:
         raise from_validation(error) from error
+    given = spec.model_fields_set
+    if "left_out" in given:
+        raise invalid(
+            "which run times are left to the queue is read from the body",
+            field="left_out",
+            cure="Remove `left_out`, and whatever the queue shall decide.",
+        )
+    left_out = tuple(name for name in LEFT_TO_THE_QUEUE if name not in given)
+    return spec.model_copy(update={"left_out": left_out}) if left_out else spec
 
 
 def make_job(spec: JobSpec, *, principal: str, key: str, traceparent: str) -> Job:
@@ -111,14 +124,9 @@ def refuse_impossible(spec: JobSpec, catalogue: Catalogue) -> None:
     """Raises ProblemError (422) if a replica fits no node, even an empty one, or no node has the required level."""
     if not catalogue.shapes:
         return
-    wish = spec.topology
-    levels = {NODE_LEVEL: None} | {level: None for shape in catalogue.shapes for level in shape.levels}
-    if wish is not None and wish.required and wish.level not in levels:
-        known = ", ".join(list(levels)[:NAMES_TOLD_MAX])
-        raise invalid(
-            f"no node has the topology level {wish.level!r}", field="topology.level", cure=f"The fleet has: {known}."
-        )
+    _refuse_level(spec.topology, catalogue.shapes, path="topology")
     for index, group in enumerate(spec.task_groups):
+        _refuse_level(group.topology, catalogue.shapes, path=f"task_groups.{index}.topology")
         refusal = _impossible(group, catalogue.shapes, path=f"task_groups.{index}")
         if refusal is not None:
             raise refusal
@@ -131,6 +139,17 @@ def refuse_other_body(stored: Job, asked: Job) -> None:
             f"job {stored.id} was submitted under this key with another specification",
             field="Idempotency-Key",
             cure="Use a new key for a new job.",
+        )
+
+
+def _refuse_level(wish: Topology | None, shapes: tuple[Shape, ...], *, path: str) -> None:
+    if wish is None or not wish.required:
+        return
+    levels = {NODE_LEVEL: None} | {level: None for shape in shapes for level in shape.levels}
+    if wish.level not in levels:
+        known = ", ".join(list(levels)[:NAMES_TOLD_MAX])
+        raise invalid(
+            f"no node has the topology level {wish.level!r}", field=f"{path}.level", cure=f"The fleet has: {known}."
         )
 
 

@@ -78,12 +78,13 @@ class CatalogueCache:
         queues, nodes = await asyncio.gather(self._scheduler.queues(), self._scheduler.nodes())
         rows = (NodeView.model_validate_json(node) for node in nodes)
         shapes = {
-            Shape(
-                node.gpu_model, node.gpus, node.cpu_milli, node.memory_mib, tuple(level for level, _ in node.domains)
-            ): None
-            for node in rows
+            Shape(node.gpu_model, node.gpus, node.cpu_milli, node.memory_mib, _levels(node)): None for node in rows
         }
         return Catalogue(_queues(queues), tuple(shapes))
+
+
+def _levels(node: NodeView) -> tuple[str, ...]:
+    return tuple(level for level, _ in (*node.domains, *node.device_domains))
 
 
 def _queues(rows: tuple[bytes, ...]) -> dict[str, bool]:

@@ -25,6 +25,7 @@ from muster.schemas.views import Problem, job_view
 @dataclass
 class FakeMuster:
     keys: list[str] = field(default_factory=list)
+    specs: list[JobSpec] = field(default_factory=list)
     jobs: dict[str, JobView] = field(default_factory=dict)
     facts: list[TypedFact] = field(default_factory=list)
     asked: list[QueueSpec] = field(default_factory=list)
@@ -44,6 +45,7 @@ class FakeMuster:
 
     async def submit(self, spec: JobSpec, *, idempotency_key: str) -> JobView:
         self.keys.append(idempotency_key)
+        self.specs.append(spec)
         if spec.name == "refused":
             raise RefusedError(Problem(title="Invalid request", status=422, field="queue", detail="unknown queue"))
         ident = ids.job_id(team=spec.team, principal="ann", idempotency_key=idempotency_key)

@@ -1,13 +1,16 @@
 """Commands against a Muster that answers from memory: what they ask, print, and how they end."""
 
 import json
+import re
 from pathlib import Path
+from time import time_ns
 
 import pytest
 
 from muster.cli.main import run
-from muster.client import DryRunAnswer, Phase
+from muster.client import DryRunAnswer, Phase, Slot, Topology
 from muster.client.facts import TypedFact
+from muster.core.instant import NS_PER_S
 from unit.cli.fake_muster import FakeMuster
 
 
@@ -68,6 +71,66 @@ def test_a_dry_run_submits_nothing(muster: FakeMuster, capsys: pytest.CaptureFix
     assert run(["submit", "--gpus", "1", "--dry-run"]) == 0
     assert "placed now on gpu-[01-02]" in capsys.readouterr().out
     assert muster.jobs == {}
+
+
+def test_a_dry_run_says_when_what_would_help_and_who_would_make_way(
+    muster: FakeMuster, capsys: pytest.CaptureFixture[str]
+) -> None:
+    muster.dry = DryRunAnswer(
+        position=3, reason="quota", detail="8 of 8 GPUs are held", cure="wait", preempts=("A", "B"),
+        expected_start_at=time_ns() + 750 * NS_PER_S, expected_basis="the slice of C ends",
+    )  # fmt: skip
+    assert run(["submit", "--gpus", "1", "--name", "train", "--dry-run"]) == 0
+    first, cure, expected, preempts = capsys.readouterr().out.splitlines()
+    assert first == "train: would wait, position 3: quota 8 of 8 GPUs are held"
+    assert (cure.strip(), preempts.strip()) == ("cure: wait", "would preempt: A, B")
+    assert re.fullmatch(r"expected start: .*\d\d:\d\d \(in 12 min\): the slice of C ends", expected.strip())
+
+
+def test_options_say_how_the_job_may_be_treated(muster: FakeMuster) -> None:
+    size = ["--gpus", "1", "--replicas", "4", "--min-replicas", "2", "--group-topology", "socket!", "--same-model"]
+    assert run(["submit", *size, "--not-preemptible", "--grace-s", "60", "--min-slice-s", "120"]) == 0
+    (spec,) = muster.specs
+    (group,) = spec.task_groups
+    assert (group.replicas, group.min_replicas, group.topology) == (4, 2, Topology(level="socket", required=True))
+    assert (spec.preemptible, spec.same_model, spec.grace_s, spec.min_slice_s) == (False, True, 60.0, 120.0)
+
+
+def test_what_no_option_says_is_left_to_the_queue(muster: FakeMuster) -> None:
+    assert run(["submit", "--gpus", "1"]) == 0
+    given = muster.specs[0].model_fields_set
+    assert given.isdisjoint({"total_run_time_s", "min_slice_s", "preemptible", "grace_s", "same_model"})
+
+
+def test_a_job_shows_what_happened_and_what_will(
+    muster: FakeMuster, one: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    ahead = time_ns() + 750 * NS_PER_S
+    slot = Slot(group=0, replica=0, node="n1")
+    news = {
+        "replicas": 3, "min_replicas": 1, "slots": (slot,), "preemptible": False, "preemptions": 2, "ran_s": 90.0,
+        "slice_ends_at": ahead, "made_way_for": "B" * 26, "checkpointed_at": time_ns() - 90 * NS_PER_S,
+    }  # fmt: skip
+    muster.jobs[one] = muster.jobs[one].model_copy(update=news)
+    assert run(["job", one]) == 0
+    told = dict(line.split("  ", 1) for line in capsys.readouterr().out.splitlines())
+    told = {name.strip(): value.strip() for name, value in told.items()}
+    assert (told["replicas"], told["preemptible"], told["preemptions"]) == ("1 of 3, at least 1", "no", "2")
+    assert (told["made way for"], told["ran before"]) == ("B" * 26, "1:30")
+    assert told["slice ends"].endswith("(in 12 min)")
+    assert told["checkpointed"].endswith("(1 min ago)")
+
+
+def test_a_waiting_job_with_a_reservation_shows_its_start(
+    muster: FakeMuster, one: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    muster.jobs[one] = muster.jobs[one].model_copy(
+        update={"reason": "gpu", "reserved_at": time_ns() + 750 * NS_PER_S, "preemptions": 1}
+    )
+    assert run(["queue", "-o", "wide"]) == 0
+    assert re.search(r"\(gpu, starts .*\d\d:\d\d\)", capsys.readouterr().out)
+    assert run(["why", one]) == 0
+    assert re.search(r"reserved start .*\(in 12 min\)", capsys.readouterr().out)
 
 
 def test_a_dry_run_that_would_be_refused_exits_with_3(muster: FakeMuster, capsys: pytest.CaptureFixture[str]) -> None:

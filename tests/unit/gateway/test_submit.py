@@ -7,6 +7,7 @@ import pytest
 
 from gateway_fakes import FakeHouse, lost_log
 from muster.schemas.base import BODY_BYTES_MAX
+from muster.schemas.views import NodeView
 
 SPEC = {"name": "train", "team": "blue", "task_groups": [{"replicas": 2, "gpus": 8}]}
 
@@ -103,6 +104,11 @@ async def test_a_trace_that_the_client_brought_goes_on() -> None:
         (spec(queue="shut"), "queue"),
         (spec(team="none"), "team"),
         (spec(topology={"level": "galaxy", "required": True}), "topology.level"),
+        (group(topology={"level": "socket", "required": True}), "task_groups.0.topology.level"),
+        (group(replicas=2, min_replicas=3), "task_groups.0"),
+        (spec(left_out=[]), "left_out"),
+        (spec(left_out=["min_slice_s"]), "left_out"),
+        (spec(grace_s=3601), "grace_s"),
     ],
 )
 async def test_a_job_that_can_never_run_is_refused_at_once_with_its_field(body: dict[str, Any], field: str) -> None:
@@ -114,6 +120,36 @@ async def test_a_job_that_can_never_run_is_refused_at_once_with_its_field(body: 
     assert answer.json()["field"] == field
     assert answer.json()["detail"]
     assert house.log.jobs == {}
+
+
+@pytest.mark.parametrize(
+    ("said", "left_out"),
+    [
+        ({}, ("total_run_time_s", "min_slice_s")),
+        ({"min_slice_s": 60}, ("total_run_time_s",)),
+        ({"total_run_time_s": 60, "min_slice_s": 3600}, ()),
+    ],
+)
+async def test_run_times_that_the_body_leaves_out_are_left_to_the_queue(
+    said: dict[str, Any], left_out: tuple[str, ...]
+) -> None:
+    house = FakeHouse()
+    async with house.client() as client:
+        answers = [await client.post("/v1/jobs", json=spec(**said), headers={"Idempotency-Key": "k"}) for _ in range(2)]
+    assert [answer.status_code for answer in answers] == [201, 200], "a retry is the same job"
+    (stored,) = house.log.jobs.values()
+    assert stored.job.spec.left_out == left_out
+
+
+async def test_a_level_inside_nodes_may_be_required_also_with_the_read_model_away() -> None:
+    house = FakeHouse()
+    house.view.is_down = True
+    inside = (("socket", (0, 0, 1, 1)),)
+    node = NodeView(name="n", cluster="atlas", gpus=4, cpu_milli=9000, memory_mib=9000, device_domains=inside)
+    house.scheduler.node_rows = [node]
+    async with house.client() as client:
+        answer = await client.post("/v1/jobs", json=group(topology={"level": "socket", "required": True}))
+    assert answer.status_code == 201
 
 
 @pytest.mark.parametrize(("level", "required"), [("rack", True), ("node", True), ("galaxy", False)])
