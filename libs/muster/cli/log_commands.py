@@ -1,20 +1,20 @@
-"""`muster log`: backup, restore, trimming, and stepping over a fact that a service cannot fold."""
+"""`muster log`: backup, restore, trimming, stepping over a fact that a service cannot fold, dead letters."""
 
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from muster.cli.options import StateDir, Yes
+from muster.cli.options import As, Output, StateDir, Yes
 
-app = typer.Typer(name="log", help="The event logs: export, import, trim, skip.", no_args_is_help=True)
+app = typer.Typer(name="log", help="The event logs: export, import, trim, skip, dead letters.", no_args_is_help=True)
 
 LogArgument = Annotated[str, typer.Option("--log", help="`fed`, or a cluster's name; by default the cluster's log.")]
 
 
 @app.callback()
 def log() -> None:
-    """The event logs: export, import, trim, skip."""
+    """The event logs: export, import, trim, skip, dead letters."""
 
 
 @app.command("export")
@@ -71,3 +71,16 @@ def skip(
     from muster.cli import log_files
 
     log_files.skip(state_dir, name, seq=seq, service=service, reason=reason, yes=yes)
+
+
+@app.command()
+def dead(
+    *,
+    state_dir: StateDir,
+    output: As = Output.TABLE,
+    limit: Annotated[int, typer.Option(min=1, max=1_000, help="Newest shown.")] = 50,
+) -> None:
+    """Show the dead letters: messages that claimed to be facts and could not be read, and why."""
+    from muster.cli import dead_letters
+
+    dead_letters.show(state_dir, output, limit=limit)

@@ -1,14 +1,10 @@
 """Logs and files: export, import, trim; and one fact stepped over. On the bus itself, with users made for that."""
 
 import asyncio
-import contextlib
-import os
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
-from contextlib import asynccontextmanager, contextmanager
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
-from typing import TypeVar
 
-import nats
 import typer
 from nats.aio.client import Client
 
@@ -16,15 +12,12 @@ from muster.bus.access import ADMIN_TOOLS, OPERATOR
 from muster.bus.archive import Archived, Progress, export_log, import_log
 from muster.bus.checkpoint_store import NatsCheckpoints
 from muster.bus.clock import SystemTime
-from muster.bus.connection import CredentialsError, connect_once
-from muster.bus.errors import ApiError, ArchiveError, TrimRefusedError
 from muster.bus.jsapi import stream_info
-from muster.bus.ports import LogError
 from muster.bus.settings import Settings
-from muster.bus.settings_file import load_settings
 from muster.bus.trim import trim as trim_log
 from muster.cli import output
-from muster.cli.errors import refused, unreachable, usage
+from muster.cli.bus_session import log_of, on_bus, settings_of
+from muster.cli.errors import refused, usage
 from muster.cli.progress import measured
 from muster.schemas import envelope
 from muster.schemas.facts.control import Voided
@@ -36,16 +29,15 @@ from muster.stack.options import StartOptions
 from muster.stack.state_dir import StateDir, StateDirError, holder_of
 
 PUBLISH_S_MAX = 5.0
-Result = TypeVar("Result")
 
 
 def export(state_dir: Path, file: Path, name: str) -> None:
     """Write a log of the running stack to a new file. Raises CliError."""
     if file.exists():
         raise usage(f"FILE: {file} exists; name a new file")
-    settings = _settings(state_dir)
-    log = _log(settings, name)
-    done = asyncio.run(_on_bus(settings, ADMIN_TOOLS, lambda client: _export(client, log, file)))
+    settings = settings_of(state_dir)
+    log = log_of(settings, name)
+    done = asyncio.run(on_bus(settings, ADMIN_TOOLS, lambda client: _export(client, log, file)))
     typer.echo(f"{file}: {done.messages} messages of {log.stream}, {done.first_seq} to {done.last_seq}")
 
 
@@ -65,12 +57,12 @@ def trim(state_dir: Path, name: str, *, archive: Path, yes: bool) -> None:
     """Archive and delete what stands before the older kept checkpoint. Raises CliError."""
     if archive.exists():
         raise usage(f"--archive: {archive} exists; name a new file")
-    settings = _settings(state_dir)
-    log = _log(settings, name)
-    up_to = asyncio.run(_on_bus(settings, ADMIN_TOOLS, lambda client: _trimmable(client, log)))
+    settings = settings_of(state_dir)
+    log = log_of(settings, name)
+    up_to = asyncio.run(on_bus(settings, ADMIN_TOOLS, lambda client: _trimmable(client, log)))
     if not yes:
         output.confirm(f"Move the facts of {log.stream} up to {up_to} to {archive} and delete them?")
-    done = asyncio.run(_on_bus(settings, ADMIN_TOOLS, lambda client: _trim(client, settings, log, up_to, archive)))
+    done = asyncio.run(on_bus(settings, ADMIN_TOOLS, lambda client: _trim(client, settings, log, up_to, archive)))
     typer.echo(f"{log.stream}: {done.messages} messages up to {done.last_seq} are now in {archive} only")
 
 
@@ -78,11 +70,11 @@ def skip(state_dir: Path, name: str, *, seq: int, service: str, reason: str, yes
     """Void one fact for one service. Raises CliError."""
     if service not in SERVICES:
         raise usage(f"--service: {service!r} is none of {', '.join(SERVICES)}")
-    settings = _settings(state_dir)
-    log = _log(settings, name)
+    settings = settings_of(state_dir)
+    log = log_of(settings, name)
     if not yes:
         output.confirm(f"Have {service} act as if fact {seq} of {log.stream} had never been said?")
-    at = asyncio.run(_on_bus(settings, OPERATOR, lambda client: _void(client, log, seq, service, reason)))
+    at = asyncio.run(on_bus(settings, OPERATOR, lambda client: _void(client, log, seq, service, reason)))
     typer.echo(f"{log.stream}: fact {seq} is void for {service}, said at {at}; it recovers without it")
 
 
@@ -95,9 +87,9 @@ async def _restore(state_dir: Path, file: Path, name: str) -> tuple[int, LogName
     """NATS and Redis alone, for as long as it takes."""
     stack = await up.start(StartOptions(state_dir=state_dir, services=(), split=True))
     try:
-        log = _log(stack.settings, name)
+        log = log_of(stack.settings, name)
         with _progress(f"importing {log.stream}") as progress:
-            stored = await _on_bus(
+            stored = await on_bus(
                 stack.settings, ADMIN_TOOLS, lambda client: _import(client, stack.settings, log, file, progress)
             )
         return stored, log
@@ -143,50 +135,8 @@ async def _void(client: Client, log: LogName, seq: int, service: str, reason: st
     return acknowledged.seq
 
 
-async def _on_bus(settings: Settings, user: str, work: Callable[[Client], Awaitable[Result]]) -> Result:
-    async with _connection(settings, user) as client:
-        return await work(client)
-
-
-@asynccontextmanager
-async def _connection(settings: Settings, user: str) -> AsyncIterator[Client]:
-    """A connection as `user`; what goes wrong on it becomes an exit code."""
-    try:
-        client = await connect_once(settings, user)
-    except CredentialsError as error:
-        raise refused(str(error)) from error
-    except (OSError, nats.errors.Error) as error:
-        raise unreachable(f"NATS at {settings.nats_url} does not answer ({error}); is the stack running?") from error
-    try:
-        yield client
-    except (ArchiveError, TrimRefusedError, ApiError) as error:
-        raise refused(str(error)) from error
-    except (LogError, nats.errors.Error) as error:
-        raise unreachable(f"NATS at {settings.nats_url}: {error}") from error
-    finally:
-        with contextlib.suppress(nats.errors.Error):  # it is gone already: then it is closed
-            await client.close()
-
-
 @contextmanager
 def _progress(what: str) -> Iterator[Progress]:
     """A bar for work whose size is known only once it runs."""
     with measured(what, total=100.0) as reached:
         yield lambda done, total: reached(100 * done / total if total else 100, f"{done} of {total} messages")
-
-
-def _settings(state_dir: Path) -> Settings:
-    try:
-        return load_settings(state_dir, os.environ)
-    except FileNotFoundError:
-        raise unreachable(
-            f"--state-dir: {state_dir} holds no stack; `muster up --state-dir {state_dir}` makes one"
-        ) from None
-
-
-def _log(settings: Settings, name: str) -> LogName:
-    if name == FED_LOG.scope:
-        return FED_LOG
-    if name and name != settings.cluster:
-        raise usage(f"--log: {name!r} is neither `fed` nor the cluster {settings.cluster!r}")
-    return cluster_log(settings.cluster)

@@ -2,6 +2,7 @@
 
 import sys
 from collections.abc import Sequence
+from typing import Annotated
 
 import typer
 
@@ -21,6 +22,7 @@ from muster.cli import (
 )
 from muster.cli.errors import CliError, ExitCode
 
+DISTRIBUTION = "gpumuster"
 HELP = """Muster: an event-driven control plane for GPU fleets.
 
 `muster up` starts everything on this machine; `muster submit` gives it work; `muster queue` and `muster why` say what
@@ -32,6 +34,24 @@ for module in (stack_commands, job_commands, read_commands, reservation_commands
     module.register(app)
 for group in (queue_commands, bench_commands, simulate_commands, schema_commands, log_commands, token_commands):
     app.add_typer(group.app)
+
+
+def _version(asked: bool) -> None:
+    if asked:
+        from importlib.metadata import version
+
+        typer.echo(f"muster {version(DISTRIBUTION)}")
+        raise typer.Exit
+
+
+@app.callback(help=HELP)
+def muster(
+    *,
+    version: Annotated[
+        bool, typer.Option("--version", help="Say the version.", is_eager=True, callback=_version)
+    ] = False,
+) -> None:
+    """Whatever command follows."""
 
 
 def run(arguments: Sequence[str]) -> int:

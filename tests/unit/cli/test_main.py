@@ -1,6 +1,7 @@
 """The command line from outside: exit codes, and what stands on stderr."""
 
 import sys
+from importlib.metadata import version
 from pathlib import Path
 from subprocess import run as run_process
 
@@ -17,6 +18,11 @@ def outcome(capsys: pytest.CaptureFixture[str], *arguments: str) -> tuple[int, s
 def test_help_is_no_error(capsys: pytest.CaptureFixture[str]) -> None:
     assert run(["--help"]) == 0
     assert "submit" in capsys.readouterr().out
+
+
+def test_the_version_is_told(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["--version"]) == 0
+    assert capsys.readouterr().out == f"muster {version('gpumuster')}\n"
 
 
 def test_help_loads_nothing_heavy() -> None:
@@ -77,7 +83,17 @@ def test_a_bad_queue_file_is_told_before_anything_starts(tmp_path: Path, capsys:
 
 
 @pytest.mark.parametrize(
-    "command", [("status",), ("queue",), ("nodes",), ("events",), ("why", "X"), ("log", "trim", "--archive", "a")]
+    "command",
+    [
+        ("status",),
+        ("queue",),
+        ("nodes",),
+        ("events",),
+        ("why", "X"),
+        ("log", "trim", "--archive", "a"),
+        ("log", "dead"),
+        ("reservations",),
+    ],
 )
 def test_without_a_stack_nothing_is_reachable(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], command: tuple[str, ...]

@@ -1,0 +1,66 @@
+"""Work on the bus itself, with users made for that: connecting, and what goes wrong there as exit codes."""
+
+import contextlib
+import os
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import TypeVar
+
+import nats
+from nats.aio.client import Client
+
+from muster.bus.connection import CredentialsError, connect_once
+from muster.bus.errors import ApiError, ArchiveError, TrimRefusedError
+from muster.bus.ports import LogError
+from muster.bus.settings import Settings
+from muster.bus.settings_file import load_settings
+from muster.cli.errors import refused, unreachable, usage
+from muster.schemas.subjects import FED_LOG, LogName, cluster_log
+
+Result = TypeVar("Result")
+
+
+async def on_bus(settings: Settings, user: str, work: Callable[[Client], Awaitable[Result]]) -> Result:
+    """Do something with a connection as `user`. Raises CliError."""
+    async with _connection(settings, user) as client:
+        return await work(client)
+
+
+@asynccontextmanager
+async def _connection(settings: Settings, user: str) -> AsyncIterator[Client]:
+    """A connection as `user`; what goes wrong on it becomes an exit code."""
+    try:
+        client = await connect_once(settings, user)
+    except CredentialsError as error:
+        raise refused(str(error)) from error
+    except (OSError, nats.errors.Error) as error:
+        raise unreachable(f"NATS at {settings.nats_url} does not answer ({error}); is the stack running?") from error
+    try:
+        yield client
+    except (ArchiveError, TrimRefusedError, ApiError) as error:
+        raise refused(str(error)) from error
+    except (LogError, nats.errors.Error) as error:
+        raise unreachable(f"NATS at {settings.nats_url}: {error}") from error
+    finally:
+        with contextlib.suppress(nats.errors.Error):  # it is gone already: then it is closed
+            await client.close()
+
+
+def settings_of(state_dir: Path) -> Settings:
+    """What the stack of a directory runs with. Raises CliError (not reachable) if there is none."""
+    try:
+        return load_settings(state_dir, os.environ)
+    except FileNotFoundError:
+        raise unreachable(
+            f"--state-dir: {state_dir} holds no stack; `muster up --state-dir {state_dir}` makes one"
+        ) from None
+
+
+def log_of(settings: Settings, name: str) -> LogName:
+    """The log that somebody names; by default the cluster's. Raises CliError."""
+    if name == FED_LOG.scope:
+        return FED_LOG
+    if name and name != settings.cluster:
+        raise usage(f"--log: {name!r} is neither `fed` nor the cluster {settings.cluster!r}")
+    return cluster_log(settings.cluster)
