@@ -6,15 +6,16 @@ For a gang of one group without wishes inside nodes the count is exact and one t
 moments are tried, twice as far each time, and then the first that does between the last two.
 """
 
-from collections.abc import Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
 from muster.placement.fleet import Fleet
+from muster.placement.moments import Calendar, Moment, Wanted, required_level, wanted
+from muster.placement.planned import Planned, Spare, without
 from muster.placement.shapes import NODE_LEVEL, GangRequest, Hold
-from muster.placement.timeline import Calendar, Flags, Held, Ints, Moment, Nodes, Rows, Wanted, required_level, wanted
+from muster.placement.timeline import Flags, Held, Ints, Nodes, Rows
 
 DOMAINS_TRIED_MAX = 8
 """Domains that are tried at the moment at which counting promises room, before looking at later moments."""
@@ -51,7 +52,7 @@ def earliest(fleet: Fleet, gang: GangRequest, releases: Sequence[Release], *, no
 
 
 class Outlook:
-    """The future of a fleet as far as it is known: what is idle now, and what comes free when.
+    """The future of a fleet as far as it is known: what is idle now, what comes free when, and what is planned.
 
     Asked as long as the fleet does not change; made once for all gangs that are asked about then.
     """
@@ -63,10 +64,23 @@ class Outlook:
         self._nodes = Nodes(fleet.ledger)
         held = Held(self._nodes, [release.holds for release in releases])
         at = np.fromiter((release.at for release in releases), np.int64, len(releases))
-        self._rows = Rows(self._nodes, held, at, start=now)
+        self._planned = Planned(self._nodes, held, at, now=now)
         self._domains: dict[tuple[str, bool], Ints] = {}
         self._calendars: dict[tuple[str, bool], Calendar] = {}
         self._by_node: dict[str, list[tuple[Release, Hold]]] | None = None
+
+    @property
+    def _rows(self) -> Rows:
+        return self._planned.rows
+
+    def plan(self, holds: Sequence[Hold], *, starts_at: int, ends_at: int) -> None:
+        """Count with a gang in these places (of a forecast) from one moment to another, which may never come (NEVER).
+
+        Whoever is asked about later gets only what stays idle for good: it neither delays this gang nor makes way for
+        it, even if it were gone before (conservative backfill without bounds).
+        """
+        self._planned.add(holds, starts_at=starts_at, ends_at=ends_at)
+        self._calendars.clear()
 
     def earliest(self, gang: GangRequest) -> Forecast | None:
         """As the function of this name."""
@@ -129,14 +143,14 @@ class Outlook:
     def _few(self, gang: GangRequest, groups: Sequence[Wanted], moment: Moment) -> Ints:
         """Nodes that give the gang the room which it lacks now, those that give most first."""
         rows = self._rows
-        last = rows.begins + np.add.reduceat((rows.at <= moment.at).astype(np.int64), rows.begins) - 1
+        last = rows.then(moment.at)
         among = self._preferred(gang, groups, last, moment.among)
         chosen: Flags = np.zeros(len(self._nodes), dtype=bool)
         for group in groups:
             room = rows.room(group.shape)
             free = gang.same_model and not group.shape.holds_devices
             within = np.arange(len(self._nodes)) if free else among
-            now, then = room[rows.begins[within]], room[last[within]]
+            now, then = room[rows.now[within]], room[last[within]]
             lacking = group.replicas - int(now.sum())
             if lacking <= 0:
                 continue
@@ -169,22 +183,29 @@ class Outlook:
 
     def _whole(self, gang: GangRequest, at: int, places: Ints) -> Forecast | None:
         """The gang at a moment with these nodes as they will be then, and all others as they are now."""
-        names = {self._nodes.names[place] for place in places.tolist()}
         given = [
             (release, hold)
-            for name in sorted(names)
-            for release, hold in self._on_node().get(name, ())
+            for place in places.tolist()
+            for release, hold in self._on_node().get(self._nodes.names[place], ())
             if max(release.at, self._now) <= at
         ]
-        with without(self._fleet, [hold for _, hold in given]):
+        with without(self._fleet, [hold for _, hold in given]), self._planned.held(self._fleet, at, places) as planned:
             holds = self._fleet.find(gang)
-        return None if holds is None else self._reduced(holds, given)
+        return None if holds is None else self._reduced(at, holds, given, planned)
 
-    def _reduced(self, holds: tuple[Hold, ...], given: Iterable[tuple[Release, Hold]]) -> Forecast:
-        """Leave out the releases without which these holds are free too, the latest first."""
-        spare = _Spare(self._fleet)
+    def _reduced(
+        self, tried_at: int, holds: tuple[Hold, ...], given: Iterable[tuple[Release, Hold]], planned: Iterable[Hold]
+    ) -> Forecast:
+        """Leave out the releases without which these holds are free too, the latest first.
+
+        Where nothing is planned that leaves the moment of the last one that is needed; else it stays as it was tried.
+        """
+        spare = Spare(self._fleet)
         for hold in holds:
             spare.add(hold, -1)
+        for hold in planned:
+            if hold.slot.node in spare:
+                spare.add(hold, -1)
         by_key: dict[str, tuple[int, list[Hold]]] = {}
         for release, hold in given:
             if hold.slot.node in spare:
@@ -199,7 +220,10 @@ class Outlook:
                     spare.add(hold, 1)
                 rests.append((at, key))
         rests.sort()
-        return Forecast(max((at for at, _ in rests), default=self._now), holds, tuple(key for _, key in rests))
+        at = max((at for at, _ in rests), default=self._now)
+        if self._planned.touches(hold.slot.node for hold in holds):
+            at = tried_at
+        return Forecast(at, holds, tuple(key for _, key in rests))
 
     def _on_node(self) -> dict[str, list[tuple[Release, Hold]]]:
         if self._by_node is None:
@@ -221,43 +245,3 @@ class Outlook:
             domains = self._domain(level, same_model=same_model)
             known = self._calendars[level, same_model] = Calendar(self._rows, domains)
         return known
-
-
-@contextmanager
-def without(fleet: Fleet, holds: Sequence[Hold]) -> Iterator[None]:
-    """The fleet as if these were not held, for as long as the context lasts; its version stays."""
-    withdrawn: list[Hold] = []
-    try:
-        for hold in holds:
-            fleet.withdraw(hold)
-            withdrawn.append(hold)
-        yield
-    finally:
-        for hold in reversed(withdrawn):
-            fleet.hold(hold)
-
-
-class _Spare:
-    """What is left over on the nodes of a proposal, if it is carried out; negative while it is not possible."""
-
-    def __init__(self, fleet: Fleet) -> None:
-        self._ledger = fleet.ledger
-        self._left: dict[str, list[int]] = {}
-
-    def __contains__(self, name: str) -> bool:
-        return name in self._left
-
-    def add(self, hold: Hold, sign: int) -> None:
-        """Come free (1) or be taken (-1)."""
-        slot = hold.slot
-        left = self._left.get(slot.node)
-        if left is None:
-            node = self._ledger.nodes[slot.node]
-            left = self._left[slot.node] = [node.cpu_milli, node.memory_mib, *node.idle]
-        left[0] += sign * hold.cpu_milli
-        left[1] += sign * hold.memory_mib
-        for device in slot.devices:
-            left[2 + device] += sign * slot.gpu_milli
-
-    def is_enough(self, name: str) -> bool:
-        return min(self._left[name]) >= 0

@@ -14,8 +14,9 @@ import numpy as np
 
 from muster.placement.cheapest import Cheapest, Market, estimate
 from muster.placement.fleet import Fleet
+from muster.placement.moments import Calendar, Moment, Wanted, required_level, wanted
 from muster.placement.shapes import DEVICE_MILLI, GangRequest, GroupRequest, Hold
-from muster.placement.timeline import Calendar, Flags, Ints, Moment, Nodes, Rows, Wanted, required_level, wanted
+from muster.placement.timeline import Flags, Ints, Nodes, Rows
 from muster.placement.trial import Trial, Victim
 
 DOMAINS_TRIED_MAX = 4

@@ -6,14 +6,15 @@ over them counts the replicas that fit, so that asking costs some array operatio
 """
 
 from collections.abc import Sequence
+from copy import copy
 from itertools import chain
-from typing import NamedTuple, TypeVar
+from typing import TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from muster.placement.ledger import Ledger
-from muster.placement.shapes import DEVICE_MILLI, NODE_LEVEL, GangRequest, GroupRequest, Hold, TaskShape
+from muster.placement.shapes import DEVICE_MILLI, NODE_LEVEL, Hold, TaskShape
 from muster.placement.state import UNBOUNDED_COUNT
 from muster.placement.topology import Path
 
@@ -74,9 +75,12 @@ class Nodes:
 
 
 class Held:
-    """What is held, as arrays: one entry per hold on a usable node, `owner` the index of the set that it belongs to."""
+    """What is held, as arrays: one entry per hold on a usable node, `owner` the index of the set that it belongs to.
 
-    def __init__(self, nodes: Nodes, sets: Sequence[Sequence[Hold]]) -> None:
+    Amounts are what comes free; negative for what is going to be taken. holds: by how many the holds become fewer.
+    """
+
+    def __init__(self, nodes: Nodes, sets: Sequence[Sequence[Hold]], *, sign: int = 1) -> None:
         places = nodes.places
         owner = np.repeat(
             np.arange(len(sets), dtype=np.int64), np.fromiter((len(held) for held in sets), np.int64, len(sets))
@@ -88,51 +92,118 @@ class Held:
             holds = [hold for hold, is_there in zip(holds, there.tolist(), strict=True) if is_there]
             owner, place = owner[there], place[there]
         self.owner, self.place = owner, place
-        self.cpu = np.fromiter((hold.cpu_milli for hold in holds), np.int64, len(holds))
-        self.memory = np.fromiter((hold.memory_mib for hold in holds), np.int64, len(holds))
+        self.owners = len(sets)
+        self.holds = np.full(len(holds), sign, np.int64)
+        self.cpu = sign * np.fromiter((hold.cpu_milli for hold in holds), np.int64, len(holds))
+        self.memory = sign * np.fromiter((hold.memory_mib for hold in holds), np.int64, len(holds))
         slots = [hold.slot for hold in holds]
         lengths = np.fromiter((len(slot.devices) for slot in slots), np.int64, len(slots))
-        share = np.fromiter((slot.gpu_milli for slot in slots), np.int64, len(slots))
+        share = sign * np.fromiter((slot.gpu_milli for slot in slots), np.int64, len(slots))
         devices = np.fromiter(chain.from_iterable(slot.devices for slot in slots), np.int64, int(lengths.sum()))
         self.idle = np.zeros((len(holds), nodes.width), np.int64)
         self.idle[np.repeat(np.arange(len(holds)), lengths), devices] = np.repeat(share, lengths)
         self.gpu_milli = lengths * share
 
+    def joined(self, other: "Held") -> "Held":
+        """Both; the owners of the other are counted on."""
+        both = copy(self)
+        both.owner = np.concatenate((self.owner, other.owner + self.owners))
+        both.owners = self.owners + other.owners
+        both.place = np.concatenate((self.place, other.place))
+        both.holds = np.concatenate((self.holds, other.holds))
+        both.cpu = np.concatenate((self.cpu, other.cpu))
+        both.memory = np.concatenate((self.memory, other.memory))
+        both.idle = np.concatenate((self.idle, other.idle))
+        both.gpu_milli = np.concatenate((self.gpu_milli, other.gpu_milli))
+        return both
+
 
 class Rows:
-    """Rows of (node, moment), by node and moment; each node's first is how it is now, at `start`.
+    """Rows of (node, moment): what is idle there from then on. A node's rows stand together, in order of time.
 
-    places: the nodes that have rows, ascending, and where their rows begin. source: the index in `held` of what each
-    row adds; -1 for first rows.
+    first: the rows of how nodes are now, at `start`; begins: where they are. source: the index in `held` of what a row
+    adds; -1 for first rows. counted: what is remembered of requests.
     """
 
-    def __init__(self, nodes: Nodes, held: Held, at: Ints, *, start: int, among: Flags | None = None) -> None:
-        """`at` is the moment by owner; an owner whose moment is NEVER stays. among: the nodes looked at (None: all)."""
+    def __init__(
+        self, nodes: Nodes, held: Held, at: Ints, *, start: int, among: Flags | None = None, lasting: bool = False
+    ) -> None:
+        """`at` is the moment by owner; an owner whose moment is NEVER stays. among: the nodes looked at (None: all).
+
+        lasting: count only what stays idle for ever after, whatever is going to be taken.
+        """
         self.nodes = nodes
         moment = at[held.owner]
         counted = moment != NEVER
         if among is not None:
             counted &= among[held.place]
         which = np.flatnonzero(counted)
-        self.places = np.arange(len(nodes)) if among is None else np.flatnonzero(among)
-        count = len(self.places)
-        self.node = np.concatenate((self.places, held.place[which]))
-        self.at = np.concatenate((np.full(count, start, np.int64), np.maximum(moment[which], start)))
-        order = np.lexsort((self.at, self.node))
-        self.node, self.at = self.node[order], self.at[order]
+        now = np.arange(len(nodes)) if among is None else np.flatnonzero(among)
+        count = len(now)
+        node = np.concatenate((now, held.place[which]))
+        moments = np.concatenate((np.full(count, start, np.int64), np.maximum(moment[which], start)))
+        # At the same moment what comes free does so before anything is taken.
+        falls = np.concatenate((np.full(count, -2, np.int64), -held.holds[which]))
+        order = np.lexsort((falls, moments, node))
+        self.node, self.at = node[order], moments[order]
         self.first = order < count
         self.source = np.concatenate((np.full(count, -1, np.int64), which))[order]
-        self.begins = np.flatnonzero(self.first)
-        self.lengths = np.diff(np.append(self.begins, len(order)))
-        now = self.places
+        self.index()
         self.cpu = self.running(np.concatenate((nodes.cpu[now], held.cpu[which]))[order])
         self.memory = self.running(np.concatenate((nodes.memory[now], held.memory[which]))[order])
-        self.holds = self.running(np.concatenate((nodes.holds[now], np.full(len(which), -1)))[order])
         self.idle = self.running(np.concatenate((nodes.idle[now], held.idle[which]))[order])
+        holds = self.running(np.concatenate((nodes.holds[now], -held.holds[which]))[order])
+        if lasting:
+            self.cpu, self.memory, self.idle = map(self._lasting, (self.cpu, self.memory, self.idle))
+            holds = -self._lasting(-holds)
         self.idle *= nodes.good[self.node]
         self.whole_devices = (self.idle == DEVICE_MILLI).sum(axis=1)
-        self.is_empty = (self.holds == 0) & nodes.is_sound[self.node]
-        self._room: dict[TaskShape, Ints] = {}
+        self.is_empty = (holds == 0) & nodes.is_sound[self.node]
+        self.counted: dict[TaskShape, Ints] = {}
+
+    def replaced(self, other: "Rows") -> "Rows":
+        """These rows, but for the nodes that others are about: those."""
+        kept = np.ones(len(self.nodes), dtype=bool)
+        kept[other.places] = False
+        rows = kept[self.node]
+        both = copy(self)
+        both.node = np.concatenate((self.node[rows], other.node))
+        both.at = np.concatenate((self.at[rows], other.at))
+        both.first = np.concatenate((self.first[rows], other.first))
+        both.source = np.concatenate((self.source[rows], other.source))
+        both.cpu = np.concatenate((self.cpu[rows], other.cpu))
+        both.memory = np.concatenate((self.memory[rows], other.memory))
+        both.idle = np.concatenate((self.idle[rows], other.idle))
+        both.whole_devices = np.concatenate((self.whole_devices[rows], other.whole_devices))
+        both.is_empty = np.concatenate((self.is_empty[rows], other.is_empty))
+        both.index()
+        both.counted = {}
+        return both
+
+    def index(self) -> None:
+        """Find where each node's rows begin."""
+        self.begins = np.flatnonzero(self.first)
+        self.lengths = np.diff(np.append(self.begins, len(self.node)))
+        self.places = self.node[self.begins]
+        self.now = np.zeros(len(self.nodes), np.int64)
+        self.now[self.places] = self.begins
+
+    def then(self, at: int) -> Ints:
+        """By node (place) the row that holds at a moment; `now` is the same for the start."""
+        rows = np.zeros(len(self.nodes), np.int64)
+        passed = np.add.reduceat((self.at <= at).astype(np.int64), self.begins)
+        rows[self.places] = self.begins + passed - 1
+        return rows
+
+    def _lasting(self, amounts: Ints) -> Ints:
+        """Of each node's amounts the least from each row on."""
+        width = int(self.lengths.max(initial=0))
+        spread = np.full((len(self.begins), width, *amounts.shape[1:]), NEVER)
+        within = np.arange(len(self.node)) - np.repeat(self.begins, self.lengths)
+        at = np.repeat(np.arange(len(self.begins)), self.lengths), within
+        spread[at] = amounts
+        least: Ints = np.minimum.accumulate(spread[:, ::-1], axis=1)[:, ::-1]
+        return least[at]
 
     def running(self, steps: NDArray[Number]) -> NDArray[Number]:
         """Sums over each node's rows from its first one on."""
@@ -142,11 +213,11 @@ class Rows:
 
     def room(self, shape: TaskShape) -> Ints:
         """Per row how many replicas fit on the node; never fewer than there are (domains inside nodes are not seen)."""
-        known = self._room.get(shape)
+        known = self.counted.get(shape)
         if known is None:
-            if len(self._room) >= REQUEST_CLASSES_MAX:
-                self._room.clear()
-            known = self._room[shape] = self._count(shape)
+            if len(self.counted) >= REQUEST_CLASSES_MAX:
+                self.counted.clear()
+            known = self.counted[shape] = self._count(shape)
         return known
 
     def _count(self, shape: TaskShape) -> Ints:
@@ -175,84 +246,3 @@ class Rows:
 def is_allowed(model: str, shape: TaskShape) -> bool:
     """Whether the request may run beside devices of this model."""
     return (not shape.gpu_models or model in shape.gpu_models) and model not in shape.models_excluded
-
-
-class Wanted(NamedTuple):
-    """One group's least: so many replicas of a shape within one domain of the level ("": anywhere)."""
-
-    shape: TaskShape
-    replicas: int
-    level: str
-
-
-def wanted(gang: GangRequest, nodes: Nodes) -> list[Wanted]:
-    """What is necessary for a gang to fit, group by group; sufficient for one group without wishes inside nodes."""
-
-    def level(group: GroupRequest) -> str:
-        wish = group.topology
-        if wish is not None and wish.required and (wish.level == NODE_LEVEL or wish.level in nodes.levels):
-            return wish.level
-        return ""
-
-    return [Wanted(group.shape, group.replicas_least, level(group)) for group in gang.groups]
-
-
-def required_level(gang: GangRequest, nodes: Nodes) -> str:
-    """The level of which the whole gang needs one domain; "" for none."""
-    wish = gang.topology
-    is_between_nodes = wish is not None and (wish.level == NODE_LEVEL or wish.level in nodes.levels)
-    return wish.level if wish is not None and wish.required and is_between_nodes else ""
-
-
-class Moment(NamedTuple):
-    """When all groups have room: the moment, and the nodes (places) among which it is; empty for none."""
-
-    at: int
-    among: Ints
-
-
-class Calendar:
-    """Rows in order of time within each domain, to find when enough room has come together."""
-
-    def __init__(self, rows: Rows, domains: Ints) -> None:
-        self._rows = rows
-        self._domains = domains
-        domain = domains[rows.node]
-        order = np.lexsort((rows.at, domain))
-        self._order = order[np.searchsorted(domain[order], 0) :]
-        self._domain, self._at = domain[self._order], rows.at[self._order]
-        ends = np.ones(len(self._order), dtype=bool)
-        ends[:-1] = (self._at[1:] != self._at[:-1]) | (self._domain[1:] != self._domain[:-1])
-        self._ends = np.flatnonzero(ends)
-        starts = np.ones(len(self._order), dtype=bool)
-        starts[1:] = self._domain[1:] != self._domain[:-1]
-        self._starts = np.flatnonzero(starts)
-        self._sizes = np.diff(np.append(self._starts, len(self._order)))
-
-    def room(self, room: Ints) -> Ints:
-        """Per (domain, moment) in order: the room of the whole domain from then on, of the room per row."""
-        steps = room.copy()
-        steps[1:] -= np.where(self._rows.first[1:], 0, room[:-1])
-        steps = steps[self._order]
-        total = np.cumsum(steps)
-        before = total[self._starts] - steps[self._starts]
-        return (total - np.repeat(before, self._sizes))[self._ends]
-
-    def moments(self, groups: Sequence[Wanted]) -> list[Moment]:
-        """When each domain first has room for all groups at once, each counted alone; the earliest first."""
-        if not len(self._order):
-            return []
-        ok = np.ones(len(self._ends), dtype=bool)
-        spare = np.zeros(len(self._ends), np.int64)
-        for group in groups:
-            room = self.room(self._rows.room(group.shape))
-            ok &= room >= group.replicas
-            spare += room
-        found = np.flatnonzero(ok)
-        if not len(found):
-            return []
-        domain, at = self._domain[self._ends[found]], self._at[self._ends[found]]
-        _, firsts = np.unique(domain, return_index=True)
-        # Of domains that have room at the same moment the tightest is the first.
-        ranked = sorted(firsts.tolist(), key=lambda i: (int(at[i]), int(spare[found[i]]), int(domain[i])))
-        return [Moment(int(at[i]), np.flatnonzero(self._domains == domain[i])) for i in ranked]

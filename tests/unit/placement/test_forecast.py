@@ -153,3 +153,42 @@ def test_what_holds_nothing_of_the_place_is_not_waited_for() -> None:
     found = earliest(fleet, one(task(2)), releases, now=0)
     assert found is not None
     assert (found.at, found.rests_on) == (20, ("a-1", "a-3"))
+
+
+@given(steps, moments, st.lists(gangs, min_size=2, max_size=5), st.lists(st.integers(1, 5), min_size=5, max_size=5))
+@settings(max_examples=150, deadline=None)
+def test_gangs_planned_one_after_the_other_never_meet(
+    history: list[tuple[str, object]], bounds: list[int], asked: list[GangRequest], lengths: list[int]
+) -> None:
+    """Played in time, everybody finds free what was foreseen."""
+    world = World()
+    for kind, value in history:
+        world.step(kind, value)
+    releases = [Release(f"j{i}", bounds[i], holds) for i, (_, holds) in enumerate(world.running)]
+    before, version = observed(world.fleet), world.fleet.version
+    outlook = Outlook(world.fleet, releases, now=0)
+    events = [(release.at, 0, release.holds) for release in releases]
+    for wanted, length in zip(asked, lengths, strict=False):
+        found = outlook.earliest(wanted)
+        if found is not None:
+            outlook.plan(found.holds, starts_at=found.at, ends_at=found.at + length)
+            events += [(found.at, 1, found.holds), (found.at + length, 0, found.holds)]
+    assert (observed(world.fleet), world.fleet.version) == (before, version), "planning changes nothing"
+    for _, is_start, holds in sorted(events, key=lambda event: event[:2]):
+        for hold in holds:
+            (world.fleet.hold if is_start else world.fleet.withdraw)(hold)
+
+
+def test_who_is_planned_first_is_not_delayed_by_smaller_ones() -> None:
+    """Idle GPUs on the node that a big gang waits for are not for a small job that could start now and stay on."""
+    fleet = fleet_of([node("a"), node("b")])
+    releases = running(fleet, ("a", 100), gpus=4) + running(fleet, ("b", 300))
+    outlook = Outlook(fleet, releases, now=0)
+    big = outlook.earliest(one(task(8)))
+    assert big is not None
+    assert (big.at, big.holds[0].slot.node) == (100, "a")
+    assert outlook.earliest(one(task(2))) is not None
+    outlook.plan(big.holds, starts_at=big.at, ends_at=200)
+    small = outlook.earliest(one(task(2)))
+    assert small is not None
+    assert (small.at, small.holds[0].slot.node) == (200, "a")

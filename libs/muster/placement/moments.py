@@ -1,0 +1,90 @@
+"""When enough room has come together: the rows of a timeline in order of time, within each domain."""
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import numpy as np
+
+from muster.placement.shapes import NODE_LEVEL, GangRequest, GroupRequest, TaskShape
+from muster.placement.timeline import Ints, Nodes, Rows
+
+
+class Wanted(NamedTuple):
+    """One group's least: so many replicas of a shape within one domain of the level ("": anywhere)."""
+
+    shape: TaskShape
+    replicas: int
+    level: str
+
+
+def wanted(gang: GangRequest, nodes: Nodes) -> list[Wanted]:
+    """What is necessary for a gang to fit, group by group; sufficient for one group without wishes inside nodes."""
+
+    def level(group: GroupRequest) -> str:
+        wish = group.topology
+        if wish is not None and wish.required and (wish.level == NODE_LEVEL or wish.level in nodes.levels):
+            return wish.level
+        return ""
+
+    return [Wanted(group.shape, group.replicas_least, level(group)) for group in gang.groups]
+
+
+def required_level(gang: GangRequest, nodes: Nodes) -> str:
+    """The level of which the whole gang needs one domain; "" for none."""
+    wish = gang.topology
+    is_between_nodes = wish is not None and (wish.level == NODE_LEVEL or wish.level in nodes.levels)
+    return wish.level if wish is not None and wish.required and is_between_nodes else ""
+
+
+class Moment(NamedTuple):
+    """When all groups have room: the moment, and the nodes (places) among which it is; empty for none."""
+
+    at: int
+    among: Ints
+
+
+class Calendar:
+    """Rows in order of time within each domain, to find when enough room has come together."""
+
+    def __init__(self, rows: Rows, domains: Ints) -> None:
+        self._rows = rows
+        self._domains = domains
+        domain = domains[rows.node]
+        order = np.lexsort((rows.at, domain))
+        self._order = order[np.searchsorted(domain[order], 0) :]
+        self._domain, self._at = domain[self._order], rows.at[self._order]
+        ends = np.ones(len(self._order), dtype=bool)
+        ends[:-1] = (self._at[1:] != self._at[:-1]) | (self._domain[1:] != self._domain[:-1])
+        self._ends = np.flatnonzero(ends)
+        starts = np.ones(len(self._order), dtype=bool)
+        starts[1:] = self._domain[1:] != self._domain[:-1]
+        self._starts = np.flatnonzero(starts)
+        self._sizes = np.diff(np.append(self._starts, len(self._order)))
+
+    def room(self, room: Ints) -> Ints:
+        """Per (domain, moment) in order: the room of the whole domain from then on, of the room per row."""
+        steps = room.copy()
+        steps[1:] -= np.where(self._rows.first[1:], 0, room[:-1])
+        steps = steps[self._order]
+        total = np.cumsum(steps)
+        before = total[self._starts] - steps[self._starts]
+        return (total - np.repeat(before, self._sizes))[self._ends]
+
+    def moments(self, groups: Sequence[Wanted]) -> list[Moment]:
+        """When each domain first has room for all groups at once, each counted alone; the earliest first."""
+        if not len(self._order):
+            return []
+        ok = np.ones(len(self._ends), dtype=bool)
+        spare = np.zeros(len(self._ends), np.int64)
+        for group in groups:
+            room = self.room(self._rows.room(group.shape))
+            ok &= room >= group.replicas
+            spare += room
+        found = np.flatnonzero(ok)
+        if not len(found):
+            return []
+        domain, at = self._domain[self._ends[found]], self._at[self._ends[found]]
+        _, firsts = np.unique(domain, return_index=True)
+        # Of domains that have room at the same moment the tightest is the first.
+        ranked = sorted(firsts.tolist(), key=lambda i: (int(at[i]), int(spare[found[i]]), int(domain[i])))
+        return [Moment(int(at[i]), np.flatnonzero(self._domains == domain[i])) for i in ranked]
