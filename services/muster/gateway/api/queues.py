@@ -23,20 +23,16 @@ router = APIRouter(tags=["queues"])
     **describe(
         {200: ("By name", list_of("queues", QueueView))},
         refusals=(401, 422, 503),
-        parameters=(query("shares", "With `share` and `used_share`: the scheduler is asked first", kind="boolean"),),
+        parameters=(query("shares", "With `share` and `used_share`: the scheduler is asked", kind="boolean"),),
     ),
 )
 async def list_queues(request: Request) -> Response:
-    """From the read model, else from the scheduler; with `shares` the other way round."""
+    """From the read model, else from the scheduler. Shares are left at 0 while the scheduler is away."""
     principal_of(request)
     house = house_of(request)
-    if not flag_of(request, "shares"):
-        return answers.rows("queues", await _queues(house))
-    try:
-        rows = await house.scheduler.queues()
-    except UnreachableError:
-        rows = await house.view.queues()
-    return answers.rows("queues", rows)
+    with_shares = flag_of(request, "shares")
+    rows = await _queues(house)
+    return answers.rows("queues", await _with_shares(house, rows) if with_shares else rows)
 
 
 @router.put(
@@ -82,6 +78,16 @@ async def _queues(house: House) -> tuple[bytes, ...]:
     except UnreachableError:
         rows = ()
     return rows or await house.scheduler.queues()
+
+
+async def _with_shares(house: House, rows: tuple[bytes, ...]) -> tuple[bytes, ...]:
+    try:
+        told = [QueueView.model_validate_json(row) for row in await house.scheduler.queues()]
+    except UnreachableError:
+        return rows
+    shares = {queue.name: {"share": queue.share, "used_share": queue.used_share} for queue in told}
+    shown = (QueueView.model_validate_json(row) for row in rows)
+    return tuple(one.model_copy(update=shares.get(one.name)).model_dump_json().encode() for one in shown)
 
 
 def _spec_of(row: bytes) -> QueueSpec:
