@@ -114,7 +114,8 @@ class JobRows(Projection):
     def _admit(self, job: Job, fact: Fact, *, submitted_at: int) -> LiveJob:
         row = job_row(job, cluster=self.cluster, submitted_at=submitted_at, seq=fact.seq)
         needs = tuple((group.cpu_milli, group.memory_mib) for group in job.spec.task_groups)
-        live = self._live[job.id] = LiveJob(row, needs=needs, slice_s=job.spec.min_slice_s)
+        slice_s = job.spec.min_slice_s
+        live = self._live[job.id] = LiveJob(row, needs=needs, slice_s=slice_s, own_slice_s=slice_s)
         self._dirty[job.id] = None
         return live
 
@@ -147,8 +148,7 @@ class JobRows(Projection):
         row.preemptions += payload.reason is jobs.QueuedReason.PREEMPTED
         row.ran_s += job.exited_s or 0.0
         job.exited_s = None
-        if payload.min_slice_s is not None:
-            job.slice_s = payload.min_slice_s
+        job.slice_s = job.own_slice_s if payload.min_slice_s is None else payload.min_slice_s
 
     def _reserved(self, fact: Fact) -> None:
         job = self._job(fact)
