@@ -19,7 +19,8 @@ class LiveJob:
 
     listed: whether it is found by its phase. needs: per task group, (cpu_milli, memory_mib) of one replica.
     coming: slots that it holds beside those of its row, since it is growing. held: all that it holds, by resource.
-    slice_s: how long a run is left alone, own_slice_s: as the job itself says. exited_s: how long the run took whose pods ended, until that is answered.
+    slice_s: how long a run is left alone, own_slice_s: as the job itself says. exited_s: how long the run took whose
+    pods ended, until that is answered.
     """
 
     row: JobRow
