@@ -35,7 +35,8 @@ class Runs:
         _keep(self.leaving, job_id, phase is Phase.STOPPING)
         _keep(self.resizing, job_id, record.resize is not None)
         _keep(self.reserved, job_id, record.reserved is not None and phase in WAITING)
-        _keep(self.small, job_id, is_running and len(record.slots) < record.kind.replicas)
+        is_small = is_running and record.kind.gang.is_elastic and len(record.slots) < record.kind.replicas
+        _keep(self.small, job_id, is_small)
         _keep(self.reporting, job_id, is_running and record.checkpointed_at > 0)
         if not is_running and self._ripe:
             self._drop(record)

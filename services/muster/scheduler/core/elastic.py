@@ -1,0 +1,134 @@
+"""Elastic jobs grow into idle places while nobody waits for them. How they shrink again is part of making way.
+
+A job that runs with fewer replicas than it would take gets more where its quota admits them, the least served queue
+first. It grows only while no gang waits for room in the fleet, and the fleet is looked at now and then, since each
+resize costs the job something. A gang that requires one domain does not grow: the engine chooses places for the new
+replicas alone and would not keep them with the old ones.
+"""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+
+from muster.core import Draft, Instant, after
+from muster.placement import GangRequest, GroupRequest, Hold
+from muster.placement import Slot as Place
+from muster.scheduler.core.amounts import gang_amounts
+from muster.scheduler.core.follow import draft
+from muster.scheduler.core.holdings import amounts_of
+from muster.scheduler.core.jobs import JobRecord
+from muster.scheduler.core.notices import slot_of
+from muster.scheduler.core.remains import Remains
+from muster.scheduler.core.state import State
+from muster.schemas.facts.job import JobResizeRequested
+from muster.schemas.job import Phase
+
+GROW_EVERY_S = 10.0
+"""At least so long between two looks at what could grow."""
+
+GROWN_MAX = 32
+"""Jobs that grow by one decision."""
+
+
+class Growth:
+    """Lets jobs grow. What it remembers only saves work."""
+
+    def __init__(self, state: State, remains: Remains) -> None:
+        self._state = state
+        self._remains = remains
+        self._next = Instant(0)
+        self._seen = -1
+        self._folded = -1
+
+    def make(self, now: Instant, drafts: list[Draft]) -> None:
+        """Add `resize-requested` for those that grow; the same again until something is folded."""
+        state = self._state
+        if not state.runs.small:
+            return
+        if state.folded != self._folded:
+            if state.moves == self._seen:
+                return
+            if now < self._next:
+                self._remains.wait_until(self._next)
+                return
+        self._seen, self._folded, self._next = state.moves, state.folded, after(now, GROW_EVERY_S)
+        if not self._is_anybody_waiting():
+            drafts += self._grown()
+
+    def _is_anybody_waiting(self) -> bool:
+        """Whether a gang waits for room, or was not tried yet; those that their quota stops would not take it."""
+        return any(lane.short is not None or not lane.is_blocked for lane in self._state.line.lanes.values())
+
+    def _grown(self) -> Iterator[Draft]:
+        state, grown = self._state, 0
+        records = [state.jobs.records[job_id] for job_id in state.runs.small]
+        tree = state.queues
+        shares = {record.queue: tree.share(record.queue) for record in records if record.queue in tree.queues}
+        records = [record for record in records if record.queue in shares and _may_grow(record)]
+        for record in sorted(records, key=lambda record: (shares[record.queue], record.rank, record.id)):
+            if grown >= GROWN_MAX:
+                self._seen = -1
+                self._remains.wait_until(self._next)
+                return
+            added = self._added(record)
+            if added:
+                grown += 1
+                payload = JobResizeRequested(attempt=record.attempt, slots=(*record.slots, *map(slot_of, added)))
+                yield draft(record, "resize-requested", payload, causes=(record.last_fact,))
+
+    def _added(self, record: JobRecord) -> list[Place]:
+        """Places for more replicas, proposed in the books and counted by the queue; none if there is no room."""
+        holds = list[Hold]()
+        for index, group in enumerate(record.kind.gang.groups):
+            has = {slot.replica for slot in record.slots if slot.group == index}
+            missing = [replica for replica in range(group.replicas) if replica not in has]
+            if missing:
+                holds += self._more(record, index, missing, holds)
+        books, places = self._state.books, [hold.slot for hold in holds]
+        if not holds or not books.propose_at(record.id, holds):
+            return []
+        amounts = amounts_of(record.kind, places, self._state.capacity.models)
+        self._state.queues.propose(record.queue, amounts, preemptible=record.kind.preemptible)
+        return places
+
+    def _more(self, record: JobRecord, index: int, missing: Sequence[int], sofar: Sequence[Hold]) -> list[Hold]:
+        """Places for as many of the missing replicas of one group as fit and are admitted."""
+        state, gang = self._state, record.kind.gang
+        group = replace(gang.groups[index], least=1, topology=None)
+        if gang.same_model and group.shape.holds_devices:
+            models = {state.capacity.model_of(slot.node) for slot in record.slots if slot.devices}
+            group = replace(group, shape=replace(group.shape, gpu_models=tuple(sorted(models))))
+        count = self._admitted(record, group, len(missing), sofar)
+        if not count:
+            return []
+        fleet = state.books.fleet
+        for hold in sofar:
+            fleet.hold(hold)
+        try:
+            found = fleet.find(GangRequest((replace(group, replicas=count),)))
+        finally:
+            for hold in reversed(sofar):
+                fleet.withdraw(hold)
+        placed = zip(missing, found or (), strict=False)
+        return [replace(hold, slot=replace(hold.slot, group=index, replica=replica)) for replica, hold in placed]
+
+    def _admitted(self, record: JobRecord, group: GroupRequest, most: int, sofar: Sequence[Hold]) -> int:
+        """How many more replicas quota admits; the first of them is tried by what it asks, since its model is open."""
+        state = self._state
+        held = amounts_of(record.kind, [hold.slot for hold in sofar], state.capacity.models) if sofar else {}
+        least, most = 0, most + 1
+        while most - least > 1:
+            middle = (least + most) // 2
+            asked = gang_amounts(GangRequest((group,)), (middle,)) if middle else {}
+            amounts = {name: asked.get(name, 0) + held.get(name, 0) for name in (*asked, *held)}
+            is_free = state.queues.ceiling(record.queue, amounts, preemptible=record.kind.preemptible) is None
+            least, most = (middle, most) if is_free else (least, middle)
+        return least
+
+
+def _may_grow(record: JobRecord) -> bool:
+    """Whether it only runs, and places of new replicas may be chosen without looking at the old ones."""
+    gang = record.kind.gang
+    wishes = [gang.topology, *(group.topology for group in gang.groups)]
+    is_bound = any(wish is not None and wish.required for wish in wishes)
+    is_busy = record.resize is not None or record.exited is not None or bool(record.cancel_fact)
+    return record.phase is Phase.RUNNING and not is_bound and not is_busy
