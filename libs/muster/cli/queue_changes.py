@@ -24,12 +24,11 @@ PREEMPTION_FIELDS = frozenset(PreemptionPolicy.model_fields)
 def set_from_file(state_dir: Path, file: Path) -> None:
     """Let the queues be as the file says, parents first. Raises CliError at the first that is refused."""
     specs = load_queues(file)
-    done: list[QueueSpec] = []
+    done: dict[str, str] = {}
 
     async def ask(muster: "Muster") -> None:
         for spec in specs:
-            await muster.set_queue(spec)
-            done.append(spec)
+            done[spec.name] = outcome(spec.name, await muster.set_queue(spec))
 
     try:
         call(state_dir, ask)
@@ -37,19 +36,23 @@ def set_from_file(state_dir: Path, file: Path) -> None:
         name = specs[len(done)].name
         stay = f" {len(done)} of {len(specs)} queues were changed before and stay so." if done else ""
         raise CliError(f"queue {name}: {error}{stay}", code=error.code) from error
-    for spec in specs:
-        typer.echo(f"{spec.name}: change requested")
+    for told in done.values():
+        typer.echo(told)
 
 
 def set_from_options(state_dir: Path, name: str, options: Mapping[str, JsonValue]) -> None:
     """Make one queue, or change what the options name of one that is there. Raises CliError."""
 
-    async def ask(muster: "Muster") -> None:
+    async def ask(muster: "Muster") -> QueueView | None:
         found = next((queue for queue in await muster.queues() if queue.name == name), None)
-        await muster.set_queue(amended(name, settings_of(found) if found is not None else None, options))
+        return await muster.set_queue(amended(name, settings_of(found) if found is not None else None, options))
 
-    call(state_dir, ask)
-    typer.echo(f"{name}: change requested")
+    typer.echo(outcome(name, call(state_dir, ask)))
+
+
+def outcome(name: str, queue: QueueView | None) -> str:
+    """What came of a change."""
+    return f"{name}: set" if queue is not None else f"{name}: asked for; the scheduler has not answered yet"
 
 
 def settings_of(queue: QueueView) -> QueueSpec:

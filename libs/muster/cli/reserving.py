@@ -79,8 +79,9 @@ def reserve(state_dir: Path, wanted: Wanted) -> None:
     """Ask that it be kept. Raises CliError."""
     now_ns = SystemTime().wall()
     spec = spec_of(wanted, now_ns=now_ns)
-    call(state_dir, lambda muster: muster.reserve(spec))
-    typer.echo(f"{spec.name}: requested, from {moments.when(spec.starts_at, now_ns=now_ns)}")
+    booked = call(state_dir, lambda muster: muster.reserve(spec))
+    told = "booked" if booked is not None else "asked for; the scheduler has not answered yet"
+    typer.echo(f"{spec.name}: {told}, from {moments.when(spec.starts_at, now_ns=now_ns)}")
 
 
 def end(state_dir: Path, name: str, *, reason: str) -> None:

@@ -80,7 +80,7 @@ def dry_run(state_dir: Path, specs: Sequence[JobSpec], form: Output) -> None:
             typer.echo("\n    ".join([f"{spec.name}: {_would(answer)}", *_consequences(answer, now_ns=now_ns)]))
     for spec, answer in zip(specs, answers, strict=True):
         if answer.refused:
-            raise refused(f"{spec.name}: {answer.field}: {answer.reason} {answer.detail}".rstrip())
+            raise refused(f"{spec.name}: {_refusal(answer)}")
 
 
 def cancel(state_dir: Path, ids: Sequence[str], *, reason: str, form: Output) -> None:
@@ -99,11 +99,15 @@ def cancel(state_dir: Path, ids: Sequence[str], *, reason: str, form: Output) ->
 
 def _would(answer: DryRunAnswer) -> str:
     if answer.refused:
-        return f"would be refused: {answer.field}: {answer.reason} {answer.detail}".rstrip()
+        return f"would be refused: {_refusal(answer)}"
     if answer.placed:
         return f"would be placed now on {node_list(answer.nodes)}"
     position = f", position {answer.position}" if answer.position else ""
-    return f"would wait{position}: {answer.reason} {answer.detail}".rstrip()
+    return f"would wait{position}: {': '.join(part for part in (answer.reason, answer.detail) if part)}"
+
+
+def _refusal(answer: DryRunAnswer) -> str:
+    return ": ".join(part for part in (answer.field, answer.reason, answer.detail) if part)
 
 
 def _consequences(answer: DryRunAnswer, *, now_ns: int) -> list[str]:

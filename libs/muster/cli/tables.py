@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Sequence
 
 from muster.cli import moments
-from muster.cli.text import SHORT_PHASE, duration, gpus, node_list, place_or_reason, time_in_phase_s
+from muster.cli.text import SHORT_PHASE, duration, gpus, held_gpus, node_list, place_or_reason, time_in_phase_s
 from muster.cli.trace_tree import JobTrace, Span
 from muster.core.instant import NS_PER_S
 from muster.schemas.queries import WhyAnswer
@@ -34,7 +34,7 @@ def job_rows(jobs: Iterable[JobView], *, now_ns: int, wide: bool = False) -> Ite
     for job in jobs:
         row = (
             job.id, job.queue, job.name, job.principal, SHORT_PHASE[job.phase], duration(time_in_phase_s(job, now_ns)),
-            gpus(job.gpu_milli), str(len(job.nodes)), place_or_reason(job, now_ns=now_ns),
+            held_gpus(job), str(len(job.nodes)), place_or_reason(job, now_ns=now_ns),
         )  # fmt: skip
         slice_ends = moments.clock(job.slice_ends_at, now_ns=now_ns) if job.slice_ends_at else ""
         more = (
@@ -85,7 +85,7 @@ def job_pairs(job: JobView, *, now_ns: int) -> Sequence[tuple[str, str]]:
         ("queue", job.queue),
         ("kind", job.kind.value),
         ("priority", str(job.priority)),
-        ("gpus", gpus(job.gpu_milli)),
+        ("gpus", held_gpus(job)),
         ("replicas", _replicas(job)),
         ("preemptible", "" if job.preemptible else "no"),
         ("preemptions", str(job.preemptions) if job.preemptions else ""),

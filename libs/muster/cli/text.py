@@ -47,6 +47,13 @@ def gpus(milli: int | None) -> str:
     return "-" if milli is None else f"{milli / 1000:g}"
 
 
+def held_gpus(job: JobView) -> str:
+    """GPUs that the job asks for; `8/32` for an elastic one that has fewer now."""
+    held = sum(slot.gpu_milli * len(slot.devices) for slot in job.slots)
+    asked = gpus(job.gpu_milli)
+    return asked if not held or held == job.gpu_milli or job.phase.is_terminal else f"{gpus(held)}/{asked}"
+
+
 def time_in_phase_s(job: JobView, now_ns: int) -> float:
     """Seconds that squeue's TIME would show: run time if it ran, else time since submission."""
     end = job.ended_at or now_ns

@@ -1,10 +1,11 @@
 """`Muster`: everything that the HTTP API offers, typed."""
 
+import json
 import os
 from collections.abc import AsyncIterator, Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
-from typing import Self
+from typing import Self, TypeVar
 from urllib.parse import quote
 
 from pydantic import BaseModel, ValidationError
@@ -21,6 +22,7 @@ from muster.schemas.queries import DryRunAnswer, WhyAnswer
 from muster.schemas.views import JobView, NodeView, QueueView, ReservationView
 
 PAGE_MAX = 1_000
+View = TypeVar("View", QueueView, ReservationView)
 _TERMINAL_NAMES = frozenset(phase.value for phase in TERMINAL_PHASES)
 
 
@@ -162,20 +164,22 @@ class Muster:
         params = {"shares": "true"} if shares else None
         return _Queues.model_validate_json(await self._door.ask("GET", "/v1/queues", params=params)).queues
 
-    async def set_queue(self, spec: QueueSpec) -> None:
-        """Make or change a queue (operators); returns when it is so, or after two seconds when it was requested."""
-        await self._door.ask("PUT", f"/v1/queues/{quote(spec.name, safe='')}", body=_sent(spec), headers=_own_key())
+    async def set_queue(self, spec: QueueSpec) -> QueueView | None:
+        """Make or change a queue (operators): as it is now; None if after two seconds it is only asked for."""
+        where = f"/v1/queues/{quote(spec.name, safe='')}"
+        return _done(QueueView, await self._door.ask("PUT", where, body=_sent(spec), headers=_own_key()))
 
     async def reservations(self) -> Sequence[ReservationView]:
         """Advance reservations that are booked."""
         return _Reservations.model_validate_json(await self._door.ask("GET", "/v1/reservations")).reservations
 
-    async def reserve(self, spec: ReservationSpec) -> None:
+    async def reserve(self, spec: ReservationSpec) -> ReservationView | None:
         """Keep nodes or GPUs from a moment on (operators); one of the same name is replaced.
 
-        Returns when it is booked, or after two seconds when it was requested.
+        The reservation as it is booked; None if after two seconds it is only asked for.
         """
-        await self._door.ask("POST", "/v1/reservations", body=_sent(spec), headers=_own_key())
+        body = await self._door.ask("POST", "/v1/reservations", body=_sent(spec), headers=_own_key())
+        return _done(ReservationView, body)
 
     async def end_reservation(self, name: str, *, reason: str = "") -> None:
         """End a reservation (operators); NotFoundError if there is none of that name."""
@@ -212,6 +216,11 @@ def _job(job_id: str, part: str = "") -> str:
 def _own_key() -> dict[str, str]:
     """One call is one request, however often it is tried."""
     return {"Idempotency-Key": os.urandom(16).hex()}
+
+
+def _done(model: type[View], body: bytes) -> View | None:
+    """What stands now; None for an answer that only says what was asked for: no cluster has it yet."""
+    return model.model_validate_json(body) if "cluster" in json.loads(body) else None
 
 
 def _sent(model: BaseModel) -> bytes:

@@ -58,7 +58,9 @@ async def dry_run(house: House, principal: Principal, body: bytes) -> DryRunAnsw
         problem = refusal.problem
         if problem.status >= 500:
             raise
-        return DryRunAnswer(refused=True, field=problem.field, reason=problem.title.lower(), detail=problem.detail)
+        return DryRunAnswer(
+            refused=True, field=problem.field, reason=problem.title.lower(), detail=problem.detail, cure=problem.cure
+        )
     return await house.scheduler.dry_run(spec)
 
 

@@ -35,6 +35,7 @@ class FakeMuster:
     ended: list[tuple[str, str]] = field(default_factory=list)
     booked: list[ReservationView] = field(default_factory=list)
     refuses: str = ""
+    answers: bool = True
     dry: DryRunAnswer = field(default_factory=lambda: DryRunAnswer(placed=True, nodes=("gpu-01", "gpu-02")))
 
     async def __aenter__(self) -> Self:
@@ -84,8 +85,9 @@ class FakeMuster:
         for fact in self.facts if job_id else self.facts[-newest:]:
             yield fact
 
-    async def reserve(self, spec: ReservationSpec) -> None:
+    async def reserve(self, spec: ReservationSpec) -> ReservationView | None:
         self.reserved.append(spec)
+        return ReservationView(name=spec.name, cluster="c", spec=spec) if self.answers else None
 
     async def end_reservation(self, name: str, *, reason: str = "") -> None:
         self.ended.append((name, reason))
@@ -93,7 +95,8 @@ class FakeMuster:
     async def reservations(self) -> Sequence[ReservationView]:
         return self.booked
 
-    async def set_queue(self, spec: QueueSpec) -> None:
+    async def set_queue(self, spec: QueueSpec) -> QueueView | None:
         if spec.name == self.refuses:
             raise RefusedError(Problem(title="Invalid request", status=422, field="parent", detail="there is none"))
         self.asked.append(spec)
+        return QueueView(name=spec.name, cluster="c", spec=spec) if self.answers else None

@@ -82,7 +82,7 @@ def test_a_dry_run_says_when_what_would_help_and_who_would_make_way(
     )  # fmt: skip
     assert run(["submit", "--gpus", "1", "--name", "train", "--dry-run"]) == 0
     first, cure, expected, preempts = capsys.readouterr().out.splitlines()
-    assert first == "train: would wait, position 3: quota 8 of 8 GPUs are held"
+    assert first == "train: would wait, position 3: quota: 8 of 8 GPUs are held"
     assert (cure.strip(), preempts.strip()) == ("cure: wait", "would preempt: A, B")
     assert re.fullmatch(r"expected start: .*\d\d:\d\d \(in 12 min\): the slice of C ends", expected.strip())
 

@@ -75,9 +75,14 @@ def test_what_is_wrong_with_a_queue_file_is_told_with_its_field(tmp_path: Path, 
     assert message in refusal(written(tmp_path, text))
 
 
-def test_queues_set_asks_for_the_whole_file(muster: FakeMuster, tmp_path: Path) -> None:
+@pytest.mark.parametrize(("answers", "told"), [(True, "set"), (False, "asked for; the scheduler has not answered yet")])
+def test_queues_set_asks_for_the_whole_file_and_says_what_came_of_it(
+    muster: FakeMuster, tmp_path: Path, capsys: pytest.CaptureFixture[str], answers: bool, told: str
+) -> None:
+    muster.answers = answers
     assert run(["queues", "set", "-f", str(written(tmp_path, TREE))]) == 0
     assert [spec.name for spec in muster.asked] == ["org", "blue"]
+    assert capsys.readouterr().out.splitlines() == [f"org: {told}", f"blue: {told}"]
 
 
 def test_where_a_file_was_refused_is_told_with_what_stays(

@@ -4,8 +4,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from muster.cli.text import duration, gpus, node_list, time_in_phase_s
-from muster.schemas.job import Phase
+from muster.cli.text import duration, gpus, held_gpus, node_list, time_in_phase_s
+from muster.schemas.job import Phase, Slot
 from muster.schemas.views import JobView
 
 S = 1_000_000_000
@@ -58,3 +58,14 @@ def test_time_is_run_time_once_a_job_ran_and_stops_with_it() -> None:
     running = job.model_copy(update={"running_at": 3 * S})
     assert time_in_phase_s(running, 5 * S) == 2
     assert time_in_phase_s(running.model_copy(update={"ended_at": 4 * S}), 9 * S) == 1
+
+
+def test_an_elastic_job_shows_how_much_of_what_it_asks_it_has() -> None:
+    job = JobView(id="1", name="n", team="t", principal="p", queue="q", phase=Phase.RUNNING, gpu_milli=32_000)
+    slot = Slot(group=0, replica=0, node="n1", devices=(0, 1, 2, 3), gpu_milli=1000)
+    grown = job.model_copy(update={"slots": (slot,) * 8})
+    assert [held_gpus(one) for one in (job, job.model_copy(update={"slots": (slot, slot)}), grown)] == [
+        "32",
+        "8/32",
+        "32",
+    ]

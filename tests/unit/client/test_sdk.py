@@ -20,6 +20,8 @@ from muster.client import (
     NotFoundError,
     QueueSpec,
     RefusedError,
+    ReservationSpec,
+    ReservationView,
     Retry,
     Role,
     StateDirError,
@@ -27,6 +29,7 @@ from muster.client import (
     TokenRecord,
     UnreachableError,
 )
+from muster.gateway import changes
 from muster.gateway.feed import FedFact
 from muster.schemas.facts.job import JobQueued
 from muster.schemas.job import Phase
@@ -240,6 +243,35 @@ async def test_queues_nodes_tokens_and_me() -> None:
         assert made.id in [token.id for token in await muster.tokens()]
         await muster.revoke_token(made.id)
         assert (await muster.me()).role is Role.ADMIN
+
+
+async def test_reservations_are_made_shown_and_ended(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(changes, "CHANGE_WAIT_S", 0.0)
+    house = FakeHouse()
+    spec = ReservationSpec(name="night", gpus=8, starts_at=1, duration_s=60)
+    async with sdk(house.app, "root") as muster:
+        assert await muster.reserve(spec) is None, "it is only asked for"
+        assert [one.spec for one in house.log.reservations.values()] == [spec]
+        with pytest.raises(NotFoundError, match="reservation"):
+            await muster.end_reservation("night")
+        house.view.reservation_rows = [ReservationView(name="night", cluster="atlas", spec=spec)]
+        assert [one.spec for one in await muster.reservations()] == [spec]
+        monkeypatch.setattr(changes, "CHANGE_WAIT_S", 5.0)
+        booked = await muster.reserve(spec)
+        assert booked is not None
+        assert booked.active
+        monkeypatch.setattr(changes, "CHANGE_WAIT_S", 0.0)
+        await muster.end_reservation("night", reason="done")
+    assert [(name, one.reason) for name, one in house.log.reservation_ends] == [("night", "done")]
+
+
+async def test_each_change_of_a_queue_is_a_request_of_its_own(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(changes, "CHANGE_WAIT_S", 0.0)
+    house = FakeHouse()
+    async with sdk(house.app, "root") as muster:
+        for weight in (1, 2, 1):
+            assert await muster.set_queue(QueueSpec(name="new", weight=weight)) is None
+    assert [one.spec.weight for one in house.log.queue_requests.values()] == [1, 2, 1]
 
 
 async def test_a_state_directory_says_where_and_with_which_token(tmp_path: Path) -> None:
