@@ -12,7 +12,7 @@ from muster.schemas.facts.node import NodeJoined, NodeState
 from muster.schemas.facts.queue import QueueChanged, QueueSpec, QueueState
 from muster.schemas.facts.reservation import Booked, BookingEnded, ReservationSpec, ReservationState
 from muster.schemas.job import Phase, Slot
-from muster.schemas.views import QueueView, ReservationView
+from muster.schemas.views import NodeView, QueueView, ReservationView
 from projector_story import Story, a_job
 
 SPEC = ReservationSpec(name="firmware", nodes=("n1",), starts_at=10, duration_s=60)
@@ -114,3 +114,53 @@ def test_a_checkpoint_restores_what_is_booked_and_not_what_is_only_asked_for() -
     core.apply(state("reservation", "firmware", ReservationState(spec=SPEC)))
     core.apply(state("reservation", "wish", ReservationState()))
     assert set(core.take_all(rows_after=0).reservations) == {"firmware"}
+
+
+SLOTS = tuple(Slot(group=0, replica=at, node=f"n{at % 2}", devices=(at,), gpu_milli=1000) for at in range(4))
+EVENTS = st.lists(
+    st.tuples(
+        st.sampled_from(["queued", "placed", "resize-requested", "resized", "succeeded", "move", "node"]),
+        st.integers(0, 2),
+        st.integers(1, 4),
+    ),
+    max_size=40,
+)
+
+
+@given(EVENTS)
+def test_nodes_and_the_top_of_the_tree_always_hold_the_same(events: list[tuple[str, int, int]]) -> None:
+    """Whatever comes in which order: what is held by nodes, by queues and by models adds up to the same."""
+    story = Story()
+    for name, parent in (("org", None), ("left", "org"), ("right", "org"), ("blue", "left")):
+        declare(story, name, parent)
+    all_jobs = [a_job(number) for number in range(3)]
+    for job in all_jobs:
+        story.routed(job)
+    for event, index, count in events:
+        job, slots = all_jobs[index], SLOTS[:count]
+        if event == "move":
+            declare(story, "blue", ("left", "right", "org")[index])
+        elif event == "node":
+            story.node(f"n{index % 2}")
+        else:
+            bodies: dict[str, Payload] = {
+                "queued": jobs.JobQueued(queue="blue", attempt=1),
+                "placed": jobs.JobPlaced(attempt=1, slots=slots),
+                "resize-requested": jobs.JobResizeRequested(attempt=1, slots=slots),
+                "resized": jobs.JobResized(attempt=1, slots=slots),
+                "succeeded": jobs.JobFinished(attempt=1),
+            }
+            story.add("job", job.id, event, bodies[event])
+    for name in ("n0", "n1"):
+        story.node(name)
+    core = told(story)
+    changes = core.take_all(rows_after=0)
+    shown = queues(core)
+    nodes = [NodeView.model_validate_json(body) for body in changes.nodes.values() if body is not None]
+    held = sum(node.gpu_milli_held for node in nodes)
+    for resource in ("gpu_milli", "gpu_milli:H100"):
+        assert shown["org"].held.get(resource, 0) == held
+    assert sum(shown[name].gpu_milli_held for name in ("left", "right")) in (0, held)
+    for job in all_jobs:
+        core.apply(story.ended(job))
+    assert all(queue.held == {} and queue.jobs_running == 0 for queue in queues(core).values())
