@@ -26,12 +26,12 @@ def test_why_says_position_reason_numbers_and_cure() -> None:
     world.submit("other", gpus=1)
     first, second = world.submit("first", gpus=2), world.submit("second", gpus=2)
     answer = answers.answer_why(world.core, AskJob(job_id=first.id), world.now)
-    assert (answer.position, answer.waiting) == (2, 3)
+    assert (answer.position, answer.waiting) == (1, 3), "what is large comes before what came with it"
     assert answer.reason in ("gpu", "fragmented")
     assert "0" in answer.detail
     assert answer.cure
     behind = answers.answer_why(world.core, AskJob(job_id=second.id), world.now)
-    assert behind.position == 3
+    assert behind.position == 2
     assert "1 jobs of the same shape are in front" in behind.detail
 
 

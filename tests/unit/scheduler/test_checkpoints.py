@@ -38,7 +38,7 @@ def exit_of(world: World, one: Job, outcome: PodsOutcome, *, attempt: int = 1) -
 
 def test_a_checkpoint_after_any_fact_of_a_full_life() -> None:
     world = Watched(nodes=2, gpus=2)
-    one, two, gang = job("one", retries=2), job("two", gpus=2), job("gang", replicas=3)
+    one, two, gang = job("one", retries=2), job("two", gpus=2), job("gang", replicas=3, priority=40)
     world.route(one, two, gang)
     world.run()
     world.say("agent", "job", one.id, "pods-started", PodsStarted(attempt=1))

@@ -10,6 +10,8 @@ from muster.scheduler.core.fleet import NodeRecord
 from muster.scheduler.core.jobs import HOLDING, WAITING, JobRecord, gang_of
 from muster.scheduler.core.reasons import PHASE_REASONS, Blocked, Reason, cure_of, of_ceiling, of_shortage
 from muster.scheduler.core.state import REPLICAS_MAX, State
+from muster.scheduler.core.turns import Place
+from muster.scheduler.core.waiting import entry_of
 from muster.scheduler.core.words import why_blocked
 from muster.schemas.base import Wire
 from muster.schemas.job import Job, JobSpec
@@ -58,7 +60,7 @@ def answer_why(core: Core, ask: Wire, _now: Instant) -> WhyAnswer:
     if record.phase not in WAITING:
         reason, detail = PHASE_REASONS.get(record.phase, (Reason.ENDED, f"it ended as {record.phase.value}"))
         return WhyAnswer(job=view, reason=reason, detail=record.reason or detail)
-    position, waiting = _position(state, record.queue, record.routed_seq)
+    position, waiting = _position(state, record.queue, entry_of(record)[0])
     blocked = _blocked(state, record)
     kind, known = record.kind, record.queue in state.queues.queues
     never = state.queues.never(record.queue, kind.amounts_least, preemptible=kind.preemptible) if known else None
@@ -91,7 +93,7 @@ def answer_dry_run(core: Core, ask: Wire, _now: Instant) -> DryRunAnswer:
         blocked = of_shortage(holds)
     if blocked is not None or isinstance(holds, Shortage):
         assert blocked is not None
-        _, waiting = _position(state, queue, 0)
+        _, waiting = _position(state, queue, (0, 0))
         return DryRunAnswer(reason=blocked.reason, detail=blocked.detail, position=waiting + 1)
     return DryRunAnswer(placed=True, nodes=tuple(dict.fromkeys(hold.slot.node for hold in holds)))
 
@@ -170,10 +172,10 @@ def _settled(core: Core) -> State:
     return core.state
 
 
-def _position(state: State, queue: str, routed_seq: int) -> tuple[int, int]:
+def _position(state: State, queue: str, place: Place) -> tuple[int, int]:
     """Place from 1 among the waiting of the queue, and how many wait."""
-    seqs = [seq for lane in state.line.lanes.values() if lane.queue == queue for seq, _ in lane.jobs]
-    return 1 + sum(seq < routed_seq for seq in seqs), len(seqs)
+    places = [place for lane in state.line.lanes.values() if lane.queue == queue for place, _ in lane.jobs]
+    return 1 + sum(other < place for other in places), len(places)
 
 
 def _blocked(state: State, record: JobRecord) -> Blocked:
@@ -186,7 +188,7 @@ def _blocked(state: State, record: JobRecord) -> Blocked:
     blocked = why_blocked(state, lane)
     if lane.jobs[0][1] == record.id:
         return blocked
-    in_front = sum(seq < record.routed_seq for seq, _ in lane.jobs)
+    in_front = sum(place < entry_of(record)[0] for place, _ in lane.jobs)
     return Blocked(blocked.reason, f"{blocked.detail}; {in_front} jobs of the same shape are in front of it")
 
 

@@ -18,7 +18,7 @@ from muster.schemas.facts.job import (
     QueuedReason,
     StopReason,
 )
-from muster.schemas.job import Job, Phase, Slot
+from muster.schemas.job import Job, Phase, Slot, Topology
 
 ENDED_KEPT = 4_000
 """Ended jobs that are remembered, newest first to last; the read model keeps them all."""
@@ -66,7 +66,8 @@ class Kind:
             group.replicas * (group.shape.gpus * DEVICE_MILLI + group.shape.gpu_milli) for group in gang.groups
         )
         self.amounts = gang_amounts(gang)
-        self.amounts_least = self.amounts
+        least = [group.replicas_least for group in gang.groups]
+        self.amounts_least = gang_amounts(gang, least) if gang.is_elastic else self.amounts
         self.has_fixed_size = not any(group.shape.full_node for group in gang.groups)
         self.held_on: dict[str, dict[str, int]] = {}
         self.users = 0
@@ -177,19 +178,20 @@ def bound_ns(record: JobRecord, now: Instant) -> Instant:
 def gang_of(job: Job) -> GangRequest:
     """What the placement engine is asked for this job."""
     spec = job.spec
-    wish = TopologyWish(spec.topology.level, spec.topology.required) if spec.topology else None
-    return GangRequest(
-        tuple(
-            GroupRequest(
-                TaskShape(
-                    group.cpu_milli, group.memory_mib, group.gpus, group.gpu_milli, group.gpu_models, spec.full_node
-                ),
-                group.replicas,
-            )
-            for group in spec.task_groups
-        ),
-        wish,
+    groups = tuple(
+        GroupRequest(
+            TaskShape(group.cpu_milli, group.memory_mib, group.gpus, group.gpu_milli, group.gpu_models, spec.full_node),
+            group.replicas,
+            group.min_replicas,
+            _wish(group.topology),
+        )
+        for group in spec.task_groups
     )
+    return GangRequest(groups, _wish(spec.topology), spec.same_model)
+
+
+def _wish(topology: Topology | None) -> TopologyWish | None:
+    return TopologyWish(topology.level, topology.required) if topology else None
 
 
 def state_of(record: JobRecord) -> JobState:

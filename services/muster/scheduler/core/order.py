@@ -11,10 +11,7 @@ import math
 
 from muster.core import NS_PER_S
 from muster.placement import DEVICE_MILLI
-from muster.scheduler.core import shares
-from muster.scheduler.core.amounts import Amounts
 from muster.scheduler.core.policy import Policy
-from muster.scheduler.core.tree import QueueRecord
 from muster.schemas.facts.queue import QueueOrder
 from muster.schemas.job import Job
 
@@ -35,11 +32,3 @@ def rank(job: Job, policy: Policy, *, came_at: int, used: float) -> int:
     gpus = job.spec.gpu_milli_total / DEVICE_MILLI
     earlier_s = CLASS_S * job.spec.priority + SIZE_S * math.log2(1 + gpus) - USED_S * used
     return came_at - round(earlier_s * NS_PER_S)
-
-
-Turn = tuple[float, float, str]
-
-
-def turn(queue: QueueRecord, capacity: Amounts) -> Turn:
-    """Sort key: the least share first; then the least used by weight; then the name."""
-    return shares.share(queue, capacity), shares.used_total(queue, capacity, 0), queue.name

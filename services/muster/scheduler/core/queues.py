@@ -16,7 +16,6 @@ from muster.scheduler.core.tree import (
     DEPTH_MAX,
     QueueRecord,
     attach,
-    hold_here,
     link,
     settle_all,
     settle_bounds,
@@ -183,19 +182,26 @@ class QueueTree:
         At 0 it is only tried, to be undone by the opposite sign, or told by a checkpoint: what was held lately is left
         as it is, and nobody is taken to be relieved.
         """
-        record = self.queues.get(queue)
+        record = self._records.get(queue) if not self._is_stale else self.queues.get(queue)
         if record is None:
             self._hold_homeless(queue, amounts, sign=sign, preemptible=preemptible, principal=principal)
             return
+        ups, bounded = record.ups, record.bounded
         for resource, amount in amounts.items():
+            cells = ups.get(resource) or record.cells_up(resource)
             if at:
-                for cell in record.cells_up(resource):
+                for cell in cells:
                     cell.remember(at)
-                if sign < 0 and resource in record.bounded:
-                    self.relieved.update(cell.key for cell in record.cells_up(resource))
-            hold_here(record, resource, sign * amount, preemptible=preemptible)
+                if sign < 0 and resource in bounded:
+                    self.relieved.update([cell.key for cell in cells])
+            quota.hold(cells, amount if sign > 0 else -amount, preemptible=preemptible)
         if principal and (milli := amounts.get(GPU)):
             record.principals.add(principal, sign * milli, at=at, half_life_ns=record.policy.half_life_ns)
+
+    @property
+    def has_proposals(self) -> bool:
+        """Whether something is counted that is only proposed."""
+        return bool(self._proposed)
 
     def propose(self, queue: str, amounts: Amounts, *, preemptible: bool = True) -> None:
         """Count a placement that is only proposed, until `withdraw_proposals`."""
@@ -226,6 +232,17 @@ class QueueTree:
             return left
         bound = quota.fixed_cell(cells)
         return min(left, bound.nominal - bound.fixed)
+
+    def waits_on(self, queue: str, resource: str) -> tuple[str, ...]:
+        """Where less must be held before more is available: the queue and those above it, up to what binds it."""
+        record = self.queues[queue]
+        if resource not in record.bounded:
+            return ()
+        cells, is_declared = record.cells_up(resource), resource in record.root.declared
+        place, _ = quota.binding(cells, is_declared=is_declared)
+        if is_declared:  # of what may not be preempted, where its nominal quota comes from
+            place = max(place, cells.index(quota.fixed_cell(cells)))
+        return tuple(cell.key[0] for cell in cells[: place + 1])
 
     def ceiling(self, queue: str, amounts: Amounts, *, preemptible: bool) -> Ceiling | None:
         """What stops so much more from being held; None if nothing does. Raises KeyError if the queue is not there."""
@@ -316,7 +333,7 @@ class QueueTree:
                 cell.own += amount
                 cell.own_fixed += 0 if preemptible else amount
             else:
-                hold_here(record, resource, amount, preemptible=preemptible)
+                quota.hold(record.cells_up(resource), amount, preemptible=preemptible)
         for principal, milli in homeless.principals.items():
             record.principals.add(principal, milli, at=0, half_life_ns=record.policy.half_life_ns)
 

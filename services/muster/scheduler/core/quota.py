@@ -60,8 +60,11 @@ class Cell:
 
     def remember(self, at: int) -> None:
         """Bring the average up to date: what is held, or the half-life, changes at this moment."""
-        if at > self.at:
-            self.average, self.at = self.average_at(at), at
+        passed_ns = at - self.at
+        if passed_ns > 0:
+            if self.at and self.average != self.held:
+                self.average = decayed(self.average, self.held, passed_ns, self.half_life_ns)
+            self.at = at
 
     @property
     def above(self) -> int:
@@ -146,16 +149,23 @@ def fixed_cell(cells: Sequence[Cell]) -> Cell:
     return next(cell for cell in cells if cell.named or cell.is_root)
 
 
-def shift(cells: Sequence[Cell], *, usage: int, fixed: int) -> None:
-    """So much more (negative: less) counts at the first of these cells, and what follows at those above."""
+def hold(cells: Sequence[Cell], amount: int, *, preemptible: bool) -> None:
+    """The own jobs of the first queue hold so much more (negative: less). cells: of it and those above it, upwards."""
+    cells[0].own += amount
+    usage = amount
     for cell in cells:
-        if usage:
+        cell.held += amount
+        if cell.local:
             before = cell.above
             cell.usage += usage
             usage = cell.above - before
-        if fixed:
-            before = cell.fixed_above
-            cell.fixed += fixed
-            fixed = cell.fixed_above - before
-        if not usage and not fixed:
-            return
+        else:  # all of it counts above
+            cell.usage += usage
+    if preemptible:
+        return
+    cells[0].own_fixed += amount
+    fixed = amount
+    for cell in cells:
+        before = cell.fixed_above
+        cell.fixed += fixed
+        fixed = cell.fixed_above - before

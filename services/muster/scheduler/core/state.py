@@ -58,8 +58,7 @@ class Demand:
 class State:
     """arrivals: routed, not yet queued. awaited: queues of users that are yet to be made, with the arrivals that wait
     for each. capacity: what the nodes have. dirty: jobs that may need an answer. deadlines: (when, job, attempt), a
-    heap
-    with entries of runs that are over. runs: who could make way. anomalies: facts that fitted nothing, by what.
+    heap with entries of runs that are over. runs: who could make way. anomalies: facts that fitted nothing, by what.
     facts: folded since the last `checkpoint-requested`; folded: ever. moves: grows when a job, queue or node changed.
     """
 
@@ -85,7 +84,7 @@ class State:
     checkpoint_cause: str = ""
 
     def __post_init__(self) -> None:
-        self.line = Line(self.books.fleet.rooms)
+        self.line = Line(self.books.fleet.rooms, self.queues)
 
     def refusal(self, record: JobRecord) -> tuple[Reason, str] | None:
         """Why a job that just came can never run here; None if it may wait."""

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 
 from muster.scheduler.core.amounts import UNLIMITED, borrowing_of, nominal_of
 from muster.scheduler.core.policy import Policy, resolve
-from muster.scheduler.core.quota import NOTHING, Cell, potential, shift
+from muster.scheduler.core.quota import NOTHING, Cell, potential
 from muster.scheduler.core.usage import Principals
 from muster.schemas.facts.queue import GPU, QueueSpec
 
@@ -209,17 +209,6 @@ def _pass_up(cells: tuple[Cell, ...], before: tuple[int, int, int]) -> None:
         cell.usage += more[1]
         cell.fixed += more[2]
         cell.localise()
-
-
-def hold_here(record: QueueRecord, resource: str, amount: int, *, preemptible: bool) -> None:
-    """The queue's own jobs hold so much more (negative: less)."""
-    cells = record.cells_up(resource)
-    fixed = 0 if preemptible else amount
-    cells[0].own += amount
-    cells[0].own_fixed += fixed
-    for cell in cells:
-        cell.held += amount
-    shift(cells, usage=amount, fixed=fixed)
 
 
 def _declare(root: QueueRecord, resource: str, more: int) -> None:

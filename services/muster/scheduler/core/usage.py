@@ -75,12 +75,16 @@ class Principals:
         for use in self._of.values():
             use.add(0, at=at, half_life_ns=half_life_ns)
 
+    def total(self, now: int, half_life_ns: float) -> float:
+        """What all of them held lately."""
+        return sum(use.average_at(now, half_life_ns) for use in self._of.values())
+
     def share(self, principal: str, now: int, half_life_ns: float) -> float:
         """Which part of all that was held lately the principal held, 0 to 1."""
         mine = self._of.get(principal)
         if mine is None:
             return 0.0
-        total = sum(use.average_at(now, half_life_ns) for use in self._of.values())
+        total = self.total(now, half_life_ns)
         return min(1.0, mine.average_at(now, half_life_ns) / total) if total > 0 else 0.0
 
     def _forget(self) -> None:

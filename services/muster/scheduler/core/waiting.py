@@ -1,19 +1,22 @@
 """Who waits, in lanes: jobs of one queue that ask for the same, in the order in which they came.
 
 If the first of a lane cannot run, none behind it can, so a lane is judged by its first job and then left alone until
-what stopped it may be over: room for such a gang (which the placement engine counts for all that wait), or room below
-the limit that it would have broken. Thousands of waiting jobs cost nothing while nothing changes, and little when
+what stopped it may be over: room for such a gang (which the placement engine counts for all that wait), or quota for it
+(`caps`). Thousands of waiting jobs cost nothing while nothing changes, and little when
 something does. Why a lane waits is put into words only when somebody has to be told.
 """
 
 import heapq
 from bisect import bisect_left, insort
+from collections.abc import Iterator
 
 from muster.core import Instant
 from muster.placement.rooms import Rooms, Watch
-from muster.scheduler.core.amounts import Amounts
+from muster.scheduler.core.caps import Cap, Caps
 from muster.scheduler.core.jobs import JobRecord, Kind
+from muster.scheduler.core.queues import QueueTree
 from muster.scheduler.core.reasons import Blocked
+from muster.scheduler.core.turns import Place
 
 
 class Short:
@@ -34,19 +37,18 @@ class Short:
         self.word_until = Instant(0)
 
 
-class Cap:
-    """What a lane's queue may not hold more of: how much its first job would need, and why not, in words."""
+Entry = tuple[Place, str]
+"""A job that waits: its place in line, and its id."""
 
-    __slots__ = ("need", "queue", "word")
 
-    def __init__(self, queue: str, need: Amounts, word: Blocked) -> None:
-        self.queue = queue
-        self.need = need
-        self.word = word
+def entry_of(record: JobRecord) -> Entry:
+    """Where the job stands in its lane."""
+    return (record.rank, record.routed_seq), record.id
 
 
 class Lane:
-    """jobs: (routed_seq, id), ascending. short, cap: why its first job cannot run; neither while that is not known.
+    """jobs: ascending, by rank and then by when they came. short, cap: why its first job cannot run; neither while that
+    is not known.
 
     untold: jobs that were never told why they wait. held_up: it was blocked since it was last empty.
     word: what was said last about why it waits, found when the line's `epoch` was `word_epoch`.
@@ -58,7 +60,7 @@ class Lane:
         self.queue = queue
         self.kind = kind
         self.number = number
-        self.jobs: list[tuple[int, str]] = []
+        self.jobs: list[Entry] = []
         self.untold: dict[str, None] = {}
         self.held_up = False
         self.short: Short | None = None
@@ -81,8 +83,10 @@ class Line:
     to_explain: blocked lanes whose jobs may have to be told something; epoch: grows when words may have changed.
     """
 
-    def __init__(self, rooms: Rooms) -> None:
+    def __init__(self, rooms: Rooms, tree: QueueTree) -> None:
         self._rooms = rooms
+        self._tree = tree
+        self._caps = Caps()
         self.lanes: dict[tuple[str, Kind], Lane] = {}
         self.open: dict[Lane, None] = {}
         self.hopes: dict[Watch, Short] = {}
@@ -91,12 +95,12 @@ class Line:
         self.epoch = 0
         self._short: dict[Kind, Short] = {}
         self._shorts: dict[Watch, Short] = {}
-        self._capped: dict[str, dict[Lane, None]] = {}
         self._explained: dict[Lane, None] = {}
         self._later: list[tuple[int, int, Lane]] = []
         self._numbers = 0
         self._version = -1
         self._withdrawn = 0
+        self._freed = -1
 
     # --- who waits ---------------------------------------------------------------------------------------
 
@@ -108,7 +112,7 @@ class Line:
             self._numbers += 1
             lane = self.lanes[key] = Lane(record.queue, record.kind, number=self._numbers)
             self.open[lane] = None
-        entry = (record.routed_seq, record.id)
+        entry = entry_of(record)
         if not lane.jobs or lane.jobs[-1] < entry:
             lane.jobs.append(entry)
         elif not self._stands(lane, entry):
@@ -117,7 +121,7 @@ class Line:
     def remove(self, record: JobRecord) -> None:
         """The job no longer waits."""
         lane = self.lanes.get((record.queue, record.kind))
-        entry = (record.routed_seq, record.id)
+        entry = entry_of(record)
         if lane is None or not self._stands(lane, entry):
             return
         del lane.jobs[bisect_left(lane.jobs, entry)]
@@ -134,27 +138,41 @@ class Line:
     def lane_of(self, record: JobRecord) -> Lane | None:
         """Where the job waits; None if it does not."""
         lane = self.lanes.get((record.queue, record.kind))
-        return lane if lane is not None and self._stands(lane, (record.routed_seq, record.id)) else None
+        return lane if lane is not None and self._stands(lane, entry_of(record)) else None
 
     # --- who is worth trying -----------------------------------------------------------------------------
 
-    def refresh(self, *, version: int, withdrawn: int, relieved: set[tuple[str, str]]) -> None:
+    def refresh(self, *, version: int, withdrawn: int, freed: int) -> None:
         """Find the lanes whose obstacle may be gone.
 
-        version: the fleet's. withdrawn: how many proposals were ever taken back. relieved: taken note of, and emptied.
+        version: the fleet's. withdrawn: how many proposals were ever taken back. freed: by which fact something came
+        free last.
         """
+        relieved = self._tree.relieved
         is_news = version != self._version or withdrawn != self._withdrawn or bool(relieved) or self.unfinished
         self.hopes = {}
         if not is_news:
             return
-        for queue in tuple(self._capped):
-            for lane in tuple(self._capped[queue]):
+        if withdrawn != self._withdrawn:
+            self._caps.relieve_all(self._tree)
+        else:
+            self._caps.relieve(relieved, self._tree)
+        for lane in self._caps.restless():
+            assert lane.cap is not None
+            if freed != self._freed or (lane.cap.is_provisional and withdrawn != self._withdrawn):
                 self._reopen(lane)
         if version != self._version or self.unfinished:
             self.hopes = {watch: self._shorts[watch] for watch in self._rooms.hopeful()} if self._shorts else {}
-        self._version, self._withdrawn, self.unfinished = version, withdrawn, False
+        self._version, self._withdrawn, self._freed, self.unfinished = version, withdrawn, freed, False
         relieved.clear()
         self._new_epoch()
+
+    def worth_trying(self) -> Iterator[Lane]:
+        """All lanes that were never judged, or whose obstacle may be gone."""
+        yield from self.open
+        for short in self.hopes.values():
+            yield from short.lanes.values()
+        yield from self._caps.lanes()
 
     def narrow(self) -> None:
         """Give up the hopes that the placements since `refresh` took."""
@@ -162,7 +180,7 @@ class Line:
 
     def reopen_queue(self, queue: str) -> None:
         """Try the lanes of a queue that just came."""
-        for lane in tuple(self._capped.get(queue, ())):
+        for lane in self._caps.of_queue(queue):
             self._reopen(lane)
 
     def reopen(self) -> None:
@@ -172,7 +190,11 @@ class Line:
         self._new_epoch()
 
     def may_fit(self, lane: Lane) -> bool:
-        """Whether it is worth trying: not if there is no room for such a gang, or one was just refused."""
+        """Whether it is worth trying: not if there is too little room or quota for it, or it was just refused."""
+        cap = lane.cap
+        if cap is not None and cap.resource:
+            left = self._tree.available(lane.queue, cap.resource, preemptible=lane.kind.preemptible)
+            return left >= cap.need
         short = lane.short or self._short.get(lane.kind)
         if short is None:
             return True
@@ -195,10 +217,10 @@ class Line:
             self._blocked(lane)
 
     def run_into(self, lane: Lane, cap: Cap) -> None:
-        """The lane's first job would break a limit, or its queue is not there (then the cap is of that queue)."""
+        """The lane's first job would break a quota, or its queue is not there."""
         self._unblock(lane)
         lane.cap = cap
-        self._capped.setdefault(cap.queue, {})[lane] = None
+        self._caps.add(lane, cap, self._tree)
         self._blocked(lane)
 
     def has_turn(self, lane: Lane) -> bool:
@@ -278,10 +300,7 @@ class Line:
                 del self._short[short.kind], self._shorts[short.watch]
                 self.hopes.pop(short.watch, None)
         if cap is not None:
-            capped = self._capped[cap.queue]
-            del capped[lane]
-            if not capped:
-                del self._capped[cap.queue]
+            self._caps.remove(lane, cap)
 
     def _new_epoch(self) -> None:
         self.epoch += 1
@@ -289,6 +308,6 @@ class Line:
         self._explained.clear()
 
     @staticmethod
-    def _stands(lane: Lane, entry: tuple[int, str]) -> bool:
+    def _stands(lane: Lane, entry: Entry) -> bool:
         at = bisect_left(lane.jobs, entry)
         return at < len(lane.jobs) and lane.jobs[at] == entry

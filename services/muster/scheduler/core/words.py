@@ -10,7 +10,7 @@ def why_blocked(state: State, lane: Lane) -> Blocked:
     queues = state.queues
     if lane.queue not in queues.queues:
         return unknown_queue(lane.queue)
-    wanted = lane.cap.need if lane.cap is not None and lane.cap.need else lane.kind.amounts_least
+    wanted = lane.cap.amounts if lane.cap is not None and lane.cap.amounts else lane.kind.amounts_least
     ceiling = queues.ceiling(lane.queue, wanted, preemptible=lane.kind.preemptible)
     if ceiling is not None:
         return of_ceiling(ceiling, wanted=wanted)

@@ -1,0 +1,166 @@
+"""Lanes that ran into a quota, and when to try them again.
+
+They are kept by queue and resource, sorted by how much they need, so that what comes free is compared with a number
+and not with every lane. When usage falls somewhere in a tree, only those queues are looked at whose bound it may have
+moved: each waits on the queues from itself up to the bound that it ran into, and is looked at when less is held there.
+Why that is enough: what is available to a queue is the sum of what is left below that bound on the way, and of what the
+bound leaves; none of these grows unless usage falls at one of those queues.
+"""
+
+from bisect import bisect_left, insort
+from collections.abc import Iterable, Iterator
+from typing import TYPE_CHECKING
+
+from muster.scheduler.core.amounts import NO_AMOUNTS, Amounts
+from muster.scheduler.core.queues import QueueTree
+from muster.scheduler.core.reasons import Blocked
+
+if TYPE_CHECKING:
+    from muster.scheduler.core.waiting import Lane
+
+SiteKey = tuple[str, str, bool]
+"""Queue, resource, and whether the jobs may be preempted."""
+
+
+class Cap:
+    """What a lane's first job would break.
+
+    resource: of which too little is left for it; "" if its queue is not there. amounts: all that it needs. word: why,
+    in words. is_restless: another place might need less, so it is tried whenever anything came free. is_provisional:
+    that counts proposals which may yet be taken back.
+    """
+
+    __slots__ = ("amounts", "is_provisional", "is_restless", "resource", "word")
+
+    def __init__(
+        self,
+        resource: str,
+        word: Blocked,
+        *,
+        amounts: Amounts = NO_AMOUNTS,
+        is_restless: bool = False,
+        is_provisional: bool = False,
+    ) -> None:
+        self.resource = resource
+        self.amounts = amounts
+        self.word = word
+        self.is_restless = is_restless
+        self.is_provisional = is_provisional
+
+    @property
+    def need(self) -> int:
+        """How much must be available."""
+        return self.amounts.get(self.resource, 0)
+
+
+class Site:
+    """Lanes of one queue that need more of one resource than was available.
+
+    lanes: (need, number of the lane, lane), ascending. left: what is available, when that was last looked at.
+    """
+
+    __slots__ = ("key", "lanes", "left", "waits_on")
+
+    def __init__(self, key: SiteKey) -> None:
+        self.key = key
+        self.lanes: list[tuple[int, int, Lane]] = []
+        self.left = 0
+        self.waits_on: tuple[tuple[str, str], ...] = ()
+
+    @property
+    def is_hopeful(self) -> bool:
+        """Whether there is enough for the one that needs least."""
+        return bool(self.lanes) and self.lanes[0][0] <= self.left
+
+
+class Caps:
+    """All lanes that ran into a quota. hopeful: sites with lanes that are worth trying again."""
+
+    def __init__(self) -> None:
+        self.hopeful: dict[Site, None] = {}
+        self._sites: dict[SiteKey, Site] = {}
+        self._waiting: dict[tuple[str, str], dict[Site, None]] = {}
+        self._unknown: dict[str, dict[Lane, None]] = {}
+        self._restless: dict[Lane, None] = {}
+
+    def add(self, lane: "Lane", cap: Cap, tree: QueueTree) -> None:
+        """The lane ran into this."""
+        if not cap.resource:
+            self._unknown.setdefault(lane.queue, {})[lane] = None
+            return
+        key = lane.queue, cap.resource, lane.kind.preemptible
+        site = self._sites.get(key)
+        if site is None:
+            site = self._sites[key] = Site(key)
+        self._look(site, tree)
+        insort(site.lanes, (cap.need, lane.number, lane))
+        if cap.is_restless:
+            self._restless[lane] = None
+
+    def remove(self, lane: "Lane", cap: Cap) -> None:
+        """It is no longer so."""
+        if not cap.resource:
+            known = self._unknown[lane.queue]
+            del known[lane]
+            if not known:
+                del self._unknown[lane.queue]
+            return
+        site = self._sites[lane.queue, cap.resource, lane.kind.preemptible]
+        at = bisect_left(site.lanes, (cap.need, lane.number))
+        assert site.lanes[at][2] is lane
+        del site.lanes[at]
+        self._restless.pop(lane, None)
+        if not site.lanes:
+            self._wait_on(site, ())
+            self.hopeful.pop(site, None)
+            del self._sites[site.key]
+
+    def relieve(self, relieved: Iterable[tuple[str, str]], tree: QueueTree) -> None:
+        """Less is held at these (queue, resource): see for whom there may be enough now."""
+        sites: dict[Site, None] = dict(self.hopeful)
+        for key in relieved:
+            sites.update(self._waiting.get(key, ()))
+        for site in sites:
+            self._look(site, tree)
+
+    def relieve_all(self, tree: QueueTree) -> None:
+        """Anything may have changed."""
+        for site in self._sites.values():
+            self._look(site, tree)
+
+    def lanes(self) -> "Iterator[Lane]":
+        """Lanes for which there may be enough."""
+        for site in self.hopeful:
+            for need, _, lane in site.lanes:
+                if need > site.left:
+                    break
+                yield lane
+
+    def of_queue(self, queue: str) -> "tuple[Lane, ...]":
+        """The lanes of a queue that was not there."""
+        return tuple(self._unknown.get(queue, ()))
+
+    def restless(self) -> "tuple[Lane, ...]":
+        """Lanes to be tried when anything came free."""
+        return tuple(self._restless)
+
+    def _look(self, site: Site, tree: QueueTree) -> None:
+        queue, resource, preemptible = site.key
+        site.left = tree.available(queue, resource, preemptible=preemptible)
+        self._wait_on(site, tuple((above, resource) for above in tree.waits_on(queue, resource)))
+        if site.is_hopeful:
+            self.hopeful[site] = None
+        else:
+            self.hopeful.pop(site, None)
+
+    def _wait_on(self, site: Site, keys: tuple[tuple[str, str], ...]) -> None:
+        if keys == site.waits_on:
+            return
+        for key in site.waits_on:
+            waiting = self._waiting[key]
+            del waiting[site]
+            if not waiting:
+                del self._waiting[key]
+        for key in keys:
+            self._waiting.setdefault(key, {})[site] = None
+        site.waits_on = keys
