@@ -1,17 +1,24 @@
-"""Fragmentation of a node under the demand that is typical of the fleet (FGD, USENIX ATC '23).
+"""What a node's idle GPUs are worth under the demand that is typical of the fleet.
 
+Fragmentation is that of FGD (USENIX ATC '23).
 For a node n and typical task classes m with frequencies p_m:
 
     F(n)    = sum over m of p_m * F(n, m)
     F(n, m) = all idle GPU of n                          if m asks for no GPU or cannot run on n
             = idle part of n's devices that m cannot use  otherwise
 
-A placement is scored by how much it lowers F: 100 * sigmoid((F before - F after) / 1000), in milli-GPUs, rounded to
-whole points. The rounding is wanted: following the exact score spreads tasks over nodes and strands GPUs without CPU.
+F sees that CPU is short only when it is gone: no class runs any more. So the score looks ahead by what is stranded:
+
+    S(n) = max(0, idle GPU of n - the GPUs that n's idle CPU, or memory, would serve)
+           at the mean CPU, or memory, per GPU of the classes that ask for GPUs
+
+so that what needs much CPU goes where CPU is plenty beside the GPUs. A placement is scored by how much it lowers both:
+100 * sigmoid((F + S before - F - S after) / 1000), in milli-GPUs, rounded to whole points. The rounding is wanted:
+following the exact score spreads tasks over nodes for tiny gains.
 """
 
 import math
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 
 import numpy as np
 from numpy.typing import NDArray
@@ -24,7 +31,7 @@ CLASSES_MAX = 64
 """Task classes that the score looks at: the most frequent ones."""
 
 VALUES_MAX = 50_000
-"""Remembered F values and device profiles, each; beyond it the table starts afresh."""
+"""Remembered F values, sums of F and S, and device profiles, each; beyond it the table starts afresh."""
 
 
 class Demand:
@@ -42,6 +49,8 @@ class Demand:
         self._memory = np.array([shape.memory_mib for shape, _ in kept], dtype=np.int64)
         self._profiles: dict[tuple[tuple[int, ...], str, bool, Arrangement], NDArray[np.float64]] = {}
         self._values: dict[StateKey, float] = {}
+        self._sums: dict[StateKey, float] = {}
+        self._cpu_per_gpu, self._memory_per_gpu = _per_gpu(self.classes)
 
     def __bool__(self) -> bool:
         return bool(self.classes)
@@ -62,8 +71,25 @@ class Demand:
     def points(self, before: StateKey, after: StateKey) -> int:
         """The score of a placement that takes a node from one state to another: 0 to 100, higher is better."""
         # Sums of floats differ in their last digits; a placement that changes nothing must score 50 everywhere.
-        gain = round(self.fragmented_milli(before) - self.fragmented_milli(after), 6)
+        gain = round(self._wasted_milli(before) - self._wasted_milli(after), 6)
         return round(100.0 / (1.0 + math.exp(-gain / 1000.0)))
+
+    def stranded_milli(self, key: StateKey) -> float:
+        """S of one node in this state: idle milli-GPUs beyond what its CPU and memory would serve."""
+        served = float(key.idle_milli)
+        if self._cpu_per_gpu:
+            served = min(served, DEVICE_MILLI * key.cpu_milli / self._cpu_per_gpu)
+        if self._memory_per_gpu:
+            served = min(served, DEVICE_MILLI * key.memory_mib / self._memory_per_gpu)
+        return key.idle_milli - served
+
+    def _wasted_milli(self, key: StateKey) -> float:
+        value = self._sums.get(key)
+        if value is None:
+            if len(self._sums) >= VALUES_MAX:
+                self._sums.clear()
+            value = self._sums[key] = self.fragmented_milli(key) + self.stranded_milli(key)
+        return value
 
     def _usable_milli(self, key: StateKey) -> NDArray[np.float64]:
         """Per class: frequency times the idle milli-GPUs of these devices that it can use, CPU and memory aside."""
@@ -75,6 +101,19 @@ class Demand:
                 self._profiles.clear()
             self._profiles[profile] = usable
         return usable
+
+
+def _per_gpu(classes: Iterable[tuple[TaskShape, float]]) -> tuple[float, float]:
+    """Mean CPU milli and memory MiB per whole GPU of the classes that ask for GPUs; a full node serves itself."""
+    gpu_milli = cpu_milli = memory_mib = 0.0
+    for shape, share in classes:
+        if shape.holds_devices and not shape.full_node:
+            gpu_milli += share * (shape.gpus * DEVICE_MILLI + shape.gpu_milli)
+            cpu_milli += share * shape.cpu_milli
+            memory_mib += share * shape.memory_mib
+    if not gpu_milli:
+        return 0.0, 0.0
+    return DEVICE_MILLI * cpu_milli / gpu_milli, DEVICE_MILLI * memory_mib / gpu_milli
 
 
 def _usable(key: StateKey, shape: TaskShape) -> int:

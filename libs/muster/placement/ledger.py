@@ -27,13 +27,13 @@ class Node:
     """
 
     __slots__ = (
-        "_layout",
         "_order",
         "broken",
         "cpu_milli",
         "domains",
         "holds",
         "idle",
+        "layout",
         "memory_mib",
         "shape",
         "state",
@@ -50,7 +50,7 @@ class Node:
         self.usable = True
         self.holds = 0
         self.state: NodeState | None = None
-        self._layout = layout_of(shape)
+        self.layout = layout_of(shape)
         self._order: list[int] = []
 
     def free_shares(self) -> list[int]:
@@ -61,9 +61,9 @@ class Node:
 
     def arrangement(self) -> Arrangement:
         """The idle shares of usable devices by domain; () if the node declares none."""
-        if self._layout is None:
+        if self.layout is None:
             return ()
-        tree, self._order = self._layout.arrange(self.idle, self.broken)
+        tree, self._order = self.layout.arrange(self.idle, self.broken)
         return tuple([level for level, _ in self.shape.device_domains]), tree
 
     def devices_at(self, positions: Iterable[int]) -> tuple[int, ...]:
@@ -222,11 +222,10 @@ class Ledger:
         """Move a node to the state that it is in now."""
         before, after = node.state, None
         if node.usable:
-            shares = tuple(node.free_shares())
+            shares = tuple(node.free_shares()) if node.idle else ()
+            parts = node.arrangement() if node.layout is not None else ()
             whole = not node.holds and not node.broken
-            key = StateKey(
-                sum(shares), node.cpu_milli, node.memory_mib, shares, node.shape.gpu_model, whole, node.arrangement()
-            )
+            key = StateKey(sum(shares), node.cpu_milli, node.memory_mib, shares, node.shape.gpu_model, whole, parts)
             after = self.states.get(key)
             if after is None:
                 after = self.states[key] = NodeState(key)

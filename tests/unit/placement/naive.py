@@ -142,6 +142,24 @@ def fragmented(node: NaiveNode, demand: Mapping[TaskShape, float]) -> float:
     return value
 
 
+def stranded(node: NaiveNode, demand: Mapping[TaskShape, float]) -> float:
+    """S of one node: what of its idle GPU its CPU or memory would not serve at the mean of the demand."""
+    tasks = [(task, w) for task, w in demand.items() if (task.gpus or task.gpu_milli) and not task.full_node]
+    gpus = sum(weight * (task.gpus + task.gpu_milli / 1000) for task, weight in tasks)
+    idle = sum(node.shares())
+    served = [float(idle)]
+    for left, asked in [
+        (node.cpu_milli, sum(weight * task.cpu_milli for task, weight in tasks)),
+        (node.memory_mib, sum(weight * task.memory_mib for task, weight in tasks)),
+    ]:
+        served += [1000 * left * gpus / asked] if asked else []
+    return idle - min(served)
+
+
+def wasted(node: NaiveNode, demand: Mapping[TaskShape, float]) -> float:
+    return fragmented(node, demand) + stranded(node, demand)
+
+
 def choices(node: NaiveNode, task: TaskShape) -> Iterable[Hold]:
     """Every hold worth comparing: one per device for a share, the first devices otherwise."""
     name, good = node.shape.name, [i for i in range(len(node.idle)) if i not in node.broken]
@@ -168,11 +186,11 @@ def place(nodes: Iterable[NaiveNode], task: TaskShape, demand: Mapping[TaskShape
     for node in nodes:
         if not node.usable or not runs(node, task):
             continue
-        before = fragmented(node, demand) if demand else 0.0
+        before = wasted(node, demand) if demand else 0.0
         for nth, hold in enumerate(choices(node, task)):
             points = 0
             if demand and not task.full_node:
-                gain = before - fragmented(node.after(hold), demand)
+                gain = before - wasted(node.after(hold), demand)
                 points = round(100 / (1 + math.exp(-round(gain, 6) / 1000)))
             key = (*rank(node, task, points), node.shape.name, nth)
             if best is None or key < best[0]:

@@ -46,3 +46,21 @@ def test_only_the_most_frequent_classes_count() -> None:
     frequent = {TaskShape(i, 0): 2.0 for i in range(64)}
     assert Demand({task(1): 1.0, **frequent}).classes == Demand(frequent).classes
     assert not Demand({task(1): 0.0})
+
+
+def test_idle_gpus_that_cpu_or_memory_would_not_serve_are_stranded() -> None:
+    """Two classes of 4 and 8 CPUs per GPU, the second twice as frequent by GPUs: 20 / 3 CPUs per GPU on average."""
+    demand = Demand({task(1, cpu=4): 2.0, task(4, cpu=32): 1.0, task(cpu=60): 9.0, task(8, cpu=1, full=True): 5.0})
+    assert demand.stranded_milli(state(1000, 1000, 1000, cpu=20)) == pytest.approx(0)
+    assert demand.stranded_milli(state(1000, 1000, 1000, cpu=10)) == pytest.approx(1500)
+    assert demand.stranded_milli(state(500, cpu=0)) == 500
+    lean = state(1000, 1000, cpu=64)._replace(memory_mib=20 * 1024 // 3)
+    assert demand.stranded_milli(lean) == pytest.approx(1000, abs=1), "memory is short"
+    assert Demand({task(cpu=8): 1.0}).stranded_milli(state(1000, cpu=0)) == 0, "no class asks for GPUs"
+
+
+def test_cpu_is_kept_beside_gpus_long_before_it_is_gone() -> None:
+    demand = Demand({task(1, cpu=8): 1.0})
+    plenty, scarce = state(1000, 1000, cpu=32), state(1000, 1000, cpu=20)
+    taken = [demand.points(key, key._replace(cpu_milli=key.cpu_milli - 8000)) for key in (plenty, scarce)]
+    assert taken == [50, 38], "both run the class before and after, but one of two GPUs would lack half its CPU"

@@ -1,4 +1,4 @@
-"""The published input: openb's default workload fills about 95 % of its GPUs (FGD, USENIX ATC '23: 95.2 %)."""
+"""The published input: openb's default workload, of which FGD (USENIX ATC '23) allocates 95.2 to 95.4 % of the GPUs."""
 
 import csv
 import random
@@ -28,7 +28,7 @@ def as_task(row: dict[str, str]) -> TaskShape:
     )
 
 
-def test_arrivals_of_all_capacity_allocate_95_percent() -> None:
+def test_arrivals_of_all_capacity_allocate_more_than_the_published_best() -> None:
     fleet = Fleet()
     for row in rows("openb_node_list_gpu_node.csv"):
         cpu, memory, gpus = int(row["cpu_milli"]), int(row["memory_mib"]), int(row["gpu"])
@@ -37,14 +37,17 @@ def test_arrivals_of_all_capacity_allocate_95_percent() -> None:
     fleet.set_demand(Counter(tasks))
     capacity = sum(totals.total_milli for totals in fleet.totals.values())
     seeded = random.Random(0)
-    arrivals = [*seeded.sample(tasks, len(tasks)), *seeded.choices(tasks, k=1000)]
-    arrived = 0
+    arrivals = [*seeded.sample(tasks, len(tasks)), *seeded.choices(tasks, k=4000)]
+    arrived, allocated = 0, []
     for task in arrivals:
         arrived += task.gpus * 1000 + task.gpu_milli
-        if arrived > capacity:
-            break
+        if arrived > (1.0, 1.3)[len(allocated)] * capacity:
+            allocated.append(sum(totals.used_milli for totals in fleet.totals.values()) / capacity)
+            if len(allocated) == 2:
+                break
         answer = fleet.place(GangRequest((GroupRequest(task, 1),)))
         if not isinstance(answer, Shortage):
             fleet.hold(answer[0])
-    used = sum(totals.used_milli for totals in fleet.totals.values())
-    assert 0.950 < used / capacity < 0.960
+    at_100, at_130 = allocated
+    assert 0.9523 < at_100 <= at_130 < 0.965
+    assert at_130 > 0.9539
