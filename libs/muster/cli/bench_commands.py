@@ -94,6 +94,7 @@ def cycle(
     gpus: Annotated[int, typer.Option(min=64, help="Of a full fleet, 8 per node.")] = 14_000,
     pending: Annotated[int, typer.Option(min=1, help="Jobs that wait: single GPUs, nodes and gangs.")] = 10_000,
     queues: Annotated[int, typer.Option(min=12, help="In three levels, with quotas, and borrowing.")] = 100,
+    shapes: Annotated[int, typer.Option(min=1, max=300, help="Different requests that wait in one queue.")] = 16,
     changes: Annotated[int, typer.Option(min=1, max=10_000, help="Times that one job ends and one comes.")] = 100,
     output: As = Output.TABLE,
 ) -> None:
@@ -101,7 +102,7 @@ def cycle(
     from muster.cli.bench import cycle_report
     from muster.cli.bench.cycle_input import Scale
 
-    cycle_report.run(Scale(gpus=gpus, pending=pending, queues=queues), changes=changes, form=output)
+    cycle_report.run(Scale(gpus=gpus, pending=pending, queues=queues, shapes=shapes), changes=changes, form=output)
 
 
 @app.command()

@@ -36,6 +36,8 @@ ANSWER_S = 1.0
 """Virtual: how long the agent takes for what it is asked."""
 CHANGES_PER_S = 20.0
 """Virtual: what is said at most once in 5 s weighs as it would in such a cluster."""
+WAITING_S = 2_400.0
+"""How long they have waited when changes are measured: preemption has come to rest, the first of them starve."""
 ROUNDS_MAX = 10_000
 """Decisions until nothing more is to say; more means that they go round in a circle."""
 
@@ -66,8 +68,9 @@ class Spread:
 class CycleReport:
     """first: from `pending` jobs arrived to nothing more to say, in first_decisions; first_decide_max: the longest.
 
-    settling: what then follows from `victims` that made way, until all is quiet. changed: one job ended and one came,
-    fold and decide until quiet. idle: a decision when nothing changed. placed, preempted: while changes were measured.
+    waiting: what then follows in WAITING_S, when `victims` made way and who starves got a reservation. changed: one job
+    ended and one came, fold and decide until quiet. idle: a decision when nothing changed. placed, preempted: while
+    changes were measured.
     """
 
     gpus: int
@@ -78,7 +81,7 @@ class CycleReport:
     first: Spent
     first_decisions: int
     first_decide_max: Spent
-    settling: Spent
+    waiting: Spent
     victims: int
     changed: Spread
     idle: Spread
@@ -161,6 +164,17 @@ class Cell:
             meter.fold(self.core, [self._from(draft) for draft in drafts])
         raise AssertionError(f"still deciding after {ROUNDS_MAX} decisions: they go round in a circle")
 
+    def live(self, seconds: float, meter: Meter) -> None:
+        """Let time pass: the scheduler is asked when it wished to be, and gets its answers."""
+        end = after(self.now, seconds)
+        self.answer(meter)
+        while (wake := self.core.next_wakeup()) is not None and wake <= end:
+            self.now = max(self.now, wake)
+            self.quiet(meter)
+            self.answer(meter)
+        self.now = max(self.now, end)
+        self.quiet(meter)
+
     def answer(self, meter: Meter) -> None:
         """The agent does what it was asked, again and again until nothing is asked."""
         while self._answers:
@@ -204,9 +218,9 @@ def measure(scale: Scale, *, changes: int, say: Callable[[str], None], done: Don
     cell.said.clear()
 
     say(f"{scale.pending} jobs arrive")
-    first, settling = Meter(), Meter()
+    first, waiting = Meter(), Meter()
     _arrive(cell, first, waiters(scale))
-    cell.answer(settling)
+    cell.live(WAITING_S, waiting)
     victims = cell.said.get("stop-requested", 0)
     cell.said.clear()
 
@@ -221,7 +235,7 @@ def measure(scale: Scale, *, changes: int, say: Callable[[str], None], done: Don
         first=first.spent(),
         first_decisions=first.decisions,
         first_decide_max=first.longest,
-        settling=settling.spent(),
+        waiting=waiting.spent(),
         victims=victims,
         changed=spread(changed),
         idle=spread(_idle(cell, changes)),

@@ -26,16 +26,20 @@ RACK_SHARE = 0.2
 """Of the gangs that fit one: they want a rack to themselves."""
 PRIORITIES = (10, 50, 50, 50, 90)
 SHAPES = 300
-"""Different requests among the waiting jobs: users do not ask alike."""
+"""Different requests among the waiting jobs. A team uses some of them again and again, other teams others."""
 
 
 @dataclass(frozen=True, slots=True)
 class Scale:
-    """gpus: of the fleet. pending: jobs that wait when it is full. queues: of the tree, in three levels."""
+    """gpus: of the fleet. pending: jobs that wait when it is full. queues: of the tree, in three levels.
+
+    shapes: different requests among the waiting jobs of one queue.
+    """
 
     gpus: int
     pending: int
     queues: int
+    shapes: int = 16
 
     @property
     def nodes(self) -> int:
@@ -103,21 +107,25 @@ def holders(scale: Scale) -> Iterator[Job]:
 
 
 def waiters(scale: Scale) -> Iterator[Job]:
-    """Jobs that come when the fleet is full: SHAPES requests in all team queues; some gangs want one rack."""
+    """Jobs that come when the fleet is full, to all teams alike; some gangs want one rack."""
     shapes = [_group(f"shape-{number}") for number in range(SHAPES)]
     teams = team_names(scale)
     for index in range(scale.pending):
-        group = shapes[index // len(teams) % SHAPES]
-        yield _job(f"waiter-{index}", teams[index % len(teams)], group, index=index)
+        team, number = index % len(teams), index // len(teams)
+        group = shapes[(team * scale.shapes + number % scale.shapes) % SHAPES]
+        yield _job(f"waiter-{index}", teams[team], group, index=index)
 
 
 def comers(scale: Scale) -> Iterator[Job]:
     """More of the same, without end."""
+    shapes = [_group(f"shape-{number}") for number in range(SHAPES)]
     teams = team_names(scale)
     index = 0
     while True:
         name = f"comer-{index}"
-        yield _job(name, pick(teams, name, "team"), _group(name), index=index)
+        team = pick(range(len(teams)), name, "team")
+        group = shapes[(team * scale.shapes + pick(range(scale.shapes), name, "shape")) % SHAPES]
+        yield _job(name, teams[team], group, index=index)
         index += 1
 
 

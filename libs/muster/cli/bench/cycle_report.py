@@ -5,7 +5,7 @@ from dataclasses import asdict
 import typer
 
 from muster.cli import output
-from muster.cli.bench.cycle import CycleReport, Spent, Spread, measure
+from muster.cli.bench.cycle import WAITING_S, CycleReport, Spent, Spread, measure
 from muster.cli.bench.cycle_input import Scale
 from muster.cli.bench.machine import sentence, this_machine
 from muster.cli.options import Output
@@ -34,7 +34,7 @@ def _rows(found: CycleReport) -> list[tuple[str, str]]:
         ("fill the fleet", _once(found.fill)),
         ("first, all jobs new", f"{_once(found.first)}, {found.first_decisions} decisions"),
         ("  longest decision", _once(found.first_decide_max)),
-        ("victims make way", f"{_once(found.settling)}, {found.victims} victims"),
+        (f"  {WAITING_S / 60:.0f} minutes later", f"{_once(found.waiting)} in all, {found.victims} made way"),
         ("one ended, one came", _often(found.changed)),
         ("nothing changed", _often(found.idle)),
         ("during the changes", f"{found.placed} placed, {found.preempted} preempted"),
