@@ -3,7 +3,7 @@
 from muster.bus.declaration import Declaration, QueryType
 from muster.bus.service import CoreService, Hosted
 from muster.bus.settings import Settings
-from muster.scheduler.core import SchedulerCore, answers
+from muster.scheduler.core import SchedulerCore, answers, reservation_answers
 from muster.scheduler.core.cycle import Limits
 from muster.schemas import queries
 from muster.schemas.registry import StreamRole
@@ -18,6 +18,8 @@ DECLARATION = Declaration(
         QueryType("queues", queries.AskFleet, queries.QueuesAnswer),
         QueryType("nodes", queries.AskFleet, queries.NodesAnswer),
         QueryType("queue-check", queries.AskQueueChange, queries.QueueCheckAnswer),
+        QueryType("reservations", queries.AskFleet, queries.ReservationsAnswer),
+        QueryType("reservation-check", queries.AskReservation, queries.QueueCheckAnswer),
     ),
 )
 
@@ -40,6 +42,8 @@ def services(settings: Settings) -> tuple[CoreService | Hosted, ...]:
                 "queues": answers.answer_queues,
                 "nodes": answers.answer_nodes,
                 "queue-check": answers.answer_queue_check,
+                "reservations": reservation_answers.answer_reservations,
+                "reservation-check": reservation_answers.answer_reservation_check,
             },
         ),
     )

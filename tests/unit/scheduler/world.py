@@ -24,6 +24,8 @@ from muster.schemas.registry import StreamRole, fact_type
 
 CLUSTER = "atlas"
 START = Instant(1_000_000 * NS_PER_S)
+KINDS = ("queue", "node", "device", "agent", "job", "reservation", "cluster")
+"""Parts of a checkpoint: the scheduler's by kind, and the agent's."""
 
 
 def job(name: str, *, queue: str = "lab", replicas: int = 1, gpus: int = 1, **spec: object) -> Job:
@@ -200,7 +202,7 @@ class World:
             core.apply(fact)
         return core
 
-    def recover(self, kinds: Iterable[str] = ("queue", "node", "device", "agent", "job", "cluster")) -> SchedulerCore:
+    def recover(self, kinds: Iterable[str] = KINDS) -> SchedulerCore:
         """A core that folded a checkpoint of now: the scheduler's own part and the agent's, kinds in this order."""
         core = SchedulerCore(cluster=CLUSTER, limits=self.limits)
         parts = {kind: [draft for draft in self.core.snapshot() if draft.kind == kind] for kind in kinds}
@@ -224,7 +226,7 @@ def facts_of(record: JobRecord) -> tuple[object, ...]:
 
 
 def books_balance(core: SchedulerCore) -> None:
-    """Every device of the fleet is held by exactly whom the jobs' slots say."""
+    """Every device of the fleet is held by exactly whom the jobs' slots and what is kept for others say."""
     state = core.state
     state.books.settle()
     held: Counter[tuple[str, int]] = Counter()
@@ -232,6 +234,9 @@ def books_balance(core: SchedulerCore) -> None:
         for slot in record.held_slots if record.phase in HOLDING else ():
             if slot.node in state.books.nodes and record.id not in state.books.nodes[slot.node].outside:
                 held.update({(slot.node, device): slot.gpu_milli for device in slot.devices})
+    for booking in state.books.bookings.all.values():
+        for hold in (hold for holds in booking.kept.values() for hold in holds):
+            held.update({(hold.slot.node, device): hold.slot.gpu_milli for device in hold.slot.devices})
     for name, node in state.books.fleet._ledger.nodes.items():
         assert [1000 - idle for idle in node.idle] == [held[name, index] for index in range(len(node.idle))]
 
@@ -253,7 +258,7 @@ def belief(core: SchedulerCore) -> object:
             for name, node in ledger.nodes.items()
         },
         "holders": {name: sorted(node.jobs) for name, node in state.books.nodes.items()},
-        "lanes": {(lane.queue, lane.kind.gang): lane.jobs for lane in state.line.lanes.values()},
+        "lanes": {(lane.queue, lane.kind.key): lane.jobs for lane in state.line.lanes.values()},
         "arrivals": set(state.arrivals),
         "queues": {name: (queue.own_milli, queue.held_milli) for name, queue in state.queues.queues.items()},
         "counts": {phase: n for phase, n in state.jobs.counts.items() if not phase.is_terminal},

@@ -6,7 +6,7 @@ from typing import Annotated, Self
 from pydantic import Field, model_validator
 
 from muster.schemas.base import InstantNs, JobId, Label, Name, Payload, Text, Wire
-from muster.schemas.job import RUN_TIME_S_MAX
+from muster.schemas.job import RUN_TIME_S_MAX, Slot
 
 NODES_MAX = 4_096
 
@@ -62,9 +62,15 @@ class ReserveEndRequested(Payload):
 
 
 class Booked(Payload):
-    """`booked`: it is kept from here on."""
+    """`booked`: it is kept from here on; said again for each repeat, and when other GPUs had to be chosen.
+
+    starts_at: this time; 0 in old facts: as the spec says. slots: the GPUs chosen where the spec names no nodes, one
+    slot per node.
+    """
 
     spec: ReservationSpec
+    starts_at: InstantNs = 0
+    slots: tuple[Slot, ...] = ()
 
 
 class BookingRefused(Payload):
@@ -92,7 +98,13 @@ class ReservationWish(Wire):
 
 
 class ReservationState(Payload):
-    """`state-recorded` of a reservation. spec: None while it was only asked for. wishes: not yet answered."""
+    """`state-recorded` of a reservation. spec: None while it was only asked for. wishes: not yet answered.
+
+    starts_at, slots: as the newest `booked` said, by the fact last_fact; the federation does not record them.
+    """
 
     spec: ReservationSpec | None = None
     wishes: tuple[ReservationWish, ...] = ()
+    starts_at: InstantNs = 0
+    slots: tuple[Slot, ...] = ()
+    last_fact: str = ""

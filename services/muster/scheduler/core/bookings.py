@@ -19,14 +19,22 @@ KEPT = -1
 """Group of a slot that no job holds but a booking."""
 
 
+RESERVATION = "reservation/"
+"""What the keys of advance reservations begin with; those of others are the ids of their jobs."""
+
+
 @dataclass(frozen=True, slots=True)
 class Want:
-    """What is to be kept on one node. devices: milli-GPUs by index. whole: all that the node has."""
+    """What is to be kept on one node. devices: milli-GPUs by index. whole: all that the node has.
+
+    with_rest: whole devices with their part of the node's CPU and memory.
+    """
 
     cpu_milli: int = 0
     memory_mib: int = 0
     devices: tuple[tuple[int, int], ...] = ()
     whole: bool = False
+    with_rest: bool = False
 
     def on(self, shape: NodeShape) -> "Want":
         """What that is on this node; devices that it does not have are left out."""
@@ -34,12 +42,16 @@ class Want:
             devices = tuple((index, DEVICE_MILLI) for index in range(shape.gpu_count))
             return Want(shape.cpu_milli, shape.memory_mib, devices)
         devices = tuple((index, milli) for index, milli in self.devices if index < shape.gpu_count)
+        if self.with_rest:
+            part, of = len(devices), max(1, shape.gpu_count)
+            return Want(shape.cpu_milli * part // of, shape.memory_mib * part // of, devices)
         return Want(min(self.cpu_milli, shape.cpu_milli), min(self.memory_mib, shape.memory_mib), devices)
 
     def is_all_of(self, asked: "Want") -> bool:
         """Whether the node has all that was asked of it."""
-        mine, asks = (self.cpu_milli, self.memory_mib, self.devices), (asked.cpu_milli, asked.memory_mib, asked.devices)
-        return asked.whole or mine == asks
+        if asked.whole or self.devices != asked.devices:
+            return asked.whole
+        return asked.with_rest or (self.cpu_milli, self.memory_mib) == (asked.cpu_milli, asked.memory_mib)
 
 
 @dataclass(slots=True)
@@ -48,6 +60,7 @@ class Booking:
 
     wants: by node. kept: what it has, as held in the fleet. lacking: nodes where that is less than it wants.
     queue: whose jobs may use it once it began; empty: only the job `job_id`, and nobody if that is empty too.
+    of: the fact that it follows from.
     """
 
     key: str
@@ -56,6 +69,7 @@ class Booking:
     ends_at: int = 0
     job_id: str = ""
     queue: str = ""
+    of: object = None
     kept: dict[str, list[Hold]] = field(default_factory=dict)
     lacking: set[str] = field(default_factory=set)
 
@@ -63,6 +77,11 @@ class Booking:
     def is_complete(self) -> bool:
         """Whether all of it is kept."""
         return not self.lacking
+
+    @property
+    def is_reservation(self) -> bool:
+        """Whether people asked for it in advance; else it is for a job that starves or for which others go."""
+        return self.key.startswith(RESERVATION)
 
     @property
     def kept_milli(self) -> int:
@@ -105,6 +124,7 @@ class Bookings:
         self._at: dict[str, dict[str, Booking]] = {}
         self._dirty: dict[str, None] = {}
         self._open: frozenset[str] = frozenset()
+        self._lent: dict[str, None] = {}
 
     def book(self, booking: Booking) -> None:
         """Keep this from the next `settle` on, instead of what was kept for the same key."""
@@ -146,6 +166,19 @@ class Bookings:
             self.complete.pop(booking.key, None)
             self._dirty[name] = None
 
+    def lend(self, key: str) -> None:
+        """Keep nothing for this key until `recall`: who it is for has been given its place in this decision."""
+        self._lent[key] = None
+        self._dirty.update(dict.fromkeys(self.all[key].wants))
+        self.settle()
+
+    def recall(self) -> None:
+        """Keep for all again."""
+        for key in self._lent:
+            booking = self.all.get(key)
+            self._dirty.update(dict.fromkeys(booking.wants if booking is not None else ()))
+        self._lent.clear()
+
     def settle(self) -> None:
         """Keep all that is idle and wanted on the nodes where something happened."""
         for name in self._dirty:
@@ -182,7 +215,7 @@ class Bookings:
             for hold in holds:
                 self._fleet.withdraw(hold)
         for booking in here:
-            if booking.key in self._open:
+            if booking.key in self._open or booking.key in self._lent:
                 booking.lacking.add(name)
             else:
                 self._keep(booking, name)

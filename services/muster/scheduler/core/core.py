@@ -41,7 +41,7 @@ class SchedulerCore:
         return min(moments, default=None)
 
     def snapshot(self) -> Iterator[Draft]:
-        """State of queues, grants, jobs and the cluster, as the scheduler alone records them."""
+        """State of queues, grants, jobs, reservations and the cluster, as the scheduler alone records them."""
         state = self.state
         for name, queue in state.queues.queues.items():
             yield Draft("queue", name, STATE_NAME, state.queues.state_of(queue))
@@ -61,6 +61,8 @@ class SchedulerCore:
                 )
         for record in state.jobs.stored():
             yield Draft("job", record.id, STATE_NAME, state_of(record), trace=record.job.trace)
+        for name, reservation in state.reservations.states().items():
+            yield Draft("reservation", name, STATE_NAME, reservation)
         wishes = tuple(state.queues.wishes.values())
         cluster = ClusterState(summary=state.summary, summarised_at=state.summarised_at, wishes=wishes)
         yield Draft("cluster", state.cluster, STATE_NAME, cluster)

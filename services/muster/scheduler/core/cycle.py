@@ -8,12 +8,19 @@ from dataclasses import dataclass
 
 from muster.core import Draft, Instant
 from muster.scheduler.core import arrivals
+from muster.scheduler.core.backfill import Backfill
 from muster.scheduler.core.changes import queue_changes
+from muster.scheduler.core.clearing import Clearing
+from muster.scheduler.core.elastic import Growth
 from muster.scheduler.core.explanations import Explanations
 from muster.scheduler.core.follow import follow_ups
 from muster.scheduler.core.grants import grants
 from muster.scheduler.core.placements import Placements
+from muster.scheduler.core.plans import Plans
+from muster.scheduler.core.preemption import Preemptions
 from muster.scheduler.core.remains import Remains
+from muster.scheduler.core.reservation_changes import reservation_changes
+from muster.scheduler.core.reserved import place_reserved
 from muster.scheduler.core.state import State
 from muster.scheduler.core.summary import summary
 from muster.schemas.facts.control import CheckpointRequested
@@ -35,6 +42,11 @@ class Cycle:
         self._state = state
         self._checkpoint_every_facts = limits.checkpoint_every_facts
         self._placements = Placements(state, self.remains)
+        self._clearing = Clearing(state, self.remains)
+        self._backfill = Backfill(state, self.remains, self._placements)
+        self._preemptions = Preemptions(state, self.remains)
+        self._plans = Plans(state, self.remains)
+        self._growth = Growth(state, self.remains)
         self._explanations = Explanations(state, self.remains, interval_s=limits.unschedulable_interval_s)
 
     def decide(self, now: Instant) -> list[Draft]:
@@ -48,12 +60,19 @@ class Cycle:
             *grants(state, remains),
             *follow_ups(state, now, remains),
             *summary(state, now, remains),
+            *reservation_changes(state, now, remains),
         ]
         if changes:
             remains.more = True  # who may run is judged when the new limits stand in the log
         else:
             drafts += arrivals.refused(state, remains)
-            placed = self._placements.make(drafts)
+            self._clearing.make(now, drafts)
+            placed = place_reserved(state, now, drafts)
+            placed |= self._placements.make(drafts, placed, now=now)
+            self._backfill.make(now, drafts, placed)
+            self._preemptions.make(now, drafts)
+            self._plans.make(now, drafts)
+            self._growth.make(now, drafts)
             drafts += arrivals.queued(state, placed, remains)
             self._explanations.make(now, placed, drafts)
             state.queues.withdraw_proposals()

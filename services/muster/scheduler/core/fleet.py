@@ -4,7 +4,7 @@ The placement engine keeps the sums; this adds what it does not know: facts, gra
 are not part of the cluster.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 from muster.placement import GangRequest, Hold, HoldError, NodeShape, ShapeError
 from muster.placement import Slot as Place
@@ -30,6 +30,11 @@ class Books(NodeRecords):
         self.misfits = 0
         self.withdrawn = 0
         self._proposals: dict[str, tuple[Hold, ...]] = {}
+
+    @property
+    def proposals(self) -> Mapping[str, tuple[Hold, ...]]:
+        """What is proposed, by job."""
+        return self._proposals
 
     # --- proposals -------------------------------------------------------------------------------------------
 
@@ -74,6 +79,7 @@ class Books(NodeRecords):
         """Take back every proposal that was not confirmed, and keep all that is booked and idle."""
         for job_id in tuple(self._proposals):
             self.withdraw(job_id)
+        self.bookings.recall()
         self.bookings.settle()
 
     # --- holds -----------------------------------------------------------------------------------------------
@@ -174,6 +180,7 @@ class Books(NodeRecords):
         record.wishes = tuple(wish for wish in record.wishes if not wish.answered)
         record.last_fact = fact
         self.pending[NODE, name] = None
+        self.changes += 1
         self._forget(name)
         return True
 

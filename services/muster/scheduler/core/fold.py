@@ -1,7 +1,7 @@
 """How each fact changes what the scheduler believes. What fits no state is counted and changes nothing."""
 
 from muster.core import Fact
-from muster.scheduler.core import fold_jobs, fold_nodes, fold_queues, fold_states
+from muster.scheduler.core import fold_jobs, fold_nodes, fold_queues, fold_reservations, fold_states
 from muster.scheduler.core.state import Handler, State
 from muster.schemas.facts.control import ClusterSummary
 
@@ -18,7 +18,7 @@ def fold(state: State, fact: Fact) -> None:
         state.checkpoint_cause = fact.id
 
 
-_GROUNDS = frozenset({"queue", "node", "device"})
+_GROUNDS = frozenset({"queue", "node", "device", "reservation"})
 """Kinds of which every fact that is folded may change who can run."""
 
 
@@ -37,6 +37,7 @@ HANDLERS: dict[tuple[str, str], Handler] = {
     **fold_queues.HANDLERS,
     **fold_nodes.HANDLERS,
     **fold_states.HANDLERS,
+    **fold_reservations.HANDLERS,
     ("cluster", "summarised"): _summarised,
     ("log", "checkpoint-requested"): _checkpoint_requested,
 }

@@ -1,6 +1,7 @@
 """How facts about jobs change what the scheduler believes."""
 
 from muster.core import Fact
+from muster.scheduler.core import booked_jobs
 from muster.scheduler.core.jobs import HOLDING, TRANSITIONS, WAITING, JobRecord
 from muster.scheduler.core.order import rank
 from muster.scheduler.core.state import Handler, State
@@ -94,6 +95,7 @@ def _checkpointed(state: State, fact: Fact) -> None:
     record = _observed(state, fact, fact.payload.attempt)
     if record is not None:
         record.checkpointed_at = fact.time
+        state.runs.file(record)
 
 
 def _observed(state: State, fact: Fact, attempt: int) -> JobRecord | None:
@@ -127,6 +129,7 @@ def _touch(state: State, record: JobRecord, fact: Fact) -> None:
     record.last_fact = fact.id
     state.dirty[record.id] = None
     state.runs.file(record)
+    booked_jobs.follow(state.books, record)
     state.moves += 1
     state.summary_stale = True
 

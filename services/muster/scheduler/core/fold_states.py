@@ -1,6 +1,7 @@
 """How the parts of a checkpoint, which come in any order, become what the scheduler believes."""
 
 from muster.core import Fact
+from muster.scheduler.core import booked_jobs
 from muster.scheduler.core.fold_queues import set_queue
 from muster.scheduler.core.jobs import HOLDING, load_record
 from muster.scheduler.core.state import Handler, State
@@ -48,6 +49,7 @@ def _load_job(state: State, stored: JobState) -> None:
     if record.phase is Phase.RUNNING:
         state.begin_run(record)
     state.runs.file(record)
+    booked_jobs.follow(state.books, record)
     if record.phase is Phase.SUBMITTED:
         state.settle_arrival(record)
     else:

@@ -49,7 +49,8 @@ class DeviceRecord:
 class NodeRecords:
     """Nodes, devices and their grants.
 
-    pending: (kind, name) whose grant waits for an answer, or may need one. freed_fact: by which something came free.
+    pending: (kind, name) whose grant waits for an answer, or may need one. changes: grows whenever a
+    node came, went, or may be used or not. freed_fact: by which something came free.
     """
 
     def __init__(self) -> None:
@@ -57,6 +58,7 @@ class NodeRecords:
         self.nodes: dict[str, NodeRecord] = {}
         self.devices: dict[str, DeviceRecord] = {}
         self.pending: dict[tuple[str, str], None] = {}
+        self.changes = 0
         self.freed_fact = ""
         self.freed_seq = 0
 
@@ -148,6 +150,7 @@ class NodeRecords:
 
     def _apply_grant(self, kind: str, name: str) -> None:
         self.pending[kind, name] = None
+        self.changes += 1
         if kind == NODE:
             record = self.nodes[name]
             if record.description is not None:
@@ -165,6 +168,7 @@ class NodeRecords:
         record.last_fact = fact
         self.fleet.set_usable(name, record.usable)
         self.pending[NODE, name] = None
+        self.changes += 1
 
     def _drop_device(self, uuid: str) -> None:
         """The device is not there any more; who asked to withhold it still gets an answer."""

@@ -17,6 +17,7 @@ from muster.scheduler.core.holdings import Capacity, amounts_of
 from muster.scheduler.core.jobs import HOLDING, WAITING, JobBook, JobRecord
 from muster.scheduler.core.queues import QueueTree
 from muster.scheduler.core.reasons import Reason
+from muster.scheduler.core.reservations import Reservations
 from muster.scheduler.core.victims import Runs
 from muster.scheduler.core.waiting import Line
 from muster.schemas.facts.control import ClusterSummary
@@ -68,6 +69,7 @@ class State:
     queues: QueueTree = field(default_factory=QueueTree)
     capacity: Capacity = field(default_factory=Capacity)
     line: Line = field(init=False)
+    reservations: Reservations = field(init=False)
     demand: Demand = field(default_factory=Demand)
     arrivals: dict[str, None] = field(default_factory=dict)
     awaited: dict[str, dict[str, None]] = field(default_factory=dict)
@@ -84,6 +86,7 @@ class State:
     checkpoint_cause: str = ""
 
     def __post_init__(self) -> None:
+        self.reservations = Reservations(self.books.bookings)
         self.line = Line(self.books.fleet.rooms, self.queues)
 
     def refusal(self, record: JobRecord) -> tuple[Reason, str] | None:

@@ -1,0 +1,144 @@
+"""The earliest moment and place for a job that waits, given how long the others may stay and what is booked already.
+
+A running job is counted on by its bound: the end of its slice if it may be preempted and the one that waits would be
+entitled to its place then, else the end of its total run time. What is booked stays booked until whoever it is for is
+sure to be gone again, and what comes free on it until then goes to the booking (conservative backfill).
+"""
+
+from collections.abc import Collection, Iterator
+
+from muster.core import Instant, after
+from muster.placement import Hold
+from muster.placement.forecast import Forecast, Release, earliest
+from muster.scheduler.core.access import START_S, gone_by
+from muster.scheduler.core.bookings import Booking
+from muster.scheduler.core.jobs import JobRecord, bound_ns
+from muster.scheduler.core.rules import Rules, Wanting, shares_up
+from muster.scheduler.core.state import State
+from muster.schemas.job import Phase
+
+
+def foresee(state: State, record: JobRecord, now: Instant) -> Forecast | None:
+    """When and where the job fits at the latest; None if not even when everybody has gone.
+
+    First as if what people reserved for later were not there, which stands if the job is gone before; then around it.
+    A moment that has come, though the job was not placed, rests on jobs that cannot be made to go: then these are
+    counted on only by their total run time.
+    """
+    bookings = state.books.bookings
+    own = (record.id,) if record.id in bookings.all else ()
+    late = tuple(key for key, b in bookings.all.items() if b.is_reservation and b.starts_at > now)
+    if late:
+        found = _foresee(state, record, now, opened=(*own, *late))
+        if found is not None and _is_gone_before(state, record, found, late):
+            return found
+    return _foresee(state, record, now, opened=own)
+
+
+def _foresee(state: State, record: JobRecord, now: Instant, *, opened: Collection[str]) -> Forecast | None:
+    gang = record.kind.gang
+    gang = gang.limited([group.replicas_least for group in gang.groups])
+    found: Forecast | None = None
+    with state.books.bookings.opened(opened):
+        for is_patient in (False, True):
+            releases = Releases(state, record, now, opened=opened, is_patient=is_patient)
+            found = earliest(state.books.fleet, gang, tuple(releases.all()), now=now)
+            if found is None or found.at > now or not found.rests_on:
+                break
+    return found
+
+
+def _is_gone_before(state: State, record: JobRecord, found: Forecast, keys: Collection[str]) -> bool:
+    """Whether the job, begun at that moment, leaves its nodes before these bookings begin."""
+    gone = found.at + gone_by(record, Instant(0))
+    nodes = {hold.slot.node for hold in found.holds}
+    bookings = (state.books.bookings.all[key] for key in keys)
+    return all(booking.starts_at >= gone or nodes.isdisjoint(booking.wants) for booking in bookings)
+
+
+class Releases:
+    """What comes free when, for one job that waits. is_patient: those over their slice stay as long as they may."""
+
+    def __init__(
+        self, state: State, record: JobRecord, now: Instant, *, opened: Collection[str], is_patient: bool
+    ) -> None:
+        self._state = state
+        self._now = now
+        self._is_patient = is_patient
+        self._booked = [b for key, b in state.books.bookings.all.items() if key not in opened]
+        self._until = {booking.key: self._end_of(booking) for booking in self._booked}
+        before = shares_up(state.queues, record.queue)
+        self._rules = {
+            starves: Rules(state.queues, Wanting(record, record.kind.amounts_least, starves=starves), {}, before)
+            for starves in (False, True)
+        }
+        self._starves_at = after(Instant(record.queued_at or now), state.queues.policy(record.queue).starving_after_s)
+        self._reach: dict[tuple[str, bool], int] = {}
+
+    def all(self) -> Iterator[Release]:
+        """Of jobs, of proposals of this decision, and of bookings."""
+        state = self._state
+        for booking in self._booked:
+            kept = [hold for holds in booking.kept.values() for hold in holds]
+            yield from self._split(f"booked {booking.key}", self._until[booking.key], kept)
+        for job_id, holds in state.books.proposals.items():
+            bound = gone_by(state.jobs.records[job_id], self._now)
+            yield from self._split(job_id, bound, holds)
+        by_job: dict[str, list[Hold]] = {}
+        for node in state.books.nodes.values():
+            if node.description is not None:
+                for job_id, held in node.jobs.items():
+                    if job_id not in node.outside:
+                        by_job.setdefault(job_id, []).extend(held)
+        for job_id, held in by_job.items():
+            yield from self._split(job_id, self._bound(state.jobs.records[job_id]), held)
+
+    def _split(self, job_id: str, bound: int, holds: Collection[Hold]) -> Iterator[Release]:
+        """What a job holds where others have booked comes free only after these."""
+        by_moment: dict[int, list[Hold]] = {}
+        for hold in holds:
+            at = max((self._until[b.key] for b in self._claims(hold)), default=0)
+            by_moment.setdefault(max(bound, at), []).append(hold)
+        for at, parts in by_moment.items():
+            yield Release(job_id if at == bound else f"{job_id} until {at}", at, tuple(parts))
+
+    def _claims(self, hold: Hold) -> Iterator[Booking]:
+        """Bookings that take what this hold leaves."""
+        name = hold.slot.node
+        for booking in self._booked:
+            want = booking.wants.get(name)
+            if want is None or name not in booking.lacking:
+                continue
+            if want.whole or not hold.slot.devices or not {i for i, _ in want.devices}.isdisjoint(hold.slot.devices):
+                yield booking
+
+    def _bound(self, record: JobRecord) -> int:
+        """Until when a job that holds something may keep it from the one that waits."""
+        spec = record.job.spec
+        now = self._now if record.phase is not Phase.PLACED else after(self._now, START_S)
+        bound = bound_ns(record, now)
+        if record.phase is Phase.STOPPING or not spec.preemptible:
+            return bound
+        is_over = record.phase is Phase.RUNNING and record.slice_end() <= now
+        if not (is_over and self._is_patient):
+            if self._is_entitled(record, starves=False):
+                return bound
+            if self._is_entitled(record, starves=True):
+                return max(bound, self._starves_at)
+        return after(Instant((record.running_at or now) + record.left_ns()), spec.grace_s)
+
+    def _is_entitled(self, record: JobRecord, *, starves: bool) -> bool:
+        """Whether the one that waits may take the place of this one after its slice, as things are."""
+        key = record.queue, starves
+        reach = self._reach.get(key)
+        if reach is None:
+            reach = self._reach[key] = self._rules[starves].reach(record.queue)
+        return record.job.spec.priority < reach
+
+    def _end_of(self, booking: Booking) -> int:
+        """When a booking leaves its places again."""
+        if booking.ends_at:
+            return booking.ends_at
+        record = self._state.jobs.records.get(booking.key)
+        begins = Instant(max(self._now, booking.starts_at))
+        return after(begins, START_S) if record is None else gone_by(record, begins)

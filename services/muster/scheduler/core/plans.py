@@ -1,0 +1,202 @@
+"""Who waits too long gets a moment and a place: `reserved`, planned anew or lifted only when it cannot hold any more.
+
+A job starves when it has waited `starving_after_s` of its queue. The jobs that starve longest, at most STARVING_MAX of
+them, are planned for one after the other, each around those before it. Only jobs for which the fleet has no place are:
+one that its quota stops is not helped by a place. Planning looks through all lanes and is therefore done now and then.
+"""
+
+import heapq
+from collections.abc import Iterator
+
+from muster.core import Draft, Instant, after
+from muster.placement.forecast import Forecast
+from muster.scheduler.core.follow import draft
+from muster.scheduler.core.jobs import JobRecord
+from muster.scheduler.core.notices import slot_of
+from muster.scheduler.core.outlook import foresee
+from muster.scheduler.core.remains import Remains
+from muster.scheduler.core.rules import starving_at
+from muster.scheduler.core.state import State
+from muster.scheduler.core.waiting import Lane
+from muster.schemas.facts.job import JobReservationLifted, JobReserved
+from muster.schemas.job import Phase
+
+STARVING_MAX = 16
+"""Jobs that have a reservation at the same time because they starve."""
+
+PLANS_MAX = 1
+"""Reservations made by one decision: the next is planned around it, once it is folded."""
+
+FORECASTS_MAX = 3
+"""Forecasts made by one decision, some 10 ms each in a large fleet."""
+
+SURVEY_S = 10.0
+"""Between two looks at all lanes for jobs that starve."""
+
+PAUSE_S = 0.001
+"""Between two decisions that plan, if there is more to plan."""
+
+PATIENCE_S = 60.0
+"""So long after its moment a reservation is held on to, if it is not complete."""
+
+HOPELESS_S = 300.0
+"""A job that fits at no time, as things are, is not planned for again before that."""
+
+
+class Plans:
+    """Plans, holds on to plans, and lifts them. What it remembers only saves work."""
+
+    def __init__(self, state: State, remains: Remains) -> None:
+        self._state = state
+        self._remains = remains
+        self._hopeless: dict[str, Instant] = {}
+        self._next = Instant(0)
+        self._surveyed = -1
+        self._is_again = False
+        self._grounds = -1
+        self._folded = -1
+        self._at = Instant(-1)
+        self._said: list[Draft] = []
+
+    def make(self, now: Instant, drafts: list[Draft]) -> None:
+        """Add `reserved` and `reservation-lifted`; the same again until something is folded."""
+        state = self._state
+        if not state.line.lanes and not state.runs.reserved:
+            return
+        if (self._folded, self._at) != (state.folded, now):
+            said = {draft.subject_id for draft in drafts if draft.kind == "job"}
+            self._said = self._plan(now, said)
+            self._folded, self._at = state.folded, now
+        drafts += self._said
+        self._await(now)
+
+    def _plan(self, now: Instant, said: set[str]) -> list[Draft]:
+        drafts = list[Draft]()
+        for record in self._doubtful(now):
+            if record.id not in said and len(drafts) < PLANS_MAX:
+                drafts.append(self._again(record, now))
+                said.add(record.id)
+        if self._remains.more or now < self._next or self._is_full:
+            return drafts
+        tries = 0
+        for record in self._starving(now):
+            if len(drafts) >= PLANS_MAX or tries >= FORECASTS_MAX:
+                self._next, self._is_again = after(now, PAUSE_S), False
+                break
+            if record.id not in said and now >= self._hopeless.get(record.id, 0) and not self._is_stopped(record):
+                tries += 1
+                found = self._foresee(record, now)
+                if found is not None:
+                    drafts.append(_reserved(record, found))
+        return drafts
+
+    @property
+    def _is_full(self) -> bool:
+        """Whether as many jobs have a reservation as may."""
+        bookings = self._state.books.bookings.all
+        return len(bookings) >= STARVING_MAX <= sum(not booking.is_reservation for booking in bookings.values())
+
+    # --- those who have one ----------------------------------------------------------------------------------
+
+    def _doubtful(self, now: Instant) -> Iterator[JobRecord]:
+        """Jobs whose reservation cannot hold: its moment has passed, or a node has gone."""
+        state, is_calm = self._state, True
+        are_nodes_same = state.books.changes == self._grounds
+        for job_id in tuple(state.runs.reserved):
+            booking = state.books.bookings.all.get(job_id)
+            if booking is None:
+                continue
+            is_late = now >= after(Instant(booking.starts_at), PATIENCE_S)
+            if is_late or not (are_nodes_same or all(self._is_usable(name) for name in booking.wants)):
+                is_calm = False
+                yield state.jobs.records[job_id]
+        if is_calm:
+            self._grounds = state.books.changes
+
+    def _is_usable(self, name: str) -> bool:
+        node = self._state.books.nodes.get(name)
+        return node is not None and node.usable
+
+    def _again(self, record: JobRecord, now: Instant) -> Draft:
+        """Another moment or place; or none, if it would not help."""
+        is_stopped = self._is_stopped(record)
+        found = None if is_stopped else self._foresee(record, now)
+        if found is not None:
+            return _reserved(record, found)
+        reason = "its quota is used by others" if is_stopped else "it fits at no moment that is known"
+        payload = JobReservationLifted(attempt=record.attempt, reason=reason)
+        return draft(record, "reservation-lifted", payload, causes=(record.last_fact,))
+
+    def _is_stopped(self, record: JobRecord) -> bool:
+        queues = self._state.queues
+        if record.queue not in queues.queues:
+            return True
+        amounts, preemptible = record.kind.amounts_least, record.kind.preemptible
+        return queues.ceiling(record.queue, amounts, preemptible=preemptible) is not None
+
+    # --- those who need one ----------------------------------------------------------------------------------
+
+    def _starving(self, now: Instant) -> list[JobRecord]:
+        """Jobs that starve and have no reservation, those that wait longest first, as many as may have one."""
+        state, policy = self._state, self._state.queues.policy
+        found = list[tuple[int, int, str]]()
+        # whoever comes after this survey starves after the shortest wait of any queue
+        waits_s = [policy(name).starving_after_s for name in state.queues.queues]
+        next_at = after(now, min(waits_s, default=SURVEY_S))
+        for lane in state.line.lanes.values():
+            record = self._first(lane) if lane.short is not None else None
+            if record is not None:
+                at = starving_at(record, policy(lane.queue))
+                if at <= now:
+                    found.append((record.queued_at, record.routed_seq, record.id))
+                next_at = min(next_at, at) if at > now else next_at
+        self._surveyed, self._is_again = state.moves, bool(found)
+        self._next = after(now, SURVEY_S) if found else max(next_at, after(now, SURVEY_S))
+        booked = sum(not booking.is_reservation for booking in state.books.bookings.all.values())
+        chosen = heapq.nsmallest(STARVING_MAX - booked, found)
+        return [state.jobs.records[job_id] for _, _, job_id in chosen]
+
+    def _first(self, lane: Lane) -> JobRecord | None:
+        """The first of the lane that has no reservation."""
+        records = self._state.jobs.records
+        for entry in lane.jobs:
+            record = records[entry[1]]
+            if record.reserved is None:
+                return record if record.phase is Phase.QUEUED else None
+        return None
+
+    def _foresee(self, record: JobRecord, now: Instant) -> Forecast | None:
+        self._hopeless = {job_id: until for job_id, until in self._hopeless.items() if until > now}
+        found = foresee(self._state, record, now)
+        if found is None or found.at <= now:
+            self._hopeless[record.id] = after(now, HOPELESS_S)
+            return None
+        return found
+
+    def _await(self, now: Instant) -> None:
+        """Ask again when the next moment passes, and to look for those who starve."""
+        state, remains = self._state, self._remains
+        for job_id in state.runs.reserved:
+            booking = state.books.bookings.all.get(job_id)
+            if booking is not None:
+                late = after(Instant(booking.starts_at), PATIENCE_S)
+                if late > now:
+                    remains.wait_until(late)
+        if (
+            self._next > now
+            and state.line.lanes
+            and not self._is_full
+            and (not self._is_again or self._surveyed != state.moves)
+        ):
+            remains.wait_until(self._next)
+
+
+def _reserved(record: JobRecord, found: Forecast) -> Draft:
+    names = len(found.rests_on)
+    payload = JobReserved(
+        attempt=record.attempt,
+        slots=tuple(slot_of(hold.slot) for hold in found.holds),
+        starts_at=found.at,
+        basis=f"by then {names} jobs are at the end of what they may count on" if names else "",
+    )
+    return draft(record, "reserved", payload, causes=(record.last_fact,))

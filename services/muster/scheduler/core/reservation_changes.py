@@ -1,0 +1,129 @@
+"""Answers to those who wish something kept in advance, and what becomes of it by itself: it comes again, or it ends."""
+
+from muster.core import Draft, Instant
+from muster.scheduler.core.queues import Refusal
+from muster.scheduler.core.remains import MOVES_MAX, Remains
+from muster.scheduler.core.reservation_choices import choose
+from muster.scheduler.core.reservations import Reservation, Window, window_of
+from muster.scheduler.core.state import State
+from muster.schemas.facts.reservation import (
+    Booked,
+    BookingEnded,
+    BookingRefused,
+    Repeat,
+    ReservationSpec,
+    ReservationWish,
+)
+from muster.schemas.job import Slot
+
+BOOKED_MAX = 256
+"""Reservations at the same time; each is a booking that placements may have to open."""
+
+
+def reservation_changes(state: State, now: Instant, remains: Remains) -> list[Draft]:
+    """`booked`, `booking-refused` and `ended`, each judged as if those said before it stood."""
+    reservations = state.reservations
+    if not reservations.wishes and not reservations.booked:
+        return []
+    sofar, drafts = dict(reservations.booked), list[Draft]()
+    for wish in tuple(reservations.wishes.values())[:MOVES_MAX]:
+        drafts.append(_answer(state, wish, now, sofar))
+    for reservation in tuple(reservations.booked.values()):
+        if sofar.get(reservation.spec.name) is reservation:
+            drafts += _go_on(state, reservation, now, sofar)
+            for moment in (reservation.starts_at, reservation.ends_at):
+                if moment > now:
+                    remains.wait_until(moment)
+    return drafts
+
+
+def refusal(state: State, spec: ReservationSpec, now: Instant) -> Refusal | None:
+    """Why this cannot be kept as things are; None if it can."""
+    found = _book(state, spec, now, state.reservations.booked)
+    return found if isinstance(found, Refusal) else None
+
+
+def _answer(state: State, wish: ReservationWish, now: Instant, sofar: dict[str, Reservation]) -> Draft:
+    if wish.spec is None:
+        if sofar.pop(wish.name, None) is not None:
+            return _draft(wish, "ended", BookingEnded(reason=wish.reason or "ended on request"))
+        return _draft(wish, "booking-refused", BookingRefused(field="name", reason=f"nothing is kept as {wish.name}"))
+    found = _book(state, wish.spec, now, sofar)
+    if isinstance(found, Refusal):
+        return _draft(wish, "booking-refused", BookingRefused(field=found.field, reason=found.reason))
+    sofar[wish.name] = found
+    return _draft(wish, "booked", Booked(spec=found.spec, starts_at=found.starts_at, slots=found.slots))
+
+
+def _draft(wish: ReservationWish, name: str, payload: Booked | BookingEnded | BookingRefused) -> Draft:
+    return Draft("reservation", wish.name, name, payload, (wish.fact,), wish.trace)
+
+
+def _book(state: State, spec: ReservationSpec, now: Instant, sofar: dict[str, Reservation]) -> Reservation | Refusal:
+    """What would be kept, given what is; or why not."""
+    if len(sofar) >= BOOKED_MAX and spec.name not in sofar:
+        return Refusal("name", f"there are {BOOKED_MAX} reservations already: end one of them first")
+    window = window_of(spec)
+    if spec.repeat is Repeat.ONCE and window.starts_at + window.duration <= now:
+        return Refusal("starts_at", "it would be over already: begin later, or repeat it weekly")
+    if spec.queue is not None and spec.queue not in state.queues.queues:
+        return Refusal("queue", f"there is no queue {spec.queue}")
+    if spec.job_id is not None and _is_over(state, spec.job_id):
+        return Refusal("job_id", f"there is no job {spec.job_id} that has yet to end")
+    begins = Window(window.begins(now), window.duration, window.weekly)
+    others = [other for name, other in sofar.items() if name != spec.name]
+    slots: tuple[Slot, ...] = ()
+    if spec.nodes:
+        wrong = _wrong_nodes(state, spec, begins, others)
+        if wrong is not None:
+            return wrong
+    else:
+        chosen = choose(state, spec, begins, now, others=others)
+        if isinstance(chosen, int):
+            kind = f" {spec.gpu_model}" if spec.gpu_model else ""
+            return Refusal("gpus", f"{spec.gpus} GPUs asked, {chosen}{kind} are there and not reserved for others then")
+        slots = chosen
+    return Reservation(spec, Instant(begins.starts_at), slots)
+
+
+def _wrong_nodes(state: State, spec: ReservationSpec, window: Window, others: list[Reservation]) -> Refusal | None:
+    for name in spec.nodes:
+        node = state.books.nodes.get(name)
+        if node is None or node.description is None:
+            return Refusal("nodes", f"there is no node {name}")
+    for other in others:
+        shared = set(other.nodes).intersection(spec.nodes)
+        if shared and other.window.meets(window):
+            return Refusal("nodes", f"{min(shared)} is kept for reservation {other.spec.name} then")
+    return None
+
+
+def _is_over(state: State, job_id: str) -> bool:
+    record = state.jobs.records.get(job_id)
+    return record is None or record.phase.is_terminal
+
+
+def _go_on(state: State, known: Reservation, now: Instant, sofar: dict[str, Reservation]) -> list[Draft]:
+    """What follows when its time, its job or its GPUs are over."""
+    spec, causes = known.spec, (known.last_fact,) if known.last_fact else ()
+    if spec.job_id is not None and _is_over(state, spec.job_id):
+        return [_ended(sofar, spec, "the job that it was for is over", causes)]
+    if now >= known.ends_at:
+        if spec.repeat is Repeat.ONCE:
+            return [_ended(sofar, spec, "its time is over", causes)]
+    elif all(slot.node in state.capacity.models for slot in known.slots):
+        return []
+    found = _book(state, spec, now, sofar)
+    if isinstance(found, Refusal):
+        begins = Instant(window_of(spec).begins(now))
+        if begins == known.starts_at:
+            return []  # what is left of it is kept
+        found = Reservation(spec, begins, known.slots)
+    sofar[spec.name] = found
+    payload = Booked(spec=spec, starts_at=found.starts_at, slots=found.slots)
+    return [Draft("reservation", spec.name, "booked", payload, causes)]
+
+
+def _ended(sofar: dict[str, Reservation], spec: ReservationSpec, reason: str, causes: tuple[str, ...]) -> Draft:
+    del sofar[spec.name]
+    return Draft("reservation", spec.name, "ended", BookingEnded(reason=reason), causes)

@@ -1,0 +1,197 @@
+"""Who starves gets a moment and a place, keeps both, and is not delayed by those who use the place before."""
+
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from muster.core import NS_PER_S
+from muster.schemas.facts.job import JobReserved
+from muster.schemas.job import Job, Phase
+from unit.scheduler.floor import Floor
+from unit.scheduler.world import START, World, belief
+
+HARD = {"preemptible": False, "grace_s": 0.0}
+"""Jobs that stay until their total run time is over."""
+
+
+def floor(*, nodes: int = 1, gpus: int = 4, starving_after_s: float = 100.0) -> Floor:
+    world = Floor(nodes=nodes, gpus=gpus)
+    world.queue("lab", starving_after_s=starving_after_s)
+    return world
+
+
+def hard(world: Floor, name: str, *, run_s: float, bound_s: float | None = None, **spec: object) -> Job:
+    """A job that is not preempted and says how long it runs at most."""
+    return world.come(name, run_s=run_s, total_run_time_s=bound_s or run_s, **HARD, **spec)
+
+
+def reserved(world: World, one: Job) -> JobReserved | None:
+    return world.core.state.jobs.records[one.id].reserved
+
+
+def at_s(world: World, one: Job) -> float:
+    payload = reserved(world, one)
+    assert payload is not None
+    return (payload.starts_at - START) / NS_PER_S
+
+
+def test_who_starves_is_reserved_for_at_the_bound_of_those_in_its_way() -> None:
+    world = floor()
+    hard(world, "long", gpus=3, run_s=500, bound_s=1_000)
+    world.later(1)
+    big = hard(world, "big", gpus=4, run_s=10)
+    world.later(50)
+    assert reserved(world, big) is None
+    world.later(100)
+    assert at_s(world, big) == 1_000
+    world.later(400)
+    assert world.start_of(big) == 500  # its place came free earlier than promised
+
+
+def test_an_endless_stream_of_small_jobs_does_not_starve_a_large_one() -> None:
+    world = floor(gpus=4)
+    big = None
+    for index in range(60):
+        for part in range(4):
+            hard(world, f"s{index}-{part}", gpus=1, run_s=30 + 5 * part)
+        if index == 2:
+            big = hard(world, "big", gpus=4, run_s=50)
+        world.later(10)
+        if big is not None and world.start_of(big) is not None:
+            break
+    assert big is not None
+    promised = next(fact for fact in world.log if fact.subject_id == big.id and fact.name == "reserved")
+    assert world.start_of(big) is not None
+    assert START + world.start_of(big) * NS_PER_S <= promised.payload.starts_at
+
+
+def test_short_jobs_use_what_is_reserved_until_then_and_long_ones_do_not() -> None:
+    world = floor()
+    hard(world, "holder", gpus=3, run_s=1_000)
+    world.later(1)
+    big = hard(world, "big", gpus=4, run_s=10)
+    world.later(200)
+    assert at_s(world, big) == 1_000
+    long = hard(world, "long", gpus=1, run_s=900)
+    short = hard(world, "short", gpus=1, run_s=500)
+    world.later(1)
+    assert world.phase(long) is Phase.QUEUED
+    assert world.phase(short) is Phase.RUNNING
+    world.later(1_000)
+    assert world.start_of(big) == 1_000
+    assert world.start_of(long) == 1_010
+
+
+def test_a_slice_bounds_what_may_be_preempted() -> None:
+    world = floor()
+    hard(world, "holder", gpus=3, run_s=1_000)
+    world.later(1)
+    big = hard(world, "big", gpus=4, run_s=10)
+    world.later(200)
+    guest = world.come("guest", gpus=1, run_s=5_000, min_slice_s=600.0, grace_s=20.0)
+    world.later(1)
+    assert world.phase(guest) is Phase.RUNNING
+    world.later(1_000)
+    assert world.start_of(big) is not None
+    assert world.start_of(big) <= 1_000
+    stop = world.last(guest.id, "stop-requested")
+    assert stop.payload.made_way_for == big.id
+    assert (stop.time - START) / NS_PER_S == 980
+
+
+def test_the_reservation_of_a_node_that_goes_is_planned_anew() -> None:
+    world = floor(nodes=2)
+    hard(world, "one", gpus=4, run_s=1_000)
+    hard(world, "two", gpus=4, run_s=2_000)
+    world.later(1)
+    big = hard(world, "big", gpus=4, run_s=10)
+    world.later(200)
+    assert at_s(world, big) == 1_000
+    first = reserved(world, big).slots[0].node
+    world.lose(first)
+    world.later(1)
+    assert at_s(world, big) == 2_000
+
+
+def test_a_reservation_is_lifted_when_it_fits_nowhere_any_more() -> None:
+    world = floor()
+    hard(world, "one", gpus=4, run_s=1_000)
+    world.later(1)
+    big = hard(world, "big", gpus=4, run_s=10)
+    world.later(200)
+    world.lose("n0")
+    world.later(1)
+    assert reserved(world, big) is None
+    assert world.count(big.id, "reservation-lifted") == 1
+
+
+def test_a_checkpoint_keeps_what_is_reserved() -> None:
+    world = floor()
+    hard(world, "one", gpus=3, run_s=1_000)
+    world.later(1)
+    big = hard(world, "big", gpus=4, run_s=10)
+    world.later(200)
+    for other in (world.recover(), world.refold()):
+        assert belief(other) == belief(world.core)
+        booking = other.state.books.bookings.all[big.id]
+        assert booking.kept == world.core.state.books.bookings.all[big.id].kept
+        assert booking.kept_milli == 1_000
+
+
+def test_reserved_jobs_are_planned_around_each_other() -> None:
+    world = floor()
+    hard(world, "holder", gpus=4, run_s=1_000)
+    world.later(1)
+    jobs = [hard(world, f"big{index}", gpus=3, run_s=100) for index in range(3)]
+    world.later(300)
+    first = at_s(world, jobs[0])
+    assert first == 1_000
+    assert at_s(world, jobs[1]) >= first + 100
+    assert at_s(world, jobs[2]) >= at_s(world, jobs[1]) + 100
+    world.later(2_000)
+    assert [world.phase(one) for one in jobs] == [Phase.SUCCEEDED] * 3
+
+
+ARRIVALS = st.lists(
+    st.tuples(
+        st.integers(0, 200),  # seconds after the one before
+        st.integers(1, 8),  # GPUs of a replica
+        st.integers(1, 3),  # replicas
+        st.integers(1, 600),  # run time
+        st.integers(0, 300),  # how much more it says
+        st.booleans(),  # preemptible
+    ),
+    min_size=3,
+    max_size=25,
+)
+
+
+@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@given(ARRIVALS)
+def test_backfill_never_delays_a_reserved_job(arrivals: list[tuple[int, int, int, int, int, bool]]) -> None:
+    """Runs end at or before their bound, so no reserved job starts later than at the moment it was promised last."""
+    world = floor(nodes=2, gpus=8, starving_after_s=60.0)
+    for index, (after_s, gpus, replicas, run_s, spare_s, preemptible) in enumerate(arrivals):
+        world.later(after_s)
+        bound_s = float(run_s + spare_s)
+        world.come(
+            f"j{index}",
+            run_s=run_s,
+            gpus=gpus,
+            replicas=replicas,
+            preemptible=preemptible,
+            total_run_time_s=bound_s,
+            min_slice_s=bound_s,
+            grace_s=5.0,
+        )
+    world.later(30_000)
+    promised: dict[str, int] = {}
+    for fact in world.log:
+        if fact.name == "reserved":
+            assert fact.payload.starts_at <= promised.get(fact.subject_id, fact.payload.starts_at)
+            promised[fact.subject_id] = fact.payload.starts_at
+        elif fact.name == "placed" and fact.subject_id in promised:
+            assert fact.time <= promised[fact.subject_id]
+    phases = {world.core.state.jobs.records[job_id].phase for job_id in world.works}
+    assert phases <= {Phase.SUCCEEDED, Phase.QUEUED}
+    waiting = [job_id for job_id in world.works if world.core.state.jobs.records[job_id].phase is Phase.QUEUED]
+    assert all(world.core.state.books.fleet.could_ever_fit(world.core.state.jobs.records[j].kind.gang) for j in waiting)
