@@ -86,6 +86,7 @@ class _Sums:
 class Ledger:
     """Nodes, states and sums. `version` grows whenever capacity comes free, `moves` whenever a node's state changes.
 
+    ill: nodes that are not usable, or some of whose devices are not.
     moved: of nodes whose state changed since somebody looked, the state in which they were; None while nobody looks.
     """
 
@@ -97,6 +98,7 @@ class Ledger:
         self.news: list[NodeState] = []
         self.news_start = 0
         self.moves = 0
+        self.ill: dict[Node, None] = {}
         self.moved: dict[str, StateKey | None] | None = None
         self._sums: dict[str, _Sums] = {}
 
@@ -117,12 +119,15 @@ class Ledger:
         self._file(node)
         self._sums[node.shape.gpu_model].total -= DEVICE_MILLI * node.shape.gpu_count
         del self.nodes[name]
+        self.ill.pop(node, None)
+        self.moves += 1  # of a node that was not usable no state tells
 
     def set_usable(self, name: str, usable: bool) -> None:
         """Let a node take new holds, or not; what it holds stays."""
         node = self.node(name)
         if node.usable != usable:
             node.usable = usable
+            self._note_health(node)
             self._file(node)
             self.version += usable
 
@@ -133,6 +138,7 @@ class Ledger:
             raise HoldError(f"node {name} has {len(node.idle)} devices: there is no device {index}")
         if usable == (index in node.broken):
             (node.broken.discard if usable else node.broken.add)(index)
+            self._note_health(node)
             self._file(node)
             self.version += usable
 
@@ -196,7 +202,7 @@ class Ledger:
     @contextmanager
     def healed(self) -> Iterator[None]:
         """For a while every node and device is usable, what is held stays held, and nobody is told."""
-        ill = [node for node in self.nodes.values() if not node.usable or node.broken]
+        ill = list(self.ill)
         was, moves = [(node.usable, node.broken) for node in ill], self.moves
         try:
             for node in ill:
@@ -208,6 +214,12 @@ class Ledger:
                 node.usable, node.broken = usable, broken
                 self._file(node)
             self.moves = moves
+
+    def _note_health(self, node: Node) -> None:
+        if node.usable and not node.broken:
+            self.ill.pop(node, None)
+        else:
+            self.ill[node] = None
 
     def _check_devices(self, node: Node, hold: Hold) -> None:
         devices, share = hold.slot.devices, hold.slot.gpu_milli

@@ -10,9 +10,9 @@ from dataclasses import replace
 import numpy as np
 from numpy.typing import NDArray
 
+from muster.placement.counts import Ask, Asks, States
 from muster.placement.gang import GangPlacer
 from muster.placement.ledger import Ledger
-from muster.placement.rooms import Ask, Asks, States
 from muster.placement.shapes import DEVICE_MILLI, GangRequest, Shortage, ShortageReason, TaskShape
 from muster.placement.state import allows
 from muster.placement.topology import Topology
@@ -97,15 +97,19 @@ class Explainer:
     def _explain_health(self, gang: GangRequest, plan: Plan, cause: Shortage) -> Shortage | None:
         """Whether all would be well if every node and device were usable, what is held staying held."""
         ledger = self._ledger
-        away = [node for node in ledger.nodes.values() if not node.usable]
-        broken = sum(len(node.broken) for node in ledger.nodes.values() if node.usable)
-        if not away and not broken:
+        if not ledger.ill:
             return None
-        with ledger.healed():
-            if self._healthy is None:
+        if self._healthy is None:
+            with ledger.healed():
                 self._healthy = Survey(ledger)
-            if self._explain_groups(plan, self._healthy) is not None or self._placer.place(gang) is None:
-                return None
+        if self._explain_groups(plan, self._healthy) is not None:
+            return None
+        if len(plan.groups) > 1 or plan.wish or plan.groups[0].wish or gang.same_model:
+            with ledger.healed():
+                if self._placer.place(gang) is None:
+                    return None
+        away = [node for node in ledger.ill if not node.usable]
+        broken = sum([len(node.broken) for node in ledger.ill if node.usable])
         idle = sum(sum(node.idle) for node in away)
         lacking = [f"{len(away)} nodes with {_gpus(idle)} idle GPUs"] if away else []
         lacking += [f"{broken} devices of other nodes"] if broken else []

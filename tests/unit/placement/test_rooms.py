@@ -4,7 +4,7 @@ import hypothesis.strategies as st
 from hypothesis import given, settings
 
 from muster.placement import Fleet, GangRequest, Shortage, TaskShape
-from muster.placement.rooms import Ask, Asks, States
+from muster.placement.counts import Ask, Asks, States
 from muster.placement.state import StateKey, count
 from unit.placement.builders import fleet_of, gang, node, one, placed, task
 from unit.placement.test_properties import World, gangs, shapes, steps

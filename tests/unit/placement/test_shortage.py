@@ -97,3 +97,15 @@ def test_a_domain_that_only_lacks_a_broken_node_is_a_matter_of_health() -> None:
     assert isinstance(answer, Shortage)
     assert answer.reason is ShortageReason.HEALTH
     assert answer.detail.endswith("now topology: the fleet has room, but one rack holds at most 1 of 2 replicas")
+
+
+def test_a_broken_node_that_leaves_is_no_matter_of_health_any_more() -> None:
+    fleet = fleet_of([node("a"), node("b")])
+    fleet.set_usable("a", False)
+    first, second = fleet.place(gang((task(8), 2))), gang((task(7), 2))
+    assert isinstance(first, Shortage)
+    assert first.reason is ShortageReason.HEALTH
+    fleet.remove_node("a")
+    answer = fleet.place(second)
+    assert isinstance(answer, Shortage)
+    assert answer.reason is ShortageReason.GPU
