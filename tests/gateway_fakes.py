@@ -1,7 +1,7 @@
 """A house without a bus: what the gateway needs, in memory, with every way to fail under the test's control."""
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 
 import httpx
@@ -137,6 +137,8 @@ class FakeScheduler:
         self.known: dict[str, JobView] = {}
         self.is_down = False
         self.check = QueueCheckAnswer()
+        self.checked = ""  # the queue that `check` is about, any by default
+        self.accepted: list[str] = []
         self.queue_rows: list[QueueView] | None = None
         self.node_rows: list[NodeView] | None = None
 
@@ -152,9 +154,10 @@ class FakeScheduler:
         self._answer()
         return DryRunAnswer(placed=True, nodes=("n1",))
 
-    async def queue_check(self, spec: QueueSpec) -> QueueCheckAnswer:
+    async def queue_check(self, spec: QueueSpec, *, accepted: Sequence[QueueSpec] = ()) -> QueueCheckAnswer:
         self._answer()
-        return self.check
+        self.accepted = [one.name for one in accepted]
+        return self.check if self.checked in ("", spec.name) else QueueCheckAnswer()
 
     async def reservation_check(self, spec: ReservationSpec) -> QueueCheckAnswer:
         self._answer()

@@ -7,12 +7,13 @@ from typing import TYPE_CHECKING
 import typer
 from pydantic import JsonValue, ValidationError
 
-from muster.cli.errors import CliError, refused, usage
+from muster.cli.errors import refused, usage
 from muster.cli.jobfile import sentence
 from muster.cli.queue_file import in_wire_units, load_queues
 from muster.cli.session import call
 from muster.schemas.facts.queue import PreemptionPolicy, QueueSpec
 from muster.schemas.quantities import QuantityError
+from muster.schemas.queries import QUEUES_MAX
 from muster.schemas.views import QueueView
 
 if TYPE_CHECKING:
@@ -22,22 +23,19 @@ PREEMPTION_FIELDS = frozenset(PreemptionPolicy.model_fields)
 
 
 def set_from_file(state_dir: Path, file: Path) -> None:
-    """Let the queues be as the file says, parents first. Raises CliError at the first that is refused."""
+    """Let the queues be as the file says, parents first. Raises CliError if one may not be so: then none is changed."""
     specs = load_queues(file)
-    done: dict[str, str] = {}
+    changed = call(state_dir, lambda muster: ask_for(muster, specs))
+    for spec in specs:
+        typer.echo(outcome(spec.name, done=spec.name in changed))
 
-    async def ask(muster: "Muster") -> None:
-        for spec in specs:
-            done[spec.name] = outcome(spec.name, await muster.set_queue(spec))
 
-    try:
-        call(state_dir, ask)
-    except CliError as error:
-        name = specs[len(done)].name
-        stay = f" {len(done)} of {len(specs)} queues were changed before and stay so." if done else ""
-        raise CliError(f"queue {name}: {error}{stay}", code=error.code) from error
-    for told in done.values():
-        typer.echo(told)
+async def ask_for(muster: "Muster", specs: Sequence[QueueSpec]) -> frozenset[str]:
+    """The names of those that are as it was asked; the scheduler has not answered for the others yet."""
+    found: set[str] = set()
+    for start in range(0, len(specs), QUEUES_MAX):
+        found.update(queue.name for queue in await muster.set_queues(specs[start : start + QUEUES_MAX]))
+    return frozenset(found)
 
 
 def set_from_options(state_dir: Path, name: str, options: Mapping[str, JsonValue]) -> None:
@@ -47,12 +45,12 @@ def set_from_options(state_dir: Path, name: str, options: Mapping[str, JsonValue
         found = next((queue for queue in await muster.queues() if queue.name == name), None)
         return await muster.set_queue(amended(name, settings_of(found) if found is not None else None, options))
 
-    typer.echo(outcome(name, call(state_dir, ask)))
+    typer.echo(outcome(name, done=call(state_dir, ask) is not None))
 
 
-def outcome(name: str, queue: QueueView | None) -> str:
+def outcome(name: str, *, done: bool) -> str:
     """What came of a change."""
-    return f"{name}: set" if queue is not None else f"{name}: asked for; the scheduler has not answered yet"
+    return f"{name}: set" if done else f"{name}: asked for; the scheduler has not answered yet"
 
 
 def settings_of(queue: QueueView) -> QueueSpec:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, TypeVar
 
 import typer
 
-from muster.cli import live, output
+from muster.cli import live, output, queue_changes
 from muster.cli.errors import CliError, refused, unreachable, usage
 from muster.cli.examples_dir import job_files, queue_file
 from muster.cli.jobfile import load_jobs, sentence
@@ -129,9 +129,7 @@ async def _first_steps(plan: Plan, queues: Path | None) -> None:
 async def _set_queues(muster: "Muster", path: Path) -> None:
     """Ask for the queues and wait until the scheduler has them: only then are their teams' jobs accepted."""
     specs = load_queues(path)
-    for spec in specs:
-        await muster.set_queue(spec)
-    missing = {spec.name for spec in specs}
+    missing = {spec.name for spec in specs} - await queue_changes.ask_for(muster, specs)
     try:
         async with asyncio.timeout(QUEUES_KNOWN_S_MAX):
             while missing := missing - {queue.name for queue in await muster.queues()}:  # noqa: ASYNC110 - over HTTP

@@ -35,6 +35,10 @@ class _Queues(BaseModel):
     queues: list[QueueView]
 
 
+class _Tree(BaseModel):
+    queues: list[QueueSpec]
+
+
 class _Reservations(BaseModel):
     reservations: list[ReservationView]
 
@@ -168,6 +172,16 @@ class Muster:
         """Make or change a queue (operators): as it is now; None if after two seconds it is only asked for."""
         where = f"/v1/queues/{quote(spec.name, safe='')}"
         return _done(QueueView, await self._door.ask("PUT", where, body=_sent(spec), headers=_own_key()))
+
+    async def set_queues(self, specs: Sequence[QueueSpec]) -> Sequence[QueueView]:
+        """Make or change at most 256 queues, those above before those below: all of them, or none (operators).
+
+        Those that are as it was asked; after two seconds some may be only asked for.
+        """
+        body = _Tree(queues=list(specs)).model_dump_json(exclude_unset=True).encode()
+        return _Queues.model_validate_json(
+            await self._door.ask("PUT", "/v1/queues", body=body, headers=_own_key())
+        ).queues
 
     async def reservations(self) -> Sequence[ReservationView]:
         """Advance reservations that are booked."""

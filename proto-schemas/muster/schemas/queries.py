@@ -6,6 +6,8 @@ from muster.schemas.facts.reservation import ReservationSpec
 from muster.schemas.job import JobSpec
 from muster.schemas.views import JobView, NodeView, QueueView, ReservationView
 
+QUEUES_MAX = 256  # changes in one request; each is checked with those before it
+
 
 class AskJob(Wire):
     """To the scheduler (`job`, `why`): which job."""
@@ -62,9 +64,10 @@ class DryRunAnswer(Wire):
 
 
 class AskQueueChange(Wire):
-    """To the scheduler (`queue-check`): may the queue be so?"""
+    """To the scheduler (`queue-check`): may the queue be so? accepted: changes to be thought of as made before."""
 
     spec: QueueSpec
+    accepted: tuple[QueueSpec, ...] = ()
 
 
 class QueueCheckAnswer(Wire):

@@ -137,8 +137,8 @@ class Scheduler(Protocol):
         """What would happen to it now."""
         ...
 
-    async def queue_check(self, spec: QueueSpec) -> QueueCheckAnswer:
-        """Whether the queue may be so."""
+    async def queue_check(self, spec: QueueSpec, *, accepted: Sequence[QueueSpec] = ()) -> QueueCheckAnswer:
+        """Whether the queue may be so. accepted: changes to be thought of as made before."""
         ...
 
     async def reservation_check(self, spec: ReservationSpec) -> QueueCheckAnswer:

@@ -1,5 +1,6 @@
 """Questions to the scheduler over the bus. They are asked with a user that can write no fact."""
 
+from collections.abc import Sequence
 from typing import TypeVar
 
 from nats.aio.client import Client
@@ -52,9 +53,9 @@ class NatsScheduler:
         """See `Scheduler.dry_run`."""
         return await self._ask("dry-run", AskDryRun(spec=spec), DryRunAnswer)
 
-    async def queue_check(self, spec: QueueSpec) -> QueueCheckAnswer:
+    async def queue_check(self, spec: QueueSpec, *, accepted: Sequence[QueueSpec] = ()) -> QueueCheckAnswer:
         """See `Scheduler.queue_check`."""
-        return await self._ask("queue-check", AskQueueChange(spec=spec), QueueCheckAnswer)
+        return await self._ask("queue-check", AskQueueChange(spec=spec, accepted=tuple(accepted)), QueueCheckAnswer)
 
     async def queues(self) -> tuple[bytes, ...]:
         """See `Scheduler.queues`."""

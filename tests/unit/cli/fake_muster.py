@@ -95,6 +95,12 @@ class FakeMuster:
     async def reservations(self) -> Sequence[ReservationView]:
         return self.booked
 
+    async def set_queues(self, specs: Sequence[QueueSpec]) -> Sequence[QueueView]:
+        if any(spec.name == self.refuses for spec in specs):
+            raise RefusedError(Problem(title="Invalid request", status=422, field="queues.1.parent", detail="no queue"))
+        self.asked += specs
+        return [QueueView(name=spec.name, cluster="c", spec=spec) for spec in specs if self.answers]
+
     async def set_queue(self, spec: QueueSpec) -> QueueView | None:
         if spec.name == self.refuses:
             raise RefusedError(Problem(title="Invalid request", status=422, field="parent", detail="there is none"))

@@ -85,14 +85,13 @@ def test_queues_set_asks_for_the_whole_file_and_says_what_came_of_it(
     assert capsys.readouterr().out.splitlines() == [f"org: {told}", f"blue: {told}"]
 
 
-def test_where_a_file_was_refused_is_told_with_what_stays(
+def test_a_file_in_which_one_queue_is_refused_changes_none(
     muster: FakeMuster, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     muster.refuses = "blue"
     assert run(["queues", "set", str(written(tmp_path, TREE))]) == ExitCode.REFUSED
-    message = capsys.readouterr().err
-    assert "queue blue: parent: " in message
-    assert "1 of 2 queues were changed before and stay so" in message
+    assert "queues.1.parent: no queue" in capsys.readouterr().err
+    assert muster.asked == []
 
 
 def test_options_make_a_queue(muster: FakeMuster) -> None:

@@ -19,6 +19,7 @@ from muster.client import (
     NotAllowedError,
     NotFoundError,
     QueueSpec,
+    QueueView,
     RefusedError,
     ReservationSpec,
     ReservationView,
@@ -263,6 +264,16 @@ async def test_reservations_are_made_shown_and_ended(monkeypatch: pytest.MonkeyP
         monkeypatch.setattr(changes, "CHANGE_WAIT_S", 0.0)
         await muster.end_reservation("night", reason="done")
     assert [(name, one.reason) for name, one in house.log.reservation_ends] == [("night", "done")]
+
+
+async def test_a_tree_of_queues_is_one_request(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(changes, "CHANGE_WAIT_S", 0.0)
+    house = FakeHouse()
+    specs = [QueueSpec(name="org"), QueueSpec(name="red", parent="org", quota={"gpu_milli": 1000})]
+    house.view.queue_rows = [QueueView(name="org", cluster="atlas", spec=specs[0])]
+    async with sdk(house.app, "root") as muster:
+        assert [queue.name for queue in await muster.set_queues(specs)] == ["org"]
+    assert [one.spec for one in house.log.queue_requests.values()] == specs
 
 
 async def test_each_change_of_a_queue_is_a_request_of_its_own(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -5,7 +5,7 @@ import asyncio
 import pytest
 
 from gateway_fakes import FED, LOG, FakeHouse, fact
-from muster.gateway import views
+from muster.gateway import changes, views
 from muster.schemas.facts.queue import QueueSpec
 from muster.schemas.job import Phase
 from muster.schemas.queries import QueueCheckAnswer
@@ -189,6 +189,63 @@ async def test_a_queue_that_the_scheduler_would_refuse_is_refused_with_its_field
     async with house.client("olga") as client:
         answer = await client.put("/v1/queues/blue", json={"name": "blue"})
     assert (answer.status_code, answer.json()["field"]) == (422, "gpu_milli_limit")
+
+
+TREE = {"queues": [{"name": "org"}, {"name": "red", "parent": "org"}, {"name": "pink", "parent": "red"}]}
+
+
+async def test_a_tree_is_asked_for_in_order_and_answered_when_all_of_it_is_there() -> None:
+    house = FakeHouse()
+    async with house.client("olga") as client, asyncio.TaskGroup() as tasks:
+        asked = tasks.create_task(client.put("/v1/queues", json=TREE, headers={"Idempotency-Key": "k"}))
+        while len(house.log.queue_requests) < 3:  # noqa: ASYNC110 - turns of the loop, no time passes
+            await asyncio.sleep(0)
+        specs = [request.spec for request in house.log.queue_requests.values()]
+        house.view.queue_rows = [QueueView(name=spec.name, cluster="atlas", spec=spec) for spec in specs[:2]]
+        await asyncio.sleep(0.1)
+        assert not asked.done()
+        house.view.queue_rows.append(QueueView(name="pink", cluster="atlas", spec=specs[2]))
+    assert list(house.log.queue_requests) == ["k-1", "k-2", "k-3"]
+    assert [spec.name for spec in specs] == ["org", "red", "pink"]
+    assert [row["name"] for row in asked.result().json()["queues"]] == ["org", "red", "pink"]
+    assert house.scheduler.accepted == ["org", "red"], "each is checked as if those before it were there"
+
+
+async def test_a_tree_in_which_one_queue_may_not_be_is_refused_whole_and_names_it() -> None:
+    house = FakeHouse()
+    house.scheduler.check, house.scheduler.checked = QueueCheckAnswer(field="parent", reason="a cycle"), "red"
+    async with house.client("olga") as client:
+        answer = await client.put("/v1/queues", json=TREE)
+    assert (answer.status_code, answer.json()["field"]) == (422, "queues.1.parent")
+    assert answer.json()["detail"] == "queue red: a cycle"
+    assert house.log.queue_requests == {}
+
+
+async def test_of_a_tree_that_is_only_asked_for_those_are_told_that_are_there(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(changes, "CHANGE_WAIT_S", 0.0)
+    house = FakeHouse()
+    house.view.queue_rows = [QueueView(name="org", cluster="atlas", spec=QueueSpec(name="org"))]
+    async with house.client("olga") as client:
+        answer = await client.put("/v1/queues", json=TREE)
+    assert (answer.status_code, [row["name"] for row in answer.json()["queues"]]) == (202, ["org"])
+
+
+@pytest.mark.parametrize(
+    ("who", "body", "status", "field"),
+    [
+        ("ann", TREE, 403, None),
+        ("olga", {"queues": []}, 422, "queues"),
+        ("olga", {"queues": [{"name": "q"}] * 257}, 422, "queues"),
+        ("olga", {"queues": [{"name": "q", "quota": {"gpu": 1}}]}, 422, "queues.0.quota.gpu"),
+        ("olga", [], 422, "body"),
+    ],
+)
+async def test_trees_that_are_refused(who: str, body: object, status: int, field: str | None) -> None:
+    house = FakeHouse()
+    async with house.client(who) as client:
+        answer = await client.put("/v1/queues", json=body)
+    assert (answer.status_code, answer.json().get("field")) == (status, field)
+    assert house.log.queue_requests == {}
 
 
 async def test_facts_are_listed_newest_last_and_by_team() -> None:

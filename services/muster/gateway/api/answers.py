@@ -28,10 +28,10 @@ def model(value: BaseModel, *, status: int = 200, headers: Mapping[str, str] | N
     return encoded(value.model_dump_json().encode(), status=status, headers=headers)
 
 
-def rows(name: str, bodies: Iterable[bytes], *, next_cursor: str | None = None) -> Response:
+def rows(name: str, bodies: Iterable[bytes], *, next_cursor: str | None = None, status: int = 200) -> Response:
     """`{name: [...]}`, with `next_cursor` where there are pages. A cursor holds digits, letters and colons only."""
     tail = b"" if next_cursor is None else b',"next_cursor":"' + next_cursor.encode() + b'"'
-    return encoded(b'{"' + name.encode() + b'":[' + b",".join(bodies) + b"]" + tail + b"}")
+    return encoded(b'{"' + name.encode() + b'":[' + b",".join(bodies) + b"]" + tail + b"}", status=status)
 
 
 async def refuse(request: Request, error: Exception) -> Response:

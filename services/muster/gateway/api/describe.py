@@ -58,6 +58,12 @@ def reference(model: type[BaseModel]) -> JsonObject:
     return {"$ref": f"#/components/schemas/{model.__name__}"}
 
 
+def tree_of(name: str, model: type[BaseModel], *, most: int) -> JsonObject:
+    """A body `{name: [...]}` of at most so many."""
+    listed: JsonObject = {"type": "array", "items": reference(model), "minItems": 1, "maxItems": most}
+    return {"type": "object", "required": [name], "properties": {name: listed}, "additionalProperties": False}
+
+
 def list_of(name: str, model: type[BaseModel]) -> JsonObject:
     """An answer `{name: [...]}`."""
     return {"type": "object", "required": [name], "properties": {name: {"type": "array", "items": reference(model)}}}
@@ -83,7 +89,7 @@ def describe(
     *,
     refusals: tuple[int, ...] = (401, 503),
     parameters: tuple[JsonObject, ...] = (),
-    body: type[BaseModel] | None = None,
+    body: type[BaseModel] | JsonObject | None = None,
     stream: bool = False,
 ) -> Description:
     """Everything about one operation. answers: by status, what it means and its schema. stream: also as SSE."""
@@ -100,7 +106,8 @@ def describe(
     if parameters:
         extra["parameters"] = list(parameters)
     if body is not None:
-        extra["requestBody"] = {"required": True, "content": {"application/json": {"schema": reference(body)}}}
+        schema = body if isinstance(body, dict) else reference(body)
+        extra["requestBody"] = {"required": True, "content": {"application/json": {"schema": schema}}}
     return {"response_model": None, "responses": responses, "openapi_extra": extra}
 
 

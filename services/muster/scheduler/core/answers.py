@@ -139,7 +139,7 @@ def answer_nodes(core: Core, _ask: Wire, _now: Instant) -> NodesAnswer:
 def answer_queue_check(core: Core, ask: Wire, _now: Instant) -> QueueCheckAnswer:
     """`queue-check`: may the queue be so?"""
     assert isinstance(ask, AskQueueChange)
-    refusal = _settled(core).queues.check(ask.spec)
+    refusal = _settled(core).queues.check(ask.spec, {spec.name: spec for spec in ask.accepted})
     return QueueCheckAnswer() if refusal is None else QueueCheckAnswer(field=refusal.field, reason=refusal.reason)
 
 
