@@ -56,7 +56,7 @@ class Backfill:
     def _opens_by_time(self, now: Instant) -> bool:
         """Whether an advance reservation began since the last pass: those it is for may open it now."""
         bookings = self._state.books.bookings.all.values()
-        return any(self._at < booking.starts_at <= now for booking in bookings if booking.queue)
+        return any(self._at < booking.starts_at <= now for booking in bookings if booking.is_reservation)
 
     def _pass(self, access: Access, now: Instant, drafts: list[Draft], placed: set[str]) -> None:
         state = self._state
