@@ -32,7 +32,7 @@ def test_why_says_position_reason_numbers_and_cure() -> None:
     assert answer.cure
     behind = answers.answer_why(world.core, AskJob(job_id=second.id), world.now)
     assert behind.position == 2
-    assert "1 jobs of the same shape are in front" in behind.detail
+    assert "1 job of the same shape in front" in behind.detail
 
 
 def test_why_does_not_say_to_wait_for_a_queue_whose_limit_is_too_low_for_the_job() -> None:

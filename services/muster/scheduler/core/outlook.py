@@ -120,12 +120,13 @@ class Releases:
         if record.phase is Phase.STOPPING or not spec.preemptible:
             return bound
         is_over = record.phase is Phase.RUNNING and record.slice_end() <= now
+        latest = after(Instant((record.running_at or now) + record.left_ns()), spec.grace_s)
         if not (is_over and self._is_patient):
             if self._is_entitled(record, starves=False):
                 return bound
             if self._is_entitled(record, starves=True):
-                return max(bound, self._starves_at)
-        return after(Instant((record.running_at or now) + record.left_ns()), spec.grace_s)
+                return min(latest, max(bound, self._starves_at))
+        return latest
 
     def _is_entitled(self, record: JobRecord, *, starves: bool) -> bool:
         """Whether the one that waits may take the place of this one after its slice, as things are."""

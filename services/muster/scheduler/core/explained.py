@@ -1,0 +1,54 @@
+"""Why one job waits, exactly: the first thing in its way now, with the numbers."""
+
+from muster.placement import GangRequest
+from muster.scheduler.core.jobs import JobRecord
+from muster.scheduler.core.reasons import Blocked, Reason, gpus
+from muster.scheduler.core.state import State
+from muster.scheduler.core.waiting import entry_of
+from muster.scheduler.core.words import why_blocked
+
+OF_PLACES = frozenset(
+    {Reason.NO_NODE, Reason.MODEL, Reason.GPU, Reason.CPU, Reason.MEMORY, Reason.FRAGMENTED, Reason.TOPOLOGY}
+)
+"""Reasons for which there is no place as things are."""
+
+
+def explain(state: State, record: JobRecord) -> Blocked:
+    """Why a job that waits is not placed."""
+    lane = state.line.lane_of(record)
+    if lane is None:
+        refusal = state.refusal(record)
+        return Blocked(refusal[0].value, refusal[1]) if refusal else Blocked(Reason.ENDED, "it is being cancelled")
+    in_front = sum(place < entry_of(record)[0] for place, _ in lane.jobs)
+    if not lane.is_blocked:
+        if in_front:
+            return Blocked(Reason.BEHIND, f"{_jobs(in_front)} of the same shape in front of it")
+        return Blocked(Reason.TURN, "it has not been tried yet")
+    blocked = why_blocked(state, lane)
+    if blocked.reason in OF_PLACES:
+        blocked = kept_for_others(state, record.kind.gang, own=record.id) or blocked
+    if record.reserved is not None:
+        blocked = Blocked(blocked.reason, f"{blocked.detail}; its places are reserved")
+    if not in_front:
+        return blocked
+    return Blocked(blocked.reason, f"{blocked.detail}; {_jobs(in_front)} of the same shape in front of it")
+
+
+def kept_for_others(state: State, gang: GangRequest, *, own: str = "") -> Blocked | None:
+    """What is kept for others, if there would be room on it; None if not."""
+    bookings = state.books.bookings
+    kept = [booking for booking in bookings.all.values() if booking.kept and booking.key != own]
+    if not kept:
+        return None
+    milli = sum(booking.kept_milli for booking in kept)
+    with bookings.opened([booking.key for booking in kept]):
+        if state.books.fleet.find(gang) is None:
+            return None
+    people = sum(booking.is_reservation for booking in kept)
+    for_whom = [f"{_jobs(len(kept) - people)} that wait longer"] if len(kept) > people else []
+    for_whom += [f"{people} advance reservation{'s' if people > 1 else ''}"] if people else []
+    return Blocked(Reason.RESERVATION, f"there is room, but {gpus(milli)} GPUs are kept for {' and '.join(for_whom)}")
+
+
+def _jobs(number: int) -> str:
+    return "1 job" if number == 1 else f"{number} jobs"

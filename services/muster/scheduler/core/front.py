@@ -1,0 +1,90 @@
+"""Who will be served before a job: the cycle's own tournament, played ahead on paper.
+
+Lanes that their quota stops and that do not compete with the job for it stand aside, as they do in a cycle: whatever
+comes free below their limit is theirs alone.
+"""
+
+import heapq
+from collections.abc import Iterator
+
+from muster.core import Instant
+from muster.scheduler.core.jobs import JobRecord
+from muster.scheduler.core.state import State
+from muster.scheduler.core.turns import Place, Turns
+from muster.scheduler.core.waiting import Lane, entry_of
+
+_Heads = list[tuple[Place, int, Lane | None, int]]
+"""Place in line, number of the lane, the lane (None: the job that is asked about), the job's place in the lane."""
+
+
+class Front:
+    """Jobs in the order in which they would be served, as if each were. Holds what they ask for until `close`.
+
+    resources: those for which the job competes by quota; empty if quota would admit it now.
+    """
+
+    def __init__(self, state: State, record: JobRecord, now: Instant) -> None:
+        self._state = state
+        self._record = record
+        self._turns = Turns(state.queues, now)
+        self._heads: dict[str, _Heads] = {}
+        self._held: list[JobRecord] = []
+        amounts, preemptible = record.kind.amounts_least, record.kind.preemptible
+        ceiling = state.queues.ceiling(record.queue, amounts, preemptible=preemptible)
+        self._competes_at = ceiling.queue if ceiling is not None else ""
+        self._fill()
+
+    def before(self) -> Iterator[JobRecord]:
+        """Those in front of the job, one after the other; each counts as served when the next is asked for."""
+        while queue := self._turns.next():
+            heads = self._heads[queue]
+            _, number, lane, at = heapq.heappop(heads)
+            if lane is None or lane.jobs[at][1] == self._record.id:
+                return
+            record = self._state.jobs.records[lane.jobs[at][1]]
+            if not self._stands_aside(record):
+                yield record
+                self._hold(record, 1)
+                self._held.append(record)
+                if at + 1 < len(lane.jobs):
+                    heapq.heappush(heads, (lane.jobs[at + 1][0], number, lane, at + 1))
+            self._offer(queue)
+
+    def close(self) -> None:
+        """Nobody counts as served any more."""
+        for record in reversed(self._held):
+            self._hold(record, -1)
+        self._held.clear()
+
+    # --- inside ----------------------------------------------------------------------------------------------
+
+    def _fill(self) -> None:
+        line, queues = self._state.line, self._state.queues.queues
+        for lane in line.lanes.values():
+            if lane.queue in queues:
+                self._heads.setdefault(lane.queue, []).append((lane.jobs[0][0], lane.number, lane, 0))
+        if line.lane_of(self._record) is None and self._record.queue in queues:
+            entry = (entry_of(self._record)[0], -1, None, 0)
+            self._heads.setdefault(self._record.queue, []).append(entry)
+        for queue, heads in self._heads.items():
+            heapq.heapify(heads)
+            self._offer(queue)
+
+    def _offer(self, queue: str) -> None:
+        heads = self._heads[queue]
+        if not heads:
+            self._turns.leave(queue)
+            return
+        place, _, lane, _ = heads[0]
+        kind = self._record.kind if lane is None else lane.kind
+        self._turns.offer(queue, place, kind.amounts)
+
+    def _stands_aside(self, record: JobRecord) -> bool:
+        """Whether its quota stops it, and that is nothing to the job that is asked about."""
+        kind, queues = record.kind, self._state.queues
+        ceiling = queues.ceiling(record.queue, kind.amounts_least, preemptible=kind.preemptible)
+        return ceiling is not None and (not self._competes_at or ceiling.queue not in queues.path(self._record.queue))
+
+    def _hold(self, record: JobRecord, sign: int) -> None:
+        kind = record.kind
+        self._state.queues.hold(record.queue, kind.amounts_least, sign=sign, preemptible=kind.preemptible)

@@ -1,0 +1,98 @@
+"""Jobs, nodes and queues as people see them."""
+
+from collections.abc import Iterable
+
+from muster.core import Instant
+from muster.scheduler.core.amounts import borrowing_of, nominal_of
+from muster.scheduler.core.fleet import NodeRecord
+from muster.scheduler.core.jobs import JobRecord
+from muster.scheduler.core.queues import QueueRecord, QueueTree
+from muster.schemas.job import Phase
+from muster.schemas.views import JobView, NodeView, QueueView, job_view
+
+
+def view_of(record: JobRecord, cluster: str) -> JobView:
+    """The job as people see it."""
+    is_running = record.phase is Phase.RUNNING
+    reserved_at = record.reserved.starts_at if record.reserved is not None else 0
+    return job_view(record.job).model_copy(
+        update={
+            "queue": record.queue,
+            "phase": record.phase,
+            "cluster": cluster,
+            "attempt": record.attempt,
+            "nodes": tuple(dict.fromkeys(slot.node for slot in record.slots)),
+            "slots": record.slots,
+            "queued_at": record.queued_at,
+            "placed_at": record.placed_at,
+            "running_at": record.running_at,
+            "ended_at": record.ended_at,
+            "reason": record.reason,
+            "detail": record.detail,
+            "exit_code": record.exit_code,
+            "preflight": record.preflight,
+            "preemptions": record.preemptions,
+            "ran_s": record.ran_s,
+            "checkpointed_at": record.checkpointed_at,
+            "slice_ends_at": record.slice_end() if is_running and record.kind.preemptible else 0,
+            "reserved_at": reserved_at,
+            "made_way_for": record.made_way_for,
+        }
+    )
+
+
+def queue_view(
+    record: QueueRecord, tree: QueueTree, cluster: str, now: Instant, *, queued: int, running: int
+) -> QueueView:
+    """The queue as people see it. queued, running: how many of its own jobs."""
+    spec = record.spec
+    return QueueView(
+        name=spec.name,
+        cluster=cluster,
+        parent=spec.parent,
+        gpu_milli_quota=spec.gpu_milli_quota,
+        gpu_milli_limit=spec.gpu_milli_limit,
+        gpu_milli_held=record.held_milli,
+        jobs_queued=queued,
+        jobs_running=running,
+        closed=spec.closed,
+        quota=nominal_of(spec),
+        borrowing_limit=borrowing_of(spec),
+        lending_limit=dict(spec.lending_limit),
+        held=record.held(),
+        weight=spec.weight,
+        order=record.policy.order,
+        share=tree.share(spec.name),
+        used_share=tree.used_share(spec.name, now),
+        spec=spec,
+    )
+
+
+def node_view(name: str, record: NodeRecord, cluster: str) -> NodeView:
+    """The node as people see it; it is part of the cluster."""
+    shape = record.description
+    assert shape is not None
+    holds = [hold for of_job in record.jobs.values() for hold in of_job]
+    asked = ", ".join(wish.request_id for wish in record.wishes)
+    reason = "lost" if record.lost else f"withheld for {asked}" if asked else "" if record.released else "not released"
+    return NodeView(
+        name=name,
+        cluster=cluster,
+        gpu_model=shape.gpu_model,
+        gpus=len(shape.gpu_uuids),
+        gpu_milli_held=sum(hold.slot.gpu_milli * len(hold.slot.devices) for hold in holds),
+        cpu_milli=shape.cpu_milli,
+        cpu_milli_held=sum(hold.cpu_milli for hold in holds),
+        memory_mib=shape.memory_mib,
+        memory_mib_held=sum(hold.memory_mib for hold in holds),
+        domains=shape.domains,
+        usable=record.usable,
+        lost=record.lost,
+        reason=reason,
+        jobs=_sorted(record.jobs),
+        device_domains=shape.device_domains,
+    )
+
+
+def _sorted(names: Iterable[str]) -> tuple[str, ...]:
+    return tuple(sorted(names))
