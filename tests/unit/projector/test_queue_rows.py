@@ -109,11 +109,26 @@ def test_a_reservation_is_shown_from_its_booking_to_its_end() -> None:
     assert core.anomalies == 1
 
 
+def test_a_reservation_that_repeats_shows_its_newest_time() -> None:
+    story = Story()
+    story.add("reservation", "firmware", "booked", Booked(spec=SPEC))
+    assert next_start(told(story)) == SPEC.starts_at
+    story.add("reservation", "firmware", "booked", Booked(spec=SPEC, starts_at=900))
+    assert next_start(told(story)) == 900
+
+
 def test_a_checkpoint_restores_what_is_booked_and_not_what_is_only_asked_for() -> None:
     core = ProjectorCore("atlas")
-    core.apply(state("reservation", "firmware", ReservationState(spec=SPEC)))
+    core.apply(state("reservation", "firmware", ReservationState(spec=SPEC, starts_at=900)))
     core.apply(state("reservation", "wish", ReservationState()))
-    assert set(core.take_all(rows_after=0).reservations) == {"firmware"}
+    assert next_start(core) == 900
+
+
+def next_start(core: ProjectorCore) -> int:
+    """Of the only reservation there is."""
+    (body,) = core.take_all(rows_after=0).reservations.values()
+    assert body is not None
+    return ReservationView.model_validate_json(body).next_starts_at
 
 
 SLOTS = tuple(Slot(group=0, replica=at, node=f"n{at % 2}", devices=(at,), gpu_milli=1000) for at in range(4))

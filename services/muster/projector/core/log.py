@@ -89,7 +89,8 @@ class ProjectorCore(JobRows):
         self._queues.declare(cast("queues.QueueChanged", fact.payload).spec, cluster=self.cluster)
 
     def _booked(self, fact: Fact) -> None:
-        self._reservations.book(cast("reservations.Booked", fact.payload).spec, cluster=self.cluster)
+        payload = cast("reservations.Booked", fact.payload)
+        self._reservations.book(payload.spec, starts_at=payload.starts_at, cluster=self.cluster)
 
     def _reservation_ended(self, fact: Fact) -> None:
         self.anomalies += not self._reservations.end(fact.subject_id)
@@ -110,9 +111,9 @@ class ProjectorCore(JobRows):
         self._queues.declare(cast("queues.QueueState", fact.payload).spec, cluster=self.cluster)
 
     def _reservation_state(self, fact: Fact) -> None:
-        spec = cast("reservations.ReservationState", fact.payload).spec
-        if spec is not None:
-            self._reservations.book(spec, cluster=self.cluster)
+        state = cast("reservations.ReservationState", fact.payload)
+        if state.spec is not None:
+            self._reservations.book(state.spec, starts_at=state.starts_at, cluster=self.cluster)
 
 
 def _lost_reason(state: nodes.NodeState) -> str:

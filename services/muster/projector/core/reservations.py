@@ -13,9 +13,9 @@ class Reservations:
         self._rows: dict[str, ReservationRow] = {}
         self._dirty: dict[str, None] = {}
 
-    def book(self, spec: ReservationSpec, *, cluster: str) -> None:
-        """It is kept from here on; one of the same name is replaced."""
-        self._rows[spec.name] = ReservationRow(spec.name, cluster, spec)
+    def book(self, spec: ReservationSpec, *, starts_at: int, cluster: str) -> None:
+        """It is kept; one of the same name is replaced. starts_at: this time, 0 for the spec's own."""
+        self._rows[spec.name] = ReservationRow(spec.name, cluster, spec, starts_at or spec.starts_at)
         self._dirty[spec.name] = None
 
     def end(self, name: str) -> bool:

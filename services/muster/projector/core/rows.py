@@ -119,11 +119,12 @@ class QueueRow:
 
 @dataclass(slots=True)
 class ReservationRow:
-    """Fields of `ReservationView`, in its order, as far as facts tell: what is kept just now the scheduler is asked."""
+    """Fields of `ReservationView`, without what is kept just now: only the scheduler can tell that."""
 
     name: str
     cluster: str
     spec: ReservationSpec
+    next_starts_at: int
 
 
 @dataclass(slots=True)
