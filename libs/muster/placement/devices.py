@@ -13,10 +13,16 @@ among the fewest idle ones.
 from collections.abc import Callable, Collection, Sequence
 from functools import lru_cache
 
-from muster.placement.shapes import DEVICE_MILLI, NodeShape
+from muster.placement.shapes import DEVICE_MILLI
 
 CHOICES_MAX = 8_192
-"""Remembered answers about arrangements, per question; the least recently asked are forgotten."""
+"""Remembered answers about arrangements, per question or layout."""
+
+LAYOUTS_MAX = 256
+"""Ways to number devices that are shared by the nodes that have them."""
+
+BROKEN = -1
+"""The idle share of a device that is not to be used."""
 
 Tree = tuple["Tree", ...] | tuple[int, ...]
 Arrangement = tuple[()] | tuple[tuple[str, ...], Tree]
@@ -29,31 +35,43 @@ Span = tuple[int, int]
 class Layout:
     """Where a node's devices stand: in the parts of a domain, or in itself if it is of the narrowest level."""
 
-    __slots__ = ("_devices", "_parts")
+    __slots__ = ("_arranged", "_devices", "_parts", "levels")
 
-    def __init__(self, devices: Collection[int], numbers: Sequence[Sequence[int]]) -> None:
+    def __init__(self, devices: Collection[int], device_domains: Sequence[tuple[str, Sequence[int]]]) -> None:
+        self.levels = tuple([level for level, _ in device_domains])
+        numbers = [numbers for _, numbers in device_domains]
         self._devices: Collection[int] = () if numbers else devices
         parts: dict[int, list[int]] = {}
         if numbers:
             for device in devices:
                 parts.setdefault(numbers[0][device], []).append(device)
-        self._parts = [Layout(part, numbers[1:]) for part in parts.values()]
+        self._parts = [Layout(part, device_domains[1:]) for part in parts.values()]
+        self._arranged: dict[tuple[int, ...], tuple[Tree, list[int]]] = {}
         assert not (self._devices and self._parts)
 
-    def arrange(self, idle: Sequence[int], broken: Collection[int]) -> tuple[Tree, list[int]]:
-        """The idle shares of the devices that are not broken, nested and sorted, and the device at each position."""
+    def arrange(self, idle: tuple[int, ...]) -> tuple[Tree, list[int]]:
+        """The idle shares of the devices, nested and sorted, and the device at each position; BROKEN ones have none."""
+        known = self._arranged.get(idle)
+        if known is None:
+            if len(self._arranged) >= CHOICES_MAX:
+                self._arranged.clear()
+            known = self._arranged[idle] = self._arrange(idle)
+        return known
+
+    def _arrange(self, idle: tuple[int, ...]) -> tuple[Tree, list[int]]:
         if not self._parts:
-            devices = sorted((device for device in self._devices if device not in broken), key=idle.__getitem__)
+            devices = sorted([device for device in self._devices if idle[device] != BROKEN], key=idle.__getitem__)
             return tuple([idle[device] for device in devices]), devices
-        parts = sorted([part.arrange(idle, broken) for part in self._parts])
+        parts = sorted([part._arrange(idle) for part in self._parts])  # noqa: SLF001 -- parts of its own
         return tuple([tree for tree, _ in parts]), [device for _, devices in parts for device in devices]
 
 
-def layout_of(shape: NodeShape) -> Layout | None:
-    """Where the devices of a node stand; None if it declares no domains inside."""
-    if not shape.device_domains:
+@lru_cache(LAYOUTS_MAX)
+def layout_of(device_domains: tuple[tuple[str, tuple[int, ...]], ...]) -> Layout | None:
+    """Where the devices of nodes with these domains stand; None if there are none."""
+    if not device_domains:
         return None
-    return Layout(range(shape.gpu_count), [numbers for _, numbers in shape.device_domains])
+    return Layout(range(len(device_domains[0][1])), device_domains)
 
 
 @lru_cache(CHOICES_MAX)

@@ -8,7 +8,7 @@ from bisect import bisect_left, insort
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 
-from muster.placement.devices import Arrangement, layout_of
+from muster.placement.devices import BROKEN, Arrangement, layout_of
 from muster.placement.shapes import DEVICE_MILLI, GpuTotals, Hold, HoldError, NodeShape
 from muster.placement.state import NodeState, StateKey
 from muster.placement.topology import Domain
@@ -50,7 +50,7 @@ class Node:
         self.usable = True
         self.holds = 0
         self.state: NodeState | None = None
-        self.layout = layout_of(shape)
+        self.layout = layout_of(shape.device_domains)
         self._order: list[int] = []
 
     def free_shares(self) -> list[int]:
@@ -63,8 +63,11 @@ class Node:
         """The idle shares of usable devices by domain; () if the node declares none."""
         if self.layout is None:
             return ()
-        tree, self._order = self.layout.arrange(self.idle, self.broken)
-        return tuple([level for level, _ in self.shape.device_domains]), tree
+        idle = tuple(self.idle)
+        if self.broken:
+            idle = tuple([BROKEN if index in self.broken else share for index, share in enumerate(idle)])
+        tree, self._order = self.layout.arrange(idle)
+        return self.layout.levels, tree
 
     def devices_at(self, positions: Iterable[int]) -> tuple[int, ...]:
         """The devices at these positions of the arrangement last asked for, ascending."""

@@ -30,10 +30,7 @@ class Watch:
 
     def has_room(self) -> bool:
         """Whether there is what one of the ways needs."""
-        for way in self.ways:
-            if way[0].is_met() and (len(way) == 1 or all(need.is_met() for need in way)):
-                return True
-        return False
+        return any(way[0].is_met() and (len(way) == 1 or all(need.is_met() for need in way)) for way in self.ways)
 
 
 class Rooms:
