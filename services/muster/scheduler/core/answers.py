@@ -3,7 +3,6 @@
 from muster.core import Core, Instant
 from muster.scheduler.core.core import SchedulerCore
 from muster.scheduler.core.dry_runs import dry_run, position
-from muster.scheduler.core.expected import expected_start
 from muster.scheduler.core.explained import explain
 from muster.scheduler.core.jobs import HOLDING, WAITING
 from muster.scheduler.core.reasons import PHASE_REASONS, Reason, cure_of
@@ -36,6 +35,7 @@ def answer_why(core: Core, ask: Wire, now: Instant) -> WhyAnswer:
     """`why`: where the job is in line, what keeps it there, what would help, and when it starts at the latest."""
     assert isinstance(ask, AskJob)
     state = _settled(core)
+    assert isinstance(core, SchedulerCore)
     record = state.jobs.records.get(ask.job_id)
     if record is None:
         return WhyAnswer()
@@ -47,7 +47,7 @@ def answer_why(core: Core, ask: Wire, now: Instant) -> WhyAnswer:
     blocked = explain(state, record)
     kind, known = record.kind, record.queue in state.queues.queues
     never = state.queues.never(record.queue, kind.amounts_least, preemptible=kind.preemptible) if known else None
-    expected = expected_start(state, record, now)
+    expected = core.expectations.of(record, now)
     return WhyAnswer(
         job=view,
         position=place,

@@ -4,6 +4,7 @@ from collections.abc import Iterator
 
 from muster.core import Draft, Fact, Instant
 from muster.scheduler.core.cycle import Cycle, Limits
+from muster.scheduler.core.expected import Expectations
 from muster.scheduler.core.fold import fold
 from muster.scheduler.core.jobs import state_of
 from muster.scheduler.core.state import State
@@ -22,6 +23,7 @@ class SchedulerCore:
     def __init__(self, *, cluster: str, limits: Limits | None = None) -> None:
         self.state = State(cluster)
         self._cycle = Cycle(self.state, limits or Limits())
+        self.expectations = Expectations(self.state)
         self._now = Instant(0)
 
     def apply(self, fact: Fact) -> None:

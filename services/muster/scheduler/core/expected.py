@@ -26,8 +26,11 @@ from muster.schemas.facts.queue import CPU, GPU
 PLANNED_MAX = 24
 """Jobs in front that are planned for one by one, 3 ms each in a large fleet."""
 
-COUNTED_MAX = 1_024
+COUNTED_MAX = 384
 """Jobs in front that are counted one by one; beyond it their number follows from the job's place in its queue."""
+
+KNOWN_MAX = 1_024
+"""Answers that are remembered."""
 
 NAMED_MAX = 3
 """Jobs that are named in a basis."""
@@ -59,6 +62,25 @@ def expected_start(state: State, record: JobRecord, now: Instant) -> Expected:
         return _Plan(state, record, now).find(front)
     finally:
         front.close()
+
+
+class Expectations:
+    """What was answered as long as nothing was folded: people look again and again."""
+
+    def __init__(self, state: State) -> None:
+        self._state = state
+        self._known: dict[str, Expected] = {}
+        self._folded = -1
+
+    def of(self, record: JobRecord, now: Instant) -> Expected:
+        """When a job that waits starts."""
+        if self._folded != self._state.folded or len(self._known) >= KNOWN_MAX:
+            self._known.clear()
+            self._folded = self._state.folded
+        known = self._known.get(record.id)
+        if known is None or 0 < known.at <= now:
+            known = self._known[record.id] = expected_start(self._state, record, now)
+        return known
 
 
 class _Plan:
@@ -132,10 +154,9 @@ class _Plan:
         """By how fast places come free: each is taken again, and comes free again after a run of those in front."""
         resource = GPU if self._record.kind.amounts_least.get(GPU) else CPU
         asked = sum(record.kind.amounts_least.get(resource, 0) for record in counted)
-        number = float(len(counted))
+        number = len(counted)
         if not is_all:
-            factor = self._all_in_front(counted)
-            asked, number = round(asked * factor), number * factor
+            number, asked = self._all_in_front(counted, asked, resource)
         runs = [gone_by(record, self._now) - self._now for record in counted]
         at = self._turned_over(
             resource, asked + self._record.kind.amounts_least.get(resource, 0), sum(runs) / len(runs)
@@ -144,17 +165,21 @@ class _Plan:
             return UNKNOWN
         what = f"{asked / DEVICE_MILLI:g} {'GPUs' if resource == GPU else 'cores'}"
         about = "" if is_all else "about "
-        basis = f"estimated: {about}{_jobs(round(number))} that ask for {what} are in front of it"
+        basis = f"estimated: {about}{_jobs(number)} that ask for {what} are in front of it"
         return Expected(at, f"{basis}, and places come free at the bounds of those that hold them")
 
-    def _all_in_front(self, counted: Collection[JobRecord]) -> float:
-        """How many times those counted are in front, by the job's place in its own queue."""
+    def _all_in_front(self, counted: Collection[JobRecord], asked: int, resource: str) -> tuple[int, int]:
+        """How many are in front and what they ask for, by the job's place in its own queue; at most all that wait."""
         record, line = self._record, self._state.line
         mine = (record.rank, record.routed_seq)
         lanes = (lane for lane in line.lanes.values() if lane.queue == record.queue)
         place = sum(other < mine for lane in lanes for other, _ in lane.jobs)
         served = sum(other.queue == record.queue for other in counted)
-        return max(1.0, place / max(1, served))
+        factor = max(1.0, place / max(1, served))
+        number = sum(len(lane.jobs) for lane in line.lanes.values())
+        most = sum(len(lane.jobs) * lane.kind.amounts_least.get(resource, 0) for lane in line.lanes.values())
+        in_front = min(number, round(len(counted) * factor))
+        return in_front, max(asked, round(most * in_front / number))
 
     def _turned_over(self, resource: str, asked: int, run_ns: float) -> int | None:
         """When so much came free in all, if each place is taken again and again for as long."""
