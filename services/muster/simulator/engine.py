@@ -55,7 +55,7 @@ class Pace:
 
 
 class Engine:
-    """scheduler, agent: the cores, for reading. now: the present moment. seq: facts so far.
+    """scheduler, agent: the cores, for reading. now: the present moment. seq: facts so far. watch: told of each.
 
     nodes: all that will ever be part of the cluster; they join when time first passes. limits: the scheduler's.
     """
@@ -70,14 +70,13 @@ class Engine:
         pace: Pace | None = None,
         watch: Watch | None = None,
     ) -> None:
-        self.scheduler = SchedulerCore(
-            cluster=CLUSTER, limits=limits or Limits(checkpoint_every_facts=CHECKPOINT_NEVER)
-        )
+        self._limits = limits or Limits(checkpoint_every_facts=CHECKPOINT_NEVER)
+        self.scheduler = SchedulerCore(cluster=CLUSTER, limits=self._limits)
         self.agent = AgentCore(SimulatedCluster(nodes, behaviour))
         self.now = start
         self.seq = 0
         self._pace = pace or Pace()
-        self._watch = watch
+        self.watch = watch
         self._news = True
         self._inbox: list[tuple[Instant, int, Callable[[], None]]] = []
         self._posted = 0
@@ -103,8 +102,8 @@ class Engine:
         self.agent.apply(fact)
         if name not in QUIET or self._pace.thorough:
             self._news = True
-        if self._watch is not None:
-            self._watch(fact)
+        if self.watch is not None:
+            self.watch(fact)
         return fact
 
     def append(self, writer: str, drafts: Iterable[Draft]) -> int:
@@ -125,6 +124,13 @@ class Engine:
         """Do this from outside when the moment has come; of equal moments in the order of the calls."""
         self._posted += 1
         heapq.heappush(self._inbox, (self._on_step(moment), self._posted, act))
+
+    def restart_scheduler(self, log: Iterable[Fact]) -> None:
+        """Another scheduler, which folds the whole log: what the old one remembered besides is gone, as in a crash."""
+        self.scheduler = SchedulerCore(cluster=CLUSTER, limits=self._limits)
+        for fact in log:
+            self.scheduler.apply(fact)
+        self._news = True
 
     # --- how time passes -----------------------------------------------------------------------------------------
 

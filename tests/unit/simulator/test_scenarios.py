@@ -8,7 +8,7 @@ def test_the_smallest_scenario_places_its_job() -> None:
     job = outcome.jobs["a"]
     assert (job.state, job.nodes, job.devices, job.reason) == ("running", ("n0",), ((0, 1, 2, 3),), "")
     assert outcome.stable
-    assert outcome.queues["q"].held == {"gpu": 4}
+    assert outcome.queues["q"].held["gpu"] == 4
     assert (outcome.queues["q"].running, outcome.queues["q"].pending) == (1, 0)
 
 

@@ -9,10 +9,10 @@ from collections.abc import Callable
 from itertools import groupby
 
 from muster.agent.core.behaviour import Behaviour
-from muster.core import Draft, Instant, after
+from muster.core import Draft, Fact, Instant, after
 from muster.scheduler.core.cycle import Limits
 from muster.schemas.facts.job import JobCheckpointed, JobFinished, JobPlaced, JobRunning, PodsStarted
-from muster.schemas.facts.node import NodeLost, WithholdRequested
+from muster.schemas.facts.node import NodeLost, Released, WithholdRequested
 from muster.schemas.facts.reservation import BookingRefused, ReserveRequested
 from muster.schemas.job import Slot
 from muster.simulator.engine import Engine, Pace, Watch
@@ -20,6 +20,7 @@ from muster.simulator.errors import InputError
 from muster.simulator.scenario.jobs import PlannedJob, Run
 from muster.simulator.scenario.model import NodeState
 from muster.simulator.scenario.plan import NOW, Plan
+from muster.simulator.scenario.starving import grant, keep_for_starving
 from muster.simulator.setup import join_nodes, set_queue
 
 DAY_S = 86_400.0
@@ -39,11 +40,28 @@ def engine_at_start(
     limits: Limits | None = None,
     pace: Pace | None = None,
 ) -> Engine:
-    """An engine at NOW that has folded the past; nothing was decided at NOW. Raises InputError."""
+    """An engine at NOW that has folded the past; at NOW nodes were released, nothing else. Raises InputError."""
+
+    def started(of: Plan, watch: Watch | None = None) -> Engine:
+        return _with_past(of, behaviour=behaviour, watch=watch, limits=limits, pace=pace)
+
+    engine = started(plan, watch)
+    grant(engine)
+    keep_for_starving(engine, plan, started)
+    return engine
+
+
+def _with_past(
+    plan: Plan, *, behaviour: Behaviour, watch: Watch | None, limits: Limits | None, pace: Pace | None
+) -> Engine:
+    """The nodes are released last, and by a scheduler that remembers nothing of what it could not do before."""
+    log: list[Fact] = []
     moments = [job.submitted_at for job in plan.jobs]
     begin = after(min(moments, default=NOW), -DAY_S)
     descriptions = {name: node.description for name, node in plan.nodes.items()}
-    engine = Engine(descriptions, behaviour=behaviour, start=begin, watch=watch, limits=limits, pace=pace)
+    engine = Engine(
+        descriptions, behaviour=behaviour, start=begin, watch=_both(log.append, watch), limits=limits, pace=pace
+    )
     join_nodes(engine)
     _withhold(engine, plan)
     for at, spec in plan.queues:
@@ -56,7 +74,20 @@ def engine_at_start(
             _queue_up(engine, plan)
     engine.now = NOW
     _begin(engine, plan)
+    engine.restart_scheduler(log)
+    engine.watch = watch
     return engine
+
+
+def _both(one: Watch, other: Watch | None) -> Watch:
+    if other is None:
+        return one
+
+    def watch(fact: Fact) -> None:
+        one(fact)
+        other(fact)
+
+    return watch
 
 
 _SUBMIT, _START, _CHECKPOINT = range(3)
@@ -130,8 +161,10 @@ def _withhold(engine: Engine, plan: Plan) -> None:
 
 
 def _begin(engine: Engine, plan: Plan) -> None:
-    """What is new at NOW: losses, closed queues, reservations, and the jobs that come just now."""
+    """What is new at NOW: released and lost nodes, closed queues, reservations, and the jobs that come just now."""
     for name, node in plan.nodes.items():
+        if node.state is NodeState.READY:
+            engine.say("scheduler", "node", name, "released", Released())
         if node.state is NodeState.LOST:
             engine.say("agent", "node", name, "lost", NodeLost(reason="as the scenario says"))
     for at, spec in plan.queues:

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from pydantic import ValidationError
 
 from muster.core import Instant, after
+from muster.scheduler.core.policy import DEFAULT
 from muster.schemas import ids
 from muster.schemas.job import Checkpointing, Job, JobSpec, TaskGroup, Topology
 from muster.schemas.labels import EXIT_CODE, RUN_S
@@ -34,12 +35,16 @@ class Run:
 
 @dataclass(frozen=True, slots=True)
 class PlannedJob:
-    """One job. at: where it stands in the file. name: as the file calls it. run: None if it waits."""
+    """One job. at: where it stands in the file. name: as the file calls it. run: None if it waits.
+
+    starves_at: when it has waited so long that it starves.
+    """
 
     at: str
     name: str
     job: Job
     submitted_at: Instant
+    starves_at: Instant
     run: Run | None
 
 
@@ -55,6 +60,7 @@ def planned_jobs(
             raise InputError(f"{at}.queue", f"there is no queue {wanted.queue}; there are: {known}")
         spec = job_spec(wanted, at)
         run = _run(wanted, spec, slice_s=_slice_s(wanted, queues), at=at, now=now)
+        starving_s = _starving_s(wanted, queues)
         submitted_s = wanted.submitted_s_ago
         submitted_at = after(now, -(submitted_s or 0.0))
         if run is not None:
@@ -64,7 +70,8 @@ def planned_jobs(
         for name in names_of(wanted.name, wanted.count):
             if name in found:
                 raise InputError(f"{at}.name", f"there is a job {name} already; names are distinct")
-            found[name] = PlannedJob(at, name, _job(name, spec, wanted, submitted_at), submitted_at, run)
+            job = _job(name, spec, wanted, submitted_at)
+            found[name] = PlannedJob(at, name, job, submitted_at, after(submitted_at, starving_s), run)
     return tuple(found.values())
 
 
@@ -192,6 +199,12 @@ def _slice_s(wanted: model.Job, queues: Mapping[str, model.Queue]) -> float:
     if chosen is None:
         chosen = _SPEC.min_slice_s if default is None else default
     return chosen if most is None else min(chosen, most)
+
+
+def _starving_s(wanted: model.Job, queues: Mapping[str, model.Queue]) -> float:
+    """How long it waits until it starves."""
+    said = (queue.starving_after_s for queue in inherited(queues, wanted.queue) if queue.starving_after_s is not None)
+    return next(said, DEFAULT.starving_after_s)
 
 
 def _checkpointing(wanted: model.Job) -> Checkpointing | None:
