@@ -127,3 +127,18 @@ def test_the_same_scenario_comes_out_the_same() -> None:
         "jobs": [pending("a", "q", 3, count=8), pending("b", "r", 0.3, count=9), running("c", "q", 8, node="n-3")],
     }
     assert play(**parts) == play(**parts)
+
+
+def test_the_newest_checkpoint_is_as_old_as_the_file_says() -> None:
+    """The clock stands: a run that is late with its next checkpoint does not write it before anybody decided."""
+    outcome = play(
+        nodes=[node("n", count=2)],
+        queues=[{"name": "q"}],
+        jobs=[
+            running("late", "q", 8, "n-0", priority=10, started_s_ago=9000, checkpoint_s_ago=4000,
+                    checkpoint_interval_s=1800),
+            running("fresh", "q", 8, "n-1", priority=10, started_s_ago=9000, checkpoint_s_ago=100),
+            pending("high", "q", 8, priority=90),
+        ],
+    )  # fmt: skip
+    assert (outcome.jobs["fresh"].preempted_for, outcome.jobs["late"].state) == ("high", "running")

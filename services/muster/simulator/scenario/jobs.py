@@ -8,7 +8,7 @@ from pydantic import ValidationError
 from muster.core import Instant, after
 from muster.scheduler.core.policy import DEFAULT
 from muster.schemas import ids
-from muster.schemas.job import Checkpointing, Job, JobSpec, TaskGroup, Topology
+from muster.schemas.job import RUN_TIME_S_MAX, Checkpointing, Job, JobSpec, TaskGroup, Topology
 from muster.schemas.labels import EXIT_CODE, RUN_S
 from muster.simulator.document import path
 from muster.simulator.errors import InputError
@@ -18,6 +18,11 @@ from muster.simulator.scenario.units import cpu_milli, gpus_of, memory_mib, name
 
 PAST_SLICE_S = 1.0
 """A running job that does not say since when it runs is so far past its slice."""
+
+CHECKPOINT_EARLIEST = 0.9
+"""Simulated checkpoints come a little before or after their interval, never before this part of it."""
+LATE_S = 60.0
+"""A run whose next checkpoint is overdue when the scenario begins writes it so much later."""
 
 _SPEC = JobSpec(name="defaults", team="defaults", task_groups=(TaskGroup(),))
 
@@ -208,14 +213,21 @@ def _starving_s(wanted: model.Job, queues: Mapping[str, model.Queue]) -> float:
 
 
 def _checkpointing(wanted: model.Job) -> Checkpointing | None:
+    """How it writes checkpoints: none of its own doing before the first interval that lies ahead is over.
+
+    The clock of a scenario stands, so the newest checkpoint is to be as old as the file says: no run may be so late
+    with the next one that it comes at once, and without an interval none comes at all.
+    """
     said = (wanted.restart_s, wanted.checkpoint_interval_s, wanted.checkpoint_s_ago)
     if all(value is None for value in said):
         return None
-    usual = Checkpointing()
-    return Checkpointing(
-        interval_s=usual.interval_s if wanted.checkpoint_interval_s is None else wanted.checkpoint_interval_s,
-        restart_s=usual.restart_s if wanted.restart_s is None else wanted.restart_s,
-    )
+    interval_s = float(RUN_TIME_S_MAX)
+    if wanted.checkpoint_interval_s is not None:
+        since_s = wanted.checkpoint_s_ago if wanted.checkpoint_s_ago is not None else wanted.started_s_ago or 0.0
+        late = since_s >= wanted.checkpoint_interval_s * CHECKPOINT_EARLIEST
+        interval_s = since_s / CHECKPOINT_EARLIEST + LATE_S if late else wanted.checkpoint_interval_s
+    restart_s = Checkpointing().restart_s if wanted.restart_s is None else wanted.restart_s
+    return Checkpointing(interval_s=min(RUN_TIME_S_MAX, interval_s), restart_s=restart_s)
 
 
 def _labels(wanted: model.Job) -> dict[str, str]:
