@@ -17,7 +17,7 @@ from muster.bus.settings import Settings
 from muster.cli.bench.fleet_ready import fleet_ready
 from muster.cli.bench.kueue_figures import Courses, KueueFigures
 from muster.cli.bench.kueue_input import arrivals, floor_s, queue_names, queues, total
-from muster.cli.bench.load import Submitted, in_parallel, submit
+from muster.cli.bench.load import Submitted, submit
 from muster.cli.errors import refused
 from muster.cli.session import connected
 from muster.schemas.subjects import FED_LOG, cluster_log
@@ -36,7 +36,6 @@ MEMORY_S = 2.0
 IDLE_S = 2.0  # nothing waits or runs for so long: nothing is on its way any more
 SETTLED_S = 30.0  # nothing changed for so long: what has not ended never will
 READ_FACTS = 1_000
-QUEUES_AT_ONCE = 16
 
 Say = Callable[[str], None]
 
@@ -120,9 +119,7 @@ class _Rig:
 
     async def run(self) -> KueueReport:
         """Make the queues, submit at the generators' pace, wait for the last end, read the logs."""
-        for is_cohort in (True, False):  # a parent is there before its children
-            wanted = (spec for spec in queues() if (spec.parent is None) is is_cohort)
-            await in_parallel((self._muster.set_queue(spec) for spec in wanted), at_once=QUEUES_AT_ONCE)
+        await self._muster.set_queues(list(queues()))
         await fleet_ready(self._muster, nodes=NODES, queue=queue_names()[-1])
         spent_s = self._cpu_s()
         self._say(f"submitting {self._plan.count} jobs at the generators' pace")
