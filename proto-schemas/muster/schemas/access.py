@@ -15,7 +15,7 @@ TOKEN_TEAMS_MAX = 64
 class Role(StrEnum):
     """What a token's bearer may do; each role may also do what the ones before it may.
 
-    viewer: read. submitter: submit and cancel for its teams. operator: for every team, and change queues.
+    viewer: read. submitter: submit and cancel for its teams. operator: for every team, change queues, reserve.
     admin: make and revoke tokens.
     """
 
