@@ -369,7 +369,16 @@ def test_who_borrows_nothing_has_no_share_and_only_they(found: list[QueueSpec], 
         if queue in queues.queues:
             queues.hold(queue, amounts, preemptible=preemptible)
     for name in queues.queues:
-        assert (queues.share(name) > 0) == queues.is_borrowing(name, RESOURCES)
+        counted = [resource for resource in RESOURCES if queues.declares(name, resource)]
+        compared = counted if queues.declares(name, GPU) else RESOURCES
+        assert (queues.share(name) > 0) == queues.is_borrowing(name, compared)
+
+
+def test_who_stays_within_its_gpus_borrows_nothing_whatever_cpu_that_takes() -> None:
+    queues = build([QueueSpec(name="org"), QueueSpec(name="a", parent="org", quota={GPU: 4_000})])
+    queues.set_capacity({GPU: 8_000, "gpu_milli:H100": 8_000, "cpu_milli": 64_000})
+    queues.hold("a", {GPU: 4_000, "gpu_milli:H100": 4_000, "cpu_milli": 60_000})
+    assert queues.share("a") == 0
 
 
 @settings(max_examples=200)

@@ -8,7 +8,7 @@ hiding them; but never more than it ran.
 
 import heapq
 import statistics
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 
 from muster.core import Instant, seconds_between
 from muster.placement import DEVICE_MILLI, Hold
@@ -31,16 +31,17 @@ _LEAVING, _SURPLUS, _WHOLE = range(3)
 
 
 class Candidates:
-    """Parts of jobs for the gangs of one decision."""
+    """Parts of jobs for the gangs of one decision. spoken: jobs that are left out."""
 
-    def __init__(self, state: State, now: Instant) -> None:
+    def __init__(self, state: State, now: Instant, spoken: Collection[str] = ()) -> None:
         self._state = state
         self.now = now
+        self._spoken = spoken
         self._median_s: float | None = None
         self._is_median_known = False
 
     def find(self, wanting: Wanting, rules: Rules, queues: Iterable[str]) -> dict[str, Part]:
-        """All that the rules may let go of these queues' jobs, and what leaves anyway; empty if it is only that."""
+        """All that the rules may let go of these queues' jobs, and what leaves for nobody; empty if it is only that."""
         state = self._state
         found = [
             record
@@ -59,7 +60,7 @@ class Candidates:
             parts.update(self._parts_of(record))
         for job_id in state.runs.leaving:
             record = state.jobs.records[job_id]
-            if not record.made_way_for:
+            if self._is_free(record, wanting):
                 parts[job_id] = Part(record, record.counted, record.held_slots, is_leaving=True)
         return parts
 
@@ -101,7 +102,7 @@ class Candidates:
 
     def _is_free(self, record: JobRecord, wanting: Wanting) -> bool:
         """Whether its place is not spoken for: not being resized, nor kept for somebody else when it comes free."""
-        if record.resize is not None:
+        if record.resize is not None or record.id in self._spoken:
             return False
         bookings = self._state.books.bookings
         if not bookings.all:

@@ -1,12 +1,12 @@
 """Elastic jobs grow into idle places while nobody waits for them. How they shrink again is part of making way.
 
 A job that runs with fewer replicas than it would take gets more where its quota admits them, the least served queue
-first. It grows only while no gang waits for room in the fleet, and the fleet is looked at now and then, since each
-resize costs the job something. A gang that requires one domain does not grow: the engine chooses places for the new
-replicas alone and would not keep them with the old ones.
+first. It grows only while no gang waits for room in the fleet, nor for quota in its own tree; and the fleet is looked
+at now and then, since each resize costs the job something. A gang that requires one domain does not grow: the engine
+chooses places for the new replicas alone and would not keep them with the old ones.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 
 from muster.core import Draft, Instant, after
@@ -51,29 +51,28 @@ class Growth:
                 self._remains.wait_until(self._next)
                 return
         self._seen, self._folded, self._next = state.moves, state.folded, after(now, GROW_EVERY_S)
-        if not self._is_anybody_waiting():
-            drafts += self._grown()
+        lanes = state.line.lanes.values()
+        if all(lane.cap is not None for lane in lanes):
+            waiting = {state.queues.path(lane.queue)[-1] for lane in lanes}
+            drafts += self._grown(waiting, {draft.subject_id for draft in drafts if draft.kind == "job"})
 
-    def _is_anybody_waiting(self) -> bool:
-        """Whether a gang waits for room, or was not tried yet; those that their quota stops would not take it."""
-        return any(lane.short is not None or not lane.is_blocked for lane in self._state.line.lanes.values())
-
-    def _grown(self) -> Iterator[Draft]:
-        state, grown = self._state, 0
-        records = [state.jobs.records[job_id] for job_id in state.runs.small]
+    def _grown(self, waiting: set[str], spoken: set[str]) -> list[Draft]:
+        """waiting: trees in which somebody waits for quota. spoken: jobs of which something is said already."""
+        state, drafts = self._state, list[Draft]()
         tree = state.queues
-        shares = {record.queue: tree.share(record.queue) for record in records if record.queue in tree.queues}
-        records = [record for record in records if record.queue in shares and _may_grow(record)]
+        records = [state.jobs.records[job_id] for job_id in state.runs.small if job_id not in spoken]
+        records = [record for record in records if _may_grow(record) and record.queue in tree.queues]
+        records = [record for record in records if tree.path(record.queue)[-1] not in waiting]
+        shares = {record.queue: tree.share(record.queue) for record in records}
         for record in sorted(records, key=lambda record: (shares[record.queue], record.rank, record.id)):
-            if grown >= GROWN_MAX:
-                self._seen = -1
-                self._remains.wait_until(self._next)
-                return
+            if len(drafts) >= GROWN_MAX:
+                self._remains.wait_until(self._next)  # those that grow now are news then
+                break
             added = self._added(record)
             if added:
-                grown += 1
                 payload = JobResizeRequested(attempt=record.attempt, slots=(*record.slots, *map(slot_of, added)))
-                yield draft(record, "resize-requested", payload, causes=(record.last_fact,))
+                drafts.append(draft(record, "resize-requested", payload, causes=(record.last_fact,)))
+        return drafts
 
     def _added(self, record: JobRecord) -> list[Place]:
         """Places for more replicas, proposed in the books and counted by the queue; none if there is no room."""

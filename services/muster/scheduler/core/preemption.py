@@ -91,21 +91,39 @@ class Preemptions:
         The same again until something is folded.
         """
         state = self._state
-        if self._said and self._said_at == state.folded:
-            drafts += self._said
-            return self._said[-1].subject_id
-        self._said = []
         if not state.line.lanes:
             return ""
+        if self._said and self._said_at == state.folded:
+            spoken = {draft.subject_id for draft in drafts if draft.kind == "job"}
+            if spoken.isdisjoint(draft.subject_id for draft in self._said):
+                drafts += self._said
+                return self._said[-1].subject_id
+        self._said = []
         if state.runs.ripen(now, state.jobs):
             self._seen = -1
         self._wake(now)
         self._gather(now)
-        said = self._look(now) if self._todo else []
+        said = self._look(now, drafts) if self._todo else []
         self._said, self._said_at = said, state.folded
         self._await()
         drafts += said
         return said[-1].subject_id if said else ""
+
+    def would_ask(self, record: JobRecord, now: Instant) -> tuple[str, ...]:
+        """Which jobs would be asked to make way for a job, if it came now. Nothing is remembered of it."""
+        state = self._state
+        if record.queue not in state.queues.queues:
+            return ()
+        if not state.line.lanes:
+            state.runs.ripen(now, state.jobs)  # nobody waits for whom that would be news
+        with self._as_planned(set()):
+            wanting = Wanting(record, record.kind.amounts_least, starves=False)
+            prospects = Prospects(state.queues, state.runs.ripe_queues())
+            candidates, parts = Candidates(state, now), dict[str, Part]()
+            rules = Rules(state.queues, wanting, parts, prospects.before(record.queue))
+            parts |= candidates.find(wanting, rules, prospects.reachable(wanting, rules))
+            said = self._try(wanting, rules, parts, candidates) if parts else []
+        return tuple(draft.subject_id for draft in said[:-1])
 
     # --- when ------------------------------------------------------------------------------------------------
 
@@ -115,15 +133,15 @@ class Preemptions:
         if self._seen == state.moves or not state.runs.has_ripe() or not self._looks.is_ready(now):
             return
         tree, shares = state.queues, dict[str, float]()
-        found = list[tuple[float, tuple[int, str], int, Lane]]()
+        found = list[tuple[float, Lane]]()
         for lane in state.line.lanes.values():
             if lane.is_blocked and lane.queue in tree.queues and lane not in self._todo:
                 share = shares.get(lane.queue)
                 if share is None:
                     share = shares[lane.queue] = tree.share(lane.queue)
-                found.append((share, lane.jobs[0], lane.number, lane))
-        found.sort()
-        self._todo.update(dict.fromkeys(lane for _, _, _, lane in found))
+                found.append((share, lane))
+        found.sort(key=lambda entry: (entry[0], entry[1].jobs[0], entry[1].number))
+        self._todo.update(dict.fromkeys(lane for _, lane in found))
         self._looks.spend(len(found))
         self._seen = state.moves
 
@@ -152,18 +170,22 @@ class Preemptions:
 
     # --- who -------------------------------------------------------------------------------------------------
 
-    def _look(self, now: Instant) -> list[Draft]:
-        """Look at lanes until one of them can be helped, or so many were looked at as one decision may."""
+    def _look(self, now: Instant, drafts: list[Draft]) -> list[Draft]:
+        """Look at lanes until one of them can be helped, or so many were looked at as one decision may.
+
+        Jobs about which this decision says something already are left out.
+        """
         state = self._state
+        spoken = {draft.subject_id for draft in drafts if draft.kind == "job"}
         tries = 0
-        with self._as_planned():
+        with self._as_planned(spoken):
             prospects = Prospects(state.queues, state.runs.ripe_queues())
-            candidates = Candidates(state, now)
+            candidates = Candidates(state, now, spoken)
             for _ in range(LANES_MAX):
                 lane = next(iter(self._todo), None)
                 if lane is None:
                     break
-                wanting = self._wanting(lane, now)
+                wanting = self._wanting(lane, now, spoken)
                 parts: dict[str, Part] = {}
                 if wanting is not None:
                     rules = Rules(state.queues, wanting, parts, prospects.before(lane.queue))
@@ -181,12 +203,12 @@ class Preemptions:
                     return said
         return []
 
-    def _wanting(self, lane: Lane, now: Instant) -> Wanting | None:
+    def _wanting(self, lane: Lane, now: Instant, spoken: set[str]) -> Wanting | None:
         """The first job of a lane that waits for what others hold; None if making way would not help it."""
         state = self._state
         if not lane.is_blocked or state.line.lanes.get((lane.queue, lane.kind)) is not lane:
             return None
-        tree, record = state.queues, self._first_without_way(lane)
+        tree, record = state.queues, self._first_without_way(lane, spoken)
         if record is None or record.phase is not Phase.QUEUED or lane.queue not in tree.queues:
             return None
         amounts, preemptible = lane.kind.amounts_least, record.job.spec.preemptible
@@ -199,11 +221,11 @@ class Preemptions:
             self._remember(lane, starves_at)
         return Wanting(record, amounts, starves=now >= starves_at)
 
-    def _first_without_way(self, lane: Lane) -> JobRecord | None:
+    def _first_without_way(self, lane: Lane, spoken: set[str]) -> JobRecord | None:
         """The first job of a lane for which nobody makes way yet."""
         for *_, job_id in lane.jobs[:WAYS_MAX]:
             record = self._state.jobs.records[job_id]
-            if record.reserved is None or not record.reserved.victims:
+            if job_id not in spoken and (record.reserved is None or not record.reserved.victims):
                 return record
         return None
 
@@ -213,10 +235,10 @@ class Preemptions:
             heapq.heappush(self._starving, (starves_at, lane.number, lane))
 
     @contextmanager
-    def _as_planned(self) -> Iterator[None]:
-        """The tree as if all that was asked for were done."""
+    def _as_planned(self, spoken: set[str]) -> Iterator[None]:
+        """The tree as if all that was asked for were done. spoken: jobs of which it counts already what is decided."""
         state = self._state
-        changes = list(self._planned())
+        changes = list(self._planned(spoken))
         for record, amounts, sign in changes:
             state.queues.hold(record.queue, amounts, sign=sign, preemptible=record.job.spec.preemptible)
         try:
@@ -225,7 +247,7 @@ class Preemptions:
             for record, amounts, sign in reversed(changes):
                 state.queues.hold(record.queue, amounts, sign=-sign, preemptible=record.job.spec.preemptible)
 
-    def _planned(self) -> Iterator[tuple[JobRecord, dict[str, int], int]]:
+    def _planned(self, spoken: set[str]) -> Iterator[tuple[JobRecord, dict[str, int], int]]:
         """What is going to be held less (-1) and more (1), by job."""
         state = self._state
         records, runs = state.jobs.records, state.runs
@@ -239,7 +261,8 @@ class Preemptions:
                 yield record, given, -1
         for job_id in runs.reserved:
             record = records[job_id]
-            if record.reserved is not None and record.reserved.victims and record.queue in state.queues.queues:
+            is_awaited = record.reserved is not None and bool(record.reserved.victims) and job_id not in spoken
+            if is_awaited and record.queue in state.queues.queues:
                 yield record, dict(record.kind.amounts_least), 1
 
     # --- how -------------------------------------------------------------------------------------------------

@@ -4,35 +4,51 @@
 
 1.0 means all that can be lent; 0 that nothing is borrowed. lendable_r is what c's parent could have if nothing were
 held; of a resource that the tree does not declare, and above the parentless queues, it is what the cluster has.
+
+A tree that declares GPUs is compared by what it declares alone: who stays within quota borrows nothing, whatever CPU
+and memory that takes. GPUs of one model count besides GPUs only where they are declared, or they would count twice, and
+against a job that waits and has no model yet they would count once.
 """
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 
 from muster.scheduler.core.amounts import NO_AMOUNTS, Amounts
 from muster.scheduler.core.quota import NOTHING
 from muster.scheduler.core.tree import QueueRecord
+from muster.schemas.facts.queue import GPU
+
+MODEL_MARK = ":"
+"""In the name of a resource that is one GPU model."""
+
+
+def _skips(record: QueueRecord) -> Callable[[str], bool]:
+    """Which resources are left out of the comparison in this queue's tree."""
+    declared = record.path[-1].declared
+    if GPU in declared or any(MODEL_MARK in resource for resource in declared):
+        return lambda resource: resource not in declared
+    return lambda resource: MODEL_MARK in resource and resource not in declared
 
 
 def share(record: QueueRecord, capacity: Mapping[str, int], extra: Amounts | None = None) -> float:
     """What the queue borrows. extra: what is thought of as held besides."""
     worst = 0.0
-    more = extra or NO_AMOUNTS
+    more, skips = extra or NO_AMOUNTS, _skips(record)
     for resource, cell in record.cells.items():
         borrowed = cell.usage + more.get(resource, 0) - cell.subtree
-        if borrowed > 0:
+        if borrowed > 0 and not skips(resource):
             worst = max(worst, borrowed / max(1, record.lendable(resource, capacity)))
     for resource, amount in more.items():
-        if amount > 0 and resource not in record.cells:
+        if amount > 0 and resource not in record.cells and not skips(resource):
             worst = max(worst, amount / max(1, record.lendable(resource, capacity)))
     return worst / record.spec.weight
 
 
 def used_share(record: QueueRecord, capacity: Mapping[str, int], now: int) -> float:
     """The same for the decayed average of all that was held."""
-    worst = 0.0
+    worst, skips = 0.0, _skips(record)
     for resource, cell in record.cells.items():
         borrowed = cell.average_at(now) - cell.subtree
-        if borrowed > 0:
+        if borrowed > 0 and not skips(resource):
             worst = max(worst, borrowed / max(1, record.lendable(resource, capacity)))
     return worst / record.spec.weight
 
@@ -47,10 +63,10 @@ def used_total(record: QueueRecord, capacity: Mapping[str, int], now: int) -> fl
 
 def own_share(record: QueueRecord, capacity: Mapping[str, int], extra: Amounts | None = None) -> float:
     """What the jobs of the queue itself borrow beside the queues below it: as one child of weight 1 without quota."""
-    more = extra or NO_AMOUNTS
+    more, skips = extra or NO_AMOUNTS, _skips(record)
     worst = 0.0
     for resource in {**record.cells, **more}:
         amount = record.cells.get(resource, NOTHING).own + more.get(resource, 0)
-        if amount > 0:
+        if amount > 0 and not skips(resource):
             worst = max(worst, amount / max(1, record.lendable_below(resource, capacity)))
     return worst
