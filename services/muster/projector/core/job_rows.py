@@ -4,8 +4,8 @@ from collections.abc import Callable
 from typing import cast
 
 from muster.core.fact import Fact
-from muster.core.instant import NS_PER_S
 from muster.projector.core.fleet import FleetRows
+from muster.projector.core.job_state import coming, restore, slice_ends_at
 from muster.projector.core.projection import ENDED_KEPT, LiveJob, Projection
 from muster.projector.core.queues import HOLDING, Queues
 from muster.projector.core.ring import RING_BYTES_MAX
@@ -258,52 +258,3 @@ class JobRows(Projection):
             before, job.row.phase = job.row.phase, Phase.SUBMITTED
             self._hold(job, state.slots, coming=coming(state.slots, state.resize))
             self._move(job, before)
-
-
-def restore(job: LiveJob, state: jobs.JobState) -> None:
-    """The row as the job's newest facts left it, but for what is held."""
-    row = job.row
-    row.phase = state.phase
-    row.queue = state.queue or row.queue
-    row.attempt = 0 if state.phase is Phase.SUBMITTED else state.attempt
-    row.queued_at = state.queued_at
-    row.placed_at = state.placed_at
-    row.running_at = state.running_at
-    row.ended_at = state.ended_at
-    row.reason, row.detail = explanation(state)
-    row.preflight = state.preflight
-    row.preemptions = state.preemptions
-    row.ran_s = state.ran_s
-    row.checkpointed_at = state.checkpointed_at
-    if state.phase.is_terminal:
-        row.exit_code = state.exit_code
-        return
-    row.reserved_at = state.reserved.starts_at if state.reserved is not None else 0
-    row.made_way_for = state.made_way_for
-    job.exited_s = state.exited.ran_s if state.exited is not None else None
-    if state.min_slice_s is not None:
-        job.slice_s = state.min_slice_s
-    row.slice_ends_at = slice_ends_at(job)
-
-
-def slice_ends_at(job: LiveJob) -> int:
-    """Until when the present run is left alone; 0 if it does not run, or is never made to make way."""
-    row = job.row
-    return row.running_at + round(job.slice_s * NS_PER_S) if row.running_at and row.preemptible else 0
-
-
-def coming(slots: tuple[Slot, ...], resize: jobs.JobResizeRequested | None) -> tuple[Slot, ...]:
-    """What the job is to get beside `slots`: it is held from the request on."""
-    if resize is None:
-        return ()
-    known = frozenset(slots)
-    return tuple(slot for slot in resize.slots if slot not in known)
-
-
-def explanation(state: jobs.JobState) -> tuple[str, str]:
-    """Reason and detail as the job's newest fact left them in its row."""
-    if state.phase is Phase.STOPPING and state.stop_reason is not None:
-        return state.stop_reason.value, state.detail
-    if state.phase is Phase.QUEUED and not state.reason and state.queued_reason is not None:
-        return state.queued_reason.value, state.queued_detail
-    return state.reason, state.detail
