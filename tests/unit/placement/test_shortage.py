@@ -100,12 +100,21 @@ def test_a_domain_that_only_lacks_a_broken_node_is_a_matter_of_health() -> None:
 
 
 def test_a_broken_node_that_leaves_is_no_matter_of_health_any_more() -> None:
-    fleet = fleet_of([node("a"), node("b")])
+    fleet = fleet_of([node("a"), node("b"), node("c")])
     fleet.set_usable("a", False)
-    first, second = fleet.place(gang((task(8), 2))), gang((task(7), 2))
+    fleet.set_usable("c", False)
+    first, second = fleet.place(gang((task(8), 3))), gang((task(7), 3))
     assert isinstance(first, Shortage)
     assert first.reason is ShortageReason.HEALTH
     fleet.remove_node("a")
     answer = fleet.place(second)
     assert isinstance(answer, Shortage)
     assert answer.reason is ShortageReason.GPU
+
+
+def test_groups_that_each_fit_in_a_domain_but_not_together_are_a_matter_of_topology() -> None:
+    fleet = fleet_of([node("a", rack="r0"), node("b", rack="r1")])
+    answer = fleet.place(gang((task(5), 1), (task(4), 1), level="rack"))
+    assert answer == Shortage(
+        ShortageReason.TOPOLOGY, "topology: the fleet has room, but one rack holds at most 1 of 1 + 1 of 1 replicas"
+    )
