@@ -44,7 +44,7 @@ def answer_why(core: Core, ask: Wire, now: Instant) -> WhyAnswer:
         reason, detail = PHASE_REASONS.get(record.phase, (Reason.ENDED, f"it ended as {record.phase.value}"))
         return WhyAnswer(job=view, reason=reason, detail=record.reason or detail)
     place, waiting = position(state, record.queue, entry_of(record)[0])
-    blocked = explain(state, record)
+    blocked = explain(state, record, now)
     kind, known = record.kind, record.queue in state.queues.queues
     never = state.queues.never(record.queue, kind.amounts_least, preemptible=kind.preemptible) if known else None
     expected = core.expectations.of(record, now)

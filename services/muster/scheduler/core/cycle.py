@@ -11,6 +11,7 @@ from muster.scheduler.core import arrivals
 from muster.scheduler.core.backfill import Backfill
 from muster.scheduler.core.changes import queue_changes
 from muster.scheduler.core.clearing import Clearing
+from muster.scheduler.core.defragment import Defragmentation
 from muster.scheduler.core.elastic import Growth
 from muster.scheduler.core.explanations import Explanations
 from muster.scheduler.core.follow import follow_ups
@@ -47,7 +48,10 @@ class Cycle:
         self._preemptions = Preemptions(state, self.remains)
         self._plans = Plans(state, self.remains)
         self._growth = Growth(state, self.remains)
-        self._explanations = Explanations(state, self.remains, interval_s=limits.unschedulable_interval_s)
+        self._defragmentation = Defragmentation(state, self.remains)
+        self._explanations = Explanations(
+            state, self.remains, interval_s=limits.unschedulable_interval_s, advice=self._defragmentation.advice
+        )
 
     def decide(self, now: Instant) -> list[Draft]:
         """All drafts, at most a bounded number of each sort."""
@@ -72,6 +76,7 @@ class Cycle:
             self._backfill.make(now, drafts, placed)
             self._preemptions.make(now, drafts)
             self._plans.make(now, drafts)
+            self._defragmentation.make(now, drafts)
             self._growth.make(now, drafts)
             drafts += arrivals.queued(state, placed, remains)
             self._explanations.make(now, placed, drafts)

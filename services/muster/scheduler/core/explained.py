@@ -1,7 +1,10 @@
 """Why one job waits, exactly: the first thing in its way now, with the numbers."""
 
+from muster.core import Instant
 from muster.placement import GangRequest
+from muster.scheduler.core.defragment import SCATTERED
 from muster.scheduler.core.jobs import JobRecord
+from muster.scheduler.core.moves import find_move
 from muster.scheduler.core.reasons import Blocked, Reason, gpus
 from muster.scheduler.core.state import State
 from muster.scheduler.core.waiting import entry_of
@@ -13,8 +16,8 @@ OF_PLACES = frozenset(
 """Reasons for which there is no place as things are."""
 
 
-def explain(state: State, record: JobRecord) -> Blocked:
-    """Why a job that waits is not placed."""
+def explain(state: State, record: JobRecord, now: Instant) -> Blocked:
+    """Why a job that waits is not placed, and whom moving elsewhere would let it in."""
     lane = state.line.lane_of(record)
     if lane is None:
         refusal = state.refusal(record)
@@ -27,6 +30,8 @@ def explain(state: State, record: JobRecord) -> Blocked:
     blocked = why_blocked(state, lane)
     if blocked.reason in OF_PLACES:
         blocked = kept_for_others(state, record.kind.gang, own=record.id) or blocked
+    if blocked.reason in SCATTERED and not in_front and (move := find_move(state, record, now)) is not None:
+        blocked = Blocked(blocked.reason, f"{blocked.detail}; {move.words}")
     if record.reserved is not None:
         blocked = Blocked(blocked.reason, f"{blocked.detail}; its places are reserved")
     if not in_front:

@@ -1,11 +1,13 @@
 """`unschedulable`: the first of a lane hears of every change, those behind it once."""
 
 import itertools
+from collections.abc import Mapping
 
 from muster.core import NS_PER_S, Draft, Instant
+from muster.scheduler.core.defragment import SCATTERED
 from muster.scheduler.core.follow import draft
 from muster.scheduler.core.jobs import JobRecord
-from muster.scheduler.core.reasons import Reason
+from muster.scheduler.core.reasons import Blocked, Reason
 from muster.scheduler.core.remains import MOVES_MAX, Remains
 from muster.scheduler.core.state import State
 from muster.scheduler.core.waiting import Lane
@@ -18,10 +20,14 @@ WORDS_MAX = 16
 
 
 class Explanations:
-    """Tells those who wait why. interval_s: how long a job hears nothing more after it was told something."""
+    """Tells those who wait why. interval_s: how long a job hears nothing more after it was told something.
 
-    def __init__(self, state: State, remains: Remains, *, interval_s: float) -> None:
+    advice: what else to tell jobs for which the idle places are scattered.
+    """
+
+    def __init__(self, state: State, remains: Remains, *, interval_s: float, advice: Mapping[str, str]) -> None:
         self._state = state
+        self._advice = advice
         self._remains = remains
         self._interval_ns = round(interval_s * NS_PER_S)
 
@@ -71,6 +77,9 @@ class Explanations:
             short.word, short.word_epoch = why_blocked(self._state, lane), epoch
             short.word_until = self._after_interval(now)
         lane.word, lane.word_epoch = short.word, short.word_epoch
+        advice = self._advice.get(lane.jobs[0][1])
+        if advice and lane.word is not None and lane.word.reason in SCATTERED:
+            lane.word = Blocked(lane.word.reason, f"{lane.word.detail}; {advice}")
         return is_new
 
     def _tell(self, lane: Lane, now: Instant, drafts: list[Draft], *, most: int) -> tuple[int, Instant | None]:

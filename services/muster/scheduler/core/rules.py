@@ -40,6 +40,7 @@ class Rule(StrEnum):
     FINAL_SHARE = "fair share, final"
     INITIAL_SHARE = "fair share, initial"
     OVER_SLICE = "over its slice, for one that starves"
+    DEFRAGMENT = "another place is idle"
 
 
 class Wanting(NamedTuple):
