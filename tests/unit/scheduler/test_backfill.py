@@ -165,7 +165,7 @@ ARRIVALS = st.lists(
 )
 
 
-@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=100, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(ARRIVALS)
 def test_backfill_never_delays_a_reserved_job(arrivals: list[tuple[int, int, int, int, int, bool]]) -> None:
     """Runs end at or before their bound, so no reserved job starts later than at the moment it was promised last."""

@@ -10,18 +10,20 @@ from collections.abc import Callable, Iterator
 from functools import partial
 
 from muster.core import Draft, Instant
+from muster.placement.rooms import Watch
 from muster.scheduler.core.access import Access, Door
 from muster.scheduler.core.jobs import JobRecord
 from muster.scheduler.core.placements import Placements
 from muster.scheduler.core.remains import Remains
 from muster.scheduler.core.state import State
+from muster.scheduler.core.turns import Place
 from muster.scheduler.core.waiting import Lane
 
 TRIES_MAX = 256
 """Gangs tried by one decision, placed or not."""
 
-PAUSE_PER_NODE_NS, PAUSE_PER_LANE_NS = 400_000, 20_000
-"""Pause after a pass, for each node that was opened and each lane that was looked at: twenty times what it takes."""
+PAUSE_PER_NODE_NS, PAUSE_PER_LANE_NS = 600_000, 100_000
+"""Pause after a pass, for each node that was opened and each lane that was looked at: ten times what it takes."""
 
 
 class Backfill:
@@ -32,8 +34,12 @@ class Backfill:
         self._remains = remains
         self._placements = placements
         self._tries = TRIES_MAX
-        self._seen = (-1, -1)
+        self._grown = -1
+        self._moves = -1
+        self._judged: frozenset[Lane] = frozenset()
         self._at = Instant(-1)
+        self._folded = -1
+        self._has_placed = False
         self._resume_at = Instant(0)
 
     def make(self, now: Instant, drafts: list[Draft], placed: set[str]) -> None:
@@ -42,50 +48,74 @@ class Backfill:
         bookings = state.books.bookings
         if not bookings.all or not state.line.lanes or self._remains.more:
             return
-        news = (state.moves, bookings.grown)
-        if news == self._seen and now != self._at and not self._opens_by_time(now):
+        is_again = (state.folded, now) == (self._folded, self._at)
+        if not (self._has_placed if is_again else self._is_news(now)):
             return
-        if now != self._at and now < self._resume_at:
+        if not is_again and now < self._resume_at:
             self._remains.wait_until(self._resume_at)
             return
-        self._seen, self._at = news, now
+        self._folded, self._at = state.folded, now
+        self._moves, self._grown = state.moves, bookings.grown
+        self._judged = frozenset(self._short())
         access = Access(bookings, state.queues, now)
+        before = len(placed)
         if not access.is_empty:
             self._pass(access, now, drafts, placed)
+        self._has_placed = len(placed) > before
 
-    def _opens_by_time(self, now: Instant) -> bool:
-        """Whether an advance reservation began since the last pass: those it is for may open it now."""
-        bookings = self._state.books.bookings.all.values()
-        return any(self._at < booking.starts_at <= now for booking in bookings if booking.is_reservation)
+    # --- when ------------------------------------------------------------------------------------------------
+
+    def _is_news(self, now: Instant) -> bool:
+        """Whether more is kept than at the last pass, or lanes fell short since, or a reservation began."""
+        bookings = self._state.books.bookings
+        if bookings.grown != self._grown:
+            return True
+        if self._state.moves != self._moves:
+            self._moves = self._state.moves
+            if not self._judged.issuperset(self._short()):
+                return True
+        return any(self._at < booking.starts_at <= now for booking in bookings.all.values() if booking.is_reservation)
+
+    def _short(self) -> Iterator[Lane]:
+        """Lanes for which there is no room."""
+        return (lane for lane in self._state.line.lanes.values() if lane.short is not None)
+
+    # --- who -------------------------------------------------------------------------------------------------
 
     def _pass(self, access: Access, now: Instant, drafts: list[Draft], placed: set[str]) -> None:
-        state = self._state
+        state, bookings = self._state, self._state.books.bookings
         doors: dict[Door, _Heap] = {}
-        lanes = 0
-        for lane, at in self._short(placed):
-            lanes += 1
+        lanes, nodes = self._hopeful(placed), access.nodes(bookings.all, bookings)
+        for lane, at in lanes:
             door = access.door(state.jobs.records[lane.jobs[at][1]])
             if door is not None:
                 doors.setdefault(door, []).append((lane.jobs[at][0], lane.number, lane, at))
-        self._tries, nodes = TRIES_MAX, 0
+        self._tries = TRIES_MAX
         for door in sorted(doors, reverse=True):
             keys = access.keys(door)
-            nodes += access.nodes(keys, state.books.bookings)
-            with state.books.bookings.opened(keys):
+            nodes += access.nodes(keys, bookings)
+            with bookings.opened(keys):
                 for record in self._serve(doors[door], drafts, partial(_has, access, door)):
                     placed.add(record.id)
             if not self._tries:
                 self._remains.more = True
                 break
-        self._resume_at = Instant(now + nodes * PAUSE_PER_NODE_NS + lanes * PAUSE_PER_LANE_NS)
+        self._resume_at = Instant(now + nodes * PAUSE_PER_NODE_NS + len(lanes) * PAUSE_PER_LANE_NS)
 
-    def _short(self, placed: set[str]) -> Iterator[tuple[Lane, int]]:
-        """Lanes for which there is no room, with the place of the first job that waits on."""
-        for lane in self._state.line.lanes.values():
+    def _hopeful(self, placed: set[str]) -> list[tuple[Lane, int]]:
+        """Lanes for which there would be room if nothing were kept, with the place of the first job that waits on."""
+        books, found = self._state.books, list[tuple[Lane, int]]()
+        by_watch: dict[Watch, list[Lane]] = {}
+        for lane in self._judged:
             if lane.short is not None:
-                at = next((at for at, entry in enumerate(lane.jobs) if entry[1] not in placed), None)
-                if at is not None:
-                    yield lane, at
+                by_watch.setdefault(lane.short.watch, []).append(lane)
+        with books.bookings.opened(books.bookings.all):
+            watches = books.fleet.rooms.hopeful(by_watch)
+        for lane in (lane for watch in watches for lane in by_watch[watch]):
+            at = next((at for at, entry in enumerate(lane.jobs) if entry[1] not in placed), None)
+            if at is not None:
+                found.append((lane, at))
+        return found
 
     def _serve(self, heads: "_Heap", drafts: list[Draft], may_open: Callable[[JobRecord], bool]) -> Iterator[JobRecord]:
         """Place the first of these that fits and may be where it is open, again and again."""
@@ -110,4 +140,5 @@ def _has(access: Access, door: Door, record: JobRecord) -> bool:
     return access.door(record) == door
 
 
-_Heap = list[tuple[tuple[int, int], int, Lane, int]]
+_Heap = list[tuple[Place, int, Lane, int]]
+"""The first jobs of lanes: place in line, number of the lane, the lane, the job's place in it."""

@@ -224,7 +224,7 @@ class Books(NodeRecords):
         """The node as the engine knows it; without its topology if that contradicts itself."""
         amounts = node.cpu_milli, node.memory_mib, len(node.gpu_uuids), node.gpu_model
         try:
-            return NodeShape(name, *amounts, node.domains)
+            return NodeShape(name, *amounts, node.domains, node.device_domains)
         except ShapeError:
             self.misfits += 1
             return NodeShape(name, *amounts)

@@ -5,17 +5,19 @@ entitled to its place then, else the end of its total run time. What is booked s
 sure to be gone again, and what comes free on it until then goes to the booking (conservative backfill).
 """
 
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterator, Sequence
 
-from muster.core import Instant, after
+from muster.core import NS_PER_S, Instant, after
 from muster.placement import Hold
 from muster.placement.forecast import Forecast, Release, earliest
 from muster.scheduler.core.access import START_S, gone_by
 from muster.scheduler.core.bookings import Booking
-from muster.scheduler.core.jobs import JobRecord, bound_ns
+from muster.scheduler.core.jobs import JobRecord
 from muster.scheduler.core.rules import Rules, Wanting, shares_up
 from muster.scheduler.core.state import State
 from muster.schemas.job import Phase
+
+_START_NS = round(START_S * NS_PER_S)
 
 
 def foresee(state: State, record: JobRecord, now: Instant) -> Forecast | None:
@@ -66,6 +68,7 @@ class Releases:
         self._now = now
         self._is_patient = is_patient
         self._booked = [b for key, b in state.books.bookings.all.items() if key not in opened]
+        self._contested = {name for booking in self._booked for name in booking.lacking}
         self._until = {booking.key: self._end_of(booking) for booking in self._booked}
         before = shares_up(state.queues, record.queue)
         self._rules = {
@@ -86,15 +89,26 @@ class Releases:
             yield from self._split(job_id, bound, holds)
         by_job: dict[str, list[Hold]] = {}
         for node in state.books.nodes.values():
-            if node.description is not None:
-                for job_id, held in node.jobs.items():
-                    if job_id not in node.outside:
-                        by_job.setdefault(job_id, []).extend(held)
+            if node.description is None:
+                continue
+            for job_id, held in node.jobs.items():
+                known = by_job.get(job_id)
+                if job_id in node.outside:
+                    continue
+                if known is None:
+                    by_job[job_id] = held
+                else:
+                    by_job[job_id] = [*known, *held]
+        records, contested = state.jobs.records, self._contested
         for job_id, held in by_job.items():
-            yield from self._split(job_id, self._bound(state.jobs.records[job_id]), held)
+            at = self._bound(records[job_id])
+            if contested and any(hold.slot.node in contested for hold in held):
+                yield from self._split(job_id, at, held)
+            else:
+                yield Release(job_id, at, tuple(held))
 
-    def _split(self, job_id: str, bound: int, holds: Collection[Hold]) -> Iterator[Release]:
-        """What a job holds where others have booked comes free only after these."""
+    def _split(self, job_id: str, bound: int, holds: Sequence[Hold]) -> Iterator[Release]:
+        """What is held where others have booked comes free only after these."""
         by_moment: dict[int, list[Hold]] = {}
         for hold in holds:
             at = max((self._until[b.key] for b in self._claims(hold)), default=0)
@@ -113,20 +127,20 @@ class Releases:
                 yield booking
 
     def _bound(self, record: JobRecord) -> int:
-        """Until when a job that holds something may keep it from the one that waits."""
-        spec = record.job.spec
-        now = self._now if record.phase is not Phase.PLACED else after(self._now, START_S)
-        bound = bound_ns(record, now)
-        if record.phase is Phase.STOPPING or not spec.preemptible:
-            return bound
-        is_over = record.phase is Phase.RUNNING and record.slice_end() <= now
-        latest = after(Instant((record.running_at or now) + record.left_ns()), spec.grace_s)
-        if not (is_over and self._is_patient):
-            if self._is_entitled(record, starves=False):
-                return bound
-            if self._is_entitled(record, starves=True):
-                return min(latest, max(bound, self._starves_at))
-        return latest
+        """Until when a job that holds something may keep it from the one that waits (as `bound_ns`, if entitled)."""
+        now, spec = self._now, record.job.spec
+        grace_ns = round(spec.grace_s * NS_PER_S)
+        if record.phase is Phase.STOPPING:
+            return now + grace_ns
+        begins = record.running_at or now + _START_NS
+        end = begins + record.left_ns()
+        if spec.preemptible and self._is_entitled(record, starves=True):
+            slice_end = begins + round(record.min_slice_s * NS_PER_S)
+            if not self._is_entitled(record, starves=False):
+                slice_end = max(slice_end, self._starves_at)
+            if slice_end > now or not self._is_patient:
+                end = min(end, slice_end)
+        return max(now, end) + grace_ns
 
     def _is_entitled(self, record: JobRecord, *, starves: bool) -> bool:
         """Whether the one that waits may take the place of this one after its slice, as things are."""
