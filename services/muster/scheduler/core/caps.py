@@ -1,7 +1,7 @@
 """Lanes that ran into a quota, and when to try them again.
 
-They are kept by queue and resource, sorted by how much they need, so that what comes free is compared with a number
-and not with every lane. When usage falls somewhere in a tree, only those queues are looked at whose bound it may have
+They are kept by queue, resource and need, in line, so that what comes free is compared with a few numbers and not with
+every lane. When usage falls somewhere in a tree, only those queues are looked at whose bound it may have
 moved: each waits on the queues from itself up to the bound that it ran into, and is looked at when less is held there.
 Why that is enough: what is available to a queue is the sum of what is left below that bound on the way, and of what the
 bound leaves; none of these grows unless usage falls at one of those queues.
@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 from muster.scheduler.core.amounts import NO_AMOUNTS, Amounts
 from muster.scheduler.core.queues import QueueTree
 from muster.scheduler.core.reasons import Blocked
+from muster.scheduler.core.turns import Place
 
 if TYPE_CHECKING:
     from muster.scheduler.core.waiting import Lane
@@ -27,10 +28,11 @@ class Cap:
 
     resource: of which too little is left for it; "" if its queue is not there. amounts: all that it needs. word: why,
     in words. is_restless: another place might need less, so it is tried whenever anything came free. is_provisional:
-    that counts proposals which may yet be taken back.
+    that counts proposals which may yet be taken back. need: how much of the resource must be available. place: of the
+    lane's first job, as it is filed.
     """
 
-    __slots__ = ("amounts", "is_provisional", "is_restless", "resource", "word")
+    __slots__ = ("amounts", "is_provisional", "is_restless", "need", "place", "resource", "word")
 
     def __init__(
         self,
@@ -46,31 +48,29 @@ class Cap:
         self.word = word
         self.is_restless = is_restless
         self.is_provisional = is_provisional
-
-    @property
-    def need(self) -> int:
-        """How much must be available."""
-        return self.amounts.get(self.resource, 0)
+        self.need = amounts.get(resource, 0)
+        self.place: Place = (0, 0)
 
 
 class Site:
     """Lanes of one queue that need more of one resource than was available.
 
-    lanes: (need, number of the lane, lane), ascending. left: what is available, when that was last looked at.
+    lanes: by how much they need, each list by the place in line of the lane's first job. left: what was available when
+    that was last looked at.
     """
 
     __slots__ = ("key", "lanes", "left", "waits_on")
 
     def __init__(self, key: SiteKey) -> None:
         self.key = key
-        self.lanes: list[tuple[int, int, Lane]] = []
+        self.lanes: dict[int, list[tuple[Place, int, Lane]]] = {}
         self.left = 0
         self.waits_on: tuple[tuple[str, str], ...] = ()
 
     @property
     def is_hopeful(self) -> bool:
         """Whether there is enough for the one that needs least."""
-        return bool(self.lanes) and self.lanes[0][0] <= self.left
+        return any(need <= self.left for need in self.lanes)
 
 
 class Caps:
@@ -84,7 +84,7 @@ class Caps:
         self._restless: dict[Lane, None] = {}
 
     def add(self, lane: "Lane", cap: Cap, tree: QueueTree) -> None:
-        """The lane ran into this."""
+        """The lane, which is not empty, ran into this."""
         if not cap.resource:
             self._unknown.setdefault(lane.queue, {})[lane] = None
             return
@@ -92,8 +92,9 @@ class Caps:
         site = self._sites.get(key)
         if site is None:
             site = self._sites[key] = Site(key)
+        cap.place = lane.jobs[0][0]
+        insort(site.lanes.setdefault(cap.need, []), (cap.place, lane.number, lane))
         self._look(site, tree)
-        insort(site.lanes, (cap.need, lane.number, lane))
         if cap.is_restless:
             self._restless[lane] = None
 
@@ -106,14 +107,20 @@ class Caps:
                 del self._unknown[lane.queue]
             return
         site = self._sites[lane.queue, cap.resource, lane.kind.preemptible]
-        at = bisect_left(site.lanes, (cap.need, lane.number))
-        assert site.lanes[at][2] is lane
-        del site.lanes[at]
+        self._take_out(site, lane, cap)
         self._restless.pop(lane, None)
         if not site.lanes:
             self._wait_on(site, ())
             self.hopeful.pop(site, None)
             del self._sites[site.key]
+
+    def refile(self, lane: "Lane", cap: Cap) -> None:
+        """Another job may be the first of the lane."""
+        if cap.resource and cap.place != lane.jobs[0][0]:
+            site = self._sites[lane.queue, cap.resource, lane.kind.preemptible]
+            self._take_out(site, lane, cap)
+            cap.place = lane.jobs[0][0]
+            insort(site.lanes.setdefault(cap.need, []), (cap.place, lane.number, lane))
 
     def relieve(self, relieved: Iterable[tuple[str, str]], tree: QueueTree) -> None:
         """Less is held at these (queue, resource): see for whom there may be enough now."""
@@ -128,13 +135,12 @@ class Caps:
         for site in self._sites.values():
             self._look(site, tree)
 
-    def lanes(self) -> "Iterator[Lane]":
-        """Lanes for which there may be enough."""
+    def hopes(self) -> "Iterator[list[Lane]]":
+        """Lanes for which there may be enough: those of one queue that need equally much, the first in line first."""
         for site in self.hopeful:
-            for need, _, lane in site.lanes:
-                if need > site.left:
-                    break
-                yield lane
+            for need, filed in site.lanes.items():
+                if need <= site.left:
+                    yield [lane for _, _, lane in filed]
 
     def of_queue(self, queue: str) -> "tuple[Lane, ...]":
         """The lanes of a queue that was not there."""
@@ -152,6 +158,15 @@ class Caps:
             self.hopeful[site] = None
         else:
             self.hopeful.pop(site, None)
+
+    @staticmethod
+    def _take_out(site: Site, lane: "Lane", cap: Cap) -> None:
+        filed = site.lanes[cap.need]
+        at = bisect_left(filed, (cap.place, lane.number))
+        assert filed[at][2] is lane
+        del filed[at]
+        if not filed:
+            del site.lanes[cap.need]
 
     def _wait_on(self, site: Site, keys: tuple[tuple[str, str], ...]) -> None:
         if keys == site.waits_on:

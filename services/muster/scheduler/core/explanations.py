@@ -19,6 +19,10 @@ WORDS_MAX = 16
 """Lanes whose reason is put into words by one decision: each looks at the whole fleet, about 50 microseconds."""
 
 
+LANES_MAX = 512
+"""Lanes that are looked at by one decision, about 10 microseconds each where a quota stands in the way."""
+
+
 class Explanations:
     """Tells those who wait why. interval_s: how long a job hears nothing more after it was told something.
 
@@ -30,15 +34,17 @@ class Explanations:
         self._advice = advice
         self._remains = remains
         self._interval_ns = round(interval_s * NS_PER_S)
+        self._asked_at = Instant(-self._interval_ns)
 
     def make(self, now: Instant, placed: set[str], drafts: list[Draft]) -> None:
         """Add what is to be said to `drafts`. placed: jobs that this decision placed."""
-        line, told, words = self._state.line, 0, 0
+        line, told, words, looked = self._state.line, 0, 0, 0
         line.wake(now)
-        for lane in tuple(line.to_explain):
+        self._ask_again(now)
+        for lane in tuple(itertools.islice(line.to_explain, LANES_MAX)):
             if told >= MOVES_MAX or words >= WORDS_MAX:
-                self._remains.more = True
                 break
+            looked += 1
             if not lane.is_blocked or lane.jobs[0][1] in placed:
                 line.explained(lane)
                 continue
@@ -55,8 +61,21 @@ class Explanations:
                 line.put_off(lane, due)
             else:
                 line.explained(lane)
+        if line.to_explain and (told >= MOVES_MAX or words >= WORDS_MAX or looked >= LANES_MAX):
+            self._remains.more = True
         due = line.next_due()
         if due is not None:
+            self._remains.wait_until(due)
+
+    def _ask_again(self, now: Instant) -> None:
+        """Look again at all lanes if there was news, once in the interval: otherwise each news would cost them all."""
+        if not self._state.line.is_out_of_date:
+            return
+        due = self._after_interval(self._asked_at)
+        if now >= due:
+            self._asked_at = now
+            self._state.line.ask_again()
+        else:
             self._remains.wait_until(due)
 
     def _find_word(self, lane: Lane, now: Instant) -> bool:

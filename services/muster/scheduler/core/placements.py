@@ -1,7 +1,7 @@
 """Which of the jobs that wait are placed, and where; those that are not wait for what stood in their way."""
 
 import heapq
-from collections.abc import Collection
+from collections.abc import Collection, Iterator
 
 from muster.core import Draft
 from muster.placement import Hold
@@ -31,8 +31,12 @@ DEMAND_FIRST = 64
 DEMAND_EVERY = 2_048
 """The fragmentation score learns after 64 jobs, then whenever their number doubled, at last every 2,048 jobs."""
 
-Heads = list[tuple[Place, int, Lane, int]]
-"""The first jobs of lanes, a heap: place in line, number of the lane, the lane, the job's place in it."""
+Heads = list[tuple[Place, int, Lane, int, Iterator[Lane]]]
+"""The first jobs of lanes, a heap: place in line, number of the lane, the lane, the job's place in it, and lanes behind
+it that are worth trying only if this one was.
+"""
+
+_NOBODY: Iterator[Lane] = iter(())
 
 
 class Placements:
@@ -68,15 +72,14 @@ class Placements:
                 narrow_at = 2 * len(placed)
                 state.line.narrow()
             if not self._drop_hopeless(heads[queue]):
-                _, number, lane, at = heapq.heappop(heads[queue])
+                _, _, lane, at, behind = heapq.heappop(heads[queue])
                 record = state.jobs.records[lane.jobs[at][1]]
                 attempts += 1
                 if self.place(record, lane, drafts):
                     placed.add(record.id)
                     slots += record.kind.replicas
-                    at = _first(lane, at + 1, taken)
-                    if at < len(lane.jobs):
-                        heapq.heappush(heads[queue], (lane.jobs[at][0], number, lane, at))
+                    _push(heads[queue], lane, at + 1, _NOBODY, taken)
+                _push_next(heads[queue], behind, taken)
             _offer(turns, queue, heads[queue])
         return placed
 
@@ -105,9 +108,11 @@ class Placements:
                 continue
             at = _first(lane, 0, taken) if taken else 0
             if at < len(lane.jobs):
-                heads.setdefault(lane.queue, []).append((lane.jobs[at][0], lane.number, lane, at))
+                heads.setdefault(lane.queue, []).append((lane.jobs[at][0], lane.number, lane, at, _NOBODY))
         for heap in heads.values():
             heapq.heapify(heap)
+        for lanes in line.enough_for():
+            _push_next(heads.setdefault(lanes[0].queue, []), iter(lanes), taken)
         return heads
 
     def _drop_hopeless(self, heads: Heads) -> bool:
@@ -123,7 +128,7 @@ class Placements:
             else:
                 if not lane.is_blocked:
                     line.fall_short(lane, tried=False)
-                heapq.heappop(heads)
+                heapq.heappop(heads)  # who is behind it needs as much
             dropped = True
         return dropped
 
@@ -149,10 +154,25 @@ def _slot(place: PlacedSlot) -> Slot:
 def _offer(turns: Turns, queue: str, heads: Heads) -> None:
     """The queue offers the first of these."""
     if heads:
-        place, _, lane, _ = heads[0]
+        place, _, lane, *_ = heads[0]
         turns.offer(queue, place, lane.kind.amounts)
     else:
         turns.leave(queue)
+
+
+def _push(heads: Heads, lane: Lane, at: int, behind: Iterator[Lane], taken: Collection[str]) -> bool:
+    """Add the lane's first job from this place on that is not taken; False if there is none."""
+    at = _first(lane, at, taken)
+    if at < len(lane.jobs):
+        heapq.heappush(heads, (lane.jobs[at][0], lane.number, lane, at, behind))
+    return at < len(lane.jobs)
+
+
+def _push_next(heads: Heads, behind: Iterator[Lane], taken: Collection[str]) -> None:
+    """Add the next lane that has a job to offer."""
+    for lane in behind:
+        if _push(heads, lane, 0, behind, taken):
+            return
 
 
 def _first(lane: Lane, at: int, taken: Collection[str]) -> int:

@@ -21,7 +21,7 @@ MODEL_MARK = ":"
 """In the name of a resource that is one GPU model."""
 
 
-def _skips(record: QueueRecord) -> Callable[[str], bool]:
+def skips(record: QueueRecord) -> Callable[[str], bool]:
     """Which resources are left out of the comparison in this queue's tree."""
     declared = record.path[-1].declared
     if GPU in declared or any(MODEL_MARK in resource for resource in declared):
@@ -32,41 +32,43 @@ def _skips(record: QueueRecord) -> Callable[[str], bool]:
 def share(record: QueueRecord, capacity: Mapping[str, int], extra: Amounts | None = None) -> float:
     """What the queue borrows. extra: what is thought of as held besides."""
     worst = 0.0
-    more, skips = extra or NO_AMOUNTS, _skips(record)
+    more, is_left_out = extra or NO_AMOUNTS, skips(record)
     for resource, cell in record.cells.items():
         borrowed = cell.usage + more.get(resource, 0) - cell.subtree
-        if borrowed > 0 and not skips(resource):
+        if borrowed > 0 and not is_left_out(resource):
             worst = max(worst, borrowed / max(1, record.lendable(resource, capacity)))
     for resource, amount in more.items():
-        if amount > 0 and resource not in record.cells and not skips(resource):
+        if amount > 0 and resource not in record.cells and not is_left_out(resource):
             worst = max(worst, amount / max(1, record.lendable(resource, capacity)))
     return worst / record.spec.weight
 
 
 def used_share(record: QueueRecord, capacity: Mapping[str, int], now: int) -> float:
     """The same for the decayed average of all that was held."""
-    worst, skips = 0.0, _skips(record)
+    worst, is_left_out = 0.0, skips(record)
     for resource, cell in record.cells.items():
         borrowed = cell.average_at(now) - cell.subtree
-        if borrowed > 0 and not skips(resource):
+        if borrowed > 0 and not is_left_out(resource):
             worst = max(worst, borrowed / max(1, record.lendable(resource, capacity)))
     return worst / record.spec.weight
 
 
 def used_total(record: QueueRecord, capacity: Mapping[str, int], now: int) -> float:
     """What the queue holds and held lately, as a part of what the cluster has, dominant resource, by weight."""
-    worst = 0.0
+    worst, is_left_out = 0.0, skips(record)
     for resource, cell in record.cells.items():
+        if is_left_out(resource):
+            continue
         worst = max(worst, (cell.held + cell.average_at(now)) / max(1, capacity.get(resource, 0)))
     return worst / record.spec.weight
 
 
 def own_share(record: QueueRecord, capacity: Mapping[str, int], extra: Amounts | None = None) -> float:
     """What the jobs of the queue itself borrow beside the queues below it: as one child of weight 1 without quota."""
-    more, skips = extra or NO_AMOUNTS, _skips(record)
+    more, is_left_out = extra or NO_AMOUNTS, skips(record)
     worst = 0.0
     for resource in {**record.cells, **more}:
         amount = record.cells.get(resource, NOTHING).own + more.get(resource, 0)
-        if amount > 0 and not skips(resource):
+        if amount > 0 and not is_left_out(resource):
             worst = max(worst, amount / max(1, record.lendable_below(resource, capacity)))
     return worst

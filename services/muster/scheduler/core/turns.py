@@ -15,6 +15,7 @@ from collections.abc import Mapping
 from muster.scheduler.core.amounts import Amounts
 from muster.scheduler.core.queues import QueueTree
 from muster.scheduler.core.quota import Cell
+from muster.scheduler.core.shares import skips
 from muster.scheduler.core.tree import QueueRecord
 from muster.schemas.facts.queue import GPU, QueueOrder
 
@@ -30,13 +31,13 @@ _NO_PLACE: Place = (0, 0)
 class _Row:
     """One resource at one contender, with what does not change while a decision is made."""
 
-    __slots__ = ("average", "cell", "of_cluster", "of_lendable")
+    __slots__ = ("average", "capacity", "cell", "lendable")
 
     def __init__(self, cell: Cell, *, average: float, lendable: int, capacity: int) -> None:
         self.cell = cell
         self.average = average
-        self.of_lendable = 1.0 / max(1, lendable)
-        self.of_cluster = 1.0 / max(1, capacity)
+        self.lendable = max(1, lendable)
+        self.capacity = max(1, capacity)
 
 
 class Contender:
@@ -44,10 +45,12 @@ class Contender:
 
     queue, place, extra: the next job below it: of which queue, where in line, and what it would add here; queue is ""
     while nobody below has a job to offer. heap: (key, stamp, child), with entries of children that changed since.
+    rows: by resource, as far as shares count it; known: resources that were looked up.
     """
 
     __slots__ = (
-        "above", "extra", "heap", "is_fifo", "is_own", "name", "place", "queue", "record", "rows", "stamp", "used",
+        "above", "extra", "heap", "is_fifo", "is_own", "known", "name", "place", "queue", "record", "rows", "stamp",
+        "used",
     )  # fmt: skip
 
     def __init__(self, record: QueueRecord | None, above: "Contender | None", *, is_own: bool = False) -> None:
@@ -61,6 +64,7 @@ class Contender:
         self.extra: Amounts = {}
         self.heap: list[tuple[Key, int, Contender]] = []
         self.rows: dict[str, _Row] = {}
+        self.known: set[str] = set()
         self.used = -1.0
         self.stamp = 0
 
@@ -142,7 +146,7 @@ class Turns:
         record, extra = contender.record, contender.extra
         assert record is not None
         rows = contender.rows
-        if not rows or extra.keys() - rows.keys():
+        if not contender.known or extra.keys() - contender.known:
             self._fill(contender, record, extra)
         if contender.is_own:
             share, total = _own(rows, extra), 0.0
@@ -155,17 +159,20 @@ class Turns:
     def _fill(self, contender: Contender, record: QueueRecord, extra: Mapping[str, int]) -> None:
         """Look up what does not change for a contender while a decision is made."""
         capacity, now = self._tree.capacity, self._now
-        used = 0.0
-        for resource in {**record.cells, **extra}:
+        used, is_left_out = 0.0, skips(record)
+        contender.known = {*record.cells, *extra}
+        for resource in contender.known:
+            if is_left_out(resource):
+                continue
             cell = record.cells_up(resource)[0]
             lendable = (record.lendable_below if contender.is_own else record.lendable)(resource, capacity)
             row = contender.rows[resource] = _Row(
                 cell, average=cell.average_at(now), lendable=lendable, capacity=capacity.get(resource, 0)
             )
             if not contender.is_own:
-                used = max(used, (row.average - cell.subtree) * row.of_lendable)
+                used = max(used, (row.average - cell.subtree) / row.lendable)
             elif resource == GPU:
-                used = record.principals.total(now, record.policy.half_life_ns) * row.of_lendable
+                used = record.principals.total(now, record.policy.half_life_ns) / row.lendable
         contender.used = used
 
 
@@ -174,17 +181,15 @@ def _measure(rows: Mapping[str, _Row], extra: Amounts) -> tuple[float, float]:
     share = total = 0.0
     for resource, row in rows.items():
         cell = row.cell
-        borrowed = (cell.usage + extra.get(resource, 0) - cell.subtree) * row.of_lendable
+        borrowed = (cell.usage + extra.get(resource, 0) - cell.subtree) / row.lendable
         share = max(share, borrowed)
-        part = (cell.held + row.average) * row.of_cluster
+        part = (cell.held + row.average) / row.capacity
         total = max(total, part)
     return share, total
 
 
 def _own(rows: Mapping[str, _Row], extra: Amounts) -> float:
-    return max(
-        ((row.cell.own + extra.get(resource, 0)) * row.of_lendable for resource, row in rows.items()), default=0.0
-    )
+    return max(((row.cell.own + extra.get(resource, 0)) / row.lendable for resource, row in rows.items()), default=0.0)
 
 
 def _above(child: Contender) -> Amounts:
@@ -192,10 +197,11 @@ def _above(child: Contender) -> Amounts:
     extra = child.extra
     record = child.record
     assert record is not None
-    if not any(record.cells_up(resource)[0].local for resource in extra):
+    cells = {resource: record.cells_up(resource)[0] for resource in extra}
+    if not any(cell.local for cell in cells.values()):
         return extra
     more = dict[str, int]()
     for resource, amount in extra.items():
-        cell = record.cells[resource]
+        cell = cells[resource]
         more[resource] = max(0, cell.usage + amount - cell.local) - cell.above
     return more

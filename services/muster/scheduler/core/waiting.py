@@ -81,6 +81,7 @@ class Line:
     open: lanes worth trying, never judged or judged by what is over. hopes: kinds for which there may be room again.
     unfinished: the last decision left lanes untried.
     to_explain: blocked lanes whose jobs may have to be told something; epoch: grows when words may have changed.
+    is_out_of_date: so it did since somebody last asked about all.
     """
 
     def __init__(self, rooms: Rooms, tree: QueueTree) -> None:
@@ -93,6 +94,7 @@ class Line:
         self.unfinished = False
         self.to_explain: dict[Lane, None] = {}
         self.epoch = 0
+        self.is_out_of_date = False
         self._short: dict[Kind, Short] = {}
         self._shorts: dict[Watch, Short] = {}
         self._explained: dict[Lane, None] = {}
@@ -117,6 +119,8 @@ class Line:
             lane.jobs.append(entry)
         elif not self._stands(lane, entry):
             insort(lane.jobs, entry)
+            if lane.cap is not None:
+                self._caps.refile(lane, lane.cap)
 
     def remove(self, record: JobRecord) -> None:
         """The job no longer waits."""
@@ -126,6 +130,8 @@ class Line:
             return
         del lane.jobs[bisect_left(lane.jobs, entry)]
         lane.untold.pop(record.id, None)
+        if lane.jobs and lane.cap is not None:
+            self._caps.refile(lane, lane.cap)
         if not lane.jobs:
             self._unblock(lane)
             del self.lanes[record.queue, record.kind]
@@ -152,6 +158,7 @@ class Line:
         is_news = version != self._version or withdrawn != self._withdrawn or bool(relieved) or self.unfinished
         self.hopes = {}
         if not is_news:
+            self._caps.relieve((), self._tree)
             return
         if withdrawn != self._withdrawn:
             self._caps.relieve_all(self._tree)
@@ -168,11 +175,14 @@ class Line:
         self._new_epoch()
 
     def worth_trying(self) -> Iterator[Lane]:
-        """All lanes that were never judged, or whose obstacle may be gone."""
+        """Lanes that were never judged, or for which there may be room again."""
         yield from self.open
         for short in self.hopes.values():
             yield from short.lanes.values()
-        yield from self._caps.lanes()
+
+    def enough_for(self) -> Iterator[list[Lane]]:
+        """Lanes for which quota may be enough again: of one queue and of equal need, the first in line first."""
+        return self._caps.hopes()
 
     def narrow(self) -> None:
         """Give up the hopes that the placements since `refresh` took."""
@@ -267,6 +277,12 @@ class Line:
         if lane.is_blocked:
             self._explained[lane] = None
 
+    def ask_again(self) -> None:
+        """What those were told who know may be out of date."""
+        self.to_explain.update(self._explained)
+        self._explained.clear()
+        self.is_out_of_date = False
+
     def next_due(self) -> Instant | None:
         """When the first of those that were put off is due."""
         while self._later and self._later[0][2].due != self._later[0][0]:
@@ -304,8 +320,7 @@ class Line:
 
     def _new_epoch(self) -> None:
         self.epoch += 1
-        self.to_explain.update(self._explained)
-        self._explained.clear()
+        self.is_out_of_date = bool(self._explained)
 
     @staticmethod
     def _stands(lane: Lane, entry: Entry) -> bool:
