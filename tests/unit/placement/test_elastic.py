@@ -104,3 +104,8 @@ def test_a_least_that_cannot_be_is_refused(least: int) -> None:
 def test_a_gang_of_one_size_is_not_elastic() -> None:
     assert not gang((task(1), 3)).is_elastic
     assert not elastic((task(1), 3, 3)).is_elastic
+
+
+def test_a_gang_that_fits_as_a_whole_is_not_made_smaller_by_the_order_of_growing() -> None:
+    fleet = fleet_of([node("a", gpus=6), node("b", gpus=7)])
+    assert sizes(fleet, elastic((task(3), 1, 4), (task(1), 1, 1))) == [4, 1]

@@ -107,3 +107,10 @@ def test_nodes_outside_all_domains_are_the_last_that_a_preferred_gang_takes() ->
     fleet.add_node(node("a-loose"))
     fleet.add_node(node("b-loose"))
     assert nodes_of(placed(fleet, gang((task(8), 3), level="block", required=False)))[:2] == ["b0-r0-n0", "b0-r0-n1"]
+
+
+def test_a_preferred_group_that_no_domain_holds_takes_few_of_the_widest() -> None:
+    fleet = blocks(1, 3, 2)
+    placed(fleet, one(task(1)))
+    holds = placed(fleet, wished((task(8), 8, "rack"), required=False))
+    assert {name[:2] for name in nodes_of(holds)} == {"b1", "b2"}

@@ -118,3 +118,11 @@ def test_groups_that_each_fit_in_a_domain_but_not_together_are_a_matter_of_topol
     assert answer == Shortage(
         ShortageReason.TOPOLOGY, "topology: the fleet has room, but one rack holds at most 1 of 1 + 1 of 1 replicas"
     )
+
+
+def test_broken_nodes_that_would_not_help_are_not_blamed() -> None:
+    fleet = fleet_of([node("a", rack="r0"), node("b", rack="r1"), node("c", rack="r2")])
+    fleet.set_usable("c", False)
+    answer = fleet.place(gang((task(8), 2), level="rack"))
+    assert isinstance(answer, Shortage)
+    assert answer.reason is ShortageReason.TOPOLOGY
