@@ -146,7 +146,7 @@ class Cheapest:
         for victim in self._on(name):
             if victim.key in trial.taken or not self._may_take(victim.key):
                 continue
-            trial.take(victim, is_told=False)
+            trial.lift(victim, name)
             out.append(victim)
             spent += victim.cost
             now = trial.room(name, shape)
@@ -158,12 +158,13 @@ class Cheapest:
                 if room - before >= lacking:
                     break
         while len(out) > best:
-            trial.put_back(out.pop())
+            trial.drop(out.pop())
         kept = self._prune(name, out)
-        gain = self._room_around(kept)
+        gain = trial.room(name, shape) - before
         for victim in reversed(kept):
-            trial.put_back(victim)
-        gain -= self._room_around(kept)
+            trial.drop(victim)
+        if any(hold.slot.node != name for victim in kept for hold in victim.holds):
+            gain = self._gain(kept)
         return _Step(tuple(kept), sum(v.cost for v in kept), gain, self._stamps.get(name, 0), lacking)
 
     def _on(self, name: str) -> list[Victim]:
@@ -179,14 +180,20 @@ class Cheapest:
         room = self._trial.room(name, self._shape)
         kept = list(out)
         for victim in sorted(out, key=lambda v: (-v.cost, v.order, v.key)):
-            self._trial.put_back(victim)
+            self._trial.drop(victim)
             if self._trial.room(name, self._shape) < room:
-                self._trial.take(victim, is_told=False)
+                self._trial.lift(victim, name)
             else:
                 kept.remove(victim)
         return kept
 
-    def _room_around(self, victims: Sequence[Victim]) -> int:
-        """Room on all nodes of the search on which these victims hold something."""
-        names = {hold.slot.node for victim in victims for hold in victim.holds}
-        return sum(self._trial.room(name, self._shape) for name in names if name in self._at)
+    def _gain(self, victims: Sequence[Victim]) -> int:
+        """Replicas that fit more, on all nodes of the search, if these leave."""
+        names = {hold.slot.node for victim in victims for hold in victim.holds}.intersection(self._at)
+        before = sum(self._trial.room(name, self._shape) for name in names)
+        for victim in victims:
+            self._trial.lift(victim)
+        after = sum(self._trial.room(name, self._shape) for name in names)
+        for victim in reversed(victims):
+            self._trial.drop(victim)
+        return after - before

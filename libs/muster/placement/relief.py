@@ -103,6 +103,7 @@ class _Relief:
     def __init__(self, trial: Trial, gang: GangRequest, ranked: Sequence[Victim], rules: Rules) -> None:
         self._trial, self._fleet, self._gang, self._rules = trial, trial.fleet, gang, rules
         self._victims = ranked
+        self._cleared: list[str] = []
 
     def _survey(self) -> None:
         """Read the whole fleet; not before it is needed."""
@@ -119,7 +120,8 @@ class _Relief:
     def first_alone(self) -> list[Victim] | None:
         """The one victim that suffices, where all before it together do not: then nothing else can be better."""
         alone = None
-        for victim in self._victims[:FIRST_TRIED_MAX]:
+        replicas = sum(group.replicas_least for group in self._gang.groups)
+        for victim in self._victims[: FIRST_TRIED_MAX // replicas]:
             if self._rules.may_take(victim.key):
                 self._trial.take(victim)
                 if self._is_enough():
@@ -164,6 +166,7 @@ class _Relief:
 
     def _try(self, way: Callable[[], bool], *, is_pruned: bool = False) -> list[Victim] | None:
         """Whom a way takes, in order, cleared of those who are not needed; nothing stays taken."""
+        self._cleared = []
         try:
             if not way():
                 return None
@@ -172,7 +175,9 @@ class _Relief:
             if not self._is_enough():
                 return None
             taken = list(self._trial.taken.values())
-            self._prune(sorted(taken, key=_rank, reverse=True), self._is_enough)
+            self._prune(sorted(taken, key=_rank, reverse=True), self._is_counted_enough)
+            if not self._is_enough():
+                return None
             if not self._is_in_order() and len(taken) <= IN_ORDER_MAX:
                 self._trial.close()
                 for victim in taken:
@@ -193,6 +198,16 @@ class _Relief:
 
     def _is_enough(self) -> bool:
         return self._rules.admits() and self._fleet.find(self._gang) is not None
+
+    def _is_counted_enough(self) -> bool:
+        """The same, found faster: whether there is room on the nodes of the domain that was cleared.
+
+        Exact for a gang of one group; the placer has the last word for all.
+        """
+        if not self._cleared or len(self._groups) > 1 or self._groups[0].level:
+            return self._is_enough()
+        group = self._groups[0]
+        return self._rules.admits() and self._trial.room_on(self._cleared, group.shape) >= group.replicas
 
     def _prune(self, taken: Sequence[Victim], is_enough: Callable[[], bool]) -> None:
         """Put back whoever is not needed, the dearest first: all at once, or each half of them by itself."""
@@ -270,6 +285,7 @@ class _Relief:
             cost = sum(victim.cost for victim in chosen or ())
             if chosen is not None and cost < least:
                 best, least = chosen, cost
+                self._cleared = [] if site.all() else self._names(site)
         return best is not None and self._take_all(best)
 
     def _sites(self, able: Flags) -> list[tuple[float, Flags]]:
@@ -318,8 +334,7 @@ class _Relief:
                 self._trial.put_back(self._trial.taken[key])
 
     def _clear_for(self, group: Wanted, able: Flags, site: Flags) -> list[Victim] | None:
-        names = self._nodes.names
-        inside = names if site.all() else [names[place] for place in np.flatnonzero(site).tolist()]
+        inside = self._nodes.names if site.all() else self._names(site)
         lacking = group.replicas - self._trial.room_on(inside, group.shape)
         if lacking <= 0:
             return []
@@ -328,6 +343,9 @@ class _Relief:
         rows = self._market.rows(able & there, nodes, None if site.all() else site)
         search = Cheapest(self._trial, group.shape, self._market, rows, may_take=self._rules.may_take)
         return search.choose(lacking)
+
+    def _names(self, site: Flags) -> list[str]:
+        return [self._nodes.names[place] for place in np.flatnonzero(site).tolist()]
 
 
 def _largest_first(groups: Sequence[GroupRequest]) -> list[int]:

@@ -24,35 +24,48 @@ class Victim:
 class Trial:
     """A fleet with some victims taken out. Whoever makes one closes it, which puts everything back.
 
-    `tell` and `untell` are called for victims that are taken for good, not for those that are only looked at.
+    `tell` and `untell` are called for victims that are taken, not for those that are only lifted to look beneath.
     """
 
     def __init__(self, fleet: Fleet, *, tell: Callable[[str], None], untell: Callable[[str], None]) -> None:
         self.fleet = fleet
         self.taken: dict[str, Victim] = {}
-        self._told: set[str] = set()
+        self._lifted: dict[str, list[Hold]] = {}
         self._tell, self._untell = tell, untell
 
-    def take(self, victim: Victim, *, is_told: bool = True) -> None:
+    def take(self, victim: Victim) -> None:
         """Withdraw the victim's holds."""
         for hold in victim.holds:
             self.fleet.withdraw(hold)
         self.taken[victim.key] = victim
-        if is_told:
-            self._told.add(victim.key)
-            self._tell(victim.key)
+        self._tell(victim.key)
 
     def put_back(self, victim: Victim) -> None:
         """Hold again what the victim held."""
         for hold in victim.holds:
             self.fleet.hold(hold)
         del self.taken[victim.key]
-        if victim.key in self._told:
-            self._told.remove(victim.key)
-            self._untell(victim.key)
+        self._untell(victim.key)
+
+    def lift(self, victim: Victim, name: str = "") -> None:
+        """Withdraw what the victim holds on a node (everywhere) for a moment; without telling."""
+        holds = self._lifted[victim.key] = []
+        for hold in victim.holds:
+            if not name or hold.slot.node == name:
+                self.fleet.withdraw(hold)
+                holds.append(hold)
+
+    def drop(self, victim: Victim) -> None:
+        """Undo `lift`."""
+        for hold in self._lifted.pop(victim.key):
+            self.fleet.hold(hold)
 
     def close(self) -> None:
         """Put everybody back, the last taken first."""
+        for holds in reversed(list(self._lifted.values())):
+            for hold in holds:
+                self.fleet.hold(hold)
+        self._lifted.clear()
         for victim in reversed(list(self.taken.values())):
             self.put_back(victim)
 
