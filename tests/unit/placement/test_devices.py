@@ -2,7 +2,7 @@
 
 import pytest
 
-from muster.placement import Fleet, NodeShape, ShapeError, Shortage, ShortageReason, TaskShape, TopologyWish
+from muster.placement import Fleet, Hold, NodeShape, ShapeError, Shortage, ShortageReason, Slot, TaskShape, TopologyWish
 from muster.placement.shapes import GangRequest, GroupRequest
 from unit.placement.builders import SOCKETS, fleet_of, gang, node, nodes_of, one, placed, server, task, within
 
@@ -51,6 +51,13 @@ def test_a_share_is_taken_from_a_broken_device_and_else_where_least_is_whole() -
     assert devices(fleet, task(share=300)) == (6,)
     assert devices(fleet, task(share=800)) == (7,), "its pair is broken already"
     assert devices(fleet, task(4)) == (0, 1, 2, 3)
+
+
+def test_of_equally_tight_pairs_the_one_in_the_tighter_socket_is_taken() -> None:
+    fleet = fleet_of([server("a")])
+    for device, share in ((0, 1000), (4, 500), (5, 500)):
+        fleet.hold(Hold(0, 0, Slot(0, 0, "a", (device,), share)))
+    assert devices(fleet, task(2)) == (6, 7), "three idle devices are left on the other socket"
 
 
 def test_broken_devices_are_not_counted_in_their_domain() -> None:
