@@ -221,6 +221,7 @@ class JobRows(Projection):
             self._move(job, Phase.STOPPING)
             job.row.reason = payload.reason.value
             job.row.made_way_for = payload.made_way_for
+            job.row.slice_ends_at = 0
 
     def _pods_exited(self, fact: Fact) -> None:
         payload = cast("jobs.PodsExited", fact.payload)

@@ -29,7 +29,7 @@ def restore(job: LiveJob, state: jobs.JobState) -> None:
     job.exited_s = state.exited.ran_s if state.exited is not None else None
     if state.min_slice_s is not None:
         job.slice_s = state.min_slice_s
-    row.slice_ends_at = slice_ends_at(job)
+    row.slice_ends_at = slice_ends_at(job) if state.phase is Phase.RUNNING else 0
 
 
 def slice_ends_at(job: LiveJob) -> int:
