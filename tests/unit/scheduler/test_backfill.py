@@ -1,5 +1,7 @@
 """Who starves gets a moment and a place, keeps both, and is not delayed by those who use the place before."""
 
+import random
+
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
@@ -62,6 +64,31 @@ def test_an_endless_stream_of_small_jobs_does_not_starve_a_large_one() -> None:
     promised = next(fact for fact in world.log if fact.subject_id == big.id and fact.name == "reserved")
     assert world.start_of(big) is not None
     assert START + world.start_of(big) * NS_PER_S <= promised.payload.starts_at
+
+
+def test_a_gang_of_64_gpus_starts_by_its_reservation_amid_an_endless_stream() -> None:
+    """Every GPU is wanted by somebody small all the time, and yet the places are gathered for the gang."""
+    world = floor(nodes=8, gpus=8, starving_after_s=100.0)
+    rng = random.Random(7)
+    gang: Job | None = None
+    for index in range(90):
+        for part in range(12):
+            run_s = rng.randint(20, 120)
+            world.come(
+                f"s{index}-{part}",
+                gpus=rng.choice((1, 1, 2, 4)),
+                run_s=run_s,
+                total_run_time_s=run_s + rng.randint(0, 60),
+            )
+        if index == 5:
+            gang = world.come("gang", gpus=8, replicas=8, run_s=50)
+        world.later(10)
+        if gang is not None and world.start_of(gang) is not None:
+            break
+    assert gang is not None
+    promises = [fact.payload.starts_at for fact in world.log if fact.subject_id == gang.id and fact.name == "reserved"]
+    assert promises
+    assert START + (world.start_of(gang) or 0) * NS_PER_S <= promises[0]
 
 
 def test_short_jobs_use_what_is_reserved_until_then_and_long_ones_do_not() -> None:

@@ -16,7 +16,7 @@ from muster.scheduler.core.jobs import JobRecord
 from muster.scheduler.core.placements import Placements
 from muster.scheduler.core.remains import Remains
 from muster.scheduler.core.state import State
-from muster.scheduler.core.turns import Place
+from muster.scheduler.core.turns import Place, Turns
 from muster.scheduler.core.waiting import Lane
 
 TRIES_MAX = 256
@@ -84,18 +84,20 @@ class Backfill:
 
     def _pass(self, access: Access, now: Instant, drafts: list[Draft], placed: set[str]) -> None:
         state, bookings = self._state, self._state.books.bookings
-        doors: dict[Door, _Heap] = {}
+        doors: dict[Door, _Heads] = {}
         lanes, nodes = self._hopeful(placed), access.nodes(bookings.all, bookings)
         for lane, at in lanes:
             door = access.door(state.jobs.records[lane.jobs[at][1]])
             if door is not None:
-                doors.setdefault(door, []).append((lane.jobs[at][0], lane.number, lane, at))
+                heads = doors.setdefault(door, {}).setdefault(lane.queue, [])
+                heads.append((lane.jobs[at][0], lane.number, lane, at))
         self._tries = TRIES_MAX
         for door in sorted(doors, reverse=True):
             keys = access.keys(door)
             nodes += access.nodes(keys, bookings)
             with bookings.opened(keys):
-                for record in self._serve(doors[door], drafts, partial(_has, access, door)):
+                turns = Turns(state.queues, now)
+                for record in self._serve(doors[door], turns, drafts, partial(_has, access, door)):
                     placed.add(record.id)
             if not self._tries:
                 self._remains.more = True
@@ -117,22 +119,26 @@ class Backfill:
                 found.append((lane, at))
         return found
 
-    def _serve(self, heads: "_Heap", drafts: list[Draft], may_open: Callable[[JobRecord], bool]) -> Iterator[JobRecord]:
-        """Place the first of these that fits and may be where it is open, again and again."""
+    def _serve(
+        self, heads: "_Heads", turns: Turns, drafts: list[Draft], may_open: Callable[[JobRecord], bool]
+    ) -> Iterator[JobRecord]:
+        """Queues take turns, as they always do: the first of their jobs that fits and may be where it is open."""
         state = self._state
-        heapq.heapify(heads)
-        while heads and self._tries:
-            _, number, lane, at = heapq.heappop(heads)
-            if lane.short is None or not state.books.fleet.rooms.has_room(lane.short.watch):
-                continue
+        for queue, heap in heads.items():
+            heapq.heapify(heap)
+            _offer(turns, queue, heap)
+        while self._tries and (queue := turns.next()):
+            heap = heads[queue]
+            _, number, lane, at = heapq.heappop(heap)
             record = state.jobs.records[lane.jobs[at][1]]
-            if not may_open(record):
-                continue
-            self._tries -= 1
-            if self._placements.place(record, lane, drafts):
-                yield record
-                if at + 1 < len(lane.jobs):
-                    heapq.heappush(heads, (lane.jobs[at + 1][0], number, lane, at + 1))
+            is_hopeful = lane.short is not None and state.books.fleet.rooms.has_room(lane.short.watch)
+            if is_hopeful and may_open(record):
+                self._tries -= 1
+                if self._placements.place(record, lane, drafts):
+                    yield record
+                    if at + 1 < len(lane.jobs):
+                        heapq.heappush(heap, (lane.jobs[at + 1][0], number, lane, at + 1))
+            _offer(turns, queue, heap)
 
 
 def _has(access: Access, door: Door, record: JobRecord) -> bool:
@@ -140,5 +146,16 @@ def _has(access: Access, door: Door, record: JobRecord) -> bool:
     return access.door(record) == door
 
 
-_Heap = list[tuple[Place, int, Lane, int]]
-"""The first jobs of lanes: place in line, number of the lane, the lane, the job's place in it."""
+def _offer(turns: Turns, queue: str, heap: "list[_Head]") -> None:
+    """The queue offers the first of these."""
+    if heap:
+        turns.offer(queue, heap[0][0], heap[0][2].kind.amounts)
+    else:
+        turns.leave(queue)
+
+
+_Head = tuple[Place, int, Lane, int]
+"""The first job of a lane: place in line, number of the lane, the lane, the job's place in it."""
+
+_Heads = dict[str, list[_Head]]
+"""By queue."""

@@ -16,6 +16,9 @@ from muster.scheduler.core.state import State
 from muster.schemas.facts.job import JobStopRequested, StopReason
 from muster.schemas.job import GRACE_S_MAX, Phase
 
+LOOK_EVERY_S = 1.0
+"""At least so long between two looks at who sits where, as long as nobody has to go before."""
+
 
 class Clearing:
     """Asks, when the time has come. What it remembers only saves work."""
@@ -23,8 +26,11 @@ class Clearing:
     def __init__(self, state: State, remains: Remains) -> None:
         self._state = state
         self._remains = remains
-        self._seen = (-1, -1)
-        self._next = Instant(0)
+        self._moves = -1
+        self._folded = -1
+        self._has_asked = False
+        self._next = _NEVER
+        self._resume_at = Instant(0)
 
     def make(self, now: Instant, drafts: list[Draft]) -> None:
         """Add `stop-requested` for those who have to go now."""
@@ -32,11 +38,14 @@ class Clearing:
         bookings = state.books.bookings
         if len(bookings.complete) == len(bookings.all):
             return
-        seen = (state.moves, len(drafts))
-        if seen != self._seen or now >= self._next:
+        is_again = self._has_asked and state.folded == self._folded
+        if is_again or now >= self._next or (state.moves != self._moves and now >= self._resume_at):
+            self._moves, self._folded, self._resume_at = state.moves, state.folded, after(now, LOOK_EVERY_S)
             self._next, before = _NEVER, len(drafts)
             self._clear(now, drafts)
-            self._seen = seen if len(drafts) == before else (-1, -1)  # what was said is said again until it is folded
+            self._has_asked = len(drafts) > before
+        elif state.moves != self._moves:
+            self._remains.wait_until(self._resume_at)
         if self._next < _NEVER:
             self._remains.wait_until(self._next)
 

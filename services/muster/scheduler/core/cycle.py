@@ -20,7 +20,7 @@ from muster.scheduler.core.placements import Placements
 from muster.scheduler.core.plans import Plans
 from muster.scheduler.core.preemption import Preemptions
 from muster.scheduler.core.remains import Remains
-from muster.scheduler.core.reservation_changes import reservation_changes
+from muster.scheduler.core.reservation_changes import ReservationChanges
 from muster.scheduler.core.reserved import place_reserved
 from muster.scheduler.core.state import State
 from muster.scheduler.core.summary import summary
@@ -43,6 +43,7 @@ class Cycle:
         self._state = state
         self._checkpoint_every_facts = limits.checkpoint_every_facts
         self._placements = Placements(state, self.remains)
+        self._reservations = ReservationChanges(state, self.remains)
         self._clearing = Clearing(state, self.remains)
         self._backfill = Backfill(state, self.remains, self._placements)
         self._preemptions = Preemptions(state, self.remains)
@@ -64,7 +65,7 @@ class Cycle:
             *grants(state, remains),
             *follow_ups(state, now, remains),
             *summary(state, now, remains),
-            *reservation_changes(state, now, remains),
+            *self._reservations.make(now),
         ]
         if changes:
             remains.more = True  # who may run is judged when the new limits stand in the log

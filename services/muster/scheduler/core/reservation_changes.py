@@ -20,21 +20,35 @@ BOOKED_MAX = 256
 """Reservations at the same time; each is a booking that placements may have to open."""
 
 
-def reservation_changes(state: State, now: Instant, remains: Remains) -> list[Draft]:
-    """`booked`, `booking-refused` and `ended`, each judged as if those said before it stood."""
-    reservations = state.reservations
-    if not reservations.wishes and not reservations.booked:
-        return []
-    sofar, drafts = dict(reservations.booked), list[Draft]()
-    for wish in tuple(reservations.wishes.values())[:MOVES_MAX]:
-        drafts.append(_answer(state, wish, now, sofar))
-    for reservation in tuple(reservations.booked.values()):
-        if sofar.get(reservation.spec.name) is reservation:
-            drafts += _go_on(state, reservation, now, sofar)
-            for moment in (reservation.starts_at, reservation.ends_at):
-                if moment > now:
-                    remains.wait_until(moment)
-    return drafts
+class ReservationChanges:
+    """Answers wishes, and lets reservations come again and end. What it remembers only saves work."""
+
+    def __init__(self, state: State, remains: Remains) -> None:
+        self._state = state
+        self._remains = remains
+        self._seen = (-1, -1)
+        self._next: Instant | None = None
+
+    def make(self, now: Instant) -> list[Draft]:
+        """`booked`, `booking-refused` and `ended`, each judged as if those said before it stood."""
+        state, reservations = self._state, self._state.reservations
+        if not reservations.wishes and not reservations.booked:
+            return []
+        sofar, drafts = dict(reservations.booked), list[Draft]()
+        for wish in tuple(reservations.wishes.values())[:MOVES_MAX]:
+            drafts.append(_answer(state, wish, now, sofar))
+        seen = (reservations.changes, state.books.changes)
+        is_calm = seen == self._seen and (self._next is None or now < self._next)
+        for known in tuple(reservations.booked.values()):
+            if (not is_calm or known.spec.job_id is not None) and sofar.get(known.spec.name) is known:
+                drafts += _go_on(state, known, now, sofar)
+        if not is_calm:
+            moments = [moment for known in reservations.booked.values() for moment in (known.starts_at, known.ends_at)]
+            self._next = min((moment for moment in moments if moment > now), default=None)
+        self._seen = seen if not drafts else (-1, -1)  # what was said is said again until it is folded
+        if self._next is not None:
+            self._remains.wait_until(self._next)
+        return drafts
 
 
 def refusal(state: State, spec: ReservationSpec, now: Instant) -> Refusal | None:

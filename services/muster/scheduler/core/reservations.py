@@ -87,11 +87,12 @@ class Reservation:
 
 
 class Reservations:
-    """All of them. booked: by name. wishes: by the fact that asked."""
+    """All of them. booked: by name. wishes: by the fact that asked. changes: grows when one is booked or ended."""
 
     def __init__(self, bookings: Bookings) -> None:
         self.booked: dict[str, Reservation] = {}
         self.wishes: dict[str, ReservationWish] = {}
+        self.changes = 0
         self._bookings = bookings
 
     def book(self, payload: Booked, *, fact: str) -> None:
@@ -103,6 +104,7 @@ class Reservations:
     def end(self, name: str) -> bool:
         """It is kept no more. False if it was not."""
         self._bookings.unbook(RESERVATION + name)
+        self.changes += 1
         return self.booked.pop(name, None) is not None
 
     def answer(self, causes: tuple[str, ...]) -> None:
@@ -137,4 +139,5 @@ class Reservations:
 
     def _set(self, reservation: Reservation) -> None:
         self.booked[reservation.spec.name] = reservation
+        self.changes += 1
         self._bookings.book(reservation.booking())
