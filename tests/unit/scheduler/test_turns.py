@@ -188,8 +188,7 @@ def test_kept_keys_choose_as_keys_made_anew(queues: list[tuple], jobs: list[tupl
         place = (gpu * 7 % 5, seq)
         waiting.setdefault(f"q{queue % len(queues)}", []).append((place, {GPU: 1_000 * gpu, "cpu_milli": 1_000 * cpu}))
     turns, plain = Turns(tree, 0), Plain(tree)
-    for name, line in waiting.items():
-        turns.offer(name, *line[0])
+    turns.begin((name, *line[0]) for name, line in waiting.items())
     while any(waiting.values()):
         expected = plain.next({name: line[0] for name, line in waiting.items() if line})
         name = turns.next()

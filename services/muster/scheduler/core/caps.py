@@ -7,17 +7,12 @@ Why that is enough: what is available to a queue is the sum of what is left belo
 bound leaves; none of these grows unless usage falls at one of those queues.
 """
 
-from bisect import bisect_left, insort
 from collections.abc import Iterable, Iterator
-from typing import TYPE_CHECKING
 
 from muster.scheduler.core.amounts import NO_AMOUNTS, Amounts
+from muster.scheduler.core.lanes import InLine, Lane
 from muster.scheduler.core.queues import QueueTree
 from muster.scheduler.core.reasons import Blocked
-from muster.scheduler.core.turns import Place
-
-if TYPE_CHECKING:
-    from muster.scheduler.core.waiting import Lane
 
 SiteKey = tuple[str, str, bool]
 """Queue, resource, and whether the jobs may be preempted."""
@@ -28,11 +23,10 @@ class Cap:
 
     resource: of which too little is left for it; "" if its queue is not there. amounts: all that it needs. word: why,
     in words. is_restless: another place might need less, so it is tried whenever anything came free. is_provisional:
-    that counts proposals which may yet be taken back. need: how much of the resource must be available. place: of the
-    lane's first job, as it is filed.
+    that counts proposals which may yet be taken back. need: how much of the resource must be available.
     """
 
-    __slots__ = ("amounts", "is_provisional", "is_restless", "need", "place", "resource", "word")
+    __slots__ = ("amounts", "is_provisional", "is_restless", "need", "resource", "word")
 
     def __init__(
         self,
@@ -49,7 +43,6 @@ class Cap:
         self.is_restless = is_restless
         self.is_provisional = is_provisional
         self.need = amounts.get(resource, 0)
-        self.place: Place = (0, 0)
 
 
 class Site:
@@ -63,7 +56,7 @@ class Site:
 
     def __init__(self, key: SiteKey) -> None:
         self.key = key
-        self.lanes: dict[int, list[tuple[Place, int, Lane]]] = {}
+        self.lanes: dict[int, InLine] = {}
         self.left = 0
         self.waits_on: tuple[tuple[str, str], ...] = ()
 
@@ -83,7 +76,7 @@ class Caps:
         self._unknown: dict[str, dict[Lane, None]] = {}
         self._restless: dict[Lane, None] = {}
 
-    def add(self, lane: "Lane", cap: Cap, tree: QueueTree) -> None:
+    def add(self, lane: Lane, cap: Cap, tree: QueueTree) -> None:
         """The lane, which is not empty, ran into this."""
         if not cap.resource:
             self._unknown.setdefault(lane.queue, {})[lane] = None
@@ -92,13 +85,12 @@ class Caps:
         site = self._sites.get(key)
         if site is None:
             site = self._sites[key] = Site(key)
-        cap.place = lane.jobs[0][0]
-        insort(site.lanes.setdefault(cap.need, []), (cap.place, lane.number, lane))
+        site.lanes.setdefault(cap.need, InLine()).add(lane)
         self._look(site, tree)
         if cap.is_restless:
             self._restless[lane] = None
 
-    def remove(self, lane: "Lane", cap: Cap) -> None:
+    def remove(self, lane: Lane, cap: Cap) -> None:
         """It is no longer so."""
         if not cap.resource:
             known = self._unknown[lane.queue]
@@ -107,20 +99,20 @@ class Caps:
                 del self._unknown[lane.queue]
             return
         site = self._sites[lane.queue, cap.resource, lane.kind.preemptible]
-        self._take_out(site, lane, cap)
+        in_line = site.lanes[cap.need]
+        in_line.remove(lane)
+        if not in_line:
+            del site.lanes[cap.need]
         self._restless.pop(lane, None)
         if not site.lanes:
             self._wait_on(site, ())
             self.hopeful.pop(site, None)
             del self._sites[site.key]
 
-    def refile(self, lane: "Lane", cap: Cap) -> None:
+    def refile(self, lane: Lane, cap: Cap) -> None:
         """Another job may be the first of the lane."""
-        if cap.resource and cap.place != lane.jobs[0][0]:
-            site = self._sites[lane.queue, cap.resource, lane.kind.preemptible]
-            self._take_out(site, lane, cap)
-            cap.place = lane.jobs[0][0]
-            insort(site.lanes.setdefault(cap.need, []), (cap.place, lane.number, lane))
+        if cap.resource:
+            self._sites[lane.queue, cap.resource, lane.kind.preemptible].lanes[cap.need].refile(lane)
 
     def relieve(self, relieved: Iterable[tuple[str, str]], tree: QueueTree) -> None:
         """Less is held at these (queue, resource): see for whom there may be enough now."""
@@ -135,18 +127,18 @@ class Caps:
         for site in self._sites.values():
             self._look(site, tree)
 
-    def hopes(self) -> "Iterator[list[Lane]]":
-        """Lanes for which there may be enough: those of one queue that need equally much, the first in line first."""
+    def hopeful_lanes(self) -> Iterator[tuple[str, Iterator[Lane]]]:
+        """Queues with lanes for which there may be enough; lanes that need equally much, the first in line first."""
         for site in self.hopeful:
-            for need, filed in site.lanes.items():
+            for need, in_line in site.lanes.items():
                 if need <= site.left:
-                    yield [lane for _, _, lane in filed]
+                    yield site.key[0], iter([lane for _, _, lane in in_line.lanes()])
 
-    def of_queue(self, queue: str) -> "tuple[Lane, ...]":
+    def of_queue(self, queue: str) -> tuple[Lane, ...]:
         """The lanes of a queue that was not there."""
         return tuple(self._unknown.get(queue, ()))
 
-    def restless(self) -> "tuple[Lane, ...]":
+    def restless(self) -> tuple[Lane, ...]:
         """Lanes to be tried when anything came free."""
         return tuple(self._restless)
 
@@ -158,15 +150,6 @@ class Caps:
             self.hopeful[site] = None
         else:
             self.hopeful.pop(site, None)
-
-    @staticmethod
-    def _take_out(site: Site, lane: "Lane", cap: Cap) -> None:
-        filed = site.lanes[cap.need]
-        at = bisect_left(filed, (cap.place, lane.number))
-        assert filed[at][2] is lane
-        del filed[at]
-        if not filed:
-            del site.lanes[cap.need]
 
     def _wait_on(self, site: Site, keys: tuple[tuple[str, str], ...]) -> None:
         if keys == site.waits_on:

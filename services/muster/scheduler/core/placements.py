@@ -10,10 +10,10 @@ from muster.scheduler.core.admission import admit
 from muster.scheduler.core.caps import Cap
 from muster.scheduler.core.follow import draft, queued
 from muster.scheduler.core.jobs import JobRecord
+from muster.scheduler.core.lanes import Lane, Place
 from muster.scheduler.core.remains import Remains
 from muster.scheduler.core.state import State
-from muster.scheduler.core.turns import Place, Turns
-from muster.scheduler.core.waiting import Lane
+from muster.scheduler.core.turns import Turns
 from muster.scheduler.core.words import unknown_queue
 from muster.schemas.facts.job import JobPlaced
 from muster.schemas.job import Phase, Slot
@@ -58,9 +58,7 @@ class Placements:
             version=state.books.fleet.version, withdrawn=state.books.withdrawn, freed=state.books.freed_seq
         )
         heads = self._heads(taken)
-        turns = Turns(state.queues, now)
-        for queue in heads:
-            _offer(turns, queue, heads[queue])
+        turns = self._turns(heads, now)
         placed: set[str] = set()
         attempts = slots = 0
         narrow_at = 1  # after the first placement, then whenever their number doubled
@@ -68,10 +66,14 @@ class Placements:
             if len(placed) >= PLACEMENTS_MAX or slots >= SLOTS_MAX or attempts >= ATTEMPTS_MAX:
                 self._remains.more = state.line.unfinished = True
                 break
-            if len(placed) >= narrow_at:
+            if len(placed) >= narrow_at and state.line.has_room_for_any:
                 narrow_at = 2 * len(placed)
                 state.line.narrow()
-            if not self._drop_hopeless(heads[queue]):
+                if not state.line.has_room_for_any:  # then nobody has to find out one by one
+                    heads = {queue: left for queue, heap in heads.items() if (left := _not_short(heap))}
+                    turns = self._turns(heads, now)
+                    continue
+            if not self._drop_hopeless(heads[queue], taken):
                 _, _, lane, at, behind = heapq.heappop(heads[queue])
                 record = state.jobs.records[lane.jobs[at][1]]
                 attempts += 1
@@ -102,33 +104,29 @@ class Placements:
         """The first jobs of the lanes that are worth trying, by queue."""
         heads: dict[str, Heads] = {}
         line, queues = self._state.line, self._state.queues.queues
-        for lane in tuple(line.worth_trying()):
-            if lane.queue not in queues:
+        for lane in tuple(line.open):
+            if lane.queue in queues:
+                _push(heads.setdefault(lane.queue, []), lane, 0, _NOBODY, taken)
+            else:
                 line.run_into(lane, Cap("", unknown_queue(lane.queue)))
-                continue
-            at = _first(lane, 0, taken) if taken else 0
-            if at < len(lane.jobs):
-                heads.setdefault(lane.queue, []).append((lane.jobs[at][0], lane.number, lane, at, _NOBODY))
-        for heap in heads.values():
-            heapq.heapify(heap)
-        for lanes in line.enough_for():
-            _push_next(heads.setdefault(lanes[0].queue, []), iter(lanes), taken)
+        for queue, lanes in line.worth_trying():
+            _push_next(heads.setdefault(queue, []), lanes, taken)
         return heads
 
-    def _drop_hopeless(self, heads: Heads) -> bool:
+    def _turns(self, heads: dict[str, Heads], now: int) -> Turns:
+        turns = Turns(self._state.queues, now)
+        turns.begin((queue, heap[0][0], heap[0][2].kind.amounts) for queue, heap in heads.items() if heap)
+        return turns
+
+    def _drop_hopeless(self, heads: Heads, taken: Collection[str]) -> bool:
         """Drop the first of these as long as it is not worth trying any more. Returns whether any was."""
         line, dropped = self._state.line, False
-        while heads:
-            lane = heads[0][2]
-            if lane.short is not None and lane.short.watch not in line.hopes:  # then it is likely so for many
-                heads[:] = [head for head in heads if head[2].short is None or head[2].short.watch in line.hopes]
-                heapq.heapify(heads)
-            elif line.may_fit(lane):
-                break
-            else:
-                if not lane.is_blocked:
-                    line.fall_short(lane, tried=False)
-                heapq.heappop(heads)  # who is behind it needs as much
+        while heads and not line.may_fit(heads[0][2]):
+            _, _, lane, _, behind = heapq.heappop(heads)
+            if not lane.is_blocked:
+                line.fall_short(lane, tried=False)
+            if lane.cap is None:  # those behind a lane with too little quota need as much
+                _push_next(heads, behind, taken)
             dropped = True
         return dropped
 
@@ -158,6 +156,13 @@ def _offer(turns: Turns, queue: str, heads: Heads) -> None:
         turns.offer(queue, place, lane.kind.amounts)
     else:
         turns.leave(queue)
+
+
+def _not_short(heads: Heads) -> Heads:
+    """Those that are not known to lack room."""
+    left = [head for head in heads if head[2].short is None]
+    heapq.heapify(left)
+    return left
 
 
 def _push(heads: Heads, lane: Lane, at: int, behind: Iterator[Lane], taken: Collection[str]) -> bool:

@@ -10,17 +10,17 @@ below it, so a placement costs work for each level of its tree and the logarithm
 """
 
 import heapq
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 
 from muster.scheduler.core.amounts import Amounts
+from muster.scheduler.core.lanes import Place
 from muster.scheduler.core.queues import QueueTree
 from muster.scheduler.core.quota import Cell
 from muster.scheduler.core.shares import skips
-from muster.scheduler.core.tree import QueueRecord
+from muster.scheduler.core.tree import DEPTH_MAX, QueueRecord
 from muster.schemas.facts.queue import GPU, QueueOrder
 
-Place = tuple[int, int]
-"""A job's place in line: its rank, and when it came."""
+__all__ = ["Place", "Turns"]
 
 Key = tuple[float | Place, float | str, Place, str]
 """Least first. At a queue of order `fifo` only the place in line and the name differ."""
@@ -83,6 +83,24 @@ class Turns:
         """The queue whose turn it is; "" if no queue has anybody to offer."""
         return self._cluster.queue
 
+    def begin(self, offers: Iterable[tuple[str, Place, Amounts]]) -> None:
+        """Many queues offer their next jobs at once, when nobody has offered anything yet: each key is made once."""
+        levels: list[dict[Contender, None]] = [{} for _ in range(DEPTH_MAX + 2)]
+        for queue, place, amounts in offers:
+            contender = self._of(queue)
+            contender.queue, contender.place, contender.extra = queue, place, amounts
+            levels[len(self._tree.queues[queue].path) + contender.is_own][contender] = None
+        for depth in range(len(levels) - 1, 0, -1):
+            for contender in levels[depth]:
+                above = contender.above
+                assert above is not None
+                above.heap.append((self._key(contender, above), contender.stamp, contender))
+                levels[depth - 1][above] = None
+            for above in levels[depth - 1]:
+                if above.heap:  # else it is a queue that only offers jobs of its own
+                    heapq.heapify(above.heap)
+                    self._take_best(above)
+
     def offer(self, queue: str, place: Place, amounts: Amounts) -> None:
         """The queue's next job is this one; what it or a job before it holds is counted in the tree already."""
         contender = self._of(queue)
@@ -121,13 +139,17 @@ class Turns:
             contender.stamp += 1
             if contender.queue:
                 heapq.heappush(above.heap, (self._key(contender, above), contender.stamp, contender))
-            best = self._best(above)
-            if best is None:
-                above.queue = ""
-            else:
-                above.queue, above.place = best.queue, best.place
-                above.extra = best.extra if best.is_own or above.record is None else _above(best)
+            self._take_best(above)
             contender = above
+
+    def _take_best(self, above: Contender) -> None:
+        """What the best of those below offers is what it offers itself."""
+        best = self._best(above)
+        if best is None:
+            above.queue = ""
+        else:
+            above.queue, above.place = best.queue, best.place
+            above.extra = best.extra if best.is_own or above.record is None else _above(best)
 
     @staticmethod
     def _best(above: Contender) -> Contender | None:

@@ -6,99 +6,33 @@ what stopped it may be over: room for such a gang (which the placement engine co
 something does. Why a lane waits is put into words only when somebody has to be told.
 """
 
-import heapq
 from bisect import bisect_left, insort
 from collections.abc import Iterator
 
-from muster.core import Instant
-from muster.placement.rooms import Rooms, Watch
+from muster.placement.rooms import Rooms
 from muster.scheduler.core.caps import Cap, Caps
-from muster.scheduler.core.jobs import JobRecord, Kind
+from muster.scheduler.core.jobs import JobRecord
+from muster.scheduler.core.lanes import Lane, entry_of
 from muster.scheduler.core.queues import QueueTree
-from muster.scheduler.core.reasons import Blocked
-from muster.scheduler.core.turns import Place
+from muster.scheduler.core.shorts import Shorts
+from muster.scheduler.core.telling import Telling
+
+__all__ = ["Lane", "Line", "entry_of"]
 
 
-class Short:
-    """Lanes of one kind, by queue, for which there is no room. refused: the fleet's version when that was tried.
-
-    word: why, found when the line's epoch was `word_epoch`, and not looked for again before `word_until`.
-    """
-
-    __slots__ = ("kind", "lanes", "refused", "watch", "word", "word_epoch", "word_until")
-
-    def __init__(self, kind: Kind, watch: Watch) -> None:
-        self.kind = kind
-        self.watch = watch
-        self.lanes: dict[str, Lane] = {}
-        self.refused = -2
-        self.word: Blocked | None = None
-        self.word_epoch = -1
-        self.word_until = Instant(0)
-
-
-Entry = tuple[Place, str]
-"""A job that waits: its place in line, and its id."""
-
-
-def entry_of(record: JobRecord) -> Entry:
-    """Where the job stands in its lane."""
-    return (record.rank, record.routed_seq), record.id
-
-
-class Lane:
-    """jobs: ascending, by rank and then by when they came. short, cap: why its first job cannot run; neither while that
-    is not known.
-
-    untold: jobs that were never told why they wait. held_up: it was blocked since it was last empty.
-    word: what was said last about why it waits, found when the line's `epoch` was `word_epoch`.
-    """
-
-    __slots__ = ("cap", "due", "held_up", "jobs", "kind", "number", "queue", "short", "untold", "word", "word_epoch")
-
-    def __init__(self, queue: str, kind: Kind, *, number: int) -> None:
-        self.queue = queue
-        self.kind = kind
-        self.number = number
-        self.jobs: list[Entry] = []
-        self.untold: dict[str, None] = {}
-        self.held_up = False
-        self.short: Short | None = None
-        self.cap: Cap | None = None
-        self.word: Blocked | None = None
-        self.word_epoch = -1
-        self.due = 0
-
-    @property
-    def is_blocked(self) -> bool:
-        """Whether it was judged, and its first job could not run."""
-        return self.short is not None or self.cap is not None
-
-
-class Line:
+class Line(Telling):
     """All lanes.
 
-    open: lanes worth trying, never judged or judged by what is over. hopes: kinds for which there may be room again.
-    unfinished: the last decision left lanes untried.
-    to_explain: blocked lanes whose jobs may have to be told something; epoch: grows when words may have changed.
-    is_out_of_date: so it did since somebody last asked about all.
+    open: lanes worth trying, never judged or judged by what is over. unfinished: the last decision left lanes untried.
     """
 
     def __init__(self, rooms: Rooms, tree: QueueTree) -> None:
-        self._rooms = rooms
+        super().__init__()
         self._tree = tree
         self._caps = Caps()
-        self.lanes: dict[tuple[str, Kind], Lane] = {}
+        self._shorts = Shorts(rooms)
         self.open: dict[Lane, None] = {}
-        self.hopes: dict[Watch, Short] = {}
         self.unfinished = False
-        self.to_explain: dict[Lane, None] = {}
-        self.epoch = 0
-        self.is_out_of_date = False
-        self._short: dict[Kind, Short] = {}
-        self._shorts: dict[Watch, Short] = {}
-        self._explained: dict[Lane, None] = {}
-        self._later: list[tuple[int, int, Lane]] = []
         self._numbers = 0
         self._version = -1
         self._withdrawn = 0
@@ -117,34 +51,31 @@ class Line:
         entry = entry_of(record)
         if not lane.jobs or lane.jobs[-1] < entry:
             lane.jobs.append(entry)
-        elif not self._stands(lane, entry):
+        elif not lane.stands(entry):
             insort(lane.jobs, entry)
-            if lane.cap is not None:
-                self._caps.refile(lane, lane.cap)
+            self._refile(lane)
 
     def remove(self, record: JobRecord) -> None:
         """The job no longer waits."""
         lane = self.lanes.get((record.queue, record.kind))
         entry = entry_of(record)
-        if lane is None or not self._stands(lane, entry):
+        if lane is None or not lane.stands(entry):
             return
         del lane.jobs[bisect_left(lane.jobs, entry)]
         lane.untold.pop(record.id, None)
-        if lane.jobs and lane.cap is not None:
-            self._caps.refile(lane, lane.cap)
         if not lane.jobs:
             self._unblock(lane)
             del self.lanes[record.queue, record.kind]
-            for group in (self.open, self.to_explain, self._explained):
-                group.pop(lane, None)
-            lane.due = 0
+            self.open.pop(lane, None)
+            self._forget_word(lane)
         elif lane.is_blocked:
+            self._refile(lane)
             self._ask_word(lane)  # another one may be first now
 
     def lane_of(self, record: JobRecord) -> Lane | None:
         """Where the job waits; None if it does not."""
         lane = self.lanes.get((record.queue, record.kind))
-        return lane if lane is not None and self._stands(lane, entry_of(record)) else None
+        return lane if lane is not None and lane.stands(entry_of(record)) else None
 
     # --- who is worth trying -----------------------------------------------------------------------------
 
@@ -156,8 +87,8 @@ class Line:
         """
         relieved = self._tree.relieved
         is_news = version != self._version or withdrawn != self._withdrawn or bool(relieved) or self.unfinished
-        self.hopes = {}
         if not is_news:
+            self._shorts.hopes = {}
             self._caps.relieve((), self._tree)
             return
         if withdrawn != self._withdrawn:
@@ -168,25 +99,29 @@ class Line:
             assert lane.cap is not None
             if freed != self._freed or (lane.cap.is_provisional and withdrawn != self._withdrawn):
                 self._reopen(lane)
+        self._shorts.hopes = {}
         if version != self._version or self.unfinished:
-            self.hopes = {watch: self._shorts[watch] for watch in self._rooms.hopeful()} if self._shorts else {}
+            self._shorts.hope(for_all=True)
         self._version, self._withdrawn, self._freed, self.unfinished = version, withdrawn, freed, False
         relieved.clear()
         self._new_epoch()
 
-    def worth_trying(self) -> Iterator[Lane]:
-        """Lanes that were never judged, or for which there may be room again."""
-        yield from self.open
-        for short in self.hopes.values():
-            yield from short.lanes.values()
+    def worth_trying(self) -> Iterator[tuple[str, Iterator[Lane]]]:
+        """Queues with lanes for which there may be room or quota again, and such lanes, the first in line first.
 
-    def enough_for(self) -> Iterator[list[Lane]]:
-        """Lanes for which quota may be enough again: of one queue and of equal need, the first in line first."""
-        return self._caps.hopes()
+        Of lanes that come together each is worth trying only if the one before it was.
+        """
+        yield from self._shorts.hopeful()
+        yield from self._caps.hopeful_lanes()
 
     def narrow(self) -> None:
         """Give up the hopes that the placements since `refresh` took."""
-        self.hopes = {watch: self.hopes[watch] for watch in self._rooms.hopeful(self.hopes)} if self.hopes else {}
+        self._shorts.hope(for_all=False)
+
+    @property
+    def has_room_for_any(self) -> bool:
+        """Whether there may be room for any of the lanes that fell short."""
+        return bool(self._shorts.hopes)
 
     def reopen_queue(self, queue: str) -> None:
         """Try the lanes of a queue that just came."""
@@ -205,26 +140,21 @@ class Line:
         if cap is not None and cap.resource:
             left = self._tree.available(lane.queue, cap.resource, preemptible=lane.kind.preemptible)
             return left >= cap.need
-        short = lane.short or self._short.get(lane.kind)
+        short = lane.short or self._shorts.of_kind(lane.kind)
         if short is None:
             return True
         if short.refused == self._version:
             return False
-        return lane.short is None or self._rooms.has_room(short.watch)
+        return lane.short is None or self._shorts.has_room(short)
 
     def fall_short(self, lane: Lane, *, tried: bool = True) -> None:
         """The fleet has no room for the lane's first job."""
-        short = self._short.get(lane.kind)
-        if short is None:
-            watch = self._rooms.watch(lane.kind.gang)
-            short = self._short[lane.kind] = self._shorts[watch] = Short(lane.kind, watch)
-        if tried:
-            short.refused = self._version
         if lane.short is None:
             self._unblock(lane)
-            lane.short = short
-            short.lanes[lane.queue] = lane
+            lane.short = self._shorts.add(lane)
             self._blocked(lane)
+        if tried:
+            lane.short.refused = self._version
 
     def run_into(self, lane: Lane, cap: Cap) -> None:
         """The lane's first job would break a quota, or its queue is not there."""
@@ -236,65 +166,11 @@ class Line:
     def has_turn(self, lane: Lane) -> bool:
         """Whether a lane that fell short has room now and is yet to be tried."""
         short = lane.short
-        if short is None or not self._rooms.has_room(short.watch):
+        if short is None or not self._shorts.has_room(short):
             return False
         return short.refused != self._version or len(lane.kind.gang.groups) == 1
 
-    # --- who must be told --------------------------------------------------------------------------------
-
-    def tell(self, record: JobRecord) -> None:
-        """The job has to be told why it waits, if it does."""
-        lane = self.lanes.get((record.queue, record.kind))
-        if lane is not None:
-            lane.untold[record.id] = None
-            if lane.is_blocked:
-                self._ask_word(lane)
-
-    def told(self, record: JobRecord) -> None:
-        """The job was told."""
-        lane = self.lanes.get((record.queue, record.kind))
-        if lane is not None:
-            lane.untold.pop(record.id, None)
-
-    def wake(self, now: Instant) -> None:
-        """Lanes that were put off until now are asked about again."""
-        while self._later and self._later[0][0] <= now:
-            due, _, lane = heapq.heappop(self._later)
-            if lane.due == due:
-                lane.due = 0
-                self.to_explain[lane] = None
-
-    def put_off(self, lane: Lane, due: Instant) -> None:
-        """Ask about this lane again when it is due."""
-        del self.to_explain[lane]
-        if lane.due != due:
-            lane.due = due
-            heapq.heappush(self._later, (due, lane.number, lane))
-
-    def explained(self, lane: Lane) -> None:
-        """Everybody in the lane knows; ask again when something changed."""
-        del self.to_explain[lane]
-        if lane.is_blocked:
-            self._explained[lane] = None
-
-    def ask_again(self) -> None:
-        """What those were told who know may be out of date."""
-        self.to_explain.update(self._explained)
-        self._explained.clear()
-        self.is_out_of_date = False
-
-    def next_due(self) -> Instant | None:
-        """When the first of those that were put off is due."""
-        while self._later and self._later[0][2].due != self._later[0][0]:
-            heapq.heappop(self._later)
-        return Instant(self._later[0][0]) if self._later else None
-
     # --- inside ------------------------------------------------------------------------------------------
-
-    def _ask_word(self, lane: Lane) -> None:
-        self._explained.pop(lane, None)
-        lane.due = 0
-        self.to_explain[lane] = None
 
     def _blocked(self, lane: Lane) -> None:
         lane.held_up = True
@@ -310,19 +186,12 @@ class Line:
         short, cap = lane.short, lane.cap
         lane.short = lane.cap = None
         if short is not None:
-            del short.lanes[lane.queue]
-            if not short.lanes:
-                self._rooms.unwatch(short.watch)
-                del self._short[short.kind], self._shorts[short.watch]
-                self.hopes.pop(short.watch, None)
+            self._shorts.remove(lane, short)
         if cap is not None:
             self._caps.remove(lane, cap)
 
-    def _new_epoch(self) -> None:
-        self.epoch += 1
-        self.is_out_of_date = bool(self._explained)
-
-    @staticmethod
-    def _stands(lane: Lane, entry: Entry) -> bool:
-        at = bisect_left(lane.jobs, entry)
-        return at < len(lane.jobs) and lane.jobs[at] == entry
+    def _refile(self, lane: Lane) -> None:
+        if lane.short is not None:
+            self._shorts.refile(lane)
+        elif lane.cap is not None:
+            self._caps.refile(lane, lane.cap)
