@@ -17,7 +17,7 @@ from muster.placement.planned import Planned, Spare, without
 from muster.placement.shapes import NODE_LEVEL, GangRequest, Hold
 from muster.placement.timeline import Flags, Held, Ints, Nodes, Rows
 
-DOMAINS_TRIED_MAX = 8
+DOMAINS_TRIED_MAX = 4
 """Domains that are tried at the moment at which counting promises room, before looking at later moments."""
 
 
@@ -86,13 +86,13 @@ class Outlook:
         """As the function of this name."""
         groups = wanted(gang, self._nodes)
         moments = self._moments(gang, groups)
-        for moment in moments[:DOMAINS_TRIED_MAX]:
-            if moment.at > moments[0].at:
-                break
-            found = self._at(gang, groups, moment)
+        first = [moment for moment in moments[:DOMAINS_TRIED_MAX] if moment.at == moments[0].at]
+        for moment in first:
+            found = self._at(gang, groups, moment, is_last=True)
             if found is not None:
                 return found
-        return self._later(gang, moments[0].at) if moments else None
+        others = [self._later(gang, groups, moment) for moment in moments[:DOMAINS_TRIED_MAX]]
+        return min((found for found in others if found is not None), key=lambda found: found.at, default=None)
 
     def _moments(self, gang: GangRequest, groups: Sequence[Wanted]) -> list[Moment]:
         """When each domain of the level that the gang needs has room, and not before every group has room somewhere."""
@@ -108,53 +108,54 @@ class Outlook:
                 bound = max(bound, alone[0].at)
         return [Moment(max(moment.at, bound), moment.among) for moment in moments]
 
-    def _later(self, gang: GangRequest, after: int) -> Forecast | None:
-        """The first moment after one at which counting promised too much."""
-        times = np.unique(self._rows.at[self._rows.at > after]).tolist()
-        everywhere = np.arange(len(self._nodes), dtype=np.int64)
-        step, failed, found = 1, -1, None
-        while times and found is None:
+    def _later(self, gang: GangRequest, groups: Sequence[Wanted], moment: Moment) -> Forecast | None:
+        """The gang on these nodes at the first moment found after one at which counting promised too much."""
+        among = np.zeros(len(self._nodes), dtype=bool)
+        among[moment.among] = True
+        rows = self._rows
+        times = np.unique(rows.at[(rows.at > moment.at) & among[rows.node]]).tolist()
+        step, failed, good, found = 1, -1, -1, None
+        while found is None and failed < len(times) - 1:
             at = min(failed + step, len(times) - 1)
-            found = self._whole(gang, times[at], everywhere)
+            found = self._at(gang, groups, Moment(times[at], moment.among), is_last=at == len(times) - 1)
             if found is None:
-                if at == len(times) - 1:
-                    return None
                 failed, step = at, step * 2
-        if found is None:
-            return None
-        good = at
+            else:
+                good = at
         while good - failed > 1:
             middle = (good + failed) // 2
-            trial = self._whole(gang, times[middle], everywhere)
+            trial = self._at(gang, groups, Moment(times[middle], moment.among), is_last=False)
             if trial is None:
                 failed = middle
             else:
                 good, found = middle, trial
         return found
 
-    def _at(self, gang: GangRequest, groups: Sequence[Wanted], moment: Moment) -> Forecast | None:
-        """The gang at a moment, on as few nodes that have to come free as can be, or else on all of these."""
+    def _at(self, gang: GangRequest, groups: Sequence[Wanted], moment: Moment, *, is_last: bool) -> Forecast | None:
+        """The gang at a moment, on few nodes that have to come free. is_last: or else on all of these."""
         few = self._few(gang, groups, moment)
         found = self._whole(gang, moment.at, few)
-        if found is None and len(few) < len(moment.among):
+        if found is None and is_last and len(few) < len(moment.among):
             found = self._whole(gang, moment.at, moment.among)
         return found
 
     def _few(self, gang: GangRequest, groups: Sequence[Wanted], moment: Moment) -> Ints:
-        """Nodes that give the gang the room which it lacks now, those that give most first."""
+        """Nodes that give the gang the room which it lacks now, those that give most first; each group its own."""
         rows = self._rows
         last = rows.then(moment.at)
         among = self._preferred(gang, groups, last, moment.among)
         chosen: Flags = np.zeros(len(self._nodes), dtype=bool)
-        for group in groups:
+        for number, group in enumerate(groups):
             room = rows.room(group.shape)
             free = gang.same_model and not group.shape.holds_devices
             within = np.arange(len(self._nodes)) if free else among
+            within = within[~chosen[within]]
             now, then = room[rows.now[within]], room[last[within]]
-            lacking = group.replicas - int(now.sum())
+            # What is idle now may be what the groups before will take.
+            lacking = group.replicas - (0 if number else int(now.sum()))
             if lacking <= 0:
                 continue
-            gain = np.maximum(then - now, 0)
+            gain = np.maximum(then if number else then - now, 0)
             order = np.argsort(-gain, kind="stable")
             enough = np.searchsorted(np.cumsum(gain[order]), lacking) + 1
             order = order[:enough]

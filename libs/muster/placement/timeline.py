@@ -48,6 +48,8 @@ class Nodes:
             self.idle[place, : len(node.idle)] = node.idle
             if node.broken:
                 self.good[place, sorted(node.broken)] = 0
+        self._shapes = [node.shape for node in nodes]
+        self._within: dict[str, Ints] = {}
         self.is_sound = np.fromiter((not node.broken for node in nodes), np.bool_, count)
         models: dict[str, int] = {}
         self.model = np.fromiter(
@@ -59,6 +61,17 @@ class Nodes:
 
     def __len__(self) -> int:
         return len(self.names)
+
+    def within(self, level: str) -> Ints:
+        """Per node and device the number of its domain of a level inside the node, from 1; 0 without one."""
+        known = self._within.get(level)
+        if known is None:
+            known = self._within[level] = np.zeros((len(self), self.width), np.int64)
+            for place, shape in enumerate(self._shapes):
+                for declared, numbers in shape.device_domains:
+                    if declared == level:
+                        known[place, : len(numbers)] = np.unique(numbers, return_inverse=True)[1] + 1
+        return known
 
     def domains(self, level: str, *, same_model: bool) -> Ints:
         """Per node the number of its domain (and model), -1 for a node without one; "" is the whole fleet."""
@@ -212,7 +225,7 @@ class Rows:
         return total
 
     def room(self, shape: TaskShape) -> Ints:
-        """Per row how many replicas fit on the node; never fewer than there are (domains inside nodes are not seen)."""
+        """Per row how many replicas fit on the node, as `state.count`."""
         known = self.counted.get(shape)
         if known is None:
             if len(self.counted) >= REQUEST_CLASSES_MAX:
@@ -227,20 +240,34 @@ class Rows:
             enough = nodes.devices >= max(shape.gpus, 1 if shape.gpu_milli else 0)
             fits = self.is_empty & enough[self.node] & allowed
             fits &= (self.cpu >= shape.cpu_milli) & (self.memory >= shape.memory_mib)
+            if shape.within_required:
+                fits &= ((nodes.within(shape.within).max(axis=1, initial=0) == 1) | (nodes.devices == 0))[self.node]
             return np.asarray(fits, np.int64)
         room = np.full(len(self.node), UNBOUNDED_COUNT, np.int64)
         if shape.cpu_milli:
             np.minimum(room, self.cpu // shape.cpu_milli, out=room)
         if shape.memory_mib:
             np.minimum(room, self.memory // shape.memory_mib, out=room)
-        if shape.gpus:
+        if shape.gpus and shape.within_required:
+            np.minimum(room, self._whole_within(shape), out=room)
+        elif shape.gpus:
             np.minimum(room, self.whole_devices // shape.gpus, out=room)
         elif shape.gpu_milli:
             np.minimum(room, (self.idle // shape.gpu_milli).sum(axis=1), out=room)
+        if shape.gpu_milli and shape.within_required:
+            room *= nodes.within(shape.within).any(axis=1)[self.node]
         something = (self.cpu > 0) | (self.memory > 0) | (self.idle > 0).any(axis=1)
         np.maximum(room, 0, out=room)
         room *= something & allowed
         return room
+
+    def _whole_within(self, shape: TaskShape) -> Ints:
+        """Sets of idle devices, each within one domain inside the node."""
+        domains, is_whole = self.nodes.within(shape.within)[self.node], self.idle == DEVICE_MILLI
+        sets = np.zeros(len(self.node), np.int64)
+        for number in range(1, int(domains.max(initial=0)) + 1):
+            sets += (is_whole & (domains == number)).sum(axis=1) // shape.gpus
+        return sets
 
 
 def is_allowed(model: str, shape: TaskShape) -> bool:
