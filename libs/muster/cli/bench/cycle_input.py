@@ -17,6 +17,7 @@ NODES_PER_RACK = 8
 RACKS_PER_BLOCK = 8
 SEED = 1
 ORGANISATION = "org"
+STARVING_AFTER_S = 300.0
 DEPARTMENTS_MAX = 9
 REPLICA_GPUS = (1, 1, 1, 2, 2, 4, 4, 8)
 GANG_REPLICAS = (2, 2, 4, 4, 8, 16)
@@ -67,7 +68,7 @@ def fleet(scale: Scale) -> Iterator[tuple[str, NodeJoined]]:
 
 def queues(scale: Scale) -> Iterator[QueueSpec]:
     """An organisation, departments, and teams that share out the fleet as nominal quotas and borrow from each other."""
-    yield QueueSpec(name=ORGANISATION)
+    yield QueueSpec(name=ORGANISATION, starving_after_s=STARVING_AFTER_S)
     departments = min(DEPARTMENTS_MAX, scale.queues - 2)
     for number in range(departments):
         yield QueueSpec(name=f"dep-{number}", parent=ORGANISATION, weight=1.0 + number % 3)
@@ -91,17 +92,19 @@ def team_names(scale: Scale) -> tuple[str, ...]:
 
 
 def holders(scale: Scale) -> Iterator[Job]:
-    """Jobs for more GPUs than there are, of many CPU sizes, so that hardly two nodes are in the same state.
+    """Jobs for every GPU, of many CPU sizes, so that hardly two nodes are in the same state.
 
-    Every other team asks three times as much as the rest: it will borrow.
+    Every other team asks three times as much as the rest: it borrows.
     """
     teams = team_names(scale)
     asking = [name for number, name in enumerate(teams) for _ in range(3 if number % 2 else 1)]
-    wanted, index = round(1.1 * scale.gpus), 0
-    while wanted > 0:
+    left, index = scale.gpus, 0
+    while left:
         name = f"holder-{index}"
         group = _group(name)
-        wanted -= group.replicas * group.gpus
+        if group.replicas * group.gpus > left:
+            group = TaskGroup(gpus=1, cpu_milli=8_000, memory_mib=65_536)
+        left -= group.replicas * group.gpus
         yield _job(name, pick(asking, name, "team"), group, index=index)
         index += 1
 
