@@ -88,7 +88,7 @@ class Outlook:
         moments = self._moments(gang, groups)
         first = [moment for moment in moments[:DOMAINS_TRIED_MAX] if moment.at == moments[0].at]
         for moment in first:
-            found = self._at(gang, groups, moment, is_last=True)
+            found = self._at(gang, groups, moment, is_last=len(groups) > 1 or bool(groups[0].level))
             if found is not None:
                 return found
         others = [self._later(gang, groups, moment) for moment in moments[:DOMAINS_TRIED_MAX]]
@@ -114,15 +114,17 @@ class Outlook:
         among[moment.among] = True
         rows = self._rows
         times = np.unique(rows.at[(rows.at > moment.at) & among[rows.node]]).tolist()
-        step, failed, good, found = 1, -1, -1, None
-        while found is None and failed < len(times) - 1:
-            at = min(failed + step, len(times) - 1)
-            found = self._at(gang, groups, Moment(times[at], moment.among), is_last=at == len(times) - 1)
-            if found is None:
-                failed, step = at, step * 2
-            else:
-                good = at
-        while good - failed > 1:
+        if not times:
+            return None
+        step, failed, good = 1, -1, len(times) - 1
+        found = self._at(gang, groups, Moment(times[good], moment.among), is_last=True)
+        while found is not None and failed + step < good:
+            trial = self._at(gang, groups, Moment(times[failed + step], moment.among), is_last=False)
+            if trial is not None:
+                good, found = failed + step, trial
+                break
+            failed, step = failed + step, step * 2
+        while found is not None and good - failed > 1:
             middle = (good + failed) // 2
             trial = self._at(gang, groups, Moment(times[middle], moment.among), is_last=False)
             if trial is None:

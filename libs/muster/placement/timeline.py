@@ -255,7 +255,7 @@ class Rows:
         elif shape.gpu_milli:
             np.minimum(room, (self.idle // shape.gpu_milli).sum(axis=1), out=room)
         if shape.gpu_milli and shape.within_required:
-            room *= nodes.within(shape.within).any(axis=1)[self.node]
+            room *= (nodes.within(shape.within).max(axis=1, initial=0) > 0)[self.node]
         something = (self.cpu > 0) | (self.memory > 0) | (self.idle > 0).any(axis=1)
         np.maximum(room, 0, out=room)
         room *= something & allowed
