@@ -4,9 +4,10 @@ import pytest
 
 from muster.scheduler.core import answers
 from muster.schemas.base import Wire
+from muster.schemas.facts.job import JobCheckpointed
 from muster.schemas.facts.queue import QueueSpec
-from muster.schemas.job import Phase
-from muster.schemas.queries import AskDryRun, AskFleet, AskJob, AskQueueChange, DryRunAnswer
+from muster.schemas.job import Job, Phase
+from muster.schemas.queries import AskDryRun, AskFleet, AskJob, AskQueueChange, DryRunAnswer, WhyAnswer
 from unit.scheduler.world import World, job
 
 
@@ -123,3 +124,88 @@ def test_queue_check() -> None:
     world = World()
     assert check(QueueSpec(name="new")).field == ""
     assert check(QueueSpec(name="new", parent="nowhere")).field == "parent"
+
+
+def why(world: World, one: Job) -> WhyAnswer:
+    return answers.answer_why(world.core, AskJob(job_id=one.id), world.now)
+
+
+def test_why_says_that_there_is_room_but_it_is_kept_for_one_who_waits_longer() -> None:
+    world = World(nodes=1)
+    world.submit("holder", gpus=5, preemptible=False)
+    large = world.submit("large", gpus=8, preemptible=False)
+    world.later(1_900)
+    assert world.core.state.jobs.records[large.id].reserved is not None, "it starves and has a reservation"
+    small = world.submit("small", gpus=3, preemptible=False)
+    answer = why(world, small)
+    assert answer.reason == "reservation"
+    assert answer.detail == "there is room, but 3 GPUs are kept for 1 job that waits longer"
+    assert answer.cure
+    assert why(world, large).detail.endswith("its places are reserved")
+
+
+def test_why_of_one_that_may_not_be_preempted_says_that_it_may_not_borrow() -> None:
+    world = World(nodes=1, queues=())
+    world.queue("org", quota={"gpu_milli": 8_000})
+    world.queue("mine", parent="org", quota={"gpu_milli": 2_000})
+    world.queue("theirs", parent="org", quota={"gpu_milli": 0})
+    answer = why(world, world.submit("fixed", queue="mine", gpus=4, preemptible=False))
+    assert answer.reason == "non-preemptible"
+    assert answer.cure == ("make the job preemptible, or have the quota of queue mine raised; waiting does not help")
+    assert answer.expected_start_at == 0
+
+
+def test_why_says_who_is_in_front_while_nobody_was_tried_yet() -> None:
+    world = World(nodes=1)
+    first, second = job("first"), job("second")
+    world.route(first, second)
+    assert [why(world, one).reason for one in (first, second)] == ["turn", "behind"]
+    assert why(world, second).detail == "1 job of the same shape in front of it"
+
+
+def test_why_says_when_the_nodes_are_not_well() -> None:
+    world = World(nodes=2)
+    world.submit("holder", gpus=8)
+    world.lose("n1")
+    answer = why(world, world.submit("mine", gpus=8))
+    assert answer.reason == "health"
+    assert answer.cure
+
+
+def test_an_answer_is_found_anew_once_something_happened() -> None:
+    world = World(nodes=1)
+    holder = world.submit("holder", gpus=8, preemptible=False, total_run_time_s=1_000.0)
+    mine = world.submit("mine", gpus=1)
+    before = why(world, mine).expected_start_at
+    assert why(world, mine).expected_start_at == before
+    world.later(500)
+    world.started(holder)
+    assert why(world, mine).expected_start_at == before + 500_000_000_000 - 30_000_000_000
+
+
+def test_queues_say_what_they_may_hold_hold_and_borrow() -> None:
+    world = World(nodes=1, queues=())
+    world.queue("org", quota={"gpu_milli": 4_000})
+    world.queue("a", parent="org", quota={"gpu_milli": 2_000}, borrowing_limit={"gpu_milli": 3_000}, weight=2.0)
+    world.submit("one", queue="a", gpus=4)
+    queues = {queue.name: queue for queue in answers.answer_queues(world.core, AskFleet(), world.now).queues}
+    mine = queues["a"]
+    assert (mine.quota, mine.borrowing_limit) == ({"gpu_milli": 2_000}, {"gpu_milli": 3_000})
+    assert mine.held["gpu_milli"] == 4_000
+    assert mine.share == pytest.approx(2_000 / 6_000 / 2)
+    assert (queues["org"].held["gpu_milli"], queues["org"].jobs_running, mine.jobs_running) == (4_000, 0, 1)
+    assert mine.spec is not None
+    assert mine.order == "fair"
+
+
+def test_a_job_says_until_when_it_is_safe_and_when_it_could_resume() -> None:
+    world = World(nodes=1)
+    one = world.submit("one", gpus=1, min_slice_s=600.0)
+    world.started(one)
+    world.later(60)
+    world.say("agent", "job", one.id, "checkpointed", JobCheckpointed(attempt=1))
+    view = answers.answer_job(world.core, AskJob(job_id=one.id), world.now).job
+    assert view is not None
+    assert view.slice_ends_at == view.running_at + 600_000_000_000
+    assert view.checkpointed_at == view.running_at + 60_000_000_000
+    assert (view.preemptions, view.reserved_at, view.made_way_for) == (0, 0, "")

@@ -50,7 +50,8 @@ def kept_for_others(state: State, gang: GangRequest, *, own: str = "") -> Blocke
         if state.books.fleet.find(gang) is None:
             return None
     people = sum(booking.is_reservation for booking in kept)
-    for_whom = [f"{_jobs(len(kept) - people)} that wait longer"] if len(kept) > people else []
+    jobs = len(kept) - people
+    for_whom = [f"{_jobs(jobs)} that {'waits' if jobs == 1 else 'wait'} longer"] if jobs else []
     for_whom += [f"{people} advance reservation{'s' if people > 1 else ''}"] if people else []
     return Blocked(Reason.RESERVATION, f"there is room, but {gpus(milli)} GPUs are kept for {' and '.join(for_whom)}")
 
