@@ -9,6 +9,7 @@ from muster.placement.ranking import Ranking
 from muster.placement.rooms import Rooms
 from muster.placement.shapes import GangRequest, GpuTotals, Hold, HoldError, NodeShape, Shortage, TaskShape
 from muster.placement.shortage import Explainer
+from muster.placement.timeline import Nodes
 from muster.placement.topology import Topology
 
 ANSWERS_MAX = 8_192
@@ -31,6 +32,7 @@ class Fleet:
         self._misses: dict[GangRequest, tuple[int, Shortage]] = {}
         self._possible: dict[GangRequest, Shortage | None] = {}
         self._empty: Fleet | None = None
+        self._table: Nodes | None = None
 
     @property
     def version(self) -> int:
@@ -41,6 +43,13 @@ class Fleet:
     def ledger(self) -> Ledger:
         """The books themselves, for whoever counts over all nodes; only to be read."""
         return self._ledger
+
+    def table(self) -> Nodes:
+        """All usable nodes as arrays, as they are now. Costs what changed since it was last asked for, and a copy."""
+        touched, self._ledger.touched = self._ledger.touched, set()
+        known = self._table.renewed(self._ledger, touched) if self._table is not None else None
+        self._table = Nodes(self._ledger) if known is None else known
+        return self._table
 
     @property
     def totals(self) -> dict[str, GpuTotals]:

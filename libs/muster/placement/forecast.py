@@ -15,7 +15,7 @@ from muster.placement.fleet import Fleet
 from muster.placement.moments import Calendar, Moment, Wanted, required_level, wanted
 from muster.placement.planned import Planned, Spare, without
 from muster.placement.shapes import NODE_LEVEL, GangRequest, Hold
-from muster.placement.timeline import Flags, Held, Ints, Nodes, Rows
+from muster.placement.timeline import Flags, Held, Ints, Rows
 
 DOMAINS_TRIED_MAX = 4
 """Domains that are tried at the moment at which counting promises room, before looking at later moments."""
@@ -61,7 +61,7 @@ class Outlook:
         self._fleet = fleet
         self._releases = releases
         self._now = now
-        self._nodes = Nodes(fleet.ledger)
+        self._nodes = fleet.table()
         held = Held(self._nodes, [release.holds for release in releases])
         at = np.fromiter((release.at for release in releases), np.int64, len(releases))
         self._planned = Planned(self._nodes, held, at, now=now)

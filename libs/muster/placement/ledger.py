@@ -91,6 +91,7 @@ class Ledger:
 
     ill: nodes that are not usable, or some of whose devices are not.
     moved: of nodes whose state changed since somebody looked, the state in which they were; None while nobody looks.
+    touched: names of nodes of which anything changed since the table of all nodes was made (`Fleet.table`).
     """
 
     def __init__(self) -> None:
@@ -103,6 +104,7 @@ class Ledger:
         self.moves = 0
         self.ill: dict[Node, None] = {}
         self.moved: dict[str, StateKey | None] | None = None
+        self.touched: set[str] = set()
         self._sums: dict[str, _Sums] = {}
 
     def add(self, shape: NodeShape, domains: Sequence[Domain] = ()) -> None:
@@ -235,6 +237,7 @@ class Ledger:
 
     def _file(self, node: Node) -> None:
         """Move a node to the state that it is in now."""
+        self.touched.add(node.shape.name)
         before, after = node.state, None
         if node.usable:
             shares = tuple(node.free_shares()) if node.idle else ()

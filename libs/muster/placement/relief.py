@@ -16,7 +16,7 @@ from muster.placement.cheapest import Cheapest, Market, estimate
 from muster.placement.fleet import Fleet
 from muster.placement.moments import Calendar, Moment, Wanted, required_level, wanted
 from muster.placement.shapes import DEVICE_MILLI, GangRequest, GroupRequest, Hold
-from muster.placement.timeline import Flags, Ints, Nodes, Rows
+from muster.placement.timeline import Flags, Ints, Rows
 from muster.placement.trial import Trial, Victim
 
 DOMAINS_TRIED_MAX = 4
@@ -108,7 +108,7 @@ class _Relief:
     def _survey(self) -> None:
         """Read the whole fleet; not before it is needed."""
         gang = self._gang
-        self._nodes = Nodes(self._fleet.ledger)
+        self._nodes = self._fleet.table()
         self._market = Market(self._victims, self._nodes)
         self._groups = wanted(gang, self._nodes)
         self._together = [
@@ -338,7 +338,7 @@ class _Relief:
         lacking = group.replicas - self._trial.room_on(inside, group.shape)
         if lacking <= 0:
             return []
-        nodes = Nodes(self._fleet.ledger) if self._trial.taken else self._nodes
+        nodes = self._fleet.table() if self._trial.taken else self._nodes
         there = np.array([victim.key not in self._trial.taken for victim in self._victims])
         rows = self._market.rows(able & there, nodes, None if site.all() else site)
         search = Cheapest(self._trial, group.shape, self._market, rows, may_take=self._rules.may_take)

@@ -5,7 +5,7 @@ order is that of the victims). Rows are (node, moment) pairs with all that is id
 over them counts the replicas that fit, so that asking costs some array operations, however many holds there are.
 """
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from copy import copy
 from itertools import chain
 from typing import TypeVar
@@ -30,7 +30,10 @@ REQUEST_CLASSES_MAX = 64
 
 
 class Nodes:
-    """The usable nodes of a fleet at one moment, sorted by name; others can take nothing, whatever comes free."""
+    """The usable nodes of a fleet at one moment, sorted by name; others can take nothing, whatever comes free.
+
+    Never changed once it is made: what changes is copied by `renewed`.
+    """
 
     def __init__(self, ledger: Ledger) -> None:
         self.names = sorted(name for name, node in ledger.nodes.items() if node.state is not None)
@@ -61,6 +64,31 @@ class Nodes:
 
     def __len__(self) -> int:
         return len(self.names)
+
+    def renewed(self, ledger: Ledger, touched: Collection[str]) -> "Nodes | None":
+        """The nodes as they are now, if nothing but these changed since; None if others are usable now than were."""
+        rows = []
+        for name in touched:
+            place, node = self.places.get(name), ledger.nodes.get(name)
+            if node is None or node.state is None:
+                if place is not None:
+                    return None
+            elif place is None or node.shape is not self._shapes[place]:
+                return None
+            else:
+                rows.append((place, node))
+        if not rows:
+            return self
+        now = copy(self)
+        now.cpu, now.memory, now.holds = self.cpu.copy(), self.memory.copy(), self.holds.copy()
+        now.idle, now.good, now.is_sound = self.idle.copy(), self.good.copy(), self.is_sound.copy()
+        for place, node in rows:
+            now.cpu[place], now.memory[place], now.holds[place] = node.cpu_milli, node.memory_mib, node.holds
+            now.idle[place, : len(node.idle)] = node.idle
+            now.good[place] = 1
+            now.good[place, sorted(node.broken)] = 0
+            now.is_sound[place] = not node.broken
+        return now
 
     def within(self, level: str) -> Ints:
         """Per node and device the number of its domain of a level inside the node, from 1; 0 without one."""
