@@ -131,6 +131,8 @@ class Ring(World):
         """Everything that follows at this moment happens."""
         for _ in range(ROUNDS_MAX):
             self.run()
+            while self.core.next_wakeup() == self.now:
+                self.run()
             books_balance(self.core)
             if not self.obey():
                 return

@@ -8,7 +8,7 @@ hiding them; but never more than it ran.
 
 import heapq
 import statistics
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 
 from muster.core import Instant, seconds_between
 from muster.placement import DEVICE_MILLI, Hold
@@ -16,7 +16,7 @@ from muster.placement.relief import Victim
 from muster.scheduler.core.amounts import held_amounts
 from muster.scheduler.core.bookings import Want
 from muster.scheduler.core.jobs import JobRecord
-from muster.scheduler.core.rules import Part, Rules, Wanting
+from muster.scheduler.core.rules import Part, Wanting
 from muster.scheduler.core.state import State
 from muster.schemas.facts.queue import GPU
 from muster.schemas.job import Checkpointing, Slot
@@ -40,13 +40,16 @@ class Candidates:
         self._median_s: float | None = None
         self._is_median_known = False
 
-    def find(self, wanting: Wanting, rules: Rules, queues: Iterable[str]) -> dict[str, Part]:
-        """All that the rules may let go of these queues' jobs, and what leaves for nobody; empty if it is only that."""
+    def find(self, wanting: Wanting, reach: Mapping[str, int]) -> dict[str, Part]:
+        """All that the rules may let go, and what leaves for nobody; empty if it is only that.
+
+        reach: queues, and below which priority their jobs may have to make way.
+        """
         state = self._state
         found = [
             record
-            for queue in queues
-            for job_id in state.runs.ripe(queue, below=rules.reach(queue))
+            for queue, below in reach.items()
+            for job_id in state.runs.ripe(queue, below=below)
             if (record := state.jobs.records[job_id]) is not wanting.record and self._is_free(record, wanting)
         ]
         if not found:

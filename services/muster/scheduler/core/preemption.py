@@ -9,16 +9,17 @@ Shares and quota are judged as planned: those who stop hold nothing any more, th
 they wait for. So two decisions in a row never take twice for one want.
 """
 
-import heapq
+import itertools
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from muster.core import NS_PER_S, Draft, Instant, after
+from muster.core import Draft, Instant
 from muster.placement.relief import Way, make_way
 from muster.scheduler.core.candidates import Candidates
 from muster.scheduler.core.holdings import amounts_of
 from muster.scheduler.core.jobs import JobRecord
 from muster.scheduler.core.notices import notices
+from muster.scheduler.core.pacing import Alarms, Pace, Pauses
 from muster.scheduler.core.prospects import Prospects
 from muster.scheduler.core.quota import NON_PREEMPTIBLE
 from muster.scheduler.core.remains import Remains
@@ -29,45 +30,19 @@ from muster.schemas.facts.queue import FairShareRule, OverSlice
 from muster.schemas.job import Phase
 
 LANES_MAX = 64
-"""Lanes that one decision looks at, about 60 microseconds each."""
+"""Lanes that one decision looks at, about 50 microseconds each."""
 
 LOOKS_BURST, LOOKS_PER_S = 4_096, 256
 """Lanes that are looked at, at once and in the long run."""
 
-TRIES_MAX = 8
-"""Gangs placed in simulation by one decision, a few milliseconds each in a large fleet."""
+TRIES_MAX = 2
+"""Gangs placed in simulation by one decision, some 10 ms each in a large fleet."""
 
-TRIES_BURST, TRIES_PER_S = 64, 16
+TRIES_BURST, TRIES_PER_S = 64, 4
 """The same, at once and in the long run."""
-
 
 WAYS_MAX = 256
 """Jobs of one lane for which others make way at the same time."""
-
-
-class Pace:
-    """So many at once, so many a second in the long run. Counts the time that it is given, and only forwards."""
-
-    def __init__(self, *, burst: int, per_s: int) -> None:
-        self._burst = burst
-        self._per_s = per_s
-        self._left = float(burst)
-        self._at = Instant(0)
-
-    def is_ready(self, now: Instant) -> bool:
-        """Whether one more may be done."""
-        if now > self._at:
-            self._left = min(self._burst, self._left + (now - self._at) / NS_PER_S * self._per_s)
-            self._at = now
-        return self._left >= 1
-
-    def spend(self, number: int = 1) -> None:
-        """So many were done; more than there were left are done in advance."""
-        self._left -= number
-
-    def next_at(self) -> Instant:
-        """When the next may be done."""
-        return after(self._at, max(0.0, 1 - self._left) / self._per_s + 1e-6)
 
 
 class Preemptions:
@@ -82,8 +57,8 @@ class Preemptions:
         self._seen = -1
         self._said: list[Draft] = []
         self._said_at = -1
-        self._starving: list[tuple[Instant, int, Lane]] = []
-        self._starving_at: dict[Lane, Instant] = {}
+        self._alarms = Alarms()
+        self._pauses = Pauses()
 
     def make(self, now: Instant, drafts: list[Draft]) -> str:
         """Add to `drafts` what lets one job in. Returns the job; "" if nobody can make way for anybody.
@@ -101,11 +76,12 @@ class Preemptions:
         self._said = []
         if state.runs.ripen(now, state.jobs):
             self._seen = -1
-        self._wake(now)
+        self._todo.update(dict.fromkeys(self._alarms.due(now)))
         self._gather(now)
-        said = self._look(now, drafts) if self._todo else []
+        is_ready = bool(self._todo) and state.runs.has_ripe() and self._tries.is_ready(now)
+        said = self._look(now, drafts) if is_ready else []
         self._said, self._said_at = said, state.folded
-        self._await()
+        self._await(now)
         drafts += said
         return said[-1].subject_id if said else ""
 
@@ -121,7 +97,7 @@ class Preemptions:
             prospects = Prospects(state.queues, state.runs.ripe_queues())
             candidates, parts = Candidates(state, now), dict[str, Part]()
             rules = Rules(state.queues, wanting, parts, prospects.before(record.queue))
-            parts |= candidates.find(wanting, rules, prospects.reachable(wanting, rules))
+            parts |= candidates.find(wanting, prospects.reach(wanting, rules))
             said = self._try(wanting, rules, parts, candidates) if parts else []
         return tuple(draft.subject_id for draft in said[:-1])
 
@@ -145,27 +121,23 @@ class Preemptions:
         self._looks.spend(len(found))
         self._seen = state.moves
 
-    def _wake(self, now: Instant) -> None:
-        """Lanes whose first job starves now are looked at."""
-        while self._starving and self._starving[0][0] <= now:
-            when, _, lane = heapq.heappop(self._starving)
-            if self._starving_at.get(lane) == when:
-                del self._starving_at[lane]
-                self._todo[lane] = None
-
-    def _await(self) -> None:
-        """Ask again when a slice ends, when somebody starves, or when more may be tried."""
+    def _await(self, now: Instant) -> None:
+        """Ask again when a slice ends, when a lane is to be looked at, or when more may be tried."""
         state, remains = self._state, self._remains
         next_end = state.runs.next_end(state.jobs)
         if next_end is not None:
             remains.wait_until(next_end)
-        if self._starving and state.runs.has_ripe():
-            remains.wait_until(self._starving[0][0])
-        if self._said:
+        if not state.runs.has_ripe():
             return
-        if self._todo:
-            remains.wait_until(self._tries.next_at())
-        elif self._seen != state.moves and state.runs.has_ripe():
+        alarm = self._alarms.next_at()
+        if alarm is not None:
+            remains.wait_until(alarm)
+        if self._todo and not self._said:
+            is_ready = self._tries.is_ready(now)
+            remains.more |= is_ready
+            if not is_ready:
+                remains.wait_until(self._tries.next_at())
+        elif self._seen != state.moves and not self._said:
             remains.wait_until(self._looks.next_at())
 
     # --- who -------------------------------------------------------------------------------------------------
@@ -181,26 +153,28 @@ class Preemptions:
         with self._as_planned(spoken):
             prospects = Prospects(state.queues, state.runs.ripe_queues())
             candidates = Candidates(state, now, spoken)
-            for _ in range(LANES_MAX):
-                lane = next(iter(self._todo), None)
-                if lane is None:
-                    break
+            for lane in tuple(itertools.islice(self._todo, LANES_MAX)):
                 wanting = self._wanting(lane, now, spoken)
                 parts: dict[str, Part] = {}
                 if wanting is not None:
                     rules = Rules(state.queues, wanting, parts, prospects.before(lane.queue))
-                    parts |= candidates.find(wanting, rules, prospects.reachable(wanting, rules))
-                if wanting is None or not parts:
+                    reach = prospects.reach(wanting, rules)
+                if wanting is None or not reach:
                     del self._todo[lane]
                     continue
                 if tries >= TRIES_MAX or not self._tries.is_ready(now):
                     break
                 del self._todo[lane]
+                parts |= candidates.find(wanting, reach)
+                if not parts or not self._is_enough(wanting, parts):
+                    continue
                 tries += 1
                 self._tries.spend()
                 said = self._try(wanting, rules, parts, candidates)
                 if said:
+                    self._pauses.over(lane)
                     return said
+                self._pauses.failed(lane, wanting.record.id, now)
         return []
 
     def _wanting(self, lane: Lane, now: Instant, spoken: set[str]) -> Wanting | None:
@@ -216,9 +190,12 @@ class Preemptions:
         if ceiling is not None and ceiling.reason == NON_PREEMPTIBLE:
             return None
         policy = tree.policy(lane.queue)
-        starves_at = starving_at(record, policy)
+        starves_at, rests_until = starving_at(record, policy), self._pauses.until(lane, record.id)
         if policy.over_slice is OverSlice.STARVING and now < starves_at:
-            self._remember(lane, starves_at)
+            self._alarms.set(lane, starves_at)
+        if now < rests_until:
+            self._alarms.set(lane, rests_until)
+            return None
         return Wanting(record, amounts, starves=now >= starves_at)
 
     def _first_without_way(self, lane: Lane, spoken: set[str]) -> JobRecord | None:
@@ -229,10 +206,19 @@ class Preemptions:
                 return record
         return None
 
-    def _remember(self, lane: Lane, starves_at: Instant) -> None:
-        if self._starving_at.get(lane) != starves_at:
-            self._starving_at[lane] = starves_at
-            heapq.heappush(self._starving, (starves_at, lane.number, lane))
+    def _is_enough(self, wanting: Wanting, parts: dict[str, Part]) -> bool:
+        """Whether quota could admit the job if all of these made way: a count that never says no in error."""
+        tree, record = self._state.queues, wanting.record
+        ceiling = tree.ceiling(record.queue, wanting.amounts, preemptible=record.job.spec.preemptible)
+        if ceiling is None:
+            return True
+        resource = ceiling.resource
+        held = sum(
+            part.amounts.get(resource, 0)
+            for part in parts.values()
+            if not part.is_leaving and ceiling.queue in tree.path(part.record.queue)
+        )
+        return held > 0
 
     @contextmanager
     def _as_planned(self, spoken: set[str]) -> Iterator[None]:
@@ -286,8 +272,11 @@ class Preemptions:
     @staticmethod
     def _rules_of(way: Way, rules: Rules) -> dict[str, Rule]:
         """By which rule each part of a way may be taken, given those before it."""
+        found = dict[str, Rule]()
         for key in way.victims:
+            rule = rules.rule_of(key)
+            if rule is not None:
+                found[key] = rule
             rules.take(key)
-        found = {key: rule for key in way.victims if (rule := rules.taken[key]) is not None}
         rules.undo()
         return found

@@ -39,8 +39,12 @@ class Prospects:
             shares = self._before[queue] = shares_up(self._tree, queue)
         return shares
 
-    def reachable(self, wanting: Wanting, rules: Rules) -> Iterator[str]:
-        """Queues whose jobs may have to make way; some of them may turn out not to."""
+    def reach(self, wanting: Wanting, rules: Rules) -> dict[str, int]:
+        """Queues whose jobs may have to make way, and below which priority these have to be."""
+        found = {queue: rules.reach(queue) for queue in self._reachable(wanting, rules)}
+        return {queue: below for queue, below in found.items() if self._ripe[queue] < below}
+
+    def _reachable(self, wanting: Wanting, rules: Rules) -> Iterator[str]:
         queue = wanting.record.queue
         if self._ripe.get(queue, wanting.priority + 1) <= wanting.priority:
             yield queue

@@ -15,18 +15,20 @@ share(ya) <= share(xa), which was not so when it went; by initial-share only if 
 at most share(ya); by reclaim only from a queue that borrows, and x did not. Over slice, it has to starve in between.
 """
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from enum import StrEnum
 from typing import NamedTuple
 
 from muster.core import Instant, after
 from muster.scheduler.core.amounts import Amounts
+from muster.scheduler.core.contest import Contest, Standing, shares_up
 from muster.scheduler.core.jobs import JobRecord
 from muster.scheduler.core.policy import Policy
 from muster.scheduler.core.queues import QueueTree
-from muster.scheduler.core.shares import own_share
-from muster.schemas.facts.queue import CPU, GPU, MEMORY, FairShareRule, OverSlice, Reclaim, WithinQueue
+from muster.schemas.facts.queue import FairShareRule, OverSlice, Reclaim, WithinQueue
 from muster.schemas.job import Slot
+
+__all__ = ["ABOVE_ALL", "Part", "Rule", "Rules", "Wanting", "shares_up", "starving_at"]
 
 ABOVE_ALL = 1_001
 """Above every priority that a job can have."""
@@ -70,23 +72,6 @@ class Part(NamedTuple):
     is_leaving: bool = False
 
 
-class _Sides(NamedTuple):
-    """Two queues and their closest common ancestor. mine, theirs: the queues below it, upwards, xa and ya last.
-
-    Empty where the queue is itself the ancestor: then its own jobs stand beside the queues below it, as one more child
-    of weight 1 without quota. apart: there is no common ancestor but the cluster.
-    """
-
-    mine: tuple[str, ...]
-    theirs: tuple[str, ...]
-    apart: bool
-
-
-def shares_up(tree: QueueTree, queue: str) -> dict[str, float]:
-    """What a queue and those above it borrow now; under "" what its own jobs borrow beside the queues below it."""
-    return {"": own_share(tree.queues[queue], tree.capacity)} | {name: tree.share(name) for name in tree.path(queue)}
-
-
 def starving_at(record: JobRecord, policy: Policy) -> Instant:
     """When a waiting job starves: it may then take the place of those over their slice, and is reserved for."""
     return after(Instant(record.queued_at), policy.starving_after_s)
@@ -97,41 +82,39 @@ class Rules:
 
     parts: all that could be asked for, by key. The tree's sums are changed by `take` and back by `put_back` and `undo`.
     before: see `shares_up`. fair_share: by which of the shares that the policy has. taken: by which rule; None for what
-    leaves anyway.
+    leaves anyway, and where it was not asked.
     """
 
     def __init__(
         self, tree: QueueTree, wanting: Wanting, parts: Mapping[str, Part], before: Mapping[str, float]
     ) -> None:
-        self.fair_share = tree.policy(wanting.record.queue).fair_share
+        record = wanting.record
+        self._policy = tree.policy(record.queue)
+        self.fair_share = self._policy.fair_share
         self.taken: dict[str, Rule | None] = {}
         self._tree = tree
         self._wanting = wanting
         self._parts = parts
-        self._queue = wanting.record.queue
-        self._policy = tree.policy(self._queue)
-        self._removed: dict[str, dict[str, int]] = {}
+        self._queue = record.queue
+        self._preemptible = record.job.spec.preemptible
+        self._starves = wanting.starves and self._policy.over_slice is OverSlice.STARVING
+        self._contest = Contest(tree, self._queue, wanting.amounts, preemptible=self._preemptible, before=before)
         self._taken_of: dict[str, dict[str, None]] = {}
-        self._sides: dict[str, _Sides] = {}
-        self._before = before
-        # What follows from the tree's sums, until they change.
-        self._with: dict[str, float] = {}
-        self._theirs: dict[str, float] = {}
-        self._within: dict[str, bool] = {}
-        self._open: dict[str, _Open] = {}
-        self._final: dict[tuple[str, tuple[tuple[str, int], ...]], bool] = {}
+        self._removed: dict[str, dict[str, int]] = {}
 
     # --- what the search for victims asks --------------------------------------------------------------------
 
     def may_take(self, key: str) -> bool:
         """Whether this part may be taken besides those that are."""
         part = self._parts[key]
-        return part.is_leaving or self._rule(part) is not None
+        return part.is_leaving or self.rule_of(key) is not None
 
     def take(self, key: str) -> None:
         """It is taken from here on."""
         part = self._parts[key]
-        self.taken[key] = None if part.is_leaving else self._rule(part)
+        # by which rule matters only to the one that holds once for each queue
+        is_asked = FairShareRule.INITIAL_SHARE in self.fair_share and not part.is_leaving
+        self.taken[key] = self.rule_of(key) if is_asked else None
         self._taken_of.setdefault(part.record.id, {})[key] = None
         self._settle(part.record)
 
@@ -143,9 +126,7 @@ class Rules:
 
     def admits(self) -> bool:
         """Whether quota lets the job in, given what is taken."""
-        record = self._wanting.record
-        ceiling = self._tree.ceiling(self._queue, self._wanting.amounts, preemptible=record.job.spec.preemptible)
-        return ceiling is None
+        return self._tree.ceiling(self._queue, self._wanting.amounts, preemptible=self._preemptible) is None
 
     def undo(self) -> None:
         """Nothing is taken."""
@@ -157,165 +138,77 @@ class Rules:
     def is_hopeless(self, node: str, theirs: float) -> bool:
         """Whether nobody below a sibling of `node` has to make way.
 
-        node: the queue or one above it, "" for its own jobs beside the queues below it. theirs: the sibling's share.
+        node: the queue or one above it, OWN for its own jobs beside the queues below it. theirs: the sibling's share.
         """
         if theirs <= 0:
             return True
-        return self._with_job(node) > theirs and not (self._policy.reclaim is not Reclaim.NEVER and self._may_reclaim())
+        may_reclaim = self._policy.reclaim is not Reclaim.NEVER and self._contest.is_within(self._queue)
+        return not may_reclaim and self._contest.ours(node) > theirs
 
     def reach(self, queue: str) -> int:
         """Jobs of this queue with a priority below this one may have to make way, as things are; 0: none."""
         mine, policy = self._wanting.priority, self._policy
-        starves = self._wanting.starves and policy.over_slice is OverSlice.STARVING
         if queue == self._queue:
             return {
-                WithinQueue.NEVER: mine + 1 if starves else 0,
-                WithinQueue.LOWER_PRIORITY: mine + 1 if starves else mine,
+                WithinQueue.NEVER: mine + 1 if self._starves else 0,
+                WithinQueue.LOWER_PRIORITY: mine + 1 if self._starves else mine,
                 WithinQueue.LOWER_OR_NEWER_EQUAL: mine + 1,
             }[policy.within_queue]
-        opened = self._opened(queue)
-        reached = 0
-        if opened.reclaim:
-            reached = mine if policy.reclaim is Reclaim.LOWER_PRIORITY else ABOVE_ALL
-        if opened.fair:
-            reached = ABOVE_ALL
-        return max(reached, mine + 1) if opened.slice else reached
+        standing = self._contest.standing(queue)
+        if self._is_fair(standing, policy.fair_share) or (self._is_reclaim(standing) and policy.reclaim is Reclaim.ANY):
+            return ABOVE_ALL
+        if self._is_over_slice(standing):
+            return mine + 1
+        return mine if self._is_reclaim(standing) else 0
+
+    def rule_of(self, key: str) -> Rule | None:
+        """The rule by which a part may be taken now, the strongest claim first; None: it may not."""
+        part = self._parts[key]
+        record, mine, theirs = part.record, self._wanting.priority, part.record.job.spec.priority
+        if record.queue == self._queue:
+            return self._rule_within(record)
+        standing, reclaim = self._contest.standing(record.queue), self._policy.reclaim
+        if self._is_reclaim(standing) and (theirs < mine or reclaim is Reclaim.ANY):
+            return Rule.RECLAIM
+        if self._is_fair(standing, self.fair_share):
+            is_final = FairShareRule.FINAL_SHARE in self.fair_share
+            if is_final and self._contest.is_final(record.queue, self._still_held(part)):
+                return Rule.FINAL_SHARE
+        if self._is_over_slice(standing) and theirs <= mine:
+            return Rule.OVER_SLICE
+        is_initial = FairShareRule.INITIAL_SHARE in self.fair_share and self._is_fair(standing, self.fair_share)
+        if is_initial and standing.ours < standing.theirs and not self._is_taken_by_initial(record):
+            return Rule.INITIAL_SHARE
+        return None
 
     # --- inside ----------------------------------------------------------------------------------------------
 
-    def _rule(self, part: Part) -> Rule | None:
-        """The rule by which it may be taken now, the strongest claim first."""
-        record, wanting, policy = part.record, self._wanting, self._policy
-        mine, theirs = wanting.priority, record.job.spec.priority
-        starves = wanting.starves and policy.over_slice is OverSlice.STARVING
-        if record.queue == self._queue:
-            is_newer = theirs == mine and record.routed_seq > wanting.record.routed_seq
-            if policy.within_queue is not WithinQueue.NEVER and theirs < mine:
-                return Rule.WITHIN_QUEUE
-            if policy.within_queue is WithinQueue.LOWER_OR_NEWER_EQUAL and is_newer:
-                return Rule.WITHIN_QUEUE
-            return Rule.OVER_SLICE if starves and theirs <= mine else None
-        opened = self._opened(record.queue)
-        if opened.reclaim and (theirs < mine or policy.reclaim is Reclaim.ANY):
-            return Rule.RECLAIM
-        if opened.fair and FairShareRule.FINAL_SHARE in self.fair_share and self._is_final(part):
-            return Rule.FINAL_SHARE
-        if opened.slice and theirs <= mine:
-            return Rule.OVER_SLICE
-        if opened.initial and FairShareRule.INITIAL_SHARE in self.fair_share and not self._is_taken_by_initial(record):
-            return Rule.INITIAL_SHARE
-        return None
+    def _rule_within(self, record: JobRecord) -> Rule | None:
+        """The same for a job of the same queue."""
+        within, wanting, theirs = self._policy.within_queue, self._wanting, record.job.spec.priority
+        is_newer = theirs == wanting.priority and record.routed_seq > wanting.record.routed_seq
+        if theirs < wanting.priority and within is not WithinQueue.NEVER:
+            return Rule.WITHIN_QUEUE
+        if is_newer and within is WithinQueue.LOWER_OR_NEWER_EQUAL:
+            return Rule.WITHIN_QUEUE
+        return Rule.OVER_SLICE if self._starves and theirs <= wanting.priority else None
+
+    def _is_reclaim(self, standing: Standing) -> bool:
+        return standing.borrows and standing.is_within and self._policy.reclaim is not Reclaim.NEVER
+
+    @staticmethod
+    def _is_fair(standing: Standing, shares: Collection[FairShareRule]) -> bool:
+        if not standing.borrows or standing.is_foreign or not shares:
+            return False
+        return standing.was < standing.theirs and standing.ours <= standing.theirs
+
+    def _is_over_slice(self, standing: Standing) -> bool:
+        return self._starves and standing.borrows and not standing.is_foreign and standing.ours <= standing.theirs
 
     def _is_taken_by_initial(self, record: JobRecord) -> bool:
         """Whether another job of its queue is taken by the initial share."""
         others = (self._parts[key].record for key, rule in self.taken.items() if rule is Rule.INITIAL_SHARE)
         return any(other.queue == record.queue and other is not record for other in others)
-
-    def _opened(self, queue: str) -> "_Open":
-        """Which rules hold for a queue's jobs, as far as that does not depend on the job."""
-        opened = self._open.get(queue)
-        if opened is None:
-            opened = self._open[queue] = self._find_opened(queue)
-        return opened
-
-    def _find_opened(self, queue: str) -> "_Open":
-        if queue not in self._tree.queues:
-            return _CLOSED
-        sides, policy = self._sides_of(queue), self._policy
-        if not self._borrows(queue, sides):
-            return _CLOSED
-        reclaim = policy.reclaim is not Reclaim.NEVER and bool(sides.mine)
-        reclaim = reclaim and all(map(self._is_within_nominal, sides.mine))
-        if sides.apart and self._is_counted(queue):
-            return _Open(reclaim, fair=False, initial=False, slice=False)
-        node = sides.mine[-1] if sides.mine else ""
-        ours, theirs = self._with_job(node), self._share(queue, sides.theirs)
-        is_more = self._before[node] < theirs
-        fair = is_more and bool(policy.fair_share) and ours <= theirs
-        initial = is_more and FairShareRule.INITIAL_SHARE in policy.fair_share and ours < theirs
-        starves = self._wanting.starves and policy.over_slice is OverSlice.STARVING
-        return _Open(reclaim, fair=fair, initial=initial, slice=starves and ours <= theirs)
-
-    def _sides_of(self, queue: str) -> _Sides:
-        sides = self._sides.get(queue)
-        if sides is None:
-            mine, theirs = self._tree.path(self._queue), self._tree.path(queue)
-            common = next((name for name in mine if name in theirs), None)
-            if common is None:
-                sides = _Sides(mine, theirs, apart=True)
-            else:
-                sides = _Sides(mine[: mine.index(common)], theirs[: theirs.index(common)], apart=False)
-            self._sides[queue] = sides
-        return sides
-
-    def _needs(self, queue: str) -> list[str]:
-        """Resources by which it is judged whether somebody borrows: those needed that the queue's tree counts.
-
-        If it counts neither GPUs nor, for a job without any, CPU or memory, then what is scarce is not counted, and all
-        of that is borrowed.
-        """
-        counted = [name for name in self._wanting.amounts if self._tree.declares(queue, name)]
-        main = self._main()
-        return counted if any(name in main for name in counted) else [*counted, *main]
-
-    def _main(self) -> list[str]:
-        amounts = self._wanting.amounts
-        gpus = [name for name in amounts if name.startswith(GPU)]
-        return gpus or [name for name in (CPU, MEMORY) if name in amounts]
-
-    def _is_counted(self, queue: str) -> bool:
-        """Whether either side's tree counts what the job needs: trees lend nothing to each other."""
-        main, tree = self._main(), self._tree
-        return any(tree.declares(one, name) for one in (queue, self._queue) for name in main)
-
-    def _borrows(self, queue: str, sides: _Sides) -> bool:
-        if not sides.theirs:
-            return True  # its own jobs have no quota beside the queues below it
-        needs = self._needs(queue)
-        return all(self._tree.is_borrowing(name, needs) for name in sides.theirs)
-
-    def _may_reclaim(self) -> bool:
-        """Whether the job stays within its queue's own quota."""
-        return self._is_within_nominal(self._queue)
-
-    def _is_within_nominal(self, node: str) -> bool:
-        answer = self._within.get(node)
-        if answer is None:
-            answer = self._within[node] = self._tree.is_within_nominal(node, self._wanting.amounts)
-        return answer
-
-    def _share(self, queue: str, side: tuple[str, ...]) -> float:
-        """What a side borrows, given what is taken."""
-        key = side[-1] if side else f"{queue}/"
-        share = self._theirs.get(key)
-        if share is None:
-            tree = self._tree
-            share = tree.share(side[-1]) if side else own_share(tree.queues[queue], tree.capacity)
-            self._theirs[key] = share
-        return share
-
-    def _with_job(self, node: str) -> float:
-        """Our share there with the job, given what is taken."""
-        if not self._with:
-            preemptible = self._wanting.record.job.spec.preemptible
-            self._tree.hold(self._queue, self._wanting.amounts, preemptible=preemptible)
-            self._with = shares_up(self._tree, self._queue)
-            self._tree.hold(self._queue, self._wanting.amounts, sign=-1, preemptible=preemptible)
-        return self._with[node]
-
-    def _is_final(self, part: Part) -> bool:
-        """Whether our share with the job is at most theirs without this part."""
-        queue, amounts = part.record.queue, self._still_held(part)
-        key = (queue, tuple(sorted(amounts.items())))
-        answer = self._final.get(key)
-        if answer is None:
-            sides = self._sides_of(queue)
-            ours, tree = self._with_job(sides.mine[-1] if sides.mine else ""), self._tree
-            tree.hold(queue, amounts, sign=-1)
-            theirs = tree.share(sides.theirs[-1]) if sides.theirs else own_share(tree.queues[queue], tree.capacity)
-            answer = self._final[key] = ours <= theirs
-            tree.hold(queue, amounts)
-        return answer
 
     def _still_held(self, part: Part) -> Amounts:
         """What the tree would count less if this part were taken besides."""
@@ -342,21 +235,6 @@ class Rules:
         before = self._removed.pop(record.id, {})
         if now:
             self._removed[record.id] = now
-        change = {name: now.get(name, 0) - before.get(name, 0) for name in {**before, **now}}
-        self._tree.hold(record.queue, change, sign=-1)
-        for known in (self._theirs, self._within, self._open):
-            known.clear()
-        self._with = {}
-        self._final.clear()
-
-
-class _Open(NamedTuple):
-    """Which rules let jobs of a queue be taken, as far as it is the same for all of them."""
-
-    reclaim: bool
-    fair: bool
-    initial: bool
-    slice: bool
-
-
-_CLOSED = _Open(reclaim=False, fair=False, initial=False, slice=False)
+        if now != before:
+            change = {name: now.get(name, 0) - before.get(name, 0) for name in {**before, **now}}
+            self._contest.take(record.queue, change)
