@@ -22,11 +22,16 @@ def test_an_example_is_a_good_job_of_a_team_that_has_a_queue(path: Path) -> None
 
 
 @pytest.mark.parametrize("path", queue_files(), ids=lambda path: path.name)
-def test_example_queues_are_one_tree_in_which_idle_quota_is_lent(path: Path) -> None:
+def test_example_queues_are_one_tree(path: Path) -> None:
     queues = load_queues(path)
     assert [queue.name for queue in queues if queue.parent is None] == ["org"]
     assert {queue.parent for queue in queues[1:]} == {"org"}
-    assert any("gpu_milli" in queue.quota for queue in queues)
+
+
+def test_the_tree_to_begin_with_fills_a_fleet_of_any_size() -> None:
+    queues = queue_file()
+    assert queues is not None
+    assert not any(queue.quota or queue.borrowing_limit for queue in load_queues(queues))
 
 
 def test_there_is_a_tree_to_begin_with_and_one_to_learn_from() -> None:
