@@ -192,3 +192,22 @@ def test_who_is_planned_first_is_not_delayed_by_smaller_ones() -> None:
     small = outlook.earliest(one(task(2)))
     assert small is not None
     assert (small.at, small.holds[0].slot.node) == (200, "a")
+
+
+def test_of_many_that_go_at_the_same_moment_it_rests_on_as_few_as_can_be() -> None:
+    fleet = fleet_of([node("a")])
+    releases = running(fleet, *(("a", at) for at in (10, 10, 10, 10, 90, 90, 90, 90)), gpus=1)
+    found = earliest(fleet, one(task(2)), releases, now=0)
+    assert found is not None
+    assert (found.at, len(found.rests_on)) == (10, 2)
+
+
+def test_one_node_that_comes_free_is_rather_waited_for_than_many() -> None:
+    fleet = fleet_of([node(name) for name in "abcde"])
+    scattered = [release for name in "abcd" for release in running(fleet, (name, 10), (name, 99), gpus=1)]
+    for name in "abcd":
+        running(fleet, (name, 0), gpus=6)
+    together = running(fleet, ("e", 10), ("e", 99), gpus=4)
+    found = earliest(fleet, gang((task(1), 4)), [*scattered, *together], now=0)
+    assert found is not None
+    assert (found.at, found.rests_on) == (10, ("e-0",))

@@ -102,6 +102,31 @@ def test_it_waits_for_quota_though_nodes_are_idle() -> None:
     assert answer.expected_basis == "enough of what queue mine and those below it hold is at its bound by then"
 
 
+def test_who_is_stopped_by_a_quota_of_its_own_is_not_in_front() -> None:
+    """Ten jobs of another queue wait for its limit; a place that comes free is for the one that may use it."""
+    yard = Yard(nodes=1, queues=())
+    yard.queue("limited", gpu_milli_limit=4_000)
+    yard.queue("open")
+    yard.runs("theirs", queue="limited", gpus=4, preemptible=False, total_run_time_s=5_000.0)
+    yard.runs("mine", queue="open", gpus=4, preemptible=False, total_run_time_s=900.0)
+    for index in range(10):
+        yard.submit(f"more{index}", queue="limited", gpus=2)
+    answer = yard.why(yard.submit("next", queue="open", gpus=2))
+    assert yard.in_s(answer) == 900 + GRACE_S
+    assert "in front" not in answer.expected_basis
+
+
+def test_those_of_its_own_queue_are_in_front_once_they_have_used_its_limit() -> None:
+    yard = Yard(nodes=2, queues=())
+    yard.queue("mine", gpu_milli_limit=8_000)
+    yard.runs("now", queue="mine", gpus=8, preemptible=False, total_run_time_s=500.0)
+    for name in ("first", "second"):
+        yard.submit(name, queue="mine", gpus=8, preemptible=False, total_run_time_s=1_000.0)
+    answer = yard.dry_run(queue="mine", gpus=8)
+    assert answer.expected_basis.endswith("after 2 jobs in front of it")
+    assert yard.in_s(answer) >= 500 + 2 * 1_000
+
+
 def test_a_job_that_only_needs_its_turn_starts_now() -> None:
     yard = Yard(nodes=1)
     one = job("one")

@@ -1,7 +1,7 @@
 """Who will be served before a job: the cycle's own tournament, played ahead on paper.
 
-Lanes that their quota stops and that do not compete with the job for it stand aside, as they do in a cycle: whatever
-comes free below their limit is theirs alone.
+Lanes that their quota stops stand aside, as they do in a cycle, unless the same bound stops the job by then: then they
+wait for the same to come free, and those in front get it first.
 """
 
 import heapq
@@ -9,6 +9,7 @@ from collections.abc import Iterator
 
 from muster.core import Instant
 from muster.scheduler.core.jobs import JobRecord
+from muster.scheduler.core.quota import Ceiling
 from muster.scheduler.core.state import State
 from muster.scheduler.core.turns import Place, Turns
 from muster.scheduler.core.waiting import Lane, entry_of
@@ -18,10 +19,7 @@ _Heads = list[tuple[Place, int, Lane | None, int]]
 
 
 class Front:
-    """Jobs in the order in which they would be served, as if each were. Holds what they ask for until `close`.
-
-    resources: those for which the job competes by quota; empty if quota would admit it now.
-    """
+    """Jobs in the order in which they would be served, as if each were. Holds what they ask for until `close`."""
 
     def __init__(self, state: State, record: JobRecord, now: Instant) -> None:
         self._state = state
@@ -29,9 +27,6 @@ class Front:
         self._turns = Turns(state.queues, now)
         self._heads: dict[str, _Heads] = {}
         self._held: list[JobRecord] = []
-        amounts, preemptible = record.kind.amounts_least, record.kind.preemptible
-        ceiling = state.queues.ceiling(record.queue, amounts, preemptible=preemptible)
-        self._competes_at = ceiling.queue if ceiling is not None else ""
         self._fill()
 
     def before(self) -> Iterator[JobRecord]:
@@ -81,9 +76,14 @@ class Front:
 
     def _stands_aside(self, record: JobRecord) -> bool:
         """Whether its quota stops it, and that is nothing to the job that is asked about."""
-        kind, queues = record.kind, self._state.queues
-        ceiling = queues.ceiling(record.queue, kind.amounts_least, preemptible=kind.preemptible)
-        return ceiling is not None and (not self._competes_at or ceiling.queue not in queues.path(self._record.queue))
+        ceiling = self._ceiling(record)
+        if ceiling is None:
+            return False
+        return ceiling.queue not in self._state.queues.path(self._record.queue) or self._ceiling(self._record) is None
+
+    def _ceiling(self, record: JobRecord) -> Ceiling | None:
+        kind = record.kind
+        return self._state.queues.ceiling(record.queue, kind.amounts_least, preemptible=kind.preemptible)
 
     def _hold(self, record: JobRecord, sign: int) -> None:
         kind = record.kind
