@@ -271,3 +271,26 @@ def test_a_gang_that_fits_needs_no_victims() -> None:
     way = make_way(fleet, one(task(8)), singles(fleet, "a", [1.0] * 8), Quota())
     assert way is not None
     assert (way.victims, way.holds[0].slot.node) == ((), "b")
+
+
+def test_who_was_taken_first_is_put_back_if_those_after_suffice() -> None:
+    """One for 1, then 4, then 3 of the 7 that are lacking: the cheapest was taken in vain."""
+    fleet = fleet_of([node("a")])
+    victims = singles(fleet, "a", [1.0, 2.0, 3.0])
+    rules = Quota(lacking=7, frees={"a0": 1, "a1": 4, "a2": 3})
+    way = make_way(fleet, one(task(1)), victims, rules)
+    assert way is not None
+    assert way.victims == ("a1", "a2")
+
+
+def test_of_many_racks_the_cheapest_is_found() -> None:
+    racks = "stuvwxyz"
+    fleet = fleet_of([node(f"{rack}{i}", rack=rack) for rack in racks for i in range(2)])
+    victims = [
+        victim(fleet, f"{rack}{i}", on(f"{rack}{i}", *range(8)), cost=100.0 - 10 * at)
+        for at, rack in enumerate(racks)
+        for i in range(2)
+    ]
+    way = make_way(fleet, gang((task(8), 2), level="rack"), victims, Quota())
+    assert way is not None
+    assert way.victims == ("z0", "z1")
