@@ -4,6 +4,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from muster.scheduler.core.waiting import Line
 from muster.schemas.facts.job import JobCancelRequested, JobPlaced, PodsExited, PodsOutcome
 from muster.schemas.facts.queue import QueueChangeRequested, QueueSpec
 from muster.schemas.job import Job, Phase
@@ -52,6 +53,7 @@ class House:
     def settle(self) -> None:
         """Decide until nothing more is decided; then nobody who could be placed may be left."""
         self.world.run()
+        is_filed_in_line(self.world.core.state.line)
         self.world.core.state.line.reopen()
         missed = [draft for draft in self.world.core.decide(self.world.now) if isinstance(draft.payload, JobPlaced)]
         assert missed == []
@@ -85,6 +87,18 @@ class House:
                 world.join_quietly(f"n{which}", gpus=1 + extra, rack=f"r{extra % 3}", model=("H100", "L4")[extra % 2])
             case "limit":
                 world.say(*limit("abcd"[which % 4], extra, which))
+
+
+def is_filed_in_line(line: Line) -> None:
+    """Every blocked lane is kept once, under its first job, and none that is not blocked."""
+    files = [*line._shorts._of_queue.values(), *(f for site in line._caps._sites.values() for f in site.lanes.values())]
+    filed = [lane for one in files for _, _, lane in one.lanes()]
+    blocked = [lane for lane in line.lanes.values() if lane.short or (lane.cap and lane.cap.resource)]
+    assert all(files), "what is empty is forgotten"
+    assert sorted(lane.number for lane in filed) == sorted(lane.number for lane in blocked)
+    for one in files:
+        assert one.lanes() == sorted(one.lanes())
+        assert [place for place, _, _ in one.lanes()] == [lane.jobs[0][0] for _, _, lane in one.lanes()]
 
 
 def limit(name: str, extra: int, which: int) -> tuple[object, ...]:
@@ -136,3 +150,13 @@ def test_only_those_for_whom_there_is_room_are_tried_when_a_job_ends(monkeypatch
     world.exited(holder)
     assert world.phase(small) is Phase.PLACED
     assert set(tried) == {small.id}
+
+
+def test_quota_that_was_used_up_again_costs_nothing_more() -> None:
+    world = World(nodes=1, gpus=8, queues=())
+    world.queue("lab", quota={"gpu_milli": 2_000})
+    holder = world.submit("holder", queue="lab", gpus=2)
+    waiting = [world.submit(f"w{index}", queue="lab", gpus=1 + index % 2, cpu_milli=100 + index) for index in range(9)]
+    world.exited(holder)
+    assert sum(world.phase(one) is Phase.PLACED for one in waiting) == 1
+    assert list(world.core.state.line.worth_trying()) == []

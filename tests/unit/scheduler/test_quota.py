@@ -101,6 +101,16 @@ def test_a_resource_that_no_queue_of_the_tree_counts_is_bounded_by_limits_alone(
     assert queues.is_borrowing("a", [GPU]), "all that is held is borrowed from the cluster"
 
 
+def test_a_tree_declares_a_resource_as_long_as_one_of_its_queues_names_it() -> None:
+    queues = tree(
+        {"name": "org"}, {"name": "a", "parent": "org", "quota": 2}, {"name": "b", "parent": "org", "quota": 1}
+    )
+    for name, declares in (("a", True), ("b", False)):
+        queues.set(QueueSpec(name=name, parent="org"), changed_at=2, at=2)
+        assert queues.declares("org", GPU) is declares
+    assert queues.ceiling("a", gpus(100), preemptible=False) is None
+
+
 def test_the_first_form_of_quota_and_limit_is_read() -> None:
     queues = tree(
         {"name": "org"},
