@@ -38,23 +38,31 @@ class Growth:
         self._next = Instant(0)
         self._seen = -1
         self._folded = -1
+        self._said: list[str] = []
 
     def make(self, now: Instant, drafts: list[Draft]) -> None:
         """Add `resize-requested` for those that grow; the same again until something is folded."""
         state = self._state
         if not state.runs.small:
             return
-        if state.folded != self._folded:
+        if state.folded != self._folded and not self._is_lost():
             if state.moves == self._seen:
                 return
             if now < self._next:
                 self._remains.wait_until(self._next)
                 return
         self._seen, self._folded, self._next = state.moves, state.folded, after(now, GROW_EVERY_S)
-        lanes = state.line.lanes.values()
+        lanes, grown = state.line.lanes.values(), list[Draft]()
         if all(lane.cap is not None for lane in lanes):
             waiting = {state.queues.path(lane.queue)[-1] for lane in lanes}
-            drafts += self._grown(waiting, {draft.subject_id for draft in drafts if draft.kind == "job"})
+            grown = self._grown(waiting, {draft.subject_id for draft in drafts if draft.kind == "job"})
+        self._said = [draft.subject_id for draft in grown]
+        drafts += grown
+
+    def _is_lost(self) -> bool:
+        """Whether something was said that was not stored."""
+        records = (self._state.jobs.records.get(job_id) for job_id in self._said)
+        return any(record is not None and record.resize is None for record in records)
 
     def _grown(self, waiting: set[str], spoken: set[str]) -> list[Draft]:
         """waiting: trees in which somebody waits for quota. spoken: jobs of which something is said already."""

@@ -81,6 +81,8 @@ class Preemptions:
         is_ready = bool(self._todo) and state.runs.has_ripe() and self._tries.is_ready(now)
         said = self._look(now, drafts) if is_ready else []
         self._said, self._said_at = said, state.folded
+        if said:
+            self._seen = -1  # should it never be stored, it has to be found again
         self._await(now)
         drafts += said
         return said[-1].subject_id if said else ""

@@ -1,0 +1,50 @@
+"""A checkpoint may fall between a notice and the end of it: whoever starts from it asks for the same, and not again."""
+
+from muster.schemas.facts.job import JobCheckpointed
+from muster.schemas.job import Phase
+from unit.scheduler.test_checkpoints import Watched
+from unit.scheduler.test_elastic import elastic, resized, runs
+from unit.scheduler.test_preemption import HOUR_S, Yard
+
+
+class WatchedYard(Yard, Watched):
+    """Compares, after every fact, with a core that started from a checkpoint of that moment."""
+
+
+def test_a_checkpoint_after_any_fact_of_making_way() -> None:
+    yard = WatchedYard(gpus=4, quotas={"a": 2, "b": 2})
+    kept = yard.runs("kept", queue="a", gpus=2, priority=90)
+    lent = yard.runs("lent", queue="a", gpus=2)
+    yard.later(HOUR_S)
+    yard.say("agent", "job", kept.id, "checkpointed", JobCheckpointed(attempt=1))
+    mine = yard.waits("mine", queue="b", gpus=2)
+    assert yard.told() == {"lent": "mine"}
+    yard.obey()
+    assert yard.phase(mine) is Phase.PLACED
+    yard.started(mine)
+    yard.exited(kept)
+    assert yard.phase(lent) is Phase.PLACED
+
+
+def test_a_checkpoint_after_any_fact_of_a_gang_that_shrinks_and_grows() -> None:
+    yard = WatchedYard(gpus=4, quotas={"a": 2, "b": 2})
+    wide = runs(yard, elastic("wide", least=1, replicas=4))
+    yard.later(HOUR_S)
+    mine = yard.waits("mine", queue="b", gpus=2)
+    resized(yard, wide)
+    yard.started(mine)
+    yard.later(20)  # the fleet is looked at for growth now and then; a checkpoint does not know when it was last
+    yard.exited(mine)
+    resized(yard, wide)
+    assert len(yard.slots(wide)) == 4
+
+
+def test_a_job_for_which_others_make_way_and_that_is_cancelled_leaves_its_place_to_others() -> None:
+    yard = WatchedYard(gpus=1, quotas={"a": 1})
+    low = yard.runs("low", queue="a", priority=10)
+    yard.later(HOUR_S)
+    mine = yard.waits("mine", queue="a", priority=90)
+    yard.cancel(mine)
+    yard.obey()
+    assert yard.phase(low) is Phase.PLACED, "its second run"
+    assert not yard.core.state.books.bookings.all
