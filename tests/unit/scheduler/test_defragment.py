@@ -2,7 +2,7 @@
 
 import pytest
 
-from muster.core import NS_PER_S
+from muster.core import NS_PER_S, Instant
 from muster.scheduler.core import answers
 from muster.scheduler.core.defragment import EVERY_S
 from muster.schemas.facts.job import JobCheckpointed, JobReserved, JobStopRequested
@@ -87,12 +87,33 @@ def test_nobody_moves(how: str, spec: dict[str, object]) -> None:
 
 
 def test_nobody_moves_without_another_place() -> None:
-    yard = Yard()
+    """Four GPUs are idle: two beside the job of two, and one on each of two other nodes, where it does not fit."""
+    yard = World(queues=())
+    yard.queue("lab", defragment=Defragment.MOVE)
+    for name in ("n0", "n1", "n2"):
+        yard.join(name, gpus=4)
+    mover = yard.submit("mover", gpus=2)
+    yard.started(mover)
     for name in ("x", "y"):
-        yard.runs(name, gpus=3)
-    assert yard.gang() is not None
+        yard.submit(name, gpus=3, preemptible=False)
+    assert len({node for record in yard.core.state.jobs.records.values() for node in record.slots}) == 3
+    yard.later(SLICE_S)
+    yard.say("agent", "job", mover.id, "checkpointed", JobCheckpointed(attempt=1))
+    gang = yard.submit("gang", gpus=4)
     yard.later(EVERY_S)
-    assert yard.moved() == []
+    record = yard.core.state.jobs.records[gang.id]
+    assert (record.reason, "moving" in record.detail) == ("fragmented", False)
+    assert yard.count(mover.id, "stop-requested") == 0
+
+
+def test_what_was_decided_is_decided_again_until_it_is_folded() -> None:
+    yard = Yard()
+    gang = yard.gang()
+    yard.now = Instant(yard.now + round(EVERY_S * NS_PER_S))
+    first, second = yard.core.decide(yard.now), yard.core.decide(yard.now)
+    assert [draft.name for draft in first] == ["stop-requested", "reserved"]
+    assert first == second
+    assert first[-1].subject_id == gang.id
 
 
 def test_advice_says_who_what_it_costs_and_what_it_saves() -> None:
@@ -109,13 +130,11 @@ def test_advice_says_who_what_it_costs_and_what_it_saves() -> None:
 
 
 def test_it_is_not_done_if_it_costs_more_than_it_gains() -> None:
-    """The gang would fit in a minute anyway; the job's last checkpoint is hours old."""
-    yard = Yard("move")
+    """The gang would have room in half an hour, when it starves: 2 GPU hours. A move would throw away 5."""
+    yard = Yard()
     yard.later(5 * 3_600)
-    soon = yard.runs("soon", gpus=3, preemptible=False, total_run_time_s=60.0, grace_s=0.0)
-    yard.now += NS_PER_S
     gang = yard.gang()
-    yard.later(EVERY_S)
+    yard.later(3 * EVERY_S)
+    record = yard.core.state.jobs.records[gang.id]
+    assert (record.reason, "moving" in record.detail) == ("fragmented", False)
     assert yard.moved() == []
-    assert yard.phase(soon) is Phase.RUNNING
-    assert yard.phase(gang) is Phase.QUEUED

@@ -169,7 +169,7 @@ def test_beyond_a_bounded_number_in_front_the_moment_is_estimated_and_said_to_be
 
 def test_a_question_changes_nothing() -> None:
     yard = Yard(nodes=2)
-    yard.queue("other", weight=2.0)
+    yard.queue("other", weight=2.0, gpu_milli_limit=9_000)
     yard.runs("a", gpus=8, min_slice_s=600.0)
     yard.runs("b", gpus=8, queue="other", preemptible=False, total_run_time_s=900.0)
     waiting = [yard.submit(f"w{i}", gpus=1 + i % 8, queue=("lab", "other")[i % 2]) for i in range(12)]
