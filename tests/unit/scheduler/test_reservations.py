@@ -86,6 +86,24 @@ def test_who_waits_for_a_reservation_is_placed_when_it_starts() -> None:
     assert world.start_of(mine) == 1_000
 
 
+def test_those_it_is_for_are_placed_there_first_and_leave_the_rest_to_others() -> None:
+    world = floor(nodes=2)
+    reserve(world, spec(nodes=("n1",), queue="other", in_s=0.0))
+    mine, theirs = hard(world, "mine", run_s=50, gpus=4, queue="other"), hard(world, "theirs", run_s=50, gpus=4)
+    world.later(1)
+    assert [world.slots(one)[0][0] for one in (mine, theirs)] == ["n1", "n0"]
+
+
+def test_for_one_job_it_is_also_if_others_of_its_shape_came_before() -> None:
+    world = floor(nodes=1)
+    hard(world, "holder", run_s=20, gpus=4)
+    world.later(1)
+    before, mine = hard(world, "before", run_s=50), hard(world, "mine", run_s=50)
+    reserve(world, spec(nodes=("n0",), job_id=mine.id, in_s=10.0))
+    world.later(30)
+    assert (world.start_of(before), world.start_of(mine)) == (None, 20.0)
+
+
 def test_for_one_job_it_is_for_nobody_else_and_over_with_the_job() -> None:
     world = floor(nodes=1)
     mine = hard(world, "mine", run_s=2_000)

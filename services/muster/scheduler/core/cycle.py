@@ -16,6 +16,7 @@ from muster.scheduler.core.elastic import Growth
 from muster.scheduler.core.explanations import Explanations
 from muster.scheduler.core.follow import follow_ups
 from muster.scheduler.core.grants import grants
+from muster.scheduler.core.owned import Owned
 from muster.scheduler.core.placements import Placements
 from muster.scheduler.core.plans import Plans
 from muster.scheduler.core.preemption import Preemptions
@@ -45,6 +46,7 @@ class Cycle:
         self._placements = Placements(state, self.remains)
         self._reservations = ReservationChanges(state, self.remains)
         self._clearing = Clearing(state, self.remains)
+        self._owned = Owned(state, self.remains)
         self._backfill = Backfill(state, self.remains, self._placements)
         self._preemptions = Preemptions(state, self.remains)
         self._plans = Plans(state, self.remains)
@@ -73,6 +75,7 @@ class Cycle:
             drafts += arrivals.refused(state, remains)
             self._clearing.make(now, drafts)
             placed = place_reserved(state, now, drafts)
+            self._owned.make(now, drafts, placed)
             placed |= self._placements.make(drafts, placed, now=now)
             self._backfill.make(now, drafts, placed)
             self._preemptions.make(now, drafts)

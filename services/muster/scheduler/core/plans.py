@@ -12,12 +12,12 @@ from muster.core import Draft, Instant, after
 from muster.placement.forecast import Forecast
 from muster.scheduler.core.follow import draft
 from muster.scheduler.core.jobs import JobRecord
+from muster.scheduler.core.lanes import Lane
 from muster.scheduler.core.notices import slot_of
 from muster.scheduler.core.outlook import foresee
 from muster.scheduler.core.remains import Remains
 from muster.scheduler.core.rules import starving_at
 from muster.scheduler.core.state import State
-from muster.scheduler.core.waiting import Lane
 from muster.schemas.facts.job import JobReservationLifted, JobReserved
 from muster.schemas.job import Phase
 
