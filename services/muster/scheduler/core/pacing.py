@@ -16,7 +16,7 @@ TRACES_MAX = 4_096
 
 
 class Pace:
-    """So many at once, so many a second in the long run. Counts the time that it is given, and only forwards."""
+    """So much at once, so much a second in the long run. Counts the time that it is given, and only forwards."""
 
     def __init__(self, *, burst: int, per_s: int) -> None:
         self._burst = burst
@@ -31,8 +31,8 @@ class Pace:
             self._at = now
         return self._left >= 1
 
-    def spend(self, number: int = 1) -> None:
-        """So many were done; more than there were left are done in advance."""
+    def spend(self, number: float = 1) -> None:
+        """So much was done; more than there was left is done in advance."""
         self._left -= number
 
     def next_at(self) -> Instant:

@@ -32,14 +32,17 @@ from muster.schemas.job import Phase
 LANES_MAX = 64
 """Lanes that one decision looks at, about 50 microseconds each."""
 
-LOOKS_BURST, LOOKS_PER_S = 4_096, 256
+LOOKS_BURST, LOOKS_PER_S = 4_096, 1_024
 """Lanes that are looked at, at once and in the long run."""
 
-TRIES_MAX = 2
-"""Gangs placed in simulation by one decision, some 10 ms each in a large fleet."""
+TRIAL_MS_MAX = 20.0
+"""Of gangs placed in simulation by one decision, as estimated; one is always tried."""
 
-TRIES_BURST, TRIES_PER_S = 64, 4
-"""The same, at once and in the long run."""
+TRIAL_MS_BURST, TRIAL_MS_PER_S = 1_000, 80
+"""The same, at once and in the long run: so much of a processor, whatever the size of the fleet."""
+
+TRIAL_MS, TRIAL_MS_PER_NODE, TRIAL_MS_PER_PART = 1.0, 1 / 120, 1 / 200
+"""What one takes, by and large: it reads a table of all nodes, and all who could make way."""
 
 WAYS_MAX = 256
 """Jobs of one lane for which others make way at the same time."""
@@ -52,7 +55,7 @@ class Preemptions:
         self._state = state
         self._remains = remains
         self._looks = Pace(burst=LOOKS_BURST, per_s=LOOKS_PER_S)
-        self._tries = Pace(burst=TRIES_BURST, per_s=TRIES_PER_S)
+        self._tries = Pace(burst=TRIAL_MS_BURST, per_s=TRIAL_MS_PER_S)
         self._todo: dict[Lane, None] = {}
         self._seen = -1
         self._said: list[Draft] = []
@@ -151,7 +154,7 @@ class Preemptions:
         """
         state = self._state
         spoken = {draft.subject_id for draft in drafts if draft.kind == "job"}
-        tries = 0
+        spent_ms = 0.0
         with self._as_planned(spoken):
             prospects = Prospects(state.queues, state.runs.ripe_queues())
             candidates = Candidates(state, now, spoken)
@@ -164,14 +167,15 @@ class Preemptions:
                 if wanting is None or not reach:
                     del self._todo[lane]
                     continue
-                if tries >= TRIES_MAX or not self._tries.is_ready(now):
+                if spent_ms >= TRIAL_MS_MAX or not self._tries.is_ready(now):
                     break
                 del self._todo[lane]
                 parts |= candidates.find(wanting, reach)
                 if not parts or not self._is_enough(wanting, parts):
                     continue
-                tries += 1
-                self._tries.spend()
+                trial_ms = TRIAL_MS + TRIAL_MS_PER_NODE * len(state.books.nodes) + TRIAL_MS_PER_PART * len(parts)
+                spent_ms += trial_ms
+                self._tries.spend(trial_ms)
                 said = self._try(wanting, rules, parts, candidates)
                 if said:
                     self._pauses.over(lane)
@@ -209,7 +213,10 @@ class Preemptions:
         return None
 
     def _is_enough(self, wanting: Wanting, parts: dict[str, Part]) -> bool:
-        """Whether quota could admit the job if all of these made way: a count that never says no in error."""
+        """Whether quota could admit the job if all of these made way: a count that never says no in error.
+
+        What leaves below a bound adds no more than itself to what is available.
+        """
         tree, record = self._state.queues, wanting.record
         ceiling = tree.ceiling(record.queue, wanting.amounts, preemptible=record.job.spec.preemptible)
         if ceiling is None:
@@ -220,7 +227,7 @@ class Preemptions:
             for part in parts.values()
             if not part.is_leaving and ceiling.queue in tree.path(part.record.queue)
         )
-        return held > 0
+        return ceiling.available + held >= wanting.amounts[resource]
 
     @contextmanager
     def _as_planned(self, spoken: set[str]) -> Iterator[None]:
