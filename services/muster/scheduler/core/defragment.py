@@ -38,13 +38,15 @@ SCATTERED = frozenset({Reason.FRAGMENTED.value, Reason.TOPOLOGY.value})
 class Defragmentation:
     """Looks for moves now and then. advice: by job, in words. What it remembers only saves work."""
 
-    def __init__(self, state: State, remains: Remains) -> None:
+    def __init__(self, state: State, remains: Remains, *, every_s: float = EVERY_S) -> None:
+        self._every_s = every_s
         self.advice: dict[str, str] = {}
         self._state = state
         self._remains = remains
         self._next = Instant(0)
         self._seen = -1
         self._again = Instant(0)
+        self._moved_for = ""
         self._tried: dict[str, Instant] = {}
         self._said: list[Draft] = []
         self._said_at = -1
@@ -65,11 +67,15 @@ class Defragmentation:
         if now < self._next:
             self._remains.wait_until(self._next)
             return
-        self._seen, self._next, self._again = state.moves, after(now, LOOK_EVERY_S), Instant(0)
+        self._seen, self._next, self._again = (
+            state.moves,
+            after(now, LOOK_EVERY_S * self._every_s / EVERY_S),
+            Instant(0),
+        )
         lane = self._lane(now, spoken)
         if lane is None:
             return
-        self._next = after(now, EVERY_S)
+        self._next = after(now, self._every_s)
         self._said, self._said_at = self._try(lane, now, spoken), state.folded
         drafts += self._said
         ends = (state.jobs.records[job_id].slice_end() for job_id in state.runs.reporting)
@@ -79,8 +85,9 @@ class Defragmentation:
 
     @property
     def _is_under_way(self) -> bool:
-        """Whether somebody makes way already: what comes of that is waited for."""
-        return bool(self._state.runs.leaving or self._state.runs.resizing)
+        """Whether the gang for which jobs were moved last still waits for its place."""
+        record = self._state.jobs.records.get(self._moved_for)
+        return record is not None and record.phase is Phase.QUEUED and record.reserved is not None
 
     def _lane(self, now: Instant, spoken: set[str]) -> Lane | None:
         """The lane whose first job comes first, of those that wait because what is idle is scattered."""
@@ -111,7 +118,7 @@ class Defragmentation:
             return []
         if state.queues.policy(record.queue).defragment is Defragment.MOVE:
             self.advice.pop(record.id, None)
-            self._next = after(now, PAUSE_S)
+            self._next, self._moved_for = after(now, PAUSE_S), record.id
             return _drafts(state, record, move, now)
         self.advice[record.id] = move.words
         state.line.tell(record)
