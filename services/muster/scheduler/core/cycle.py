@@ -18,8 +18,8 @@ from muster.scheduler.core.follow import follow_ups
 from muster.scheduler.core.grants import grants
 from muster.scheduler.core.owned import Owned
 from muster.scheduler.core.placements import Placements
-from muster.scheduler.core.plans import Plans
-from muster.scheduler.core.preemption import Preemptions
+from muster.scheduler.core.plans import SURVEY_S, Plans
+from muster.scheduler.core.preemption import TRIAL_MS_PER_S, Preemptions
 from muster.scheduler.core.remains import Remains
 from muster.scheduler.core.reservation_changes import ReservationChanges
 from muster.scheduler.core.reserved import place_reserved
@@ -30,10 +30,16 @@ from muster.schemas.facts.control import CheckpointRequested
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """What the settings say. unschedulable_interval_s: per job; checkpoint_every_facts: folded facts."""
+    """What the settings say. unschedulable_interval_s: per job; checkpoint_every_facts: folded facts.
+
+    What is costly is bounded by time, which in a simulation flies. trial_ms_per_s: for trials of preemption, of each
+    second. survey_every_s: between two searches for whom to reserve, what may grow, what to move.
+    """
 
     unschedulable_interval_s: float = 5.0
     checkpoint_every_facts: int = 100_000
+    trial_ms_per_s: float = TRIAL_MS_PER_S
+    survey_every_s: float = SURVEY_S
 
 
 class Cycle:
@@ -48,10 +54,10 @@ class Cycle:
         self._clearing = Clearing(state, self.remains)
         self._owned = Owned(state, self.remains)
         self._backfill = Backfill(state, self.remains, self._placements)
-        self._preemptions = Preemptions(state, self.remains)
-        self._plans = Plans(state, self.remains)
-        self._growth = Growth(state, self.remains)
-        self._defragmentation = Defragmentation(state, self.remains)
+        self._preemptions = Preemptions(state, self.remains, trial_ms_per_s=limits.trial_ms_per_s)
+        self._plans = Plans(state, self.remains, every_s=limits.survey_every_s)
+        self._growth = Growth(state, self.remains, every_s=limits.survey_every_s)
+        self._defragmentation = Defragmentation(state, self.remains, every_s=limits.survey_every_s)
         self._explanations = Explanations(
             state, self.remains, interval_s=limits.unschedulable_interval_s, advice=self._defragmentation.advice
         )

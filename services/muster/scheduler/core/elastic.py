@@ -32,7 +32,8 @@ GROWN_MAX = 32
 class Growth:
     """Lets jobs grow. What it remembers only saves work."""
 
-    def __init__(self, state: State, remains: Remains) -> None:
+    def __init__(self, state: State, remains: Remains, *, every_s: float = GROW_EVERY_S) -> None:
+        self._every_s = every_s
         self._state = state
         self._remains = remains
         self._next = Instant(0)
@@ -51,7 +52,7 @@ class Growth:
             if now < self._next:
                 self._remains.wait_until(self._next)
                 return
-        self._seen, self._folded, self._next = state.moves, state.folded, after(now, GROW_EVERY_S)
+        self._seen, self._folded, self._next = state.moves, state.folded, after(now, self._every_s)
         lanes, grown = state.line.lanes.values(), list[Draft]()
         if all(lane.cap is not None for lane in lanes):
             waiting = {state.queues.path(lane.queue)[-1] for lane in lanes}

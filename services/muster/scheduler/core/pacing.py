@@ -18,7 +18,7 @@ TRACES_MAX = 4_096
 class Pace:
     """So much at once, so much a second in the long run. Counts the time that it is given, and only forwards."""
 
-    def __init__(self, *, burst: int, per_s: int) -> None:
+    def __init__(self, *, burst: float, per_s: float) -> None:
         self._burst = burst
         self._per_s = per_s
         self._left = float(burst)

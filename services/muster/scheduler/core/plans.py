@@ -46,7 +46,8 @@ HOPELESS_S = 300.0
 class Plans:
     """Plans, holds on to plans, and lifts them. What it remembers only saves work."""
 
-    def __init__(self, state: State, remains: Remains) -> None:
+    def __init__(self, state: State, remains: Remains, *, every_s: float = SURVEY_S) -> None:
+        self._every_s = every_s
         self._state = state
         self._remains = remains
         self._hopeless: dict[str, Instant] = {}
@@ -142,7 +143,7 @@ class Plans:
         found = list[tuple[int, int, str]]()
         # whoever comes after this survey starves after the shortest wait of any queue
         waits_s = [policy(name).starving_after_s for name in state.queues.queues]
-        next_at = after(now, min(waits_s, default=SURVEY_S))
+        next_at = after(now, min(waits_s, default=self._every_s))
         for lane in state.line.lanes.values():
             record = self._first(lane) if lane.short is not None else None
             if record is not None:
@@ -151,7 +152,7 @@ class Plans:
                     found.append((record.queued_at, record.routed_seq, record.id))
                 next_at = min(next_at, at) if at > now else next_at
         self._surveyed, self._is_again = state.moves, bool(found)
-        self._next = after(now, SURVEY_S) if found else max(next_at, after(now, SURVEY_S))
+        self._next = after(now, self._every_s) if found else max(next_at, after(now, self._every_s))
         booked = sum(not booking.is_reservation for booking in state.books.bookings.all.values())
         chosen = heapq.nsmallest(STARVING_MAX - booked, found)
         return [state.jobs.records[job_id] for _, _, job_id in chosen]

@@ -51,11 +51,11 @@ WAYS_MAX = 256
 class Preemptions:
     """Finds for whom others make way, one gang per decision. All that it remembers follows from what is folded."""
 
-    def __init__(self, state: State, remains: Remains) -> None:
+    def __init__(self, state: State, remains: Remains, *, trial_ms_per_s: float = TRIAL_MS_PER_S) -> None:
         self._state = state
         self._remains = remains
         self._looks = Pace(burst=LOOKS_BURST, per_s=LOOKS_PER_S)
-        self._tries = Pace(burst=TRIAL_MS_BURST, per_s=TRIAL_MS_PER_S)
+        self._tries = Pace(burst=TRIAL_MS_BURST, per_s=trial_ms_per_s)
         self._todo: dict[Lane, None] = {}
         self._seen = -1
         self._said: list[Draft] = []

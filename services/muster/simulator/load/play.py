@@ -20,7 +20,16 @@ SAMPLES = 400
 EXPLAIN_EVERY_S = 6 * 3600.0
 """A waiting job hears a new reason at most so often: over weeks nobody reads more, and every reason is a fact."""
 INTERVAL_S_LEAST = 1.0
-LIMITS = Limits(unschedulable_interval_s=EXPLAIN_EVERY_S, checkpoint_every_facts=CHECKPOINT_NEVER)
+TRIAL_MS_PER_S = 0.15
+"""For trials of preemption, of each virtual second: a minute and a half of a week."""
+SURVEY_EVERY_S = 900.0
+"""Virtual seconds between two searches of the whole fleet for whom to reserve, what may grow, what to move."""
+LIMITS = Limits(
+    unschedulable_interval_s=EXPLAIN_EVERY_S,
+    checkpoint_every_facts=CHECKPOINT_NEVER,
+    trial_ms_per_s=TRIAL_MS_PER_S,
+    survey_every_s=SURVEY_EVERY_S,
+)
 STEP_S = 1.0
 """Moments of a long simulation: what happens within one of these is decided together."""
 
