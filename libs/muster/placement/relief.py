@@ -12,15 +12,11 @@ from typing import Protocol
 
 import numpy as np
 
-from muster.placement.cheapest import Cheapest, Market, estimate
+from muster.placement.clearance import Clearance
 from muster.placement.fleet import Fleet
-from muster.placement.moments import Calendar, Moment, Wanted, required_level, wanted
-from muster.placement.shapes import DEVICE_MILLI, GangRequest, GroupRequest, Hold
-from muster.placement.timeline import Flags, Ints, Rows
+from muster.placement.shapes import GangRequest, Hold
+from muster.placement.timeline import Flags
 from muster.placement.trial import Trial, Victim
-
-DOMAINS_TRIED_MAX = 4
-"""Domains whose clearing is worked out for a gang that needs to be in one: the most promising."""
 
 FIRST_TRIED_MAX = 32
 """Victims that are taken in order to see whether one of them alone is the answer."""
@@ -105,18 +101,6 @@ class _Relief:
         self._victims = ranked
         self._cleared: list[str] = []
 
-    def _survey(self) -> None:
-        """Read the whole fleet; not before it is needed."""
-        gang = self._gang
-        self._nodes = self._fleet.table()
-        self._market = Market(self._victims, self._nodes)
-        self._groups = wanted(gang, self._nodes)
-        self._together = [
-            group for group in self._groups if not gang.same_model or group.shape.holds_devices
-        ] or self._groups
-        self._level = required_level(gang, self._nodes)
-        self._domains: Ints = self._nodes.domains(self._level, same_model=gang.same_model)
-
     def first_alone(self) -> list[Victim] | None:
         """The one victim that suffices, where all before it together do not: then nothing else can be better."""
         alone = None
@@ -134,8 +118,8 @@ class _Relief:
         """The best of all ways."""
         if not self._victims:
             return None
-        self._survey()
-        order = self._victims[0].order if is_room else self._order_for_room()
+        self._clearance = Clearance(self._trial, self._gang, self._victims, may_take=self._rules.may_take)
+        order = self._victims[0].order if is_room else self._clearance.order_for_room()
         for_quota = None if order is None else self._try(self._for_quota)
         if order is None or for_quota is None:
             return None
@@ -204,10 +188,10 @@ class _Relief:
 
         Exact for a gang of one group; the placer has the last word for all.
         """
-        if not self._cleared or len(self._groups) > 1 or self._groups[0].level:
+        groups = self._clearance.groups if self._cleared else []
+        if len(groups) != 1 or groups[0].level:
             return self._is_enough()
-        group = self._groups[0]
-        return self._rules.admits() and self._trial.room_on(self._cleared, group.shape) >= group.replicas
+        return self._rules.admits() and self._trial.room_on(self._cleared, groups[0].shape) >= groups[0].replicas
 
     def _prune(self, taken: Sequence[Victim], is_enough: Callable[[], bool]) -> None:
         """Put back whoever is not needed, the dearest first: all at once, or each half of them by itself."""
@@ -262,100 +246,15 @@ class _Relief:
                 step, since = step * 2, 0
         return self._is_enough()
 
-    def _order_for_room(self) -> tuple[int, ...] | None:
-        """The lowest order so that without all victims up to it there is room, by counting; None if there never is."""
-        orders = sorted({victim.order for victim in self._victims})
-        place = {order: at for at, order in enumerate(orders, start=1)}
-        at = np.fromiter((place[victim.order] for victim in self._victims), np.int64, len(self._victims))
-        moments = self._moments(Rows(self._nodes, self._market.held, at, start=0))
-        return orders[max(moments[0].at, 1) - 1] if moments else None
-
-    def _moments(self, rows: Rows) -> list[Moment]:
-        return Calendar(rows, self._domains).moments(self._together)
-
     def _by_node(self, able: Flags) -> bool:
         """Clear the cheapest nodes, within the cheapest domain where the gang needs to be in one."""
         if self._fleet.find(self._gang) is not None:
             return True
-        best, least = None, float("inf")
-        for guess, site in self._sites(able):
-            if guess >= least:
-                break
-            chosen = self._clear(able, site)
-            cost = sum(victim.cost for victim in chosen or ())
-            if chosen is not None and cost < least:
-                best, least = chosen, cost
-                self._cleared = [] if site.all() else self._names(site)
-        return best is not None and self._take_all(best)
-
-    def _sites(self, able: Flags) -> list[tuple[float, Flags]]:
-        """What clearing them might cost, and the nodes of the domains that could take the gang; the cheapest first."""
-        if not self._level and not self._gang.same_model:
-            return [(0.0, np.ones(len(self._nodes), dtype=bool))]
-        rows = self._market.rows(able, self._nodes, None)
-        asked = self._groups[_largest_first(self._gang.groups)[0]]
-        guesses = [(self._guess(rows, asked, moment.among), moment.among) for moment in self._moments(rows)]
-        guesses.sort(key=lambda guess: guess[0])
-        sites = []
-        for guess, among in guesses[:DOMAINS_TRIED_MAX]:
-            site = np.zeros(len(self._nodes), dtype=bool)
-            site[among] = True
-            sites.append((guess, site))
-        return sites
-
-    def _guess(self, rows: Rows, asked: Wanted, among: Ints) -> float:
-        """What clearing these nodes for a group costs, if each node's estimate were true."""
-        room, ratio, gain = estimate(self._market, rows, asked.shape, asked.replicas)
-        lacking = asked.replicas - int(room[among].sum())
-        order = among[np.argsort(ratio[among], kind="stable")]
-        before = np.cumsum(gain[order]) - gain[order]
-        used = np.clip(lacking - before, 0, gain[order])
-        return float((ratio[order][used > 0] * used[used > 0]).sum())
-
-    def _clear(self, able: Flags, site: Flags) -> list[Victim] | None:
-        """Victims whose leaving makes room on these nodes, group by group, each placed before the next is looked at."""
-        before, stand = set(self._trial.taken), []
-        try:
-            for index in _largest_first(self._gang.groups):
-                asked = self._groups[index]
-                inside = site if asked in self._together else np.ones(len(site), dtype=bool)
-                more = self._clear_for(asked, able, inside)
-                if more is None or not self._take_all(more):
-                    return None
-                if len(self._groups) > 1:
-                    for hold in self._fleet.find(GangRequest((self._gang.groups[index],), self._gang.topology)) or ():
-                        self._fleet.hold(hold)
-                        stand.append(hold)
-            return [victim for key, victim in self._trial.taken.items() if key not in before]
-        finally:
-            for hold in reversed(stand):
-                self._fleet.withdraw(hold)
-            for key in [key for key in reversed(self._trial.taken) if key not in before]:
-                self._trial.put_back(self._trial.taken[key])
-
-    def _clear_for(self, group: Wanted, able: Flags, site: Flags) -> list[Victim] | None:
-        inside = self._nodes.names if site.all() else self._names(site)
-        lacking = group.replicas - self._trial.room_on(inside, group.shape)
-        if lacking <= 0:
-            return []
-        nodes = self._fleet.table() if self._trial.taken else self._nodes
-        there = np.array([victim.key not in self._trial.taken for victim in self._victims])
-        rows = self._market.rows(able & there, nodes, None if site.all() else site)
-        search = Cheapest(self._trial, group.shape, self._market, rows, may_take=self._rules.may_take)
-        return search.choose(lacking)
-
-    def _names(self, site: Flags) -> list[str]:
-        return [self._nodes.names[place] for place in np.flatnonzero(site).tolist()]
-
-
-def _largest_first(groups: Sequence[GroupRequest]) -> list[int]:
-    """In the order of placement, so that the big find their nodes before the small fill them."""
-
-    def size(index: int) -> tuple[bool, int, int, int, int]:
-        shape = groups[index].shape
-        return shape.full_node, shape.gpus * DEVICE_MILLI + shape.gpu_milli, shape.cpu_milli, shape.memory_mib, -index
-
-    return sorted(range(len(groups)), key=size, reverse=True)
+        found = self._clearance.cheapest(able)
+        if found is None:
+            return False
+        victims, self._cleared = found
+        return self._take_all(victims)
 
 
 def _rank(victim: Victim) -> tuple[tuple[int, ...], float, str]:
