@@ -364,6 +364,7 @@ def test_to_hold_and_to_undo_it_changes_nothing(found: list[QueueSpec], holds: l
     queues = build(found)
     admit(queues, holds)
     before = sums(queues)
+    queues.relieved.clear()
     known = [(queue, amounts, preemptible) for queue, amounts, preemptible in tried if queue in queues.queues]
     for queue, amounts, preemptible in known:
         queues.propose(queue, amounts, preemptible=preemptible)

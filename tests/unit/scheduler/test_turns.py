@@ -460,3 +460,13 @@ def test_without_the_template_jobs_that_wait_for_a_user_s_queue_go_to_the_queue_
     world.run()
     assert world.core.state.jobs.records[one.id].queue == "lab"
     assert world.phase(one) is Phase.PLACED
+
+
+def test_a_new_queue_s_quota_is_lent_to_who_waits_beside_it() -> None:
+    world = World(nodes=1, gpus=8, queues=())
+    world.queue("org")
+    world.queue("a", parent="org", quota=gpus(1))
+    waits = world.submit("waits", queue="a", gpus=3)
+    assert reason(world, waits) == "quota"
+    world.queue("b", parent="org", quota=gpus(2))
+    assert world.phase(waits) is Phase.PLACED

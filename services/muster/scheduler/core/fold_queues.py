@@ -13,13 +13,15 @@ def set_queue(state: State, queue: QueueState, *, at: int = 0) -> None:
     else:
         state.queues.load(queue)
         is_quiet = False
-    awaited = state.awaited.pop(name, {})
-    if is_quiet:  # only its own jobs can feel that it is there
-        arrived = [job_id for job_id in awaited if job_id in state.arrivals]
+    awaited = state.awaited.pop(name, None)
+    if is_quiet:
         state.line.reopen_queue(name)
+    else:
+        state.line.reopen()
+    if is_quiet and awaited is not None:  # nobody else asked for the queue of this user
+        arrived = [job_id for job_id in awaited if job_id in state.arrivals]
     else:  # those of a queue that came, closed or opened; limits are judged by the cycle
         arrived = list(state.arrivals)
-        state.line.reopen()
     for job_id in arrived:
         state.settle_arrival(state.jobs.records[job_id])
     state.moves += 1

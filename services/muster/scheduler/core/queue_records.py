@@ -28,10 +28,14 @@ class _Homeless:
 
 
 class QueueRecords:
-    """All queues, and the changes that wait for an answer."""
+    """All queues, and the changes that wait for an answer.
+
+    relieved: (queue, resource) of which less is held, or more may be held, since somebody last took note of it.
+    """
 
     def __init__(self) -> None:
         self.wishes: dict[str, QueueWish] = {}
+        self.relieved: set[tuple[str, str]] = set()
         self._records: dict[str, QueueRecord] = {}
         self._is_stale = False
         self._homeless: dict[str, _Homeless] = {}
@@ -51,7 +55,7 @@ class QueueRecords:
     def set(self, spec: QueueSpec, *, changed_at: int, at: int = 0) -> bool:
         """The queue is so from now on. at: when, for the averages; 0 if nothing changed at a moment (a checkpoint).
 
-        Returns whether it is a new queue that nothing but its own jobs can feel.
+        Returns whether it is a new queue that others feel by what it may lend them at most, which `relieved` says.
         """
         record = self._records.get(spec.name)
         if record is None:
@@ -157,11 +161,13 @@ class QueueRecords:
             record.path = (record,)
         else:
             attach(record, self._records.get(spec.parent or ""))
+            declared = set(record.root.declared)
             settle_bounds(record)
             record.policy = resolve(above.spec for above in record.path)
             for cell in record.cells.values():
                 cell.half_life_ns = record.policy.half_life_ns
-            is_quiet = not record.cells
+            is_quiet = declared == record.root.declared.keys()
+            self.relieved.update(cell.key for cells in record.ups.values() for cell in cells)
         homeless = self._homeless.pop(spec.name, None)
         if homeless is not None:
             self._take_in(record, homeless)

@@ -18,14 +18,10 @@ __all__ = ["Ceiling", "QueueRecord", "QueueTree", "Refusal"]
 
 
 class QueueTree(QueueRecords):
-    """All queues, and the changes that wait for an answer.
-
-    relieved: (queue, resource) of which less is held, or more may be held, since somebody last took note of it.
-    """
+    """All queues, with what they hold and may hold. capacity: what the cluster has, by resource."""
 
     def __init__(self) -> None:
         super().__init__()
-        self.relieved: set[tuple[str, str]] = set()
         self.capacity: dict[str, int] = {}
         self._proposed: list[tuple[str, Amounts, bool]] = []
 

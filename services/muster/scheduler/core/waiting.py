@@ -33,6 +33,7 @@ class Line(Telling):
         self._shorts = Shorts(rooms)
         self.open: dict[Lane, None] = {}
         self.unfinished = False
+        self._is_reopened = False
         self._numbers = 0
         self._version = -1
         self._withdrawn = 0
@@ -85,6 +86,11 @@ class Line(Telling):
         version: the fleet's. withdrawn: how many proposals were ever taken back. freed: by which fact something came
         free last.
         """
+        if self._is_reopened:
+            self._is_reopened = False
+            for lane in self.lanes.values():
+                self._reopen(lane)
+            self._new_epoch()
         relieved = self._tree.relieved
         is_news = version != self._version or withdrawn != self._withdrawn or bool(relieved) or self.unfinished
         if not is_news:
@@ -129,10 +135,8 @@ class Line(Telling):
             self._reopen(lane)
 
     def reopen(self) -> None:
-        """Try all lanes again, whatever stopped them."""
-        for lane in self.lanes.values():
-            self._reopen(lane)
-        self._new_epoch()
+        """Try all lanes again at the next `refresh`, whatever stopped them."""
+        self._is_reopened = True
 
     def may_fit(self, lane: Lane) -> bool:
         """Whether it is worth trying: not if there is too little room or quota for it, or it was just refused."""
