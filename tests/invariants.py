@@ -5,7 +5,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 from muster.core.fact import Fact
-from muster.schemas.facts.job import JobPlaced, JobRouted, PodsExited, PodsStarted
+from muster.schemas.facts.job import JobPlaced, JobResized, JobResizeRequested, JobRouted, PodsExited, PodsStarted
 from muster.schemas.job import Slot
 
 TERMINAL = frozenset({"succeeded", "failed", "cancelled", "timed-out"})
@@ -17,7 +17,7 @@ class Ledger:
 
     device_milli: Counter[tuple[str, int]] = field(default_factory=Counter)
     held: dict[str, tuple[Slot, ...]] = field(default_factory=dict)
-    replicas: dict[str, int] = field(default_factory=dict)
+    sizes: dict[str, tuple[int, int]] = field(default_factory=dict)
     terminal: Counter[str] = field(default_factory=Counter)
     started: Counter[tuple[str, int]] = field(default_factory=Counter)
     exited: Counter[tuple[str, int]] = field(default_factory=Counter)
@@ -31,9 +31,14 @@ class Ledger:
         self.names[fact.subject_id].append(fact.name)
         match fact.payload:
             case JobRouted(job=job):
-                self.replicas[job.id] = sum(group.replicas for group in job.spec.task_groups)
+                groups = job.spec.task_groups
+                self.sizes[job.id] = sum(g.replicas_least for g in groups), sum(g.replicas for g in groups)
             case JobPlaced(slots=slots):
                 self._hold(fact, slots)
+            case JobResizeRequested(slots=slots):
+                self._take(fact, [slot for slot in slots if slot not in self.held.get(fact.subject_id, ())])
+            case JobResized(slots=slots):
+                self._give(fact.subject_id, [slot for slot in self.held.get(fact.subject_id, ()) if slot not in slots])
             case PodsStarted(attempt=attempt):
                 self.started[fact.subject_id, attempt] += 1
             case PodsExited(attempt=attempt):
@@ -47,19 +52,27 @@ class Ledger:
         if fact.subject_id in self.held:
             self.violations.append(f"{fact.subject_id} placed twice, second time at {fact.seq}")
             return
-        if len(slots) != self.replicas.get(fact.subject_id):
-            self.violations.append(
-                f"{fact.subject_id} placed with {len(slots)} of {self.replicas.get(fact.subject_id)}"
-            )
-        self.held[fact.subject_id] = slots
+        least, most = self.sizes.get(fact.subject_id, (0, 0))
+        if not least <= len(slots) <= most:
+            self.violations.append(f"{fact.subject_id} placed with {len(slots)}, needs {least} to {most}")
+        self.held[fact.subject_id] = ()
+        self._take(fact, slots)
+
+    def _take(self, fact: Fact, slots: Iterable[Slot]) -> None:
         for slot in slots:
+            self.held[fact.subject_id] = (*self.held.get(fact.subject_id, ()), slot)
             for device in slot.devices:
                 self.device_milli[slot.node, device] += slot.gpu_milli
                 if self.device_milli[slot.node, device] > 1000:
                     self.violations.append(f"device {slot.node}/{device} over-held at {fact.seq}")
 
     def _release(self, job_id: str) -> None:
-        for slot in self.held.pop(job_id, ()):
+        self._give(job_id, self.held.get(job_id, ()))
+        self.held.pop(job_id, None)
+
+    def _give(self, job_id: str, slots: Iterable[Slot]) -> None:
+        for slot in tuple(slots):
+            self.held[job_id] = tuple(other for other in self.held[job_id] if other != slot)
             for device in slot.devices:
                 self.device_milli[slot.node, device] -= slot.gpu_milli
 

@@ -13,6 +13,9 @@ from unit.scheduler.world import World, belief, books_balance, job
 ROUNDS_MAX = 60
 """Rounds at one moment after which nothing more may change: jobs stop, start and are resized in each."""
 
+PATIENCE_NS = NS_PER_S // 10
+"""A decision goes on with what it left unseen before that."""
+
 KNOBS = st.fixed_dictionaries(
     {
         "within_queue": st.sampled_from(["never", "lower-priority", "lower-or-newer-equal-priority"]),
@@ -131,7 +134,8 @@ class Ring(World):
         """Everything that follows at this moment happens."""
         for _ in range(ROUNDS_MAX):
             self.run()
-            while self.core.next_wakeup() == self.now:
+            while (wake := self.core.next_wakeup()) is not None and wake <= self.now + PATIENCE_NS:
+                self.now = max(self.now, wake)
                 self.run()
             books_balance(self.core)
             if not self.obey():

@@ -13,7 +13,7 @@ import itertools
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from muster.core import Draft, Instant
+from muster.core import Draft, Instant, after
 from muster.placement.relief import Way, make_way
 from muster.scheduler.core.candidates import Candidates
 from muster.scheduler.core.holdings import amounts_of
@@ -44,6 +44,9 @@ TRIAL_MS_BURST, TRIAL_MS_PER_S = 1_000, 80
 TRIAL_MS, TRIAL_MS_PER_NODE, TRIAL_MS_PER_PART = 1.0, 1 / 120, 1 / 200
 """What one takes, by and large: it reads a table of all nodes, and all who could make way."""
 
+GO_ON_S = 0.01
+"""After a decision that left lanes unseen: then it goes on with them."""
+
 WAYS_MAX = 256
 """Jobs of one lane for which others make way at the same time."""
 
@@ -60,6 +63,7 @@ class Preemptions:
         self._seen = -1
         self._said: list[Draft] = []
         self._said_at = -1
+        self._looked_at = Instant(-1)
         self._alarms = Alarms()
         self._pauses = Pauses()
 
@@ -71,11 +75,12 @@ class Preemptions:
         state = self._state
         if not state.line.lanes:
             return ""
-        if self._said and self._said_at == state.folded:
-            spoken = {draft.subject_id for draft in drafts if draft.kind == "job"}
-            if spoken.isdisjoint(draft.subject_id for draft in self._said):
-                drafts += self._said
-                return self._said[-1].subject_id
+        is_same = self._said_at == state.folded and (bool(self._said) or self._looked_at == now)
+        spoken = {draft.subject_id for draft in drafts if draft.kind == "job"} if is_same else set()
+        if is_same and spoken.isdisjoint(draft.subject_id for draft in self._said):
+            self._await(now)
+            drafts += self._said
+            return self._said[-1].subject_id if self._said else ""
         self._said = []
         if state.runs.ripen(now, state.jobs):
             self._seen = -1
@@ -83,7 +88,7 @@ class Preemptions:
         self._gather(now)
         is_ready = bool(self._todo) and state.runs.has_ripe() and self._tries.is_ready(now)
         said = self._look(now, drafts) if is_ready else []
-        self._said, self._said_at = said, state.folded
+        self._said, self._said_at, self._looked_at = said, state.folded, now
         if said:
             self._seen = -1  # should it never be stored, it has to be found again
         self._await(now)
@@ -138,10 +143,7 @@ class Preemptions:
         if alarm is not None:
             remains.wait_until(alarm)
         if self._todo and not self._said:
-            is_ready = self._tries.is_ready(now)
-            remains.more |= is_ready
-            if not is_ready:
-                remains.wait_until(self._tries.next_at())
+            remains.wait_until(max(after(now, GO_ON_S), self._tries.next_at()))
         elif self._seen != state.moves and not self._said:
             remains.wait_until(self._looks.next_at())
 
