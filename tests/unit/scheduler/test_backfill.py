@@ -9,7 +9,7 @@ from muster.core import NS_PER_S
 from muster.schemas.facts.job import JobReserved
 from muster.schemas.job import Job, Phase
 from unit.scheduler.floor import Floor
-from unit.scheduler.world import START, World, belief
+from unit.scheduler.world import START, World, belief, job
 
 HARD = {"preemptible": False, "grace_s": 0.0}
 """Jobs that stay until their total run time is over."""
@@ -18,6 +18,8 @@ HARD = {"preemptible": False, "grace_s": 0.0}
 def floor(*, nodes: int = 1, gpus: int = 4, starving_after_s: float = 100.0) -> Floor:
     world = Floor(nodes=nodes, gpus=gpus)
     world.queue("lab", starving_after_s=starving_after_s)
+    world.route(job("tiny", gpus=1, queue="nowhere"))  # somebody asks for less, so that the others can be passed by
+    world.run()
     return world
 
 
@@ -176,6 +178,33 @@ def test_reserved_jobs_are_planned_around_each_other() -> None:
     assert at_s(world, jobs[2]) >= at_s(world, jobs[1]) + 100
     world.later(2_000)
     assert [world.phase(one) for one in jobs] == [Phase.SUCCEEDED] * 3
+
+
+def test_nobody_is_reserved_for_while_all_ask_for_the_same() -> None:
+    """What comes free fits whose turn it is."""
+    world = Floor(nodes=1, gpus=4)
+    world.queue("lab", starving_after_s=10.0)
+    for index in range(8):
+        hard(world, f"j{index}", gpus=2, run_s=100)
+    world.later(1_000)
+    assert not [fact for fact in world.log if fact.name == "reserved"]
+    assert {world.phase(work.job) for work in world.works.values()} == {Phase.SUCCEEDED}
+
+
+def test_reservations_are_given_by_turn_and_not_to_whoever_came_first() -> None:
+    """All of them starve; the queue that holds nothing is planned for as often as the one that came before."""
+    world = Floor(nodes=4, gpus=4, queues=("a", "b"))
+    for name in ("a", "b"):
+        world.queue(name, starving_after_s=10.0)
+    hard(world, "small", gpus=1, run_s=1_000, queue="a")
+    for index in range(3):
+        hard(world, f"h{index}", gpus=4, run_s=1_000, queue="a")
+    world.later(1)
+    jobs = {name: [hard(world, f"{name}{index}", gpus=4, run_s=100, queue=name) for index in range(9)] for name in "ab"}
+    world.later(60)
+    records = world.core.state.jobs.records
+    given = {name: sum(records[one.id].reserved is not None for one in of) for name, of in jobs.items()}
+    assert given["b"] > given["a"]
 
 
 ARRIVALS = st.lists(

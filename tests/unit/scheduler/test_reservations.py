@@ -19,7 +19,7 @@ from muster.schemas.facts.reservation import (
 from muster.schemas.job import Job, Phase
 from muster.schemas.queries import AskFleet, AskReservation
 from unit.scheduler.floor import Floor
-from unit.scheduler.world import START, World, belief
+from unit.scheduler.world import START, World, belief, job
 
 WEEK_S = 7 * 86_400.0
 
@@ -241,6 +241,7 @@ def test_a_checkpoint_keeps_reservations_and_wishes() -> None:
 def test_who_starves_is_planned_for_around_what_is_reserved() -> None:
     world = floor(nodes=1)
     world.queue("lab", starving_after_s=10.0)
+    world.route(job("tiny", gpus=1, queue="nowhere"))
     hard(world, "holder", run_s=900, gpus=4)
     reserve(world, spec(nodes=("n0",), in_s=1_000, for_s=500))
     before = hard(world, "before", run_s=50, gpus=4)

@@ -4,7 +4,7 @@ A job moves only by the scheduler's own facts. What others observe (pods started
 on the record until one of these facts answers it.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 
 from muster.core import NS_PER_S, Instant
@@ -324,6 +324,10 @@ class JobBook:
         if kind is None:
             kind = self._kinds[key] = Kind(key[0], preemptible=preemptible, bound_s=key[2])
         return kind
+
+    def kinds(self) -> Iterable[Kind]:
+        """All that jobs which are remembered ask for."""
+        return self._kinds.values()
 
     def change_kind(self, record: JobRecord, kind: Kind) -> None:
         """The job asks for something else from now on: its run times were settled. It must stand in no lane."""

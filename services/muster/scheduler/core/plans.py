@@ -1,11 +1,10 @@
 """Who waits too long gets a moment and a place: `reserved`, planned anew or lifted only when it cannot hold any more.
 
-A job starves when it has waited `starving_after_s` of its queue. The jobs that starve longest, at most STARVING_MAX of
-them, are planned for one after the other, each around those before it. Only jobs for which the fleet has no place are:
-one that its quota stops is not helped by a place. Planning looks through all lanes and is therefore done now and then.
+A job starves when it has waited `starving_after_s` of its queue. At most STARVING_MAX jobs that starve are planned for,
+one after the other (see `starving`), each around those before it. Only jobs for which the fleet has no place are: one
+that its quota stops is not helped by a place. Planning looks through all lanes and is therefore done now and then.
 """
 
-import heapq
 from collections.abc import Iterator
 
 from muster.core import Draft, Instant, after
@@ -17,6 +16,7 @@ from muster.scheduler.core.notices import slot_of
 from muster.scheduler.core.outlook import foresee
 from muster.scheduler.core.remains import Remains
 from muster.scheduler.core.rules import starving_at
+from muster.scheduler.core.starving import Smallest, in_order
 from muster.scheduler.core.state import State
 from muster.schemas.facts.job import JobReservationLifted, JobReserved
 from muster.schemas.job import Phase
@@ -84,7 +84,7 @@ class Plans:
             if len(drafts) >= PLANS_MAX or tries >= FORECASTS_MAX:
                 self._next, self._is_again = after(now, PAUSE_S), False
                 break
-            if record.id not in said and now >= self._hopeless.get(record.id, 0) and not self._is_stopped(record):
+            if record.id not in said:
                 tries += 1
                 found = self._foresee(record, now)
                 if found is not None:
@@ -138,24 +138,23 @@ class Plans:
     # --- those who need one ----------------------------------------------------------------------------------
 
     def _starving(self, now: Instant) -> list[JobRecord]:
-        """Jobs that starve and have no reservation, those that wait longest first, as many as may have one."""
+        """The first of the jobs that starve, are passed by, and have no reservation, in the order of `starving`."""
         state, policy = self._state, self._state.queues.policy
-        found = list[tuple[int, int, str]]()
+        found, smallest = list[JobRecord](), Smallest(state)
         # whoever comes after this survey starves after the shortest wait of any queue
         waits_s = [policy(name).starving_after_s for name in state.queues.queues]
         next_at = after(now, min(waits_s, default=self._every_s))
         for lane in state.line.lanes.values():
-            record = self._first(lane) if lane.short is not None else None
-            if record is not None:
+            record = self._first(lane) if lane.short is not None and lane.queue in state.queues.queues else None
+            if record is not None and smallest.may_pass_by(lane.kind):
                 at = starving_at(record, policy(lane.queue))
-                if at <= now:
-                    found.append((record.queued_at, record.routed_seq, record.id))
-                next_at = min(next_at, at) if at > now else next_at
+                if at > now:
+                    next_at = min(next_at, at)
+                elif now >= self._hopeless.get(record.id, 0) and not self._is_stopped(record):
+                    found.append(record)
         self._surveyed, self._is_again = state.moves, bool(found)
         self._next = after(now, self._every_s) if found else max(next_at, after(now, self._every_s))
-        booked = sum(not booking.is_reservation for booking in state.books.bookings.all.values())
-        chosen = heapq.nsmallest(STARVING_MAX - booked, found)
-        return [state.jobs.records[job_id] for _, _, job_id in chosen]
+        return in_order(state, found, now, most=FORECASTS_MAX + 1)
 
     def _first(self, lane: Lane) -> JobRecord | None:
         """The first of the lane that has no reservation."""
