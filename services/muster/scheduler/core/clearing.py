@@ -53,6 +53,8 @@ class Clearing:
         said = {draft.subject_id for draft in drafts if draft.kind == "job"}
         for booking in self._state.books.bookings.all.values():
             begins = after(Instant(booking.starts_at), -GRACE_S_MAX)
+            if self._is_made_way_for(booking):
+                continue
             if booking.is_complete or now < begins:
                 self._next = min(self._next, begins) if now < begins else self._next
                 continue
@@ -66,6 +68,11 @@ class Clearing:
                         return
                     said.add(record.id)
                     drafts.append(self._stop(record, booking))
+
+    def _is_made_way_for(self, booking: Booking) -> bool:
+        """Whether those who make way for it were chosen and told: then nobody else has to go."""
+        record = self._state.jobs.records.get(booking.key)
+        return record is not None and record.reserved is not None and bool(record.reserved.victims)
 
     def _in_the_way(self, booking: Booking) -> Iterator[JobRecord]:
         """Running jobs that may be preempted and hold what the booking wants, those it is for left out."""
