@@ -34,6 +34,7 @@ class Line(Telling):
         self.open: dict[Lane, None] = {}
         self.unfinished = False
         self._is_reopened = False
+        self._judged: dict[Lane, None] = {}
         self._numbers = 0
         self._version = -1
         self._withdrawn = 0
@@ -91,6 +92,11 @@ class Line(Telling):
             for lane in self.lanes.values():
                 self._reopen(lane)
             self._new_epoch()
+        judged, self._judged = self._judged, {}
+        if withdrawn != self._withdrawn:  # the same is decided again, so it starts from what was not known then
+            for lane in judged:
+                if lane.is_blocked:
+                    self._reopen(lane)
         relieved = self._tree.relieved
         is_news = version != self._version or withdrawn != self._withdrawn or bool(relieved) or self.unfinished
         if not is_news:
@@ -178,6 +184,7 @@ class Line(Telling):
 
     def _blocked(self, lane: Lane) -> None:
         lane.held_up = True
+        self._judged[lane] = None
         lane.word_epoch = -1
         self.open.pop(lane, None)
         self._ask_word(lane)
