@@ -36,7 +36,7 @@ ANSWER_S = 1.0
 """Virtual: how long the agent takes for what it is asked."""
 CHANGES_PER_S = 20.0
 """Virtual: what is said at most once in 5 s weighs as it would in such a cluster."""
-WAITING_S = 600.0
+WAITING_S = 180.0
 """How long they have waited when changes are measured: preemption has come to rest, and all of them starve."""
 ROUNDS_MAX = 10_000
 """Decisions until nothing more is to say; more means that they go round in a circle."""
