@@ -220,3 +220,17 @@ def test_a_dry_run_says_who_would_have_to_make_way() -> None:
     assert yard.core.decide(yard.now) == []
     mine = yard.submit("mine", gpus=2)
     assert yard.in_s(yard.why(mine)) == GRACE_S, "what was foretold comes about"
+
+
+def test_smaller_jobs_behind_are_counted_with_until_it_starves() -> None:
+    """Two GPUs are idle, six come free soon; who needs two takes them now and holds on to them for longer."""
+    yard = Yard(nodes=1)
+    yard.runs("holder", gpus=6, preemptible=False, total_run_time_s=500.0)
+    large = job("large", gpus=8, preemptible=False)
+    yard.route(large)
+    alone = yard.in_s(yard.why(large))
+    small = job("small", gpus=2, preemptible=False, total_run_time_s=1_000.0)
+    yard.route(small)
+    answer = yard.why(large)
+    assert (alone, yard.in_s(answer)) == (530, 1_000 + GRACE_S + 30)
+    assert answer.expected_basis.endswith("1 job behind it may fit sooner")

@@ -1,17 +1,19 @@
 """When a job that waits will start, as far as that can be known: an upper bound, and in words what it rests on.
 
 Running jobs are counted on by their bounds, and the jobs that would be served before this one get what they would get,
-one after the other; nobody asked about later is promised what stands in the way of those. Most jobs end sooner than
-their bounds, so most start sooner than is said. Beyond PLANNED_MAX jobs the moment is estimated by how fast the places
+one after the other; nobody asked about later is promised what stands in the way of those. A few jobs behind it are let
+in front where they fit sooner, as they will be until it starves. Most jobs end sooner than their bounds, so most start
+sooner than is said. Beyond PLANNED_MAX jobs the moment is estimated by how fast the places
 of those in front come free again, and the words say so.
 """
 
+import itertools
 from collections.abc import Collection
 from typing import NamedTuple
 
 import numpy as np
 
-from muster.core import Instant
+from muster.core import Instant, after
 from muster.placement import DEVICE_MILLI
 from muster.placement.forecast import Forecast, Outlook, Release
 from muster.scheduler.core.access import gone_by
@@ -25,6 +27,9 @@ from muster.schemas.facts.queue import CPU, GPU
 
 PLANNED_MAX = 24
 """Jobs in front that are planned for one by one, 3 ms each in a large fleet."""
+
+OVERTAKING_MAX = 16
+"""Jobs behind that are looked at, whether they fit sooner."""
 
 COUNTED_MAX = 384
 """Jobs in front that are counted one by one; beyond it their number follows from the job's place in its queue."""
@@ -108,7 +113,7 @@ class _Plan:
                 break
         if len(counted) > PLANNED_MAX:
             return self._estimate(counted, is_all=len(counted) < COUNTED_MAX)
-        return self._last(len(counted))
+        return self._last(front, len(counted))
 
     def _plan(self, record: JobRecord) -> None:
         """One in front gets what it would get."""
@@ -122,7 +127,7 @@ class _Plan:
         self._outlook.plan(found.holds, starts_at=starts_at, ends_at=ends_at)
         self._clock.plan(record, ends_at=ends_at)
 
-    def _last(self, in_front: int) -> Expected:
+    def _last(self, front: Front, in_front: int) -> Expected:
         """The job itself."""
         record, now = self._record, self._now
         found, admitted = self._outlook.earliest(record.kind.gang), self._clock.admits_at(record)
@@ -130,12 +135,34 @@ class _Plan:
             found = foresee(self._state, record, now)  # those who should go cannot be made to
         if found is None or admitted is None:
             return UNKNOWN
-        behind = f"after {_jobs(in_front)} in front of it" if in_front else ""
+        order = f"after {_jobs(in_front)} in front of it" if in_front else ""
         if admitted[0] > found.at:
-            return Expected(admitted[0], _joined(_of_quota(admitted[1]), behind))
+            return Expected(admitted[0], _joined(_of_quota(admitted[1]), order))
         if found.at <= now:
-            return Expected(now, _joined("there is room for it; it is tried in the next cycle", behind))
-        return Expected(found.at, _joined(self._of_places(found), behind))
+            return Expected(now, _joined("there is room for it; it is tried in the next cycle", order))
+        found, overtaking = self._overtaken(front, found)
+        others = f"{_jobs(overtaking)} behind it may fit sooner" if overtaking else ""
+        return Expected(found.at, _joined(self._of_places(found), order, others))
+
+    def _overtaken(self, front: Front, found: Forecast) -> tuple[Forecast, int]:
+        """Where it stands when smaller jobs behind it took what they fit into: until it starves nothing is kept for it.
+
+        And how many did.
+        """
+        record, policy = self._record, self._state.queues.policy(self._record.queue)
+        kept_from = after(Instant(record.queued_at or self._now), policy.starving_after_s)
+        number = 0
+        for other in itertools.islice(front.behind(), OVERTAKING_MAX):
+            if other.kind is record.kind or other.reserved is not None or not _is_smaller(other, record):
+                continue
+            place, admitted = self._outlook.earliest(other.kind.gang), self._clock.admits_at(other)
+            if place is None or admitted is None or max(place.at, admitted[0]) >= min(found.at, kept_from):
+                continue
+            starts_at = max(place.at, admitted[0])
+            self._outlook.plan(place.holds, starts_at=starts_at, ends_at=gone_by(other, Instant(starts_at)))
+            found = self._outlook.earliest(record.kind.gang) or found
+            number += 1
+        return found, number
 
     def _of_places(self, found: Forecast) -> str:
         records = self._state.jobs.records
@@ -203,6 +230,11 @@ class _Plan:
         if resource == GPU:
             return sum(totals.free_milli for totals in self._state.books.fleet.totals.values())
         return sum(node.cpu_milli for node in self._state.books.fleet.ledger.nodes.values() if node.state is not None)
+
+
+def _is_smaller(one: JobRecord, other: JobRecord) -> bool:
+    """Whether it asks for no more GPUs, so that it may fit where the other does not."""
+    return one.kind.amounts_least.get(GPU, 0) <= other.kind.amounts_least.get(GPU, 0)
 
 
 def _amount(release: Release, resource: str) -> int:

@@ -31,19 +31,14 @@ class Front:
 
     def before(self) -> Iterator[JobRecord]:
         """Those in front of the job, one after the other; each counts as served when the next is asked for."""
-        while queue := self._turns.next():
-            heads = self._heads[queue]
-            _, number, lane, at = heapq.heappop(heads)
-            if lane is None or lane.jobs[at][1] == self._record.id:
+        for record in self._served():
+            if record is self._record:
                 return
-            record = self._state.jobs.records[lane.jobs[at][1]]
-            if not self._stands_aside(record):
-                yield record
-                self._hold(record, 1)
-                self._held.append(record)
-                if at + 1 < len(lane.jobs):
-                    heapq.heappush(heads, (lane.jobs[at + 1][0], number, lane, at + 1))
-            self._offer(queue)
+            yield record
+
+    def behind(self) -> Iterator[JobRecord]:
+        """Those that come after the job, if it has to wait; to be asked for when all in front of it were."""
+        yield from self._served()
 
     def close(self) -> None:
         """Nobody counts as served any more."""
@@ -52,6 +47,24 @@ class Front:
         self._held.clear()
 
     # --- inside ----------------------------------------------------------------------------------------------
+
+    def _served(self) -> Iterator[JobRecord]:
+        while queue := self._turns.next():
+            heads = self._heads[queue]
+            _, number, lane, at = heapq.heappop(heads)
+            record = self._record if lane is None else self._state.jobs.records[lane.jobs[at][1]]
+            is_asked = record is self._record
+            if is_asked or not self._stands_aside(record):
+                if lane is not None and at + 1 < len(lane.jobs):
+                    heapq.heappush(heads, (lane.jobs[at + 1][0], number, lane, at + 1))
+                if is_asked:
+                    self._offer(queue)
+                    yield record
+                    continue
+                yield record
+                self._hold(record, 1)
+                self._held.append(record)
+            self._offer(queue)
 
     def _fill(self) -> None:
         line, queues = self._state.line, self._state.queues.queues
