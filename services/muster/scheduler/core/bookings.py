@@ -112,12 +112,13 @@ def wants_of(holds: Iterable[Hold], *, whole: bool = False) -> dict[str, Want]:
 class Bookings:
     """All bookings. What they keep is brought up to date by `settle`, node by node where something happened.
 
-    complete: keys of those that lack nothing. grown: counts how often something more was kept: whoever may use what is
-    kept looks again when it has grown.
+    in_advance: those that people asked for. complete: keys of those that lack nothing. grown: counts how often something
+    more was kept: whoever may use what is kept looks again when it has grown.
     """
 
     def __init__(self, fleet: Fleet) -> None:
         self.all: dict[str, Booking] = {}
+        self.in_advance: dict[str, Booking] = {}
         self.complete: dict[str, None] = {}
         self.grown = 0
         self._fleet = fleet
@@ -130,6 +131,8 @@ class Bookings:
         """Keep this from the next `settle` on, instead of what was kept for the same key."""
         self.unbook(booking.key)
         self.all[booking.key] = booking
+        if booking.is_reservation:
+            self.in_advance[booking.key] = booking
         booking.lacking.update(booking.wants)
         for name in booking.wants:
             self._at.setdefault(name, {})[booking.key] = booking
@@ -150,6 +153,7 @@ class Bookings:
                 del self._at[name]
             self._dirty[name] = None
         self.complete.pop(key, None)
+        self.in_advance.pop(key, None)
         return True
 
     def touch(self, name: str) -> None:

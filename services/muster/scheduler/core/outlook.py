@@ -29,7 +29,7 @@ def foresee(state: State, record: JobRecord, now: Instant) -> Forecast | None:
     """
     bookings = state.books.bookings
     own = (record.id,) if record.id in bookings.all else ()
-    late = tuple(key for key, b in bookings.all.items() if b.is_reservation and b.starts_at > now)
+    late = tuple(key for key, booking in bookings.in_advance.items() if booking.starts_at > now)
     if late:
         found = _foresee(state, record, now, opened=(*own, *late))
         if found is not None and _is_gone_before(state, record, found, late):

@@ -41,8 +41,9 @@ class Owned:
     def make(self, now: Instant, drafts: list[Draft], placed: set[str]) -> None:
         """Add `placed` for jobs of those for whom something is kept now, and the jobs to `placed`."""
         state, bookings = self._state, self._state.books.bookings
-        begun = [b for b in bookings.all.values() if b.kept and b.is_reservation and b.starts_at <= now]
-        begun = [booking for booking in begun if booking.queue or booking.job_id]
+        if not bookings.in_advance:
+            return
+        begun = [b for b in bookings.in_advance.values() if b.kept and b.starts_at <= now and (b.queue or b.job_id)]
         if not begun:
             return
         if self._again == (state.folded, now):

@@ -7,7 +7,7 @@ that its quota stops is not helped by a place. Planning looks through all lanes 
 
 from collections.abc import Iterator
 
-from muster.core import Draft, Instant, after
+from muster.core import NS_PER_S, Draft, Instant, after
 from muster.placement.forecast import Forecast
 from muster.scheduler.core.follow import draft
 from muster.scheduler.core.jobs import JobRecord
@@ -94,8 +94,8 @@ class Plans:
     @property
     def _is_full(self) -> bool:
         """Whether as many jobs have a reservation as may."""
-        bookings = self._state.books.bookings.all
-        return len(bookings) >= STARVING_MAX <= sum(not booking.is_reservation for booking in bookings.values())
+        bookings = self._state.books.bookings
+        return len(bookings.all) - len(bookings.in_advance) >= STARVING_MAX
 
     # --- those who have one ----------------------------------------------------------------------------------
 
@@ -176,12 +176,11 @@ class Plans:
     def _await(self, now: Instant) -> None:
         """Ask again when the next moment passes, and to look for those who starve."""
         state, remains = self._state, self._remains
-        for job_id in state.runs.reserved:
-            booking = state.books.bookings.all.get(job_id)
-            if booking is not None:
-                late = after(Instant(booking.starts_at), PATIENCE_S)
-                if late > now:
-                    remains.wait_until(late)
+        bookings, patience_ns = state.books.bookings.all, round(PATIENCE_S * NS_PER_S)
+        starts = [bookings[job_id].starts_at for job_id in state.runs.reserved if job_id in bookings]
+        later = min((at for at in starts if at + patience_ns > now), default=None)
+        if later is not None:
+            remains.wait_until(Instant(later + patience_ns))
         if (
             self._next > now
             and state.line.lanes
