@@ -44,6 +44,9 @@ TRIAL_MS_BURST, TRIAL_MS_PER_S = 1_000, 80
 TRIAL_MS, TRIAL_MS_PER_NODE, TRIAL_MS_PER_PART = 1.0, 1 / 120, 1 / 200
 """What one takes, by and large: it reads a table of all nodes, and all who could make way."""
 
+TRIAL_MS_PER_ASK = 1 / 20
+"""And what it takes each time that the rules are asked about somebody, which is known afterwards."""
+
 GO_ON_S = 0.01
 """After a decision that left lanes unseen: then it goes on with them."""
 
@@ -179,6 +182,9 @@ class Preemptions:
                 spent_ms += trial_ms
                 self._tries.spend(trial_ms)
                 said = self._try(wanting, rules, parts, candidates)
+                asks_ms = TRIAL_MS_PER_ASK * rules.asks
+                spent_ms += asks_ms
+                self._tries.spend(asks_ms)
                 if said:
                     self._pauses.over(lane)
                     return said

@@ -82,7 +82,7 @@ class Rules:
 
     parts: all that could be asked for, by key. The tree's sums are changed by `take` and back by `put_back` and `undo`.
     before: see `shares_up`. fair_share: by which of the shares that the policy has. taken: by which rule; None for what
-    leaves anyway, and where it was not asked.
+    leaves anyway, and where it was not asked. asks: how often somebody was asked about.
     """
 
     def __init__(
@@ -92,6 +92,7 @@ class Rules:
         self._policy = tree.policy(record.queue)
         self.fair_share = self._policy.fair_share
         self.taken: dict[str, Rule | None] = {}
+        self.asks = 0
         self._tree = tree
         self._wanting = wanting
         self._parts = parts
@@ -163,6 +164,7 @@ class Rules:
 
     def rule_of(self, key: str) -> Rule | None:
         """The rule by which a part may be taken now, the strongest claim first; None: it may not."""
+        self.asks += 1
         part = self._parts[key]
         record, mine, theirs = part.record, self._wanting.priority, part.record.job.spec.priority
         if record.queue == self._queue:
