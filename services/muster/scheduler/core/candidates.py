@@ -39,6 +39,8 @@ class Candidates:
         self._spoken = spoken
         self._median_s: float | None = None
         self._is_median_known = False
+        self._ranks: dict[str, tuple[int, float, str]] = {}
+        self._kept_for: dict[str, set[str]] = {}
 
     def find(self, wanting: Wanting, reach: Mapping[str, int]) -> dict[str, Part]:
         """All that the rules may let go, and what leaves for nobody; empty if it is only that.
@@ -55,9 +57,7 @@ class Candidates:
         if not found:
             return {}
         if len(found) > CANDIDATES_MAX:
-            found = heapq.nsmallest(
-                CANDIDATES_MAX, found, key=lambda record: (record.job.spec.priority, self.lost(record), record.id)
-            )
+            found = heapq.nsmallest(CANDIDATES_MAX, found, key=self._rank)
         parts: dict[str, Part] = {}
         for record in found:
             parts.update(self._parts_of(record))
@@ -107,14 +107,29 @@ class Candidates:
         """Whether its place is not spoken for: not being resized, nor kept for somebody else when it comes free."""
         if record.resize is not None or record.id in self._spoken:
             return False
-        bookings = self._state.books.bookings
-        if not bookings.all:
+        if not self._state.books.bookings.all:
             return True
-        for slot in record.slots:
-            for booking in bookings.at(slot.node):
-                if booking.key != wanting.record.id and _overlap(booking.wants[slot.node], slot):
-                    return False
-        return True
+        kept_for = self._kept_for.get(record.id)
+        if kept_for is None:
+            kept_for = self._kept_for[record.id] = self._find_kept_for(record)
+        return not kept_for or kept_for == {wanting.record.id}
+
+    def _find_kept_for(self, record: JobRecord) -> set[str]:
+        """For whom its place is kept when it comes free."""
+        bookings = self._state.books.bookings
+        return {
+            booking.key
+            for slot in record.slots
+            for booking in bookings.at(slot.node)
+            if _overlap(booking.wants[slot.node], slot)
+        }
+
+    def _rank(self, record: JobRecord) -> tuple[int, float, str]:
+        """Who is rather considered, the least first; the same for all gangs of the decision."""
+        rank = self._ranks.get(record.id)
+        if rank is None:
+            rank = self._ranks[record.id] = (record.job.spec.priority, self.lost(record), record.id)
+        return rank
 
     def _parts_of(self, record: JobRecord) -> dict[str, Part]:
         """The job as a whole, less the replicas that it can run without, each of which is a part of its own."""
