@@ -83,9 +83,9 @@ def nobody_who_must_not_was_preempted(told: Story) -> None:
     for fact in told.preempted():
         record = told.engine.scheduler.state.jobs.records[fact.subject_id]
         assert record.job.spec.preemptible
-        ran_since = [one.time for one in told.log if one.subject_id == fact.subject_id and one.name == "running"]
-        started = max(time for time in ran_since if time <= fact.time)
-        assert fact.time >= after(started, record.job.spec.min_slice_s)
+        runs = [one for one in told.log if one.subject_id == fact.subject_id and one.name == "running"]
+        started = max((one for one in runs if one.seq < fact.seq), key=lambda one: one.seq)
+        assert fact.time >= after(started.time, record.job.spec.min_slice_s)
 
 
 def a_fresh_scheduler_agrees(told: Story) -> None:

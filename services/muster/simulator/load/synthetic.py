@@ -7,7 +7,7 @@ from muster.agent.core.behaviour import Behaviour
 from muster.agent.core.fleet import regular_fleet
 from muster.core import Instant, after
 from muster.core.seeded import exponential, lognormal, uniform
-from muster.schemas.facts.queue import GPU, QueueSpec
+from muster.schemas.facts.queue import GPU, Defragment, QueueSpec
 from muster.schemas.job import Checkpointing, JobSpec, TaskGroup, Topology
 from muster.schemas.labels import EXIT_CODE, RUN_S
 from muster.simulator.engine import START
@@ -79,7 +79,8 @@ def _queues(gpus: int) -> tuple[list[tuple[str, QueueSpec]], list[str]]:
                 leaf = f"{name}-p{project}"
                 specs.append(QueueSpec(name=leaf, parent=name))
                 leaves.append(leaf)
-    root = QueueSpec(name="fleet", quota={GPU: gpus * 1000 // 5})
+    # Nobody reads the advice to move jobs here, and finding it means searching the whole fleet.
+    root = QueueSpec(name="fleet", quota={GPU: gpus * 1000 // 5}, defragment=Defragment.NEVER)
     named = [root, *(spec if spec.parent else spec.model_copy(update={"parent": "fleet"}) for spec in specs)]
     return [(f"queues[{index}]", spec) for index, spec in enumerate(named)], leaves
 

@@ -2,6 +2,7 @@
 
 from muster.core import Instant, after
 from muster.scheduler.core.jobs import JobRecord
+from muster.scheduler.core.queues import QueueTree
 from muster.schemas.job import Phase
 from muster.simulator.engine import Engine
 from muster.simulator.scenario.history import engine_at_start
@@ -15,6 +16,10 @@ ROUNDS_AFTER = 5
 """Rounds after the first in which nothing changed: none of them may change anything either."""
 REACTING_S_MAX = 600.0
 """Time for pods to obey: a notice, an exit, a start. A clock that stands would wait for them for ever."""
+THINKING_S = 1.0
+"""The scheduler spreads long searches over moments; one that it goes on with so soon is waited for."""
+MOMENTS_MAX = 10_000
+"""Moments that a scenario may take to come to rest."""
 
 _Places = dict[str, tuple[Phase, int, int]]
 
@@ -38,12 +43,13 @@ def settle(engine: Engine, *, rounds_max: int = ROUNDS_MAX) -> tuple[bool, int]:
     """Decide until stable: (whether it is, decisions that said something). Time passes only while pods obey."""
     latest = _latest(engine)
     rounds = 0
-    while rounds < rounds_max:
-        if engine.step():
+    for _ in range(MOMENTS_MAX):
+        while engine.step():
             rounds += 1
-            continue
-        due = engine.next_moment() if _in_motion(engine) else None
-        if due is None:
+            if rounds >= rounds_max:
+                return False, rounds
+        due = engine.next_moment()
+        if due is None or not (_in_motion(engine) or (due <= after(engine.now, THINKING_S) and due <= latest)):
             return _stays(engine), rounds
         if due > latest:
             return False, rounds
@@ -74,16 +80,20 @@ def _in_motion(engine: Engine) -> bool:
 
 
 def _latest(engine: Engine) -> Instant:
-    """Pods have until then to obey: not past the next end of a slice, after which others could be preempted."""
+    """Pods have until then to obey: not up to the next end of a slice, nor until the next job starves."""
+    state = engine.scheduler.state
     latest = after(engine.now, REACTING_S_MAX)
-    for record in engine.scheduler.state.jobs.records.values():
-        ends = _slice_end(record)
-        if ends is not None and ends > engine.now:
-            latest = min(latest, ends)
+    for record in state.jobs.records.values():
+        moment = _matters_at(record, state.queues)
+        if moment is not None and moment > engine.now:
+            latest = min(latest, Instant(moment - 1))
     return latest
 
 
-def _slice_end(record: JobRecord) -> Instant | None:
-    if record.phase is not Phase.RUNNING or not record.job.spec.preemptible:
-        return None
-    return after(Instant(record.running_at), record.min_slice_s)
+def _matters_at(record: JobRecord, queues: QueueTree) -> Instant | None:
+    """When time alone changes what may be done with the job, or for it."""
+    if record.phase is Phase.RUNNING and record.job.spec.preemptible:
+        return after(Instant(record.running_at), record.min_slice_s)
+    if record.phase is Phase.QUEUED and record.queue in queues.queues:
+        return after(Instant(record.queued_at), queues.policy(record.queue).starving_after_s)
+    return None
