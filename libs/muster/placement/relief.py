@@ -100,6 +100,7 @@ class _Relief:
         self._trial, self._fleet, self._gang, self._rules = trial, trial.fleet, gang, rules
         self._victims = ranked
         self._cleared: list[str] = []
+        self._elsewhere = 0
 
     def first_alone(self) -> list[Victim] | None:
         """The one victim that suffices, where all before it together do not: then nothing else can be better."""
@@ -150,7 +151,7 @@ class _Relief:
 
     def _try(self, way: Callable[[], bool], *, is_pruned: bool = False) -> list[Victim] | None:
         """Whom a way takes, in order, cleared of those who are not needed; nothing stays taken."""
-        self._cleared = []
+        self._cleared, self._elsewhere = [], 0
         try:
             if not way():
                 return None
@@ -159,6 +160,8 @@ class _Relief:
             if not self._is_enough():
                 return None
             taken = list(self._trial.taken.values())
+            if not self._cleared and self._is_anywhere():
+                self._count_elsewhere(taken)
             self._prune(sorted(taken, key=_rank, reverse=True), self._is_counted_enough)
             if not self._is_enough():
                 return None
@@ -184,14 +187,32 @@ class _Relief:
         return self._rules.admits() and self._fleet.find(self._gang) is not None
 
     def _is_counted_enough(self) -> bool:
-        """The same, found faster: whether there is room on the nodes of the domain that was cleared.
+        """The same, found faster: whether there is room on the nodes that were cleared, with what is elsewhere.
 
         Exact for a gang of one group; the placer has the last word for all.
         """
-        groups = self._clearance.groups if self._cleared else []
-        if len(groups) != 1 or groups[0].level:
+        if not self._cleared or len(self._gang.groups) != 1:
             return self._is_enough()
-        return self._rules.admits() and self._trial.room_on(self._cleared, groups[0].shape) >= groups[0].replicas
+        group = self._gang.groups[0]
+        if group.topology is not None and group.topology.required:
+            return self._is_enough()
+        lacking = group.replicas_least - self._elsewhere
+        return self._rules.admits() and (lacking <= 0 or self._trial.room_on(self._cleared, group.shape) >= lacking)
+
+    def _is_anywhere(self) -> bool:
+        """Whether the gang's replicas may stand on any nodes, so that counting over the fleet is exact."""
+        gang = self._gang
+        wishes = (gang.topology, gang.groups[0].topology)
+        return len(gang.groups) == 1 and not gang.same_model and not any(wish and wish.required for wish in wishes)
+
+    def _count_elsewhere(self, taken: Sequence[Victim]) -> None:
+        """What nodes of these victims give is counted again and again; what the others have, once."""
+        ledger = self._fleet.ledger
+        self._cleared = [
+            name for name in {hold.slot.node: None for v in taken for hold in v.holds} if name in ledger.nodes
+        ]
+        cleared, shape = set(self._cleared), self._gang.groups[0].shape
+        self._elsewhere = self._trial.room_on([name for name in ledger.nodes if name not in cleared], shape)
 
     def _prune(self, taken: Sequence[Victim], is_enough: Callable[[], bool]) -> None:
         """Put back whoever is not needed, the dearest first: all at once, or each half of them by itself."""
