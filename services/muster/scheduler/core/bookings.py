@@ -112,7 +112,7 @@ def wants_of(holds: Iterable[Hold], *, whole: bool = False) -> dict[str, Want]:
 class Bookings:
     """All bookings. What they keep is brought up to date by `settle`, node by node where something happened.
 
-    in_advance: those that people asked for. complete: keys of those that lack nothing. grown: counts how often something
+    in_advance: those that people asked for. complete: keys of those that lack nothing. grown: how often something
     more was kept: whoever may use what is kept looks again when it has grown.
     """
 

@@ -4,7 +4,7 @@ A job moves only by the scheduler's own facts. What others observe (pods started
 on the record until one of these facts answers it.
 """
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterator
 from dataclasses import dataclass, field
 
 from muster.core import NS_PER_S, Instant
@@ -325,7 +325,7 @@ class JobBook:
             kind = self._kinds[key] = Kind(key[0], preemptible=preemptible, bound_s=key[2])
         return kind
 
-    def kinds(self) -> Iterable[Kind]:
+    def kinds(self) -> Collection[Kind]:
         """All that jobs which are remembered ask for."""
         return self._kinds.values()
 

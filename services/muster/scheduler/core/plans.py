@@ -5,6 +5,7 @@ one after the other (see `starving`), each around those before it. Only jobs for
 that its quota stops is not helped by a place. Planning looks through all lanes and is therefore done now and then.
 """
 
+import itertools
 from collections.abc import Iterator
 
 from muster.core import NS_PER_S, Draft, Instant, after
@@ -14,6 +15,7 @@ from muster.scheduler.core.jobs import JobRecord
 from muster.scheduler.core.lanes import Lane
 from muster.scheduler.core.notices import slot_of
 from muster.scheduler.core.outlook import foresee
+from muster.scheduler.core.pacing import Pace
 from muster.scheduler.core.remains import Remains
 from muster.scheduler.core.rules import starving_at
 from muster.scheduler.core.starving import Smallest, in_order
@@ -31,7 +33,13 @@ FORECASTS_MAX = 3
 """Forecasts made by one decision, some 10 ms each in a large fleet."""
 
 SURVEY_S = 10.0
-"""Between two looks at all lanes for jobs that starve."""
+"""Between two looks for jobs that starve in the long run, if there are very many lanes."""
+
+LOOKS_BURST, LOOKS_PER_SURVEY = 16_384, 16_384
+"""Lanes looked at, at once and in the long run every SURVEY_S: about a microsecond each."""
+
+KIND_LANES = 8
+"""So much of a lane's look each kind of job costs."""
 
 PAUSE_S = 0.001
 """Between two decisions that plan, if there is more to plan."""
@@ -47,13 +55,13 @@ class Plans:
     """Plans, holds on to plans, and lifts them. What it remembers only saves work."""
 
     def __init__(self, state: State, remains: Remains, *, every_s: float = SURVEY_S) -> None:
-        self._every_s = every_s
         self._state = state
         self._remains = remains
         self._hopeless: dict[str, Instant] = {}
         self._next = Instant(0)
         self._surveyed = -1
-        self._is_again = False
+        self._found: list[str] = []
+        self._pace = Pace(burst=LOOKS_BURST, per_s=max(1, round(LOOKS_PER_SURVEY / every_s)))
         self._grounds = -1
         self._folded = -1
         self._at = Instant(-1)
@@ -77,19 +85,35 @@ class Plans:
             if record.id not in said and len(drafts) < PLANS_MAX:
                 drafts.append(self._again(record, now))
                 said.add(record.id)
-        if self._remains.more or now < self._next or self._is_full:
+        if self._remains.more or self._is_full or len(drafts) >= PLANS_MAX:
             return drafts
-        tries = 0
-        for record in self._starving(now):
-            if len(drafts) >= PLANS_MAX or tries >= FORECASTS_MAX:
-                self._next, self._is_again = after(now, PAUSE_S), False
+        if not self._found and self._is_news(now) and self._pace.is_ready(now):
+            self._found = [record.id for record in self._starving(now)]
+        for record in itertools.islice(self._needy(said), FORECASTS_MAX):
+            found = self._foresee(record, now)
+            if found is not None:
+                drafts.append(_reserved(record, found))
                 break
-            if record.id not in said:
-                tries += 1
-                found = self._foresee(record, now)
-                if found is not None:
-                    drafts.append(_reserved(record, found))
+        if self._found:
+            self._next = after(now, PAUSE_S)
+        if self._pace.is_ready(now):
+            self._found.clear()  # the next survey knows what is reserved now
         return drafts
+
+    def _needy(self, said: set[str]) -> Iterator[JobRecord]:
+        """Those that the last survey found and that still need a reservation; they are forgotten one by one."""
+        state = self._state
+        while self._found:
+            record = state.jobs.records.get(self._found.pop(0))
+            if record is None or record.id in said or record.reserved is not None or record.phase is not Phase.QUEUED:
+                continue
+            lane = state.line.lane_of(record)
+            if lane is not None and lane.short is not None and not self._is_stopped(record):
+                yield record
+
+    def _is_news(self, now: Instant) -> bool:
+        """Whether anything moved since the last survey, or somebody begins to starve."""
+        return self._surveyed != self._state.moves or now >= self._next
 
     @property
     def _is_full(self) -> bool:
@@ -143,18 +167,19 @@ class Plans:
         found, smallest = list[JobRecord](), Smallest(state)
         # whoever comes after this survey starves after the shortest wait of any queue
         waits_s = [policy(name).starving_after_s for name in state.queues.queues]
-        next_at = after(now, min(waits_s, default=self._every_s))
+        next_at = after(now, max(1.0, min(waits_s, default=SURVEY_S)))
         for lane in state.line.lanes.values():
             record = self._first(lane) if lane.short is not None and lane.queue in state.queues.queues else None
             if record is not None and smallest.may_pass_by(lane.kind):
                 at = starving_at(record, policy(lane.queue))
+                at = max(at, self._hopeless.get(record.id, at))
                 if at > now:
                     next_at = min(next_at, at)
-                elif now >= self._hopeless.get(record.id, 0) and not self._is_stopped(record):
+                elif not self._is_stopped(record):
                     found.append(record)
-        self._surveyed, self._is_again = state.moves, bool(found)
-        self._next = after(now, self._every_s) if found else max(next_at, after(now, self._every_s))
-        return in_order(state, found, now, most=FORECASTS_MAX + 1)
+        self._surveyed, self._next = state.moves, next_at
+        self._pace.spend(len(state.line.lanes) + KIND_LANES * len(state.jobs.kinds()))
+        return in_order(state, found, now, most=STARVING_MAX)
 
     def _first(self, lane: Lane) -> JobRecord | None:
         """The first of the lane that has no reservation."""
@@ -181,13 +206,11 @@ class Plans:
         later = min((at for at in starts if at + patience_ns > now), default=None)
         if later is not None:
             remains.wait_until(Instant(later + patience_ns))
-        if (
-            self._next > now
-            and state.line.lanes
-            and not self._is_full
-            and (not self._is_again or self._surveyed != state.moves)
-        ):
-            remains.wait_until(self._next)
+        if state.line.lanes and not self._is_full:
+            if self._next > now:
+                remains.wait_until(self._next)
+            if not self._found and self._is_news(now):
+                remains.wait_until(self._pace.next_at())
 
 
 def _reserved(record: JobRecord, found: Forecast) -> Draft:

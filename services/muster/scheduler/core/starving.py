@@ -52,11 +52,14 @@ def _by_turn(state: State, starving: list[JobRecord], now: Instant, *, most: int
     chosen = list[JobRecord]()
     while len(chosen) < most and (queue := turns.next()):
         heap = heaps[queue]
-        chosen.append(state.jobs.records[heapq.heappop(heap)[1]])
+        chosen.append(record := state.jobs.records[heapq.heappop(heap)[1]])
+        state.queues.hold(queue, record.kind.amounts_least, preemptible=record.kind.preemptible)
         if heap:
             turns.offer(queue, heap[0][0], state.jobs.records[heap[0][1]].kind.amounts)
         else:
             turns.leave(queue)
+    for record in chosen:
+        state.queues.hold(record.queue, record.kind.amounts_least, sign=-1, preemptible=record.kind.preemptible)
     return chosen
 
 
