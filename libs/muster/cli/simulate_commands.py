@@ -125,7 +125,10 @@ def synthetic(
     gpus: Annotated[int, typer.Option(min=8, max=1_000_000, help="In nodes of 8.")] = 14_000,
     jobs: Annotated[int, typer.Option(min=1, max=2_000_000)] = 100_000,
     days: Annotated[float, typer.Option(min=0.01, max=90)] = 7.0,
-    load: Annotated[float, typer.Option(min=0.01, max=10, help="GPU time asked for, of all there is.")] = 0.95,
+    load: Annotated[float, typer.Option(min=0.01, max=10, help="GPU time asked for, of all there is.")] = 0.85,
+    step: Annotated[
+        float, typer.Option(min=0.001, max=3600, help="Seconds: what happens within is decided together.")
+    ] = 10.0,
     seed: Annotated[int, typer.Option(help="Of every draw.")] = 1,
     out: Annotated[Path | None, typer.Option(help="Folder for the report; none is written without.")] = None,
     output: As = Output.TABLE,
@@ -136,7 +139,9 @@ def synthetic(
     """
     from muster.cli import simulate_trace
 
-    simulate_trace.run_synthetic(gpus=gpus, jobs=jobs, days=days, load=load, seed=seed, out=out, output=output)
+    simulate_trace.run_synthetic(
+        gpus=gpus, jobs=jobs, days=days, load=load, seed=seed, step_s=step, out=out, output=output
+    )
 
 
 @app.command()

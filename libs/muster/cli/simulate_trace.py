@@ -22,7 +22,7 @@ from muster.simulator.document import checked
 from muster.simulator.engine import START, SimulationError
 from muster.simulator.errors import InputError
 from muster.simulator.load.page import page
-from muster.simulator.load.play import Load, Played, play, play_from
+from muster.simulator.load.play import STEP_S, Load, Played, play, play_from
 from muster.simulator.load.policy import Assigner, PolicyFile, default_policy, parse_policy
 from muster.simulator.load.report import Report, report_of
 from muster.simulator.load.synthetic import synthetic_load
@@ -157,7 +157,7 @@ def _merged(policy: PolicyFile | None, live: Scenario) -> tuple[PolicyFile, Scen
 
 
 def run_synthetic(
-    *, gpus: int, jobs: int, days: float, load: float, seed: int, out: Path | None, output: Output
+    *, gpus: int, jobs: int, days: float, load: float, seed: int, step_s: float, out: Path | None, output: Output
 ) -> None:
     """Play a week that never was, and say what that took. Raises CliError."""
     if out is not None:
@@ -165,7 +165,7 @@ def run_synthetic(
     machine = this_machine()
     made = synthetic_load(gpus=gpus, jobs=jobs, days=days, seed=seed, load=load)
     began = time.perf_counter()
-    played = _played(made, "synthetic", None)
+    played = _played(made, "synthetic", None, step_s=step_s)
     wall_s = time.perf_counter() - began
     report = report_of(played, policy="synthetic")
     if out is not None:
@@ -185,14 +185,16 @@ def run_synthetic(
     )
 
 
-def _played(load: Load, name: str, plan: Plan | None) -> Played:
+def _played(load: Load, name: str, plan: Plan | None, *, step_s: float = STEP_S) -> Played:
     def told(virtual_s: float, facts: int) -> None:
         reached(min(total_h, virtual_s / 3600), f"hours, {facts:,} facts")
 
     total_h = seconds_between(START, load.arrivals[-1][0] if load.arrivals else load.until) / 3600
     try:
         with measured(name, total=total_h) as reached:
-            return play(load, reached=told) if plan is None else play_from(plan, load, reached=told)
+            if plan is None:
+                return play(load, reached=told, step_s=step_s)
+            return play_from(plan, load, reached=told, step_s=step_s)
     except SimulationError as error:
         raise refused(f"{name}: {error}") from error
 

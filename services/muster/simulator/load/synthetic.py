@@ -48,7 +48,7 @@ SIZES = (
 )
 
 
-def synthetic_load(*, gpus: int, jobs: int, days: float, seed: int, load: float = 0.95) -> Load:
+def synthetic_load(*, gpus: int, jobs: int, days: float, seed: int, load: float = 0.85) -> Load:
     """load: the GPU time that jobs ask for, of all that the fleet has in these days."""
     nodes = max(1, gpus // GPUS_PER_NODE)
     fleet = regular_fleet(
