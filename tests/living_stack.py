@@ -108,7 +108,7 @@ class House:
         """One POST as any HTTP client makes it: no retries, the answer as it is."""
         headers = {"Authorization": f"Bearer {self.stack.state.token.read_text().strip()}", "Idempotency-Key": key}
         async with httpx.AsyncClient(base_url=self.stack.endpoints.http, timeout=PATIENCE_S) as client:
-            return await client.post("/v1/jobs", content=spec.model_dump_json(), headers=headers)
+            return await client.post("/v1/jobs", content=spec.model_dump_json(exclude_unset=True), headers=headers)
 
     async def ended(self, job_ids: list[str], *, patience_s: float = PATIENCE_S) -> list[JobView]:
         """Wait until all these jobs have ended."""

@@ -51,7 +51,7 @@ def parse_spec(body: bytes) -> JobSpec:
     except ValidationError as error:
         raise from_validation(error) from error
     given = spec.model_fields_set
-    if "left_out" in given:
+    if spec.left_out:
         raise invalid(
             "which run times are left to the queue is read from the body",
             field="left_out",

@@ -106,7 +106,6 @@ async def test_a_trace_that_the_client_brought_goes_on() -> None:
         (spec(topology={"level": "galaxy", "required": True}), "topology.level"),
         (group(topology={"level": "socket", "required": True}), "task_groups.0.topology.level"),
         (group(replicas=2, min_replicas=3), "task_groups.0"),
-        (spec(left_out=[]), "left_out"),
         (spec(left_out=["min_slice_s"]), "left_out"),
         (spec(grace_s=3601), "grace_s"),
     ],
