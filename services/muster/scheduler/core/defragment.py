@@ -45,6 +45,7 @@ class Defragmentation:
         self._remains = remains
         self._next = Instant(0)
         self._seen = -1
+        self._is_first = True
         self._again = Instant(0)
         self._moved_for = ""
         self._tried: dict[str, Instant] = {}
@@ -74,7 +75,12 @@ class Defragmentation:
         )
         lane = self._lane(now, spoken)
         if lane is None:
+            if self._is_first:
+                # why jobs wait is said at the end of the first decision: they are looked at once more
+                self._is_first, self._seen = False, -1
+                self._remains.wait_until(self._next)
             return
+        self._is_first = False
         self._next = after(now, self._every_s)
         self._said, self._said_at = self._try(lane, now, spoken), state.folded
         drafts += self._said
