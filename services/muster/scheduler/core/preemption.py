@@ -88,7 +88,7 @@ class Preemptions:
         if state.runs.ripen(now, state.jobs):
             self._seen = -1
         self._todo.update(dict.fromkeys(self._alarms.due(now)))
-        self._gather(now)
+        self._gather(now, {draft.subject_id for draft in drafts if draft.kind == "job"})
         is_ready = bool(self._todo) and state.runs.has_ripe() and self._tries.is_ready(now)
         said = self._look(now, drafts) if is_ready else []
         self._said, self._said_at, self._looked_at = said, state.folded, now
@@ -116,22 +116,26 @@ class Preemptions:
 
     # --- when ------------------------------------------------------------------------------------------------
 
-    def _gather(self, now: Instant) -> None:
-        """If anything moved, all blocked lanes are looked at again, those with the least share first."""
+    def _gather(self, now: Instant, spoken: set[str]) -> None:
+        """If anything moved, all blocked lanes are looked at again, in order of their shares from the top down.
+
+        A lane that was not come to yet loses its place in line to one whose queue has less by now.
+        """
         state = self._state
         if self._seen == state.moves or not state.runs.has_ripe() or not self._looks.is_ready(now):
             return
-        tree, shares = state.queues, dict[str, float]()
-        found = list[tuple[float, Lane]]()
-        for lane in state.line.lanes.values():
-            if lane.is_blocked and lane.queue in tree.queues and lane not in self._todo:
-                share = shares.get(lane.queue)
-                if share is None:
-                    share = shares[lane.queue] = tree.share(lane.queue)
-                found.append((share, lane))
+        tree, shares = state.queues, dict[str, tuple[float, ...]]()
+        found = list[tuple[tuple[float, ...], Lane]]()
+        with self._as_planned(spoken):
+            for lane in state.line.lanes.values():
+                if lane.is_blocked and lane.queue in tree.queues:
+                    share = shares.get(lane.queue)
+                    if share is None:
+                        share = shares[lane.queue] = tuple(map(tree.share, reversed(tree.path(lane.queue))))
+                    found.append((share, lane))
         found.sort(key=lambda entry: (entry[0], entry[1].jobs[0], entry[1].number))
-        self._todo.update(dict.fromkeys(lane for _, lane in found))
-        self._looks.spend(len(found))
+        self._looks.spend(sum(lane not in self._todo for _, lane in found))
+        self._todo = dict.fromkeys(lane for _, lane in found)
         self._seen = state.moves
 
     def _await(self, now: Instant) -> None:
