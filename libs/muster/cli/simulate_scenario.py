@@ -12,6 +12,7 @@ from muster.cli.text import duration, node_list
 from muster.simulator.engine import SimulationError
 from muster.simulator.errors import InputError
 from muster.simulator.scenario import Scenario, ScenarioOutcome, differences, parse, simulate
+from muster.simulator.scenario.outcome import JobOutcome
 
 STANDARD_INPUT = "-"
 
@@ -69,7 +70,7 @@ def _tell(outcome: ScenarioOutcome, *, wide: bool) -> None:
             node_list(tuple(dict.fromkeys(job.nodes))),
             job.preempted_for or "",
             "" if job.expected_start_s is None else f"in {duration(job.expected_start_s)}",
-            f"{job.reason}: {job.detail}" if wide and job.detail else job.reason,
+            _reason(job) if wide else job.reason,
         )
         for name, job in outcome.jobs.items()
     )
@@ -90,6 +91,13 @@ def _tell(outcome: ScenarioOutcome, *, wide: bool) -> None:
         right=("SHARE", "RUNNING", "PENDING"),
     )
     printed.details([("stable", f"after {outcome.rounds} rounds" if outcome.stable else "no")])
+
+
+def _reason(job: JobOutcome) -> str:
+    """The reason with its numbers; many details begin with it."""
+    if not job.detail or job.detail.startswith(f"{job.reason}:"):
+        return job.detail or job.reason
+    return f"{job.reason}: {job.detail}"
 
 
 def _amounts(human: dict[str, float]) -> str:
