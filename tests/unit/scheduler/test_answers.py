@@ -45,6 +45,17 @@ def test_why_does_not_say_to_wait_for_a_queue_whose_limit_is_too_low_for_the_job
     assert answer.cure == "have the limit of queue small raised, or ask for less; waiting does not help"
 
 
+def test_why_does_not_say_to_wait_for_room_that_the_fleet_does_not_have() -> None:
+    world = World(nodes=2, gpus=4)
+    world.submit("holder", gpus=4)
+    never = world.submit("never", gpus=8)
+    answer = answers.answer_why(world.core, AskJob(job_id=never.id), world.now)
+    assert (answer.reason, answer.expected_start_at) == ("gpu", 0)
+    assert "ask for less, or add nodes" in answer.cure
+    assert "none of 8 on one node" in answer.cure, "what an empty fleet would say, not what this one does"
+    assert "waiting does not help" in answer.cure
+
+
 def test_why_of_jobs_that_do_not_wait() -> None:
     world = World(nodes=1)
     one = world.submit("one")

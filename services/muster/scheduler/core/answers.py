@@ -48,13 +48,14 @@ def answer_why(core: Core, ask: Wire, now: Instant) -> WhyAnswer:
     kind, known = record.kind, record.queue in state.queues.queues
     never = state.queues.never(record.queue, kind.amounts_least, preemptible=kind.preemptible) if known else None
     expected = core.expectations.of(record, now)
+    lacking = None if expected.at else state.books.fleet.could_ever_fit(kind.gang)
     return WhyAnswer(
         job=view,
         position=place,
         waiting=waiting,
         reason=blocked.reason,
         detail=blocked.detail,
-        cure=cure_of(blocked.reason, never=never),
+        cure=cure_of(blocked.reason, never=never, lacks=lacking.detail if lacking is not None else ""),
         expected_start_at=expected.at,
         expected_basis=expected.basis,
     )

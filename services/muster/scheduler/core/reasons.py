@@ -89,8 +89,13 @@ _READ: dict[str, tuple[Callable[[int], str], str]] = {
 }
 
 
-def cure_of(reason: str, *, never: Ceiling | None) -> str:
-    """What would help. never: the limit that is too low for the job even when the queue holds nothing."""
+def cure_of(reason: str, *, never: Ceiling | None, lacks: str = "") -> str:
+    """What would help. never: the limit that is too low for the job even when the queue holds nothing.
+
+    lacks: why the job would not fit even if nothing else ran and all nodes were usable.
+    """
+    if lacks and reason in _OF_ROOM:
+        return f"ask for less, or add nodes: it does not fit with nothing else running ({lacks}); waiting does not help"
     if reason in OF_QUOTA and never is not None:
         if never.reason == Reason.NON_PREEMPTIBLE:
             return f"make the job preemptible, or have the quota of queue {never.queue} raised; waiting does not help"
@@ -98,6 +103,9 @@ def cure_of(reason: str, *, never: Ceiling | None) -> str:
         return f"have the {what} of queue {never.queue} raised, or ask for less; waiting does not help"
     return CURES.get(reason, "")
 
+
+_OF_ROOM = frozenset({Reason.GPU, Reason.CPU, Reason.MEMORY, Reason.FRAGMENTED})
+"""Reasons for which a job waits until others end."""
 
 CURES: dict[str, str] = {
     Reason.NO_NODE: "nodes must join and be released",
