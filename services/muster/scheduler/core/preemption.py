@@ -24,6 +24,7 @@ from muster.scheduler.core.prospects import Prospects
 from muster.scheduler.core.quota import NON_PREEMPTIBLE
 from muster.scheduler.core.remains import Remains
 from muster.scheduler.core.rules import Part, Rule, Rules, Wanting, starving_at
+from muster.scheduler.core.shares import own_share
 from muster.scheduler.core.state import State
 from muster.scheduler.core.waiting import Lane
 from muster.schemas.facts.queue import FairShareRule, OverSlice
@@ -119,7 +120,8 @@ class Preemptions:
     def _gather(self, now: Instant, spoken: set[str]) -> None:
         """If anything moved, all blocked lanes are looked at again, in order of their shares from the top down.
 
-        A lane that was not come to yet loses its place in line to one whose queue has less by now.
+        A queue's own jobs stand beside the queues below it. A lane that was not come to yet loses its place in line to
+        one whose queue has less by now.
         """
         state = self._state
         if self._seen == state.moves or not state.runs.has_ripe() or not self._looks.is_ready(now):
@@ -131,7 +133,9 @@ class Preemptions:
                 if lane.is_blocked and lane.queue in tree.queues:
                     share = shares.get(lane.queue)
                     if share is None:
-                        share = shares[lane.queue] = tuple(map(tree.share, reversed(tree.path(lane.queue))))
+                        above = map(tree.share, reversed(tree.path(lane.queue)))
+                        own = own_share(tree.queues[lane.queue], tree.capacity)
+                        share = shares[lane.queue] = (*above, own)
                     found.append((share, lane))
         found.sort(key=lambda entry: (entry[0], entry[1].jobs[0], entry[1].number))
         self._looks.spend(sum(lane not in self._todo for _, lane in found))
