@@ -108,6 +108,15 @@ jobs:
   - {name: b, queue: b, gpus: 1, count: 16}
 expect: {queues: {a: {held: {gpu: 2}}, b: {held: {gpu: 6}}, c: {held: {gpu: 8}}}}
 """,
+    "a queue's own jobs share with the queues below it as one of them": """
+nodes: [{name: n, gpus: 9}]
+queues: [{name: o, quota: {gpu: 9}}, {name: a, parent: o}, {name: b, parent: o}]
+jobs:
+  - {name: b, queue: b, gpus: 1, count: 9, state: running}
+  - {name: own, queue: o, gpus: 1, count: 9}
+  - {name: a, queue: a, gpus: 1, count: 9}
+expect: {queues: {a: {held: {gpu: 3}}, b: {held: {gpu: 3}}, o: {held: {gpu: 9}}}}
+""",
     "the dominant resources of two teams are balanced": """
 nodes: [{name: n, gpus: 8, cpu: 64}]
 queues: [{name: o, quota: {gpu: 8, cpu: 64}}, {name: a, parent: o}, {name: b, parent: o}]
