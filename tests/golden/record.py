@@ -10,7 +10,7 @@ from pathlib import Path
 from golden.logs import CLUSTER, LOGS, SETTINGS, archive_of
 from living_stack import TEAM, House, job, open_house, options
 from muster.bus.archive import export_log
-from muster.schemas.facts.queue import QueueSpec
+from muster.schemas.facts.queue import GPU, QueueSpec
 from muster.schemas.job import JobSpec, Phase, TaskGroup
 from waiting import until_async
 
@@ -21,6 +21,7 @@ WANTED = frozenset(
     {
         "routed", "queued", "placed", "pods-started", "running", "pods-exited", "stop-requested", "unschedulable",
         "succeeded", "failed", "cancelled", "timed-out", "cancel-forwarded", "change-forwarded", "changed",
+        "checkpointed", "reserved", "resize-requested", "pods-resized", "resized",
         "joined", "lost", "returned", "released", "summarised", "checkpoint-requested", "fence", "term-started",
     }
 )  # fmt: skip
@@ -38,6 +39,7 @@ async def record() -> None:
                 retried = {fact.subject_id for fact in facts if getattr(fact.payload, "attempt", 1) > 1}
                 if {fact.name for fact in facts} >= WANTED and retried & set(accepted[-1:]):
                     break
+                accepted += await _making_way(house)
                 accepted += [await _submit(house, job("wide", gpus=4, replicas=6, run_s=3.0))]
                 await house.ended(accepted)
             else:
@@ -60,9 +62,25 @@ async def _story(house: House) -> list[str]:
     await house.job_that(full, lambda view: view.phase is Phase.RUNNING)
     waiting = await _submit(house, job("waiting", gpus=4, replicas=2, run_s=60.0))
     await muster.cancel(waiting, reason="no longer wanted")
-    await muster.set_queue(QueueSpec(name=TEAM, gpu_milli_quota=8_000, gpu_milli_limit=24_000))
+    await muster.set_queue(QueueSpec(name=TEAM, quota={GPU: 24_000}))
     await muster.cancel(full)
     accepted += [full, waiting]
+    await house.ended(accepted)
+    return accepted
+
+
+async def _making_way(house: House) -> list[str]:
+    """An elastic job gives up replicas for a more urgent one, and then all of them. Ids of the three, all ended."""
+    group = TaskGroup(gpus=4, replicas=5, min_replicas=1, cpu_milli=100, memory_mib=100)
+    elastic = job(
+        "elastic", run_s=3.0, priority=10, min_slice_s=0, grace_s=1, task_groups=(group.model_dump(),),
+        checkpointing={"interval_s": 0.5, "restart_s": 0.1},
+    )  # fmt: skip
+    accepted = [await _submit(house, elastic)]
+    await house.job_that(accepted[0], lambda view: view.phase is Phase.RUNNING)
+    for replicas in (5, 6):
+        accepted.append(await _submit(house, job("urgent", gpus=4, replicas=replicas, priority=90, run_s=0.3)))
+        await house.ended(accepted[-1:])
     await house.ended(accepted)
     return accepted
 

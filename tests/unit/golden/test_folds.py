@@ -48,8 +48,12 @@ def test_processes_with_other_hashes_fold_and_decide_alike() -> None:
 def test_no_prefix_makes_a_service_say_what_the_log_holds_already(log: LogName, service: str) -> None:
     folder = new_folder(services_of(log)[service])
     said: set[tuple[object, ...]] = set()
+    summary: set[tuple[object, ...]] = set()  # numbers come back; only the newest would be said in vain
     for fact in facts_of(log):
         core = fold(folder, [fact])
+        if fact.name == "summarised":
+            said -= summary
+            summary = {_words(fact)}
         said.add(_words(fact))
         again = [draft for draft in core.decide(folder.newest) if _words(draft) in said]
         assert again == [], f"after sequence {fact.seq}"
