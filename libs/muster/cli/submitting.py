@@ -103,11 +103,16 @@ def _would(answer: DryRunAnswer) -> str:
     if answer.placed:
         return f"would be placed now on {node_list(answer.nodes)}"
     position = f", position {answer.position}" if answer.position else ""
-    return f"would wait{position}: {': '.join(part for part in (answer.reason, answer.detail) if part)}"
+    return f"would wait{position}: {_words(answer.reason, answer.detail)}"
 
 
 def _refusal(answer: DryRunAnswer) -> str:
-    return ": ".join(part for part in (answer.field, answer.reason, answer.detail) if part)
+    return _words(answer.field, _words(answer.reason, answer.detail))
+
+
+def _words(first: str, second: str) -> str:
+    """Both, with a colon between them; the second alone if it begins with the first, as the details of places do."""
+    return second if second.startswith(f"{first}: ") else ": ".join(part for part in (first, second) if part)
 
 
 def _consequences(answer: DryRunAnswer, *, now_ns: int) -> list[str]:

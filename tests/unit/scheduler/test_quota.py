@@ -207,7 +207,6 @@ def test_paths_and_sides() -> None:
 @pytest.mark.parametrize(
     ("spec", "field"),
     [
-        ({"name": "new", "lending_limit": {GPU: 1}}, "lending_limit"),
         ({"name": "new", "quota": {GPU: 1}, "lending_limit": {GPU: 2}}, "lending_limit"),
         ({"name": "new", "parent": "nowhere"}, "parent"),
         ({"name": "org", "parent": "a1"}, "parent"),
@@ -225,6 +224,15 @@ def test_what_makes_no_sense_is_refused_with_the_field(spec: dict[str, object], 
     assert refusal is not None
     assert refusal.field == field
     assert queues.check(QueueSpec(name="a1", parent="org", quota=gpus(1), lending_limit=gpus(1))) is None
+
+
+def test_a_department_may_limit_what_its_teams_lend_to_others() -> None:
+    queues = tree(
+        {"name": "org"}, {"name": "department", "parent": "org", "lending_limit": 2},
+        {"name": "team", "parent": "department", "quota": 8}, {"name": "other", "parent": "org", "quota": 1},
+    )  # fmt: skip
+    assert queues.check(QueueSpec(name="department", parent="org", lending_limit={GPU: 2})) is None
+    assert queues.available("other", GPU) == 1_000 + 2_000
 
 
 def test_a_tree_has_only_so_many_levels() -> None:

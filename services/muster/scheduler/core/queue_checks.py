@@ -32,7 +32,8 @@ def _amounts(spec: QueueSpec | QueueTemplate, *, prefix: str) -> Refusal | None:
                 return Refusal(prefix + field, f"{field} of {resource} is {amount}: it must not be negative")
     nominal = nominal_of(spec)
     for resource, lending in spec.lending_limit.items():
-        if lending > nominal.get(resource, 0):
+        # what a queue without a quota of its own lends is that of the queues below it; a user's queue has none
+        if (resource in nominal or isinstance(spec, QueueTemplate)) and lending > nominal.get(resource, 0):
             return Refusal(
                 prefix + "lending_limit",
                 f"the lending limit {lending} of {resource} is above its quota {nominal.get(resource, 0)}: "
