@@ -90,12 +90,16 @@ class Cheapest:
         self._at = {names[place]: at for at, place in enumerate(rows.places.tolist())}
         self._stamps: dict[str, int] = {}
         self._steps: dict[str, _Step] = {}
+        self._gains: dict[tuple[str, ...], tuple[int, int]] = {}
 
     def choose(self, lacking: int) -> list[Victim] | None:
         """Victims whose leaving makes room for `lacking` more replicas, or None. The trial is left as it was."""
         ratios = estimate(self._market, self._rows, self._shape, lacking).ratio
         names, places = self._market.nodes.names, self._rows.places
-        heap = [(float(ratios[at]), names[places[at]]) for at in np.flatnonzero(np.isfinite(ratios)).tolist()]
+        able = np.flatnonzero(np.isfinite(ratios))
+        heap = [
+            (ratio, names[place]) for ratio, place in zip(ratios[able].tolist(), places[able].tolist(), strict=True)
+        ]
         heapify(heap)
         chosen: list[Victim] = []
         best: list[Victim] | None = None
@@ -188,12 +192,21 @@ class Cheapest:
         return kept
 
     def _gain(self, victims: Sequence[Victim]) -> int:
-        """Replicas that fit more, on all nodes of the search, if these leave."""
-        names = {hold.slot.node for victim in victims for hold in victim.holds}.intersection(self._at)
-        before = sum(self._trial.room(name, self._shape) for name in names)
+        """Replicas that fit more, on all nodes of the search, if these leave.
+
+        Each node of a gang asks this of the same victims, and what they give stays so until somebody is taken there.
+        """
+        names = {name for victim in victims for hold in victim.holds if (name := hold.slot.node) in self._at}
+        key = tuple(sorted([victim.key for victim in victims]))
+        stamp = sum([self._stamps.get(name, 0) for name in names])  # stamps only grow: none has if their sum has not
+        known = self._gains.get(key)
+        if known is not None and known[0] == stamp:
+            return known[1]
+        before = sum([self._trial.room(name, self._shape) for name in names])
         for victim in victims:
             self._trial.lift(victim)
-        after = sum(self._trial.room(name, self._shape) for name in names)
+        gain = sum([self._trial.room(name, self._shape) for name in names]) - before
         for victim in reversed(victims):
             self._trial.drop(victim)
-        return after - before
+        self._gains[key] = stamp, gain
+        return gain

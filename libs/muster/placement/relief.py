@@ -101,6 +101,8 @@ class _Relief:
         self._victims = ranked
         self._cleared: list[str] = []
         self._elsewhere = 0
+        self._cheapest: dict[tuple[bytes, tuple[str, ...]], tuple[list[Victim], list[str]] | None] = {}
+        self._kept: dict[tuple[tuple[str, ...], tuple[str, ...]], list[Victim] | None] = {}
 
     def first_alone(self) -> list[Victim] | None:
         """The one victim that suffices, where all before it together do not: then nothing else can be better."""
@@ -157,22 +159,29 @@ class _Relief:
                 return None
             if not is_pruned:
                 return sorted(self._trial.taken.values(), key=_rank)
-            if not self._is_enough():
-                return None
-            taken = list(self._trial.taken.values())
-            if not self._cleared and self._is_anywhere():
-                self._count_elsewhere(taken)
-            self._prune(sorted(taken, key=_rank, reverse=True), self._is_counted_enough)
-            if not self._is_enough():
-                return None
-            if not self._is_in_order() and len(taken) <= IN_ORDER_MAX:
-                self._trial.close()
-                for victim in taken:
-                    self._trial.take(victim)
-                self._prune(sorted(taken, key=_rank, reverse=True), lambda: self._is_enough() and self._is_in_order())
-            return sorted(self._trial.taken.values(), key=_rank) if self._is_in_order() else None
+            key = tuple(self._trial.taken), tuple(self._cleared)
+            if key not in self._kept:  # several ways may well take the same
+                self._kept[key] = self._needed()
+            return self._kept[key]
         finally:
             self._trial.close()
+
+    def _needed(self) -> list[Victim] | None:
+        """Those of the victims taken without whom it does not go, in order."""
+        if not self._is_enough():
+            return None
+        taken = list(self._trial.taken.values())
+        if not self._cleared and self._is_anywhere():
+            self._count_elsewhere(taken)
+        self._prune(sorted(taken, key=_rank, reverse=True), self._is_counted_enough)
+        if not self._is_enough():
+            return None
+        if not self._is_in_order() and len(taken) <= IN_ORDER_MAX:
+            self._trial.close()
+            for victim in taken:
+                self._trial.take(victim)
+            self._prune(sorted(taken, key=_rank, reverse=True), lambda: self._is_enough() and self._is_in_order())
+        return sorted(self._trial.taken.values(), key=_rank) if self._is_in_order() else None
 
     def _is_in_order(self) -> bool:
         """Whether each of the victims taken may be taken after those before it: that can rest on others, put back."""
@@ -271,7 +280,10 @@ class _Relief:
         """Clear the cheapest nodes, within the cheapest domain where the gang needs to be in one."""
         if self._fleet.find(self._gang) is not None:
             return True
-        found = self._clearance.cheapest(able)
+        key = able.tobytes(), tuple(self._trial.taken)
+        if key not in self._cheapest:  # ways that differ only afterwards begin alike
+            self._cheapest[key] = self._clearance.cheapest(able)
+        found = self._cheapest[key]
         if found is None:
             return False
         victims, self._cleared = found
