@@ -1,5 +1,7 @@
 """Gangs of changing size: the surplus makes way before anybody is stopped, and comes back when there is room."""
 
+from muster.core import after
+from muster.scheduler.core.elastic import GROW_EVERY_S
 from muster.schemas.facts.job import JobResizeRequested, PodsExited, PodsOutcome, PodsResized
 from muster.schemas.facts.queue import PreemptionPolicy
 from muster.schemas.job import Job, JobSpec, Phase, TaskGroup
@@ -107,6 +109,32 @@ def test_nothing_grows_while_a_gang_waits_for_room() -> None:
     yard.cancel(waiting)
     yard.later(10)
     assert yard.count(wide.id, "resize-requested") == 1
+
+
+def test_a_gang_grows_at_once_when_those_in_front_of_it_have_a_place() -> None:
+    """That nothing could grow a moment ago puts nothing off: a scheduler that starts now would not know of it."""
+    yard = Yard(gpus=4, quotas={"a": 8})
+    first = yard.runs("first", queue="a", gpus=2)
+    wide = runs(yard, elastic("wide", least=1, replicas=4))
+    waiting = yard.waits("waiting", queue="a", gpus=4)
+    yard.exited(first)
+    assert yard.count(wide.id, "resize-requested") == 0
+    yard.cancel(waiting)
+    assert yard.count(wide.id, "resize-requested") == 1
+
+
+def test_a_gang_that_was_resized_is_left_as_it_is_for_a_while_by_whoever_decides() -> None:
+    yard = Yard(gpus=4, quotas={"a": 4})
+    first, second = yard.runs("first", queue="a"), yard.runs("second", queue="a")
+    wide = runs(yard, elastic("wide", least=1, replicas=4))
+    yard.exited(first)
+    resized(yard, wide)
+    yard.exited(second)
+    for core in (yard.core, yard.refold(), yard.recover()):
+        assert "resize-requested" not in [draft.name for draft in core.decide(yard.now)]
+        assert core.next_wakeup() == after(yard.now, GROW_EVERY_S)
+    yard.later(GROW_EVERY_S)
+    assert yard.count(wide.id, "resize-requested") == 2
 
 
 def test_a_gang_grows_as_far_as_its_quota_goes() -> None:

@@ -208,6 +208,7 @@ class JobState(Payload):
     What was observed and not yet answered by the scheduler: cancel_fact, started_fact, exited (told by exited_fact),
     resized_fact. checkpointed_at: newest checkpoint. total_run_time_s, min_slice_s: as `queued` said.
     rank: place in line, see the scheduler. reserved: as the newest one said, None without; resize: under way.
+    resized_at: when the run got the size it has, 0 if it has it since its start.
     made_way_for: while stopping or shrinking for another job. preemptions: runs that ended so.
     """
 
@@ -245,6 +246,7 @@ class JobState(Payload):
     reserved: JobReserved | None = None
     resize: JobResizeRequested | None = None
     resized_fact: str = ""
+    resized_at: InstantNs = 0
     made_way_for: str = ""
     preemptions: int = 0
 

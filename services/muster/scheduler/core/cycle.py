@@ -33,7 +33,7 @@ class Limits:
     """What the settings say. unschedulable_interval_s: per job; checkpoint_every_facts: folded facts.
 
     What is costly is bounded by time, which in a simulation flies. trial_ms_per_s: for trials of preemption, of each
-    second. survey_every_s: between two searches for whom to reserve, what may grow, what to move.
+    second. survey_every_s: between two searches for whom to reserve, or what to move, and two sizes of a job.
     """
 
     unschedulable_interval_s: float = 5.0

@@ -1,9 +1,10 @@
 """Elastic jobs grow into idle places while nobody waits for them. How they shrink again is part of making way.
 
 A job that runs with fewer replicas than it would take gets more where its quota admits them, the least served queue
-first. It grows only while no gang waits for room in the fleet, nor for quota in its own tree; and the fleet is looked
-at now and then, since each resize costs the job something. A gang that requires one domain does not grow: the engine
-chooses places for the new replicas alone and would not keep them with the old ones.
+first. It grows only while no gang waits for room in the fleet, nor for quota in its own tree; and not soon after its
+last resize, since each costs it something. That follows from the facts, so a scheduler that starts anew decides the
+same. A gang that requires one domain does not grow: the engine chooses places for the new replicas alone and would not
+keep them with the old ones.
 """
 
 from collections.abc import Sequence
@@ -17,16 +18,25 @@ from muster.scheduler.core.follow import draft
 from muster.scheduler.core.holdings import amounts_of
 from muster.scheduler.core.jobs import JobRecord
 from muster.scheduler.core.notices import slot_of
+from muster.scheduler.core.pacing import Pace
 from muster.scheduler.core.remains import Remains
 from muster.scheduler.core.state import State
 from muster.schemas.facts.job import JobResizeRequested
 from muster.schemas.job import Phase
 
 GROW_EVERY_S = 10.0
-"""At least so long between two looks at what could grow."""
+"""So long a job is left as it is after it was resized."""
+
+LOOKS_BURST, LOOKS_PER_GROWTH = 4_096, 4_096
+"""Jobs that are tried, at once and in the long run every GROW_EVERY_S: some 100 microseconds each."""
+
+LANES_PER_LOOK = 64
+"""So many lanes looked through cost as much."""
 
 GROWN_MAX = 32
 """Jobs that grow by one decision."""
+
+NEVER = Instant(1 << 62)
 
 
 class Growth:
@@ -36,7 +46,8 @@ class Growth:
         self._every_s = every_s
         self._state = state
         self._remains = remains
-        self._next = Instant(0)
+        self._pace = Pace(burst=LOOKS_BURST, per_s=max(1.0, LOOKS_PER_GROWTH / every_s))
+        self._again = NEVER
         self._seen = -1
         self._folded = -1
         self._said: list[str] = []
@@ -46,17 +57,23 @@ class Growth:
         state = self._state
         if not state.runs.small:
             return
-        if state.folded != self._folded and not self._is_lost():
-            if state.moves == self._seen:
-                return
-            if now < self._next:
-                self._remains.wait_until(self._next)
-                return
-        self._seen, self._folded, self._next = state.moves, state.folded, after(now, self._every_s)
+        is_same = state.folded == self._folded or self._is_lost()
+        is_news = state.moves != self._seen or now >= self._again
+        if not is_same and is_news and not self._pace.is_ready(now):
+            self._remains.wait_until(self._pace.next_at())
+        elif is_same or is_news:
+            self._look(now, drafts)
+        if now < self._again < NEVER:
+            self._remains.wait_until(self._again)
+
+    def _look(self, now: Instant, drafts: list[Draft]) -> None:
+        state = self._state
+        self._seen, self._folded, self._again = state.moves, state.folded, NEVER
         lanes, grown = state.line.lanes.values(), list[Draft]()
         if all(lane.cap is not None for lane in lanes):
-            waiting = {state.queues.path(lane.queue)[-1] for lane in lanes}
-            grown = self._grown(waiting, {draft.subject_id for draft in drafts if draft.kind == "job"})
+            self._pace.spend(len(lanes) / LANES_PER_LOOK)
+            waiting = {state.queues.path(lane.queue)[-1] for lane in lanes if lane.queue in state.queues.queues}
+            grown = self._grown(now, waiting, {draft.subject_id for draft in drafts if draft.kind == "job"})
         self._said = [draft.subject_id for draft in grown]
         drafts += grown
 
@@ -65,23 +82,31 @@ class Growth:
         records = (self._state.jobs.records.get(job_id) for job_id in self._said)
         return any(record is not None and record.resize is None for record in records)
 
-    def _grown(self, waiting: set[str], spoken: set[str]) -> list[Draft]:
+    def _grown(self, now: Instant, waiting: set[str], spoken: set[str]) -> list[Draft]:
         """waiting: trees in which somebody waits for quota. spoken: jobs of which something is said already."""
         state, drafts = self._state, list[Draft]()
         tree = state.queues
         records = [state.jobs.records[job_id] for job_id in state.runs.small if job_id not in spoken]
         records = [record for record in records if _may_grow(record) and record.queue in tree.queues]
         records = [record for record in records if tree.path(record.queue)[-1] not in waiting]
+        records = [record for record in records if not self._rests(record, now)]
         shares = {record.queue: tree.share(record.queue) for record in records}
         for record in sorted(records, key=lambda record: (shares[record.queue], record.rank, record.id)):
             if len(drafts) >= GROWN_MAX:
-                self._remains.wait_until(self._next)  # those that grow now are news then
-                break
+                break  # those that grow now are news, so the next decision goes on
+            self._pace.spend()
             added = self._added(record)
             if added:
                 payload = JobResizeRequested(attempt=record.attempt, slots=(*record.slots, *map(slot_of, added)))
                 drafts.append(draft(record, "resize-requested", payload, causes=(record.last_fact,)))
         return drafts
+
+    def _rests(self, record: JobRecord, now: Instant) -> bool:
+        """Whether it was resized a short time ago; then it is looked at again when that time is over."""
+        until = after(Instant(record.resized_at), self._every_s) if record.resized_at else Instant(0)
+        if now < until:
+            self._again = min(self._again, until)
+        return now < until
 
     def _added(self, record: JobRecord) -> list[Place]:
         """Places for more replicas, proposed in the books and counted by the queue; none if there is no room."""

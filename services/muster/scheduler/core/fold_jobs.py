@@ -144,6 +144,7 @@ def _let_go(state: State, record: JobRecord, fact: Fact) -> None:
         record.exit_code = record.exited.exit_code
     record.started_fact = record.exited_fact = record.resized_fact = record.made_way_for = ""
     record.exited = record.stop_reason = None
+    record.resized_at = 0
 
 
 def _queued(state: State, fact: Fact) -> None:
@@ -221,7 +222,7 @@ def _resized(state: State, fact: Fact) -> None:
         return
     before = record.held_slots
     record.slots, record.resize = fact.payload.slots, None
-    record.resized_fact = record.made_way_for = ""
+    record.resized_fact, record.made_way_for, record.resized_at = "", "", fact.time
     _hold_now(state, record, before, fact)
     _touch(state, record, fact)
 

@@ -87,8 +87,8 @@ class JobRecord:
 
     routed_seq: when it came. rank: its place in line, see `order`. total_run_time_s, min_slice_s: as the job says,
     within what its queue allows. reserved: what is kept for it while it waits. resize: asked of the agent.
-    made_way_for: for whom it stops or shrinks. preemptions: runs that ended for others. counted: what its queue counts
-    as held by it, which follows from the rest.
+    resized_at: when its run got the size it has, 0 since its start. made_way_for: for whom it stops or shrinks.
+    preemptions: runs that ended for others. counted: what its queue counts as held by it, which follows from the rest.
     """
 
     job: Job
@@ -125,6 +125,7 @@ class JobRecord:
     reserved: JobReserved | None = None
     resize: JobResizeRequested | None = None
     resized_fact: str = ""
+    resized_at: int = 0
     made_way_for: str = ""
     preemptions: int = 0
     counted: Amounts = field(default_factory=lambda: NO_AMOUNTS)
@@ -231,6 +232,7 @@ def state_of(record: JobRecord) -> JobState:
         reserved=record.reserved,
         resize=record.resize,
         resized_fact=record.resized_fact,
+        resized_at=record.resized_at,
         made_way_for=record.made_way_for,
         preemptions=record.preemptions,
     )
@@ -273,6 +275,7 @@ def record_of(state: JobState, kind: Kind) -> JobRecord:
         reserved=state.reserved,
         resize=state.resize,
         resized_fact=state.resized_fact,
+        resized_at=state.resized_at,
         made_way_for=state.made_way_for,
         preemptions=state.preemptions,
     )
