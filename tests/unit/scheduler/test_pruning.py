@@ -160,3 +160,16 @@ def test_quota_that_was_used_up_again_costs_nothing_more() -> None:
     world.exited(holder)
     assert sum(world.phase(one) is Phase.PLACED for one in waiting) == 1
     assert list(world.core.state.line.worth_trying()) == []
+
+
+def test_who_is_stopped_by_the_quota_of_one_model_is_tried_when_others_take_that_model() -> None:
+    """Then fewer of its replicas find a place on that model, and more on another."""
+    world = World(queues=("b",))
+    world.queue("a", quota={"gpu_milli": 8_000, "gpu_milli:H100": 1_000})
+    world.join_quietly("h", gpus=4, model="H100")
+    world.join_quietly("l", gpus=4, model="L4")
+    world.run()
+    wide = world.submit("wide", queue="a", gpus=1, replicas=5)
+    assert world.phase(wide) is Phase.QUEUED
+    world.submit("other", queue="b", gpus=3, gpu_models=("H100",))
+    assert world.phase(wide) is Phase.PLACED

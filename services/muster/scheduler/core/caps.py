@@ -22,8 +22,9 @@ class Cap:
     """What a lane's first job would break.
 
     resource: of which too little is left for it; "" if its queue is not there. amounts: all that it needs. word: why,
-    in words. is_restless: another place might need less, so it is tried whenever anything came free. is_provisional:
-    that counts proposals which may yet be taken back. need: how much of the resource must be available.
+    in words. is_restless: another place might need less, so it is tried whenever anything moved: which place is found
+    depends on what others take as much as on what they give up. is_provisional: that counts proposals which may yet be
+    taken back. need: how much of the resource must be available.
     """
 
     __slots__ = ("amounts", "is_provisional", "is_restless", "need", "resource", "word")
@@ -139,7 +140,7 @@ class Caps:
         return tuple(self._unknown.get(queue, ()))
 
     def restless(self) -> tuple[Lane, ...]:
-        """Lanes to be tried when anything came free."""
+        """Lanes to be tried when anything moved."""
         return tuple(self._restless)
 
     def _look(self, site: Site, tree: QueueTree) -> None:

@@ -54,9 +54,7 @@ class Placements:
         """
         state = self._state
         self._learn()
-        state.line.refresh(
-            version=state.books.fleet.version, withdrawn=state.books.withdrawn, freed=state.books.freed_seq
-        )
+        state.line.refresh(version=state.books.fleet.version, withdrawn=state.books.withdrawn, moves=state.moves)
         heads = self._heads(taken)
         turns = self._turns(heads, now)
         placed: set[str] = set()

@@ -38,7 +38,7 @@ class Line(Telling):
         self._numbers = 0
         self._version = -1
         self._withdrawn = 0
-        self._freed = -1
+        self._moves = -1
 
     # --- who waits ---------------------------------------------------------------------------------------
 
@@ -81,11 +81,10 @@ class Line(Telling):
 
     # --- who is worth trying -----------------------------------------------------------------------------
 
-    def refresh(self, *, version: int, withdrawn: int, freed: int) -> None:
+    def refresh(self, *, version: int, withdrawn: int, moves: int) -> None:
         """Find the lanes whose obstacle may be gone.
 
-        version: the fleet's. withdrawn: how many proposals were ever taken back. freed: by which fact something came
-        free last.
+        version: the fleet's. withdrawn: how many proposals were ever taken back. moves: the state's.
         """
         if self._is_reopened:
             self._is_reopened = False
@@ -97,6 +96,7 @@ class Line(Telling):
             for lane in judged:
                 if lane.is_blocked:
                     self._reopen(lane)
+        self._stir(moves, withdrawn)
         relieved = self._tree.relieved
         is_news = version != self._version or withdrawn != self._withdrawn or bool(relieved) or self.unfinished
         if not is_news:
@@ -107,14 +107,10 @@ class Line(Telling):
             self._caps.relieve_all(self._tree)
         else:
             self._caps.relieve(relieved, self._tree)
-        for lane in self._caps.restless():
-            assert lane.cap is not None
-            if freed != self._freed or (lane.cap.is_provisional and withdrawn != self._withdrawn):
-                self._reopen(lane)
         self._shorts.hopes = {}
         if version != self._version or self.unfinished:
             self._shorts.hope(for_all=True)
-        self._version, self._withdrawn, self._freed, self.unfinished = version, withdrawn, freed, False
+        self._version, self._withdrawn, self.unfinished = version, withdrawn, False
         relieved.clear()
         self._new_epoch()
 
@@ -181,6 +177,15 @@ class Line(Telling):
         return short.refused != self._version or len(lane.kind.gang.groups) == 1
 
     # --- inside ------------------------------------------------------------------------------------------
+
+    def _stir(self, moves: int, withdrawn: int) -> None:
+        """Try again whom another place may help: which place is found changes with what is taken, too."""
+        is_news, self._moves = moves != self._moves, moves
+        if not is_news and withdrawn == self._withdrawn:
+            return
+        for lane in self._caps.restless():
+            if is_news or (lane.cap is not None and lane.cap.is_provisional):
+                self._reopen(lane)
 
     def _blocked(self, lane: Lane) -> None:
         lane.held_up = True
