@@ -87,10 +87,11 @@ class Cheapest:
         self._rows = rows
         self._may_take = may_take
         names = market.nodes.names
-        self._at = {names[place]: at for at, place in enumerate(rows.places.tolist())}
+        is_all = len(rows.places) == len(names)
+        self._at = market.nodes.places if is_all else {names[at]: i for i, at in enumerate(rows.places.tolist())}
         self._stamps: dict[str, int] = {}
         self._steps: dict[str, _Step] = {}
-        self._gains: dict[tuple[str, ...], tuple[int, int]] = {}
+        self._gains: dict[tuple[str, ...], tuple[set[str], int, int]] = {}
 
     def choose(self, lacking: int) -> list[Victim] | None:
         """Victims whose leaving makes room for `lacking` more replicas, or None. The trial is left as it was."""
@@ -181,8 +182,10 @@ class Cheapest:
 
     def _prune(self, name: str, out: list[Victim]) -> list[Victim]:
         """Put back, the dearest first, whom the room on this node does not need."""
-        room = self._trial.room(name, self._shape)
         kept = list(out)
+        if len(kept) < 2:
+            return kept  # one alone was lifted because the node has more room without it
+        room = self._trial.room(name, self._shape)
         for victim in sorted(out, key=lambda v: (-v.cost, v.order, v.key)):
             self._trial.drop(victim)
             if self._trial.room(name, self._shape) < room:
@@ -196,17 +199,18 @@ class Cheapest:
 
         Each node of a gang asks this of the same victims, and what they give stays so until somebody is taken there.
         """
-        names = {name for victim in victims for hold in victim.holds if (name := hold.slot.node) in self._at}
         key = tuple(sorted([victim.key for victim in victims]))
+        names, known_at, gain = self._gains.get(key, (set[str](), -1, 0))
+        if known_at < 0:
+            names = {name for victim in victims for hold in victim.holds if (name := hold.slot.node) in self._at}
         stamp = sum([self._stamps.get(name, 0) for name in names])  # stamps only grow: none has if their sum has not
-        known = self._gains.get(key)
-        if known is not None and known[0] == stamp:
-            return known[1]
+        if known_at == stamp:
+            return gain
         before = sum([self._trial.room(name, self._shape) for name in names])
         for victim in victims:
             self._trial.lift(victim)
         gain = sum([self._trial.room(name, self._shape) for name in names]) - before
         for victim in reversed(victims):
             self._trial.drop(victim)
-        self._gains[key] = stamp, gain
+        self._gains[key] = names, stamp, gain
         return gain

@@ -53,6 +53,7 @@ class Nodes:
                 self.good[place, sorted(node.broken)] = 0
         self._shapes = [node.shape for node in nodes]
         self._within: dict[str, Ints] = {}
+        self._domains: dict[tuple[str, bool], Ints] = {}
         self.is_sound = np.fromiter((not node.broken for node in nodes), np.bool_, count)
         models: dict[str, int] = {}
         self.model = np.fromiter(
@@ -105,8 +106,11 @@ class Nodes:
         """Per node the number of its domain (and model), -1 for a node without one; "" is the whole fleet."""
         if level == NODE_LEVEL:
             return np.arange(len(self), dtype=np.int64)
+        known = self._domains.get((level, same_model))
+        if known is not None:
+            return known
         keys: dict[tuple[Path, int], int] = {}
-        found = np.full(len(self), -1, np.int64)
+        found = self._domains[level, same_model] = np.full(len(self), -1, np.int64)
         for place, path in enumerate(self._paths):
             depth = next((at for at, (declared, _) in enumerate(path) if declared == level), -1) if level else 0
             if depth >= 0:
