@@ -173,3 +173,16 @@ def test_who_is_stopped_by_the_quota_of_one_model_is_tried_when_others_take_that
     assert world.phase(wide) is Phase.QUEUED
     world.submit("other", queue="b", gpus=3, gpu_models=("H100",))
     assert world.phase(wide) is Phase.PLACED
+
+
+def test_a_gang_that_is_placed_elsewhere_since_others_took_places_is_not_missed() -> None:
+    """An example that was missed once: a quota of one model stops one of two gangs until the other has its place."""
+    house = House()
+    history = [
+        *(("route", 0, 0), ("route", 0, 0), ("route", 2, 1), *[("exit", 0, 0)] * 5, ("join", 5, 3), ("decide", 0, 0)),
+        *(("route", 0, 0), ("exit", 0, 0), ("cancel", 1, 0), ("route", 0, 1), ("route", 0, 1), ("route", 5, 0)),
+        *(("route", 5, 1), ("exit", 0, 1), ("limit", 2, 2), ("limit", 3, 3)),
+    ]
+    for op, which, extra in history:
+        house.do(op, which, extra)
+    house.settle()
