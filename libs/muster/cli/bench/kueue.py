@@ -2,31 +2,22 @@
 
 import asyncio
 import time
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from pydantic import JsonValue
 
 from muster.bus.access import READER
 from muster.bus.connection import connect_once
 from muster.bus.nats_log import NatsLog
-from muster.bus.settings import Settings
 from muster.cli.bench.fleet_ready import fleet_ready
+from muster.cli.bench.fresh_stack import FreshStack, Progress, Say, fresh_stack, refuse_unless_all_accepted
 from muster.cli.bench.kueue_figures import Courses, KueueFigures
 from muster.cli.bench.kueue_input import arrivals, floor_s, queue_names, queues, total
 from muster.cli.bench.load import Submitted, submit
-from muster.cli.errors import refused
-from muster.cli.session import connected
 from muster.schemas.subjects import FED_LOG, cluster_log
-from muster.stack import control
-from muster.stack.options import StartOptions
-from muster.stack.state_dir import StateDir
-
-if TYPE_CHECKING:
-    from muster.client import Muster
 
 NODES = 16
 NODE_CPU_MILLI = 128_000
@@ -36,8 +27,6 @@ MEMORY_S = 2.0
 IDLE_S = 2.0  # nothing waits or runs for so long: nothing is on its way any more
 SETTLED_S = 30.0  # nothing changed for so long: what has not ended never will
 READ_FACTS = 1_000
-
-Say = Callable[[str], None]
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,56 +68,38 @@ class KueueReport:
         }
 
 
-async def measure(plan: Plan, directory: Path, *, say: Say, progress: Callable[[int], None]) -> KueueReport:
+async def measure(plan: Plan, directory: Path, *, say: Say, progress: Progress) -> KueueReport:
     """Start a stack in `directory`, run the workload, stop it. Raises CliError, StartFailedError, StateDirError."""
-    options = StartOptions(
-        state_dir=directory,
-        settings={
-            "fleet": {"nodes": NODES, "gpus_per_node": 0, "cpu_milli": NODE_CPU_MILLI},
-            "simulation": {"start_s": 0.0, "job_failure_share": 0.0},
-        },
-        ports=dict.fromkeys(("nats", "monitor", "websocket", "redis", "http"), 0),
-        split=plan.split,
-    )
-    say(f"starting a stack in {directory}")
-    await asyncio.to_thread(control.detach, options)
-    try:
-        async with connected(directory) as muster:
-            return await _Rig(plan, directory, muster, say=say, progress=progress).run()
-    finally:
-        say("stopping the stack")
-        await asyncio.to_thread(control.down, directory)
+    settings = {
+        "fleet": {"nodes": NODES, "gpus_per_node": 0, "cpu_milli": NODE_CPU_MILLI},
+        "simulation": {"start_s": 0.0, "job_failure_share": 0.0},
+    }
+    async with fresh_stack(directory, settings, split=plan.split, say=say) as stack:
+        return await _Rig(plan, stack, say=say, progress=progress).run()
 
 
 class _Rig:
     """One stack under measurement."""
 
-    def __init__(
-        self, plan: Plan, directory: Path, muster: "Muster", *, say: Say, progress: Callable[[int], None]
-    ) -> None:
+    def __init__(self, plan: Plan, stack: FreshStack, *, say: Say, progress: Progress) -> None:
         self._plan = plan
-        self._muster = muster
+        self._stack = stack
+        self._muster = stack.muster
         self._say = say
         self._progress = progress
-        self._state = StateDir(directory)
-        self._settings = Settings.model_validate_json(self._state.settings.read_bytes())
         self._rss_mib_max = 0.0
-        endpoints = control.status(directory).endpoints
-        assert endpoints is not None, "a stack that was just started listens nowhere"
-        self._url = endpoints.http
 
     async def run(self) -> KueueReport:
         """Make the queues, submit at the generators' pace, wait for the last end, read the logs."""
         await self._muster.set_queues(list(queues()))
         await fleet_ready(self._muster, nodes=NODES, queue=queue_names()[-1])
-        spent_s = self._cpu_s()
+        spent_s = self._stack.cpu_s()
         self._say(f"submitting {self._plan.count} jobs at the generators' pace")
         async with self._memory_watched():
             sent = await self._submit()
             await self._idle()
-        if sent.refused:
-            raise refused(f"{sent.refused} of {self._plan.count} jobs were refused: {'; '.join(sent.refusals)}")
-        cpu_s = {name: round(cpu_s - spent_s.get(name, 0.0), 2) for name, cpu_s in self._cpu_s().items()}
+        refuse_unless_all_accepted(sent, count=self._plan.count)
+        cpu_s = self._stack.cpu_s_since(spent_s)
         self._say("reading the logs")
         return KueueReport(
             figures=(await self._courses()).figures(),
@@ -142,8 +113,8 @@ class _Rig:
         coming = tuple(arrivals(self._plan.share))
         return await submit(
             ((one.key, one.body) for one in coming),
-            url=self._url,
-            token=self._state.token.read_text().strip(),
+            url=self._stack.url,
+            token=self._stack.token,
             connections=self._plan.connections,
             pace_s=(one.due_s for one in coming),
             progress=self._progress,
@@ -172,8 +143,7 @@ class _Rig:
 
         async def watch() -> None:
             while True:
-                rss_mib = sum(process.rss_mib for process in self._processes())
-                self._rss_mib_max = max(self._rss_mib_max, rss_mib)
+                self._rss_mib_max = max(self._rss_mib_max, sum(self._stack.rss_mib().values()))
                 await asyncio.sleep(MEMORY_S)
 
         watching = asyncio.create_task(watch(), name="memory of the stack")
@@ -185,9 +155,9 @@ class _Rig:
 
     async def _courses(self) -> Courses:
         courses = Courses()
-        client = await connect_once(self._settings, READER)
+        client = await connect_once(self._stack.settings, READER)
         try:
-            for name in (FED_LOG, cluster_log(self._settings.cluster)):
+            for name in (FED_LOG, cluster_log(self._stack.settings.cluster)):
                 reader = await NatsLog(client, name).reader(after_seq=0)
                 head, last = await reader.head(), 0
                 while last < head:
@@ -198,9 +168,3 @@ class _Rig:
         finally:
             await client.close()
         return courses
-
-    def _processes(self) -> tuple[control.ProcessStatus, ...]:
-        return control.status(self._state.path).processes
-
-    def _cpu_s(self) -> dict[str, float]:
-        return {process.name: process.cpu_s for process in self._processes()}

@@ -1,20 +1,16 @@
 """`muster bench kueue`: runs it, and prints the figures."""
 
-import tempfile
+from collections.abc import Coroutine
 from dataclasses import asdict
 from pathlib import Path
 
 import typer
-import uvloop
 
 from muster.cli import output
+from muster.cli.bench.fresh_stack import Progress, Say, run_in_fresh_directory
 from muster.cli.bench.kueue import KueueReport, Plan, measure
 from muster.cli.bench.machine import sentence, this_machine
-from muster.cli.errors import refused
 from muster.cli.options import Output
-from muster.cli.progress import measured
-from muster.stack.control import StartFailedError
-from muster.stack.state_dir import StateDirError
 
 __all__ = ["Plan", "run"]
 
@@ -46,15 +42,10 @@ def run(plan: Plan, form: Output) -> None:
 
 
 def _measured(plan: Plan) -> KueueReport:
-    talk = output.talk()
-    try:
-        with (
-            tempfile.TemporaryDirectory(prefix="muster-bench-") as name,
-            measured("submitted", total=plan.count) as reached,
-        ):
-            return uvloop.run(measure(plan, Path(name), say=talk.print, progress=reached))
-    except (StartFailedError, StateDirError) as error:
-        raise refused(str(error)) from error
+    def run_once(directory: Path, say: Say, progress: Progress) -> Coroutine[None, None, KueueReport]:
+        return measure(plan, directory, say=say, progress=progress)
+
+    return run_in_fresh_directory(run_once, total=plan.count)
 
 
 def _rows(plan: Plan, found: KueueReport) -> list[tuple[str, str]]:

@@ -2,39 +2,27 @@
 
 import asyncio
 import time
-from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from pydantic import JsonValue
 
 from muster.bus import jsapi
 from muster.bus.access import READER
 from muster.bus.connection import connect_once
-from muster.bus.settings import Settings
 from muster.cli.bench.fleet_ready import fleet_ready
+from muster.cli.bench.fresh_stack import FreshStack, Progress, Say, fresh_stack, refuse_unless_all_accepted
 from muster.cli.bench.load import Submitted, in_parallel, steady, submit
 from muster.cli.bench.workload import LONG_RUN_S, TEAM, Times, bodies, times
-from muster.cli.errors import refused
-from muster.cli.session import connected
 from muster.schemas.facts.queue import QueueSpec
 from muster.schemas.job import Phase
 from muster.schemas.subjects import FED_LOG, cluster_log
-from muster.stack import control
-from muster.stack.options import StartOptions
-from muster.stack.state_dir import StateDir
-
-if TYPE_CHECKING:
-    from muster.client import Muster
 
 GPUS_PER_NODE = 8
 RATE_RUN_S = 15.0  # at 200 jobs/s of 2.9 GPUs on average, 8,600 of 14,000 GPUs are held
 POLL_S = 0.25
 SETTLED_S = 20.0  # nothing changed for so long: what is not placed stays stranded
 CANCELS_AT_ONCE = 32
-
-Say = Callable[[str], None]
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,47 +73,30 @@ class Round:
         }
 
 
-async def measure(plan: Plan, directory: Path, *, say: Say, progress: Callable[[int], None]) -> tuple[Round, Round]:
+async def measure(plan: Plan, directory: Path, *, say: Say, progress: Progress) -> tuple[Round, Round]:
     """Start a stack in `directory`, run both rounds, stop it. Raises CliError, StartFailedError, StateDirError."""
-    options = StartOptions(
-        state_dir=directory,
-        settings={
-            "fleet": {"nodes": plan.nodes, "gpus_per_node": GPUS_PER_NODE},
-            "simulation": {"job_failure_share": 0.0},
-        },
-        ports=dict.fromkeys(("nats", "monitor", "websocket", "redis", "http"), 0),
-        split=plan.split,
-    )
-    say(f"starting a stack of {plan.nodes} nodes in {directory}")
-    await asyncio.to_thread(control.detach, options)
-    try:
-        async with connected(directory) as muster:
-            bench = _Bench(plan, directory, muster, say=say, progress=progress)
-            await bench.prepare()
-            cold = await bench.round("cold")
-            await bench.clear()
-            return cold, await bench.round("warm")
-    finally:
-        say("stopping the stack")
-        await asyncio.to_thread(control.down, directory)
+    settings = {
+        "fleet": {"nodes": plan.nodes, "gpus_per_node": GPUS_PER_NODE},
+        "simulation": {"job_failure_share": 0.0},
+    }
+    what = f"a stack of {plan.nodes} nodes"
+    async with fresh_stack(directory, settings, split=plan.split, say=say, what=what) as stack:
+        bench = _Bench(plan, stack, say=say, progress=progress)
+        await bench.prepare()
+        cold = await bench.round("cold")
+        await bench.clear()
+        return cold, await bench.round("warm")
 
 
 class _Bench:
     """One stack under measurement."""
 
-    def __init__(
-        self, plan: Plan, directory: Path, muster: "Muster", *, say: Say, progress: Callable[[int], None]
-    ) -> None:
+    def __init__(self, plan: Plan, stack: FreshStack, *, say: Say, progress: Progress) -> None:
         self._plan = plan
-        self._muster = muster
+        self._stack = stack
+        self._muster = stack.muster
         self._say = say
         self._progress = progress
-        self._state = StateDir(directory)
-        self._settings = Settings.model_validate_json(self._state.settings.read_bytes())
-        endpoints = control.status(directory).endpoints
-        assert endpoints is not None, "a stack that was just started listens nowhere"
-        self._url = endpoints.http
-        self._token = self._state.token.read_text().strip()
 
     async def prepare(self) -> None:
         """The queue is there and every node may be used: the surge measures jobs, not the fleet's start."""
@@ -134,18 +105,17 @@ class _Bench:
 
     async def round(self, name: str) -> Round:
         """Submit everything, wait until all runs (or nothing moves any more), and take the figures."""
-        stored, spent_s = await self._stored(), self._cpu_s()
+        stored, spent_s = await self._stored(), self._stack.cpu_s()
         self._say(f"{name}: submitting {self._plan.count} jobs")
         sent = await self._submit(name)
-        if sent.refused:
-            raise refused(f"{sent.refused} of {self._plan.count} jobs were refused: {'; '.join(sent.refusals)}")
+        refuse_unless_all_accepted(sent, count=self._plan.count)
         await self._settled(sent.accepted)
         jobs = await self._muster.list(team=TEAM, limit=self._plan.count)  # newest first: this round's
         return Round(
             times=times(jobs, submitted=sent.accepted, first_submit_ns=sent.first_ns),
             submit_per_s=round(sent.accepted / sent.took_s, 1),
-            rss_mib=self._rss_mib(),
-            cpu_s={name: round(cpu_s - spent_s.get(name, 0.0), 2) for name, cpu_s in self._cpu_s().items()},
+            rss_mib={name: round(rss_mib, 1) for name, rss_mib in self._stack.rss_mib().items()},
+            cpu_s=self._stack.cpu_s_since(spent_s),
             log_messages=await self._stored() - stored,
         )
 
@@ -160,8 +130,8 @@ class _Bench:
     async def _submit(self, name: str) -> Submitted:
         return await submit(
             bodies(self._plan.count, prefix=name, run_s=self._plan.run_s),
-            url=self._url, token=self._token, connections=self._plan.connections, pace_s=steady(self._plan.rate),
-            progress=self._progress,
+            url=self._stack.url, token=self._stack.token, connections=self._plan.connections,
+            pace_s=steady(self._plan.rate), progress=self._progress,
         )  # fmt: skip
 
     async def _cancel(self, job_id: str) -> None:
@@ -190,19 +160,13 @@ class _Bench:
         found = next(queue for queue in await self._muster.queues() if queue.name == TEAM)
         return found.jobs_queued, found.jobs_running
 
-    def _rss_mib(self) -> dict[str, float]:
-        found = control.status(self._state.path).processes
-        return {process.name: round(process.rss_mib, 1) for process in found}
-
-    def _cpu_s(self) -> dict[str, float]:
-        return {process.name: process.cpu_s for process in control.status(self._state.path).processes}
-
     async def _stored(self) -> int:
         """Messages in the cluster's log and in FED."""
-        client = await connect_once(self._settings, READER)
+        client = await connect_once(self._stack.settings, READER)
         try:
             infos = [
-                await jsapi.stream_info(client, log.stream) for log in (FED_LOG, cluster_log(self._settings.cluster))
+                await jsapi.stream_info(client, log.stream)
+                for log in (FED_LOG, cluster_log(self._stack.settings.cluster))
             ]
         finally:
             await client.close()
