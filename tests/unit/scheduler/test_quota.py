@@ -4,8 +4,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from muster.scheduler.core.queues import QueueTree
-from muster.scheduler.core.quota import available
+from muster.quota.formulas import available
+from muster.quota.queues import QueueTree
 from muster.schemas.facts.queue import QueueSpec
 
 GPU = "gpu_milli"

@@ -5,9 +5,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from muster.core import NS_PER_S
-from muster.scheduler.core.policy import DEFAULT, resolve
-from muster.scheduler.core.queues import QueueTree
-from muster.scheduler.core.usage import PRINCIPALS_MAX, Decayed, Principals
+from muster.quota.policy import DEFAULT, resolve
+from muster.quota.queues import QueueTree
+from muster.quota.usage import PRINCIPALS_MAX, Decayed, Principals
 from muster.schemas.facts.queue import FairShareRule, PreemptionPolicy, QueueOrder, QueueSpec, Reclaim
 from muster.schemas.job import JobSpec, TaskGroup
 

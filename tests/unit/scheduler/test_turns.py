@@ -7,10 +7,10 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from muster.core import NS_PER_S, Instant
-from muster.scheduler.core import shares
+from muster.quota import shares
+from muster.quota.policy import resolve
+from muster.quota.queues import QueueTree
 from muster.scheduler.core.order import rank
-from muster.scheduler.core.policy import resolve
-from muster.scheduler.core.queues import QueueTree
 from muster.scheduler.core.turns import Turns
 from muster.schemas import ids
 from muster.schemas.facts.job import JobRouted

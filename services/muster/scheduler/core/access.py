@@ -8,9 +8,9 @@ from bisect import bisect_left
 from collections.abc import Iterable
 
 from muster.core import Instant, after
+from muster.quota.queues import QueueTree
 from muster.scheduler.core.bookings import Bookings
 from muster.scheduler.core.jobs import JobRecord, bound_ns
-from muster.scheduler.core.queues import QueueTree
 
 START_S = 30.0
 """So long after it is placed a gang may begin to run; its slice and its total run time count from then on."""

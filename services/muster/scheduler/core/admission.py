@@ -8,11 +8,11 @@ An elastic gang takes as many replicas as quota and room allow, and its least at
 from collections.abc import Sequence
 
 from muster.placement import GangRequest, Hold
-from muster.scheduler.core.amounts import Amounts, gang_amounts, model_resource
+from muster.quota.amounts import Amounts, gang_amounts, model_resource
+from muster.quota.formulas import Ceiling
 from muster.scheduler.core.caps import Cap
 from muster.scheduler.core.holdings import amounts_of
 from muster.scheduler.core.jobs import JobRecord
-from muster.scheduler.core.quota import Ceiling
 from muster.scheduler.core.reasons import of_ceiling
 from muster.scheduler.core.state import State
 from muster.scheduler.core.waiting import Lane

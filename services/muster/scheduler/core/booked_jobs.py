@@ -1,8 +1,9 @@
 """What is kept for jobs follows from their records: `reserved` stands on the record, the booking in the books."""
 
+from muster.books.gangs import hold_of
 from muster.placement import Hold
 from muster.scheduler.core.bookings import Booking, wants_of
-from muster.scheduler.core.fleet import Books, hold_of
+from muster.scheduler.core.fleet import Books
 from muster.scheduler.core.jobs import WAITING, JobRecord
 
 

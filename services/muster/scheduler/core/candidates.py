@@ -13,7 +13,7 @@ from collections.abc import Collection, Mapping, Sequence
 from muster.core import Instant, seconds_between
 from muster.placement import DEVICE_MILLI, Hold
 from muster.placement.relief import Victim
-from muster.scheduler.core.amounts import held_amounts
+from muster.quota.amounts import held_amounts
 from muster.scheduler.core.bookings import Want
 from muster.scheduler.core.jobs import JobRecord
 from muster.scheduler.core.rules import Part, Wanting

@@ -9,9 +9,9 @@ bound leaves; none of these grows unless usage falls at one of those queues.
 
 from collections.abc import Iterable, Iterator
 
-from muster.scheduler.core.amounts import NO_AMOUNTS, Amounts
+from muster.quota.amounts import NO_AMOUNTS, Amounts
+from muster.quota.queues import QueueTree
 from muster.scheduler.core.lanes import InLine, Lane
-from muster.scheduler.core.queues import QueueTree
 from muster.scheduler.core.reasons import Blocked
 
 SiteKey = tuple[str, str, bool]

@@ -1,9 +1,9 @@
 """Answers to those who wish a queue to be different, and the queues of users that have to be made."""
 
 from muster.core import Draft
+from muster.quota.users import user_queue
 from muster.scheduler.core.remains import MOVES_MAX
 from muster.scheduler.core.state import State
-from muster.scheduler.core.users import user_queue
 from muster.schemas.facts.queue import QueueChanged, QueueChangeRefused, QueueSpec
 
 

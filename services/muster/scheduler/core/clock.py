@@ -3,9 +3,9 @@
 from bisect import insort
 from collections.abc import Iterable
 
-from muster.scheduler.core.amounts import Amounts
+from muster.quota.amounts import Amounts
+from muster.quota.formulas import NON_PREEMPTIBLE, Ceiling
 from muster.scheduler.core.jobs import JobRecord
-from muster.scheduler.core.quota import NON_PREEMPTIBLE, Ceiling
 from muster.scheduler.core.state import State
 
 

@@ -7,9 +7,9 @@ the other. What was found holds until something is taken on either side: then on
 from collections.abc import Mapping
 from typing import NamedTuple
 
-from muster.scheduler.core.amounts import Amounts
-from muster.scheduler.core.queues import QueueTree
-from muster.scheduler.core.shares import MODEL_MARK, own_share
+from muster.quota.amounts import Amounts
+from muster.quota.queues import QueueTree
+from muster.quota.shares import MODEL_MARK, own_share
 from muster.schemas.facts.queue import CPU, GPU, MEMORY
 
 OWN = ""

@@ -2,12 +2,13 @@
 
 from collections.abc import Mapping
 
+from muster.books.gangs import gang_of
 from muster.core import Instant, after
 from muster.placement import Shortage
-from muster.scheduler.core.amounts import gang_amounts
+from muster.quota.amounts import gang_amounts
 from muster.scheduler.core.expected import NAMED_MAX, Expected, expected_start
 from muster.scheduler.core.explained import kept_for_others
-from muster.scheduler.core.jobs import JobRecord, Kind, gang_of
+from muster.scheduler.core.jobs import JobRecord, Kind
 from muster.scheduler.core.order import rank
 from muster.scheduler.core.preemption import Preemptions
 from muster.scheduler.core.reasons import Blocked, Reason, cure_of, of_ceiling, of_shortage

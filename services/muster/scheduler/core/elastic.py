@@ -13,7 +13,7 @@ from dataclasses import replace
 from muster.core import Draft, Instant, after
 from muster.placement import GangRequest, GroupRequest, Hold
 from muster.placement import Slot as Place
-from muster.scheduler.core.amounts import gang_amounts
+from muster.quota.amounts import gang_amounts
 from muster.scheduler.core.follow import draft
 from muster.scheduler.core.holdings import amounts_of
 from muster.scheduler.core.jobs import JobRecord

@@ -16,12 +16,12 @@ import numpy as np
 from muster.core import Instant, after
 from muster.placement import DEVICE_MILLI
 from muster.placement.forecast import Forecast, Outlook, Release
+from muster.quota.formulas import Ceiling
 from muster.scheduler.core.access import gone_by
 from muster.scheduler.core.clock import QuotaClock
 from muster.scheduler.core.front import Front
 from muster.scheduler.core.jobs import JobRecord
 from muster.scheduler.core.outlook import Releases, foresee
-from muster.scheduler.core.quota import Ceiling
 from muster.scheduler.core.state import State
 from muster.schemas.facts.queue import CPU, GPU
 

@@ -8,8 +8,8 @@ import heapq
 from collections.abc import Iterator
 
 from muster.core import Instant
+from muster.quota.formulas import Ceiling
 from muster.scheduler.core.jobs import JobRecord
-from muster.scheduler.core.quota import Ceiling
 from muster.scheduler.core.state import State
 from muster.scheduler.core.turns import Place, Turns
 from muster.scheduler.core.waiting import Lane, entry_of

@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 
 from muster.placement import DEVICE_MILLI
 from muster.placement import Slot as Place
-from muster.scheduler.core.amounts import Amounts, held_amounts, model_resource
+from muster.quota.amounts import Amounts, held_amounts, model_resource
 from muster.scheduler.core.jobs import Kind
 from muster.schemas.facts.node import NodeJoined
 from muster.schemas.facts.queue import CPU, GPU, MEMORY

@@ -7,9 +7,10 @@ on the record until one of these facts answers it.
 from collections.abc import Collection, Iterator
 from dataclasses import dataclass, field
 
+from muster.books.gangs import gang_of
 from muster.core import NS_PER_S, Instant
-from muster.placement import DEVICE_MILLI, GangRequest, GroupRequest, TaskShape, TopologyWish
-from muster.scheduler.core.amounts import NO_AMOUNTS, Amounts, gang_amounts
+from muster.placement import DEVICE_MILLI, GangRequest
+from muster.quota.amounts import NO_AMOUNTS, Amounts, gang_amounts
 from muster.schemas.facts.job import (
     JobReserved,
     JobResizeRequested,
@@ -18,7 +19,7 @@ from muster.schemas.facts.job import (
     QueuedReason,
     StopReason,
 )
-from muster.schemas.job import Job, Phase, Slot, Topology
+from muster.schemas.job import Job, Phase, Slot
 
 ENDED_KEPT = 4_000
 """Ended jobs that are remembered, newest first to last; the read model keeps them all."""
@@ -174,25 +175,6 @@ def bound_ns(record: JobRecord, now: Instant) -> Instant:
     if record.job.spec.preemptible:
         end = min(end, begins + round(record.min_slice_s * NS_PER_S))
     return Instant(max(now, end) + grace_ns)
-
-
-def gang_of(job: Job) -> GangRequest:
-    """What the placement engine is asked for this job."""
-    spec = job.spec
-    groups = tuple(
-        GroupRequest(
-            TaskShape(group.cpu_milli, group.memory_mib, group.gpus, group.gpu_milli, group.gpu_models, spec.full_node),
-            group.replicas,
-            group.min_replicas,
-            _wish(group.topology),
-        )
-        for group in spec.task_groups
-    )
-    return GangRequest(groups, _wish(spec.topology), spec.same_model)
-
-
-def _wish(topology: Topology | None) -> TopologyWish | None:
-    return TopologyWish(topology.level, topology.required) if topology else None
 
 
 def state_of(record: JobRecord) -> JobState:

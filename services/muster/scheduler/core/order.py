@@ -11,7 +11,7 @@ import math
 
 from muster.core import NS_PER_S
 from muster.placement import DEVICE_MILLI
-from muster.scheduler.core.policy import Policy
+from muster.quota.policy import Policy
 from muster.schemas.facts.queue import QueueOrder
 from muster.schemas.job import Job
 

@@ -15,16 +15,16 @@ from contextlib import contextmanager
 
 from muster.core import Draft, Instant, after
 from muster.placement.relief import Way, make_way
+from muster.quota.formulas import NON_PREEMPTIBLE
+from muster.quota.shares import own_share
 from muster.scheduler.core.candidates import Candidates
 from muster.scheduler.core.holdings import amounts_of
 from muster.scheduler.core.jobs import JobRecord
 from muster.scheduler.core.notices import notices
 from muster.scheduler.core.pacing import Alarms, Pace, Pauses
 from muster.scheduler.core.prospects import Prospects
-from muster.scheduler.core.quota import NON_PREEMPTIBLE
 from muster.scheduler.core.remains import Remains
 from muster.scheduler.core.rules import Part, Rule, Rules, Wanting, starving_at
-from muster.scheduler.core.shares import own_share
 from muster.scheduler.core.state import State
 from muster.scheduler.core.waiting import Lane
 from muster.schemas.facts.queue import FairShareRule, OverSlice

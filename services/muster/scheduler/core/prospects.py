@@ -3,9 +3,9 @@
 import itertools
 from collections.abc import Iterator, Mapping
 
-from muster.scheduler.core.queues import QueueTree
+from muster.quota.queues import QueueTree
+from muster.quota.shares import own_share
 from muster.scheduler.core.rules import Rules, Wanting, shares_up
-from muster.scheduler.core.shares import own_share
 
 _CLUSTER = ""
 """Stands above all queues without a parent."""

@@ -5,8 +5,8 @@ from enum import StrEnum
 from typing import NamedTuple
 
 from muster.placement import Shortage
-from muster.scheduler.core.amounts import Amounts
-from muster.scheduler.core.quota import Ceiling
+from muster.quota.amounts import Amounts
+from muster.quota.formulas import Ceiling
 from muster.schemas.facts.queue import CPU, GPU, MEMORY
 from muster.schemas.job import Phase
 

@@ -1,7 +1,7 @@
 """Answers to those who wish something kept in advance, and what becomes of it by itself: it comes again, or it ends."""
 
 from muster.core import Draft, Instant
-from muster.scheduler.core.queues import Refusal
+from muster.quota.queues import Refusal
 from muster.scheduler.core.remains import MOVES_MAX, Remains
 from muster.scheduler.core.reservation_choices import choose
 from muster.scheduler.core.reservations import Reservation, Window, window_of

@@ -20,11 +20,11 @@ from enum import StrEnum
 from typing import NamedTuple
 
 from muster.core import Instant, after
-from muster.scheduler.core.amounts import Amounts
+from muster.quota.amounts import Amounts
+from muster.quota.policy import Policy
+from muster.quota.queues import QueueTree
 from muster.scheduler.core.contest import Contest, Standing, shares_up
 from muster.scheduler.core.jobs import JobRecord
-from muster.scheduler.core.policy import Policy
-from muster.scheduler.core.queues import QueueTree
 from muster.schemas.facts.queue import FairShareRule, OverSlice, Reclaim, WithinQueue
 from muster.schemas.job import Slot
 

@@ -11,11 +11,11 @@ from dataclasses import dataclass, field
 
 from muster.core import Fact, Instant
 from muster.placement import TaskShape
-from muster.scheduler.core.amounts import NO_AMOUNTS, changes
+from muster.quota.amounts import NO_AMOUNTS, changes
+from muster.quota.queues import QueueTree
 from muster.scheduler.core.fleet import Books
 from muster.scheduler.core.holdings import Capacity, amounts_of
 from muster.scheduler.core.jobs import HOLDING, WAITING, JobBook, JobRecord
-from muster.scheduler.core.queues import QueueTree
 from muster.scheduler.core.reasons import Reason
 from muster.scheduler.core.reservations import Reservations
 from muster.scheduler.core.victims import Runs

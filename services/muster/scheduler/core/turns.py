@@ -12,12 +12,12 @@ below it, so a placement costs work for each level of its tree and the logarithm
 import heapq
 from collections.abc import Iterable, Mapping
 
-from muster.scheduler.core.amounts import Amounts
+from muster.quota.amounts import Amounts
+from muster.quota.formulas import Cell
+from muster.quota.queues import QueueTree
+from muster.quota.shares import skips
+from muster.quota.tree import DEPTH_MAX, QueueRecord
 from muster.scheduler.core.lanes import Place
-from muster.scheduler.core.queues import QueueTree
-from muster.scheduler.core.quota import Cell
-from muster.scheduler.core.shares import skips
-from muster.scheduler.core.tree import DEPTH_MAX, QueueRecord
 from muster.schemas.facts.queue import GPU, QueueOrder
 
 __all__ = ["Place", "Turns"]

@@ -3,10 +3,10 @@
 from collections.abc import Iterable
 
 from muster.core import Instant
-from muster.scheduler.core.amounts import borrowing_of, nominal_of
+from muster.quota.amounts import borrowing_of, nominal_of
+from muster.quota.queues import QueueRecord, QueueTree
 from muster.scheduler.core.fleet import NodeRecord
 from muster.scheduler.core.jobs import JobRecord
-from muster.scheduler.core.queues import QueueRecord, QueueTree
 from muster.schemas.job import Phase
 from muster.schemas.views import JobView, NodeView, QueueView, job_view
 

@@ -10,10 +10,10 @@ from bisect import bisect_left, insort
 from collections.abc import Iterator
 
 from muster.placement.rooms import Rooms
+from muster.quota.queues import QueueTree
 from muster.scheduler.core.caps import Cap, Caps
 from muster.scheduler.core.jobs import JobRecord
 from muster.scheduler.core.lanes import Lane, entry_of
-from muster.scheduler.core.queues import QueueTree
 from muster.scheduler.core.shorts import Shorts
 from muster.scheduler.core.telling import Telling
 

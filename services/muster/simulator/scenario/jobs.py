@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from pydantic import ValidationError
 
 from muster.core import Instant, after
-from muster.scheduler.core.policy import DEFAULT
+from muster.quota.policy import DEFAULT
 from muster.schemas import ids
 from muster.schemas.job import RUN_TIME_S_MAX, Checkpointing, Job, JobSpec, TaskGroup, Topology
 from muster.schemas.labels import EXIT_CODE, RUN_S

@@ -1,8 +1,8 @@
 """A scenario played: decide until nothing changes, with an agent that reacts at once and a clock that stands."""
 
 from muster.core import Instant, after
+from muster.quota.queues import QueueTree
 from muster.scheduler.core.jobs import JobRecord
-from muster.scheduler.core.queues import QueueTree
 from muster.schemas.job import Phase
 from muster.simulator.engine import Engine
 from muster.simulator.scenario.history import engine_at_start

@@ -3,9 +3,9 @@
 from collections.abc import Mapping
 from typing import NamedTuple
 
-from muster.scheduler.core.amounts import nominal_of
-from muster.scheduler.core.tree import DEPTH_MAX
-from muster.scheduler.core.users import TEMPLATE_NAME_MAX
+from muster.quota.amounts import nominal_of
+from muster.quota.tree import DEPTH_MAX
+from muster.quota.users import TEMPLATE_NAME_MAX
 from muster.schemas.facts.queue import GPU, QueueSpec, QueueTemplate
 
 

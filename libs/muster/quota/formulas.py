@@ -19,8 +19,8 @@ is counted against its own nominal quota, and, where it names none, against that
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from muster.scheduler.core.amounts import UNLIMITED
-from muster.scheduler.core.usage import decayed
+from muster.quota.amounts import UNLIMITED
+from muster.quota.usage import decayed
 
 QUOTA, BORROWING_LIMIT, NON_PREEMPTIBLE = "quota", "borrowing-limit", "non-preemptible"
 """Why a queue may not hold more, as the reasons' vocabulary has it."""

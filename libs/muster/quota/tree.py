@@ -8,10 +8,10 @@ import itertools
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 
-from muster.scheduler.core.amounts import UNLIMITED, borrowing_of, nominal_of
-from muster.scheduler.core.policy import Policy, resolve
-from muster.scheduler.core.quota import NOTHING, Cell, potential
-from muster.scheduler.core.usage import Principals
+from muster.quota.amounts import UNLIMITED, borrowing_of, nominal_of
+from muster.quota.formulas import NOTHING, Cell, potential
+from muster.quota.policy import Policy, resolve
+from muster.quota.usage import Principals
 from muster.schemas.facts.queue import GPU, QueueSpec
 
 DEPTH_MAX = 16

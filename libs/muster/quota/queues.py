@@ -6,12 +6,12 @@ they are asked by the name of a queue.
 
 from collections.abc import Iterable
 
-from muster.scheduler.core import quota, shares
-from muster.scheduler.core.amounts import UNLIMITED, Amounts
-from muster.scheduler.core.queue_checks import Refusal
-from muster.scheduler.core.queue_records import QueueRecords
-from muster.scheduler.core.quota import NOTHING, Ceiling
-from muster.scheduler.core.tree import QueueRecord
+from muster.quota import formulas, shares
+from muster.quota.amounts import UNLIMITED, Amounts
+from muster.quota.formulas import NOTHING, Ceiling
+from muster.quota.queue_checks import Refusal
+from muster.quota.queue_records import QueueRecords
+from muster.quota.tree import QueueRecord
 from muster.schemas.facts.queue import GPU
 
 __all__ = ["Ceiling", "QueueRecord", "QueueTree", "Refusal"]
@@ -60,7 +60,7 @@ class QueueTree(QueueRecords):
                     cell.remember(at)
                 if sign < 0 and resource in bounded:
                     self.relieved.update([cell.key for cell in cells])
-            quota.hold(cells, amount if sign > 0 else -amount, preemptible=preemptible)
+            formulas.hold(cells, amount if sign > 0 else -amount, preemptible=preemptible)
         if principal and (milli := amounts.get(GPU)):
             record.principals.add(principal, sign * milli, at=at, half_life_ns=record.policy.half_life_ns)
 
@@ -93,10 +93,10 @@ class QueueTree(QueueRecords):
         if resource not in record.bounded:
             return UNLIMITED
         cells, is_declared = record.cells_up(resource), resource in record.root.declared
-        left = quota.available(cells, is_declared=is_declared)
+        left = formulas.available(cells, is_declared=is_declared)
         if preemptible or not is_declared:
             return left
-        bound = quota.fixed_cell(cells)
+        bound = formulas.fixed_cell(cells)
         return min(left, bound.nominal - bound.fixed)
 
     def waits_on(self, queue: str, resource: str) -> tuple[str, ...]:
@@ -105,9 +105,9 @@ class QueueTree(QueueRecords):
         if resource not in record.bounded:
             return ()
         cells, is_declared = record.cells_up(resource), resource in record.root.declared
-        place, _ = quota.binding(cells, is_declared=is_declared)
+        place, _ = formulas.binding(cells, is_declared=is_declared)
         if is_declared:  # of what may not be preempted, where its nominal quota comes from
-            place = max(place, cells.index(quota.fixed_cell(cells)))
+            place = max(place, cells.index(formulas.fixed_cell(cells)))
         return tuple(cell.key[0] for cell in cells[: place + 1])
 
     def ceiling(self, queue: str, amounts: Amounts, *, preemptible: bool) -> Ceiling | None:
@@ -118,12 +118,12 @@ class QueueTree(QueueRecords):
                 continue
             cells, is_declared = record.cells_up(resource), resource in record.root.declared
             if not preemptible and is_declared:
-                bound = quota.fixed_cell(cells)
+                bound = formulas.fixed_cell(cells)
                 if amount > bound.nominal - bound.fixed:
                     left = bound.nominal - bound.fixed
-                    return Ceiling(*bound.key, bound.fixed, bound.nominal, left, quota.NON_PREEMPTIBLE)
-            if amount > quota.available(cells, is_declared=is_declared):
-                return quota.binding(cells, is_declared=is_declared)[1]
+                    return Ceiling(*bound.key, bound.fixed, bound.nominal, left, formulas.NON_PREEMPTIBLE)
+            if amount > formulas.available(cells, is_declared=is_declared):
+                return formulas.binding(cells, is_declared=is_declared)[1]
         return None
 
     def never(self, queue: str, amounts: Amounts, *, preemptible: bool) -> Ceiling | None:
@@ -133,11 +133,11 @@ class QueueTree(QueueRecords):
             if resource not in record.bounded or amount <= 0:
                 continue
             cells, is_declared = record.cells_up(resource), resource in record.root.declared
-            bound = quota.fixed_cell(cells)
+            bound = formulas.fixed_cell(cells)
             if not preemptible and is_declared and amount > bound.nominal:
-                return Ceiling(*bound.key, 0, bound.nominal, bound.nominal, quota.NON_PREEMPTIBLE)
-            if amount > quota.potential(cells, is_declared=is_declared):
-                return quota.binding(cells, is_declared=is_declared, is_empty=True)[1]
+                return Ceiling(*bound.key, 0, bound.nominal, bound.nominal, formulas.NON_PREEMPTIBLE)
+            if amount > formulas.potential(cells, is_declared=is_declared):
+                return formulas.binding(cells, is_declared=is_declared, is_empty=True)[1]
         return None
 
     # --- who borrows -----------------------------------------------------------------------------------------

@@ -3,11 +3,11 @@
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
-from muster.scheduler.core import quota, users
-from muster.scheduler.core.amounts import Amounts
-from muster.scheduler.core.policy import DEFAULT, Policy, resolve
-from muster.scheduler.core.queue_checks import Refusal, refusal_of
-from muster.scheduler.core.tree import (
+from muster.quota import formulas, users
+from muster.quota.amounts import Amounts
+from muster.quota.policy import DEFAULT, Policy, resolve
+from muster.quota.queue_checks import Refusal, refusal_of
+from muster.quota.tree import (
     DEPTH_MAX,
     QueueRecord,
     attach,
@@ -181,7 +181,7 @@ class QueueRecords:
                 cell.own += amount
                 cell.own_fixed += 0 if preemptible else amount
             else:
-                quota.hold(record.cells_up(resource), amount, preemptible=preemptible)
+                formulas.hold(record.cells_up(resource), amount, preemptible=preemptible)
         for principal, milli in homeless.principals.items():
             record.principals.add(principal, milli, at=0, half_life_ns=record.policy.half_life_ns)
 

@@ -12,9 +12,9 @@ against a job that waits and has no model yet they would count once.
 
 from collections.abc import Callable, Mapping
 
-from muster.scheduler.core.amounts import NO_AMOUNTS, Amounts
-from muster.scheduler.core.quota import NOTHING
-from muster.scheduler.core.tree import QueueRecord
+from muster.quota.amounts import NO_AMOUNTS, Amounts
+from muster.quota.formulas import NOTHING
+from muster.quota.tree import QueueRecord
 from muster.schemas.facts.queue import GPU
 
 MODEL_MARK = ":"

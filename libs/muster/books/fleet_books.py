@@ -1,0 +1,203 @@
+"""The fleet's books: which job holds what, also on nodes that are not there.
+
+The placement engine keeps the sums; this adds what it does not know: facts, grants, and holds on nodes that are not
+part of the cluster.
+"""
+
+from collections.abc import Iterable, Sequence
+
+from muster.books.gangs import hold_of, same_place
+from muster.books.node_records import NODE, NodeRecord, NodeRecords
+from muster.placement import GangRequest, Hold, HoldError, NodeShape, ShapeError
+from muster.schemas.facts.node import NodeJoined
+from muster.schemas.job import Slot
+
+
+class FleetBooks(NodeRecords):
+    """Nodes with their grants, and what jobs hold there.
+
+    misfits: descriptions and holds that the fleet could not take as they were. Who keeps more in the same fleet than
+    jobs' holds overrides `_make_way`, `_touched` and `_before_reshape`.
+    """
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.misfits = 0
+
+    # --- holds -----------------------------------------------------------------------------------------------
+
+    def take(self, job_id: str, slots: Sequence[Slot], gang: GangRequest) -> None:
+        """The job has these slots from now on, beside those that it had, also on nodes that are not there."""
+        holds = tuple(hold_of(slot, gang) for slot in slots)
+        self._note_holds(job_id, holds, gang)
+        new = dict[str, list[Hold]]()
+        for hold in holds:
+            new.setdefault(hold.slot.node, []).append(hold)
+        for name, added in new.items():
+            self._enter(name, job_id, added)
+
+    def free(self, job_id: str, slots: Iterable[Slot], *, fact: str, seq: int) -> None:
+        """The job holds nothing any more."""
+        for name in {slot.node: None for slot in slots}:
+            record = self.nodes[name]
+            holds = record.jobs.pop(job_id)
+            if record.whole == job_id:
+                record.whole = ""
+            if record.description is not None and job_id not in record.outside:
+                self._give(holds)
+            record.outside.discard(job_id)
+            self._forget(name)
+        self._came_free(fact, seq)
+
+    def free_some(self, job_id: str, slots: Iterable[Slot], *, fact: str, seq: int) -> None:
+        """The job gives up these of its slots. One that it does not hold is not missed."""
+        for slot in slots:
+            record = self.nodes.get(slot.node)
+            holds = record.jobs.get(job_id, []) if record is not None else []
+            hold = next((hold for hold in holds if same_place(hold.slot, slot)), None)
+            if record is None or hold is None:
+                continue
+            if record.description is not None and job_id not in record.outside:
+                self._give([hold])
+            holds.remove(hold)
+            if not holds:
+                del record.jobs[job_id]
+                record.outside.discard(job_id)
+                record.whole = "" if record.whole == job_id else record.whole
+                self._forget(slot.node)
+        self._came_free(fact, seq)
+
+    # --- what is there ---------------------------------------------------------------------------------------
+
+    def join(self, name: str, description: NodeJoined, *, fact: str) -> None:
+        """The node is part of the cluster, or its description changed."""
+        record = self._node(name)
+        known = record.description
+        if known == description and not record.lost:
+            return
+        if known is None:
+            record.released = False
+        elif record.lost:
+            record.lost = record.released = False
+        if known != description:
+            if known is not None:
+                self._uninstall(name, record)
+                self._note_new_devices(record, known, description, fact)
+            record.description = description
+            self._install(name, record)
+        self._touch(name, record, fact)
+
+    def set_lost(self, name: str, lost: bool, *, fact: str) -> bool:
+        """The node does not answer, or answers again: then it must be released anew. False if it is not there."""
+        record = self.nodes.get(name)
+        if record is None or record.description is None:
+            return False
+        record.lost, record.released = lost, False
+        self._touch(name, record, fact)
+        return True
+
+    def leave(self, name: str, *, fact: str) -> bool:
+        """The node is no longer part of the cluster; what is held there stays on the jobs. False if it is not there."""
+        record = self.nodes.get(name)
+        if record is None or record.description is None:
+            return False
+        self._uninstall(name, record)
+        for uuid in record.description.gpu_uuids:
+            self._drop_device(uuid)
+        record.description, record.lost, record.released = None, False, False
+        record.wishes = tuple(wish for wish in record.wishes if not wish.answered)
+        record.last_fact = fact
+        self.pending[NODE, name] = None
+        self.changes += 1
+        self._forget(name)
+        return True
+
+    def load_node(self, name: str, description: NodeJoined, *, lost: bool, fact: str) -> None:
+        """A node as a checkpoint says."""
+        record = self._node(name)
+        if record.description is not None:
+            self._uninstall(name, record)
+        record.description, record.lost = description, lost
+        record.last_fact = record.last_fact or fact
+        self._install(name, record)
+        self._touch(name, record, record.last_fact)
+
+    # --- for who keeps more in the same fleet ------------------------------------------------------------------
+
+    def _make_way(self, name: str) -> None:
+        """A job's hold is to be entered on this node: whatever else is kept there goes."""
+
+    def _touched(self, name: str) -> None:
+        """What is idle on this node is another amount now."""
+
+    def _before_reshape(self, name: str) -> None:
+        """The node is about to leave the fleet, or to be another shape: only jobs may hold something there."""
+
+    # --- inside ----------------------------------------------------------------------------------------------
+
+    def _note_holds(self, job_id: str, holds: Sequence[Hold], gang: GangRequest) -> None:
+        for hold in holds:
+            record = self._node(hold.slot.node)
+            record.jobs.setdefault(job_id, []).append(hold)
+            if gang.groups[hold.slot.group].shape.full_node:
+                record.whole = job_id
+
+    def _give(self, holds: Iterable[Hold]) -> None:
+        for hold in holds:
+            self.fleet.release(hold)
+            self._touched(hold.slot.node)
+
+    def _install(self, name: str, record: NodeRecord) -> None:
+        shape = record.description
+        assert shape is not None
+        self.fleet.add_node(self._shape(name, shape))
+        self.fleet.set_usable(name, record.usable)
+        if self.devices:
+            for index, uuid in enumerate(shape.gpu_uuids):
+                device = self.devices.get(uuid)
+                if device is not None:
+                    self.fleet.set_device_usable(name, index, device.released and not device.wishes)
+        for job_id, holds in record.jobs.items():
+            self._enter(name, job_id, holds)
+        self._touched(name)
+
+    def _shape(self, name: str, node: NodeJoined) -> NodeShape:
+        """The node as the engine knows it; without its topology if that contradicts itself."""
+        amounts = node.cpu_milli, node.memory_mib, len(node.gpu_uuids), node.gpu_model
+        try:
+            return NodeShape(name, *amounts, node.domains, node.device_domains)
+        except ShapeError:
+            self.misfits += 1
+            return NodeShape(name, *amounts)
+
+    def _uninstall(self, name: str, record: NodeRecord) -> None:
+        self._before_reshape(name)
+        for job_id, holds in record.jobs.items():
+            if job_id not in record.outside:
+                for hold in holds:
+                    self.fleet.release(hold)
+        record.outside.clear()
+        self.fleet.remove_node(name)
+
+    def _enter(self, name: str, job_id: str, added: list[Hold]) -> None:
+        """Hold in the fleet what the job has on this node, all of it or nothing; nothing while the node is away.
+
+        added: what of it the fleet does not hold yet.
+        """
+        record = self.nodes[name]
+        if record.description is None or job_id in record.outside:
+            return
+        self._make_way(name)
+        holds = record.jobs[job_id]
+        if record.whole == job_id:
+            amounts = record.description.cpu_milli, record.description.memory_mib
+            holds[:] = added = [Hold(*amounts, hold.slot) for hold in holds]
+        for done, hold in enumerate(added):
+            try:
+                self.fleet.hold(hold)
+            except HoldError:
+                for earlier in holds[: len(holds) - len(added) + done]:
+                    self.fleet.release(earlier)
+                record.outside.add(job_id)
+                self.misfits += 1
+                return
