@@ -49,7 +49,7 @@ GATEWAY_QUERY = "gateway-query"
 SOURCED_WRITER = "federation"
 """Its facts come into a cluster's log from FED, by sourcing; it appends none there itself."""
 
-_WITHHOLD = "withhold-requested"
+_WITHHOLD = frozenset({"withhold-requested", "withhold-withdrawn"})
 
 
 class AccountName(StrEnum):
@@ -174,7 +174,7 @@ def _fact_subjects(declaration: Declaration, clusters: Sequence[str]) -> tuple[s
         own = row.writer == service
         if row.stream is StreamRole.LOG and service == SOURCED_WRITER:
             continue
-        if not own and (row.stream not in declaration.folds or (row.name == _WITHHOLD and not declaration.withholds)):
+        if not own and (row.stream not in declaration.folds or (row.name in _WITHHOLD and not declaration.withholds)):
             continue
         for log in logs_of(row.stream, clusters):
             subjects += _row_subjects(row, log, service=service, clusters=clusters)

@@ -75,7 +75,7 @@ def subject_template(row: FactType, *, writer: str = "") -> str:
 def _written(declaration: Declaration) -> Iterator[FactType]:
     """Its own rows; of those that any service may write, the ones in a log that it decides over."""
     for row in written_by(declaration.service):
-        withholding = row.name == "withhold-requested"
+        withholding = row.name in ("withhold-requested", "withhold-withdrawn")
         if row.writer != ANY_SERVICE or (
             row.stream in declaration.folds and (declaration.withholds or not withholding)
         ):

@@ -21,7 +21,8 @@ class Declaration:
 
     folds: the logs that its cores fold. queries: the questions that it answers. publishes: subject templates outside
     the logs, with `{cluster}` and `*` ("telemetry.{cluster}.*"). buckets: KV buckets that it uses beside the leases,
-    read-only unless in `buckets_written`. withholds: it may append `withhold-requested` for a node or device.
+    read-only unless in `buckets_written`. withholds: it may append `withhold-requested`, `withhold-withdrawn`
+    for a node or device.
     """
 
     service: str

@@ -14,13 +14,24 @@ from muster.schemas.base import Wire
 from muster.schemas.registry import StreamRole
 
 
+@dataclass(frozen=True, slots=True)
+class Seat:
+    """What a sink may ask of its shell. wake: have the core decide soon; from the shell's own loop.
+
+    leads: whether the service leads at this very moment; an effect may start only then.
+    """
+
+    wake: Callable[[], None] = lambda: None
+    leads: Callable[[], bool] = lambda: True
+
+
 class Sink(Protocol):
     """What follows a fold into the world beside the log: a read model, telemetry. Derived, so it may be lost.
 
     Only the leader's sink is opened and called. A raised error stops the service (crash-only): recovery opens it anew.
     """
 
-    async def open(self, core: Core, connection: Client) -> None:
+    async def open(self, core: Core, connection: Client, seat: Seat) -> None:
         """The core was recovered to the log's head; bring the outside up to it."""
         ...
 

@@ -1,7 +1,7 @@
 """Everything that can be set, in one typed place; read from `<state-dir>/settings.json` and `MUSTER_*` variables."""
 
 from pathlib import Path
-from typing import Annotated, Self
+from typing import Annotated, Literal, Self
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
@@ -74,6 +74,132 @@ class BusSettings(_Section):
     replicas: Annotated[int, Field(ge=1, le=5)] = 1
 
 
+class SimulatedFabricSettings(_Section):
+    """How a simulated fabric manager behaves (`muster run fabric-simulator`); every draw is a function of the seed.
+
+    pool: devices that are in the pool at the very start, by model; memory_mib: of one memory device.
+    switch_median_s, switch_sigma: log-normal time of one attachment or detachment. Shares of calls: refuse_share
+    answers 5xx and does nothing, drop_share does its work and never answers, half_share ends half done, nonsense_share
+    answers what nobody understands, twice_share does a delivered request twice. limit: operations at a time.
+    """
+
+    seed: int = 1
+    pool: dict[str, Annotated[int, Field(ge=0, le=100_000)]] = {}
+    memory_pool: dict[str, Annotated[int, Field(ge=0, le=100_000)]] = {}
+    memory_mib: Annotated[int, Field(ge=1)] = 131_072
+    switch_median_s: Annotated[float, Field(ge=0)] = 10.0
+    switch_sigma: Annotated[float, Field(ge=0)] = 0.4
+    refuse_share: Annotated[float, Field(ge=0, le=1)] = 0.0
+    drop_share: Annotated[float, Field(ge=0, le=1)] = 0.0
+    half_share: Annotated[float, Field(ge=0, le=1)] = 0.0
+    nonsense_share: Annotated[float, Field(ge=0, le=1)] = 0.0
+    twice_share: Annotated[float, Field(ge=0, le=1)] = 0.0
+    token_s: Annotated[float, Field(gt=0)] = 300.0
+    limit: Annotated[int, Field(ge=1)] = 64
+
+
+class FabricSettings(_Section):
+    """One composable fabric and the manager that it is reached through.
+
+    url: base of the manager's API; a simulated one is filled in by the stack. credentials: a JSON file with username,
+    password, realm, client_id, client_secret (Fsas managers); never the values. limit: calls at a time.
+    call_s: time-out of one call. simulated: the stack runs a simulator for it.
+    """
+
+    name: Name
+    driver: Literal["fm", "cm", "nec", "sunfish"] = "fm"
+    url: str = ""
+    tenant: str = "tenant"
+    cluster_id: str = "cluster"
+    credentials: Path | None = None
+    limit: Annotated[int, Field(ge=1, le=1024)] = 16
+    call_s: Annotated[float, Field(gt=0, le=600)] = 180.0
+    simulated: SimulatedFabricSettings | None = None
+
+
+class GroupSettings(_Section):
+    """One node group. An ordinary group's nodes are all alike; a composable one shows the fixed spec with the most GPUs
+    that a node can have, while its nodes really differ.
+
+    nodes: there at the very start; nodes_min, nodes_max: what scaling may make of it. gpus: of an ordinary node, or
+    attached at the start to each composable one. gpus_min, gpus_max: per composable node. warm_gpus: idle attached
+    GPUs that are kept in the group. gpu_models: that its nodes take, best first. fabric: which attaches them.
+    idle_w, busy_w: of a node without its GPUs. provision_s: from the wish to the node, deprovision_s: until it is gone.
+    """
+
+    name: Name
+    composable: bool = False
+    nodes: Annotated[int, Field(ge=0, le=100_000)] = 0
+    nodes_min: Annotated[int, Field(ge=0, le=100_000)] = 0
+    nodes_max: Annotated[int, Field(ge=0, le=100_000)] = 0
+    gpus: Annotated[int, Field(ge=0, le=64)] = 0
+    gpus_min: Annotated[int, Field(ge=0, le=64)] = 0
+    gpus_max: Annotated[int, Field(ge=0, le=64)] = 0
+    gpu_models: tuple[str, ...] = ()
+    warm_gpus: Annotated[int, Field(ge=0)] = 0
+    cpu_milli: Annotated[int, Field(ge=1)] = 64_000
+    memory_mib: Annotated[int, Field(ge=1)] = 524_288
+    rack_size: Annotated[int, Field(ge=1)] = 8
+    fabric: str = ""
+    idle_w: Annotated[float, Field(ge=0)] = 250.0
+    busy_w: Annotated[float, Field(ge=0)] = 600.0
+    provision_s: Annotated[float, Field(ge=0)] = 600.0
+    deprovision_s: Annotated[float, Field(ge=0)] = 60.0
+
+
+class ModelSettings(_Section):
+    """One GPU model: watts idle and busy, and how long it takes from the wish until it may be used, and back."""
+
+    idle_w: Annotated[float, Field(ge=0)] = 60.0
+    busy_w: Annotated[float, Field(ge=0)] = 350.0
+    attach_s: Annotated[float, Field(ge=0)] = 50.0
+    detach_s: Annotated[float, Field(ge=0)] = 45.0
+
+
+class ScalingSettings(_Section):
+    """What the scaler may do. mode: whose wishes for nodes it follows: its own, the Cluster Autoscaler's, or none.
+
+    gpu_idle_s: a GPU idle for so long goes back to the pool. node_unneeded_s, delay_after_add_s, delay_after_failure_s,
+    node_provision_s_max: as the Cluster Autoscaler's flags. withhold_s: how long a node or device may take to become
+    free before its removal is given up. may_not_coexist: models of which a node has at most one. visible_s: simulated
+    nodes show a device so long after it was attached.
+    """
+
+    mode: Literal["embedded", "cluster-autoscaler", "off"] = "embedded"
+    groups: tuple[GroupSettings, ...] = ()
+    models: dict[str, ModelSettings] = {}
+    may_not_coexist: tuple[tuple[str, ...], ...] = ()
+    gpu_idle_s: Annotated[float, Field(ge=0)] = 600.0
+    node_unneeded_s: Annotated[float, Field(ge=0)] = 600.0
+    delay_after_add_s: Annotated[float, Field(ge=0)] = 600.0
+    delay_after_failure_s: Annotated[float, Field(ge=0)] = 180.0
+    node_provision_s_max: Annotated[float, Field(gt=0)] = 900.0
+    withhold_s: Annotated[float, Field(gt=0)] = 30.0
+    visible_s: Annotated[float, Field(ge=0)] = 10.0
+
+
+class ComposerSettings(_Section):
+    """Bounds of attaching and detaching. attach_s_max, detach_s_max: deadline of one device, all its calls together.
+
+    attempts_max: calls for one device and direction. backoff_s, backoff_s_max: after the first failure, doubled, at
+    most. breaker_failures: in a row, then the fabric is left alone for breaker_s. survey_s: between two looks at a
+    fabric's inventory. orphan_s: how long a device nobody asked for is watched before it is returned.
+    visible_s_max: from attached to seen on its node.
+    """
+
+    attach_s_max: Annotated[float, Field(gt=0)] = 600.0
+    detach_s_max: Annotated[float, Field(gt=0)] = 600.0
+    visible_s_max: Annotated[float, Field(gt=0)] = 300.0
+    withhold_s_max: Annotated[float, Field(gt=0)] = 600.0
+    attempts_max: Annotated[int, Field(ge=1, le=100)] = 5
+    backoff_s: Annotated[float, Field(gt=0)] = 2.0
+    backoff_s_max: Annotated[float, Field(gt=0)] = 60.0
+    breaker_failures: Annotated[int, Field(ge=1)] = 5
+    breaker_s: Annotated[float, Field(gt=0)] = 30.0
+    survey_s: Annotated[float, Field(gt=0)] = 30.0
+    orphan_s: Annotated[float, Field(ge=0)] = 600.0
+
+
 class Settings(_Section):
     """One stack, or one process of it. credentials_dir: one `<user>.creds` per NATS user that this process may use."""
 
@@ -88,4 +214,7 @@ class Settings(_Section):
     fleet: FleetSettings = FleetSettings()
     simulation: SimulationSettings = SimulationSettings()
     scheduler: SchedulerSettings = SchedulerSettings()
+    scaling: ScalingSettings = ScalingSettings()
+    fabrics: tuple[FabricSettings, ...] = ()
+    composer: ComposerSettings = ComposerSettings()
     bus: BusSettings = BusSettings()

@@ -15,7 +15,7 @@ from muster.bus.lease import Lease
 from muster.bus.metrics import ShellMetrics, shell_metrics
 from muster.bus.pen import Pen
 from muster.bus.ports import Batch, LogError
-from muster.bus.service import CoreService, Sink
+from muster.bus.service import CoreService, Seat, Sink
 from muster.bus.shell_parts import ShellParts, WakeableReader
 from muster.bus.snapshots import Snapshots
 from muster.core.fact import Core
@@ -156,7 +156,7 @@ class Shell:
         try:
             if sink is not None:
                 assert self._parts.connection is not None, "a service with a sink has a connection"
-                await sink.open(self._state.core, self._parts.connection)
+                await sink.open(self._state.core, self._parts.connection, Seat(self._wake, lambda: self.leading))
             self._leads = True
             self.metrics.leading.set(1)
             while True:

@@ -1,8 +1,10 @@
 """Questions to a core and their answers, over `query.<cluster>.<service>.<name>`. They are never facts."""
 
 from muster.schemas.base import InstantNs, JobId, Wire
+from muster.schemas.devices import ComposabilitySpec, DeviceView, FabricView, RequestView
 from muster.schemas.facts.queue import QueueSpec
 from muster.schemas.facts.reservation import ReservationSpec
+from muster.schemas.facts.scale import Alternative
 from muster.schemas.job import JobSpec
 from muster.schemas.views import JobView, NodeView, QueueView, ReservationView
 
@@ -103,3 +105,71 @@ class NodesAnswer(Wire):
     """All nodes."""
 
     nodes: tuple[NodeView, ...] = ()
+
+
+class DevicesAnswer(Wire):
+    """To the composer (`devices`, asked with `AskFleet`): attached devices and those on their way, and the fabrics."""
+
+    devices: tuple[DeviceView, ...] = ()
+    fabrics: tuple[FabricView, ...] = ()
+
+
+class RequestsAnswer(Wire):
+    """To the composer (`requests`, asked with `AskFleet`): ComposabilityRequests, newest first, ended ones too."""
+
+    requests: tuple[RequestView, ...] = ()
+
+
+class AskCompose(Wire):
+    """To the composer (`compose-check`, answered with `DeviceCheckAnswer`): may this be?"""
+
+    name: str
+    spec: ComposabilitySpec
+    may_force: bool = False
+
+
+class AskDetach(Wire):
+    """To the composer (`detach-check`, answered with `DeviceCheckAnswer`): may this device, or request, go?"""
+
+    device_uuid: str = ""
+    request: str = ""
+    force: bool = False
+    may_force: bool = False
+
+
+class DeviceCheckAnswer(Wire):
+    """field: empty if it may. holder: who stands in the way, if somebody does."""
+
+    field: str = ""
+    reason: str = ""
+    holder: str = ""
+    unknown: bool = False
+
+
+class ScaleChoiceView(Wire):
+    """One choice of the scaler, with what else was simulated. outcome: "", done, failed."""
+
+    id: str
+    cluster: str = ""
+    name: str
+    case: int
+    group: str = ""
+    node: str = ""
+    device_model: str = ""
+    count: int = 0
+    jobs: tuple[str, ...] = ()
+    devices: tuple[str, ...] = ()
+    reason: str = ""
+    alternatives: tuple[Alternative, ...] = ()
+    watts: float = 0.0
+    ready_s: float = 0.0
+    at: InstantNs = 0
+    ended_at: InstantNs = 0
+    outcome: str = ""
+    detail: str = ""
+
+
+class ScaleAnswer(Wire):
+    """To the scaler (`choices`, asked with `AskFleet`): its newest choices, newest first."""
+
+    choices: tuple[ScaleChoiceView, ...] = ()

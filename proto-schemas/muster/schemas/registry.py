@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from muster.schemas.base import Payload
-from muster.schemas.facts import control, job, node, queue, reservation, scale
+from muster.schemas.facts import control, device, job, node, queue, reservation, scale
 
 
 class StreamRole(StrEnum):
@@ -105,8 +105,48 @@ TABLE: tuple[FactType, ...] = (
         LOG, "agent", "node",
         joined=node.NodeJoined, lost=node.NodeLost, returned=node.NodeReturned, left=node.NodeLeft,
     ),
+    *_rows(LOG, "agent", "node", provision_failed=scale.ProvisionFailed),
+    *_rows(
+        LOG, "agent", "autoscaler",
+        node_wanted=scale.AutoscalerSignal, node_refused=scale.AutoscalerSignal, node_unneeded=scale.AutoscalerSignal,
+        removal_blocked=scale.AutoscalerSignal, settled=scale.AutoscalerSignal,
+    ),
     *_rows(LOG, "scaler", "scale", gpu_attach_chosen=scale.ScaleChosen, node_add_chosen=scale.ScaleChosen),
     *_rows(LOG, "scaler", "scale", gpu_remove_chosen=scale.ScaleChosen, node_remove_chosen=scale.ScaleChosen),
+    *_rows(LOG, "scaler", "scale", nothing_chosen=scale.NothingChosen, ended=scale.ScaleEnded),
+    *_rows(
+        FED, "gateway", "composability",
+        compose_requested=device.ComposeRequested, decompose_requested=device.DecomposeRequested,
+    ),
+    *_rows(FED, "gateway", "device", detach_requested=device.DetachRequested),
+    *(
+        row
+        for stream in (LOG, FED)
+        for row in (
+            *_rows(
+                stream, "federation", "composability",
+                compose_forwarded=device.ComposeRequested, decompose_forwarded=device.DecomposeRequested,
+            ),
+            *_rows(stream, "federation", "device", detach_forwarded=device.DetachRequested),
+        )
+    ),
+    *_rows(
+        LOG, "composer", "composability",
+        accepted=device.RequestAccepted, refused=device.RequestRefused, moved=device.RequestMoved,
+        ended=device.RequestEnded,
+    ),
+    *_rows(
+        LOG, "composer", "attachment",
+        requested=device.AttachmentRequested, attaching=device.CallStarted, attach_failed=device.CallFailed,
+        attached=device.DeviceAttached, visible=device.DeviceVisible, online=device.DeviceOnline,
+        detach_wanted=device.DetachWanted, detach_given_up=device.DetachGivenUp, detaching=device.CallStarted,
+        detach_failed=device.CallFailed, detached=device.DeviceDetached, failed=device.AttachmentFailed,
+    ),
+    *_rows(
+        LOG, "composer", "fabric",
+        surveyed=device.FabricSurveyed, breaker_opened=device.BreakerOpened, breaker_closed=device.BreakerClosed,
+        orphan_found=device.OrphanFound, orphan_returned=device.OrphanReturned,
+    ),
     *_rows(FED_UP, "scheduler", "job", **_TERMINAL),
     *_rows(FED_UP, "scheduler", "cluster", summarised=control.ClusterSummary),
     *(
@@ -119,6 +159,8 @@ TABLE: tuple[FactType, ...] = (
     ),
     *_rows(LOG, ANY_SERVICE, "node", withhold_requested=node.WithholdRequested),
     *_rows(LOG, ANY_SERVICE, "device", withhold_requested=node.WithholdRequested),
+    *_rows(LOG, ANY_SERVICE, "node", withhold_withdrawn=node.WithholdWithdrawn),
+    *_rows(LOG, ANY_SERVICE, "device", withhold_withdrawn=node.WithholdWithdrawn),
 )  # fmt: skip
 
 STATE_NAME = "state-recorded"
@@ -135,6 +177,12 @@ STATE_TABLE: tuple[FactType, ...] = (
     *_rows(LOG, "scheduler", "device", state_recorded=node.GrantState),
     *_rows(LOG, "agent", "node", state_recorded=node.NodeState),
     *_rows(LOG, "agent", "job", state_recorded=job.PodsState),
+    *_rows(LOG, "scaler", "scale", state_recorded=scale.ScaleState),
+    *_rows(LOG, "scaler", "scaler", state_recorded=scale.ScalerState),
+    *_rows(LOG, "composer", "composability", state_recorded=device.RequestState),
+    *_rows(LOG, "composer", "attachment", state_recorded=device.AttachmentState),
+    *_rows(LOG, "composer", "fabric", state_recorded=device.FabricState),
+    *_rows(FED, "federation", "composability", state_recorded=device.ComposeWishes),
 )
 """State facts (`muster.state.v1`): they stand in checkpoints only, one writer per row, so no two parts overlap."""
 

@@ -13,6 +13,7 @@ from muster.agent.core.core import AgentCore
 from muster.agent.core.output import output_of
 from muster.agent.core.telemetry import sample_node
 from muster.bus.clock import TimeSource
+from muster.bus.service import Seat
 from muster.bus.settings import SimulationSettings
 from muster.core import Core, Fact, Instant
 from muster.schemas.subjects import output_subject, telemetry_subject
@@ -77,7 +78,7 @@ class Emission:
         self._task: asyncio.Task[None] | None = None
         self._clock = clock
 
-    async def open(self, core: Core, connection: Publisher) -> None:
+    async def open(self, core: Core, connection: Publisher, seat: Seat) -> None:  # noqa: ARG002 - the port
         """See `Sink`."""
         assert isinstance(core, AgentCore), "the agent's emission follows the agent's core"
         if self._nodes.interval_s or self._jobs.interval_s:

@@ -15,6 +15,7 @@ from nats.aio.client import Client
 from redis.asyncio import Redis
 from redis.exceptions import RedisError
 
+from muster.bus.service import Seat
 from muster.core.fact import Core, Fact
 from muster.core.instant import Instant
 from muster.projector.core import Projection
@@ -70,7 +71,7 @@ class RedisSink:
         self._closing = False
         self._ended_since_trim = 0
 
-    async def open(self, core: Core, connection: Client) -> None:
+    async def open(self, core: Core, connection: Client, seat: Seat) -> None:  # noqa: ARG002 - the port
         """Begin to bring Redis up to the core; does not wait for it, since Redis may be away.
 
         Raises what the identity raises: without it rows of two logs could be mixed.

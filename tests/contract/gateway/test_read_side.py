@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 from nats.aio.client import Client
 from redis.asyncio import Redis
 
+from muster.bus.service import Seat
 from muster.core.fact import Fact
 from muster.core.instant import Instant
 from muster.gateway.feed import Feed, Position
@@ -57,7 +58,7 @@ class Side:
 
     async def open(self) -> None:
         for written in (self.log, self.fed):
-            await written.sink.open(written.core, Client())
+            await written.sink.open(written.core, Client(), Seat())
             await written.sink.stored()
 
     async def close(self) -> None:

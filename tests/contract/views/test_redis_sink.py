@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 from nats.aio.client import Client
 from redis import Redis
 
+from muster.bus.service import Seat
 from muster.core.fact import Fact
 from muster.core.instant import Instant
 from muster.projector.core import FedProjectorCore, ProjectorCore
@@ -43,7 +44,7 @@ class Follower:
     async def recover(self, facts: list[Fact]) -> None:
         for fact in facts:
             self.core.apply(fact)
-        await self.sink.open(self.core, Client())
+        await self.sink.open(self.core, Client(), Seat())
         await self.sink.stored()
 
     async def fold(self, facts: list[Fact]) -> None:
@@ -203,7 +204,7 @@ async def test_two_projections_keep_apart(redis: Redis, redis_url: str) -> None:
     log = Follower(redis_url)
     await log.recover(life().facts)
     before = image(redis)
-    await sink.open(core, Client())
+    await sink.open(core, Client(), Seat())
     await sink.stored()
     await sink.close()
     await log.sink.close()

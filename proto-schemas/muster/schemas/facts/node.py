@@ -15,6 +15,10 @@ class NodeJoined(Payload):
     gpu_uuids: one per device, by index. domains: topology, widest first, as (level, domain).
     device_domains: the same inside the node, widest first, as (level, domain number of each device by index):
     (("socket", (0, 0, 0, 0, 1, 1, 1, 1)), ("pair", (0, 0, 1, 1, 2, 2, 3, 3))).
+    absent: indexes of places without a device, which a composable node has after one was taken away: the devices
+    behind it keep their index. What `gpu_uuids` says there means nothing; ask `present`.
+    group: the node group that it belongs to. machine: what its composable fabric calls it, "" without one.
+    scale: the scaler's choice by which it was added.
     """
 
     cpu_milli: int
@@ -23,6 +27,17 @@ class NodeJoined(Payload):
     gpu_uuids: Annotated[tuple[Label, ...], Field(max_length=GPUS_PER_NODE_MAX)] = ()
     domains: tuple[tuple[str, str], ...] = ()
     device_domains: tuple[tuple[str, tuple[int, ...]], ...] = ()
+    absent: Annotated[tuple[int, ...], Field(max_length=GPUS_PER_NODE_MAX)] = ()
+    group: str = ""
+    machine: str = ""
+    scale: str = ""
+
+    @property
+    def present(self) -> dict[int, str]:
+        """The uuid of each device that is there, by index."""
+        if not self.absent:
+            return dict(enumerate(self.gpu_uuids))
+        return {index: uuid for index, uuid in enumerate(self.gpu_uuids) if index not in self.absent}
 
 
 class NodeLost(Payload):
@@ -50,6 +65,18 @@ class WithholdRequested(Payload):
     request_id: Label
     reason: Text = ""
     force: bool = False
+
+
+class WithholdWithdrawn(Payload):
+    """`withhold-withdrawn`: a service no longer asks for it; what it asked for may be used again.
+
+    after_withheld: it had folded the answer, and gives back what it was given. Without, a request that was answered
+    in the meantime stands, and the writer acts on it or withdraws again.
+    """
+
+    request_id: Label
+    reason: Text = ""
+    after_withheld: bool = False
 
 
 class Withheld(Payload):

@@ -1,7 +1,6 @@
 """The simulated cluster's nodes: a regular fleet, or exactly the machines of an openb node list."""
 
-import hashlib
-
+from muster.fabric.layout import device_uuids
 from muster.openb.trace import parse_nodes
 from muster.schemas.facts.node import NodeJoined
 
@@ -65,13 +64,3 @@ def device_domains(gpus: int) -> tuple[tuple[str, tuple[int, ...]], ...]:
         pairs += [first + place // GPUS_OF_A_PAIR for place in range(sockets.count(socket))]
     pair = ("pair", tuple(pairs))
     return (("socket", sockets), pair) if gpus >= GPUS_OF_TWO_SOCKETS else (pair,)
-
-
-def device_uuids(node: str, count: int) -> tuple[str, ...]:
-    """One id per device in NVIDIA's form, a function of node and index: a node that comes back brings the same."""
-    return tuple(_device_uuid(node, index) for index in range(count))
-
-
-def _device_uuid(node: str, index: int) -> str:
-    digits = hashlib.sha256(f"device\x1f{node}\x1f{index}".encode()).hexdigest()
-    return f"GPU-{digits[:8]}-{digits[8:12]}-{digits[12:16]}-{digits[16:20]}-{digits[20:32]}"

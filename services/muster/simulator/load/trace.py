@@ -3,9 +3,9 @@
 import csv
 from collections.abc import Iterator, Mapping, Sequence
 
-from muster.agent.core.fleet import device_uuids
 from muster.core import Instant, after
 from muster.core.seeded import uniform
+from muster.fabric.layout import device_uuids
 from muster.openb.trace import OpenbNode, OpenbTask
 from muster.schemas import ids
 from muster.schemas.facts.node import NodeJoined

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from muster.agent.core.fleet import device_uuids
+from muster.fabric.layout import device_uuids
 from muster.schemas.facts.node import NodeJoined
 from muster.simulator.errors import InputError
 from muster.simulator.scenario import model

@@ -1,0 +1,1 @@
+"""The composer: carries out attachments and detachments over composable fabrics."""

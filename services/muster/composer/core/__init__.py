@@ -1,0 +1,1 @@
+"""The composer's pure part."""

@@ -1,0 +1,1 @@
+"""The scaler's pure part."""
