@@ -131,5 +131,5 @@ class Fabrics(Protocol):
         ...
 
     def next_change(self) -> Instant | None:
-        """When `observe` could answer differently by time alone; Instant(0) while something is to be told; None: never."""
+        """When `observe` could say something new by time alone; None: never; 0 while something waits to be told."""
         ...
