@@ -12,6 +12,7 @@ from muster.agent.core.output import output_of
 from muster.agent.core.telemetry import sample_node
 from muster.agent.emission import TICK_S, Emission, Walk
 from muster.bus.clock import FakeTime
+from muster.bus.service import Seat
 from muster.bus.settings import SimulationSettings
 from muster.core import Instant
 from muster.schemas.facts.node import NodeLost
@@ -148,7 +149,7 @@ async def test_what_stops_the_emission_stops_the_service(agent: VirtualAgent) ->
         settings=SimulationSettings(telemetry_interval_s=TICK_S, output_interval_s=0.0),
         clock=FakeTime(),
     )
-    await emission.open(agent.core, Wire(fails=True))  # type: ignore[arg-type] - all that it needs of a connection
+    await emission.open(agent.core, Wire(fails=True), Seat())  # type: ignore[arg-type] - all that it needs of a connection
     (task,) = (task for task in asyncio.all_tasks() if task.get_name() == "agent emission")
     await asyncio.wait({task})
     with pytest.raises(RuntimeError, match="outbound"):
@@ -161,7 +162,7 @@ async def test_an_idle_fleet_speaks_too_though_nothing_is_folded(agent: VirtualA
     wire, clock = Wire(), FakeTime(wall_ns=77)
     settings = SimulationSettings(telemetry_interval_s=TICK_S, output_interval_s=0.0)
     emission = Emission(cluster="local", settings=settings, clock=clock)
-    await emission.open(agent.core, wire)  # type: ignore[arg-type] - all that it needs of a connection
+    await emission.open(agent.core, wire, Seat())  # type: ignore[arg-type] - all that it needs of a connection
     async with asyncio.timeout(10):
         await wire.spoke.wait()
     await emission.close()
@@ -170,7 +171,7 @@ async def test_an_idle_fleet_speaks_too_though_nothing_is_folded(agent: VirtualA
 
 async def test_closing_leaves_nothing_running(agent: VirtualAgent) -> None:
     emission = Emission(cluster="local", settings=SimulationSettings(), clock=FakeTime())
-    await emission.open(agent.core, Wire())  # type: ignore[arg-type] - all that it needs of a connection
+    await emission.open(agent.core, Wire(), Seat())  # type: ignore[arg-type] - all that it needs of a connection
     await emission.close()
     await emission.close()
     assert [task.get_name() for task in asyncio.all_tasks() if task.get_name() == "agent emission"] == []
