@@ -4,16 +4,25 @@ from pathlib import Path
 
 from muster.cli.errors import unreachable, usage
 from muster.stack.declared import SERVICES
+from muster.stack.fabrics import SIMULATOR
 from muster.stack.options import ALL
 
 
 def run(service: str, state_dir: Path) -> None:
-    """Host one service, or all, until SIGTERM. Raises CliError if there is no such service or no settings."""
+    """Host one service, or all, or the simulated fabrics, until SIGTERM.
+
+    Raises CliError if there is no such service or no settings.
+    """
     names = SERVICES if service == ALL else (service,)
-    if service != ALL and service not in SERVICES:
-        raise usage(f"SERVICE: {service!r} is none of {', '.join((ALL, *SERVICES))}")
+    if service not in (ALL, SIMULATOR, *SERVICES):
+        raise usage(f"SERVICE: {service!r} is none of {', '.join((ALL, *SERVICES, SIMULATOR))}")
     if not (state_dir / "settings.json").is_file():
         raise unreachable(f"--state-dir: {state_dir} holds no settings.json; `muster up` writes it")
+    if service == SIMULATOR:
+        from muster.fabric.simulator import process
+
+        process.main(state_dir)
+        return
     from muster.bus.host import run_services
 
     run_services(names, state_dir)

@@ -14,6 +14,7 @@ from muster.schemas.access import Endpoints
 from muster.schemas.base import Name
 from muster.schemas.registry import RESERVED_CLUSTERS
 from muster.stack.declared import SERVICES
+from muster.stack.fabrics import FABRIC_PORT, located
 from muster.stack.nats_server import SYNC_INTERVAL_S
 from muster.stack.ports import LOOPBACK, USUAL_PORTS
 from muster.stack.state_dir import StateDir
@@ -74,9 +75,10 @@ def metrics_name(process: str) -> str:
     return "metrics" if process == ALL else f"metrics-{process}"
 
 
-def wanted_ports(options: StartOptions, remembered: Mapping[str, int]) -> dict[str, int]:
-    """The ports to try first: asked for now, else last time's, else the usual ones."""
-    usual = {name: port for name, port in USUAL_PORTS.items() if name != "metrics"}
+def wanted_ports(options: StartOptions, remembered: Mapping[str, int], *, fabrics: bool = False) -> dict[str, int]:
+    """The ports to try first: asked for now, else last time's, else the usual ones. fabrics: some are simulated."""
+    left_out = {"metrics"} if fabrics else {"metrics", FABRIC_PORT}
+    usual = {name: port for name, port in USUAL_PORTS.items() if name not in left_out}
     usual |= {metrics_name(name): USUAL_PORTS["metrics"] + i for i, name in enumerate(options.processes())}
     return {name: options.ports.get(name, remembered.get(name, port)) for name, port in usual.items()}
 
@@ -102,22 +104,32 @@ def remembered_ports(state: StateDir) -> dict[str, int]:
         return {}
 
 
-def new_settings(options: StartOptions, endpoints: Endpoints) -> Settings:
-    """Settings of this start: what was set before, changed by what this start says. Raises pydantic.ValidationError."""
+def asked_settings(options: StartOptions) -> Settings:
+    """What was set before, changed by what this start says; where things listen is still last time's.
+
+    Raises pydantic.ValidationError.
+    """
     state = StateDir(options.state_dir)
     before: Json = json.loads(state.settings.read_bytes()) if state.settings.exists() else {}
-    fixed: Json = {
-        "state_dir": str(state.path),
-        "credentials_dir": str(state.creds),
+    fixed: Json = {"state_dir": str(state.path), "credentials_dir": str(state.creds)}
+    if options.cluster is not None:
+        fixed["cluster"] = options.cluster
+    return Settings.model_validate(_merged(_merged(before, options.settings), fixed))
+
+
+def new_settings(options: StartOptions, endpoints: Endpoints) -> Settings:
+    """Settings of this start, with where everything listens. Raises pydantic.ValidationError."""
+    listening: Json = {
         "nats_url": endpoints.nats,
         "redis_url": endpoints.redis,
         "http_host": LOOPBACK,
         "http_port": endpoints.ports["http"],
         "metrics_port": endpoints.ports.get("metrics", 0),
     }
-    if options.cluster is not None:
-        fixed["cluster"] = options.cluster
-    return Settings.model_validate(_merged(_merged(before, options.settings), fixed))
+    settings = asked_settings(options).model_copy(update=listening)
+    if FABRIC_PORT not in endpoints.ports:
+        return settings
+    return located(settings, port=endpoints.ports[FABRIC_PORT], credentials_dir=StateDir(options.state_dir).keys)
 
 
 def _merged(base: Mapping[str, object], over: Mapping[str, object]) -> Json:

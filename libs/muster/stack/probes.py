@@ -27,6 +27,11 @@ async def http_ok(port: int, path: str) -> bool:
     return answer.split(b" ", 2)[1:2] == [b"200"]
 
 
+async def http_answers(port: int) -> bool:
+    """Whether something there speaks HTTP, whatever it thinks of the question."""
+    return (await _ask(port, f"GET / HTTP/1.0\r\nHost: {LOOPBACK}\r\n\r\n".encode())).startswith(b"HTTP/")
+
+
 async def redis_answers(port: int) -> bool:
     """Whether a Redis listens there: asked without its password, it says that it wants one."""
     return (await _ask(port, b"PING\r\n")).startswith((b"+PONG", b"-NOAUTH"))

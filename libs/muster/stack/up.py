@@ -22,16 +22,18 @@ from muster.core.instant import NS_PER_S
 from muster.schemas.access import TOKENS_BUCKET, Endpoints, Role, TokenRecord, token_hash
 from muster.stack import nats_server, redis_server
 from muster.stack.declared import declared_users
+from muster.stack.fabrics import FABRIC_PORT, SIMULATOR, are_simulated, write_credentials
 from muster.stack.keys import MintedAccess, mint_access, write_private
 from muster.stack.options import (
     StartOptions,
+    asked_settings,
     endpoints_of,
     new_settings,
     remembered_ports,
     wanted_ports,
 )
 from muster.stack.ports import choose_ports
-from muster.stack.probes import http_ok, redis_answers
+from muster.stack.probes import http_answers, http_ok, redis_answers
 from muster.stack.process import Command
 from muster.stack.state_dir import Holder, StateDir, StateDirLock
 from muster.stack.supervisor import Child, ChildState, Supervisor
@@ -96,18 +98,22 @@ async def _start_locked(
         state.prepare()
     for stale in state.run.glob("*.pid"):  # of a supervisor that was killed; its children died with it
         stale.unlink()
-    ports = choose_ports(wanted_ports(options, remembered_ports(state)))
+    fabrics = are_simulated(asked_settings(options))
+    ports = choose_ports(wanted_ports(options, remembered_ports(state), fabrics=fabrics))
     redis = redis_server.RedisConfig(ports["redis"], state.redis, password=_secret())
     endpoints = endpoints_of(ports, redis_url=redis.url, processes=options.processes())
     settings = new_settings(options, endpoints)
     users = options.users or await declared_users(options.services, cluster=settings.cluster)
     access = mint_access(keys_dir=state.keys, credentials_dir=state.creds, users=users, now_s=now_s)
+    write_credentials(settings, secret=_secret)
     write_private(state.settings, settings.model_dump_json(indent=2))
     await supervisor.start(
         _nats_child(options, state, ports=endpoints.ports, access=access), _redis_child(state, redis)
     )
     await _enter(state, settings)
     write_private(state.endpoints, endpoints.model_dump_json(indent=2))
+    if fabrics:
+        await supervisor.start(_fabric_child(options, endpoints))
     await supervisor.start(*_service_children(options, endpoints))
     return endpoints, settings
 
@@ -142,6 +148,16 @@ def _redis_child(state: StateDir, config: redis_server.RedisConfig) -> Child:
     write_private(path, redis_server.render(config))
     command = Command("redis-server", (str(redis_server.redis_binary()), str(path)))
     return Child(command, partial(redis_answers, config.port))
+
+
+def _fabric_child(options: StartOptions, endpoints: Endpoints) -> Child:
+    """The manager of every simulated fabric; it is there before the services, which call it."""
+    command = Command(SIMULATOR, options.command(SIMULATOR), SERVICE_ENVIRONMENT)
+    return Child(
+        command,
+        partial(http_answers, endpoints.ports[FABRIC_PORT]) if options.ready_path else None,
+        ready_s_max=options.ready_s_max,
+    )
 
 
 def _service_children(options: StartOptions, endpoints: Endpoints) -> tuple[Child, ...]:

@@ -187,6 +187,19 @@ def test_a_stack_in_the_background_is_asked_and_ended(options: StartOptions) -> 
     assert after.endpoints == begun.endpoints
 
 
+async def test_simulated_fabrics_have_a_process_of_their_own_before_any_service(options: StartOptions) -> None:
+    fabrics = [{"name": "blue", "simulated": {"pool": {"A100": 2}}}]
+    stack = await start(options.model_copy(update={"settings": {"fabrics": fabrics}}))
+    try:
+        assert [child.name for child in stack.children()] == ["nats-server", "redis-server", "fabric-simulator", "all"]
+        (fabric,) = Settings.model_validate_json(stack.state.settings.read_bytes()).fabrics
+        assert fabric.url == f"http://127.0.0.1:{stack.endpoints.ports['fabric']}/blue"
+        assert fabric.credentials is not None
+        assert stat.S_IMODE(fabric.credentials.stat().st_mode) == 0o600
+    finally:
+        await stack.stop()
+
+
 def test_why_a_background_start_failed_is_told(options: StartOptions) -> None:
     with pytest.raises(control.StartFailedError, match="all was not ready"):
         control.detach(options.model_copy(update={"ready_path": "/readyz", "ready_s_max": 0.3}))

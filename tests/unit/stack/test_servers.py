@@ -2,6 +2,7 @@
 
 import json
 import socket
+import stat
 import subprocess
 import sys
 from pathlib import Path
@@ -9,8 +10,9 @@ from pathlib import Path
 import pytest
 from pydantic import ValidationError
 
+from muster.stack.fabrics import are_simulated, write_credentials
 from muster.stack.nats_server import NatsConfig, nats_binary, render
-from muster.stack.options import StartOptions, endpoints_of, new_settings, wanted_ports
+from muster.stack.options import StartOptions, asked_settings, endpoints_of, new_settings, wanted_ports
 from muster.stack.ports import choose_ports, free_port, is_free
 from muster.stack.redis_server import RedisConfig, redis_binary
 from muster.stack.redis_server import render as render_redis
@@ -63,6 +65,38 @@ def test_settings_are_kept_and_changed_only_where_said(tmp_path: Path) -> None:
     second = new_settings(StartOptions(state_dir=tmp_path, settings={"fleet": {"nodes": 9}}), endpoints)
     assert (second.cluster, second.fleet.nodes, second.fleet.rack_size) == ("atlas", 9, 4)
     assert second.redis_url == "redis://x"
+
+
+def fabric(name: str, **fields: object) -> dict[str, object]:
+    return {"name": name, **fields}
+
+
+def test_a_port_for_simulated_fabrics_is_taken_only_where_there_are_some(tmp_path: Path) -> None:
+    options = StartOptions(state_dir=tmp_path)
+    assert "fabric" not in wanted_ports(options, {"fabric": 7})
+    assert wanted_ports(options, {"fabric": 7}, fabrics=True)["fabric"] == 7
+
+
+def test_a_simulated_fabric_is_where_the_simulator_serves_it_and_a_real_one_stays_where_it_is(tmp_path: Path) -> None:
+    fabrics = [fabric("blue", simulated={"pool": {"A100": 2}}), fabric("real", url="https://cdi.example")]
+    options = StartOptions(state_dir=tmp_path, settings={"fabrics": fabrics}, ports={"fabric": 7001})
+    assert are_simulated(asked_settings(options))
+    endpoints = endpoints_of(wanted_ports(options, {}, fabrics=True), redis_url="redis://x", processes=("all",))
+    blue, real = new_settings(options, endpoints).fabrics
+    assert blue.url == "http://127.0.0.1:7001/blue"
+    assert (real.url, real.credentials) == ("https://cdi.example", None)
+
+
+def test_a_simulated_managers_credentials_are_made_once_and_are_private(tmp_path: Path) -> None:
+    options = StartOptions(state_dir=tmp_path, settings={"fabrics": [fabric("blue", simulated={}), fabric("real")]})
+    endpoints = endpoints_of(wanted_ports(options, {}, fabrics=True), redis_url="redis://x", processes=("all",))
+    settings = new_settings(options, endpoints)
+    write_credentials(settings, secret=lambda: "first")
+    write_credentials(settings, secret=lambda: "second")
+    (path,) = (tmp_path / "keys").iterdir()
+    assert path == settings.fabrics[0].credentials
+    assert json.loads(path.read_text())["password"] == "first"
+    assert stat.S_IMODE(path.stat().st_mode) == 0o600
 
 
 def test_options_reach_a_background_process_whole(tmp_path: Path) -> None:

@@ -1,0 +1,54 @@
+"""Simulated fabric managers of a stack: one process serves all of them, each under its name on one port.
+
+Whoever calls a manager logs in with credentials that are made once per state directory; settings name their file.
+"""
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+
+from muster.bus.settings import FabricSettings, Settings
+from muster.stack.keys import write_private
+from muster.stack.ports import LOOPBACK
+
+SIMULATOR = "fabric-simulator"
+"""Name of the process, and what `muster run` calls it."""
+FABRIC_PORT = "fabric"
+USER, REALM, CLIENT = "muster", "fabric", "muster"
+
+
+def are_simulated(settings: Settings) -> bool:
+    """Whether the stack runs a simulator."""
+    return any(fabric.simulated is not None for fabric in settings.fabrics)
+
+
+def located(settings: Settings, *, port: int, credentials_dir: Path) -> Settings:
+    """The settings with every simulated fabric where the simulator on `port` serves it; others stay as they are."""
+
+    def at(fabric: FabricSettings) -> FabricSettings:
+        if fabric.simulated is None:
+            return fabric
+        url = f"http://{LOOPBACK}:{port}/{fabric.name}"
+        return fabric.model_copy(update={"url": url, "credentials": credentials_of(fabric.name, credentials_dir)})
+
+    return settings.model_copy(update={"fabrics": tuple(map(at, settings.fabrics))})
+
+
+def credentials_of(fabric: str, directory: Path) -> Path:
+    """The file with what is needed to log in at a simulated manager."""
+    return directory / f"fabric-{fabric}.json"
+
+
+def write_credentials(settings: Settings, *, secret: Callable[[], str]) -> None:
+    """Make what is missing of the simulated fabrics' credentials; only this user may read them."""
+    for fabric in settings.fabrics:
+        if fabric.simulated is None or fabric.credentials is None or fabric.credentials.exists():
+            continue
+        login = {
+            "username": USER,
+            "password": secret(),
+            "realm": REALM,
+            "client_id": CLIENT,
+            "client_secret": secret(),
+        }
+        write_private(fabric.credentials, json.dumps(login, indent=2))
