@@ -35,13 +35,23 @@ class Alternative(Wire):
     detail: Text = ""
 
 
+class ScalePlace(Wire):
+    """Where the first of a choice's jobs is to go: so many replicas of one of its groups on this node."""
+
+    node: Label
+    group: int = 0
+    replicas: int = 1
+
+
 class ScaleChosen(Payload):
     """`gpu-attach-chosen`, `node-add-chosen`, `gpu-remove-chosen`, `node-remove-chosen`: one of the four cases.
 
     node: target or victim; group: node group; device_model and count: for GPUs. reason: with numbers.
     parts: of an attachment, all nodes and models; it is carried out whole or not at all. devices: uuids that go back to
     the pool. request_id: under which the scheduler is asked to withhold the node that goes. moves: devices that go from
-    one node to another: returned here, to be attached by `parts` of the same decision.
+    one node to another: returned here, to be attached by `parts` of the same decision. `parts` of an added node: what
+    is kept for it in the pool, to be attached by a later choice. places: what is kept for the first of `jobs` until it
+    is placed.
     """
 
     case: int
@@ -58,12 +68,17 @@ class ScaleChosen(Payload):
     alternatives: Annotated[tuple[Alternative, ...], Field(max_length=ALTERNATIVES_MAX)] = ()
     watts: float = 0.0
     ready_s: float = 0.0
+    places: Annotated[tuple[ScalePlace, ...], Field(max_length=PARTS_MAX)] = ()
 
 
 class NothingChosen(Payload):
-    """`nothing-chosen`: neither a device nor a node would help, or none may be had. subject: the job, or the node."""
+    """`nothing-chosen`: neither a device nor a node would help, or none may be had. subject: the job, or the node.
+
+    code: what stands in the way, in a fixed vocabulary; said again only when that changed.
+    """
 
     case: int
+    code: str = ""
     jobs: tuple[Label, ...] = ()
     node: str = ""
     reason: Text = ""
@@ -117,11 +132,20 @@ class IdleSince(Wire):
     at: InstantNs
 
 
+class Refused(Wire):
+    """What `nothing-chosen` said last of a job or node."""
+
+    name: Label
+    case: int
+    code: str = ""
+
+
 class ScalerState(Payload):
     """`state-recorded` of the scaler itself (kind `scaler`): what its next choices depend on beside the books.
 
     chosen: how many choices were ever made. idle_devices, idle_nodes: since when. moved_at: when a device or node was
-    last added to or taken from a node or group, by name. failures: choices that failed lately, by group or fabric.
+    last added to or taken from a node or group, by name. failed_at: when a choice last failed, by group or fabric.
+    served_at: jobs for which a choice was carried out, and when. refused: the newest of what nothing was chosen for.
     """
 
     chosen: int = 0
@@ -130,3 +154,5 @@ class ScalerState(Payload):
     moved_at: tuple[IdleSince, ...] = ()
     failed_at: tuple[IdleSince, ...] = ()
     signals: tuple[AutoscalerSignal, ...] = ()
+    served_at: tuple[IdleSince, ...] = ()
+    refused: tuple[Refused, ...] = ()
