@@ -1,0 +1,75 @@
+"""A fabric's model from its settings: which machines it reaches, what stands on them, what lies in the pool."""
+
+from collections.abc import Sequence
+
+from muster.bus.settings import FabricSettings, GroupSettings, SimulatedFabricSettings
+from muster.fabric.layout import device_uuids, machine_id, node_name, pool_device_uuid
+from muster.fabric.simulator.model import FabricModel
+from muster.fabric.simulator.operation import Behaviour, PoolDevice
+from muster.schemas.devices import CXL_MEMORY
+
+
+def build_model(fabric: FabricSettings, groups: Sequence[GroupSettings]) -> FabricModel:
+    """The model of a simulated fabric at the very start.
+
+    Machines: every node that a composable group of this fabric may ever have. The first `nodes` of a group have `gpus`
+    devices of its best model each. Raises ValueError if the fabric is not simulated or a group names no model.
+    """
+    if fabric.simulated is None:
+        raise ValueError(f"fabric {fabric.name}: `simulated` is not set, so there is nothing to simulate")
+    mine = [group for group in groups if group.composable and group.fabric == fabric.name]
+    return FabricModel(
+        name=fabric.name,
+        settings=behaviour_of(fabric.simulated),
+        devices=_pool(fabric.name, fabric.simulated),
+        machines=[machine_id(node) for group in mine for node in _nodes(group, max(group.nodes, group.nodes_max))],
+        attached={
+            machine_id(node): devices
+            for group in mine
+            for node in _nodes(group, group.nodes)
+            if (devices := _built_in(group, node))
+        },
+    )
+
+
+def behaviour_of(simulated: SimulatedFabricSettings) -> Behaviour:
+    """Its part of the settings. Raises ValueError if the shares are more than every call."""
+    return Behaviour(
+        seed=simulated.seed,
+        switch_median_s=simulated.switch_median_s,
+        switch_sigma=simulated.switch_sigma,
+        refuse_share=simulated.refuse_share,
+        drop_share=simulated.drop_share,
+        half_share=simulated.half_share,
+        nonsense_share=simulated.nonsense_share,
+        twice_share=simulated.twice_share,
+        limit=simulated.limit,
+    )
+
+
+def _nodes(group: GroupSettings, count: int) -> list[str]:
+    return [node_name(group.name, index) for index in range(1, count + 1)]
+
+
+def _built_in(group: GroupSettings, node: str) -> list[PoolDevice]:
+    if group.gpus and not group.gpu_models:
+        raise ValueError(f"scaling.groups: {group.name}: gpus is {group.gpus}, so gpu_models must name a model")
+    return [PoolDevice(uuid, group.gpu_models[0]) for uuid in device_uuids(node, group.gpus)]
+
+
+def _pool(fabric: str, simulated: SimulatedFabricSettings) -> list[PoolDevice]:
+    gpus = [
+        PoolDevice(pool_device_uuid(fabric, model, index), model)
+        for model, count in simulated.pool.items()
+        for index in range(count)
+    ]
+    memory = [
+        PoolDevice(_memory_uuid(fabric, model, index), model, CXL_MEMORY, simulated.memory_mib)
+        for model, count in simulated.memory_pool.items()
+        for index in range(count)
+    ]
+    return gpus + memory
+
+
+def _memory_uuid(fabric: str, model: str, index: int) -> str:
+    return pool_device_uuid(fabric, model, index).replace("GPU-", "CXL-", 1)
