@@ -1,7 +1,7 @@
-"""A cluster in virtual time: the scheduler's and the agent's core over one log in memory.
+"""A cluster in virtual time: the scheduler's and the agent's core over one log in memory, and others beside them.
 
 What the shells and the broker do in production is done here without them: a fact gets its sequence and its time when
-it is said, both cores fold it at once, and both decide until neither has anything to say. Then time jumps to the next
+it is said, all cores fold it at once, and all decide until none has anything to say. Then time jumps to the next
 moment at which one of them could, or at which something comes from outside. Everything is a function of what was put
 in, so two runs of the same input are equal to the last bit.
 """
@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from muster.agent.core.behaviour import Behaviour
 from muster.agent.core.core import AgentCore
 from muster.agent.core.simulated import SimulatedCluster
-from muster.core import NS_PER_S, Draft, Fact, Instant
+from muster.core import NS_PER_S, Core, Draft, Fact, Instant
 from muster.scheduler.core import SchedulerCore
 from muster.scheduler.core.cycle import Limits
 from muster.schemas.base import Payload
@@ -34,7 +34,7 @@ QUIET = frozenset({"placed", "running", "unschedulable", "summarised", "checkpoi
 """Facts that free nothing and ask for nothing: after them alone, no core has more to say than before them."""
 
 Watch = Callable[[Fact], None]
-"""Told of every fact, after both cores folded it."""
+"""Told of every fact, after all cores folded it."""
 
 
 class SimulationError(Exception):
@@ -54,10 +54,20 @@ class Pace:
     thorough: bool = True
 
 
+@dataclass(slots=True)
+class _Companion:
+    """A core beside the scheduler and the agent. has_news: a fact came since it was asked last."""
+
+    writer: str
+    core: Core
+    has_news: bool = True
+
+
 class Engine:
     """scheduler, agent: the cores, for reading. now: the present moment. seq: facts so far. watch: told of each.
 
     nodes: all that will ever be part of the cluster; they join when time first passes. limits: the scheduler's.
+    beside: other services' cores by writer; they decide after the scheduler and the agent, in this order.
     """
 
     def __init__(
@@ -69,6 +79,7 @@ class Engine:
         limits: Limits | None = None,
         pace: Pace | None = None,
         watch: Watch | None = None,
+        beside: Mapping[str, Core] | None = None,
     ) -> None:
         self._limits = limits or Limits(checkpoint_every_facts=CHECKPOINT_NEVER)
         self.scheduler = SchedulerCore(cluster=CLUSTER, limits=self._limits)
@@ -78,6 +89,7 @@ class Engine:
         self._pace = pace or Pace()
         self.watch = watch
         self._news = True
+        self._companions = tuple(_Companion(writer, core) for writer, core in (beside or {}).items())
         self._inbox: list[tuple[Instant, int, Callable[[], None]]] = []
         self._posted = 0
 
@@ -94,12 +106,15 @@ class Engine:
         causes: tuple[str, ...] = (),
         trace: str = "",
     ) -> Fact:
-        """Append a fact at this moment; both cores have folded it when this returns."""
+        """Append a fact at this moment; all cores have folded it when this returns."""
         self.seq += 1
         seq = self.seq
         fact = Fact(f"f{seq}", seq, self.now, CLUSTER, writer, kind, subject_id, name, causes, trace, payload)
         self.scheduler.apply(fact)
         self.agent.apply(fact)
+        for companion in self._companions:
+            companion.core.apply(fact)
+            companion.has_news = True
         if name not in QUIET or self._pace.thorough:
             self._news = True
         if self.watch is not None:
@@ -135,7 +150,7 @@ class Engine:
     # --- how time passes -----------------------------------------------------------------------------------------
 
     def settle(self) -> int:
-        """Let both cores decide at this moment until neither has anything to say.
+        """Let all cores decide at this moment until none has anything to say.
 
         Returns how many decisions said something. Raises SimulationError after DECISIONS_MAX of them.
         """
@@ -174,6 +189,8 @@ class Engine:
     def next_moment(self) -> Instant | None:
         """When something could happen next, after now; None: never."""
         due = _earlier(self.scheduler.next_wakeup(), self.agent.next_wakeup())
+        for companion in self._companions:
+            due = _earlier(due, companion.core.next_wakeup())
         if due is not None:
             due = self._on_step(due)
         if self._inbox:
@@ -181,13 +198,17 @@ class Engine:
         return due if due is None or due > self.now else Instant(self.now + self._pace.step_ns)
 
     def step(self, *, ask_again: bool = False) -> bool:
-        """One decision of each core that could have something to say; whether one had. ask_again: of both, anyway."""
+        """One decision of each core that could have something to say; whether one had. ask_again: of all, anyway."""
         said = 0
         if self._news or ask_again or _is_due(self.scheduler.next_wakeup(), self.now):
             self._news = False
             said += self.append("scheduler", self.scheduler.decide(self.now))
         if ask_again or _is_due(self.agent.next_wakeup(), self.now):
             said += self.append("agent", self.agent.decide(self.now))
+        for companion in self._companions:
+            if ask_again or companion.has_news or _is_due(companion.core.next_wakeup(), self.now):
+                companion.has_news = False
+                said += self.append(companion.writer, companion.core.decide(self.now))
         return said > 0
 
     def _on_step(self, moment: Instant) -> Instant:

@@ -1,13 +1,15 @@
 """Virtual time: nothing waits, nothing is drawn, and every invariant of the house holds on the way."""
 
 import dataclasses
+from collections.abc import Iterator, Mapping
 
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from muster.agent.core.behaviour import Behaviour
 from muster.agent.core.fleet import regular_fleet
-from muster.core import NS_PER_S, Fact, after
+from muster.core import NS_PER_S, Core, Draft, Fact, Instant, after
+from muster.schemas.facts.node import WithholdRequested
 from muster.schemas.facts.queue import QueueSpec
 from muster.schemas.job import Job, JobSpec, Phase, TaskGroup
 from muster.schemas.labels import RUN_S
@@ -24,13 +26,15 @@ def job(name: str, *, gpus: int = 1, run_s: float = 60.0, at_s: float = 0.0) -> 
     return job_of(spec, after(START, at_s), key=name)
 
 
-def engine(*, nodes: int = 2, pace: Pace | None = None, log: list[Fact] | None = None) -> Engine:
+def engine(
+    *, nodes: int = 2, pace: Pace | None = None, log: list[Fact] | None = None, beside: Mapping[str, Core] | None = None
+) -> Engine:
     fleet = regular_fleet(
         nodes=nodes, gpus_per_node=8, gpu_model="H100", cpu_milli=128_000, memory_mib=1_048_576, rack_size=8,
         racks_per_block=8,
     )  # fmt: skip
     watch = None if log is None else log.append
-    made = Engine(fleet, behaviour=Behaviour(seed=1, start_s=2.0), start=START, pace=pace, watch=watch)
+    made = Engine(fleet, behaviour=Behaviour(seed=1, start_s=2.0), start=START, pace=pace, watch=watch, beside=beside)
     join_nodes(made)
     set_queue(made, QueueSpec(name="q"), at="queues[0]")
     return made
@@ -67,6 +71,45 @@ def test_steps_round_moments_up() -> None:
         pass
     assert {(fact.time - START) % (5 * NS_PER_S) for fact in log} == {0}
     assert next(fact.time for fact in log if fact.name == "routed") == after(START, 10)
+
+
+class Bell:
+    """A core beside the others: says once, ten seconds after a job was placed, that its node is to be withheld."""
+
+    def __init__(self) -> None:
+        self.due: Instant | None = None
+        self.rang = 0
+
+    def apply(self, fact: Fact) -> None:
+        if fact.name == "placed" and not self.rang:
+            self.due = after(fact.time, 10)
+        if fact.writer == "health":
+            self.due, self.rang = None, self.rang + 1
+
+    def decide(self, now: Instant) -> list[Draft]:
+        if self.due is None or self.due > now:
+            return []
+        return [Draft("node", "gpu-0001", "withhold-requested", WithholdRequested(request_id="bell"))]
+
+    def next_wakeup(self) -> Instant | None:
+        return self.due
+
+    def snapshot(self) -> Iterator[Draft]:
+        yield from ()
+
+
+def test_a_core_beside_the_others_folds_their_facts_decides_at_its_time_and_is_heard() -> None:
+    bell, log = Bell(), list[Fact]()
+    world = engine(nodes=1, log=log, beside={"health": bell})
+    one = job("a", run_s=100)
+    for _ in world.moments(after(START, 300), jobs=[(one.submitted_at, one)]):
+        pass
+    placed, asked, withheld = (
+        next(fact.time for fact in log if fact.name == name) for name in ("placed", "withhold-requested", "withheld")
+    )
+    assert asked == after(placed, 10)
+    assert withheld >= after(placed, 100), "the scheduler heard it, and answered when the job had ended"
+    assert bell.rang == 1
 
 
 LOADS = st.lists(
