@@ -140,10 +140,21 @@ class Refused(Wire):
     code: str = ""
 
 
+class HeardSignal(Wire):
+    """What an autoscaler outside said last about a group or node, and has not settled. at: since when it says so."""
+
+    subject: Label
+    name: Label
+    at: InstantNs = 0
+    fact: str = ""
+    signal: AutoscalerSignal
+
+
 class ScalerState(Payload):
     """`state-recorded` of the scaler itself (kind `scaler`): what its next choices depend on beside the books.
 
-    chosen: how many choices were ever made. idle_devices, idle_nodes: since when. moved_at: when a device or node was
+    chosen: how many choices were ever made. idle_devices, idle_nodes: since when. low_nodes: since when less than half
+    of the node is used. moved_at: when a device or node was
     last added to or taken from a node or group, by name. failed_at: when a choice last failed, by group or fabric.
     served_at: jobs for which a choice was carried out, and when. refused: the newest of what nothing was chosen for.
     """
@@ -151,8 +162,9 @@ class ScalerState(Payload):
     chosen: int = 0
     idle_devices: tuple[IdleSince, ...] = ()
     idle_nodes: tuple[IdleSince, ...] = ()
+    low_nodes: tuple[IdleSince, ...] = ()
     moved_at: tuple[IdleSince, ...] = ()
     failed_at: tuple[IdleSince, ...] = ()
-    signals: tuple[AutoscalerSignal, ...] = ()
+    signals: tuple[HeardSignal, ...] = ()
     served_at: tuple[IdleSince, ...] = ()
     refused: tuple[Refused, ...] = ()
