@@ -176,6 +176,7 @@ STATE_TABLE: tuple[FactType, ...] = (
     *_rows(LOG, "scheduler", "node", state_recorded=node.GrantState),
     *_rows(LOG, "scheduler", "device", state_recorded=node.GrantState),
     *_rows(LOG, "agent", "node", state_recorded=node.NodeState),
+    *_rows(LOG, "agent", "group", state_recorded=node.GroupState),
     *_rows(LOG, "agent", "job", state_recorded=job.PodsState),
     *_rows(LOG, "scaler", "scale", state_recorded=scale.ScaleState),
     *_rows(LOG, "scaler", "scaler", state_recorded=scale.ScalerState),

@@ -7,6 +7,7 @@ from pydantic import Field
 from muster.schemas.base import InstantNs, Label, Payload, Text, Wire
 
 GPUS_PER_NODE_MAX = 64
+MEMORY_DEVICES_MAX = 64
 
 
 class NodeJoined(Payload):
@@ -18,7 +19,8 @@ class NodeJoined(Payload):
     absent: indexes of places without a device, which a composable node has after one was taken away: the devices
     behind it keep their index. What `gpu_uuids` says there means nothing; ask `present`.
     group: the node group that it belongs to. machine: what its composable fabric calls it, "" without one.
-    scale: the scaler's choice by which it was added.
+    scale: the scaler's choice by which it was added. memory_uuids: memory devices that its fabric attached and that it
+    shows; `memory_mib` counts them.
     """
 
     cpu_milli: int
@@ -31,6 +33,7 @@ class NodeJoined(Payload):
     group: str = ""
     machine: str = ""
     scale: str = ""
+    memory_uuids: Annotated[tuple[Label, ...], Field(max_length=MEMORY_DEVICES_MAX)] = ()
 
     @property
     def present(self) -> dict[int, str]:
@@ -94,7 +97,11 @@ class Released(Payload):
 
 
 class NodeState(Payload):
-    """`state-recorded` of a node, by the agent: what is there and whether it answers. lost_reason: as `lost` said."""
+    """`state-recorded` of a node, by the agent: what is there and whether it answers. lost_reason: as `lost` said.
+
+    actual: what is left of it after devices were detached, until `joined` says so. leaving: the scaler's choice by which
+    it is being removed, since `leaving_at`.
+    """
 
     description: NodeJoined
     lost: bool = False
@@ -102,6 +109,19 @@ class NodeState(Payload):
     losses: int = 0
     last_fact: str = ""
     lost_reason: str = ""
+    actual: NodeJoined | None = None
+    leaving: str = ""
+    leaving_at: InstantNs = 0
+
+
+class GroupState(Payload):
+    """`state-recorded` of a node group, by the agent. removed: nodes of the first day that were taken away since.
+
+    failed: choices of the scaler that could not be carried out here and are not ended.
+    """
+
+    removed: tuple[Label, ...] = ()
+    failed: tuple[Label, ...] = ()
 
 
 class WithholdWish(Wire):
