@@ -76,7 +76,7 @@ class SignalBook:
     """What the Cluster Autoscaler wants now. heard: (subject, word) in the order in which they were first said."""
 
     heard: dict[tuple[str, str], HeardSignal] = field(default_factory=dict)
-    _of_jobs: dict[str, Demanded] | None = None
+    _of_jobs: dict[str, Demanded] | None = field(default=None, compare=False, repr=False)
 
     def fold(self, fact: Fact) -> None:
         """One fact of kind `autoscaler`. Of the same group, wanted and refused stand side by side for other jobs."""

@@ -1,0 +1,196 @@
+"""Since when each device and node of a node group holds nothing.
+
+Kept per node that something changed on, so folding costs what changed. What has been idle for its time is found by a
+heap of due moments; entries of what was held again in the meantime are passed over when they come up.
+"""
+
+from collections.abc import Callable, Collection, Iterable
+from dataclasses import dataclass, field
+from heapq import heapify, heappop, heappush
+
+from muster.books.fleet_books import FleetBooks
+from muster.books.node_records import NodeRecord
+from muster.core import Instant, after
+from muster.placement import DEVICE_MILLI
+from muster.scaler.core.groups import NodeGroup, ScalingConfig
+from muster.schemas.facts.scale import IdleSince
+
+LOW_SHARE = 0.5
+"""A node of which less is used could be spared if what it holds could move (the Cluster Autoscaler's threshold)."""
+
+HEAP_SPARE = 1_024
+"""Entries of a heap beyond twice those that count; then it is made anew."""
+
+
+@dataclass(slots=True)
+class Stopwatch:
+    """Since when something holds of each name, and which names it has held of for their time. due: of a name."""
+
+    due: Callable[[str, Instant], Instant]
+    since: dict[str, Instant] = field(default_factory=dict)
+    _ripe: dict[str, None] = field(default_factory=dict)
+    _heap: list[tuple[Instant, str]] = field(default_factory=list)
+
+    def start(self, name: str, at: Instant) -> None:
+        """It holds from `at` on, unless it does already."""
+        if name not in self.since:
+            self.since[name] = at
+            heappush(self._heap, (self.due(name, at), name))
+            if len(self._heap) > 2 * len(self.since) + HEAP_SPARE:
+                self._heap = [(self.due(name, at), name) for name, at in self.since.items() if name not in self._ripe]
+                heapify(self._heap)
+
+    def stop(self, name: str) -> None:
+        """It does not hold any more."""
+        if self.since.pop(name, None) is not None:
+            self._ripe.pop(name, None)
+
+    def ripe(self, now: Instant) -> Collection[str]:
+        """Names of which it has held for their time, those first whose time was over first."""
+        while self._heap and self._heap[0][0] <= now:
+            due, name = heappop(self._heap)
+            if name in self.since and self.due(name, self.since[name]) == due:
+                self._ripe[name] = None
+        return self._ripe.keys()
+
+    def next_due(self) -> Instant | None:
+        """When the next name becomes ripe; None if none does by time alone."""
+        while self._heap:
+            due, name = self._heap[0]
+            if name in self.since and name not in self._ripe and self.due(name, self.since[name]) == due:
+                return due
+            heappop(self._heap)
+        return None
+
+
+class IdleClock:
+    """Idle devices, empty nodes and nodes that are hardly used, of the configured groups alone.
+
+    devices: ripe after gpu_idle_s; nodes (hold nothing) and low (less than LOW_SHARE is used) after node_unneeded_s;
+    spent: empty for so long that taking the node away has saved more than bringing one back costs.
+    on: the idle devices of each node, idle_in: of each group. node_of: where an idle device is.
+    """
+
+    def __init__(self, config: ScalingConfig) -> None:
+        self._config = config
+        self._groups: dict[str, str] = {}
+        self.devices = Stopwatch(lambda _, at: after(at, config.gpu_idle_s))
+        self.nodes = Stopwatch(lambda _, at: after(at, config.node_unneeded_s))
+        self.low = Stopwatch(lambda _, at: after(at, config.node_unneeded_s))
+        self.spent = Stopwatch(self._spent_at)
+        self._of_nodes = (("node", self.nodes), ("node", self.spent), ("low", self.low))
+        self.on: dict[str, dict[str, None]] = {}
+        self.node_of: dict[str, str] = {}
+        self.idle_in: dict[str, dict[str, None]] = {name: {} for name in config.groups}
+        self._stored: dict[tuple[str, str], Instant] = {}
+
+    def look(self, books: FleetBooks, name: str, *, at: Instant) -> None:
+        """Something changed on this node at `at`: it came, went, got or lost a device, or what it holds is other."""
+        record = books.nodes.get(name)
+        node = record.description if record is not None else None
+        if record is None or node is None or node.group not in self._config.groups:
+            self._forget(name)
+            return
+        self._groups[name] = node.group
+        held = _held_devices(record)
+        idle = {uuid: None for index, uuid in node.present.items() if index not in held}
+        self._set_devices(name, idle, at)
+        is_low = used_share(books, name) < LOW_SHARE
+        for kind, watch in self._of_nodes:
+            self._run(watch, name, kind, at, runs=is_low if watch is self.low else not record.jobs)
+
+    def next_due(self) -> Instant | None:
+        """When the next device or node has been idle for its time."""
+        moments = [watch.next_due() for watch in (self.devices, self.nodes, self.low, self.spent)]
+        return min((moment for moment in moments if moment is not None), default=None)
+
+    # --- checkpoints -----------------------------------------------------------------------------------------
+
+    def stored_devices(self) -> tuple[IdleSince, ...]:
+        """Idle devices, for a checkpoint."""
+        return _stored(self.devices)
+
+    def stored_nodes(self) -> tuple[IdleSince, ...]:
+        """Empty nodes, for a checkpoint."""
+        return _stored(self.nodes)
+
+    def stored_low(self) -> tuple[IdleSince, ...]:
+        """Hardly used nodes, for a checkpoint."""
+        return _stored(self.low)
+
+    def load(self, *, devices: Iterable[IdleSince], nodes: Iterable[IdleSince], low: Iterable[IdleSince]) -> None:
+        """Since when things were idle, as a checkpoint says; what it tells of may be folded before or after this."""
+        for kind, entries in (("device", devices), ("node", nodes), ("low", low)):
+            for entry in entries:
+                self._stored[kind, entry.name] = Instant(entry.at)
+        for kind, watch in (("device", self.devices), *self._of_nodes):
+            for name in [name for name in watch.since if (kind, name) in self._stored]:
+                watch.stop(name)
+                watch.start(name, self._stored[kind, name])
+
+    # --- inside ----------------------------------------------------------------------------------------------
+
+    def _spent_at(self, name: str, at: Instant) -> Instant:
+        group = self._config.groups[self._groups[name]]
+        return after(at, max(self._config.node_unneeded_s, _break_even_s(group)))
+
+    def _set_devices(self, name: str, idle: dict[str, None], at: Instant) -> None:
+        in_group = self.idle_in[self._groups[name]]
+        for uuid in self.on.get(name, {}):
+            if uuid not in idle:
+                self._run(self.devices, uuid, "device", at, runs=False)
+                in_group.pop(uuid, None)
+                self.node_of.pop(uuid, None)
+        for uuid in idle:
+            in_group[uuid] = None
+            self.node_of[uuid] = name
+            self._run(self.devices, uuid, "device", at, runs=True)
+        self.on[name] = idle
+
+    def _run(self, watch: Stopwatch, name: str, kind: str, at: Instant, *, runs: bool) -> None:
+        if runs:
+            watch.start(name, self._stored.get((kind, name), at))
+        else:
+            watch.stop(name)
+            self._stored.pop((kind, name), None)
+
+    def _forget(self, name: str) -> None:
+        if name not in self._groups:
+            return
+        self._set_devices(name, {}, Instant(0))
+        for kind, watch in self._of_nodes:
+            self._run(watch, name, kind, Instant(0), runs=False)
+        self.on.pop(name, None)
+        del self._groups[name]
+
+
+def used_share(books: FleetBooks, name: str) -> float:
+    """The used share of a node: of its GPUs if it has any, else of CPU or memory, whichever is used more.
+
+    The rule of the Cluster Autoscaler's scale-down. 1 for a node that is not in the fleet.
+    """
+    node = books.fleet.ledger.nodes.get(name)
+    record = books.nodes.get(name)
+    if node is None or record is None or record.description is None:
+        return 1.0
+    present = record.description.present
+    if present:
+        return 1.0 - sum(node.idle[index] for index in present) / (DEVICE_MILLI * len(present))
+    shape = node.shape
+    cpu = 1.0 - node.cpu_milli / shape.cpu_milli if shape.cpu_milli else 0.0
+    memory = 1.0 - node.memory_mib / shape.memory_mib if shape.memory_mib else 0.0
+    return max(cpu, memory)
+
+
+def _break_even_s(group: NodeGroup) -> float:
+    return group.round_trip_s if group.composable else 0.0
+
+
+def _held_devices(record: NodeRecord) -> frozenset[int]:
+    return frozenset(
+        index for holds in record.jobs.values() for hold in holds if hold.slot.gpu_milli for index in hold.slot.devices
+    )
+
+
+def _stored(watch: Stopwatch) -> tuple[IdleSince, ...]:
+    return tuple(IdleSince(name=name, at=at) for name, at in sorted(watch.since.items()))

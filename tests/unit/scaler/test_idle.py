@@ -1,0 +1,166 @@
+"""Since when devices and nodes hold nothing."""
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from muster.books.fleet_books import FleetBooks
+from muster.core import NS_PER_S, Instant
+from muster.placement import GangRequest, GroupRequest, TaskShape
+from muster.scaler.core.groups import NodeGroup, ScalingConfig
+from muster.scaler.core.idle import IdleClock, Stopwatch, used_share
+from muster.schemas.facts.node import NodeJoined
+from muster.schemas.job import Slot
+
+GROUP = NodeGroup(
+    "cdi", composable=True, nodes_max=9, gpus_max=4, gpu_models=("A100",), fabric="rack",
+    cpu_milli=10_000, provision_s=100.0, deprovision_s=20.0,
+)  # fmt: skip
+CONFIG = ScalingConfig(groups={"cdi": GROUP}, fabrics=frozenset({"rack"}), gpu_idle_s=60.0, node_unneeded_s=30.0)
+
+
+def at(seconds: float) -> Instant:
+    return Instant(round(seconds * NS_PER_S))
+
+
+class Node:
+    """One node of the group with its clock: jobs come and go at the seconds that are named."""
+
+    def __init__(self, gpus: int = 2, *, group: str = "cdi", absent: tuple[int, ...] = ()) -> None:
+        self.books, self.clock = FleetBooks(), IdleClock(CONFIG)
+        self.join(0, gpus, group=group, absent=absent)
+
+    def join(self, when: float, gpus: int, *, group: str = "cdi", absent: tuple[int, ...] = ()) -> None:
+        uuids = tuple(f"g{index}" for index in range(gpus))
+        joined = NodeJoined(
+            cpu_milli=10_000, memory_mib=1_000, gpu_model="A100", gpu_uuids=uuids, absent=absent, group=group
+        )
+        self.books.join("n", joined, fact=f"f{when}")
+        self.clock.look(self.books, "n", at=at(when))
+
+    def take(self, when: float, job: str, *devices: int, cpu: int = 1_000, milli: int = 1_000) -> None:
+        shape = TaskShape(cpu, 1, gpus=len(devices)) if milli == 1_000 else TaskShape(cpu, 1, gpu_milli=milli)
+        self.slots = (Slot(group=0, replica=0, node="n", devices=devices, gpu_milli=milli if devices else 0),)
+        self.books.take(job, self.slots, GangRequest((GroupRequest(shape, 1),)))
+        self.clock.look(self.books, "n", at=at(when))
+
+    def free(self, when: float, job: str) -> None:
+        self.books.free(job, self.slots, fact=f"e{when}", seq=1)
+        self.clock.look(self.books, "n", at=at(when))
+
+    def ripe(self, when: float) -> set[str]:
+        return set(self.clock.devices.ripe(at(when)))
+
+
+def test_a_device_has_been_idle_since_it_came_or_since_its_last_holder_went() -> None:
+    node = Node()
+    node.take(10, "A", 0)
+    assert node.ripe(59) == set()
+    assert node.ripe(60) == {"g1"}
+    node.free(70, "A")
+    assert node.ripe(129) == {"g1"}
+    assert node.ripe(130) == {"g0", "g1"}
+
+
+def test_a_device_that_is_held_again_is_not_idle_any_more() -> None:
+    node = Node()
+    assert node.ripe(60) == {"g0", "g1"}
+    node.take(61, "A", 1)
+    assert node.ripe(200) == {"g0"}
+
+
+def test_a_share_of_a_device_holds_it() -> None:
+    node = Node(gpus=1)
+    node.take(1, "A", 0, milli=100)
+    assert node.ripe(500) == set()
+
+
+def test_a_place_without_a_device_is_never_idle() -> None:
+    node = Node(gpus=3, absent=(1,))
+    assert node.ripe(60) == {"g0", "g2"}
+
+
+def test_a_device_that_went_and_comes_again_starts_anew() -> None:
+    node = Node()
+    node.clock.load(devices=node.clock.stored_devices(), nodes=(), low=())
+    node.join(30, 1)
+    node.join(50, 2)
+    assert node.ripe(60) == {"g0"}
+    assert node.ripe(110) == {"g0", "g1"}
+
+
+def test_an_empty_node_is_unneeded_after_its_time_and_spent_once_a_new_one_would_be_there() -> None:
+    node = Node()
+    clock = node.clock
+    assert not clock.nodes.ripe(at(29))
+    assert "n" in clock.nodes.ripe(at(30))
+    assert not clock.spent.ripe(at(119))
+    assert "n" in clock.spent.ripe(at(120))
+
+
+def test_a_node_that_is_hardly_used_is_low_but_not_empty() -> None:
+    node = Node(gpus=4)
+    node.take(10, "A", 0)
+    assert used_share(node.books, "n") == 0.25
+    assert "n" in node.clock.low.ripe(at(30))
+    assert "n" not in node.clock.nodes.since
+    node.free(40, "A")
+    assert node.clock.nodes.since["n"] == at(40)
+
+
+def test_only_gpus_count_on_a_node_that_has_some_and_cpu_or_memory_on_one_without() -> None:
+    node = Node(gpus=1)
+    node.take(0, "A", cpu=9_000)
+    assert used_share(node.books, "n") == 0.0
+    bare = Node(gpus=0)
+    bare.take(0, "A", cpu=9_000)
+    assert used_share(bare.books, "n") == 0.9
+    assert "n" not in bare.clock.low.since
+
+
+def test_nodes_of_no_group_have_no_clock() -> None:
+    node = Node(group="elsewhere")
+    assert not node.ripe(1_000)
+    assert node.clock.next_due() is None
+
+
+def test_the_next_moment_is_that_of_the_first_thing_to_become_ripe() -> None:
+    clock = Node().clock
+    assert clock.next_due() == at(30)
+    clock.nodes.ripe(at(30))
+    clock.low.ripe(at(30))
+    assert clock.next_due() == at(60)
+
+
+def test_clocks_go_on_after_a_checkpoint_whatever_is_folded_first() -> None:
+    node = Node()
+    node.take(10, "A", 0)
+    stored = node.clock.stored_devices(), node.clock.stored_nodes(), node.clock.stored_low()
+    for is_first in (True, False):
+        again = IdleClock(CONFIG)
+        if is_first:
+            again.load(devices=stored[0], nodes=stored[1], low=stored[2])
+        again.look(node.books, "n", at=at(50))
+        if not is_first:
+            again.load(devices=stored[0], nodes=stored[1], low=stored[2])
+        assert again.devices.since == node.clock.devices.since == {"g1": at(0)}
+        assert again.nodes.since == node.clock.nodes.since == {}
+        assert again.next_due() == node.clock.next_due()
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.lists(st.tuples(st.sampled_from("abc"), st.booleans(), st.integers(0, 5)), max_size=60))
+def test_a_stopwatch_says_of_each_name_what_looking_at_all_of_them_would(
+    steps: list[tuple[str, bool, int]],
+) -> None:
+    watch, now, since = Stopwatch(lambda _, start: Instant(start + 7)), 0, dict[str, int]()
+    for name, runs, passes in steps:
+        now += passes
+        if runs:
+            watch.start(name, Instant(now))
+            since.setdefault(name, now)
+        else:
+            watch.stop(name)
+            since.pop(name, None)
+        assert set(watch.ripe(Instant(now))) == {name for name, start in since.items() if start + 7 <= now}
+        later = [start + 7 for start in since.values() if start + 7 > now]
+        assert watch.next_due() == min(later, default=None)
