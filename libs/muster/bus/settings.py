@@ -42,7 +42,7 @@ class SimulationSettings(_Section):
 
     start_s: median of the time from placed to started. run_s: median run time where a job says nothing
     (label `sim.muster.dev/run-s`, exit code by `sim.muster.dev/exit-code`). job_failure_share: of jobs without such
-    a label. node_failures_per_day: per node.
+    a label. node_failures_per_day: per node. provision_failure_share: of nodes that the scaler adds.
     """
 
     seed: int = 1
@@ -52,6 +52,7 @@ class SimulationSettings(_Section):
     job_failure_share: Annotated[float, Field(ge=0, le=1)] = 0.02
     node_failures_per_day: Annotated[float, Field(ge=0)] = 0.0
     node_repair_s: Annotated[float, Field(gt=0)] = 120.0
+    provision_failure_share: Annotated[float, Field(ge=0, le=1)] = 0.0
     telemetry_interval_s: Annotated[float, Field(ge=0)] = 10.0
     output_interval_s: Annotated[float, Field(ge=0)] = 10.0
 
@@ -103,7 +104,8 @@ class FabricSettings(_Section):
 
     url: base of the manager's API; a simulated one is filled in by the stack. credentials: a JSON file with username,
     password, realm, client_id, client_secret (Fsas managers); never the values. limit: calls at a time.
-    call_s: time-out of one call. simulated: the stack runs a simulator for it.
+    call_s: time-out of one call. memory_models: of memory devices in the pool; those of GPUs are the node groups'.
+    simulated: the stack runs a simulator for it.
     """
 
     name: Name
@@ -114,6 +116,7 @@ class FabricSettings(_Section):
     credentials: Path | None = None
     limit: Annotated[int, Field(ge=1, le=1024)] = 16
     call_s: Annotated[float, Field(gt=0, le=600)] = 180.0
+    memory_models: tuple[str, ...] = ()
     simulated: SimulatedFabricSettings | None = None
 
 

@@ -1,0 +1,180 @@
+"""Fsas Fabric Manager: one synchronous PATCH or DELETE per device (devices.md, 5.2).
+
+The manager answers when the switch is done, so an attachment costs one request. An answer that is lost leaves its
+effect unknown: it is never sent again here. A detachment looks first, and looks again where the manager refuses, so
+taking away what is gone is no error. The pool is asked per model, because the manager counts it only so.
+"""
+
+import asyncio
+import json
+from collections.abc import Iterable
+
+from pydantic import Field, JsonValue
+
+from muster.fabric import bounds
+from muster.fabric.driver import AttachOrder, DetachOrder, FabricNonsenseError, FabricRefusedError
+from muster.fabric.each import each
+from muster.fabric.fsas import Condition, health_of, memory_mib_of, value_of
+from muster.fabric.http import Answer, ManagerHttp, parsed, segment
+from muster.fabric.inventory import Inventory, MachineDevice
+
+_API = "fabric_manager/api/v1"
+
+
+class _Spec(Answer):
+    condition: tuple[Condition, ...] = ()
+
+
+class _Resource(Answer):
+    res_uuid: str
+    res_name: str = ""
+    res_type: str
+    res_op_status: str = ""
+    res_serial_num: str = ""
+    res_spec: _Spec = _Spec()
+
+    def device(self) -> MachineDevice:
+        return MachineDevice(
+            device_id=self.res_uuid,
+            device_uuid=self.res_serial_num,
+            model=value_of(self.res_spec.condition, "model") or self.res_name,
+            type=self.res_type,
+            memory_mib=memory_mib_of(self.res_spec.condition),
+            health=health_of(self.res_op_status),
+        )
+
+
+class _Machine(Answer):
+    mach_uuid: str
+    fabric_uuid: str = ""
+    resources: tuple[_Resource, ...] | None = Field(default=None, max_length=bounds.DEVICES_MAX)
+
+    def devices(self) -> tuple[MachineDevice, ...]:
+        return tuple(resource.device() for resource in self.resources or ())
+
+
+class _Machines(Answer):
+    machines: tuple[_Machine, ...] = Field(max_length=bounds.MACHINES_MAX)
+
+
+class _MachinesAnswer(Answer):
+    data: _Machines
+
+
+class _Reserved(Answer):
+    reserved_res_num_per_fabric: int = Field(ge=0)
+
+
+class _ReservedAnswer(Answer):
+    data: _Reserved
+
+
+class FabricManager:
+    """See FabricDriver. models: (type, model) pairs whose pool a survey asks for."""
+
+    parallel_max = bounds.PARALLEL_MAX["fm"]
+
+    def __init__(
+        self, http: ManagerHttp, *, tenant: str, call_s: float, models: Iterable[tuple[str, str]] = ()
+    ) -> None:
+        self._http = http
+        self._tenant = tenant
+        self._call_s = call_s
+        self._models = tuple(dict.fromkeys(models))
+
+    async def attach(self, order: AttachOrder) -> tuple[MachineDevice, ...]:
+        """See FabricDriver.attach. An answer of success that shows no such device is nonsense."""
+        wanted: dict[str, JsonValue] = {
+            "res_type": order.type,
+            "res_spec": {"condition": [{"column": "model", "operator": "eq", "value": order.model}]},
+            "res_num": 1,
+        }
+        body = await self._update("PATCH", order.machine, wanted, until=self._until(), trace=order.traceparent)
+        what = f"PATCH machine {order.machine}"
+        found = tuple(
+            device
+            for machine in parsed(_MachinesAnswer, body, what=what).data.machines
+            if machine.mach_uuid == order.machine
+            for device in machine.devices()
+            if (device.type, device.model) == (order.type, order.model)
+        )
+        if not found:
+            raise FabricNonsenseError(f"{what}: success, but no {order.type} of model {order.model} is on it")
+        return found
+
+    async def detach(self, order: DetachOrder) -> bool:
+        """See FabricDriver.detach."""
+        until = self._until()
+        if not await self._is_there(order, until=until):
+            return False
+        wanted: dict[str, JsonValue] = {"res_type": order.type, "res_uuid": order.device_id, "res_num": 1}
+        try:
+            await self._update("DELETE", order.machine, wanted, until=until, trace=order.traceparent)
+        except FabricRefusedError:
+            if await self._is_there(order, until=until):
+                raise
+            return False  # somebody else took it away meanwhile
+        return True
+
+    async def survey(self) -> Inventory:
+        """See FabricDriver.survey. Machines without `resources` in the list are asked one by one."""
+        until = self._until()
+        body = await self._http.read(f"{_API}/machines", until=until, params=self._params)
+        machines = parsed(_MachinesAnswer, body, what="GET machines").data.machines
+
+        async def whole(machine: _Machine) -> _Machine:
+            return machine if machine.resources is not None else await self._machine(machine.mach_uuid, until=until)
+
+        filled = await each(machines, whole)
+        per_fabric = {machine.fabric_uuid: machine.mach_uuid for machine in machines}
+        asked = [(kind, model, machine) for kind, model in self._models for machine in per_fabric.values()]
+
+        async def free(one: tuple[str, str, str]) -> int:
+            return await self._free(*one, until=until)
+
+        counts: dict[tuple[str, str], int] = {}
+        for (kind, model, _), count in zip(asked, await each(asked, free), strict=True):
+            counts[kind, model] = counts.get((kind, model), 0) + count
+        return Inventory(free=counts, machines={machine.mach_uuid: machine.devices() for machine in filled})
+
+    async def close(self) -> None:
+        """See FabricDriver.close."""
+        await self._http.close()
+
+    @property
+    def _params(self) -> dict[str, str]:
+        return {"tenant_uuid": self._tenant}
+
+    def _until(self) -> float:
+        return asyncio.get_running_loop().time() + self._call_s
+
+    async def _machine(self, machine: str, *, until: float, trace: str = "") -> _Machine:
+        path = f"{_API}/machines/{segment(machine, field='machine')}"
+        body = await self._http.read(path, until=until, params=self._params, trace=trace)
+        for found in parsed(_MachinesAnswer, body, what=f"GET machine {machine}").data.machines:
+            if found.mach_uuid == machine:
+                return found
+        raise FabricNonsenseError(f"GET machine {machine}: the answer is about other machines")
+
+    async def _is_there(self, order: DetachOrder, *, until: float) -> bool:
+        machine = await self._machine(order.machine, until=until, trace=order.traceparent)
+        return any(resource.res_uuid == order.device_id for resource in machine.resources or ())
+
+    async def _free(self, kind: str, model: str, machine: str, *, until: float) -> int:
+        condition = json.dumps({"condition": [{"column": "model", "operator": "eq", "value": model}]})
+        path = f"{_API}/machines/{segment(machine, field='machine')}/available-reserved-resources"
+        params = {**self._params, "res_type": kind, "condition": condition}
+        body = await self._http.read(path, until=until, params=params)
+        return parsed(_ReservedAnswer, body, what=f"GET {path}").data.reserved_res_num_per_fabric
+
+    async def _update(
+        self, method: str, machine: str, wanted: dict[str, JsonValue], *, until: float, trace: str
+    ) -> bytes:
+        envelope: JsonValue = {
+            "tenants": {
+                "tenant_uuid": self._tenant,
+                "machines": [{"mach_uuid": machine, "resources": [{"res_specs": [wanted]}]}],
+            }
+        }
+        path = f"{_API}/machines/{segment(machine, field='machine')}/update"
+        return await self._http.change(method, path, until=until, body=envelope, params=self._params, trace=trace)

@@ -1,0 +1,209 @@
+"""One HTTP request to a CDI manager, and what its failure says about its effect.
+
+The class of an error is what the caller may do next, so it is chosen by what can have happened, not by what went
+wrong: a request that was not sent, or that only reads, has changed nothing (`FabricUnavailableError`); one that was
+sent and is not answered may have changed anything (`FabricTimeoutError`); 500, 502 and unknown codes to a change may
+hide work that was begun (`FabricNonsenseError`), 503 and 429 say that none was; the rest of 4xx says no
+(`FabricRefusedError`).
+No redirect is followed: neither a token nor an order goes to a host that nobody configured.
+"""
+
+import asyncio
+from collections.abc import Mapping
+from typing import Protocol, TypeVar
+from urllib.parse import quote
+
+import httpx
+from pydantic import BaseModel, ConfigDict, JsonValue, ValidationError
+
+from muster.fabric import bounds
+from muster.fabric.driver import (
+    FabricError,
+    FabricNonsenseError,
+    FabricRefusedError,
+    FabricTimeoutError,
+    FabricUnavailableError,
+)
+
+
+class Answer(BaseModel):
+    """What a manager says. Unknown fields are ignored: managers grow."""
+
+    model_config = ConfigDict(extra="ignore", frozen=True)
+
+
+AnswerT = TypeVar("AnswerT", bound=Answer)
+
+
+class Tokens(Protocol):
+    """Where a request's bearer token comes from."""
+
+    async def token(self, *, until: float) -> str:
+        """A token that is good now. Raises FabricError."""
+        ...
+
+    def reject(self, token: str) -> None:
+        """The manager did not take it: the next call brings another."""
+        ...
+
+
+class ManagerHttp:
+    """Requests below one base address. until: of the loop's clock; by then a request is over."""
+
+    def __init__(self, url: str, client: httpx.AsyncClient, tokens: Tokens | None = None) -> None:
+        self._base = url.rstrip("/")
+        self._client = client
+        self._tokens = tokens
+
+    async def read(self, path: str, *, until: float, params: Mapping[str, str] | None = None, trace: str = "") -> bytes:
+        """GET. Raises FabricRefusedError, FabricUnavailableError, FabricNonsenseError."""
+        return await self._send("GET", path, until=until, params=params, trace=trace, changes=False)
+
+    async def change(
+        self,
+        method: str,
+        path: str,
+        *,
+        until: float,
+        body: JsonValue = None,
+        params: Mapping[str, str] | None = None,
+        trace: str = "",
+    ) -> bytes:
+        """POST, PATCH or DELETE, sent once. Raises FabricError by what can have happened."""
+        return await self._send(method, path, until=until, params=params, trace=trace, body=body, changes=True)
+
+    async def close(self) -> None:
+        """Close the connections."""
+        await self._client.aclose()
+
+    async def _send(
+        self,
+        method: str,
+        path: str,
+        *,
+        until: float,
+        params: Mapping[str, str] | None,
+        trace: str,
+        changes: bool,
+        body: JsonValue = None,
+    ) -> bytes:
+        for left in reversed(range(bounds.TOKEN_RENEWALS_MAX + 1)):
+            token = await self._tokens.token(until=until) if self._tokens is not None else ""
+            headers = {"traceparent": trace} if trace else {}
+            if token:
+                headers["Authorization"] = f"Bearer {token}"
+            request = self._client.build_request(
+                method, f"{self._base}/{path}", params=params, headers=headers, json=body if changes else None
+            )
+            status, answered = await exchange(self._client, request, until=until, changes=changes)
+            if status == httpx.codes.UNAUTHORIZED and self._tokens is not None and left:
+                self._tokens.reject(token)  # nothing was done: a 401 comes before any work
+                continue
+            if not httpx.codes.is_success(status):
+                raise failure_of(status, answered, what=f"{method} {request.url.path}", changes=changes)
+            return answered
+        raise AssertionError("the last round returns or raises")
+
+
+async def exchange(
+    client: httpx.AsyncClient, request: httpx.Request, *, until: float, changes: bool
+) -> tuple[int, bytes]:
+    """Status and body of an answer of any status. Raises FabricError if none came whole."""
+    what = f"{request.method} {request.url.path}"
+    try:
+        async with asyncio.timeout_at(until):
+            response = await client.send(request, stream=True)
+            try:
+                return response.status_code, await _body(response, what)
+            finally:
+                await response.aclose()
+    except (httpx.ConnectError, httpx.ConnectTimeout, httpx.PoolTimeout, httpx.UnsupportedProtocol) as error:
+        raise FabricUnavailableError(f"{what}: the manager cannot be reached: {_said(error)}") from error
+    except (TimeoutError, httpx.TimeoutException) as error:
+        raise _unknown(f"{what}: no answer in time", changes=changes) from error
+    except (httpx.NetworkError, httpx.ProtocolError) as error:
+        raise _unknown(f"{what}: the connection broke: {_said(error)}", changes=changes) from error
+    except httpx.HTTPError as error:
+        raise FabricNonsenseError(f"{what}: {_said(error)}") from error
+
+
+def failure_of(status: int, body: bytes, *, what: str, changes: bool) -> FabricError:
+    """The error that an answer without success stands for; see the module for the classes."""
+    code, message = manager_words(body)
+    said = f"{what}: {status}{f' {code}' if code else ''}{f': {message}' if message else ''}"
+    if httpx.codes.is_redirect(status):
+        return FabricRefusedError(f"{said}: redirects are not followed; set the fabric's url to where the API is")
+    if status in (httpx.codes.SERVICE_UNAVAILABLE, httpx.codes.TOO_MANY_REQUESTS):
+        return FabricUnavailableError(said)
+    if httpx.codes.is_client_error(status):
+        return FabricRefusedError(said)
+    if not changes:
+        return FabricUnavailableError(said)
+    if status == httpx.codes.GATEWAY_TIMEOUT:
+        return FabricTimeoutError(said)
+    return FabricNonsenseError(f"{said}: work may have been begun")
+
+
+def parsed(model: type[AnswerT], body: bytes, *, what: str) -> AnswerT:
+    """An answer as a value. Raises FabricNonsenseError with the first field that does not fit."""
+    try:
+        return model.model_validate_json(body)
+    except ValidationError as error:
+        first = error.errors(include_url=False, include_input=False)[0]
+        where = ".".join(str(part) for part in first["loc"]) or "body"
+        raise FabricNonsenseError(f"{what}: {where}: {first['msg']}"[: bounds.ERROR_CHARS_MAX]) from error
+
+
+def segment(name: str, *, field: str) -> str:
+    """A name as one segment of a path. Raises FabricRefusedError for what would be another path."""
+    if name in ("", ".", ".."):
+        raise FabricRefusedError(f"{field}: {name!r} is no name; the node's machine or the device's id is missing")
+    return quote(name, safe="")
+
+
+class _Detail(Answer):
+    code: str | int | None = None
+    message: str | None = None
+
+
+class _ErrorAnswer(Answer):
+    """The forms of Fsas (detail), NEC (code, message), Redfish (error), OpenID Connect (error, error_description)."""
+
+    detail: _Detail | str | None = None
+    error: _Detail | str | None = None
+    code: str | int | None = None
+    message: str | None = None
+    error_description: str | None = None
+
+
+def manager_words(body: bytes) -> tuple[str, str]:
+    """Code and message in the manager's own words, shortened; ("", "") if it says nothing that can be read."""
+    try:
+        said = _ErrorAnswer.model_validate_json(body)
+    except ValidationError:
+        return "", ""
+    code, message = said.code, said.message or said.error_description
+    for part in (said.detail, said.error):
+        if isinstance(part, _Detail):
+            code, message = code or part.code, message or part.message
+        elif part is not None:
+            code, message = (code or part, message) if message else (code, part)
+    return str(code or "")[: bounds.ERROR_CHARS_MAX], (message or "")[: bounds.ERROR_CHARS_MAX]
+
+
+async def _body(response: httpx.Response, what: str) -> bytes:
+    """Raises FabricNonsenseError for one that is too large, as soon as that is known."""
+    kept = bytearray()
+    async for chunk in response.aiter_raw():  # undecoded: a small compressed answer can be a giant one
+        kept += chunk
+        if len(kept) > bounds.BODY_BYTES_MAX:
+            raise FabricNonsenseError(f"{what}: the answer is larger than {bounds.BODY_BYTES_MAX} bytes")
+    return bytes(kept)
+
+
+def _unknown(message: str, *, changes: bool) -> FabricError:
+    return FabricTimeoutError(message) if changes else FabricUnavailableError(message)
+
+
+def _said(error: Exception) -> str:
+    return (str(error) or type(error).__name__)[: bounds.ERROR_CHARS_MAX]

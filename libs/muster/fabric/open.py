@@ -1,0 +1,51 @@
+"""The driver that a fabric's settings name."""
+
+import ssl
+from collections.abc import Iterable
+
+import httpx
+
+from muster.bus.settings import FabricSettings
+from muster.fabric import bounds
+from muster.fabric.driver import FabricDriver
+from muster.fabric.fm import FabricManager
+from muster.fabric.http import ManagerHttp
+from muster.fabric.token import PasswordGrant, read_credentials, trust
+
+
+def open_driver(
+    fabric: FabricSettings, *, models: Iterable[tuple[str, str]] = (), client: httpx.AsyncClient | None = None
+) -> FabricDriver:
+    """A driver with connections of its own, or `client`'s; nothing is sent yet. Close it.
+
+    models: (type, model) pairs that the fabric may hold: some managers count their pool only per model.
+    Raises CredentialsError, and ValueError if `url` is missing.
+    """
+    if not fabric.url:
+        raise ValueError(f"fabrics: {fabric.name}: url is empty; give the base address of its manager's API")
+    credentials = read_credentials(fabric.credentials) if fabric.credentials is not None else None
+    if client is None:
+        client = new_client(limit=fabric.limit, verify=trust(credentials) if fabric.url.startswith("https:") else True)
+    tokens = PasswordGrant(fabric.url, client, credentials) if credentials is not None else None
+    http = ManagerHttp(fabric.url, client, tokens)
+    match fabric.driver:
+        case "fm":
+            return FabricManager(http, tenant=fabric.tenant, call_s=fabric.call_s, models=models)
+        case _:
+            raise ValueError(f"fabrics: {fabric.name}: driver {fabric.driver!r} is not there yet")
+
+
+def new_client(*, limit: int, verify: ssl.SSLContext | bool = True) -> httpx.AsyncClient:
+    """Connections of one fabric: none follows a redirect, and no proxy of the environment sees a token.
+
+    limit: calls at a time. Surveys come on top.
+    """
+    connections = limit + bounds.SURVEY_PARALLEL
+    return httpx.AsyncClient(
+        verify=verify,
+        trust_env=False,
+        follow_redirects=False,
+        headers={"Accept": "application/json", "Accept-Encoding": "identity", "User-Agent": "muster"},
+        timeout=httpx.Timeout(None, connect=bounds.CONNECT_S),
+        limits=httpx.Limits(max_connections=connections, max_keepalive_connections=connections),
+    )

@@ -1,0 +1,140 @@
+"""Bearer tokens by the OpenID Connect password grant, as the Fsas managers ask for them (devices.md, 5.1).
+
+A token is kept until shortly before it expires. How long it lives is the difference of its own `exp` and `iat`, counted
+from before it was asked for, so the manager's clock need not agree with ours. The signature is the manager's business.
+"""
+
+import asyncio
+import base64
+import binascii
+import ssl
+from pathlib import Path
+
+import httpx
+from pydantic import BaseModel, ConfigDict, Field, SecretStr, ValidationError
+
+from muster.fabric import bounds
+from muster.fabric.driver import FabricNonsenseError, FabricRefusedError, FabricUnavailableError
+from muster.fabric.http import Answer, exchange, failure_of, parsed, segment
+
+
+class CredentialsError(Exception):
+    """The credentials file cannot be used; says what of it, never what is in it."""
+
+
+class Credentials(BaseModel):
+    """What the file holds; secrets are never shown. certificate: PEM of who signed the manager's, "": the system's."""
+
+    model_config = ConfigDict(extra="ignore", frozen=True, hide_input_in_errors=True)
+
+    username: str
+    password: SecretStr
+    realm: str
+    client_id: str
+    client_secret: SecretStr = SecretStr("")
+    certificate: str = ""
+
+
+def read_credentials(path: Path) -> Credentials:
+    """From a JSON file. Raises CredentialsError."""
+    try:
+        with path.open("rb") as file:
+            text = file.read(bounds.CREDENTIALS_BYTES_MAX)
+        return Credentials.model_validate_json(text)
+    except OSError as error:
+        raise CredentialsError(f"credentials {path}: {error.strerror}") from error
+    except ValidationError as error:
+        wrong = sorted({".".join(map(str, each["loc"])) or "JSON" for each in error.errors(include_input=False)})
+        raise CredentialsError(f"credentials {path}: {', '.join(wrong)} missing or wrong") from None
+
+
+def trust(credentials: Credentials | None) -> ssl.SSLContext:
+    """Whom a manager's certificate may be signed by. Raises CredentialsError."""
+    try:
+        return ssl.create_default_context(cadata=(credentials.certificate if credentials is not None else "") or None)
+    except ssl.SSLError as error:
+        raise CredentialsError("credentials: certificate is no PEM certificate") from error
+
+
+class PasswordGrant:
+    """Tokens of one user of one manager. One request for a token at a time; who waits takes what it brings."""
+
+    def __init__(self, url: str, client: httpx.AsyncClient, credentials: Credentials) -> None:
+        realm = segment(credentials.realm, field="credentials.realm")
+        self._url = f"{url.rstrip('/')}/id_manager/realms/{realm}/protocol/openid-connect/token"
+        self._client = client
+        self._credentials = credentials
+        self._token = ""
+        self._good_until = 0.0
+        self._asking = asyncio.Lock()
+
+    async def token(self, *, until: float) -> str:
+        """Raises FabricUnavailableError, FabricRefusedError (wrong credentials), FabricNonsenseError."""
+        try:
+            async with asyncio.timeout_at(until), self._asking:
+                now = asyncio.get_running_loop().time()
+                if not self._token or now >= self._good_until:
+                    self._token, life_s = await self._ask(until=min(until, now + bounds.TOKEN_S))
+                    self._good_until = now + life_s - min(bounds.TOKEN_LEEWAY_S, life_s / 2)
+                return self._token
+        except TimeoutError as error:
+            raise FabricUnavailableError("token: others wait for one too, and none came in time") from error
+
+    def reject(self, token: str) -> None:
+        """Forget it, unless another was fetched meanwhile."""
+        if token == self._token:
+            self._token = ""
+
+    async def _ask(self, *, until: float) -> tuple[str, float]:
+        known = self._credentials
+        form = {
+            "client_id": known.client_id,
+            "client_secret": known.client_secret.get_secret_value(),
+            "username": known.username,
+            "password": known.password.get_secret_value(),
+            "scope": "openid",
+            "response_type": "id_token token",
+            "grant_type": "password",
+        }
+        request = self._client.build_request("POST", self._url, data=form)
+        status, body = await exchange(self._client, request, until=until, changes=False)
+        if not httpx.codes.is_success(status):
+            failure = failure_of(status, body, what="token", changes=False)
+            if isinstance(failure, FabricRefusedError):
+                raise FabricRefusedError(f"{failure}: check the fabric's credentials file") from None
+            raise failure
+        answer = parsed(_TokenAnswer, body, what="token")
+        return answer.access_token, _life_s(answer)
+
+
+class _TokenAnswer(Answer):
+    model_config = ConfigDict(extra="ignore", frozen=True, hide_input_in_errors=True)
+
+    access_token: str = Field(min_length=1, max_length=bounds.TOKEN_CHARS_MAX, pattern=r"^[\x21-\x7e]+$")
+    expires_in: float | None = Field(default=None, ge=0)
+
+
+class _Claims(Answer):
+    exp: float
+    iat: float | None = None
+
+
+def _life_s(answer: _TokenAnswer) -> float:
+    """How long the token is good, in seconds. Raises FabricNonsenseError."""
+    claims = _claims(answer.access_token)
+    if claims is not None and claims.iat is not None:
+        return max(0.0, claims.exp - claims.iat)
+    if answer.expires_in is not None:
+        return answer.expires_in
+    raise FabricNonsenseError("token: neither exp and iat in it nor expires_in beside it say how long it is good")
+
+
+def _claims(token: str) -> _Claims | None:
+    """The body of a JWT; None if it is none."""
+    parts = token.split(".")
+    if len(parts) != 3:
+        return None
+    try:
+        return _Claims.model_validate_json(base64.urlsafe_b64decode(parts[1] + "=" * (-len(parts[1]) % 4)))
+    except (ValidationError, binascii.Error):
+        return None
