@@ -10,6 +10,7 @@ from pydantic import Field
 
 from muster.schemas.base import InstantNs, JobId, Label, Payload, Text, Wire
 from muster.schemas.devices import GPU, SIZE_MAX, AttachmentPhase, ComposabilitySpec, Origin, PoolModel, RequestPhase
+from muster.schemas.facts.scale import ScaleChosen
 
 POOL_MODELS_MAX = 256
 
@@ -44,12 +45,13 @@ class DetachRequested(Payload):
 
 
 class DeviceOrder(Wire):
-    """One device of a request, before it is known which. id: of its attachment."""
+    """One device of a request, before it is known which. id: of its attachment. model: "" is the request's."""
 
     id: Label
     node: Label
     fabric: Label
     machine: Label
+    model: str = ""
 
 
 class RequestAccepted(Payload):
@@ -204,8 +206,28 @@ class AttachmentFailed(Payload):
     reason: Text = ""
 
 
+class DetachWish(Wire):
+    """Why a device is to go. fact: that said so. scale: the scaler's choice, "" if somebody else wants it.
+
+    keep: the wish outlives a detachment that was given up; without, it must be said again.
+    """
+
+    fact: str = ""
+    reason: Text = ""
+    force: bool = False
+    scale: str = ""
+    keep: bool = False
+    trace: str = ""
+
+
 class AttachmentState(Payload):
-    """`state-recorded` of an attachment."""
+    """`state-recorded` of an attachment.
+
+    deadline_at, failed_at: of the newest call; attempts_before: calls made before those in the present direction.
+    withholds: how often the scheduler was asked to withhold it; holders: who held it then, by force. wish: why it is to
+    go, since wanted_at; before: its phase then. said: `requested` stands in the log. memory_before_mib: what its node
+    had when it was attached.
+    """
 
     requested: AttachmentRequested
     phase: AttachmentPhase
@@ -224,10 +246,30 @@ class AttachmentState(Payload):
     since: InstantNs = 0
     last_fact: str = ""
     trace: str = ""
+    said: bool = True
+    failed_at: InstantNs = 0
+    attempts_before: int = 0
+    withholds: int = 0
+    holders: tuple[str, ...] = ()
+    wish: DetachWish | None = None
+    wanted_at: InstantNs = 0
+    before: AttachmentPhase | None = None
+    memory_before_mib: int = 0
+
+
+class RequestWish(Wire):
+    """What was asked of a request and is not answered yet; exactly one of the three bodies is set. fact: that asked."""
+
+    fact: str
+    at: InstantNs = 0
+    compose: ComposeRequested | None = None
+    decompose: DecomposeRequested | None = None
+    chosen: ScaleChosen | None = None
+    trace: str = ""
 
 
 class RequestState(Payload):
-    """`state-recorded` of a request. spec None: only an unanswered wish. wishes: ids of facts not yet answered."""
+    """`state-recorded` of a request. spec None: only an unanswered wish. failed: it goes, since it could not be had."""
 
     spec: ComposabilitySpec | None = None
     phase: RequestPhase = RequestPhase.NODE_ALLOCATING
@@ -244,6 +286,8 @@ class RequestState(Payload):
     since: InstantNs = 0
     last_fact: str = ""
     trace: str = ""
+    failed: bool = False
+    wishes: tuple[RequestWish, ...] = ()
 
 
 class FabricSurveyed(Payload):
@@ -272,6 +316,8 @@ class OrphanFound(Payload):
     device_uuid: str = ""
     machine: Label
     model: str = ""
+    type: Label = GPU
+    memory_mib: int = 0
 
 
 class OrphanReturned(Payload):
@@ -279,6 +325,13 @@ class OrphanReturned(Payload):
 
     device_id: Label
     adopted: bool = False
+
+
+class OrphanState(OrphanFound):
+    """An orphan that is not returned yet. fact: that told of it, at `at`."""
+
+    at: InstantNs = 0
+    fact: str = ""
 
 
 class FabricState(Payload):
@@ -290,7 +343,7 @@ class FabricState(Payload):
     opened_at: InstantNs = 0
     retry_at: InstantNs = 0
     error: Text = ""
-    orphans: tuple[OrphanFound, ...] = ()
+    orphans: tuple[OrphanState, ...] = ()
     since: InstantNs = 0
     last_fact: str = ""
 
