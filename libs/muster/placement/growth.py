@@ -1,0 +1,54 @@
+"""Nodes that get more devices, for a while or in thought: what would fit if they had them.
+
+Devices are added behind those that a node has, idle and usable, and taken away from there again; nothing else of the
+node changes. Only for nodes that declare no domains of their devices: of a new device nobody knows where it stands.
+"""
+
+from dataclasses import replace
+
+from muster.placement.fleet import Fleet
+from muster.placement.ledger import _Sums
+from muster.placement.shapes import DEVICE_MILLI, HoldError
+
+
+def grow(fleet: Fleet, name: str, count: int, *, model: str) -> None:
+    """Add `count` idle devices of a model behind those that the node has.
+
+    Raises HoldError for a node that is not there, carries another model, or declares domains of its devices.
+    """
+    node = fleet.ledger.node(name)
+    shape = node.shape
+    if node.layout is not None:
+        raise HoldError(f"node {name} declares domains of its devices: it cannot get more")
+    if shape.gpu_count and shape.gpu_model != model and len(node.broken) < shape.gpu_count:
+        raise HoldError(f"node {name} has GPUs of model {shape.gpu_model}: it cannot get {model}")
+    _reshape(fleet, name, shape.gpu_count + count, model)
+
+
+def shrink(fleet: Fleet, name: str, count: int, *, model: str) -> None:
+    """Take the last `count` devices away again. model: of those that are left, as before `grow`.
+
+    Raises HoldError if one of them is held.
+    """
+    node = fleet.ledger.node(name)
+    if count > len(node.idle) or any(idle != DEVICE_MILLI for idle in node.idle[len(node.idle) - count :]):
+        raise HoldError(f"node {name} does not have {count} idle devices at its end")
+    _reshape(fleet, name, node.shape.gpu_count - count, model)
+
+
+def _reshape(fleet: Fleet, name: str, count: int, model: str) -> None:
+    """Bring the ledger's books of a node to what they would be if it had been added with so many devices."""
+    ledger = fleet.ledger
+    node = ledger.nodes[name]
+    usable, before = node.usable, node.shape
+    if model != before.gpu_model:  # its idle devices leave the sums of the old model first
+        node.usable = False
+        ledger._file(node)  # noqa: SLF001 - what this module does is a part of the ledger's own work
+    sums = ledger._sums  # noqa: SLF001
+    sums[before.gpu_model].total -= DEVICE_MILLI * before.gpu_count
+    sums.setdefault(model, _Sums()).total += DEVICE_MILLI * count
+    added = count - before.gpu_count
+    node.shape = replace(before, gpu_count=count, gpu_model=model)
+    node.idle = node.idle + [DEVICE_MILLI] * added if added > 0 else node.idle[:count]
+    node.usable = usable
+    ledger._file(node)  # noqa: SLF001

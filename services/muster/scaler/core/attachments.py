@@ -1,0 +1,84 @@
+"""Devices of composable fabrics as the composer tells of them: on their way, on nodes, on their way back."""
+
+from dataclasses import dataclass
+
+from muster.schemas.devices import GPU, AttachmentPhase, Origin
+
+NOT_YET_ATTACHED = frozenset({AttachmentPhase.REQUESTED, AttachmentPhase.ATTACHING})
+"""The device still lies in the pool, kept for it."""
+
+COMING = frozenset(
+    {AttachmentPhase.REQUESTED, AttachmentPhase.ATTACHING, AttachmentPhase.ATTACHED, AttachmentPhase.VISIBLE}
+)
+"""Not usable yet, and will be."""
+
+LEAVING = frozenset({AttachmentPhase.WITHHOLDING, AttachmentPhase.DETACHING})
+"""Still there, and will not be."""
+
+
+@dataclass(slots=True)
+class Attachment:
+    """One device. request: for which ComposabilityRequest; since: when it came into its phase."""
+
+    id: str
+    request: str
+    node: str
+    fabric: str
+    model: str
+    type: str = GPU
+    origin: Origin = Origin.REQUEST
+    phase: AttachmentPhase = AttachmentPhase.REQUESTED
+    device_uuid: str = ""
+    since: int = 0
+
+
+class Attachments:
+    """All that are not over, by id, by node, by request and by device."""
+
+    def __init__(self) -> None:
+        self.all: dict[str, Attachment] = {}
+        self.on: dict[str, dict[str, Attachment]] = {}
+        self.of_request: dict[str, dict[str, Attachment]] = {}
+        self.of_device: dict[str, Attachment] = {}
+        self.kept: dict[tuple[str, str, str], int] = {}
+
+    def put(self, attachment: Attachment) -> None:
+        """A new one, or one as a checkpoint says."""
+        self.remove(attachment.id)
+        self.all[attachment.id] = attachment
+        self.on.setdefault(attachment.node, {})[attachment.id] = attachment
+        self.of_request.setdefault(attachment.request, {})[attachment.id] = attachment
+        if attachment.device_uuid:
+            self.of_device[attachment.device_uuid] = attachment
+        self._keep(attachment, 1)
+
+    def move(self, attachment: Attachment, phase: AttachmentPhase, *, at: int, device_uuid: str = "") -> None:
+        """It is in this phase from then on. device_uuid: which device it came to be, once that is known."""
+        self._keep(attachment, -1)
+        attachment.phase, attachment.since = phase, at
+        self._keep(attachment, 1)
+        if device_uuid:
+            attachment.device_uuid = device_uuid
+            self.of_device[device_uuid] = attachment
+
+    def remove(self, attachment_id: str) -> Attachment | None:
+        """It is over."""
+        attachment = self.all.pop(attachment_id, None)
+        if attachment is None:
+            return None
+        self._keep(attachment, -1)
+        for index, name in ((self.on, attachment.node), (self.of_request, attachment.request)):
+            del index[name][attachment_id]
+            if not index[name]:
+                del index[name]
+        if self.of_device.get(attachment.device_uuid) is attachment:
+            del self.of_device[attachment.device_uuid]
+        return attachment
+
+    def _keep(self, attachment: Attachment, more: int) -> None:
+        """kept: devices that lie in a pool for attachments, by (fabric, type, model)."""
+        if attachment.phase in NOT_YET_ATTACHED:
+            key = attachment.fabric, attachment.type, attachment.model
+            self.kept[key] = self.kept.get(key, 0) + more
+            if not self.kept[key]:
+                del self.kept[key]

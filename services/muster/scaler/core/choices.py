@@ -1,0 +1,112 @@
+"""Choices under way: what they bring or take, and whether they came to their end."""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from muster.core import Instant
+from muster.schemas.facts.scale import ScaleChosen
+
+ATTACH, ADD, REMOVE_GPU, REMOVE_NODE, NOTHING, ENDED = (
+    "gpu-attach-chosen", "node-add-chosen", "gpu-remove-chosen", "node-remove-chosen", "nothing-chosen", "ended",
+)  # fmt: skip
+"""Names of the scaler's facts."""
+
+
+@dataclass(slots=True)
+class OpenChoice:
+    """One of the four that is not ended. withheld: the scheduler gave the node that goes."""
+
+    id: str
+    name: str
+    chosen: ScaleChosen
+    chosen_at: Instant
+    fact: str
+    trace: str = ""
+    withheld: bool = False
+
+    @property
+    def nodes(self) -> Iterable[str]:
+        """Nodes that change by it, or on which something is kept because of it."""
+        names = dict.fromkeys([part.node for part in self.chosen.parts])
+        names.update(dict.fromkeys([place.node for place in self.chosen.places]))
+        if self.chosen.node:
+            names[self.chosen.node] = None
+        return names
+
+    @property
+    def serves(self) -> bool:
+        """Whether it was chosen for jobs."""
+        return self.name in (ATTACH, ADD)
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """What became of the composer's request of the same name. fact: which says so."""
+
+    failed: bool
+    reason: str
+    fact: str
+
+
+class Choices:
+    """Those under way, in the order in which they were made; by node, by job and by device.
+
+    outcomes: of requests that are over. given_up: nodes that could not be provided, or not taken away, by choice.
+    """
+
+    def __init__(self) -> None:
+        self.open: dict[str, OpenChoice] = {}
+        self.on: dict[str, dict[str, OpenChoice]] = {}
+        self.of_job: dict[str, dict[str, OpenChoice]] = {}
+        self.of_device: dict[str, OpenChoice] = {}
+        self.outcomes: dict[str, Outcome] = {}
+        self.given_up: dict[str, Outcome] = {}
+
+    def add(self, choice: OpenChoice) -> None:
+        """One more; or one as a checkpoint says, where they come in any order."""
+        self.open[choice.id] = choice
+        for node in choice.nodes:
+            self.on.setdefault(node, {})[choice.id] = choice
+        for job in choice.chosen.jobs:
+            self.of_job.setdefault(job, {})[choice.id] = choice
+        for device in choice.chosen.devices:
+            self.of_device[device] = choice
+
+    def remove(self, choice_id: str) -> OpenChoice | None:
+        """It came to its end."""
+        choice = self.open.pop(choice_id, None)
+        self.outcomes.pop(choice_id, None)
+        self.given_up.pop(choice_id, None)
+        if choice is None:
+            return None
+        for node in choice.nodes:
+            _forget(self.on, node, choice_id)
+        for job in choice.chosen.jobs:
+            _forget(self.of_job, job, choice_id)
+        for device in choice.chosen.devices:
+            self.of_device.pop(device, None)
+        return choice
+
+    def in_order(self) -> list[OpenChoice]:
+        """All of them, the oldest first."""
+        return [self.open[name] for name in sorted(self.open, key=age)]
+
+    def on_node(self, node: str) -> list[OpenChoice]:
+        """Those that concern a node, the oldest first."""
+        found = self.on.get(node)
+        return [found[name] for name in sorted(found, key=age)] if found else []
+
+    def adding(self, node: str) -> OpenChoice | None:
+        """By which this node is added."""
+        return next((choice for choice in self.on.get(node, {}).values() if choice.name == ADD), None)
+
+
+def age(choice_id: str) -> tuple[int, str]:
+    """By which choices are sorted, the oldest first: their names are numbers that may grow by a digit."""
+    return len(choice_id), choice_id
+
+
+def _forget(index: dict[str, dict[str, OpenChoice]], name: str, choice_id: str) -> None:
+    index[name].pop(choice_id, None)
+    if not index[name]:
+        del index[name]

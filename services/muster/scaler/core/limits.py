@@ -1,0 +1,46 @@
+"""Every bound of the scaler, in one place."""
+
+LOOKS_MAX = 32
+"""Shapes of waiting jobs for which an enlarging is simulated in one decision; the next one goes on."""
+
+CHOICES_PER_DECISION_MAX = 64
+"""Choices made in one decision; the next one goes on."""
+
+FITS_PER_DECISION_MAX = 512
+"""Waiting jobs for which there is room already and which take theirs virtually, in one decision."""
+
+CHOICES_OPEN_MAX = 4_096
+"""Choices under way; beyond it nothing new is chosen until some ended."""
+
+ASKS_MAX = 24
+"""Times that the placement engine is asked about one enlarging beyond the first: more devices, then fewer."""
+
+DOMAINS_MAX = 16
+"""Topology domains, cheapest first, in which an enlarging is tried for a gang that must stand in one."""
+
+LOOK_AGAIN_S = 5.0
+"""A shape for which nothing helped is not looked at sooner again because of places that came free."""
+
+SERVED_S = 10.0
+"""So long after its choice was carried out a job has to be placed; then it counts as demand again."""
+
+HEALTH_S = 60.0
+"""So long a job waits for nodes or devices that are not well before others are thought of."""
+
+ATTACH_S_MAX = 900.0
+"""A choice of GPUs that was not carried out by then failed: above the composer's deadlines of one attachment."""
+
+ENDED_KEPT = 200
+"""Choices that ended and are still shown."""
+
+REFUSED_KEPT = 8_192
+"""Jobs and nodes of which is remembered what `nothing-chosen` said last; beyond it the oldest may be told again."""
+
+MOVED_KEPT = 65_536
+"""Names of which is remembered when something last moved there; beyond it the oldest is forgotten."""
+
+CAUSES_NAMED_MAX = 8
+"""Facts that a choice names as its causes."""
+
+JOBS_NAMED_MAX = 16
+"""Jobs that a choice names."""
