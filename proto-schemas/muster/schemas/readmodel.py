@@ -10,8 +10,10 @@ score 0, sort as text: a page is a range by member, and a cursor is a member.
     reservations hash name -> ReservationView, what was booked
     shapes   string   distinct node shapes: [[gpu_model, gpus, cpu_milli, memory_mib, levels], ...]
     all, live, ended, team:<t>, queue:<q>, phase:<p>    lists of `<time, 20 digits>:<job id>`
-    facts    list     `<job id>:<seq, 20 digits>:<FactView>`, every fact of every job
-    recent   stream   newest facts of any kind: entry `<seq>-0` holds fields `<seq>:<team>` -> FactView, up to it
+    facts    list     `<job id>:<seq, 20 digits>:<FactView>`, every fact of every job, and facts of other kinds that
+                      carry a live job's trace
+    recent   stream   newest facts of any kind: entry `<seq>-0` holds fields `<seq>:<team>` -> FactView, up to it; of a
+                      fact of another kind that carries a job's trace `<seq>:<team>:<job id>`
 """
 
 from dataclasses import dataclass
@@ -20,7 +22,7 @@ from muster.schemas.job import Phase
 from muster.schemas.registry import StreamRole
 from muster.schemas.subjects import LogName
 
-LAYOUT_VERSION = "3"
+LAYOUT_VERSION = "4"
 ENDED_ROWS_MAX = 25_000  # jobs that ended stay so many; with their facts about 8 KiB each
 RECENT_FACTS_MAX = 20_000  # sequences that `recent` reaches back
 ENTRY_FACTS_MAX = 500  # facts in one entry of `recent`
@@ -81,12 +83,16 @@ def fact_range(job_id: str) -> tuple[str, str]:
     return f"[{job_id}:", f"({job_id};"
 
 
-def recent_field(seq: int, team: str) -> str:
-    """Name of a fact's field in an entry of `recent`. team: of the job it is about, else empty."""
-    return f"{seq}:{team}"
+def recent_field(seq: int, team: str, *, job_id: str = "") -> str:
+    """Name of a fact's field in an entry of `recent`. team: of the job it is about, else empty.
+
+    job_id: the job that a fact of another kind serves; a job's own facts name it themselves.
+    """
+    return f"{seq}:{team}:{job_id}" if job_id else f"{seq}:{team}"
 
 
-def parse_recent_field(field: bytes) -> tuple[int, str]:
-    """Sequence and team that a field of `recent` names."""
-    seq, _, team = field.decode().partition(":")
-    return int(seq), team
+def parse_recent_field(field: bytes) -> tuple[int, str, str]:
+    """Sequence, team and job that a field of `recent` names."""
+    seq, _, rest = field.decode().partition(":")
+    team, _, job_id = rest.partition(":")
+    return int(seq), team, job_id

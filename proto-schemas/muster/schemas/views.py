@@ -68,7 +68,10 @@ def job_view(job: Job) -> JobView:
 
 
 class NodeView(Wire):
-    """One node. usable: released by the scheduler, answering, not withheld. device_domains: as in `NodeJoined`."""
+    """One node. usable: released by the scheduler, answering, not withheld. device_domains, group: as in `NodeJoined`.
+
+    gpus: devices that are there now; places of a composable node that have none are not counted.
+    """
 
     name: str
     cluster: str
@@ -85,6 +88,7 @@ class NodeView(Wire):
     reason: str = ""
     jobs: tuple[str, ...] = ()
     device_domains: tuple[tuple[str, tuple[int, ...]], ...] = ()
+    group: str = ""
 
 
 class QueueView(Wire):
@@ -144,7 +148,10 @@ class FactView(Wire):
 
 
 class Problem(Wire):
-    """An RFC 9457 problem document. field: which part of the request is wrong; cure: what to do."""
+    """An RFC 9457 problem document. field: which part of the request is wrong; cure: what to do.
+
+    holder: the job or request that stands in the way, if one does.
+    """
 
     type: str = "about:blank"
     title: str
@@ -152,3 +159,4 @@ class Problem(Wire):
     detail: str = ""
     field: str = ""
     cure: str = ""
+    holder: str = ""

@@ -32,12 +32,16 @@ _log = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class FedFact:
-    """A fact on its way to listeners. team: of the job it is about, else empty."""
+    """A fact on its way to listeners. team: of the job it is about, else empty.
+
+    job_id: the job that a fact of another kind serves; a job's own facts name it themselves.
+    """
 
     stream: str
     seq: int
     team: str
     body: bytes
+    job_id: str = ""
 
     @property
     def view(self) -> FactView:
@@ -234,6 +238,6 @@ def _facts(stream: str, entries: Sequence[_Entry]) -> list[FedFact]:
     found: list[FedFact] = []
     for _, fields in entries:
         for name, body in fields.items():
-            seq, team = parse_recent_field(name)
-            found.append(FedFact(stream, seq, team, body))
+            seq, team, job_id = parse_recent_field(name)
+            found.append(FedFact(stream, seq, team, body, job_id))
     return found

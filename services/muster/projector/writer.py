@@ -130,5 +130,9 @@ def _zadd(key: str, members: Sequence[str | bytes]) -> Command:
 def _xadd(key: str, facts: Sequence[ShownFact]) -> Command:
     last = facts[-1].seq
     oldest = max(0, last - RECENT_FACTS_MAX)
-    fields = (part for fact in facts for part in (recent_field(fact.seq, fact.team), fact.body))
+    fields = (part for fact in facts for part in (_field(fact), fact.body))
     return ("XADD", key, "MINID", "~", f"{oldest}-0", f"{last}-0", *fields)
+
+
+def _field(fact: ShownFact) -> str:
+    return recent_field(fact.seq, fact.team, job_id=fact.job_id if fact.serves else "")

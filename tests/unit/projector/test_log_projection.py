@@ -9,7 +9,16 @@ from muster.core.instant import Instant
 from muster.projector.core import ProjectorCore
 from muster.projector.core.rows import Changes
 from muster.schemas.facts.job import JobState
-from muster.schemas.facts.node import GrantState, NodeJoined, NodeLost, NodeReturned, NodeState, Released
+from muster.schemas.facts.node import (
+    GrantState,
+    NodeJoined,
+    NodeLost,
+    NodeReturned,
+    NodeState,
+    Released,
+    Withheld,
+    WithholdWithdrawn,
+)
 from muster.schemas.job import Phase, Slot
 from muster.schemas.views import FactView, JobView, NodeView, QueueView
 from projector_story import Story, a_job
@@ -173,3 +182,54 @@ def test_memory_of_ended_jobs_and_of_facts_is_bounded() -> None:
     assert sum(len(fact.body) for fact in changes.facts) <= 4_000
     assert changes.facts[-1].seq == 20
     assert core.facts_forgotten_seq == changes.facts[0].seq - 1
+
+
+def test_a_composable_node_shows_the_devices_that_are_there_and_its_group() -> None:
+    story = Story()
+    described = NodeJoined(
+        cpu_milli=8000, memory_mib=8000, gpu_model="H100", gpu_uuids=("GPU-a", "empty-1", "GPU-c"), absent=(1,),
+        group="elastic",
+    )  # fmt: skip
+    story.add("node", "n1", "joined", described)
+    _, changes = project(story)
+    node = node_of(changes, "n1")
+    assert (node.gpus, node.group) == (2, "elastic")
+    assert json.loads(changes.shapes or b"") == [["H100", 2, 8000, 8000, []]]
+
+
+def withholding(*names: str) -> NodeView:
+    """A node after `withheld A`, `withdrawn B`, `withdrawn-early A` and `released`."""
+    story = Story()
+    story.node("n1")
+    for name in names:
+        said, _, request = name.partition(" ")
+        match said:
+            case "withheld":
+                story.add("node", "n1", "withheld", Withheld(request_id=request))
+            case "released":
+                story.add("node", "n1", "released", Released())
+            case _:
+                after = said == "withdrawn"
+                payload = WithholdWithdrawn(request_id=request, after_withheld=after)
+                story.add("node", "n1", "withhold-withdrawn", payload)
+    _, changes = project(story)
+    return node_of(changes, "n1")
+
+
+@pytest.mark.parametrize(
+    ("names", "usable", "reason"),
+    [
+        (("withheld s1",), False, "withheld for s1"),
+        (("withheld s1", "withheld u2"), False, "withheld for s1, u2"),
+        (("withheld s1", "withheld u2", "withdrawn s1"), False, "withheld for u2"),
+        (("withheld s1", "early s1"), False, "withheld for s1"),
+        (("withheld s1", "withdrawn s1"), False, ""),
+        (("withheld s1", "withdrawn s1", "released"), True, ""),
+        (("withdrawn s9",), True, ""),
+    ],
+)
+def test_a_node_says_for_whom_it_is_withheld_until_they_give_it_back(
+    names: tuple[str, ...], usable: bool, reason: str
+) -> None:
+    node = withholding(*names)
+    assert (node.usable, node.reason) == (usable, reason)

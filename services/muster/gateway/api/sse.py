@@ -61,12 +61,12 @@ async def _job(house: House, job_id: str, position: Position, after: Position) -
         if fact.seq > told.get(fact.stream, 0):
             told[fact.stream] = fact.seq
             yield _event(body, told)
-        if fact.name in _TERMINAL_NAMES:
+        if _is_end(fact):
             yield _END
             return
 
     def is_new(fact: FedFact) -> bool:
-        return job_id.encode() in fact.body and fact.seq > told.get(fact.stream, 0) and fact.view.subject_id == job_id
+        return fact.seq > told.get(fact.stream, 0) and _is_about(fact, job_id)
 
     covered = {stream: max(seq, told.get(stream, 0)) for stream, seq in position.items()}
     async for chunk in _live(house, position, is_new, told=covered, until_end=True):
@@ -96,13 +96,23 @@ async def _live(
             told[fact.stream] = max(fact.seq, told.get(fact.stream, 0))
             if is_wanted:
                 chunk.append(_event(fact.body, told))
-                if until_end and fact.view.name in _TERMINAL_NAMES:
+                if until_end and _is_end(fact.view):
                     yield b"".join([*chunk, _END])
                     return
         if chunk:
             yield b"".join(chunk)  # one write for all: a listener costs little more for many facts than for one
         if not facts and not await house.feed.changed(since=version, timeout_s=HEARTBEAT_S):
             yield b": nothing new\n\n"
+
+
+def _is_about(fact: FedFact, job_id: str) -> bool:
+    """One of its own facts, or one of another kind that serves it."""
+    return fact.job_id == job_id or (job_id.encode() in fact.body and fact.view.subject_id == job_id)
+
+
+def _is_end(fact: FactView) -> bool:
+    """A device's attachment may fail, too: only the job's own word ends it."""
+    return fact.kind == "job" and fact.name in _TERMINAL_NAMES
 
 
 def _after(request: Request) -> Position | None:

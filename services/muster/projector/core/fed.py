@@ -12,7 +12,18 @@ from muster.schemas.registry import STATE_NAME
 from muster.schemas.subjects import FED_STREAM
 
 REMOVED_KEPT = 20_000  # rows to take away that nobody took yet (a follower); who starts to write compares anyway
-_ADDRESSED = frozenset({"routed", "cancel-forwarded", "change-forwarded", "reserve-forwarded", "end-forwarded"})
+_ADDRESSED = frozenset(
+    {
+        "routed",
+        "cancel-forwarded",
+        "change-forwarded",
+        "reserve-forwarded",
+        "end-forwarded",
+        "compose-forwarded",
+        "decompose-forwarded",
+        "detach-forwarded",
+    }
+)
 
 
 class FedProjectorCore(Projection):
@@ -54,8 +65,7 @@ class FedProjectorCore(Projection):
             self.anomalies += 1
             return
         row = job_row(job, cluster="", submitted_at=job.submitted_at or fact.time, seq=fact.seq)
-        self._live[job.id] = LiveJob(row)
-        self._dirty[job.id] = None
+        self._enter(LiveJob(row))
 
     def _routed(self, fact: Fact) -> None:
         job = self._live.get(fact.subject_id)
@@ -67,7 +77,7 @@ class FedProjectorCore(Projection):
         self._touch(job, fact)
 
     def _left_for_good(self, fact: Fact) -> None:
-        job = self._live.pop(fact.subject_id, None)
+        job = self._leave(fact.subject_id)
         if job is None:
             self.anomalies += 1
             return
@@ -95,8 +105,8 @@ class FedProjectorCore(Projection):
         if state.phase.is_terminal and state.cluster:
             return
         row = job_row(state.job, cluster=state.cluster, submitted_at=state.job.submitted_at, seq=fact.seq)
-        job = self._live[state.job_id] = LiveJob(row, listed=not state.cluster)
-        self._dirty[state.job_id] = None
+        job = LiveJob(row, listed=not state.cluster)
+        self._enter(job)
         if state.phase.is_terminal:
             row.phase = state.phase
             self._end(job)

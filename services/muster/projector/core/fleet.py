@@ -31,6 +31,7 @@ class FleetRows:
         self._rows: dict[str, NodeRow] = {}
         self._held: dict[str, _Held] = {}
         self._granted: set[str] = set()
+        self._withheld: dict[str, dict[str, None]] = {}  # by node, the requests it was withheld for
         self._dirty: dict[str, None] = {}
         self._shapes: Counter[Shape] = Counter()
         self._shapes_dirty = False
@@ -56,11 +57,12 @@ class FleetRows:
         else:
             self._count(row, -1)
         row.gpu_model = described.gpu_model
-        row.gpus = len(described.gpu_uuids)
+        row.gpus = len(described.present)
         row.cpu_milli = described.cpu_milli
         row.memory_mib = described.memory_mib
         row.domains = described.domains
         row.device_domains = described.device_domains
+        row.group = described.group
         self._count(row, +1)
         self._dirty[node] = None
 
@@ -70,6 +72,7 @@ class FleetRows:
         if row is not None:
             self._count(row, -1)
         self._granted.discard(node)
+        self._withheld.pop(node, None)
         self._dirty[node] = None
 
     def answers(self, node: str, *, lost: bool, reason: str) -> None:
@@ -78,16 +81,42 @@ class FleetRows:
             self._granted.discard(node)
         row = self._rows[node]
         row.lost = lost
-        row.reason = reason
+        row.reason = reason or self._withheld_for(node)
         self._dirty[node] = None
 
-    def grant(self, node: str, *, granted: bool, reason: str = "") -> None:
-        """The scheduler released or withheld the node; also one that this fold does not know yet."""
-        (self._granted.add if granted else self._granted.discard)(node)
+    def release(self, node: str) -> None:
+        """The scheduler released the node; also one that this fold does not know yet."""
+        self._granted.add(node)
+        self._withheld.pop(node, None)
+        self._tell(node)
+
+    def withhold(self, node: str, requests: Iterable[str]) -> None:
+        """The scheduler withheld the node for these; also one that this fold does not know yet."""
+        self._granted.discard(node)
+        self._withheld.setdefault(node, {}).update(dict.fromkeys(requests))
+        self._tell(node)
+
+    def withdraw(self, node: str, request: str) -> None:
+        """Who had the node withheld gives it back; it stays so for others, and until it is released."""
+        requests = self._withheld.get(node)
+        if requests is not None and request in requests:
+            del requests[request]
+            self._tell(node)
+
+    def refuse(self, node: str) -> None:
+        """It may not be used, and nobody asked for that: it was not released (yet)."""
+        self._granted.discard(node)
+        self._tell(node)
+
+    def _tell(self, node: str) -> None:
         row = self._rows.get(node)
         if row is not None and not row.lost:
-            row.reason = reason
+            row.reason = self._withheld_for(node)
         self._dirty[node] = None
+
+    def _withheld_for(self, node: str) -> str:
+        requests = self._withheld.get(node)
+        return f"withheld for {', '.join(requests)}" if requests else ""
 
     def hold(self, job_id: str, slots: Iterable[Slot], *, needs: tuple[tuple[int, int], ...], sign: int) -> None:
         """Slots of a job are held (sign 1) or given back (-1). needs: (cpu_milli, memory_mib) by task group."""

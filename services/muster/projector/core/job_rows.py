@@ -115,8 +115,8 @@ class JobRows(Projection):
         row = job_row(job, cluster=self.cluster, submitted_at=submitted_at, seq=fact.seq)
         needs = tuple((group.cpu_milli, group.memory_mib) for group in job.spec.task_groups)
         slice_s = job.spec.min_slice_s
-        live = self._live[job.id] = LiveJob(row, needs=needs, slice_s=slice_s, own_slice_s=slice_s)
-        self._dirty[job.id] = None
+        live = LiveJob(row, needs=needs, slice_s=slice_s, own_slice_s=slice_s)
+        self._enter(live)
         return live
 
     def _routed(self, fact: Fact) -> None:

@@ -30,6 +30,7 @@ class ProjectorCore(JobRows):
             ("node", "returned"): self._returned,
             ("node", "released"): self._released,
             ("node", "withheld"): self._withheld,
+            ("node", "withhold-withdrawn"): self._withdrawn,
             ("queue", "changed"): self._queue_changed,
             ("reservation", "booked"): self._booked,
             ("reservation", "ended"): self._reservation_ended,
@@ -79,11 +80,15 @@ class ProjectorCore(JobRows):
             self.anomalies += 1
 
     def _released(self, fact: Fact) -> None:
-        self._fleet.grant(fact.subject_id, granted=True)
+        self._fleet.release(fact.subject_id)
 
     def _withheld(self, fact: Fact) -> None:
-        request = cast("nodes.Withheld", fact.payload).request_id
-        self._fleet.grant(fact.subject_id, granted=False, reason=f"withheld for {request}")
+        self._fleet.withhold(fact.subject_id, (cast("nodes.Withheld", fact.payload).request_id,))
+
+    def _withdrawn(self, fact: Fact) -> None:
+        withdrawn = cast("nodes.WithholdWithdrawn", fact.payload)
+        if withdrawn.after_withheld:  # else what was withheld in the meantime stands
+            self._fleet.withdraw(fact.subject_id, withdrawn.request_id)
 
     def _queue_changed(self, fact: Fact) -> None:
         self._queues.declare(cast("queues.QueueChanged", fact.payload).spec, cluster=self.cluster)
@@ -101,9 +106,12 @@ class ProjectorCore(JobRows):
                 self._join(fact.subject_id, state.description)
                 self._fleet.answers(fact.subject_id, lost=state.lost, reason=_lost_reason(state))
             case nodes.GrantState() as grant:
-                usable = grant.released and not grant.withheld
-                reason = f"withheld for {', '.join(grant.withhold_requests)}" if grant.withheld else ""
-                self._fleet.grant(fact.subject_id, granted=usable, reason=reason)
+                if grant.withheld:
+                    self._fleet.withhold(fact.subject_id, grant.withhold_requests)
+                elif grant.released:
+                    self._fleet.release(fact.subject_id)
+                else:
+                    self._fleet.refuse(fact.subject_id)
             case _:
                 self.anomalies += 1
 

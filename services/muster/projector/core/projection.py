@@ -6,11 +6,14 @@ from dataclasses import dataclass, field, replace
 from muster.core.fact import Draft, Fact
 from muster.core.instant import Instant
 from muster.projector.core.ring import RING_BYTES_MAX, FactRing
-from muster.projector.core.rows import Changes, JobChange, JobRow, job_change, shown_fact
+from muster.projector.core.rows import JOB, Changes, JobChange, JobRow, job_change, shown_fact
 from muster.schemas.job import Phase, Slot
 from muster.schemas.registry import STATE_NAME
 
 ENDED_KEPT = 8_000  # rows of ended jobs held to refill a lost read model; about 6 MB
+
+SERVING_FACTS_MAX = 1_024  # facts of other kinds shown with one job: 200 devices attached for it
+TRACE_ID = slice(3, 35)  # of a traceparent: every fact has a span of its own
 
 
 @dataclass(slots=True)
@@ -20,7 +23,7 @@ class LiveJob:
     listed: whether it is found by its phase. needs: per task group, (cpu_milli, memory_mib) of one replica.
     coming: slots that it holds beside those of its row, since it is growing. held: all that it holds, by resource.
     slice_s: how long a run is left alone, own_slice_s: as the job itself says. exited_s: how long the run took whose
-    pods ended, until that is answered.
+    pods ended, until that is answered. serving: facts of other kinds that carried its trace.
     """
 
     row: JobRow
@@ -32,6 +35,7 @@ class LiveJob:
     slice_s: float = 0.0
     own_slice_s: float = 0.0
     exited_s: float | None = None
+    serving: int = 0
 
 
 class Projection:
@@ -47,6 +51,7 @@ class Projection:
         self.last_seq = 0
         self._ended_kept = ended_kept
         self._live: dict[str, LiveJob] = {}
+        self._traced: dict[str, LiveJob] = {}  # live jobs by trace id; of several with one trace, the newest
         self._ended: dict[str, JobChange] = {}  # oldest first
         self._dirty: dict[str, None] = {}
         self._removed: dict[str, JobChange] = {}
@@ -69,10 +74,12 @@ class Projection:
     def apply(self, fact: Fact) -> None:
         """Fold one fact, in log order."""
         self.last_seq = max(self.last_seq, fact.seq)
-        team = self._team(fact)
+        job_id = fact.subject_id if fact.kind == JOB else self._served(fact) if fact.trace else ""
+        team = self._team(job_id)
         self.fold(fact)
         if fact.name != STATE_NAME and self.is_shown(fact):
-            self._ring.push(shown_fact(fact, stream=self.stream, team=team or self._team(fact)))
+            shown = shown_fact(fact, stream=self.stream, job_id=job_id, team=team or self._team(job_id))
+            self._ring.push(shown)
 
     def is_shown(self, fact: Fact) -> bool:
         """Whether people see this fact in this projection."""
@@ -126,15 +133,38 @@ class Projection:
         live.was = live.row.phase
         return change
 
-    def _team(self, fact: Fact) -> str:
-        """Whose job the fact is about, as far as this is known now: a first fact is folded before, a last one after."""
-        if fact.kind != "job":
+    def _team(self, job_id: str) -> str:
+        """Whose job it is, as far as this is known now: a first fact is folded before, a last one after."""
+        if not job_id:
             return ""
-        live = self._live.get(fact.subject_id)
+        live = self._live.get(job_id)
         if live is not None:
             return live.row.team
-        ended = self._ended.get(fact.subject_id)
+        ended = self._ended.get(job_id)
         return ended.team if ended is not None else ""
+
+    def _served(self, fact: Fact) -> str:
+        """The live job whose trace a fact of another kind carries, "" if there is none or it has enough of them."""
+        job = self._traced.get(fact.trace[TRACE_ID])
+        if job is None or fact.name == STATE_NAME or job.serving >= SERVING_FACTS_MAX:
+            return ""
+        job.serving += 1
+        return job.row.id
+
+    def _enter(self, job: LiveJob) -> None:
+        """The job is live from here on."""
+        row = job.row
+        self._live[row.id] = job
+        self._dirty[row.id] = None
+        if row.trace:
+            self._traced[row.trace[TRACE_ID]] = job
+
+    def _leave(self, job_id: str) -> LiveJob | None:
+        """It is live no more; None if it was not."""
+        job = self._live.pop(job_id, None)
+        if job is not None and self._traced.get(trace := job.row.trace[TRACE_ID]) is job:
+            del self._traced[trace]
+        return job
 
     def _touch(self, job: LiveJob, fact: Fact) -> None:
         job.row.seq = fact.seq
@@ -143,7 +173,7 @@ class Projection:
     def _end(self, job: LiveJob) -> None:
         """The row is final: keep it encoded, within the bound, and forget the rest."""
         row = job.row
-        self._live.pop(row.id, None)
+        self._leave(row.id)
         self._ended.pop(row.id, None)
         self._ended[row.id] = job_change(row, was=job.was)
         self._dirty[row.id] = None

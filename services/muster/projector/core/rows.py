@@ -10,6 +10,9 @@ from muster.schemas.facts.reservation import ReservationSpec
 from muster.schemas.job import Job, Phase, Slot
 from muster.schemas.readmodel import order_key
 
+JOB = "job"
+"""Kind of a job's own facts."""
+
 
 @dataclass(slots=True)
 class JobRow:
@@ -93,6 +96,7 @@ class NodeRow:
     reason: str = ""
     jobs: tuple[str, ...] = ()
     device_domains: tuple[tuple[str, tuple[int, ...]], ...] = ()
+    group: str = ""
 
 
 @dataclass(slots=True)
@@ -147,16 +151,20 @@ class FactRow:
 
 @dataclass(frozen=True, slots=True)
 class ShownFact:
-    """A fact as it is stored for people. job_id, team: empty if it is not about a job."""
+    """A fact as it is stored for people. job_id, team: empty if it is about no job, and serves none.
+
+    serves: it is of another kind and carries the job's trace; a job's own facts name it themselves.
+    """
 
     seq: int
     job_id: str
     team: str
     body: bytes
+    serves: bool = False
 
 
-def shown_fact(fact: Fact, *, stream: str, team: str) -> ShownFact:
-    """Encode a fact as `FactView`."""
+def shown_fact(fact: Fact, *, stream: str, job_id: str, team: str) -> ShownFact:
+    """Encode a fact as `FactView`. job_id: which job it is about or serves, if any."""
     row = FactRow(
         fact.id,
         fact.seq,
@@ -171,7 +179,7 @@ def shown_fact(fact: Fact, *, stream: str, team: str) -> ShownFact:
         fact.trace,
         fact.payload.model_dump_json(),
     )
-    return ShownFact(fact.seq, fact.subject_id if fact.kind == "job" else "", team, to_json(row))
+    return ShownFact(fact.seq, job_id, team, to_json(row), bool(job_id) and fact.kind != JOB)
 
 
 @dataclass(frozen=True, slots=True)
