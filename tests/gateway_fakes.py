@@ -17,11 +17,24 @@ from muster.gateway.problems import ProblemError
 from muster.gateway.tokens import TokenTable
 from muster.gateway.views import Views
 from muster.schemas.access import Role, TokenRecord, TokenView, token_hash
+from muster.schemas.devices import DeviceView, FabricView, RequestView
+from muster.schemas.facts.device import ComposeRequested, DecomposeRequested, DetachRequested
 from muster.schemas.facts.job import JobCancelRequested
 from muster.schemas.facts.queue import QueueChangeRequested, QueueSpec
 from muster.schemas.facts.reservation import ReservationSpec, ReserveEndRequested, ReserveRequested
 from muster.schemas.job import Job, JobSpec
-from muster.schemas.queries import DryRunAnswer, QueueCheckAnswer, WhyAnswer
+from muster.schemas.queries import (
+    AskCompose,
+    AskDetach,
+    DeviceCheckAnswer,
+    DevicesAnswer,
+    DryRunAnswer,
+    QueueCheckAnswer,
+    RequestsAnswer,
+    ScaleAnswer,
+    ScaleChoiceView,
+    WhyAnswer,
+)
 from muster.schemas.readmodel import order_key
 from muster.schemas.views import FactView, JobView, NodeView, QueueView, ReservationView
 
@@ -38,6 +51,10 @@ class FakeLog:
         self.queue_requests: dict[str, QueueChangeRequested] = {}
         self.reservations: dict[str, ReserveRequested] = {}
         self.reservation_ends: list[tuple[str, ReserveEndRequested]] = []
+        self.composed: dict[str, tuple[str, ComposeRequested]] = {}
+        self.decomposed: list[tuple[str, DecomposeRequested]] = []
+        self.detached: list[tuple[str, DetachRequested]] = []
+        self.traces: list[str] = []
         self.fails: Exception | None = None
 
     async def submit(self, job: Job) -> StoredJob:
@@ -69,6 +86,21 @@ class FakeLog:
     async def request_reservation_end(self, name: str, payload: ReserveEndRequested, *, key: str) -> None:
         self._fail()
         self.reservation_ends.append((name, payload))
+
+    async def request_compose(self, name: str, payload: ComposeRequested, *, key: str, trace: str) -> None:
+        self._fail()
+        self.composed[key] = (name, payload)
+        self.traces.append(trace)
+
+    async def request_decompose(self, name: str, payload: DecomposeRequested, *, key: str, trace: str) -> None:
+        self._fail()
+        self.decomposed.append((name, payload))
+        self.traces.append(trace)
+
+    async def request_detach(self, device_uuid: str, payload: DetachRequested, *, key: str, trace: str) -> None:
+        self._fail()
+        self.detached.append((device_uuid, payload))
+        self.traces.append(trace)
 
     def _fail(self) -> None:
         if self.fails is not None:
@@ -196,6 +228,53 @@ class FakeScheduler:
             raise UnreachableError("the scheduler is down")
 
 
+class FakeComposer:
+    """The composer's answers. is_down: it does not answer. asked: every check, in order."""
+
+    def __init__(self) -> None:
+        self.device_rows: list[DeviceView] = []
+        self.fabric_rows: list[FabricView] = []
+        self.request_rows: list[RequestView] = []
+        self.check = DeviceCheckAnswer()
+        self.asked: list[AskCompose | AskDetach] = []
+        self.is_down = False
+
+    async def devices(self) -> DevicesAnswer:
+        self._answer()
+        return DevicesAnswer(devices=tuple(self.device_rows), fabrics=tuple(self.fabric_rows))
+
+    async def requests(self) -> RequestsAnswer:
+        self._answer()
+        return RequestsAnswer(requests=tuple(self.request_rows))
+
+    async def compose_check(self, question: AskCompose) -> DeviceCheckAnswer:
+        self._answer()
+        self.asked.append(question)
+        return self.check
+
+    async def detach_check(self, question: AskDetach) -> DeviceCheckAnswer:
+        self._answer()
+        self.asked.append(question)
+        return self.check
+
+    def _answer(self) -> None:
+        if self.is_down:
+            raise UnreachableError("the composer is down")
+
+
+class FakeScaler:
+    """The scaler's answers. is_down: it does not answer."""
+
+    def __init__(self) -> None:
+        self.choice_rows: list[ScaleChoiceView] = []
+        self.is_down = False
+
+    async def choices(self) -> ScaleAnswer:
+        if self.is_down:
+            raise UnreachableError("the scaler is down")
+        return ScaleAnswer(choices=tuple(self.choice_rows))
+
+
 class FakeTokens(TokenTable):
     """Tokens without a bucket."""
 
@@ -219,8 +298,8 @@ class FakeFeed(Feed):
         self.version = 0
         self._event = asyncio.Event()
 
-    def tell(self, fact: FactView, *, team: str = "") -> None:
-        self.all.append(FedFact(fact.stream, fact.seq, team, fact.model_dump_json().encode()))
+    def tell(self, fact: FactView, *, team: str = "", job_id: str = "") -> None:
+        self.all.append(FedFact(fact.stream, fact.seq, team, fact.model_dump_json().encode(), job_id))
         self.version += 1
         self._event.set()
         self._event = asyncio.Event()
@@ -252,6 +331,8 @@ class FakeHouse:
         self.log = FakeLog()
         self.view = FakeView()
         self.scheduler = FakeScheduler(self.view)
+        self.composer = FakeComposer()
+        self.scaler = FakeScaler()
         self.tokens = FakeTokens()
         self.feed = FakeFeed()
         people = {
@@ -268,6 +349,8 @@ class FakeHouse:
             log=self.log,
             view=self.view,
             scheduler=self.scheduler,
+            composer=self.composer,
+            scaler=self.scaler,
             tokens=self.tokens,
             catalogue=CatalogueCache(view=self.view, scheduler=self.scheduler, time=time),
             feed=self.feed,

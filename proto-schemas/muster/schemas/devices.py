@@ -92,6 +92,13 @@ class ComposabilityManifest(Wire):
         return self
 
 
+class ComposabilityBody(Wire):
+    """The same in short, as programs send it. name: None lets the gateway make one from the idempotency key."""
+
+    name: Name | None = None
+    spec: ComposabilitySpec
+
+
 class RequestPhase(StrEnum):
     """State of a request; the literals of the operator's status. `Refused` and `Ended` are Muster's."""
 

@@ -27,6 +27,11 @@ def request_fact_id(*parts: str) -> str:
     return base64.urlsafe_b64encode(_digest("request", *parts))[:22].decode()
 
 
+def request_name(principal: str, idempotency_key: str) -> str:
+    """A name for a ComposabilityRequest that was given none: the same key is the same request."""
+    return f"request-{_digest('name', principal, idempotency_key)[:6].hex()}"
+
+
 def body_hash(spec: JobSpec) -> str:
     """SHA-256 of the canonical spec, in hex."""
     return hashlib.sha256(spec.model_dump_json().encode()).hexdigest()

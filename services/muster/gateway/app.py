@@ -14,7 +14,9 @@ from muster.bus.service import Connect
 from muster.bus.settings import Settings
 from muster.bus.tracing import make_tracing
 from muster.gateway.catalogue import CatalogueCache
+from muster.gateway.device_clients import NatsComposer, NatsScaler
 from muster.gateway.feed import Feed
+from muster.gateway.growth import shapes_to_come
 from muster.gateway.house import House
 from muster.gateway.http import make_app
 from muster.gateway.redis_view import RedisView
@@ -62,12 +64,14 @@ class Gateway:
         log = NatsRequestLog(client, time=time, tracing=tracing)
         scheduler = NatsScheduler(asking, cluster=settings.cluster)
         view = RedisView(redis, clusters=(read_model(cluster),), fed=read_model(FED_LOG))
-        catalogue = CatalogueCache(view=view, scheduler=scheduler, time=time)
+        catalogue = CatalogueCache(view=view, scheduler=scheduler, time=time, to_come=shapes_to_come(settings.scaling))
         feed = Feed(listening, {log_name: read_model(log_name) for log_name in (cluster, FED_LOG)})
         house = House(
             log=log,
             view=view,
             scheduler=scheduler,
+            composer=NatsComposer(asking, cluster=settings.cluster),
+            scaler=NatsScaler(asking, cluster=settings.cluster),
             tokens=tokens,
             catalogue=catalogue,
             feed=feed,

@@ -18,12 +18,18 @@ _log = logging.getLogger(__name__)
 
 
 class CatalogueCache:
-    """The newest catalogue. One refresh at a time; whoever needs a newer one waits for the one under way."""
+    """The newest catalogue. One refresh at a time; whoever needs a newer one waits for the one under way.
 
-    def __init__(self, *, view: ReadView, scheduler: Scheduler, time: TimeSource) -> None:
+    to_come: shapes of nodes that scaling could make; a job that fits one of them may wait for it.
+    """
+
+    def __init__(
+        self, *, view: ReadView, scheduler: Scheduler, time: TimeSource, to_come: tuple[Shape, ...] = ()
+    ) -> None:
         self._view = view
         self._scheduler = scheduler
         self._time = time
+        self._to_come = to_come
         self._known = Catalogue()
         self._known_at_s: float | None = None
         self._refreshing: asyncio.Task[None] | None = None
@@ -72,7 +78,7 @@ class CatalogueCache:
         shapes = await self._view.shapes()
         if shapes is None:
             raise UnreachableError("the read model is empty")
-        return Catalogue(_queues(await self._view.queues()), tuple(Shape(*shape) for shape in shapes))
+        return self._catalogue(await self._view.queues(), tuple(Shape(*shape) for shape in shapes))
 
     async def _from_scheduler(self) -> Catalogue:
         queues, nodes = await asyncio.gather(self._scheduler.queues(), self._scheduler.nodes())
@@ -80,7 +86,11 @@ class CatalogueCache:
         shapes = {
             Shape(node.gpu_model, node.gpus, node.cpu_milli, node.memory_mib, _levels(node)): None for node in rows
         }
-        return Catalogue(_queues(queues), tuple(shapes))
+        return self._catalogue(queues, tuple(shapes))
+
+    def _catalogue(self, queues: tuple[bytes, ...], there: tuple[Shape, ...]) -> Catalogue:
+        """Nodes to come count only beside nodes that are there: without any, nobody knows the topology's levels."""
+        return Catalogue(_queues(queues), (*there, *self._to_come) if there else ())
 
 
 def _levels(node: NodeView) -> tuple[str, ...]:

@@ -10,7 +10,7 @@ from muster.bus.clock import TimeSource
 from muster.gateway.authorise import Principal
 from muster.gateway.catalogue import CatalogueCache
 from muster.gateway.feed import Feed
-from muster.gateway.ports import ReadView, RequestLog, Scheduler, Tokens
+from muster.gateway.ports import Composer, ReadView, RequestLog, Scaler, Scheduler, Tokens
 from muster.gateway.problems import ProblemError, invalid, too_large, unauthorised, unavailable
 from muster.gateway.views import Views
 from muster.schemas.base import BODY_BYTES_MAX
@@ -44,6 +44,8 @@ class House:
     log: RequestLog
     view: ReadView
     scheduler: Scheduler
+    composer: Composer
+    scaler: Scaler
     tokens: Tokens
     catalogue: CatalogueCache
     feed: Feed

@@ -5,13 +5,27 @@ from pydantic import ValidationError
 from starlette.exceptions import HTTPException
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from muster.gateway.api import access, answers, events, health, jobs, nodes, queues, reference, reservations
+from muster.gateway.api import (
+    access,
+    answers,
+    composability,
+    devices,
+    events,
+    health,
+    jobs,
+    nodes,
+    queues,
+    reference,
+    reservations,
+    scale,
+)
 from muster.gateway.api.describe import complete
 from muster.gateway.house import House
 from muster.gateway.ports import NotStoredError, UnreachableError
 from muster.gateway.problems import ProblemError
 
 API_VERSION = "1"
+_APIS = (jobs, queues, reservations, nodes, composability, devices, scale, events, access, health, reference)
 
 
 def make_app(house: House) -> FastAPI:
@@ -20,7 +34,7 @@ def make_app(house: House) -> FastAPI:
         title="Muster", version=API_VERSION, summary="A control plane for GPU fleets", docs_url=None, redoc_url=None
     )
     app.state.house = house
-    for module in (jobs, queues, reservations, nodes, events, access, health, reference):
+    for module in _APIS:
         app.router.routes.extend(module.router.routes)  # flat: a nested router is matched and entered per request
     for error in (ProblemError, ValidationError, NotStoredError, UnreachableError, HTTPException):
         app.add_exception_handler(error, answers.refuse)

@@ -7,11 +7,22 @@ from typing import Protocol
 from muster.gateway.authorise import Principal
 from muster.schemas.access import TokenRecord, TokenView
 from muster.schemas.base import JobId
+from muster.schemas.facts.device import ComposeRequested, DecomposeRequested, DetachRequested
 from muster.schemas.facts.job import JobCancelRequested
 from muster.schemas.facts.queue import QueueChangeRequested, QueueSpec
 from muster.schemas.facts.reservation import ReservationSpec, ReserveEndRequested, ReserveRequested
 from muster.schemas.job import Job, JobSpec, Phase
-from muster.schemas.queries import DryRunAnswer, QueueCheckAnswer, WhyAnswer
+from muster.schemas.queries import (
+    AskCompose,
+    AskDetach,
+    DeviceCheckAnswer,
+    DevicesAnswer,
+    DryRunAnswer,
+    QueueCheckAnswer,
+    RequestsAnswer,
+    ScaleAnswer,
+    WhyAnswer,
+)
 from muster.schemas.views import JobView
 
 NodeShape = tuple[str, int, int, int, tuple[str, ...]]
@@ -61,6 +72,18 @@ class RequestLog(Protocol):
 
     async def request_reservation_end(self, name: str, payload: ReserveEndRequested, *, key: str) -> None:
         """Store `end-requested`. key: the same key again is the same request."""
+        ...
+
+    async def request_compose(self, name: str, payload: ComposeRequested, *, key: str, trace: str) -> None:
+        """Store `compose-requested`. key: the same key again is the same request. trace: a traceparent."""
+        ...
+
+    async def request_decompose(self, name: str, payload: DecomposeRequested, *, key: str, trace: str) -> None:
+        """Store `decompose-requested`; key and trace as above."""
+        ...
+
+    async def request_detach(self, device_uuid: str, payload: DetachRequested, *, key: str, trace: str) -> None:
+        """Store `detach-requested`; key and trace as above."""
         ...
 
 
@@ -155,6 +178,34 @@ class Scheduler(Protocol):
 
     async def nodes(self) -> tuple[bytes, ...]:
         """All nodes, encoded."""
+        ...
+
+
+class Composer(Protocol):
+    """The composer's answers. Every method raises UnreachableError, or ProblemError if it refuses."""
+
+    async def devices(self) -> DevicesAnswer:
+        """Attached devices and those on their way, and the fabrics."""
+        ...
+
+    async def requests(self) -> RequestsAnswer:
+        """ComposabilityRequests, newest first, ended ones too."""
+        ...
+
+    async def compose_check(self, question: AskCompose) -> DeviceCheckAnswer:
+        """Whether this may be."""
+        ...
+
+    async def detach_check(self, question: AskDetach) -> DeviceCheckAnswer:
+        """Whether this device, or request, may go."""
+        ...
+
+
+class Scaler(Protocol):
+    """The scaler's answers. Raises as `Composer` does."""
+
+    async def choices(self) -> ScaleAnswer:
+        """Its newest choices, newest first."""
         ...
 
 

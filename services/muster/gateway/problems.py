@@ -15,10 +15,18 @@ class ProblemError(Exception):
     """The request is refused or cannot be served; `problem` is the whole answer."""
 
     def __init__(
-        self, status: int, title: str, *, detail: str = "", field: str = "", cure: str = "", close: bool = False
+        self,
+        status: int,
+        title: str,
+        *,
+        detail: str = "",
+        field: str = "",
+        cure: str = "",
+        holder: str = "",
+        close: bool = False,
     ) -> None:
         super().__init__(f"{status} {title}: {detail}")
-        self.problem = Problem(title=title, status=status, detail=detail, field=field, cure=cure)
+        self.problem = Problem(title=title, status=status, detail=detail, field=field, cure=cure, holder=holder)
         self.close = close
         """End the connection, since the rest of the request was not read."""
 
@@ -40,9 +48,9 @@ def not_found(what: str, name: str) -> ProblemError:
     return ProblemError(404, "Not found", detail=f"there is no {what} {name!r}", field=what, cure="Check the name.")
 
 
-def conflict(detail: str, *, field: str = "", cure: str = "") -> ProblemError:
-    """409: what is asked contradicts what stands."""
-    return ProblemError(409, "Conflict", detail=detail, field=field, cure=cure)
+def conflict(detail: str, *, field: str = "", cure: str = "", holder: str = "") -> ProblemError:
+    """409: what is asked contradicts what stands. holder: who stands in the way, if somebody does."""
+    return ProblemError(409, "Conflict", detail=detail, field=field, cure=cure, holder=holder)
 
 
 def too_large(detail: str, *, field: str, cure: str, close: bool = False) -> ProblemError:

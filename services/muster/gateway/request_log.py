@@ -15,6 +15,7 @@ from muster.core.fact import Draft, Fact
 from muster.core.instant import Instant
 from muster.gateway.ports import NotStoredError, StoredJob, UnreachableError
 from muster.schemas import ids
+from muster.schemas.facts.device import ComposeRequested, DecomposeRequested, DetachRequested
 from muster.schemas.facts.job import JobCancelRequested, JobSubmitted
 from muster.schemas.facts.queue import QueueChangeRequested
 from muster.schemas.facts.reservation import ReserveEndRequested, ReserveRequested
@@ -83,6 +84,21 @@ class NatsRequestLog:
         """See `RequestLog.request_reservation_end`."""
         draft = Draft("reservation", name, "end-requested", payload)
         await self._store(draft, ids.request_fact_id("end-requested", name, payload.principal, key))
+
+    async def request_compose(self, name: str, payload: ComposeRequested, *, key: str, trace: str) -> None:
+        """See `RequestLog.request_compose`."""
+        draft = Draft("composability", name, "compose-requested", payload, trace=trace)
+        await self._store(draft, ids.request_fact_id("compose-requested", name, payload.principal, key))
+
+    async def request_decompose(self, name: str, payload: DecomposeRequested, *, key: str, trace: str) -> None:
+        """See `RequestLog.request_decompose`."""
+        draft = Draft("composability", name, "decompose-requested", payload, trace=trace)
+        await self._store(draft, ids.request_fact_id("decompose-requested", name, payload.principal, key))
+
+    async def request_detach(self, device_uuid: str, payload: DetachRequested, *, key: str, trace: str) -> None:
+        """See `RequestLog.request_detach`."""
+        draft = Draft("device", device_uuid, "detach-requested", payload, trace=trace)
+        await self._store(draft, ids.request_fact_id("detach-requested", device_uuid, payload.principal, key))
 
     async def _store(self, draft: Draft, fact_id: str) -> None:
         result = await self._append(draft, fact_id, expect_new=False)

@@ -8,10 +8,17 @@ from pydantic import BaseModel
 from pydantic.json_schema import models_json_schema
 
 from muster.schemas.access import TokenMade, TokenRecord, TokenView
+from muster.schemas.devices import (
+    ComposabilityBody,
+    ComposabilityManifest,
+    DeviceView,
+    FabricView,
+    RequestView,
+)
 from muster.schemas.facts.queue import QueueSpec
 from muster.schemas.facts.reservation import ReservationSpec
 from muster.schemas.job import JobSpec
-from muster.schemas.queries import DryRunAnswer, WhyAnswer
+from muster.schemas.queries import DryRunAnswer, ScaleChoiceView, WhyAnswer
 from muster.schemas.views import FactView, JobView, NodeView, Problem, QueueView, ReservationView
 
 JsonObject = dict[str, object]
@@ -28,7 +35,11 @@ _REFUSALS = {
     503: "Not now; nothing was lost, send the same request again",
 }
 _SHOWN: tuple[type[BaseModel], ...] = (
+    ComposabilityBody,
+    ComposabilityManifest,
+    DeviceView,
     DryRunAnswer,
+    FabricView,
     FactView,
     JobSpec,
     JobView,
@@ -36,8 +47,10 @@ _SHOWN: tuple[type[BaseModel], ...] = (
     Problem,
     QueueSpec,
     QueueView,
+    RequestView,
     ReservationSpec,
     ReservationView,
+    ScaleChoiceView,
     TokenMade,
     TokenRecord,
     TokenView,
@@ -56,6 +69,11 @@ class Description(TypedDict):
 def reference(model: type[BaseModel]) -> JsonObject:
     """A reference to a model of the document."""
     return {"$ref": f"#/components/schemas/{model.__name__}"}
+
+
+def any_of(*models: type[BaseModel]) -> JsonObject:
+    """One of several models."""
+    return {"anyOf": [reference(model) for model in models]}
 
 
 def tree_of(name: str, model: type[BaseModel], *, most: int) -> JsonObject:

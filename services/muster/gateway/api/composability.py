@@ -1,0 +1,158 @@
+"""ComposabilityRequests: look, make, change, delete."""
+
+from fastapi import APIRouter, Request, Response
+
+from muster.gateway import composing
+from muster.gateway.accept import TRACEPARENT
+from muster.gateway.api import answers
+from muster.gateway.api.describe import any_of, describe, header, list_of, path, query, reference
+from muster.gateway.authorise import refuse_unless
+from muster.gateway.changes import key_of, until_so
+from muster.gateway.house import House, body_of, flag_of, house_of, principal_of, reason_of
+from muster.gateway.ports import UnreachableError
+from muster.gateway.problems import not_found
+from muster.schemas import ids
+from muster.schemas.access import Role
+from muster.schemas.devices import ComposabilityBody, ComposabilityManifest, RequestPhase, RequestView
+from muster.schemas.facts.device import ComposeRequested, DecomposeRequested
+from muster.schemas.queries import AskCompose, AskDetach, DeviceCheckAnswer
+
+router = APIRouter(tags=["devices"])
+WHAT = "composability request"
+KEY = header("Idempotency-Key", "The same key is the same request")
+TRACE = header("traceparent", "W3C trace context that the facts and the calls to the fabric carry")
+FORCE = query("force", "Also devices that jobs hold", kind="boolean")
+REASON = query("reason", "Why, for the record")
+_OVER = frozenset({RequestPhase.REFUSED, RequestPhase.ENDED})
+_GOING = frozenset({RequestPhase.CLEANING, RequestPhase.DELETING, RequestPhase.ENDED})
+
+
+@router.get(
+    "/v1/composability-requests",
+    summary="ComposabilityRequests",
+    **describe({200: ("Newest first, ended ones too", list_of("requests", RequestView))}, refusals=(401, 503)),
+)
+async def list_requests(request: Request) -> Response:
+    """From the composer; each with its devices."""
+    principal_of(request)
+    found = (await house_of(request).composer.requests()).requests
+    return answers.rows("requests", (one.model_dump_json().encode() for one in found))
+
+
+@router.get(
+    "/v1/composability-requests/{name}",
+    summary="One ComposabilityRequest",
+    **describe(
+        {200: ("With its devices", reference(RequestView))},
+        refusals=(401, 404, 503),
+        parameters=(path("name", "Name of the request"),),
+    ),
+)
+async def one_request(request: Request) -> Response:
+    """From the composer."""
+    principal_of(request)
+    name = str(request.path_params["name"])
+    found = await _request(house_of(request), name)
+    if found is None:
+        raise not_found(WHAT, name[:63])
+    return answers.model(found)
+
+
+@router.post(
+    "/v1/composability-requests",
+    summary="Attach devices of a fabric to nodes",
+    **describe(
+        {
+            200: ("Accepted; its resources say how far each device is", reference(RequestView)),
+            202: ("Requested; the composer has not answered yet", reference(ComposabilityBody)),
+        },
+        refusals=(400, 401, 403, 409, 413, 422, 503),
+        parameters=(KEY, TRACE),
+        body=any_of(ComposabilityManifest, ComposabilityBody),
+    ),
+)
+async def compose(request: Request) -> Response:
+    """Operators only. One of the same name gets the new specification. Asks the composer first whether it may be."""
+    principal = principal_of(request)
+    refuse_unless(principal, Role.OPERATOR, verb="attach devices")
+    house = house_of(request)
+    key = key_of(request)
+    asked = composing.parse(await body_of(request), principal=principal.name, key=key)
+    may_force = principal.is_at_least(Role.OPERATOR)
+    before: RequestView | None = None
+    try:
+        question = AskCompose(name=asked.name, spec=asked.spec, may_force=may_force)
+        composing.refuse_to_compose(await house.composer.compose_check(question), asked)
+        before = await _request(house, asked.name)
+    except UnreachableError:
+        before = None  # the composer decides when it folds the request
+    payload = ComposeRequested(spec=asked.spec, principal=principal.name, may_force=may_force)
+    await house.log.request_compose(asked.name, payload, key=key, trace=trace_of(request, asked.name, key))
+
+    async def look() -> RequestView | None:
+        found = await _request(house, asked.name)
+        if found is None or found.spec != asked.spec:
+            return None
+        return None if found.phase in _OVER and found == before else found
+
+    stands = await until_so(house, look)
+    if stands is None:
+        return answers.model(ComposabilityBody(name=asked.name, spec=asked.spec), status=202)
+    if stands.phase is RequestPhase.REFUSED:
+        verdict = DeviceCheckAnswer(field=stands.field or "spec", reason=stands.error)
+        composing.refuse_to_compose(verdict, asked)
+    return answers.model(stands)
+
+
+@router.delete(
+    "/v1/composability-requests/{name}",
+    summary="Give all devices of a request back",
+    **describe(
+        {
+            200: ("Nothing of it is attached any more", reference(RequestView)),
+            202: ("Requested; as it is now", reference(RequestView)),
+        },
+        refusals=(401, 403, 404, 409, 422, 503),
+        parameters=(path("name", "Name of the request"), FORCE, REASON, KEY, TRACE),
+    ),
+)
+async def decompose(request: Request) -> Response:
+    """Operators only. Devices go as soon as no job holds them; with `force` at once."""
+    principal = principal_of(request)
+    refuse_unless(principal, Role.OPERATOR, verb="detach devices")
+    house = house_of(request)
+    name, key = str(request.path_params["name"]), key_of(request)
+    force, may_force = flag_of(request, "force"), principal.is_at_least(Role.OPERATOR)
+    payload = DecomposeRequested(principal=principal.name, reason=reason_of(request), force=force, may_force=may_force)
+    before = await _request(house, name)
+    if before is None:
+        raise not_found(WHAT, name[:63])
+    if before.phase is RequestPhase.ENDED:
+        return answers.model(before)
+    verdict = await house.composer.detach_check(AskDetach(request=name, force=force, may_force=may_force))
+    composing.refuse_to_detach(verdict, what=WHAT, name=name)
+    await house.log.request_decompose(name, payload, key=key, trace=trace_of(request, name, key))
+
+    async def look() -> RequestView | None:
+        found = await _request(house, name)
+        if found is None:
+            return before.model_copy(update={"phase": RequestPhase.ENDED, "resources": ()})
+        return found if found.phase in _GOING else None
+
+    stands = await until_so(house, look) or before
+    return answers.model(stands, status=200 if stands.phase is RequestPhase.ENDED else 202)
+
+
+def trace_of(request: Request, name: str, key: str) -> str:
+    """The client's trace context, else one of this request's own: the same request has the same trace."""
+    brought = request.headers.get("traceparent", "")
+    if TRACEPARENT.match(brought):
+        return brought
+    own = f"{name} {key}"
+    return ids.traceparent(ids.trace_id(own), ids.span_id(own))
+
+
+async def _request(house: House, name: str) -> RequestView | None:
+    """Raises UnreachableError if the composer does not answer."""
+    found = (await house.composer.requests()).requests
+    return next((one for one in found if one.name == name), None)

@@ -1,0 +1,39 @@
+"""Questions to a service's leader over the bus. They are asked with a user that can write no fact."""
+
+from typing import TypeVar
+
+from nats.aio.client import Client
+
+from muster.bus import query
+from muster.gateway.ports import UnreachableError
+from muster.gateway.problems import ProblemError
+from muster.schemas.base import Wire
+from muster.schemas.subjects import query_subject
+
+ASK_TIMEOUT_S = 1.0
+
+Answer = TypeVar("Answer", bound=Wire)
+
+
+class Leader:
+    """Whoever leads `service` of one cluster just now."""
+
+    def __init__(self, client: Client, *, cluster: str, service: str) -> None:
+        self._client = client
+        self._cluster = cluster
+        self._service = service
+
+    async def ask(self, name: str, question: Wire, answer: type[Answer]) -> Answer:
+        """Its answer. Raises UnreachableError if nobody leads, or it fails; ProblemError if it refuses the question."""
+        subject = query_subject(self._cluster, self._service, name)
+        try:
+            return await query.ask(self._client, subject, question, answer, timeout_s=ASK_TIMEOUT_S)
+        except query.UnansweredError as error:
+            raise UnreachableError(f"the {self._service} does not answer: {error}") from error
+        except query.ProblemError as error:
+            problem = error.problem
+            if problem.status >= 500:
+                raise UnreachableError(f"{problem.title}: {problem.detail}") from error
+            raise ProblemError(
+                problem.status, problem.title, detail=problem.detail, field=problem.field, cure=problem.cure
+            ) from error

@@ -1,0 +1,251 @@
+"""ComposabilityRequests over HTTP: what is accepted, who may ask, what is stored, what is told."""
+
+import asyncio
+
+import pytest
+
+from gateway_fakes import FakeHouse, lost_log
+from muster.gateway import changes
+from muster.schemas.devices import ComposabilitySpec, RequestPhase, RequestView
+from muster.schemas.queries import AskCompose, AskDetach, DeviceCheckAnswer
+
+PATH = "/v1/composability-requests"
+RESOURCE = {
+    "type": "gpu",
+    "size": 2,
+    "model": "NVIDIA-A100-PCIE-40GB",
+    "target_node": "node1",
+    "force_detach": True,
+    "allocation_policy": "samenode",
+}
+SAMPLE = {
+    "apiVersion": "v1alpha1",
+    "kind": "ComposabilityRequest",
+    "metadata": {"name": "sample"},
+    "spec": {"resource": RESOURCE},
+}
+SPEC = ComposabilitySpec.model_validate(RESOURCE)
+
+
+def row(phase: RequestPhase = RequestPhase.RUNNING, *, name: str = "sample", **rest: object) -> RequestView:
+    return RequestView.model_validate({"name": name, "cluster": "atlas", "spec": SPEC, "phase": phase, **rest})
+
+
+@pytest.fixture(autouse=True)
+def no_waiting(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(changes, "CHANGE_WAIT_S", 0.0)
+
+
+async def test_the_published_sample_is_accepted_as_it_stands() -> None:
+    house = FakeHouse()
+    async with house.client("olga") as client:
+        answer = await client.post(PATH, json=SAMPLE)
+    assert (answer.status_code, answer.json()["name"]) == (202, "sample")
+    ((name, payload),) = house.log.composed.values()
+    assert (name, payload.spec, payload.principal, payload.may_force) == ("sample", SPEC, "olga", True)
+    assert house.composer.asked == [AskCompose(name="sample", spec=SPEC, may_force=True)]
+
+
+async def test_the_short_form_means_the_same() -> None:
+    house = FakeHouse()
+    async with house.client("olga") as client:
+        await client.post(PATH, json={"name": "sample", "spec": RESOURCE})
+    ((name, payload),) = house.log.composed.values()
+    assert (name, payload.spec) == ("sample", SPEC)
+
+
+async def test_a_request_without_a_name_gets_one_from_its_key() -> None:
+    house = FakeHouse()
+    async with house.client("olga") as client:
+        told = [
+            (await client.post(PATH, json={"spec": RESOURCE}, headers={"Idempotency-Key": key})).json()["name"]
+            for key in ("k", "k", "other")
+        ]
+    assert told[0] == told[1] != told[2]
+    assert {name for name, _ in house.log.composed.values()} == set(told)
+
+
+@pytest.mark.parametrize(("who", "status"), [("eve", 403), ("ann", 403), ("olga", 202), ("root", 202)])
+async def test_only_operators_attach_and_nobody_else_is_asked_about(who: str, status: int) -> None:
+    house = FakeHouse()
+    async with house.client(who) as client:
+        assert (await client.post(PATH, json=SAMPLE)).status_code == status
+    assert len(house.composer.asked) == len(house.log.composed) == (status == 202)
+
+
+@pytest.mark.parametrize(
+    ("body", "status", "field"),
+    [
+        ({**SAMPLE, "kind": "Pod"}, 422, "kind"),
+        ({**SAMPLE, "apiVersion": "v9"}, 422, "apiVersion"),
+        ({**SAMPLE, "status": {}}, 422, "status"),
+        ({**SAMPLE, "spec": {"resource": {**RESOURCE, "size": -1}}}, 422, "spec.resource.size"),
+        ({**SAMPLE, "spec": {"resource": {**RESOURCE, "size": "2"}}}, 422, "spec.resource.size"),
+        ({**SAMPLE, "metadata": {"name": "s000007"}}, 422, "metadata.name"),
+        ({"name": "Two Words", "spec": RESOURCE}, 422, "name"),
+        ({"spec": {**RESOURCE, "allocation_policy": "anywhere"}}, 422, "spec.allocation_policy"),
+        ({"spec": {**RESOURCE, "allocation_policy": "roundrobin"}}, 422, "spec"),
+        ({}, 422, "spec"),
+        ([1], 422, "body"),
+    ],
+)
+async def test_a_request_that_makes_no_sense_names_its_field(body: object, status: int, field: str) -> None:
+    house = FakeHouse()
+    async with house.client("olga") as client:
+        answer = await client.post(PATH, json=body)
+    assert (answer.status_code, answer.json()["field"]) == (status, field)
+    assert not house.log.composed
+
+
+async def test_what_is_no_json_is_400() -> None:
+    async with FakeHouse().client("olga") as client:
+        answer = await client.post(PATH, content=b"kind: ComposabilityRequest")
+    assert (answer.status_code, answer.json()["field"]) == (400, "body")
+
+
+@pytest.mark.parametrize(
+    ("verdict", "status", "field", "holder"),
+    [
+        (DeviceCheckAnswer(field="size", reason="the pool has 1"), 422, "spec.resource.size", None),
+        (
+            DeviceCheckAnswer(field="target_node", reason="no node1", unknown=True),
+            422,
+            "spec.resource.target_node",
+            None,
+        ),
+        (DeviceCheckAnswer(field="size", reason="held", holder="JOB"), 409, "spec.resource.size", "JOB"),
+        (DeviceCheckAnswer(field="name", reason="of another", holder="other"), 409, "metadata.name", "other"),
+    ],
+)
+async def test_what_the_composer_would_refuse_names_field_and_holder(
+    verdict: DeviceCheckAnswer, status: int, field: str, holder: str | None
+) -> None:
+    house = FakeHouse()
+    house.composer.check = verdict
+    async with house.client("olga") as client:
+        answer = await client.post(PATH, json=SAMPLE)
+    problem = answer.json()
+    assert (answer.status_code, problem["field"], problem.get("holder")) == (status, field, holder)
+    assert verdict.reason in problem["detail"]
+    assert (holder or "") in problem["detail"]
+    assert not house.log.composed
+
+
+async def test_a_request_is_answered_as_the_composer_took_it_up(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(changes, "CHANGE_WAIT_S", 5.0)
+    house = FakeHouse()
+    async with house.client("olga") as client, asyncio.TaskGroup() as tasks:
+        asked = tasks.create_task(client.post(PATH, json=SAMPLE))
+        while not house.log.composed:  # noqa: ASYNC110 - turns of the loop, no time passes
+            await asyncio.sleep(0)
+        house.composer.request_rows = [row(RequestPhase.NODE_ALLOCATING)]
+    assert (asked.result().status_code, asked.result().json()["phase"]) == (200, "NodeAllocating")
+
+
+async def test_a_refusal_that_comes_after_the_check_is_told_and_an_old_one_is_not(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(changes, "CHANGE_WAIT_S", 5.0)
+    house = FakeHouse()
+    house.composer.request_rows = [row(RequestPhase.REFUSED, field="model", error="unknown model", since=1)]
+    async with house.client("olga") as client, asyncio.TaskGroup() as tasks:
+        asked = tasks.create_task(client.post(PATH, json=SAMPLE))
+        while not house.log.composed:  # noqa: ASYNC110 - turns of the loop, no time passes
+            await asyncio.sleep(0)
+        house.composer.request_rows = [row(RequestPhase.REFUSED, field="size", error="the pool has 1", since=2)]
+    problem = asked.result().json()
+    assert (asked.result().status_code, problem["field"]) == (422, "spec.resource.size")
+
+
+async def test_with_the_composer_away_a_request_is_stored_and_reads_are_503() -> None:
+    house = FakeHouse()
+    house.composer.is_down = True
+    async with house.client("olga") as client:
+        assert (await client.post(PATH, json=SAMPLE)).status_code == 202
+        answers = [await client.get(path) for path in (PATH, f"{PATH}/sample", "/v1/devices", "/v1/fabrics")]
+    assert [answer.status_code for answer in answers] == [503] * 4
+    assert len(house.log.composed) == 1
+
+
+async def test_everybody_may_look_and_one_request_is_found_by_its_name() -> None:
+    house = FakeHouse()
+    house.composer.request_rows = [row(), row(RequestPhase.ENDED, name="old")]
+    async with house.client("eve") as client:
+        listed = (await client.get(PATH)).json()["requests"]
+        one = await client.get(f"{PATH}/old")
+        none = await client.get(f"{PATH}/new")
+    assert [found["name"] for found in listed] == ["sample", "old"]
+    assert (one.json()["phase"], none.status_code) == ("Ended", 404)
+
+
+@pytest.mark.parametrize(("who", "status"), [("ann", 403), ("olga", 202)])
+async def test_who_may_give_devices_back(who: str, status: int) -> None:
+    house = FakeHouse()
+    house.composer.request_rows = [row()]
+    async with house.client(who) as client:
+        answer = await client.delete(f"{PATH}/sample", params={"force": "true", "reason": "done"})
+    assert answer.status_code == status
+    asked = [AskDetach(request="sample", force=True, may_force=True)]
+    assert house.composer.asked == (asked if status == 202 else [])
+    told = [(name, one.principal, one.reason, one.force, one.may_force) for name, one in house.log.decomposed]
+    assert told == ([("sample", "olga", "done", True, True)] if status == 202 else [])
+
+
+@pytest.mark.parametrize(
+    ("rows", "status", "phase"),
+    [
+        ([row(RequestPhase.DELETING)], 202, "Deleting"),
+        ([row(RequestPhase.ENDED)], 200, "Ended"),
+        ([], 200, "Ended"),
+    ],
+)
+async def test_giving_back_is_answered_as_soon_as_it_is_taken_up(
+    rows: list[RequestView], status: int, phase: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(changes, "CHANGE_WAIT_S", 5.0)
+    house = FakeHouse()
+    house.composer.request_rows = [row()]
+    async with house.client("olga") as client, asyncio.TaskGroup() as tasks:
+        asked = tasks.create_task(client.delete(f"{PATH}/sample"))
+        while not house.log.decomposed:  # noqa: ASYNC110 - turns of the loop, no time passes
+            await asyncio.sleep(0)
+        house.composer.request_rows = rows
+    assert (asked.result().status_code, asked.result().json()["phase"]) == (status, phase)
+
+
+async def test_a_request_that_is_over_is_not_asked_for_again_and_an_unknown_one_is_404() -> None:
+    house = FakeHouse()
+    house.composer.request_rows = [row(RequestPhase.ENDED)]
+    async with house.client("olga") as client:
+        over = await client.delete(f"{PATH}/sample")
+        unknown = await client.delete(f"{PATH}/other")
+    assert (over.status_code, unknown.status_code) == (200, 404)
+    assert not house.log.decomposed
+
+
+async def test_devices_that_jobs_hold_stay_and_the_holder_is_named() -> None:
+    house = FakeHouse()
+    house.composer.request_rows = [row()]
+    house.composer.check = DeviceCheckAnswer(field="force", reason="GPU-1 is held", holder="JOB")
+    async with house.client("olga") as client:
+        answer = await client.delete(f"{PATH}/sample")
+    assert (answer.status_code, answer.json()["holder"]) == (409, "JOB")
+    assert not house.log.decomposed
+
+
+async def test_the_facts_carry_the_clients_trace_or_one_of_the_request() -> None:
+    house = FakeHouse()
+    brought = f"00-{'ab' * 16}-{'cd' * 8}-01"
+    async with house.client("olga") as client:
+        for headers in ({"traceparent": brought}, {}, {}):
+            await client.post(PATH, json=SAMPLE, headers={"Idempotency-Key": "k", **headers})
+    assert house.log.traces[0] == brought
+    assert house.log.traces[1] == house.log.traces[2] != brought
+    assert len(house.log.traces[1]) == len(brought)
+
+
+async def test_a_request_that_was_not_stored_is_503() -> None:
+    house = FakeHouse()
+    house.log.fails = lost_log()
+    async with house.client("olga") as client:
+        assert (await client.post(PATH, json=SAMPLE)).status_code == 503

@@ -1,0 +1,138 @@
+"""Devices, fabrics and the scaler's choices over HTTP; detaching one device; what the fleet could become."""
+
+import asyncio
+
+import pytest
+
+from gateway_fakes import FakeHouse
+from muster.bus.settings import GroupSettings, ScalingSettings
+from muster.gateway import changes
+from muster.gateway.accept import Shape
+from muster.gateway.catalogue import CatalogueCache
+from muster.gateway.growth import shapes_to_come
+from muster.schemas.devices import AttachmentPhase, BreakerState, DeviceView, FabricView, PoolModel
+from muster.schemas.queries import AskDetach, DeviceCheckAnswer, ScaleChoiceView
+
+UUID = "GPU-6f1c"
+
+
+def device(phase: AttachmentPhase = AttachmentPhase.ONLINE, *, node: str = "n1", uuid: str = UUID) -> DeviceView:
+    return DeviceView(
+        id=f"a-{node}", cluster="atlas", model="H100", node=node, fabric="f1", device_uuid=uuid, phase=phase
+    )
+
+
+@pytest.fixture(autouse=True)
+def no_waiting(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(changes, "CHANGE_WAIT_S", 0.0)
+
+
+async def test_everybody_may_see_devices_by_node_fabrics_by_name_and_choices() -> None:
+    house = FakeHouse()
+    house.composer.device_rows = [device(node="n2"), device(node="n1")]
+    pool = (PoolModel(model="H100", free=3, attached=2),)
+    house.composer.fabric_rows = [FabricView(name="f2", breaker=BreakerState.OPEN), FabricView(name="f1", pool=pool)]
+    house.scaler.choice_rows = [ScaleChoiceView(id="s000001", name="gpu-attach-chosen", case=1, reason="2 GPUs do")]
+    async with house.client("eve") as client:
+        devices = (await client.get("/v1/devices")).json()["devices"]
+        fabrics = (await client.get("/v1/fabrics")).json()["fabrics"]
+        choices = (await client.get("/v1/scale")).json()["choices"]
+    assert [one["node"] for one in devices] == ["n1", "n2"]
+    assert [(one["name"], one["breaker"]) for one in fabrics] == [("f1", "closed"), ("f2", "open")]
+    assert [(one["id"], one["reason"]) for one in choices] == [("s000001", "2 GPUs do")]
+
+
+async def test_with_the_scaler_away_its_choices_are_503() -> None:
+    house = FakeHouse()
+    house.scaler.is_down = True
+    async with house.client("eve") as client:
+        assert (await client.get("/v1/scale")).status_code == 503
+
+
+@pytest.mark.parametrize(("who", "status"), [("eve", 403), ("ann", 403), ("olga", 202)])
+async def test_who_may_detach_a_device(who: str, status: int) -> None:
+    house = FakeHouse()
+    house.composer.device_rows = [device()]
+    async with house.client(who) as client:
+        answer = await client.delete(f"/v1/devices/{UUID}", params={"force": "true", "reason": "broken fan"})
+    assert answer.status_code == status
+    asked = [AskDetach(device_uuid=UUID, force=True, may_force=True)]
+    assert house.composer.asked == (asked if status == 202 else [])
+    told = [(uuid, one.principal, one.reason, one.force, one.may_force) for uuid, one in house.log.detached]
+    assert told == ([(UUID, "olga", "broken fan", True, True)] if status == 202 else [])
+
+
+@pytest.mark.parametrize(
+    ("verdict", "status"),
+    [
+        (DeviceCheckAnswer(field="force", reason="held by JOB", holder="JOB"), 409),
+        (DeviceCheckAnswer(field="device_uuid", reason="no such device", unknown=True), 404),
+        (DeviceCheckAnswer(field="device_uuid", reason="this fabric does not let us choose"), 422),
+    ],
+)
+async def test_what_the_composer_would_refuse_is_refused(verdict: DeviceCheckAnswer, status: int) -> None:
+    house = FakeHouse()
+    house.composer.device_rows = [device()]
+    house.composer.check = verdict
+    async with house.client("olga") as client:
+        answer = await client.delete(f"/v1/devices/{UUID}")
+    assert (answer.status_code, answer.json().get("holder")) == (status, verdict.holder or None)
+    assert not house.log.detached
+
+
+@pytest.mark.parametrize("rows", [[], [device(AttachmentPhase.DETACHED)], [device(uuid="GPU-other")]])
+async def test_a_device_that_is_not_attached_is_404(rows: list[DeviceView]) -> None:
+    house = FakeHouse()
+    house.composer.device_rows = rows
+    async with house.client("olga") as client:
+        assert (await client.delete(f"/v1/devices/{UUID}")).status_code == 404
+
+
+@pytest.mark.parametrize(
+    ("rows", "status", "phase"),
+    [([device(AttachmentPhase.WITHHOLDING)], 202, "withholding"), ([], 200, "detached")],
+)
+async def test_detaching_is_answered_as_soon_as_it_is_taken_up(
+    rows: list[DeviceView], status: int, phase: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(changes, "CHANGE_WAIT_S", 5.0)
+    house = FakeHouse()
+    house.composer.device_rows = [device()]
+    async with house.client("olga") as client, asyncio.TaskGroup() as tasks:
+        asked = tasks.create_task(client.delete(f"/v1/devices/{UUID}"))
+        while not house.log.detached:  # noqa: ASYNC110 - turns of the loop, no time passes
+            await asyncio.sleep(0)
+        house.composer.device_rows = rows
+    assert (asked.result().status_code, asked.result().json()["phase"]) == (status, phase)
+
+
+GROUPS = (
+    GroupSettings(name="plain", nodes_max=4, gpus=8, gpu_models=("A100",), cpu_milli=8_000, memory_mib=64),
+    GroupSettings(
+        name="elastic", composable=True, nodes_max=4, gpus=1, gpus_max=4, gpu_models=("H100", "L40S"),
+        cpu_milli=4_000, memory_mib=32, fabric="f1",
+    ),
+    GroupSettings(name="cpu", nodes_max=1, cpu_milli=9_000, memory_mib=99),
+    GroupSettings(name="none", gpus=8, gpu_models=("B200",)),
+)  # fmt: skip
+
+
+def test_a_composable_group_is_judged_by_the_most_that_a_node_can_have() -> None:
+    assert shapes_to_come(ScalingSettings(groups=GROUPS)) == (
+        Shape("A100", 8, 8_000, 64),
+        Shape("H100", 4, 4_000, 32),
+        Shape("L40S", 4, 4_000, 32),
+        Shape("", 0, 9_000, 99),
+    )
+    assert shapes_to_come(ScalingSettings(mode="off", groups=GROUPS)) == ()
+
+
+async def test_a_job_that_fits_what_the_fleet_could_become_is_taken() -> None:
+    house = FakeHouse()
+    house.view.shape_rows = [("H100", 1, 4_000, 32, ("rack",))]
+    to_come = shapes_to_come(ScalingSettings(groups=GROUPS))
+    cache = CatalogueCache(view=house.view, scheduler=house.scheduler, time=house.house.time, to_come=to_come)
+    known = (await cache.newer()).shapes
+    assert max(shape.gpus for shape in known if shape.gpu_model == "H100") == 4
+    house.view.shape_rows = []
+    assert (await cache.newer()).shapes == ()
