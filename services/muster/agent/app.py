@@ -5,12 +5,13 @@ from functools import partial
 from muster.agent.core.behaviour import Behaviour
 from muster.agent.core.core import AgentCore
 from muster.agent.core.fleet import Fleet, openb_fleet, regular_fleet
+from muster.agent.core.groups import Groups, NodeGroup
 from muster.agent.core.simulated import SimulatedCluster
 from muster.agent.emission import Emission
 from muster.bus.clock import SystemTime
 from muster.bus.declaration import Declaration
 from muster.bus.service import CoreService, Hosted
-from muster.bus.settings import FleetSettings, Settings, SimulationSettings
+from muster.bus.settings import FleetSettings, ScalingSettings, Settings, SimulationSettings
 from muster.schemas.registry import StreamRole
 
 DECLARATION = Declaration(
@@ -23,11 +24,12 @@ DECLARATION = Declaration(
 def services(settings: Settings) -> tuple[CoreService | Hosted, ...]:
     """One agent for the cluster. Raises OSError or OpenbFormatError if the node list cannot be read."""
     fleet, behaviour = read_fleet(settings.fleet), behaviour_of(settings.simulation)
+    groups = groups_of(settings.scaling)
     return (
         CoreService(
             declaration=DECLARATION,
             role=StreamRole.LOG,
-            core=lambda: AgentCore(SimulatedCluster(fleet, behaviour)),
+            core=lambda: AgentCore(SimulatedCluster(fleet, behaviour, groups)),
             sink=partial(Emission, cluster=settings.cluster, settings=settings.simulation, clock=SystemTime()),
         ),
     )
@@ -59,4 +61,25 @@ def behaviour_of(settings: SimulationSettings) -> Behaviour:
         job_failure_share=settings.job_failure_share,
         node_failures_per_day=settings.node_failures_per_day,
         node_repair_s=settings.node_repair_s,
+        provision_failure_share=settings.provision_failure_share,
     )
+
+
+def groups_of(settings: ScalingSettings) -> Groups:
+    """The simulated node groups."""
+    groups = {
+        group.name: NodeGroup(
+            group.name,
+            composable=group.composable,
+            nodes=group.nodes,
+            gpus=group.gpus,
+            gpu_model=group.gpu_models[0] if group.gpu_models else "",
+            cpu_milli=group.cpu_milli,
+            memory_mib=group.memory_mib,
+            rack_size=group.rack_size,
+            provision_s=group.provision_s,
+            deprovision_s=group.deprovision_s,
+        )
+        for group in settings.groups
+    }
+    return Groups(groups, visible_s=settings.visible_s)

@@ -99,8 +99,8 @@ class Released(Payload):
 class NodeState(Payload):
     """`state-recorded` of a node, by the agent: what is there and whether it answers. lost_reason: as `lost` said.
 
-    actual: what is left of it after devices were detached, until `joined` says so. leaving: the scaler's choice by which
-    it is being removed, since `leaving_at`.
+    detached: uuid and MiB of devices that it describes and that were taken away since. leaving: the scaler's choice by
+    which it is being removed, since `leaving_at`. trace: whose fact moved it last, until it was told.
     """
 
     description: NodeJoined
@@ -109,9 +109,10 @@ class NodeState(Payload):
     losses: int = 0
     last_fact: str = ""
     lost_reason: str = ""
-    actual: NodeJoined | None = None
+    detached: tuple[tuple[Label, int], ...] = ()
     leaving: str = ""
     leaving_at: InstantNs = 0
+    trace: str = ""
 
 
 class GroupState(Payload):

@@ -81,6 +81,13 @@ class Attempts:
             if (pods := self.of(job_id)) is not None:
                 self.end(job_id, pods, at=at, cause=cause, lost_node=name)
 
+    def end_all_at(self, name: str, node: NodeRecord, device: int, *, at: Instant, cause: str) -> None:
+        """The same for what runs, or is about to run, on one device of the node."""
+        for job_id, slots in tuple(node.slots.items()):
+            pods = self.of(job_id)
+            if pods is not None and any(device in slot.devices for slot in slots):
+                self.end(job_id, pods, at=at, cause=cause, lost_node=name)
+
     def free(self, job_id: str, pods: Attempt) -> None:
         """The pods are no more."""
         self.running.pop(job_id, None)

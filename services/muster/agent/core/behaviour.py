@@ -25,6 +25,7 @@ class Behaviour:
     """start_s, run_s: medians of log-normal times. job_failure_share: of runs whose job names no exit code.
 
     node_failures_per_day: per node, independent (exponential times between). node_repair_s: from lost to returned.
+    provision_failure_share: of nodes that the scaler adds.
     """
 
     seed: int = 1
@@ -34,6 +35,7 @@ class Behaviour:
     job_failure_share: float = 0.0
     node_failures_per_day: float = 0.0
     node_repair_s: float = 120.0
+    provision_failure_share: float = 0.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,6 +119,12 @@ def next_failure_s(behaviour: Behaviour, *, node: str, up_since: Instant) -> flo
     if not behaviour.node_failures_per_day:
         return None
     return exponential(DAY_S / behaviour.node_failures_per_day, behaviour.seed, "node", node, up_since)
+
+
+def fails_to_come(behaviour: Behaviour, *, scale: str) -> bool:
+    """Whether the node that this choice of the scaler adds does not come up."""
+    share = behaviour.provision_failure_share
+    return bool(share) and uniform(behaviour.seed, "provision", scale) < share
 
 
 def _label_s(spec: JobSpec) -> float | None:

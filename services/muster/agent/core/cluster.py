@@ -1,8 +1,8 @@
 """The port between the agent's fold and a cluster, simulated or real.
 
-Effects go in, observations come out, both as values. An effect is named by (job id, attempt), so carrying it out twice
-does what carrying it out once does. An observation stands until `acknowledge` says that the log has it: a crash
-between seeing and telling loses nothing, and what was told is never told again.
+Effects go in, observations come out, both as values. An effect is named by (job id, attempt), by the scaler's choice,
+or by a device, so carrying it out twice does what carrying it out once does. An observation stands until `acknowledge`
+says that the log has it: a crash between seeing and telling loses nothing, and what was told is never told again.
 
 A backend that does I/O queues effects in `carry_out` (a `DeletePods` cancels its queued `CreatePods`, so that recovery,
 which folds every attempt that ever was, leaves only live ones to be made), works the queue from a sink while its
@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from muster.core import Instant
+from muster.schemas.devices import GPU
 from muster.schemas.facts.job import PodsOutcome
 from muster.schemas.facts.node import NodeJoined
 from muster.schemas.job import JobSpec, Slot
@@ -64,7 +65,66 @@ class ResizePods:
     grace_s: float = 0.0
 
 
-Effect = CreatePods | DeletePods | ResizePods
+@dataclass(frozen=True, slots=True)
+class AddNode:
+    """Have a node of this group, under this name. scale: the scaler's choice; at: when it was made."""
+
+    scale: str
+    group: str
+    node: str
+    at: Instant
+
+
+@dataclass(frozen=True, slots=True)
+class RemoveNode:
+    """Take the node away: since `at` the scheduler withholds it for this choice."""
+
+    scale: str
+    node: str
+    at: Instant
+
+
+@dataclass(frozen=True, slots=True)
+class CancelScale:
+    """The scaler waits for this choice no longer: of adding or removing a node, what is not done stays undone."""
+
+    scale: str
+
+
+@dataclass(frozen=True, slots=True)
+class PlugDevice:
+    """The fabric attached a device to the node's machine, and the node will show it. memory_mib: of a memory device."""
+
+    attachment: str
+    node: str
+    device_uuid: str
+    at: Instant
+    type: str = GPU
+    model: str = ""
+    memory_mib: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class UnplugDevice:
+    """The fabric took the device away. memory_mib: of a memory device."""
+
+    node: str
+    device_uuid: str
+    at: Instant
+    memory_mib: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class RecallNode:
+    """A checkpoint says that the node was so, or (None) that it was taken away. Only for what has no world beside."""
+
+    node: str
+    description: NodeJoined | None
+
+
+PodsEffect = CreatePods | DeletePods | ResizePods
+NodeEffect = AddNode | RemoveNode | CancelScale | PlugDevice | UnplugDevice | RecallNode
+Effect = PodsEffect | NodeEffect
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,6 +154,16 @@ class NodeReturnedSeen:
 class NodeLeftSeen:
     """The log knows a node that the cluster has not."""
 
+    node: str
+    reason: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class ProvisionFailedSeen:
+    """The node that this choice asked for will not come."""
+
+    scale: str
+    group: str
     node: str
     reason: str = ""
 
@@ -136,7 +206,7 @@ class PodsResizedSeen:
     slots: int
 
 
-NodeObservation = NodeSeen | NodeLostSeen | NodeReturnedSeen | NodeLeftSeen
+NodeObservation = NodeSeen | NodeLostSeen | NodeReturnedSeen | NodeLeftSeen | ProvisionFailedSeen
 PodsObservation = PodsStartedSeen | PodsExitedSeen | CheckpointSeen | PodsResizedSeen
 Observation = NodeObservation | PodsObservation
 
@@ -152,7 +222,9 @@ class Cluster(Protocol):
     def carry_out(self, effect: Effect) -> None:
         """Take on an effect; again is no second time. Deleting or resizing what does not exist does nothing.
 
-        Of two resizes the later counts; a deletion counts before any of them.
+        Of two resizes the later counts; a deletion counts before any of them. A node that was asked for is seen, or is
+        seen not to come; one that was taken away is seen to have left. A node shows a device some time after it was
+        plugged, and is seen without it at once when it is unplugged.
         """
         ...
 

@@ -16,8 +16,10 @@ from muster.agent.core.cluster import (
     NodeSeen,
     PodsExitedSeen,
     PodsStartedSeen,
+    RecallNode,
 )
 from muster.agent.core.drafts import draft_of, state_drafts
+from muster.agent.core.moves import Moves
 from muster.agent.core.state import Attempt, JobRecord, NodeRecord
 from muster.core import Draft, Fact, Instant
 from muster.schemas.facts.job import (
@@ -44,6 +46,7 @@ class AgentCore:
 
     def __init__(self, cluster: Cluster) -> None:
         self._pods = Attempts(cluster)
+        self._moves = Moves(self._pods, cluster)
         self.jobs = self._pods.jobs
         self.nodes = self._pods.nodes
         self.running = self._pods.running
@@ -59,7 +62,8 @@ class AgentCore:
 
     def decide(self, now: Instant) -> list[Draft]:
         """See `Core`. Bounded by the cluster's OBSERVATIONS_MAX."""
-        return [draft_of(seen, jobs=self.jobs, nodes=self.nodes) for seen in self._cluster.observe(now)]
+        scales = self._moves.scales
+        return [draft_of(seen, jobs=self.jobs, nodes=self.nodes, scales=scales) for seen in self._cluster.observe(now)]
 
     def next_wakeup(self) -> Instant | None:
         """See `Core`."""
@@ -67,7 +71,8 @@ class AgentCore:
 
     def snapshot(self) -> Iterator[Draft]:
         """See `Core`. Slots, spec and trace of a job stand in the scheduler's state of it, which comes beside."""
-        yield from state_drafts(nodes=self.nodes, jobs=self.jobs)
+        moves = self._moves
+        yield from state_drafts(nodes=self.nodes, jobs=self.jobs, scales=moves.scales, removed=moves.removed)
 
     def _table(self) -> Mapping[tuple[str, str], Callable[[Fact], bool]]:
         return {
@@ -86,6 +91,7 @@ class AgentCore:
             ("node", "returned"): self._returned,
             ("node", "left"): self._left,
             ("node", "state-recorded"): self._node_state,
+            **self._moves.table(),
         }
 
     def _routed(self, fact: Fact) -> bool:
@@ -187,8 +193,9 @@ class AgentCore:
         if not isinstance(fact.payload, NodeJoined):
             return False
         node = self.nodes.setdefault(fact.subject_id, NodeRecord())
-        node.description = fact.payload
+        node.describe(fact.payload)
         node.moved(at=fact.time, by=fact.id)
+        self._moves.joined(fact.subject_id)
         self._cluster.acknowledge(NodeSeen(fact.subject_id, fact.payload), at=fact.time)
         return True
 
@@ -217,6 +224,7 @@ class AgentCore:
         if not isinstance(fact.payload, NodeLeft) or node is None:
             return False
         self._pods.end_all_on(fact.subject_id, node, at=fact.time, cause=fact.id)
+        self._moves.left(fact.subject_id, node)
         del self.nodes[fact.subject_id]
         self._cluster.acknowledge(NodeLeftSeen(fact.subject_id), at=fact.time)
         return True
@@ -227,9 +235,11 @@ class AgentCore:
             return fact.writer != "agent"  # the scheduler's part of a node says who may use it: not ours
         node = self.nodes.setdefault(fact.subject_id, NodeRecord())
         node.restore(state)
+        self._cluster.carry_out(RecallNode(fact.subject_id, node.actual))
         self._cluster.acknowledge(NodeSeen(fact.subject_id, state.description), at=node.changed_at)
         if state.lost:
             self._cluster.acknowledge(NodeLostSeen(fact.subject_id), at=node.changed_at)
+        self._moves.restored(fact.subject_id, node)
         return True
 
     def _job_state(self, fact: Fact) -> bool:

@@ -13,16 +13,24 @@ from muster.agent.core.cluster import (
     PodsExitedSeen,
     PodsResizedSeen,
     PodsStartedSeen,
+    ProvisionFailedSeen,
 )
-from muster.agent.core.state import JobRecord, NodeRecord
+from muster.agent.core.state import JobRecord, NodeRecord, ScaleRecord
 from muster.core import Draft
 from muster.schemas.base import Payload
 from muster.schemas.facts.job import JobCheckpointed, PodsExited, PodsResized, PodsStarted, PodsState
-from muster.schemas.facts.node import NodeLeft, NodeLost, NodeReturned, NodeState
+from muster.schemas.facts.node import GroupState, NodeLeft, NodeLost, NodeReturned, NodeState
+from muster.schemas.facts.scale import ProvisionFailed
 from muster.schemas.registry import STATE_NAME
 
 
-def draft_of(seen: Observation, *, jobs: Mapping[str, JobRecord], nodes: Mapping[str, NodeRecord]) -> Draft:
+def draft_of(
+    seen: Observation,
+    *,
+    jobs: Mapping[str, JobRecord],
+    nodes: Mapping[str, NodeRecord],
+    scales: Mapping[str, ScaleRecord],
+) -> Draft:
     """The fact that tells of one observation, with the trace of its job and the fact that led to it."""
     match seen:
         case PodsStartedSeen():
@@ -39,17 +47,34 @@ def draft_of(seen: Observation, *, jobs: Mapping[str, JobRecord], nodes: Mapping
             resized = PodsResized(attempt=seen.attempt, slots=seen.slots)
             return _of_job(seen.job_id, "pods-resized", resized, jobs)
         case _:
-            return _of_node(seen, nodes.get(seen.node))
+            return _of_node(seen, nodes.get(seen.node), scales)
 
 
-def state_drafts(*, nodes: Mapping[str, NodeRecord], jobs: Mapping[str, JobRecord]) -> Iterator[Draft]:
-    """What a checkpoint keeps of the agent's: nodes, and attempts of jobs that are not over."""
+def state_drafts(
+    *,
+    nodes: Mapping[str, NodeRecord],
+    jobs: Mapping[str, JobRecord],
+    scales: Mapping[str, ScaleRecord],
+    removed: Mapping[str, str],
+) -> Iterator[Draft]:
+    """What a checkpoint keeps of the agent's: nodes, and attempts of jobs that are not over.
+
+    removed: group of each node of the first day that was taken away.
+    """
     for name, node in nodes.items():
         if node.description is not None:
             yield Draft("node", name, STATE_NAME, _node_state(node))
     for job_id, job in jobs.items():
         if job.attempt:
             yield Draft("job", job_id, STATE_NAME, _pods_state(job_id, job), trace=job.trace)
+    failed = {scale_id: scale.group for scale_id, scale in scales.items() if scale.failed}
+    for group in sorted({*removed.values(), *failed.values()}):
+        state = GroupState(removed=_names_of(group, removed), failed=_names_of(group, failed))
+        yield Draft("group", group, STATE_NAME, state)
+
+
+def _names_of(group: str, groups: Mapping[str, str]) -> tuple[str, ...]:
+    return tuple(sorted(name for name, of in groups.items() if of == group))
 
 
 def _of_job(job_id: str, name: str, payload: Payload, jobs: Mapping[str, JobRecord]) -> Draft:
@@ -59,17 +84,37 @@ def _of_job(job_id: str, name: str, payload: Payload, jobs: Mapping[str, JobReco
     return Draft("job", job_id, name, payload, causes=(cause,) if cause else (), trace=pods.trace)
 
 
-def _of_node(seen: NodeObservation, node: NodeRecord | None) -> Draft:
-    causes = (node.last_fact,) if node is not None and node.last_fact else ()
+def _of_node(seen: NodeObservation, node: NodeRecord | None, scales: Mapping[str, ScaleRecord]) -> Draft:
+    cause, trace = (node.last_fact, node.trace) if node is not None else ("", "")
+    name: str
+    payload: Payload
     match seen:
         case NodeSeen():
-            return Draft("node", seen.node, "joined", seen.description, causes=causes)
+            return _joined(seen, node, scales)
         case NodeLostSeen():
-            return Draft("node", seen.node, "lost", NodeLost(reason=seen.reason), causes=causes)
+            name, payload = "lost", NodeLost(reason=seen.reason)
         case NodeReturnedSeen():
-            return Draft("node", seen.node, "returned", NodeReturned(), causes=causes)
+            name, payload = "returned", NodeReturned()
         case NodeLeftSeen():
-            return Draft("node", seen.node, "left", NodeLeft(reason=seen.reason), causes=causes)
+            name, payload = "left", NodeLeft(reason=seen.reason)
+        case ProvisionFailedSeen():
+            name, payload = "provision-failed", ProvisionFailed(scale=seen.scale, group=seen.group, reason=seen.reason)
+            cause, trace = _why(seen.scale, scales)
+    return Draft("node", seen.node, name, payload, causes=(cause,) if cause else (), trace=trace)
+
+
+def _joined(seen: NodeSeen, node: NodeRecord | None, scales: Mapping[str, ScaleRecord]) -> Draft:
+    if node is None or node.description is None:
+        cause, trace = _why(seen.description.scale, scales)
+    else:
+        cause, trace = node.last_fact, node.trace
+    return Draft("node", seen.node, "joined", seen.description, causes=(cause,) if cause else (), trace=trace)
+
+
+def _why(scale_id: str, scales: Mapping[str, ScaleRecord]) -> tuple[str, str]:
+    """The scaler's fact that led to it, and whose trace that has."""
+    scale = scales.get(scale_id)
+    return (scale.fact, scale.trace) if scale is not None else ("", "")
 
 
 def _node_state(node: NodeRecord) -> NodeState:
@@ -81,6 +126,10 @@ def _node_state(node: NodeRecord) -> NodeState:
         losses=node.losses,
         last_fact=node.last_fact,
         lost_reason=node.lost_reason,
+        detached=tuple(node.detached.items()),
+        leaving=node.leaving,
+        leaving_at=node.leaving_at,
+        trace=node.trace,
     )
 
 

@@ -3,6 +3,7 @@
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
+from muster.agent.core.devices import is_shown, without_device
 from muster.core import Instant, seconds_between
 from muster.schemas.facts.job import JobResizeRequested, PodsState
 from muster.schemas.facts.node import NodeJoined, NodeState
@@ -15,7 +16,9 @@ NOT_YET = Instant(0)
 class NodeRecord:
     """A node as the log has it; description is None for one that pods were placed on and that never joined.
 
-    slots: what runs there, by job. lost_reason: why it is lost, "" while it answers.
+    slots: what runs there, by job. lost_reason: why it is lost, "" while it answers. trace: whose fact moved it last,
+    "" once that was told. detached: MiB of devices that it describes and that were taken away since, by uuid.
+    leaving: the scaler's choice by which it is being removed, since leaving_at.
     """
 
     description: NodeJoined | None = None
@@ -25,6 +28,10 @@ class NodeRecord:
     losses: int = 0
     last_fact: str = ""
     slots: dict[str, list[Slot]] = field(default_factory=dict)
+    trace: str = ""
+    detached: dict[str, int] = field(default_factory=dict)
+    leaving: str = ""
+    leaving_at: Instant = NOT_YET
 
     @property
     def is_gone(self) -> bool:
@@ -33,13 +40,30 @@ class NodeRecord:
 
     def moved(self, *, at: Instant, by: str) -> None:
         """Fact `by` changed it."""
-        self.changed_at, self.last_fact = at, by
+        self.changed_at, self.last_fact, self.trace = at, by, ""
+
+    def describe(self, description: NodeJoined) -> None:
+        """It is so; what was detached is told unless the description still shows it."""
+        self.description = description
+        if self.detached:
+            self.detached = {uuid: mib for uuid, mib in self.detached.items() if is_shown(description, uuid)}
+
+    @property
+    def actual(self) -> NodeJoined | None:
+        """How it is without what was detached."""
+        actual = self.description
+        for uuid, memory_mib in self.detached.items():
+            assert actual is not None, "only a node that joined shows devices"
+            actual = without_device(actual, uuid, memory_mib=memory_mib)
+        return actual
 
     def restore(self, state: NodeState) -> None:
         """Take over what a checkpoint says; what runs there comes with the jobs."""
         self.description, self.lost, self.losses = state.description, state.lost, state.losses
-        self.lost_reason = state.lost_reason
+        self.lost_reason, self.detached = state.lost_reason, dict(state.detached)
+        self.leaving, self.leaving_at = state.leaving, Instant(state.leaving_at)
         self.moved(at=Instant(state.changed_at), by=state.last_fact)
+        self.trace = state.trace
 
 
 @dataclass(slots=True)
@@ -102,6 +126,21 @@ class JobRecord:
     kept_s: float = 0.0
     recorded_pods: PodsState | None = field(default=None, compare=False)
     recorded_slots: tuple[Slot, ...] = field(default=(), compare=False)
+
+
+@dataclass(slots=True)
+class ScaleRecord:
+    """A choice of the scaler to add or remove a node that is not ended. fact: that said so.
+
+    request_id: under which the scheduler is asked to withhold a node that goes. failed: the node did not come.
+    """
+
+    node: str
+    group: str
+    fact: str
+    trace: str
+    request_id: str = ""
+    failed: bool = False
 
 
 def slots_by_node(slots: Iterable[Slot]) -> dict[str, list[Slot]]:

@@ -1,0 +1,185 @@
+"""Nodes and devices that come and go: what the scaler chose and the composer did becomes effects on the cluster.
+
+A node that is to go is taken away only once the scheduler withholds it for exactly that choice.
+"""
+
+from collections.abc import Callable, Mapping
+
+from muster.agent.core.attempts import Attempts
+from muster.agent.core.cluster import (
+    AddNode,
+    CancelScale,
+    Cluster,
+    PlugDevice,
+    ProvisionFailedSeen,
+    RecallNode,
+    RemoveNode,
+    UnplugDevice,
+)
+from muster.agent.core.devices import index_of, is_shown
+from muster.agent.core.state import NOT_YET, NodeRecord, ScaleRecord
+from muster.core import Fact, Instant
+from muster.schemas.facts.device import AttachmentState, DeviceAttached, DeviceDetached
+from muster.schemas.facts.node import GroupState, Withheld
+from muster.schemas.facts.scale import ProvisionFailed, ScaleChosen, ScaleState
+
+ADD, REMOVE = "node-add-chosen", "node-remove-chosen"
+
+
+class Moves:
+    """scales: choices of nodes that are not ended, by id. removed: group of each node of the first day that is gone."""
+
+    def __init__(self, pods: Attempts, cluster: Cluster) -> None:
+        self.scales: dict[str, ScaleRecord] = {}
+        self.removed: dict[str, str] = {}
+        self._failed: set[str] = set()  # as a checkpoint says, of choices that it has not told of yet
+        self._pods = pods
+        self._nodes = pods.nodes
+        self._cluster = cluster
+
+    def table(self) -> Mapping[tuple[str, str], Callable[[Fact], bool]]:
+        """Handlers by kind and name of a fact; each returns whether the fact fits."""
+        return {
+            ("scale", ADD): self._chosen,
+            ("scale", REMOVE): self._chosen,
+            ("scale", "ended"): self._ended,
+            ("scale", "state-recorded"): self._scale_state,
+            ("node", "withheld"): self._withheld,
+            ("node", "provision-failed"): self._provision_failed,
+            ("attachment", "attached"): self._attached,
+            ("attachment", "detached"): self._detached,
+            ("attachment", "state-recorded"): self._attachment_state,
+            ("group", "state-recorded"): self._group_state,
+        }
+
+    def joined(self, name: str) -> None:
+        """The node is there."""
+        self.removed.pop(name, None)
+
+    def left(self, name: str, node: NodeRecord) -> None:
+        """The node is gone; if it was of the first day, a new cluster must not begin with it."""
+        if node.leaving and node.description is not None and node.description.group and not node.description.scale:
+            self.removed[name] = node.description.group
+
+    def restored(self, name: str, node: NodeRecord) -> None:
+        """A checkpoint told of the node."""
+        if node.leaving:
+            self._cluster.carry_out(RemoveNode(node.leaving, name, node.leaving_at))
+
+    def _chosen(self, fact: Fact) -> bool:
+        chosen = fact.payload
+        if not isinstance(chosen, ScaleChosen) or fact.subject_id in self.scales:
+            return False
+        self._begin(fact.subject_id, fact.name, chosen, at=fact.time, by=fact.id, trace=fact.trace)
+        return True
+
+    def _begin(self, scale: str, name: str, chosen: ScaleChosen, *, at: Instant, by: str, trace: str) -> None:
+        record = ScaleRecord(chosen.node, chosen.group, by, trace)
+        self.scales[scale] = record
+        if name == REMOVE:
+            record.request_id = chosen.request_id or scale
+        elif scale in self._failed:
+            record.failed = True
+        else:
+            self._cluster.carry_out(AddNode(scale, chosen.group, chosen.node, at))
+
+    def _ended(self, fact: Fact) -> bool:
+        """Also of choices that move devices: those are the composer's."""
+        scale = self.scales.pop(fact.subject_id, None)
+        if scale is not None:
+            self._cluster.carry_out(CancelScale(fact.subject_id))
+            node = self._nodes.get(scale.node)
+            if node is not None and node.leaving == fact.subject_id:
+                node.leaving, node.leaving_at = "", NOT_YET
+        return True
+
+    def _withheld(self, fact: Fact) -> bool:
+        payload, node = fact.payload, self._nodes.get(fact.subject_id)
+        if not isinstance(payload, Withheld):
+            return False
+        for scale_id, scale in self.scales.items():
+            if scale.request_id == payload.request_id and scale.node == fact.subject_id and node is not None:
+                node.leaving, node.leaving_at = scale_id, fact.time
+                node.last_fact, node.trace = fact.id, scale.trace
+                self._cluster.carry_out(RemoveNode(scale_id, fact.subject_id, fact.time))
+        return True
+
+    def _provision_failed(self, fact: Fact) -> bool:
+        failure = fact.payload
+        if not isinstance(failure, ProvisionFailed):
+            return False
+        scale = self.scales.get(failure.scale)
+        if scale is not None:
+            scale.failed = True
+        seen = ProvisionFailedSeen(failure.scale, failure.group, fact.subject_id, failure.reason)
+        self._cluster.acknowledge(seen, at=fact.time)
+        return scale is not None
+
+    def _attached(self, fact: Fact) -> bool:
+        device = fact.payload
+        if not isinstance(device, DeviceAttached):
+            return False
+        node = self._nodes.get(device.node)
+        if node is not None:
+            node.detached.pop(device.device_uuid, None)
+            if node.description is not None and not is_shown(node.description, device.device_uuid):
+                node.last_fact, node.trace = fact.id, fact.trace
+        self._cluster.carry_out(
+            PlugDevice(
+                fact.subject_id, device.node, device.device_uuid, fact.time, device.type, device.model,
+                device.memory_mib,
+            )
+        )  # fmt: skip
+        return True
+
+    def _detached(self, fact: Fact) -> bool:
+        """What still ran on the device, since force was asked, ends as if its node had failed."""
+        device = fact.payload
+        if not isinstance(device, DeviceDetached):
+            return False
+        node, uuid = self._nodes.get(device.node), device.device_uuid
+        if node is not None and node.description is not None and is_shown(node.description, uuid):
+            index = index_of(node.description, uuid)
+            node.detached[uuid] = device.memory_mib
+            node.last_fact, node.trace = fact.id, fact.trace
+            if index is not None:
+                self._pods.end_all_at(device.node, node, index, at=fact.time, cause=fact.id)
+        self._cluster.carry_out(UnplugDevice(device.node, uuid, fact.time, device.memory_mib))
+        return True
+
+    def _scale_state(self, fact: Fact) -> bool:
+        state = fact.payload
+        if not isinstance(state, ScaleState):
+            return False
+        if state.name in (ADD, REMOVE):
+            at = Instant(state.chosen_at)
+            self._begin(fact.subject_id, state.name, state.chosen, at=at, by=state.fact, trace=state.trace)
+        return True
+
+    def _attachment_state(self, fact: Fact) -> bool:
+        state = fact.payload
+        if not isinstance(state, AttachmentState):
+            return False
+        if state.device_uuid and not state.phase.is_over:
+            wanted = state.requested
+            self._cluster.carry_out(
+                PlugDevice(
+                    fact.subject_id, wanted.node, state.device_uuid, Instant(state.since), wanted.type, wanted.model,
+                    state.memory_mib,
+                )
+            )  # fmt: skip
+        return True
+
+    def _group_state(self, fact: Fact) -> bool:
+        state = fact.payload
+        if not isinstance(state, GroupState):
+            return False
+        for name in state.removed:
+            self.removed[name] = fact.subject_id
+            self._cluster.carry_out(RecallNode(name, None))
+        for scale in state.failed:
+            self._failed.add(scale)
+            if scale in self.scales:
+                self.scales[scale].failed = True
+                self._cluster.carry_out(CancelScale(scale))
+        return True

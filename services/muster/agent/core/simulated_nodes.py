@@ -1,0 +1,252 @@
+"""The nodes of the simulated cluster: they join, fail and return, are added and removed, and show devices.
+
+Descriptions of the first day come from the settings; what was added, and which devices a composable node has, follows
+from facts alone, and from a checkpoint where those are gone.
+"""
+
+import heapq
+import itertools
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+
+from muster.agent.core.behaviour import Behaviour, next_failure_s
+from muster.agent.core.cluster import (
+    AddNode,
+    CancelScale,
+    NodeEffect,
+    NodeLeftSeen,
+    NodeLostSeen,
+    NodeObservation,
+    NodeReturnedSeen,
+    NodeSeen,
+    PlugDevice,
+    ProvisionFailedSeen,
+    RecallNode,
+    RemoveNode,
+    UnplugDevice,
+)
+from muster.agent.core.devices import is_shown, with_device, without_device
+from muster.agent.core.groups import Groups
+from muster.agent.core.simulated_changes import Change, Changes, on_grid
+from muster.core import Instant, after
+from muster.schemas.facts.node import NodeJoined
+
+
+@dataclass(slots=True)
+class _Node:
+    """A node that is part of the cluster. known: as the log has it, None if it has it not.
+
+    due: when it fails, or returns if it is lost; None: never.
+    """
+
+    description: NodeJoined
+    known: NodeJoined | None = None
+    is_lost: bool = False
+    due: Instant | None = None
+
+
+class SimulatedNodes:
+    """One part of `SimulatedCluster`. fleet: descriptions by name, beside those of the groups' first day."""
+
+    def __init__(self, fleet: Mapping[str, NodeJoined], behaviour: Behaviour, groups: Groups) -> None:
+        first = {**fleet, **groups.first_nodes()}
+        self._behaviour = behaviour
+        self._groups = groups
+        self._changes = Changes(groups, behaviour)
+        self._nodes = {name: _Node(description) for name, description in first.items()}
+        self._heap: list[tuple[Instant, str]] = []  # entries whose moment is no longer their node's are stale
+        self._seen: dict[str, NodeObservation] = {name: NodeSeen(name, node) for name, node in first.items()}
+        self._failed: dict[str, ProvisionFailedSeen] = {}
+
+    def carry_out(self, effect: NodeEffect) -> None:
+        """See `Cluster`."""
+        match effect:
+            case AddNode():
+                node = self._nodes.get(effect.node)
+                if node is None or node.description.scale != effect.scale:
+                    self._changes.add(effect)
+            case RemoveNode() if effect.node in self._nodes:
+                self._changes.remove(effect, group=self._nodes[effect.node].description.group)
+            case CancelScale():
+                self._changes.cancel(effect.scale)
+                self._failed.pop(effect.scale, None)
+            case PlugDevice():
+                self._plug(effect)
+            case UnplugDevice():
+                self._unplug(effect)
+            case RecallNode():
+                self._recall(effect)
+
+    def observe(self, now: Instant) -> Iterator[NodeObservation]:
+        """What is so at `now` and not acknowledged."""
+        while self._heap and self._heap[0][0] <= now:
+            due, name = heapq.heappop(self._heap)
+            if not self._is_stale(due, name):
+                self._turn(name, self._nodes[name])
+        for moment, change in self._changes.due(now):
+            self._happen(change, moment)
+        return itertools.chain(self._seen.values(), self._failed.values())
+
+    def acknowledge(self, observation: NodeObservation, at: Instant) -> None:
+        """See `Cluster`."""
+        match observation:
+            case NodeSeen():
+                self._acknowledge_description(observation, at)
+            case NodeLeftSeen():
+                self._forget(observation.node)
+            case NodeLostSeen() | NodeReturnedSeen():
+                self._acknowledge_health(observation, at)
+            case ProvisionFailedSeen():
+                self._changes.cancel(observation.scale)
+                self._failed.pop(observation.scale, None)
+
+    def next_change(self) -> Instant | None:
+        """See `Cluster`."""
+        if self._seen or self._failed:
+            return Instant(0)
+        while self._heap and self._is_stale(*self._heap[0]):
+            heapq.heappop(self._heap)
+        moments = (self._heap[0][0] if self._heap else None, self._changes.next())
+        return min((moment for moment in moments if moment is not None), default=None)
+
+    def device_uuid(self, node: str, index: int) -> str:
+        """What stands at this place of the node, "" if nothing does."""
+        known = self._nodes.get(node)
+        if known is None or not 0 <= index < len(known.description.gpu_uuids) or index in known.description.absent:
+            return ""
+        return known.description.gpu_uuids[index]
+
+    # --- nodes and devices that come and go ----------------------------------------------------------------------
+
+    def _plug(self, effect: PlugDevice) -> None:
+        node = self._nodes.get(effect.node)
+        if not self._changes.plug(effect) or (node is not None and is_shown(node.description, effect.device_uuid)):
+            return
+        if node is None or node.description.machine:
+            self._changes.show(effect)
+
+    def _unplug(self, effect: UnplugDevice) -> None:
+        self._changes.unplug(effect.node, effect.device_uuid)
+        node = self._nodes.get(effect.node)
+        if node is not None and node.description.machine:
+            node.description = without_device(node.description, effect.device_uuid, memory_mib=effect.memory_mib)
+            self._show(effect.node, node)
+
+    def _recall(self, effect: RecallNode) -> None:
+        """A checkpoint tells what facts made of a node; of others the settings do."""
+        description = effect.description
+        if description is None:
+            self._nodes.pop(effect.node, None)
+            self._seen.pop(effect.node, None)
+        elif self._groups.is_shaped_by_facts(description):
+            self._nodes[effect.node] = _Node(description)
+            self._changes.came(effect.node)
+            for uuid in self._changes.devices.get(effect.node, {}):
+                if is_shown(description, uuid):
+                    self._changes.shown(uuid)
+
+    def _happen(self, change: Change, moment: Instant) -> None:
+        match change:
+            case AddNode():
+                self._come(change, moment)
+            case RemoveNode():
+                if self._nodes.pop(change.node, None) is not None:
+                    self._seen[change.node] = NodeLeftSeen(change.node, f"removed by {change.scale}")
+            case PlugDevice():
+                node = self._nodes.get(change.node)
+                if node is not None:
+                    node.description = _with(node.description, change)
+                    self._show(change.node, node)
+
+    def _come(self, wish: AddNode, moment: Instant) -> None:
+        reason = self._changes.refusal(wish) or ("there is a node of this name" if wish.node in self._nodes else "")
+        if reason:
+            self._failed[wish.scale] = ProvisionFailedSeen(wish.scale, wish.group, wish.node, reason)
+            return
+        description = self._groups.by_name[wish.group].node(wish.node, scale=wish.scale)
+        for device in self._changes.devices.get(wish.node, {}).values():
+            if self._changes.visible_at(device) <= moment:  # they stand on the machine that the node is again
+                description = _with(description, device)
+        self._nodes[wish.node] = _Node(description)
+        self._seen[wish.node] = NodeSeen(wish.node, description)
+
+    def _show(self, name: str, node: _Node) -> None:
+        """Tell how the node is if the log has it otherwise; a lost one says nothing before it returned."""
+        if node.is_lost or isinstance(self._seen.get(name), NodeLostSeen | NodeReturnedSeen):
+            return
+        if node.known == node.description:
+            self._seen.pop(name, None)
+        else:
+            self._seen[name] = NodeSeen(name, node.description)
+
+    def _acknowledge_description(self, observation: NodeSeen, at: Instant) -> None:
+        name, described = observation.node, observation.description
+        node = self._nodes.get(name) or self._added(name, described)
+        if node is None:
+            self._seen[name] = NodeLeftSeen(name, "not part of the cluster any more")
+            return
+        for device in self._changes.devices.get(name, {}).values():
+            if is_shown(described, device.device_uuid):
+                node.description = _with(node.description, device)
+                self._changes.shown(device.device_uuid)
+        node.known = described
+        self._show(name, node)
+        self._plan(name, node, at)
+
+    def _added(self, name: str, described: NodeJoined) -> _Node | None:
+        """The node that comes under this name: the log says that it is there."""
+        group = self._groups.by_name.get(described.group)
+        if group is None or not described.scale:
+            return None
+        self._changes.came(name)
+        node = self._nodes[name] = _Node(group.node(name, scale=described.scale))
+        return node
+
+    def _forget(self, name: str) -> None:
+        self._seen.pop(name, None)
+        if self._changes.left(name):
+            self._nodes.pop(name, None)
+        node = self._nodes.get(name)
+        if node is not None:  # the log let go a node that is here: it joins again
+            node.known, node.is_lost, node.due = None, False, None
+            self._show(name, node)
+
+    # --- nodes that fail and return ------------------------------------------------------------------------------
+
+    def _acknowledge_health(self, observation: NodeLostSeen | NodeReturnedSeen, at: Instant) -> None:
+        node = self._nodes.get(observation.node)
+        if node is None:
+            return
+        if isinstance(self._seen.get(observation.node), type(observation)):
+            del self._seen[observation.node]
+        node.is_lost = isinstance(observation, NodeLostSeen)
+        if node.known is not None:
+            self._show(observation.node, node)
+        self._plan(observation.node, node, at)
+
+    def _plan(self, name: str, node: _Node, since: Instant) -> None:
+        """The node is up, or lost, since then: when does that end?"""
+        if node.is_lost:
+            seconds: float | None = self._behaviour.node_repair_s
+        else:
+            seconds = next_failure_s(self._behaviour, node=name, up_since=since)
+        if seconds is None:
+            node.due = None
+            return
+        node.due = on_grid(after(since, seconds))
+        heapq.heappush(self._heap, (node.due, name))
+
+    def _is_stale(self, due: Instant, name: str) -> bool:
+        node = self._nodes.get(name)
+        return node is None or node.due != due
+
+    def _turn(self, name: str, node: _Node) -> None:
+        """It fails, or is back."""
+        node.due = None
+        if node.known is None or name in self._seen:
+            return
+        self._seen[name] = NodeReturnedSeen(name) if node.is_lost else NodeLostSeen(name, "stopped answering")
+
+
+def _with(node: NodeJoined, device: PlugDevice) -> NodeJoined:
+    return with_device(node, device.device_uuid, type=device.type, model=device.model, memory_mib=device.memory_mib)
