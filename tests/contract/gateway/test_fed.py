@@ -16,6 +16,8 @@ from muster.gateway.ports import NotStoredError, UnreachableError
 from muster.gateway.request_log import NatsRequestLog
 from muster.gateway.tokens import NatsTokens
 from muster.schemas.access import Role, TokenRecord
+from muster.schemas.devices import ComposabilitySpec
+from muster.schemas.facts.device import ComposeRequested, DecomposeRequested, DetachRequested
 from muster.schemas.facts.job import JobCancelRequested
 from muster.schemas.facts.queue import QueueChangeRequested, QueueSpec
 from muster.schemas.facts.reservation import ReservationSpec, ReserveEndRequested, ReserveRequested
@@ -101,6 +103,18 @@ async def test_reservations_and_their_ends_are_stored_once_for_each_key(door: Do
         await door.log.request_reservation_end("night", ReserveEndRequested(principal="olga"), key=key)
     info = await door.client.jetstream().stream_info("FED")
     assert info.state.messages == 4
+
+
+async def test_what_is_asked_of_devices_is_stored_once_for_each_key(door: Door) -> None:
+    trace = f"00-{'ab' * 16}-{'cd' * 8}-01"
+    spec = ComposabilitySpec(model="H100", size=2)
+    for key in ("1", "1", "2"):
+        asked = ComposeRequested(spec=spec, principal="olga", may_force=True)
+        await door.log.request_compose("r1", asked, key=key, trace=trace)
+        await door.log.request_decompose("r1", DecomposeRequested(principal="olga"), key=key, trace=trace)
+        await door.log.request_detach("GPU-6f1c", DetachRequested(principal="olga"), key=key, trace=trace)
+    info = await door.client.jetstream().stream_info("FED")
+    assert info.state.messages == 6
 
 
 async def test_a_full_log_takes_nothing_and_keeps_what_it_acknowledged(door: Door) -> None:

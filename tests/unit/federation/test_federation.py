@@ -1,5 +1,7 @@
 """Where jobs go, what is forwarded, and what comes back."""
 
+from collections.abc import Callable
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -101,6 +103,22 @@ def test_reservations_and_their_ends_are_forwarded_in_order_to_every_cluster() -
     assert said[0].causes == (world.last("night", "reserve-requested").id,)
 
 
+def test_what_is_asked_of_devices_is_forwarded_in_order_to_every_cluster_with_its_trace() -> None:
+    rules = (Rule("near", teams=frozenset({"lab"})), Rule("atlas"))
+    world = World(rules=rules)
+    asked = [world.compose("r1"), world.decompose("r1"), world.detach("GPU-1")]
+    world.run()
+    said = [fact for fact in world.log if fact.writer == "federation"]
+    assert [(fact.kind, fact.subject_id, fact.name) for fact in said[::2]] == [
+        ("composability", "r1", "compose-forwarded"),
+        ("composability", "r1", "decompose-forwarded"),
+        ("device", "GPU-1", "detach-forwarded"),
+    ]
+    assert [fact.cluster for fact in said] == ["near", "atlas"] * 3
+    assert [(fact.payload, fact.causes) for fact in said[::2]] == [(fact.payload, (fact.id,)) for fact in asked]
+    assert said[0].trace == "t-compose"
+
+
 def test_a_cluster_s_report_ends_the_job_whatever_comes_twice() -> None:
     world, one = World(), job("one")
     world.submit(one)
@@ -161,9 +179,18 @@ def test_ended_jobs_are_forgotten_when_there_are_many(monkeypatch: pytest.Monkey
 
 
 JOBS = [job(f"j{index}") for index in range(4)]
+_ASK: dict[str, Callable[[World, str], object]] = {
+    "change": World.change,
+    "reserve": World.reserve,
+    "end": World.end,
+    "compose": World.compose,
+    "decompose": World.decompose,
+    "detach": World.detach,
+}
+_EVENT_NAMES = ("submit", "cancel", *_ASK, "report", "decide", "recover")
 EVENTS = st.lists(
     st.tuples(
-        st.sampled_from(["submit", "cancel", "change", "reserve", "end", "report", "decide", "recover"]),
+        st.sampled_from(_EVENT_NAMES),
         st.integers(0, 3),
     ),
     max_size=40,
@@ -180,12 +207,6 @@ def test_every_job_is_routed_or_cancelled_once_whatever_happens_in_which_order(e
                 world.submit(one)
             case "cancel":
                 world.cancel(one)
-            case "change":
-                world.change(f"q{index}")
-            case "reserve":
-                world.reserve(f"r{index}")
-            case "end":
-                world.end(f"r{index}")
             case "report":
                 world.copy(world.report(one))
             case "decide":
@@ -197,13 +218,15 @@ def test_every_job_is_routed_or_cancelled_once_whatever_happens_in_which_order(e
                 assert belief(recovered) == belief(world.core)
                 assert key(recovered.decide(START)) == key(world.core.decide(START))
                 world.core = recovered
+            case _:
+                _ASK[event](world, str(index))
     world.run()
     submitted = {fact.subject_id for fact in world.log if fact.name == "submitted"}
     for one in JOBS:
         ends = [name for name in world.names(one) if name in ("routed", "cancelled")]
         assert len(ends) == (one.id in submitted), "each accepted job goes to one cluster, or ends here"
         assert world.names(one).count("cancel-forwarded") <= 1
-    for wish in ("change", "reserve", "end"):
+    for wish in _ASK:
         forwarded_once_in_order(world, wish)
 
 

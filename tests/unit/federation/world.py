@@ -5,6 +5,8 @@ from muster.federation.core import FederationCore, Rule
 from muster.federation.core.copies import copy_of
 from muster.schemas import ids
 from muster.schemas.base import Payload
+from muster.schemas.devices import ComposabilitySpec
+from muster.schemas.facts.device import ComposeRequested, DecomposeRequested, DetachRequested
 from muster.schemas.facts.job import JobCancelRequested, JobFinished, JobSubmitted
 from muster.schemas.facts.queue import QueueChangeRequested, QueueSpec
 from muster.schemas.facts.reservation import ReservationSpec, ReserveEndRequested, ReserveRequested
@@ -74,6 +76,17 @@ class World:
     def end(self, name: str) -> None:
         payload = ReserveEndRequested(principal="root", reason="enough")
         self.say("gateway", "reservation", name, "end-requested", payload)
+
+    def compose(self, name: str) -> Fact:
+        payload = ComposeRequested(spec=ComposabilitySpec(model="H100", size=2), principal="root", may_force=True)
+        return self.say("gateway", "composability", name, "compose-requested", payload, trace="t-compose")
+
+    def decompose(self, name: str) -> Fact:
+        payload = DecomposeRequested(principal="root", reason="enough", force=True, may_force=True)
+        return self.say("gateway", "composability", name, "decompose-requested", payload)
+
+    def detach(self, uuid: str) -> Fact:
+        return self.say("gateway", "device", uuid, "detach-requested", DetachRequested(principal="root"))
 
     def report(self, one: Job, name: str = "succeeded", *, cluster: str = "atlas") -> Fact:
         """A cluster's terminal fact, as it stands in FED_UP."""

@@ -15,6 +15,7 @@ DRAFTS_MAX = 1_024
 """Drafts of one decision; what is left over comes with the next."""
 
 CHECKPOINT_SUBJECT = "fed"
+_KINDS_OF_STATE = ("job", "queue", "reservation", "composability", "cluster")
 
 
 class FederationCore:
@@ -204,5 +205,5 @@ _HANDLERS: dict[tuple[str, str], Callable[[State, Fact], None]] = {
     **wishes.HANDLERS,
     ("cluster", "cluster-summarised"): _summarised,
     ("log", "checkpoint-requested"): _checkpoint_requested,
-    **{(kind, STATE_NAME): _state_recorded for kind in ("job", "queue", "reservation", "cluster")},
+    **{(kind, STATE_NAME): _state_recorded for kind in _KINDS_OF_STATE},
 }

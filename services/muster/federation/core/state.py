@@ -4,6 +4,7 @@ from collections import Counter
 from dataclasses import dataclass, field
 
 from muster.schemas.facts.control import ClusterSummary
+from muster.schemas.facts.device import ComposeWish
 from muster.schemas.facts.job import JobCancelRequested, RoutedState
 from muster.schemas.facts.queue import QueueWish
 from muster.schemas.facts.reservation import ReservationWish
@@ -42,8 +43,8 @@ class RoutedJob:
 
 @dataclass(slots=True)
 class State:
-    """dirty: jobs that may need an answer. wishes, reservations: queue changes and reservations (also their ends) that
-    were not yet forwarded, by the fact that asked.
+    """dirty: jobs that may need an answer. wishes, reservations, devices: what was asked of queues, of reservations and
+    of devices and not yet forwarded, by the fact that asked.
 
     facts: folded since the last `checkpoint-requested`.
     """
@@ -53,6 +54,7 @@ class State:
     dirty: dict[str, None] = field(default_factory=dict)
     wishes: dict[str, QueueWish] = field(default_factory=dict)
     reservations: dict[str, ReservationWish] = field(default_factory=dict)
+    devices: dict[str, ComposeWish] = field(default_factory=dict)
     clusters: dict[str, ClusterSummary] = field(default_factory=dict)
     anomalies: Counter[str] = field(default_factory=Counter)
     facts: int = 0

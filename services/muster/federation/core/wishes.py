@@ -1,4 +1,4 @@
-"""What is asked of every cluster: changes of queues, and advance reservations. Kept until it is forwarded."""
+"""What is asked of every cluster, of queues, advance reservations and devices. Kept until it is forwarded."""
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import TypeVar
@@ -6,6 +6,13 @@ from typing import TypeVar
 from muster.core import Draft, Fact
 from muster.federation.core.state import State
 from muster.schemas.base import Payload
+from muster.schemas.facts.device import (
+    ComposeRequested,
+    ComposeWish,
+    ComposeWishes,
+    DecomposeRequested,
+    DetachRequested,
+)
 from muster.schemas.facts.queue import QueueChangeRequested, QueueWish, QueueWishes
 from muster.schemas.facts.reservation import (
     ReservationState,
@@ -15,16 +22,17 @@ from muster.schemas.facts.reservation import (
 )
 from muster.schemas.registry import STATE_NAME
 
-Wish = TypeVar("Wish", QueueWish, ReservationWish)
+Wish = TypeVar("Wish", QueueWish, ReservationWish, ComposeWish)
 Said = tuple[str, str, str, Payload]
 """Kind, subject, name and body of what is forwarded."""
 
 
 def forwarded(state: State, clusters: Sequence[str], *, most: int) -> Iterator[Draft]:
     """The next `most` wishes, each for every cluster; the copies of one wish are never split over two batches."""
-    waiting: list[tuple[QueueWish | ReservationWish, Said]] = [
+    waiting: list[tuple[QueueWish | ReservationWish | ComposeWish, Said]] = [
         *((wish, _queue_change(wish)) for wish in state.wishes.values()),
         *((wish, _reservation(wish)) for wish in state.reservations.values()),
+        *((wish, _devices(wish)) for wish in state.devices.values()),
     ]
     for wish, (kind, subject_id, name, payload) in waiting[:most]:
         for cluster in clusters:
@@ -38,6 +46,8 @@ def snapshot(state: State) -> Iterator[Draft]:
         yield Draft("queue", name, STATE_NAME, QueueWishes(wishes=changes))
     for name, asked in _grouped((wish.name, wish) for wish in state.reservations.values()):
         yield Draft("reservation", name, STATE_NAME, ReservationState(wishes=asked))
+    for subject_id, wanted in _grouped((wish.subject_id, wish) for wish in state.devices.values()):
+        yield Draft("composability", subject_id, STATE_NAME, ComposeWishes(wishes=wanted))
 
 
 def restore(state: State, payload: Payload) -> None:
@@ -47,6 +57,8 @@ def restore(state: State, payload: Payload) -> None:
             state.wishes.update({wish.fact: wish for wish in changes})
         case ReservationState(wishes=asked):
             state.reservations.update({wish.fact: wish for wish in asked})
+        case ComposeWishes(wishes=wanted):
+            state.devices.update({wish.fact: wish for wish in wanted})
         case _:
             return
 
@@ -61,6 +73,15 @@ def _reservation(wish: ReservationWish) -> Said:
         return "reservation", wish.name, "end-forwarded", ending
     asked = ReserveRequested(spec=wish.spec, principal=wish.principal)
     return "reservation", wish.name, "reserve-forwarded", asked
+
+
+def _devices(wish: ComposeWish) -> Said:
+    if wish.compose is not None:
+        return "composability", wish.subject_id, "compose-forwarded", wish.compose
+    if wish.decompose is not None:
+        return "composability", wish.subject_id, "decompose-forwarded", wish.decompose
+    assert wish.detach is not None, f"{wish.fact}: a wish about devices has one of three bodies"
+    return "device", wish.subject_id, "detach-forwarded", wish.detach
 
 
 def _grouped(wishes: Iterable[tuple[str, Wish]]) -> Iterator[tuple[str, tuple[Wish, ...]]]:
@@ -92,10 +113,23 @@ def _end_requested(state: State, fact: Fact) -> None:
     )
 
 
+def _devices_requested(state: State, fact: Fact) -> None:
+    wish = ComposeWish(fact=fact.id, subject_id=fact.subject_id, trace=fact.trace)
+    match fact.payload:
+        case ComposeRequested() as asked:
+            wish = wish.model_copy(update={"compose": asked})
+        case DecomposeRequested() as asked:
+            wish = wish.model_copy(update={"decompose": asked})
+        case DetachRequested() as asked:
+            wish = wish.model_copy(update={"detach": asked})
+    state.devices[fact.id] = wish
+
+
 def _forwarded(state: State, fact: Fact) -> None:
     for cause in fact.causes:  # the first of the copies that is folded answers the wish
         state.wishes.pop(cause, None)
         state.reservations.pop(cause, None)
+        state.devices.pop(cause, None)
 
 
 HANDLERS: dict[tuple[str, str], Callable[[State, Fact], None]] = {
@@ -105,4 +139,10 @@ HANDLERS: dict[tuple[str, str], Callable[[State, Fact], None]] = {
     ("reservation", "reserve-forwarded"): _forwarded,
     ("reservation", "end-requested"): _end_requested,
     ("reservation", "end-forwarded"): _forwarded,
+    ("composability", "compose-requested"): _devices_requested,
+    ("composability", "compose-forwarded"): _forwarded,
+    ("composability", "decompose-requested"): _devices_requested,
+    ("composability", "decompose-forwarded"): _forwarded,
+    ("device", "detach-requested"): _devices_requested,
+    ("device", "detach-forwarded"): _forwarded,
 }
