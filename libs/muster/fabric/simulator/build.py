@@ -1,12 +1,39 @@
 """A fabric's model from its settings: which machines it reaches, what stands on them, what lies in the pool."""
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 from muster.bus.settings import FabricSettings, GroupSettings, SimulatedFabricSettings
 from muster.fabric.layout import device_uuids, machine_id, node_name, pool_device_uuid
 from muster.fabric.simulator.model import FabricModel
 from muster.fabric.simulator.operation import Behaviour, PoolDevice
 from muster.schemas.devices import CXL_MEMORY
+
+
+@dataclass(frozen=True, slots=True)
+class Machine:
+    """A machine under a node. index: from 1, as Fsas managers number them. gpus_min, gpus_max: that it may have."""
+
+    id: str
+    name: str
+    group: str
+    index: int
+    gpus_min: int = 0
+    gpus_max: int = 0
+
+
+def machines_of(fabric: FabricSettings, groups: Sequence[GroupSettings]) -> dict[str, Machine]:
+    """Every machine that the fabric reaches, by id: all nodes that its composable groups may ever have."""
+    named = [
+        (node, group)
+        for group in groups
+        if group.composable and group.fabric == fabric.name
+        for node in _nodes(group, max(group.nodes, group.nodes_max))
+    ]
+    return {
+        machine_id(node): Machine(machine_id(node), node, group.name, index, group.gpus_min, group.gpus_max)
+        for index, (node, group) in enumerate(named, start=1)
+    }
 
 
 def build_model(fabric: FabricSettings, groups: Sequence[GroupSettings]) -> FabricModel:
@@ -22,7 +49,7 @@ def build_model(fabric: FabricSettings, groups: Sequence[GroupSettings]) -> Fabr
         name=fabric.name,
         settings=behaviour_of(fabric.simulated),
         devices=_pool(fabric.name, fabric.simulated),
-        machines=[machine_id(node) for group in mine for node in _nodes(group, max(group.nodes, group.nodes_max))],
+        machines=machines_of(fabric, groups),
         attached={
             machine_id(node): devices
             for group in mine

@@ -106,19 +106,23 @@ class FabricModel:
         model: str,
         now: Instant,
         type: str = GPU,  # noqa: A002 - the field's word
+        device_id: str = "",
         key: str = "",
         traceparent: str = "",
     ) -> Operation:
-        """Reserve a free device and start to move it.
+        """Reserve a free device, or the one that is named, and start to move it.
 
         Raises FabricRefusedError (no such machine or model, none free: nothing was changed) and FabricUnavailableError
-        (limit reached, or a fault: nothing was changed).
+        (limit reached, or a fault: nothing was changed). A named one cannot be attached twice.
         """
         self.advance(now)
         self._check_machine(machine)
+        if device_id:
+            self._check_free(device_id)
         call = self._admit(key, traceparent)
-        first = self._start(call, OperationKind.ATTACH, machine, self._take_free((type, model)))
-        return self._with_twin(first) if call.fault is Fault.TWICE else first
+        device = self._take_named(device_id) if device_id else self._take_free((type, model))
+        first = self._start(call, OperationKind.ATTACH, machine, device)
+        return self._with_twin(first) if call.fault is Fault.TWICE and not device_id else first
 
     def begin_detach(
         self, machine: str, *, device_id: str, now: Instant, key: str = "", traceparent: str = ""
@@ -181,6 +185,18 @@ class FabricModel:
         """Those that run and the newest that are over, newest first."""
         return tuple(sorted((*self._running.values(), *self._over.values()), key=lambda one: one.id, reverse=True))
 
+    @property
+    def next_id(self) -> int:
+        """Number of the next operation."""
+        return self._next_id
+
+    def places(self) -> dict[str, str]:
+        """Machine of every device by its id, "" for the pool and for what is being attached."""
+        places = dict.fromkeys(self._devices, "")
+        for machine, standing in self._machines.items():
+            places.update(dict.fromkeys(standing, machine))
+        return places
+
     def moving(self) -> Mapping[str, int]:
         """Devices that are being moved, with the number of the operation that does it."""
         return dict(self._busy)
@@ -238,6 +254,22 @@ class FabricModel:
         if not ranks:
             raise FabricRefusedError(f"model {kind[1]!r}: no {kind[0]} of it is free in the pool of fabric {self.name}")
         return self._devices[self._by_rank[heappop(ranks)]]
+
+    def _check_free(self, device_id: str) -> None:
+        device = self._devices.get(device_id)
+        if device is None:
+            raise FabricRefusedError(f"device {device_id!r}: fabric {self.name} has no such device")
+        if device_id in self._busy:
+            raise FabricUnavailableError(f"device {device_id}: operation {self._busy[device_id]} moves it")
+        if self._rank[device_id] not in self._free[device.type, device.model]:
+            raise FabricRefusedError(f"device {device_id}: it is on a machine; detach it there first")
+
+    def _take_named(self, device_id: str) -> MachineDevice:
+        device = self._devices[device_id]
+        ranks = self._free[device.type, device.model]
+        ranks.remove(self._rank[device_id])
+        heapify(ranks)
+        return device
 
     def _start(self, call: _Call, kind: OperationKind, machine: str, device: MachineDevice) -> Operation:
         behaviour, drawn_for = self.behaviour, (self.behaviour.seed, self.name)
@@ -314,33 +346,33 @@ class FabricModel:
                 del self._over[oldest]
 
     def restore(
-        self, *, now: Instant, next_id: int, places: Mapping[str, str], operations: Iterable[Operation]
+        self, *, now: Instant, next_id: int, places: Mapping[str, str], operations: Sequence[Operation]
     ) -> None:
         """Be as it was: `places` gives the machine of each device, "" the pool; one it does not name stays where it is.
 
-        Devices and machines that are no more are left out. Used by muster.fabric.simulator.saved.
+        What names devices and machines that are no more is left out. See muster.fabric.simulator.saved.
         """
         self._now, self._next_id = now, next_id
-        moving = {one.device.device_id for one in operations if one.device is not None and not one.is_over}
+        stood = {device_id: standing for standing in self._machines.values() for device_id in standing}
         for device_id, machine in places.items():
-            if device_id in self._devices and (not machine or machine in self._machines):
-                for standing in self._machines.values():
-                    standing.pop(device_id, None)
-                if machine:
-                    self._machines[machine][device_id] = self._devices[device_id]
+            if device_id not in self._devices or (machine and machine not in self._machines):
+                continue
+            if device_id in stood:
+                del stood[device_id][device_id]
+            if machine:
+                self._machines[machine][device_id] = self._devices[device_id]
         self._running, self._over, self._busy, self._due = {}, {}, {}, []
         for operation in operations:
             if operation.is_over:
                 self._keep(operation)
-            elif operation.device is not None and operation.device.device_id in self._devices:
+            elif operation.device is not None and operation.machine in self._machines:
                 self._run(operation)
-        on_machines = {device_id for standing in self._machines.values() for device_id in standing}
-        for key in self._free:
-            self._free[key] = [
-                rank
-                for rank, device_id in enumerate(self._by_rank)
-                if device_id not in on_machines
-                and device_id not in moving
-                and (self._devices[device_id].type, self._devices[device_id].model) == key
-            ]
-            heapify(self._free[key])
+        self._refill()
+
+    def _refill(self) -> None:
+        """Put into the pool what is neither on a machine nor on its way to one."""
+        elsewhere = {device_id for standing in self._machines.values() for device_id in standing} | set(self._busy)
+        self._free = {kind: [] for kind in self._free}
+        for device_id, device in self._devices.items():
+            if device_id not in elsewhere:
+                self._put_in_pool(device)

@@ -1,0 +1,92 @@
+"""Pages of the simulator itself, for tests and demonstrations; only from the machine that it runs on.
+
+GET /<fabric>/_inventory: the truth. GET /<fabric>/_operations: the newest operations with their traces. POST
+/<fabric>/_faults: how it behaves from now on, until it is started again.
+"""
+
+import ipaddress
+from dataclasses import asdict, replace
+from typing import Annotated, Literal
+
+from fastapi import APIRouter, Depends, Request
+from pydantic import BaseModel, ConfigDict, Field
+
+from muster.fabric.simulator.manager import Manager
+from muster.fabric.simulator.model import OPERATIONS_KEPT
+from muster.fabric.simulator.operation import Fault
+from muster.fabric.simulator.problems import Refusal
+from muster.fabric.simulator.routing import Any
+
+Json = dict[str, object]
+Share = Annotated[float, Field(ge=0, le=1)]
+
+
+async def from_here(request: Request) -> None:
+    """Raises Refusal (403) for a caller from another machine."""
+    host = request.client.host if request.client is not None else ""
+    try:
+        here = ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        here = False
+    if not here:
+        raise Refusal(403, "Forbidden", "pages of the simulator itself answer only callers of its own machine")
+
+
+router = APIRouter(prefix="/{fabric}", dependencies=[Depends(from_here)])
+
+
+class Faults(BaseModel):
+    """What is to change; a field left out stays. outage: what becomes of every call, reads too."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    refuse_share: Share | None = None
+    drop_share: Share | None = None
+    half_share: Share | None = None
+    nonsense_share: Share | None = None
+    twice_share: Share | None = None
+    switch_median_s: Annotated[float, Field(ge=0)] | None = None
+    switch_sigma: Annotated[float, Field(ge=0)] | None = None
+    limit: Annotated[int, Field(ge=1)] | None = None
+    seed: int | None = None
+    outage: Literal["none", "refuse", "drop", "nonsense"] | None = None
+
+
+@router.get("/_inventory")
+async def inventory(manager: Any) -> Json:
+    """Where every device is; `moving` names those on their way, which `machines` counts only while detached."""
+    now = manager.now()
+    model = manager.model
+    held = model.inventory()
+    return {
+        "fabric": model.name,
+        "now": now,
+        "free": [{"type": kind, "model": name, "count": count} for (kind, name), count in held.free.items()],
+        "machines": {machine: [asdict(one) for one in devices] for machine, devices in held.machines.items()},
+        "moving": dict(model.moving()),
+        "running": model.running,
+    }
+
+
+@router.get("/_operations")
+async def operations(manager: Any) -> Json:
+    """The newest operations, newest first."""
+    manager.now()
+    return {"operations": [asdict(one) for one in manager.model.operations()[:OPERATIONS_KEPT]]}
+
+
+@router.post("/_faults")
+async def set_faults(manager: Any, faults: Faults) -> Json:
+    """Change the behaviour; answers the whole of it. Raises Refusal (400) if the shares are more than every call."""
+    wanted = faults.model_dump(exclude_none=True, exclude={"outage"})
+    try:
+        manager.model.behaviour = replace(manager.model.behaviour, **wanted)
+    except ValueError as error:
+        raise Refusal(400, "BadRequest", str(error)) from error
+    if faults.outage is not None:
+        manager.outage = Fault(faults.outage)
+    return _behaviour(manager)
+
+
+def _behaviour(manager: Manager) -> Json:
+    return {**asdict(manager.model.behaviour), "outage": manager.outage}

@@ -1,0 +1,75 @@
+"""Time of a simulated fabric: the machine's, or a test's."""
+
+import asyncio
+from heapq import heappop, heappush
+from typing import Protocol
+
+from muster.bus.clock import SystemTime, TimeSource
+from muster.core import Instant, after, seconds_between
+
+_EPOCH = Instant(0)
+
+
+class FabricClock(Protocol):
+    """What a served fabric asks of time."""
+
+    def now(self) -> Instant:
+        """The moment; never earlier than before."""
+        ...
+
+    async def until(self, moment: Instant) -> None:
+        """Return at `moment`, at once if it has passed."""
+        ...
+
+
+class RunningClock:
+    """Starts at the wall clock, or at `not_before` if that is later, and runs with the monotonic one.
+
+    not_before: what a saved fabric had reached; a wall clock that was set back does not make it live that time again.
+    """
+
+    def __init__(self, *, not_before: Instant = _EPOCH, source: TimeSource | None = None) -> None:
+        self._source = source or SystemTime()
+        self._anchor = max(self._source.wall(), not_before)
+        self._anchor_s = self._source.monotonic_s()
+
+    def now(self) -> Instant:
+        """See FabricClock.now."""
+        return after(self._anchor, self._source.monotonic_s() - self._anchor_s)
+
+    async def until(self, moment: Instant) -> None:
+        """See FabricClock.until."""
+        while (left_s := seconds_between(self.now(), moment)) > 0:  # noqa: ASYNC110 - a loop may wake a little early
+            await asyncio.sleep(left_s)
+
+
+class SteppedClock:
+    """Stands still until `advance` is called."""
+
+    def __init__(self, start: Instant = _EPOCH) -> None:
+        self._now = start
+        self._waiting: list[tuple[Instant, int, asyncio.Event]] = []
+        self._numbers = 0
+
+    @property
+    def waiting(self) -> int:
+        """How many wait for a later moment."""
+        return len(self._waiting)
+
+    def now(self) -> Instant:
+        """See FabricClock.now."""
+        return self._now
+
+    async def until(self, moment: Instant) -> None:
+        """See FabricClock.until."""
+        if moment > self._now:
+            event = asyncio.Event()
+            self._numbers += 1
+            heappush(self._waiting, (moment, self._numbers, event))
+            await event.wait()
+
+    def advance(self, seconds: float) -> None:
+        """Let `seconds` pass and wake who waited for a moment in them."""
+        self._now = after(self._now, seconds)
+        while self._waiting and self._waiting[0][0] <= self._now:
+            heappop(self._waiting)[2].set()

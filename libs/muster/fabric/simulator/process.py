@@ -1,0 +1,61 @@
+"""`muster run fabric-simulator`: one process that serves every simulated fabric of a stack; no service of the bus."""
+
+import asyncio
+import logging
+import os
+import sys
+from pathlib import Path
+
+import uvicorn
+
+from muster.bus.settings import Settings
+from muster.bus.settings_file import load_settings
+from muster.fabric.simulator.hosting import open_manager
+from muster.fabric.simulator.manager import Manager
+from muster.fabric.simulator.server import make_app
+from muster.schemas.access import Endpoints
+
+PORT = "fabric"
+LEAVE_S = 2
+"""For answers that are under way when the process is asked to end; what runs goes on in the next one."""
+BACKLOG = 512
+
+
+class NoFabricPortError(Exception):
+    """Nobody said where to listen."""
+
+
+def main(state_dir: Path) -> None:
+    """Serve until SIGTERM. Raises OSError, pydantic.ValidationError, NoFabricPortError, ValueError, SavedStateError."""
+    logging.basicConfig(level=logging.INFO, stream=sys.stderr, format="%(asctime)s %(levelname)s %(name)s: %(message)s")
+    settings = load_settings(state_dir, os.environ)
+    app = make_app(managers_of(settings))
+    config = uvicorn.Config(
+        app,
+        host=settings.http_host,
+        port=port_of(state_dir),
+        backlog=BACKLOG,
+        lifespan="off",
+        log_config=None,
+        access_log=False,
+        timeout_graceful_shutdown=LEAVE_S,
+    )
+    asyncio.run(uvicorn.Server(config).serve())
+
+
+def managers_of(settings: Settings) -> list[Manager]:
+    """One for each simulated fabric, as it was left. Raises what `open_manager` raises."""
+    return [
+        open_manager(fabric, settings.scaling.groups, path=settings.state_dir / "fabric" / f"{fabric.name}.json")
+        for fabric in settings.fabrics
+        if fabric.simulated is not None
+    ]
+
+
+def port_of(state_dir: Path) -> int:
+    """From `run/endpoints.json`. Raises NoFabricPortError, OSError, pydantic.ValidationError."""
+    path = state_dir / "run" / "endpoints.json"
+    ports = Endpoints.model_validate_json(path.read_bytes()).ports
+    if PORT not in ports:
+        raise NoFabricPortError(f"{path}: ports has no {PORT!r}; start the stack with a simulated fabric")
+    return ports[PORT]

@@ -1,0 +1,138 @@
+"""A fabric's state as text and back: where every device is, what runs and what was done last. Pure.
+
+Settings say which devices and machines there are; what is saved says where the devices are. So a pool that grew in the
+settings grows here too, and a device that settings no longer name is gone.
+"""
+
+from typing import Annotated
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+
+from muster.core import Instant
+from muster.fabric.inventory import MachineDevice
+from muster.fabric.simulator.model import FabricModel
+from muster.fabric.simulator.operation import Fault, Operation, OperationKind, OperationState
+
+FINISHED_SAVED = 100
+"""Operations that are over and are saved, the newest; the rest is forgotten by a restart."""
+
+
+class SavedStateError(Exception):
+    """What was saved cannot be read, or is of another fabric."""
+
+
+class _Part(BaseModel):
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+
+class _Operation(_Part):
+    id: int
+    kind: OperationKind
+    machine: str
+    device_id: str = ""
+    begun: int
+    due: int
+    state: OperationState
+    fault: Fault
+    takes_effect: bool
+    was_gone: bool
+    twin: int
+    twin_of: int
+    key: str
+    traceparent: str
+
+
+class LayoutRecord(_Part):
+    """One NEC layout-apply: what was asked and how it ended. ended: 0 while it runs."""
+
+    apply_id: str
+    status: str
+    procedures: tuple[dict[str, object], ...] = ()
+    results: tuple[dict[str, object], ...] = ()
+    started: int = 0
+    ended: int = 0
+
+
+class _Saved(_Part):
+    version: Annotated[int, Field(ge=1, le=1)] = 1
+    fabric: str
+    now: int
+    next_id: int
+    places: dict[str, str]
+    operations: tuple[_Operation, ...]
+    layouts: tuple[LayoutRecord, ...] = ()
+
+
+def dump(model: FabricModel, layouts: tuple[LayoutRecord, ...] = ()) -> str:
+    """Everything that settings do not say, as JSON."""
+    running = [one for one in model.operations() if not one.is_over]
+    finished = [one for one in model.operations() if one.is_over][:FINISHED_SAVED]
+    return _Saved(
+        fabric=model.name,
+        now=model.now,
+        next_id=model.next_id,
+        places=model.places(),
+        operations=tuple(map(_saved, (*running, *finished))),
+        layouts=layouts,
+    ).model_dump_json()
+
+
+def load(model: FabricModel, text: str | bytes) -> tuple[LayoutRecord, ...]:
+    """Make a model that was built from settings be as it was; returns the layouts. Raises SavedStateError."""
+    try:
+        saved = _Saved.model_validate_json(text)
+    except ValidationError as error:
+        first = error.errors(include_url=False, include_input=False)[0]
+        where = ".".join(map(str, first["loc"])) or "the whole"
+        raise SavedStateError(f"{where}: {first['msg']}; remove the file to begin with the settings' pool") from error
+    if saved.fabric != model.name:
+        raise SavedStateError(f"fabric: it is of {saved.fabric!r}, not of {model.name!r}")
+    model.restore(
+        now=Instant(saved.now),
+        next_id=saved.next_id,
+        places=saved.places,
+        operations=[_restored(one, model.device(one.device_id)) for one in sorted(saved.operations, key=_number)],
+    )
+    return saved.layouts
+
+
+def _number(operation: _Operation) -> int:
+    return operation.id
+
+
+def _saved(operation: Operation) -> _Operation:
+    return _Operation(
+        id=operation.id,
+        kind=operation.kind,
+        machine=operation.machine,
+        device_id=operation.device.device_id if operation.device is not None else "",
+        begun=operation.begun,
+        due=operation.due,
+        state=operation.state,
+        fault=operation.fault,
+        takes_effect=operation.takes_effect,
+        was_gone=operation.was_gone,
+        twin=operation.twin,
+        twin_of=operation.twin_of,
+        key=operation.key,
+        traceparent=operation.traceparent,
+    )
+
+
+def _restored(saved: _Operation, device: MachineDevice | None) -> Operation:
+    return Operation(
+        id=saved.id,
+        kind=saved.kind,
+        machine=saved.machine,
+        device=device,
+        begun=Instant(saved.begun),
+        due=Instant(saved.due),
+        state=saved.state,
+        fault=saved.fault,
+        takes_effect=saved.takes_effect,
+        was_gone=saved.was_gone,
+        twin=saved.twin,
+        twin_of=saved.twin_of,
+        key=saved.key,
+        traceparent=saved.traceparent,
+    )

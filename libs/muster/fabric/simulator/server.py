@@ -1,0 +1,30 @@
+"""The HTTP application: every simulated fabric under its name, each speaking all protocols.
+
+`/<fabric>` is the root of a manager's API, as `fabrics[].url` of the settings says; a fabric answers every protocol
+whatever driver its settings name.
+"""
+
+from collections.abc import Iterable
+
+from fastapi import FastAPI, Request
+
+from muster.fabric.simulator import admin, fm
+from muster.fabric.simulator.manager import Manager
+from muster.fabric.simulator.problems import HANDLED, refused
+
+
+def make_app(managers: Iterable[Manager]) -> FastAPI:
+    """The application. FastAPI's own pages are left out: they load from other people's servers."""
+    app = FastAPI(title="Simulated fabric managers", docs_url=None, redoc_url=None, openapi_url=None)
+    app.state.managers = {manager.model.name: manager for manager in managers}
+    for module in (fm, admin):
+        app.router.routes.extend(module.router.routes)  # flat: a nested router is matched and entered per request
+    for error in HANDLED:
+        app.add_exception_handler(error, refused)
+    app.add_api_route("/", _fabrics, methods=["GET"])
+    return app
+
+
+async def _fabrics(request: Request) -> dict[str, list[str]]:
+    """What is served; also says that the process is ready."""
+    return {"fabrics": list(request.app.state.managers)}
