@@ -65,10 +65,6 @@ class _Reserved(Answer):
     reserved_res_num_per_fabric: int = Field(ge=0)
 
 
-class _ReservedAnswer(Answer):
-    data: _Reserved
-
-
 class FabricManager:
     """See FabricDriver. models: (type, model) pairs whose pool a survey asks for."""
 
@@ -161,11 +157,11 @@ class FabricManager:
         return any(resource.res_uuid == order.device_id for resource in machine.resources or ())
 
     async def _free(self, kind: str, model: str, machine: str, *, until: float) -> int:
-        condition = json.dumps({"condition": [{"column": "model", "operator": "eq", "value": model}]})
+        condition = json.dumps({"column": "model", "operator": "eq", "value": model})
         path = f"{_API}/machines/{segment(machine, field='machine')}/available-reserved-resources"
         params = {**self._params, "res_type": kind, "condition": condition}
         body = await self._http.read(path, until=until, params=params)
-        return parsed(_ReservedAnswer, body, what=f"GET {path}").data.reserved_res_num_per_fabric
+        return parsed(_Reserved, body, what=f"GET {path}").reserved_res_num_per_fabric
 
     async def _update(
         self, method: str, machine: str, wanted: dict[str, JsonValue], *, until: float, trace: str

@@ -93,7 +93,7 @@ class ManagerHttp:
             if token:
                 headers["Authorization"] = f"Bearer {token}"
             request = self._client.build_request(
-                method, f"{self._base}/{path}", params=params, headers=headers, json=body if changes else None
+                method, f"{self._base}/{path}", params=params or None, headers=headers, json=body if changes else None
             )
             status, answered = await exchange(self._client, request, until=until, changes=changes)
             if status == httpx.codes.UNAUTHORIZED and self._tokens is not None and left:
@@ -149,9 +149,15 @@ def parsed(model: type[AnswerT], body: bytes, *, what: str) -> AnswerT:
     try:
         return model.model_validate_json(body)
     except ValidationError as error:
-        first = error.errors(include_url=False, include_input=False)[0]
-        where = ".".join(str(part) for part in first["loc"]) or "body"
-        raise FabricNonsenseError(f"{what}: {where}: {first['msg']}"[: bounds.ERROR_CHARS_MAX]) from error
+        raise _nonsense(error, what) from error
+
+
+def parsed_part(model: type[AnswerT], said: JsonValue, *, what: str) -> AnswerT:
+    """The same of a part of an answer that was read before."""
+    try:
+        return model.model_validate(said)
+    except ValidationError as error:
+        raise _nonsense(error, what) from error
 
 
 def segment(name: str, *, field: str) -> str:
@@ -199,6 +205,12 @@ async def _body(response: httpx.Response, what: str) -> bytes:
         if len(kept) > bounds.BODY_BYTES_MAX:
             raise FabricNonsenseError(f"{what}: the answer is larger than {bounds.BODY_BYTES_MAX} bytes")
     return bytes(kept)
+
+
+def _nonsense(error: ValidationError, what: str) -> FabricNonsenseError:
+    first = error.errors(include_url=False, include_input=False)[0]
+    where = ".".join(str(part) for part in first["loc"]) or "body"
+    return FabricNonsenseError(f"{what}: {where}: {first['msg']}"[: bounds.ERROR_CHARS_MAX])
 
 
 def _unknown(message: str, *, changes: bool) -> FabricError:

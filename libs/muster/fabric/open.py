@@ -7,9 +7,12 @@ import httpx
 
 from muster.bus.settings import FabricSettings
 from muster.fabric import bounds
+from muster.fabric.cm import ClusterManager
 from muster.fabric.driver import FabricDriver
 from muster.fabric.fm import FabricManager
 from muster.fabric.http import ManagerHttp
+from muster.fabric.nec import LayoutApply
+from muster.fabric.sunfish import Redfish
 from muster.fabric.token import PasswordGrant, read_credentials, trust
 
 
@@ -28,11 +31,18 @@ def open_driver(
         client = new_client(limit=fabric.limit, verify=trust(credentials) if fabric.url.startswith("https:") else True)
     tokens = PasswordGrant(fabric.url, client, credentials) if credentials is not None else None
     http = ManagerHttp(fabric.url, client, tokens)
+    manager = FabricManager(http, tenant=fabric.tenant, call_s=fabric.call_s, models=models)
     match fabric.driver:
         case "fm":
-            return FabricManager(http, tenant=fabric.tenant, call_s=fabric.call_s, models=models)
-        case _:
-            raise ValueError(f"fabrics: {fabric.name}: driver {fabric.driver!r} is not there yet")
+            return manager
+        case "cm":
+            return ClusterManager(
+                http, inventory=manager, tenant=fabric.tenant, cluster=fabric.cluster_id, call_s=fabric.call_s
+            )
+        case "nec":
+            return LayoutApply(http, call_s=fabric.call_s)
+        case "sunfish":
+            return Redfish(http, call_s=fabric.call_s)
 
 
 def new_client(*, limit: int, verify: ssl.SSLContext | bool = True) -> httpx.AsyncClient:

@@ -1,0 +1,267 @@
+"""Fsas Cluster Manager: a resize that goes on by itself, asked for once and then watched (devices.md, 5.3).
+
+A resize names how many devices there shall be, not how many more, and the manager does not say when it raises its own
+`device_count`. So counts of calls that run side by side are taken one after the other under a lock per machine, each
+one from what the last one asked for; and a resize whose outcome is not known is never posted again. A call takes the
+next device that became complete (or failed) and that no other call of this driver took. Inventories come from the
+Fabric Manager beside it, which both serve at one address: the Cluster Manager counts no pool.
+"""
+
+import asyncio
+from collections import defaultdict
+from dataclasses import dataclass, field
+
+from pydantic import Field, JsonValue
+
+from muster.fabric import bounds
+from muster.fabric.driver import AttachOrder, DetachOrder, FabricNonsenseError, FabricRefusedError
+from muster.fabric.fm import FabricManager
+from muster.fabric.fsas import Condition, health_of, memory_mib_of, value_of
+from muster.fabric.http import Answer, ManagerHttp, parsed, segment
+from muster.fabric.inventory import Inventory, MachineDevice
+from muster.fabric.polling import poll
+
+_ADDED, _ADD_FAILED, _REMOVE_FAILED = "ADD_COMPLETE", "ADD_FAILED", "REMOVE_FAILED"
+
+
+class _Detail(Answer):
+    res_uuid: str = ""
+    res_op_status: str = ""
+
+
+class _Device(Answer):
+    device_id: str
+    status: str
+    status_reason: str = ""
+    detail: _Detail = _Detail()
+
+    @property
+    def fabric_id(self) -> str:
+        return self.detail.res_uuid or self.device_id
+
+
+class _Expression(Answer):
+    conditions: tuple[Condition, ...] = ()
+
+
+class _Selector(Answer):
+    expression: _Expression = _Expression()
+
+
+class _ResourceSpec(Answer):
+    spec_uuid: str
+    type: str
+    selector: _Selector = _Selector()
+    max_resspec_count: int | None = None
+    device_count: int = Field(ge=0)
+    devices: tuple[_Device, ...] = Field(default=(), max_length=bounds.DEVICES_MAX)
+
+    @property
+    def model(self) -> str:
+        return value_of(self.selector.expression.conditions, "model")
+
+    def on_machine(self, device: _Device) -> MachineDevice:
+        return MachineDevice(
+            device_id=device.fabric_id,
+            device_uuid=device.device_id,
+            model=self.model,
+            type=self.type,
+            memory_mib=memory_mib_of(self.selector.expression.conditions),
+            health=health_of(device.detail.res_op_status),
+        )
+
+
+class _Machine(Answer):
+    resspecs: tuple[_ResourceSpec, ...] = Field(max_length=bounds.DEVICES_MAX)
+
+    def spec_of(self, kind: str, model: str) -> _ResourceSpec | None:
+        return next((spec for spec in self.resspecs if (spec.type, spec.model) == (kind, model)), None)
+
+    def where(self, device_id: str) -> tuple[_ResourceSpec, _Device] | None:
+        return next(
+            (
+                (spec, device)
+                for spec in self.resspecs
+                for device in spec.devices
+                if device_id in (device.fabric_id, device.device_id)
+            ),
+            None,
+        )
+
+
+class _Cluster(Answer):
+    machine: _Machine
+
+
+class _ClusterData(Answer):
+    cluster: _Cluster
+
+
+class _ClusterAnswer(Answer):
+    data: _ClusterData
+
+
+@dataclass
+class _Resizes:
+    """Calls under way for one spec of one machine. count: the last one asked for. taken: devices they ended with."""
+
+    running: int = 0
+    count: int = 0
+    taken: set[str] = field(default_factory=set)
+
+
+@dataclass(frozen=True, slots=True)
+class _Resize:
+    """One device of a spec more, or without `device_id`."""
+
+    machine: str
+    spec: _ResourceSpec
+    device_id: str = ""
+
+    def count_after(self, count: int) -> int:
+        """How many devices to ask for. Raises FabricRefusedError if that is more than the machine may have."""
+        if self.device_id:
+            return max(0, count - 1)
+        most = self.spec.max_resspec_count
+        if most is not None and count + 1 > most:
+            raise FabricRefusedError(f"machine {self.machine}: max_resspec_count of {self.spec.model} is {most}")
+        return count + 1
+
+    def body(self, count: int) -> JsonValue:
+        if not self.device_id:
+            return {"increase_resource_count": {"spec_uuid": self.spec.spec_uuid, "device_count": count}}
+        gone: list[JsonValue] = [self.device_id]
+        return {"remove_resources": {"spec_uuid": self.spec.spec_uuid, "device_count": count, "devices": gone}}
+
+
+class ClusterManager:
+    """See FabricDriver. inventory: of the Fabric Manager beside it."""
+
+    parallel_max = bounds.PARALLEL_MAX["cm"]
+
+    def __init__(
+        self,
+        http: ManagerHttp,
+        *,
+        inventory: FabricManager,
+        tenant: str,
+        cluster: str,
+        call_s: float,
+        poll_s: float = bounds.POLL_S_MIN,
+    ) -> None:
+        self._http = http
+        self._inventory = inventory
+        self._call_s = call_s
+        self._poll_s = poll_s
+        self._base = (
+            f"cluster_manager/cluster_autoscaler/v3/tenants/{segment(tenant, field='tenant')}"
+            f"/clusters/{segment(cluster, field='cluster_id')}/machines"
+        )
+        self._locks: defaultdict[str, asyncio.Lock] = defaultdict(asyncio.Lock)
+        self._resizes: defaultdict[tuple[str, str], _Resizes] = defaultdict(_Resizes)
+
+    async def attach(self, order: AttachOrder) -> tuple[MachineDevice, ...]:
+        """See FabricDriver.attach."""
+        until, what = self._until(), f"resize of machine {order.machine} for one {order.model} more"
+
+        async def seen() -> _ResourceSpec | None:
+            machine = await self._machine(order.machine, until=until, trace=order.traceparent)
+            return machine.spec_of(order.type, order.model)
+
+        async with self._locks[order.machine]:
+            spec = await seen()
+            if spec is None:
+                raise FabricRefusedError(f"{what}: the machine has no resource spec of {order.type} {order.model}")
+            known = {device.device_id for device in spec.devices if device.status in (_ADDED, _ADD_FAILED)}
+            resizes = await self._resize(_Resize(order.machine, spec), until=until, trace=order.traceparent)
+
+        async def look() -> tuple[MachineDevice, ...] | None:
+            spec = await seen()
+            return None if spec is None else _arrived(spec, known=known, resizes=resizes, what=what)
+
+        try:
+            return await poll(look, until=until, what=what, poll_s=self._poll_s)
+        finally:
+            self._ended(order.machine, spec.spec_uuid)
+
+    async def detach(self, order: DetachOrder) -> bool:
+        """See FabricDriver.detach."""
+        until, what = self._until(), f"resize of machine {order.machine} without {order.device_id}"
+
+        async def seen() -> tuple[_ResourceSpec, _Device] | None:
+            machine = await self._machine(order.machine, until=until, trace=order.traceparent)
+            return machine.where(order.device_id)
+
+        async with self._locks[order.machine]:
+            there = await seen()
+            if there is None:
+                return False
+            spec, device = there
+            await self._resize(_Resize(order.machine, spec, device.device_id), until=until, trace=order.traceparent)
+
+        async def look() -> bool | None:
+            now = await seen()
+            if now is None:
+                return True
+            if now[1].status == _REMOVE_FAILED != device.status:
+                raise FabricNonsenseError(f"{what}: {_REMOVE_FAILED} {now[1].status_reason}".rstrip())
+            return None
+
+        try:
+            return await poll(look, until=until, what=what, poll_s=self._poll_s)
+        finally:
+            self._ended(order.machine, spec.spec_uuid)
+
+    async def survey(self) -> Inventory:
+        """See FabricDriver.survey."""
+        return await self._inventory.survey()
+
+    async def close(self) -> None:
+        """See FabricDriver.close."""
+        await self._http.close()
+
+    def _until(self) -> float:
+        return asyncio.get_running_loop().time() + self._call_s
+
+    async def _machine(self, machine: str, *, until: float, trace: str) -> _Machine:
+        path = f"{self._base}/{segment(machine, field='machine')}"
+        body = await self._http.read(path, until=until, trace=trace)
+        return parsed(_ClusterAnswer, body, what=f"GET machine {machine}").data.cluster.machine
+
+    async def _resize(self, resize: _Resize, *, until: float, trace: str) -> _Resizes:
+        """Post it, once, under the machine's lock. What it returns is under way until `_ended`."""
+        spec, key = resize.spec, (resize.machine, resize.spec.spec_uuid)
+        resizes = self._resizes[key]
+        count = resize.count_after(resizes.count if resizes.running else spec.device_count)
+        resizes.running += 1
+        try:
+            path = f"{self._base}/{segment(resize.machine, field='machine')}/actions/resize"
+            await self._http.change("POST", path, until=until, body=resize.body(count), trace=trace)
+        except BaseException:
+            self._ended(*key)
+            raise
+        resizes.count = count
+        return resizes
+
+    def _ended(self, machine: str, spec_uuid: str) -> None:
+        resizes = self._resizes[machine, spec_uuid]
+        resizes.running -= 1
+        if not resizes.running:
+            del self._resizes[machine, spec_uuid]
+
+
+def _arrived(spec: _ResourceSpec, *, known: set[str], resizes: _Resizes, what: str) -> tuple[MachineDevice, ...] | None:
+    """All complete devices once a new one is among them; None while none is. Raises FabricNonsenseError if it failed.
+
+    A failed one may stay on the machine, so it is not said that nothing was changed.
+    """
+    for device in spec.devices:
+        if device.device_id in known or device.device_id in resizes.taken:
+            continue
+        if device.status == _ADDED:
+            resizes.taken.add(device.device_id)
+            return tuple(spec.on_machine(each) for each in spec.devices if each.status == _ADDED)
+        if device.status == _ADD_FAILED:
+            resizes.taken.add(device.device_id)
+            raise FabricNonsenseError(f"{what}: {_ADD_FAILED} {device.status_reason}".rstrip())
+    return None
