@@ -1,18 +1,26 @@
 """The simulated cluster keeps the contract of all clusters."""
 
-from contract.cluster.suite import ClusterContract, moment
+from contract.cluster.composable import ComposableContract
+from contract.cluster.suite import moment
 from muster.agent.core.behaviour import Behaviour
 from muster.agent.core.cluster import Cluster, NodeLostSeen
 from muster.agent.core.fleet import regular_fleet
+from muster.agent.core.groups import Groups, NodeGroup
 from muster.agent.core.simulated import SimulatedCluster
 
+FLEET = regular_fleet(
+    nodes=2, gpus_per_node=8, gpu_model="H100", cpu_milli=1000, memory_mib=1000, rack_size=8, racks_per_block=8
+)
+BEHAVIOUR = Behaviour(seed=1, node_repair_s=120.0)
+WORKERS = NodeGroup("workers", composable=True, nodes=1, provision_s=50.0, deprovision_s=20.0)
 
-class TestSimulatedCluster(ClusterContract):
+
+class TestSimulatedCluster(ComposableContract):
     def new_cluster(self) -> Cluster:
-        fleet = regular_fleet(
-            nodes=2, gpus_per_node=8, gpu_model="H100", cpu_milli=1000, memory_mib=1000, rack_size=8, racks_per_block=8
-        )
-        return SimulatedCluster(fleet, Behaviour(seed=1, node_repair_s=120.0))
+        return SimulatedCluster(FLEET, BEHAVIOUR)
+
+    def composable_cluster(self) -> Cluster:
+        return SimulatedCluster(FLEET, BEHAVIOUR, Groups({"workers": WORKERS}, visible_s=10.0))
 
     def lose_node(self, cluster: Cluster, node: str, *, at_s: float) -> None:
         """A simulated node fails by rate only; what another agent has told counts as well."""
