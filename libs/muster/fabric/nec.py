@@ -192,11 +192,11 @@ class LayoutApply:
             raise
         apply_id = parsed(_Begun, body, what="POST layout-apply").applyID
 
+        what = f"layout-apply {apply_id}"
+        path = f"{_API}/layout-apply/{segment(apply_id, field='applyID')}"
+
         async def look() -> _Apply | None:
-            said = await self._http.read(
-                f"{_API}/layout-apply/{segment(apply_id, field='applyID')}", until=until, trace=trace
-            )
-            seen = parsed(_Apply, said, what=f"GET layout-apply {apply_id}")
+            seen = parsed(_Apply, await self._http.read(path, until=until, trace=trace), what=what)
             return None if seen.status in _GOES_ON or seen.rollbackStatus in _GOES_ON else seen
 
         ended = await poll(look, until=until, what=what, poll_s=self._poll_s)
