@@ -12,6 +12,7 @@ from dataclasses import dataclass
 
 from muster.agent.core.behaviour import Behaviour
 from muster.agent.core.core import AgentCore
+from muster.agent.core.groups import Groups
 from muster.agent.core.simulated import SimulatedCluster
 from muster.core import NS_PER_S, Core, Draft, Fact, Instant
 from muster.scheduler.core import SchedulerCore
@@ -67,6 +68,7 @@ class Engine:
     """scheduler, agent: the cores, for reading. now: the present moment. seq: facts so far. watch: told of each.
 
     nodes: all that will ever be part of the cluster; they join when time first passes. limits: the scheduler's.
+    groups: whose nodes come and go as the scaler chooses, beside `nodes`.
     beside: other services' cores by writer; they decide after the scheduler and the agent, in this order.
     """
 
@@ -79,11 +81,12 @@ class Engine:
         limits: Limits | None = None,
         pace: Pace | None = None,
         watch: Watch | None = None,
+        groups: Groups | None = None,
         beside: Mapping[str, Core] | None = None,
     ) -> None:
         self._limits = limits or Limits(checkpoint_every_facts=CHECKPOINT_NEVER)
         self.scheduler = SchedulerCore(cluster=CLUSTER, limits=self._limits)
-        self.agent = AgentCore(SimulatedCluster(nodes, behaviour))
+        self.agent = AgentCore(SimulatedCluster(nodes, behaviour, groups))
         self.now = start
         self.seq = 0
         self._pace = pace or Pace()
