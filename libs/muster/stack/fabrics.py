@@ -15,6 +15,8 @@ SIMULATOR = "fabric-simulator"
 """Name of the process, and what `muster run` calls it."""
 FABRIC_PORT = "fabric"
 USER, REALM, CLIENT = "muster", "fabric", "muster"
+ASK_TO_LOG_IN = frozenset({"fm", "cm"})
+"""Drivers whose managers give a token for a password."""
 
 
 def are_simulated(settings: Settings) -> bool:
@@ -28,8 +30,9 @@ def located(settings: Settings, *, port: int, credentials_dir: Path) -> Settings
     def at(fabric: FabricSettings) -> FabricSettings:
         if fabric.simulated is None:
             return fabric
+        login = credentials_of(fabric.name, credentials_dir) if fabric.driver in ASK_TO_LOG_IN else None
         url = f"http://{LOOPBACK}:{port}/{fabric.name}"
-        return fabric.model_copy(update={"url": url, "credentials": credentials_of(fabric.name, credentials_dir)})
+        return fabric.model_copy(update={"url": url, "credentials": login})
 
     return settings.model_copy(update={"fabrics": tuple(map(at, settings.fabrics))})
 
