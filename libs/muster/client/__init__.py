@@ -13,16 +13,32 @@ from muster.client.errors import (
 from muster.client.facts import TypedFact
 from muster.client.http import Retry
 from muster.schemas.access import Role, TokenMade, TokenRecord, TokenView
+from muster.schemas.devices import (
+    AllocationPolicy,
+    AttachmentPhase,
+    ComposabilityManifest,
+    ComposabilitySpec,
+    DeviceView,
+    FabricView,
+    RequestPhase,
+    RequestView,
+)
 from muster.schemas.facts.queue import QueueSpec
 from muster.schemas.facts.reservation import Repeat, ReservationSpec
 from muster.schemas.job import Checkpointing, JobKind, JobSpec, Phase, Slot, TaskGroup, Topology
-from muster.schemas.queries import DryRunAnswer, WhyAnswer
+from muster.schemas.queries import DryRunAnswer, ScaleChoiceView, WhyAnswer
 from muster.schemas.views import FactView, JobView, NodeView, Problem, QueueView, ReservationView
 
 __all__ = [
+    "AllocationPolicy",
+    "AttachmentPhase",
     "Checkpointing",
+    "ComposabilityManifest",
+    "ComposabilitySpec",
     "ConflictError",
+    "DeviceView",
     "DryRunAnswer",
+    "FabricView",
     "FactView",
     "JobKind",
     "JobSpec",
@@ -38,10 +54,13 @@ __all__ = [
     "QueueView",
     "RefusedError",
     "Repeat",
+    "RequestPhase",
+    "RequestView",
     "ReservationSpec",
     "ReservationView",
     "Retry",
     "Role",
+    "ScaleChoiceView",
     "Slot",
     "StateDirError",
     "TaskGroup",

@@ -1,15 +1,15 @@
 """`Muster`: everything that the HTTP API offers, typed."""
 
-import json
-import os
 from collections.abc import AsyncIterator, Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
-from typing import Self, TypeVar
+from typing import Self
 from urllib.parse import quote
 
 from pydantic import BaseModel, ValidationError
 
+from muster.client.bodies import done, own_key, sent
+from muster.client.devices import DeviceMethods
 from muster.client.errors import StateDirError
 from muster.client.facts import TypedFact
 from muster.client.http import Door, Retry
@@ -22,7 +22,6 @@ from muster.schemas.queries import DryRunAnswer, WhyAnswer
 from muster.schemas.views import JobView, NodeView, QueueView, ReservationView
 
 PAGE_MAX = 1_000
-View = TypeVar("View", QueueView, ReservationView)
 _TERMINAL_NAMES = frozenset(phase.value for phase in TERMINAL_PHASES)
 
 
@@ -55,7 +54,7 @@ class _Tokens(BaseModel):
     tokens: list[TokenView]
 
 
-class Muster:
+class Muster(DeviceMethods):
     """A conversation with one stack; use it as an async context manager.
 
     Every method raises RefusedError (Muster said no; `problem` says why) or UnreachableError (no answer, also after
@@ -92,15 +91,15 @@ class Muster:
 
     async def submit(self, spec: JobSpec, *, idempotency_key: str | None = None, traceparent: str = "") -> JobView:
         """Submit a job. The same key and specification again are the same job; without a key one is drawn."""
-        headers = {"Idempotency-Key": idempotency_key} if idempotency_key else _own_key()
+        headers = {"Idempotency-Key": idempotency_key} if idempotency_key else own_key()
         if traceparent:
             headers["traceparent"] = traceparent
-        body = await self._door.ask("POST", "/v1/jobs", body=_sent(spec), headers=headers)
+        body = await self._door.ask("POST", "/v1/jobs", body=sent(spec), headers=headers)
         return JobView.model_validate_json(body)
 
     async def dry_run(self, spec: JobSpec) -> DryRunAnswer:
         """What would happen to the job if it came now; a job that can never run is an answer with `refused`."""
-        body = await self._door.ask("POST", "/v1/jobs", params={"dry_run": "true"}, body=_sent(spec))
+        body = await self._door.ask("POST", "/v1/jobs", params={"dry_run": "true"}, body=sent(spec))
         return DryRunAnswer.model_validate_json(body)
 
     async def get(self, job_id: str) -> JobView:
@@ -171,7 +170,7 @@ class Muster:
     async def set_queue(self, spec: QueueSpec) -> QueueView | None:
         """Make or change a queue (operators): as it is now; None if after two seconds it is only asked for."""
         where = f"/v1/queues/{quote(spec.name, safe='')}"
-        return _done(QueueView, await self._door.ask("PUT", where, body=_sent(spec), headers=_own_key()))
+        return done(QueueView, await self._door.ask("PUT", where, body=sent(spec), headers=own_key()))
 
     async def set_queues(self, specs: Sequence[QueueSpec]) -> Sequence[QueueView]:
         """Make or change at most 256 queues, those above before those below: all of them, or none (operators).
@@ -180,7 +179,7 @@ class Muster:
         """
         body = _Tree(queues=list(specs)).model_dump_json(exclude_unset=True).encode()
         return _Queues.model_validate_json(
-            await self._door.ask("PUT", "/v1/queues", body=body, headers=_own_key())
+            await self._door.ask("PUT", "/v1/queues", body=body, headers=own_key())
         ).queues
 
     async def reservations(self) -> Sequence[ReservationView]:
@@ -192,14 +191,14 @@ class Muster:
 
         The reservation as it is booked; None if after two seconds it is only asked for.
         """
-        body = await self._door.ask("POST", "/v1/reservations", body=_sent(spec), headers=_own_key())
-        return _done(ReservationView, body)
+        body = await self._door.ask("POST", "/v1/reservations", body=sent(spec), headers=own_key())
+        return done(ReservationView, body)
 
     async def end_reservation(self, name: str, *, reason: str = "") -> None:
         """End a reservation (operators); NotFoundError if there is none of that name."""
         params = {"reason": reason} if reason else None
         where = f"/v1/reservations/{quote(name, safe='')}"
-        await self._door.ask("DELETE", where, params=params, headers=_own_key())
+        await self._door.ask("DELETE", where, params=params, headers=own_key())
 
     async def nodes(self) -> Sequence[NodeView]:
         """All nodes."""
@@ -215,7 +214,7 @@ class Muster:
 
     async def make_token(self, record: TokenRecord) -> TokenMade:
         """Make a token (admins); it is shown this once."""
-        return TokenMade.model_validate_json(await self._door.ask("POST", "/v1/tokens", body=_sent(record)))
+        return TokenMade.model_validate_json(await self._door.ask("POST", "/v1/tokens", body=sent(record)))
 
     async def revoke_token(self, token_id: str) -> None:
         """Revoke a token by its id (admins)."""
@@ -225,17 +224,3 @@ class Muster:
 def _job(job_id: str, part: str = "") -> str:
     """Path of a job, whatever somebody gives as its id."""
     return f"/v1/jobs/{quote(job_id, safe='')}{part}"
-
-
-def _own_key() -> dict[str, str]:
-    """One call is one request, however often it is tried."""
-    return {"Idempotency-Key": os.urandom(16).hex()}
-
-
-def _done(model: type[View], body: bytes) -> View | None:
-    """What stands now; None for an answer that only says what was asked for: no cluster has it yet."""
-    return model.model_validate_json(body) if "cluster" in json.loads(body) else None
-
-
-def _sent(model: BaseModel) -> bytes:
-    return model.model_dump_json(exclude_unset=True).encode()

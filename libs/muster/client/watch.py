@@ -14,7 +14,8 @@ SILENCE_S_MAX = 30.0  # the gateway says something every ten seconds
 async def follow(
     door: Door, path: str, *, params: Mapping[str, str | int], after: str, ends: frozenset[str]
 ) -> AsyncIterator[TypedFact]:
-    """Facts of a stream of events. after: cursor, "" for the stream's own beginning. ends: names that end it.
+    """Facts of a stream of events. after: cursor, "" for the stream's own beginning. ends: names of a job's own facts
+    that end it.
 
     Raises RefusedError; UnreachableError after the bounded number of attempts without any progress.
     """
@@ -35,7 +36,7 @@ async def follow(
                         continue
                     seen[fact.stream] = fact.seq
                     yield fact
-                    if fact.name in ends:
+                    if fact.kind == "job" and fact.name in ends:
                         return
             problem = "the stream of facts ended"
         except (*BROKEN, UnreachableError) as error:
