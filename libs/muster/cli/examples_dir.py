@@ -7,6 +7,8 @@ import muster.schemas as contract
 
 QUEUES = "queues.yaml"
 QUEUE_FILES = frozenset({QUEUES, "three-teams.yaml"})
+DEVICE_FILES = frozenset({"composability-request.yaml"})
+OTHER_FILES = QUEUE_FILES | DEVICE_FILES
 """Examples that are no jobs."""
 
 
@@ -22,13 +24,19 @@ def examples_directory() -> Path | None:
 def job_files() -> tuple[Path, ...]:
     """Example job files by name."""
     folder = examples_directory()
-    return tuple(path for path in sorted(folder.glob("*.yaml")) if path.name not in QUEUE_FILES) if folder else ()
+    return tuple(path for path in sorted(folder.glob("*.yaml")) if path.name not in OTHER_FILES) if folder else ()
 
 
 def queue_files() -> tuple[Path, ...]:
     """Example queue files by name."""
     folder = examples_directory()
     return tuple(path for path in sorted(folder.glob("*.yaml")) if path.name in QUEUE_FILES) if folder else ()
+
+
+def device_files() -> tuple[Path, ...]:
+    """Example ComposabilityRequests by name."""
+    folder = examples_directory()
+    return tuple(path for path in sorted(folder.glob("*.yaml")) if path.name in DEVICE_FILES) if folder else ()
 
 
 def queue_file() -> Path | None:

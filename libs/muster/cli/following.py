@@ -61,7 +61,7 @@ def until_all_end(state_dir: Path, ids: Sequence[str], form: Output) -> None:
 async def _to_the_end(muster: "Muster", job_id: str, form: Output) -> JobView:
     async for fact in muster.watch(job_id):
         _print(fact, form)
-        if fact.name in ("succeeded", "failed", "cancelled", "timed-out"):
+        if fact.kind == "job" and fact.name in ("succeeded", "failed", "cancelled", "timed-out"):
             break
     job = await muster.get(job_id)
     while not job.phase.is_terminal:  # the read model follows the log with a moment's delay

@@ -8,12 +8,14 @@ import typer
 
 from muster.cli import (
     bench_commands,
+    device_commands,
     job_commands,
     log_commands,
     queue_commands,
     read_commands,
     replay_commands,
     reservation_commands,
+    scale_commands,
     schema_commands,
     simulate_commands,
     stack_commands,
@@ -30,9 +32,25 @@ happens to it. Exit codes: 0 ok, 2 usage, 3 refused by the system, 4 not reachab
 """
 
 app = typer.Typer(name="muster", help=HELP, no_args_is_help=True, pretty_exceptions_enable=False, add_completion=True)
-for module in (stack_commands, job_commands, read_commands, reservation_commands, watch_commands, replay_commands):
+for module in (
+    stack_commands,
+    job_commands,
+    read_commands,
+    reservation_commands,
+    scale_commands,
+    watch_commands,
+    replay_commands,
+):
     module.register(app)
-for group in (queue_commands, bench_commands, simulate_commands, schema_commands, log_commands, token_commands):
+for group in (
+    queue_commands,
+    device_commands,
+    bench_commands,
+    simulate_commands,
+    schema_commands,
+    log_commands,
+    token_commands,
+):
     app.add_typer(group.app)
 
 

@@ -4,7 +4,7 @@ from collections.abc import Iterable, Sequence
 
 from muster.cli import moments
 from muster.cli.text import SHORT_PHASE, duration, gpus, held_gpus, node_list, place_or_reason, time_in_phase_s
-from muster.cli.trace_tree import JobTrace, Span
+from muster.cli.trace_tree import JOB, JobTrace, Span
 from muster.core.instant import NS_PER_S
 from muster.schemas.queries import WhyAnswer
 from muster.schemas.views import FactView, JobView, NodeView
@@ -14,7 +14,7 @@ Rows = Iterable[tuple[str, ...]]
 JOBS = ("JOBID", "QUEUE", "NAME", "USER", "ST", "TIME", "GPUS", "NODES", "NODELIST(REASON)")
 JOBS_WIDE = (*JOBS, "TEAM", "KIND", "PRIO", "TRY", "CLUSTER", "PREEMPTED", "SLICE_ENDS", "MADE_WAY_FOR")
 NODES = ("NODE", "STATE", "MODEL", "GPUS", "USED", "CPUS", "JOBS", "REASON")
-NODES_WIDE = (*NODES, "MEMORY_MIB", "USED_MIB", "DOMAINS")
+NODES_WIDE = (*NODES, "MEMORY_MIB", "USED_MIB", "DOMAINS", "GROUP")
 DEPTH_MAX = 12  # a retried job's tree is as deep as its history, a screen is not so wide
 NUMBERS = (
     "TIME",
@@ -63,7 +63,7 @@ def node_rows(nodes: Iterable[NodeView], *, wide: bool = False) -> Iterable[tupl
             f"{node.cpu_milli_held / 1000:g}/{node.cpu_milli / 1000:g}", str(len(node.jobs)), node.reason,
         )  # fmt: skip
         domains = ",".join(f"{level}={domain}" for level, domain in node.domains)
-        yield (*row, str(node.memory_mib), str(node.memory_mib_held), domains) if wide else row
+        yield (*row, str(node.memory_mib), str(node.memory_mib_held), domains, node.group) if wide else row
 
 
 def job_pairs(job: JobView, *, now_ns: int) -> Sequence[tuple[str, str]]:
@@ -155,7 +155,8 @@ def trace_lines(trace: JobTrace) -> Iterable[str]:
         open_at[depth] = span.id not in last
         stem = "".join("│  " if open_at.get(level) else "   " for level in range(1, depth))
         branch = ("└─ " if span.id in last else "├─ ") if depth else ""
-        label = f"{stem}{branch}{span.service} {span.name}{'' if span.caused or not span.parent else ' *'}"
+        about = "" if span.kind == JOB else f" {span.kind} {span.subject_id}"
+        label = f"{stem}{branch}{span.service} {span.name}{about}{'' if span.caused or not span.parent else ' *'}"
         yield f"{label:<52} +{span.after_parent_s:>9.3f}s  at {span.since_start_s:>9.3f}s  {','.join(span.streams)}"
     state = "from submission to the end" if trace.finished else "so far; the job has not ended"
     yield f"total {duration(trace.total_s)} {state}"

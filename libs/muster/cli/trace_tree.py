@@ -1,5 +1,7 @@
 """The tree of one job's facts: what led to what, who said it, how long it took. Pure.
 
+Facts of other kinds are among them that carry the job's trace: what scaler, composer and fabric did for its sake.
+
 Submission is the root. A fact hangs under the newest of its causes; its other causes stay as links. A fact that
 names no cause among the job's facts (a node was lost, an operator spoke) hangs under the newest earlier fact of the
 job, marked as not caused by it. A fact that JetStream sourced into a second stream keeps its id and is one fact.
@@ -12,6 +14,7 @@ from muster.core.instant import seconds_between
 from muster.schemas.ids import span_id
 from muster.schemas.views import FactView
 
+JOB = "job"
 TERMINAL = frozenset({"succeeded", "failed", "cancelled", "timed-out"})
 
 
@@ -68,7 +71,7 @@ def build(job_id: str, facts: Iterable[FactView]) -> JobTrace:
         return JobTrace(job_id, "", (), finished=False, total_s=0.0, spans=())
     parents = _parents(stored)
     start = stored[0].fact.time
-    ends = [item.fact.time for item in stored if item.fact.name in TERMINAL]
+    ends = [item.fact.time for item in stored if item.fact.kind == JOB and item.fact.name in TERMINAL]
     end = max(ends) if ends else stored[-1].fact.time
     return JobTrace(
         job_id=job_id,

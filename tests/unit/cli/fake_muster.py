@@ -5,15 +5,23 @@ from dataclasses import dataclass, field
 from typing import Self
 
 from muster.client import (
+    AttachmentPhase,
+    ComposabilitySpec,
+    DeviceView,
     DryRunAnswer,
+    FabricView,
     JobSpec,
     JobView,
     NodeView,
+    NotFoundError,
     QueueSpec,
     QueueView,
     RefusedError,
+    RequestPhase,
+    RequestView,
     ReservationSpec,
     ReservationView,
+    ScaleChoiceView,
     WhyAnswer,
 )
 from muster.client.facts import TypedFact
@@ -34,6 +42,12 @@ class FakeMuster:
     reserved: list[ReservationSpec] = field(default_factory=list)
     ended: list[tuple[str, str]] = field(default_factory=list)
     booked: list[ReservationView] = field(default_factory=list)
+    composed: list[tuple[str, ComposabilitySpec]] = field(default_factory=list)
+    given_back: list[tuple[str, bool, str]] = field(default_factory=list)
+    device_rows: list[DeviceView] = field(default_factory=list)
+    fabric_rows: list[FabricView] = field(default_factory=list)
+    request_rows: list[RequestView] = field(default_factory=list)
+    choices: list[ScaleChoiceView] = field(default_factory=list)
     refuses: str = ""
     answers: bool = True
     dry: DryRunAnswer = field(default_factory=lambda: DryRunAnswer(placed=True, nodes=("gpu-01", "gpu-02")))
@@ -94,6 +108,41 @@ class FakeMuster:
 
     async def reservations(self) -> Sequence[ReservationView]:
         return self.booked
+
+    async def compose(self, spec: ComposabilitySpec, *, name: str = "") -> RequestView | None:
+        if name == self.refuses:
+            raise RefusedError(Problem(title="Invalid request", status=422, field="spec.size", detail="the pool has 1"))
+        self.composed.append((name, spec))
+        return RequestView(name=name, cluster="c", spec=spec, phase=RequestPhase.UPDATING) if self.answers else None
+
+    async def decompose(self, name: str, *, force: bool = False, reason: str = "") -> RequestView:
+        self.given_back.append((name, force, reason))
+        return await self.composability_request(name)
+
+    async def detach(self, device_uuid: str, *, force: bool = False, reason: str = "") -> DeviceView:
+        self.given_back.append((device_uuid, force, reason))
+        found = next((one for one in self.device_rows if one.device_uuid == device_uuid), None)
+        if found is None:
+            raise NotFoundError(Problem(title="Not found", status=404, field="device", detail="there is none"))
+        return found.model_copy(update={"phase": AttachmentPhase.DETACHED}) if self.answers else found
+
+    async def devices(self) -> Sequence[DeviceView]:
+        return self.device_rows
+
+    async def fabrics(self) -> Sequence[FabricView]:
+        return self.fabric_rows
+
+    async def composability_requests(self) -> Sequence[RequestView]:
+        return self.request_rows
+
+    async def composability_request(self, name: str) -> RequestView:
+        found = next((one for one in self.request_rows if one.name == name), None)
+        if found is None:
+            raise NotFoundError(Problem(title="Not found", status=404, field="request", detail="there is none"))
+        return found
+
+    async def scale_choices(self) -> Sequence[ScaleChoiceView]:
+        return self.choices
 
     async def set_queues(self, specs: Sequence[QueueSpec]) -> Sequence[QueueView]:
         if any(spec.name == self.refuses for spec in specs):

@@ -3,16 +3,20 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
+from muster.cli.tables import trace_lines
 from muster.cli.trace_tree import JobTrace, build
 from muster.schemas.views import FactView
 
 TRACE = "00-" + "ab" * 16 + "-" + "cd" * 8 + "-01"
 
 
-def fact(name: str, at_s: float, writer: str, *causes: str, stream: str = "LOG_local") -> FactView:
+def fact(
+    name: str, at_s: float, writer: str, *causes: str, stream: str = "LOG_local", about: tuple[str, str] = ("job", "J")
+) -> FactView:
+    kind, subject_id = about
     return FactView(
-        id=name, seq=int(at_s * 1000), time=int(at_s * 1e9), stream=stream, cluster="local", writer=writer, kind="job",
-        subject_id="J", name=name, causes=causes, trace=TRACE,
+        id=name, seq=int(at_s * 1000), time=int(at_s * 1e9), stream=stream, cluster="local", writer=writer, kind=kind,
+        subject_id=subject_id, name=name, causes=causes, trace=TRACE,
     )  # fmt: skip
 
 
@@ -79,6 +83,34 @@ def test_a_living_job_is_measured_to_its_newest_fact() -> None:
 
 def test_the_trace_id_is_the_submissions() -> None:
     assert build("J", WAY).trace_id == "ab" * 16
+
+
+SCALED = [
+    *WAY[:4],
+    fact("unschedulable", 1.25, "scheduler", "queued"),
+    fact("gpu-attach-chosen", 1.3, "scaler", "unschedulable", about=("scale", "s000001")),
+    fact("accepted", 1.4, "composer", "gpu-attach-chosen", about=("composability", "s000001")),
+    fact("attaching", 1.5, "composer", "accepted", about=("attachment", "a1")),
+    fact("failed", 1.6, "composer", "attaching", about=("attachment", "a1")),
+    fact("placed", 9.0, "scheduler", "queued"),
+]
+
+
+def test_what_was_done_for_the_job_stands_between_waiting_and_placed_with_what_it_is_about() -> None:
+    trace = build("J", SCALED)
+    assert drawn(trace)[2:] == [
+        (2, "queued"), (3, "unschedulable"), (4, "gpu-attach-chosen"), (5, "accepted"), (6, "attaching"), (7, "failed"),
+        (3, "placed"),
+    ]  # fmt: skip
+    assert trace.services == ("gateway", "federation", "scheduler", "scaler", "composer")
+    lines = list(trace_lines(trace))
+    assert any("composer attaching attachment a1" in line for line in lines)
+    assert any("scheduler placed " in line and "job J" not in line for line in lines)
+
+
+def test_a_device_that_failed_does_not_end_the_job() -> None:
+    trace = build("J", SCALED)
+    assert (trace.finished, trace.total_s) == (False, 8.0)
 
 
 def test_nothing_known_is_an_empty_trace() -> None:

@@ -1,0 +1,97 @@
+"""`muster device`: attach and detach devices of composable fabrics, and look at them."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from muster.cli.errors import usage
+from muster.cli.options import As, Output, StateDir
+
+app = typer.Typer(name="device", help="Devices of composable fabrics: attach, detach, look.", no_args_is_help=True)
+
+_Reason = Annotated[str, typer.Option(help="Kept in the log.")]
+
+
+@app.command()
+def attach(
+    *,
+    state_dir: StateDir,
+    output: As = Output.TABLE,
+    model: Annotated[str, typer.Option(help="Which model, as the pool calls it.")] = "",
+    count: Annotated[int | None, typer.Option(min=0, help="How many; 0 gives all back, keeps the request.")] = None,
+    node: Annotated[str, typer.Option(help="Onto this node; without it Muster chooses.")] = "",
+    spread: Annotated[bool, typer.Option("--spread", help="Evenly over nodes, not all on one.")] = False,
+    kind: Annotated[str, typer.Option("--type", help="gpu, cxlmemory, or what else a fabric serves.")] = "gpu",
+    force: Annotated[bool, typer.Option("--force", help="Later, take them away also while jobs hold them.")] = False,
+    name: Annotated[str, typer.Option(help="Of the request; one of that name is changed.")] = "",
+    file: Annotated[
+        Path | None,
+        typer.Option("--file", "-f", help="ComposabilityRequests as written for the operator (YAML, JSON)."),
+    ] = None,
+) -> None:
+    """Attach devices from a fabric's pool to nodes (operators and admins). JSON lines: {"name", "request" or null}."""
+    from muster.cli import device_changes
+
+    wanted = device_changes.Wanted(
+        model=model, count=count, node=node, spread=spread, kind=kind, force=force, name=name
+    )
+    if file is None:
+        device_changes.attach(state_dir, output, [device_changes.asked_of(wanted)])
+    elif wanted != device_changes.Wanted():
+        raise usage("--file: the file says it all; leave the other options out")
+    else:
+        device_changes.attach(state_dir, output, device_changes.load_requests(file))
+
+
+@app.command()
+def detach(
+    *,
+    uuid: Annotated[str, typer.Argument(help="One device, as its node shows it.", metavar="UUID")] = "",
+    state_dir: StateDir,
+    output: As = Output.TABLE,
+    request: Annotated[str, typer.Option(help="All devices of this request, which ends.", metavar="NAME")] = "",
+    force: Annotated[bool, typer.Option("--force", help="Also what jobs hold: they are stopped.")] = False,
+    reason: _Reason = "",
+) -> None:
+    """Give a device, or all of a request, back to the pool as soon as no job holds it (operators and admins)."""
+    from muster.cli import device_changes
+
+    if bool(uuid) == bool(request):
+        raise usage("UUID, --request: name one device, or a request; one of both")
+    if request:
+        device_changes.detach_request(state_dir, output, request, force=force, reason=reason)
+    else:
+        device_changes.detach_device(state_dir, output, uuid, force=force, reason=reason)
+
+
+@app.command("list")
+def list_devices(*, state_dir: StateDir, output: As = Output.TABLE) -> None:
+    """Show devices on nodes, and on their way there or back."""
+    from muster.cli import device_reads
+
+    device_reads.devices(state_dir, output)
+
+
+@app.command()
+def requests(
+    *,
+    name: Annotated[str, typer.Argument(help="Only this one, in full.", metavar="NAME")] = "",
+    state_dir: StateDir,
+    output: As = Output.TABLE,
+) -> None:
+    """Show ComposabilityRequests, newest first; one of them with its devices."""
+    from muster.cli import device_reads
+
+    if name:
+        device_reads.one_request(state_dir, output, name)
+    else:
+        device_reads.requests(state_dir, output)
+
+
+@app.command()
+def fabrics(*, state_dir: StateDir, output: As = Output.TABLE) -> None:
+    """Show fabrics: what is in the pool, circuit breaker, calls under way, devices nobody asked for."""
+    from muster.cli import device_reads
+
+    device_reads.fabrics(state_dir, output)

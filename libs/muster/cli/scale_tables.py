@@ -1,0 +1,90 @@
+"""Rows of the scaler's choices, from the views that programs get. Pure; `now_ns` is given."""
+
+from collections.abc import Iterable, Sequence
+
+from muster.cli import moments
+from muster.core.instant import NS_PER_S
+from muster.schemas.facts.scale import Alternative
+from muster.schemas.queries import ScaleChoiceView
+
+CHOICES = ("CHOICE", "WHEN", "CASE", "WHAT", "WHERE", "FOR", "STATE", "REASON")
+CHOICES_WIDE = (*CHOICES, "GROUP", "WATTS", "READY_S", "DEVICES", "CLUSTER", "DETAIL")
+ALTERNATIVES = ("CHOSEN", "ALTERNATIVE", "HELPS", "GPUS", "NODES", "WATTS", "READY_S", "DETAIL")
+NUMBERS = ("CASE", "GPUS", "NODES", "WATTS", "READY_S", "DEVICES")
+CASES = {
+    1: "a node is wanted",
+    2: "a node is wanted and cannot be had",
+    3: "a node or GPU is not needed",
+    4: "a node is not needed and cannot go",
+}
+"""The four cases, as the scaler numbers them."""
+_WHAT = {
+    "gpu-attach-chosen": "attach",
+    "gpu-remove-chosen": "return",
+    "node-add-chosen": "add a node",
+    "node-remove-chosen": "remove the node",
+    "nothing-chosen": "nothing",
+}
+JOBS_TOLD_MAX = 2
+
+
+def choice_rows(choices: Iterable[ScaleChoiceView], *, now_ns: int, wide: bool = False) -> Iterable[tuple[str, ...]]:
+    """One choice a row."""
+    for one in choices:
+        row = (
+            one.id, moments.distance(one.at, now_ns=now_ns) if one.at else "", str(one.case), what(one),
+            one.node or one.group, _jobs(one.jobs), _state(one, now_ns=now_ns), one.reason,
+        )  # fmt: skip
+        more = (one.group, f"{one.watts:+g}", f"{one.ready_s:g}", str(len(one.devices)), one.cluster, one.detail)
+        yield (*row, *more) if wide else row
+
+
+def choice_pairs(choice: ScaleChoiceView, *, now_ns: int) -> Sequence[tuple[str, str]]:
+    """One choice in full, but for the alternatives."""
+    return (
+        ("choice", choice.id),
+        ("case", f"{choice.case}: {CASES[choice.case]}" if choice.case in CASES else str(choice.case)),
+        ("what", what(choice)),
+        ("node", choice.node),
+        ("group", choice.group),
+        ("devices", ", ".join(choice.devices)),
+        ("for jobs", ", ".join(choice.jobs)),
+        ("reason", choice.reason),
+        ("power", f"{choice.watts:+g} W" if choice.watts else ""),
+        ("ready", f"after {moments.long(choice.ready_s)}" if choice.ready_s else ""),
+        ("chosen", moments.when(choice.at, now_ns=now_ns) if choice.at else ""),
+        ("state", _state(choice, now_ns=now_ns)),
+        ("detail", choice.detail),
+        ("cluster", choice.cluster),
+    )
+
+
+def alternative_rows(alternatives: Iterable[Alternative]) -> Iterable[tuple[str, ...]]:
+    """One thing that was simulated a row, in the order of looking."""
+    for one in alternatives:
+        yield (
+            "*" if one.chosen else "", one.what, "yes" if one.fits else "no", str(one.gpus), str(one.nodes),
+            f"{one.watts:+g}", f"{one.ready_s:g}", one.detail,
+        )  # fmt: skip
+
+
+def what(choice: ScaleChoiceView) -> str:
+    """`attach 2 x H100`, `add a node`, `nothing`."""
+    words = _WHAT.get(choice.name, choice.name)
+    if not choice.name.startswith("gpu-"):
+        return words
+    count = len(choice.devices) if choice.name == "gpu-remove-chosen" else choice.count
+    return f"{words} {count} x {choice.device_model or 'GPU'}"
+
+
+def _state(choice: ScaleChoiceView, *, now_ns: int) -> str:
+    if choice.name == "nothing-chosen":
+        return ""
+    if not choice.outcome:
+        return f"under way for {moments.long((now_ns - choice.at) / NS_PER_S)}" if choice.at else "under way"
+    return f"{choice.outcome} in {moments.long((choice.ended_at - choice.at) / NS_PER_S)}"
+
+
+def _jobs(jobs: Sequence[str]) -> str:
+    more = len(jobs) - JOBS_TOLD_MAX
+    return ",".join(jobs[:JOBS_TOLD_MAX]) + (f" and {more} more" if more > 0 else "")
