@@ -6,6 +6,7 @@ from pathlib import Path
 from muster.bus.settings import FabricSettings, GroupSettings
 from muster.fabric.simulator.build import build_model, machines_of
 from muster.fabric.simulator.clock import FabricClock, RunningClock
+from muster.fabric.simulator.layouts import after_restart
 from muster.fabric.simulator.manager import Manager
 from muster.fabric.simulator.saved import LayoutRecord, SavedStateError, dump, load
 from muster.fabric.simulator.store import FabricStore
@@ -39,7 +40,7 @@ def open_manager(
         machines=machines_of(fabric, groups),
         clock=clock or RunningClock(not_before=model.now),
         tokens=Tokens(fabric.name, login, fabric.simulated.token_s) if login is not None else None,
-        layouts={record.apply_id: record for record in layouts},
+        layouts={record.apply_id: after_restart(record, now=model.now) for record in layouts},
     )
     if path is not None:
         manager.store = FabricStore(path, lambda: dump(model, tuple(manager.layouts.values())))

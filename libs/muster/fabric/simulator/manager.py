@@ -29,9 +29,6 @@ HOLD_S_MAX = 900.0
 """How long a caller who gets no answer may hold its connection."""
 DEVICES_MAX = 64
 """Devices of one request."""
-LAYOUTS_KEPT = 100
-"""NEC layouts that are over and still known."""
-
 _logger = logging.getLogger(__name__)
 
 
@@ -50,6 +47,7 @@ class Manager:
     store: FabricStore | None = None
     outage: Fault = Fault.NONE
     layouts: dict[str, LayoutRecord] = field(default_factory=dict)
+    tasks: set[asyncio.Task[None]] = field(default_factory=set)
 
     def now(self) -> Instant:
         """The moment, with everything finished that is due by it."""

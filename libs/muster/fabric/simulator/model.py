@@ -77,6 +77,7 @@ class FabricModel:
         self._busy: dict[str, int] = {}
         self._running: dict[int, Operation] = {}
         self._over: dict[int, Operation] = {}
+        self._last: dict[str, Operation] = {}
         self._due: list[tuple[Instant, int]] = []
         for device in devices:
             self._put_in_pool(self._enter(device))
@@ -191,11 +192,17 @@ class FabricModel:
         return self._next_id
 
     def places(self) -> dict[str, str]:
-        """Machine of every device by its id, "" for the pool and for what is being attached."""
-        places = dict.fromkeys(self._devices, "")
-        for machine, standing in self._machines.items():
-            places.update(dict.fromkeys(standing, machine))
-        return places
+        """Machine of every device by its id, in the order in which they came there; "" for the pool and on the way."""
+        on_machines = {device_id: machine for machine, standing in self._machines.items() for device_id in standing}
+        return {device_id: "" for device_id in self._devices if device_id not in on_machines} | on_machines
+
+    def running_on(self, machine: str) -> tuple[Operation, ...]:
+        """Operations under way to or from a machine."""
+        return tuple(one for one in self._running.values() if one.machine == machine)
+
+    def last_of(self, device_id: str) -> Operation | None:
+        """The newest operation of a device that is over, as far as it is known."""
+        return self._last.get(device_id)
 
     def moving(self) -> Mapping[str, int]:
         """Devices that are being moved, with the number of the operation that does it."""
@@ -341,6 +348,8 @@ class FabricModel:
 
     def _keep(self, over: Operation) -> None:
         self._over[over.id] = over
+        if over.device is not None:
+            self._last[over.device.device_id] = over
         if len(self._over) > OPERATIONS_KEPT:
             for oldest in list(islice(self._over, len(self._over) - OPERATIONS_KEPT)):
                 del self._over[oldest]
@@ -361,7 +370,7 @@ class FabricModel:
                 del stood[device_id][device_id]
             if machine:
                 self._machines[machine][device_id] = self._devices[device_id]
-        self._running, self._over, self._busy, self._due = {}, {}, {}, []
+        self._running, self._over, self._last, self._busy, self._due = {}, {}, {}, {}, []
         for operation in operations:
             if operation.is_over:
                 self._keep(operation)

@@ -3,10 +3,14 @@
 import asyncio
 import logging
 import os
+import signal
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import uvicorn
+import uvloop
 
 from muster.bus.settings import Settings
 from muster.bus.settings_file import load_settings
@@ -35,12 +39,32 @@ def main(state_dir: Path) -> None:
         host=settings.http_host,
         port=port_of(state_dir),
         backlog=BACKLOG,
+        loop="none",
         lifespan="off",
         log_config=None,
         access_log=False,
+        server_header=False,
+        proxy_headers=False,
         timeout_graceful_shutdown=LEAVE_S,
     )
-    asyncio.run(uvicorn.Server(config).serve())
+    with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
+        runner.run(_serve(_Server(config)))
+
+
+async def _serve(server: uvicorn.Server) -> None:
+    loop = asyncio.get_running_loop()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        loop.add_signal_handler(number, setattr, server, "should_exit", True)
+    await server.serve()
+
+
+class _Server(uvicorn.Server):
+    """uvicorn would send itself the signal once more after it has served: being asked to end is no failure."""
+
+    @contextmanager
+    def capture_signals(self) -> Iterator[None]:
+        """Leave them to `_serve`."""
+        yield
 
 
 def managers_of(settings: Settings) -> list[Manager]:

@@ -8,7 +8,7 @@ from collections.abc import Iterable
 
 from fastapi import FastAPI, Request
 
-from muster.fabric.simulator import admin, fm
+from muster.fabric.simulator import admin, cm, fm, nec, redfish
 from muster.fabric.simulator.manager import Manager
 from muster.fabric.simulator.problems import HANDLED, refused
 
@@ -17,7 +17,7 @@ def make_app(managers: Iterable[Manager]) -> FastAPI:
     """The application. FastAPI's own pages are left out: they load from other people's servers."""
     app = FastAPI(title="Simulated fabric managers", docs_url=None, redoc_url=None, openapi_url=None)
     app.state.managers = {manager.model.name: manager for manager in managers}
-    for module in (fm, admin):
+    for module in (fm, cm, nec, redfish, admin):
         app.router.routes.extend(module.router.routes)  # flat: a nested router is matched and entered per request
     for error in HANDLED:
         app.add_exception_handler(error, refused)
