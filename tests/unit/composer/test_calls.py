@@ -192,6 +192,7 @@ def test_the_end_of_a_term_ends_its_calls_and_lets_go_of_the_connection() -> Non
         assert desk.driver.running == 1
         await desk.calls.close()
         assert (desk.driver.running, desk.driver.closed) == (0, 1)
+        assert asyncio.get_running_loop().time() == 1
         assert not desk.calls.is_under_way("a1", 1)
         assert desk.wakes == 0
 
