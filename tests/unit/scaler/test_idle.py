@@ -128,6 +128,7 @@ def test_the_next_moment_is_that_of_the_first_thing_to_become_ripe() -> None:
     assert clock.next_due() == at(30)
     clock.nodes.ripe(at(30))
     clock.low.ripe(at(30))
+    clock.rested.ripe(at(30))
     assert clock.next_due() == at(60)
 
 

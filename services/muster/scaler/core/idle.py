@@ -66,18 +66,21 @@ class Stopwatch:
 class IdleClock:
     """Idle devices, empty nodes and nodes that are hardly used, of the configured groups alone.
 
-    devices: ripe after gpu_idle_s; nodes (hold nothing) and low (less than LOW_SHARE is used) after node_unneeded_s;
-    spent: empty for so long that taking the node away has saved more than bringing one back costs.
-    on: the idle devices of each node, idle_in: of each group. node_of: where an idle device is.
+    devices: ripe after gpu_idle_s; rested: the same devices, after node_unneeded_s if that is shorter. nodes (hold
+    nothing) and low (less than LOW_SHARE is used): ripe after node_unneeded_s. spent: empty for so long that taking
+    the node away would have saved more than bringing one back costs. on: the idle devices of each node, idle_in: of
+    each group. node_of: where an idle device is.
     """
 
     def __init__(self, config: ScalingConfig) -> None:
         self._config = config
         self._groups: dict[str, str] = {}
         self.devices = Stopwatch(lambda _, at: after(at, config.gpu_idle_s))
+        self.rested = Stopwatch(lambda _, at: after(at, min(config.gpu_idle_s, config.node_unneeded_s)))
         self.nodes = Stopwatch(lambda _, at: after(at, config.node_unneeded_s))
         self.low = Stopwatch(lambda _, at: after(at, config.node_unneeded_s))
         self.spent = Stopwatch(self._spent_at)
+        self._of_devices = (("device", self.devices), ("device", self.rested))
         self._of_nodes = (("node", self.nodes), ("node", self.spent), ("low", self.low))
         self.on: dict[str, dict[str, None]] = {}
         self.node_of: dict[str, str] = {}
@@ -101,7 +104,7 @@ class IdleClock:
 
     def next_due(self) -> Instant | None:
         """When the next device or node has been idle for its time."""
-        moments = [watch.next_due() for watch in (self.devices, self.nodes, self.low, self.spent)]
+        moments = [watch.next_due() for _, watch in (*self._of_devices, *self._of_nodes)]
         return min((moment for moment in moments if moment is not None), default=None)
 
     # --- checkpoints -----------------------------------------------------------------------------------------
@@ -123,7 +126,7 @@ class IdleClock:
         for kind, entries in (("device", devices), ("node", nodes), ("low", low)):
             for entry in entries:
                 self._stored[kind, entry.name] = Instant(entry.at)
-        for kind, watch in (("device", self.devices), *self._of_nodes):
+        for kind, watch in (*self._of_devices, *self._of_nodes):
             for name in [name for name in watch.since if (kind, name) in self._stored]:
                 watch.stop(name)
                 watch.start(name, self._stored[kind, name])
@@ -138,14 +141,18 @@ class IdleClock:
         in_group = self.idle_in[self._groups[name]]
         for uuid in self.on.get(name, {}):
             if uuid not in idle:
-                self._run(self.devices, uuid, "device", at, runs=False)
+                self._run_device(uuid, at, runs=False)
                 in_group.pop(uuid, None)
                 self.node_of.pop(uuid, None)
         for uuid in idle:
             in_group[uuid] = None
             self.node_of[uuid] = name
-            self._run(self.devices, uuid, "device", at, runs=True)
+            self._run_device(uuid, at, runs=True)
         self.on[name] = idle
+
+    def _run_device(self, uuid: str, at: Instant, *, runs: bool) -> None:
+        for kind, watch in self._of_devices:
+            self._run(watch, uuid, kind, at, runs=runs)
 
     def _run(self, watch: Stopwatch, name: str, kind: str, at: Instant, *, runs: bool) -> None:
         if runs:

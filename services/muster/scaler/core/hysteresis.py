@@ -1,0 +1,82 @@
+"""No flapping: what waiting jobs could use stays, what has just moved stays, and after a failure nothing goes.
+
+Three rules bound how often a device comes and goes. A device that was attached stays for `gpu_idle_s`, so it makes
+at most one round trip in that time. What was taken is taken from nobody: neither a hold nor a job that waits. And a
+group from which something could not be taken, or to which a node could not be added, is left alone for a while.
+"""
+
+from muster.core import Instant, after
+from muster.placement.state import allows
+from muster.scaler.core.demand import Line
+from muster.scaler.core.groups import NodeGroup
+from muster.scaler.core.state import State
+
+EVER_ASKS_MAX = 16
+"""Refused shapes of which the placement engine is asked, in one decision, whether what there is could ever do."""
+
+
+class Claims:
+    """What waiting jobs could use where it stands; found out at most once in a decision, and only if it is asked for.
+
+    A shape that was refused everything and would not fit on this fleet with nothing held claims nothing: else one
+    job that is too large would keep all idle devices from going back.
+    """
+
+    def __init__(self, state: State) -> None:
+        self._state = state
+        self._found: list[Line] | None = None
+        self._of_model: dict[str, str] = {}
+
+    def on_model(self, model: str) -> str:
+        """The first job that could use a GPU of this model; "" if there is none."""
+        if model not in self._of_model:
+            claims = (
+                line.jobs[0][2]
+                for line in self._lines()
+                for group in line.shape.least.groups
+                if (group.shape.holds_devices or group.shape.full_node) and allows(group.shape, model)
+            )
+            self._of_model[model] = next(claims, "")
+        return self._of_model[model]
+
+    def on_nodes(self) -> str:
+        """The first job that could use a node, with or without GPUs; "" if none waits."""
+        lines = self._lines()
+        return lines[0].jobs[0][2] if lines else ""
+
+    def _lines(self) -> list[Line]:
+        if self._found is None:
+            self._found, asks = [], 0
+            for entry, line in self._state.demand.in_order():
+                is_refused = entry[2] in self._state.refused and asks < EVER_ASKS_MAX
+                asks += is_refused
+                if not is_refused or self._state.books.fleet.could_ever_fit(line.shape.least) is None:
+                    self._found.append(line)
+        return self._found
+
+
+def has_settled(state: State, uuid: str, now: Instant) -> bool:
+    """Whether a device may leave where it was attached: it has been there, idle or not, for its time."""
+    attachment, idle_s = state.attachments.of_device.get(uuid), state.config.gpu_idle_s
+    if attachment is None or after(Instant(attachment.since), idle_s) <= now:
+        return True
+    since = state.idle.devices.since.get(uuid)
+    return since is not None and after(since, idle_s) <= now
+
+
+def gpus_quiet_until(state: State, group: NodeGroup, fabric: str) -> Instant:
+    """Until when no GPU of the group is taken: something failed there, or its fabric takes no calls."""
+    closed = state.pool.closed_until.get(fabric, Instant(0))
+    return max(closed, state.rests_until(removals_of(group.name)), state.rests_until(f"fabric/{fabric}"))
+
+
+def nodes_quiet_until(state: State, group: NodeGroup) -> Instant:
+    """Until when no node of the group is taken: one was added, or something failed there, a moment ago."""
+    added = state.moved_at.get(group.name)
+    settled = Instant(0) if added is None else after(added, state.config.delay_after_add_s)
+    return max(settled, state.rests_until(removals_of(group.name)))
+
+
+def removals_of(group: str) -> str:
+    """Under which name failures of removals count: they say nothing about adding a node."""
+    return f"removal/{group}"

@@ -1,0 +1,93 @@
+"""Scale-down in one decision: nodes that an autoscaler calls unneeded or blocked, then GPUs that were idle for long.
+
+All of it within one budget, so that limits and reserves hold for what is chosen together; and the devices of nodes
+that would come free first, so that idleness gathers on whole nodes.
+"""
+
+from collections.abc import Iterator
+
+from muster.core import Instant
+from muster.scaler.core import autoscaler, hysteresis, limits
+from muster.scaler.core.case_cannot_remove import return_gpus
+from muster.scaler.core.case_unneeded import CASE, causes, remove_node_or_gpus
+from muster.scaler.core.choice import Choice
+from muster.scaler.core.choices import REMOVE_GPU
+from muster.scaler.core.consolidate import emptiest_first
+from muster.scaler.core.groups import Mode, NodeGroup
+from muster.scaler.core.signals import NodeUnneeded
+from muster.scaler.core.spare import Budget, Spare, spare
+from muster.scaler.core.state import State
+from muster.scaler.core.surplus_words import gpu_watts, gpus, gpus_alternative, idle_words, removal
+
+
+def surplus(state: State, now: Instant) -> list[Choice]:
+    """What is to be taken away now. The state must be settled; the answer is the same until something is folded."""
+    if state.config.mode is Mode.OFF:
+        return []
+    budget, claims, found = Budget(state), hysteresis.Claims(state), list[Choice]()
+    for signal in autoscaler.of_nodes(state, now):
+        if len(found) >= limits.CHOICES_PER_DECISION_MAX:
+            return found
+        if isinstance(signal, NodeUnneeded):
+            choice = remove_node_or_gpus(state, signal, now, budget=budget, claims=claims)
+        else:
+            choice = return_gpus(state, signal, now, budget=budget, claims=claims)
+        if choice is not None:
+            found.append(choice)
+    taken = {device for choice in found for device in getattr(choice.payload, "devices", ())}
+    room = limits.CHOICES_PER_DECISION_MAX - len(found)
+    found.extend(idle_devices(state, now, budget=budget, claims=claims, taken=taken, most=room))
+    return found
+
+
+def idle_devices(
+    state: State,
+    now: Instant,
+    *,
+    budget: Budget,
+    claims: hysteresis.Claims,
+    taken: set[str],
+    most: int = limits.CHOICES_PER_DECISION_MAX,
+) -> Iterator[Choice]:
+    """Devices that have been idle for `gpu_idle_s` go back, node by node; the nodes stay. taken: those gone already."""
+    ripe: dict[str, list[Spare]] = {}
+    for uuid in state.idle.devices.ripe(now):
+        one = spare(state, uuid) if uuid not in taken else None
+        if one is not None:
+            ripe.setdefault(one.group, []).append(one)
+    for name, devices in sorted(ripe.items()):
+        group = state.config.groups[name]
+        if now < hysteresis.gpus_quiet_until(state, group, group.fabric):
+            continue
+        wanted = [one for one in emptiest_first(state, devices) if not claims.on_model(one.model)]
+        by_node: dict[str, list[Spare]] = {}
+        for one in budget.allowed(group, wanted):
+            by_node.setdefault(one.node, []).append(one)
+        for node, found in by_node.items():
+            if most <= 0:
+                return
+            most -= 1
+            budget.take_gpus(group, node, len(found))
+            yield _returned(state, group, found, now)
+
+
+def _returned(state: State, group: NodeGroup, found: list[Spare], now: Instant) -> Choice:
+    node = found[0].node
+    reason = (
+        f"{idle_words(found, now)} on node {node}, of {state.config.gpu_idle_s:.0f} s allowed:"
+        f" {gpus(len(found))} back to the pool save {gpu_watts(state, found):.0f} W; the node stays in {group.name}"
+    )
+    alternatives = (gpus_alternative(state, found, chosen=True),)
+    payload = removal(state, found, case=CASE, reason=reason, alternatives=alternatives)
+    return Choice(REMOVE_GPU, payload, causes(state, node, ""))
+
+
+def next_wakeup(state: State, now: Instant) -> Instant | None:
+    """When, by time alone, something could be taken away that is not taken at `now`."""
+    moments = [moment for moment in (state.idle.next_due(),) if moment is not None]
+    for name, group in state.config.groups.items():
+        if state.idle.idle_in[name] or state.books.nodes_in(name):
+            moments.append(hysteresis.nodes_quiet_until(state, group))
+            if group.composable:
+                moments.append(hysteresis.gpus_quiet_until(state, group, group.fabric))
+    return min((moment for moment in moments if moment > now), default=None)

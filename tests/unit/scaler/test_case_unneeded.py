@@ -1,0 +1,191 @@
+"""Case 3: a node is unneeded. Remove the node, or only its GPUs?"""
+
+from dataclasses import replace
+
+import pytest
+
+from muster.core import Instant
+from muster.scaler.core.case_unneeded import remove_node_or_gpus
+from muster.scaler.core.choice import Choice
+from muster.scaler.core.signals import NodeUnneeded
+from muster.scaler.core.spare import Budget
+from muster.schemas.facts.node import WithholdRequested
+from muster.schemas.facts.scale import NothingChosen, ScaleChosen
+from unit.scaler.surplus_world import CDI, PLAIN, World, config
+
+NODE = "cdi-0001"
+
+
+def choose(world: World, second: float, node: str = NODE, *, budget: Budget | None = None) -> Choice | None:
+    """What is chosen of a node that is unneeded since the world began."""
+    now, since = world.at(second), Instant(world.log[0].time)
+    return remove_node_or_gpus(world.state, NodeUnneeded(node, since), now, budget=budget)
+
+
+def chosen(choice: Choice | None, name: str) -> ScaleChosen:
+    assert choice is not None
+    assert (choice.name, choice.payload.case) == (name, 3)
+    assert not isinstance(choice.payload, NothingChosen)
+    return choice.payload
+
+
+def test_a_composable_nodes_gpus_go_back_first_all_of_them_if_the_node_will_follow() -> None:
+    world = World(config(replace(CDI, gpus_min=1)))
+    world.node(NODE, gpus=2)
+    payload = chosen(choose(world, 200), "gpu-remove-chosen")
+    assert (payload.node, payload.count, payload.device_model) == (NODE, 2, "A100")
+    assert payload.devices == world.uuids(NODE)
+    assert payload.watts == 100.0
+    assert "save 100 W; then the node goes, 200 W more" in payload.reason
+    assert [(one.gpus, one.nodes, one.chosen) for one in payload.alternatives] == [(2, 0, True), (2, 1, False)]
+
+
+def test_a_composable_node_without_gpus_goes() -> None:
+    world = World()
+    world.node(NODE)
+    payload = chosen(choose(world, 60), "node-remove-chosen")
+    assert (payload.node, payload.group, payload.watts, payload.ready_s) == (NODE, "cdi", 200.0, 10.0)
+    assert "unneeded for 60 s saves 200 W; gone in 10 s, another one would take 40 s" in payload.reason
+
+
+def test_the_node_and_the_request_to_withhold_it_are_said_together() -> None:
+    world = World()
+    world.node(NODE)
+    choice = choose(world, 60)
+    assert choice is not None
+    removal, wish = choice.drafts("s000007")
+    assert removal.together == wish.together != ""
+    assert isinstance(removal.payload, ScaleChosen)
+    assert isinstance(wish.payload, WithholdRequested)
+    assert removal.payload.request_id == wish.payload.request_id == "s000007"
+    assert (wish.kind, wish.subject_id, wish.payload.force) == ("node", NODE, False)
+
+
+def test_a_composable_node_stays_while_taking_it_away_would_have_saved_nothing_yet() -> None:
+    world = World(config(replace(CDI, provision_s=300.0, deprovision_s=20.0)))
+    world.node(NODE)
+    assert choose(world, 319) is None
+    chosen(choose(world, 320), "node-remove-chosen")
+
+
+def test_only_gpus_go_while_the_node_does_not_pay_and_its_least_stays_on_it() -> None:
+    world = World(config(replace(CDI, provision_s=300.0, gpus_min=1)))
+    world.node(NODE, gpus=3)
+    payload = chosen(choose(world, 200), "gpu-remove-chosen")
+    assert payload.count == 2
+    assert "the node stays: unneeded for 200 s, removing and adding one takes 310 s" in payload.reason
+    assert [one.fits for one in payload.alternatives] == [True, False]
+
+
+def test_an_ordinary_node_goes_with_its_gpus_when_its_time_is_over() -> None:
+    world = World(config(PLAIN))
+    world.node("plain-0001", gpus=2, model="H100", group="plain")
+    payload = chosen(choose(world, 60, "plain-0001"), "node-remove-chosen")
+    assert payload.watts == PLAIN.idle_w + 2 * 60.0
+
+
+@pytest.mark.parametrize("gpus", [0, 1])
+def test_the_group_keeps_its_least_number_of_nodes(gpus: int) -> None:
+    world = World(config(replace(CDI, nodes_min=1)))
+    world.node(NODE, gpus=gpus)
+    choice = choose(world, 200)
+    if gpus:
+        assert "the node stays: the group keeps 1 nodes" in chosen(choice, "gpu-remove-chosen").reason
+    else:
+        assert choice is None
+
+
+def test_nodes_that_are_chosen_together_leave_the_least_together() -> None:
+    world = World(config(replace(CDI, nodes_min=1)))
+    world.node(NODE)
+    world.node("cdi-0002")
+    world.at(200)
+    budget = Budget(world.state)
+    assert choose(world, 200, budget=budget) is not None
+    assert choose(world, 200, "cdi-0002", budget=budget) is None
+
+
+def test_a_node_that_is_leaving_counts_as_gone() -> None:
+    world = World(config(replace(CDI, nodes_min=1)))
+    world.node(NODE)
+    world.node("cdi-0002")
+    world.chosen("s000001", "node-remove-chosen", ScaleChosen(case=3, group="cdi", node=NODE, request_id="s000001"))
+    assert choose(world, 200, "cdi-0002") is None
+    assert choose(world, 200) is None
+
+
+def test_nothing_goes_from_a_node_that_holds_a_job() -> None:
+    world = World()
+    world.node(NODE, gpus=2)
+    world.runs("busy", NODE, cpu_milli=1_000)
+    assert choose(world, 200) is None
+
+
+def test_gpus_that_a_waiting_job_could_use_stay_and_so_does_the_node() -> None:
+    world = World()
+    world.node(NODE, gpus=2)
+    world.node("cdi-0002")
+    world.waits("later", gpus=1, gpu_models=("A100",))
+    assert choose(world, 200) is None
+    assert choose(world, 200, "cdi-0002") is None
+
+
+def test_a_waiting_job_of_another_model_keeps_no_gpu() -> None:
+    world = World()
+    world.node(NODE, gpus=2)
+    world.waits("other", gpus=1, gpu_models=("H100",))
+    payload = chosen(choose(world, 200), "gpu-remove-chosen")
+    assert payload.count == 2
+    assert "waits and could use it" in payload.reason
+
+
+def test_a_job_that_was_refused_and_could_never_use_what_there_is_keeps_nothing() -> None:
+    world = World()
+    world.node(NODE, gpus=2)
+    job_id = world.waits("huge", gpus=3, gpu_models=("A100",))
+    assert choose(world, 200) is None
+    world.chosen(job_id, "nothing-chosen", NothingChosen(case=2, jobs=(job_id,), code="pool"))
+    assert chosen(choose(world, 200), "gpu-remove-chosen").count == 2
+
+
+def test_the_warm_reserve_stays() -> None:
+    world = World(config(replace(CDI, warm_gpus=2)))
+    world.node(NODE, gpus=2)
+    world.node("cdi-0002", gpus=1)
+    payload = chosen(choose(world, 200), "gpu-remove-chosen")
+    assert payload.count == 1
+    assert "the node stays: the group keeps 2 idle GPUs" in payload.reason
+
+
+def test_no_node_goes_a_moment_after_one_was_added_to_its_group() -> None:
+    world = World(config(delay_after_add_s=500.0))
+    world.node(NODE)
+    assert choose(world, 499) is None
+    assert choose(world, 500) is not None
+
+
+def test_nothing_goes_for_a_while_after_something_could_not_be_taken() -> None:
+    world = World(config(delay_after_failure_s=180.0))
+    world.node(NODE, gpus=1)
+    removal = ScaleChosen(case=3, group="cdi", node=NODE, devices=world.uuids(NODE))
+    world.at(200)
+    world.chosen("s000001", "gpu-remove-chosen", removal)
+    assert choose(world, 201) is None
+    world.ended("s000001", failed=True)
+    assert choose(world, 380) is None
+    assert choose(world, 381) is not None
+
+
+def test_a_device_that_was_attached_a_moment_ago_stays() -> None:
+    world = World()
+    world.node(NODE)
+    world.at(100)
+    world.node(NODE, gpus=1)
+    assert choose(world, 190) is None
+    assert chosen(choose(world, 200), "gpu-remove-chosen").count == 1
+
+
+def test_a_device_that_is_not_online_yet_is_not_taken_and_its_node_does_not_go() -> None:
+    world = World()
+    world.node(NODE, gpus=1, fresh=True)
+    assert choose(world, 500) is None
