@@ -141,7 +141,8 @@ def fact_line(fact: FactView) -> str:
     clock = f"{hour:02}:{minute:02}:{second % 60:02}.{rest // 1_000_000:03}"
     body = fact.body if len(fact.body) <= 160 else f"{fact.body[:159]}…"
     where = f"{fact.stream}:{fact.seq}"
-    return f"{clock} {where:<16} {fact.writer:<10} {fact.kind:<6} {fact.subject_id:<26} {fact.name:<16} {body}"
+    about = f"{fact.kind:<6} {fact.subject_id}"
+    return f"{clock} {where:<16} {fact.writer:<10} {about:<33} {fact.name:<16} {body}"
 
 
 def trace_lines(trace: JobTrace) -> Iterable[str]:
