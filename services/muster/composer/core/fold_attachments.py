@@ -1,0 +1,280 @@
+"""How facts about single devices change what the composer believes. Intents are carried out when they are folded."""
+
+from muster.composer.core.fabrics import AttachCall, DetachCall
+from muster.composer.core.handlers import Handler
+from muster.composer.core.limits import REST_S
+from muster.composer.core.records import COUNTED, NEVER, UNKNOWN_EFFECT, Attachment
+from muster.composer.core.state import State
+from muster.core import Fact, Instant, after
+from muster.schemas.devices import AttachmentPhase, Origin
+from muster.schemas.facts.device import (
+    AttachmentFailed,
+    AttachmentRequested,
+    CallFailed,
+    CallStarted,
+    DetachGivenUp,
+    DetachWanted,
+    DetachWish,
+    DeviceAttached,
+    DeviceDetached,
+)
+
+Phase = AttachmentPhase
+STOOD_BEFORE = (Origin.FOUND, Origin.ORPHAN)
+"""Devices of these origins were on their machine before they were known: they never left the pool as it was told."""
+
+
+def _known(state: State, fact: Fact, *phases: Phase) -> Attachment | None:
+    attachment = state.attachments.get(fact.subject_id)
+    if attachment is None or attachment.phase not in phases:
+        state.anomaly(f"{fact.name} of {'no attachment' if attachment is None else attachment.phase.value}")
+        return None
+    attachment.last_fact = fact.id
+    return attachment
+
+
+def _requested(state: State, fact: Fact) -> None:
+    assert isinstance(fact.payload, AttachmentRequested)
+    known = state.attachments.get(fact.subject_id)
+    if known is None:
+        known = Attachment(
+            fact.subject_id, fact.payload, requested_at=fact.time, since=fact.time, last_fact=fact.id, trace=fact.trace
+        )
+        state.fabric(known.fabric)
+        state.add(known)
+        return
+    known.said, known.last_fact = True, fact.id
+    state.touch(known)
+
+
+def _attaching(state: State, fact: Fact) -> None:
+    assert isinstance(fact.payload, CallStarted)
+    attachment = _known(state, fact, Phase.REQUESTED, Phase.ATTACHING)
+    if attachment is None:
+        return
+    _begin(state, attachment, fact, Phase.ATTACHING)
+    state.calls.carry_out(
+        AttachCall(
+            order=attachment.id,
+            attempt=attachment.attempt,
+            fabric=attachment.fabric,
+            machine=attachment.machine,
+            model=attachment.requested.model,
+            start_by=_start_by(state, attachment),
+            deadline_at=attachment.deadline_at,
+            type=attachment.requested.type,
+            trace=fact.trace,
+        )
+    )
+
+
+def _detaching(state: State, fact: Fact) -> None:
+    assert isinstance(fact.payload, CallStarted)
+    attachment = _known(state, fact, Phase.WITHHOLDING, Phase.DETACHING)
+    if attachment is None:
+        return
+    _begin(state, attachment, fact, Phase.DETACHING)
+    state.calls.carry_out(
+        DetachCall(
+            order=attachment.id,
+            attempt=attachment.attempt,
+            fabric=attachment.fabric,
+            machine=attachment.machine,
+            device_id=attachment.device_id,
+            start_by=_start_by(state, attachment),
+            deadline_at=attachment.deadline_at,
+            type=attachment.requested.type,
+            trace=fact.trace,
+        )
+    )
+
+
+def _begin(state: State, attachment: Attachment, fact: Fact, phase: Phase) -> None:
+    assert isinstance(fact.payload, CallStarted)
+    attachment.phase, attachment.since = phase, fact.time
+    attachment.attempt, attachment.deadline_at = fact.payload.attempt, Instant(fact.payload.deadline_at)
+    attachment.failure, attachment.retry_at = None, NEVER
+    state.fabric(attachment.fabric)
+    state.calling[attachment.fabric][attachment.id] = None
+    state.touch(attachment)
+
+
+def _start_by(state: State, attachment: Attachment) -> Instant:
+    """The deadline less one call, so that a call that is begun has its whole time."""
+    config = state.config.fabric_of.get(attachment.fabric)
+    return after(attachment.deadline_at, -config.call_s) if config is not None else NEVER
+
+
+def _call_failed(state: State, fact: Fact) -> None:
+    assert isinstance(fact.payload, CallFailed)
+    phase = Phase.ATTACHING if fact.name == "attach-failed" else Phase.DETACHING
+    attachment = _known(state, fact, phase)
+    if attachment is None:
+        return
+    failed = fact.payload
+    attachment.failure, attachment.error = failed.failure, failed.error
+    attachment.retry_at, attachment.failed_at = Instant(failed.retry_at), fact.time
+    if failed.failure not in UNKNOWN_EFFECT:
+        state.calling[attachment.fabric].pop(attachment.id, None)
+    if failed.failure in COUNTED:
+        fabric = state.fabric(attachment.fabric)
+        fabric.failures += 1
+        fabric.error, fabric.failure = failed.error, failed.failure
+    state.calls.acknowledge(attachment.id, failed.attempt)
+    state.touch(attachment)
+
+
+def _attached(state: State, fact: Fact) -> None:
+    assert isinstance(fact.payload, DeviceAttached)
+    attachment = _known(state, fact, Phase.REQUESTED, Phase.ATTACHING)
+    if attachment is None:
+        return
+    device = fact.payload
+    state.unreserve(attachment)
+    state.calling[attachment.fabric].pop(attachment.id, None)
+    attachment.device_uuid, attachment.device_id = device.device_uuid, device.device_id
+    attachment.memory_mib = device.memory_mib
+    attachment.phase, attachment.since = Phase.ATTACHED, fact.time
+    attachment.failure, attachment.retry_at, attachment.error = None, NEVER, ""
+    origin, fabric = attachment.requested.origin, state.fabric(attachment.fabric)
+    attachment.memory_before_mib = _memory_before(state, attachment, stood=origin in STOOD_BEFORE)
+    state.own(attachment)
+    if origin not in STOOD_BEFORE:
+        fabric.move(attachment.kind, free=-1, attached=1)
+    fabric.moved_at = fact.time
+    if not device.adopted:
+        fabric.failures, fabric.succeeded_at = 0, fact.time
+    if origin is Origin.ORPHAN:
+        reason = "nobody asked for it"
+        attachment.wish = DetachWish(fact=fact.id, reason=reason, keep=True, trace=fact.trace)
+    if attachment.attempt:
+        state.calls.acknowledge(attachment.id, attachment.attempt)
+    state.touch(attachment)
+
+
+def _memory_before(state: State, attachment: Attachment, *, stood: bool) -> int:
+    """What its node shows without it, and without others that are about to be shown."""
+    name = state.node_of(attachment)
+    node = state.nodes.get(name)
+    if attachment.is_gpu or node is None or node.description is None:
+        return 0
+    shown = node.description.memory_mib
+    if stood:
+        return max(0, shown - attachment.memory_mib)
+    coming = (
+        other.memory_mib
+        for other in state.here(name)
+        if other is not attachment and not other.is_gpu and other.phase is Phase.ATTACHED and not state.is_shown(other)
+    )
+    return shown + sum(coming)
+
+
+def _visible(state: State, fact: Fact) -> None:
+    _step(state, fact, Phase.ATTACHED, Phase.VISIBLE)
+
+
+def _online(state: State, fact: Fact) -> None:
+    _step(state, fact, Phase.VISIBLE, Phase.ONLINE)
+
+
+def _step(state: State, fact: Fact, before: Phase, now: Phase) -> None:
+    attachment = _known(state, fact, before)
+    if attachment is not None:
+        attachment.phase, attachment.since = now, fact.time
+        state.touch(attachment)
+
+
+def _detach_wanted(state: State, fact: Fact) -> None:
+    assert isinstance(fact.payload, DetachWanted)
+    attachment = _known(state, fact, Phase.ATTACHED, Phase.VISIBLE, Phase.ONLINE)
+    if attachment is None:
+        return
+    state.withholding.pop(attachment.request_id, None)
+    attachment.before, attachment.phase = attachment.phase, Phase.WITHHOLDING
+    attachment.since = attachment.wanted_at = fact.time
+    attachment.request_id, attachment.force = fact.payload.request_id, fact.payload.force
+    attachment.is_withheld, attachment.holders = False, ()
+    attachment.withholds += 1
+    attachment.attempts_before = attachment.attempt
+    attachment.failure, attachment.error, attachment.retry_at = None, "", NEVER
+    if fact.trace:
+        attachment.trace = fact.trace
+    state.withholding[attachment.request_id] = attachment.id
+    state.touch(attachment)
+
+
+def _detach_given_up(state: State, fact: Fact) -> None:
+    assert isinstance(fact.payload, DetachGivenUp)
+    attachment = _known(state, fact, Phase.WITHHOLDING, Phase.DETACHING)
+    if attachment is None:
+        return
+    before = attachment.before or Phase.ATTACHED
+    if before is Phase.ONLINE and attachment.is_withheld:
+        before = Phase.VISIBLE  # the scheduler says `released` once more
+    state.touch(attachment)
+    state.calling[attachment.fabric].pop(attachment.id, None)
+    attachment.phase, attachment.since, attachment.before = before, fact.time, None
+    attachment.failure, attachment.error = None, fact.payload.reason
+    attachment.retry_at = after(fact.time, REST_S)
+    if attachment.wish is not None and not attachment.wish.keep:
+        attachment.wish = None
+
+
+def _detached(state: State, fact: Fact) -> None:
+    assert isinstance(fact.payload, DeviceDetached)
+    attachment = _known(state, fact, Phase.DETACHING)
+    if attachment is None:
+        return
+    is_shown = attachment.is_gpu and attachment.device_uuid in state.nodes.node_of
+    state.finish(attachment, Phase.DETACHED, fact.time)
+    state.disown(attachment, fact.time)
+    fabric = state.fabric(attachment.fabric)
+    fabric.move(attachment.kind, free=1, attached=-1)
+    fabric.failures, fabric.succeeded_at, fabric.moved_at = 0, fact.time, fact.time
+    _note_memory(state, attachment)
+    state.calls.acknowledge(attachment.id, attachment.attempt)
+    if is_shown or not attachment.is_withheld:
+        state.drop(attachment)  # what it was asked to withhold goes when its node no longer shows it
+
+
+def _note_memory(state: State, gone: Attachment) -> None:
+    """Its node is about to show less memory: that is what the newly attached are to be compared with."""
+    name = state.node_of(gone)
+    node = state.nodes.get(name)
+    if gone.is_gpu or node is None or node.description is None:
+        return
+    gone.memory_before_mib = node.description.memory_mib
+    for other in state.here(name):
+        if not other.is_gpu and other.phase is Phase.ATTACHED and not state.is_shown(other):
+            other.memory_before_mib -= gone.memory_mib
+
+
+def _failed(state: State, fact: Fact) -> None:
+    assert isinstance(fact.payload, AttachmentFailed)
+    attachment = _known(state, fact, Phase.REQUESTED, Phase.ATTACHING)
+    if attachment is None:
+        return
+    request = state.requests.get(attachment.requested.request)
+    if request is not None and not request.deleting:
+        request.error = request.error or fact.payload.reason
+    state.unreserve(attachment)
+    state.finish(attachment, Phase.FAILED, fact.time)
+    if attachment.attempt:
+        state.calls.acknowledge(attachment.id, attachment.attempt)
+    state.drop(attachment)
+
+
+HANDLERS: dict[tuple[str, str], Handler] = {
+    ("attachment", "requested"): _requested,
+    ("attachment", "attaching"): _attaching,
+    ("attachment", "attach-failed"): _call_failed,
+    ("attachment", "attached"): _attached,
+    ("attachment", "visible"): _visible,
+    ("attachment", "online"): _online,
+    ("attachment", "detach-wanted"): _detach_wanted,
+    ("attachment", "detach-given-up"): _detach_given_up,
+    ("attachment", "detaching"): _detaching,
+    ("attachment", "detach-failed"): _call_failed,
+    ("attachment", "detached"): _detached,
+    ("attachment", "failed"): _failed,
+}

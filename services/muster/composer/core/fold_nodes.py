@@ -1,0 +1,131 @@
+"""How facts about nodes, their grants and what jobs hold there change what the composer believes."""
+
+from muster.composer.core.handlers import Handler
+from muster.composer.core.state import State
+from muster.core import Fact
+from muster.schemas.facts.device import DetachWish
+from muster.schemas.facts.job import JobPlaced, JobResized, JobResizeRequested, JobRouted
+from muster.schemas.facts.node import NodeJoined, Withheld, WithholdWithdrawn
+from muster.schemas.job import TERMINAL_PHASES
+
+
+def _joined(state: State, fact: Fact) -> None:
+    assert isinstance(fact.payload, NodeJoined)
+    state.nodes.join(fact.subject_id, fact.payload)
+    _touch_all(state, fact.payload.machine)
+
+
+def _lost(state: State, fact: Fact) -> None:
+    state.nodes.set_lost(fact.subject_id, is_lost=fact.name == "lost")
+
+
+def _left(state: State, fact: Fact) -> None:
+    node = state.nodes.get(fact.subject_id)
+    if node is None or node.description is None:
+        state.anomaly("left of no node")
+        return
+    machine = node.description.machine
+    wish = DetachWish(fact=fact.id, reason=f"node {fact.subject_id} left the cluster", keep=True)
+    for name in tuple(state.on_machine.get(machine, ())):
+        attachment = state.attachments[name]
+        if not attachment.phase.is_over:
+            state.want_away(attachment, wish)
+    state.nodes.leave(fact.subject_id)
+    _touch_all(state, machine)
+    for name, request in state.requests.items():
+        if request.spec is not None and request.spec.target_node == fact.subject_id:
+            state.marks.look_request(name)
+
+
+def _touch_all(state: State, machine: str) -> None:
+    for name in tuple(state.on_machine.get(machine, ())):
+        state.touch(state.attachments[name])
+
+
+def _node_released(state: State, fact: Fact) -> None:
+    for uuid in state.nodes.release_node(fact.subject_id):
+        _touch_device(state, uuid)
+
+
+def _device_released(state: State, fact: Fact) -> None:
+    state.nodes.release_device(fact.subject_id)
+    _touch_device(state, fact.subject_id)
+
+
+def _touch_device(state: State, uuid: str) -> None:
+    name = state.by_uuid.get(uuid)
+    if name is not None:
+        state.touch(state.attachments[name])
+
+
+def _withheld(state: State, fact: Fact) -> None:
+    assert isinstance(fact.payload, Withheld)
+    name = state.withholding.get(fact.payload.request_id)
+    if name is not None:
+        attachment = state.attachments[name]
+        attachment.is_withheld, attachment.holders = True, fact.payload.holders
+        state.touch(attachment)
+    elif any(fact.payload.request_id.startswith(known) for known in (state.by_uuid.get(fact.subject_id),) if known):
+        return  # ours, and withdrawn before it was answered: the scheduler keeps nothing of it
+    if fact.kind == "device":
+        state.nodes.withhold_device(fact.subject_id)
+    else:
+        state.nodes.withhold_node(fact.subject_id)
+
+
+def _withdrawn(state: State, fact: Fact) -> None:
+    """Ours only. One that crossed its answer is ignored by the scheduler: then it is said again, as answered."""
+    assert isinstance(fact.payload, WithholdWithdrawn)
+    name = state.withholding.get(fact.payload.request_id)
+    if name is None:
+        return
+    attachment = state.attachments[name]
+    if attachment.is_withheld and not fact.payload.after_withheld:
+        state.touch(attachment)
+        return
+    del state.withholding[fact.payload.request_id]
+    attachment.request_id, attachment.is_withheld = "", False
+    state.touch(attachment)
+    if attachment.phase.is_over:
+        state.drop(attachment)
+
+
+def _routed(state: State, fact: Fact) -> None:
+    assert isinstance(fact.payload, JobRouted)
+    state.holdings.describe(fact.subject_id, fact.payload.job.spec)
+
+
+def _placed(state: State, fact: Fact) -> None:
+    assert isinstance(fact.payload, JobPlaced | JobResizeRequested)
+    state.holdings.take(fact.subject_id, fact.payload.slots)
+
+
+def _resized(state: State, fact: Fact) -> None:
+    assert isinstance(fact.payload, JobResized)
+    state.holdings.keep(fact.subject_id, fact.payload.slots)
+
+
+def _queued(state: State, fact: Fact) -> None:
+    state.holdings.drop(fact.subject_id)
+
+
+def _ended(state: State, fact: Fact) -> None:
+    state.holdings.end(fact.subject_id)
+
+
+HANDLERS: dict[tuple[str, str], Handler] = {
+    ("node", "joined"): _joined,
+    ("node", "lost"): _lost,
+    ("node", "returned"): _lost,
+    ("node", "left"): _left,
+    ("node", "released"): _node_released,
+    ("device", "released"): _device_released,
+    **{(kind, "withheld"): _withheld for kind in ("node", "device")},
+    **{(kind, "withhold-withdrawn"): _withdrawn for kind in ("node", "device")},
+    ("job", "routed"): _routed,
+    ("job", "placed"): _placed,
+    ("job", "resize-requested"): _placed,
+    ("job", "resized"): _resized,
+    ("job", "queued"): _queued,
+    **{("job", phase.value): _ended for phase in TERMINAL_PHASES},
+}

@@ -1,0 +1,181 @@
+"""How requests, and what people and the scaler ask of them, change what the composer believes."""
+
+from muster.composer.core.handlers import Handler
+from muster.composer.core.records import Attachment, Request
+from muster.composer.core.state import State
+from muster.core import Fact
+from muster.schemas.devices import RequestPhase
+from muster.schemas.facts.device import (
+    AttachmentRequested,
+    ComposeRequested,
+    DecomposeRequested,
+    DetachRequested,
+    DetachWish,
+    RequestAccepted,
+    RequestEnded,
+    RequestMoved,
+    RequestRefused,
+    RequestWish,
+)
+from muster.schemas.facts.scale import ScaleChosen
+
+
+def _compose_forwarded(state: State, fact: Fact) -> None:
+    assert isinstance(fact.payload, ComposeRequested)
+    _wish(state, fact, RequestWish(fact=fact.id, at=fact.time, compose=fact.payload, trace=fact.trace))
+
+
+def _decompose_forwarded(state: State, fact: Fact) -> None:
+    assert isinstance(fact.payload, DecomposeRequested)
+    _wish(state, fact, RequestWish(fact=fact.id, at=fact.time, decompose=fact.payload, trace=fact.trace))
+
+
+def _detach_forwarded(state: State, fact: Fact) -> None:
+    """Who asks with force and may not does without: then it waits, and is given up if it stays held."""
+    assert isinstance(fact.payload, DetachRequested)
+    asked, name = fact.payload, state.by_uuid.get(fact.subject_id)
+    if name is None:
+        state.anomaly("detach of no device")
+        return
+    force = asked.force and asked.may_force
+    reason = asked.reason or f"{asked.principal} asked for it"
+    wish = DetachWish(fact=fact.id, reason=reason, force=force, trace=fact.trace)
+    state.want_away(state.attachments[name], wish)
+
+
+def _chosen(state: State, fact: Fact) -> None:
+    """A choice of the scaler: devices that go back at once, and what is attached by all-or-nothing request."""
+    assert isinstance(fact.payload, ScaleChosen)
+    chosen, is_whole = fact.payload, True
+    for uuid in chosen.devices:
+        name = state.by_uuid.get(uuid)
+        if name is None:
+            is_whole = False
+            continue
+        wish = DetachWish(fact=fact.id, reason=chosen.reason, scale=fact.subject_id, trace=fact.trace)
+        state.want_away(state.attachments[name], wish)
+    if chosen.parts or not is_whole:
+        _wish(state, fact, RequestWish(fact=fact.id, at=fact.time, chosen=chosen, trace=fact.trace))
+
+
+def _wish(state: State, fact: Fact, wish: RequestWish) -> None:
+    state.request(fact.subject_id).wishes[wish.fact] = wish
+    state.marks.look_request(fact.subject_id)
+
+
+def _answered(request: Request, fact: Fact) -> RequestWish | None:
+    """The wish that this fact answers, which is one no more."""
+    return next((wish for cause in fact.causes if (wish := request.wishes.pop(cause, None)) is not None), None)
+
+
+def _accepted(state: State, fact: Fact) -> None:
+    assert isinstance(fact.payload, RequestAccepted)
+    accepted = fact.payload
+    request = state.request(fact.subject_id)
+    wish = _answered(request, fact)
+    if not request.is_live:
+        request = state.renew_request(fact.subject_id)
+    request.spec, request.principal, request.origin = accepted.spec, accepted.principal, accepted.origin
+    request.jobs, request.scale, request.all_or_nothing = accepted.jobs, accepted.scale, accepted.all_or_nothing
+    request.may_force = wish is not None and wish.compose is not None and wish.compose.may_force
+    request.phase, request.since, request.last_fact = RequestPhase.UPDATING, fact.time, fact.id
+    request.error = request.field = ""
+    request.trace = fact.trace or request.trace
+    for order in accepted.orders:
+        requested = AttachmentRequested(
+            request=request.name,
+            type=accepted.spec.type,
+            model=order.model or accepted.spec.model,
+            node=order.node,
+            fabric=order.fabric,
+            machine=order.machine,
+            origin=accepted.origin,
+            jobs=accepted.jobs,
+        )
+        state.fabric(order.fabric)
+        state.add(
+            Attachment(
+                order.id, requested, requested_at=fact.time, since=fact.time, last_fact=fact.id, trace=fact.trace,
+                said=False,
+            )
+        )  # fmt: skip
+    force = accepted.spec.force_detach and request.may_force
+    less = DetachWish(fact=fact.id, reason="the request asks for fewer", force=force, keep=True, trace=fact.trace)
+    for name in accepted.devices:
+        attachment = state.attachments.get(name)
+        if attachment is not None:
+            state.want_away(attachment, less)
+    state.marks.look_request(request.name)
+
+
+def _refused(state: State, fact: Fact) -> None:
+    assert isinstance(fact.payload, RequestRefused)
+    request = state.request(fact.subject_id)
+    _answered(request, fact)
+    request.last_fact = fact.id
+    state.marks.look_request(request.name)
+    if request.is_live:
+        if not request.all_or_nothing:  # there an error means that it could not be had
+            request.error, request.field = fact.payload.reason, fact.payload.field
+        return
+    request = state.renew_request(fact.subject_id)
+    request.spec, request.principal = fact.payload.spec, fact.payload.principal
+    request.error, request.field, request.last_fact = fact.payload.reason, fact.payload.field, fact.id
+    state.end_request(request, RequestPhase.REFUSED, fact.time)
+
+
+def _moved(state: State, fact: Fact) -> None:
+    assert isinstance(fact.payload, RequestMoved)
+    request = state.requests.get(fact.subject_id)
+    if request is None or not request.is_live:
+        state.anomaly("moved of no request")
+        return
+    wish = _answered(request, fact)
+    request.phase, request.error, request.last_fact = fact.payload.phase, fact.payload.error, fact.id
+    request.since = fact.time
+    if fact.payload.phase is RequestPhase.CLEANING:
+        request.deleting = True
+        request.failed = wish is None
+        _give_back(state, request, wish, fact)
+    state.marks.look_request(request.name)
+
+
+def _give_back(state: State, request: Request, wish: RequestWish | None, fact: Fact) -> None:
+    """All its devices are to go. Those of a choice that could not be had whole are left to whoever holds them."""
+    asked = wish.decompose if wish is not None else None
+    wants_force = asked is not None and (asked.force or (request.spec is not None and request.spec.force_detach))
+    reason = asked.reason if asked is not None else fact.payload.error if isinstance(fact.payload, RequestMoved) else ""
+    away = DetachWish(
+        fact=fact.id,
+        reason=reason or "the request is deleted",
+        force=wants_force and asked is not None and asked.may_force,
+        keep=not (request.failed and request.all_or_nothing),
+        trace=fact.trace,
+    )
+    for name in tuple(request.attachments):
+        state.want_away(state.attachments[name], away)
+
+
+def _ended(state: State, fact: Fact) -> None:
+    assert isinstance(fact.payload, RequestEnded)
+    request = state.requests.get(fact.subject_id)
+    if request is None or not request.is_live:
+        state.anomaly("end of no request")
+        return
+    request.failed, request.error = fact.payload.failed, fact.payload.reason
+    request.last_fact = fact.id
+    state.end_request(request, RequestPhase.ENDED, fact.time)
+    state.marks.look_request(request.name)
+
+
+HANDLERS: dict[tuple[str, str], Handler] = {
+    ("composability", "compose-forwarded"): _compose_forwarded,
+    ("composability", "decompose-forwarded"): _decompose_forwarded,
+    ("device", "detach-forwarded"): _detach_forwarded,
+    ("scale", "gpu-attach-chosen"): _chosen,
+    ("scale", "gpu-remove-chosen"): _chosen,
+    ("composability", "accepted"): _accepted,
+    ("composability", "refused"): _refused,
+    ("composability", "moved"): _moved,
+    ("composability", "ended"): _ended,
+}

@@ -1,0 +1,42 @@
+"""Every bound of the composer, in one place. Bounds that can be set stand in `Bounds`, which `app.py` fills."""
+
+from dataclasses import dataclass
+
+DRAFTS_MAX = 600
+"""Drafts of one decision, about: what is left over follows at once. Fits one atomic batch."""
+START_S = 5.0
+"""A call is begun within so long after its intent, or not at all."""
+SKEW_S = 2.0
+"""How far clocks may differ: what a survey shows that began less than so long after a change is not believed."""
+SETTLE_S = 120.0
+"""How long a last look is waited for before an attachment whose outcome nobody knows is called failed."""
+REST_S = 60.0
+"""How long a device whose detachment was given up rests before it is tried again."""
+SURVEY_BACKOFF_S_MAX = 60.0
+"""Between two looks at a fabric that cannot be looked at."""
+ENDED_MAX = 256
+"""Requests that ended or were refused and are still listed."""
+MEMORY_DEVICES_MAX = 8
+"""Devices of another type than GPU on one node."""
+ANOMALIES_MAX = 64
+"""Kinds of anomaly that are told apart; the rest is counted together."""
+ERROR_CHARS_MAX = 500
+"""Of a fabric manager's message in a fact."""
+
+
+@dataclass(frozen=True, slots=True)
+class Bounds:
+    """See `muster.bus.settings.ComposerSettings`. scaler_withhold_s: as `ScalingSettings.withhold_s`."""
+
+    attach_s_max: float = 600.0
+    detach_s_max: float = 600.0
+    visible_s_max: float = 300.0
+    withhold_s_max: float = 600.0
+    scaler_withhold_s: float = 30.0
+    attempts_max: int = 5
+    backoff_s: float = 2.0
+    backoff_s_max: float = 60.0
+    breaker_failures: int = 5
+    breaker_s: float = 30.0
+    survey_s: float = 30.0
+    orphan_s: float = 600.0

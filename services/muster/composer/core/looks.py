@@ -1,0 +1,115 @@
+"""The newest look at each fabric, and what of it does not agree with the log.
+
+Remembered by the instance that looked, never part of the log: another leader looks anew.
+"""
+
+from dataclasses import dataclass, field
+
+from muster.composer.core.fabrics import Surveyed, SurveyWentWrong
+from muster.composer.core.limits import SKEW_S
+from muster.composer.core.records import NEVER, STANDING, Fabric, Kind
+from muster.composer.core.state import State
+from muster.core import Instant, after
+from muster.fabric.inventory import Inventory, MachineDevice
+from muster.schemas.facts.device import CallFailure
+
+
+@dataclass(slots=True)
+class Look:
+    """began_at: of the newest look that succeeded, 0 if none did. unclaimed: devices that no attachment has, by id.
+
+    missing: attachments whose device is not where it should be. pool_is_told: whether its counts were compared.
+    failures: looks in a row that failed, the newest of which began at failed_at.
+    """
+
+    began_at: Instant = NEVER
+    inventory: Inventory = field(default_factory=Inventory)
+    unclaimed: dict[str, tuple[str, MachineDevice]] = field(default_factory=dict)
+    missing: dict[str, None] = field(default_factory=dict)
+    failures: int = 0
+    failed_at: Instant = NEVER
+    failure: CallFailure | None = None
+    error: str = ""
+
+    def shows(self, machine: str, device_id: str) -> bool:
+        """Whether the device stood on the machine."""
+        return any(device.device_id == device_id for device in self.inventory.machines.get(machine, ()))
+
+    def is_after(self, moment: Instant) -> bool:
+        """Whether it surely began after this moment, of whichever clock."""
+        return self.began_at > after(moment, SKEW_S)
+
+
+class Looks:
+    """One look per fabric."""
+
+    def __init__(self, state: State) -> None:
+        self._state = state
+        self.of: dict[str, Look] = {}
+
+    def at(self, fabric: str) -> Look:
+        """The newest look at a fabric."""
+        return self.of.setdefault(fabric, Look())
+
+    def take(self, seen: Surveyed | SurveyWentWrong) -> None:
+        """A look, new or again."""
+        look = self.at(seen.fabric)
+        if isinstance(seen, SurveyWentWrong):
+            if seen.began_at > look.failed_at:
+                look.failures, look.failed_at = look.failures + 1, seen.began_at
+                look.failure, look.error = seen.failure, seen.error
+            return
+        if seen.began_at <= look.began_at or seen.fabric not in self._state.fabrics:
+            return
+        look.began_at, look.inventory = seen.began_at, seen.inventory
+        look.failures, look.failure, look.error = 0, None, ""
+        self._compare(self._state.fabrics[seen.fabric], look)
+        for name in self._state.marks.unsettled.get(seen.fabric, ()):
+            self._state.marks.look(name)
+
+    def _compare(self, fabric: Fabric, look: Look) -> None:
+        state, present = self._state, set[tuple[str, str]]()
+        look.unclaimed, look.missing = {}, {}
+        for machine, devices in look.inventory.machines.items():
+            is_ours = machine in state.nodes.by_machine or not fabric.is_surveyed
+            for device in devices:
+                present.add((machine, device.device_id))
+                if is_ours and (fabric.name, device.device_id) not in state.by_device:
+                    look.unclaimed[device.device_id] = machine, device
+        for (owner, device_id), name in state.by_device.items():
+            attachment = state.attachments[name]
+            is_there = (attachment.machine, device_id) in present
+            if owner == fabric.name and not is_there and attachment.phase in STANDING:
+                look.missing[name] = None
+        oldest = after(look.began_at, -_remembered_s(state))
+        for key, at in tuple(state.taken_away.items()):
+            if key[0] == fabric.name and at < oldest:
+                del state.taken_away[key]
+
+    def left_over(self, fabric: str, taken: set[tuple[str, str]]) -> list[tuple[str, MachineDevice]]:
+        """Devices on machines that still belong to no attachment, as far as this look can tell."""
+        state, look = self._state, self.at(fabric)
+        found = []
+        for device_id, (machine, device) in tuple(look.unclaimed.items()):
+            key = fabric, device_id
+            away = state.taken_away.get(key)
+            if key in state.by_device or (away is not None and not look.is_after(away)):
+                del look.unclaimed[device_id]
+            elif key not in taken:
+                found.append((machine, device))
+        return found
+
+    def counts(self, fabric: str) -> dict[Kind, tuple[int, int]]:
+        """Free and attached devices, by kind."""
+        inventory = self.at(fabric).inventory
+        found = {kind: (free, 0) for kind, free in inventory.free.items()}
+        for devices in inventory.machines.values():
+            for device in devices:
+                free, attached = found.get((device.type, device.model), (0, 0))
+                found[device.type, device.model] = free, attached + 1
+        return found
+
+
+def _remembered_s(state: State) -> float:
+    """How long it matters when a device was taken away: answers to calls may be so old."""
+    return max((fabric.call_s for fabric in state.config.fabrics), default=0.0) * 2 + 60.0

@@ -1,0 +1,287 @@
+"""What is accepted of a request: on which nodes its devices go, and which go back; or why it cannot be."""
+
+import heapq
+from collections import Counter
+from dataclasses import dataclass, field
+
+from muster.composer.core.records import LEAVING, Attachment, Kind, Request
+from muster.composer.core.rooms import Refusal, Site, room, site_of, sites
+from muster.composer.core.state import State
+from muster.composer.core.turn import Tally
+from muster.schemas.devices import CXL_MEMORY, GPU, AllocationPolicy, AttachmentPhase, ComposabilitySpec, Origin
+from muster.schemas.facts.scale import ScaleChosen
+
+ORDERS_MAX = 2_000
+"""New devices of one acceptance: its fact stays far below the size that a fact may have."""
+
+
+@dataclass(frozen=True, slots=True)
+class Order:
+    """One new device."""
+
+    site: Site
+    model: str
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """orders: devices to attach. victims: attachments that go back."""
+
+    orders: tuple[Order, ...] = ()
+    victims: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Wait:
+    """It cannot be said yet. reason: what is waited for; field: what it says if that never comes."""
+
+    reason: str
+    field: str = "model"
+
+
+@dataclass(slots=True)
+class _Choice:
+    """Nodes with room, while they are filled."""
+
+    kind: Kind
+    left: dict[str, int] = field(default_factory=dict)
+    own: Counter[str] = field(default_factory=Counter)
+    sites: dict[str, Site] = field(default_factory=dict)
+    reason: Refusal | None = None
+
+
+def plan_compose(
+    state: State, name: str, spec: ComposabilitySpec, tally: Tally, *, may_force: bool
+) -> Plan | Refusal | Wait:
+    """Judge a request, new or changed, as if what this decision accepted before stood."""
+    request = state.requests.get(name)
+    if request is not None and request.is_live and request.deleting:
+        return Refusal("name", f"request {name} is being deleted: wait until it ended, or take another name")
+    if request is not None and request.is_live and request.origin is not Origin.REQUEST:
+        return Refusal("name", f"{name} is a choice of the scaler: take another name")
+    own = _own(state, request)
+    wrong = _changed(request, own, spec) or _unknown(state, spec)
+    if wrong is not None:
+        return wrong
+    if (holder := _rival(state, name, spec, tally)) is not None:
+        return holder
+    if spec.size < len(own):
+        return _shrink(state, own, spec, may_force=may_force)
+    if spec.size == len(own):
+        return Plan()
+    return _grow(state, name, spec, own, tally)
+
+
+def plan_parts(state: State, chosen: ScaleChosen, tally: Tally) -> Plan | Refusal | Wait:
+    """Judge what the scaler chose to attach: exactly these nodes, all or nothing."""
+    orders: list[Order] = []
+    for part in chosen.parts:
+        model = part.device_model or chosen.device_model
+        site = site_of(state, part.node)
+        if isinstance(site, Refusal):
+            return site
+        found = room(state, site, (GPU, model), tally)
+        if isinstance(found, Refusal):
+            return found
+        if found < part.count:
+            return Refusal("size", f"node {part.node} has room for {found} more GPUs, {part.count} are chosen")
+        if (waits := _unsurveyed(state, site.fabric)) is not None:
+            return waits
+        free = state.free(site.fabric, (GPU, model)) - tally.pools[site.fabric, (GPU, model)]
+        if free < part.count:
+            return Refusal(
+                "size", f"{max(0, free)} {model} are free in the pool of fabric {site.fabric}, {part.count} are chosen"
+            )
+        new = [Order(site, model)] * part.count
+        count(tally, new, GPU)
+        orders += new
+    if len(orders) > ORDERS_MAX:
+        return Refusal("size", f"at most {ORDERS_MAX} devices are attached by one choice")
+    return Plan(tuple(orders))
+
+
+def count(tally: Tally, orders: list[Order], type_: str) -> None:
+    """What these take is taken, for the rest of the decision."""
+    for order in orders:
+        tally.pools[order.site.fabric, (type_, order.model)] += 1
+        tally.nodes.setdefault(order.site.node, []).append((type_, order.model))
+
+
+def rival_keys(spec: ComposabilitySpec) -> tuple[str, ...]:
+    """By what a request is the only one: its target node, or the spreading, with type and model."""
+    if spec.allocation_policy is AllocationPolicy.DIFFERENTNODE:
+        return "differentnode", spec.type, spec.model
+    return ("samenode", spec.target_node, spec.type, spec.model) if spec.target_node else ()
+
+
+def _own(state: State, request: Request | None) -> list[Attachment]:
+    """Attachments that the request has and keeps."""
+    if request is None or not request.is_live:
+        return []
+    attachments = (state.attachments[name] for name in request.attachments)
+    return [one for one in attachments if one.wish is None and one.phase not in LEAVING]
+
+
+def _changed(request: Request | None, own: list[Attachment], spec: ComposabilitySpec) -> Refusal | None:
+    """Of a request that has devices only size, force and other_spec may change."""
+    if request is None or request.spec is None or not own:
+        return None
+    for name in ("type", "model", "target_node", "allocation_policy"):
+        before, now = getattr(request.spec, name), getattr(spec, name)
+        if before != now:
+            reason = (
+                f"request {request.name} has {len(own)} devices with {name} {before or 'unset'!s}: set size 0 first"
+            )
+            return Refusal(name, reason)
+    return None
+
+
+def _unknown(state: State, spec: ComposabilitySpec) -> Refusal | Wait | None:
+    kinds = {kind for fabric in state.fabrics.values() for kind in fabric.pool}
+    types = {GPU, CXL_MEMORY} | {type_ for type_, _ in kinds}
+    if spec.type not in types:
+        return Refusal("type", f"no fabric has devices of type {spec.type}; known: {', '.join(sorted(types))}")
+    models = {model for type_, model in kinds if type_ == spec.type}
+    if spec.model in models:
+        return None
+    for config in state.config.fabrics:
+        if (waits := _unsurveyed(state, config.name)) is not None:
+            return waits
+    known = ", ".join(sorted(models)) or "none"
+    return Refusal("model", f"no fabric has {spec.type} of model {spec.model}; known: {known}")
+
+
+def _unsurveyed(state: State, fabric: str) -> Wait | None:
+    return None if state.fabrics[fabric].is_surveyed else Wait(f"fabric {fabric} has not yet told what it holds")
+
+
+def _rival(state: State, name: str, spec: ComposabilitySpec, tally: Tally) -> Refusal | None:
+    """The operator's rule: samenode requests are unique by node, type and model, spreading ones by type and model."""
+    key = rival_keys(spec)
+    if not key:
+        return None
+    rival = tally.held_by.get(key, "")
+    for other in state.requests.values():
+        if other.is_live and other.spec is not None and other.origin is Origin.REQUEST and not other.deleting:
+            rival = other.name if other.name != name and rival_keys(other.spec) == key else rival
+    if not rival or rival == name:
+        return None
+    where = f"on {spec.target_node}" if spec.target_node else "over nodes"
+    field_name = "target_node" if spec.target_node else "allocation_policy"
+    return Refusal(field_name, f"request {rival} asks {spec.type} {spec.model} {where} already: change that one", rival)
+
+
+_CLASSES = {
+    AttachmentPhase.REQUESTED: 0,
+    AttachmentPhase.ATTACHING: 2,
+    AttachmentPhase.ONLINE: 3,
+}
+
+
+def _shrink(state: State, own: list[Attachment], spec: ComposabilitySpec, *, may_force: bool) -> Plan | Refusal:
+    """Victims in the operator's order: not begun, on the way, online, others; among them idle and oldest first."""
+
+    def turn(one: Attachment) -> tuple[int, bool, int, str]:
+        return _CLASSES.get(one.phase, 4), bool(state.holders(one)), one.requested_at, one.id
+
+    victims = sorted(own, key=turn)[: len(own) - spec.size]
+    if spec.force_detach and not may_force:
+        for victim in victims:
+            holders = state.holders(victim) if victim.has_device else ()
+            if holders:
+                reason = (
+                    f"{victim.device_uuid} is held by {holders[0]}, and taking it by force needs an operator's role"
+                )
+                return Refusal("force_detach", reason, holders[0])
+    return Plan(victims=tuple(victim.id for victim in victims))
+
+
+def _grow(
+    state: State, name: str, spec: ComposabilitySpec, own: list[Attachment], tally: Tally
+) -> Plan | Refusal | Wait:
+    need = spec.size - len(own)
+    if need > ORDERS_MAX:
+        return Refusal("size", f"at most {ORDERS_MAX} devices are added at a time")
+    places = [site_of(state, spec.target_node)] if spec.target_node else sites(state)
+    choice = _Choice((spec.type, spec.model))
+    for site in places:
+        if isinstance(site, Refusal):
+            return site
+        if (waits := _unsurveyed(state, site.fabric)) is not None:
+            return waits
+        found = room(state, site, choice.kind, tally, spec.other_spec)
+        if isinstance(found, Refusal):
+            choice.reason = choice.reason or found
+        elif found:
+            choice.left[site.node], choice.sites[site.node] = found, site
+    choice.own = Counter(state.node_of(attachment) for attachment in own)
+    pools = {
+        fabric.name: state.free(fabric.name, choice.kind) - tally.pools[fabric.name, choice.kind]
+        for fabric in state.fabrics.values()
+    }
+    if spec.allocation_policy is AllocationPolicy.DIFFERENTNODE:
+        nodes = _spread(choice, pools, need)
+    else:
+        nodes = _together(choice, pools, need, used=_nodes_of_others(state, name, spec))
+    if len(nodes) < need:
+        return _short(state, spec, choice, need, tally)
+    return Plan(tuple(Order(choice.sites[node], spec.model) for node in nodes))
+
+
+def _together(choice: _Choice, pools: dict[str, int], need: int, *, used: set[str]) -> list[str]:
+    """All on one node if one takes them: first where the request has devices, then where no other such request is."""
+
+    def turn(node: str) -> tuple[bool, bool, bool, int, str]:
+        takes = min(choice.left[node], pools.get(choice.sites[node].fabric, 0))
+        return node not in choice.own, takes < need, node in used, -min(takes, need), node
+
+    nodes: list[str] = []
+    for node in sorted(choice.left, key=turn):
+        fabric = choice.sites[node].fabric
+        takes = max(0, min(choice.left[node], pools.get(fabric, 0), need - len(nodes)))
+        pools[fabric] = pools.get(fabric, 0) - takes
+        nodes += [node] * takes
+        if len(nodes) == need:
+            break
+    return nodes
+
+
+def _spread(choice: _Choice, pools: dict[str, int], need: int) -> list[str]:
+    """One after another to the node that has fewest of the request's."""
+    heap = [(choice.own[node], node) for node in choice.left]
+    heapq.heapify(heap)
+    nodes: list[str] = []
+    while heap and len(nodes) < need:
+        has, node = heapq.heappop(heap)
+        fabric = choice.sites[node].fabric
+        if pools.get(fabric, 0) <= 0:
+            continue
+        pools[fabric] -= 1
+        choice.left[node] -= 1
+        nodes.append(node)
+        if choice.left[node]:
+            heapq.heappush(heap, (has + 1, node))
+    return nodes
+
+
+def _nodes_of_others(state: State, name: str, spec: ComposabilitySpec) -> set[str]:
+    """Nodes that other samenode requests for the same are on."""
+    found = set()
+    for other in state.requests.values():
+        if other.name == name or not other.is_live or other.spec is None or other.origin is not Origin.REQUEST:
+            continue
+        if (other.spec.type, other.spec.model) == (spec.type, spec.model):
+            found |= {state.node_of(state.attachments[one]) for one in other.attachments}
+    return found
+
+
+def _short(state: State, spec: ComposabilitySpec, choice: _Choice, need: int, tally: Tally) -> Refusal:
+    """Whether the pool or the nodes are too small."""
+    free = sum(max(0, state.free(name, choice.kind) - tally.pools[name, choice.kind]) for name in state.fabrics)
+    places = sum(choice.left.values())
+    if places < need:
+        if not places and choice.reason is not None:
+            return choice.reason
+        where = f"node {spec.target_node} has" if spec.target_node else "composable nodes have"
+        return Refusal("size", f"{where} room for {places} more, {need} are asked")
+    return Refusal("size", f"{free} {spec.model} are free in the pools of these nodes, {need} are asked")

@@ -1,0 +1,232 @@
+"""What becomes of requests: answers to what was asked of them, and how they move as their devices do."""
+
+from collections.abc import Iterator
+
+from muster.composer.core.marks import REQUEST
+from muster.composer.core.plans import Plan, Wait, count, plan_compose, plan_parts, rival_keys
+from muster.composer.core.records import LEAVING, Attachment, Request
+from muster.composer.core.rooms import Refusal
+from muster.composer.core.state import State
+from muster.composer.core.strays import attachment_id
+from muster.composer.core.turn import Turn, causes_of
+from muster.core import Draft, Instant, after
+from muster.schemas.base import Payload
+from muster.schemas.devices import GPU, AttachmentPhase, ComposabilitySpec, Origin, RequestPhase
+from muster.schemas.facts.device import (
+    ComposeRequested,
+    DecomposeRequested,
+    DeviceOrder,
+    RequestAccepted,
+    RequestEnded,
+    RequestMoved,
+    RequestRefused,
+    RequestWish,
+)
+from muster.schemas.facts.scale import ScaleChosen
+
+
+def requests(state: State, turn: Turn) -> None:
+    """Say what is due of all requests that are marked."""
+    for name in tuple(state.marks.requests):
+        request = state.requests.get(name)
+        if request is None:
+            del state.marks.requests[name]
+            continue
+        if turn.is_full:
+            return
+        draft = _answer(state, request, turn) or _go_on(state, request)
+        if draft is not None:
+            turn.drafts.append(draft)
+        else:
+            del state.marks.requests[name]
+
+
+# --- answers ---------------------------------------------------------------------------------------------------------
+
+
+def _answer(state: State, request: Request, turn: Turn) -> Draft | None:
+    """To the oldest wish; None while it has to wait."""
+    wish = next(iter(request.wishes.values()), None)
+    if wish is None:
+        return None
+    if wish.decompose is not None:
+        return _delete(state, request, wish, wish.decompose)
+    found: Plan | Refusal | Wait
+    if wish.compose is not None:
+        found = plan_compose(state, request.name, wish.compose.spec, turn.tally, may_force=wish.compose.may_force)
+    else:
+        assert wish.chosen is not None, "a wish has one body"
+        found = _judge_choice(state, wish.chosen, turn)
+    if isinstance(found, Wait):
+        until = after(Instant(wish.at), _patience_s(state, wish))
+        if turn.now < until:
+            state.marks.look_at(until, REQUEST, request.name)
+            return None
+        found = Refusal(found.field, found.reason)
+    if isinstance(found, Refusal):
+        return _refuse(request, wish, found)
+    if wish.compose is not None:
+        return _accept(request, wish, wish.compose, found, turn)
+    assert wish.chosen is not None
+    return _accept_choice(request, wish, wish.chosen, found)
+
+
+def _patience_s(state: State, wish: RequestWish) -> float:
+    bounds = state.bounds
+    if wish.chosen is not None and wish.chosen.devices:
+        return bounds.scaler_withhold_s + bounds.detach_s_max + bounds.attach_s_max
+    return bounds.attach_s_max
+
+
+def _judge_choice(state: State, chosen: ScaleChosen, turn: Turn) -> Plan | Refusal | Wait:
+    """Devices that move come back first. One that cannot come ends the choice."""
+    for uuid in chosen.devices:
+        owner = state.by_uuid.get(uuid)
+        if owner is None:
+            if not chosen.parts and not _was_taken(state, uuid):
+                return Refusal("devices", f"no fabric put device {uuid} on a machine")
+            continue
+        attachment = state.attachments[owner]
+        if not chosen.parts:
+            continue
+        if attachment.wish is not None or attachment.phase in LEAVING:
+            return Wait(f"device {uuid} is on its way back", "devices")
+        holders = state.holders(attachment)
+        reason = attachment.error or "it was not taken back"
+        return Refusal("devices", f"device {uuid} stays: {reason}", holders[0] if holders else "")
+    return plan_parts(state, chosen, turn.tally)
+
+
+def _was_taken(state: State, uuid: str) -> bool:
+    return any(key in state.uuids_away for key in ((fabric, uuid) for fabric in state.fabrics))
+
+
+def _accept(request: Request, wish: RequestWish, asked: ComposeRequested, plan: Plan, turn: Turn) -> Draft:
+    orders = list(plan.orders)
+    count(turn.tally, orders, asked.spec.type)
+    turn.tally.held_by.setdefault(rival_keys(asked.spec), request.name)
+    payload = RequestAccepted(
+        spec=asked.spec,
+        principal=asked.principal,
+        orders=_orders(wish, plan, asked.spec.type, asked.spec.model),
+        devices=plan.victims,
+    )
+    return _draft(request, "accepted", payload, wish)
+
+
+def _accept_choice(request: Request, wish: RequestWish, chosen: ScaleChosen, plan: Plan) -> Draft:
+    model = plan.orders[0].model if plan.orders else chosen.device_model or "none"
+    nodes = {order.site.node for order in plan.orders}
+    spec = ComposabilitySpec(
+        type=GPU, model=model, size=len(plan.orders), target_node=min(nodes) if len(nodes) == 1 else ""
+    )
+    payload = RequestAccepted(
+        spec=spec,
+        origin=Origin.SCALER,
+        orders=_orders(wish, plan, GPU, model),
+        jobs=tuple(job for job in chosen.jobs if is_job_id(job)),
+        scale=request.name,
+        all_or_nothing=True,
+    )
+    return _draft(request, "accepted", payload, wish)
+
+
+def is_job_id(text: str) -> bool:
+    """Whether it has the form of a job's id."""
+    return len(text) == 26 and all("A" <= char <= "Z" or "2" <= char <= "7" for char in text)
+
+
+def _orders(wish: RequestWish, plan: Plan, type_: str, model: str) -> tuple[DeviceOrder, ...]:
+    return tuple(
+        DeviceOrder(
+            id=attachment_id(type_, wish.fact, index),
+            node=order.site.node,
+            fabric=order.site.fabric,
+            machine=order.site.machine,
+            model="" if order.model == model else order.model,
+        )
+        for index, order in enumerate(plan.orders)
+    )
+
+
+def _refuse(request: Request, wish: RequestWish, why: Refusal) -> Draft:
+    asked = wish.compose or wish.decompose
+    payload = RequestRefused(
+        field=why.field,
+        reason=why.reason[:1024],
+        holder=why.holder,
+        spec=wish.compose.spec if wish.compose is not None else None,
+        principal=asked.principal if asked is not None else "",
+    )
+    return _draft(request, "refused", payload, wish)
+
+
+def _delete(state: State, request: Request, wish: RequestWish, asked: DecomposeRequested) -> Draft:
+    why = deletion_refusal(state, request.name, force=asked.force, may_force=asked.may_force)
+    if why is not None:
+        return _refuse(request, wish, why)
+    return _draft(request, "moved", RequestMoved(phase=RequestPhase.CLEANING), wish)
+
+
+def deletion_refusal(state: State, name: str, *, force: bool, may_force: bool) -> Refusal | None:
+    """Why a request may not be deleted so; None if it may."""
+    request = state.requests.get(name)
+    if request is None or not request.is_live:
+        return Refusal("name", f"there is no request {name}")
+    if force and not may_force:
+        for one in request.attachments:
+            holders = state.holders(state.attachments[one]) if state.attachments[one].has_device else ()
+            if holders:
+                uuid = state.attachments[one].device_uuid
+                reason = f"{uuid} is held by {holders[0]}, and taking it by force needs an operator's role"
+                return Refusal("force", reason, holders[0])
+    return None
+
+
+# --- what follows by itself ------------------------------------------------------------------------------------------
+
+
+def _go_on(state: State, request: Request) -> Draft | None:
+    if not request.is_live:
+        return None
+    attachments = [state.attachments[name] for name in request.attachments]
+    if request.deleting:
+        return _end(request, attachments)
+    spec = request.spec
+    assert spec is not None
+    if spec.target_node and state.nodes.get(spec.target_node) is None:
+        return _move(request, RequestPhase.CLEANING, f"target node {spec.target_node} left the cluster")
+    if request.all_or_nothing and request.error:
+        return _move(request, RequestPhase.CLEANING, request.error)
+    if any(True for _ in _open(attachments)):
+        return None if request.phase is RequestPhase.UPDATING else _move(request, RequestPhase.UPDATING, request.error)
+    if request.phase is RequestPhase.UPDATING:
+        return _move(request, RequestPhase.RUNNING, request.error)
+    if request.origin is Origin.SCALER and not attachments:
+        return _draft(request, "ended", RequestEnded(reason="all its devices went back"))
+    return None
+
+
+def _end(request: Request, attachments: list[Attachment]) -> Draft | None:
+    """Over when nothing of it is left; what a failed choice could not get back is left to who holds it."""
+    if any(one.wish is not None or one.is_coming or one.phase in LEAVING for one in attachments):
+        return None
+    if attachments and not (request.failed and request.all_or_nothing):
+        return None
+    return _draft(request, "ended", RequestEnded(reason=request.error, failed=request.failed))
+
+
+def _open(attachments: list[Attachment]) -> Iterator[Attachment]:
+    for one in attachments:
+        if one.is_coming or one.phase in (*LEAVING, AttachmentPhase.ATTACHED, AttachmentPhase.VISIBLE):
+            yield one
+
+
+def _move(request: Request, phase: RequestPhase, error: str) -> Draft:
+    return _draft(request, "moved", RequestMoved(phase=phase, error=error[:1024]))
+
+
+def _draft(request: Request, name: str, payload: Payload, wish: RequestWish | None = None) -> Draft:
+    causes = causes_of(wish.fact if wish is not None else "", request.last_fact)
+    trace = (wish.trace if wish is not None else "") or request.trace
+    return Draft("composability", request.name, name, payload, causes, trace)

@@ -1,0 +1,116 @@
+"""How many devices of a kind a node can still take, and why not more."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from muster.composer.core.config import GroupConfig
+from muster.composer.core.limits import MEMORY_DEVICES_MAX
+from muster.composer.core.records import Kind
+from muster.composer.core.state import State
+from muster.composer.core.turn import Tally
+from muster.schemas.devices import GPU, OtherSpec
+from muster.schemas.facts.node import NodeJoined
+
+MIB = 1024 * 1024
+
+
+@dataclass(frozen=True, slots=True)
+class Site:
+    """A node that its fabric can give devices to."""
+
+    node: str
+    machine: str
+    fabric: str
+    group: GroupConfig
+
+
+@dataclass(frozen=True, slots=True)
+class Refusal:
+    """Which field says that it cannot be, why, and who stands in the way."""
+
+    field: str
+    reason: str
+    holder: str = ""
+
+
+def site_of(state: State, node: str) -> Site | Refusal:
+    """The node as a place for devices."""
+    known = state.nodes.get(node)
+    if known is None or known.description is None:
+        gone = node in state.nodes.all
+        return Refusal("target_node", f"node {node} {'left the cluster' if gone else 'is not part of the cluster'}")
+    if known.is_lost:
+        return Refusal("target_node", f"node {node} is lost: it does not answer")
+    group = state.config.group_of.get(known.description.group)
+    if group is None or not known.description.machine:
+        return Refusal("target_node", f"node {node} is not composable: it belongs to no group with a fabric")
+    return Site(node, known.description.machine, group.fabric, group)
+
+
+def sites(state: State) -> list[Site]:
+    """All nodes that may be chosen, by name: those that take jobs."""
+    found = []
+    for name, node in state.nodes.all.items():
+        if node.is_released and not node.is_withheld:
+            site = site_of(state, name)
+            if isinstance(site, Site):
+                found.append(site)
+    return sorted(found, key=lambda site: site.node)
+
+
+def room(state: State, site: Site, kind: Kind, tally: Tally, other: OtherSpec | None = None) -> int | Refusal:
+    """How many devices of the kind the node takes beside what it has and is about to get. Not of the pool."""
+    description = state.nodes.all[site.node].description
+    assert description is not None, "a site is a node that is there"
+    kinds = _kinds_on(state, site, description) + tally.nodes.get(site.node, [])
+    wrong = _misfit(state, site, kind, kinds) or _too_little(state, site.node, description, other)
+    if wrong is not None:
+        return wrong
+    most = site.group.gpus_max if kind[0] == GPU else MEMORY_DEVICES_MAX
+    return max(0, most - sum(1 for type_, _ in kinds if type_ == kind[0]))
+
+
+def _kinds_on(state: State, site: Site, description: NodeJoined) -> list[Kind]:
+    attachments = list(state.here(site.node))
+    kinds = [attachment.kind for attachment in attachments]
+    fixed = set(description.present.values()) - {attachment.device_uuid for attachment in attachments}
+    away = {uuid for uuid in fixed if _is_gone(state, site.fabric, uuid)}
+    return kinds + [(GPU, description.gpu_model)] * (len(fixed) - len(away))
+
+
+def _is_gone(state: State, fabric: str, uuid: str) -> bool:
+    """Whether the node still shows a device that was just taken away."""
+    return (fabric, uuid) in state.uuids_away
+
+
+def _misfit(state: State, site: Site, kind: Kind, kinds: Sequence[Kind]) -> Refusal | None:
+    type_, model = kind
+    if type_ == GPU:
+        if model not in site.group.gpu_models:
+            takes = ", ".join(site.group.gpu_models) or "no GPUs"
+            return Refusal("model", f"node {site.node} of group {site.group.name} takes {takes}, not {model}")
+        other = next((known for known_type, known in kinds if known_type == GPU and known != model), "")
+        if other:
+            return Refusal("model", f"node {site.node} carries {other}, and GPUs of one model at a time")
+    elif kind not in state.fabrics[site.fabric].pool:
+        return Refusal("model", f"fabric {site.fabric} of node {site.node} has no {type_} of model {model}")
+    other = state.config.conflict(model, (known for _, known in kinds))
+    if other:
+        return Refusal("model", f"node {site.node} carries {other}, beside which {model} may not stand")
+    return None
+
+
+def _too_little(state: State, node: str, description: NodeJoined, other: OtherSpec | None) -> Refusal | None:
+    """`other_spec` against what jobs leave free. What nodes do not tell cannot be promised."""
+    if other is None:
+        return None
+    cpu_milli, memory_mib = state.holdings.amounts_on(node)
+    free_cpu, free_mib = description.cpu_milli - cpu_milli, description.memory_mib - memory_mib
+    if (other.milli_cpu or 0) > free_cpu:
+        return Refusal("other_spec.milli_cpu", f"node {node} has {free_cpu} free, {other.milli_cpu} are asked")
+    if (other.memory or 0) > free_mib * MIB:
+        return Refusal("other_spec.memory", f"node {node} has {free_mib * MIB} bytes free, {other.memory} are asked")
+    for field in ("ephemeral_storage", "allowed_pod_number"):
+        if getattr(other, field):
+            return Refusal(f"other_spec.{field}", "nodes do not tell how much of it is free: leave it out")
+    return None

@@ -1,0 +1,226 @@
+"""All that the composer believes, with the indexes that keep each decision as small as what changed.
+
+Only folds change it, but for `marks` and the queues, which remember what has to be looked at.
+"""
+
+from collections import Counter
+from collections.abc import Iterator
+
+from muster.composer.core.config import ComposerConfig
+from muster.composer.core.fabrics import Fabrics
+from muster.composer.core.holdings import Holdings
+from muster.composer.core.limits import ANOMALIES_MAX, ENDED_MAX
+from muster.composer.core.marks import Marks
+from muster.composer.core.nodes import Nodes
+from muster.composer.core.records import CALLING, Attachment, Fabric, Kind, Request
+from muster.core import Instant
+from muster.schemas.devices import AttachmentPhase, RequestPhase
+from muster.schemas.facts.device import DetachWish
+
+
+class State:
+    """attachments: those that are not over, and those that still owe the scheduler a word. requests: ended ones too.
+
+    by_uuid, by_device: attachments that have a device, by its uuid, and by fabric and id. on_machine: by machine.
+    withholding: by the id under which the scheduler was asked to withhold. calling: calls under way or of unknown
+    outcome, by fabric. reserved: devices of pools that attachments without one will take. taken_away: when a device was
+    last detached, by fabric and id, for as long as surveys may be older; uuids_away: devices that were, by fabric and
+    uuid. anomalies: facts that fit no state.
+    """
+
+    def __init__(self, fabrics: Fabrics, config: ComposerConfig) -> None:
+        self.config = config
+        self.bounds = config.bounds
+        self.calls = fabrics
+        self.nodes = Nodes()
+        self.holdings = Holdings()
+        self.attachments: dict[str, Attachment] = {}
+        self.requests: dict[str, Request] = {}
+        self.fabrics = {fabric.name: Fabric(fabric.name) for fabric in config.fabrics}
+        self.withholding: dict[str, str] = {}
+        self.by_uuid: dict[str, str] = {}
+        self.by_device: dict[tuple[str, str], str] = {}
+        self.on_machine: dict[str, dict[str, None]] = {}
+        self.calling: dict[str, dict[str, None]] = {name: {} for name in self.fabrics}
+        self.reserved: Counter[tuple[str, Kind]] = Counter()
+        self.taken_away: dict[tuple[str, str], Instant] = {}
+        self.uuids_away: set[tuple[str, str]] = set()
+        self.marks = Marks()
+        self.anomalies: Counter[str] = Counter()
+        self._ended: dict[str, None] = {}
+
+    # --- attachments -------------------------------------------------------------------------------------------
+
+    def add(self, attachment: Attachment) -> None:
+        """A new attachment, or one from a checkpoint."""
+        self.attachments[attachment.id] = attachment
+        self.on_machine.setdefault(attachment.machine, {})[attachment.id] = None
+        if attachment.requested.request and not attachment.phase.is_over:
+            self.request(attachment.requested.request).attachments[attachment.id] = None
+        if attachment.request_id:
+            self.withholding[attachment.request_id] = attachment.id
+        if attachment.is_calling or (attachment.is_unsure and attachment.phase in CALLING):
+            self.fabric(attachment.fabric)
+            self.calling[attachment.fabric][attachment.id] = None
+        self.reserve(attachment)
+        self.own(attachment)
+        self.touch(attachment)
+
+    def reserve(self, attachment: Attachment) -> None:
+        """Count the device that is reserved for it, if it has none yet."""
+        if attachment.is_coming:
+            self.reserved[attachment.fabric, attachment.kind] += 1
+
+    def unreserve(self, attachment: Attachment) -> None:
+        """The opposite; before it gets its device or is over."""
+        if attachment.is_coming:
+            self.reserved[attachment.fabric, attachment.kind] -= 1
+
+    def own(self, attachment: Attachment) -> None:
+        """Index the device that it has."""
+        if not attachment.has_device:
+            return
+        key = attachment.fabric, attachment.device_id
+        if self.by_device.setdefault(key, attachment.id) != attachment.id:
+            self.anomaly("one device for two attachments")
+        self.by_uuid[attachment.device_uuid] = attachment.id
+        self.uuids_away.discard((attachment.fabric, attachment.device_uuid))
+
+    def disown(self, attachment: Attachment, at: Instant) -> None:
+        """Its device went back to the pool."""
+        key = attachment.fabric, attachment.device_id
+        if self.by_device.get(key) == attachment.id:
+            del self.by_device[key]
+        if self.by_uuid.get(attachment.device_uuid) == attachment.id:
+            del self.by_uuid[attachment.device_uuid]
+        self.taken_away[key] = at
+        self.uuids_away.add((attachment.fabric, attachment.device_uuid))
+
+    def drop(self, attachment: Attachment) -> None:
+        """It is over and owes nothing."""
+        del self.attachments[attachment.id]
+        self.withholding.pop(attachment.request_id, None)
+        here = self.on_machine.get(attachment.machine, {})
+        here.pop(attachment.id, None)
+        if not here:
+            self.on_machine.pop(attachment.machine, None)
+        self.marks.forget(attachment.id, attachment.fabric)
+
+    def touch(self, attachment: Attachment) -> None:
+        """Something about it changed: look at it, and at its request."""
+        self.marks.look(attachment.id)
+        if attachment.requested.request:
+            self.marks.look_request(attachment.requested.request)
+        if attachment.wish is not None and attachment.wish.scale:
+            self.marks.look_request(attachment.wish.scale)
+
+    def node_of(self, attachment: Attachment) -> str:
+        """The node that stands on its machine; "" if none ever did."""
+        return self.nodes.by_machine.get(attachment.machine, attachment.requested.node)
+
+    def finish(self, attachment: Attachment, phase: AttachmentPhase, at: Instant) -> None:
+        """Nothing more will happen to it, on the fabric."""
+        self.calling[attachment.fabric].pop(attachment.id, None)
+        request = self.requests.get(attachment.requested.request)
+        if request is not None:
+            request.attachments.pop(attachment.id, None)
+        attachment.phase, attachment.since = phase, at
+        self.touch(attachment)
+
+    def here(self, node: str) -> Iterator[Attachment]:
+        """Attachments of a node's machine that are not over."""
+        known = self.nodes.get(node)
+        machine = known.description.machine if known is not None and known.description is not None else ""
+        for name in self.on_machine.get(machine, ()):
+            attachment = self.attachments[name]
+            if not attachment.phase.is_over:
+                yield attachment
+
+    def want_away(self, attachment: Attachment, wish: DetachWish) -> None:
+        """It is to go, if nobody asked before or this one asks more."""
+        known = attachment.wish
+        if known is None or (wish.force and not known.force) or (wish.keep and not known.keep):
+            attachment.wish = wish
+        self.touch(attachment)
+
+    def holders(self, attachment: Attachment) -> tuple[str, ...]:
+        """Jobs that stand in the way of its detachment."""
+        if not attachment.is_gpu:
+            return self.holdings.of_node(self.node_of(attachment))
+        name = self.nodes.node_of.get(attachment.device_uuid)
+        if name is None:
+            return ()
+        return self.holdings.of_device(name, self.nodes.all[name].shown[attachment.device_uuid])
+
+    def is_shown(self, attachment: Attachment) -> bool:
+        """Whether its node shows the device."""
+        if attachment.is_gpu:
+            return attachment.device_uuid in self.nodes.node_of
+        node = self.nodes.get(self.node_of(attachment))
+        if node is None or node.description is None:
+            return False
+        return node.description.memory_mib >= attachment.memory_before_mib + attachment.memory_mib
+
+    def is_usable(self, attachment: Attachment) -> bool:
+        """Whether jobs may use it."""
+        return self.nodes.is_usable(attachment.device_uuid) if attachment.is_gpu else self.is_shown(attachment)
+
+    # --- fabrics -----------------------------------------------------------------------------------------------
+
+    def fabric(self, name: str) -> Fabric:
+        """The fabric, also one that is configured no more."""
+        known = self.fabrics.get(name)
+        if known is None:
+            known = self.fabrics[name] = Fabric(name)
+            self.calling[name] = {}
+        return known
+
+    def in_flight(self, fabric: str, now: Instant) -> int:
+        """Calls that may still have an effect."""
+        return sum(
+            1
+            for name in self.calling[fabric]
+            if (a := self.attachments[name]).is_calling or (a.is_unsure and a.deadline_at > now)
+        )
+
+    def free(self, fabric: str, kind: Kind) -> int:
+        """Devices in the pool that are reserved for nobody."""
+        return self.fabrics[fabric].free(kind) - self.reserved[fabric, kind]
+
+    # --- requests ----------------------------------------------------------------------------------------------
+
+    def request(self, name: str) -> Request:
+        """The request, a new one if there is none."""
+        known = self.requests.get(name)
+        if known is None:
+            known = self.requests[name] = Request(name)
+        return known
+
+    def end_request(self, request: Request, phase: RequestPhase, at: Instant) -> None:
+        """It is over; so many of these are kept for those who ask."""
+        request.phase, request.since = phase, at
+        self._ended.pop(request.name, None)
+        self._ended[request.name] = None
+        for name in list(self._ended)[: max(0, len(self._ended) - ENDED_MAX)]:
+            del self._ended[name]
+            old = self.requests.get(name)
+            if old is not None and not old.is_live and not old.wishes:
+                del self.requests[name]
+
+    def renew_request(self, name: str) -> Request:
+        """A request that begins anew, with the wishes that it has."""
+        known = self.requests.get(name)
+        self._ended.pop(name, None)
+        fresh = Request(name)
+        if known is not None:
+            fresh.wishes = known.wishes
+        self.requests[name] = fresh
+        return fresh
+
+    # --- beside ------------------------------------------------------------------------------------------------
+
+    def anomaly(self, what: str) -> None:
+        """Count a fact that fits no state."""
+        if what not in self.anomalies and len(self.anomalies) >= ANOMALIES_MAX:
+            what = "others"
+        self.anomalies[what] += 1

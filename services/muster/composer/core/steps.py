@@ -1,0 +1,234 @@
+"""What follows for one attachment from what is known of it: what is due, and when to look again."""
+
+from collections.abc import Iterator
+
+from muster.composer.core.limits import SETTLE_S, SKEW_S
+from muster.composer.core.looks import Looks
+from muster.composer.core.marks import ATTACHMENT
+from muster.composer.core.outcomes import detach, fail, overdue_at, withhold_s
+from muster.composer.core.records import LEAVING, NEVER, Attachment
+from muster.composer.core.state import State
+from muster.composer.core.turn import Turn, causes_of
+from muster.core import Draft, Instant, after, seconds_between
+from muster.schemas.devices import AttachmentPhase
+from muster.schemas.facts.device import (
+    AttachmentFailed,
+    CallFailure,
+    DetachGivenUp,
+    DetachWanted,
+    DetachWish,
+    DeviceOnline,
+    DeviceVisible,
+)
+from muster.schemas.facts.node import WithholdRequested, WithholdWithdrawn
+
+Phase = AttachmentPhase
+NODE, DEVICE = "node", "device"
+
+
+class Steps:
+    """Looks at attachments that changed, or whose time came."""
+
+    def __init__(self, state: State, looks: Looks) -> None:
+        self._state = state
+        self._looks = looks
+
+    def make(self, turn: Turn) -> None:
+        """Say what is due of all that are marked; those of whom nothing is due are marked no more."""
+        state = self._state
+        for name in tuple(state.marks.attachments):
+            attachment = state.attachments.get(name)
+            if attachment is None:
+                del state.marks.attachments[name]
+            elif name not in turn.moved:
+                if turn.is_full:
+                    return
+                before = len(turn.drafts)
+                self._look(attachment, turn)
+                if len(turn.drafts) == before:
+                    del state.marks.attachments[name]
+                    self._look_again(attachment, turn.now)
+
+    def _look(self, attachment: Attachment, turn: Turn) -> None:
+        marks = self._state.marks
+        if not attachment.said:
+            turn.say(attachment, "requested", attachment.requested)
+            return
+        may_attach, may_detach, before = False, False, len(turn.drafts)
+        match attachment.phase:
+            case Phase.REQUESTED | Phase.ATTACHING if not attachment.is_calling:
+                may_attach = self._coming(attachment, turn)
+            case Phase.ATTACHING | Phase.DETACHING if attachment.is_calling:
+                self._calling(attachment, turn)
+            case Phase.ATTACHED | Phase.VISIBLE | Phase.ONLINE:
+                self._standing(attachment, turn)
+            case Phase.WITHHOLDING:
+                may_detach = self._withholding(attachment, turn)
+            case Phase.DETACHING:
+                may_detach = self._detaching(attachment, turn)
+            case Phase.DETACHED:
+                self._owing(attachment, turn)
+        has_said = len(turn.drafts) > before
+        marks.queue(
+            attachment.id,
+            attachment.fabric,
+            attach=may_attach and not has_said,
+            detach=may_detach and not has_said,
+            unsettled=attachment.failure is not None,
+        )
+
+    # --- before it has a device ----------------------------------------------------------------------------------
+
+    def _coming(self, attachment: Attachment, turn: Turn) -> bool:
+        """Whether a call may be made. Else it waits, or is over."""
+        now, has_called = turn.now, attachment.failure is not None
+        is_last = has_called and not attachment.retry_at
+        if attachment.wish is not None:
+            reason = attachment.wish.reason or "it is wanted no more"
+        elif is_last:
+            reason = attachment.error or "the fabric did not attach it"
+        elif now >= overdue_at(self._state, attachment):
+            reason = f"not attached within {self._state.bounds.attach_s_max:g} s"
+            reason += f": {attachment.error}" if attachment.error else ""
+        else:
+            return not has_called or (now >= attachment.retry_at and self._is_settled(attachment))
+        if not has_called or attachment.failure is CallFailure.REFUSED or self._is_settled(attachment, now):
+            wish = attachment.wish.fact if attachment.wish is not None else ""
+            turn.say(attachment, "failed", AttachmentFailed(failure=attachment.failure, reason=reason[:1024]), wish)
+        return False
+
+    def _is_settled(self, attachment: Attachment, now: Instant = NEVER) -> bool:
+        """Whether a look began after the failed call could have any effect; or was waited for long enough by `now`."""
+        look = self._looks.at(attachment.fabric)
+        if now > after(attachment.settled_at, SETTLE_S):
+            return True
+        return look.began_at > after(attachment.settled_at, SKEW_S if attachment.is_unsure else 0.0)
+
+    # --- while a call is under way -------------------------------------------------------------------------------
+
+    def _calling(self, attachment: Attachment, turn: Turn) -> None:
+        is_mine = self._state.calls.is_under_way(attachment.id, attachment.attempt)
+        if turn.now > after(attachment.deadline_at, SKEW_S) and not is_mine:
+            fail(self._state, attachment, CallFailure.ABANDONED, "who made the call is gone", turn)
+
+    # --- while the device stands on its machine ------------------------------------------------------------------
+
+    def _standing(self, attachment: Attachment, turn: Turn) -> None:
+        state = self._state
+        if attachment.request_id and attachment.is_withheld:
+            turn.moved.add(attachment.id)
+            turn.drafts.append(withdrawal(state, attachment, "it stays", after_withheld=True))
+            return
+        wish = self._reason_to_go(attachment, turn.now)
+        if wish is not None:
+            if turn.now >= attachment.retry_at:
+                self._ask_to_withhold(attachment, wish, turn)
+        elif attachment.phase is Phase.ATTACHED:
+            if state.is_shown(attachment):
+                turn.say(attachment, "visible", DeviceVisible())
+        elif attachment.phase is Phase.VISIBLE and state.is_usable(attachment):
+            took_s = seconds_between(attachment.requested_at, turn.now)
+            turn.say(attachment, "online", DeviceOnline(took_s=max(0.0, took_s)))
+
+    def _reason_to_go(self, attachment: Attachment, now: Instant) -> DetachWish | None:
+        if attachment.wish is not None:
+            return attachment.wish
+        look = self._looks.at(attachment.fabric)
+        if attachment.id in look.missing and look.is_after(attachment.since):
+            return DetachWish(reason="the fabric does not have it on its machine any more")
+        bound_s = self._state.bounds.visible_s_max
+        has_node = self._state.nodes.get(self._state.node_of(attachment)) is not None
+        is_late = attachment.phase is Phase.ATTACHED and has_node and now >= after(attachment.since, bound_s)
+        if is_late and not self._state.is_shown(attachment):
+            return DetachWish(reason=f"its node did not show it within {bound_s:g} s")
+        return None
+
+    def _ask_to_withhold(self, attachment: Attachment, wish: DetachWish, turn: Turn) -> None:
+        state = self._state
+        node = state.node_of(attachment)
+        of_node = not attachment.is_gpu and state.nodes.get(node) is not None
+        request_id = f"{attachment.id}.{'n' if of_node else 'd'}{attachment.withholds + 1}"
+        reason = wish.reason or "it goes back to the pool"
+        wanted = DetachWanted(request_id=request_id, reason=reason, force=wish.force)
+        asked = WithholdRequested(request_id=request_id, reason=reason, force=wish.force)
+        causes, trace = causes_of(wish.fact, attachment.last_fact), wish.trace or attachment.trace
+        turn.moved.add(attachment.id)
+        kind, subject = (NODE, node) if of_node else (DEVICE, attachment.device_uuid)
+        turn.drafts += [
+            Draft("attachment", attachment.id, "detach-wanted", wanted, causes, trace, request_id),
+            Draft(kind, subject, "withhold-requested", asked, causes, trace, request_id),
+        ]
+
+    # --- on the way back -----------------------------------------------------------------------------------------
+
+    def _withholding(self, attachment: Attachment, turn: Turn) -> bool:
+        if attachment.is_withheld:
+            if turn.now >= overdue_at(self._state, attachment):
+                self._give_up(attachment, "no call could be made in time", turn)
+            return True
+        if turn.now >= after(attachment.wanted_at, withhold_s(self._state, attachment)):
+            holders = ", ".join(self._state.holders(attachment)[:4])
+            self._give_up(attachment, f"held by {holders}" if holders else "the scheduler did not withhold it", turn)
+        return False
+
+    def _detaching(self, attachment: Attachment, turn: Turn) -> bool:
+        if attachment.retry_at and turn.now < overdue_at(self._state, attachment):
+            return turn.now >= attachment.retry_at
+        if attachment.failure is not CallFailure.REFUSED and not self._is_settled(attachment, turn.now):
+            return False  # it may be gone, and must not be given to jobs then
+        look = self._looks.at(attachment.fabric)
+        if self._is_settled(attachment) and not look.shows(attachment.machine, attachment.device_id):
+            detach(self._state, attachment, turn, was_gone=True)
+        else:
+            self._give_up(attachment, attachment.error or "the fabric did not take it away", turn)
+        return False
+
+    def _give_up(self, attachment: Attachment, reason: str, turn: Turn) -> None:
+        wish = attachment.wish.fact if attachment.wish is not None else ""
+        together = attachment.request_id
+        turn.say(attachment, "detach-given-up", DetachGivenUp(reason=reason[:1024]), wish, together=together)
+        turn.drafts.append(
+            withdrawal(self._state, attachment, "it stays", after_withheld=attachment.is_withheld, together=together)
+        )
+
+    def _owing(self, attachment: Attachment, turn: Turn) -> None:
+        """What was withheld for it is given back, once its node shows that it is gone."""
+        if not attachment.is_gpu and turn.now < after(attachment.since, self._state.bounds.visible_s_max):
+            node = self._state.nodes.get(self._state.node_of(attachment))
+            shown = node.description.memory_mib if node is not None and node.description is not None else 0
+            if shown >= attachment.memory_before_mib > 0:
+                return
+        turn.moved.add(attachment.id)
+        turn.drafts.append(withdrawal(self._state, attachment, "it is gone", after_withheld=True))
+
+    # --- time ------------------------------------------------------------------------------------------------
+
+    def _look_again(self, attachment: Attachment, now: Instant) -> None:
+        moments = [moment for moment in self._moments(attachment) if moment > now]
+        if moments:
+            self._state.marks.look_at(min(moments), ATTACHMENT, attachment.id)
+
+    def _moments(self, attachment: Attachment) -> Iterator[Instant]:
+        bounds = self._state.bounds
+        if attachment.is_calling:
+            yield Instant(after(attachment.deadline_at, SKEW_S) + 1)
+            return
+        if attachment.retry_at:
+            yield attachment.retry_at
+        if attachment.is_coming or attachment.phase in LEAVING:
+            yield overdue_at(self._state, attachment)
+        if attachment.failure is not None:
+            yield Instant(after(attachment.settled_at, SETTLE_S) + 1)
+        if attachment.phase is Phase.WITHHOLDING and not attachment.is_withheld:
+            yield after(attachment.wanted_at, withhold_s(self._state, attachment))
+        if attachment.phase in (Phase.ATTACHED, Phase.DETACHED):
+            yield after(attachment.since, bounds.visible_s_max)
+
+
+def withdrawal(state: State, attachment: Attachment, reason: str, *, after_withheld: bool, together: str = "") -> Draft:
+    """What the scheduler was asked to withhold may be used again. The request's id says whether it was the node."""
+    of_node = attachment.request_id.rpartition(".")[2].startswith("n")
+    kind, subject = (NODE, state.node_of(attachment)) if of_node else (DEVICE, attachment.device_uuid)
+    payload = WithholdWithdrawn(request_id=attachment.request_id, reason=reason, after_withheld=after_withheld)
+    causes = causes_of(attachment.last_fact)
+    return Draft(kind, subject, "withhold-withdrawn", payload, causes, attachment.trace, together)

@@ -1,0 +1,163 @@
+"""Devices on machines that belong to nobody: found, adopted, or returned to the pool; and the pool's counts.
+
+Adopt before attach: who waits for a device of this model on this machine, and does not know what became of its call,
+takes one that stands there. What nobody waits for is an orphan.
+"""
+
+import hashlib
+
+from muster.composer.core.looks import Look, Looks
+from muster.composer.core.outcomes import attach
+from muster.composer.core.records import Attachment, Fabric, pool_of
+from muster.composer.core.state import State
+from muster.composer.core.turn import Turn, causes_of
+from muster.core import Draft, Instant, after
+from muster.fabric.inventory import MachineDevice
+from muster.schemas.devices import AttachmentPhase, Origin, PoolModel
+from muster.schemas.facts.device import (
+    AttachmentRequested,
+    DeviceAttached,
+    FabricSurveyed,
+    OrphanFound,
+    OrphanReturned,
+    OrphanState,
+)
+
+
+def attachment_id(type_: str, *parts: str | int) -> str:
+    """`<type>-<16 hex digits>`: a hash of what it names, so that the same decision makes the same id again."""
+    return f"{type_}-{hashlib.sha256(chr(31).join(map(str, parts)).encode()).hexdigest()[:16]}"
+
+
+def strays(state: State, looks: Looks, turn: Turn) -> None:
+    """Settle what the newest look at each fabric shows."""
+    for config in state.config.fabrics:
+        fabric, look = state.fabrics[config.name], looks.at(config.name)
+        if not look.began_at:
+            continue
+        for machine, device in looks.left_over(fabric.name, turn.claimed):
+            if turn.is_full:
+                return
+            _settle(state, fabric, machine, device, turn)
+        for orphan in tuple(fabric.orphans.values()):
+            _follow(state, fabric, orphan, look, turn)
+        _tell_pool(state, fabric, looks, turn)
+
+
+def next_at(state: State) -> Instant | None:
+    """When an orphan has been watched long enough."""
+    moments = [
+        after(Instant(orphan.at), state.bounds.orphan_s)
+        for fabric in state.fabrics.values()
+        for orphan in fabric.orphans.values()
+        if (fabric.name, orphan.device_id) not in state.by_device
+    ]
+    return min(moments, default=None)
+
+
+def _settle(state: State, fabric: Fabric, machine: str, device: MachineDevice, turn: Turn) -> None:
+    waiting, is_coming = _who_waits(state, machine, device, turn)
+    if waiting is not None:
+        attach(waiting, device, turn, adopted=True)
+    elif not fabric.is_surveyed:
+        _take_over(state, fabric, machine, device, turn, origin=Origin.FOUND)
+    elif not is_coming and device.device_id not in fabric.orphans:
+        payload = OrphanFound(
+            device_id=device.device_id,
+            device_uuid=device.device_uuid,
+            machine=machine,
+            model=device.model,
+            type=device.type,
+            memory_mib=device.memory_mib,
+        )
+        turn.drafts.append(Draft("fabric", fabric.name, "orphan-found", payload, causes_of(fabric.last_fact)))
+
+
+def _who_waits(state: State, machine: str, device: MachineDevice, turn: Turn) -> tuple[Attachment | None, bool]:
+    """Who takes the device: first whose call is of unknown outcome, oldest first, then who has not called yet.
+
+    And whether a call is under way that may have brought it, of which we shall hear.
+    """
+    unknown, fresh, is_coming = [], [], False
+    for name in state.on_machine.get(machine, ()):
+        attachment = state.attachments[name]
+        if attachment.kind != (device.type, device.model) or name in turn.moved or not attachment.is_coming:
+            continue
+        if attachment.phase is AttachmentPhase.REQUESTED:
+            if attachment.said and attachment.wish is None:
+                fresh.append(attachment)
+        elif attachment.is_calling and state.calls.is_under_way(name, attachment.attempt):
+            is_coming = True
+        else:
+            unknown.append(attachment)
+    waiting = min(unknown or fresh, key=lambda one: (one.requested_at, one.id), default=None)
+    if waiting is not None and not unknown and is_coming:
+        waiting = None  # the device is probably the other's: it will be told
+    return waiting, is_coming
+
+
+def _take_over(
+    state: State, fabric: Fabric, machine: str, device: MachineDevice, turn: Turn, *, origin: Origin, fact: str = ""
+) -> None:
+    """An attachment for a device that stands there already."""
+    name = attachment_id(device.type, fabric.name, device.device_id, origin.value, fact)
+    node = state.nodes.by_machine.get(machine, "")
+    requested = AttachmentRequested(
+        type=device.type, model=device.model, node=node, fabric=fabric.name, machine=machine, origin=origin
+    )
+    attached = DeviceAttached(
+        device_uuid=device.device_uuid or device.device_id,
+        device_id=device.device_id,
+        node=node,
+        machine=machine,
+        type=device.type,
+        model=device.model,
+        memory_mib=device.memory_mib,
+        adopted=True,
+    )
+    turn.claimed.add((fabric.name, device.device_id))
+    causes = causes_of(fact)
+    turn.drafts += [
+        Draft("attachment", name, "requested", requested, causes, together=name),
+        Draft("attachment", name, "attached", attached, causes, together=name),
+    ]
+
+
+def _follow(state: State, fabric: Fabric, orphan: OrphanState, look: Look, turn: Turn) -> None:
+    """What becomes of an orphan: somebody takes it, it is gone, or it is taken back after its time."""
+    key, causes = (fabric.name, orphan.device_id), causes_of(orphan.fact)
+    owner = state.by_device.get(key)
+    if owner is not None:
+        if state.attachments[owner].requested.origin is not Origin.ORPHAN:
+            returned = OrphanReturned(device_id=orphan.device_id, adopted=True)
+            turn.drafts.append(Draft("fabric", fabric.name, "orphan-returned", returned, causes))
+        return
+    is_there = look.shows(orphan.machine, orphan.device_id)
+    is_back = state.taken_away.get(key, Instant(0)) >= orphan.at
+    if is_back or (look.is_after(Instant(orphan.at)) and not is_there):
+        returned = OrphanReturned(device_id=orphan.device_id)
+        turn.drafts.append(Draft("fabric", fabric.name, "orphan-returned", returned, causes))
+    elif is_there and key not in turn.claimed and turn.now >= after(Instant(orphan.at), state.bounds.orphan_s):
+        device = MachineDevice(orphan.device_id, orphan.device_uuid, orphan.model, orphan.type, orphan.memory_mib)
+        _take_over(state, fabric, orphan.machine, device, turn, origin=Origin.ORPHAN, fact=orphan.fact)
+
+
+def _tell_pool(state: State, fabric: Fabric, looks: Looks, turn: Turn) -> None:
+    """The pool's counts, when they are not what the log says. Only of a look that no call could blur."""
+    look = looks.at(fabric.name)
+    if state.calling[fabric.name] or not look.is_after(fabric.moved_at):
+        return
+    if not fabric.is_surveyed and any(True for _ in looks.left_over(fabric.name, set())):
+        return  # what was found is taken over first: its being told of the pool ends the first survey
+    counts = looks.counts(fabric.name)
+    known = {kind: (model.free, model.attached) for kind, model in fabric.pool.items()}
+    counts.update({kind: (0, 0) for kind in known if kind not in counts})
+    if fabric.is_surveyed and counts == known:
+        return
+    pool = {
+        kind: PoolModel(type=kind[0], model=kind[1], free=free, attached=attached)
+        for kind, (free, attached) in counts.items()
+    }
+    turn.drafts.append(
+        Draft("fabric", fabric.name, "surveyed", FabricSurveyed(pool=pool_of(pool)), causes_of(fabric.last_fact))
+    )
