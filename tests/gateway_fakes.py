@@ -239,11 +239,11 @@ class FakeComposer:
         self.asked: list[AskCompose | AskDetach] = []
         self.is_down = False
 
-    async def devices(self) -> DevicesAnswer:
+    async def devices(self, *, only: str = "") -> DevicesAnswer:
         self._answer()
         return DevicesAnswer(devices=tuple(self.device_rows), fabrics=tuple(self.fabric_rows))
 
-    async def requests(self) -> RequestsAnswer:
+    async def requests(self, *, only: str = "") -> RequestsAnswer:
         self._answer()
         return RequestsAnswer(requests=tuple(self.request_rows))
 

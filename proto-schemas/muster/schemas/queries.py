@@ -80,7 +80,12 @@ class QueueCheckAnswer(Wire):
 
 
 class AskFleet(Wire):
-    """To the scheduler (`queues`, `nodes`): all of them."""
+    """To the scheduler (`queues`, `nodes`): all of them.
+
+    only: one alone, a request by its name or a device by its uuid, where the answer says so; "" for all.
+    """
+
+    only: str = ""
 
 
 class QueuesAnswer(Wire):
@@ -108,14 +113,20 @@ class NodesAnswer(Wire):
 
 
 class DevicesAnswer(Wire):
-    """To the composer (`devices`, asked with `AskFleet`): attached devices and those on their way, and the fabrics."""
+    """To the composer (`devices`, asked with `AskFleet`): attached devices and those on their way, and the fabrics.
+
+    With `only`, the device of that uuid, if it is attached; no fabrics.
+    """
 
     devices: tuple[DeviceView, ...] = ()
     fabrics: tuple[FabricView, ...] = ()
 
 
 class RequestsAnswer(Wire):
-    """To the composer (`requests`, asked with `AskFleet`): ComposabilityRequests, newest first, ended ones too."""
+    """To the composer (`requests`, asked with `AskFleet`): ComposabilityRequests, newest first, ended ones too.
+
+    With `only`, the one of that name, if there is one.
+    """
 
     requests: tuple[RequestView, ...] = ()
 

@@ -20,13 +20,13 @@ class NatsComposer:
     def __init__(self, client: Client, *, cluster: str) -> None:
         self._leader = Leader(client, cluster=cluster, service="composer")
 
-    async def devices(self) -> DevicesAnswer:
+    async def devices(self, *, only: str = "") -> DevicesAnswer:
         """See `Composer.devices`."""
-        return await self._leader.ask("devices", AskFleet(), DevicesAnswer)
+        return await self._leader.ask("devices", AskFleet(only=only), DevicesAnswer)
 
-    async def requests(self) -> RequestsAnswer:
+    async def requests(self, *, only: str = "") -> RequestsAnswer:
         """See `Composer.requests`."""
-        return await self._leader.ask("requests", AskFleet(), RequestsAnswer)
+        return await self._leader.ask("requests", AskFleet(only=only), RequestsAnswer)
 
     async def compose_check(self, question: AskCompose) -> DeviceCheckAnswer:
         """See `Composer.compose_check`."""

@@ -184,12 +184,12 @@ class Scheduler(Protocol):
 class Composer(Protocol):
     """The composer's answers. Every method raises UnreachableError, or ProblemError if it refuses."""
 
-    async def devices(self) -> DevicesAnswer:
-        """Attached devices and those on their way, and the fabrics."""
+    async def devices(self, *, only: str = "") -> DevicesAnswer:
+        """Attached devices and those on their way, and the fabrics. only: the answer may be narrowed to this uuid."""
         ...
 
-    async def requests(self) -> RequestsAnswer:
-        """ComposabilityRequests, newest first, ended ones too."""
+    async def requests(self, *, only: str = "") -> RequestsAnswer:
+        """ComposabilityRequests, newest first, ended ones too. only: the answer may be narrowed to this name."""
         ...
 
     async def compose_check(self, question: AskCompose) -> DeviceCheckAnswer:

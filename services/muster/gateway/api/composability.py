@@ -154,5 +154,5 @@ def trace_of(request: Request, name: str, key: str) -> str:
 
 async def _request(house: House, name: str) -> RequestView | None:
     """Raises UnreachableError if the composer does not answer."""
-    found = (await house.composer.requests()).requests
+    found = (await house.composer.requests(only=name)).requests
     return next((one for one in found if one.name == name), None)

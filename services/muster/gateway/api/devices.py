@@ -85,5 +85,5 @@ async def detach(request: Request) -> Response:
 
 async def _device(house: House, uuid: str) -> DeviceView | None:
     """The device as it is attached. Raises UnreachableError if the composer does not answer."""
-    found = (await house.composer.devices()).devices
+    found = (await house.composer.devices(only=uuid)).devices
     return next((one for one in found if one.device_uuid == uuid and not one.phase.is_over), None)
