@@ -74,12 +74,17 @@ def wants(state: State, waiting: Waiting) -> Demanded | None:
 
 
 def unneeded(state: State, now: Instant) -> Iterator[Surplus]:
-    """Nodes that hold nothing, and those that hold too little to stay, after their time; of those with idle GPUs."""
+    """Nodes that hold nothing, and of those with idle GPUs the ones that hold too little to stay, after their time.
+
+    Lost and withheld nodes are somebody else's business.
+    """
+    records = state.books.nodes
     for name in state.idle.nodes.ripe(now):
-        yield NodeUnneeded(name, state.idle.nodes.since[name])
+        if records[name].usable:
+            yield NodeUnneeded(name, state.idle.nodes.since[name])
     for name in state.idle.low.ripe(now):
-        record = state.books.nodes.get(name)
-        if record is not None and record.jobs and state.idle.on.get(name):
+        record = records[name]
+        if record.usable and record.jobs and state.idle.on.get(name):
             words = holders_words(state, name)
             yield RemovalBlocked(name, state.idle.low.since[name], words, tuple(sorted(record.jobs)))
 
