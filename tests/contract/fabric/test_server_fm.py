@@ -10,9 +10,20 @@ import pytest
 
 from fabrics import LOGIN, MODEL, OTHER_MODEL, ServedFabric, fabric, machine, served_fabric
 from muster.fabric.simulator.clock import SteppedClock
+from waiting import until
 
 TENANT = {"tenant_uuid": "tenant"}
 MACHINES = "fabric_manager/api/v1/machines"
+TOKEN = f"id_manager/realms/{LOGIN['realm']}/protocol/openid-connect/token"
+FORM = {
+    "client_id": LOGIN["client_id"],
+    "client_secret": LOGIN["client_secret"],
+    "username": LOGIN["username"],
+    "password": LOGIN["password"],
+    "scope": "openid",
+    "response_type": "id_token token",
+    "grant_type": "password",
+}
 Json = dict[str, object]
 
 
@@ -78,8 +89,7 @@ async def test_an_attachment_takes_as_long_as_the_switch() -> None:
     clock = SteppedClock()
     async with served_fabric(fabric(switch_median_s=30), clock=clock) as east:
         call = asyncio.create_task(attach(east))
-        while not clock.waiting:
-            await asyncio.sleep(0)
+        await until(lambda: clock.waiting)
         clock.advance(29.9)
         assert len(await resources(east)) == 1
         assert not call.done()
@@ -191,8 +201,7 @@ async def test_calls_over_the_limit_are_put_off() -> None:
     clock = SteppedClock()
     async with served_fabric(fabric(limit=1), clock=clock) as east:
         first = asyncio.create_task(attach(east))
-        while not clock.waiting:
-            await asyncio.sleep(0)
+        await until(lambda: clock.waiting)
         assert (await attach(east, 2)).status_code == 503
         clock.advance(1)
         assert (await first).status_code == 200
@@ -201,21 +210,10 @@ async def test_calls_over_the_limit_are_put_off() -> None:
 class TestTokens:
     """The password grant of id_manager."""
 
-    TOKEN = f"id_manager/realms/{LOGIN['realm']}/protocol/openid-connect/token"
-    FORM = {
-        "client_id": LOGIN["client_id"],
-        "client_secret": LOGIN["client_secret"],
-        "username": LOGIN["username"],
-        "password": LOGIN["password"],
-        "scope": "openid",
-        "response_type": "id_token token",
-        "grant_type": "password",
-    }
-
     async def test_a_token_opens_the_door_until_it_expires(self, tmp_path: Path) -> None:
         clock = SteppedClock()
         async with served_fabric(fabric(tmp_path, token_s=60), clock=clock) as east:
-            granted = (await east.http.post(self.TOKEN, data=self.FORM)).json()
+            granted = (await east.http.post(TOKEN, data=FORM)).json()
             assert granted["expires_in"] == 60
             east.http.headers["Authorization"] = f"Bearer {granted['access_token']}"
             assert len(await resources(east)) == 1
@@ -233,20 +231,20 @@ class TestTokens:
     @pytest.mark.parametrize("field", ["client_id", "client_secret", "username", "password"])
     async def test_wrong_credentials_get_none(self, tmp_path: Path, field: str) -> None:
         async with served_fabric(fabric(tmp_path)) as east:
-            answer = await east.http.post(self.TOKEN, data={**self.FORM, field: "wrong"})
+            answer = await east.http.post(TOKEN, data={**FORM, field: "wrong"})
             assert answer.status_code == 401
             assert LOGIN["password"] not in answer.text
 
     async def test_another_grant_or_realm_is_refused(self, tmp_path: Path) -> None:
         async with served_fabric(fabric(tmp_path)) as east:
-            form = {**self.FORM, "grant_type": "client_credentials"}
-            assert (await east.http.post(self.TOKEN, data=form)).status_code == 400
-            elsewhere = self.TOKEN.replace(LOGIN["realm"], "elsewhere")
-            assert (await east.http.post(elsewhere, data=self.FORM)).status_code == 404
+            form = {**FORM, "grant_type": "client_credentials"}
+            assert (await east.http.post(TOKEN, data=form)).status_code == 400
+            elsewhere = TOKEN.replace(LOGIN["realm"], "elsewhere")
+            assert (await east.http.post(elsewhere, data=FORM)).status_code == 404
 
     async def test_a_token_outlives_the_process_that_gave_it(self, tmp_path: Path) -> None:
         async with served_fabric(fabric(tmp_path)) as east:
-            token = (await east.http.post(self.TOKEN, data=self.FORM)).json()["access_token"]
+            token = (await east.http.post(TOKEN, data=FORM)).json()["access_token"]
         async with served_fabric(fabric(tmp_path)) as east:
             east.http.headers["Authorization"] = f"Bearer {token}"
             assert len(await resources(east)) == 1
