@@ -1,1 +1,5 @@
 """The scaler's pure part."""
+
+from muster.scaler.core.core import ScalerCore
+
+__all__ = ["ScalerCore"]

@@ -39,8 +39,8 @@ REFUSED_KEPT = 8_192
 MOVED_KEPT = 65_536
 """Names of which is remembered when something last moved there; beyond it the oldest is forgotten."""
 
-CAUSES_NAMED_MAX = 8
-"""Facts that a choice names as its causes."""
+ALTERNATIVES_NAMED_MAX = 16
+"""What else was simulated, as far as a choice shows it."""
 
-JOBS_NAMED_MAX = 16
-"""Jobs that a choice names."""
+TRIED_SPARE = 1_024
+"""Shapes beyond twice those that wait of which is remembered what was tried in vain; then those gone are forgotten."""

@@ -8,33 +8,36 @@ from collections import Counter, deque
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
-from muster.core import Instant
+from muster.core import Instant, after
 from muster.placement import NodeShape
 from muster.quota.amounts import changes
 from muster.quota.queues import QueueTree
 from muster.scaler.core import limits
-from muster.scaler.core.attachments import COMING, NOT_YET_ATTACHED, Attachments
+from muster.scaler.core.attachments import NOT_YET_ATTACHED, Attachments
 from muster.scaler.core.books import ScalerBooks
-from muster.scaler.core.choices import ATTACH, Choices, OpenChoice
-from muster.scaler.core.coming import Expected, Kept
+from muster.scaler.core.choices import ADD, ATTACH, Choices, OpenChoice
 from muster.scaler.core.demand import Demand
-from muster.scaler.core.groups import NodeGroup, ScalingConfig, shown_spec
+from muster.scaler.core.groups import NodeGroup, ScalingConfig
 from muster.scaler.core.idle import IdleClock
-from muster.scaler.core.jobs import WAITING, JobRecord, JobTable
+from muster.scaler.core.jobs import JobRecord, JobTable
 from muster.scaler.core.pool import Pool
 from muster.scaler.core.signals import SignalBook
 from muster.schemas.devices import GPU
-from muster.schemas.facts.node import NodeJoined
 from muster.schemas.facts.scale import Refused
 from muster.schemas.queries import ScaleChoiceView
+
+BEGIN = Instant(0)
+"""Before anything was decided."""
 
 
 @dataclass(slots=True)
 class State:
     """chosen: how many choices were ever made. moved_at: when a device or node was last added to or taken from a node
-    or group, by name. failed_at: when a choice last failed, by group or fabric. served_at: jobs for which a choice was
+    or group, by name. failed_at: when a choice last failed, see `rests_until`. served_at: jobs for which a choice was
     carried out, and when. refused: what `nothing-chosen` said last, by job or node. ended: the newest, oldest first.
-    anomalies: facts that fitted nothing, by what. moves: grows with every fact that may change a decision.
+    anomalies: facts that fitted nothing, by what. moves: grows with every fact that may change a decision; supply: with
+    those that may give somebody what was not to be had, places that came free apart (`books.freed`). now: of the
+    decision that is being made.
     """
 
     config: ScalingConfig
@@ -55,6 +58,8 @@ class State:
     ended: deque[ScaleChoiceView] = field(default_factory=lambda: deque(maxlen=limits.ENDED_KEPT))
     anomalies: Counter[str] = field(default_factory=Counter)
     moves: int = 0
+    supply: int = 0
+    now: Instant = field(default=BEGIN)
 
     def __post_init__(self) -> None:
         self.idle = IdleClock(self.config)
@@ -108,91 +113,13 @@ class State:
                 found += (attachment.fabric, attachment.model) == (fabric, model)
         return found
 
-    # --- what is on its way -----------------------------------------------------------------------------------
-
-    def settle(self) -> None:
-        """Enter in the fleet what is on its way, where that is not done."""
-        coming = self.books.coming
-        for name in list(coming.stale):
-            coming.enter(name, self.expected(name))
-
-    def expected(self, name: str) -> Expected:
-        """What a node will be, by what was folded about it and by the choices that concern it."""
-        choices = self.choices.on_node(name)
-        record = self.books.nodes.get(name)
-        kept = tuple(self._kept(choices, name))
-        if record is None or record.description is None:
-            adding = self.choices.adding(name)
-            return Expected(shape=self._new_node(adding), kept=kept) if adding is not None else Expected()
-        node = record.description
-        present = {uuid: index for index, uuid in node.present.items()}
-        devices, model = self._devices_coming(choices, name, present)
-        usable, unusable = self._devices_changing(present)
-        return Expected(
-            is_usable=not record.usable and not record.lost and not record.wishes,
-            devices=devices if not node.device_domains else 0,
-            model=model or node.gpu_model,
-            usable=usable,
-            unusable=unusable,
-            kept=kept,
-        )
-
-    def _kept(self, choices: list[OpenChoice], name: str) -> list[Kept]:
-        """Places on a node for jobs that still wait for what was chosen for them."""
-        found = list[Kept]()
-        for choice in choices:
-            record = self.jobs.records.get(choice.chosen.jobs[0]) if choice.serves and choice.chosen.jobs else None
-            if record is None or record.phase not in WAITING or record.cancelled:
-                continue
-            groups = record.shape.gang.groups
-            found += [
-                Kept(record.shape.gang, place.group, place.replicas)
-                for place in choice.chosen.places
-                if place.node == name and place.group < len(groups)
-            ]
-        return found
-
-    def _new_node(self, choice: OpenChoice) -> NodeShape:
-        """A node that is being added: of a composable group with the GPUs that are kept for it."""
-        chosen = choice.chosen
-        group = self.config.groups.get(chosen.group)
-        if group is None:  # not configured any more
-            return NodeShape(chosen.node, 0, 0, 0, "")
-        parts = [part for part in chosen.parts if part.node == chosen.node]
-        if not group.composable:
-            return shown_spec(group, self.actual_node(group.name), name=chosen.node)
-        model = parts[0].device_model if parts else ""
-        return NodeShape(chosen.node, group.cpu_milli, group.memory_mib, sum(part.count for part in parts), model)
-
     def actual_node(self, group: str) -> NodeShape | None:
         """Any node of a group as the fleet knows it, the same for who folded the same."""
-        names = self.books.nodes_in(group)
-        node = self.books.describe(min(names)) if names else None
-        return _shape(min(names), node) if node is not None else None
-
-    def _devices_coming(self, choices: list[OpenChoice], name: str, present: dict[str, int]) -> tuple[int, str]:
-        count, model = 0, ""
-        for attachment in self.attachments.on.get(name, {}).values():
-            if attachment.type == GPU and attachment.phase in COMING and attachment.device_uuid not in present:
-                count, model = count + 1, attachment.model
-        for choice in choices:
-            if choice.name != ATTACH and self.books.describe(name) is None:
-                continue
-            for part in choice.chosen.parts:
-                if part.node == name and (left := self.part_left(choice, name, part.count)):
-                    count, model = count + left, part.device_model
-        return count, model
-
-    def _devices_changing(self, present: dict[str, int]) -> tuple[tuple[int, ...], tuple[int, ...]]:
-        usable, unusable = list[int](), list[int]()
-        for uuid, index in present.items():
-            record = self.books.devices.get(uuid)
-            if uuid in self.choices.of_device:
-                if record is None:
-                    unusable.append(index)
-            elif record is not None and not record.released and not record.wishes:
-                usable.append(index)
-        return tuple(usable), tuple(unusable)
+        name = min(self.books.nodes_in(group), default="")
+        node = self.books.describe(name)
+        if node is None:
+            return None
+        return NodeShape(name, node.cpu_milli, node.memory_mib, len(node.present), node.gpu_model)
 
     # --- what a fold tells -----------------------------------------------------------------------------------
 
@@ -209,13 +136,26 @@ class State:
             if amounts:
                 self.queues.hold(record.shape.queue, amounts, sign=sign, preemptible=record.shape.preemptible, at=at)
 
+    def note_failed(self, choice: OpenChoice, at: Instant) -> None:
+        """The choice could not be carried out: its fabrics, or its group, are left alone for a while."""
+        if choice.name == ATTACH:
+            names = {f"fabric/{part.fabric}" for part in choice.chosen.parts}
+        else:
+            names = {choice.chosen.group if choice.name == ADD else f"removal/{choice.chosen.group}"}
+        for name in sorted(names):
+            self.failed_at[name] = at
+
+    def rests_until(self, name: str) -> Instant:
+        """Until when it is left alone after a failure; 0 if it is not.
+
+        A group by its name; its removals as `removal/NAME`, a fabric as `fabric/NAME`.
+        """
+        failed_at = self.failed_at.get(name)
+        return Instant(0) if failed_at is None else after(failed_at, self.config.delay_after_failure_s)
+
     def note_moved(self, name: str, at: Instant) -> None:
         """Something was added to, or taken from, this node or group."""
         self.moved_at.pop(name, None)
         self.moved_at[name] = at
         if len(self.moved_at) > limits.MOVED_KEPT:
             del self.moved_at[next(iter(self.moved_at))]
-
-
-def _shape(name: str, node: NodeJoined) -> NodeShape:
-    return NodeShape(name, node.cpu_milli, node.memory_mib, len(node.present), node.gpu_model)

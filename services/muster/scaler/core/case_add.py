@@ -1,0 +1,35 @@
+"""Case 1: the autoscaler wants to add nodes. Is attaching GPUs enough?"""
+
+from muster.scaler.core.choice import Choice
+from muster.scaler.core.demand import Waiting
+from muster.scaler.core.enlarge import gpus_enough
+from muster.scaler.core.groups import spec_word
+from muster.scaler.core.new_nodes import nodes_enough
+from muster.scaler.core.options import Lack, Option
+from muster.scaler.core.serving import add, add_alternative, attach, attach_alternative, nothing
+from muster.scaler.core.signals import NodeWanted
+from muster.scaler.core.state import State
+
+CASE = 1
+
+
+def attach_or_add(state: State, signal: NodeWanted, waiting: Waiting) -> list[Choice]:
+    """GPUs if they are enough, else the nodes, one choice each; nothing if the nodes could not get their GPUs.
+
+    The nodes are simulated in either case, so that the choice shows what they would have cost.
+    """
+    group = state.config.groups.get(signal.group)
+    more = nodes_enough(state, waiting, group, signal.nodes) if group else Lack("no-group", f"no group {signal.group}")
+    enough = gpus_enough(state, waiting)
+    spec = f", {spec_word(group, state.actual_node(group.name))}" if group is not None else ""
+    nodes = "1 node" if signal.nodes == 1 else f"{signal.nodes} nodes"
+    why = f"{waiting.name} waits ({waiting.reason}); the autoscaler would add {nodes} of group {signal.group}{spec}"
+    causes = tuple(dict.fromkeys(fact for fact in (waiting.fact, signal.fact) if fact))
+    if isinstance(enough, Option):
+        return [attach(CASE, enough, waiting, why=why, others=(add_alternative(more),), causes=causes)]
+    others = (attach_alternative(enough),)
+    if isinstance(more, Option):
+        words = f"{why}; GPUs alone do not help ({enough.reason})"
+        return add(CASE, more, waiting, why=words, others=others, causes=causes)
+    why = f"{why}, which does not help: {more.reason}"
+    return [nothing(CASE, enough, waiting, why=why, others=(*others, add_alternative(more)), causes=causes)]

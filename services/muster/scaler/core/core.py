@@ -1,0 +1,98 @@
+"""The scaler's core: folds the cluster's log, decides which devices and nodes move."""
+
+from collections.abc import Iterator
+
+from muster.core import Draft, Fact, Instant
+from muster.scaler.core import surplus
+from muster.scaler.core.choice import Choice
+from muster.scaler.core.choices import NOTHING
+from muster.scaler.core.ends import ends, next_end
+from muster.scaler.core.expected import settle
+from muster.scaler.core.fold import fold
+from muster.scaler.core.fold_states import states
+from muster.scaler.core.groups import Mode, ScalingConfig
+from muster.scaler.core.serve import Serving
+from muster.scaler.core.state import State
+from muster.schemas.facts.scale import NothingChosen, ScaleChosen
+
+
+class ScalerCore:
+    """The only writer of choices of one cluster.
+
+    Without node groups there is nothing to choose, and nothing is folded but what the scaler said itself.
+    """
+
+    def __init__(self, config: ScalingConfig) -> None:
+        self.state = State(config)
+        self._serving = Serving(self.state)
+        self._is_active = bool(config.groups) and config.mode is not Mode.OFF
+        self._now = Instant(0)
+        self._decided: tuple[int, Instant] | None = None
+
+    def apply(self, fact: Fact) -> None:
+        """Fold one fact; one that fits no state is counted in `state.anomalies`."""
+        if self._is_active or fact.kind in _OWN:
+            fold(self.state, fact)
+
+    def decide(self, now: Instant) -> list[Draft]:
+        """What came to its end, what waiting jobs need, then what nobody needs; the same until something is folded.
+
+        The next choice's name is the number of those that were ever made.
+        """
+        state = self.state
+        state.now = self._now = now
+        drafts = list(ends(state, now))
+        if not self._is_active:
+            return drafts
+        settle(state)
+        choices = self._serving.choices(now)
+        if not any(isinstance(choice.payload, ScaleChosen) for together in choices for choice in together):
+            choices += [[choice] for choice in surplus.surplus(state, now)]
+        drafts += self._named(choices)
+        return drafts
+
+    def next_wakeup(self) -> Instant | None:
+        """When a choice is overdue, somebody is to be looked at again, or something was idle for its time."""
+        state = self.state
+        moments = [next_end(state)]
+        if self._is_active:
+            if self._serving.has_more:
+                return self._now
+            moments += [self._serving.next_look(), surplus.next_wakeup(state, self._now)]
+        return min((moment for moment in moments if moment is not None), default=None)
+
+    def snapshot(self) -> Iterator[Draft]:
+        """Choices that are not ended, and what the next ones depend on."""
+        return states(self.state)
+
+    def _named(self, choices: list[list[Choice]]) -> Iterator[Draft]:
+        number = self.state.chosen
+        for together in choices:
+            key = ""
+            for choice in together:
+                if choice.name == NOTHING:
+                    yield from _nothing(self.state, choice)
+                    continue
+                number += 1
+                name = f"s{number:06d}"
+                key = key or (name if len(together) > 1 else "")
+                for draft in choice.drafts(name):
+                    yield _together(draft, key) if key else draft
+
+
+def _together(draft: Draft, key: str) -> Draft:
+    return Draft(draft.kind, draft.subject_id, draft.name, draft.payload, draft.causes, draft.trace, key)
+
+
+def _nothing(state: State, choice: Choice) -> Iterator[Draft]:
+    """Said of the job or node, unless the same was said last."""
+    payload = choice.payload
+    assert isinstance(payload, NothingChosen)
+    subject = payload.node or payload.jobs[0]
+    known = state.refused.get(subject)
+    if known is None or (known.case, known.code) != (payload.case, payload.code):
+        yield Draft("scale", subject, NOTHING, payload, choice.causes, choice.trace)
+
+
+_OWN = frozenset({"scale", "scaler"})
+"""Kinds that the scaler alone writes."""

@@ -1,0 +1,101 @@
+"""Choices that came to their end: carried out, or not."""
+
+from collections.abc import Iterator
+from typing import NamedTuple
+
+from muster.core import Draft, Instant, after, seconds_between
+from muster.scaler.core import limits
+from muster.scaler.core.choices import ADD, ATTACH, ENDED, REMOVE_GPU, REMOVE_NODE, OpenChoice
+from muster.scaler.core.state import State
+from muster.schemas.devices import AttachmentPhase
+from muster.schemas.facts.node import WithholdWithdrawn
+from muster.schemas.facts.scale import ScaleEnded
+
+
+class End(NamedTuple):
+    """How a choice ended. cause: the fact that says so, "" if time does."""
+
+    failed: bool
+    reason: str
+    cause: str = ""
+
+
+def ends(state: State, now: Instant) -> Iterator[Draft]:
+    """`ended` of all choices that are done, failed or overdue; a node that stays may be used again."""
+    for choice in state.choices.in_order():
+        end = end_of(state, choice, now)
+        if end is None:
+            continue
+        causes = tuple(fact for fact in (choice.fact, end.cause) if fact)
+        took_s = seconds_between(choice.chosen_at, now)
+        payload = ScaleEnded(failed=end.failed, reason=end.reason, took_s=took_s)
+        key = choice.id if end.failed and choice.name == REMOVE_NODE else ""
+        yield Draft("scale", choice.id, ENDED, payload, causes, choice.trace, key)
+        if key and state.books.describe(choice.chosen.node) is not None:
+            back = WithholdWithdrawn(
+                request_id=choice.chosen.request_id, reason=end.reason, after_withheld=choice.withheld
+            )
+            yield Draft("node", choice.chosen.node, "withhold-withdrawn", back, causes, choice.trace, key)
+
+
+def end_of(state: State, choice: OpenChoice, now: Instant) -> End | None:
+    """How it ended; None while it is under way."""
+    if _is_done(state, choice):
+        return End(False, "")
+    given_up = state.choices.given_up.get(choice.id) or state.choices.outcomes.get(choice.id)
+    if given_up is not None and (given_up.failed or choice.name == ATTACH):
+        return End(True, given_up.reason or "its devices went back", given_up.fact)
+    if choice.name == REMOVE_GPU and (kept := _kept_devices(state, choice)):
+        return End(True, f"{kept[0]} stays where it is" + (f", and {len(kept) - 1} more" if kept[1:] else ""))
+    if now >= due_at(state, choice):
+        return End(True, _overdue(state, choice))
+    return None
+
+
+def due_at(state: State, choice: OpenChoice) -> Instant:
+    """When it has failed if nothing happened."""
+    config = state.config
+    if choice.name == ADD:
+        return after(choice.chosen_at, config.node_provision_s_max)
+    if choice.name == REMOVE_NODE:
+        return after(choice.chosen_at, config.node_provision_s_max if choice.withheld else config.withhold_s)
+    return after(choice.chosen_at, limits.ATTACH_S_MAX)
+
+
+def next_end(state: State) -> Instant | None:
+    """When the first of the choices is overdue."""
+    return min((due_at(state, choice) for choice in state.choices.open.values()), default=None)
+
+
+def _is_done(state: State, choice: OpenChoice) -> bool:
+    chosen, attachments = choice.chosen, state.attachments
+    match choice.name:
+        case name if name == ATTACH:
+            mine = attachments.of_request.get(choice.id, {}).values()
+            return sum(one.phase is AttachmentPhase.ONLINE for one in mine) >= sum(part.count for part in chosen.parts)
+        case name if name == ADD:
+            record = state.books.nodes.get(chosen.node)
+            return record is not None and record.usable
+        case name if name == REMOVE_NODE:
+            return state.books.describe(chosen.node) is None
+        case _:
+            return not any(device in attachments.of_device for device in chosen.devices)
+
+
+def _kept_devices(state: State, choice: OpenChoice) -> list[str]:
+    """Devices of a removal that the composer has put back into use since it was chosen."""
+    known = [(device, state.attachments.of_device.get(device)) for device in choice.chosen.devices]
+    if any(one is not None and one.phase is not AttachmentPhase.ONLINE for _, one in known):
+        return []  # the others are still on their way
+    return [device for device, one in known if one is not None and one.since > choice.chosen_at]
+
+
+def _overdue(state: State, choice: OpenChoice) -> str:
+    waited_s = seconds_between(choice.chosen_at, due_at(state, choice))
+    what = {
+        ADD: "the node is not there and released",
+        ATTACH: "not all devices can be used",
+        REMOVE_GPU: "the devices are not back in the pool",
+        REMOVE_NODE: "the node is still there" if choice.withheld else "the node did not come free",
+    }[choice.name]
+    return f"{what} after {waited_s:.0f} s"

@@ -1,0 +1,325 @@
+"""Whether GPUs are enough: devices are added in thought, and the placement engine is asked for the whole gang.
+
+For one group of replicas each device that is added goes where it brings most replicas per device. Of every node the
+first replica more costs no more devices than the next, so taking the cheapest step of all nodes until there is room is
+the least that does it; the engine has the last word. Where a topology is required, this is done per domain, the
+cheapest domains first; several groups are made room for one after the other, largest first, as the engine places them.
+Then single devices are taken back as long as the engine still finds a place.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from muster.placement import NODE_LEVEL, GangRequest, GroupRequest, Hold, TaskShape
+from muster.placement.ledger import Node
+from muster.placement.state import count
+from muster.placement.topology import Domain
+from muster.scaler.core import cost, limits
+from muster.scaler.core.demand import Waiting
+from muster.scaler.core.growth import Growth, Source, Step, steps_of
+from muster.scaler.core.lacks import lack_of
+from muster.scaler.core.options import Lack, Option
+from muster.scaler.core.sources import Sources, sources_of
+from muster.scaler.core.spare import Spare
+from muster.scaler.core.state import State
+from muster.schemas.facts.scale import ScalePart, ScalePlace
+
+
+def gpus_enough(state: State, waiting: Waiting) -> Option | Lack:
+    """The cheapest way to make room for this gang by GPUs alone, or why there is none. The fleet is left as it was.
+
+    What is on its way has to be entered in the fleet (`State.settle`), and who comes before has to hold its places.
+    """
+    sources = sources_of(state, waiting.ask)
+    option: Option | None = None
+    for with_donors in (False, True):
+        if with_donors and not sources.donors:
+            break
+        option = _cheapest(state, waiting.ask, sources, with_donors=with_donors)
+        if option is not None:
+            return option
+    return lack_of(state, waiting, sources)
+
+
+def _cheapest(state: State, ask: GangRequest, sources: Sources, *, with_donors: bool) -> Option | None:
+    """Each model alone, and if none does it and they may be mixed, all of them."""
+    best: Option | None = None
+    for model in sources.models:
+        asked = _on_model(ask, model) if ask.same_model else ask
+        found = _Attempt(state, asked, ask, sources, (model,), with_donors=with_donors).run()
+        if found is not None and (best is None or found.key < best.key):
+            best = found
+    if best is None and len(sources.models) > 1 and not ask.same_model:
+        best = _Attempt(state, ask, ask, sources, sources.models, with_donors=with_donors).run()
+    return best
+
+
+def _on_model(ask: GangRequest, model: str) -> GangRequest:
+    """The same with all replicas that hold devices on this model."""
+    groups = [
+        replace(group, shape=replace(group.shape, gpu_models=(model,), models_excluded=()))
+        if group.shape.holds_devices
+        else group
+        for group in ask.groups
+    ]
+    return replace(ask, groups=tuple(groups))
+
+
+@dataclass(frozen=True, slots=True)
+class _Able:
+    """A node that can get devices of a source. most: so many."""
+
+    name: str
+    node: Node
+    source: Source
+    most: int
+
+
+class _Attempt:
+    """One way to go about it: with devices of these models. ask: the gang as it is; asked: with its models limited."""
+
+    def __init__(
+        self,
+        state: State,
+        asked: GangRequest,
+        ask: GangRequest,
+        sources: Sources,
+        models: Sequence[str],
+        *,
+        with_donors: bool,
+    ) -> None:
+        self._state = state
+        self._fleet = state.books.fleet
+        self._asked = asked
+        self._ask = ask
+        self._sources = sources
+        self._with_donors = with_donors
+        self._left = {
+            source: n for source, n in sources.left(with_donors=with_donors).items() if source.model in models
+        }
+        self._able = [
+            _Able(name, self._fleet.ledger.nodes[name], source, most)
+            for source in self._left
+            for name, most in sources.nodes(source).items()
+        ]
+        self._asks = 0
+
+    def run(self) -> Option | None:
+        """The option, or None."""
+        if not self._able:
+            return None
+        groups = sorted(self._asked.groups, key=lambda group: _size(group.shape), reverse=True)
+        wish = self._asked.topology or (groups[0].topology if len(groups) == 1 else None)
+        if wish is not None and wish.required:
+            for names in self._domains(wish.level, groups):
+                option = self._try(groups, names)
+                if option is not None:
+                    return option
+            return None
+        return self._try(groups, None)
+
+    # --- one trial -------------------------------------------------------------------------------------------
+
+    def _try(self, groups: Sequence[GroupRequest], within: Sequence[str] | None) -> Option | None:
+        """Make room, on these nodes only if they are given."""
+        left = dict(self._left)
+        with Growth(self._fleet) as growth:
+            for group in groups:
+                names = within
+                if names is None and len(groups) > 1 and group.topology is not None and group.topology.required:
+                    names = next(iter(self._domains(group.topology.level, (group,))), None)
+                    if names is None:
+                        return None
+                steps = self._steps(group.shape, group.replicas_least, names, left, growth)
+                if steps is None:
+                    return None
+                for step in steps:
+                    growth.add(step.node, step.source, step.devices)
+                    left[step.source] -= step.devices
+                if len(groups) > 1 and not self._hold(growth, group, names):
+                    return None
+            growth.release()
+            if not growth.added:
+                return None
+            moved = self._move(growth)
+            if moved is None or not self._fits():
+                return None
+            is_least = len(groups) == 1 and within is None and not moved
+            if not is_least:
+                moved = self._shrink(growth, moved)
+            return self._option(growth, moved)
+
+    def _hold(self, growth: Growth, group: GroupRequest, names: Sequence[str] | None) -> bool:
+        """Keep a group's places while room is made for the next."""
+        if names is not None:
+            return growth.hold_among(names, group.shape, group.replicas_least)
+        holds = self._fleet.find(GangRequest((GroupRequest(group.shape, group.replicas_least),)))
+        if holds is None:
+            return False
+        growth.hold(holds)
+        return True
+
+    def _fits(self) -> bool:
+        self._asks += 1
+        return self._fleet.find(self._ask) is not None
+
+    def _steps(
+        self,
+        shape: TaskShape,
+        replicas: int,
+        within: Sequence[str] | None,
+        left: Mapping[Source, int],
+        growth: Growth,
+    ) -> list[Step] | None:
+        """The cheapest steps that make room for so many replicas; None if there are not enough."""
+        lacking = replicas - self._room(shape, within)
+        if lacking <= 0:
+            return []
+        left, chosen = dict(left), list[Step]()
+        for step in sorted(self._all_steps(shape, within, growth)):
+            if step.devices <= left[step.source]:
+                left[step.source] -= step.devices
+                chosen.append(step)
+                lacking -= step.gain
+                if lacking <= 0:
+                    return chosen
+        return None
+
+    def _room(self, shape: TaskShape, within: Sequence[str] | None) -> int:
+        ledger = self._fleet.ledger
+        if within is None:
+            return sum([len(state.names) * count(state.key, shape) for state in ledger.live])
+        nodes = [ledger.nodes[name].state for name in within]
+        return sum([count(state.key, shape) for state in nodes if state is not None])
+
+    def _all_steps(self, shape: TaskShape, within: Sequence[str] | None, growth: Growth) -> Iterator[Step]:
+        among = None if within is None else frozenset(within)
+        config, added = self._state.config, dict[str, int]()
+        for (name, _), devices in growth.added.items():
+            added[name] = added.get(name, 0) + devices
+        known = dict[tuple[int, Source, int], Sequence[tuple[int, int]]]()
+        costs = {
+            source: (config.model(source.model).busy_w, config.model(source.model).attach_s) for source in self._left
+        }
+        for able in self._able:
+            name, state = able.name, able.node.state
+            if state is None or (among is not None and name not in among):
+                continue
+            most = able.most - added.get(name, 0)
+            key = id(state), able.source, most
+            steps = known.get(key)
+            if steps is None:
+                steps = known[key] = steps_of(state.key, shape, able.source.model, most)
+            if steps:
+                watts, ready_s = costs[able.source]
+                cpu_milli = state.key.cpu_milli
+                for number, (devices, gain) in enumerate(steps):
+                    rate = devices / gain
+                    yield Step(rate, rate * watts, ready_s, cpu_milli, name, number, devices, gain, able.source)
+
+    # --- domains ---------------------------------------------------------------------------------------------
+
+    def _domains(self, level: str, groups: Sequence[GroupRequest]) -> list[list[str]]:
+        """Domains of a level in which the largest group finds room with devices, those first that need fewest."""
+        group, nothing = groups[0], Growth(self._fleet)
+        costs = list[tuple[int, float, list[str]]]()
+        for names in self._members(level):
+            steps = self._steps(group.shape, group.replicas_least, names, self._left, nothing)
+            if steps is not None:
+                costs.append((sum(step.devices for step in steps), sum(step.watts for step in steps), names))
+        return [names for *_, names in sorted(costs)[: limits.DOMAINS_MAX]]
+
+    def _members(self, level: str) -> Iterator[list[str]]:
+        """The usable nodes of every domain of a level in which a node can get devices."""
+        if level == NODE_LEVEL:
+            for name in dict.fromkeys([able.name for able in self._able]):
+                yield [name]
+            return
+        domains = dict[Domain, None]()
+        for able in self._able:
+            domains.update(dict.fromkeys([domain for domain in able.node.domains if domain.level == level]))
+        for domain in domains:
+            yield [name for names in domain.states.values() for name in names]
+
+    # --- moves -----------------------------------------------------------------------------------------------
+
+    def _move(self, growth: Growth) -> list[Spare] | None:
+        """Idle devices of other nodes for what the pool does not have; None if they are not enough."""
+        moved = list[Spare]()
+        if not self._with_donors:
+            return moved
+        wanted = dict[Source, int]()
+        targets = {node for node, _ in growth.added}
+        for (_, source), devices in growth.added.items():
+            wanted[source] = wanted.get(source, 0) + devices
+        for source, devices in wanted.items():
+            lacking = devices - self._sources.pool.get(source, 0)
+            for donor in self._sources.donors.get(source, ()):
+                if lacking <= 0:
+                    break
+                if donor.node not in targets:
+                    growth.take_away(donor.node, donor.index)
+                    moved.append(donor)
+                    lacking -= 1
+            if lacking > 0:
+                return None
+        return moved
+
+    # --- the least -------------------------------------------------------------------------------------------
+
+    def _shrink(self, growth: Growth, moved: list[Spare]) -> list[Spare]:
+        """Take single devices back, the dearest first, as long as the gang still fits."""
+        config = self._state.config
+        keys = sorted(growth.added, key=lambda key: (-config.model(key[1].model).busy_w, key))
+        for node, source in keys:
+            while growth.added.get((node, source)) and self._asks < limits.ASKS_MAX:
+                growth.remove(node, source, 1)
+                if not self._fits():
+                    growth.add(node, source, 1)
+                    break
+        moved = list(moved)
+        used = dict[Source, int]()
+        for (_, source), devices in growth.added.items():
+            used[source] = used.get(source, 0) + devices
+        for donor in reversed(list(moved)):
+            mine = sum(_source(other) == _source(donor) for other in moved)
+            if used.get(_source(donor), 0) < self._sources.pool.get(_source(donor), 0) + mine:
+                moved.remove(donor)
+        return moved
+
+    def _option(self, growth: Growth, moved: Sequence[Spare]) -> Option | None:
+        holds = self._fleet.find(self._ask)
+        if holds is None or not growth.added:
+            return None
+        config = self._state.config
+        parts = tuple(
+            ScalePart(node=node, count=devices, fabric=source.fabric, device_model=source.model)
+            for (node, source), devices in sorted(growth.added.items())
+        )
+        watts = cost.attached_watts(config, parts) + cost.moved_watts(config, [donor.model for donor in moved])
+        models = {part.device_model for part in parts}
+        return Option(
+            parts=parts,
+            group=self._state.books.group_of(parts[0].node),
+            devices=tuple(donor.uuid for donor in moved),
+            places=places_of(holds),
+            watts=watts,
+            ready_s=cost.attach_s(config, models, are_moved=bool(moved)),
+        )
+
+
+def places_of(holds: Sequence[Hold]) -> tuple[ScalePlace, ...]:
+    """Where the replicas of a gang stand, by node and group."""
+    counts = dict[tuple[str, int], int]()
+    for hold in holds:
+        key = hold.slot.node, hold.slot.group
+        counts[key] = counts.get(key, 0) + 1
+    return tuple(ScalePlace(node=node, group=group, replicas=n) for (node, group), n in sorted(counts.items()))
+
+
+def _source(donor: Spare) -> Source:
+    return Source(donor.fabric, donor.model)
+
+
+def _size(shape: TaskShape) -> tuple[bool, int, int, int]:
+    return shape.full_node, shape.gpus * 1000 + shape.gpu_milli, shape.cpu_milli, shape.memory_mib

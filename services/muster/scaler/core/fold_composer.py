@@ -1,0 +1,127 @@
+"""How the composer's facts change what the scaler believes: devices on their way, pools, requests that are over."""
+
+from collections.abc import Callable
+
+from muster.core import Fact, Instant
+from muster.scaler.core.attachments import Attachment
+from muster.scaler.core.choices import Outcome
+from muster.scaler.core.state import State
+from muster.schemas.devices import AttachmentPhase, Origin
+from muster.schemas.facts.device import (
+    AttachmentRequested,
+    BreakerOpened,
+    DeviceAttached,
+    FabricSurveyed,
+    RequestEnded,
+    RequestRefused,
+)
+
+UNCOUNTED = frozenset({Origin.FOUND, Origin.ORPHAN})
+"""Devices that stood on a machine when they were first seen: the survey has counted them there already."""
+
+
+def _requested(state: State, fact: Fact) -> None:
+    assert isinstance(fact.payload, AttachmentRequested)
+    attachment = attachment_of(fact.subject_id, fact.payload)
+    attachment.since = fact.time
+    state.lift((attachment.node,))
+    state.attachments.put(attachment)
+
+
+def attachment_of(name: str, requested: AttachmentRequested) -> Attachment:
+    """What the composer asked for."""
+    return Attachment(
+        id=name,
+        request=requested.request,
+        node=requested.node,
+        fabric=requested.fabric,
+        model=requested.model,
+        type=requested.type,
+        origin=requested.origin,
+    )
+
+
+def _moved(state: State, fact: Fact) -> None:
+    attachment = _known(state, fact)
+    if attachment is None:
+        return
+    state.lift((attachment.node,))
+    uuid = fact.payload.device_uuid if isinstance(fact.payload, DeviceAttached) else ""
+    state.attachments.move(attachment, PHASES[fact.name], at=fact.time, device_uuid=uuid)
+    if fact.name == "attached" and attachment.origin not in UNCOUNTED:
+        state.pool.take((attachment.fabric, attachment.type, attachment.model))
+    if fact.name == "online":
+        state.note_moved(attachment.node, fact.time)
+
+
+def _over(state: State, fact: Fact) -> None:
+    attachment = _known(state, fact)
+    if attachment is None:
+        return
+    state.lift((attachment.node,))
+    state.attachments.remove(attachment.id)
+    if fact.name == "detached":
+        state.pool.give((attachment.fabric, attachment.type, attachment.model))
+        state.note_moved(attachment.node, fact.time)
+    else:
+        state.pool.version += 1
+
+
+def _surveyed(state: State, fact: Fact) -> None:
+    assert isinstance(fact.payload, FabricSurveyed)
+    state.pool.survey(fact.subject_id, fact.payload.pool)
+
+
+def _breaker_opened(state: State, fact: Fact) -> None:
+    assert isinstance(fact.payload, BreakerOpened)
+    state.pool.open_breaker(fact.subject_id, Instant(fact.payload.retry_at))
+
+
+def _breaker_closed(state: State, fact: Fact) -> None:
+    state.pool.close_breaker(fact.subject_id)
+
+
+def _refused(state: State, fact: Fact) -> None:
+    assert isinstance(fact.payload, RequestRefused)
+    reason = f"{fact.payload.field}: {fact.payload.reason}" if fact.payload.field else fact.payload.reason
+    _note_outcome(state, fact, Outcome(True, reason, fact.id))
+
+
+def _request_ended(state: State, fact: Fact) -> None:
+    assert isinstance(fact.payload, RequestEnded)
+    _note_outcome(state, fact, Outcome(fact.payload.failed, fact.payload.reason, fact.id))
+
+
+def _note_outcome(state: State, fact: Fact, outcome: Outcome) -> None:
+    if fact.subject_id in state.choices.open:
+        state.choices.outcomes[fact.subject_id] = outcome
+
+
+def _known(state: State, fact: Fact) -> Attachment | None:
+    attachment = state.attachments.all.get(fact.subject_id)
+    if attachment is None:
+        state.anomalies[f"{fact.name} of no attachment"] += 1
+    return attachment
+
+
+PHASES = {
+    "attaching": AttachmentPhase.ATTACHING,
+    "attached": AttachmentPhase.ATTACHED,
+    "visible": AttachmentPhase.VISIBLE,
+    "online": AttachmentPhase.ONLINE,
+    "detach-wanted": AttachmentPhase.WITHHOLDING,
+    "detach-given-up": AttachmentPhase.ONLINE,
+    "detaching": AttachmentPhase.DETACHING,
+}
+"""In which phase an attachment is after each fact."""
+
+HANDLERS: dict[tuple[str, str], Callable[[State, Fact], None]] = {
+    ("attachment", "requested"): _requested,
+    **{("attachment", name): _moved for name in PHASES},
+    **{("attachment", name): _over for name in ("detached", "failed")},
+    ("fabric", "surveyed"): _surveyed,
+    ("fabric", "breaker-opened"): _breaker_opened,
+    ("fabric", "breaker-closed"): _breaker_closed,
+    ("composability", "refused"): _refused,
+    ("composability", "ended"): _request_ended,
+}

@@ -1,0 +1,132 @@
+"""How facts about nodes, devices and queues change what the scaler believes."""
+
+from collections.abc import Callable
+
+from muster.core import Fact
+from muster.scaler.core.choices import REMOVE_NODE, Outcome
+from muster.scaler.core.state import State
+from muster.schemas.facts.node import NodeJoined, Withheld, WithholdRequested, WithholdWithdrawn
+from muster.schemas.facts.queue import QueueChanged
+from muster.schemas.facts.scale import ProvisionFailed
+
+
+def _joined(state: State, fact: Fact) -> None:
+    assert isinstance(fact.payload, NodeJoined)
+    name, books = fact.subject_id, state.books
+    is_new = books.describe(name) is None
+    books.touch((name,))
+    books.join(name, fact.payload, fact=fact.id)
+    note_node(state, name, at=fact.time)
+    state.supply += 1
+    if is_new and fact.payload.group:
+        state.note_moved(fact.payload.group, fact.time)
+        state.note_moved(name, fact.time)
+
+
+def _lost(state: State, fact: Fact) -> None:
+    _set_lost(state, fact, lost=True)
+
+
+def _returned(state: State, fact: Fact) -> None:
+    _set_lost(state, fact, lost=False)
+
+
+def _set_lost(state: State, fact: Fact, *, lost: bool) -> None:
+    state.books.touch((fact.subject_id,))
+    if not state.books.set_lost(fact.subject_id, lost, fact=fact.id):
+        state.anomalies[f"{fact.name} of no node"] += 1
+
+
+def _left(state: State, fact: Fact) -> None:
+    name, books = fact.subject_id, state.books
+    group = books.group_of(name)
+    books.touch((name,))
+    if not books.leave(name, fact=fact.id):
+        state.anomalies["left of no node"] += 1
+        return
+    note_node(state, name, at=fact.time)
+    state.supply += 1
+    state.signals.forget_node(name)
+    state.refused.pop(name, None)
+    if group:
+        state.note_moved(group, fact.time)
+
+
+def note_node(state: State, name: str, *, at: int = 0) -> None:
+    """The node came, went, or is another one: jobs on it may hold another model. at 0: a checkpoint says so."""
+    if state.books.note_group(name):
+        record = state.books.nodes.get(name)
+        for job_id in tuple(record.jobs) if record is not None else ():
+            state.recount(state.jobs.records[job_id], at=at)
+
+
+def _withhold_requested(state: State, fact: Fact) -> None:
+    assert isinstance(fact.payload, WithholdRequested)
+    _touch(state, fact)
+    if not state.books.ask(fact.kind, fact.subject_id, fact.payload, fact=fact.id):
+        state.anomalies["withhold requested twice"] += 1
+
+
+def _withhold_withdrawn(state: State, fact: Fact) -> None:
+    assert isinstance(fact.payload, WithholdWithdrawn)
+    _touch(state, fact)
+    state.books.forget_wish(fact.kind, fact.subject_id, fact.payload.request_id)
+    state.books.freed += 1
+
+
+def _withheld(state: State, fact: Fact) -> None:
+    assert isinstance(fact.payload, Withheld)
+    _touch(state, fact)
+    if not state.books.answered(fact.kind, fact.subject_id, fact.payload.request_id):
+        state.anomalies["withheld out of turn"] += 1
+    for choice in state.choices.on.get(fact.subject_id, {}).values():
+        if choice.name == REMOVE_NODE and choice.chosen.request_id == fact.payload.request_id:
+            choice.withheld = True
+
+
+def _released(state: State, fact: Fact) -> None:
+    _touch(state, fact)
+    if not state.books.release(fact.kind, fact.subject_id, fact=fact.id, seq=fact.seq):
+        state.anomalies["released out of turn"] += 1
+    state.books.freed += 1
+
+
+def _touch(state: State, fact: Fact) -> None:
+    node = state.books.node_of(fact.kind, fact.subject_id)
+    if node:
+        state.books.touch((node,))
+
+
+def _provision_failed(state: State, fact: Fact) -> None:
+    assert isinstance(fact.payload, ProvisionFailed)
+    if fact.payload.scale in state.choices.open:
+        state.choices.given_up[fact.payload.scale] = Outcome(True, fact.payload.reason, fact.id)
+
+
+def _queue_changed(state: State, fact: Fact) -> None:
+    assert isinstance(fact.payload, QueueChanged)
+    state.queues.set(fact.payload.spec, changed_at=fact.time, at=fact.time)
+    state.supply += 1
+
+
+def _signal(state: State, fact: Fact) -> None:
+    state.signals.fold(fact)
+    state.supply += 1
+
+
+HANDLERS: dict[tuple[str, str], Callable[[State, Fact], None]] = {
+    ("node", "joined"): _joined,
+    ("node", "lost"): _lost,
+    ("node", "returned"): _returned,
+    ("node", "left"): _left,
+    ("node", "provision-failed"): _provision_failed,
+    **{(kind, "withhold-requested"): _withhold_requested for kind in ("node", "device")},
+    **{(kind, "withhold-withdrawn"): _withhold_withdrawn for kind in ("node", "device")},
+    **{(kind, "withheld"): _withheld for kind in ("node", "device")},
+    **{(kind, "released"): _released for kind in ("node", "device")},
+    ("queue", "changed"): _queue_changed,
+    **{
+        ("autoscaler", name): _signal
+        for name in ("node-wanted", "node-refused", "node-unneeded", "removal-blocked", "settled")
+    },
+}

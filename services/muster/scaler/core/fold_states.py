@@ -1,0 +1,149 @@
+"""How the parts of a checkpoint, which come in any order, become what the scaler believes; and its own part of one."""
+
+from collections.abc import Callable, Iterable, Iterator, Mapping
+
+from muster.core import Draft, Fact, Instant
+from muster.scaler.core.choices import OpenChoice, Outcome
+from muster.scaler.core.fold_composer import attachment_of
+from muster.scaler.core.fold_fleet import note_node
+from muster.scaler.core.fold_jobs import hold
+from muster.scaler.core.fold_scale import lift
+from muster.scaler.core.jobs import WAITING
+from muster.scaler.core.state import State
+from muster.schemas.devices import RequestPhase
+from muster.schemas.facts.device import AttachmentState, FabricState, RequestState
+from muster.schemas.facts.job import JobState
+from muster.schemas.facts.node import GrantState, NodeState
+from muster.schemas.facts.queue import QueueState
+from muster.schemas.facts.scale import IdleSince, ScalerState, ScaleState
+from muster.schemas.registry import STATE_NAME
+
+
+def _state_recorded(state: State, fact: Fact) -> None:
+    match fact.payload:
+        case JobState():
+            _load_job(state, fact.payload)
+        case QueueState():
+            state.queues.load(fact.payload)
+        case GrantState():
+            state.books.load_grant(fact.kind, fact.subject_id, fact.payload)
+            node = state.books.node_of(fact.kind, fact.subject_id)
+            if node:
+                state.books.touch((node,))
+        case NodeState(description=description, lost=lost):
+            state.books.touch((fact.subject_id,))
+            state.books.load_node(fact.subject_id, description, lost=lost, fact=fact.payload.last_fact)
+            note_node(state, fact.subject_id)
+        case AttachmentState():
+            _load_attachment(state, fact.subject_id, fact.payload)
+        case FabricState():
+            _load_fabric(state, fact.subject_id, fact.payload)
+        case RequestState():
+            _load_request(state, fact.subject_id, fact.payload)
+        case ScaleState():
+            _load_choice(state, fact.subject_id, fact.payload)
+        case ScalerState():
+            _load_scaler(state, fact.payload)
+
+
+def _load_job(state: State, stored: JobState) -> None:
+    if stored.phase.is_terminal or stored.job.id in state.jobs.records:
+        return
+    record = state.jobs.add(stored.job, queue=stored.queue or stored.job.spec.queue_name, routed_seq=stored.routed_seq)
+    record.phase, record.queued_at = stored.phase, stored.queued_at
+    record.cancelled = stored.cancel_requested
+    if record.phase in WAITING:
+        record.reason, record.detail = stored.reason, stored.detail
+        record.word_fact, record.word_at = stored.last_fact, stored.explained_at
+        record.makes_way = stored.reserved is not None and bool(stored.reserved.victims)
+        state.demand.put(record)
+        for choice in state.choices.of_job.get(record.id, {}).values():
+            lift(state, choice)
+        return
+    record.slots, record.resize = stored.slots, stored.resize
+    if record.slots:
+        hold(state, record, record.held_slots, at=0)
+
+
+def _load_attachment(state: State, name: str, stored: AttachmentState) -> None:
+    if stored.phase.is_over or not stored.said:
+        return
+    attachment = attachment_of(name, stored.requested)
+    attachment.phase, attachment.since = stored.phase, stored.since
+    attachment.device_uuid = stored.device_uuid
+    state.lift((attachment.node,))
+    state.attachments.put(attachment)
+
+
+def _load_fabric(state: State, name: str, stored: FabricState) -> None:
+    state.pool.survey(name, stored.pool)
+    if stored.retry_at:
+        state.pool.open_breaker(name, Instant(stored.retry_at))
+
+
+def _load_request(state: State, name: str, stored: RequestState) -> None:
+    """Only those of a choice matter, which may come later: one that is ended already is forgotten with the rest."""
+    if stored.phase in (RequestPhase.REFUSED, RequestPhase.ENDED) and (stored.scale or stored.spec is None):
+        failed = stored.phase is RequestPhase.REFUSED or stored.failed
+        reason = f"{stored.field}: {stored.error}" if stored.field else stored.error
+        state.choices.outcomes[name] = Outcome(failed, reason, stored.last_fact)
+
+
+def _load_choice(state: State, name: str, stored: ScaleState) -> None:
+    choice = OpenChoice(
+        name, stored.name, stored.chosen, Instant(stored.chosen_at), stored.fact, stored.trace, stored.withheld
+    )
+    state.choices.add(choice)
+    lift(state, choice)
+
+
+def _load_scaler(state: State, stored: ScalerState) -> None:
+    state.chosen = stored.chosen
+    for known, entries in (
+        (state.moved_at, stored.moved_at),
+        (state.failed_at, stored.failed_at),
+        (state.served_at, stored.served_at),
+    ):
+        known.update({entry.name: Instant(entry.at) for entry in entries})
+    state.refused.update({entry.name: entry for entry in stored.refused})
+    state.signals.load(stored.signals)
+    state.idle.load(devices=stored.idle_devices, nodes=stored.idle_nodes, low=stored.low_nodes)
+
+
+def states(state: State) -> Iterator[Draft]:
+    """The scaler's own part of a checkpoint."""
+    for choice in state.choices.in_order():
+        payload = ScaleState(
+            name=choice.name,
+            chosen=choice.chosen,
+            chosen_at=choice.chosen_at,
+            fact=choice.fact,
+            withheld=choice.withheld,
+            trace=choice.trace,
+        )
+        yield Draft("scale", choice.id, STATE_NAME, payload, trace=choice.trace)
+    yield Draft("scaler", "scaler", STATE_NAME, _scaler_state(state))
+
+
+def _scaler_state(state: State) -> ScalerState:
+    return ScalerState(
+        chosen=state.chosen,
+        idle_devices=state.idle.stored_devices(),
+        idle_nodes=state.idle.stored_nodes(),
+        low_nodes=state.idle.stored_low(),
+        moved_at=_since(state.moved_at),
+        failed_at=_since(state.failed_at),
+        signals=tuple(state.signals.heard.values()),
+        served_at=_since(state.served_at),
+        refused=tuple(state.refused.values()),
+    )
+
+
+def _since(moments: Mapping[str, Instant]) -> tuple[IdleSince, ...]:
+    return tuple(IdleSince(name=name, at=at) for name, at in moments.items())
+
+
+KINDS: Iterable[str] = (
+    "job", "queue", "node", "device", "attachment", "fabric", "composability", "scale", "scaler",
+)  # fmt: skip
+HANDLERS: dict[tuple[str, str], Callable[[State, Fact], None]] = {(kind, STATE_NAME): _state_recorded for kind in KINDS}

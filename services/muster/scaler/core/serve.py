@@ -1,0 +1,208 @@
+"""Waiting jobs in the order in which they were queued: each is admitted, fits already, or gets its choice.
+
+All in thought and in one walk: what an earlier job takes of quota, places and pool, a later one does not find. A line
+for which nothing could be done costs nothing until something changed that could make it otherwise.
+"""
+
+from dataclasses import dataclass
+from heapq import heapify, heappop, heapreplace
+
+from muster.core import Instant, after
+from muster.scaler.core import autoscaler, limits
+from muster.scaler.core.case_add import attach_or_add
+from muster.scaler.core.case_cannot_add import attach_or_nothing
+from muster.scaler.core.choice import Choice
+from muster.scaler.core.demand import Line, Waiting, waiting_of
+from muster.scaler.core.jobs import HEALTH, JobRecord, Shape
+from muster.scaler.core.pretend import Pretence
+from muster.scaler.core.signals import NodeWanted
+from muster.scaler.core.state import State
+from muster.schemas.facts.scale import ScaleChosen
+
+
+@dataclass(frozen=True, slots=True)
+class Tried:
+    """That nothing could be done for a line's first job, which waits because of `word`. choice: what is said of it.
+
+    supply, freed: what there was then. at: when. rests_until: when a fabric or group that rested may be used; 0: none.
+    """
+
+    choice: Choice | None
+    job_id: str
+    word: str
+    supply: tuple[int, int]
+    freed: int
+    at: Instant
+    rests_until: Instant
+
+
+class Serving:
+    """has_more: the last walk stopped before it was done."""
+
+    def __init__(self, state: State) -> None:
+        self._state = state
+        self._tried: dict[Shape, Tried] = {}
+        self._moves = -1
+        self._answer: list[list[Choice]] = []
+        self._wake: Instant | None = None
+        self.has_more = False
+
+    def choices(self, now: Instant) -> list[list[Choice]]:
+        """Choices for waiting jobs; those that stand together in one list. The state must be settled and is left so."""
+        state = self._state
+        is_same = state.moves == self._moves and not self.has_more and (self._wake is None or now < self._wake)
+        if not is_same:
+            with Pretence(state) as pretence:
+                walk = _Walk(state, self._tried, pretence, now)
+                self._answer = walk.run()
+            self._moves, self._wake, self.has_more = state.moves, walk.wake, walk.has_more
+            if len(self._tried) > limits.TRIED_SPARE + 2 * len(state.demand.lines):
+                self._tried = {shape: tried for shape, tried in self._tried.items() if shape in state.demand.lines}
+        return list(self._answer)
+
+    def next_look(self) -> Instant | None:
+        """When somebody is to be looked at again by time alone."""
+        return self._wake
+
+
+class _Walk:
+    """One walk along the lines. wake: when the next one could find something else by time alone."""
+
+    def __init__(self, state: State, tried: dict[Shape, Tried], pretence: Pretence, now: Instant) -> None:
+        self._state = state
+        self._tried = tried
+        self._pretence = pretence
+        self._now = now
+        self._looks = self._fits = 0
+        self._found: list[list[Choice]] = []
+        self._chosen = 0
+        self.has_more = False
+        self.wake: Instant | None = None
+
+    def run(self) -> list[list[Choice]]:
+        """What is to be said."""
+        state = self._state
+        self._charge_served()
+        heap = [(*line.jobs[0], 0, line) for line in state.demand.lines.values()]
+        heapify(heap)
+        try:
+            while heap:
+                *_, job_id, at, line = heap[0]
+                goes_on = self._see(state.jobs.records[job_id], line)
+                if goes_on is None:
+                    break
+                if goes_on and at + 1 < len(line.jobs):
+                    heapreplace(heap, (*line.jobs[at + 1], at + 1, line))
+                else:
+                    heappop(heap)
+        finally:
+            state.queues.withdraw_proposals()
+        return self._found
+
+    def _charge_served(self) -> None:
+        """Jobs for which something is on its way come before all others."""
+        for job_id in self._state.choices.of_job:
+            record = self._state.jobs.records.get(job_id)
+            if record is not None and record.wants and record.shape.queue in self._state.queues.queues:
+                self._propose(record)
+
+    def _see(self, record: JobRecord, line: Line) -> bool | None:
+        """One job. Whether the next of its line is to be seen; None: no more in this walk."""
+        state = self._state
+        if record.id in state.choices.of_job or not self._is_due(record):
+            return True
+        shape = line.shape
+        if shape.queue not in state.queues.queues:
+            return False
+        tried = self._tried.get(shape)
+        if tried is not None and self._holds(tried, record):
+            if tried.choice is not None:
+                self._found.append([tried.choice])
+            return False
+        if state.queues.ceiling(shape.queue, shape.amounts, preemptible=shape.preemptible) is not None:
+            return False
+        holds = state.books.fleet.find(shape.least)
+        if holds is not None:
+            self._fits += 1
+            self._pretence.hold(holds)
+            self._propose(record)
+            return True if self._fits < limits.FITS_PER_DECISION_MAX else None
+        if self._looks >= limits.LOOKS_MAX or self._chosen >= limits.CHOICES_PER_DECISION_MAX:
+            self.has_more = True
+            return None
+        if len(state.choices.open) >= limits.CHOICES_OPEN_MAX:
+            return None
+        self._looks += 1
+        return self._look(record, waiting_of(record))
+
+    def _look(self, record: JobRecord, waiting: Waiting) -> bool:
+        """Ask the autoscaler, and choose by what it says. Whether something is done for the job."""
+        demanded = autoscaler.of_job(self._state, waiting)
+        found = list[Choice]()
+        if isinstance(demanded, NodeWanted):
+            found = attach_or_add(self._state, demanded, waiting)
+        elif demanded is not None:
+            found = [attach_or_nothing(self._state, demanded, waiting)]
+        chosen = [(choice, choice.payload) for choice in found if isinstance(choice.payload, ScaleChosen)]
+        if found:
+            self._found.append(found)
+        if not chosen:
+            self._note_tried(record, found[0] if found else None)
+            return False
+        self._chosen += len(chosen)
+        for choice, payload in chosen:
+            self._pretence.choose(choice.name, payload)
+        self._propose(record)
+        return True
+
+    def _propose(self, record: JobRecord) -> None:
+        shape = record.shape
+        self._state.queues.propose(shape.queue, shape.amounts, preemptible=shape.preemptible)
+
+    # --- when ------------------------------------------------------------------------------------------------
+
+    def _is_due(self, record: JobRecord) -> bool:
+        """Whether the job counts: not at once after its choice was carried out, nor while nodes may become well."""
+        waits_until = Instant(0)
+        served_at = self._state.served_at.get(record.id)
+        if served_at is not None:
+            waits_until = after(served_at, limits.SERVED_S)
+        if record.reason == HEALTH:
+            waits_until = max(waits_until, after(Instant(record.word_at), limits.HEALTH_S))
+        if waits_until <= self._now:
+            return True
+        self._note_wake(waits_until)
+        return False
+
+    def _holds(self, tried: Tried, record: JobRecord) -> bool:
+        """Whether what was found out for the line still holds."""
+        state = self._state
+        if (tried.job_id, tried.word) != (record.id, record.word_fact) or tried.supply != _supply(state):
+            return False
+        if tried.rests_until:
+            if tried.rests_until <= self._now:
+                return False
+            self._note_wake(tried.rests_until)
+        if tried.freed != state.books.freed:
+            again = after(tried.at, limits.LOOK_AGAIN_S)
+            if again <= self._now:
+                return False
+            self._note_wake(again)
+        return True
+
+    def _note_tried(self, record: JobRecord, choice: Choice | None) -> None:
+        state, now = self._state, self._now
+        rests = [state.rests_until(name) for name in state.failed_at] + list(state.pool.closed_until.values())
+        rests_until = min((until for until in rests if until > now), default=Instant(0))
+        if rests_until:
+            self._note_wake(rests_until)
+        self._tried[record.shape] = Tried(
+            choice, record.id, record.word_fact, _supply(state), state.books.freed, now, rests_until
+        )
+
+    def _note_wake(self, moment: Instant) -> None:
+        self.wake = moment if self.wake is None else min(self.wake, moment)
+
+
+def _supply(state: State) -> tuple[int, int]:
+    return state.supply, state.pool.version

@@ -1,0 +1,385 @@
+"""A cluster in virtual time for the scaler's tests: facts in, drafts out, drafts back in as facts."""
+
+from collections.abc import Iterable
+
+from muster.core import NS_PER_S, Draft, Fact, Instant
+from muster.fabric.layout import device_uuids, node_name
+from muster.scaler.core import ScalerCore
+from muster.scaler.core.groups import GpuModel, Mode, NodeGroup, ScalingConfig
+from muster.schemas import ids
+from muster.schemas.base import Payload
+from muster.schemas.devices import AttachmentPhase, Origin, PoolModel
+from muster.schemas.facts.device import (
+    AttachmentFailed,
+    AttachmentRequested,
+    AttachmentState,
+    CallStarted,
+    DetachWanted,
+    DeviceAttached,
+    DeviceDetached,
+    DeviceOnline,
+    DeviceVisible,
+    FabricState,
+    FabricSurveyed,
+    RequestRefused,
+)
+from muster.schemas.facts.job import (
+    JobFinished,
+    JobPlaced,
+    JobQueued,
+    JobRouted,
+    JobState,
+    JobUnschedulable,
+)
+from muster.schemas.facts.node import GrantState, NodeJoined, NodeLeft, NodeState, Released, Withheld
+from muster.schemas.facts.queue import QueueChanged, QueueSpec, QueueState
+from muster.schemas.facts.scale import ScaleChosen
+from muster.schemas.job import Job, JobSpec, Phase, Slot, TaskGroup
+from muster.schemas.registry import STATE_NAME, StreamRole, fact_type
+
+CLUSTER, FABRIC, MODEL = "atlas", "f0", "H100"
+START = Instant(1_000_000 * NS_PER_S)
+
+
+def composable(name: str = "comp", **values: object) -> NodeGroup:
+    """A composable group of nodes with 16 cores and 64 GiB that take up to 4 GPUs."""
+    spec = {
+        "nodes_max": 4, "gpus_max": 4, "gpu_models": (MODEL,), "cpu_milli": 16_000, "memory_mib": 65_536,
+        "fabric": FABRIC,
+    } | values  # fmt: skip
+    return NodeGroup(name, composable=True, **spec)
+
+
+def ordinary(name: str = "ord", **values: object) -> NodeGroup:
+    """A group of nodes with 32 cores, 256 GiB and 2 GPUs each."""
+    spec = {
+        "nodes_max": 4, "gpus": 2, "gpu_models": (MODEL,), "cpu_milli": 32_000, "memory_mib": 262_144,
+    } | values  # fmt: skip
+    return NodeGroup(name, **spec)
+
+
+def config(
+    *groups: NodeGroup, models: Iterable[GpuModel] = (), mode: Mode = Mode.EMBEDDED, **values: object
+) -> ScalingConfig:
+    """What the scaler may do."""
+    return ScalingConfig(
+        mode=mode,
+        groups={group.name: group for group in groups},
+        models={model.name: model for model in models},
+        fabrics=frozenset(group.fabric for group in groups if group.fabric),
+        **values,
+    )
+
+
+def job(name: str, *, queue: str = "lab", replicas: int = 1, gpus: int = 1, **spec: object) -> Job:
+    """A job of one task group."""
+    keys = ("gpu_milli", "cpu_milli", "memory_mib", "gpu_models", "min_replicas")
+    group = {key: spec.pop(key) for key in keys if key in spec}
+    groups = spec.pop("task_groups", None) or (
+        TaskGroup(replicas=replicas, gpus=0 if "gpu_milli" in group else gpus, **group),
+    )
+    return Job(
+        id=ids.job_id(team="lab", principal="ada", idempotency_key=name),
+        spec=JobSpec(name=name, team="lab", queue=queue, task_groups=groups, **spec),
+        principal="ada",
+        idempotency_key=name,
+        body_hash="",
+        submitted_at=START,
+        trace=ids.traceparent(ids.trace_id(name), ids.span_id(name)),
+    )
+
+
+class World:
+    """log: all facts so far; core: has folded them all. What others would record in a checkpoint is kept beside."""
+
+    def __init__(self, settings: ScalingConfig, *, pool: int = 0, queues: Iterable[str] = ("lab",)) -> None:
+        self.settings = settings
+        self.core = ScalerCore(settings)
+        self.log: list[Fact] = []
+        self.now = START
+        self.nodes: dict[str, NodeState] = {}
+        self.grants: dict[tuple[str, str], GrantState] = {}
+        self.jobs: dict[str, JobState] = {}
+        self.queues: dict[str, QueueState] = {}
+        self.attachments: dict[str, AttachmentState] = {}
+        self.pools: dict[str, FabricState] = {}
+        for name in queues:
+            self.queue(name)
+        if pool:
+            self.survey(free=pool)
+
+    # --- what happens ---
+
+    def say(
+        self,
+        writer: str,
+        kind: str,
+        subject_id: str,
+        name: str,
+        payload: Payload,
+        *,
+        causes: Iterable[str] = (),
+        trace: str = "",
+    ) -> Fact:
+        """Append a fact and fold it."""
+        row = fact_type(StreamRole.LOG, writer, kind, name)
+        assert row is not None, f"{writer} may not say {kind} {name}"
+        assert isinstance(payload, row.payload)
+        seq = len(self.log) + 1
+        fact = Fact(f"f{seq}", seq, self.now, CLUSTER, writer, kind, subject_id, name, tuple(causes), trace, payload)
+        self.log.append(fact)
+        self.core.apply(fact)
+        return fact
+
+    def later(self, seconds: float) -> None:
+        """Time passes; nobody has decided yet."""
+        self.now = Instant(self.now + round(seconds * NS_PER_S))
+
+    def queue(self, name: str, **spec: object) -> None:
+        """A queue is made, or is another one."""
+        queue = QueueSpec(name=name, **spec)
+        self.say("scheduler", "queue", name, "changed", QueueChanged(spec=queue))
+        self.queues[name] = QueueState(spec=queue, changed_at=self.now)
+
+    def survey(self, *, free: int, attached: int = 0, model: str = MODEL, fabric: str = FABRIC) -> None:
+        """The composer tells of a pool of one model; other models are as they were."""
+        known = {entry.model: entry for entry in self.pools.get(fabric, FabricState()).pool}
+        known[model] = PoolModel(model=model, free=free, attached=attached)
+        pool = tuple(known.values())
+        self.say("composer", "fabric", fabric, "surveyed", FabricSurveyed(pool=pool))
+        self.pools[fabric] = FabricState(pool=pool, surveyed=True)
+
+    def join(
+        self, group: str, index: int, *, gpus: int = 0, model: str = MODEL, rack: str = "", release: bool = True
+    ) -> str:
+        """A node joins, and is released. GPUs of a composable one are found attached."""
+        spec = self.settings.groups[group]
+        name = node_name(group, index)
+        description = NodeJoined(
+            cpu_milli=spec.cpu_milli,
+            memory_mib=spec.memory_mib,
+            gpu_model=model if gpus else "",
+            gpu_uuids=device_uuids(name, gpus),
+            domains=(("rack", rack),) if rack else (),
+            group=group,
+            machine=f"m-{name}" if spec.composable else "",
+        )
+        self.show(name, description)
+        if spec.composable:
+            for uuid in description.gpu_uuids:
+                self._found(name, uuid, model)
+        if release:
+            self.release("node", name)
+        return name
+
+    def show(self, name: str, description: NodeJoined) -> None:
+        """The node is so."""
+        known = self.nodes.get(name)
+        fact = self.say("agent", "node", name, "joined", description)
+        self.nodes[name] = NodeState(description=description, last_fact=fact.id)
+        if known is None:
+            self.grants["node", name] = GrantState(released=False)
+        elif self.grants["node", name].released:
+            for uuid in set(description.present.values()) - set(known.description.present.values()):
+                self.grants["device", uuid] = GrantState(released=False)
+
+    def release(self, kind: str, name: str) -> None:
+        """The scheduler lets it be used."""
+        self.say("scheduler", kind, name, "released", Released())
+        self.grants[kind, name] = GrantState(released=True)
+
+    def leave(self, name: str) -> None:
+        """The node is gone."""
+        self.say("agent", "node", name, "left", NodeLeft())
+        del self.nodes[name], self.grants["node", name]
+
+    def submit(self, name: str, *, reason: str = "gpu", detail: str = "gpu: none free", **spec: object) -> Job:
+        """A job comes, is queued, and cannot be placed (unless the reason is "")."""
+        one = job(name, **spec)
+        self.say("federation", "job", one.id, "routed", JobRouted(job=one, cluster=CLUSTER), trace=one.trace)
+        self.say("scheduler", "job", one.id, "queued", JobQueued(queue=one.spec.queue_name, attempt=1), trace=one.trace)
+        self.jobs[one.id] = JobState(
+            job=one, phase=Phase.QUEUED, queue=one.spec.queue_name, queued_at=self.now, routed_seq=len(self.log) - 1,
+            last_fact=self.log[-1].id,
+        )  # fmt: skip
+        if reason:
+            self.told(one, reason, detail)
+        return one
+
+    def told(self, one: Job, reason: str, detail: str = "") -> Fact:
+        """The scheduler says why the job waits."""
+        payload = JobUnschedulable(reason=reason, detail=detail)
+        fact = self.say("scheduler", "job", one.id, "unschedulable", payload, trace=one.trace)
+        self._job(one, reason=reason, detail=detail, explained_at=self.now)
+        return fact
+
+    def place(self, one: Job, *places: tuple[str, tuple[int, ...]]) -> None:
+        """The job gets these devices, one replica each."""
+        slots = tuple(
+            Slot(group=0, replica=replica, node=node, devices=devices, gpu_milli=1000 if devices else 0)
+            for replica, (node, devices) in enumerate(places)
+        )
+        self.say("scheduler", "job", one.id, "placed", JobPlaced(attempt=1, slots=slots), trace=one.trace)
+        self._job(one, phase=Phase.PLACED, slots=slots, reason="", detail="")
+
+    def fill(self, name: str, node: str, devices: tuple[int, ...], **spec: object) -> Job:
+        """A job holds these devices of a node."""
+        one = self.submit(name, reason="", gpus=len(devices), **spec)
+        self.place(one, (node, devices))
+        return one
+
+    def end(self, one: Job) -> None:
+        """The job is over."""
+        self.say("scheduler", "job", one.id, "succeeded", JobFinished(attempt=1), trace=one.trace)
+        del self.jobs[one.id]
+
+    # --- the composer, as the scaler sees it ---
+
+    def accept(self, fact: Fact) -> list[str]:
+        """The composer begins an attachment for every device of a choice. Returns their names."""
+        assert isinstance(fact.payload, ScaleChosen)
+        names = []
+        for part in fact.payload.parts:
+            for _ in range(part.count):
+                name = f"a{len(self.attachments) + 1:04d}"
+                requested = AttachmentRequested(
+                    request=fact.subject_id, model=part.device_model, node=part.node, fabric=part.fabric,
+                    machine=f"m-{part.node}", origin=Origin.SCALER,
+                )  # fmt: skip
+                self.say("composer", "attachment", name, "requested", requested)
+                self.attachments[name] = AttachmentState(
+                    requested=requested, phase=AttachmentPhase.REQUESTED, since=self.now
+                )
+                names.append(name)
+        return names
+
+    def attached(self, name: str) -> str:
+        """The fabric attached the device, its node does not show it yet. Returns its uuid."""
+        requested, uuid = self.attachments[name].requested, f"GPU-{name}"
+        payload = DeviceAttached(device_uuid=uuid, device_id=f"d-{name}", node=requested.node, model=requested.model)
+        self._move(name, "attached", payload, AttachmentPhase.ATTACHED, device_uuid=uuid)
+        self._in_pool(requested.fabric, requested.model, -1)
+        return uuid
+
+    def online(self, name: str) -> str:
+        """The device goes all its way until it may be used. Returns its uuid."""
+        requested = self.attachments[name].requested
+        self._move(name, "attaching", CallStarted(attempt=1, deadline_at=self.now), AttachmentPhase.ATTACHING)
+        uuid = self.attached(name)
+        node = self.nodes[requested.node].description
+        shown = node.model_copy(update={"gpu_uuids": (*node.gpu_uuids, uuid), "gpu_model": requested.model})
+        self.show(requested.node, shown)
+        self._move(name, "visible", DeviceVisible(), AttachmentPhase.VISIBLE)
+        self.release("device", uuid)
+        self._move(name, "online", DeviceOnline(), AttachmentPhase.ONLINE)
+        return uuid
+
+    def attach_fails(self, name: str) -> None:
+        """One attachment is over."""
+        self.say("composer", "attachment", name, "failed", AttachmentFailed(reason="timed out"))
+        del self.attachments[name]
+
+    def refuse(self, choice: str, *, field: str = "size", reason: str = "the pool is empty") -> None:
+        """The composer says no to a choice."""
+        self.say("composer", "composability", choice, "refused", RequestRefused(field=field, reason=reason))
+
+    def detach(self, uuid: str) -> None:
+        """A device goes back to its pool."""
+        name = next(name for name, one in self.attachments.items() if one.device_uuid == uuid)
+        requested = self.attachments[name].requested
+        self._move(name, "detach-wanted", DetachWanted(request_id=f"{name}-1"), AttachmentPhase.WITHHOLDING)
+        self.say("composer", "attachment", name, "detached", DeviceDetached(device_uuid=uuid, node=requested.node))
+        del self.attachments[name]
+        self._in_pool(requested.fabric, requested.model, 1)
+        node = self.nodes[requested.node].description
+        if uuid in node.gpu_uuids[-1:]:
+            left = node.gpu_uuids[:-1]
+            self.show(
+                requested.node,
+                node.model_copy(update={"gpu_uuids": left, "gpu_model": requested.model if left else ""}),
+            )
+
+    def withheld(self, kind: str, name: str, request_id: str) -> None:
+        """The scheduler gives it away."""
+        self.say("scheduler", kind, name, "withheld", Withheld(request_id=request_id))
+
+    # --- what the scaler does ---
+
+    def step(self) -> list[Fact]:
+        """One decision, folded."""
+        return [self.append(draft) for draft in self.core.decide(self.now)]
+
+    def run(self) -> list[Fact]:
+        """Decide and fold until nothing more is decided. Returns all that was."""
+        found: list[Fact] = []
+        for _ in range(100):
+            facts = self.step()
+            found += facts
+            if not facts:
+                return found
+        raise AssertionError("decisions never end")
+
+    def append(self, draft: Draft) -> Fact:
+        return self.say(
+            "scaler", draft.kind, draft.subject_id, draft.name, draft.payload, causes=draft.causes, trace=draft.trace
+        )
+
+    # --- what is seen ---
+
+    def recover(self) -> ScalerCore:
+        """A core that folded a checkpoint of now, everybody's part of it."""
+        core = ScalerCore(self.settings)
+        parts: list[tuple[str, str, str, Payload]] = [
+            *(("scheduler", "queue", name, one) for name, one in self.queues.items()),
+            *(("scheduler", kind, name, one) for (kind, name), one in self.grants.items()),
+            *(("scheduler", "job", name, one) for name, one in self.jobs.items()),
+            *(("agent", "node", name, one) for name, one in self.nodes.items()),
+            *(("composer", "attachment", name, one) for name, one in self.attachments.items()),
+            *(("composer", "fabric", name, one) for name, one in self.pools.items()),
+            *(("scaler", draft.kind, draft.subject_id, draft.payload) for draft in self.core.snapshot()),
+        ]
+        for writer, kind, name, payload in parts:
+            core.apply(Fact("", len(self.log), START, CLUSTER, writer, kind, name, STATE_NAME, (), "", payload))
+        return core
+
+    def refold(self) -> ScalerCore:
+        """A core that folded the same log and decided nothing."""
+        core = ScalerCore(self.settings)
+        for fact in self.log:
+            core.apply(fact)
+        return core
+
+    # --- inside ---
+
+    def _job(self, one: Job, **changes: object) -> None:
+        self.jobs[one.id] = self.jobs[one.id].model_copy(update=changes)
+
+    def _move(self, name: str, word: str, payload: Payload, phase: AttachmentPhase, **changes: object) -> None:
+        self.say("composer", "attachment", name, word, payload)
+        self.attachments[name] = self.attachments[name].model_copy(update={"phase": phase, "since": self.now} | changes)
+
+    def _found(self, node: str, uuid: str, model: str) -> None:
+        name = f"a{len(self.attachments) + 1:04d}"
+        requested = AttachmentRequested(model=model, node=node, fabric=FABRIC, machine=f"m-{node}", origin=Origin.FOUND)
+        self.say("composer", "attachment", name, "requested", requested)
+        self.attachments[name] = AttachmentState(requested=requested, phase=AttachmentPhase.REQUESTED)
+        for word, payload, phase in (
+            (
+                "attached",
+                DeviceAttached(device_uuid=uuid, device_id=f"d-{uuid}", node=node, model=model),
+                AttachmentPhase.ATTACHED,
+            ),
+            ("visible", DeviceVisible(), AttachmentPhase.VISIBLE),
+            ("online", DeviceOnline(), AttachmentPhase.ONLINE),
+        ):
+            self._move(name, word, payload, phase, device_uuid=uuid)
+
+    def _in_pool(self, fabric: str, model: str, more: int) -> None:
+        state = self.pools[fabric]
+        pool = tuple(
+            entry.model_copy(update={"free": entry.free + more, "attached": entry.attached - more})
+            if entry.model == model
+            else entry
+            for entry in state.pool
+        )
+        self.pools[fabric] = state.model_copy(update={"pool": pool})
