@@ -12,6 +12,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, replace
 
 from muster.core import Instant
+from muster.fabric.layout import node_name
 from muster.placement import Fleet, GangRequest, NodeShape
 from muster.placement.state import allows
 from muster.scaler.core.demand import Waiting
@@ -184,18 +185,17 @@ def _new_nodes(state: State, group: NodeGroup, spec: NodeShape) -> Iterator[Node
 def expected_domains(state: State, group: NodeGroup, name: str) -> tuple[tuple[str, str], ...]:
     """Where a node of this name would stand: where its neighbours do, which share its rack by number.
 
-    A rack that no node of the group stands in yet is a new one.
+    A rack that no node of the group stands in yet is a new one, of the narrowest level that the others declare.
     """
-    members = state.books.nodes_in(group.name)
     rack = _rack(group, name)
-    levels = [RACK]
-    for other in members:
-        description = state.books.describe(other)
-        if description is not None:
-            if _rack(group, other) == rack:
-                return description.domains
-            levels = [level for level, _ in description.domains]
-    return tuple((level, f"{group.name}-r{rack}") for level in levels[-1:])
+    first = rack * group.rack_size + 1
+    for index in range(first, first + group.rack_size):
+        description = state.books.describe(node_name(group.name, index))
+        if description is not None and description.group == group.name:
+            return description.domains
+    other = state.books.describe(next(iter(state.books.nodes_in(group.name)), ""))
+    level = RACK if other is None else other.domains[-1][0] if other.domains else ""
+    return ((level, f"{group.name}-r{rack}"),) if level else ()
 
 
 def _rack(group: NodeGroup, name: str) -> int:
