@@ -17,6 +17,7 @@ from muster.schemas.facts.node import (
     NodeState,
     Released,
     Withheld,
+    WithholdWish,
     WithholdWithdrawn,
 )
 from muster.schemas.job import Phase, Slot
@@ -232,4 +233,28 @@ def test_a_node_says_for_whom_it_is_withheld_until_they_give_it_back(
     names: tuple[str, ...], usable: bool, reason: str
 ) -> None:
     node = withholding(*names)
+    assert (node.usable, node.reason) == (usable, reason)
+
+
+WISHES = (
+    WithholdWish(request_id="s1", answered=True),
+    WithholdWish(request_id="u2"),
+)
+
+
+@pytest.mark.parametrize(
+    ("grant", "usable", "reason"),
+    [
+        (GrantState(released=False, withhold_requests=("s1", "u2"), wishes=WISHES), False, "withheld for s1"),
+        (GrantState(released=True, withhold_requests=("u2",), wishes=WISHES[1:]), True, ""),
+        (GrantState(released=False, withhold_requests=("s1",), withheld=True), False, "withheld for s1"),
+        (GrantState(released=False), False, ""),
+    ],
+)
+def test_a_checkpoint_tells_for_whom_a_node_is_withheld(grant: GrantState, usable: bool, reason: str) -> None:
+    story = Story()
+    story.node("n1")
+    story.add("node", "n1", "state-recorded", grant)
+    _, changes = project(story)
+    node = node_of(changes, "n1")
     assert (node.usable, node.reason) == (usable, reason)

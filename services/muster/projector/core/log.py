@@ -106,8 +106,8 @@ class ProjectorCore(JobRows):
                 self._join(fact.subject_id, state.description)
                 self._fleet.answers(fact.subject_id, lost=state.lost, reason=_lost_reason(state))
             case nodes.GrantState() as grant:
-                if grant.withheld:
-                    self._fleet.withhold(fact.subject_id, grant.withhold_requests)
+                if answered := _withheld_for(grant):
+                    self._fleet.withhold(fact.subject_id, answered)
                 elif grant.released:
                     self._fleet.release(fact.subject_id)
                 else:
@@ -126,3 +126,9 @@ class ProjectorCore(JobRows):
 
 def _lost_reason(state: nodes.NodeState) -> str:
     return (state.lost_reason or LOST) if state.lost else ""
+
+
+def _withheld_for(grant: nodes.GrantState) -> tuple[str, ...]:
+    """The requests that were answered; of an older scheduler, which says only that all of them were, all."""
+    answered = tuple(wish.request_id for wish in grant.wishes if wish.answered)
+    return answered or (grant.withhold_requests if grant.withheld else ())
