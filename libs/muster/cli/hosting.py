@@ -19,9 +19,9 @@ def run(service: str, state_dir: Path) -> None:
     if not (state_dir / "settings.json").is_file():
         raise unreachable(f"--state-dir: {state_dir} holds no settings.json; `muster up` writes it")
     if service == SIMULATOR:
-        from muster.fabric.simulator import process
+        from muster.fabric.simulator.process import main
 
-        process.main(state_dir)
+        main(state_dir)
         return
     from muster.bus.host import run_services
 

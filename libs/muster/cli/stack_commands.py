@@ -35,6 +35,18 @@ def up(
     failures_per_day: Annotated[
         float | None, typer.Option(min=0, help="Per node; by default none.", rich_help_panel=_FLEET)
     ] = None,
+    composable: Annotated[
+        int | None,
+        typer.Option(
+            min=0,
+            max=1000,
+            help="Nodes that take GPUs from a pool: 2 at the first start; 0: none.",
+            rich_help_panel=_FLEET,
+        ),
+    ] = None,
+    pool: Annotated[
+        int | None, typer.Option(min=0, max=10_000, help="GPUs in that pool; 8.", rich_help_panel=_FLEET)
+    ] = None,
     http_port: Annotated[int | None, typer.Option(min=0, max=65_535, help="0 takes any free one.")] = None,
     queues: Annotated[
         Path | None,
@@ -57,6 +69,8 @@ def up(
             http_port=http_port,
             fleet={"nodes": nodes, "gpus_per_node": gpus_per_node, "rack_size": rack_size, "nvlink_size": nvlink_size},
             simulation={"seed": seed, "node_failures_per_day": failures_per_day},
+            composable=composable,
+            pool=pool,
         ),
         queues=queues,
         examples=not detach if examples is None else examples,

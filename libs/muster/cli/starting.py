@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, TypeVar
 import typer
 
 from muster.cli import live, output, queue_changes
+from muster.cli.composable import NODES, POOL, composable_settings
 from muster.cli.errors import CliError, refused, unreachable, usage
 from muster.cli.examples_dir import job_files, queue_file
 from muster.cli.jobfile import load_jobs, sentence
@@ -20,8 +21,10 @@ from muster.cli.session import connected
 from muster.schemas.access import Endpoints
 from muster.stack import control, up
 from muster.stack.declared import DeclarationError
+from muster.stack.fabrics import FABRIC_PORT
 from muster.stack.nats_server import BinaryMissingError
 from muster.stack.options import StartOptions
+from muster.stack.ports import LOOPBACK
 from muster.stack.state_dir import StateDir, StateDirError
 from muster.stack.supervisor import ChildNotReadyError
 
@@ -47,6 +50,7 @@ class Plan:
 def options(
     state_dir: Path, *, fresh: bool, split: bool, http_port: int | None,
     fleet: Mapping[str, int | None], simulation: Mapping[str, float | None],
+    composable: int | None = None, pool: int | None = None,
 ) -> StartOptions:  # fmt: skip
     """Options of a start; what is None was not given, and stays as the state directory remembers it."""
     sections = {"fleet": fleet, "simulation": simulation}
@@ -54,11 +58,22 @@ def options(
              for name, section in sections.items()}  # fmt: skip
     return StartOptions(
         state_dir=state_dir,
-        settings={name: section for name, section in given.items() if section},
+        settings={
+            **{name: section for name, section in given.items() if section},
+            **_composable(state_dir, fresh=fresh, nodes=composable, pool=pool),
+        },
         ports={} if http_port is None else {"http": http_port},
         split=split,
         fresh=fresh,
     )
+
+
+def _composable(state_dir: Path, *, fresh: bool, nodes: int | None, pool: int | None) -> dict[str, object]:
+    """The composable group as it was asked for; by default at the first start, and then as it is remembered."""
+    is_first = fresh or not StateDir(state_dir).settings.exists()
+    if nodes is None and pool is None and not is_first:
+        return {}
+    return composable_settings(nodes=NODES if nodes is None else nodes, pool=POOL if pool is None else pool)
 
 
 def in_background(plan: Plan) -> None:
@@ -155,16 +170,17 @@ async def _submit_examples(muster: "Muster") -> None:
 
 def where(state_dir: Path, endpoints: Endpoints) -> str:
     """Where everything listens, for people. The token is named, never shown."""
-    return "\n".join(
-        (
-            f"  HTTP API   {endpoints.http}  (docs: {endpoints.http}/docs)",
-            f"  NATS       {endpoints.nats}  (WebSocket: {endpoints.websocket}, monitoring: {endpoints.monitor})",
-            f"  Redis      {without_password(endpoints.redis)}",
-            f"  metrics    {', '.join(endpoints.metrics)}",
-            f"  state      {state_dir}",
-            f"  API token  {state_dir / 'token'}",
-        )
+    fabric = endpoints.ports.get(FABRIC_PORT)
+    places = (
+        ("HTTP API", f"{endpoints.http}  (docs: {endpoints.http}/docs)"),
+        ("NATS", f"{endpoints.nats}  (WebSocket: {endpoints.websocket}, monitoring: {endpoints.monitor})"),
+        ("Redis", without_password(endpoints.redis)),
+        ("fabrics", f"http://{LOOPBACK}:{fabric}  (simulated managers)" if fabric else ""),
+        ("metrics", ", ".join(endpoints.metrics)),
+        ("state", str(state_dir)),
+        ("API token", str(state_dir / "token")),
     )
+    return "\n".join(f"  {name:<10} {place}" for name, place in places if place)
 
 
 def without_password(url: str) -> str:
