@@ -1,12 +1,16 @@
 """The simulator's own pages: what truly is, what was done for which trace, and how it shall behave."""
 
+import asyncio
+
 import httpx
 import pytest
 
 from fabrics import GROUPS, MODEL, ServedFabric, fabric, machine, served_fabric
 from loopback import served
+from muster.fabric.simulator.clock import SteppedClock
 from muster.fabric.simulator.hosting import open_manager
-from muster.fabric.simulator.server import make_app
+from muster.fabric.simulator.server import BODY_BYTES_MAX, make_app
+from waiting import until
 
 TRACE = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
 
@@ -75,6 +79,23 @@ class TestOutage:
             await east.http.post("_faults", json={"outage": "nonsense"})
             with pytest.raises(ValueError, match="Expecting"):
                 (await east.http.get("redfish/v1/Systems")).json()
+
+
+async def test_every_call_can_be_made_slow() -> None:
+    clock = SteppedClock()
+    async with served_fabric(fabric(), clock=clock) as east:
+        assert (await east.http.post("_faults", json={"delay_s": 20})).json()["delay_s"] == 20
+        call = asyncio.create_task(east.http.get("redfish/v1/Systems"))
+        await until(lambda: clock.waiting)
+        assert not call.done()
+        clock.advance(20)
+        assert (await call).status_code == 200
+
+
+async def test_a_request_that_is_far_too_large_is_refused() -> None:
+    async with served_fabric(fabric()) as east:
+        answer = await east.http.post("_faults", content=b" " * (BODY_BYTES_MAX + 1))
+        assert 400 <= answer.status_code < 500
 
 
 async def test_pages_of_the_simulator_answer_only_its_own_machine() -> None:

@@ -18,6 +18,7 @@ from muster.fabric.simulator.problems import Refusal
 from muster.fabric.simulator.routing import Any
 
 Json = dict[str, object]
+DELAY_S_MAX = 900.0
 Share = Annotated[float, Field(ge=0, le=1)]
 
 
@@ -36,7 +37,7 @@ router = APIRouter(prefix="/{fabric}", dependencies=[Depends(from_here)])
 
 
 class Faults(BaseModel):
-    """What is to change; a field left out stays. outage: what becomes of every call, reads too."""
+    """What is to change; a field left out stays. outage, delay_s: of every call, reads too; see Manager."""
 
     model_config = ConfigDict(extra="forbid")
 
@@ -50,6 +51,7 @@ class Faults(BaseModel):
     limit: Annotated[int, Field(ge=1)] | None = None
     seed: int | None = None
     outage: Literal["none", "refuse", "drop", "nonsense"] | None = None
+    delay_s: Annotated[float, Field(ge=0, le=DELAY_S_MAX)] | None = None
 
 
 @router.get("/_inventory")
@@ -78,15 +80,17 @@ async def operations(manager: Any) -> Json:
 @router.post("/_faults")
 async def set_faults(manager: Any, faults: Faults) -> Json:
     """Change the behaviour; answers the whole of it. Raises Refusal (400) if the shares are more than every call."""
-    wanted = faults.model_dump(exclude_none=True, exclude={"outage"})
+    wanted = faults.model_dump(exclude_none=True, exclude={"outage", "delay_s"})
     try:
         manager.model.behaviour = replace(manager.model.behaviour, **wanted)
     except ValueError as error:
         raise Refusal(400, "BadRequest", str(error)) from error
     if faults.outage is not None:
         manager.outage = Fault(faults.outage)
+    if faults.delay_s is not None:
+        manager.delay_s = faults.delay_s
     return _behaviour(manager)
 
 
 def _behaviour(manager: Manager) -> Json:
-    return {**asdict(manager.model.behaviour), "outage": manager.outage}
+    return {**asdict(manager.model.behaviour), "outage": manager.outage, "delay_s": manager.delay_s}

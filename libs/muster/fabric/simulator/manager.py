@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from starlette.requests import Request
 
 from muster.bus.settings import FabricSettings
-from muster.core import Instant
+from muster.core import Instant, after
 from muster.fabric.driver import FabricUnavailableError
 from muster.fabric.inventory import MachineDevice
 from muster.fabric.simulator.build import Machine
@@ -37,6 +37,7 @@ class Manager:
     """See the module. tokens: None asks nobody who he is. store: None keeps nothing.
 
     outage: what becomes of every call, reads and tokens too, whatever it asks: none, refuse, drop or nonsense.
+    delay_s: how long every call waits before anything is done for it.
     """
 
     model: FabricModel
@@ -46,6 +47,7 @@ class Manager:
     tokens: Tokens | None = None
     store: FabricStore | None = None
     outage: Fault = Fault.NONE
+    delay_s: float = 0.0
     layouts: dict[str, LayoutRecord] = field(default_factory=dict)
     tasks: set[asyncio.Task[None]] = field(default_factory=set)
 
@@ -127,7 +129,9 @@ class Manager:
             await self.store.save()
 
     async def strike(self, request: Request) -> None:
-        """If nothing works at present: raise, or hold the caller, instead of an answer."""
+        """Be slow, if that is wanted; if nothing works at present raise, or hold the caller, instead of an answer."""
+        if self.delay_s:
+            await self.clock.until(after(self.clock.now(), self.delay_s))
         match self.outage:
             case Fault.REFUSE:
                 raise Refusal(503, "ServiceUnavailable", "the manager is out of service")

@@ -23,6 +23,7 @@ PORT = "fabric"
 LEAVE_S = 2
 """For answers that are under way when the process is asked to end; what runs goes on in the next one."""
 BACKLOG = 512
+CONNECTIONS_MAX = 2_048
 
 
 class NoFabricPortError(Exception):
@@ -39,6 +40,7 @@ def main(state_dir: Path) -> None:
         host=settings.http_host,
         port=port_of(state_dir),
         backlog=BACKLOG,
+        limit_concurrency=CONNECTIONS_MAX,
         loop="none",
         lifespan="off",
         log_config=None,
