@@ -22,7 +22,7 @@ PAGES_MAX = 1_000
 """Pages of one collection (Redfish)."""
 SURVEY_PARALLEL = 8
 """Requests of one survey at a time."""
-POLL_S_MIN, POLL_S_MAX, POLL_GROWTH = 0.25, 10.0, 1.5
-"""An operation that goes on by itself is looked at after so long, then ever more rarely (the operator: every 10 s)."""
+POLL_S_MIN, POLL_S_MAX, POLL_GROWTH = 0.1, 2.0, 1.5
+"""An operation that goes on by itself is looked at after so long, then ever more rarely."""
 PARALLEL_MAX = {"fm": 1_024, "cm": 1_024, "nec": 1, "sunfish": 1_024}
 """Calls that a manager takes at a time, by driver; those that name no limit leave it to the setting."""

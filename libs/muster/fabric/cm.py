@@ -236,7 +236,8 @@ class ClusterManager:
         resizes.running += 1
         try:
             path = f"{self._base}/{segment(resize.machine, field='machine')}/actions/resize"
-            await self._http.change("POST", path, until=until, body=resize.body(count), trace=trace)
+            said = await self._http.change("POST", path, until=until, body=resize.body(count), trace=trace)
+            parsed(Answer, said, what=f"POST {path}")
         except BaseException:
             self._ended(*key)
             raise

@@ -3,8 +3,8 @@
 The class of an error is what the caller may do next, so it is chosen by what can have happened, not by what went
 wrong: a request that was not sent, or that only reads, has changed nothing (`FabricUnavailableError`); one that was
 sent and is not answered may have changed anything (`FabricTimeoutError`); 500, 502 and unknown codes to a change may
-hide work that was begun (`FabricNonsenseError`), 503 and 429 say that none was; the rest of 4xx says no
-(`FabricRefusedError`).
+hide work that was begun (`FabricNonsenseError`); 503 and those of 4xx that speak of the moment (`LATER`) say that none
+was; the rest of 4xx says no (`FabricRefusedError`).
 No redirect is followed: neither a token nor an order goes to a host that nobody configured.
 """
 
@@ -24,6 +24,17 @@ from muster.fabric.driver import (
     FabricTimeoutError,
     FabricUnavailableError,
 )
+
+LATER = frozenset(
+    {
+        httpx.codes.REQUEST_TIMEOUT,
+        httpx.codes.CONFLICT,
+        httpx.codes.LOCKED,
+        httpx.codes.TOO_MANY_REQUESTS,
+        httpx.codes.SERVICE_UNAVAILABLE,
+    }
+)
+"""Nothing was done, and later it may be: another operation runs, or the request was not taken in."""
 
 
 class Answer(BaseModel):
@@ -133,7 +144,7 @@ def failure_of(status: int, body: bytes, *, what: str, changes: bool) -> FabricE
     said = f"{what}: {status}{f' {code}' if code else ''}{f': {message}' if message else ''}"
     if httpx.codes.is_redirect(status):
         return FabricRefusedError(f"{said}: redirects are not followed; set the fabric's url to where the API is")
-    if status in (httpx.codes.SERVICE_UNAVAILABLE, httpx.codes.TOO_MANY_REQUESTS):
+    if status in LATER:
         return FabricUnavailableError(said)
     if httpx.codes.is_client_error(status):
         return FabricRefusedError(said)

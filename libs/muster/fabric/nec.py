@@ -24,7 +24,6 @@ from muster.fabric.polling import poll
 from muster.schemas.devices import CXL_MEMORY, GPU
 
 _API = "cdim/api/v1"
-_BUSY_CODE = "E40010"
 _TYPES = {"GPU": GPU, "MEMORY": CXL_MEMORY, "CXLMEMORY": CXL_MEMORY, "MEMORYCXL": CXL_MEMORY}
 _HEALTH = {"OK": DeviceHealth.OK, "WARNING": DeviceHealth.WARNING, "CRITICAL": DeviceHealth.CRITICAL}
 _GOES_ON = ("IN_PROGRESS", "CANCELING")
@@ -182,14 +181,9 @@ class LayoutApply:
             "destinationDeviceID": device_id,
             "dependencies": [],
         }
-        try:
-            body = await self._http.change(
-                "POST", f"{_API}/layout-apply", until=until, body={"procedures": [procedure]}, trace=trace
-            )
-        except FabricRefusedError as error:
-            if _BUSY_CODE in str(error):
-                raise FabricUnavailableError(str(error)) from error
-            raise
+        body = await self._http.change(
+            "POST", f"{_API}/layout-apply", until=until, body={"procedures": [procedure]}, trace=trace
+        )
         apply_id = parsed(_Begun, body, what="POST layout-apply").applyID
 
         what = f"layout-apply {apply_id}"

@@ -106,7 +106,9 @@ class Redfish:
         until, kind = self._until(), _kind(order.type)
         more: dict[str, JsonValue] = {"@Redfish.RequestCount": 1, **dict(kind.asks), "Model": order.model}
         body: dict[str, JsonValue] = {"Name": order.machine, kind.collection: {"Members": [more]}}
-        await self._http.change("PATCH", _system(order.machine), until=until, body=body, trace=order.traceparent)
+        said = await self._http.change("PATCH", _system(order.machine), until=until, body=body, trace=order.traceparent)
+        if said:  # 200 shows the system, 204 says nothing
+            parsed(Answer, said, what=f"PATCH system {order.machine}")
         try:
             devices = await self._devices(order.machine, kind, until=until, trace=order.traceparent)
         except FabricNonsenseError:

@@ -8,7 +8,7 @@ import asyncio
 import json
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import ClassVar
 
@@ -20,6 +20,7 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 from fabrics import LOGIN, MODEL, NAME, ServedFabric, fabric, machine, served_fabric
 from loopback import served
 from muster.bus.settings import FabricSettings
+from muster.core import Instant
 from muster.fabric.driver import (
     AttachOrder,
     DetachOrder,
@@ -33,7 +34,8 @@ from muster.fabric.driver import (
 from muster.fabric.inventory import MachineDevice
 from muster.fabric.open import open_driver
 from muster.fabric.simulator.operation import Fault
-from muster.fabric.simulator.tokens import Login, Tokens
+from muster.fabric.simulator.problems import Refusal
+from muster.fabric.simulator.tokens import Tokens
 from muster.schemas.devices import CXL_MEMORY, GPU
 from waiting import until
 
@@ -61,11 +63,14 @@ def app_of(respond: Callable[[Request], Awaitable[Response]]) -> ASGIApp:
 
 
 class DriverContract:
-    """name: the driver's in the settings. asks_for_login: whether its manager does."""
+    """name: the driver's in the settings. asks_for_login: whether its manager does.
+
+    twice_brings: devices that an attachment brings whose request is delivered twice; 1 where it names the device.
+    """
 
     name: ClassVar[str]
     asks_for_login: ClassVar[bool] = False
-    composes_memory: ClassVar[bool] = True
+    twice_brings: ClassVar[int] = 2
 
     @pytest.fixture
     async def east(self, tmp_path: Path) -> AsyncIterator[ServedFabric]:
@@ -133,8 +138,6 @@ class DriverContract:
         assert self.standing(east, 1) == {device}
 
     async def test_memory_is_composed_as_gpus_are(self, east: ServedFabric) -> None:
-        if not self.composes_memory:
-            pytest.skip("its manager composes no memory")
         async with self.driving(east) as driver:
             [device] = await driver.attach(AttachOrder(machine(3), "CXL-128G", CXL_MEMORY))
             assert self.standing(east) == {device}
@@ -166,6 +169,19 @@ class DriverContract:
                 await driver.attach(AttachOrder(name, MODEL))
             with pytest.raises(FabricRefusedError):
                 await driver.detach(DetachOrder(name, "device"))
+
+    async def test_a_machines_name_is_one_segment_of_the_path(self, tmp_path: Path) -> None:
+        paths: list[str] = []
+
+        async def note(request: Request) -> Response:
+            paths.append(request.scope["raw_path"].decode())
+            return Response("{}", 404)
+
+        async with self.stub(tmp_path, note) as driver:
+            with pytest.raises(FabricRefusedError):
+                await driver.attach(AttachOrder("a/b?c=d&x#y", MODEL))
+        assert paths
+        assert all("a/b" not in path and "c=d" not in path for path in paths)
 
     async def test_an_unknown_model_is_refused(self, east: ServedFabric) -> None:
         async with self.driving(east) as driver:
@@ -236,7 +252,7 @@ class DriverContract:
         self.behave(east, twice_share=1.0)
         async with self.driving(east) as driver:
             named = set(await driver.attach(self.order()))
-        await until(lambda: len(self.standing(east)) == 2)
+        await until(lambda: len(self.standing(east)) == self.twice_brings)
         assert named
         assert named <= self.standing(east)
 
@@ -365,12 +381,14 @@ class LoginContract(DriverContract):
         assert len(east.manager.model.operations()) == 1
 
     async def test_a_token_is_renewed_before_it_expires(self, tmp_path: Path) -> None:
-        async with served_fabric(self.settings(tmp_path, token_s=0.2)) as east:
+        async with served_fabric(self.settings(tmp_path, token_s=0.5)) as east:
             grants = self._count_grants(east)
             async with self.driving(east) as driver:
                 async with asyncio.timeout(30):
                     while len(grants) < 3:
                         await driver.survey()
+            assert isinstance(east.manager.tokens, _Counting)
+            assert east.manager.tokens.refused == []
 
     async def test_wrong_credentials_are_refused_and_not_shown(self, east: ServedFabric, tmp_path: Path) -> None:
         wrong = tmp_path / "wrong.json"
@@ -398,16 +416,25 @@ class LoginContract(DriverContract):
         return grants
 
 
+@dataclass(frozen=True)
 class _Counting(Tokens):
-    def __init__(self, fabric: str, login: Login, life_s: float, grants: list[str]) -> None:
-        super().__init__(fabric, login, life_s)
-        object.__setattr__(self, "_grants", grants)
+    """grants: realms for which a token was asked; refused: why callers with a token were sent away."""
 
-    def grant(self, realm: str, form: dict[str, str], *, now: object) -> dict[str, object]:
-        self._grants.append(realm)  # type: ignore[attr-defined]
-        return super().grant(realm, form, now=now)  # type: ignore[arg-type]
+    grants: list[str] = field(default_factory=list)
+    refused: list[str] = field(default_factory=list)
+
+    def grant(self, realm: str, form: dict[str, str], *, now: Instant) -> dict[str, object]:
+        self.grants.append(realm)
+        return super().grant(realm, form, now=now)
+
+    def check(self, authorization: str | None, *, now: Instant) -> None:
+        try:
+            super().check(authorization, now=now)
+        except Refusal as refusal:
+            self.refused.append(str(refusal))
+            raise
 
 
 class _TakesNone(_Counting):
-    def check(self, authorization: str | None, *, now: object) -> None:
-        super().check("Bearer a.b.c", now=now)  # type: ignore[arg-type]
+    def check(self, authorization: str | None, *, now: Instant) -> None:
+        super().check("Bearer a.b.c", now=now)
