@@ -28,7 +28,7 @@ SPEC = ComposabilitySpec.model_validate(RESOURCE)
 
 
 def row(phase: RequestPhase = RequestPhase.RUNNING, *, name: str = "sample", **rest: object) -> RequestView:
-    return RequestView.model_validate({"name": name, "cluster": "atlas", "spec": SPEC, "phase": phase, **rest})
+    return RequestView.model_validate({"name": name, "cluster": "atlas", "spec": SPEC, "phase": phase} | rest)
 
 
 @pytest.fixture(autouse=True)
@@ -153,6 +153,22 @@ async def test_a_refusal_that_comes_after_the_check_is_told_and_an_old_one_is_no
         while not house.log.composed:  # noqa: ASYNC110 - turns of the loop, no time passes
             await asyncio.sleep(0)
         house.composer.request_rows = [row(RequestPhase.REFUSED, field="size", error="the pool has 1", since=2)]
+    problem = asked.result().json()
+    assert (asked.result().status_code, problem["field"]) == (422, "spec.resource.size")
+
+
+async def test_a_request_that_lives_keeps_what_it_has_and_the_refused_change_is_told(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(changes, "CHANGE_WAIT_S", 5.0)
+    house = FakeHouse()
+    old = SPEC.model_copy(update={"size": 1})
+    house.composer.request_rows = [row(spec=old, field="model", error="an older refusal")]
+    async with house.client("olga") as client, asyncio.TaskGroup() as tasks:
+        asked = tasks.create_task(client.post(PATH, json=SAMPLE))
+        while not house.log.composed:  # noqa: ASYNC110 - turns of the loop, no time passes
+            await asyncio.sleep(0)
+        house.composer.request_rows = [row(spec=old, field="size", error="the pool has 1")]
     problem = asked.result().json()
     assert (asked.result().status_code, problem["field"]) == (422, "spec.resource.size")
 

@@ -13,7 +13,13 @@ from muster.gateway.ports import UnreachableError
 from muster.gateway.problems import not_found
 from muster.schemas import ids
 from muster.schemas.access import Role
-from muster.schemas.devices import ComposabilityBody, ComposabilityManifest, RequestPhase, RequestView
+from muster.schemas.devices import (
+    ComposabilityBody,
+    ComposabilityManifest,
+    ComposabilitySpec,
+    RequestPhase,
+    RequestView,
+)
 from muster.schemas.facts.device import ComposeRequested, DecomposeRequested
 from muster.schemas.queries import AskCompose, AskDetach, DeviceCheckAnswer
 
@@ -91,14 +97,12 @@ async def compose(request: Request) -> Response:
 
     async def look() -> RequestView | None:
         found = await _request(house, asked.name)
-        if found is None or found.spec != asked.spec:
-            return None
-        return None if found.phase in _OVER and found == before else found
+        return found if found is not None and _is_answer(found, asked.spec, before) else None
 
     stands = await until_so(house, look)
     if stands is None:
         return answers.model(ComposabilityBody(name=asked.name, spec=asked.spec), status=202)
-    if stands.phase is RequestPhase.REFUSED:
+    if stands.phase is RequestPhase.REFUSED or stands.spec != asked.spec:
         verdict = DeviceCheckAnswer(field=stands.field or "spec", reason=stands.error)
         composing.refuse_to_compose(verdict, asked)
     return answers.model(stands)
@@ -150,6 +154,17 @@ def trace_of(request: Request, name: str, key: str) -> str:
         return brought
     own = f"{name} {key}"
     return ids.traceparent(ids.trace_id(own), ids.span_id(own))
+
+
+def _is_answer(found: RequestView, spec: ComposabilitySpec, before: RequestView | None) -> bool:
+    """Whether the composer took it up or refused it; what stood so before is no answer if it is over.
+
+    A request that lives keeps its specification when it is refused another one, and tells why.
+    """
+    if found.spec == spec:
+        return found.phase not in _OVER or found != before
+    told = (found.field, found.error)
+    return bool(found.field) and (before is None or told != (before.field, before.error))
 
 
 async def _request(house: House, name: str) -> RequestView | None:
