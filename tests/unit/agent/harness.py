@@ -5,20 +5,24 @@ from collections.abc import Callable, Iterable
 from muster.agent.core.behaviour import Behaviour
 from muster.agent.core.core import AgentCore
 from muster.agent.core.fleet import Fleet, regular_fleet
+from muster.agent.core.groups import Groups
 from muster.agent.core.simulated import SimulatedCluster
 from muster.core import NS_PER_S, Draft, Fact, Instant
 from muster.schemas.base import Payload
+from muster.schemas.facts.device import AttachmentState
 from muster.schemas.facts.job import (
     JobFinished,
     JobPlaced,
     JobQueued,
     JobResizeRequested,
     JobRouted,
+    JobState,
     JobStopRequested,
     PodsStarted,
     StopReason,
 )
 from muster.schemas.facts.node import NodeLost
+from muster.schemas.facts.scale import ScaleState
 from muster.schemas.job import Checkpointing, Job, JobSpec, Slot, TaskGroup
 from muster.schemas.labels import EXIT_CODE, RUN_S
 
@@ -72,12 +76,18 @@ def slot(node: int = 1, *devices: int) -> Slot:
     return Slot(group=0, replica=0, node=f"gpu-{node:04d}", devices=devices or (0,), gpu_milli=1000)
 
 
+WRITERS = {JobState: "scheduler", ScaleState: "scaler", AttachmentState: "composer"}
+"""Of state facts that are not the agent's own."""
+
+
 class VirtualAgent:
     """A log as a list, and an agent that folds it. `run(seconds)` lets time pass; each wake-up is honoured."""
 
-    def __init__(self, *, fleet: Fleet | None = None, behaviour: Behaviour = QUICK) -> None:
+    def __init__(
+        self, *, fleet: Fleet | None = None, behaviour: Behaviour = QUICK, groups: Groups | None = None
+    ) -> None:
         fleet = fleet_of() if fleet is None else fleet
-        self.new_core: Callable[[], AgentCore] = lambda: AgentCore(SimulatedCluster(fleet, behaviour))
+        self.new_core: Callable[[], AgentCore] = lambda: AgentCore(SimulatedCluster(fleet, behaviour, groups))
         self.core = self.new_core()
         self.log: list[Fact] = []
         self.now = START
@@ -126,7 +136,7 @@ class VirtualAgent:
         """A new agent that folds state facts instead of the log."""
         self.core = self.new_core()
         for index, state in enumerate(states):
-            writer = "scheduler" if state.payload.__class__.__name__ == "JobState" else "agent"
+            writer = WRITERS.get(type(state.payload), "agent")
             self.core.apply(
                 Fact(
                     f"s{index}",

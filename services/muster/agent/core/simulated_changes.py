@@ -101,6 +101,11 @@ class Changes:
             heapq.heappop(self._heap)
         return self._heap[0][0] if self._heap else None
 
+    def devices_of(self, node: str) -> list[PlugDevice]:
+        """What the fabric attached to the node's machine, in the order in which it is shown."""
+        devices = self.devices.get(node, {}).values()
+        return sorted(devices, key=lambda device: (self.visible_at(device), device.device_uuid))
+
     def visible_at(self, effect: PlugDevice) -> Instant:
         """When its node shows the device."""
         return on_grid(after(effect.at, self._groups.visible_s))

@@ -122,8 +122,7 @@ class SimulatedNodes:
         node = self._nodes.get(effect.node)
         if not self._changes.plug(effect) or (node is not None and is_shown(node.description, effect.device_uuid)):
             return
-        if node is None or node.description.machine:
-            self._changes.show(effect)
+        self._changes.show(effect)
 
     def _unplug(self, effect: UnplugDevice) -> None:
         self._changes.unplug(effect.node, effect.device_uuid)
@@ -141,9 +140,9 @@ class SimulatedNodes:
         elif self._groups.is_shaped_by_facts(description):
             self._nodes[effect.node] = _Node(description)
             self._changes.came(effect.node)
-            for uuid in self._changes.devices.get(effect.node, {}):
-                if is_shown(description, uuid):
-                    self._changes.shown(uuid)
+            for device in self._changes.devices_of(effect.node):
+                if is_shown(description, device.device_uuid):
+                    self._changes.shown(device.device_uuid)
 
     def _happen(self, change: Change, moment: Instant) -> None:
         match change:
@@ -164,7 +163,7 @@ class SimulatedNodes:
             self._failed[wish.scale] = ProvisionFailedSeen(wish.scale, wish.group, wish.node, reason)
             return
         description = self._groups.by_name[wish.group].node(wish.node, scale=wish.scale)
-        for device in self._changes.devices.get(wish.node, {}).values():
+        for device in self._changes.devices_of(wish.node):
             if self._changes.visible_at(device) <= moment:  # they stand on the machine that the node is again
                 description = _with(description, device)
         self._nodes[wish.node] = _Node(description)
@@ -185,7 +184,7 @@ class SimulatedNodes:
         if node is None:
             self._seen[name] = NodeLeftSeen(name, "not part of the cluster any more")
             return
-        for device in self._changes.devices.get(name, {}).values():
+        for device in self._changes.devices_of(name):
             if is_shown(described, device.device_uuid):
                 node.description = _with(node.description, device)
                 self._changes.shown(device.device_uuid)
@@ -249,4 +248,7 @@ class SimulatedNodes:
 
 
 def _with(node: NodeJoined, device: PlugDevice) -> NodeJoined:
+    """The node shows the device, if it is one of those whose machines stand on a fabric."""
+    if not node.machine:
+        return node
     return with_device(node, device.device_uuid, type=device.type, model=device.model, memory_mib=device.memory_mib)

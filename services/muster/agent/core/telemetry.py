@@ -26,6 +26,7 @@ def sample_node(name: str, node: NodeRecord, *, seed: int, interval: int, at: In
         if index not in held
         else _busy(description, index, memory_mib, held[index], seed=seed, interval=interval)
         for index in range(len(description.gpu_uuids))
+        if index not in description.absent
     )
     return NodeSample(node=name, at=at, gpu_model=description.gpu_model, devices=devices)
 
