@@ -79,7 +79,7 @@ def node_view(name: str, record: NodeRecord, cluster: str) -> NodeView:
         name=name,
         cluster=cluster,
         gpu_model=shape.gpu_model,
-        gpus=len(shape.gpu_uuids),
+        gpus=len(shape.present),
         gpu_milli_held=sum(hold.slot.gpu_milli * len(hold.slot.devices) for hold in holds),
         cpu_milli=shape.cpu_milli,
         cpu_milli_held=sum(hold.cpu_milli for hold in holds),
@@ -91,6 +91,7 @@ def node_view(name: str, record: NodeRecord, cluster: str) -> NodeView:
         reason=reason,
         jobs=_sorted(record.jobs),
         device_domains=shape.device_domains,
+        group=shape.group,
     )
 
 
