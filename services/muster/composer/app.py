@@ -1,0 +1,80 @@
+"""Wiring only: what the composer folds, which questions it answers, how it reaches fabrics."""
+
+from muster.bus.declaration import Declaration, QueryType
+from muster.bus.service import CoreService, Hosted
+from muster.bus.settings import Settings
+from muster.composer.core import answers
+from muster.composer.core.config import ComposerConfig, FabricConfig, GroupConfig
+from muster.composer.core.core import ComposerCore
+from muster.composer.core.limits import Bounds
+from muster.composer.lines import fabric_calls
+from muster.fabric.bounds import PARALLEL_MAX
+from muster.schemas import queries
+from muster.schemas.registry import StreamRole
+
+DECLARATION = Declaration(
+    service="composer",
+    folds=(StreamRole.LOG,),
+    queries=(
+        QueryType("devices", queries.AskFleet, queries.DevicesAnswer),
+        QueryType("requests", queries.AskFleet, queries.RequestsAnswer),
+        QueryType("compose-check", queries.AskCompose, queries.DeviceCheckAnswer),
+        QueryType("detach-check", queries.AskDetach, queries.DeviceCheckAnswer),
+    ),
+    withholds=True,
+)
+
+
+def services(settings: Settings) -> tuple[CoreService | Hosted, ...]:
+    """The composer of one cluster. What makes the calls is both the core's port and the sink that works it."""
+    config, calls = config_of(settings), fabric_calls(settings)
+    return (
+        CoreService(
+            declaration=DECLARATION,
+            role=StreamRole.LOG,
+            core=lambda: ComposerCore(calls, config),
+            queries={
+                "devices": answers.answer_devices,
+                "requests": answers.answer_requests,
+                "compose-check": answers.answer_compose_check,
+                "detach-check": answers.answer_detach_check,
+            },
+            sink=lambda: calls,
+        ),
+    )
+
+
+def config_of(settings: Settings) -> ComposerConfig:
+    """The composer's part of the settings. Groups that are not composable are left out."""
+    composer, scaling = settings.composer, settings.scaling
+    return ComposerConfig(
+        fabrics=tuple(
+            FabricConfig(
+                name=fabric.name,
+                driver=fabric.driver,
+                limit=min(fabric.limit, PARALLEL_MAX[fabric.driver]),
+                call_s=fabric.call_s,
+            )
+            for fabric in settings.fabrics
+        ),
+        groups=tuple(
+            GroupConfig(name=group.name, fabric=group.fabric, gpu_models=group.gpu_models, gpus_max=group.gpus_max)
+            for group in scaling.groups
+            if group.composable
+        ),
+        may_not_coexist=scaling.may_not_coexist,
+        bounds=Bounds(
+            attach_s_max=composer.attach_s_max,
+            detach_s_max=composer.detach_s_max,
+            visible_s_max=composer.visible_s_max,
+            withhold_s_max=composer.withhold_s_max,
+            scaler_withhold_s=scaling.withhold_s,
+            attempts_max=composer.attempts_max,
+            backoff_s=composer.backoff_s,
+            backoff_s_max=composer.backoff_s_max,
+            breaker_failures=composer.breaker_failures,
+            breaker_s=composer.breaker_s,
+            survey_s=composer.survey_s,
+            orphan_s=composer.orphan_s,
+        ),
+    )

@@ -1,0 +1,130 @@
+"""Answers to questions, from the state alone: nothing is appended because somebody asked."""
+
+from muster.composer.core.breaker import breaker_of
+from muster.composer.core.config import FabricConfig
+from muster.composer.core.core import ComposerCore
+from muster.composer.core.plans import Plan, Wait, plan_compose
+from muster.composer.core.records import Attachment, Request, pool_of
+from muster.composer.core.requests import deletion_refusal
+from muster.composer.core.rooms import Refusal
+from muster.composer.core.state import State
+from muster.composer.core.turn import Tally
+from muster.core import Core, Instant
+from muster.schemas.base import Wire
+from muster.schemas.devices import DeviceView, FabricView, RequestView
+from muster.schemas.queries import (
+    AskCompose,
+    AskDetach,
+    DeviceCheckAnswer,
+    DevicesAnswer,
+    RequestsAnswer,
+)
+
+
+def answer_devices(core: Core, asked: Wire, now: Instant) -> DevicesAnswer:  # noqa: ARG001 - the port
+    """Attached devices and those on their way, by node; and the fabrics."""
+    composer = _composer(core)
+    state = composer.state
+    live = [one for one in state.attachments.values() if not one.phase.is_over]
+    devices = sorted((device_view(state, one) for one in live), key=lambda view: (view.node, view.id))
+    fabrics = (_fabric_view(composer, config, now) for config in state.config.fabrics)
+    return DevicesAnswer(devices=tuple(devices), fabrics=tuple(fabrics))
+
+
+def answer_requests(core: Core, asked: Wire, now: Instant) -> RequestsAnswer:  # noqa: ARG001 - the port
+    """ComposabilityRequests, newest first; those that only wait for an answer are not told yet."""
+    state = _composer(core).state
+    known = sorted(state.requests.values(), key=lambda request: (-request.since, request.name))
+    views = [view for request in known if (view := _request_view(state, request)) is not None]
+    return RequestsAnswer(requests=tuple(views))
+
+
+def answer_compose_check(core: Core, asked: Wire, now: Instant) -> DeviceCheckAnswer:  # noqa: ARG001 - the port
+    """Whether a request would be accepted as things are. While a fabric has not told what it holds: it may be."""
+    assert isinstance(asked, AskCompose)
+    state = _composer(core).state
+    found = plan_compose(state, asked.name, asked.spec, Tally(), may_force=asked.may_force)
+    return DeviceCheckAnswer() if isinstance(found, Plan | Wait) else _refused(found)
+
+
+def answer_detach_check(core: Core, asked: Wire, now: Instant) -> DeviceCheckAnswer:  # noqa: ARG001 - the port
+    """Whether a device, or all of a request, may go. A held one without force may: it goes when it is free."""
+    assert isinstance(asked, AskDetach)
+    state = _composer(core).state
+    if asked.request:
+        found = deletion_refusal(state, asked.request, force=asked.force, may_force=asked.may_force)
+        if found is None:
+            return DeviceCheckAnswer()
+        return _refused(found).model_copy(update={"unknown": found.field == "name"})
+    name = state.by_uuid.get(asked.device_uuid)
+    if name is None:
+        reason = f"no fabric put device {asked.device_uuid} on a machine"
+        return DeviceCheckAnswer(field="device_uuid", reason=reason, unknown=True)
+    holders = state.holders(state.attachments[name])
+    if holders and asked.force and not asked.may_force:
+        reason = f"{asked.device_uuid} is held by {holders[0]}, and taking it by force needs an operator's role"
+        return DeviceCheckAnswer(field="force", reason=reason, holder=holders[0])
+    return DeviceCheckAnswer()
+
+
+def device_view(state: State, attachment: Attachment) -> DeviceView:
+    """One attachment."""
+    return DeviceView(
+        id=attachment.id,
+        type=attachment.requested.type,
+        model=attachment.requested.model,
+        node=state.node_of(attachment),
+        fabric=attachment.fabric,
+        device_uuid=attachment.device_uuid,
+        device_id=attachment.device_id,
+        phase=attachment.phase,
+        origin=attachment.requested.origin,
+        request=attachment.requested.request,
+        attempt=attachment.attempt,
+        error=attachment.error,
+        holders=state.holders(attachment) if attachment.has_device else (),
+        since=attachment.since,
+    )
+
+
+def _request_view(state: State, request: Request) -> RequestView | None:
+    if request.spec is None:
+        return None
+    return RequestView(
+        name=request.name,
+        spec=request.spec,
+        phase=request.phase,
+        error=request.error,
+        field=request.field,
+        principal=request.principal,
+        origin=request.origin,
+        jobs=request.jobs,
+        resources=tuple(device_view(state, state.attachments[name]) for name in request.attachments),
+        since=request.since,
+    )
+
+
+def _fabric_view(composer: ComposerCore, config: FabricConfig, now: Instant) -> FabricView:
+    state = composer.state
+    fabric, look = state.fabrics[config.name], composer.looks.at(config.name)
+    return FabricView(
+        name=config.name,
+        driver=config.driver,
+        pool=pool_of(fabric.pool),
+        breaker=breaker_of(fabric, now),
+        error=look.error or (fabric.error if fabric.retry_at or fabric.failures else ""),
+        retry_at=fabric.retry_at,
+        in_flight=state.in_flight(config.name, now),
+        limit=config.limit,
+        orphans=len(fabric.orphans),
+        surveyed_at=look.began_at,
+    )
+
+
+def _refused(found: Refusal) -> DeviceCheckAnswer:
+    return DeviceCheckAnswer(field=found.field, reason=found.reason, holder=found.holder)
+
+
+def _composer(core: Core) -> ComposerCore:
+    assert isinstance(core, ComposerCore), "the composer's answers come from the composer's core"
+    return core

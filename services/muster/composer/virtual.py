@@ -1,0 +1,164 @@
+"""The port over simulated fabrics in virtual time: no I/O, time passes by being asked.
+
+Calls go wrong as the model draws it: dropped answers are time-outs at their deadline, half-done work is an error,
+garbage is nonsense. A new term forgets the calls; the fabrics go on with them.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from muster.composer.core.fabrics import (
+    AttachCall,
+    AttachDone,
+    Call,
+    CallWentWrong,
+    DetachDone,
+    Look,
+    Observation,
+    Outcome,
+    Surveyed,
+)
+from muster.core import Instant, seconds_between
+from muster.fabric.driver import FabricError
+from muster.fabric.simulator.model import FabricModel
+from muster.fabric.simulator.operation import Fault, Operation
+from muster.schemas.facts.device import CallFailure
+
+AT_ONCE = Instant(0)
+_Key = tuple[str, int]
+
+
+@dataclass(slots=True)
+class _Running:
+    """A call that was begun. told_at: when its outcome, or that there is none, is known."""
+
+    call: Call
+    operation: Operation
+    begun_at: Instant
+    told_at: Instant
+
+
+class VirtualFabrics:
+    """Implements `Fabrics`. models: by fabric; several instances over the same models are several leaders.
+
+    counts: how often each outcome was told, by failure or "done", "twice" for requests carried out twice.
+    """
+
+    def __init__(self, models: Mapping[str, FabricModel]) -> None:
+        self._models = models
+        self._queue: list[Call] = []
+        self._running: dict[_Key, _Running] = {}
+        self._told: dict[_Key, Outcome] = {}
+        self._taken: set[_Key] = set()
+        self._wanted: dict[str, Instant] = {}
+        self._looks: dict[str, Look] = {}
+        self._news = False
+        self.counts: dict[str, int] = {}
+
+    @property
+    def running(self) -> int:
+        """Calls under way."""
+        return len(self._running)
+
+    def start_term(self) -> None:
+        """Another leader: all calls are forgotten here, and go on there."""
+        self._queue.clear()
+        for known in (self._running, self._told, self._wanted, self._looks):
+            known.clear()
+        self._taken.clear()
+        self._news = False
+
+    def carry_out(self, call: Call) -> None:
+        """See `Fabrics`."""
+        key = call.order, call.attempt
+        if key not in self._taken:
+            self._taken.add(key)
+            self._queue.append(call)
+
+    def is_under_way(self, order: str, attempt: int) -> bool:
+        """See `Fabrics`."""
+        return (order, attempt) in self._taken
+
+    def ask_survey(self, fabric: str, not_before: Instant) -> None:
+        """See `Fabrics`. The newest word counts."""
+        look = self._looks.get(fabric)
+        if look is not None and look.began_at >= not_before:
+            self._wanted.pop(fabric, None)
+        elif fabric in self._models:
+            self._wanted[fabric] = not_before
+
+    def observe(self, now: Instant) -> Sequence[Observation]:
+        """See `Fabrics`. Begins what is queued, and looks where it was asked to."""
+        for model in self._models.values():
+            model.advance(now)
+        for call in self._queue:
+            self._begin(call, now)
+        self._queue.clear()
+        for key, running in tuple(self._running.items()):
+            if running.told_at <= now:
+                del self._running[key]
+                self._tell(key, self._outcome(running, now))
+        for fabric, not_before in tuple(self._wanted.items()):
+            if not_before <= now:
+                del self._wanted[fabric]
+                self._looks[fabric] = Surveyed(fabric, now, self._models[fabric].inventory())
+        return [*self._told.values(), *self._looks.values()]
+
+    def acknowledge(self, order: str, attempt: int) -> None:
+        """See `Fabrics`."""
+        key = order, attempt
+        self._taken.discard(key)
+        self._told.pop(key, None)
+        self._running.pop(key, None)
+        self._queue = [call for call in self._queue if (call.order, call.attempt) != key]
+
+    def next_change(self) -> Instant | None:
+        """See `Fabrics`."""
+        if self._told or self._queue:
+            return AT_ONCE
+        moments = [running.told_at for running in self._running.values()]
+        return min([*moments, *self._wanted.values()], default=None)
+
+    def _begin(self, call: Call, now: Instant) -> None:
+        key, model = (call.order, call.attempt), self._models.get(call.fabric)
+        if model is None or now > call.start_by:
+            self._tell(key, CallWentWrong(*key, CallFailure.UNAVAILABLE, "not begun"))
+            return
+        try:
+            operation = self._operate(model, call, now)
+        except FabricError as error:
+            self._tell(key, CallWentWrong(*key, error.failure, str(error)))
+            return
+        is_lost = operation.fault is Fault.DROP or operation.due > call.deadline_at
+        self._running[key] = _Running(call, operation, now, call.deadline_at if is_lost else operation.due)
+
+    def _operate(self, model: FabricModel, call: Call, now: Instant) -> Operation:
+        """Raises FabricError."""
+        key = f"{call.order}/{call.attempt}"
+        if isinstance(call, AttachCall):
+            return model.begin_attach(call.machine, type=call.type, model=call.model, now=now, key=key)
+        return model.begin_detach(call.machine, device_id=call.device_id, now=now, key=key)
+
+    def _outcome(self, running: _Running, now: Instant) -> Outcome:
+        call, operation = running.call, running.operation
+        key, took_s = (call.order, call.attempt), seconds_between(running.begun_at, now)
+        if operation.fault is Fault.DROP or operation.due > call.deadline_at:
+            return CallWentWrong(*key, CallFailure.TIMEOUT, "no answer in time")
+        if operation.fault is Fault.NONSENSE:
+            return CallWentWrong(*key, CallFailure.NONSENSE, "an answer that cannot be understood")
+        if operation.fault is Fault.HALF:
+            return CallWentWrong(*key, CallFailure.UNAVAILABLE, "an error after it was begun")
+        if operation.fault is Fault.TWICE:
+            self._count("twice")
+        if not isinstance(call, AttachCall):
+            return DetachDone(*key, was_gone=operation.was_gone, took_s=took_s)
+        there = self._models[call.fabric].on_machine(call.machine)
+        fitting = tuple(device for device in there if (device.type, device.model) == (call.type, call.model))
+        return AttachDone(*key, candidates=fitting, took_s=took_s)
+
+    def _tell(self, key: _Key, outcome: Outcome) -> None:
+        self._count(outcome.failure.value if isinstance(outcome, CallWentWrong) else "done")
+        self._told[key] = outcome
+
+    def _count(self, what: str) -> None:
+        self.counts[what] = self.counts.get(what, 0) + 1
