@@ -101,15 +101,16 @@ class FabricCalls:
         return (order, attempt) in self._taken
 
     def ask_survey(self, fabric: str, not_before: Instant) -> None:
-        """See Fabrics.ask_survey. A look that began later than asked for answers; one that failed does not."""
+        """See Fabrics.ask_survey. The newest word counts. A look that failed answers nobody."""
         lane = self._lanes.get(fabric)
         if lane is None:
             return
         if isinstance(lane.look, Surveyed) and lane.look.began_at >= not_before:
+            lane.look_wanted = None
             return
         if isinstance(lane.look, SurveyWentWrong):
             not_before = max(not_before, after(lane.look.began_at, SURVEY_GAP_S))
-        lane.look_wanted = not_before if lane.look_wanted is None else max(lane.look_wanted, not_before)
+        lane.look_wanted = not_before
 
     def observe(self, now: Instant) -> Sequence[Observation]:
         """See Fabrics.observe."""
@@ -223,6 +224,8 @@ class FabricCalls:
             return
         finally:
             lane.looking = None
+        if lane.look_wanted is not None and lane.look_wanted <= began_at:
+            lane.look_wanted = None  # asked for again meanwhile
         lane.look_told = False
         self._wake()
 

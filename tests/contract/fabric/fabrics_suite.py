@@ -196,6 +196,15 @@ class FabricsContract(ABC):
         assert look.began_at >= moment(60)
         bench.end()
 
+    def test_the_newest_wish_for_a_look_counts(self) -> None:
+        bench = self.new_bench()
+        bench.fabrics.ask_survey(FABRIC, moment(60))
+        bench.fabrics.ask_survey(FABRIC, moment(10))
+        look = only(bench.settle(11))
+        assert isinstance(look, Surveyed)
+        assert look.began_at >= moment(10)
+        bench.end()
+
     def test_a_look_that_was_taken_answers_who_asks_for_it_again(self) -> None:
         bench = self.new_bench()
         bench.fabrics.ask_survey(FABRIC, moment(10))

@@ -265,6 +265,18 @@ def test_one_look_at_a_time_and_a_later_wish_is_answered_by_the_next() -> None:
     with_desk(scenario, SlowDriver(takes_s=2))
 
 
+def test_a_look_under_way_answers_who_asks_meanwhile_for_one_no_later() -> None:
+    async def scenario(desk: Desk) -> None:
+        desk.calls.ask_survey("east", at(0))
+        await desk.after(1)
+        desk.calls.ask_survey("east", at(0))
+        await desk.after(2)
+        await desk.after(5)
+        assert desk.driver.surveys == [0]
+
+    with_desk(scenario, SlowDriver(takes_s=2))
+
+
 def test_a_look_has_a_time_out_of_its_own() -> None:
     async def scenario(desk: Desk) -> None:
         desk.calls.ask_survey("east", at(0))
