@@ -20,7 +20,7 @@ ALL = len(MODELS) * POOL + len(MACHINES)
 
 @dataclass(frozen=True)
 class Ask:
-    """Attach one of a model, detach one of what stands there, or let time pass."""
+    """Attach one of a model or a named one, detach one of what stands there, or let time pass."""
 
     kind: str
     machine: str
@@ -32,10 +32,10 @@ class Ask:
 asks = st.lists(
     st.builds(
         Ask,
-        kind=st.sampled_from(["attach", "attach", "detach", "wait"]),
+        kind=st.sampled_from(["attach", "attach", "named", "detach", "wait"]),
         machine=st.sampled_from(MACHINES),
         model=st.sampled_from(MODELS),
-        which=st.integers(0, 5),
+        which=st.integers(0, 10),
         seconds=st.floats(0, 30),
     ),
     max_size=40,
@@ -59,7 +59,14 @@ def carry_out(east: FabricModel, ask: Ask, now: Instant) -> Instant:
     """Do what is asked; what the fabric refuses is part of its life."""
     try:
         if ask.kind == "attach":
-            east.begin_attach(ask.machine, model=ask.model, now=now)
+            east.advance(now)
+            free = [device for device in east.free_devices() if device.model == ask.model]
+            operation = east.begin_attach(ask.machine, model=ask.model, now=now)
+            assert operation.device == free[0], "the first of the pool is taken first"
+        elif ask.kind == "named":
+            device_id = list(east.places())[ask.which % ALL]
+            operation = east.begin_attach(ask.machine, model="", device_id=device_id, now=now)
+            assert operation.device == east.device(device_id)
         elif ask.kind == "detach":
             standing = east.on_machine(ask.machine)
             device_id = standing[ask.which % len(standing)].device_id if standing else "gone"

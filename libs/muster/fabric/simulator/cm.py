@@ -1,6 +1,7 @@
 """Fsas Cluster Manager, as far as its public clients use it: asynchronous, a resize answers at once.
 
-Routes and fields are those of reference/devices.md, 5.3. Not documented there, so assumptions:
+Routes and fields are those that CoHDI's composable-resource-operator and composable-dra-driver use. No client says
+more, so these are assumptions:
 
 - `device_count` is what was asked for: a resize raises or lowers it at once; it falls back if the operation fails.
 - A resize compares and sets: a `device_count` that does not follow from the present one is 409, nothing is done. So of

@@ -1,8 +1,8 @@
 """Fsas Fabric Manager, as far as its public clients use it: synchronous, an answer comes when the switch is done.
 
-Routes and fields are those of reference/devices.md, 5.1 and 5.2 (clients: CoHDI/composable-resource-operator and
-composable-dra-driver). What no client says is an assumption: codes of errors, 404 for a machine or device that is not
-there, 503 before anything was begun, 500 when it broke off half-way.
+Routes and fields are those that CoHDI's composable-resource-operator and composable-dra-driver use. What no client
+says is an assumption: codes of errors, 404 for a machine or device that is not there, 503 before anything was begun,
+500 when it broke off half-way.
 """
 
 from typing import Annotated

@@ -1,7 +1,7 @@
 """NEC CDIM's configuration manager and layout-apply, as far as a client needs them to move devices.
 
-Routes and fields are those of reference/devices.md, 5.5, and of project-cdim's API reference. A node is its CPU: the
-CPU's deviceID is the node's id and the machine's. Assumptions: a GPU's uuid stands in `device.serialNumber`; hardware
+Routes and fields are those of project-cdim's API reference and of CoHDI's composable-resource-operator. A node is its
+CPU: the CPU's deviceID is the node's id and the machine's. Assumptions: a GPU's uuid stands in `device.serialNumber`; hardware
 that fails makes a layout FAILED, a manager that is not ready answers 503.
 """
 
