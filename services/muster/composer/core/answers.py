@@ -15,16 +15,21 @@ from muster.schemas.devices import DeviceView, FabricView, RequestView
 from muster.schemas.queries import (
     AskCompose,
     AskDetach,
+    AskFleet,
     DeviceCheckAnswer,
     DevicesAnswer,
     RequestsAnswer,
 )
 
 
-def answer_devices(core: Core, asked: Wire, now: Instant) -> DevicesAnswer:  # noqa: ARG001 - the port
-    """Attached devices and those on their way, by node; and the fabrics."""
+def answer_devices(core: Core, asked: Wire, now: Instant) -> DevicesAnswer:
+    """Attached devices and those on their way, by node; and the fabrics. Or one device alone."""
     composer = _composer(core)
     state = composer.state
+    if only := _only(asked):
+        owner = state.by_uuid.get(only)
+        alone = state.attachments[owner] if owner is not None else None
+        return DevicesAnswer(devices=(device_view(state, alone),) if alone is not None else ())
     live = [one for one in state.attachments.values() if not one.phase.is_over]
     devices = sorted((device_view(state, one) for one in live), key=lambda view: (view.node, view.id))
     fabrics = (_fabric_view(composer, config, now) for config in state.config.fabrics)
@@ -32,8 +37,12 @@ def answer_devices(core: Core, asked: Wire, now: Instant) -> DevicesAnswer:  # n
 
 
 def answer_requests(core: Core, asked: Wire, now: Instant) -> RequestsAnswer:  # noqa: ARG001 - the port
-    """ComposabilityRequests, newest first; those that only wait for an answer are not told yet."""
+    """ComposabilityRequests, newest first, or one alone; those that only wait for an answer are not told yet."""
     state = _composer(core).state
+    if only := _only(asked):
+        one = state.requests.get(only)
+        alone = _request_view(state, one) if one is not None else None
+        return RequestsAnswer(requests=(alone,) if alone is not None else ())
     known = sorted(state.requests.values(), key=lambda request: (-request.since, request.name))
     views = [view for request in known if (view := _request_view(state, request)) is not None]
     return RequestsAnswer(requests=tuple(views))
@@ -123,6 +132,11 @@ def _fabric_view(composer: ComposerCore, config: FabricConfig, now: Instant) -> 
 
 def _refused(found: Refusal) -> DeviceCheckAnswer:
     return DeviceCheckAnswer(field=found.field, reason=found.reason, holder=found.holder)
+
+
+def _only(asked: Wire) -> str:
+    assert isinstance(asked, AskFleet)
+    return asked.only
 
 
 def _composer(core: Core) -> ComposerCore:
