@@ -13,6 +13,7 @@ from muster.simulator.engine import SimulationError
 from muster.simulator.errors import InputError
 from muster.simulator.scenario import Scenario, ScenarioOutcome, differences, parse, simulate
 from muster.simulator.scenario.outcome import JobOutcome
+from muster.simulator.scenario.scaling import ScalingOutcome
 
 STANDARD_INPUT = "-"
 
@@ -90,7 +91,35 @@ def _tell(outcome: ScenarioOutcome, *, wide: bool) -> None:
         ),
         right=("SHARE", "RUNNING", "PENDING"),
     )
+    if outcome.scaling is not None:
+        _tell_scaling(outcome.scaling)
     printed.details([("stable", f"after {outcome.rounds} rounds" if outcome.stable else "no")])
+
+
+def _tell_scaling(scaling: ScalingOutcome) -> None:
+    printed.table(
+        ("CHOICE", "CASE", "GROUP", "NODE", "COUNT", "FOR", "OUTCOME", "REASON"),
+        (
+            (
+                choice.choice,
+                str(choice.case),
+                choice.group,
+                choice.node,
+                str(choice.count or ""),
+                ",".join(choice.jobs),
+                choice.outcome,
+                choice.reason,
+            )
+            for choice in scaling.choices
+        ),
+        right=("CASE", "COUNT"),
+    )
+    printed.table(
+        ("GROUP", "NODES", "GPUS"),
+        ((name, str(nodes), str(gpus)) for name, (nodes, gpus) in scaling.groups.items()),
+        right=("NODES", "GPUS"),
+    )
+    printed.details([("pool", ", ".join(f"{count} {model}" for model, count in scaling.pool.items()))])
 
 
 def _reason(job: JobOutcome) -> str:

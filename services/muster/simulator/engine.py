@@ -12,7 +12,6 @@ from dataclasses import dataclass
 
 from muster.agent.core.behaviour import Behaviour
 from muster.agent.core.core import AgentCore
-from muster.agent.core.groups import Groups
 from muster.agent.core.simulated import SimulatedCluster
 from muster.core import NS_PER_S, Core, Draft, Fact, Instant
 from muster.scheduler.core import SchedulerCore
@@ -21,6 +20,7 @@ from muster.schemas.base import Payload
 from muster.schemas.facts.job import JobRouted
 from muster.schemas.facts.node import NodeJoined
 from muster.schemas.job import Job
+from muster.simulator.scaling import Scaled
 
 CLUSTER = "sim"
 START = Instant(2_000_000_000 * NS_PER_S)
@@ -68,7 +68,7 @@ class Engine:
     """scheduler, agent: the cores, for reading. now: the present moment. seq: facts so far. watch: told of each.
 
     nodes: all that will ever be part of the cluster; they join when time first passes. limits: the scheduler's.
-    groups: whose nodes come and go as the scaler chooses, beside `nodes`.
+    scaled: node groups beside `nodes`, and the cores and fabrics that scale them.
     beside: other services' cores by writer; they decide after the scheduler and the agent, in this order.
     """
 
@@ -81,18 +81,20 @@ class Engine:
         limits: Limits | None = None,
         pace: Pace | None = None,
         watch: Watch | None = None,
-        groups: Groups | None = None,
+        scaled: Scaled | None = None,
         beside: Mapping[str, Core] | None = None,
     ) -> None:
         self._limits = limits or Limits(checkpoint_every_facts=CHECKPOINT_NEVER)
         self.scheduler = SchedulerCore(cluster=CLUSTER, limits=self._limits)
-        self.agent = AgentCore(SimulatedCluster(nodes, behaviour, groups))
+        self.agent = AgentCore(SimulatedCluster(nodes, behaviour, scaled.groups if scaled is not None else None))
+        self.scaled = scaled
         self.now = start
         self.seq = 0
         self._pace = pace or Pace()
         self.watch = watch
         self._news = True
-        self._companions = tuple(_Companion(writer, core) for writer, core in (beside or {}).items())
+        cores = {**(scaled.cores if scaled is not None else {}), **(beside or {})}
+        self._companions = tuple(_Companion(writer, core) for writer, core in cores.items())
         self._inbox: list[tuple[Instant, int, Callable[[], None]]] = []
         self._posted = 0
 
@@ -133,6 +135,11 @@ class Engine:
             )
             said += 1
         return said
+
+    def ask(self, writer: str) -> bool:
+        """One decision of one of the cores beside, nobody else's; whether it had something to say."""
+        cores = [companion.core for companion in self._companions if companion.writer == writer]
+        return any(self.append(writer, core.decide(self.now)) for core in cores)
 
     def route(self, job: Job) -> None:
         """The job comes to this cluster now."""

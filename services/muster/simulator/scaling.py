@@ -5,10 +5,33 @@ from dataclasses import dataclass, field
 
 from muster.agent.core.groups import Groups
 from muster.agent.core.groups import NodeGroup as SimulatedGroup
+from muster.composer.core.config import ComposerConfig, FabricConfig, GroupConfig
+from muster.composer.core.core import ComposerCore
+from muster.composer.core.limits import Bounds
+from muster.composer.virtual import VirtualFabrics
+from muster.core import Core
 from muster.fabric.layout import device_uuids, machine_id, node_name, pool_device_uuid
 from muster.fabric.simulator.model import FabricModel
 from muster.fabric.simulator.operation import Behaviour, PoolDevice
+from muster.scaler.core.core import ScalerCore
 from muster.scaler.core.groups import NodeGroup, ScalingConfig
+
+
+@dataclass(frozen=True, slots=True)
+class Scaled:
+    """What one simulation has of it. cores: by writer. models: the fabrics, for reading."""
+
+    groups: Groups
+    cores: Mapping[str, Core]
+    models: Mapping[str, FabricModel]
+
+    def pool(self) -> dict[str, int]:
+        """Devices that are free now, by model, over all fabrics."""
+        free: dict[str, int] = {}
+        for fabric in self.models.values():
+            for (_, model), count in fabric.inventory().free.items():
+                free[model] = free.get(model, 0) + count
+        return free
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,6 +49,14 @@ class Scaling:
     visible_s: float = 10.0
     parallel: int = 16
 
+    def begin(self) -> Scaled:
+        """Everything as it is at the start, new each time."""
+        models = self.models()
+        cores: dict[str, Core] = {"scaler": ScalerCore(self.config)}
+        if models:
+            cores["composer"] = ComposerCore(VirtualFabrics(models), self._composer())
+        return Scaled(self.groups(), cores, models)
+
     def groups(self) -> Groups:
         """The groups as the simulated cluster has them."""
         groups = {name: self._simulated(group) for name, group in self.config.groups.items()}
@@ -34,6 +65,17 @@ class Scaling:
     def models(self) -> dict[str, FabricModel]:
         """Every fabric as it is at the start: new ones each time."""
         return {fabric: self._model(fabric) for fabric in sorted(self.config.fabrics)}
+
+    def _composer(self) -> ComposerConfig:
+        groups = (group for group in self.config.groups.values() if group.composable)
+        return ComposerConfig(
+            fabrics=tuple(FabricConfig(name, limit=self.parallel) for name in sorted(self.config.fabrics)),
+            groups=tuple(
+                GroupConfig(group.name, group.fabric, group.gpu_models, gpus_max=group.gpus_max) for group in groups
+            ),
+            may_not_coexist=tuple(tuple(sorted(rule)) for rule in self.config.may_not_coexist),
+            bounds=Bounds(scaler_withhold_s=self.config.withhold_s),
+        )
 
     def _simulated(self, group: NodeGroup) -> SimulatedGroup:
         return SimulatedGroup(

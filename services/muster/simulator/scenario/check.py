@@ -4,6 +4,7 @@ from collections.abc import Iterator, Mapping
 
 from muster.simulator.scenario.model import Expected, ExpectedJob, ExpectedQueue
 from muster.simulator.scenario.outcome import JobOutcome, QueueOutcome, ScenarioOutcome
+from muster.simulator.scenario.scaling import scaling_differences
 
 SHARE_ROUNDING = 1e-3
 START_ROUNDING_S = 1.0
@@ -16,6 +17,12 @@ def differences(expected: Expected, outcome: ScenarioOutcome) -> tuple[str, ...]
         found += _all(f"jobs.{name}", _job_pairs(job, outcome.jobs.get(name)))
     for name, queue in expected.queues.items():
         found += _all(f"queues.{name}", _queue_pairs(queue, outcome.queues.get(name)))
+    if expected.scaling is not None:
+        found += (
+            ["scaling: expected, and not there"]
+            if outcome.scaling is None
+            else (scaling_differences(expected.scaling, outcome.scaling))
+        )
     return tuple(found)
 
 

@@ -25,6 +25,8 @@ from muster.simulator.setup import join_nodes, set_queue
 
 DAY_S = 86_400.0
 FOR_EVER_S = 1e9
+SURVEY_ROUNDS = 4
+"""Decisions in which the composer asks for a look at each fabric and hears what it showed."""
 PRINCIPAL = "scenario"
 AT_ONCE = Behaviour(seed=1, start_s=0.0, run_s=FOR_EVER_S, run_sigma=0.0, node_repair_s=FOR_EVER_S)
 """Pods start and end when they are told to, and a job that says nothing else runs on."""
@@ -58,11 +60,20 @@ def _with_past(
     log: list[Fact] = []
     moments = [job.submitted_at for job in plan.jobs]
     begin = after(min(moments, default=NOW), -DAY_S)
-    descriptions = {name: node.description for name, node in plan.nodes.items()}
+    scaled = None if plan.scaling is None else plan.scaling.begin()
+    scaled_nodes = {} if scaled is None else scaled.groups.first_nodes()
+    descriptions = {name: node.description for name, node in plan.nodes.items() if name not in scaled_nodes}
     engine = Engine(
-        descriptions, behaviour=behaviour, start=begin, watch=_both(log.append, watch), limits=limits, pace=pace
+        descriptions,
+        behaviour=behaviour,
+        start=begin,
+        watch=_both(log.append, watch),
+        limits=limits,
+        pace=pace,
+        scaled=scaled,
     )
     join_nodes(engine)
+    _survey(engine)
     _withhold(engine, plan)
     for at, spec in plan.queues:
         set_queue(engine, spec.model_copy(update={"closed": False}), at=at)
@@ -148,6 +159,12 @@ def _queue_up(engine: Engine, plan: Plan) -> None:
 
 def _belongs_to_the_past(draft: Draft) -> bool:
     return (draft.kind, draft.name) in _SAID_IN_THE_PAST
+
+
+def _survey(engine: Engine) -> None:
+    """Fabrics are looked at long before anything scales: their pools, and what stands on machines, are known."""
+    for _ in range(SURVEY_ROUNDS):
+        engine.ask("composer")
 
 
 def _withhold(engine: Engine, plan: Plan) -> None:

@@ -15,6 +15,7 @@ from muster.schemas.facts.queue import Defragment, FairShareRule, OverSlice, Que
 from muster.schemas.facts.reservation import Repeat
 from muster.schemas.job import GRACE_S_MAX, GROUPS_MAX, REPLICAS_MAX, RUN_TIME_S_MAX, JobKind
 from muster.simulator.document import checked, read
+from muster.simulator.scenario.scaling_model import ExpectedScaling, ScalingPart
 
 NODES_MAX = 200_000
 JOBS_MAX = 200_000
@@ -247,6 +248,7 @@ class Expected(_Part):
 
     jobs: dict[str, ExpectedJob] = Field(default_factory=dict)
     queues: dict[str, ExpectedQueue] = Field(default_factory=dict)
+    scaling: ExpectedScaling | None = None
 
 
 class Scenario(_Part):
@@ -257,6 +259,7 @@ class Scenario(_Part):
     queues: Annotated[tuple[Queue, ...], Field(max_length=QUEUES_MAX)] = ()
     jobs: Annotated[tuple[Job, ...], Field(max_length=JOBS_MAX)] = ()
     reservations: Annotated[tuple[Reservation, ...], Field(max_length=RESERVATIONS_MAX)] = ()
+    scaling: ScalingPart | None = None
     expect: Expected = Expected()
 
 

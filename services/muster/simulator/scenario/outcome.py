@@ -14,6 +14,7 @@ from muster.schemas.facts.queue import GPU
 from muster.schemas.job import Phase
 from muster.schemas.queries import AskFleet, AskJob, QueuesAnswer, WhyAnswer
 from muster.simulator.engine import Engine
+from muster.simulator.scenario.scaling import ScalingOutcome
 
 _STATES = {
     Phase.SUBMITTED: "pending",
@@ -85,14 +86,17 @@ class ScenarioOutcome:
     queues: dict[str, QueueOutcome]
     stable: bool
     rounds: int
+    scaling: ScalingOutcome | None = None
 
     def to_json(self) -> dict[str, JsonValue]:
-        """The stable shape."""
+        """The stable shape; `scaling` only if something scales."""
+        scaling = {} if self.scaling is None else {"scaling": self.scaling.to_json()}
         return {
             "jobs": {name: job.to_json() for name, job in self.jobs.items()},
             "queues": {name: queue.to_json() for name, queue in self.queues.items()},
             "stable": self.stable,
             "rounds": self.rounds,
+            **scaling,
         }
 
 

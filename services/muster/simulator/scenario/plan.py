@@ -11,10 +11,12 @@ from muster.schemas.facts.reservation import ReservationSpec
 from muster.simulator.document import path
 from muster.simulator.engine import START
 from muster.simulator.errors import InputError
+from muster.simulator.scaling import Scaling
 from muster.simulator.scenario import model
 from muster.simulator.scenario.jobs import PlannedJob, planned_jobs
 from muster.simulator.scenario.nodes import PlannedNode, planned_nodes
 from muster.simulator.scenario.queues import queue_specs
+from muster.simulator.scenario.scaling import planned_scaling
 from muster.simulator.scenario.seats import Seats, seats_of
 
 NOW = START
@@ -23,21 +25,40 @@ NOW = START
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """queues, reservations: each with its place in the file; queues parents first. seats: of the running jobs."""
+    """queues, reservations: each with its place in the file; queues parents first. seats: of the running jobs.
+
+    nodes: those of the scaled groups, too.
+    """
 
     nodes: dict[str, PlannedNode]
     queues: tuple[tuple[str, QueueSpec], ...]
     jobs: tuple[PlannedJob, ...]
     seats: Seats
     reservations: tuple[tuple[str, ReservationSpec], ...]
+    scaling: Scaling | None = None
 
 
 def plan_of(scenario: model.Scenario) -> Plan:
     """Raises InputError with the field that cannot be."""
     nodes = planned_nodes(scenario.nodes)
+    scaling = None if scenario.scaling is None else planned_scaling(scenario.scaling)
+    if scaling is not None:
+        nodes |= _of_groups(scaling, nodes)
     specs = queue_specs(scenario.queues)
     jobs = planned_jobs(scenario.jobs, queues={queue.name: queue for queue in scenario.queues}, now=NOW)
-    return Plan(nodes, specs, jobs, seats_of(jobs, nodes), _reservations(scenario.reservations, nodes, jobs))
+    reservations = _reservations(scenario.reservations, nodes, jobs)
+    return Plan(nodes, specs, jobs, seats_of(jobs, nodes), reservations, scaling)
+
+
+def _of_groups(scaling: Scaling, nodes: Mapping[str, PlannedNode]) -> dict[str, PlannedNode]:
+    found = {
+        name: PlannedNode(name, description, model.NodeState.READY, ())
+        for name, description in scaling.groups().first_nodes().items()
+    }
+    twice = next((name for name in found if name in nodes), None)
+    if twice is not None:
+        raise InputError("nodes", f"node {twice} belongs to a group of `scaling` already; call it otherwise")
+    return found
 
 
 def _reservations(

@@ -1,6 +1,8 @@
 """A scenario played: decide until nothing changes, with an agent that reacts at once and a clock that stands."""
 
-from muster.core import Instant, after
+from dataclasses import replace
+
+from muster.core import Fact, Instant, after
 from muster.quota.queues import QueueTree
 from muster.scheduler.core.jobs import JobRecord
 from muster.schemas.job import Phase
@@ -9,6 +11,7 @@ from muster.simulator.scenario.history import engine_at_start
 from muster.simulator.scenario.model import Scenario
 from muster.simulator.scenario.outcome import ScenarioOutcome, Ways, outcome_of
 from muster.simulator.scenario.plan import plan_of
+from muster.simulator.scenario.scaling import Choices
 
 ROUNDS_MAX = 2_000
 """Decisions that may change something before a scenario counts as one that never becomes stable."""
@@ -25,18 +28,28 @@ _Places = dict[str, tuple[Phase, int, int]]
 
 
 def simulate(scenario: Scenario, *, after_s: float = 0.0, rounds_max: int = ROUNDS_MAX) -> ScenarioOutcome:
-    """What the scheduler makes of it. after_s: then let so many seconds pass, jobs running on.
+    """What the scheduler makes of it, and the scaler. after_s: then let so many seconds pass, jobs running on.
 
     Raises InputError where the scenario cannot be, SimulationError if decisions never end.
     """
     plan = plan_of(scenario)
-    ways = Ways()
-    engine = engine_at_start(plan, watch=ways.watch)
+    ways, choices = Ways(), Choices()
+
+    def watch(fact: Fact) -> None:
+        ways.watch(fact)
+        choices.watch(fact)
+
+    engine = engine_at_start(plan, watch=watch)
+    if scenario.scaling is not None:
+        engine.run(after(engine.now, scenario.scaling.for_s))
     stable, rounds = settle(engine, rounds_max=rounds_max)
     if after_s:
         engine.run(after(engine.now, after_s))
     names = {job.job.id: job.name for job in plan.jobs}
-    return outcome_of(engine, names, ways, stable=stable, rounds=rounds)
+    outcome = outcome_of(engine, names, ways, stable=stable, rounds=rounds)
+    if engine.scaled is None:
+        return outcome
+    return replace(outcome, scaling=choices.outcome(engine, engine.scaled, names=names))
 
 
 def settle(engine: Engine, *, rounds_max: int = ROUNDS_MAX) -> tuple[bool, int]:
