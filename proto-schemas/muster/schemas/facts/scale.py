@@ -115,7 +115,10 @@ class ProvisionFailed(Payload):
 
 
 class ScaleState(Payload):
-    """`state-recorded` of a choice that is not ended. name: which of the four it is. trace: of the job behind it."""
+    """`state-recorded` of a choice that is not ended. name: which of the four it is. trace: of the job behind it.
+
+    failure: why its node could not be provided, said by failure_fact; "" while nobody said so.
+    """
 
     name: str
     chosen: ScaleChosen
@@ -123,6 +126,8 @@ class ScaleState(Payload):
     fact: str = ""
     withheld: bool = False
     trace: str = ""
+    failure: Text = ""
+    failure_fact: str = ""
 
 
 class IdleSince(Wire):

@@ -94,6 +94,8 @@ def _load_choice(state: State, name: str, stored: ScaleState) -> None:
         name, stored.name, stored.chosen, Instant(stored.chosen_at), stored.fact, stored.trace, stored.withheld
     )
     state.choices.add(choice)
+    if stored.failure_fact:
+        state.choices.given_up[name] = Outcome(failed=True, reason=stored.failure, fact=stored.failure_fact)
     lift(state, choice)
 
 
@@ -113,6 +115,7 @@ def _load_scaler(state: State, stored: ScalerState) -> None:
 def states(state: State) -> Iterator[Draft]:
     """The scaler's own part of a checkpoint."""
     for choice in state.choices.in_order():
+        given_up = state.choices.given_up.get(choice.id)
         payload = ScaleState(
             name=choice.name,
             chosen=choice.chosen,
@@ -120,6 +123,8 @@ def states(state: State) -> Iterator[Draft]:
             fact=choice.fact,
             withheld=choice.withheld,
             trace=choice.trace,
+            failure=given_up.reason if given_up is not None else "",
+            failure_fact=given_up.fact if given_up is not None else "",
         )
         yield Draft("scale", choice.id, STATE_NAME, payload, trace=choice.trace)
     yield Draft("scaler", "scaler", STATE_NAME, _scaler_state(state))

@@ -27,8 +27,9 @@ SERVED_S = 10.0
 HEALTH_S = 60.0
 """So long a job waits for nodes or devices that are not well before others are thought of."""
 
-ATTACH_S_MAX = 900.0
-"""A choice of GPUs that was not carried out by then failed: above the composer's deadlines of one attachment."""
+ATTACH_S_MAX = 960.0
+"""A choice of GPUs that was not carried out by then failed: above the composer's deadlines until a
+device is attached and seen."""
 
 ENDED_KEPT = 200
 """Choices that ended and are still shown."""
