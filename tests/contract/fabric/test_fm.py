@@ -85,7 +85,9 @@ class TestFabricManager(LoginContract):
             with pytest.raises(FabricNonsenseError, match="success, but no gpu"):
                 await driver.attach(self.order(1))
 
-    async def test_machines_that_the_list_shows_without_devices_are_asked_one_by_one(self, east: ServedFabric) -> None:
+    async def test_machines_that_the_list_shows_without_devices_are_asked_one_by_one(
+        self, east: ServedFabric, tmp_path: Path
+    ) -> None:
         whole = east.manager.model.inventory().machines
 
         async def say(request: Request) -> Response:
@@ -97,7 +99,7 @@ class TestFabricManager(LoginContract):
             resources = [{**DEVICE, "res_uuid": f"on-{name}"}]
             return JSONResponse({"data": {"machines": [{"mach_uuid": name, "resources": resources}]}})
 
-        async with self.stub(Path(), say) as driver:
+        async with self.stub(tmp_path, say) as driver:
             seen = await driver.survey()
         assert {name: [one.device_id for one in devices] for name, devices in seen.machines.items()} == {
             name: [f"on-{name}"] for name in whole
