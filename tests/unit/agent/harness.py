@@ -1,5 +1,6 @@
 """An agent in virtual time: facts in, drafts out and folded back, crashes anywhere."""
 
+import itertools
 from collections.abc import Callable, Iterable
 
 from muster.agent.core.behaviour import Behaviour
@@ -27,6 +28,8 @@ from muster.schemas.job import Checkpointing, Job, JobSpec, Slot, TaskGroup
 from muster.schemas.labels import EXIT_CODE, RUN_S
 
 START = Instant(1_700_000_000 * NS_PER_S)
+DECISIONS_MAX = 100
+"""At one moment; more of them say the same again."""
 QUICK = Behaviour(seed=7, start_s=0.5, run_s=30.0)
 
 
@@ -111,7 +114,10 @@ class VirtualAgent:
 
     def settle(self) -> None:
         """Decide, append, fold until nothing more is so at this moment."""
-        while drafts := self.core.decide(self.now):
+        for said in itertools.count():
+            if not (drafts := self.core.decide(self.now)):
+                return
+            assert said < DECISIONS_MAX, f"says the same again and again: {drafts[0]}"
             assert self.core.decide(self.now) == drafts, "deciding must not change what the core believes"
             for draft in drafts:
                 self.write("agent", draft.kind, draft.subject_id, draft.name, draft.payload, causes=draft.causes,

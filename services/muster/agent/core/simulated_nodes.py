@@ -171,9 +171,9 @@ class SimulatedNodes:
 
     def _show(self, name: str, node: _Node) -> None:
         """Tell how the node is if the log has it otherwise; a lost one says nothing before it returned."""
-        if node.is_lost or isinstance(self._seen.get(name), NodeLostSeen | NodeReturnedSeen):
+        if isinstance(self._seen.get(name), NodeLostSeen | NodeReturnedSeen):
             return
-        if node.known == node.description:
+        if node.is_lost or node.known == node.description:
             self._seen.pop(name, None)
         else:
             self._seen[name] = NodeSeen(name, node.description)
@@ -219,8 +219,7 @@ class SimulatedNodes:
         if isinstance(self._seen.get(observation.node), type(observation)):
             del self._seen[observation.node]
         node.is_lost = isinstance(observation, NodeLostSeen)
-        if node.known is not None:
-            self._show(observation.node, node)
+        self._show(observation.node, node)
         self._plan(observation.node, node, at)
 
     def _plan(self, name: str, node: _Node, since: Instant) -> None:
