@@ -65,6 +65,11 @@ def test_a_device_that_is_not_there_was_gone_at_once() -> None:
     assert east.next_change() is None
 
 
+def test_what_was_gone_cannot_break_off_half_way() -> None:
+    operation = model(half_share=1.0).begin_detach("m1", device_id="elsewhere", now=START)
+    assert (operation.state, operation.fault) == (OperationState.DONE, Fault.NONE)
+
+
 def test_the_ids_of_a_device_follow_from_its_uuid() -> None:
     device = model().begin_attach("m1", model=A, now=START).device
     assert device is not None

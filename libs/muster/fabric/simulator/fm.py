@@ -11,7 +11,7 @@ from uuid import NAMESPACE_URL, uuid5
 
 from fastapi import APIRouter, Request
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
-from starlette.responses import Response
+from starlette.responses import JSONResponse, Response
 
 from muster.fabric.inventory import MachineDevice
 from muster.fabric.simulator.build import Machine
@@ -87,15 +87,12 @@ async def token(request: Request, realm: str, manager: Working) -> Json:
 
 
 @router.get(_MACHINES)
-async def machines(manager: Known, tenant_uuid: str) -> Json:
+async def machines(manager: Known, tenant_uuid: str) -> JSONResponse:
     """Every machine with what is on it."""
     _check_tenant(manager, tenant_uuid)
     manager.now()
-    return {
-        "data": {
-            "machines": [_machine(manager, one, manager.model.on_machine(one.id)) for one in manager.machines.values()]
-        }
-    }
+    shown = [_machine(manager, one, manager.model.on_machine(one.id)) for one in manager.machines.values()]
+    return JSONResponse({"data": {"machines": shown}})
 
 
 @router.get(_MACHINES + "/{machine}")

@@ -1,8 +1,8 @@
 """NEC CDIM's configuration manager and layout-apply, as far as a client needs them to move devices.
 
 Routes and fields are those of project-cdim's API reference and of CoHDI's composable-resource-operator. A node is its
-CPU: the CPU's deviceID is the node's id and the machine's. Assumptions: a GPU's uuid stands in `device.serialNumber`; hardware
-that fails makes a layout FAILED, a manager that is not ready answers 503.
+CPU: the CPU's deviceID is the node's id and the machine's. Assumptions: a GPU's uuid stands in `device.serialNumber`;
+hardware that fails makes a layout FAILED, a manager that is not ready answers 503.
 """
 
 from datetime import UTC, datetime
@@ -30,12 +30,12 @@ router = APIRouter(prefix="/{fabric}/cdim/api/v1")
 
 
 @router.get("/resources")
-async def resources(manager: Working, detail: bool = False) -> Json:
+async def resources(manager: Working, detail: bool = False) -> JSONResponse:
     """Every device of the fabric, CPUs too."""
     manager.now()
     found = [_cpu(machine, detail=detail) for machine in manager.machines.values()]
     found += [_resource(device, place, detail=detail) for device, place in _placed(manager)]
-    return {"count": len(found), "resources": found}
+    return JSONResponse({"count": len(found), "resources": found})
 
 
 @router.get("/resources/{device_id}")
@@ -51,11 +51,11 @@ async def resource(manager: Working, device_id: str) -> Json:
 
 
 @router.get("/nodes")
-async def nodes(manager: Working, detail: bool = False) -> Json:
+async def nodes(manager: Working, detail: bool = False) -> JSONResponse:
     """Every node with its devices."""
     manager.now()
     found = [_node(manager, machine, detail=detail) for machine in manager.machines.values()]
-    return {"count": len(found), "nodes": found}
+    return JSONResponse({"count": len(found), "nodes": found})
 
 
 @router.get("/nodes/{node}")

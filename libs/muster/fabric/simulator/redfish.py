@@ -81,11 +81,11 @@ async def root(manager: Working) -> Json:
 
 
 @router.get("/Systems")
-async def systems(manager: Working, expand: Expand = "") -> Json:
+async def systems(manager: Working, expand: Expand = "") -> JSONResponse:
     """Every machine."""
     manager.now()
     path = f"{_top(manager)}/Systems"
-    return _collection(path, [_system(manager, one) for one in manager.machines.values()], expand)
+    return JSONResponse(_collection(path, [_system(manager, one) for one in manager.machines.values()], expand))
 
 
 @router.get("/Systems/{system}")
@@ -172,12 +172,12 @@ async def composition_service(manager: Working) -> Json:
 
 
 @router.get("/CompositionService/ResourceBlocks")
-async def blocks(manager: Working, expand: Expand = "") -> Json:
+async def blocks(manager: Working, expand: Expand = "") -> JSONResponse:
     """Every device of the fabric, wherever it is."""
     manager.now()
     places = manager.model.places()
     found = [_block(manager, device_id, machine) for device_id, machine in places.items()]
-    return _collection(f"{_top(manager)}/CompositionService/ResourceBlocks", found, expand)
+    return JSONResponse(_collection(f"{_top(manager)}/CompositionService/ResourceBlocks", found, expand))
 
 
 @router.get("/CompositionService/ResourceBlocks/{block}")
