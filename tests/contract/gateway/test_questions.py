@@ -11,7 +11,7 @@ from muster.gateway.device_clients import NatsComposer, NatsScaler
 from muster.gateway.ports import UnreachableError
 from muster.gateway.problems import ProblemError
 from muster.schemas.base import Wire
-from muster.schemas.devices import AttachmentPhase, ComposabilitySpec, DeviceView
+from muster.schemas.devices import AttachmentPhase, ComposabilitySpec, DeviceView, RequestPhase, RequestView
 from muster.schemas.queries import (
     AskCompose,
     AskDetach,
@@ -30,7 +30,9 @@ pytestmark = pytest.mark.connected
 QUESTIONS = {"composer": ("devices", "requests", "compose-check", "detach-check"), "scaler": ("choices",)}
 DEVICE = DeviceView(id="a1", model="H100", node="n1", fabric="f1", phase=AttachmentPhase.ONLINE)
 CHOICE = ScaleChoiceView(id="s000001", name="gpu-attach-chosen", case=1)
-COMPOSE = AskCompose(name="r1", spec=ComposabilitySpec(model="H100", size=2), may_force=True)
+SPEC = ComposabilitySpec(model="H100", size=2)
+REQUEST = RequestView(name="r1", spec=SPEC, phase=RequestPhase.RUNNING, resources=(DEVICE,))
+COMPOSE = AskCompose(name="r1", spec=SPEC, may_force=True)
 DETACH = AskDetach(device_uuid="GPU-1", force=True, may_force=True)
 
 
@@ -76,15 +78,18 @@ async def services(server: NatsServer) -> AsyncIterator[Services]:
         await connection.close()
 
 
-async def test_devices_requests_and_choices_are_told(services: Services) -> None:
+async def test_devices_requests_and_choices_are_told_with_the_cluster_that_was_asked(services: Services) -> None:
     await services.answer("composer", "devices", DevicesAnswer(devices=(DEVICE,)))
-    await services.answer("composer", "requests", RequestsAnswer())
+    await services.answer("composer", "requests", RequestsAnswer(requests=(REQUEST,)))
     await services.answer("scaler", "choices", ScaleAnswer(choices=(CHOICE,)))
     asker = await services.asker()
     composer = NatsComposer(asker, cluster=CLUSTER)
-    assert (await composer.devices()).devices == (DEVICE,)
-    assert (await composer.requests()).requests == ()
-    assert (await NatsScaler(asker, cluster=CLUSTER).choices()).choices == (CHOICE,)
+    here = {"cluster": CLUSTER}
+    device = DEVICE.model_copy(update=here)
+    assert (await composer.devices()).devices == (device,)
+    request = REQUEST.model_copy(update={**here, "resources": (device,)})
+    assert (await composer.requests()).requests == (request,)
+    assert (await NatsScaler(asker, cluster=CLUSTER).choices()).choices == (CHOICE.model_copy(update=here),)
 
 
 async def test_the_checks_carry_the_whole_question(services: Services) -> None:
