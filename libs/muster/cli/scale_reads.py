@@ -42,5 +42,5 @@ def one(state_dir: Path, form: Output, choice: str) -> None:
 def _in_full(choice: ScaleChoiceView) -> None:
     output.details(scale_tables.choice_pairs(choice, now_ns=SystemTime().wall()))
     if choice.alternatives:
-        rows = scale_tables.alternative_rows(choice.alternatives)
+        rows = scale_tables.alternative_rows(choice.alternatives, case=choice.case)
         output.table(scale_tables.ALTERNATIVES, rows, right=scale_tables.NUMBERS)

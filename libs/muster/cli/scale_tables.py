@@ -25,6 +25,7 @@ _WHAT = {
     "node-remove-chosen": "remove the node",
     "nothing-chosen": "nothing",
 }
+SCALING_DOWN = frozenset({3, 4})
 JOBS_TOLD_MAX = 2
 
 
@@ -35,7 +36,14 @@ def choice_rows(choices: Iterable[ScaleChoiceView], *, now_ns: int, wide: bool =
             one.id, moments.distance(one.at, now_ns=now_ns) if one.at else "", str(one.case), what(one),
             one.node or one.group, _jobs(one.jobs), _state(one, now_ns=now_ns), one.reason,
         )  # fmt: skip
-        more = (one.group, f"{one.watts:+g}", f"{one.ready_s:g}", str(len(one.devices)), one.cluster, one.detail)
+        more = (
+            one.group,
+            watts(one.watts, case=one.case),
+            f"{one.ready_s:g}",
+            str(len(one.devices)),
+            one.cluster,
+            one.detail,
+        )
         yield (*row, *more) if wide else row
 
 
@@ -50,7 +58,7 @@ def choice_pairs(choice: ScaleChoiceView, *, now_ns: int) -> Sequence[tuple[str,
         ("devices", ", ".join(choice.devices)),
         ("for jobs", ", ".join(choice.jobs)),
         ("reason", choice.reason),
-        ("power", f"{choice.watts:+g} W" if choice.watts else ""),
+        ("power", f"{watts(choice.watts, case=choice.case)} W" if choice.watts else ""),
         ("ready", f"after {moments.long(choice.ready_s)}" if choice.ready_s else ""),
         ("chosen", moments.when(choice.at, now_ns=now_ns) if choice.at else ""),
         ("state", _state(choice, now_ns=now_ns)),
@@ -59,13 +67,18 @@ def choice_pairs(choice: ScaleChoiceView, *, now_ns: int) -> Sequence[tuple[str,
     )
 
 
-def alternative_rows(alternatives: Iterable[Alternative]) -> Iterable[tuple[str, ...]]:
+def alternative_rows(alternatives: Iterable[Alternative], *, case: int) -> Iterable[tuple[str, ...]]:
     """One thing that was simulated a row, in the order of looking."""
     for one in alternatives:
         yield (
             "*" if one.chosen else "", one.what, "yes" if one.fits else "no", str(one.gpus), str(one.nodes),
-            f"{one.watts:+g}", f"{one.ready_s:g}", one.detail,
+            watts(one.watts, case=case), f"{one.ready_s:g}", one.detail,
         )  # fmt: skip
+
+
+def watts(change: float, *, case: int) -> str:
+    """What it adds to the power drawn now; when scaling down the scaler tells what is saved."""
+    return f"{-change if case in SCALING_DOWN and change else change:+g}"
 
 
 def what(choice: ScaleChoiceView) -> str:

@@ -15,6 +15,7 @@ JOBS = ("JOBID", "QUEUE", "NAME", "USER", "ST", "TIME", "GPUS", "NODES", "NODELI
 JOBS_WIDE = (*JOBS, "TEAM", "KIND", "PRIO", "TRY", "CLUSTER", "PREEMPTED", "SLICE_ENDS", "MADE_WAY_FOR")
 NODES = ("NODE", "STATE", "MODEL", "GPUS", "USED", "CPUS", "JOBS", "REASON")
 NODES_WIDE = (*NODES, "MEMORY_MIB", "USED_MIB", "DOMAINS", "GROUP")
+LABEL_MAX = 96  # columns of a line of a job's tree before its times
 DEPTH_MAX = 12  # a retried job's tree is as deep as its history, a screen is not so wide
 NUMBERS = (
     "TIME",
@@ -149,18 +150,26 @@ def trace_lines(trace: JobTrace) -> Iterable[str]:
     """The tree as lines; `*` marks a fact that names no cause among the job's facts."""
     yield f"job {trace.job_id}  trace {trace.trace_id or '-'}"
     yield f"services: {' > '.join(trace.services)}"
-    last = _last_of_parent(trace.spans)
+    labels = list(_labels(trace.spans))
+    width = min(max((len(label) for label in labels), default=0), LABEL_MAX)
+    for span, label in zip(trace.spans, labels, strict=True):
+        times = f"+{span.after_parent_s:>9.3f}s  at {span.since_start_s:>9.3f}s"
+        yield f"{label:<{width}} {times}  {','.join(span.streams)}"
+    state = "from submission to the end" if trace.finished else "so far; the job has not ended"
+    yield f"total {duration(trace.total_s)} {state}"
+
+
+def _labels(spans: Sequence[Span]) -> Iterable[str]:
+    """Who said what, as a tree; of another kind than the job's own facts, with what it is about."""
+    last = _last_of_parent(spans)
     open_at: dict[int, bool] = {}
-    for span in trace.spans:
+    for span in spans:
         depth = min(span.depth, DEPTH_MAX)
         open_at[depth] = span.id not in last
         stem = "".join("│  " if open_at.get(level) else "   " for level in range(1, depth))
         branch = ("└─ " if span.id in last else "├─ ") if depth else ""
         about = "" if span.kind == JOB else f" {span.kind} {span.subject_id}"
-        label = f"{stem}{branch}{span.service} {span.name}{about}{'' if span.caused or not span.parent else ' *'}"
-        yield f"{label:<52} +{span.after_parent_s:>9.3f}s  at {span.since_start_s:>9.3f}s  {','.join(span.streams)}"
-    state = "from submission to the end" if trace.finished else "so far; the job has not ended"
-    yield f"total {duration(trace.total_s)} {state}"
+        yield f"{stem}{branch}{span.service} {span.name}{about}{'' if span.caused or not span.parent else ' *'}"
 
 
 def _last_of_parent(spans: Sequence[Span]) -> frozenset[str]:

@@ -83,7 +83,13 @@ def test_a_choice_tells_for_whom_and_how_far_it_is() -> None:
 
 
 def test_alternatives_tell_which_was_taken_and_what_each_costs() -> None:
-    assert list(scale_tables.alternative_rows([TAKEN, LEFT])) == [
+    assert list(scale_tables.alternative_rows([TAKEN, LEFT], case=1)) == [
         ("*", "2 GPUs on n1", "yes", "2", "0", "+700", "50", ""),
         ("", "a node of plain", "yes", "0", "1", "+2000", "600", "slower"),
     ]
+
+
+@pytest.mark.parametrize(("case", "told"), [(1, "+60"), (2, "+60"), (3, "-60"), (4, "-60")])
+def test_what_is_saved_when_scaling_down_is_shown_as_less_power(case: int, told: str) -> None:
+    assert scale_tables.watts(60.0, case=case) == told
+    assert scale_tables.watts(0.0, case=case) == "+0"
