@@ -4,6 +4,7 @@ Calls go wrong as the model draws it: dropped answers are time-outs at their dea
 garbage is nonsense. A new term forgets the calls; the fabrics go on with them.
 """
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
@@ -41,7 +42,8 @@ class _Running:
 class VirtualFabrics:
     """Implements `Fabrics`. models: by fabric; several instances over the same models are several leaders.
 
-    counts: how often each outcome was told, by failure or "done", "twice" for requests carried out twice.
+    counts: outcomes told, by direction and failure or "done", as "attach timeout"; among these "attach dropped": the
+    fabric had done it, only the answer was lost. "attach twice": carried out twice.
     """
 
     def __init__(self, models: Mapping[str, FabricModel]) -> None:
@@ -53,7 +55,7 @@ class VirtualFabrics:
         self._wanted: dict[str, Instant] = {}
         self._looks: dict[str, Look] = {}
         self._news = False
-        self.counts: dict[str, int] = {}
+        self.counts: Counter[str] = Counter()
 
     @property
     def running(self) -> int:
@@ -97,7 +99,7 @@ class VirtualFabrics:
         for key, running in tuple(self._running.items()):
             if running.told_at <= now:
                 del self._running[key]
-                self._tell(key, self._outcome(running, now))
+                self._tell(running.call, self._outcome(running, now))
         for fabric, not_before in tuple(self._wanted.items()):
             if not_before <= now:
                 del self._wanted[fabric]
@@ -122,12 +124,12 @@ class VirtualFabrics:
     def _begin(self, call: Call, now: Instant) -> None:
         key, model = (call.order, call.attempt), self._models.get(call.fabric)
         if model is None or now > call.start_by:
-            self._tell(key, CallWentWrong(*key, CallFailure.UNAVAILABLE, "not begun"))
+            self._tell(call, CallWentWrong(*key, CallFailure.UNAVAILABLE, "not begun"))
             return
         try:
             operation = self._operate(model, call, now)
         except FabricError as error:
-            self._tell(key, CallWentWrong(*key, error.failure, str(error)))
+            self._tell(call, CallWentWrong(*key, error.failure, str(error)))
             return
         is_lost = operation.fault is Fault.DROP or operation.due > call.deadline_at
         self._running[key] = _Running(call, operation, now, call.deadline_at if is_lost else operation.due)
@@ -143,22 +145,24 @@ class VirtualFabrics:
         call, operation = running.call, running.operation
         key, took_s = (call.order, call.attempt), seconds_between(running.begun_at, now)
         if operation.fault is Fault.DROP or operation.due > call.deadline_at:
+            if operation.due <= call.deadline_at:
+                self._count(call, "dropped")
             return CallWentWrong(*key, CallFailure.TIMEOUT, "no answer in time")
         if operation.fault is Fault.NONSENSE:
             return CallWentWrong(*key, CallFailure.NONSENSE, "an answer that cannot be understood")
         if operation.fault is Fault.HALF:
             return CallWentWrong(*key, CallFailure.UNAVAILABLE, "an error after it was begun")
         if operation.fault is Fault.TWICE:
-            self._count("twice")
+            self._count(call, "twice")
         if not isinstance(call, AttachCall):
             return DetachDone(*key, was_gone=operation.was_gone, took_s=took_s)
         there = self._models[call.fabric].on_machine(call.machine)
         fitting = tuple(device for device in there if (device.type, device.model) == (call.type, call.model))
         return AttachDone(*key, candidates=fitting, took_s=took_s)
 
-    def _tell(self, key: _Key, outcome: Outcome) -> None:
-        self._count(outcome.failure.value if isinstance(outcome, CallWentWrong) else "done")
-        self._told[key] = outcome
+    def _tell(self, call: Call, outcome: Outcome) -> None:
+        self._count(call, outcome.failure.value if isinstance(outcome, CallWentWrong) else "done")
+        self._told[call.order, call.attempt] = outcome
 
-    def _count(self, what: str) -> None:
-        self.counts[what] = self.counts.get(what, 0) + 1
+    def _count(self, call: Call, what: str) -> None:
+        self.counts[f"{'attach' if isinstance(call, AttachCall) else 'detach'} {what}"] += 1

@@ -1,0 +1,228 @@
+"""A cluster around the composer, in virtual time: a log, and small stand-ins for the scheduler and the agent.
+
+The scheduler answers `withhold-requested` (sometimes late) and releases what is new; the agent shows on its nodes what
+the log says is attached. Both are functions of the seed and of the facts.
+"""
+
+import heapq
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+
+from muster.core import NS_PER_S, Draft, Fact, Instant, after
+from muster.core.seeded import uniform
+from muster.schemas.base import Payload
+from muster.schemas.facts.device import DeviceAttached, DeviceDetached
+from muster.schemas.facts.node import (
+    GrantState,
+    NodeJoined,
+    NodeState,
+    Released,
+    Withheld,
+    WithholdRequested,
+    WithholdWish,
+    WithholdWithdrawn,
+)
+from muster.schemas.registry import STATE_NAME
+
+START = Instant(2_000_000_000 * NS_PER_S)
+CLUSTER = "sim"
+GRID_NS = NS_PER_S // 10
+"""Everything happens on this grid, as facts come in bursts."""
+
+
+@dataclass(frozen=True, slots=True)
+class Delays:
+    """Seconds until the stand-ins answer; `late_share` of the answers to withholdings take `late_s`."""
+
+    visible_s: float = 2.0
+    grant_s: float = 0.5
+    late_share: float = 0.02
+    late_s: float = 45.0
+
+
+class Agenda:
+    """What will happen, by moment."""
+
+    def __init__(self) -> None:
+        self._heap: list[tuple[Instant, int, Callable[[], None]]] = []
+        self._count = 0
+
+    def at(self, moment: Instant, act: Callable[[], None]) -> None:
+        """Do this then."""
+        self._count += 1
+        heapq.heappush(self._heap, (on_grid(moment), self._count, act))
+
+    def next_at(self) -> Instant | None:
+        """When the next thing happens."""
+        return self._heap[0][0] if self._heap else None
+
+    def run(self, now: Instant) -> None:
+        """Do all that is due."""
+        while self._heap and self._heap[0][0] <= now:
+            heapq.heappop(self._heap)[2]()
+
+
+def on_grid(moment: Instant) -> Instant:
+    """The moment, or the next one on the grid."""
+    return Instant(-(-moment // GRID_NS) * GRID_NS)
+
+
+@dataclass
+class Log:
+    """Facts with their sequence and time; each is given to all that fold, at once. now: the present moment."""
+
+    now: Instant = START
+    seq: int = 0
+    folds: list[Callable[[Fact], None]] = field(default_factory=list)
+
+    def say(
+        self, writer: str, kind: str, subject: str, name: str, payload: Payload, *,
+        causes: tuple[str, ...] = (), trace: str = "",
+    ) -> Fact:  # fmt: skip
+        """Append one."""
+        self.seq += 1
+        fact = Fact(f"f{self.seq}", self.seq, self.now, CLUSTER, writer, kind, subject, name, causes, trace, payload)
+        for fold in tuple(self.folds):
+            fold(fact)
+        return fact
+
+    def append(self, writer: str, drafts: list[Draft]) -> None:
+        """Append a core's drafts."""
+        for draft in drafts:
+            self.say(
+                writer, draft.kind, draft.subject_id, draft.name, draft.payload,
+                causes=draft.causes, trace=draft.trace,
+            )  # fmt: skip
+
+
+@dataclass
+class _Grant:
+    """What the scheduler knows of a device or node that is not simply usable."""
+
+    released: bool = True
+    wishes: dict[str, bool] = field(default_factory=dict)
+
+
+class SchedulerStandIn:
+    """Grants as the scheduler does, with nobody holding anything."""
+
+    def __init__(self, log: Log, agenda: Agenda, *, seed: int, delays: Delays) -> None:
+        self._log, self._agenda, self._seed, self._delays = log, agenda, seed, delays
+        self._grants: dict[tuple[str, str], _Grant] = {}
+        log.folds.append(self._fold)
+
+    def states(self) -> Iterator[Draft]:
+        """Its part of a checkpoint."""
+        for (kind, name), grant in self._grants.items():
+            wishes = tuple(
+                WithholdWish(request_id=request, answered=answered) for request, answered in grant.wishes.items()
+            )
+            is_withheld = bool(wishes) and all(grant.wishes.values())
+            state = GrantState(released=grant.released, wishes=wishes, withheld=is_withheld)
+            yield Draft(kind, name, STATE_NAME, state)
+
+    def renew(self, kind: str, name: str) -> None:
+        """It is new: usable by `released`."""
+        self._grants[kind, name] = _Grant(released=False)
+        self._soon(lambda: self._release(kind, name), kind, name, "release")
+
+    def forget(self, uuid: str) -> None:
+        """The device is gone from its node."""
+        self._grants.pop(("device", uuid), None)
+
+    def _fold(self, fact: Fact) -> None:
+        key, payload = (fact.kind, fact.subject_id), fact.payload
+        if isinstance(payload, WithholdRequested):
+            self._grants.setdefault(key, _Grant()).wishes[payload.request_id] = False
+            self._soon(lambda: self._answer(key, payload.request_id, fact.id), *key, payload.request_id)
+        elif isinstance(payload, WithholdWithdrawn):
+            self._withdraw(key, payload)
+
+    def _withdraw(self, key: tuple[str, str], payload: WithholdWithdrawn) -> None:
+        grant = self._grants.get(key)
+        answered = grant.wishes.get(payload.request_id) if grant is not None else None
+        if grant is None or answered is None or (answered and not payload.after_withheld):
+            return
+        del grant.wishes[payload.request_id]
+        if answered:
+            self._soon(lambda: self._release(*key), *key, payload.request_id, "release")
+
+    def _answer(self, key: tuple[str, str], request_id: str, fact: str) -> None:
+        grant = self._grants.get(key)
+        if grant is None or grant.wishes.get(request_id) is not False:
+            return
+        grant.wishes[request_id] = True
+        self._log.say("scheduler", *key, "withheld", Withheld(request_id=request_id), causes=(fact,))
+
+    def _release(self, kind: str, name: str) -> None:
+        grant = self._grants.get((kind, name))
+        if grant is None or grant.wishes:
+            return
+        del self._grants[kind, name]
+        self._log.say("scheduler", kind, name, "released", Released())
+
+    def _soon(self, act: Callable[[], None], *purpose: str) -> None:
+        delays, drawn = self._delays, uniform(self._seed, "grant", *purpose)
+        delay_s = delays.late_s if drawn < delays.late_share else delays.grant_s * (0.2 + drawn)
+        self._agenda.at(after(self._log.now, delay_s), act)
+
+
+class AgentStandIn:
+    """Nodes that show what was attached to their machines, a moment later."""
+
+    def __init__(
+        self,
+        log: Log,
+        agenda: Agenda,
+        scheduler: SchedulerStandIn,
+        *,
+        group: str,
+        nodes: dict[str, str],
+        delays: Delays,
+    ) -> None:
+        self._log, self._agenda, self._scheduler, self._delays = log, agenda, scheduler, delays
+        self._group, self._machines = group, nodes
+        self._shown: dict[str, list[str]] = {name: [] for name in nodes}
+        self._model: dict[str, str] = {}
+        log.folds.append(self._fold)
+
+    def start(self) -> None:
+        """All nodes join, and are released."""
+        for name in self._machines:
+            self._log.say("agent", "node", name, "joined", self._description(name))
+            self._log.say("scheduler", "node", name, "released", Released())
+
+    def states(self) -> Iterator[Draft]:
+        """Its part of a checkpoint, and the scheduler's of its nodes."""
+        for name in self._machines:
+            yield Draft("node", name, STATE_NAME, NodeState(description=self._description(name)))
+            yield Draft("node", name, STATE_NAME, GrantState(released=True))
+
+    def _fold(self, fact: Fact) -> None:
+        payload = fact.payload
+        if isinstance(payload, DeviceAttached) and payload.node in self._machines:
+            self._agenda.at(after(self._log.now, self._delays.visible_s), lambda: self._plug(payload))
+        elif isinstance(payload, DeviceDetached) and payload.node in self._machines:
+            self._agenda.at(after(self._log.now, 0.1), lambda: self._unplug(payload.node, payload.device_uuid))
+
+    def _plug(self, device: DeviceAttached) -> None:
+        shown = self._shown[device.node]
+        if device.device_uuid in shown:
+            return
+        shown.append(device.device_uuid)
+        self._model[device.node] = device.model
+        self._log.say("agent", "node", device.node, "joined", self._description(device.node))
+        self._scheduler.renew("device", device.device_uuid)
+
+    def _unplug(self, node: str, uuid: str) -> None:
+        if uuid in self._shown[node]:
+            self._shown[node].remove(uuid)
+            self._log.say("agent", "node", node, "joined", self._description(node))
+            self._scheduler.forget(uuid)
+
+    def _description(self, name: str) -> NodeJoined:
+        shown = tuple(self._shown[name])
+        return NodeJoined(
+            cpu_milli=64_000, memory_mib=524_288, gpu_model=self._model.get(name, "") if shown else "",
+            gpu_uuids=shown, group=self._group, machine=self._machines[name],
+        )  # fmt: skip
