@@ -24,7 +24,7 @@ class Clearance:
         self._victims = victims
         self._nodes = self._fleet.table()
         self._market = Market(victims, self._nodes)
-        self.groups = wanted(gang, self._nodes)
+        self.groups = wanted(gang, self._nodes, trial.fleet.device_levels)
         together = [group for group in self.groups if not gang.same_model or group.shape.holds_devices]
         self._together = together or self.groups
         self._level = required_level(gang, self._nodes)

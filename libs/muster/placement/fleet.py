@@ -1,6 +1,6 @@
 """The fleet as the scheduler knows it: nodes, what is held on them, and where the next gang would go."""
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 
 from muster.placement.demand import Demand
 from muster.placement.gang import GangPlacer
@@ -43,6 +43,11 @@ class Fleet:
     def ledger(self) -> Ledger:
         """The books themselves, for whoever counts over all nodes; only to be read."""
         return self._ledger
+
+    @property
+    def device_levels(self) -> Collection[str]:
+        """Levels that nodes declare inside themselves, as "socket"."""
+        return self._topology.device_levels
 
     def table(self) -> Nodes:
         """All usable nodes as arrays, as they are now. Costs what changed since it was last asked for, and a copy."""

@@ -2,7 +2,7 @@
 
 The moment is found by counting (see `timeline`), which never says later than is true. Then the real placer is asked on
 the fleet's own books as they will be at that moment; everything is undone, and nobody who follows the fleet notices.
-For a gang of one group without wishes inside nodes the count is exact and one trial is enough; where it is not, later
+For a gang of one group the count is exact and one trial is enough; where it is not, later
 moments are tried, twice as far each time, and then the first that does between the last two.
 """
 
@@ -84,7 +84,7 @@ class Outlook:
 
     def earliest(self, gang: GangRequest) -> Forecast | None:
         """As the function of this name."""
-        groups = wanted(gang, self._nodes)
+        groups = wanted(gang, self._nodes, self._fleet.device_levels)
         moments = self._moments(gang, groups)
         first = [moment for moment in moments[:DOMAINS_TRIED_MAX] if moment.at == moments[0].at]
         for moment in first:

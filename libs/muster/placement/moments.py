@@ -1,12 +1,13 @@
 """When enough room has come together: the rows of a timeline in order of time, within each domain."""
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from typing import NamedTuple
 
 import numpy as np
 
 from muster.placement.shapes import NODE_LEVEL, GangRequest, GroupRequest, TaskShape
 from muster.placement.timeline import Ints, Nodes, Rows
+from muster.placement.wishes import shapes_of
 
 
 class Wanted(NamedTuple):
@@ -17,8 +18,8 @@ class Wanted(NamedTuple):
     level: str
 
 
-def wanted(gang: GangRequest, nodes: Nodes) -> list[Wanted]:
-    """What is necessary for a gang to fit, group by group; sufficient for one group without wishes inside nodes."""
+def wanted(gang: GangRequest, nodes: Nodes, device_levels: Collection[str]) -> list[Wanted]:
+    """What is necessary for a gang to fit, group by group; sufficient for one group. device_levels: as in `plans`."""
 
     def level(group: GroupRequest) -> str:
         wish = group.topology
@@ -26,7 +27,8 @@ def wanted(gang: GangRequest, nodes: Nodes) -> list[Wanted]:
             return wish.level
         return ""
 
-    return [Wanted(group.shape, group.replicas_least, level(group)) for group in gang.groups]
+    shapes = shapes_of(gang, device_levels)
+    return [Wanted(shape, group.replicas_least, level(group)) for shape, group in zip(shapes, gang.groups, strict=True)]
 
 
 def required_level(gang: GangRequest, nodes: Nodes) -> str:

@@ -67,6 +67,13 @@ def plans(gang: GangRequest, device_levels: Collection[str], models: Sequence[st
             yield chosen
 
 
+def shapes_of(gang: GangRequest, device_levels: Collection[str]) -> list[TaskShape]:
+    """What a replica of each group asks, with its own and the gang's wishes for a level inside nodes."""
+    wish = gang.topology
+    inside = wish if wish is not None and wish.level in device_levels else None
+    return [_group(0, group, inside, device_levels=device_levels).shape for group in gang.groups]
+
+
 def _group(index: int, request: GroupRequest, inside: TopologyWish | None, *, device_levels: Collection[str]) -> Group:
     shape, own = request.shape, request.topology
     if own is not None and own.level in device_levels:

@@ -1,9 +1,9 @@
 """When a gang will fit: the first moment at which it does, as releasing everything in order of time finds it."""
 
 import hypothesis.strategies as st
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 
-from muster.placement import Fleet, GangRequest, Hold, Slot
+from muster.placement import Fleet, GangRequest, GroupRequest, Hold, Slot, TaskShape, TopologyWish
 from muster.placement.forecast import Forecast, Outlook, Release, earliest
 from unit.placement.builders import fleet_of, gang, node, one, task
 from unit.placement.test_properties import World, gangs, observed, steps
@@ -57,7 +57,21 @@ def check_it_can_be_done(world: World, releases: list[Release], found: Forecast,
             world.fleet.hold(hold)
 
 
+ONE_SOCKET = GangRequest((GroupRequest(TaskShape(0, 5000, gpus=1), 1),), TopologyWish("socket", True))
+CORDONED = [
+    ("place", one(TaskShape(0, 0))),
+    ("cordon", 0),
+    ("place", GangRequest((
+        GroupRequest(TaskShape(0, 0, gpu_models=("A",), full_node=True), 2),
+        GroupRequest(TaskShape(0, 5000, gpus=1), 4),
+        GroupRequest(TaskShape(0, 1000, gpus=1), 2, topology=TopologyWish("node", False)),
+    ))),
+]  # fmt: skip
+"""What comes free at once is most on nodes without sockets."""
+
+
 @given(steps, moments, gangs, st.integers(0, 3))
+@example(CORDONED, [0] * 25, ONE_SOCKET, 0)
 @settings(max_examples=200, deadline=None)
 def test_the_moment_is_the_first_at_which_the_gang_fits(
     history: list[tuple[str, object]], bounds: list[int], asked: GangRequest, now: int
