@@ -35,6 +35,11 @@ class CatalogueCache:
         self._refreshing: asyncio.Task[None] | None = None
 
     @property
+    def grows(self) -> bool:
+        """Whether scaling could make more of the fleet than is there."""
+        return bool(self._to_come)
+
+    @property
     def is_fresh(self) -> bool:
         """Whether the catalogue may be judged by."""
         return self._known_at_s is not None and self._time.monotonic_s() - self._known_at_s < STALE_S

@@ -2,6 +2,10 @@
 
 from muster.bus.settings import ScalingSettings
 from muster.gateway.accept import Shape
+from muster.schemas.queries import DryRunAnswer
+
+SCALING_CURES = frozenset({"no-node", "model", "gpu", "cpu", "memory", "fragmented", "topology"})
+"""Shortages, as the scheduler names them, that another GPU or node may end."""
 
 
 def shapes_to_come(scaling: ScalingSettings) -> tuple[Shape, ...]:
@@ -18,3 +22,14 @@ def shapes_to_come(scaling: ScalingSettings) -> tuple[Shape, ...]:
         if max(group.nodes, group.nodes_max):
             found.update({Shape(model, gpus, group.cpu_milli, group.memory_mib): None for model in models})
     return tuple(found)
+
+
+def while_it_may_grow(answer: DryRunAnswer) -> DryRunAnswer:
+    """The scheduler's answer for a fleet that may grow: what the nodes that are there can never hold may wait.
+
+    The scheduler knows no node that is to come. That each replica fits one of those was checked before it was asked.
+    """
+    if not answer.refused or answer.reason not in SCALING_CURES:
+        return answer
+    cure = "It waits; scaling attaches GPUs or adds nodes if they can be had."
+    return answer.model_copy(update={"refused": False, "field": "", "cure": cure})

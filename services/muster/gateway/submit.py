@@ -4,6 +4,7 @@ from dataclasses import dataclass, replace
 
 from muster.gateway import accept
 from muster.gateway.authorise import Principal, refuse_unless_acting_for
+from muster.gateway.growth import while_it_may_grow
 from muster.gateway.house import House
 from muster.gateway.ports import NotStoredError, StoredJob
 from muster.gateway.problems import ProblemError, unavailable
@@ -61,7 +62,8 @@ async def dry_run(house: House, principal: Principal, body: bytes) -> DryRunAnsw
         return DryRunAnswer(
             refused=True, field=problem.field, reason=problem.title.lower(), detail=problem.detail, cure=problem.cure
         )
-    return await house.scheduler.dry_run(spec)
+    answer = await house.scheduler.dry_run(spec)
+    return while_it_may_grow(answer) if house.catalogue.grows else answer
 
 
 async def refuse_what_can_never_run(house: House, spec: JobSpec) -> None:

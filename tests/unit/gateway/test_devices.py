@@ -9,9 +9,10 @@ from muster.bus.settings import GroupSettings, ScalingSettings
 from muster.gateway import changes
 from muster.gateway.accept import Shape
 from muster.gateway.catalogue import CatalogueCache
-from muster.gateway.growth import shapes_to_come
+from muster.gateway.growth import shapes_to_come, while_it_may_grow
 from muster.schemas.devices import AttachmentPhase, BreakerState, DeviceView, FabricView, PoolModel
-from muster.schemas.queries import AskDetach, DeviceCheckAnswer, ScaleChoiceView
+from muster.schemas.job import JobSpec
+from muster.schemas.queries import AskDetach, DeviceCheckAnswer, DryRunAnswer, ScaleChoiceView
 
 UUID = "GPU-6f1c"
 
@@ -136,3 +137,39 @@ async def test_a_job_that_fits_what_the_fleet_could_become_is_taken() -> None:
     assert max(shape.gpus for shape in known if shape.gpu_model == "H100") == 4
     house.view.shape_rows = []
     assert (await cache.newer()).shapes == ()
+
+
+NEVER_NOW = DryRunAnswer(refused=True, field="task_groups.gpus", reason="gpu", detail="4 GPUs asked, 2 free")
+OVER_QUOTA = DryRunAnswer(refused=True, field="queue", reason="limit", detail="over the limit")
+PLACED = DryRunAnswer(placed=True, nodes=("n1",))
+
+
+@pytest.mark.parametrize(("answer", "refused"), [(NEVER_NOW, False), (OVER_QUOTA, True), (PLACED, False)])
+def test_what_is_short_now_waits_in_a_fleet_that_grows_and_nothing_else_changes(
+    answer: DryRunAnswer, refused: bool
+) -> None:
+    told = while_it_may_grow(answer)
+    assert (told.refused, told.placed, told.reason, told.detail) == (
+        refused,
+        answer.placed,
+        answer.reason,
+        answer.detail,
+    )
+    assert (told == answer) == (answer is not NEVER_NOW)
+
+
+@pytest.mark.parametrize("grows", [True, False])
+async def test_a_dry_run_is_told_as_waiting_only_where_something_may_come(
+    grows: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    house = FakeHouse()
+    monkeypatch.setattr(type(house.house.catalogue), "grows", grows)
+
+    async def dry_run(spec: JobSpec) -> DryRunAnswer:
+        return NEVER_NOW
+
+    monkeypatch.setattr(house.scheduler, "dry_run", dry_run)
+    job = {"name": "train", "team": "blue", "task_groups": [{"gpus": 4}]}
+    async with house.client("ann") as client:
+        told = (await client.post("/v1/jobs?dry_run=true", json=job)).json()
+    assert (told["refused"], bool(told["cure"])) == (not grows, grows)
