@@ -117,3 +117,24 @@ def kueue(
     from muster.cli.bench import kueue_report
 
     kueue_report.run(kueue_report.Plan(share=share, connections=connections, split=split), output)
+
+
+@app.command()
+def attach(
+    *,
+    gpus: Annotated[int, typer.Option(min=1, max=1024, help="To attach, 8 per node.")] = 64,
+    limit: Annotated[int, typer.Option(min=1, max=1024, help="Calls to the fabric at a time.")] = 16,
+    switch_s: Annotated[float, typer.Option("--switch", min=0.1, max=120, help="Median seconds of a switch.")] = 10.0,
+    seed: Annotated[int, typer.Option(help="Of the switches' times.")] = 1,
+    output: As = Output.TABLE,
+) -> None:
+    """Attach GPUs over one fabric, on a fresh stack whose simulated manager answers real HTTP in its own process.
+
+    The time is compared with that of the same switches one by one, with the lower bound of every schedule on as many
+    lanes (the longest switch, or the sum spread over them), and with the list schedule: each begun on the first free
+    lane, without delay. JSON: gpus, limit, wall_s, lower_bound_s, list_schedule_s, serial_s, longest_s,
+    wall_to_lower_bound, wall_to_list_schedule, serial_to_wall, call_overhead_s_median, accepted_s, most_at_once, ...
+    """
+    from muster.cli.bench import attach_report
+
+    attach_report.run(attach_report.Plan(gpus=gpus, limit=limit, switch_s=switch_s, seed=seed), output)

@@ -64,7 +64,7 @@ async def fresh_stack(
 
     Raises StartFailedError, StateDirError.
     """
-    ports = dict.fromkeys(("nats", "monitor", "websocket", "redis", "http"), 0)
+    ports = dict.fromkeys(("nats", "monitor", "websocket", "redis", "http", "fabric"), 0)
     options = StartOptions(state_dir=directory, settings=dict(settings), ports=ports, split=split)
     say(f"starting {what} in {directory}")
     await asyncio.to_thread(control.detach, options)
@@ -91,14 +91,14 @@ def refuse_unless_all_accepted(sent: Submitted, *, count: int) -> None:
 
 
 def run_in_fresh_directory(
-    measure: Callable[[Path, Say, Progress], Coroutine[None, None, Found]], *, total: int
+    measure: Callable[[Path, Say, Progress], Coroutine[None, None, Found]], *, total: int, what: str = "submitted"
 ) -> Found:
-    """Measure in a directory of its own, showing how many of `total` were submitted meanwhile. Raises CliError."""
+    """Measure in a directory of its own, showing how many of `total` are so far what `what` says. Raises CliError."""
     talk = output.talk()
     try:
         with (
             tempfile.TemporaryDirectory(prefix="muster-bench-") as name,
-            measured("submitted", total=total) as reached,
+            measured(what, total=total) as reached,
         ):
             return uvloop.run(measure(Path(name), talk.print, reached))
     except (StartFailedError, StateDirError) as error:
