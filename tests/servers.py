@@ -61,6 +61,13 @@ DECLARATIONS = (
         ),
     ),
     Declaration("agent", folds=(StreamRole.LOG,), publishes=("telemetry.{cluster}.*", "logs.{cluster}.*")),
+    Declaration("scaler", folds=(StreamRole.LOG,), queries=(QueryType("choices", _Any, _Any),), withholds=True),
+    Declaration(
+        "composer",
+        folds=(StreamRole.LOG,),
+        queries=tuple(QueryType(name, _Any, _Any) for name in ("devices", "requests", "compose-check", "detach-check")),
+        withholds=True,
+    ),
     Declaration("projector", folds=(StreamRole.LOG, StreamRole.FED), publishes=("view.{cluster}.>",)),
 )
 """What the services of a stack declare, as far as rights go; tests of the servers do not import the services."""

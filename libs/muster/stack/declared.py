@@ -15,7 +15,7 @@ from typing import cast
 from muster.bus.access import AccountName, BusUser, Rights, bus_users
 from muster.bus.declaration import Declaration
 
-SERVICES = ("gateway", "federation", "scheduler", "agent", "projector")
+SERVICES = ("gateway", "federation", "scheduler", "agent", "scaler", "composer", "projector")
 ANSWER_S_MAX = 60.0
 
 

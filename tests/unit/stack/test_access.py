@@ -98,7 +98,7 @@ def test_withholding_is_declared() -> None:
 
 def test_only_responders_may_reply() -> None:
     repliers = {name for name in USERS if may_publish(name, "_R_.abc")}
-    assert repliers == {"scheduler"}
+    assert repliers == {"scheduler", "scaler", "composer"}
 
 
 def test_every_user_receives_in_its_own_inbox_alone() -> None:
