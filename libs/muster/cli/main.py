@@ -8,6 +8,7 @@ import typer
 
 from muster.cli import (
     bench_commands,
+    demo_commands,
     device_commands,
     job_commands,
     log_commands,
@@ -45,6 +46,7 @@ for module in (
 for group in (
     queue_commands,
     device_commands,
+    demo_commands,
     bench_commands,
     simulate_commands,
     schema_commands,
