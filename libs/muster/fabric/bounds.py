@@ -2,6 +2,8 @@
 
 CONNECT_S = 5.0
 """Until a connection stands."""
+IDLE_S = 2.0
+"""A connection is used again within so long, or not: a server that closes it just then would make an effect unknown."""
 BODY_BYTES_MAX = 16 * 2**20
 """Of one answer: 14,000 devices take about 5 MiB."""
 ERROR_CHARS_MAX = 400

@@ -57,5 +57,7 @@ def new_client(*, limit: int, verify: ssl.SSLContext | bool = True) -> httpx.Asy
         follow_redirects=False,
         headers={"Accept": "application/json", "Accept-Encoding": "identity", "User-Agent": "muster"},
         timeout=httpx.Timeout(None, connect=bounds.CONNECT_S),
-        limits=httpx.Limits(max_connections=connections, max_keepalive_connections=connections),
+        limits=httpx.Limits(
+            max_connections=connections, max_keepalive_connections=connections, keepalive_expiry=bounds.IDLE_S
+        ),
     )

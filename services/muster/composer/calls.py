@@ -14,6 +14,7 @@ from dataclasses import dataclass, field
 from nats.aio.client import Client
 
 from muster.bus.service import Seat
+from muster.composer import calls_metrics
 from muster.composer.core.fabrics import (
     AttachCall,
     AttachDone,
@@ -175,10 +176,13 @@ class FabricCalls:
             call = lane.queue.popleft()
             key = (call.order, call.attempt)
             if call.start_by <= now:
-                self._outcomes[key] = _wrong(call, CallFailure.UNAVAILABLE, "not begun: its time to start was over")
+                late = _wrong(call, CallFailure.UNAVAILABLE, "not begun: its time to start was over")
+                self._outcomes[key] = late
+                calls_metrics.call_over(call, late)
             else:
                 left_s = seconds_between(now, call.deadline_at)
                 lane.running[key] = asyncio.create_task(self._call(lane, call, left_s), name=f"call {call.order}")
+                calls_metrics.running(call.fabric, len(lane.running))
 
     async def _call(self, lane: _Lane, call: Call, left_s: float) -> None:
         assert lane.driver is not None, "a call runs only in a term"
@@ -196,6 +200,8 @@ class FabricCalls:
             return
         finally:
             lane.running.pop(key, None)
+            calls_metrics.running(call.fabric, len(lane.running))
+        calls_metrics.call_over(call, outcome)
         if key in self._taken:
             self._outcomes[key] = outcome
         self._wake()

@@ -7,6 +7,7 @@ from typing import cast
 
 import pytest
 from nats.aio.client import Client
+from prometheus_client import REGISTRY
 
 from muster.bus.service import Seat
 from muster.composer.calls import SURVEY_GAP_S, FabricCalls, Line
@@ -243,6 +244,28 @@ def test_a_call_is_over_at_its_deadline_whatever_the_driver_does() -> None:
         assert isinstance(wrong, CallWentWrong)
         assert wrong.failure is CallFailure.TIMEOUT
         assert desk.driver.running == 0
+
+    with_desk(scenario)
+
+
+def test_calls_are_counted_by_what_came_of_them() -> None:
+    def value(name: str, **labels: str) -> float:
+        return REGISTRY.get_sample_value(f"muster_fabric_{name}", {"fabric": "east", **labels}) or 0.0
+
+    async def scenario(desk: Desk) -> None:
+        done, late = (
+            value("calls_total", call="attach", outcome="done"),
+            value("calls_total", call="attach", outcome="unavailable"),
+        )
+        desk.calls.carry_out(call("a1"))
+        desk.calls.carry_out(call("a2", start_by_s=-1))
+        await desk.after(1)
+        assert value("calls_running") == 1
+        await desk.after(TAKES_S)
+        assert value("calls_running") == 0
+        assert value("calls_total", call="attach", outcome="done") == done + 1
+        assert value("calls_total", call="attach", outcome="unavailable") == late + 1
+        assert value("call_seconds_sum", call="attach") >= TAKES_S
 
     with_desk(scenario)
 
