@@ -67,11 +67,13 @@ class Layout:
 
 
 @lru_cache(LAYOUTS_MAX)
-def layout_of(device_domains: tuple[tuple[str, tuple[int, ...]], ...]) -> Layout | None:
-    """Where the devices of nodes with these domains stand; None if there are none."""
+def layout_of(
+    device_domains: tuple[tuple[str, tuple[int, ...]], ...], absent: frozenset[int] = frozenset()
+) -> Layout | None:
+    """Where the devices of nodes with these domains stand; None if there are none. absent: places without a device."""
     if not device_domains:
         return None
-    return Layout(range(len(device_domains[0][1])), device_domains)
+    return Layout([index for index in range(len(device_domains[0][1])) if index not in absent], device_domains)
 
 
 @lru_cache(CHOICES_MAX)

@@ -253,7 +253,8 @@ class GangPlacer:
     def _hold(self, shape: TaskShape, state: NodeState, name: str, *, group: int, replica: int) -> Hold:
         node = self._ledger.nodes[name]
         if shape.full_node:
-            devices, share = tuple(range(node.shape.gpu_count)), DEVICE_MILLI if node.shape.gpu_count else 0
+            devices = tuple(node.shape.devices)
+            share = DEVICE_MILLI if devices else 0
             return Hold(node.shape.cpu_milli, node.shape.memory_mib, Slot(group, replica, name, devices, share))
         devices, share = (), 0
         if shape.gpus:

@@ -20,7 +20,7 @@ def grow(fleet: Fleet, name: str, count: int, *, model: str) -> None:
     shape = node.shape
     if node.layout is not None:
         raise HoldError(f"node {name} declares domains of its devices: it cannot get more")
-    if shape.gpu_count and shape.gpu_model != model and len(node.broken) < shape.gpu_count:
+    if shape.gpu_model != model and len(node.broken) < shape.device_count:
         raise HoldError(f"node {name} has GPUs of model {shape.gpu_model}: it cannot get {model}")
     _reshape(fleet, name, shape.gpu_count + count, model)
 
@@ -45,10 +45,10 @@ def _reshape(fleet: Fleet, name: str, count: int, model: str) -> None:
         node.usable = False
         ledger._file(node)  # noqa: SLF001 - what this module does is a part of the ledger's own work
     sums = ledger._sums  # noqa: SLF001
-    sums[before.gpu_model].total -= DEVICE_MILLI * before.gpu_count
-    sums.setdefault(model, _Sums()).total += DEVICE_MILLI * count
     added = count - before.gpu_count
     node.shape = replace(before, gpu_count=count, gpu_model=model)
+    sums[before.gpu_model].total -= DEVICE_MILLI * before.device_count
+    sums.setdefault(model, _Sums()).total += DEVICE_MILLI * node.shape.device_count
     node.idle = node.idle + [DEVICE_MILLI] * added if added > 0 else node.idle[:count]
     node.usable = usable
     ledger._file(node)  # noqa: SLF001

@@ -5,7 +5,7 @@ in a log that rankings follow, so that the work after a change does not grow wit
 """
 
 from bisect import bisect_left, insort
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence, Set
 from contextlib import contextmanager
 
 from muster.placement.devices import BROKEN, Arrangement, layout_of
@@ -23,7 +23,8 @@ NEWS_MIN = 1_024
 class Node:
     """One node: its shape, idle amounts per device, the number of holds, and its state (None: takes nothing new).
 
-    domains: those in which it stands, widest first.
+    domains: those in which it stands, widest first. idle: 0 at places without a device. broken: devices that are not to
+    be used. skipped: these, and places without a device.
     """
 
     __slots__ = (
@@ -36,6 +37,7 @@ class Node:
         "layout",
         "memory_mib",
         "shape",
+        "skipped",
         "state",
         "usable",
     )
@@ -46,18 +48,21 @@ class Node:
         self.cpu_milli = shape.cpu_milli
         self.memory_mib = shape.memory_mib
         self.idle = [DEVICE_MILLI] * shape.gpu_count
-        self.broken: set[int] = set()
+        for index in shape.absent:
+            self.idle[index] = 0
+        self.broken: Set[int] = frozenset()
+        self.skipped: Set[int] = shape.absent
         self.usable = True
         self.holds = 0
         self.state: NodeState | None = None
-        self.layout = layout_of(shape.device_domains)
+        self.layout = layout_of(shape.device_domains, shape.absent)
         self._order: list[int] = []
 
     def free_shares(self) -> list[int]:
         """Idle milli-GPUs of each usable device, ascending."""
-        if not self.broken:
+        if not self.skipped:
             return sorted(self.idle)
-        return sorted(share for index, share in enumerate(self.idle) if index not in self.broken)
+        return sorted(share for index, share in enumerate(self.idle) if index not in self.skipped)
 
     def arrangement(self) -> Arrangement:
         """The idle shares of usable devices by domain; () if the node declares none."""
@@ -75,8 +80,13 @@ class Node:
 
     def devices_idle(self, share: int, wanted: int) -> tuple[int, ...]:
         """The first `wanted` usable devices with exactly this idle share."""
-        found = [i for i, idle in enumerate(self.idle) if idle == share and i not in self.broken]
+        found = [i for i, idle in enumerate(self.idle) if idle == share and i not in self.skipped]
         return tuple(found[:wanted])
+
+    def set_broken(self, devices: Set[int]) -> None:
+        """Exactly these devices are not to be used."""
+        self.broken = devices
+        self.skipped = devices | self.shape.absent if devices else self.shape.absent
 
 
 class _Sums:
@@ -111,7 +121,7 @@ class Ledger:
         """Add an empty, usable node that stands in these domains. Its name must be new."""
         assert shape.name not in self.nodes
         self.nodes[shape.name] = node = Node(shape, domains)
-        self._sums.setdefault(shape.gpu_model, _Sums()).total += DEVICE_MILLI * shape.gpu_count
+        self._sums.setdefault(shape.gpu_model, _Sums()).total += DEVICE_MILLI * shape.device_count
         self._file(node)
         self.version += 1
 
@@ -122,7 +132,7 @@ class Ledger:
             raise HoldError(f"node {name} still has {node.holds} holds: release them before removing it")
         node.usable = False
         self._file(node)
-        self._sums[node.shape.gpu_model].total -= DEVICE_MILLI * node.shape.gpu_count
+        self._sums[node.shape.gpu_model].total -= DEVICE_MILLI * node.shape.device_count
         del self.nodes[name]
         self.ill.pop(node, None)
         self.moves += 1  # of a node that was not usable no state tells
@@ -139,10 +149,10 @@ class Ledger:
     def set_device_usable(self, name: str, index: int, usable: bool) -> None:
         """Let a device take new holds, or not; what it holds stays. Raises HoldError for a device that is not there."""
         node = self.node(name)
-        if not 0 <= index < len(node.idle):
-            raise HoldError(f"node {name} has {len(node.idle)} devices: there is no device {index}")
+        if not 0 <= index < len(node.idle) or index in node.shape.absent:
+            raise HoldError(f"node {name} has {node.shape.device_count} devices: there is no device {index}")
         if usable == (index in node.broken):
-            (node.broken.discard if usable else node.broken.add)(index)
+            node.set_broken(node.broken ^ {index})
             self._note_health(node)
             self._file(node)
             self.version += usable
@@ -211,12 +221,14 @@ class Ledger:
         was, moves = [(node.usable, node.broken) for node in ill], self.moves
         try:
             for node in ill:
-                node.usable, node.broken = True, set()
+                node.usable = True
+                node.set_broken(frozenset())
                 self._file(node)
             yield
         finally:
             for node, (usable, broken) in zip(ill, was, strict=True):
-                node.usable, node.broken = usable, broken
+                node.usable = usable
+                node.set_broken(broken)
                 self._file(node)
             self.moves = moves
 
@@ -232,6 +244,8 @@ class Ledger:
             return
         if len(set(devices)) < len(devices) or min(devices, default=-1) < 0 or max(devices) >= len(node.idle):
             raise HoldError(f"node {node.shape.name} has devices 0 to {len(node.idle) - 1}, each held once: {hold}")
+        if node.shape.absent and not node.shape.absent.isdisjoint(devices):
+            raise HoldError(f"node {node.shape.name} has no devices {sorted(node.shape.absent)}: {hold}")
         if not 0 < share <= DEVICE_MILLI or hold.cpu_milli < 0 or hold.memory_mib < 0:
             raise HoldError(f"a hold has amounts from 0 and 1 to 1000 gpu_milli per device: {hold}")
 

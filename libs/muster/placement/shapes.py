@@ -31,8 +31,10 @@ class NodeShape:
     `device_domains` is the same inside the node, widest level first, with the domain number of each device by index:
     `(("socket", (0, 0, 1, 1)), ("pair", (0, 0, 1, 1)))`. Each domain lies within one of the level before.
 
-    Raises ShapeError for negative amounts, for a level named twice or named "node", and for device domains that do not
-    number every device or are not nested.
+    `gpu_count` is the number of places for devices, which are known by their index; `absent` names those without one.
+
+    Raises ShapeError for negative amounts, for a level named twice or named "node", for device domains that do not
+    number every place or are not nested, and for an absent index that is no place.
     """
 
     name: str
@@ -42,8 +44,11 @@ class NodeShape:
     gpu_model: str
     domains: tuple[tuple[str, str], ...] = ()
     device_domains: tuple[tuple[str, tuple[int, ...]], ...] = ()
+    absent: frozenset[int] = frozenset()
 
     def __post_init__(self) -> None:
+        if self.absent and not self.absent.issubset(range(self.gpu_count)):
+            raise ShapeError(f"node {self.name}: absent must name places from 0 to {self.gpu_count - 1}")
         if min(self.cpu_milli, self.memory_mib, self.gpu_count) < 0:
             raise ShapeError(f"node {self.name}: cpu_milli, memory_mib and gpu_count must not be negative")
         levels = [level for level, _ in self.domains] + [level for level, _ in self.device_domains]
@@ -52,6 +57,18 @@ class NodeShape:
                 f"node {self.name}: domains and device_domains must name each level once, and none of them 'node' or ''"
             )
         self._check_device_domains()
+
+    @property
+    def devices(self) -> Sequence[int]:
+        """The indexes of the devices that are there."""
+        if not self.absent:
+            return range(self.gpu_count)
+        return [index for index in range(self.gpu_count) if index not in self.absent]
+
+    @property
+    def device_count(self) -> int:
+        """How many devices are there."""
+        return self.gpu_count - len(self.absent)
 
     def _check_device_domains(self) -> None:
         above: tuple[int, ...] = (0,) * self.gpu_count

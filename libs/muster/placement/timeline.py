@@ -44,13 +44,13 @@ class Nodes:
         self.cpu = np.fromiter((node.cpu_milli for node in nodes), np.int64, count)
         self.memory = np.fromiter((node.memory_mib for node in nodes), np.int64, count)
         self.holds = np.fromiter((node.holds for node in nodes), np.int64, count)
-        self.devices = np.fromiter((len(node.idle) for node in nodes), np.int64, count)
+        self.devices = np.fromiter((node.shape.device_count for node in nodes), np.int64, count)
         self.idle = np.zeros((count, self.width), np.int64)
         self.good = np.ones((count, self.width), np.int64)
         for place, node in enumerate(nodes):
             self.idle[place, : len(node.idle)] = node.idle
-            if node.broken:
-                self.good[place, sorted(node.broken)] = 0
+            if node.skipped:
+                self.good[place, sorted(node.skipped)] = 0
         self._shapes = [node.shape for node in nodes]
         self._within: dict[str, Ints] = {}
         self._domains: dict[tuple[str, bool], Ints] = {}
@@ -87,7 +87,7 @@ class Nodes:
             now.cpu[place], now.memory[place], now.holds[place] = node.cpu_milli, node.memory_mib, node.holds
             now.idle[place, : len(node.idle)] = node.idle
             now.good[place] = 1
-            now.good[place, sorted(node.broken)] = 0
+            now.good[place, sorted(node.skipped)] = 0
             now.is_sound[place] = not node.broken
         return now
 
@@ -99,7 +99,9 @@ class Nodes:
             for place, shape in enumerate(self._shapes):
                 for declared, numbers in shape.device_domains:
                     if declared == level:
-                        known[place, : len(numbers)] = np.unique(numbers, return_inverse=True)[1] + 1
+                        known[place, shape.devices] = (
+                            np.unique([numbers[index] for index in shape.devices], return_inverse=True)[1] + 1
+                        )
         return known
 
     def domains(self, level: str, *, same_model: bool) -> Ints:

@@ -118,7 +118,7 @@ def hold_on(fleet: Fleet, name: str, shape: TaskShape) -> Hold | None:
         return None
     key: StateKey = node.state.key
     if shape.full_node:
-        devices = tuple(range(node.shape.gpu_count))
+        devices = tuple(node.shape.devices)
         milli = DEVICE_MILLI if devices else 0
         return Hold(node.shape.cpu_milli, node.shape.memory_mib, Slot(0, 0, name, devices, milli))
     share, devices = 0, tuple[int, ...]()
