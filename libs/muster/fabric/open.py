@@ -1,5 +1,6 @@
 """The driver that a fabric's settings name."""
 
+import logging
 import ssl
 from collections.abc import Iterable
 
@@ -50,6 +51,7 @@ def new_client(*, limit: int, verify: ssl.SSLContext | bool = True) -> httpx.Asy
 
     limit: calls at a time. Surveys come on top.
     """
+    logging.getLogger("httpx").setLevel(logging.WARNING)  # else a line per request, several a second while polling
     connections = limit + bounds.SURVEY_PARALLEL
     return httpx.AsyncClient(
         verify=verify,
