@@ -120,16 +120,12 @@ def test_only_gpus_count_on_a_node_that_has_some_and_cpu_or_memory_on_one_withou
 def test_nodes_of_no_group_have_no_clock() -> None:
     node = Node(group="elsewhere")
     assert not node.ripe(1_000)
-    assert node.clock.next_due() is None
+    assert node.clock.next_due(at(0)) is None
 
 
 def test_the_next_moment_is_that_of_the_first_thing_to_become_ripe() -> None:
     clock = Node().clock
-    assert clock.next_due() == at(30)
-    clock.nodes.ripe(at(30))
-    clock.low.ripe(at(30))
-    clock.rested.ripe(at(30))
-    assert clock.next_due() == at(60)
+    assert [clock.next_due(at(second)) for second in (0, 30, 60, 120)] == [at(30), at(60), at(120), None]
 
 
 def test_clocks_go_on_after_a_checkpoint_whatever_is_folded_first() -> None:
@@ -145,7 +141,7 @@ def test_clocks_go_on_after_a_checkpoint_whatever_is_folded_first() -> None:
             again.load(devices=stored[0], nodes=stored[1], low=stored[2])
         assert again.devices.since == node.clock.devices.since == {"g1": at(0)}
         assert again.nodes.since == node.clock.nodes.since == {}
-        assert again.next_due() == node.clock.next_due()
+        assert again.next_due(at(50)) == node.clock.next_due(at(50))
 
 
 @settings(max_examples=60, deadline=None)

@@ -18,21 +18,20 @@ DONORS_MAX = 4_096
 def donors(state: State) -> list[str]:
     """Devices, by uuid, that may be moved, the first to be taken first.
 
-    Any of them together leave each group its warm reserve and each node its least. Never one that is held, kept for
-    somebody, on its way, or that was attached a moment ago. The state must be settled.
+    Any of them together leave each node its least; of the warm reserve they take, because a job that waits is what it
+    is kept for. Never one that is held, kept for somebody, on its way, or that was attached a moment ago. The state
+    must be settled.
     """
     budget, found = Budget(state), list[Spare]()
     for name, group in state.config.groups.items():
         if not group.composable or state.now < hysteresis.gpus_quiet_until(state, group, group.fabric):
-            continue
-        if budget.idle_left(group) <= 0:
             continue
         able = [
             one
             for uuid in state.idle.idle_in[name]
             if (one := spare(state, uuid)) is not None and hysteresis.has_settled(state, uuid, state.now)
         ]
-        found.extend(budget.allowed(group, emptiest_first(state, able)))
+        found.extend(budget.allowed(group, emptiest_first(state, able), below_reserve=True))
     return [one.uuid for one in emptiest_first(state, found)[:DONORS_MAX]]
 
 

@@ -102,9 +102,12 @@ class IdleClock:
         for kind, watch in self._of_nodes:
             self._run(watch, name, kind, at, runs=is_low if watch is self.low else not record.jobs)
 
-    def next_due(self) -> Instant | None:
-        """When the next device or node has been idle for its time."""
-        moments = [watch.next_due() for _, watch in (*self._of_devices, *self._of_nodes)]
+    def next_due(self, now: Instant) -> Instant | None:
+        """When the next device or node, after those of now, has been idle for its time."""
+        watches = [watch for _, watch in (*self._of_devices, *self._of_nodes)]
+        for watch in watches:
+            watch.ripe(now)
+        moments = [watch.next_due() for watch in watches]
         return min((moment for moment in moments if moment is not None), default=None)
 
     # --- checkpoints -----------------------------------------------------------------------------------------

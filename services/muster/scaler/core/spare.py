@@ -105,9 +105,14 @@ class Budget:
         self._nodes[group.name] = self.nodes_left(group) - 1
         self._idle[group.name] = self.idle_left(group) - idle
 
-    def allowed(self, group: NodeGroup, found: list[Spare], *, below_least: bool = False) -> Iterator[Spare]:
-        """Of spare devices, in their order, those that may go. below_least: their nodes go, too."""
-        left, on = self.idle_left(group), dict[str, int]()
+    def allowed(
+        self, group: NodeGroup, found: list[Spare], *, below_least: bool = False, below_reserve: bool = False
+    ) -> Iterator[Spare]:
+        """Of spare devices, in their order, those that may go.
+
+        below_least: their nodes go, too. below_reserve: a job needs them elsewhere, for which the reserve is there.
+        """
+        left, on = len(found) if below_reserve else self.idle_left(group), dict[str, int]()
         for one in found:
             of_node = on.setdefault(one.node, self.gpus_left(group, one.node))
             if left > 0 and (below_least or of_node > 0):

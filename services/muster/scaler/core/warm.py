@@ -1,6 +1,7 @@
 """The warm reserve: so many idle attached GPUs stay in a group, so that the next small job need not wait for any.
 
-The reserve is a floor under what is taken away; it is not filled by attaching.
+The reserve is a floor under what goes back to the pool. It is not filled by attaching, and a job that waits gets of it
+what it needs, also on another node: for that it is kept.
 """
 
 from muster.scaler.core.groups import NodeGroup
