@@ -105,11 +105,13 @@ class FabricManager:
             return False
         wanted: dict[str, JsonValue] = {"res_type": order.type, "res_uuid": order.device_id, "res_num": 1}
         try:
-            await self._update("DELETE", order.machine, wanted, until=until, trace=order.traceparent)
+            said = await self._update("DELETE", order.machine, wanted, until=until, trace=order.traceparent)
         except FabricRefusedError:
             if await self._is_there(order, until=until):
                 raise
             return False  # somebody else took it away meanwhile
+        if said:  # 200 may show the machine, 204 says nothing
+            parsed(Answer, said, what=f"DELETE machine {order.machine}")
         return True
 
     async def survey(self) -> Inventory:

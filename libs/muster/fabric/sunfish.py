@@ -127,11 +127,13 @@ class Redfish:
         if not await self._is_there(order, kind, until=until):
             return False
         try:
-            await self._http.change("DELETE", path, until=until, trace=order.traceparent)
+            said = await self._http.change("DELETE", path, until=until, trace=order.traceparent)
         except FabricRefusedError:
             if await self._is_there(order, kind, until=until):
                 raise
             return False  # somebody else took it away meanwhile
+        if said:
+            parsed(Answer, said, what=f"DELETE {path}")
         return True
 
     async def survey(self) -> Inventory:

@@ -248,6 +248,14 @@ class DriverContract:
                 await driver.attach(self.order())
         await until(lambda: len(self.standing(east)) == 1)
 
+    async def test_a_detachment_that_is_answered_with_nonsense_may_be_done(self, east: ServedFabric) -> None:
+        [device] = self.standing(east, 1)
+        self.behave(east, nonsense_share=1.0)
+        async with self.driving(east, call_s=3.0) as driver:
+            with pytest.raises(FabricNonsenseError):
+                await driver.detach(DetachOrder(machine(1), device.device_id))
+        await until(lambda: not self.standing(east, 1))
+
     async def test_a_request_that_was_delivered_twice_names_devices_that_are_there(self, east: ServedFabric) -> None:
         self.behave(east, twice_share=1.0)
         async with self.driving(east) as driver:
