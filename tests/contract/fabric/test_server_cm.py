@@ -98,6 +98,15 @@ async def test_more_than_a_machine_may_have_is_refused(cluster: Cluster) -> None
     assert "max_resspec_count 8" in answer.json()["detail"]["message"]
 
 
+async def test_one_resize_moves_a_bounded_number_of_devices() -> None:
+    clock = SteppedClock()
+    async with served_fabric(fabric(memory_pool={"CXL-128G": 100}), clock=clock) as east:
+        answer = await Cluster(east, clock).increase(65, model="CXL-128G")
+        assert answer.status_code == 400
+        assert "at most 64" in answer.json()["detail"]["message"]
+        assert not east.manager.model.moving()
+
+
 async def test_what_is_not_there_is_not_found(cluster: Cluster) -> None:
     assert (await cluster.remove("elsewhere", 0)).status_code == 404
     assert (await cluster.http.get(f"{ROOT}/elsewhere")).status_code == 404

@@ -10,6 +10,7 @@ import pytest
 
 from fabrics import LOGIN, MODEL, OTHER_MODEL, ServedFabric, fabric, machine, served_fabric
 from muster.fabric.simulator.clock import SteppedClock
+from muster.fabric.simulator.server import BODY_BYTES_MAX
 from waiting import until
 
 TENANT = {"tenant_uuid": "tenant"}
@@ -143,6 +144,20 @@ async def test_what_cannot_be_is_refused_in_the_managers_words(
     assert body["detail"]["code"]
 
 
+async def test_an_update_speaks_of_the_machine_and_tenant_of_its_path(east: ServedFabric) -> None:
+    path = f"{MACHINES}/{machine(1)}/update"
+    answer = await east.http.patch(path, params=TENANT, json=update(machine(2), wanted()))
+    assert (answer.status_code, "mach_uuid" in answer.text) == (400, True)
+    body = json.loads(json.dumps(update(machine(1), wanted())).replace('"tenant"', '"else"'))
+    assert (await east.http.patch(path, params=TENANT, json=body)).status_code == 404
+    assert await free(east) == 4
+
+
+async def test_a_large_pool_is_counted_whole() -> None:
+    async with served_fabric(fabric(pool={MODEL: 2_000})) as east:
+        assert await free(east) == 2_000
+
+
 async def test_an_empty_pool_refuses_and_changes_nothing(east: ServedFabric) -> None:
     assert (await attach(east, count=4)).status_code == 200
     answer = await attach(east, index=2)
@@ -234,6 +249,10 @@ class TestTokens:
             answer = await east.http.post(TOKEN, data={**FORM, field: "wrong"})
             assert answer.status_code == 401
             assert LOGIN["password"] not in answer.text
+
+    async def test_a_form_that_is_far_too_large_is_not_read(self, tmp_path: Path) -> None:
+        async with served_fabric(fabric(tmp_path)) as east:
+            assert (await east.http.post(TOKEN, content=b"x" * (BODY_BYTES_MAX + 1))).status_code == 413
 
     async def test_another_grant_or_realm_is_refused(self, tmp_path: Path) -> None:
         async with served_fabric(fabric(tmp_path)) as east:

@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import AsyncIterator
+from pathlib import Path
 
 import httpx
 import pytest
@@ -87,7 +88,9 @@ async def test_a_device_is_connected_when_its_layout_is_completed(cdim: Cdim) ->
     answer = await cdim.apply(step(1, "connect", device))
     assert answer.status_code == 202
     apply_id = answer.json()["applyID"]
-    assert (await cdim.status(apply_id))["status"] == "IN_PROGRESS"
+    running = await cdim.status(apply_id)
+    assert running["status"] == "IN_PROGRESS"
+    assert set(running) == {"applyID", "status", "startedAt"}
     assert device not in await cdim.gpus()
     ended = await cdim.ended(apply_id)
     assert ended["status"] == "COMPLETED"
@@ -190,3 +193,19 @@ async def test_nonsense_hides_a_layout_that_runs() -> None:
             answer.json()
         clock.advance(1)
         await until(lambda: len(east.manager.model.on_machine(machine(1))) == 2)
+
+
+async def test_a_layout_that_ran_when_the_process_ended_has_failed_and_its_switch_goes_on(tmp_path: Path) -> None:
+    path, clock = tmp_path / "east.json", SteppedClock()
+    async with served_fabric(fabric(), path=path, clock=clock) as east:
+        cdim = Cdim(east, clock)
+        device = (await cdim.free())[0]
+        apply_id = (await cdim.apply(step(1, "connect", device))).json()["applyID"]
+    for task in east.manager.tasks:
+        task.cancel()
+    async with served_fabric(fabric(), path=path, clock=clock) as again:
+        cdim = Cdim(again, clock)
+        assert (await cdim.status(apply_id))["status"] == "FAILED"
+        clock.advance(1)
+        assert device in await cdim.gpus()
+        assert (await cdim.apply(step(1, "boot", machine(1)))).status_code == 202

@@ -116,6 +116,18 @@ async def test_a_block_on_its_way_is_composing_and_counts_as_the_systems() -> No
         assert len(await blocks(east, "Composing")) == 0
 
 
+async def test_a_block_that_is_being_taken_away_is_no_more_the_systems() -> None:
+    clock = SteppedClock()
+    async with served_fabric(fabric(), clock=clock) as east:
+        call = asyncio.create_task(patch(east, {"Links": {"ResourceBlocks": []}}))
+        await until(lambda: clock.waiting)
+        assert await linked(east) == []
+        assert len(await gpus(east)) == 1
+        clock.advance(1)
+        assert (await call).status_code == 200
+        assert await gpus(east) == []
+
+
 async def test_a_system_that_changed_since_it_was_read_is_not_changed(east: ServedFabric) -> None:
     read = (await east.http.get(f"{API}/Systems/{machine(1)}")).headers["ETag"]
     assert (await patch(east, more(), **{"If-Match": read})).status_code == 200

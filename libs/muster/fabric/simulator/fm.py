@@ -26,8 +26,6 @@ OK_STATUS = "00"
 """res_op_status of a device that is well; its first character counts."""
 POWERED_ON = 4
 """res_status and mach_status of what is in use; the figures' meaning is not public."""
-RESERVED_MAX = 128
-"""The most that available-reserved-resources answers (composable-dra-driver)."""
 FORM_BYTES_MAX = 16 * 1024
 
 router = APIRouter(prefix="/{fabric}")
@@ -115,7 +113,7 @@ async def available(manager: Known, machine: str, tenant_uuid: str, condition: s
     if wanted.column != "model" or wanted.operator != "eq":
         raise Refusal(400, "BadRequest", "condition: only column model with operator eq is served")
     free = manager.model.inventory().free.get((res_type, wanted.value), 0)
-    return {**_fabric(manager), "reserved_res_num_per_fabric": min(free, RESERVED_MAX)}
+    return {**_fabric(manager), "reserved_res_num_per_fabric": free}
 
 
 @router.patch(_MACHINES + "/{machine}/update")
