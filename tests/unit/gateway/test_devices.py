@@ -9,10 +9,12 @@ from muster.bus.settings import GroupSettings, ScalingSettings
 from muster.gateway import changes
 from muster.gateway.accept import Shape
 from muster.gateway.catalogue import CatalogueCache
+from muster.gateway.explaining import with_scaling
 from muster.gateway.growth import shapes_to_come, while_it_may_grow
 from muster.schemas.devices import AttachmentPhase, BreakerState, DeviceView, FabricView, PoolModel
-from muster.schemas.job import JobSpec
-from muster.schemas.queries import AskDetach, DeviceCheckAnswer, DryRunAnswer, ScaleChoiceView
+from muster.schemas.job import JobSpec, Phase
+from muster.schemas.queries import AskDetach, DeviceCheckAnswer, DryRunAnswer, ScaleChoiceView, WhyAnswer
+from muster.schemas.views import JobView
 
 UUID = "GPU-6f1c"
 
@@ -173,3 +175,53 @@ async def test_a_dry_run_is_told_as_waiting_only_where_something_may_come(
     async with house.client("ann") as client:
         told = (await client.post("/v1/jobs?dry_run=true", json=job)).json()
     assert (told["refused"], bool(told["cure"])) == (not grows, grows)
+
+
+JOB = JobView(id="A" * 26, name="train", team="blue", principal="ann", queue="blue", phase=Phase.QUEUED)
+
+
+def choice(name: str = "gpu-attach-chosen", **rest: object) -> ScaleChoiceView:
+    known: dict[str, object] = {"id": "s000007", "case": 1, "jobs": (JOB.id,), "reason": "1 GPU does"}
+    return ScaleChoiceView.model_validate({**known, "name": name} | rest)
+
+
+@pytest.mark.parametrize(
+    ("choices", "detail", "cure"),
+    [
+        ([choice()], "no GPU", "scaling is at it (s000007): 1 GPU does; wait"),
+        (
+            [choice("nothing-chosen", reason="the pool is empty")],
+            "no GPU; scaling does not help: the pool is empty",
+            "wait",
+        ),
+        ([choice(outcome="failed"), choice()], "no GPU", "wait"),
+        ([choice(jobs=("OTHER",))], "no GPU", "wait"),
+        ([], "no GPU", "wait"),
+    ],
+)
+def test_why_tells_what_scaling_does_for_a_job(choices: list[ScaleChoiceView], detail: str, cure: str) -> None:
+    told = with_scaling(WhyAnswer(job=JOB, reason="gpu", detail="no GPU", cure="wait"), choices)
+    assert (told.detail, told.cure) == (detail, cure)
+
+
+@pytest.mark.parametrize(
+    ("grows", "phase", "is_down", "asked"),
+    [
+        (True, Phase.QUEUED, False, True),
+        (False, Phase.QUEUED, False, False),
+        (True, Phase.RUNNING, False, False),
+        (True, Phase.QUEUED, True, False),
+    ],
+)
+async def test_the_scaler_is_asked_about_a_job_that_waits_where_the_fleet_grows(
+    grows: bool, phase: Phase, is_down: bool, asked: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    house = FakeHouse()
+    monkeypatch.setattr(type(house.house.catalogue), "grows", grows)
+    house.scheduler.known[JOB.id] = JOB.model_copy(update={"phase": phase})
+    house.scaler.choice_rows = [choice()]
+    house.scaler.is_down = is_down
+    async with house.client("eve") as client:
+        told = (await client.get(f"/v1/jobs/{JOB.id}/why")).json()
+    assert told["position"] == 3
+    assert ("s000007" in told["cure"]) is asked

@@ -8,7 +8,8 @@ from fastapi import APIRouter, Request, Response
 from muster.gateway.api import answers, sse
 from muster.gateway.api.describe import describe, header, list_of, path, query, reference
 from muster.gateway.authorise import refuse_unless_acting_for
-from muster.gateway.house import body_of, count_of, flag_of, house_of, job_id_of, principal_of, reason_of
+from muster.gateway.explaining import waits, with_scaling
+from muster.gateway.house import House, body_of, count_of, flag_of, house_of, job_id_of, principal_of, reason_of
 from muster.gateway.ports import JobFilter, UnreachableError
 from muster.gateway.problems import ProblemError, conflict, invalid
 from muster.gateway.submit import Submission, dry_run, submit
@@ -153,7 +154,7 @@ async def job_events(request: Request) -> Response:
     ),
 )
 async def why(request: Request) -> Response:
-    """Asks the scheduler; what it does not know is told from the read side."""
+    """Asks the scheduler; what it does not know is told from the read side, what is done for the job by the scaler."""
     principal_of(request)
     house = house_of(request)
     job_id = job_id_of(request)
@@ -168,7 +169,17 @@ async def why(request: Request) -> Response:
         reason = view.reason if view.phase.is_terminal else "not-routed"
         detail = "" if view.phase.is_terminal else "no cluster's scheduler has the job yet"
         answer = WhyAnswer(job=view, reason=reason or view.phase.value, detail=view.detail or detail)
+    elif waits(answer) and house.catalogue.grows:
+        answer = await _with_scaling(house, answer)
     return answers.model(answer)
+
+
+async def _with_scaling(house: House, answer: WhyAnswer) -> WhyAnswer:
+    """Without the scaler, the scheduler's answer alone."""
+    try:
+        return with_scaling(answer, (await house.scaler.choices()).choices)
+    except UnreachableError:
+        return answer
 
 
 @router.delete(
