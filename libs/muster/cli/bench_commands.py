@@ -1,6 +1,7 @@
 """`muster bench`: what this machine does. Every result names the machine it was taken on."""
 
 import time
+from pathlib import Path
 from typing import Annotated
 
 import typer
@@ -138,3 +139,51 @@ def attach(
     from muster.cli.bench import attach_report
 
     attach_report.run(attach_report.Plan(gpus=gpus, limit=limit, switch_s=switch_s, seed=seed), output)
+
+
+@app.command()
+def faults(
+    *,
+    cycles: Annotated[int, typer.Option(min=1, max=1_000_000, help="Devices attached and detached again.")] = 10_000,
+    faults: Annotated[float, typer.Option(min=0, max=0.5, help="Share of calls to the fabric that go wrong.")] = 0.05,
+    seed: Annotated[int, typer.Option(help="Of every draw.")] = 1,
+    output: As = Output.TABLE,
+) -> None:
+    """Attach and detach over a fabric that fails, with changing leaders, in virtual time; then look for lost devices.
+
+    Half of the faults are answers lost after the work was done. Leaders change in mid-attach: their calls are lost, the
+    fabric goes on. JSON: cycles, calls, timeouts_after_success, leader_changes_in_attach, retries, adoptions,
+    orphans_found, leaked, doubly_attached, ...; exit code 3 if a device was lost or given twice.
+    """
+    from muster.cli.bench import faults_report
+    from muster.cli.bench.faults import Plan
+
+    faults_report.run(Plan(cycles=cycles, faults=faults, seed=seed), output)
+
+
+@app.command()
+def ways(
+    directory: Annotated[
+        Path, typer.Argument(exists=True, file_okay=False, help="Folder with both openb lists.", metavar="DIR")
+    ],
+    *,
+    gpus: Annotated[int, typer.Option(min=8, max=10_000, help="Of the fleet, in hosts of 8.")] = 128,
+    load: Annotated[
+        float, typer.Option(min=0.05, max=1.5, help="GPU time asked, with whole GPUs, of all there is meanwhile.")
+    ] = 0.75,
+    copies: Annotated[float, typer.Option(min=0.01, max=100, help="Jobs per task of the trace.")] = 1.0,
+    seed: Annotated[int, typer.Option(help="Of every draw.")] = 1,
+    out: Annotated[Path | None, typer.Option(help="Folder for ways.svg and ways.json.", file_okay=False)] = None,
+    output: As = Output.TABLE,
+) -> None:
+    """Compare split GPUs on fixed nodes, scaled nodes and scaled devices: waits, use and energy of the same work.
+
+    The same cores as in production, in virtual time; what the figures rest on is printed with them. JSON: {ways: [{way,
+    done, mean_wait_s, p95_wait_s, gpu_utilisation_on, gpu_utilisation_all, energy_kwh, attachments, nodes_added, ...}],
+    assumptions, wall_s, machine}.
+    """
+    from muster.cli.bench import ways as compared
+    from muster.simulator.ways.load import Amount
+
+    amount = Amount(gpus=gpus, load=load, copies=copies, seed=seed)
+    compared.run(compared.Plan(directory=directory, amount=amount, out=out), output)

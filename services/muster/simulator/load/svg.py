@@ -9,6 +9,7 @@ WIDTH, HEIGHT = 720, 260
 LEFT, RIGHT, TOP, BOTTOM = 62, 12, 12, 38
 COLOURS = 8
 TICKS = 5
+POSTER_HEAD, POSTER_TITLE, POSTER_KEY = 40, 30, 230
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,6 +85,31 @@ def bars(labels: Sequence[str], series: Sequence[Series], *, x_unit: str, y_unit
             f"{escape(label)}</text>"
         )
     return _chart(scale, "".join(drawn), [one.name for one in series], x_unit, y_unit, areas=True, x_ticks=False)
+
+
+def poster(panels: Sequence[tuple[str, str]], names: Sequence[str], *, style: str, columns: int = 2) -> str:
+    """Several charts as one SVG file that needs no page. panels: title, figure. names: of the series, for the legend.
+
+    style: the sheet that the file carries, see `style.poster_style`.
+    """
+    height = HEIGHT + POSTER_TITLE
+    rows = -(-len(panels) // columns)
+    drawn = [
+        f'<rect class="a{index % COLOURS}" x="{LEFT + index * POSTER_KEY}" y="14" width="12" height="12"/>'
+        f'<text x="{LEFT + index * POSTER_KEY + 18}" y="25">{escape(name)}</text>'
+        for index, name in enumerate(names)
+    ]
+    for index, (title, figure) in enumerate(panels):
+        left, top = index % columns * WIDTH, POSTER_HEAD + index // columns * height
+        inner = figure[figure.index("<svg ") : figure.index("</svg>")].replace(
+            "<svg ", f'<svg x="{left}" y="{top + POSTER_TITLE}" width="{WIDTH}" height="{HEIGHT}" ', 1
+        )
+        drawn.append(f'<text class="title" x="{left + LEFT}" y="{top + 18}">{escape(title)}</text>{inner}</svg>')
+    wide, high = columns * WIDTH, POSTER_HEAD + rows * height
+    return (
+        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {wide} {high}" role="img">'
+        f'<style>{style}</style><rect class="paper" width="{wide}" height="{high}"/>{"".join(drawn)}</svg>\n'
+    )
 
 
 def _scale(series: Sequence[Series], y_most: float | None) -> _Scale:

@@ -1,0 +1,1 @@
+"""Three ways to use the same number of GPUs well, on the same work: split them, scale nodes, scale devices."""
