@@ -56,7 +56,10 @@ def nodes(
 
 
 def trace(job_id: JobIdArgument, *, state_dir: StateDir, output: As = Output.TABLE) -> None:
-    """Draw a job's way through the services from its facts: causes, durations, who wrote what."""
+    """Draw a job's way through the services from its facts: causes, durations, who wrote what.
+
+    Devices attached alike are drawn once; wide: each.
+    """
     from muster.cli import output as printed
     from muster.cli import reading, tables
 
@@ -64,5 +67,5 @@ def trace(job_id: JobIdArgument, *, state_dir: StateDir, output: As = Output.TAB
     if output is Output.JSON:
         printed.emit_json(asdict(found))
         return
-    for line in tables.trace_lines(found):
+    for line in tables.trace_lines(found, whole=output is Output.WIDE):
         typer.echo(line)

@@ -4,6 +4,7 @@ from collections.abc import Iterable, Sequence
 
 from muster.cli import moments
 from muster.cli.text import SHORT_PHASE, duration, gpus, held_gpus, node_list, place_or_reason, time_in_phase_s
+from muster.cli.trace_alike import Shown, without_repeats
 from muster.cli.trace_tree import JOB, JobTrace, Span
 from muster.core.instant import NS_PER_S
 from muster.schemas.queries import WhyAnswer
@@ -146,29 +147,34 @@ def fact_line(fact: FactView) -> str:
     return f"{clock} {where:<16} {fact.writer:<10} {about:<33} {fact.name:<16} {body}"
 
 
-def trace_lines(trace: JobTrace) -> Iterable[str]:
-    """The tree as lines; `*` marks a fact that names no cause among the job's facts."""
+def trace_lines(trace: JobTrace, *, whole: bool = False) -> Iterable[str]:
+    """The tree as lines; `*` marks a fact that names no cause among the job's facts.
+
+    whole: also devices that were attached in the same way as another one.
+    """
     yield f"job {trace.job_id}  trace {trace.trace_id or '-'}"
     yield f"services: {' > '.join(trace.services)}"
-    labels = list(_labels(trace.spans))
+    shown = Shown(trace.spans, {}) if whole else without_repeats(trace.spans)
+    labels = list(_labels(shown))
     width = min(max((len(label) for label in labels), default=0), LABEL_MAX)
-    for span, label in zip(trace.spans, labels, strict=True):
+    for span, label in zip(shown.spans, labels, strict=True):
         times = f"+{span.after_parent_s:>9.3f}s  at {span.since_start_s:>9.3f}s"
         yield f"{label:<{width}} {times}  {','.join(span.streams)}"
     state = "from submission to the end" if trace.finished else "so far; the job has not ended"
     yield f"total {duration(trace.total_s)} {state}"
 
 
-def _labels(spans: Sequence[Span]) -> Iterable[str]:
+def _labels(shown: Shown) -> Iterable[str]:
     """Who said what, as a tree; of another kind than the job's own facts, with what it is about."""
-    last = _last_of_parent(spans)
+    last = _last_of_parent(shown.spans)
     open_at: dict[int, bool] = {}
-    for span in spans:
+    for span in shown.spans:
         depth = min(span.depth, DEPTH_MAX)
         open_at[depth] = span.id not in last
         stem = "".join("│  " if open_at.get(level) else "   " for level in range(1, depth))
         branch = ("└─ " if span.id in last else "├─ ") if depth else ""
         about = "" if span.kind == JOB else f" {span.kind} {span.subject_id}"
+        about += f" (and {count} like it)" if (count := shown.alike.get(span.id, 0)) else ""
         yield f"{stem}{branch}{span.service} {span.name}{about}{'' if span.caused or not span.parent else ' *'}"
 
 

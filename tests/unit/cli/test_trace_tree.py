@@ -108,6 +108,49 @@ def test_what_was_done_for_the_job_stands_between_waiting_and_placed_with_what_i
     assert any("scheduler placed " in line and "job J" not in line for line in lines)
 
 
+def attached(number: int, at_s: float) -> list[FactView]:
+    about = ("attachment", f"a{number}")
+    return [
+        fact(f"requested-{number}", 1.5, "composer", "accepted", about=about),
+        fact(f"online-{number}", at_s, "composer", f"requested-{number}", about=about),
+    ]
+
+
+MANY = [
+    *SCALED[:7],
+    *[one.model_copy(update={"name": one.name.split("-")[0]}) for n in range(5) for one in attached(n, 2.0 + n % 4)],
+]
+
+
+def test_of_devices_attached_alike_the_slowest_stands_for_all_but_in_the_whole_tree() -> None:
+    trace = build("J", MANY)
+    lines = list(trace_lines(trace))
+    devices = [line.split("composer ")[1].split("+")[0].strip() for line in lines if "attachment" in line]
+    assert devices == ["requested attachment a3 (and 4 like it)", "online attachment a3"]
+    whole = [line for line in trace_lines(trace, whole=True) if "attachment" in line]
+    assert len(whole) == 10
+    assert not any("like it" in line for line in whole)
+
+
+def test_a_device_from_which_something_else_follows_is_drawn() -> None:
+    follows = fact("ended", 8.0, "scaler", "online-0", about=("scale", "s000001"))
+    lines = list(trace_lines(build("J", [*MANY, follows])))
+    assert sum("online attachment" in line for line in lines) == 2
+    assert any("(and 3 like it)" in line for line in lines)
+
+
+def test_two_devices_are_drawn_each() -> None:
+    lines = list(trace_lines(build("J", MANY[:11])))
+    assert sum("online attachment" in line for line in lines) == 2
+
+
+@given(st.permutations(MANY), st.booleans())
+def test_whatever_is_left_out_no_fact_of_the_job_is(facts: list[FactView], whole: bool) -> None:
+    lines = list(trace_lines(build("J", facts), whole=whole))
+    for name in ("submitted", "routed", "queued", "unschedulable", "gpu-attach-chosen", "accepted"):
+        assert sum(f" {name}" in line for line in lines) >= 1
+
+
 def test_a_device_that_failed_does_not_end_the_job() -> None:
     trace = build("J", SCALED)
     assert (trace.finished, trace.total_s) == (False, 8.0)
