@@ -6,13 +6,13 @@ pool, reserved for an attachment that runs, or on one machine (also while it is 
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
-from heapq import heapify, heappop, heappush
+from heapq import heappop, heappush
 from itertools import islice
 from typing import NamedTuple
 
 from muster.core import Instant, after
 from muster.core.seeded import lognormal, uniform
-from muster.fabric.driver import FabricRefusedError, FabricUnavailableError
+from muster.fabric.driver import FabricUnavailableError
 from muster.fabric.inventory import Inventory, MachineDevice
 from muster.fabric.simulator.operation import (
     Behaviour,
@@ -22,6 +22,7 @@ from muster.fabric.simulator.operation import (
     OperationState,
     PoolDevice,
 )
+from muster.fabric.simulator.places import Places, kind_of
 from muster.schemas.devices import GPU
 
 OPERATIONS_KEPT = 1_000
@@ -69,21 +70,17 @@ class FabricModel:
         self.behaviour = settings
         self._now = Instant(0)
         self._next_id = 1
-        self._machines: dict[str, dict[str, MachineDevice]] = {machine: {} for machine in machines}
-        self._devices: dict[str, MachineDevice] = {}
-        self._rank: dict[str, int] = {}
-        self._free: dict[tuple[str, str], list[int]] = {}
-        self._by_rank: list[str] = []
+        self._places = Places(name, machines)
         self._busy: dict[str, int] = {}
         self._running: dict[int, Operation] = {}
         self._over: dict[int, Operation] = {}
         self._last: dict[str, Operation] = {}
         self._due: list[tuple[Instant, int]] = []
         for device in devices:
-            self._put_in_pool(self._enter(device))
+            self._places.enter(device)
         for machine, standing in (attached or {}).items():
             for device in standing:
-                self._place_at_start(machine, self._enter(device))
+                self._places.enter(device, machine)
 
     @property
     def now(self) -> Instant:
@@ -93,7 +90,7 @@ class FabricModel:
     @property
     def machines(self) -> tuple[str, ...]:
         """Every machine that it knows."""
-        return tuple(self._machines)
+        return self._places.machines
 
     @property
     def running(self) -> int:
@@ -117,11 +114,12 @@ class FabricModel:
         (limit reached, or a fault: nothing was changed). A named one cannot be attached twice.
         """
         self.advance(now)
-        self._check_machine(machine)
+        self._places.on_machine(machine)
         if device_id:
-            self._check_free(device_id)
+            self._check_rests(device_id)
+            self._places.check_free(device_id)
         call = self._admit(key, traceparent)
-        device = self._take_named(device_id) if device_id else self._take_free((type, model))
+        device = self._places.take_named(device_id) if device_id else self._places.take((type, model))
         first = self._start(call, OperationKind.ATTACH, machine, device)
         return self._with_twin(first) if call.fault is Fault.TWICE and not device_id else first
 
@@ -134,11 +132,10 @@ class FabricModel:
         reached, or a fault: nothing was changed).
         """
         self.advance(now)
-        self._check_machine(machine)
-        if device_id in self._busy:
-            raise FabricUnavailableError(f"device {device_id}: operation {self._busy[device_id]} moves it")
+        here = self._places.on_machine(machine)
+        self._check_rests(device_id)
         call = self._admit(key, traceparent)
-        device = self._machines[machine].get(device_id)
+        device = here.get(device_id)
         if device is None:
             return self._was_gone(call, machine)
         return self._start(call, OperationKind.DETACH, machine, device)
@@ -157,23 +154,19 @@ class FabricModel:
 
     def inventory(self) -> Inventory:
         """What is free and what is on machines, all machines named; what is being attached is in neither."""
-        return Inventory(
-            free={key: len(ranks) for key, ranks in self._free.items()},
-            machines={machine: tuple(devices.values()) for machine, devices in self._machines.items()},
-        )
+        return self._places.inventory()
 
     def on_machine(self, machine: str) -> tuple[MachineDevice, ...]:
         """Devices of one machine. Raises FabricRefusedError if there is no such machine."""
-        self._check_machine(machine)
-        return tuple(self._machines[machine].values())
+        return tuple(self._places.on_machine(machine).values())
 
     def free_devices(self) -> tuple[MachineDevice, ...]:
         """What lies in the pool, in the order in which it would be taken."""
-        return tuple(self._devices[self._by_rank[rank]] for ranks in self._free.values() for rank in sorted(ranks))
+        return self._places.free()
 
     def device(self, device_id: str) -> MachineDevice | None:
         """One device, wherever it is."""
-        return self._devices.get(device_id)
+        return self._places.devices.get(device_id)
 
     def operation(self, id: int) -> Operation:  # noqa: A002 - the field of an operation
         """One operation as it stands. Raises UnknownOperationError."""
@@ -193,8 +186,7 @@ class FabricModel:
 
     def places(self) -> dict[str, str]:
         """Machine of every device by its id, in the order in which they came there; "" for the pool and on the way."""
-        on_machines = {device_id: machine for machine, standing in self._machines.items() for device_id in standing}
-        return {device_id: "" for device_id in self._devices if device_id not in on_machines} | on_machines
+        return self._places.all()
 
     def running_on(self, machine: str) -> tuple[Operation, ...]:
         """Operations under way to or from a machine."""
@@ -208,27 +200,9 @@ class FabricModel:
         """Devices that are being moved, with the number of the operation that does it."""
         return dict(self._busy)
 
-    def _enter(self, device: PoolDevice) -> MachineDevice:
-        known = device.on_machine()
-        if known.device_id in self._devices:
-            raise ValueError(f"fabric {self.name}: device {device.device_uuid} is there twice")
-        self._rank[known.device_id] = len(self._by_rank)
-        self._by_rank.append(known.device_id)
-        self._devices[known.device_id] = known
-        self._free.setdefault((known.type, known.model), [])
-        return known
-
-    def _place_at_start(self, machine: str, device: MachineDevice) -> None:
-        if machine not in self._machines:
-            raise ValueError(f"fabric {self.name}: device {device.device_uuid} stands on {machine!r}, no such machine")
-        self._machines[machine][device.device_id] = device
-
-    def _put_in_pool(self, device: MachineDevice) -> None:
-        heappush(self._free[device.type, device.model], self._rank[device.device_id])
-
-    def _check_machine(self, machine: str) -> None:
-        if machine not in self._machines:
-            raise FabricRefusedError(f"machine {machine!r}: fabric {self.name} has no such machine")
+    def _check_rests(self, device_id: str) -> None:
+        if device_id in self._busy:
+            raise FabricUnavailableError(f"device {device_id}: operation {self._busy[device_id]} moves it")
 
     def _admit(self, key: str, traceparent: str) -> _Call:
         """Let a call in, or not: raises FabricUnavailableError."""
@@ -253,30 +227,6 @@ class FabricModel:
                 return fault
             draw -= share
         return Fault.NONE
-
-    def _take_free(self, kind: tuple[str, str]) -> MachineDevice:
-        ranks = self._free.get(kind)
-        if ranks is None:
-            raise FabricRefusedError(f"model {kind[1]!r}: fabric {self.name} has no {kind[0]} of that model")
-        if not ranks:
-            raise FabricRefusedError(f"model {kind[1]!r}: no {kind[0]} of it is free in the pool of fabric {self.name}")
-        return self._devices[self._by_rank[heappop(ranks)]]
-
-    def _check_free(self, device_id: str) -> None:
-        device = self._devices.get(device_id)
-        if device is None:
-            raise FabricRefusedError(f"device {device_id!r}: fabric {self.name} has no such device")
-        if device_id in self._busy:
-            raise FabricUnavailableError(f"device {device_id}: operation {self._busy[device_id]} moves it")
-        if self._rank[device_id] not in self._free[device.type, device.model]:
-            raise FabricRefusedError(f"device {device_id}: it is on a machine; detach it there first")
-
-    def _take_named(self, device_id: str) -> MachineDevice:
-        device = self._devices[device_id]
-        ranks = self._free[device.type, device.model]
-        ranks.remove(self._rank[device_id])
-        heapify(ranks)
-        return device
 
     def _start(self, call: _Call, kind: OperationKind, machine: str, device: MachineDevice) -> Operation:
         behaviour, drawn_for = self.behaviour, (self.behaviour.seed, self.name)
@@ -305,10 +255,10 @@ class FabricModel:
     def _with_twin(self, first: Operation) -> Operation:
         """The same request once more, at the same time; nothing if no device is left for it."""
         assert first.device is not None
-        kind = first.device.type, first.device.model
-        if not self._free[kind]:
+        kind = kind_of(first.device)
+        if not self._places.has_free(kind):
             return first
-        second = replace(first, id=self._next_id, device=self._take_free(kind), twin_of=first.id)
+        second = replace(first, id=self._next_id, device=self._places.take(kind), twin_of=first.id)
         self._next_id += 1
         self._run(second)
         self._running[first.id] = replace(first, twin=second.id)
@@ -337,10 +287,10 @@ class FabricModel:
         del self._busy[device.device_id]
         attaches = operation.kind is OperationKind.ATTACH
         if attaches == operation.takes_effect:  # attached, or a detachment that came to nothing
-            self._machines[operation.machine].setdefault(device.device_id, device)
+            self._places.put_on(operation.machine, device)
         else:
-            self._machines[operation.machine].pop(device.device_id, None)
-            self._put_in_pool(device)
+            self._places.take_off(operation.machine, device)
+            self._places.put_back(device)
         state = OperationState.FAILED if operation.fault is Fault.HALF else OperationState.DONE
         over = replace(operation, state=state)
         self._keep(over)
@@ -362,26 +312,10 @@ class FabricModel:
         What names devices and machines that are no more is left out. See muster.fabric.simulator.saved.
         """
         self._now, self._next_id = now, next_id
-        stood = {device_id: standing for standing in self._machines.values() for device_id in standing}
-        for device_id, machine in places.items():
-            if device_id not in self._devices or (machine and machine not in self._machines):
-                continue
-            if device_id in stood:
-                del stood[device_id][device_id]
-            if machine:
-                self._machines[machine][device_id] = self._devices[device_id]
         self._running, self._over, self._last, self._busy, self._due = {}, {}, {}, {}, []
         for operation in operations:
             if operation.is_over:
                 self._keep(operation)
-            elif operation.device is not None and operation.machine in self._machines:
+            elif operation.device is not None and operation.machine in self._places.machines:
                 self._run(operation)
-        self._refill()
-
-    def _refill(self) -> None:
-        """Put into the pool what is neither on a machine nor on its way to one."""
-        elsewhere = {device_id for standing in self._machines.values() for device_id in standing} | set(self._busy)
-        self._free = {kind: [] for kind in self._free}
-        for device_id, device in self._devices.items():
-            if device_id not in elsewhere:
-                self._put_in_pool(device)
+        self._places.restore(places, moving=self._busy)
