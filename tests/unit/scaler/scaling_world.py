@@ -31,7 +31,17 @@ from muster.schemas.facts.job import (
     JobState,
     JobUnschedulable,
 )
-from muster.schemas.facts.node import GrantState, NodeJoined, NodeLeft, NodeState, Released, Withheld
+from muster.schemas.facts.node import (
+    GrantState,
+    NodeJoined,
+    NodeLeft,
+    NodeState,
+    Released,
+    Withheld,
+    WithholdRequested,
+    WithholdWish,
+    WithholdWithdrawn,
+)
 from muster.schemas.facts.queue import QueueChanged, QueueSpec, QueueState
 from muster.schemas.facts.scale import ScaleChosen
 from muster.schemas.job import Job, JobSpec, Phase, Slot, TaskGroup
@@ -129,6 +139,7 @@ class World:
         fact = Fact(f"f{seq}", seq, self.now, CLUSTER, writer, kind, subject_id, name, tuple(causes), trace, payload)
         self.log.append(fact)
         self.core.apply(fact)
+        self._note_wish(fact)
         return fact
 
     def later(self, seconds: float) -> None:
@@ -186,7 +197,9 @@ class World:
     def release(self, kind: str, name: str) -> None:
         """The scheduler lets it be used."""
         self.say("scheduler", kind, name, "released", Released())
-        self.grants[kind, name] = GrantState(released=True)
+        known = self.grants.get((kind, name), GrantState(released=False))
+        wishes = tuple(wish for wish in known.wishes if not wish.answered)
+        self.grants[kind, name] = GrantState(released=True, wishes=wishes)
 
     def leave(self, name: str) -> None:
         """The node is gone."""
@@ -350,6 +363,27 @@ class World:
         return core
 
     # --- inside ---
+
+    def _note_wish(self, fact: Fact) -> None:
+        """What the scheduler would keep of requests to withhold, for a checkpoint."""
+        key, asked = (fact.kind, fact.subject_id), fact.payload
+        if key not in self.grants:
+            return
+        known = self.grants[key]
+        wishes = known.wishes
+        if isinstance(asked, WithholdRequested):
+            wishes = (*wishes, WithholdWish(request_id=asked.request_id, fact=fact.id))
+        elif isinstance(asked, WithholdWithdrawn):
+            mine = next((wish for wish in wishes if wish.request_id == asked.request_id), None)
+            if mine is not None and (asked.after_withheld or not mine.answered):
+                wishes = tuple(wish for wish in wishes if wish is not mine)
+                known = known.model_copy(update={"released": known.released and not mine.answered})
+        elif isinstance(asked, Withheld):
+            wishes = tuple(
+                wish.model_copy(update={"answered": wish.answered or wish.request_id == asked.request_id})
+                for wish in wishes
+            )
+        self.grants[key] = known.model_copy(update={"wishes": wishes})
 
     def _job(self, one: Job, **changes: object) -> None:
         self.jobs[one.id] = self.jobs[one.id].model_copy(update=changes)

@@ -118,7 +118,7 @@ def test_a_node_of_a_composable_group_is_no_help_without_gpus_in_the_pool() -> N
     world.submit("one", gpus=2, reason="no-node")
     (fact,) = world.run()
     assert isinstance(fact.payload, NothingChosen)
-    assert "need 2 H100, and 1 of the pool" in fact.payload.reason
+    assert "need 2 H100; the pool of f0 has 1" in fact.payload.reason
 
 
 def test_a_node_whose_gpus_are_still_to_come_gets_them_when_it_is_there() -> None:

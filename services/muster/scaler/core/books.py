@@ -49,16 +49,6 @@ class ScalerBooks(FleetBooks):
         place = self.place_of(name)
         return place[0] if place is not None else ""
 
-    def forget_wish(self, kind: str, name: str, request_id: str) -> None:
-        """A service no longer asks to withhold it. One that was answered stands until `released`."""
-        record = self._known_grant(kind, name)
-        if record is None:
-            return
-        left = tuple(wish for wish in record.wishes if wish.answered or wish.request_id != request_id)
-        if left != record.wishes:
-            record.wishes = left
-            self._apply_grant(kind, name)
-
     def note_group(self, name: str) -> bool:
         """The node came, went, or is another one. Returns whether its GPUs are of another model."""
         description = self.describe(name)

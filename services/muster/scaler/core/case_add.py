@@ -1,9 +1,10 @@
 """Case 1: the autoscaler wants to add nodes. Is attaching GPUs enough?"""
 
+from muster.scaler.core.autoscaler import nodes_needed
 from muster.scaler.core.choice import Choice
 from muster.scaler.core.demand import Waiting
 from muster.scaler.core.enlarge import gpus_enough
-from muster.scaler.core.groups import spec_word
+from muster.scaler.core.groups import Mode, spec_word
 from muster.scaler.core.new_nodes import nodes_enough
 from muster.scaler.core.options import Lack, Option
 from muster.scaler.core.serving import add, add_alternative, attach, attach_alternative, nothing
@@ -28,8 +29,23 @@ def attach_or_add(state: State, signal: NodeWanted, waiting: Waiting) -> list[Ch
     if isinstance(enough, Option):
         return [attach(CASE, enough, waiting, why=why, others=(add_alternative(more),), causes=causes)]
     others = (attach_alternative(enough),)
+    if isinstance(more, Lack):
+        more = _of_another_group(state, signal, waiting) or more
     if isinstance(more, Option):
         words = f"{why}; GPUs alone do not help ({enough.reason})"
         return add(CASE, more, waiting, why=words, others=others, causes=causes)
     why = f"{why}, which does not help: {more.reason}"
     return [nothing(CASE, enough, waiting, why=why, others=(*others, add_alternative(more)), causes=causes)]
+
+
+def _of_another_group(state: State, signal: NodeWanted, waiting: Waiting) -> Option | None:
+    """Nodes of the cheapest group that could have them, if Muster's own autoscaler asked and its group cannot."""
+    if state.config.mode is not Mode.EMBEDDED:
+        return None
+    found = list[Option]()
+    for group in state.config.groups.values():
+        needed, _ = nodes_needed(state, group, waiting.ask) if group.name != signal.group else (0, None)
+        if needed and state.rests_until(group.name) <= state.now:
+            option = nodes_enough(state, waiting, group, needed)
+            found += [option] if isinstance(option, Option) else []
+    return min(found, key=lambda option: (option.watts, option.ready_s), default=None)

@@ -50,6 +50,7 @@ class Outcome:
 
 class Choices:
     """Those under way, in the order in which they were made; by node, by job and by device.
+    adds: those of nodes that are added, by node.
 
     outcomes: of requests that are over. given_up: nodes that could not be provided, or not taken away, by choice.
     """
@@ -59,12 +60,15 @@ class Choices:
         self.on: dict[str, dict[str, OpenChoice]] = {}
         self.of_job: dict[str, dict[str, OpenChoice]] = {}
         self.of_device: dict[str, OpenChoice] = {}
+        self.adds: dict[str, OpenChoice] = {}
         self.outcomes: dict[str, Outcome] = {}
         self.given_up: dict[str, Outcome] = {}
 
     def add(self, choice: OpenChoice) -> None:
         """One more; or one as a checkpoint says, where they come in any order."""
         self.open[choice.id] = choice
+        if choice.name == ADD:
+            self.adds[choice.chosen.node] = choice
         for node in choice.nodes:
             self.on.setdefault(node, {})[choice.id] = choice
         for job in choice.chosen.jobs:
@@ -79,6 +83,8 @@ class Choices:
         self.given_up.pop(choice_id, None)
         if choice is None:
             return None
+        if self.adds.get(choice.chosen.node) is choice:
+            del self.adds[choice.chosen.node]
         for node in choice.nodes:
             _forget(self.on, node, choice_id)
         for job in choice.chosen.jobs:
@@ -96,9 +102,15 @@ class Choices:
         found = self.on.get(node)
         return [found[name] for name in sorted(found, key=age)] if found else []
 
-    def adding(self, node: str) -> OpenChoice | None:
-        """By which this node is added."""
-        return next((choice for choice in self.on.get(node, {}).values() if choice.name == ADD), None)
+
+def name_of(number: int) -> str:
+    """The name of a choice, by its number among all that were ever made."""
+    return f"s{number:06d}"
+
+
+def is_choice(name: str) -> bool:
+    """Whether a request for devices may be that of a choice."""
+    return name[:1] == "s" and name[1:].isdecimal()
 
 
 def age(choice_id: str) -> tuple[int, str]:

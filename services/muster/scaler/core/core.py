@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from muster.core import Draft, Fact, Instant
 from muster.scaler.core import surplus
 from muster.scaler.core.choice import Choice
-from muster.scaler.core.choices import NOTHING
+from muster.scaler.core.choices import NOTHING, name_of
 from muster.scaler.core.ends import ends, next_end
 from muster.scaler.core.expected import settle
 from muster.scaler.core.fold import fold
@@ -74,7 +74,7 @@ class ScalerCore:
                     yield from _nothing(self.state, choice)
                     continue
                 number += 1
-                name = f"s{number:06d}"
+                name = name_of(number)
                 key = key or (name if len(together) > 1 else "")
                 for draft in choice.drafts(name):
                     yield _together(draft, key) if key else draft

@@ -9,14 +9,15 @@ Then single devices are taken back as long as the engine still finds a place.
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from heapq import heapify, heappop, heappush, heapreplace
 
 from muster.placement import NODE_LEVEL, GangRequest, GroupRequest, Hold, TaskShape
-from muster.placement.ledger import Node
-from muster.placement.state import count
+from muster.placement.state import NodeState, count
 from muster.placement.topology import Domain
 from muster.scaler.core import cost, limits
+from muster.scaler.core.able import Source
 from muster.scaler.core.demand import Waiting
-from muster.scaler.core.growth import Growth, Source, Step, steps_of
+from muster.scaler.core.growth import Growth, Step, steps_of
 from muster.scaler.core.lacks import lack_of
 from muster.scaler.core.options import Lack, Option
 from muster.scaler.core.sources import Sources, sources_of
@@ -66,13 +67,26 @@ def _on_model(ask: GangRequest, model: str) -> GangRequest:
 
 
 @dataclass(frozen=True, slots=True)
-class _Able:
-    """A node that can get devices of a source. most: so many."""
+class _Ladder:
+    """Nodes in the same state, which can get as many devices each, and what more of them would give."""
 
-    name: str
-    node: Node
     source: Source
-    most: int
+    busy_w: float
+    attach_s: float
+    cpu_milli: int
+    steps: Sequence[tuple[int, int]]
+    names: list[str]
+
+    def step(self, at: int, number: int) -> Step:
+        """One step of one of these nodes."""
+        devices, gain = self.steps[number]
+        rate = devices / gain
+        return Step(
+            rate, rate * self.busy_w, self.attach_s, self.cpu_milli, self.names[at], number, devices, gain, self.source
+        )
+
+
+_Rung = tuple[Step, int, _Ladder]
 
 
 class _Attempt:
@@ -97,16 +111,12 @@ class _Attempt:
         self._left = {
             source: n for source, n in sources.left(with_donors=with_donors).items() if source.model in models
         }
-        self._able = [
-            _Able(name, self._fleet.ledger.nodes[name], source, most)
-            for source in self._left
-            for name, most in sources.nodes(source).items()
-        ]
+        self._able = {source: sources.nodes(source) for source in self._left}
         self._asks = 0
 
     def run(self) -> Option | None:
         """The option, or None."""
-        if not self._able:
+        if not any(self._able.values()):
             return None
         groups = sorted(self._asked.groups, key=lambda group: _size(group.shape), reverse=True)
         wish = self._asked.topology or (groups[0].topology if len(groups) == 1 else None)
@@ -176,7 +186,7 @@ class _Attempt:
         if lacking <= 0:
             return []
         left, chosen = dict(left), list[Step]()
-        for step in sorted(self._all_steps(shape, within, growth)):
+        for step in self._all_steps(shape, within, growth):
             if step.devices <= left[step.source]:
                 left[step.source] -= step.devices
                 chosen.append(step)
@@ -193,29 +203,47 @@ class _Attempt:
         return sum([count(state.key, shape) for state in nodes if state is not None])
 
     def _all_steps(self, shape: TaskShape, within: Sequence[str] | None, growth: Growth) -> Iterator[Step]:
-        among = None if within is None else frozenset(within)
-        config, added = self._state.config, dict[str, int]()
+        """Steps of all nodes, the cheapest first: nodes in the same state are looked at together."""
+        heap = list[_Rung]()
+        for source, alike in self._alike(within, growth).items():
+            model = self._state.config.model(source.model)
+            for (state, most), names in alike.items():
+                steps = steps_of(state.key, shape, source.model, most)
+                if steps:
+                    names.sort()
+                    ladder = _Ladder(source, model.busy_w, model.attach_s, state.key.cpu_milli, steps, names)
+                    heap.append((ladder.step(0, 0), 0, ladder))
+        heapify(heap)
+        while heap:
+            step, at, ladder = heap[0]
+            yield step
+            following = [(ladder.step(at, step.number + 1), at, ladder)] if step.number + 1 < len(ladder.steps) else []
+            if not step.number and at + 1 < len(ladder.names):
+                following.append((ladder.step(at + 1, 0), at + 1, ladder))
+            if following:
+                heapreplace(heap, following[0])
+                for rung in following[1:]:
+                    heappush(heap, rung)
+            else:
+                heappop(heap)
+
+    def _alike(
+        self, within: Sequence[str] | None, growth: Growth
+    ) -> dict[Source, dict[tuple[NodeState, int], list[str]]]:
+        """Nodes that can get devices, by source, state and how many they can get."""
+        nodes, added = self._fleet.ledger.nodes, dict[str, int]()
         for (name, _), devices in growth.added.items():
             added[name] = added.get(name, 0) + devices
-        known = dict[tuple[int, Source, int], Sequence[tuple[int, int]]]()
-        costs = {
-            source: (config.model(source.model).busy_w, config.model(source.model).attach_s) for source in self._left
-        }
-        for able in self._able:
-            name, state = able.name, able.node.state
-            if state is None or (among is not None and name not in among):
-                continue
-            most = able.most - added.get(name, 0)
-            key = id(state), able.source, most
-            steps = known.get(key)
-            if steps is None:
-                steps = known[key] = steps_of(state.key, shape, able.source.model, most)
-            if steps:
-                watts, ready_s = costs[able.source]
-                cpu_milli = state.key.cpu_milli
-                for number, (devices, gain) in enumerate(steps):
-                    rate = devices / gain
-                    yield Step(rate, rate * watts, ready_s, cpu_milli, name, number, devices, gain, able.source)
+        found = dict[Source, dict[tuple[NodeState, int], list[str]]]()
+        for source, able in self._able.items():
+            alike = found[source] = {}
+            among = able.items() if within is None else [(name, able[name]) for name in within if name in able]
+            for name, most in among:
+                state = nodes[name].state
+                left = most - added[name] if name in added else most
+                if state is not None and left > 0:
+                    alike.setdefault((state, left), []).append(name)
+        return found
 
     # --- domains ---------------------------------------------------------------------------------------------
 
@@ -232,12 +260,13 @@ class _Attempt:
     def _members(self, level: str) -> Iterator[list[str]]:
         """The usable nodes of every domain of a level in which a node can get devices."""
         if level == NODE_LEVEL:
-            for name in dict.fromkeys([able.name for able in self._able]):
+            for name in dict.fromkeys([name for able in self._able.values() for name in able]):
                 yield [name]
             return
-        domains = dict[Domain, None]()
-        for able in self._able:
-            domains.update(dict.fromkeys([domain for domain in able.node.domains if domain.level == level]))
+        domains, nodes = dict[Domain, None](), self._fleet.ledger.nodes
+        for able in self._able.values():
+            for name in able:
+                domains.update(dict.fromkeys([domain for domain in nodes[name].domains if domain.level == level]))
         for domain in domains:
             yield [name for names in domain.states.values() for name in names]
 

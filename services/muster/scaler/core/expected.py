@@ -27,7 +27,7 @@ def expected(state: State, name: str) -> Expected:
     choices = state.choices.on_node(name)
     record = state.books.nodes.get(name)
     if record is None or record.description is None:
-        adding = state.choices.adding(name)
+        adding = state.choices.adds.get(name)
         if adding is None:
             return Expected()
         return Expected(shape=new_node(state, adding), kept=_kept(state, choices, name))

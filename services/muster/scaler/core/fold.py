@@ -17,6 +17,7 @@ def fold(state: State, fact: Fact) -> None:
         return
     handler(state, fact)
     state.moves += 1
+    state.forget_counts()
     books = state.books
     books.pending.clear()
     if books.changed:

@@ -70,14 +70,17 @@ def _withhold_requested(state: State, fact: Fact) -> None:
 def _withhold_withdrawn(state: State, fact: Fact) -> None:
     assert isinstance(fact.payload, WithholdWithdrawn)
     _touch(state, fact)
-    state.books.forget_wish(fact.kind, fact.subject_id, fact.payload.request_id)
+    said = fact.payload
+    state.books.withdraw_wish(
+        fact.kind, fact.subject_id, said.request_id, after_withheld=said.after_withheld, fact=fact.id, seq=fact.seq
+    )
     state.books.freed += 1
 
 
 def _withheld(state: State, fact: Fact) -> None:
     assert isinstance(fact.payload, Withheld)
     _touch(state, fact)
-    if not state.books.answered(fact.kind, fact.subject_id, fact.payload.request_id):
+    if not state.books.answered(fact.kind, fact.subject_id, fact.payload.request_id, fact=fact.id):
         state.anomalies["withheld out of turn"] += 1
     for choice in state.choices.on.get(fact.subject_id, {}).values():
         if choice.name == REMOVE_NODE and choice.chosen.request_id == fact.payload.request_id:

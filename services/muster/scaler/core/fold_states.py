@@ -3,7 +3,7 @@
 from collections.abc import Callable, Iterable, Iterator, Mapping
 
 from muster.core import Draft, Fact, Instant
-from muster.scaler.core.choices import OpenChoice, Outcome
+from muster.scaler.core.choices import OpenChoice, Outcome, is_choice
 from muster.scaler.core.fold_composer import attachment_of
 from muster.scaler.core.fold_fleet import note_node
 from muster.scaler.core.fold_jobs import hold
@@ -82,8 +82,8 @@ def _load_fabric(state: State, name: str, stored: FabricState) -> None:
 
 
 def _load_request(state: State, name: str, stored: RequestState) -> None:
-    """Only those of a choice matter, which may come later: one that is ended already is forgotten with the rest."""
-    if stored.phase in (RequestPhase.REFUSED, RequestPhase.ENDED) and (stored.scale or stored.spec is None):
+    """Only those of a choice matter, which may come later: one that ended already is forgotten with the composer's."""
+    if stored.phase in (RequestPhase.REFUSED, RequestPhase.ENDED) and is_choice(name):
         failed = stored.phase is RequestPhase.REFUSED or stored.failed
         reason = f"{stored.field}: {stored.error}" if stored.field else stored.error
         state.choices.outcomes[name] = Outcome(failed, reason, stored.last_fact)

@@ -7,6 +7,8 @@ that a node can have ("spec-fixed"), because its nodes really differ: what one o
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
+from functools import lru_cache
+from itertools import islice
 
 from muster.fabric.layout import node_name
 from muster.placement import NodeShape
@@ -211,11 +213,13 @@ def spec_word(group: NodeGroup, actual: NodeShape | None = None) -> str:
 
 def free_node_names(group: NodeGroup, taken: Iterable[str], count: int) -> list[str]:
     """The lowest `count` names of the group that no node has, fewer if nodes_max does not leave so many."""
-    used, found = frozenset(taken), list[str]()
-    for index in range(1, group.nodes_max + 1):
-        if len(found) >= count:
-            break
-        name = node_name(group.name, index)
-        if name not in used:
-            found.append(name)
-    return found
+    used, known = frozenset(taken), _names(group.name)
+    while len(known) < group.nodes_max and len(known) < len(used) + count:
+        known.append(node_name(group.name, len(known) + 1))
+    return list(islice((name for name in known[: group.nodes_max] if name not in used), max(0, count)))
+
+
+@lru_cache(maxsize=GROUPS_MAX)
+def _names(group: str) -> list[str]:
+    """The first names of a group, the first one to begin with: as far as they were needed, they are kept."""
+    return [node_name(group, 1)]

@@ -7,14 +7,8 @@ from typing import NamedTuple, Self
 from muster.placement import DEVICE_MILLI, Fleet, Hold, TaskShape
 from muster.placement.growth import grow, shrink
 from muster.placement.state import UNBOUNDED_COUNT, StateKey, allows, count
+from muster.scaler.core.able import Source
 from muster.scaler.core.coming import hold_on
-
-
-class Source(NamedTuple):
-    """Where devices come from."""
-
-    fabric: str
-    model: str
 
 
 class Step(NamedTuple):

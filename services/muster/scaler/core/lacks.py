@@ -47,8 +47,8 @@ def lack_of(state: State, waiting: Waiting, sources: Sources) -> Lack:
 def _on_nodes(state: State, waiting: Waiting, shape: TaskShape, nodes: dict[str, int]) -> Lack | None:
     """Whether CPU or memory is what the nodes lack that could get GPUs."""
     ledger = state.books.fleet.ledger
-    known = [ledger.nodes[name].state for name in nodes]
-    keys = [known_state.key for known_state in known if known_state is not None]
+    by_name = {name: one.key for name in nodes if (one := ledger.nodes[name].state) is not None}
+    keys = list(by_name.values())
     if shape.full_node:
         keys = [key for key in keys if key.whole]
         if not keys:
@@ -61,6 +61,9 @@ def _on_nodes(state: State, waiting: Waiting, shape: TaskShape, nodes: dict[str,
     if memory_mib < shape.memory_mib:
         words = f"{shape.memory_mib} MiB asked per replica, at most {memory_mib} MiB free on a node"
         return _lack(LackCode.MEMORY, f"{words} that can get a GPU ({len(nodes)} can)")
+    most = max((key.shares.count(DEVICE_MILLI) + nodes[name] for name, key in by_name.items()), default=0)
+    if not shape.full_node and shape.gpus > most:
+        return _lack(LackCode.NODES, f"{shape.gpus} GPUs asked on one node, at most {most} idle there or still to come")
     if waiting.reason in _OF_TASK:
         code = LackCode(waiting.reason)
         return _lack(code, f"more GPUs bring no {_OF_TASK[ShortageReason(waiting.reason)]}: {waiting.detail}")

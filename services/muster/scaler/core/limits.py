@@ -1,6 +1,6 @@
 """Every bound of the scaler, in one place."""
 
-LOOKS_MAX = 32
+LOOKS_MAX = 8
 """Shapes of waiting jobs for which an enlarging is simulated in one decision; the next one goes on."""
 
 CHOICES_PER_DECISION_MAX = 64

@@ -85,8 +85,8 @@ def _option(state: State, group: NodeGroup, names: list[str], model: str, holds:
     )
     asked, left = sum(part.count for part in parts), state.pool_left(group.fabric, model) if parts else 0
     if asked > left:
-        words = f"{len(nodes)} nodes of group {group.name} would fit, but need {asked} {model}, and {left}"
-        return Lack("pool", f"{words} of the pool of {group.fabric} are kept for nobody")
+        words = f"group {group.name} would fit the gang on {len(nodes)} more, which need {asked} {model}"
+        return Lack("pool", f"{words}; the pool of {group.fabric} has {left} that are kept for nobody")
     return Option(
         parts=parts,
         nodes=nodes,

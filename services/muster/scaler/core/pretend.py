@@ -49,8 +49,10 @@ class Pretence:
                 self._grow(part.node, part.count, part.device_model)
             for device in chosen.devices:
                 self._take_away(device)
+        self._undo.append(state.forget_counts)
         state.choices.add(choice)
         self._undo.append(partial(state.choices.remove, choice.id))
+        state.recount_able([part.node for part in chosen.parts])
         self._keep(choice)
 
     def _add_node(self, choice: OpenChoice) -> None:

@@ -5,12 +5,10 @@ from dataclasses import dataclass, field
 
 from muster.placement import GangRequest
 from muster.placement.state import allows
+from muster.scaler.core.able import Source
 from muster.scaler.core.consolidate import donors
-from muster.scaler.core.groups import NodeGroup
-from muster.scaler.core.growth import Source
 from muster.scaler.core.spare import Spare, spare
 from muster.scaler.core.state import State
-from muster.schemas.devices import GPU
 
 
 @dataclass(slots=True)
@@ -22,11 +20,9 @@ class Sources:
 
     state: State
     models: tuple[str, ...]
-    groups: tuple[NodeGroup, ...]
     pool: dict[Source, int] = field(default_factory=dict)
     resting: tuple[Source, ...] = ()
     _donors: dict[Source, list[Spare]] | None = None
-    _nodes: dict[Source, dict[str, int]] = field(default_factory=dict)
 
     @property
     def donors(self) -> Mapping[Source, Sequence[Spare]]:
@@ -44,10 +40,7 @@ class Sources:
 
     def nodes(self, source: Source) -> Mapping[str, int]:
         """Usable nodes that can get devices of this source, and how many each."""
-        known = self._nodes.get(source)
-        if known is None:
-            known = self._nodes[source] = _nodes(self.state, self.groups, source)
-        return known
+        return self.state.able(source)
 
 
 def sources_of(state: State, ask: GangRequest) -> Sources:
@@ -57,7 +50,7 @@ def sources_of(state: State, ask: GangRequest) -> Sources:
     known = dict.fromkeys([model for group in groups for model in group.gpu_models])
     wished = [model for shape in shapes for model in shape.gpu_models if model in known]
     models = [model for model in dict.fromkeys([*wished, *known]) if any(allows(shape, model) for shape in shapes)]
-    found = Sources(state, tuple(models), groups)
+    found = Sources(state, tuple(models))
     resting = list[Source]()
     for group in groups:
         for model in group.gpu_models:
@@ -75,32 +68,6 @@ def sources_of(state: State, ask: GangRequest) -> Sources:
 def rests_until(state: State, fabric: str) -> int:
     """Until when nothing is asked of this fabric."""
     return max(state.rests_until(f"fabric/{fabric}"), state.pool.closed_until.get(fabric, 0))
-
-
-def _nodes(state: State, groups: Sequence[NodeGroup], source: Source) -> dict[str, int]:
-    found = dict[str, int]()
-    nodes, books, config = state.books.fleet.ledger.nodes, state.books, state.config
-    for group in groups:
-        if group.fabric != source.fabric or source.model not in group.gpu_models:
-            continue
-        is_free = not any(source.model in rule for rule in config.may_not_coexist)
-        for name in books.nodes_in(group.name):
-            node = nodes.get(name)
-            if node is None or node.state is None or node.layout is not None:
-                continue
-            record = books.nodes[name].description
-            standing = node.shape.gpu_count - (len(record.absent) if record is not None else 0)
-            most = group.gpus_max - standing
-            if most <= 0 or (standing and node.shape.gpu_model != source.model):
-                continue
-            if is_free or config.takes(group, source.model, present=_others(state, name)):
-                found[name] = most
-    return found
-
-
-def _others(state: State, name: str) -> list[str]:
-    """Models of devices of other types on a node, or on their way there."""
-    return [other.model for other in state.attachments.on.get(name, {}).values() if other.type != GPU]
 
 
 def _donors(state: State, pool: Mapping[Source, int]) -> dict[Source, list[Spare]]:

@@ -13,7 +13,8 @@ from muster.placement import NodeShape
 from muster.quota.amounts import changes
 from muster.quota.queues import QueueTree
 from muster.scaler.core import limits
-from muster.scaler.core.attachments import NOT_YET_ATTACHED, Attachments
+from muster.scaler.core.able import Source, able_nodes, able_on
+from muster.scaler.core.attachments import Attachments
 from muster.scaler.core.books import ScalerBooks
 from muster.scaler.core.choices import ADD, ATTACH, Choices, OpenChoice
 from muster.scaler.core.demand import Demand
@@ -60,6 +61,8 @@ class State:
     moves: int = 0
     supply: int = 0
     now: Instant = field(default=BEGIN)
+    _kept: dict[tuple[str, str], int] | None = None
+    _able: dict[Source, dict[str, int]] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         self.idle = IdleClock(self.config)
@@ -77,41 +80,67 @@ class State:
     def nodes_coming(self, group: str) -> list[str]:
         """Nodes of a group that were chosen and have not joined."""
         return [
-            choice.chosen.node
-            for choice in self.choices.in_order()
-            if choice.chosen.group == group
-            and self.choices.adding(choice.chosen.node) is choice
-            and self.books.describe(choice.chosen.node) is None
+            name
+            for name, choice in self.choices.adds.items()
+            if choice.chosen.group == group and self.books.describe(name) is None
         ]
 
     # --- pools -----------------------------------------------------------------------------------------------
 
     def pool_left(self, fabric: str, model: str) -> int:
         """GPUs of a pool that are kept for nobody: not for attachments, nor for what was chosen."""
-        kept = self.attachments.kept.get((fabric, GPU, model), 0)
+        if self._kept is None:
+            self._kept = self._kept_now()
+        kept = self.attachments.kept.get((fabric, GPU, model), 0) + self._kept.get((fabric, model), 0)
+        return max(0, self.pool.free(fabric, model) - kept)
+
+    def able(self, source: Source) -> dict[str, int]:
+        """Nodes that can get GPUs of a source, and how many each. Only to be read."""
+        found = self._able.get(source)
+        if found is None:
+            found = self._able[source] = able_nodes(self, source)
+        return found
+
+    def forget_counts(self) -> None:
+        """Something was folded, or is not thought to be chosen any more: what is kept and able is counted anew."""
+        self._kept = None
+        self._able.clear()
+
+    def recount_able(self, names: Iterable[str]) -> None:
+        """Something was chosen, in thought, that changes these nodes."""
+        self._kept = None
+        for name in names:
+            for source, found in self._able.items():
+                most = able_on(self, source, name)
+                if most:
+                    found[name] = most
+                else:
+                    found.pop(name, None)
+
+    def _kept_now(self) -> dict[tuple[str, str], int]:
+        """What lies in pools for parts of choices, by fabric and model; less what still has to come back for them."""
+        kept = dict[tuple[str, str], int]()
         for choice in self.choices.open.values():
-            if choice.serves:
-                kept += sum(
-                    self.part_left(choice, part.node, part.count)
-                    for part in choice.chosen.parts
-                    if (part.fabric, part.device_model) == (fabric, model)
-                )
-                kept -= self.devices_back(choice, fabric, model)
-        return max(0, self.pool.free(fabric, model) - max(0, kept))
+            if not choice.serves:
+                continue
+            begun, mine = self.attachments.of_request.get(choice.id), dict[tuple[str, str], int]()
+            for part in choice.chosen.parts:
+                left = self.part_left(choice, part.node, part.count) if begun else part.count
+                key = part.fabric, part.device_model
+                mine[key] = mine.get(key, 0) + left
+            for device in choice.chosen.devices:
+                attachment = self.attachments.of_device.get(device)
+                if attachment is not None and attachment.request != choice.id:
+                    key = attachment.fabric, attachment.model
+                    mine[key] = mine.get(key, 0) - 1
+            for key, left in mine.items():
+                kept[key] = kept.get(key, 0) + max(0, left)
+        return kept
 
     def part_left(self, choice: OpenChoice, node: str, count: int) -> int:
         """Devices of one part of a choice for which the composer has not begun an attachment."""
         begun = self.attachments.of_request.get(choice.id, {})
         return max(0, count - sum(attachment.node == node for attachment in begun.values()))
-
-    def devices_back(self, choice: OpenChoice, fabric: str, model: str) -> int:
-        """Devices that the choice moves and that are not back in the pool: they do not lie there for its parts."""
-        found = 0
-        for device in choice.chosen.devices:
-            attachment = self.attachments.of_device.get(device)
-            if attachment is not None and attachment.phase not in NOT_YET_ATTACHED:
-                found += (attachment.fabric, attachment.model) == (fabric, model)
-        return found
 
     def actual_node(self, group: str) -> NodeShape | None:
         """Any node of a group as the fleet knows it, the same for who folded the same."""
