@@ -5,6 +5,7 @@ part of the cluster.
 """
 
 from collections.abc import Iterable, Sequence
+from dataclasses import replace
 
 from muster.books.gangs import hold_of, same_place
 from muster.books.node_records import NODE, NodeRecord, NodeRecords
@@ -43,9 +44,7 @@ class FleetBooks(NodeRecords):
             holds = record.jobs.pop(job_id)
             if record.whole == job_id:
                 record.whole = ""
-            if record.description is not None and job_id not in record.outside:
-                self._give(holds)
-            record.outside.discard(job_id)
+            self._give(record, job_id, holds)
             self._forget(name)
         self._came_free(fact, seq)
 
@@ -57,12 +56,10 @@ class FleetBooks(NodeRecords):
             hold = next((hold for hold in holds if same_place(hold.slot, slot)), None)
             if record is None or hold is None:
                 continue
-            if record.description is not None and job_id not in record.outside:
-                self._give([hold])
+            self._give(record, job_id, [hold])
             holds.remove(hold)
             if not holds:
                 del record.jobs[job_id]
-                record.outside.discard(job_id)
                 record.whole = "" if record.whole == job_id else record.whole
                 self._forget(slot.node)
         self._came_free(fact, seq)
@@ -82,7 +79,9 @@ class FleetBooks(NodeRecords):
         if known != description:
             if known is not None:
                 self._uninstall(name, record)
-                self._note_new_devices(record, known, description, fact)
+                if record.released:
+                    self._expect_release(name, known, description, fact=fact)
+            self._show(name, known, description)
             record.description = description
             self._install(name, record)
         self._touch(name, record, fact)
@@ -102,8 +101,7 @@ class FleetBooks(NodeRecords):
         if record is None or record.description is None:
             return False
         self._uninstall(name, record)
-        for uuid in record.description.gpu_uuids:
-            self._drop_device(uuid)
+        self._show(name, record.description, None)
         record.description, record.lost, record.released = None, False, False
         record.wishes = tuple(wish for wish in record.wishes if not wish.answered)
         record.last_fact = fact
@@ -117,6 +115,7 @@ class FleetBooks(NodeRecords):
         record = self._node(name)
         if record.description is not None:
             self._uninstall(name, record)
+        self._show(name, record.description, description)
         record.description, record.lost = description, lost
         record.last_fact = record.last_fact or fact
         self._install(name, record)
@@ -142,9 +141,13 @@ class FleetBooks(NodeRecords):
             if gang.groups[hold.slot.group].shape.full_node:
                 record.whole = job_id
 
-    def _give(self, holds: Iterable[Hold]) -> None:
+    def _give(self, record: NodeRecord, job_id: str, holds: Iterable[Hold]) -> None:
+        if record.description is None:
+            return
         for hold in holds:
-            self.fleet.release(hold)
+            kept = record.cut.pop((job_id, hold), hold) if record.cut else hold
+            if kept is not None:
+                self.fleet.release(kept)
             self._touched(hold.slot.node)
 
     def _install(self, name: str, record: NodeRecord) -> None:
@@ -153,7 +156,7 @@ class FleetBooks(NodeRecords):
         self.fleet.add_node(self._shape(name, shape))
         self.fleet.set_usable(name, record.usable)
         if self.devices:
-            for index, uuid in enumerate(shape.gpu_uuids):
+            for index, uuid in shape.present.items():
                 device = self.devices.get(uuid)
                 if device is not None:
                     self.fleet.set_device_usable(name, index, device.released and not device.wishes)
@@ -164,40 +167,50 @@ class FleetBooks(NodeRecords):
     def _shape(self, name: str, node: NodeJoined) -> NodeShape:
         """The node as the engine knows it; without its topology if that contradicts itself."""
         amounts = node.cpu_milli, node.memory_mib, len(node.gpu_uuids), node.gpu_model
+        absent = frozenset(node.absent).intersection(range(len(node.gpu_uuids)))
         try:
-            return NodeShape(name, *amounts, node.domains, node.device_domains)
+            return NodeShape(name, *amounts, node.domains, node.device_domains, absent)
         except ShapeError:
             self.misfits += 1
-            return NodeShape(name, *amounts)
+            return NodeShape(name, *amounts, absent=absent)
 
     def _uninstall(self, name: str, record: NodeRecord) -> None:
         self._before_reshape(name)
-        for job_id, holds in record.jobs.items():
-            if job_id not in record.outside:
-                for hold in holds:
-                    self.fleet.release(hold)
-        record.outside.clear()
+        for job_id in record.jobs:
+            for hold in record.entered(job_id):
+                self.fleet.release(hold)
+        record.cut.clear()
         self.fleet.remove_node(name)
 
     def _enter(self, name: str, job_id: str, added: list[Hold]) -> None:
-        """Hold in the fleet what the job has on this node, all of it or nothing; nothing while the node is away.
+        """Hold in the fleet what the job has on this node, as far as that is there; nothing while the node is away.
 
         added: what of it the fleet does not hold yet.
         """
         record = self.nodes[name]
-        if record.description is None or job_id in record.outside:
+        if record.description is None:
             return
         self._make_way(name)
-        holds = record.jobs[job_id]
         if record.whole == job_id:
             amounts = record.description.cpu_milli, record.description.memory_mib
+            holds = record.jobs[job_id]
             holds[:] = added = [Hold(*amounts, hold.slot) for hold in holds]
-        for done, hold in enumerate(added):
+        for hold in added:
             try:
                 self.fleet.hold(hold)
             except HoldError:
-                for earlier in holds[: len(holds) - len(added) + done]:
-                    self.fleet.release(earlier)
-                record.outside.add(job_id)
                 self.misfits += 1
-                return
+                record.cut[job_id, hold] = self._enter_part(record.description, hold)
+
+    def _enter_part(self, node: NodeJoined, hold: Hold) -> Hold | None:
+        """Hold what is left of it without the devices that are gone; None if that is not what was wrong with it."""
+        slot = hold.slot
+        left = tuple(index for index in slot.devices if index in node.present)
+        if left == slot.devices:
+            return None
+        part = replace(hold, slot=replace(slot, devices=left, gpu_milli=slot.gpu_milli if left else 0))
+        try:
+            self.fleet.hold(part)
+        except HoldError:
+            return None
+        return part

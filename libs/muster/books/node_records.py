@@ -4,7 +4,7 @@ A node takes new jobs when it is present, answers, was `released`, and nobody as
 engine is told which nodes and devices are usable; it does not know why.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
 from muster.placement import Fleet, Hold
@@ -18,8 +18,8 @@ NODE, DEVICE = "node", "device"
 class NodeRecord:
     """One node. description: None while it is not part of the cluster.
 
-    jobs: who holds what here. outside: those of them whose holds the fleet could not take (a node that shrank).
-    whole: the job that has the node as one piece.
+    jobs: who holds what here. cut: by job and hold what the fleet took of it instead, None: nothing; only of holds that
+    it could not take as they are (their devices are gone). whole: the job that has the node as one piece.
     """
 
     description: NodeJoined | None = None
@@ -27,7 +27,7 @@ class NodeRecord:
     released: bool = False
     wishes: tuple[WithholdWish, ...] = ()
     jobs: dict[str, list[Hold]] = field(default_factory=dict)
-    outside: set[str] = field(default_factory=set)
+    cut: dict[tuple[str, Hold], Hold | None] = field(default_factory=dict)
     whole: str = ""
     last_fact: str = ""
 
@@ -35,6 +35,16 @@ class NodeRecord:
     def usable(self) -> bool:
         """Whether it takes new jobs."""
         return self.description is not None and self.released and not self.lost and not self.wishes
+
+    def entered(self, job_id: str) -> Sequence[Hold]:
+        """What the fleet has of the job's holds here; nothing while the node is not part of the cluster."""
+        if self.description is None:
+            return ()
+        holds = self.jobs.get(job_id, ())
+        if not self.cut:
+            return holds
+        kept = (self.cut.get((job_id, hold), hold) for hold in holds)
+        return [hold for hold in kept if hold is not None]
 
 
 @dataclass(slots=True)
@@ -61,6 +71,7 @@ class NodeRecords:
         self.changes = 0
         self.freed_fact = ""
         self.freed_seq = 0
+        self._places: dict[str, tuple[str, int]] = {}
 
     def ask(self, kind: str, name: str, wish: WithholdRequested, *, fact: str) -> bool:
         """A service wants nothing new on the node or device. False if the request is known already."""
@@ -72,18 +83,56 @@ class NodeRecords:
         self._apply_grant(kind, name)
         return True
 
-    def answered(self, kind: str, name: str, request_id: str) -> bool:
-        """`withheld` was said. False if there is no such request."""
-        record = self._known_grant(kind, name)
-        if record is None or all(wish.request_id != request_id or wish.answered for wish in record.wishes):
+    def answered(self, kind: str, name: str, request_id: str, *, fact: str = "") -> bool:
+        """`withheld` was said; False if it had been before.
+
+        A request that is not known was withdrawn while the answer was on its way: the answer stands, for who asked may
+        already act on it.
+        """
+        if kind == NODE and name not in self.nodes:
             return False
-        record.wishes = tuple(
-            wish.model_copy(update={"answered": True}) if wish.request_id == request_id else wish
-            for wish in record.wishes
-        )
+        record = self._grant(kind, name)
+        known = next((wish for wish in record.wishes if wish.request_id == request_id), None)
+        if known is not None and known.answered:
+            return False
+        wish = known or WithholdWish(request_id=request_id, fact=fact)
+        others = tuple(other for other in record.wishes if other is not known)
+        record.wishes = (*others, wish.model_copy(update={"answered": True}))
+        if known is None:
+            self._apply_grant(kind, name)
         if isinstance(record, NodeRecord):
             self._forget(name)
         return True
+
+    def withdraw_wish(
+        self, kind: str, name: str, request_id: str, *, after_withheld: bool, fact: str, seq: int
+    ) -> bool | None:
+        """Who asked to withhold asks no longer; None if there is no such request.
+
+        False: it was answered, and who asked did not know that: the answer stands. An answer that is given back leaves
+        the node or device to be released anew, once nobody else asks.
+        """
+        record = self._known_grant(kind, name)
+        wish = None
+        if record is not None:
+            wish = next((wish for wish in record.wishes if wish.request_id == request_id), None)
+        if record is None or wish is None:
+            return None
+        if wish.answered and not after_withheld:
+            return False
+        record.wishes = tuple(other for other in record.wishes if other is not wish)
+        record.released = record.released and not wish.answered
+        record.last_fact = fact
+        self._apply_grant(kind, name)
+        if isinstance(record, NodeRecord):
+            self._forget(name)
+        self._came_free(fact, seq)
+        return True
+
+    def take_away(self, uuid: str) -> None:
+        """The fabric took a device away. One that no node shows is not heard of again by a node's description."""
+        if uuid not in self._places:
+            self._drop_device(uuid)
 
     def release(self, kind: str, name: str, *, fact: str, seq: int) -> bool:
         """`released` was said: usable, unless a request still waits. False if there is nothing of that name."""
@@ -126,11 +175,8 @@ class NodeRecords:
         return tuple(sorted(found))
 
     def place_of(self, uuid: str) -> tuple[str, int] | None:
-        """Node and index of a device. Looks through all nodes: devices are asked about one by one, and seldom."""
-        for name, record in self.nodes.items():
-            if record.description is not None and uuid in record.description.gpu_uuids:
-                return name, record.description.gpu_uuids.index(uuid)
-        return None
+        """Node and index of a device that a node shows."""
+        return self._places.get(uuid)
 
     # --- for who keeps the holds -----------------------------------------------------------------------------
 
@@ -181,15 +227,29 @@ class NodeRecords:
         else:
             del self.devices[uuid]
 
-    def _note_new_devices(self, record: NodeRecord, before: NodeJoined, now: NodeJoined, fact: str) -> None:
-        for uuid in before.gpu_uuids:
-            if uuid not in now.gpu_uuids:
-                self._drop_device(uuid)
-        if record.released:
-            for uuid in now.gpu_uuids:
-                if uuid not in before.gpu_uuids:
-                    self.devices[uuid] = DeviceRecord(released=False, last_fact=fact)
-                    self.pending[DEVICE, uuid] = None
+    def _show(self, name: str, before: NodeJoined | None, now: NodeJoined | None) -> None:
+        """The node shows other devices from now on; None: it is not there."""
+        shown = now.present if now is not None else {}
+        if before is not None:
+            for uuid in set(before.present.values()).difference(shown.values()):
+                if self._places[uuid][0] == name:  # else another node shows it already
+                    del self._places[uuid]
+                    self._drop_device(uuid)
+        for index, uuid in shown.items():
+            self._places[uuid] = (name, index)
+            if uuid in self.devices:
+                self.pending[DEVICE, uuid] = None
+
+    def _expect_release(self, name: str, before: NodeJoined, now: NodeJoined, *, fact: str) -> None:
+        """Devices that a released node shows for the first time have to be released by themselves."""
+        known = set(before.present.values())
+        for uuid in now.present.values():
+            if uuid in known:
+                continue
+            record = self.devices.setdefault(uuid, DeviceRecord())
+            record.released, record.last_fact = False, fact
+            if self._places.get(uuid, (name, 0))[0] != name:  # what another node was asked to give back, it gave
+                record.wishes = tuple(wish for wish in record.wishes if not wish.answered)
 
     def _came_free(self, fact: str, seq: int) -> None:
         if seq >= self.freed_seq:

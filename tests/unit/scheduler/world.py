@@ -231,14 +231,15 @@ def books_balance(core: SchedulerCore) -> None:
     state.books.settle()
     held: Counter[tuple[str, int]] = Counter()
     for record in state.jobs.records.values():
-        for slot in record.held_slots if record.phase in HOLDING else ():
-            if slot.node in state.books.nodes and record.id not in state.books.nodes[slot.node].outside:
-                held.update({(slot.node, device): slot.gpu_milli for device in slot.devices})
+        for name in {slot.node for slot in record.held_slots} if record.phase in HOLDING else ():
+            for place in (hold.slot for hold in state.books.nodes[name].entered(record.id)):
+                held.update({(name, device): place.gpu_milli for device in place.devices})
     for booking in state.books.bookings.all.values():
         for hold in (hold for holds in booking.kept.values() for hold in holds):
             held.update({(hold.slot.node, device): hold.slot.gpu_milli for device in hold.slot.devices})
     for name, node in state.books.fleet._ledger.nodes.items():
-        assert [1000 - idle for idle in node.idle] == [held[name, index] for index in range(len(node.idle))]
+        idle = {index: node.idle[index] for index in node.shape.devices}
+        assert idle == {index: 1000 - held[name, index] for index in idle}
 
 
 def belief(core: SchedulerCore) -> object:

@@ -39,11 +39,12 @@ class Want:
     def on(self, shape: NodeShape) -> "Want":
         """What that is on this node; devices that it does not have are left out."""
         if self.whole:
-            devices = tuple((index, DEVICE_MILLI) for index in range(shape.gpu_count))
+            devices = tuple((index, DEVICE_MILLI) for index in shape.devices)
             return Want(shape.cpu_milli, shape.memory_mib, devices)
-        devices = tuple((index, milli) for index, milli in self.devices if index < shape.gpu_count)
+        there = shape.devices
+        devices = tuple((index, milli) for index, milli in self.devices if index in there)
         if self.with_rest:
-            part, of = len(devices), max(1, shape.gpu_count)
+            part, of = len(devices), max(1, len(there))
             return Want(shape.cpu_milli * part // of, shape.memory_mib * part // of, devices)
         return Want(min(self.cpu_milli, shape.cpu_milli), min(self.memory_mib, shape.memory_mib), devices)
 

@@ -153,8 +153,8 @@ class Candidates:
         holds = list[Hold]()
         for name in dict.fromkeys(slot.node for slot in slots):
             node = self._state.books.nodes.get(name)
-            if node is not None and node.description is not None and record.id not in node.outside:
-                holds += [h for h in node.jobs.get(record.id, ()) if (h.slot.group, h.slot.replica) in wanted]
+            if node is not None:
+                holds += [h for h in node.entered(record.id) if (h.slot.group, h.slot.replica) in wanted]
         return tuple(holds)
 
 

@@ -2,7 +2,8 @@
 
 from muster.core import Fact
 from muster.scheduler.core.state import Handler, State
-from muster.schemas.facts.node import NodeJoined, Withheld, WithholdRequested
+from muster.schemas.facts.device import DeviceDetached
+from muster.schemas.facts.node import NodeJoined, Withheld, WithholdRequested, WithholdWithdrawn
 
 
 def _joined(state: State, fact: Fact) -> None:
@@ -40,9 +41,32 @@ def _withhold_requested(state: State, fact: Fact) -> None:
     state.summary_stale = True
 
 
+def _withhold_withdrawn(state: State, fact: Fact) -> None:
+    """One that crossed an answer changes nothing: who asked acts on the answer, or withdraws again."""
+    payload = fact.payload
+    assert isinstance(payload, WithholdWithdrawn)
+    is_taken = state.books.withdraw_wish(
+        fact.kind,
+        fact.subject_id,
+        payload.request_id,
+        after_withheld=payload.after_withheld,
+        fact=fact.id,
+        seq=fact.seq,
+    )
+    if is_taken is None:
+        state.anomalies["withdrawn of nothing"] += 1
+    state.summary_stale = True
+
+
+def _detached(state: State, fact: Fact) -> None:
+    """A device that no node ever showed may have been withheld; one that a node shows goes with its description."""
+    assert isinstance(fact.payload, DeviceDetached)
+    state.books.take_away(fact.payload.device_uuid)
+
+
 def _withheld(state: State, fact: Fact) -> None:
     assert isinstance(fact.payload, Withheld)
-    if not state.books.answered(fact.kind, fact.subject_id, fact.payload.request_id):
+    if not state.books.answered(fact.kind, fact.subject_id, fact.payload.request_id, fact=fact.id):
         state.anomalies["withheld out of turn"] += 1
 
 
@@ -58,6 +82,8 @@ HANDLERS: dict[tuple[str, str], Handler] = {
     ("node", "returned"): _returned,
     ("node", "left"): _left,
     **{(kind, "withhold-requested"): _withhold_requested for kind in ("node", "device")},
+    **{(kind, "withhold-withdrawn"): _withhold_withdrawn for kind in ("node", "device")},
+    ("attachment", "detached"): _detached,
     **{(kind, "withheld"): _withheld for kind in ("node", "device")},
     **{(kind, "released"): _released for kind in ("node", "device")},
 }

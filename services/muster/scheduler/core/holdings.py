@@ -63,7 +63,7 @@ def amounts_of(kind: Kind, slots: Sequence[Slot] | Sequence[Place], models: Mapp
 
 
 def _offer(node: NodeJoined) -> Amounts:
-    milli = len(node.gpu_uuids) * DEVICE_MILLI
+    milli = (len(node.gpu_uuids) - len(node.absent)) * DEVICE_MILLI
     offered = {GPU: milli, CPU: node.cpu_milli, MEMORY: node.memory_mib}
     if resource := model_resource(node.gpu_model):
         offered[resource] = milli

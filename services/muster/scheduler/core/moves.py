@@ -150,8 +150,8 @@ def _holds(state: State, record: JobRecord) -> tuple[Hold, ...]:
     holds = list[Hold]()
     for name in dict.fromkeys(slot.node for slot in record.slots):
         node = state.books.nodes.get(name)
-        if node is not None and node.description is not None and record.id not in node.outside:
-            holds += node.jobs.get(record.id, ())
+        if node is not None:
+            holds += node.entered(record.id)
     return tuple(holds)
 
 

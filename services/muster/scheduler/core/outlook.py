@@ -87,18 +87,14 @@ class Releases:
         for job_id, holds in state.books.proposals.items():
             bound = gone_by(state.jobs.records[job_id], self._now)
             yield from self._split(job_id, bound, holds)
-        by_job: dict[str, list[Hold]] = {}
+        by_job: dict[str, Sequence[Hold]] = {}
         for node in state.books.nodes.values():
             if node.description is None:
                 continue
-            for job_id, held in node.jobs.items():
+            for job_id in node.jobs:
+                held = node.entered(job_id)
                 known = by_job.get(job_id)
-                if job_id in node.outside:
-                    continue
-                if known is None:
-                    by_job[job_id] = held
-                else:
-                    by_job[job_id] = [*known, *held]
+                by_job[job_id] = held if known is None else [*known, *held]
         records, contested = state.jobs.records, self._contested
         for job_id, held in by_job.items():
             at = self._bound(records[job_id])

@@ -132,7 +132,7 @@ def _only(fleet: Fleet, booking: Booking) -> Fleet:
         if node is None or not node.usable:
             continue
         small.add_node(node.shape)
-        left = [DEVICE_MILLI] * len(node.idle)
+        left = [0 if index in node.shape.absent else DEVICE_MILLI for index in range(len(node.idle))]
         cpu_milli, memory_mib = node.shape.cpu_milli, node.shape.memory_mib
         for hold in kept:
             cpu_milli, memory_mib = cpu_milli - hold.cpu_milli, memory_mib - hold.memory_mib

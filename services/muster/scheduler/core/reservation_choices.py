@@ -81,5 +81,5 @@ def _offers(
         }
         built = state.books.fleet.ledger.nodes.get(name)
         broken = built.broken if built is not None else set()
-        usable = [index for index in range(len(shape.gpu_uuids)) if index not in reserved and index not in broken]
+        usable = [index for index in shape.present if index not in reserved and index not in broken]
         yield _Offer(name, tuple(index for index in usable if index not in late), tuple(usable))
