@@ -225,8 +225,7 @@ class AttachmentState(Payload):
 
     deadline_at, failed_at: of the newest call; attempts_before: calls made before those in the present direction.
     withholds: how often the scheduler was asked to withhold it; holders: who held it then, by force. wish: why it is to
-    go, since wanted_at; before: its phase then. said: `requested` stands in the log. memory_before_mib: what its node
-    had when it was attached.
+    go, since wanted_at; before: its phase then. said: `requested` stands in the log.
     """
 
     requested: AttachmentRequested
@@ -254,7 +253,6 @@ class AttachmentState(Payload):
     wish: DetachWish | None = None
     wanted_at: InstantNs = 0
     before: AttachmentPhase | None = None
-    memory_before_mib: int = 0
 
 
 class RequestWish(Wire):
@@ -335,7 +333,7 @@ class OrphanState(OrphanFound):
 
 
 class FabricState(Payload):
-    """`state-recorded` of a fabric."""
+    """`state-recorded` of a fabric. failure: the newest one. succeeded_at: when a call last did what it was asked."""
 
     pool: tuple[PoolModel, ...] = ()
     surveyed: bool = False
@@ -346,6 +344,8 @@ class FabricState(Payload):
     orphans: tuple[OrphanState, ...] = ()
     since: InstantNs = 0
     last_fact: str = ""
+    failure: CallFailure | None = None
+    succeeded_at: InstantNs = 0
 
 
 class ComposeWish(Wire):

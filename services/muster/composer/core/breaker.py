@@ -59,4 +59,5 @@ def _open(state: State, fabric: Fabric, looks: Looks, failures: int, turn: Turn)
         error=(look.error or fabric.error)[:ERROR_CHARS_MAX],
         retry_at=after(turn.now, state.bounds.breaker_s),
     )
+    turn.opened.add(fabric.name)
     turn.drafts.append(Draft("fabric", fabric.name, "breaker-opened", payload, causes_of(fabric.last_fact)))

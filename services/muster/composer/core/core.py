@@ -45,8 +45,8 @@ class ComposerCore:
         strays.strays(state, self.looks, turn)
         self._steps.make(turn)
         requests(state, turn)
-        dispatch(state, turn)
         breakers(state, self.looks, turn)
+        dispatch(state, turn)
         ask_surveys(state, self.looks, now)
         self._has_more = turn.is_full
         return turn.drafts

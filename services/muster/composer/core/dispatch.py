@@ -24,7 +24,7 @@ def dispatch(state: State, turn: Turn) -> None:
 
 def _begin(state: State, config: FabricConfig, waiting: tuple[str, ...], turn: Turn) -> None:
     fabric = state.fabrics[config.name]
-    if is_open(fabric, turn.now):
+    if is_open(fabric, turn.now) or config.name in turn.opened:
         return
     room = config.limit - state.in_flight(config.name, turn.now)
     if is_probing(fabric, turn.now):
@@ -33,7 +33,7 @@ def _begin(state: State, config: FabricConfig, waiting: tuple[str, ...], turn: T
         if room <= 0 or turn.is_full:
             return
         attachment = state.attachments[name]
-        if name not in turn.moved:
+        if name not in turn.moved and (attachment.has_device or attachment.requested.request not in turn.stopped):
             _call(attachment, config, turn)
             room -= 1
 

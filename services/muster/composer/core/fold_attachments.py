@@ -116,8 +116,8 @@ def _call_failed(state: State, fact: Fact) -> None:
     attachment.retry_at, attachment.failed_at = Instant(failed.retry_at), fact.time
     if failed.failure not in UNKNOWN_EFFECT:
         state.calling[attachment.fabric].pop(attachment.id, None)
-    if failed.failure in COUNTED:
-        fabric = state.fabric(attachment.fabric)
+    fabric = state.fabric(attachment.fabric)
+    if failed.failure in COUNTED and attachment.since > fabric.opened_at:  # older calls are behind its breaker
         fabric.failures += 1
         fabric.error, fabric.failure = failed.error, failed.failure
     state.calls.acknowledge(attachment.id, failed.attempt)
@@ -137,7 +137,6 @@ def _attached(state: State, fact: Fact) -> None:
     attachment.phase, attachment.since = Phase.ATTACHED, fact.time
     attachment.failure, attachment.retry_at, attachment.error = None, NEVER, ""
     origin, fabric = attachment.requested.origin, state.fabric(attachment.fabric)
-    attachment.memory_before_mib = _memory_before(state, attachment, stood=origin in STOOD_BEFORE)
     state.own(attachment)
     if origin not in STOOD_BEFORE:
         fabric.move(attachment.kind, free=-1, attached=1)
@@ -150,23 +149,6 @@ def _attached(state: State, fact: Fact) -> None:
     if attachment.attempt:
         state.calls.acknowledge(attachment.id, attachment.attempt)
     state.touch(attachment)
-
-
-def _memory_before(state: State, attachment: Attachment, *, stood: bool) -> int:
-    """What its node shows without it, and without others that are about to be shown."""
-    name = state.node_of(attachment)
-    node = state.nodes.get(name)
-    if attachment.is_gpu or node is None or node.description is None:
-        return 0
-    shown = node.description.memory_mib
-    if stood:
-        return max(0, shown - attachment.memory_mib)
-    coming = (
-        other.memory_mib
-        for other in state.here(name)
-        if other is not attachment and not other.is_gpu and other.phase is Phase.ATTACHED and not state.is_shown(other)
-    )
-    return shown + sum(coming)
 
 
 def _visible(state: State, fact: Fact) -> None:
@@ -225,28 +207,15 @@ def _detached(state: State, fact: Fact) -> None:
     attachment = _known(state, fact, Phase.DETACHING)
     if attachment is None:
         return
-    is_shown = attachment.is_gpu and attachment.device_uuid in state.nodes.node_of
+    is_shown = attachment.is_gpu and state.is_shown(attachment)
     state.finish(attachment, Phase.DETACHED, fact.time)
     state.disown(attachment, fact.time)
     fabric = state.fabric(attachment.fabric)
     fabric.move(attachment.kind, free=1, attached=-1)
     fabric.failures, fabric.succeeded_at, fabric.moved_at = 0, fact.time, fact.time
-    _note_memory(state, attachment)
     state.calls.acknowledge(attachment.id, attachment.attempt)
     if is_shown or not attachment.is_withheld:
         state.drop(attachment)  # what it was asked to withhold goes when its node no longer shows it
-
-
-def _note_memory(state: State, gone: Attachment) -> None:
-    """Its node is about to show less memory: that is what the newly attached are to be compared with."""
-    name = state.node_of(gone)
-    node = state.nodes.get(name)
-    if gone.is_gpu or node is None or node.description is None:
-        return
-    gone.memory_before_mib = node.description.memory_mib
-    for other in state.here(name):
-        if not other.is_gpu and other.phase is Phase.ATTACHED and not state.is_shown(other):
-            other.memory_before_mib -= gone.memory_mib
 
 
 def _failed(state: State, fact: Fact) -> None:

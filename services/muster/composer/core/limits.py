@@ -16,8 +16,6 @@ SURVEY_BACKOFF_S_MAX = 60.0
 """Between two looks at a fabric that cannot be looked at."""
 ENDED_MAX = 256
 """Requests that ended or were refused and are still listed."""
-MEMORY_DEVICES_MAX = 8
-"""Devices of another type than GPU on one node."""
 ANOMALIES_MAX = 64
 """Kinds of anomaly that are told apart; the rest is counted together."""
 ERROR_CHARS_MAX = 500

@@ -81,6 +81,7 @@ class Looks:
             is_there = (attachment.machine, device_id) in present
             if owner == fabric.name and not is_there and attachment.phase in STANDING:
                 look.missing[name] = None
+                state.marks.look(name)
         oldest = after(look.began_at, -_remembered_s(state))
         for key, at in tuple(state.taken_away.items()):
             if key[0] == fabric.name and at < oldest:

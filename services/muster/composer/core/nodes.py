@@ -27,13 +27,14 @@ class Nodes:
     """All nodes, by name.
 
     by_machine: which node stands on a machine, also one that left. node_of: of each device that is shown, by uuid.
+    unreleased: devices that are not yet released though their node is.
     """
 
     def __init__(self) -> None:
         self.all: dict[str, Node] = {}
         self.by_machine: dict[str, str] = {}
         self.node_of: dict[str, str] = {}
-        self._unreleased: set[str] = set()
+        self.unreleased: set[str] = set()
 
     def get(self, name: str) -> Node | None:
         """A node that is part of the cluster."""
@@ -53,7 +54,7 @@ class Nodes:
         for uuid in added:
             self.node_of[uuid] = name
             if node.is_released:
-                self._unreleased.add(uuid)
+                self.unreleased.add(uuid)
         node.description, node.shown = description, shown
         if description.machine:
             self.by_machine[description.machine] = name
@@ -100,11 +101,11 @@ class Nodes:
 
     def release_device(self, uuid: str) -> None:
         """Jobs may use the device."""
-        self._unreleased.discard(uuid)
+        self.unreleased.discard(uuid)
 
     def withhold_device(self, uuid: str) -> None:
         """Jobs may use the device no more, until it is released."""
-        self._unreleased.add(uuid)
+        self.unreleased.add(uuid)
 
     def load_grant(self, kind: str, name: str, state: GrantState) -> None:
         """As a checkpoint says."""
@@ -112,18 +113,18 @@ class Nodes:
             node = self.all.setdefault(name, Node())
             node.is_released, node.is_withheld = state.released, state.withheld
         elif state.released and not state.withheld:
-            self._unreleased.discard(name)
+            self.unreleased.discard(name)
         else:
-            self._unreleased.add(name)
+            self.unreleased.add(name)
 
     def is_usable(self, uuid: str) -> bool:
         """Whether a node shows the device and jobs may use it."""
         name = self.node_of.get(uuid)
-        if name is None or uuid in self._unreleased:
+        if name is None or uuid in self.unreleased:
             return False
         return self.all[name].is_released and not self.all[name].is_withheld
 
     def _forget(self, name: str, uuid: str) -> None:
         if self.node_of.get(uuid) == name:
             del self.node_of[uuid]
-            self._unreleased.discard(uuid)
+            self.unreleased.discard(uuid)

@@ -219,12 +219,13 @@ def _grow(
         fabric.name: state.free(fabric.name, choice.kind) - tally.pools[fabric.name, choice.kind]
         for fabric in state.fabrics.values()
     }
+    most = sum(choice.left.values())
     if spec.allocation_policy is AllocationPolicy.DIFFERENTNODE:
         nodes = _spread(choice, pools, need)
     else:
         nodes = _together(choice, pools, need, used=_nodes_of_others(state, name, spec))
     if len(nodes) < need:
-        return _short(state, spec, choice, need, tally)
+        return _short(state, spec, choice, tally, need=need, most=most)
     return Plan(tuple(Order(choice.sites[node], spec.model) for node in nodes))
 
 
@@ -275,13 +276,12 @@ def _nodes_of_others(state: State, name: str, spec: ComposabilitySpec) -> set[st
     return found
 
 
-def _short(state: State, spec: ComposabilitySpec, choice: _Choice, need: int, tally: Tally) -> Refusal:
-    """Whether the pool or the nodes are too small."""
+def _short(state: State, spec: ComposabilitySpec, choice: _Choice, tally: Tally, *, need: int, most: int) -> Refusal:
+    """Whether the pool or the nodes, which take `most`, are too small."""
     free = sum(max(0, state.free(name, choice.kind) - tally.pools[name, choice.kind]) for name in state.fabrics)
-    places = sum(choice.left.values())
-    if places < need:
-        if not places and choice.reason is not None:
+    if most < need:
+        if not most and choice.reason is not None:
             return choice.reason
         where = f"node {spec.target_node} has" if spec.target_node else "composable nodes have"
-        return Refusal("size", f"{where} room for {places} more, {need} are asked")
+        return Refusal("size", f"{where} room for {most} more, {need} are asked")
     return Refusal("size", f"{free} {spec.model} are free in the pools of these nodes, {need} are asked")

@@ -58,7 +58,6 @@ class Attachment:
     wish: DetachWish | None = None
     wanted_at: Instant = NEVER
     before: AttachmentPhase | None = None
-    memory_before_mib: int = 0
 
     @property
     def fabric(self) -> str:
@@ -119,7 +118,7 @@ class Attachment:
             is_withheld=self.is_withheld, requested_at=self.requested_at, since=self.since, last_fact=self.last_fact,
             trace=self.trace, said=self.said, failed_at=self.failed_at, attempts_before=self.attempts_before,
             withholds=self.withholds, holders=self.holders, wish=self.wish, wanted_at=self.wanted_at,
-            before=self.before, memory_before_mib=self.memory_before_mib,
+            before=self.before,
         )  # fmt: skip
 
     @classmethod
@@ -133,7 +132,6 @@ class Attachment:
             since=Instant(state.since), last_fact=state.last_fact, trace=state.trace, said=state.said,
             failed_at=Instant(state.failed_at), attempts_before=state.attempts_before, withholds=state.withholds,
             holders=state.holders, wish=state.wish, wanted_at=Instant(state.wanted_at), before=state.before,
-            memory_before_mib=state.memory_before_mib,
         )  # fmt: skip
 
 

@@ -37,6 +37,8 @@ def requests(state: State, turn: Turn) -> None:
         draft = _answer(state, request, turn) or _go_on(state, request)
         if draft is not None:
             turn.drafts.append(draft)
+            if isinstance(draft.payload, RequestMoved) and draft.payload.phase is RequestPhase.CLEANING:
+                turn.stopped.add(name)
         else:
             del state.marks.requests[name]
 

@@ -4,12 +4,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from muster.composer.core.config import GroupConfig
-from muster.composer.core.limits import MEMORY_DEVICES_MAX
 from muster.composer.core.records import Kind
 from muster.composer.core.state import State
 from muster.composer.core.turn import Tally
 from muster.schemas.devices import GPU, OtherSpec
-from muster.schemas.facts.node import NodeJoined
+from muster.schemas.facts.node import MEMORY_DEVICES_MAX, NodeJoined
 
 MIB = 1024 * 1024
 

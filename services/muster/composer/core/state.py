@@ -157,9 +157,8 @@ class State:
         if attachment.is_gpu:
             return attachment.device_uuid in self.nodes.node_of
         node = self.nodes.get(self.node_of(attachment))
-        if node is None or node.description is None:
-            return False
-        return node.description.memory_mib >= attachment.memory_before_mib + attachment.memory_mib
+        shown = node.description.memory_uuids if node is not None and node.description is not None else ()
+        return attachment.device_uuid in shown
 
     def is_usable(self, attachment: Attachment) -> bool:
         """Whether jobs may use it."""

@@ -95,6 +95,9 @@ class Steps:
         if not has_called or attachment.failure is CallFailure.REFUSED or self._is_settled(attachment, now):
             wish = attachment.wish.fact if attachment.wish is not None else ""
             turn.say(attachment, "failed", AttachmentFailed(failure=attachment.failure, reason=reason[:1024]), wish)
+            request = self._state.requests.get(attachment.requested.request)
+            if request is not None and request.all_or_nothing:
+                turn.stopped.add(request.name)
         return False
 
     def _is_settled(self, attachment: Attachment, now: Instant = NEVER) -> bool:
@@ -193,11 +196,9 @@ class Steps:
 
     def _owing(self, attachment: Attachment, turn: Turn) -> None:
         """What was withheld for it is given back, once its node shows that it is gone."""
-        if not attachment.is_gpu and turn.now < after(attachment.since, self._state.bounds.visible_s_max):
-            node = self._state.nodes.get(self._state.node_of(attachment))
-            shown = node.description.memory_mib if node is not None and node.description is not None else 0
-            if shown >= attachment.memory_before_mib > 0:
-                return
+        is_late = turn.now >= after(attachment.since, self._state.bounds.visible_s_max)
+        if self._state.is_shown(attachment) and not is_late:
+            return
         turn.moved.add(attachment.id)
         turn.drafts.append(withdrawal(self._state, attachment, "it is gone", after_withheld=True))
 

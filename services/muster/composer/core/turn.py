@@ -25,14 +25,15 @@ class Tally:
 class Turn:
     """now: the decision's moment. moved: attachments that it said something of; claimed: devices that it gave away.
 
-    calls: calls that it begins, by fabric.
+    stopped: requests of which no further call is begun; opened: fabrics whose breaker opens.
     """
 
     now: Instant
     drafts: list[Draft] = field(default_factory=list)
     moved: set[str] = field(default_factory=set)
     claimed: set[tuple[str, str]] = field(default_factory=set)
-    calls: Counter[str] = field(default_factory=Counter)
+    stopped: set[str] = field(default_factory=set)
+    opened: set[str] = field(default_factory=set)
     tally: Tally = field(default_factory=Tally)
 
     @property

@@ -1,0 +1,252 @@
+"""Fabrics as a whole: what stood there before, what nobody asked for, the pool's counts, and the breaker."""
+
+from muster.composer.core.limits import Bounds
+from muster.core import seconds_between
+from muster.schemas.devices import CXL_MEMORY, GPU, Origin
+from muster.schemas.facts.device import (
+    AttachmentRequested,
+    BreakerOpened,
+    CallFailure,
+    FabricSurveyed,
+    OrphanFound,
+    OrphanReturned,
+)
+from unit.composer.house import A100, BOUNDS, CALL_S, House, config, device, house, machine
+
+
+def pool(it: House) -> dict[str, tuple[int, int]]:
+    told = it.last("surveyed").payload
+    assert isinstance(told, FabricSurveyed)
+    return {model.model: (model.free, model.attached) for model in told.pool}
+
+
+# --- the first look, and the pool ---------------------------------------------------------------------------------
+
+
+def test_devices_that_stand_there_at_the_first_look_are_found_not_orphans() -> None:
+    it = House(config())
+    it.fabrics.stock("one", (GPU, A100), 3)
+    it.fabrics.place("one", machine("n1"), device(901))
+    it.fabrics.place("one", machine("n2"), device(902))
+    it.wait(60)
+    it.node("n1")
+    it.show("n1", "GPU-901")
+    it.release("GPU-901")
+    it.settle()
+    requested = [fact.payload for fact in it.log if isinstance(fact.payload, AttachmentRequested)]
+    assert [payload.origin for payload in requested] == [Origin.FOUND] * 2
+    assert it.names("fabric") == ["surveyed"]
+    assert pool(it) == {A100: (3, 2)}
+    assert sorted(it.phases()) == ["attached", "online"]
+
+
+def test_what_was_found_can_be_detached_by_its_uuid() -> None:
+    it = House(config())
+    it.fabrics.stock("one", (GPU, A100), 0)
+    it.fabrics.place("one", machine("n1"), device(901))
+    it.node("n1")
+    it.settle()
+    it.plug()
+    it.detach("GPU-901")
+    it.withdraw_all()
+    assert it.fabrics.free["one"][GPU, A100] == 1
+
+
+def test_nothing_is_said_of_a_pool_that_is_as_the_log_says() -> None:
+    it = house("n1")
+    (uuid,) = it.bring(target_node="n1")
+    it.wait(600)
+    it.detach(uuid)
+    it.withdraw_all()
+    it.wait(600)
+    assert it.names("fabric").count("surveyed") == 1
+
+
+def test_a_pool_that_grew_is_told_once() -> None:
+    it = house("n1", pool=2)
+    it.fabrics.stock("one", (GPU, A100), 5)
+    it.wait(200)
+    assert it.names("fabric").count("surveyed") == 2
+    assert pool(it) == {A100: (7, 0)}
+
+
+def test_the_pool_is_not_counted_while_calls_blur_it() -> None:
+    it = house("n1")
+    it.compose(target_node="n1")
+    it.fabrics.free["one"][GPU, A100] -= 1  # reserved by the manager, not yet attached
+    it.wait(CALL_S / 2)
+    it.fabrics.free["one"][GPU, A100] += 1
+    it.fabrics.finish(it.fabrics.attaching[0])
+    it.wait(100)
+    assert it.names("fabric").count("surveyed") == 1
+
+
+# --- orphans ------------------------------------------------------------------------------------------------------
+
+
+def test_an_orphan_is_told_watched_and_returned() -> None:
+    it = house("n1")
+    it.fabrics.place("one", machine("n1"), device(901))
+    it.wait(40)
+    found = it.last("orphan-found").payload
+    assert isinstance(found, OrphanFound)
+    assert (found.device_uuid, found.machine) == ("GPU-901", machine("n1"))
+    it.wait(BOUNDS.orphan_s - 41)
+    assert "requested" not in it.names()
+    it.wait(60)
+    assert it.names() == ["requested", "attached", "detach-wanted"]
+    it.withdraw_all()
+    returned = it.last("orphan-returned").payload
+    assert isinstance(returned, OrphanReturned)
+    assert not returned.adopted
+    assert it.fabrics.on["one"][machine("n1")] == []
+
+
+def test_an_orphan_goes_to_the_next_who_asks_for_one_there() -> None:
+    it = house("n1")
+    it.fabrics.place("one", machine("n1"), device(901))
+    it.wait(40)
+    it.compose(target_node="n1")
+    it.settle()
+    assert it.last("attached").payload.adopted
+    assert it.last("orphan-returned").payload.adopted
+    assert not it.fabrics.begun
+
+
+def test_an_orphan_that_somebody_else_took_away_is_told_as_returned() -> None:
+    it = house("n1")
+    it.fabrics.place("one", machine("n1"), device(901))
+    it.wait(40)
+    it.fabrics.on["one"][machine("n1")].clear()
+    it.wait(60)
+    assert "orphan-returned" in it.names("fabric")
+    assert "requested" not in it.names()
+
+
+def test_a_device_that_a_call_under_way_may_have_brought_is_no_orphan() -> None:
+    it = house("n1")
+    it.compose(target_node="n1")
+    it.fabrics.do(it.fabrics.attaching[0])
+    it.wait(CALL_S / 2 + 10)
+    assert "orphan-found" not in it.names("fabric")
+
+
+def test_devices_on_machines_of_others_are_left_alone() -> None:
+    it = house("n1")
+    it.fabrics.place("one", "somebody-elses", device(901))
+    it.wait(1_000)
+    assert "orphan-found" not in it.names("fabric")
+    assert not it.names()
+
+
+# --- the breaker --------------------------------------------------------------------------------------------------
+
+
+def failing(it: House, failure: CallFailure = CallFailure.NONSENSE) -> None:
+    """Calls fail until the breaker opens."""
+    for _ in range(BOUNDS.breaker_failures):
+        for call in it.fabrics.attaching:
+            it.fabrics.tell(call, failure, "what?")
+        it.wait(1)
+
+
+def test_a_fabric_that_answers_nonsense_is_left_alone_for_a_while() -> None:
+    it = house("n1", "n2")
+    it.compose(size=8, allocation_policy="differentnode")
+    failing(it)
+    opened = it.last("breaker-opened").payload
+    assert isinstance(opened, BreakerOpened)
+    assert (opened.failure, opened.error) == (CallFailure.NONSENSE, "what?")
+    begun = len(it.fabrics.begun)
+    it.wait(seconds_between(it.now, opened.retry_at) - 0.1)
+    assert len(it.fabrics.begun) == begun
+
+
+def test_then_one_call_is_made_and_its_success_closes_the_breaker() -> None:
+    it = house("n1", "n2")
+    it.compose(size=8, allocation_policy="differentnode")
+    failing(it, CallFailure.UNAVAILABLE)
+    it.wait(BOUNDS.breaker_s)
+    assert len(it.fabrics.attaching) == 1
+    it.fabrics.finish(it.fabrics.attaching[0])
+    it.settle()
+    assert it.names("fabric")[-1] == "breaker-closed"
+    assert len(it.fabrics.attaching) == 4
+
+
+def test_its_failure_opens_the_breaker_again() -> None:
+    it = house("n1", "n2")
+    it.compose(size=8, allocation_policy="differentnode")
+    failing(it, CallFailure.UNAVAILABLE)
+    it.wait(BOUNDS.breaker_s)
+    it.fabrics.tell(it.fabrics.attaching[0], CallFailure.UNAVAILABLE)
+    it.settle()
+    assert it.names("fabric").count("breaker-opened") == 2
+    assert not it.fabrics.attaching
+
+
+def test_refusals_say_nothing_against_a_fabric() -> None:
+    it = house("n1", "n2")
+    it.compose(size=8, allocation_policy="differentnode")
+    failing(it, CallFailure.REFUSED)
+    assert "breaker-opened" not in it.names("fabric")
+
+
+def test_a_fabric_that_cannot_be_looked_at_trips_its_breaker_and_recovers() -> None:
+    it = house("n1")
+    it.fabrics.blind = CallFailure.UNAVAILABLE
+    it.wait(300)
+    assert "breaker-opened" in it.names("fabric")
+    it.fabrics.blind = None
+    it.wait(120)
+    assert it.names("fabric")[-1] == "breaker-closed"
+
+
+def test_other_fabrics_go_on() -> None:
+    it = House(config(fabrics=("one", "two")))
+    for name in ("one", "two"):
+        it.fabrics.stock(name, (GPU, A100), 8)
+    it.node("n1")
+    it.node("m1", group="elsewhere")
+    it.settle()
+    it.compose("broken", size=4, target_node="n1")
+    failing(it)
+    it.compose("fine", size=1, target_node="m1")
+    assert [call.fabric for call in it.fabrics.attaching] == ["two"]
+
+
+# --- memory -------------------------------------------------------------------------------------------------------
+
+
+def test_a_memory_device_is_online_when_its_node_shows_it() -> None:
+    it = house("n1", memory=2)
+    it.compose(type=CXL_MEMORY, model="CXL-128", target_node="n1")
+    there = it.fabrics.finish(it.fabrics.attaching[0])
+    it.settle()
+    assert it.phases() == ["attached"]
+    it.show("n1", memory=(there.device_uuid,))
+    it.settle()
+    assert it.phases() == ["online"]
+
+
+def test_a_memory_device_goes_only_when_its_whole_node_is_withheld() -> None:
+    it = house("n1", memory=2)
+    (uuid,) = it.bring(type=CXL_MEMORY, model="CXL-128", target_node="n1")
+    it.detach(uuid)
+    assert (it.last("withhold-requested").kind, it.last("withhold-requested").subject_id) == ("node", "n1")
+    it.withdraw_all()
+    assert it.names()[-1] == "detached"
+    assert "withhold-withdrawn" not in it.names("node")
+    it.show("n1")
+    it.settle()
+    assert it.last("withhold-withdrawn").payload.after_withheld
+    assert not it.core.state.attachments
+
+
+def test_a_node_that_never_shows_the_loss_is_released_all_the_same() -> None:
+    it = house("n1", memory=2)
+    (uuid,) = it.bring(type=CXL_MEMORY, model="CXL-128", target_node="n1")
+    it.detach(uuid)
+    it.withdraw_all()
+    it.wait(Bounds().visible_s_max + 1)
+    assert "withhold-withdrawn" in it.names("node")

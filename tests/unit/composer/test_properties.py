@@ -1,0 +1,68 @@
+"""What holds in every history, however the fabric fails and whenever the leader changes."""
+
+from hypothesis import HealthCheck, given, settings
+
+from muster.composer.core.core import ComposerCore
+from muster.core import Draft
+from unit.composer.house import A100, FakeFabrics, House
+from unit.composer.stories import Watch, acts, finish, new_house, play
+
+RUNS = settings(max_examples=120, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+
+
+@RUNS
+@given(acts)
+def test_no_history_breaks_an_invariant_and_nothing_is_lost_at_its_end(story: list[tuple[str, int]]) -> None:
+    it = new_house()
+    watch = Watch(it)
+    play(it, story, watch)
+    finish(it, watch)
+    there = [one.device_id for devices in it.fabrics.on["one"].values() for one in devices]
+    assert there == []
+    assert it.fabrics.free["one"]["gpu", A100] == 6
+    assert not it.core.state.attachments
+    assert +it.core.state.reserved == {}
+    assert not any(request.is_live for request in it.core.state.requests.values())
+
+
+@RUNS
+@given(acts)
+def test_a_checkpoint_decides_what_the_whole_log_decides(story: list[tuple[str, int]]) -> None:
+    it = new_house()
+    play(it, story, Watch(it))
+    whole, restored = ComposerCore(_another(it), it.settings), ComposerCore(_another(it), it.settings)
+    parts = it.checkpoint()
+    for fact in it.log:
+        whole.apply(fact)
+    for fact in parts:
+        restored.apply(fact)
+    for core in (whole, restored):
+        core.state.calls.lose()  # type: ignore[attr-defined]
+    assert _ordered(whole.snapshot()) == _ordered(restored.snapshot())
+    for seconds in (0, 30, 90, 600):
+        now = type(it.now)(it.now + seconds * 10**9)
+        for core in (whole, restored):
+            core.decide(now)
+        assert _ordered(whole.decide(now)) == _ordered(restored.decide(now))
+        assert whole.next_wakeup() == restored.next_wakeup()
+
+
+@RUNS
+@given(acts)
+def test_deciding_again_says_the_same(story: list[tuple[str, int]]) -> None:
+    it = new_house()
+    play(it, story, Watch(it))
+    now = type(it.now)(it.now + 120 * 10**9)
+    it.core.decide(now)
+    assert _ordered(it.core.decide(now)) == _ordered(it.core.decide(now))
+
+
+def _another(it: House) -> FakeFabrics:
+    """The same fabrics, as another leader sees them."""
+    other = FakeFabrics()
+    other.free, other.on = it.fabrics.free, it.fabrics.on
+    return other
+
+
+def _ordered(drafts: object) -> list[str]:
+    return sorted(repr(draft) for draft in drafts if isinstance(draft, Draft))  # type: ignore[attr-defined]
