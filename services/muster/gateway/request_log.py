@@ -86,9 +86,10 @@ class NatsRequestLog:
         await self._store(draft, ids.request_fact_id("end-requested", name, payload.principal, key))
 
     async def request_compose(self, name: str, payload: ComposeRequested, *, key: str, trace: str) -> None:
-        """See `RequestLog.request_compose`."""
+        """See `RequestLog.request_compose`. The same key with another specification is a change of it."""
         draft = Draft("composability", name, "compose-requested", payload, trace=trace)
-        await self._store(draft, ids.request_fact_id("compose-requested", name, payload.principal, key))
+        wanted = payload.spec.model_dump_json()
+        await self._store(draft, ids.request_fact_id("compose-requested", name, payload.principal, key, wanted))
 
     async def request_decompose(self, name: str, payload: DecomposeRequested, *, key: str, trace: str) -> None:
         """See `RequestLog.request_decompose`."""

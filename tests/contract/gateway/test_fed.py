@@ -115,6 +115,10 @@ async def test_what_is_asked_of_devices_is_stored_once_for_each_key(door: Door) 
         await door.log.request_detach("GPU-6f1c", DetachRequested(principal="olga"), key=key, trace=trace)
     info = await door.client.jetstream().stream_info("FED")
     assert info.state.messages == 6
+    more = ComposeRequested(spec=ComposabilitySpec(model="H100", size=3), principal="olga", may_force=True)
+    await door.log.request_compose("r1", more, key="1", trace=trace)
+    info = await door.client.jetstream().stream_info("FED")
+    assert info.state.messages == 7, "what is wanted now is never taken for what was wanted before"
 
 
 async def test_a_full_log_takes_nothing_and_keeps_what_it_acknowledged(door: Door) -> None:
