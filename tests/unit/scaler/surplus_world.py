@@ -8,7 +8,7 @@ from muster.scaler.core.groups import GpuModel, Mode, NodeGroup, ScalingConfig
 from muster.scaler.core.state import State
 from muster.schemas import ids
 from muster.schemas.base import Payload
-from muster.schemas.devices import Origin, PoolModel
+from muster.schemas.devices import GPU, Origin, PoolModel
 from muster.schemas.facts.device import AttachmentRequested, DeviceAttached, DeviceOnline, FabricSurveyed
 from muster.schemas.facts.job import JobFinished, JobPlaced, JobQueued, JobRouted, JobUnschedulable
 from muster.schemas.facts.node import NodeJoined, Released
@@ -101,9 +101,24 @@ class World:
             machine=f"machine-{name}",
         )
 
-    def attachment(self, uuid: str, node: str, model: str, *, is_online: bool = True) -> None:
+    def attachment(
+        self,
+        uuid: str,
+        node: str,
+        model: str,
+        *,
+        is_online: bool = True,
+        origin: Origin = Origin.FOUND,
+        device_type: str = GPU,
+    ) -> None:
         wish = AttachmentRequested(
-            model=model, node=node, fabric="rack", machine=f"machine-{node}", origin=Origin.FOUND
+            model=model,
+            node=node,
+            fabric="rack",
+            machine=f"machine-{node}",
+            origin=origin,
+            type=device_type,
+            request="mine",
         )
         self.say("composer", "attachment", f"a-{uuid}", "requested", wish)
         attached = DeviceAttached(device_uuid=uuid, device_id=f"d-{uuid}", node=node, model=model)

@@ -9,7 +9,9 @@ from muster.scaler.core.case_unneeded import remove_node_or_gpus
 from muster.scaler.core.choice import Choice
 from muster.scaler.core.signals import NodeUnneeded
 from muster.scaler.core.spare import Budget
-from muster.schemas.facts.node import WithholdRequested
+from muster.schemas.devices import Origin
+from muster.schemas.facts.device import DeviceDetached
+from muster.schemas.facts.node import Released, WithholdRequested
 from muster.schemas.facts.scale import NothingChosen, ScaleChosen
 from unit.scaler.surplus_world import CDI, PLAIN, World, config
 
@@ -189,3 +191,34 @@ def test_a_device_that_is_not_online_yet_is_not_taken_and_its_node_does_not_go()
     world = World()
     world.node(NODE, gpus=1, fresh=True)
     assert choose(world, 500) is None
+
+
+def test_devices_that_somebody_asked_for_stay_and_so_does_their_node() -> None:
+    world = World(config(replace(CDI, gpus_min=1)))
+    world.node(NODE, gpus=2)
+    mine, _ = world.uuids(NODE)
+    world.say("composer", "attachment", f"a-{mine}", "detached", DeviceDetached(device_uuid=mine, node=NODE))
+    world.attachment(mine, NODE, "A100", origin=Origin.REQUEST)
+    payload = chosen(choose(world, 200), "gpu-remove-chosen")
+    assert mine not in payload.devices
+    assert payload.count == 1
+    assert "the node stays: mine asked for devices on it" in payload.reason
+
+
+def test_a_node_that_carries_memory_of_a_fabric_stays() -> None:
+    world = World()
+    world.node(NODE)
+    world.attachment("CXL-1", NODE, "CXL-512", device_type="cxlmemory")
+    assert choose(world, 200) is None
+
+
+def test_a_node_keeps_its_least_while_a_device_of_it_cannot_go_yet() -> None:
+    world = World(config(replace(CDI, gpus_min=2)))
+    world.node(NODE, gpus=2)
+    world.at(150)
+    uuids = (*world.uuids(NODE), "GPU-new")
+    world.attachment("GPU-new", NODE, "A100")
+    world.say("agent", "node", NODE, "joined", world.description(NODE, uuids, model="A100", group="cdi"))
+    world.say("scheduler", "device", "GPU-new", "released", Released())
+    assert chosen(choose(world, 200), "gpu-remove-chosen").count == 1
+    assert chosen(choose(world, 250), "gpu-remove-chosen").count == 3

@@ -14,7 +14,7 @@ from muster.scaler.core.choice import Choice
 from muster.scaler.core.choices import REMOVE_GPU, REMOVE_NODE
 from muster.scaler.core.groups import NodeGroup
 from muster.scaler.core.signals import NodeUnneeded
-from muster.scaler.core.spare import Budget, Spare, is_idle, spares_on
+from muster.scaler.core.spare import Budget, Spare, bound_to, is_idle, spares_on
 from muster.scaler.core.state import State
 from muster.scaler.core.surplus_words import (
     gpu_watts,
@@ -69,6 +69,9 @@ def node_obstacle(
         return f"unneeded for {unneeded_s:.0f} s, removing and adding one takes {group.round_trip_s:.0f} s"
     if now < hysteresis.nodes_quiet_until(state, group):
         return "a node was added to the group, or something failed there, a moment ago"
+    bound = bound_to(state, signal.node)
+    if bound:
+        return bound
     own = sum(is_idle(state, uuid) for uuid in state.idle.on.get(signal.node, ()))
     if own > budget.idle_left(group):
         return f"the group keeps {group.warm_gpus} idle GPUs"
@@ -86,7 +89,7 @@ def returnable(
     claims: hysteresis.Claims,
     with_node: bool = False,
 ) -> list[Spare]:
-    """Devices of a composable node that may go back now. with_node: the node goes too, so none has to stay on it.
+    """Devices of a composable node that may go back now. with_node: it goes too, so if all may go none has to stay.
 
     Idle for the shorter of the two times, and attached, if not idle, for the longer one: so it makes one round trip
     in that time at most.
@@ -99,7 +102,9 @@ def returnable(
         for one in spares_on(state, node)
         if one.uuid in rested and hysteresis.has_settled(state, one.uuid, now) and not claims.on_model(one.model)
     ]
-    return list(budget.allowed(group, found, below_least=with_node))
+    description = state.books.describe(node)
+    is_all = description is not None and len(found) == len(description.present)
+    return list(budget.allowed(group, found, below_least=with_node and is_all))
 
 
 def _return_gpus(

@@ -9,7 +9,10 @@ from muster.scaler.core import warm
 from muster.scaler.core.choices import REMOVE_NODE
 from muster.scaler.core.groups import NodeGroup
 from muster.scaler.core.state import State
-from muster.schemas.devices import AttachmentPhase
+from muster.schemas.devices import GPU, AttachmentPhase, Origin
+
+FREE_TO_TAKE = frozenset({Origin.SCALER, Origin.FOUND})
+"""Attachments that the scaler may end: its own, and those that stood there when the fabric was first seen."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,9 +45,14 @@ def is_idle(state: State, uuid: str) -> bool:
 
 
 def spare(state: State, uuid: str) -> Spare | None:
-    """The device as one that can be taken away now; None if it cannot."""
+    """The device as one that can be taken away now; None if it cannot.
+
+    What somebody asked for by a request of their own is theirs to give back, used or not.
+    """
     attachment = state.attachments.of_device.get(uuid)
-    if attachment is None or attachment.phase is not AttachmentPhase.ONLINE or not is_idle(state, uuid):
+    if attachment is None or attachment.origin not in FREE_TO_TAKE or attachment.phase is not AttachmentPhase.ONLINE:
+        return None
+    if not is_idle(state, uuid):
         return None
     name = state.idle.node_of[uuid]
     node, group = state.books.describe(name), state.group_of(name)
@@ -58,6 +66,16 @@ def spares_on(state: State, node: str) -> list[Spare]:
     """Those of one node, by index."""
     found = [one for uuid in state.idle.on.get(node, ()) if (one := spare(state, uuid)) is not None]
     return sorted(found, key=lambda one: one.index)
+
+
+def bound_to(state: State, node: str) -> str:
+    """Why a node must stay for the sake of a device on it, or on its way there; "" if none needs it."""
+    for attachment in state.attachments.on.get(node, {}).values():
+        if attachment.type != GPU:
+            return f"{attachment.model} ({attachment.type}) is attached to it"
+        if attachment.origin not in FREE_TO_TAKE:
+            return f"{attachment.request or attachment.id} asked for devices on it"
+    return ""
 
 
 class Budget:
