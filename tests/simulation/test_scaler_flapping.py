@@ -1,0 +1,138 @@
+"""Devices and nodes come and go with the load, but do not flap, whatever the load does."""
+
+from dataclasses import dataclass
+
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from muster.scaler.core.groups import GpuModel, ScalingConfig
+from simulation.scaled_cluster import FABRIC, MODEL, ScaledCluster, composable
+
+AFTER_LOAD_S = 1_500.0
+
+
+@dataclass(frozen=True)
+class Arrival:
+    """A job that comes so many seconds after the one before."""
+
+    gap_s: float
+    gpus: int
+    run_s: float
+    cores: int
+
+
+@dataclass(frozen=True)
+class Rules:
+    """What the group and the scaler are told to keep. spare: devices of the pool beyond those that every job needs."""
+
+    gpu_idle_s: float
+    node_unneeded_s: float
+    warm: int
+    gpus_min: int
+    nodes_min: int
+    spare: int
+
+    @property
+    def pool(self) -> int:
+        """The largest job has 4, while two other nodes keep their least."""
+        return 4 + 2 * self.gpus_min + self.spare
+
+
+ARRIVALS = st.lists(
+    st.builds(
+        Arrival,
+        gap_s=st.sampled_from([0.0, 1.0, 15.0, 40.0, 61.0, 120.0]),
+        gpus=st.integers(0, 4),
+        run_s=st.sampled_from([1.0, 20.0, 59.0, 150.0]),
+        cores=st.sampled_from([1, 2, 6]),
+    ),
+    min_size=1,
+    max_size=14,
+)
+RULES = st.builds(
+    Rules,
+    gpu_idle_s=st.sampled_from([30.0, 60.0, 120.0]),
+    node_unneeded_s=st.sampled_from([20.0, 60.0, 150.0]),
+    warm=st.integers(0, 2),
+    gpus_min=st.integers(0, 1),
+    nodes_min=st.integers(0, 2),
+    spare=st.integers(0, 4),
+)
+
+
+def cluster_of(rules: Rules) -> ScaledCluster:
+    group = composable(warm_gpus=rules.warm, gpus_min=rules.gpus_min, nodes_min=rules.nodes_min)
+    config = ScalingConfig(
+        groups={group.name: group},
+        models={MODEL: GpuModel(MODEL, attach_s=8.0, detach_s=5.0)},
+        fabrics=frozenset({FABRIC}),
+        gpu_idle_s=rules.gpu_idle_s,
+        node_unneeded_s=rules.node_unneeded_s,
+        delay_after_add_s=30.0,
+        delay_after_failure_s=20.0,
+        withhold_s=10.0,
+    )
+    return ScaledCluster(config, nodes=max(1, rules.nodes_min), pool=rules.pool)
+
+
+def play(rules: Rules, arrivals: list[Arrival]) -> tuple[ScaledCluster, float]:
+    """Run the load, and then long enough for everything to come to rest."""
+    cluster, second = cluster_of(rules), 0.0
+    for index, one in enumerate(arrivals):
+        second += one.gap_s
+        cluster.at(
+            second,
+            lambda one=one, index=index: cluster.submit(
+                f"job-{index}", gpus=one.gpus, run_s=one.run_s, cpu_milli=1_000 * one.cores
+            ),
+        )
+    second += sum(one.run_s for one in arrivals) + 40.0 * len(arrivals) + AFTER_LOAD_S
+    cluster.run(second)
+    return cluster, second
+
+
+@settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@given(RULES, ARRIVALS)
+def test_no_load_makes_devices_or_nodes_flap_and_every_job_runs(rules: Rules, arrivals: list[Arrival]) -> None:
+    """What the cluster checks at every step, and the bound on round trips over the whole time."""
+    cluster, second = play(rules, arrivals)
+    assert not cluster.waiting, f"jobs that never ran: {cluster.said}"
+    assert not cluster.running
+    for device in cluster.devices.values():
+        assert len(device.spells) <= second / rules.gpu_idle_s
+        assert all(end - start >= rules.gpu_idle_s - 1e-6 for start, end in device.spells)
+    assert all(spell >= rules.node_unneeded_s for spell in cluster.node_spells)
+
+
+@settings(max_examples=15, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@given(RULES, ARRIVALS)
+def test_after_the_load_only_what_is_to_be_kept_is_left(rules: Rules, arrivals: list[Arrival]) -> None:
+    cluster, _ = play(rules, arrivals)
+    attached = sum(len([uuid for uuid in uuids if uuid]) for uuids in cluster.nodes.values())
+    assert attached <= max(rules.warm, rules.gpus_min * len(cluster.nodes))
+    kept = rules.nodes_min + (attached > 0 or rules.warm > 0)
+    assert len(cluster.nodes) <= max(kept, rules.nodes_min + attached)
+    assert len(cluster.scaler.state.choices.open) == 0
+
+
+def test_a_steady_trickle_of_short_jobs_keeps_one_device_and_moves_none() -> None:
+    rules = Rules(gpu_idle_s=60.0, node_unneeded_s=60.0, warm=0, gpus_min=0, nodes_min=1, spare=0)
+    arrivals = [Arrival(gap_s=30.0, gpus=1, run_s=5.0, cores=1)] * 20
+    cluster, _ = play(rules, arrivals)
+    assert cluster.said["gpu-attach-chosen"] == 1
+    assert cluster.said["gpu-remove-chosen"] == 1
+
+
+def test_a_load_that_comes_just_after_devices_went_costs_one_round_trip_each_time_and_no_more() -> None:
+    rules = Rules(gpu_idle_s=60.0, node_unneeded_s=500.0, warm=0, gpus_min=0, nodes_min=1, spare=0)
+    arrivals = [Arrival(gap_s=100.0, gpus=1, run_s=5.0, cores=1)] * 10
+    cluster, _ = play(rules, arrivals)
+    assert cluster.said["gpu-attach-chosen"] == cluster.said["gpu-remove-chosen"] == 10
+
+
+def test_a_warm_device_spares_that_load_every_round_trip() -> None:
+    rules = Rules(gpu_idle_s=60.0, node_unneeded_s=500.0, warm=1, gpus_min=0, nodes_min=1, spare=0)
+    arrivals = [Arrival(gap_s=100.0, gpus=1, run_s=5.0, cores=1)] * 10
+    cluster, _ = play(rules, arrivals)
+    assert cluster.said["gpu-attach-chosen"] == 1
+    assert cluster.said["gpu-remove-chosen"] == 0
