@@ -1,0 +1,37 @@
+"""kill -9 in mid-attach: of who asks for devices, and of who attaches them. Nothing is lost, nothing is doubled."""
+
+from pathlib import Path
+
+import pytest
+
+from devices_house import DevicesHouse, open_devices_house, settings_with, switching
+from muster.cli.demo_stories import Cast, prepare
+from muster.schemas.facts.device import DeviceAttached
+from waiting import until_async
+
+pytestmark = [pytest.mark.connected, pytest.mark.timeout(240)]
+
+SWITCH_S = 2.0
+"""Long enough to be hit in the middle."""
+
+
+@pytest.mark.parametrize("victim", ["composer", "fabric-simulator", "scaler"])
+async def test_a_process_killed_in_mid_attach_loses_and_doubles_nothing(tmp_path: Path, victim: str) -> None:
+    settings = settings_with() | {"fabrics": [switching(SWITCH_S)]}
+    async with open_devices_house(tmp_path / "state", settings, split=True) as there:
+        cast = Cast()
+        await prepare(there.stage, cast)
+        before = await there.free()
+        job_id = await there.stage.submit("one-more-gpu", gpus=1)
+        attaching = await there.said("attaching", job_id=job_id)
+        await there.house.kill(victim)
+        await there.stage.running(job_id)
+        await until_async(lambda: _stands(there))
+        assert await there.free() == before - 1, "exactly one device was attached for a job of one"
+        attached = [fact for fact in await there.facts("attached") if fact.subject_id == attaching.subject_id]
+        assert [type(fact.payload) for fact in attached] == [DeviceAttached]
+        assert await there.house.violations([job_id, *cast.guards, *cast.tenants], all_ended=False) == []
+
+
+async def _stands(there: DevicesHouse) -> bool:
+    return not await there.books()
