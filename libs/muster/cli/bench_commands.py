@@ -187,3 +187,18 @@ def ways(
 
     amount = Amount(gpus=gpus, load=load, copies=copies, seed=seed)
     compared.run(compared.Plan(directory=directory, amount=amount, out=out), output)
+
+
+@app.command()
+def scale(
+    *,
+    nodes: Annotated[int, typer.Option(min=10, help="Composable nodes, 2 to 8 GPUs attached to each.")] = 1750,
+    pool: Annotated[int, typer.Option(min=10, help="GPUs in the pools of two fabrics.")] = 2000,
+    decisions: Annotated[int, typer.Option(min=1, max=100_000, help="Jobs that find no place, one by one.")] = 1000,
+    output: As = Output.TABLE,
+) -> None:
+    """Time the scaler alone: from the fact that a job or gang finds no place to the choice of GPUs or nodes for it."""
+    from muster.cli.bench import scale_report
+    from muster.cli.bench.scale_input import Scale
+
+    scale_report.run(Scale(nodes=nodes, pool=pool), decisions=decisions, form=output)

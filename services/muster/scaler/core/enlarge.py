@@ -152,12 +152,12 @@ class _Attempt:
             if not growth.added:
                 return None
             moved = self._move(growth)
-            if moved is None or not self._fits():
+            holds = self._fitting() if moved is not None else None
+            if moved is None or holds is None:
                 return None
-            is_least = len(groups) == 1 and within is None and not moved
-            if not is_least:
-                moved = self._shrink(growth, moved)
-            return self._option(growth, moved)
+            if len(groups) > 1 or moved:  # else the cheapest steps, in the cheapest domain, are the least
+                moved, holds = self._shrink(growth, moved, holds)
+            return self._option(growth, moved, holds)
 
     def _hold(self, growth: Growth, group: GroupRequest, names: Sequence[str] | None) -> bool:
         """Keep a group's places while room is made for the next."""
@@ -169,9 +169,9 @@ class _Attempt:
         growth.hold(holds)
         return True
 
-    def _fits(self) -> bool:
+    def _fitting(self) -> Sequence[Hold] | None:
         self._asks += 1
-        return self._fleet.find(self._ask) is not None
+        return self._fleet.find(self._ask)
 
     def _steps(
         self,
@@ -296,16 +296,18 @@ class _Attempt:
 
     # --- the least -------------------------------------------------------------------------------------------
 
-    def _shrink(self, growth: Growth, moved: list[Spare]) -> list[Spare]:
-        """Take single devices back, the dearest first, as long as the gang still fits."""
+    def _shrink(self, growth: Growth, moved: list[Spare], holds: Sequence[Hold]) -> tuple[list[Spare], Sequence[Hold]]:
+        """Take single devices back, the dearest first, as long as the gang still fits; then those not to be moved."""
         config = self._state.config
         keys = sorted(growth.added, key=lambda key: (-config.model(key[1].model).busy_w, key))
         for node, source in keys:
             while growth.added.get((node, source)) and self._asks < limits.ASKS_MAX:
                 growth.remove(node, source, 1)
-                if not self._fits():
+                fitting = self._fitting()
+                if fitting is None:
                     growth.add(node, source, 1)
                     break
+                holds = fitting
         moved = list(moved)
         used = dict[Source, int]()
         for (_, source), devices in growth.added.items():
@@ -314,11 +316,10 @@ class _Attempt:
             mine = sum(_source(other) == _source(donor) for other in moved)
             if used.get(_source(donor), 0) < self._sources.pool.get(_source(donor), 0) + mine:
                 moved.remove(donor)
-        return moved
+        return moved, holds
 
-    def _option(self, growth: Growth, moved: Sequence[Spare]) -> Option | None:
-        holds = self._fleet.find(self._ask)
-        if holds is None or not growth.added:
+    def _option(self, growth: Growth, moved: Sequence[Spare], holds: Sequence[Hold]) -> Option | None:
+        if not growth.added:
             return None
         config = self._state.config
         parts = tuple(

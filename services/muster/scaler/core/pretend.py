@@ -52,7 +52,7 @@ class Pretence:
         self._undo.append(state.forget_counts)
         state.choices.add(choice)
         self._undo.append(partial(state.choices.remove, choice.id))
-        state.recount_able([part.node for part in chosen.parts])
+        state.count_chosen(choice)
         self._keep(choice)
 
     def _add_node(self, choice: OpenChoice) -> None:

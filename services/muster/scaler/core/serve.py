@@ -101,10 +101,16 @@ class _Walk:
 
     def _charge_served(self) -> None:
         """Jobs for which something is on its way come before all others."""
+        counts = dict[Shape, int]()
         for job_id in self._state.choices.of_job:
             record = self._state.jobs.records.get(job_id)
-            if record is not None and record.wants and record.shape.queue in self._state.queues.queues:
-                self._propose(record)
+            if record is not None and record.wants:
+                counts[record.shape] = counts.get(record.shape, 0) + 1
+        queues = self._state.queues
+        for shape, count in counts.items():
+            if shape.queue in queues.queues:
+                amounts = {resource: count * amount for resource, amount in shape.amounts.items()}
+                queues.propose(shape.queue, amounts, preemptible=shape.preemptible)
 
     def _see(self, record: JobRecord, line: Line) -> bool | None:
         """One job. Whether the next of its line is to be seen; None: no more in this walk."""

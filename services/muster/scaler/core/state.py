@@ -61,7 +61,7 @@ class State:
     moves: int = 0
     supply: int = 0
     now: Instant = field(default=BEGIN)
-    _kept: dict[tuple[str, str], int] | None = None
+    _kept: dict[Source, int] | None = None
     _able: dict[Source, dict[str, int]] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
@@ -91,7 +91,7 @@ class State:
         """GPUs of a pool that are kept for nobody: not for attachments, nor for what was chosen."""
         if self._kept is None:
             self._kept = self._kept_now()
-        kept = self.attachments.kept.get((fabric, GPU, model), 0) + self._kept.get((fabric, model), 0)
+        kept = self.attachments.kept.get((fabric, GPU, model), 0) + self._kept.get(Source(fabric, model), 0)
         return max(0, self.pool.free(fabric, model) - kept)
 
     def able(self, source: Source) -> dict[str, int]:
@@ -106,36 +106,41 @@ class State:
         self._kept = None
         self._able.clear()
 
-    def recount_able(self, names: Iterable[str]) -> None:
-        """Something was chosen, in thought, that changes these nodes."""
-        self._kept = None
-        for name in names:
+    def count_chosen(self, choice: OpenChoice) -> None:
+        """This was chosen, in thought: what it keeps, and its nodes, count from now on."""
+        if self._kept is not None:
+            self._keep(choice, self._kept)
+        for part in choice.chosen.parts:
             for source, found in self._able.items():
-                most = able_on(self, source, name)
+                most = able_on(self, source, part.node)
                 if most:
-                    found[name] = most
+                    found[part.node] = most
                 else:
-                    found.pop(name, None)
+                    found.pop(part.node, None)
 
-    def _kept_now(self) -> dict[tuple[str, str], int]:
-        """What lies in pools for parts of choices, by fabric and model; less what still has to come back for them."""
-        kept = dict[tuple[str, str], int]()
+    def _kept_now(self) -> dict[Source, int]:
+        """What lies in pools for parts of choices."""
+        kept = dict[Source, int]()
         for choice in self.choices.open.values():
-            if not choice.serves:
-                continue
-            begun, mine = self.attachments.of_request.get(choice.id), dict[tuple[str, str], int]()
-            for part in choice.chosen.parts:
-                left = self.part_left(choice, part.node, part.count) if begun else part.count
-                key = part.fabric, part.device_model
-                mine[key] = mine.get(key, 0) + left
-            for device in choice.chosen.devices:
-                attachment = self.attachments.of_device.get(device)
-                if attachment is not None and attachment.request != choice.id:
-                    key = attachment.fabric, attachment.model
-                    mine[key] = mine.get(key, 0) - 1
-            for key, left in mine.items():
-                kept[key] = kept.get(key, 0) + max(0, left)
+            self._keep(choice, kept)
         return kept
+
+    def _keep(self, choice: OpenChoice, kept: dict[Source, int]) -> None:
+        """Add what is kept for one choice: its parts, less what still has to come back for them."""
+        if not choice.serves:
+            return
+        begun, mine = self.attachments.of_request.get(choice.id), dict[Source, int]()
+        for part in choice.chosen.parts:
+            left = self.part_left(choice, part.node, part.count) if begun else part.count
+            key = Source(part.fabric, part.device_model)
+            mine[key] = mine.get(key, 0) + left
+        for device in choice.chosen.devices:
+            attachment = self.attachments.of_device.get(device)
+            if attachment is not None and attachment.request != choice.id:
+                key = Source(attachment.fabric, attachment.model)
+                mine[key] = mine.get(key, 0) - 1
+        for key, left in mine.items():
+            kept[key] = kept.get(key, 0) + max(0, left)
 
     def part_left(self, choice: OpenChoice, node: str, count: int) -> int:
         """Devices of one part of a choice for which the composer has not begun an attachment."""
