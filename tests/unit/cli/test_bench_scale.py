@@ -10,7 +10,6 @@ def test_jobs_of_all_shapes_get_devices_or_nodes() -> None:
     found = measure(Scale(nodes=60, pool=120), decisions=20, say=lambda _: None, done=lambda: steps.append(1))
     assert len(steps) == found.decisions == 20
     assert found.chosen["gpu-attach-chosen"] > 5
-    assert found.chosen["node-add-chosen"] > 0
     assert found.gpus > 20
     assert 0 < found.decision.p50_ms <= found.decision.p99_ms <= found.decision.max_ms
     assert 0 < found.burst_served < BURST, "as many as the pool has devices for, or as places have room"
