@@ -1,7 +1,7 @@
 """The driver of Fsas' Cluster Manager, and what only it does."""
 
 import asyncio
-from dataclasses import replace
+from dataclasses import dataclass, field
 from pathlib import Path
 
 import pytest
@@ -10,7 +10,7 @@ from starlette.responses import JSONResponse, Response
 
 from contract.fabric.suite import UNKNOWN, LoginContract
 from fabrics import MODEL, ServedFabric, machine
-from muster.fabric.driver import DetachOrder, FabricRefusedError, FabricUnavailableError
+from muster.fabric.driver import DetachOrder, FabricNonsenseError, FabricRefusedError, FabricUnavailableError
 from waiting import until
 
 
@@ -43,27 +43,91 @@ class TestClusterManager(LoginContract):
         assert sum(isinstance(outcome, UNKNOWN) for outcome in outcomes) == 1
         assert sum(isinstance(outcome, tuple) for outcome in outcomes) == 1
 
-    async def test_more_than_a_machine_may_have_is_refused_before_it_is_asked_for(self, east: ServedFabric) -> None:
-        east.manager.machines[machine(1)] = replace(east.manager.machines[machine(1)], gpus_max=1)
-        async with self.driving(east) as driver:
+    async def test_more_than_a_machine_may_have_is_refused_before_it_is_asked_for(self, tmp_path: Path) -> None:
+        stub = OneMachine(count=3, most=3)
+        async with self.stub(tmp_path, stub.say) as driver:
             with pytest.raises(FabricRefusedError, match="max_resspec_count"):
                 await driver.attach(self.order(1))
-        assert east.manager.model.operations() == ()
+        assert stub.posted == []
 
     async def test_a_count_that_moved_meanwhile_changed_nothing(self, tmp_path: Path) -> None:
-        async def say(request: Request) -> Response:
-            if request.method == "POST":
-                detail = {"code": "CountConflict", "message": "it is 4 now"}
-                return JSONResponse({"status": 409, "detail": detail}, 409)
-            conditions = [{"column": "model", "operator": "eq", "value": MODEL}]
-            spec = {
-                "spec_uuid": "s1",
-                "type": "gpu",
-                "selector": {"expression": {"conditions": conditions}},
-                "device_count": 3,
-            }
-            return JSONResponse({"data": {"cluster": {"machine": {"resspecs": [spec]}}}})
-
-        async with self.stub(tmp_path, say) as driver:
+        stub = OneMachine(count=3, refuses={"code": "CountConflict", "message": "it is 4 now"})
+        async with self.stub(tmp_path, stub.say) as driver:
             with pytest.raises(FabricUnavailableError, match="CountConflict"):
                 await driver.attach(self.order(1))
+
+    async def test_resizes_side_by_side_count_on_where_the_manager_is_slow_to(self, tmp_path: Path) -> None:
+        stub = OneMachine(count=0)
+        async with self.stub(tmp_path, stub.say) as driver:
+            calls = [asyncio.create_task(driver.attach(self.order(1))) for _ in range(3)]
+            await until(lambda: len(stub.posted) == 3)
+            stub.devices = dict.fromkeys("abc", ("ADD_COMPLETE", ""))
+            await asyncio.gather(*calls)
+            stub.count = 3
+            later = asyncio.create_task(driver.attach(self.order(1)))
+            await until(lambda: len(stub.posted) == 4)
+            stub.devices["d"] = ("ADD_COMPLETE", "")
+            await later
+        assert stub.posted == [1, 2, 3, 4]
+
+    async def test_an_attachment_that_failed_says_why(self, tmp_path: Path) -> None:
+        stub = OneMachine(count=1, devices={"old": ("ADD_FAILED", "last week")})
+        async with self.stub(tmp_path, stub.say) as driver:
+            call = asyncio.create_task(driver.attach(self.order(1)))
+            await until(lambda: stub.posted)
+            stub.devices["new"] = ("ADD_FAILED", "link down")
+            with pytest.raises(FabricNonsenseError, match="ADD_FAILED link down"):
+                await call
+
+    async def test_a_detachment_that_failed_says_why_and_an_older_failure_does_not_count(self, tmp_path: Path) -> None:
+        stub = OneMachine(count=2, devices={"a": ("ADD_COMPLETE", ""), "b": ("REMOVE_FAILED", "last week")})
+        async with self.stub(tmp_path, stub.say) as driver:
+            fails = asyncio.create_task(driver.detach(DetachOrder(machine(1), "a")))
+            works = asyncio.create_task(driver.detach(DetachOrder(machine(1), "b")))
+            await until(lambda: len(stub.posted) == 2)
+            looks = stub.looks
+            await until(lambda: stub.looks >= looks + 4)  # each call looked at least once
+            stub.devices["a"] = ("REMOVE_FAILED", "in use")
+            with pytest.raises(FabricNonsenseError, match="REMOVE_FAILED in use"):
+                await fails
+            del stub.devices["b"]
+            assert await works is True
+        assert stub.posted == [1, 0]
+
+
+@dataclass
+class OneMachine:
+    """A manager of one machine with one spec. It shows `count` and `devices` (status and reason) as a test sets them.
+
+    refuses: what it answers a resize with. posted: device_count of every resize that came. looks: how often it was
+    looked at.
+    """
+
+    count: int
+    most: int = 8
+    devices: dict[str, tuple[str, str]] = field(default_factory=dict)
+    refuses: dict[str, str] | None = None
+    posted: list[int] = field(default_factory=list)
+    looks: int = 0
+
+    async def say(self, request: Request) -> Response:
+        if request.method == "POST":
+            [(_, asked)] = (await request.json()).items()
+            if self.refuses is not None:
+                return JSONResponse({"status": 409, "detail": self.refuses}, 409)
+            self.posted.append(asked["device_count"])
+            return JSONResponse({"status": "success"})
+        self.looks += 1
+        conditions = [{"column": "model", "operator": "eq", "value": MODEL}]
+        spec = {
+            "spec_uuid": "s1",
+            "type": "gpu",
+            "selector": {"expression": {"conditions": conditions}},
+            "max_resspec_count": self.most,
+            "device_count": self.count,
+            "devices": [
+                {"device_id": name, "status": status, "status_reason": reason}
+                for name, (status, reason) in self.devices.items()
+            ],
+        }
+        return JSONResponse({"data": {"cluster": {"machine": {"resspecs": [spec]}}}})
