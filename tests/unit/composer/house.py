@@ -60,7 +60,10 @@ def machine(node: str) -> str:
 
 
 class FakeFabrics:
-    """Implements `Fabrics`. Nothing happens to a call before the test says so; looks show `free` and `on`."""
+    """Implements `Fabrics`. Nothing happens to a call before the test says so; looks show `free` and `on`.
+
+    blind: looks fail so. slow: set to {}, looks are taken and not told before `show_slow_looks`.
+    """
 
     def __init__(self) -> None:
         self.free: dict[str, Counter[tuple[str, str]]] = {}
@@ -70,6 +73,7 @@ class FakeFabrics:
         self.acknowledged: list[tuple[str, int]] = []
         self.blind: CallFailure | None = None
         self.looked_at: list[Instant] = []
+        self.slow: dict[str, Look] | None = None
         self._told: dict[tuple[str, int], Outcome] = {}
         self._wanted: dict[str, Instant] = {}
         self._looks: dict[str, Look] = {}
@@ -93,6 +97,8 @@ class FakeFabrics:
 
     def ask_survey(self, fabric: str, not_before: Instant) -> None:
         look = self._looks.get(fabric)
+        if self.slow is not None and fabric in self.slow:
+            return  # somebody is looking
         if isinstance(look, Surveyed) and look.began_at >= not_before:
             self._wanted.pop(fabric, None)
         else:
@@ -102,7 +108,7 @@ class FakeFabrics:
         for fabric, not_before in tuple(self._wanted.items()):
             if not_before <= now:
                 del self._wanted[fabric]
-                self._looks[fabric] = self._look(fabric, now)
+                (self._looks if self.slow is None else self.slow)[fabric] = self._look(fabric, now)
         return [*self._told.values(), *self._looks.values()]
 
     def acknowledge(self, order: str, attempt: int) -> None:
@@ -154,6 +160,12 @@ class FakeFabrics:
     def tell(self, call: Call, failure: CallFailure, error: str = "so it is") -> None:
         """The caller hears of a failure; what the fabric did is another matter."""
         self._told[call.order, call.attempt] = CallWentWrong(call.order, call.attempt, failure, error)
+
+    def show_slow_looks(self) -> None:
+        """What was seen since `slow` was set comes only now."""
+        assert self.slow is not None
+        self._looks.update(self.slow)
+        self.slow = None
 
     def lose(self) -> None:
         """Another leader: whoever made the calls is gone."""

@@ -240,6 +240,19 @@ def test_a_deposed_leaders_calls_still_count_against_the_limit() -> None:
     assert len(it.fabrics.begun) == 2
 
 
+@pytest.mark.parametrize("failure", [CallFailure.TIMEOUT, CallFailure.NONSENSE])
+def test_a_call_of_unknown_outcome_counts_until_its_deadline(failure: CallFailure) -> None:
+    it = house("n1", "n2", limit=2)
+    it.compose(size=4, allocation_policy="differentnode")
+    deadline_at = it.fabrics.attaching[0].deadline_at
+    for call in it.fabrics.attaching:
+        it.fabrics.tell(call, failure)
+    it.wait(seconds_between(it.now, deadline_at) - 0.1)
+    assert len(it.fabrics.begun) == 2
+    it.wait(1)
+    assert len(it.fabrics.begun) == 4
+
+
 def test_what_came_for_a_request_that_is_deleted_meanwhile_goes_back() -> None:
     it = house("n1")
     it.compose(target_node="n1")

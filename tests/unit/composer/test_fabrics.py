@@ -131,6 +131,23 @@ def test_a_device_that_a_call_under_way_may_have_brought_is_no_orphan() -> None:
     assert "orphan-found" not in it.names("fabric")
 
 
+def test_a_look_from_before_a_device_was_taken_away_does_not_bring_it_back() -> None:
+    it = house("n1")
+    (uuid,) = it.bring(target_node="n1")
+    it.detach(uuid)
+    it.withhold()
+    it.settle()
+    it.fabrics.slow = {}
+    it.wait(BOUNDS.survey_s)
+    it.fabrics.finish(it.fabrics.detaching[0])
+    it.settle()
+    it.compose("next", target_node="n1", size=2)
+    it.fabrics.show_slow_looks()
+    it.settle()
+    assert "orphan-found" not in it.names("fabric")
+    assert it.names().count("attached") == 1
+
+
 def test_devices_on_machines_of_others_are_left_alone() -> None:
     it = house("n1")
     it.fabrics.place("one", "somebody-elses", device(901))
