@@ -29,6 +29,7 @@ def services(settings: Settings) -> tuple[CoreService | Hosted, ...]:
     limits = Limits(
         unschedulable_interval_s=settings.scheduler.unschedulable_interval_s,
         checkpoint_every_facts=settings.scheduler.checkpoint_every_facts,
+        may_grow=settings.scaling.mode != "off" and bool(settings.scaling.groups),
     )
     return (
         CoreService(

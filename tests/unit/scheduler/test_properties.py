@@ -16,7 +16,7 @@ from muster.schemas.facts.job import (
     PodsResized,
     PodsStarted,
 )
-from muster.schemas.facts.node import NodeLeft, Withheld, WithholdRequested
+from muster.schemas.facts.node import NodeLeft, Withheld, WithholdRequested, WithholdWithdrawn
 from muster.schemas.facts.queue import QueueChangeRequested, QueueSpec
 from muster.schemas.job import Job, Phase
 from unit.scheduler.test_elastic import elastic
@@ -37,6 +37,7 @@ JOBS = [
 ]
 OPS = (
     "route", "cancel", "start", "exit", "lose-node", "return-node", "join", "leave", "withhold", "force", "limit",
+    "withdraw", "give-back", "unplug", "plug",
     "start", "start", "exit", "exit", "resize", "resize", "deliver", "deliver", "deliver", "double", "drop",
     "decide", "decide", "decide", "refused", "cut", "race", "wait", "crash", "recover",
 )  # fmt: skip
@@ -69,6 +70,12 @@ class House:
                 kind, name = ("node", f"n{extra}") if which % 2 else ("device", f"n{extra}-gpu-0")
                 request = WithholdRequested(request_id=f"r{which}", force=op == "force")
                 self.post("composer", kind, name, "withhold-requested", request)
+            case "withdraw" | "give-back":
+                kind, name = ("node", f"n{extra}") if which % 2 else ("device", f"n{extra}-gpu-0")
+                taken_back = WithholdWithdrawn(request_id=f"r{which}", after_withheld=op == "give-back")
+                self.post("composer", kind, name, "withhold-withdrawn", taken_back)
+            case "plug" | "unplug" if f"n{extra}" in world.nodes:
+                world.plug(f"n{extra}", which % 4, there=op == "plug")
             case "limit":
                 spec = QueueSpec(name="ab"[extra % 2], gpu_milli_limit=1_000 * which)
                 change = QueueChangeRequested(spec=spec, principal="root")
@@ -177,8 +184,9 @@ class House:
                 and (place[1] < 0 or place[1] in slot.devices)
             }
             grants = state.books.nodes if draft.kind == "node" else state.books.devices
-            (wish,) = [w for w in grants[draft.subject_id].wishes if w.request_id == draft.payload.request_id]
-            assert wish.force or not holders
+            known = grants[draft.subject_id].wishes if draft.subject_id in grants else ()
+            for wish in (w for w in known if w.request_id == draft.payload.request_id):  # none if it was just withdrawn
+                assert wish.force or not holders
             assert draft.payload.forced == bool(holders)
             assert set(draft.payload.holders) == holders
         if isinstance(draft.payload, JobPlaced):

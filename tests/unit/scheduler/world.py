@@ -135,6 +135,22 @@ class World:
         fact = self.say("agent", "node", name, "joined", description)
         self.nodes[name] = NodeState(description=description, last_fact=fact.id)
 
+    def plug(self, name: str, index: int, *, there: bool) -> None:
+        """The device at this place of a node is there from now on, or not; nobody has decided yet."""
+        before = self.nodes[name]
+        uuids = before.description.gpu_uuids
+        if index >= len(uuids):
+            return
+        absent = set(before.description.absent) - {index} if there else {*before.description.absent, index}
+        description = before.description.model_copy(
+            update={
+                "absent": tuple(sorted(absent)),
+                "gpu_uuids": tuple(f"{'empty' if at in absent else f'{name}-gpu'}-{at}" for at in range(len(uuids))),
+            }
+        )
+        fact = self.say("agent", "node", name, "joined", description)
+        self.nodes[name] = before.model_copy(update={"description": description, "lost": False, "last_fact": fact.id})
+
     def lose(self, name: str) -> None:
         self.set_lost_quietly(name, lost=True)
         self.run()

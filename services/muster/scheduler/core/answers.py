@@ -55,7 +55,9 @@ def answer_why(core: Core, ask: Wire, now: Instant) -> WhyAnswer:
         waiting=waiting,
         reason=blocked.reason,
         detail=blocked.detail,
-        cure=cure_of(blocked.reason, never=never, lacks=lacking.detail if lacking is not None else ""),
+        cure=cure_of(
+            blocked.reason, never=never, lacks=lacking.detail if lacking is not None else "", may_grow=core.may_grow
+        ),
         expected_start_at=expected.at,
         expected_basis=expected.basis,
     )

@@ -17,12 +17,14 @@ class SchedulerCore:
     """The only writer of job phases, terminal facts and grants of one cluster.
 
     `decide` leaves its proposals held in the fleet until they are confirmed by being folded; whatever else looks at
-    what is free (the next decision, an answer) takes back first those that were not.
+    what is free (the next decision, an answer) takes back first those that were not. may_grow: see `Limits`.
     """
 
     def __init__(self, *, cluster: str, limits: Limits | None = None) -> None:
+        limits = limits or Limits()
         self.state = State(cluster)
-        self._cycle = Cycle(self.state, limits or Limits())
+        self.may_grow = limits.may_grow
+        self._cycle = Cycle(self.state, limits)
         self.expectations = Expectations(self.state)
         self._now = Instant(0)
 

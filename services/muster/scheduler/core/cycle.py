@@ -32,12 +32,15 @@ from muster.schemas.facts.control import CheckpointRequested
 class Limits:
     """What the settings say. unschedulable_interval_s: per job; checkpoint_every_facts: folded facts.
 
+    may_grow: scaling may add nodes and devices, so that a job which they cannot hold now may wait for them.
+
     What is costly is bounded by time, which in a simulation flies. trial_ms_per_s: for trials of preemption, of each
     second. survey_every_s: between two searches for whom to reserve, or what to move, and two sizes of a job.
     """
 
     unschedulable_interval_s: float = 5.0
     checkpoint_every_facts: int = 100_000
+    may_grow: bool = False
     trial_ms_per_s: float = TRIAL_MS_PER_S
     survey_every_s: float = SURVEY_S
 

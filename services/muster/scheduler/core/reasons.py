@@ -89,11 +89,14 @@ _READ: dict[str, tuple[Callable[[int], str], str]] = {
 }
 
 
-def cure_of(reason: str, *, never: Ceiling | None, lacks: str = "") -> str:
+def cure_of(reason: str, *, never: Ceiling | None, lacks: str = "", may_grow: bool = False) -> str:
     """What would help. never: the limit that is too low for the job even when the queue holds nothing.
 
-    lacks: why the job would not fit even if nothing else ran and all nodes were usable.
+    lacks: why the job would not fit even if nothing else ran and all nodes were usable. may_grow: nodes and devices may
+    be added.
     """
+    if lacks and reason in _OF_ROOM and may_grow:
+        return f"wait until scaling adds GPUs or nodes, or ask for less: it does not fit with nothing else ({lacks})"
     if lacks and reason in _OF_ROOM:
         return f"ask for less, or add nodes: it does not fit with nothing else running ({lacks}); waiting does not help"
     if reason in OF_QUOTA and never is not None:

@@ -1,0 +1,238 @@
+"""Devices that come and go under the scheduler, and requests to withhold that are taken back."""
+
+import pytest
+
+from muster.core import Fact
+from muster.scheduler.core.answers import answer_nodes, answer_why
+from muster.scheduler.core.cycle import Limits
+from muster.schemas.facts.device import DeviceDetached
+from muster.schemas.facts.node import NodeJoined, WithholdWithdrawn
+from muster.schemas.job import Job, Phase
+from muster.schemas.queries import AskFleet, AskJob
+from unit.scheduler.test_grants import ask
+from unit.scheduler.world import World, belief, books_balance
+
+
+def withdraw(world: World, name: str, request: str = "r1", *, kind: str = "node", after_withheld: bool = False) -> None:
+    body = WithholdWithdrawn(request_id=request, after_withheld=after_withheld)
+    world.say("composer", kind, name, "withhold-withdrawn", body)
+    world.run()
+
+
+def plug(world: World, name: str, index: int, *, there: bool) -> None:
+    world.plug(name, index, there=there)
+    world.run()
+
+
+def last_placed(world: World, one: Job) -> Fact:
+    return world.last(one.id, "placed")
+
+
+GRANTS = pytest.mark.parametrize(("kind", "name"), [("node", "n0"), ("device", "n0-gpu-0")])
+
+
+@GRANTS
+def test_a_wish_that_is_taken_back_unanswered_leaves_things_as_they_were(kind: str, name: str) -> None:
+    world = World(nodes=1, gpus=1)
+    one = world.submit("one")
+    ask(world, name, kind=kind)
+    world.run()
+    withdraw(world, name, kind=kind)
+    two = world.submit("two")
+    world.exited(one)
+    assert world.phase(two) is Phase.PLACED
+    assert world.count(name, "withheld") == 0
+    assert world.count("n0", "released") == 1, "nobody was told that it is withheld"
+
+
+@GRANTS
+def test_a_wish_that_is_taken_back_across_its_answer_stands(kind: str, name: str) -> None:
+    world = World(nodes=1, gpus=1)
+    ask(world, name, kind=kind)
+    world.run()
+    withdraw(world, name, kind=kind)
+    assert world.phase(world.submit("one")) is Phase.QUEUED
+    assert world.core.state.anomalies.total() == 0
+
+
+@GRANTS
+def test_an_answer_that_is_given_back_is_released_and_used_at_once(kind: str, name: str) -> None:
+    world = World(nodes=1, gpus=1)
+    ask(world, name, kind=kind)
+    one = world.submit("one")
+    assert world.phase(one) is Phase.QUEUED
+    withdraw(world, name, kind=kind, after_withheld=True)
+    released = world.last(name, "released")
+    assert released.causes == (world.last(name, "withhold-withdrawn").id,)
+    assert last_placed(world, one).seq > released.seq
+
+
+@GRANTS
+def test_an_answer_that_was_on_its_way_when_its_wish_was_taken_back_stands(kind: str, name: str) -> None:
+    """Who asked folds the withdrawal and then `withheld`, and may act on that; so nothing may be placed there."""
+    world = World(nodes=1, gpus=1)
+    ask(world, name, kind=kind)
+    drafts = world.core.decide(world.now)
+    world.say("composer", kind, name, "withhold-withdrawn", WithholdWithdrawn(request_id="r1"))
+    for draft in drafts:
+        world.append(draft)
+    world.run()
+    assert world.count(name, "withheld") == 1
+    one = world.submit("one")
+    assert world.phase(one) is Phase.QUEUED
+    assert belief(world.recover()) == belief(world.core) == belief(world.refold())
+    withdraw(world, name, kind=kind, after_withheld=True)
+    assert world.phase(one) is Phase.PLACED
+
+
+@GRANTS
+def test_while_somebody_else_asks_it_stays_withheld_and_is_released_when_nobody_does(kind: str, name: str) -> None:
+    world = World(nodes=1, gpus=1)
+    ask(world, name, kind=kind)
+    world.run()
+    one = world.submit("one")
+    ask(world, name, "r2", kind=kind)
+    world.run()
+    withdraw(world, name, kind=kind, after_withheld=True)
+    assert world.phase(one) is Phase.QUEUED
+    assert belief(world.recover()) == belief(world.core)
+    withdraw(world, name, "r2", kind=kind, after_withheld=True)
+    assert world.phase(one) is Phase.PLACED
+
+
+def test_what_nobody_asked_is_not_taken_back() -> None:
+    world = World(nodes=1)
+    withdraw(world, "n0")
+    withdraw(world, "g", kind="device")
+    assert world.core.state.anomalies == {"withdrawn of nothing": 2}
+
+
+def test_a_device_that_appears_is_released_and_a_waiting_job_gets_it_at_once() -> None:
+    world = World(nodes=1, gpus=2)
+    plug(world, "n0", 1, there=False)
+    one, two = world.submit("one"), world.submit("two")
+    assert world.phase(two) is Phase.QUEUED
+    plug(world, "n0", 1, there=True)
+    assert world.slots(two) == [("n0", (1,))]
+    assert last_placed(world, two).seq > world.last("n0-gpu-1", "released").seq
+    assert world.slots(one) == [("n0", (0,))]
+    assert world.count("n0", "released") == 1
+
+
+def test_the_first_device_of_an_empty_node_too() -> None:
+    world = World(nodes=1, gpus=1)
+    plug(world, "n0", 0, there=False)
+    one = world.submit("one")
+    assert world.phase(one) is Phase.QUEUED
+    plug(world, "n0", 0, there=True)
+    assert world.phase(one) is Phase.PLACED
+
+
+def test_a_place_without_a_device_is_no_capacity() -> None:
+    world = World(nodes=1, gpus=4)
+    world.later(60.0)
+    plug(world, "n0", 1, there=False)
+    world.later(60.0)
+    assert world.core.state.summary is not None
+    assert world.core.state.summary.gpu_milli_total == 3_000
+    assert world.core.state.capacity.totals["gpu_milli"] == 3_000
+    (node,) = answer_nodes(world.core, AskFleet(), world.now).nodes
+    assert node.gpus == 3
+    assert world.slots(world.submit("three", gpus=3)) == [("n0", (0, 2, 3))]
+
+
+def test_a_device_that_is_taken_away_under_a_job_leaves_the_rest_of_it_held() -> None:
+    world = World(nodes=1, gpus=4)
+    one, beside = world.submit("one", gpus=2), world.submit("beside")
+    assert (world.slots(one), world.slots(beside)) == ([("n0", (0, 1))], [("n0", (2,))])
+    plug(world, "n0", 1, there=False)
+    books_balance(world.core)
+    assert world.core.state.books.misfits == 1
+    two, three = world.submit("two"), world.submit("three")
+    assert world.slots(two) == [("n0", (3,))]
+    assert world.phase(three) is Phase.QUEUED, "device 0 is still held"
+    assert belief(world.recover()) == belief(world.core) == belief(world.refold())
+    world.exited(one, "node-lost")
+    books_balance(world.core)
+    assert world.slots(three) == [("n0", (0,))]
+
+
+def test_a_device_that_comes_back_is_held_by_whom_it_was() -> None:
+    world = World(nodes=1, gpus=2)
+    one = world.submit("one", gpus=2)
+    plug(world, "n0", 1, there=False)
+    plug(world, "n0", 1, there=True)
+    books_balance(world.core)
+    two = world.submit("two")
+    assert world.phase(two) is Phase.QUEUED
+    world.exited(one)
+    assert world.phase(two) is Phase.PLACED
+
+
+def test_a_device_may_be_asked_about_by_its_place_wherever_it_is() -> None:
+    world = World(nodes=2, gpus=2)
+    books = world.core.state.books
+    assert (books.place_of("n1-gpu-1"), books.place_of("g")) == (("n1", 1), None)
+    plug(world, "n1", 0, there=False)
+    assert (books.place_of("n1-gpu-0"), books.place_of("empty-0"), books.place_of("n1-gpu-1")) == (
+        None,
+        None,
+        ("n1", 1),
+    )
+
+
+def moved_to(world: World, node: str, *uuids: str) -> None:
+    body = NodeJoined(cpu_milli=128_000, memory_mib=1_048_576, gpu_model="H100", gpu_uuids=uuids)
+    world.say("agent", "node", node, "joined", body)
+    world.run()
+
+
+def test_a_device_that_was_withheld_for_its_move_is_usable_where_it_arrives() -> None:
+    world = World(nodes=2, gpus=1)
+    ask(world, "n0-gpu-0", kind="device")
+    world.run()
+    moved_to(world, "n0")
+    moved_to(world, "n1", "n1-gpu-0", "n0-gpu-0")
+    assert world.core.state.books.devices == {}
+    assert world.slots(world.submit("one", gpus=2)) == [("n1", (0, 1))]
+
+
+def test_a_device_that_is_shown_by_its_new_node_first_is_that_nodes() -> None:
+    """A lost node cannot say that its device is gone."""
+    world = World(nodes=2, gpus=1)
+    world.lose("n0")
+    ask(world, "n0-gpu-0", kind="device")
+    world.run()
+    moved_to(world, "n1", "n1-gpu-0", "n0-gpu-0")
+    assert world.slots(world.submit("one", gpus=2)) == [("n1", (0, 1))]
+    moved_to(world, "n0")
+    assert world.core.state.books.place_of("n0-gpu-0") == ("n1", 1)
+
+
+def test_a_device_that_was_withheld_before_its_node_showed_it_is_not_used() -> None:
+    world = World(nodes=1, gpus=1)
+    ask(world, "new", kind="device")
+    world.run()
+    moved_to(world, "n0", "n0-gpu-0", "new")
+    assert world.count("new", "released") == 0
+    assert world.phase(world.submit("one", gpus=2)) is Phase.QUEUED
+
+
+def test_a_device_that_was_taken_away_before_its_node_showed_it_is_forgotten() -> None:
+    world = World(nodes=1, gpus=1)
+    ask(world, "new", kind="device")
+    world.run()
+    world.say("composer", "attachment", "a1", "detached", DeviceDetached(device_uuid="new", node="n0"))
+    assert world.core.state.books.devices == {}
+
+
+def test_a_job_that_no_node_could_hold_waits_with_a_reason_and_is_placed_once_one_can() -> None:
+    world = World(nodes=1, gpus=2, limits=Limits(may_grow=True))
+    plug(world, "n0", 1, there=False)
+    one = world.submit("one", gpus=2)
+    assert world.phase(one) is Phase.QUEUED
+    assert world.last(one.id, "unschedulable").payload.model_dump()["reason"] == "gpu"
+    why = answer_why(world.core, AskJob(job_id=one.id), world.now)
+    assert why.cure.startswith("wait until scaling adds GPUs or nodes")
+    plug(world, "n0", 1, there=True)
+    assert world.phase(one) is Phase.PLACED
