@@ -115,9 +115,10 @@ class ProvisionFailed(Payload):
 
 
 class ScaleState(Payload):
-    """`state-recorded` of a choice that is not ended. name: which of the four it is. trace: of the job behind it.
+    """`state-recorded` of a choice. name: which of the four it is. trace: of the job behind it.
 
-    failure: why its node could not be provided, said by failure_fact; "" while nobody said so.
+    failure: why its node could not be provided, said by failure_fact; "" while nobody said so. ended, ended_at: of one
+    that is over and still shown; its parts and places are left out.
     """
 
     name: str
@@ -128,6 +129,8 @@ class ScaleState(Payload):
     trace: str = ""
     failure: Text = ""
     failure_fact: str = ""
+    ended: ScaleEnded | None = None
+    ended_at: InstantNs = 0
 
 
 class IdleSince(Wire):

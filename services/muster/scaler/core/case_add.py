@@ -20,10 +20,11 @@ def attach_or_add(state: State, signal: NodeWanted, waiting: Waiting) -> list[Ch
     The nodes are simulated in either case, so that the choice shows what they would have cost.
     """
     group = state.config.groups.get(signal.group)
-    more = nodes_enough(state, waiting, group, signal.nodes) if group else Lack("no-group", f"no group {signal.group}")
+    count = _nodes(state, signal, waiting) if group is not None else 0
+    more = nodes_enough(state, waiting, group, count) if group else Lack("no-group", f"no group {signal.group}")
     enough = gpus_enough(state, waiting)
     spec = f", {spec_word(group, state.actual_node(group.name))}" if group is not None else ""
-    nodes = "1 node" if signal.nodes == 1 else f"{signal.nodes} nodes"
+    nodes = "1 node" if count <= 1 else f"{count} nodes"
     why = f"{waiting.name} waits ({waiting.reason}); the autoscaler would add {nodes} of group {signal.group}{spec}"
     causes = tuple(dict.fromkeys(fact for fact in (waiting.fact, signal.fact) if fact))
     if isinstance(enough, Option):
@@ -36,6 +37,13 @@ def attach_or_add(state: State, signal: NodeWanted, waiting: Waiting) -> list[Ch
         return add(CASE, more, waiting, why=words, others=others, causes=causes)
     why = f"{why}, which does not help: {more.reason}"
     return [nothing(CASE, enough, waiting, why=why, others=(*others, add_alternative(more)), causes=causes)]
+
+
+def _nodes(state: State, signal: NodeWanted, waiting: Waiting) -> int:
+    """How many; an autoscaler outside speaks of one job and a node, and not of how many its gang needs together."""
+    if state.config.mode is Mode.EMBEDDED:
+        return signal.nodes
+    return max(signal.nodes, nodes_needed(state, state.config.groups[signal.group], waiting.ask)[0])
 
 
 def _of_another_group(state: State, signal: NodeWanted, waiting: Waiting) -> Option | None:

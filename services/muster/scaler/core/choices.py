@@ -4,7 +4,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from muster.core import Instant
-from muster.schemas.facts.scale import ScaleChosen
+from muster.schemas.facts.scale import ScaleChosen, ScaleEnded
 
 ATTACH, ADD, REMOVE_GPU, REMOVE_NODE, NOTHING, ENDED = (
     "gpu-attach-chosen", "node-add-chosen", "gpu-remove-chosen", "node-remove-chosen", "nothing-chosen", "ended",
@@ -37,6 +37,15 @@ class OpenChoice:
     def serves(self) -> bool:
         """Whether it was chosen for jobs."""
         return self.name in (ATTACH, ADD)
+
+
+@dataclass(frozen=True, slots=True)
+class EndedChoice:
+    """One that is over, as far as it is still shown."""
+
+    choice: OpenChoice
+    ended: ScaleEnded
+    ended_at: Instant
 
 
 @dataclass(frozen=True, slots=True)

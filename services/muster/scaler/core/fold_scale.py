@@ -3,10 +3,9 @@
 from collections.abc import Callable
 
 from muster.core import Fact
-from muster.scaler.core.choices import ADD, ATTACH, REMOVE_GPU, REMOVE_NODE, OpenChoice
+from muster.scaler.core.choices import ADD, ATTACH, REMOVE_GPU, REMOVE_NODE, EndedChoice, OpenChoice
 from muster.scaler.core.limits import REFUSED_KEPT
 from muster.scaler.core.state import State
-from muster.scaler.core.views import view_of
 from muster.schemas.facts.scale import NothingChosen, Refused, ScaleChosen, ScaleEnded
 
 
@@ -43,7 +42,7 @@ def _ended(state: State, fact: Fact) -> None:
     lift(state, known)
     state.choices.remove(known.id)
     state.supply += 1
-    state.ended.append(view_of(known, ended_at=fact.time, ended=fact.payload))
+    state.ended.append(EndedChoice(known, fact.payload, fact.time))
     if fact.payload.failed:
         state.note_failed(known, fact.time)
     elif known.serves and not (known.name == ADD and known.chosen.parts):

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Iterable, Iterator, Mapping
 
 from muster.core import Draft, Fact, Instant
-from muster.scaler.core.choices import OpenChoice, Outcome, is_choice
+from muster.scaler.core.choices import EndedChoice, OpenChoice, Outcome, is_choice
 from muster.scaler.core.fold_composer import attachment_of
 from muster.scaler.core.fold_fleet import note_node
 from muster.scaler.core.fold_jobs import hold
@@ -15,7 +15,7 @@ from muster.schemas.facts.device import AttachmentState, FabricState, RequestSta
 from muster.schemas.facts.job import JobState
 from muster.schemas.facts.node import GrantState, NodeState
 from muster.schemas.facts.queue import QueueState
-from muster.schemas.facts.scale import IdleSince, ScalerState, ScaleState
+from muster.schemas.facts.scale import IdleSince, ScaleChosen, ScalerState, ScaleState
 from muster.schemas.registry import STATE_NAME
 
 
@@ -93,6 +93,9 @@ def _load_choice(state: State, name: str, stored: ScaleState) -> None:
     choice = OpenChoice(
         name, stored.name, stored.chosen, Instant(stored.chosen_at), stored.fact, stored.trace, stored.withheld
     )
+    if stored.ended is not None:
+        state.ended.append(EndedChoice(choice, stored.ended, Instant(stored.ended_at)))
+        return
     state.choices.add(choice)
     if stored.failure_fact:
         state.choices.given_up[name] = Outcome(failed=True, reason=stored.failure, fact=stored.failure_fact)
@@ -114,20 +117,29 @@ def _load_scaler(state: State, stored: ScalerState) -> None:
 
 def states(state: State) -> Iterator[Draft]:
     """The scaler's own part of a checkpoint."""
+    for one in state.ended:
+        chosen = one.choice.chosen.model_copy(update={"parts": (), "places": ()})
+        yield _choice(one.choice, chosen, ended=one.ended, ended_at=one.ended_at)
     for choice in state.choices.in_order():
         given_up = state.choices.given_up.get(choice.id)
-        payload = ScaleState(
-            name=choice.name,
-            chosen=choice.chosen,
-            chosen_at=choice.chosen_at,
-            fact=choice.fact,
-            withheld=choice.withheld,
-            trace=choice.trace,
-            failure=given_up.reason if given_up is not None else "",
-            failure_fact=given_up.fact if given_up is not None else "",
-        )
-        yield Draft("scale", choice.id, STATE_NAME, payload, trace=choice.trace)
+        failure = (given_up.reason, given_up.fact) if given_up is not None else ("", "")
+        yield _choice(choice, choice.chosen, failure=failure[0], failure_fact=failure[1])
     yield Draft("scaler", "scaler", STATE_NAME, _scaler_state(state))
+
+
+def _choice(choice: OpenChoice, chosen: ScaleChosen, **rest: object) -> Draft:
+    payload = ScaleState.model_validate(
+        {
+            "name": choice.name,
+            "chosen": chosen,
+            "chosen_at": choice.chosen_at,
+            "fact": choice.fact,
+            "withheld": choice.withheld,
+            "trace": choice.trace,
+            **rest,
+        }
+    )
+    return Draft("scale", choice.id, STATE_NAME, payload, trace=choice.trace)
 
 
 def _scaler_state(state: State) -> ScalerState:

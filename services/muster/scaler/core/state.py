@@ -16,7 +16,7 @@ from muster.scaler.core import limits
 from muster.scaler.core.able import Source, able_nodes, able_on
 from muster.scaler.core.attachments import Attachments
 from muster.scaler.core.books import ScalerBooks
-from muster.scaler.core.choices import ADD, ATTACH, Choices, OpenChoice
+from muster.scaler.core.choices import ADD, ATTACH, Choices, EndedChoice, OpenChoice
 from muster.scaler.core.demand import Demand
 from muster.scaler.core.groups import NodeGroup, ScalingConfig
 from muster.scaler.core.idle import IdleClock
@@ -25,7 +25,6 @@ from muster.scaler.core.pool import Pool
 from muster.scaler.core.signals import SignalBook
 from muster.schemas.devices import GPU
 from muster.schemas.facts.scale import Refused
-from muster.schemas.queries import ScaleChoiceView
 
 BEGIN = Instant(0)
 """Before anything was decided."""
@@ -56,7 +55,7 @@ class State:
     failed_at: dict[str, Instant] = field(default_factory=dict)
     served_at: dict[str, Instant] = field(default_factory=dict)
     refused: dict[str, Refused] = field(default_factory=dict)
-    ended: deque[ScaleChoiceView] = field(default_factory=lambda: deque(maxlen=limits.ENDED_KEPT))
+    ended: deque[EndedChoice] = field(default_factory=lambda: deque(maxlen=limits.ENDED_KEPT))
     anomalies: Counter[str] = field(default_factory=Counter)
     moves: int = 0
     supply: int = 0
