@@ -40,6 +40,14 @@ def test_devices_that_stand_there_at_the_first_look_are_found_not_orphans() -> N
     assert sorted(it.phases()) == ["attached", "online"]
 
 
+def test_the_pool_is_told_as_soon_as_what_was_found_is_taken_over() -> None:
+    it = House(config())
+    it.fabrics.stock("one", (GPU, A100), 3)
+    it.fabrics.place("one", machine("n1"), device(901))
+    it.wait(0)
+    assert pool(it) == {A100: (3, 1)}
+
+
 def test_what_was_found_can_be_detached_by_its_uuid() -> None:
     it = House(config())
     it.fabrics.stock("one", (GPU, A100), 0)

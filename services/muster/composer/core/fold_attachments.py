@@ -140,7 +140,7 @@ def _attached(state: State, fact: Fact) -> None:
     state.own(attachment)
     if origin not in STOOD_BEFORE:
         fabric.move(attachment.kind, free=-1, attached=1)
-    fabric.moved_at = fact.time
+        fabric.moved_at = fact.time
     if not device.adopted:
         fabric.failures, fabric.succeeded_at = 0, fact.time
     if origin is Origin.ORPHAN:

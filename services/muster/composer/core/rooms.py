@@ -70,16 +70,14 @@ def room(state: State, site: Site, kind: Kind, tally: Tally, other: OtherSpec | 
 
 
 def _kinds_on(state: State, site: Site, description: NodeJoined) -> list[Kind]:
-    attachments = list(state.here(site.node))
-    kinds = [attachment.kind for attachment in attachments]
-    fixed = set(description.present.values()) - {attachment.device_uuid for attachment in attachments}
-    away = {uuid for uuid in fixed if _is_gone(state, site.fabric, uuid)}
-    return kinds + [(GPU, description.gpu_model)] * (len(fixed) - len(away))
-
-
-def _is_gone(state: State, fabric: str, uuid: str) -> bool:
-    """Whether the node still shows a device that was just taken away."""
-    return (fabric, uuid) in state.uuids_away
+    """Of attachments, and of devices that it shows besides and that were not just taken away."""
+    kinds, theirs = [], set()
+    for attachment in state.here(site.node):
+        kinds.append(attachment.kind)
+        theirs.add(attachment.device_uuid)
+    shown, away = state.nodes.all[site.node].shown, state.uuids_away
+    more = sum(1 for uuid in shown if uuid not in theirs and (site.fabric, uuid) not in away)
+    return kinds + [(GPU, description.gpu_model)] * more
 
 
 def _misfit(state: State, site: Site, kind: Kind, kinds: Sequence[Kind]) -> Refusal | None:
