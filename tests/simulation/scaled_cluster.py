@@ -9,16 +9,17 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from heapq import heappop, heappush
 
-from muster.core import NS_PER_S, Core, Fact, Instant, after, seconds_between
+from muster.core import NS_PER_S, Core, Draft, Fact, Instant, after, seconds_between
 from muster.fabric.layout import node_name
 from muster.scaler.core import ScalerCore
 from muster.scaler.core.groups import NodeGroup, ScalingConfig
 from muster.scheduler.core import SchedulerCore
 from muster.schemas import ids
 from muster.schemas.base import Payload
-from muster.schemas.devices import Origin, PoolModel
+from muster.schemas.devices import AttachmentPhase, Origin, PoolModel
 from muster.schemas.facts.device import (
     AttachmentRequested,
+    AttachmentState,
     CallStarted,
     DetachGivenUp,
     DetachWanted,
@@ -26,18 +27,35 @@ from muster.schemas.facts.device import (
     DeviceDetached,
     DeviceOnline,
     DeviceVisible,
+    FabricState,
     FabricSurveyed,
 )
 from muster.schemas.facts.job import JobPlaced, JobRouted, PodsExited, PodsOutcome, PodsStarted
-from muster.schemas.facts.node import NodeJoined, NodeLeft, Released, Withheld, WithholdRequested, WithholdWithdrawn
+from muster.schemas.facts.node import (
+    NodeJoined,
+    NodeLeft,
+    NodeState,
+    Released,
+    Withheld,
+    WithholdRequested,
+    WithholdWithdrawn,
+)
 from muster.schemas.facts.queue import QueueChangeRequested, QueueSpec
 from muster.schemas.facts.scale import ScaleChosen
 from muster.schemas.job import Job, JobSpec, TaskGroup
-from muster.schemas.registry import StreamRole, fact_type
+from muster.schemas.registry import STATE_NAME, StreamRole, fact_type
 
 START = Instant(1_000_000 * NS_PER_S)
 FABRIC, MODEL = "rack", "A100"
 STEPS_MAX = 200
+PHASES = {
+    "attached": AttachmentPhase.ATTACHED,
+    "visible": AttachmentPhase.VISIBLE,
+    "online": AttachmentPhase.ONLINE,
+    "detach-wanted": AttachmentPhase.WITHHOLDING,
+    "detach-given-up": AttachmentPhase.ONLINE,
+    "detaching": AttachmentPhase.DETACHING,
+}
 USABLE = frozenset({"released", "online"})
 TERMINAL = frozenset({"succeeded", "failed", "cancelled", "timed-out"})
 
@@ -104,7 +122,7 @@ class ScaledCluster:
             self._settle()
             moments = [self.scheduler.next_wakeup(), self.scaler.next_wakeup()]
             moments += [self._events[0][0]] if self._events else []
-            self.now = min([moment for moment in moments if moment is not None], default=end)
+            self.now = max(self.now, min([moment for moment in moments if moment is not None], default=end))
             if self.now >= end:
                 self.now = end
                 return
@@ -136,6 +154,59 @@ class ScaledCluster:
         self.scaler.apply(fact)
         self._heed(fact)
         return fact
+
+    def restart_scaler(self) -> None:
+        """Another scaler takes over, from a checkpoint of this moment."""
+        parts = [("scheduler", draft) for draft in self.scheduler.snapshot()]
+        parts += [("scaler", draft) for draft in self.scaler.snapshot()]
+        self.scaler = ScalerCore(self.config)
+        for writer, draft in [*parts, *(("agent", draft) for draft in self._nodes()), *self._composer_parts()]:
+            self.scaler.apply(
+                Fact(
+                    "",
+                    len(self.log),
+                    START,
+                    "c",
+                    writer,
+                    draft.kind,
+                    draft.subject_id,
+                    STATE_NAME,
+                    (),
+                    "",
+                    draft.payload,
+                )
+            )
+
+    def _nodes(self) -> list[Draft]:
+        newest = {fact.subject_id: fact for fact in self.log if fact.kind == "node" and fact.name == "joined"}
+        return [
+            Draft("node", name, STATE_NAME, NodeState(description=fact.payload, last_fact=fact.id))
+            for name, fact in newest.items()
+            if name in self.nodes and isinstance(fact.payload, NodeJoined)
+        ]
+
+    def _composer_parts(self) -> list[tuple[str, Draft]]:
+        """What the composer would record: attachments that are not over, and the pool."""
+        live = dict[str, AttachmentState]()
+        for fact in self.log:
+            if fact.kind != "attachment":
+                continue
+            if isinstance(fact.payload, AttachmentRequested):
+                live[fact.subject_id] = AttachmentState(requested=fact.payload, phase=AttachmentPhase.REQUESTED)
+            elif isinstance(fact.payload, DeviceDetached):
+                del live[fact.subject_id]
+                continue
+            change: dict[str, object] = {"since": fact.time}
+            if fact.name in PHASES:
+                change["phase"] = PHASES[fact.name]
+            if isinstance(fact.payload, DeviceAttached):
+                change["device_uuid"] = fact.payload.device_uuid
+            live[fact.subject_id] = live[fact.subject_id].model_copy(update=change)
+        free = sum(one.phase in ("pool", "attaching") for one in self.devices.values())
+        entry = PoolModel(model=MODEL, free=free, attached=len(self.devices) - free)
+        found = [Draft("attachment", name, STATE_NAME, one) for name, one in live.items()]
+        found.append(Draft("fabric", FABRIC, STATE_NAME, FabricState(pool=(entry,), surveyed=True)))
+        return [("composer", draft) for draft in found]
 
     # --- jobs ---
 

@@ -1,11 +1,13 @@
 """Devices and nodes come and go with the load, but do not flap, whatever the load does."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from muster.scaler.core.groups import GpuModel, ScalingConfig
+from muster.schemas.base import Payload
 from simulation.scaled_cluster import FABRIC, MODEL, ScaledCluster, composable
 
 AFTER_LOAD_S = 1_500.0
@@ -75,8 +77,13 @@ def cluster_of(rules: Rules) -> ScaledCluster:
     return ScaledCluster(config, nodes=max(1, rules.nodes_min), pool=rules.pool)
 
 
-def play(rules: Rules, arrivals: list[Arrival]) -> tuple[ScaledCluster, float]:
-    """Run the load, and then long enough for everything to come to rest."""
+def play(
+    rules: Rules, arrivals: list[Arrival], *, restarts: Sequence[float] = (), looks: Sequence[float] = ()
+) -> tuple[ScaledCluster, float]:
+    """Run the load, and then long enough for everything to come to rest.
+
+    restarts: when another scaler takes over. looks: when everybody decides although nothing happened.
+    """
     cluster, second = cluster_of(rules), 0.0
     for index, one in enumerate(arrivals):
         second += one.gap_s
@@ -86,6 +93,10 @@ def play(rules: Rules, arrivals: list[Arrival]) -> tuple[ScaledCluster, float]:
                 f"job-{index}", gpus=one.gpus, run_s=one.run_s, cpu_milli=1_000 * one.cores
             ),
         )
+    for moment in restarts:
+        cluster.at(moment, cluster.restart_scaler)
+    for moment in looks:
+        cluster.at(moment, lambda: None)
     second += sum(one.run_s for one in arrivals) + 40.0 * len(arrivals) + AFTER_LOAD_S
     cluster.run(second)
     return cluster, second
@@ -113,6 +124,30 @@ def test_after_the_load_only_what_is_to_be_kept_is_left(rules: Rules, arrivals: 
     kept = rules.nodes_min + (attached > 0 or rules.warm > 0)
     assert len(cluster.nodes) <= max(kept, rules.nodes_min + attached)
     assert len(cluster.scaler.state.choices.open) == 0
+
+
+@settings(max_examples=15, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@given(RULES, ARRIVALS, st.lists(st.integers(1, 400), min_size=1, max_size=4))
+def test_a_scaler_that_takes_over_from_a_checkpoint_goes_on_as_the_one_before(
+    rules: Rules, arrivals: list[Arrival], restarts: list[int]
+) -> None:
+    undisturbed, _ = play(rules, arrivals)
+    restarted, _ = play(rules, arrivals, restarts=[second + 0.5 for second in restarts])
+    assert told(restarted) == told(undisturbed)
+
+
+@settings(max_examples=15, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@given(RULES, ARRIVALS)
+def test_looking_more_often_finds_nothing_that_was_not_found_in_time(rules: Rules, arrivals: list[Arrival]) -> None:
+    """A scaler that is asked every few seconds chooses what one does that is asked when it said."""
+    undisturbed, _ = play(rules, arrivals)
+    looked_at, _ = play(rules, arrivals, looks=[2.5 * step for step in range(400)])
+    assert told(looked_at) == told(undisturbed)
+
+
+def told(cluster: ScaledCluster) -> list[tuple[int, str, str, Payload]]:
+    """What the scaler said, and when."""
+    return [(fact.time, fact.subject_id, fact.name, fact.payload) for fact in cluster.log if fact.writer == "scaler"]
 
 
 def test_a_steady_trickle_of_short_jobs_keeps_one_device_and_moves_none() -> None:

@@ -57,11 +57,20 @@ class Claims:
 
 def has_settled(state: State, uuid: str, now: Instant) -> bool:
     """Whether a device may leave where it was attached: it has been there, idle or not, for its time."""
-    attachment, idle_s = state.attachments.of_device.get(uuid), state.config.gpu_idle_s
-    if attachment is None or after(Instant(attachment.since), idle_s) <= now:
-        return True
-    since = state.idle.devices.since.get(uuid)
-    return since is not None and after(since, idle_s) <= now
+    return uuid in state.idle.devices.ripe(now) or settled_at(state, uuid) <= now
+
+
+def settled_at(state: State, uuid: str) -> Instant:
+    """When a device has been where it is attached for its time."""
+    attachment = state.attachments.of_device.get(uuid)
+    return Instant(0) if attachment is None else after(Instant(attachment.since), state.config.gpu_idle_s)
+
+
+def next_settled(state: State, now: Instant) -> Instant | None:
+    """When the next device may leave that has been idle for long enough but came a moment ago."""
+    resting = set(state.idle.rested.ripe(now)) - set(state.idle.devices.ripe(now))
+    moments = [moment for uuid in resting if (moment := settled_at(state, uuid)) > now]
+    return min(moments, default=None)
 
 
 def gpus_quiet_until(state: State, group: NodeGroup, fabric: str) -> Instant:

@@ -84,7 +84,8 @@ def _returned(state: State, group: NodeGroup, found: list[Spare], now: Instant) 
 
 def next_wakeup(state: State, now: Instant) -> Instant | None:
     """When, by time alone, something could be taken away that is not taken at `now`."""
-    moments = [moment for moment in (state.idle.next_due(now),) if moment is not None]
+    known = state.idle.next_due(now), hysteresis.next_settled(state, now)
+    moments = [moment for moment in known if moment is not None]
     for name, group in state.config.groups.items():
         if state.idle.idle_in[name] or state.books.nodes_in(name):
             moments.append(hysteresis.nodes_quiet_until(state, group))
