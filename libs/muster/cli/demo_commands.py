@@ -22,8 +22,8 @@ def devices(
 ) -> None:
     """Attach a GPU, add a node, give both back, and take a GPU from a node that cannot go: what was decided, and why.
 
-    JSON: [{name, title, passed, seconds, problem, decisions: [{case, name, reason, alternatives, outcome, ...}]}]. Exit
-    code 3 unless all pass.
+    JSON: [{name, title, passed, seconds, problem, crossed, decisions: [{case, name, reason, alternatives, outcome,
+    ...}]}]; crossed: who spoke in the trace from the pending job to the running one. Exit code 3 unless all pass.
     """
     from muster.cli import demo_devices
 

@@ -21,6 +21,7 @@ from muster.cli.demo_stories import STORIES, Cast, Story, prepare
 from muster.cli.errors import refused
 from muster.cli.options import Output
 from muster.cli.session import connected
+from muster.schemas.facts.scale import Alternative
 from muster.schemas.queries import ScaleChoiceView
 from muster.stack import control
 from muster.stack.options import StartOptions
@@ -29,18 +30,24 @@ from muster.stack.state_dir import StateDir, StateDirError
 if TYPE_CHECKING:
     from muster.client import Muster
 
+ADDING = (1, 2)
+"""Cases in which something is added."""
 ANY_PORT = dict.fromkeys(("nats", "monitor", "websocket", "redis", "http", "metrics", "fabric"), 0)
 
 
 @dataclass(frozen=True, slots=True)
 class Played:
-    """One demonstration. problem: "" if it passed. decisions: what the scaler chose meanwhile, oldest first."""
+    """One demonstration. problem: "" if it passed. decisions: what the scaler chose meanwhile, oldest first.
+
+    crossed: who spoke in the trace from the pending job to the running one, where that was asked.
+    """
 
     name: str
     title: str
     seconds: float
     problem: str
     decisions: tuple[ScaleChoiceView, ...]
+    crossed: tuple[str, ...] = ()
 
     @property
     def passed(self) -> bool:
@@ -48,7 +55,7 @@ class Played:
         return not self.problem
 
     def to_json(self) -> dict[str, JsonValue]:
-        """{name, title, passed, seconds, problem, decisions: [...]}."""
+        """{name, title, passed, seconds, problem, crossed, decisions: [...]}."""
         decisions: list[JsonValue] = [
             one.model_dump(mode="json", exclude={"id", "cluster", "at", "ended_at"}) for one in self.decisions
         ]
@@ -58,6 +65,7 @@ class Played:
             "passed": self.passed,
             "seconds": round(self.seconds, 2),
             "problem": self.problem,
+            "crossed": list(self.crossed),
             "decisions": decisions,
         }
 
@@ -141,12 +149,12 @@ async def play(
 ) -> Played:
     """One demonstration, and what was decided in it."""
     stage.seen |= {choice.id for choice in await stage.muster.scale_choices()}
-    began_s, problem = clock(), ""
+    began_s, problem, stage.crossed = clock(), "", ()
     try:
         await story(stage, cast)
     except DemoFailedError as error:
         problem = str(error)
-    return Played(name, title, clock() - began_s, problem, tuple(await stage.choices()))
+    return Played(name, title, clock() - began_s, problem, tuple(await stage.choices()), stage.crossed)
 
 
 def _tell(played: Sequence[Played], form: Output) -> None:
@@ -157,12 +165,17 @@ def _tell(played: Sequence[Played], form: Output) -> None:
         typer.echo(f"\n{'passed' if one.passed else 'FAILED'}  {one.title}  ({one.seconds:.1f} s)")
         if one.problem:
             typer.echo(f"  {one.problem}")
+        if one.crossed:
+            typer.echo(f"  one trace: {' > '.join(one.crossed)}")
         for choice in one.decisions:
             typer.echo(f"  case {choice.case}: {choice.name}: {choice.reason}")
             for other in choice.alternatives:
-                mark = "*" if other.chosen else "-"
-                fits = "fits" if other.fits else "does not fit"
-                told = f": {other.detail}" if other.detail else ""
-                typer.echo(
-                    f"    {mark} {other.what} ({fits}, {other.watts:+.0f} W, ready in {other.ready_s:.0f} s){told}"
-                )
+                typer.echo(f"    {'*' if other.chosen else '-'} {_alternative(choice, other)}")
+
+
+def _alternative(choice: ScaleChoiceView, other: Alternative) -> str:
+    """What was simulated, and what it would take, or why it would not do."""
+    if not other.fits:
+        return f"{other.what}: would not do{', ' if other.detail else ''}{other.detail}"
+    watts = f"{other.watts:+.0f} W" if choice.case in ADDING else f"saves {other.watts:.0f} W"
+    return f"{other.what}: {watts}, in {other.ready_s:.0f} s"

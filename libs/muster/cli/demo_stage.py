@@ -33,11 +33,15 @@ class DemoFailedError(Exception):
 
 @dataclass
 class Stage:
-    """fabric_url: of the simulated manager, with the fabric's name. begun: ids of choices made before this demo."""
+    """fabric_url: of the simulated manager, with the fabric's name. seen: ids of choices made before this demo.
+
+    crossed: who spoke in the one trace of the job that this demo is about, in the order of their first word.
+    """
 
     muster: "Muster"
     fabric_url: str
     seen: set[str] = field(default_factory=set)
+    crossed: tuple[str, ...] = ()
 
     async def set_up(self) -> None:
         """The queue of the demonstrations, once. Raises DemoFailedError."""

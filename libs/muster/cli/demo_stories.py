@@ -121,8 +121,10 @@ async def require_crossing(stage: Stage, job_id: str) -> None:
     require(root, "the job has no trace")
     strangers = sorted({f"{fact.writer} {fact.name}" for fact in facts if _is_astray(fact, root)})
     require(not strangers, f"of another trace: {', '.join(strangers)}")
-    require({"scheduler", "scaler", "composer"} <= {fact.writer for fact in facts}, "a service is missing in the trace")
+    stage.crossed = tuple(dict.fromkeys(fact.writer for fact in facts))
+    require({"scheduler", "scaler", "composer"} <= set(stage.crossed), "a service is missing in the trace")
     require(root in await stage.fabric_traces(), "the fabric's manager was not called with the job's trace")
+    stage.crossed += ("fabric",)
 
 
 def _is_astray(fact: FactView, root: str) -> bool:

@@ -20,6 +20,7 @@ async def test_every_demonstration_passes_and_breaks_no_invariant(tmp_path: Path
         assert {one.name: one.problem for one in played} == {name: "" for name, _, _ in STORIES}
         assert all(one.decisions and all(choice.reason for choice in one.decisions) for one in played)
         assert {choice.case for choice in played[-1].decisions} == {4}
+        assert {"scheduler", "scaler", "composer", "agent", "fabric"} <= set(played[0].crossed)
         jobs = [job.id for job in await there.house.muster.list()]
         assert await there.house.violations(jobs, all_ended=False) == []
         assert await there.free() == ALL_DEVICES
