@@ -122,7 +122,11 @@ class Histories(RuleBasedStateMachine):
             case "join" if not world.grants["node", name].released:
                 world.release("node", name)
             case "leave" if name in world.nodes and not world.core.state.books.nodes[name].jobs:
-                world.leave(name)
+                choice = next(one for one in world.core.state.choices.open.values() if one.chosen.node == name)
+                if choice.withheld:
+                    world.leave(name)
+                else:
+                    world.withheld("node", name, choice.chosen.request_id)
             case "detach":
                 world.detach(name)
 

@@ -146,6 +146,7 @@ class Refused(Wire):
     name: Label
     case: int
     code: str = ""
+    at: InstantNs = 0
 
 
 class HeardSignal(Wire):
@@ -165,6 +166,7 @@ class ScalerState(Payload):
     of the node is used. moved_at: when a device or node was
     last added to or taken from a node or group, by name. failed_at: when a choice last failed, by group or fabric.
     served_at: jobs for which a choice was carried out, and when. refused: the newest of what nothing was chosen for.
+    supplied_at: when there last came to be more to choose from; freed_at: when a place last came free.
     """
 
     chosen: int = 0
@@ -176,3 +178,5 @@ class ScalerState(Payload):
     signals: tuple[HeardSignal, ...] = ()
     served_at: tuple[IdleSince, ...] = ()
     refused: tuple[Refused, ...] = ()
+    supplied_at: InstantNs = 0
+    freed_at: InstantNs = 0

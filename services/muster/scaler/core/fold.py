@@ -5,6 +5,7 @@ from collections.abc import Callable
 from muster.core import Fact
 from muster.scaler.core import fold_composer, fold_fleet, fold_jobs, fold_scale, fold_states
 from muster.scaler.core.state import State
+from muster.schemas.registry import STATE_NAME
 
 Handler = Callable[[State, Fact], None]
 """How one sort of fact changes the state."""
@@ -15,10 +16,15 @@ def fold(state: State, fact: Fact) -> None:
     handler = HANDLERS.get((fact.kind, fact.name))
     if handler is None:
         return
+    books, supply, freed = state.books, state.supply + state.pool.version, state.books.freed
     handler(state, fact)
     state.moves += 1
     state.forget_counts()
-    books = state.books
+    if fact.name != STATE_NAME:
+        if state.supply + state.pool.version != supply:
+            state.supplied_at = fact.time
+        if books.freed != freed:
+            state.freed_at = fact.time
     books.pending.clear()
     if books.changed:
         for name in books.changed:

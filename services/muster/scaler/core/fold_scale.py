@@ -54,7 +54,9 @@ def _ended(state: State, fact: Fact) -> None:
 def _nothing_chosen(state: State, fact: Fact) -> None:
     assert isinstance(fact.payload, NothingChosen)
     state.refused.pop(fact.subject_id, None)
-    state.refused[fact.subject_id] = Refused(name=fact.subject_id, case=fact.payload.case, code=fact.payload.code)
+    state.refused[fact.subject_id] = Refused(
+        name=fact.subject_id, case=fact.payload.case, code=fact.payload.code, at=fact.time
+    )
     if len(state.refused) > REFUSED_KEPT:
         del state.refused[next(iter(state.refused))]
 

@@ -104,6 +104,7 @@ def _load_choice(state: State, name: str, stored: ScaleState) -> None:
 
 def _load_scaler(state: State, stored: ScalerState) -> None:
     state.chosen = stored.chosen
+    state.supplied_at, state.freed_at = Instant(stored.supplied_at), Instant(stored.freed_at)
     for known, entries in (
         (state.moved_at, stored.moved_at),
         (state.failed_at, stored.failed_at),
@@ -153,6 +154,8 @@ def _scaler_state(state: State) -> ScalerState:
         signals=tuple(state.signals.heard.values()),
         served_at=_since(state.served_at),
         refused=tuple(state.refused.values()),
+        supplied_at=state.supplied_at,
+        freed_at=state.freed_at,
     )
 
 

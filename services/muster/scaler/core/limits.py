@@ -19,7 +19,7 @@ DOMAINS_MAX = 16
 """Topology domains, cheapest first, in which an enlarging is tried for a gang that must stand in one."""
 
 LOOK_AGAIN_S = 5.0
-"""A shape for which nothing helped is not looked at sooner again because of places that came free."""
+"""A shape for which nothing helped is looked at again because of places that came free at whole multiples of this."""
 
 SERVED_S = 10.0
 """So long after its choice was carried out a job has to be placed; then it counts as demand again."""

@@ -7,7 +7,7 @@ for which nothing could be done costs nothing until something changed that could
 from dataclasses import dataclass
 from heapq import heapify, heappop, heapreplace
 
-from muster.core import Instant, after
+from muster.core import NS_PER_S, Instant, after
 from muster.scaler.core import autoscaler, limits
 from muster.scaler.core.case_add import attach_or_add
 from muster.scaler.core.case_cannot_add import attach_or_nothing
@@ -24,7 +24,7 @@ from muster.schemas.facts.scale import ScaleChosen
 class Tried:
     """That nothing could be done for a line's first job, which waits because of `word`. choice: what is said of it.
 
-    supply, freed: what there was then. at: when. rests_until: when a fabric or group that rested may be used; 0: none.
+    supply, freed: what there was then. rests_until: when a fabric or group that rested may be used; 0: none.
     """
 
     choice: Choice | None
@@ -32,7 +32,6 @@ class Tried:
     word: str
     supply: tuple[int, int]
     freed: int
-    at: Instant
     rests_until: Instant
 
 
@@ -125,6 +124,8 @@ class _Walk:
             if tried.choice is not None:
                 self._found.append([tried.choice])
             return False
+        if self._is_put_off(record):
+            return False
         if state.queues.ceiling(shape.queue, shape.amounts, preemptible=shape.preemptible) is not None:
             return False
         holds = state.books.fleet.find(shape.least)
@@ -189,11 +190,22 @@ class _Walk:
             if tried.rests_until <= self._now:
                 return False
             self._note_wake(tried.rests_until)
-        if tried.freed != state.books.freed:
-            again = after(tried.at, limits.LOOK_AGAIN_S)
-            if again <= self._now:
-                return False
-            self._note_wake(again)
+        return tried.freed == state.books.freed
+
+    def _is_put_off(self, record: JobRecord) -> bool:
+        """Whether all that changed since nothing was chosen for the job is that places came free, a moment ago.
+
+        Until when is a function of what was folded, so that a scaler that takes over looks when this one would have.
+        """
+        state = self._state
+        refused = state.refused.get(record.id)
+        if refused is None or state.freed_at <= max(refused.at, state.supplied_at, record.word_at):
+            return False
+        grid_ns = round(limits.LOOK_AGAIN_S * NS_PER_S)
+        until = Instant(-(-state.freed_at // grid_ns) * grid_ns)
+        if until <= self._now:
+            return False
+        self._note_wake(until)
         return True
 
     def _note_tried(self, record: JobRecord, choice: Choice | None) -> None:
@@ -203,7 +215,7 @@ class _Walk:
         if rests_until:
             self._note_wake(rests_until)
         self._tried[record.shape] = Tried(
-            choice, record.id, record.word_fact, _supply(state), state.books.freed, now, rests_until
+            choice, record.id, record.word_fact, _supply(state), state.books.freed, rests_until
         )
 
     def _note_wake(self, moment: Instant) -> None:

@@ -36,8 +36,8 @@ class State:
     or group, by name. failed_at: when a choice last failed, see `rests_until`. served_at: jobs for which a choice was
     carried out, and when. refused: what `nothing-chosen` said last, by job or node. ended: the newest, oldest first.
     anomalies: facts that fitted nothing, by what. moves: grows with every fact that may change a decision; supply: with
-    those that may give somebody what was not to be had, places that came free apart (`books.freed`). now: of the
-    decision that is being made.
+    those that may give somebody what was not to be had, last at supplied_at, places that came free apart
+    (`books.freed`, last at freed_at). now: of the decision that is being made.
     """
 
     config: ScalingConfig
@@ -59,6 +59,8 @@ class State:
     anomalies: Counter[str] = field(default_factory=Counter)
     moves: int = 0
     supply: int = 0
+    supplied_at: Instant = field(default=BEGIN)
+    freed_at: Instant = field(default=BEGIN)
     now: Instant = field(default=BEGIN)
     _kept: dict[Source, int] | None = None
     _able: dict[Source, dict[str, int]] = field(default_factory=dict)
