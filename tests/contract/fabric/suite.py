@@ -17,7 +17,7 @@ from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-from fabrics import LOGIN, MODEL, NAME, ServedFabric, fabric, machine, served_fabric
+from fabrics import LOGIN, MODEL, NAME, OTHER_MODEL, ServedFabric, fabric, machine, served_fabric
 from loopback import served
 from muster.bus.settings import FabricSettings
 from muster.core import Instant
@@ -120,6 +120,13 @@ class DriverContract:
         [new] = self.standing(east, 1) - before
         assert new in named
         assert named <= self.standing(east, 1)
+
+    async def test_devices_of_another_model_beside_it_are_not_named(self, east: ServedFabric) -> None:
+        async with self.driving(east) as driver:
+            await driver.attach(self.order())
+            [device] = await driver.attach(self.order(model=OTHER_MODEL))
+        assert device.model == OTHER_MODEL
+        assert len(self.standing(east)) == 2
 
     async def test_a_detached_device_is_back_in_the_pool_and_to_detach_it_again_finds_it_gone(
         self, east: ServedFabric

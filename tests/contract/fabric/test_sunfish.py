@@ -8,7 +8,7 @@ from starlette.responses import JSONResponse, Response
 
 from contract.fabric.suite import DriverContract
 from fabrics import MODEL
-from muster.fabric.driver import AttachOrder, FabricNonsenseError, FabricRefusedError, FabricTimeoutError
+from muster.fabric.driver import AttachOrder, DetachOrder, FabricNonsenseError, FabricRefusedError, FabricTimeoutError
 from muster.schemas.devices import GPU
 
 SYSTEM = {"Id": "system-1"}
@@ -60,6 +60,17 @@ class TestRedfish(DriverContract):
         async with self.stub(tmp_path, say) as driver:
             with pytest.raises(FabricRefusedError, match="fpga"):
                 await driver.attach(AttachOrder("system-1", MODEL, "fpga"))
+
+    async def test_what_is_gone_is_not_asked_for(self, tmp_path: Path) -> None:
+        methods: list[str] = []
+
+        async def say(request: Request) -> Response:
+            methods.append(request.method)
+            return JSONResponse({"Members": []})
+
+        async with self.stub(tmp_path, say) as driver:
+            assert await driver.detach(DetachOrder("system-1", "gpu-1")) is False
+        assert methods == ["GET"]
 
     async def test_what_was_composed_and_then_not_seen_is_unknown(self, tmp_path: Path) -> None:
         async def say(request: Request) -> Response:
