@@ -16,6 +16,10 @@ def test_no_device_is_leaked_or_given_to_two(found: Found) -> None:
     assert (found.leaked, found.doubly_attached, found.misplaced) == (0, 0, 0)
 
 
+def test_nothing_stays_withheld(found: Found) -> None:
+    assert found.withheld == 0
+
+
 def test_everything_that_was_to_go_wrong_went_wrong(found: Found) -> None:
     assert found.cycles >= PLAN.cycles
     assert found.timeouts_after_success > 0

@@ -76,7 +76,8 @@ class Found:
 
     timeouts_after_success: calls whose answer was lost though the device moved. calls_lost: with their leader.
     quiet_moments: at which nothing was under way or unsure, so that log and fabric could be compared. leaked: devices
-    on machines that belong to no attachment, at the end. misplaced: attached by the log, and not there.
+    on machines that belong to no attachment, at the end. misplaced: attached by the log, and not there. withheld:
+    devices that jobs may not use at the end, for nothing.
     """
 
     cycles: int
@@ -100,6 +101,7 @@ class Found:
     leaked: int
     doubly_attached: int
     misplaced: int
+    withheld: int
     anomalies: dict[str, int]
 
 
@@ -222,6 +224,7 @@ class House:
             leaked=ledger.leaked(),
             doubly_attached=ledger.doubly_attached,
             misplaced=ledger.misplaced,
+            withheld=self.scheduler.withheld,
             anomalies=dict(self.anomalies),
         )
 

@@ -32,12 +32,16 @@ GRID_NS = NS_PER_S // 10
 
 @dataclass(frozen=True, slots=True)
 class Delays:
-    """Seconds until the stand-ins answer; `late_share` of the answers to withholdings take `late_s`."""
+    """Seconds until the stand-ins answer; `late_share` of the answers to withholdings take `late_s`.
+
+    append_s: from a decision of the scheduler until it stands in the log.
+    """
 
     visible_s: float = 2.0
     grant_s: float = 0.5
+    append_s: float = 0.2
     late_share: float = 0.02
-    late_s: float = 45.0
+    late_s: float = 29.9
 
 
 class Agenda:
@@ -104,12 +108,20 @@ class _Grant:
 
 
 class SchedulerStandIn:
-    """Grants as the scheduler does, with nobody holding anything."""
+    """Grants as the scheduler does, with nobody holding anything. Its answers are a moment on their way.
+
+    An answer that crosses a withdrawal stands until it is given back.
+    """
 
     def __init__(self, log: Log, agenda: Agenda, *, seed: int, delays: Delays) -> None:
         self._log, self._agenda, self._seed, self._delays = log, agenda, seed, delays
         self._grants: dict[tuple[str, str], _Grant] = {}
         log.folds.append(self._fold)
+
+    @property
+    def withheld(self) -> int:
+        """Devices and nodes that are withheld for somebody."""
+        return sum(1 for grant in self._grants.values() if any(grant.wishes.values()))
 
     def states(self) -> Iterator[Draft]:
         """Its part of a checkpoint."""
@@ -134,7 +146,7 @@ class SchedulerStandIn:
         key, payload = (fact.kind, fact.subject_id), fact.payload
         if isinstance(payload, WithholdRequested):
             self._grants.setdefault(key, _Grant()).wishes[payload.request_id] = False
-            self._soon(lambda: self._answer(key, payload.request_id, fact.id), *key, payload.request_id)
+            self._soon(lambda: self._decide(key, payload.request_id, fact.id), *key, payload.request_id)
         elif isinstance(payload, WithholdWithdrawn):
             self._withdraw(key, payload)
 
@@ -145,13 +157,17 @@ class SchedulerStandIn:
             return
         del grant.wishes[payload.request_id]
         if answered:
+            grant.released = False
             self._soon(lambda: self._release(*key), *key, payload.request_id, "release")
 
-    def _answer(self, key: tuple[str, str], request_id: str, fact: str) -> None:
+    def _decide(self, key: tuple[str, str], request_id: str, fact: str) -> None:
         grant = self._grants.get(key)
-        if grant is None or grant.wishes.get(request_id) is not False:
-            return
-        grant.wishes[request_id] = True
+        if grant is not None and grant.wishes.get(request_id) is False:
+            said_at = after(self._log.now, self._delays.append_s)
+            self._agenda.at(said_at, lambda: self._answer(key, request_id, fact))
+
+    def _answer(self, key: tuple[str, str], request_id: str, fact: str) -> None:
+        self._grants.setdefault(key, _Grant()).wishes[request_id] = True
         self._log.say("scheduler", *key, "withheld", Withheld(request_id=request_id), causes=(fact,))
 
     def _release(self, kind: str, name: str) -> None:

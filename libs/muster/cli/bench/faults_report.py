@@ -25,7 +25,7 @@ def run(plan: Plan, form: Output) -> None:
     else:
         typer.echo(sentence(machine))
         output.details(_rows(plan, found, took_s))
-    wrong = found.leaked + found.doubly_attached + found.misplaced
+    wrong = found.leaked + found.doubly_attached + found.misplaced + found.withheld
     if wrong:
         raise refused(f"log and fabric disagree about {wrong} devices; run it again with seed {plan.seed} to see why")
 
@@ -52,4 +52,5 @@ def _rows(plan: Plan, found: Found, took_s: float) -> list[tuple[str, str]]:
         ("leaked", str(found.leaked)),
         ("doubly attached", str(found.doubly_attached)),
         ("not where the log says", str(found.misplaced)),
+        ("withheld for nothing", str(found.withheld)),
     ]

@@ -225,7 +225,8 @@ class AttachmentState(Payload):
 
     deadline_at, failed_at: of the newest call; attempts_before: calls made before those in the present direction.
     withholds: how often the scheduler was asked to withhold it; holders: who held it then, by force. wish: why it is to
-    go, since wanted_at; before: its phase then. said: `requested` stands in the log.
+    go, since wanted_at; before: its phase then. said: `requested` stands in the log. withdrawn_id:
+    of a request to withhold that was withdrawn without an answer, which may still come.
     """
 
     requested: AttachmentRequested
@@ -253,6 +254,7 @@ class AttachmentState(Payload):
     wish: DetachWish | None = None
     wanted_at: InstantNs = 0
     before: AttachmentPhase | None = None
+    withdrawn_id: str = ""
 
 
 class RequestWish(Wire):
@@ -333,7 +335,10 @@ class OrphanState(OrphanFound):
 
 
 class FabricState(Payload):
-    """`state-recorded` of a fabric. failure: the newest one. succeeded_at: when a call last did what it was asked."""
+    """`state-recorded` of a fabric. failure: the newest one. succeeded_at: when a call last did what it was asked.
+
+    moved_at: when a device last came or went.
+    """
 
     pool: tuple[PoolModel, ...] = ()
     surveyed: bool = False
@@ -346,6 +351,7 @@ class FabricState(Payload):
     last_fact: str = ""
     failure: CallFailure | None = None
     succeeded_at: InstantNs = 0
+    moved_at: InstantNs = 0
 
 
 class ComposeWish(Wire):

@@ -171,7 +171,9 @@ def _detach_wanted(state: State, fact: Fact) -> None:
     attachment = _known(state, fact, Phase.ATTACHED, Phase.VISIBLE, Phase.ONLINE)
     if attachment is None:
         return
-    state.withholding.pop(attachment.request_id, None)
+    for request_id in (attachment.request_id, attachment.withdrawn_id):
+        state.withholding.pop(request_id, None)
+    attachment.withdrawn_id = ""
     attachment.before, attachment.phase = attachment.phase, Phase.WITHHOLDING
     attachment.since = attachment.wanted_at = fact.time
     attachment.request_id, attachment.force = fact.payload.request_id, fact.payload.force
@@ -207,15 +209,14 @@ def _detached(state: State, fact: Fact) -> None:
     attachment = _known(state, fact, Phase.DETACHING)
     if attachment is None:
         return
-    is_shown = attachment.is_gpu and state.is_shown(attachment)
     state.finish(attachment, Phase.DETACHED, fact.time)
     state.disown(attachment, fact.time)
     fabric = state.fabric(attachment.fabric)
     fabric.move(attachment.kind, free=1, attached=-1)
     fabric.failures, fabric.succeeded_at, fabric.moved_at = 0, fact.time, fact.time
     state.calls.acknowledge(attachment.id, attachment.attempt)
-    if is_shown or not attachment.is_withheld:
-        state.drop(attachment)  # what it was asked to withhold goes when its node no longer shows it
+    if attachment.is_gpu or not attachment.is_withheld:
+        state.drop(attachment)  # else its node is withheld, until it no longer shows it
 
 
 def _failed(state: State, fact: Fact) -> None:

@@ -63,10 +63,10 @@ def _withheld(state: State, fact: Fact) -> None:
     name = state.withholding.get(fact.payload.request_id)
     if name is not None:
         attachment = state.attachments[name]
+        if attachment.withdrawn_id == fact.payload.request_id:  # it crossed the withdrawal, and stands
+            attachment.request_id, attachment.withdrawn_id = attachment.withdrawn_id, ""
         attachment.is_withheld, attachment.holders = True, fact.payload.holders
         state.touch(attachment)
-    elif any(fact.payload.request_id.startswith(known) for known in (state.by_uuid.get(fact.subject_id),) if known):
-        return  # ours, and withdrawn before it was answered: the scheduler keeps nothing of it
     if fact.kind == "device":
         state.nodes.withhold_device(fact.subject_id)
     else:
@@ -80,12 +80,13 @@ def _withdrawn(state: State, fact: Fact) -> None:
     if name is None:
         return
     attachment = state.attachments[name]
-    if attachment.is_withheld and not fact.payload.after_withheld:
-        state.touch(attachment)
+    state.touch(attachment)
+    if not fact.payload.after_withheld:
+        if not attachment.is_withheld:
+            attachment.request_id, attachment.withdrawn_id = "", fact.payload.request_id
         return
     del state.withholding[fact.payload.request_id]
     attachment.request_id, attachment.is_withheld = "", False
-    state.touch(attachment)
     if attachment.phase.is_over:
         state.drop(attachment)
 

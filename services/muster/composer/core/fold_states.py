@@ -62,6 +62,7 @@ def _load_fabric(fabric: Fabric, stored: FabricState) -> None:
     fabric.orphans = {orphan.device_id: orphan for orphan in stored.orphans}
     fabric.since, fabric.last_fact = Instant(stored.since), stored.last_fact
     fabric.failure, fabric.succeeded_at = stored.failure, Instant(stored.succeeded_at)
+    fabric.moved_at = Instant(stored.moved_at)
 
 
 def state_drafts(state: State) -> Iterator[Draft]:
@@ -110,6 +111,7 @@ def _fabric_state(fabric: Fabric) -> FabricState:
         last_fact=fabric.last_fact,
         failure=fabric.failure,
         succeeded_at=fabric.succeeded_at,
+        moved_at=fabric.moved_at,
     )
 
 

@@ -58,6 +58,7 @@ class Attachment:
     wish: DetachWish | None = None
     wanted_at: Instant = NEVER
     before: AttachmentPhase | None = None
+    withdrawn_id: str = ""
 
     @property
     def fabric(self) -> str:
@@ -118,7 +119,7 @@ class Attachment:
             is_withheld=self.is_withheld, requested_at=self.requested_at, since=self.since, last_fact=self.last_fact,
             trace=self.trace, said=self.said, failed_at=self.failed_at, attempts_before=self.attempts_before,
             withholds=self.withholds, holders=self.holders, wish=self.wish, wanted_at=self.wanted_at,
-            before=self.before,
+            before=self.before, withdrawn_id=self.withdrawn_id,
         )  # fmt: skip
 
     @classmethod
@@ -132,6 +133,7 @@ class Attachment:
             since=Instant(state.since), last_fact=state.last_fact, trace=state.trace, said=state.said,
             failed_at=Instant(state.failed_at), attempts_before=state.attempts_before, withholds=state.withholds,
             holders=state.holders, wish=state.wish, wanted_at=Instant(state.wanted_at), before=state.before,
+            withdrawn_id=state.withdrawn_id,
         )  # fmt: skip
 
 

@@ -57,8 +57,8 @@ class State:
         self.on_machine.setdefault(attachment.machine, {})[attachment.id] = None
         if attachment.requested.request and not attachment.phase.is_over:
             self.request(attachment.requested.request).attachments[attachment.id] = None
-        if attachment.request_id:
-            self.withholding[attachment.request_id] = attachment.id
+        for request_id in filter(None, (attachment.request_id, attachment.withdrawn_id)):
+            self.withholding[request_id] = attachment.id
         if attachment.is_calling or (attachment.is_unsure and attachment.phase in CALLING):
             self.fabric(attachment.fabric)
             self.calling[attachment.fabric][attachment.id] = None
@@ -99,7 +99,8 @@ class State:
     def drop(self, attachment: Attachment) -> None:
         """It is over and owes nothing."""
         del self.attachments[attachment.id]
-        self.withholding.pop(attachment.request_id, None)
+        for request_id in (attachment.request_id, attachment.withdrawn_id):
+            self.withholding.pop(request_id, None)
         here = self.on_machine.get(attachment.machine, {})
         here.pop(attachment.id, None)
         if not here:
