@@ -34,6 +34,7 @@ def _rows(found: ScaleReport) -> list[tuple[str, str]]:
     return [
         ("input", f"{found.nodes} nodes, {found.attached} GPUs on them, {found.held} jobs, {found.pool} in the pool"),
         ("from fact to choice", f"{_words(found.decision)} of {found.decisions}"),
+        ("  of it processor time", _words(found.cpu)),
         ("chosen", f"{chosen}; {found.gpus} GPUs in all"),
         (f"{found.burst} jobs at once", burst),
         ("nothing changed", f"{found.nothing_ms:.3f} ms"),
