@@ -39,10 +39,9 @@ class Latency:
 
 @dataclass(frozen=True, slots=True)
 class ScaleReport:
-    """decisions: from one fact to its drafts; cpu: the same in processor time. chosen: how often what. gpus: devices that were chosen in all.
-
-    burst: jobs of one shape at once, of which burst_served got devices in burst_decisions: all of these, the longest.
-    nothing: a decision when nothing changed.
+    """decisions: from one fact to its drafts; cpu: the same in processor time. chosen: how often what. gpus: devices
+    that were chosen in all. burst: jobs of one shape at once, of which burst_served got devices in burst_decisions; all
+    of these, and the longest. nothing: a decision when nothing changed.
     """
 
     nodes: int
