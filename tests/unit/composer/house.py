@@ -62,7 +62,8 @@ def machine(node: str) -> str:
 class FakeFabrics:
     """Implements `Fabrics`. Nothing happens to a call before the test says so; looks show `free` and `on`.
 
-    blind: looks fail so. slow: set to {}, looks are taken and not told before `show_slow_looks`.
+    blind: looks fail so; dark: looks at these fabrics fail. slow: set to {}, looks are taken and not told before
+    `show_slow_looks`.
     """
 
     def __init__(self) -> None:
@@ -73,6 +74,7 @@ class FakeFabrics:
         self.acknowledged: list[tuple[str, int]] = []
         self.blind: CallFailure | None = None
         self.looked_at: list[Instant] = []
+        self.dark: set[str] = set()
         self.slow: dict[str, Look] | None = None
         self._told: dict[tuple[str, int], Outcome] = {}
         self._wanted: dict[str, Instant] = {}
@@ -177,8 +179,8 @@ class FakeFabrics:
 
     def _look(self, fabric: str, now: Instant) -> Look:
         self.looked_at.append(now)
-        if self.blind is not None:
-            return SurveyWentWrong(fabric, now, self.blind, "nobody there")
+        if self.blind is not None or fabric in self.dark:
+            return SurveyWentWrong(fabric, now, self.blind or CallFailure.UNAVAILABLE, "nobody there")
         machines = {name: tuple(there) for name, there in self.on.get(fabric, {}).items()}
         return Surveyed(fabric, now, Inventory(dict(self.free.get(fabric, {})), machines))
 

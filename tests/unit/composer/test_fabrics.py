@@ -220,11 +220,44 @@ def test_refusals_say_nothing_against_a_fabric() -> None:
 def test_a_fabric_that_cannot_be_looked_at_trips_its_breaker_and_recovers() -> None:
     it = house("n1")
     it.fabrics.blind = CallFailure.UNAVAILABLE
-    it.wait(300)
+    it.wait(100)
     assert "breaker-opened" in it.names("fabric")
     it.fabrics.blind = None
-    it.wait(120)
+    it.wait(200)
     assert it.names("fabric")[-1] == "breaker-closed"
+
+
+def test_a_fabric_that_is_gone_is_tried_ever_more_rarely() -> None:
+    it = house("n1")
+    it.fabrics.blind = CallFailure.UNAVAILABLE
+    it.wait(3_600)
+    opened = [fact.payload for fact in it.log if isinstance(fact.payload, BreakerOpened)]
+    assert 5 <= len(opened) <= 16
+
+
+def test_a_fabric_that_never_told_its_pool_holds_up_no_request_that_can_do_without_it() -> None:
+    it = House(config(fabrics=("one", "two")))
+    it.fabrics.stock("one", (GPU, A100), 8)
+    it.fabrics.dark.add("two")
+    it.node("m1", group="elsewhere")
+    it.node("n1")
+    it.wait(0)
+    it.compose(size=1)
+    assert [call.machine for call in it.fabrics.attaching] == [machine("n1")]
+
+
+def test_a_fabric_that_fails_is_chosen_last() -> None:
+    it = House(config(fabrics=("one", "two")))
+    for name in ("one", "two"):
+        it.fabrics.stock(name, (GPU, A100), 8)
+    it.node("a1")
+    it.node("m1", group="elsewhere")
+    it.wait(0)
+    it.compose("broken", size=4, target_node="a1", settle=False)
+    failing(it)
+    it.node("a2")
+    it.compose("free", size=1)
+    assert it.last("accepted").payload.orders[0].node == "m1"
 
 
 def test_other_fabrics_go_on() -> None:

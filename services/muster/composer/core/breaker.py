@@ -1,11 +1,11 @@
 """A fabric that fails too often in a row is left alone for a while, then tried with one call."""
 
-from muster.composer.core.limits import ERROR_CHARS_MAX
+from muster.composer.core.limits import BREAKER_S_MAX, ERROR_CHARS_MAX
 from muster.composer.core.looks import Looks
 from muster.composer.core.records import Fabric
 from muster.composer.core.state import State
 from muster.composer.core.turn import Turn, causes_of
-from muster.core import Draft, Instant, after
+from muster.core import Draft, Instant, after, seconds_between
 from muster.schemas.devices import BreakerState
 from muster.schemas.facts.device import BreakerClosed, BreakerOpened, CallFailure
 
@@ -52,12 +52,14 @@ def _has_work(state: State, fabric: str) -> bool:
 
 
 def _open(state: State, fabric: Fabric, looks: Looks, failures: int, turn: Turn) -> None:
-    look = looks.at(fabric.name)
+    look, open_s = looks.at(fabric.name), state.bounds.breaker_s
+    if fabric.retry_at:  # it was tried, in vain: a fabric that is gone is not told of every half minute
+        open_s = max(open_s, min(BREAKER_S_MAX, 2 * seconds_between(fabric.opened_at, fabric.retry_at)))
     payload = BreakerOpened(
         failures=failures,
         failure=look.failure or fabric.failure or CallFailure.UNAVAILABLE,
         error=(look.error or fabric.error)[:ERROR_CHARS_MAX],
-        retry_at=after(turn.now, state.bounds.breaker_s),
+        retry_at=after(turn.now, open_s),
     )
     turn.opened.add(fabric.name)
     turn.drafts.append(Draft("fabric", fabric.name, "breaker-opened", payload, causes_of(fabric.last_fact)))

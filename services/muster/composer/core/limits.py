@@ -14,6 +14,8 @@ REST_S = 60.0
 """How long a device whose detachment was given up rests before it is tried again."""
 SURVEY_BACKOFF_S_MAX = 60.0
 """Between two looks at a fabric that cannot be looked at."""
+BREAKER_S_MAX = 300.0
+"""A breaker that opens again and again stays open twice as long each time, at most this."""
 ENDED_MAX = 256
 """Requests that ended or were refused and are still listed."""
 ANOMALIES_MAX = 64

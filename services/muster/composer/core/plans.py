@@ -203,12 +203,13 @@ def _grow(
     if need > ORDERS_MAX:
         return Refusal("size", f"at most {ORDERS_MAX} devices are added at a time")
     places = [site_of(state, spec.target_node)] if spec.target_node else sites(state)
-    choice = _Choice((spec.type, spec.model))
+    choice, waits = _Choice((spec.type, spec.model)), None
     for site in places:
         if isinstance(site, Refusal):
             return site
-        if (waits := _unsurveyed(state, site.fabric)) is not None:
-            return waits
+        if (unseen := _unsurveyed(state, site.fabric)) is not None:
+            waits = unseen  # other fabrics may do without it
+            continue
         found = room(state, site, choice.kind, tally, spec.other_spec)
         if isinstance(found, Refusal):
             choice.reason = choice.reason or found
@@ -223,18 +224,22 @@ def _grow(
     if spec.allocation_policy is AllocationPolicy.DIFFERENTNODE:
         nodes = _spread(choice, pools, need)
     else:
-        nodes = _together(choice, pools, need, used=_nodes_of_others(state, name, spec))
+        nodes = _together(state, choice, pools, need, used=_nodes_of_others(state, name, spec))
     if len(nodes) < need:
-        return _short(state, spec, choice, tally, need=need, most=most)
+        return waits or _short(state, spec, choice, tally, need=need, most=most)
     return Plan(tuple(Order(choice.sites[node], spec.model) for node in nodes))
 
 
-def _together(choice: _Choice, pools: dict[str, int], need: int, *, used: set[str]) -> list[str]:
-    """All on one node if one takes them: first where the request has devices, then where no other such request is."""
+def _together(state: State, choice: _Choice, pools: dict[str, int], need: int, *, used: set[str]) -> list[str]:
+    """All on one node if one takes them: first where the request has devices, then where no other such request is.
 
-    def turn(node: str) -> tuple[bool, bool, bool, int, str]:
-        takes = min(choice.left[node], pools.get(choice.sites[node].fabric, 0))
-        return node not in choice.own, takes < need, node in used, -min(takes, need), node
+    Before all that a fabric that works is better than one whose breaker opened.
+    """
+
+    def turn(node: str) -> tuple[bool, bool, bool, bool, int, str]:
+        fabric = choice.sites[node].fabric
+        takes, fails = min(choice.left[node], pools.get(fabric, 0)), bool(state.fabrics[fabric].retry_at)
+        return node not in choice.own, fails, takes < need, node in used, -min(takes, need), node
 
     nodes: list[str] = []
     for node in sorted(choice.left, key=turn):
