@@ -203,12 +203,14 @@ class FleetBooks(NodeRecords):
                 record.cut[job_id, hold] = self._enter_part(record.description, hold)
 
     def _enter_part(self, node: NodeJoined, hold: Hold) -> Hold | None:
-        """Hold what is left of it without the devices that are gone; None if that is not what was wrong with it."""
-        slot = hold.slot
-        left = tuple(index for index in slot.devices if index in node.present)
-        if left == slot.devices:
-            return None
-        part = replace(hold, slot=replace(slot, devices=left, gpu_milli=slot.gpu_milli if left else 0))
+        """Hold what is there of it, where devices or memory are gone; None if that is not what was wrong with it."""
+        slot, left = hold.slot, self.fleet.ledger.node(hold.slot.node)
+        devices = tuple(index for index in slot.devices if index in node.present)
+        part = Hold(
+            min(hold.cpu_milli, left.cpu_milli),
+            min(hold.memory_mib, left.memory_mib),
+            replace(slot, devices=devices, gpu_milli=slot.gpu_milli if devices else 0),
+        )
         try:
             self.fleet.hold(part)
         except HoldError:

@@ -178,6 +178,13 @@ class NodeRecords:
         """Node and index of a device that a node shows."""
         return self._places.get(uuid)
 
+    def is_there(self, kind: str, name: str) -> bool:
+        """Whether the node is part of the cluster, or a node shows the device."""
+        if kind == DEVICE:
+            return name in self._places
+        record = self.nodes.get(name)
+        return record is not None and record.description is not None
+
     # --- for who keeps the holds -----------------------------------------------------------------------------
 
     def _node(self, name: str) -> NodeRecord:

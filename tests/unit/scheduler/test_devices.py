@@ -103,8 +103,30 @@ def test_while_somebody_else_asks_it_stays_withheld_and_is_released_when_nobody_
 def test_what_nobody_asked_is_not_taken_back() -> None:
     world = World(nodes=1)
     withdraw(world, "n0")
-    withdraw(world, "g", kind="device")
+    withdraw(world, "n0-gpu-0", kind="device")
     assert world.core.state.anomalies == {"withdrawn of nothing": 2}
+
+
+def test_what_is_given_back_of_a_device_that_is_gone_needs_no_answer() -> None:
+    world = World(nodes=1, gpus=2)
+    ask(world, "n0-gpu-1", kind="device")
+    world.run()
+    plug(world, "n0", 1, there=False)
+    withdraw(world, "n0-gpu-1", kind="device", after_withheld=True)
+    assert world.core.state.anomalies.total() == 0
+    assert world.core.state.books.devices == {}
+
+
+def test_what_a_job_holds_of_devices_stays_held_when_memory_is_taken_away_under_it() -> None:
+    world = World(nodes=1, gpus=2)
+    one = world.submit("one", memory_mib=900_000)
+    less = world.nodes["n0"].description.model_copy(update={"memory_mib": 800_000})
+    world.say("agent", "node", "n0", "joined", less)
+    books_balance(world.core)
+    assert world.core.state.books.fleet.ledger.node("n0").idle == [0, 1000]
+    world.exited(one)
+    books_balance(world.core)
+    assert world.slots(world.submit("three", memory_mib=800_000)) == [("n0", (0,))]
 
 
 def test_a_device_that_appears_is_released_and_a_waiting_job_gets_it_at_once() -> None:

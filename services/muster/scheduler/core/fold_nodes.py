@@ -42,7 +42,10 @@ def _withhold_requested(state: State, fact: Fact) -> None:
 
 
 def _withhold_withdrawn(state: State, fact: Fact) -> None:
-    """One that crossed an answer changes nothing: who asked acts on the answer, or withdraws again."""
+    """One that crossed an answer changes nothing: who asked acts on the answer, or withdraws again.
+
+    What is gone has forgotten who asked.
+    """
     payload = fact.payload
     assert isinstance(payload, WithholdWithdrawn)
     is_taken = state.books.withdraw_wish(
@@ -53,7 +56,7 @@ def _withhold_withdrawn(state: State, fact: Fact) -> None:
         fact=fact.id,
         seq=fact.seq,
     )
-    if is_taken is None:
+    if is_taken is None and state.books.is_there(fact.kind, fact.subject_id):
         state.anomalies["withdrawn of nothing"] += 1
     state.summary_stale = True
 
