@@ -1,0 +1,112 @@
+"""A composer stopped in mid-attach, taken over, continued: what it had begun is adopted, nothing is attached twice."""
+
+import asyncio
+import contextlib
+import os
+import signal
+import sys
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+import httpx
+import pytest
+
+from living_stack import House, open_house, options
+from muster.schemas.devices import AllocationPolicy, AttachmentPhase, ComposabilitySpec, RequestPhase
+from muster.schemas.facts.device import DeviceAttached
+from waiting import until_async
+
+pytestmark = [pytest.mark.connected, pytest.mark.timeout(240)]
+
+MODEL, REQUEST = "NVIDIA-H100", "eight"
+SIZE, LIMIT, POOL, NODES = 8, 4, 10, 2
+SWITCH_S = 2.0
+PATIENCE_S = 90.0
+
+
+def settings() -> dict[str, object]:
+    """Switches that take long enough to be hit in the middle."""
+    simulated = {"pool": {MODEL: POOL}, "switch_median_s": SWITCH_S, "switch_sigma": 0.0}
+    nodes = {"nodes": NODES, "nodes_min": NODES, "nodes_max": NODES, "gpus_max": 8}
+    group = {"name": "cdi", "composable": True, "gpu_models": [MODEL], "fabric": "east", **nodes}
+    return {
+        "fleet": {"nodes": 0},
+        "fabrics": [{"name": "east", "limit": LIMIT, "call_s": 6.0, "simulated": simulated}],
+        "composer": {"survey_s": 2.0, "orphan_s": 2.0},
+        "scaling": {"mode": "off", "visible_s": 0.1, "groups": [group]},
+        "bus": {"lease_ttl_s": 1.0},
+    }
+
+
+@asynccontextmanager
+async def second_composer(house: House) -> AsyncIterator[None]:
+    """Another composer on the same log: it follows until the first one's lease ends."""
+    process = await asyncio.create_subprocess_exec(
+        sys.executable, "-m", "muster.cli.main", "run", "composer", "--state-dir", str(house.settings.state_dir),
+        stdout=asyncio.subprocess.DEVNULL, stderr=asyncio.subprocess.DEVNULL,
+        env={**os.environ, "MUSTER_METRICS_PORT": "0"},
+    )  # fmt: skip
+    try:
+        yield
+    finally:
+        with contextlib.suppress(ProcessLookupError):
+            process.kill()
+        await process.wait()
+
+
+async def terms(house: House) -> int:
+    """How many composers have led."""
+    return sum(fact.writer == "composer" and fact.name == "term-started" for fact in await house.facts())
+
+
+async def phases(house: House) -> list[AttachmentPhase]:
+    return [device.phase for device in (await house.muster.composability_request(REQUEST)).resources]
+
+
+async def standing(house: House) -> set[str]:
+    """Devices on machines, in truth."""
+    async with httpx.AsyncClient(trust_env=False) as http:
+        truth = (await http.get(f"{house.settings.fabrics[0].url}/_inventory")).json()
+    return {device["device_id"] for devices in truth["machines"].values() for device in devices}
+
+
+async def test_calls_of_a_stopped_leader_are_adopted_and_made_no_second_time(tmp_path: Path) -> None:
+    start = options(tmp_path, split=True)
+    ports = {**start.ports, "fabric": 0}
+    start = start.model_copy(update={"settings": {**start.settings, **settings()}, "ports": ports})
+    async with open_house(start) as house, second_composer(house):
+
+        async def is_ready() -> bool:
+            fabrics = await house.muster.fabrics()
+            return len(await house.muster.nodes()) == NODES and any(fabric.pool for fabric in fabrics)
+
+        await until_async(is_ready, patience_s=PATIENCE_S)
+        before, leader = await terms(house), house.pid("composer")
+        spec = ComposabilitySpec(model=MODEL, size=SIZE, allocation_policy=AllocationPolicy.DIFFERENTNODE)
+        await house.muster.compose(spec, name=REQUEST)
+
+        async def calls_are_under_way() -> bool:
+            return (await phases(house)).count(AttachmentPhase.ATTACHING) == LIMIT
+
+        await until_async(calls_are_under_way, patience_s=PATIENCE_S)
+        os.kill(leader, signal.SIGSTOP)
+        try:
+
+            async def is_replaced() -> bool:
+                return await terms(house) > before
+
+            await until_async(is_replaced, patience_s=PATIENCE_S)
+        finally:
+            os.kill(leader, signal.SIGCONT)
+
+        async def has_all() -> bool:
+            view = await house.muster.composability_request(REQUEST)
+            has = {device.device_id for device in view.resources if device.phase is AttachmentPhase.ONLINE}
+            return view.phase is RequestPhase.RUNNING and len(has) == SIZE and await standing(house) == has
+
+        await until_async(has_all, patience_s=PATIENCE_S)
+        attached = [fact.payload for fact in await house.facts() if isinstance(fact.payload, DeviceAttached)]
+        assert len(attached) == SIZE
+        assert sum(one.adopted for one in attached) == LIMIT
+        assert await house.violations([]) == []
