@@ -232,3 +232,21 @@ def test_a_whole_node_gets_what_it_lacks() -> None:
     busy(world, 2)
     world.submit("whole", gpus=3, full_node=True, reason="fragmented")
     assert only(world.run(), "gpu-attach-chosen").parts == (part("comp-0001", 2),)
+
+
+def test_a_group_may_have_to_stand_closer_than_its_gang() -> None:
+    world = World(config(composable(nodes_max=8)), pool=8)
+    for index in (1, 2):
+        busy(world, index, gpus=3, rack="r1")
+    together = busy(world, 3, gpus=1, rack="r2")
+    own = TaskGroup(replicas=2, gpus=1, cpu_milli=1_000, topology=Topology(level="node", required=True))
+    world.submit("near", task_groups=(own,), topology=Topology(level="rack", required=False), reason="topology")
+    assert only(world.run(), "gpu-attach-chosen").parts == (part(together, 2),)
+
+
+def test_another_group_is_taken_where_the_pool_of_the_cheapest_is_empty() -> None:
+    dear = composable("dear", fabric="f1", idle_w=500.0)
+    world = World(config(composable(), dear), pool=1)
+    world.survey(free=4, fabric="f1")
+    world.submit("one", gpus=2, reason="no-node")
+    assert only(world.run(), "node-add-chosen").group == "dear"

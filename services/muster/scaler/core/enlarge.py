@@ -7,22 +7,20 @@ cheapest domains first; several groups are made room for one after the other, la
 Then single devices are taken back as long as the engine still finds a place.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
-from heapq import heapify, heappop, heappush, heapreplace
+from collections.abc import Sequence
+from dataclasses import replace
 
-from muster.placement import NODE_LEVEL, GangRequest, GroupRequest, Hold, TaskShape
-from muster.placement.state import NodeState, count
-from muster.placement.topology import Domain
+from muster.placement import GangRequest, GroupRequest, Hold, TaskShape
 from muster.scaler.core import cost, limits
 from muster.scaler.core.able import Source
 from muster.scaler.core.demand import Waiting
-from muster.scaler.core.growth import Growth, Step, steps_of
+from muster.scaler.core.growth import Growth
 from muster.scaler.core.lacks import lack_of
 from muster.scaler.core.options import Lack, Option
 from muster.scaler.core.sources import Sources, sources_of
 from muster.scaler.core.spare import Spare
 from muster.scaler.core.state import State
+from muster.scaler.core.steps import Steps
 from muster.schemas.facts.scale import ScalePart, ScalePlace
 
 
@@ -66,29 +64,6 @@ def _on_model(ask: GangRequest, model: str) -> GangRequest:
     return replace(ask, groups=tuple(groups))
 
 
-@dataclass(frozen=True, slots=True)
-class _Ladder:
-    """Nodes in the same state, which can get as many devices each, and what more of them would give."""
-
-    source: Source
-    busy_w: float
-    attach_s: float
-    cpu_milli: int
-    steps: Sequence[tuple[int, int]]
-    names: list[str]
-
-    def step(self, at: int, number: int) -> Step:
-        """One step of one of these nodes."""
-        devices, gain = self.steps[number]
-        rate = devices / gain
-        return Step(
-            rate, rate * self.busy_w, self.attach_s, self.cpu_milli, self.names[at], number, devices, gain, self.source
-        )
-
-
-_Rung = tuple[Step, int, _Ladder]
-
-
 class _Attempt:
     """One way to go about it: with devices of these models. ask: the gang as it is; asked: with its models limited."""
 
@@ -112,6 +87,7 @@ class _Attempt:
             source: n for source, n in sources.left(with_donors=with_donors).items() if source.model in models
         }
         self._able = {source: sources.nodes(source) for source in self._left}
+        self._steps = Steps(state, self._able)
         self._asks = 0
 
     def run(self) -> Option | None:
@@ -119,9 +95,10 @@ class _Attempt:
         if not any(self._able.values()):
             return None
         groups = sorted(self._asked.groups, key=lambda group: _size(group.shape), reverse=True)
-        wish = self._asked.topology or (groups[0].topology if len(groups) == 1 else None)
-        if wish is not None and wish.required:
-            for names in self._domains(wish.level, groups):
+        own = groups[0].topology if len(groups) == 1 else None
+        wish = next((wish for wish in (own, self._asked.topology) if wish is not None and wish.required), None)
+        if wish is not None:
+            for names in self._steps.domains(wish.level, groups[0], self._left):
                 option = self._try(groups, names)
                 if option is not None:
                     return option
@@ -137,10 +114,10 @@ class _Attempt:
             for group in groups:
                 names = within
                 if names is None and len(groups) > 1 and group.topology is not None and group.topology.required:
-                    names = next(iter(self._domains(group.topology.level, (group,))), None)
+                    names = next(iter(self._steps.domains(group.topology.level, group, left)), None)
                     if names is None:
                         return None
-                steps = self._steps(group.shape, group.replicas_least, names, left, growth)
+                steps = self._steps.cheapest(group.shape, group.replicas_least, names, left, growth)
                 if steps is None:
                     return None
                 for step in steps:
@@ -172,103 +149,6 @@ class _Attempt:
     def _fitting(self) -> Sequence[Hold] | None:
         self._asks += 1
         return self._fleet.find(self._ask)
-
-    def _steps(
-        self,
-        shape: TaskShape,
-        replicas: int,
-        within: Sequence[str] | None,
-        left: Mapping[Source, int],
-        growth: Growth,
-    ) -> list[Step] | None:
-        """The cheapest steps that make room for so many replicas; None if there are not enough."""
-        lacking = replicas - self._room(shape, within)
-        if lacking <= 0:
-            return []
-        left, chosen = dict(left), list[Step]()
-        for step in self._all_steps(shape, within, growth):
-            if step.devices <= left[step.source]:
-                left[step.source] -= step.devices
-                chosen.append(step)
-                lacking -= step.gain
-                if lacking <= 0:
-                    return chosen
-        return None
-
-    def _room(self, shape: TaskShape, within: Sequence[str] | None) -> int:
-        ledger = self._fleet.ledger
-        if within is None:
-            return sum([len(state.names) * count(state.key, shape) for state in ledger.live])
-        nodes = [ledger.nodes[name].state for name in within]
-        return sum([count(state.key, shape) for state in nodes if state is not None])
-
-    def _all_steps(self, shape: TaskShape, within: Sequence[str] | None, growth: Growth) -> Iterator[Step]:
-        """Steps of all nodes, the cheapest first: nodes in the same state are looked at together."""
-        heap = list[_Rung]()
-        for source, alike in self._alike(within, growth).items():
-            model = self._state.config.model(source.model)
-            for (state, most), names in alike.items():
-                steps = steps_of(state.key, shape, source.model, most)
-                if steps:
-                    names.sort()
-                    ladder = _Ladder(source, model.busy_w, model.attach_s, state.key.cpu_milli, steps, names)
-                    heap.append((ladder.step(0, 0), 0, ladder))
-        heapify(heap)
-        while heap:
-            step, at, ladder = heap[0]
-            yield step
-            following = [(ladder.step(at, step.number + 1), at, ladder)] if step.number + 1 < len(ladder.steps) else []
-            if not step.number and at + 1 < len(ladder.names):
-                following.append((ladder.step(at + 1, 0), at + 1, ladder))
-            if following:
-                heapreplace(heap, following[0])
-                for rung in following[1:]:
-                    heappush(heap, rung)
-            else:
-                heappop(heap)
-
-    def _alike(
-        self, within: Sequence[str] | None, growth: Growth
-    ) -> dict[Source, dict[tuple[NodeState, int], list[str]]]:
-        """Nodes that can get devices, by source, state and how many they can get."""
-        nodes, added = self._fleet.ledger.nodes, dict[str, int]()
-        for (name, _), devices in growth.added.items():
-            added[name] = added.get(name, 0) + devices
-        found = dict[Source, dict[tuple[NodeState, int], list[str]]]()
-        for source, able in self._able.items():
-            alike = found[source] = {}
-            among = able.items() if within is None else [(name, able[name]) for name in within if name in able]
-            for name, most in among:
-                state = nodes[name].state
-                left = most - added[name] if name in added else most
-                if state is not None and left > 0:
-                    alike.setdefault((state, left), []).append(name)
-        return found
-
-    # --- domains ---------------------------------------------------------------------------------------------
-
-    def _domains(self, level: str, groups: Sequence[GroupRequest]) -> list[list[str]]:
-        """Domains of a level in which the largest group finds room with devices, those first that need fewest."""
-        group, nothing = groups[0], Growth(self._fleet)
-        costs = list[tuple[int, float, list[str]]]()
-        for names in self._members(level):
-            steps = self._steps(group.shape, group.replicas_least, names, self._left, nothing)
-            if steps is not None:
-                costs.append((sum(step.devices for step in steps), sum(step.watts for step in steps), names))
-        return [names for *_, names in sorted(costs)[: limits.DOMAINS_MAX]]
-
-    def _members(self, level: str) -> Iterator[list[str]]:
-        """The usable nodes of every domain of a level in which a node can get devices."""
-        if level == NODE_LEVEL:
-            for name in dict.fromkeys([name for able in self._able.values() for name in able]):
-                yield [name]
-            return
-        domains, nodes = dict[Domain, None](), self._fleet.ledger.nodes
-        for able in self._able.values():
-            for name in able:
-                domains.update(dict.fromkeys([domain for domain in nodes[name].domains if domain.level == level]))
-        for domain in domains:
-            yield [name for names in domain.states.values() for name in names]
 
     # --- moves -----------------------------------------------------------------------------------------------
 
