@@ -13,24 +13,67 @@ from muster.agent import app as agent
 from muster.bus.fold import Folder
 from muster.bus.ports import Batch
 from muster.bus.service import CoreService
+from muster.composer import app as composer
+from muster.composer.core.core import ComposerCore
+from muster.composer.core.fabrics import Call, Observation
 from muster.core.fact import Core, Fact
 from muster.core.instant import Instant
 from muster.federation import app as federation
 from muster.projector import app as projector
+from muster.scaler import app as scaler
 from muster.scheduler import app as scheduler
 from muster.schemas.subjects import LogName
 
 _PLAIN = (str, bytes, int, float, bool, type(None), Enum)
+_APPS = (scheduler, agent, scaler, composer, projector, federation)
+
+
+class SilentFabrics:
+    """The composer's port as one has it who leads from now on: no call is its own, and no fabric says anything.
+
+    taken: the calls that were folded and of which the log does not tell the outcome.
+    """
+
+    def __init__(self) -> None:
+        self.taken: dict[tuple[str, int], Call] = {}
+
+    def carry_out(self, call: Call) -> None:
+        """See Fabrics.carry_out."""
+        self.taken[call.order, call.attempt] = call
+
+    def is_under_way(self, order: str, attempt: int) -> bool:
+        """See Fabrics.is_under_way."""
+        return False
+
+    def ask_survey(self, fabric: str, not_before: Instant) -> None:
+        """See Fabrics.ask_survey."""
+
+    def observe(self, now: Instant) -> Sequence[Observation]:
+        """See Fabrics.observe."""
+        return ()
+
+    def acknowledge(self, order: str, attempt: int) -> None:
+        """See Fabrics.acknowledge."""
+        self.taken.pop((order, attempt), None)
+
+    def next_change(self) -> Instant | None:
+        """See Fabrics.next_change."""
+        return None
 
 
 def services_of(log: LogName) -> dict[str, CoreService]:
-    """Every service that folds this log, as `muster run` hosts it."""
-    hosted = [service for app in (scheduler, agent, projector, federation) for service in app.services(settings())]
+    """Every service that folds this log, as `muster run` hosts it, but for the composer's port: it calls nobody."""
+    hosted = [service for app in _APPS for service in app.services(settings())]
     return {
-        service.declaration.service: service
+        service.declaration.service: _without_calls(service) if service.declaration is composer.DECLARATION else service
         for service in hosted
         if isinstance(service, CoreService) and service.role is log.role
     }
+
+
+def _without_calls(service: CoreService) -> CoreService:
+    config = composer.config_of(settings())
+    return dataclasses.replace(service, core=lambda: ComposerCore(SilentFabrics(), config), sink=None)
 
 
 def new_folder(service: CoreService) -> Folder:
