@@ -98,6 +98,16 @@ def test_an_unavailable_fabric_is_tried_again_later_and_later() -> None:
     assert BOUNDS.backoff_s <= gaps[1] <= 2 * BOUNDS.backoff_s + 0.2
 
 
+def test_two_that_failed_together_are_not_tried_again_together() -> None:
+    it = house("n1")
+    it.compose(target_node="n1", size=2)
+    for call in it.fabrics.attaching:
+        it.fabrics.tell(call, CallFailure.UNAVAILABLE)
+    it.settle()
+    first, second = (fact.payload.retry_at for fact in it.log if fact.name == "attach-failed")
+    assert first != second
+
+
 def test_after_the_last_attempt_the_attachment_failed() -> None:
     it = house("n1")
     it.compose(target_node="n1")

@@ -62,6 +62,36 @@ def test_what_was_not_begun_of_a_failed_choice_is_not_begun_any_more() -> None:
     assert it.last("ended").payload.failed
 
 
+def test_if_one_device_is_never_shown_by_its_node_the_others_go_back() -> None:
+    it = house("n1", "n2")
+    it.choose("s000001", ("n1", 1), ("n2", 1))
+    shown, unseen = (it.fabrics.finish(call) for call in it.fabrics.attaching)
+    it.settle()
+    it.show("n1", shown.device_uuid)
+    it.release(shown.device_uuid)
+    it.wait(BOUNDS.visible_s_max + 1)
+    assert it.last("detach-wanted").payload.request_id.startswith(it.core.state.by_uuid[unseen.device_uuid])
+    it.withdraw_all()
+    it.withdraw_all()
+    assert it.last("ended").payload.failed
+    assert "did not show it" in it.last("ended").payload.reason
+    assert it.fabrics.free["one"][GPU, A100] == 8
+
+
+def test_a_choice_that_was_carried_out_is_not_undone_by_a_later_loss() -> None:
+    it = house("n1")
+    it.choose("s000001", ("n1", 2))
+    for call in it.fabrics.attaching:
+        it.fabrics.finish(call)
+    it.settle()
+    it.plug()
+    it.fabrics.on["one"][machine("n1")].pop()
+    it.wait(60)
+    it.withdraw_all()
+    it.wait(60)
+    assert it.phases() == ["online"]
+
+
 def test_a_failed_choice_ends_though_a_job_took_one_of_its_devices() -> None:
     it = house("n1", "n2")
     it.choose("s000001", ("n1", 1), ("n2", 1))

@@ -269,7 +269,10 @@ class RequestWish(Wire):
 
 
 class RequestState(Payload):
-    """`state-recorded` of a request. spec None: only an unanswered wish. failed: it goes, since it could not be had."""
+    """`state-recorded` of a request. spec None: only an unanswered wish. failed: it goes, since it could not be had.
+
+    was_running: it had all that it asked, once.
+    """
 
     spec: ComposabilitySpec | None = None
     phase: RequestPhase = RequestPhase.NODE_ALLOCATING
@@ -287,6 +290,7 @@ class RequestState(Payload):
     last_fact: str = ""
     trace: str = ""
     failed: bool = False
+    was_running: bool = False
     wishes: tuple[RequestWish, ...] = ()
 
 

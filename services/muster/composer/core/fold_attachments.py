@@ -180,7 +180,8 @@ def _detach_wanted(state: State, fact: Fact) -> None:
     attachment.is_withheld, attachment.holders = False, ()
     attachment.withholds += 1
     attachment.attempts_before = attachment.attempt
-    attachment.failure, attachment.error, attachment.retry_at = None, "", NEVER
+    attachment.failure, attachment.retry_at = None, NEVER
+    attachment.error = "" if attachment.wish is not None else fact.payload.reason
     if fact.trace:
         attachment.trace = fact.trace
     state.withholding[attachment.request_id] = attachment.id
@@ -209,6 +210,9 @@ def _detached(state: State, fact: Fact) -> None:
     attachment = _known(state, fact, Phase.DETACHING)
     if attachment is None:
         return
+    request = state.requests.get(attachment.requested.request)
+    if request is not None and attachment.wish is None and not request.deleting:
+        request.error = request.error or attachment.error  # nobody wanted it away: it was lost
     state.finish(attachment, Phase.DETACHED, fact.time)
     state.disown(attachment, fact.time)
     fabric = state.fabric(attachment.fabric)

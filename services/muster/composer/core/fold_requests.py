@@ -133,6 +133,7 @@ def _moved(state: State, fact: Fact) -> None:
     wish = _answered(request, fact)
     request.phase, request.error, request.last_fact = fact.payload.phase, fact.payload.error, fact.id
     request.since = fact.time
+    request.was_running = request.was_running or fact.payload.phase is RequestPhase.RUNNING
     if fact.payload.phase is RequestPhase.CLEANING:
         request.deleting = True
         request.failed = wish is None

@@ -47,6 +47,7 @@ def _load_request(state: State, name: str, stored: RequestState) -> None:
     request.spec, request.phase, request.error, request.field = stored.spec, stored.phase, stored.error, stored.field
     request.principal, request.origin, request.jobs = stored.principal, stored.origin, stored.jobs
     request.scale, request.all_or_nothing, request.deleting = stored.scale, stored.all_or_nothing, stored.deleting
+    request.was_running = stored.was_running
     request.failed, request.force, request.may_force = stored.failed, stored.force, stored.may_force
     request.since, request.last_fact, request.trace = Instant(stored.since), stored.last_fact, stored.trace
     request.wishes = {wish.fact: wish for wish in stored.wishes}
@@ -94,6 +95,7 @@ def _request_state(request: Request) -> RequestState:
         last_fact=request.last_fact,
         trace=request.trace,
         failed=request.failed,
+        was_running=request.was_running,
         wishes=tuple(request.wishes.values()),
     )
 

@@ -18,7 +18,7 @@ from muster.schemas.facts.device import CallFailure
 class Look:
     """began_at: of the newest look that succeeded, 0 if none did. unclaimed: devices that no attachment has, by id.
 
-    missing: attachments whose device is not where it should be. pool_is_told: whether its counts were compared.
+    missing: attachments whose device is not where it should be. counts: free and attached devices, by kind.
     failures: looks in a row that failed, the newest of which began at failed_at.
     """
 
@@ -26,6 +26,7 @@ class Look:
     inventory: Inventory = field(default_factory=Inventory)
     unclaimed: dict[str, tuple[str, MachineDevice]] = field(default_factory=dict)
     missing: dict[str, None] = field(default_factory=dict)
+    counts: dict[Kind, tuple[int, int]] = field(default_factory=dict)
     failures: int = 0
     failed_at: Instant = NEVER
     failure: CallFailure | None = None
@@ -63,6 +64,7 @@ class Looks:
             return
         look.began_at, look.inventory = seen.began_at, seen.inventory
         look.failures, look.failure, look.error = 0, None, ""
+        look.counts = _counts(seen.inventory)
         self._compare(self._state.fabrics[seen.fabric], look)
         for name in self._state.marks.unsettled.get(seen.fabric, ()):
             self._state.marks.look(name)
@@ -100,15 +102,15 @@ class Looks:
                 found.append((machine, device))
         return found
 
-    def counts(self, fabric: str) -> dict[Kind, tuple[int, int]]:
-        """Free and attached devices, by kind."""
-        inventory = self.at(fabric).inventory
-        found = {kind: (free, 0) for kind, free in inventory.free.items()}
-        for devices in inventory.machines.values():
-            for device in devices:
-                free, attached = found.get((device.type, device.model), (0, 0))
-                found[device.type, device.model] = free, attached + 1
-        return found
+
+def _counts(inventory: Inventory) -> dict[Kind, tuple[int, int]]:
+    """Free and attached devices, by kind."""
+    found = {kind: (free, 0) for kind, free in inventory.free.items()}
+    for devices in inventory.machines.values():
+        for device in devices:
+            free, attached = found.get((device.type, device.model), (0, 0))
+            found[device.type, device.model] = free, attached + 1
+    return found
 
 
 def _remembered_s(state: State) -> float:

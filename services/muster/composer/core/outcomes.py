@@ -56,7 +56,7 @@ def attach(
         adopted=adopted,
         took_s=took_s,
     )
-    turn.say(attachment, "attached", payload, together=attachment.id)
+    turn.say(attachment, "attached", payload)
 
 
 def detach(state: State, attachment: Attachment, turn: Turn, *, was_gone: bool, took_s: float = 0.0) -> None:

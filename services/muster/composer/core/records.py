@@ -141,7 +141,8 @@ class Attachment:
 class Request:
     """A ComposabilityRequest. spec None: only wishes that are not answered. attachments: those that are not over.
 
-    deleting: its devices go back; failed: because it could not be had as asked. error: what went wrong last.
+    deleting: its devices go back; failed: because it could not be had as asked. was_running: it had all, once.
+    error: what went wrong last.
     """
 
     name: str
@@ -156,6 +157,7 @@ class Request:
     all_or_nothing: bool = False
     deleting: bool = False
     failed: bool = False
+    was_running: bool = False
     force: bool = False
     may_force: bool = False
     since: Instant = NEVER

@@ -198,7 +198,7 @@ def _go_on(state: State, request: Request) -> Draft | None:
     assert spec is not None
     if spec.target_node and state.nodes.get(spec.target_node) is None:
         return _move(request, RequestPhase.CLEANING, f"target node {spec.target_node} left the cluster")
-    if request.all_or_nothing and request.error:
+    if request.all_or_nothing and request.error and not request.was_running:
         return _move(request, RequestPhase.CLEANING, request.error)
     if any(True for _ in _open(attachments)):
         return None if request.phase is RequestPhase.UPDATING else _move(request, RequestPhase.UPDATING, request.error)

@@ -54,6 +54,8 @@ class State:
     def add(self, attachment: Attachment) -> None:
         """A new attachment, or one from a checkpoint."""
         self.attachments[attachment.id] = attachment
+        if attachment.requested.node:  # it may have left before the checkpoint that this comes from
+            self.nodes.by_machine.setdefault(attachment.machine, attachment.requested.node)
         self.on_machine.setdefault(attachment.machine, {})[attachment.id] = None
         if attachment.requested.request and not attachment.phase.is_over:
             self.request(attachment.requested.request).attachments[attachment.id] = None

@@ -149,7 +149,7 @@ def _tell_pool(state: State, fabric: Fabric, looks: Looks, turn: Turn) -> None:
         return
     if not fabric.is_surveyed and any(True for _ in looks.left_over(fabric.name, set())):
         return  # what was found is taken over first: its being told of the pool ends the first survey
-    counts = looks.counts(fabric.name)
+    counts = dict(look.counts)
     known = {kind: (model.free, model.attached) for kind, model in fabric.pool.items()}
     counts.update({kind: (0, 0) for kind in known if kind not in counts})
     if fabric.is_surveyed and counts == known:
