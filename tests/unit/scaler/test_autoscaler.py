@@ -2,6 +2,8 @@
 
 from dataclasses import replace
 
+import pytest
+
 from muster.core import Instant
 from muster.scaler.core import autoscaler
 from muster.scaler.core.demand import Waiting, waiting_of
@@ -33,12 +35,13 @@ def test_a_composable_group_is_taken_to_have_the_most_gpus_a_node_can_have() -> 
     assert found == NodeWanted((world.log[-1].subject_id,), "cdi", 1, world.log[-1].id)
 
 
-def test_a_gang_wants_as_many_nodes_as_it_needs_beside_what_is_free() -> None:
-    world = World(config(CDI))
+@pytest.mark.parametrize("replicas", [2, 3, 4, 6, 8])
+def test_a_gang_wants_as_many_nodes_as_it_needs_beside_what_is_free(replicas: int) -> None:
+    world = World(config(replace(CDI, nodes_max=9)))
     world.node("cdi-0001", gpus=4)
-    found = autoscaler.wants(world.state, waiting(world, "gang", replicas=3, gpus=4))
+    found = autoscaler.wants(world.state, waiting(world, "gang", replicas=replicas, gpus=4))
     assert isinstance(found, NodeWanted)
-    assert found.nodes == 2
+    assert found.nodes == replicas - 1
 
 
 def test_asking_leaves_the_fleet_as_it_was() -> None:

@@ -12,7 +12,7 @@ from muster.scaler.core.spare import Budget
 from muster.schemas.devices import Origin
 from muster.schemas.facts.device import DeviceDetached
 from muster.schemas.facts.node import Released, WithholdRequested
-from muster.schemas.facts.scale import NothingChosen, ScaleChosen
+from muster.schemas.facts.scale import NothingChosen, ScaleChosen, ScalePart
 from unit.scaler.surplus_world import CDI, PLAIN, World, config
 
 NODE = "cdi-0001"
@@ -222,3 +222,26 @@ def test_a_node_keeps_its_least_while_a_device_of_it_cannot_go_yet() -> None:
     world.say("scheduler", "device", "GPU-new", "released", Released())
     assert chosen(choose(world, 200), "gpu-remove-chosen").count == 1
     assert chosen(choose(world, 250), "gpu-remove-chosen").count == 3
+
+
+def test_a_node_to_which_a_device_is_on_its_way_stays() -> None:
+    world = World()
+    world.node(NODE)
+    world.attachment("GPU-new", NODE, "A100", is_online=False)
+    assert choose(world, 200) is None
+
+
+def test_a_node_for_which_something_is_chosen_stays() -> None:
+    world = World()
+    world.node(NODE)
+    part = ScalePart(node=NODE, count=1, fabric="rack", device_model="A100")
+    world.chosen("s000001", "gpu-attach-chosen", ScaleChosen(case=1, group="cdi", node=NODE, parts=(part,)))
+    assert choose(world, 200) is None
+
+
+def test_a_node_with_a_device_of_which_the_composer_has_not_told_stays() -> None:
+    world = World()
+    joined = world.description(NODE, ("GPU-1",), model="A100", group="cdi")
+    world.say("agent", "node", NODE, "joined", joined)
+    world.say("scheduler", "node", NODE, "released", Released())
+    assert choose(world, 200) is None
