@@ -30,7 +30,7 @@ from muster.schemas.facts.device import (
     DecomposeRequested,
     DetachRequested,
 )
-from muster.schemas.facts.job import JobPlaced, JobQueued, JobRouted
+from muster.schemas.facts.job import JobPlaced, JobQueued, JobRouted, JobState
 from muster.schemas.facts.node import (
     GrantState,
     NodeJoined,
@@ -41,7 +41,7 @@ from muster.schemas.facts.node import (
     WithholdRequested,
 )
 from muster.schemas.facts.scale import ScaleChosen, ScalePart
-from muster.schemas.job import Job, JobSpec, Slot, TaskGroup
+from muster.schemas.job import Job, JobSpec, Phase, Slot, TaskGroup
 
 START = Instant(2_000_000_000 * NS_PER_S)
 A100, H100, CXL = "NVIDIA-A100-PCIE-40GB", "H100", "CXL-128"
@@ -206,6 +206,7 @@ class House:
     now: Instant = START
     log: list[Fact] = field(default_factory=list)
     descriptions: dict[str, NodeJoined] = field(default_factory=dict)
+    jobs: dict[str, JobState] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         self.core = ComposerCore(self.fabrics, self.settings)
@@ -289,9 +290,12 @@ class House:
         self.say("federation", "job", job, "routed", JobRouted(job=described, cluster="sim"))
         slot = Slot(group=0, replica=0, node=node, devices=indexes, gpu_milli=1_000)
         self.say("scheduler", "job", job, "placed", JobPlaced(attempt=1, slots=(slot,)))
+        slots = (*(self.jobs[job].slots if job in self.jobs else ()), slot)
+        self.jobs[job] = JobState(job=described, phase=Phase.PLACED, slots=slots)
 
     def let_go(self, job: str = JOB) -> None:
         self.say("scheduler", "job", job, "queued", JobQueued(queue="t", attempt=2))
+        self.jobs.pop(job, None)
 
     # --- what people and the scaler ask --------------------------------------------------------------------------
 
@@ -389,6 +393,7 @@ class House:
                 drafts.append(("agent", Draft("node", name, "state-recorded", state)))
             grant = GrantState(released=node.is_released, withheld=node.is_withheld)
             drafts.append(("scheduler", Draft("node", name, "state-recorded", grant)))
+        drafts += [("scheduler", Draft("job", job, "state-recorded", state)) for job, state in self.jobs.items()]
         unreleased = GrantState(released=False)
         devices = self.core.state.nodes.unreleased
         drafts += [("scheduler", Draft("device", uuid, "state-recorded", unreleased)) for uuid in devices]
