@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 
 from muster.bus.batches import Writer
-from muster.bus.checkpoint import Checkpoints, MemoryCheckpoints, Voidance
+from muster.bus.checkpoint import Checkpoints, MemoryCheckpoints, Voidance, contributors
 from muster.bus.clock import Clock, FakeTime
 from muster.bus.declaration import Declaration, QueryType
 from muster.bus.hub import Hub, Member
@@ -111,6 +111,30 @@ def scheduler(make: Callable[[], Core] = Releasing) -> CoreService:
 def agent(*nodes: str) -> CoreService:
     """The reporting agent as a service."""
     return CoreService(AGENT, StreamRole.LOG, lambda: Reporting(nodes))
+
+
+class Silent:
+    """A core that folds nothing and has nothing to say; its part of a checkpoint is empty."""
+
+    def apply(self, fact: Fact) -> None:
+        pass
+
+    def decide(self, now: Instant) -> list[Draft]:
+        return []
+
+    def next_wakeup(self) -> Instant | None:
+        return None
+
+    def snapshot(self) -> Iterator[Draft]:
+        yield from ()
+
+
+def bystanders() -> tuple[CoreService, ...]:
+    """The other services whose parts a cluster's checkpoint needs."""
+    others = [service for service in contributors(StreamRole.LOG) if service not in ("agent", "scheduler")]
+    return tuple(
+        CoreService(Declaration(service, folds=(StreamRole.LOG,)), StreamRole.LOG, Silent) for service in others
+    )
 
 
 def agent_fact(node: str, *, nonce: str = "") -> tuple[Draft, str]:

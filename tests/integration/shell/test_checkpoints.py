@@ -9,7 +9,7 @@ from muster.bus.limits import CHECKPOINTS_KEPT
 from muster.core.fact import Draft
 from muster.schemas.facts.control import Voided
 from muster.schemas.ids import request_fact_id
-from toys import Releasing, agent, scheduler
+from toys import Releasing, agent, bystanders, scheduler
 from waiting import until
 
 pytestmark = pytest.mark.connected
@@ -35,7 +35,7 @@ async def take_checkpoint(house: HostedServices) -> int:
 
 
 async def test_recovery_from_a_checkpoint_equals_folding_everything(house: HostedServices) -> None:
-    hosting = await house.host(scheduler(), agent("n1", "n2"))
+    hosting = await house.host(scheduler(), agent("n1", "n2"), *bystanders())
     shell = hosting.shells[0]
     await until(lambda: shell.leading and shell.core.released == {"n1", "n2"})  # type: ignore[attr-defined]
     await take_checkpoint(house)
@@ -53,7 +53,7 @@ async def test_recovery_from_a_checkpoint_equals_folding_everything(house: Hoste
 
 
 async def test_a_service_that_never_ran_starts_on_a_trimmed_log(house: HostedServices) -> None:
-    hosting = await house.host(scheduler(), agent("n1", "n2"))
+    hosting = await house.host(scheduler(), agent("n1", "n2"), *bystanders())
     shell = hosting.shells[0]
     await until(lambda: shell.leading and shell.core.released == {"n1", "n2"})  # type: ignore[attr-defined]
     seq = await take_checkpoint(house)
@@ -66,7 +66,7 @@ async def test_a_service_that_never_ran_starts_on_a_trimmed_log(house: HostedSer
 
 
 async def test_two_checkpoints_are_kept_and_older_ones_deleted(house: HostedServices) -> None:
-    hosting = await house.host(scheduler(), agent("n1"))
+    hosting = await house.host(scheduler(), agent("n1"), *bystanders())
     await until(lambda: all(shell.leading for shell in hosting.shells))
     taken = [await take_checkpoint(house) for _ in range(CHECKPOINTS_KEPT + 1)]
     store, _ = await checkpoints(house)
@@ -81,7 +81,7 @@ async def test_two_checkpoints_are_kept_and_older_ones_deleted(house: HostedServ
 async def test_parts_of_a_leader_killed_before_the_others_uploaded_theirs_are_removed(house: HostedServices) -> None:
     store, _ = await checkpoints(house)
     await store.put_part(LOG.stream, 1, "scheduler", b"of a process that is gone")
-    hosting = await house.host(scheduler(), agent("n1"))
+    hosting = await house.host(scheduler(), agent("n1"), *bystanders())
     await until(lambda: all(shell.leading for shell in hosting.shells))
     taken = [await take_checkpoint(house) for _ in range(CHECKPOINTS_KEPT)]
     await hosting.end()
@@ -99,7 +99,7 @@ async def test_the_pointer_moves_only_from_where_it_was_read(house: HostedServic
 
 
 async def test_a_checkpoint_that_holds_a_voided_message_is_not_used_by_its_service(house: HostedServices) -> None:
-    hosting = await house.host(scheduler(), agent())
+    hosting = await house.host(scheduler(), agent(), *bystanders())
     shell = await until_leading(hosting.shells[:1])
     seq = await house.join("n1", "n2")
     await until(lambda: shell.core.released == {"n1", "n2"})  # type: ignore[attr-defined]

@@ -11,7 +11,7 @@ from muster.bus import shared_log
 from muster.bus.checkpoint import Checkpoints
 from muster.bus.checkpoint_store import NatsCheckpoints
 from muster.bus.nats_log import NatsLog
-from toys import agent, scheduler
+from toys import agent, bystanders, scheduler
 from waiting import until
 
 pytestmark = pytest.mark.connected
@@ -63,7 +63,7 @@ async def test_a_leader_killed_before_its_upload_leaves_nothing_behind_for_long(
 ) -> None:
     store = NatsCheckpoints(await house.client("scheduler"))
     known = Checkpoints(store, LOG)
-    staying, leaving = await house.host(agent("n1")), await house.host(scheduler())
+    staying, leaving = await house.host(agent("n1"), *bystanders()), await house.host(scheduler())
     await until_leading(staying.shells)
     await until_leading(leaving.shells)
     upload, hangs = Checkpoints.upload, asyncio.Event()

@@ -25,12 +25,18 @@ TIME = Instant(5)
 GRANT = Draft("node", "a.b", "state-recorded", GrantState(released=True), causes=("x", "y"), trace="t")
 NODE = Draft("node", "a.b", "state-recorded", NodeState(description=JOINED))
 
+SILENT = tuple(service for service in contributors(StreamRole.LOG) if service not in ("agent", "scheduler"))
+
 
 def part(service: str, seq: int) -> bytes:
     return encode_part(LOG, service, seq=seq, time=TIME, drafts=[GRANT if service == "scheduler" else NODE])
 
 
 async def upload(checkpoints: Checkpoints, service: str, seq: int) -> None:
+    """A part; before the agent's those of the services that have nothing to say."""
+    for silent in SILENT if service == "agent" else ():
+        body = encode_part(LOG, silent, seq=seq, time=TIME, drafts=[])
+        await checkpoints.upload(silent, seq=seq, time=TIME, body=body)
     await checkpoints.upload(service, seq=seq, time=TIME, body=part(service, seq))
 
 
@@ -73,7 +79,7 @@ def test_a_damaged_or_foreign_part_is_refused(body: bytes, complaint: str) -> No
 
 
 def test_who_must_contribute_derives_from_the_table_of_state_facts() -> None:
-    assert contributors(StreamRole.LOG) == ("agent", "scheduler")
+    assert contributors(StreamRole.LOG) == ("agent", "composer", "scaler", "scheduler")
     assert contributors(StreamRole.FED) == ("federation",)
 
 

@@ -4,15 +4,18 @@ import asyncio
 
 import pytest
 
+from muster.bus.checkpoint import contributors
 from muster.bus.fold import PoisonedError
 from muster.bus.memory_log import MemoryAppender
 from muster.bus.ports import Appended, StaleFenceError
 from muster.bus.shell import UnrecoverableError
+from muster.schemas.registry import StreamRole
 from toys import (
     MemoryHouse,
     MemoryServiceLog,
     Releasing,
     agent,
+    bystanders,
     put_checkpoint_request,
     put_joined,
     put_voided,
@@ -142,11 +145,11 @@ async def test_an_idle_leader_renews_its_fence_hourly(house: MemoryHouse) -> Non
 
 
 async def test_recovery_from_a_checkpoint_equals_folding_everything(house: MemoryHouse) -> None:
-    house.start(house.shell(agent("n1", "n2")))
-    house.start(house.shell(scheduler()))
+    for service in (agent("n1", "n2"), scheduler(), *bystanders()):
+        house.start(house.shell(service))
     await until(lambda: len(house.facts("released")) == 2)
     seq = put_checkpoint_request(house.log)
-    await until(lambda: len(house.store.parts) == 2)
+    await until(lambda: len(house.store.parts) == len(contributors(StreamRole.LOG)))
     put_joined(house.log, "n3")
     await until(lambda: len(house.facts("released")) == 3)
     await house.end()
@@ -167,12 +170,11 @@ async def test_recovery_from_a_checkpoint_equals_folding_everything(house: Memor
 
 
 async def test_a_service_that_never_ran_starts_on_a_trimmed_log(house: MemoryHouse) -> None:
-    house.start(house.shell(agent("n1", "n2")))
-    first = house.shell(scheduler())
-    house.start(first)
+    for service in (agent("n1", "n2"), scheduler(), *bystanders()):
+        house.start(house.shell(service))
     await until(lambda: len(house.facts("released")) == 2)
     seq = put_checkpoint_request(house.log)
-    await until(lambda: len(house.store.parts) == 2)
+    await until(lambda: len(house.store.parts) == len(contributors(StreamRole.LOG)))
     house.log.purge(seq)
     newcomer = house.shell(scheduler(), process=MemoryServiceLog(house.log))
     house.start(newcomer)
