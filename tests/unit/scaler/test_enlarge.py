@@ -171,3 +171,25 @@ def test_the_reason_names_what_the_nodes_lack_that_could_get_gpus() -> None:
     assert option.code == "memory"
     assert "at most 64512 MiB free" in option.reason
     assert MODEL not in option.reason
+
+
+def test_of_several_groups_nobody_gets_a_device_that_another_way_to_stand_spares() -> None:
+    groups = (
+        TaskGroup(name="a", replicas=1, gpus=2, cpu_milli=6_000),
+        TaskGroup(name="b", replicas=4, gpus=1, cpu_milli=5_000),
+    )
+    option = option_of(build([(1, 4, "r1"), (4, 1, "r0"), (2, 0, "r1")], 10), task_groups=groups)
+    assert isinstance(option, Option)
+    assert option.gpus == 1
+
+
+def test_of_several_groups_a_way_is_found_where_the_largest_has_to_give_way() -> None:
+    groups = (
+        TaskGroup(name="a", replicas=1, gpus=2, cpu_milli=6_000),
+        TaskGroup(name="b", replicas=4, gpus=1, cpu_milli=5_000),
+    )
+    found, pool = [(4, 0, "r0"), (0, 3, "r1"), (2, 2, "r1")], 10
+    option = option_of(build(found, pool), task_groups=groups)
+    assert isinstance(option, Option)
+    assert option.gpus == 2
+    assert fits(build_with(found, pool, {"task_groups": groups}), option.parts)

@@ -126,6 +126,15 @@ def test_a_job_that_fits_on_what_is_on_its_way_needs_nothing_of_its_own() -> Non
     assert world.run() == [], "the device that comes for the first is enough for the second"
 
 
+def test_who_fits_already_takes_his_place_from_those_behind_him() -> None:
+    world = World(config(composable()), pool=4)
+    world.join("comp", 1, gpus=1)
+    world.submit("first")
+    second = world.submit("second")
+    world.run()
+    assert served(world) == names(second)
+
+
 def test_what_is_on_its_way_is_kept_for_whom_it_was_chosen() -> None:
     world = World(config(composable()), pool=4)
     busy(world)

@@ -3,8 +3,9 @@
 For one group of replicas each device that is added goes where it brings most replicas per device. Of every node the
 first replica more costs no more devices than the next, so taking the cheapest step of all nodes until there is room is
 the least that does it; the engine has the last word. Where a topology is required, this is done per domain, the
-cheapest domains first; several groups are made room for one after the other, largest first, as the engine places them.
-Then single devices are taken back as long as the engine still finds a place.
+cheapest domains first; several groups are made room for one after the other, largest first, as the engine places them,
+and where that does not do, from more than enough. Then devices are taken back as long as the engine still finds a
+place. For one group the answer is exact; for several, as for the engine itself, a cleverer search may find more.
 """
 
 from collections.abc import Sequence
@@ -103,7 +104,7 @@ class _Attempt:
                 if option is not None:
                     return option
             return None
-        return self._try(groups, None)
+        return self._try(groups, None) or (self._from_plenty(groups) if len(groups) > 1 else None)
 
     # --- one trial -------------------------------------------------------------------------------------------
 
@@ -135,6 +136,28 @@ class _Attempt:
             if len(groups) > 1 or moved:  # else the cheapest steps, in the cheapest domain, are the least
                 moved, holds = self._shrink(growth, moved, holds)
             return self._option(growth, moved, holds)
+
+    def _from_plenty(self, groups: Sequence[GroupRequest]) -> Option | None:
+        """Add more than enough where the groups find most use for it, and take back what the engine does not need.
+
+        For several groups, one of which may have stood in thought where another should.
+        """
+        left = dict(self._left)
+        budget = limits.PLENTY * sum(group.replicas_least * max(1, group.shape.gpus) for group in groups)
+        with Growth(self._fleet) as growth:
+            for step in self._steps.best_of(groups, growth):
+                if step.devices > left[step.source]:
+                    continue
+                if budget <= 0:
+                    break
+                growth.add(step.node, step.source, step.devices)
+                left[step.source] -= step.devices
+                budget -= step.devices
+            moved = self._move(growth)
+            holds = self._fitting() if moved is not None and growth.added else None
+            if moved is None or holds is None:
+                return None
+            return self._option(growth, *self._shrink(growth, moved, holds))
 
     def _hold(self, growth: Growth, group: GroupRequest, names: Sequence[str] | None) -> bool:
         """Keep a group's places while room is made for the next."""
@@ -180,14 +203,17 @@ class _Attempt:
         """Take single devices back, the dearest first, as long as the gang still fits; then those not to be moved."""
         config = self._state.config
         keys = sorted(growth.added, key=lambda key: (-config.model(key[1].model).busy_w, key))
-        for node, source in keys:
-            while growth.added.get((node, source)) and self._asks < limits.ASKS_MAX:
-                growth.remove(node, source, 1)
+        for key in keys:
+            fewer = growth.added[key]
+            while fewer and self._asks < limits.ASKS_MAX:  # all of a node's at once, then halves, then one by one
+                growth.remove(*key, fewer)
                 fitting = self._fitting()
                 if fitting is None:
-                    growth.add(node, source, 1)
-                    break
-                holds = fitting
+                    growth.add(*key, fewer)
+                    fewer //= 2
+                else:
+                    holds = fitting
+                    fewer = min(fewer, growth.added.get(key, 0))
         moved = list(moved)
         used = dict[Source, int]()
         for (_, source), devices in growth.added.items():

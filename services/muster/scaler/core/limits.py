@@ -12,8 +12,11 @@ FITS_PER_DECISION_MAX = 512
 CHOICES_OPEN_MAX = 4_096
 """Choices under way; beyond it nothing new is chosen until some ended."""
 
-ASKS_MAX = 24
+ASKS_MAX = 32
 """Times that the placement engine is asked about one enlarging beyond the first: more devices, then fewer."""
+
+PLENTY = 4
+"""For several groups of one gang: so many times the devices that they ask for are tried where fewer did not do."""
 
 DOMAINS_MAX = 16
 """Topology domains, cheapest first, in which an enlarging is tried for a gang that must stand in one."""

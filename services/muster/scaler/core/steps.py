@@ -69,6 +69,15 @@ class Steps:
                     return chosen
         return None
 
+    def best_of(self, groups: Sequence[GroupRequest], growth: Growth) -> Iterator[Step]:
+        """Steps that any of these groups would take, each node once: all that it can get, for the largest that can."""
+        seen = set[str]()
+        for group in groups:
+            for step in list(self._all(group.shape, None, growth)):
+                if step.node not in seen and not step.number:
+                    seen.add(step.node)
+                    yield step._replace(devices=self._able[step.source][step.node])
+
     def _room(self, shape: TaskShape, within: Sequence[str] | None) -> int:
         ledger = self._fleet.ledger
         if within is None:
