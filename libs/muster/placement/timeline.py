@@ -49,8 +49,8 @@ class Nodes:
         self.good = np.ones((count, self.width), np.int64)
         for place, node in enumerate(nodes):
             self.idle[place, : len(node.idle)] = node.idle
-            if node.skipped:
-                self.good[place, sorted(node.skipped)] = 0
+            if node.broken:
+                self.good[place, sorted(node.broken)] = 0
         self._shapes = [node.shape for node in nodes]
         self._within: dict[str, Ints] = {}
         self._domains: dict[tuple[str, bool], Ints] = {}
@@ -87,7 +87,7 @@ class Nodes:
             now.cpu[place], now.memory[place], now.holds[place] = node.cpu_milli, node.memory_mib, node.holds
             now.idle[place, : len(node.idle)] = node.idle
             now.good[place] = 1
-            now.good[place, sorted(node.skipped)] = 0
+            now.good[place, sorted(node.broken)] = 0
             now.is_sound[place] = not node.broken
         return now
 

@@ -116,6 +116,40 @@ def test_a_removed_node_of_the_first_day_stays_away_after_a_crash(world: Scaled,
     assert world.agent.told("workers-0002") == ["joined", "left"]
 
 
+def test_a_node_of_the_first_day_that_came_again_is_there_after_a_checkpoint(world: Scaled) -> None:
+    scale = world.remove("workers-0002")
+    world.withhold(scale)
+    world.agent.run(10)
+    world.end(scale)
+    world.end(world.add("workers-0002"), failed=True)
+    world.add("workers-0002")
+    world.agent.run(40)
+    for states in (lambda drafts: drafts, lambda drafts: drafts[::-1]):
+        world.agent.recover_from_checkpoint(states([*world.agent.core.snapshot(), *world.states()]))
+        world.agent.run(600)
+    assert world.agent.told("workers-0002") == ["joined", "left", "joined"]
+
+
+def test_a_node_that_comes_shows_only_devices_that_had_time_to_appear(world: Scaled) -> None:
+    world.add("workers-0003")
+    world.attach("workers-0003", "early")
+    world.agent.run(25)
+    world.attach("workers-0003", "late")
+    world.agent.run(5)
+    assert list(world.node("workers-0003").present.values()) == ["early"]
+    world.agent.run(5)
+    assert list(world.node("workers-0003").present.values()) == ["early", "late"]
+
+
+def test_devices_of_one_moment_take_the_same_places_whatever_the_order_of_a_checkpoint(world: Scaled) -> None:
+    world.add("workers-0003")
+    for uuid in ("b", "a", "c"):
+        world.attach("workers-0003", uuid)
+    world.agent.recover_from_checkpoint([*world.agent.core.snapshot(), *world.states()][::-1])
+    world.agent.run(40)
+    assert list(world.node("workers-0003").present.values()) == ["a", "b", "c"]
+
+
 def test_an_attached_device_is_told_once_its_node_shows_it(world: Scaled) -> None:
     order = world.attach("workers-0001", "GPU-9")
     world.agent.run(9.9)

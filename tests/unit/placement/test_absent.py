@@ -17,7 +17,7 @@ from muster.placement import (
     ShortageReason,
     Slot,
 )
-from muster.placement.forecast import Release, earliest
+from muster.placement.forecast import Outlook, Release, earliest
 from muster.placement.relief import Victim, make_way
 from unit.placement.builders import fleet_of, gang, node, one, task, within
 from unit.placement.test_properties import NODES, gangs, steps
@@ -170,6 +170,19 @@ def test_the_whole_node_is_all_devices_that_are_there() -> None:
     assert fleet.find(one(task(3, full=True))) is None
     (hold,) = fleet.find(one(task(2, full=True))) or ()
     assert hold.slot.devices == (1, 3)
+
+
+def test_a_forecast_counts_only_devices_that_are_there_and_domains_that_have_some() -> None:
+    inside = (("socket", (0, 0, 1, 1)),)
+    fleet = fleet_of([replace(node("a", gpus=4), device_domains=inside, absent=frozenset({2, 3}))])
+    held = Hold(0, 0, Slot(0, 0, "a", (0,), 1000))
+    fleet.hold(held)
+    releases = [Release("j", 10, (held,))]
+    assert earliest(fleet, one(task(3, full=True)), releases, now=0) is None
+    assert Outlook(fleet, releases, now=0).earliest(one(task(3, full=True))) is None
+    found = earliest(fleet, one(replace(within("socket", 2), full_node=True)), releases, now=0)
+    assert found is not None
+    assert (found.at, found.holds[0].slot.devices) == (10, (0, 1))
 
 
 def test_a_domain_without_devices_is_none() -> None:
