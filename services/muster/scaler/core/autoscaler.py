@@ -50,11 +50,19 @@ def of_job(state: State, waiting: Waiting) -> Demanded | None:
     return wants(state, waiting) if state.config.mode is Mode.EMBEDDED else None
 
 
-def of_nodes(state: State, now: Instant) -> Iterator[Surplus]:
-    """Cases 3 and 4: which nodes the autoscaler in charge would remove."""
+@dataclass(frozen=True, slots=True)
+class Giving:
+    """Groups from which a node could go now, and those from which idle GPUs could, as far as limits and demand tell."""
+
+    nodes: frozenset[str]
+    gpus: frozenset[str]
+
+
+def of_nodes(state: State, now: Instant, giving: Giving | None = None) -> Iterator[Surplus]:
+    """Cases 3 and 4: which nodes the autoscaler in charge would remove. giving: only of these groups."""
     if state.config.mode is Mode.CLUSTER_AUTOSCALER:
         return state.signals.of_nodes()
-    return unneeded(state, now) if state.config.mode is Mode.EMBEDDED else iter(())
+    return unneeded(state, now, giving) if state.config.mode is Mode.EMBEDDED else iter(())
 
 
 def wants(state: State, waiting: Waiting) -> Demanded | None:
@@ -74,20 +82,23 @@ def wants(state: State, waiting: Waiting) -> Demanded | None:
     return NodeRefused((waiting.job_id,), "", f"it would not fit with more nodes of {shown}", waiting.fact)
 
 
-def unneeded(state: State, now: Instant) -> Iterator[Surplus]:
+def unneeded(state: State, now: Instant, giving: Giving | None = None) -> Iterator[Surplus]:
     """Nodes that hold nothing, and of those with idle GPUs the ones that hold too little to stay, after their time.
 
-    Lost and withheld nodes are somebody else's business.
+    Lost and withheld nodes are somebody else's business. giving: only nodes that have something to give.
     """
-    records = state.books.nodes
-    for name in state.idle.nodes.ripe(now):
-        if records[name].usable:
-            yield NodeUnneeded(name, state.idle.nodes.since[name])
-    for name in state.idle.low.ripe(now):
+    records, group_of, idle = state.books.nodes, state.books.group_of, state.idle
+    every = frozenset(state.config.groups)
+    nodes, gpus = (every, every) if giving is None else (giving.nodes, giving.gpus)
+    for name in idle.nodes.ripe(now) if nodes or gpus else ():
+        group = group_of(name)
+        if (group in nodes or (group in gpus and idle.on.get(name))) and records[name].usable:
+            yield NodeUnneeded(name, idle.nodes.since[name])
+    for name in idle.low.ripe(now) if gpus else ():
         record = records[name]
-        if record.usable and record.jobs and state.idle.on.get(name):
+        if group_of(name) in gpus and idle.on.get(name) and record.jobs and record.usable:
             words = holders_words(state, name)
-            yield RemovalBlocked(name, state.idle.low.since[name], words, tuple(sorted(record.jobs)))
+            yield RemovalBlocked(name, idle.low.since[name], words, tuple(sorted(record.jobs)))
 
 
 def _offer(state: State, group: NodeGroup, waiting: Waiting) -> _Offer | None:

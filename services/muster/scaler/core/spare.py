@@ -90,7 +90,12 @@ class Budget:
     def idle_left(self, group: NodeGroup) -> int:
         """Idle GPUs that the group can lose and keep its warm reserve."""
         if group.name not in self._idle:
-            idle = sum(is_idle(self._state, uuid) for uuid in self._state.idle.idle_in[group.name])
+            held_by_none = self._state.idle.idle_in[group.name]
+            idle = len(
+                held_by_none
+            )  # without a reserve, or with too few for it, it does not matter which of them count
+            if idle > group.warm_gpus > 0:
+                idle = sum(is_idle(self._state, uuid) for uuid in held_by_none)
             self._idle[group.name] = warm.beyond(group, idle)
         return self._idle[group.name]
 

@@ -4,7 +4,7 @@ All of it within one budget, so that limits and reserves hold for what is chosen
 that would come free first, so that idleness gathers on whole nodes.
 """
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 
 from muster.core import Instant
 from muster.scaler.core import autoscaler, hysteresis, limits
@@ -25,7 +25,8 @@ def surplus(state: State, now: Instant) -> list[Choice]:
     if state.config.mode is Mode.OFF:
         return []
     budget, claims, found = Budget(state), hysteresis.Claims(state), list[Choice]()
-    for signal in autoscaler.of_nodes(state, now):
+    giving = _giving(state, now, budget=budget, claims=claims)
+    for signal in autoscaler.of_nodes(state, now, giving):
         if len(found) >= limits.CHOICES_PER_DECISION_MAX:
             return found
         if isinstance(signal, NodeUnneeded):
@@ -36,29 +37,47 @@ def surplus(state: State, now: Instant) -> list[Choice]:
             found.append(choice)
     taken = {device for choice in found for device in getattr(choice.payload, "devices", ())}
     room = limits.CHOICES_PER_DECISION_MAX - len(found)
-    found.extend(idle_devices(state, now, budget=budget, claims=claims, taken=taken, most=room))
+    found.extend(idle_devices(state, now, giving.gpus, budget=budget, claims=claims, taken=taken, most=room))
     return found
+
+
+def _giving(state: State, now: Instant, *, budget: Budget, claims: hysteresis.Claims) -> autoscaler.Giving:
+    """Groups that could give anything at all: of the others no node and no device is looked at."""
+    nodes, gpus = set[str](), set[str]()
+    for name, group in state.config.groups.items():
+        if not state.books.nodes_in(name):
+            continue
+        if budget.nodes_left(group) > 0 and now >= hysteresis.nodes_quiet_until(state, group) and not claims.on_nodes():
+            nodes.add(name)
+        if group.composable and now >= hysteresis.gpus_quiet_until(state, group, group.fabric):
+            is_claimed = all(claims.on_model(model) for model in group.gpu_models)
+            if budget.idle_left(group) > 0 and not is_claimed:
+                gpus.add(name)
+    return autoscaler.Giving(frozenset(nodes), frozenset(gpus))
 
 
 def idle_devices(
     state: State,
     now: Instant,
+    groups: Collection[str],
     *,
     budget: Budget,
     claims: hysteresis.Claims,
     taken: set[str],
     most: int = limits.CHOICES_PER_DECISION_MAX,
 ) -> Iterator[Choice]:
-    """Devices that have been idle for `gpu_idle_s` go back, node by node; the nodes stay. taken: those gone already."""
+    """Devices of these groups that have been idle for `gpu_idle_s` go back, node by node; the nodes stay.
+
+    taken: those that go already.
+    """
     ripe: dict[str, list[Spare]] = {}
-    for uuid in state.idle.devices.ripe(now):
-        one = spare(state, uuid) if uuid not in taken else None
+    for uuid in state.idle.devices.ripe(now) if groups else ():
+        is_open = uuid not in taken and state.books.group_of(state.idle.node_of[uuid]) in groups
+        one = spare(state, uuid) if is_open else None
         if one is not None:
             ripe.setdefault(one.group, []).append(one)
     for name, devices in sorted(ripe.items()):
         group = state.config.groups[name]
-        if now < hysteresis.gpus_quiet_until(state, group, group.fabric):
-            continue
         wanted = [one for one in emptiest_first(state, devices) if not claims.on_model(one.model)]
         by_node: dict[str, list[Spare]] = {}
         for one in budget.allowed(group, wanted):
