@@ -272,13 +272,27 @@ class House:
     def release(self, uuid: str, kind: str = "device") -> None:
         self.say("scheduler", kind, uuid, "released", Released())
 
-    def withhold(self, *holders: str) -> None:
-        """The scheduler answers every request to withhold that has no answer."""
+    def withhold(self) -> None:
+        """The scheduler answers every request to withhold that has no answer: what is held only by force."""
         answered = {fact.payload.request_id for fact in self.log if isinstance(fact.payload, Withheld)}
         for fact in tuple(self.log):
             if isinstance(fact.payload, WithholdRequested) and fact.payload.request_id not in answered:
+                holders = self.holders(fact.kind, fact.subject_id)
+                if holders and not fact.payload.force:
+                    continue
                 payload = Withheld(request_id=fact.payload.request_id, forced=bool(holders), holders=holders)
                 self.say("scheduler", fact.kind, fact.subject_id, "withheld", payload)
+
+    def holders(self, kind: str, name: str) -> tuple[str, ...]:
+        """Jobs that hold something of the device, or of the node."""
+        places = [(node, index) for node, at in self.descriptions.items() for index, uuid in at.present.items()
+                  if name in (uuid, node)]  # fmt: skip
+        return tuple(
+            job
+            for job, state in self.jobs.items()
+            for slot in state.slots
+            if any(slot.node == node and (kind == "node" or index in slot.devices) for node, index in places)
+        )
 
     def hold(self, node: str, *indexes: int, job: str = JOB, cpu_milli: int = 1_000) -> None:
         """A job holds these devices."""

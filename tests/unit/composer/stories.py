@@ -7,6 +7,7 @@ from hypothesis import strategies as st
 from muster.composer.core.fabrics import AttachCall, Call
 from muster.composer.core.limits import Bounds
 from muster.core import Fact, Instant
+from muster.schemas.devices import AttachmentPhase
 from muster.schemas.facts.device import CallFailed, CallFailure, CallStarted, DeviceAttached, DeviceDetached
 from muster.schemas.facts.node import Withheld
 from unit.composer.house import A100, BOUNDS, JOB, House, config, house
@@ -21,7 +22,8 @@ SHORT = Bounds(
 ACTS = (
     "compose", "resize", "decompose", "choose", "take", "detach", "finish", "finish", "finish", "lose-answer", "half",
     "unavailable", "refuse", "nonsense", "nothing-done", "twice", "plug", "plug", "withhold", "withhold", "hold",
-    "let-go", "wait", "wait", "wait-long", "restart", "restart-from-checkpoint", "node-leaves", "node-returns",
+    "let-go", "force", "bring", "bring", "wait", "wait", "wait-long", "restart", "restart-from-checkpoint", "node-leaves",
+    "node-returns",
 )  # fmt: skip
 acts = st.lists(st.tuples(st.sampled_from(ACTS), st.integers(0, 7)), min_size=5, max_size=40)
 
@@ -80,7 +82,7 @@ class Watch:
         assert len(self.open) + len(unsure) <= LIMIT, f"{len(self.open)} calls and {len(unsure)} unsure ones"
         if fact.name == "detaching":
             assert any(one.startswith(f"{name}.") for one in self.withheld), f"{name} goes without being withheld"
-            assert started.forced or not started.holders
+            assert started.forced or not self.it.holders("device", started.device_uuid), f"{name} is held"
 
 
 def play(it: House, story: list[tuple[str, int]], watch: Watch) -> None:
@@ -156,8 +158,16 @@ def do(it: House, act: str, number: int) -> None:  # noqa: C901, PLR0912, PLR091
             it.plug()
         case "withhold":
             it.withhold()
-        case "hold" if it.descriptions[node].gpu_uuids and it.core.state.nodes.get(node) is not None:
+        case "hold" if _is_online(it, node) and JOB not in it.jobs:
             it.hold(node, 0)
+        case "force" if _is_online(it, node):
+            it.hold(node, 0)
+            it.detach(it.descriptions[node].gpu_uuids[0], force=True, may_force=number > 1)
+        case "bring":
+            for each in it.fabrics.attaching:
+                it.fabrics.finish(each)
+            it.settle()
+            it.plug()
         case "let-go":
             it.let_go(JOB)
         case "wait":
@@ -169,10 +179,18 @@ def do(it: House, act: str, number: int) -> None:  # noqa: C901, PLR0912, PLR091
         case "restart-from-checkpoint":
             it.restart(from_checkpoint=True)
         case "node-leaves" if it.core.state.nodes.get(node) is not None and number > 4:
+            it.let_go(JOB)
             it.leave(node)
         case "node-returns" if it.core.state.nodes.get(node) is None:
             it.node(node)
             it.plug()
+
+
+def _is_online(it: House, node: str) -> bool:
+    """Whether the scheduler could place a job on the node's first device."""
+    uuids = it.descriptions[node].gpu_uuids
+    owner = it.core.state.by_uuid.get(uuids[0]) if uuids else None
+    return owner is not None and it.core.state.attachments[owner].phase is AttachmentPhase.ONLINE
 
 
 __all__ = ["BOUNDS", "LIMIT", "Watch", "acts", "config", "finish", "new_house", "play"]

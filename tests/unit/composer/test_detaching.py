@@ -94,7 +94,7 @@ def test_force_says_so_with_the_holders() -> None:
     asked = it.last("withhold-requested").payload
     assert isinstance(asked, WithholdRequested)
     assert asked.force
-    it.withhold(JOB)
+    it.withhold()
     it.settle()
     detaching = it.last("detaching").payload
     assert isinstance(detaching, CallStarted)
