@@ -4,12 +4,11 @@ A node takes new jobs when it is present, answers, was `released`, and nobody as
 engine is told which nodes and devices are usable; it does not know why.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from muster.placement import Fleet, Hold
 from muster.schemas.facts.node import GrantState, NodeJoined, WithholdRequested, WithholdWish
-from muster.schemas.job import Slot
 
 NODE, DEVICE = "node", "device"
 
@@ -162,17 +161,16 @@ class NodeRecords:
         device = self.devices.get(name)
         return device is not None and not device.released and not device.wishes and self.place_of(name) is not None
 
-    def holders(self, kind: str, name: str, held: Iterable[tuple[str, Iterable[Slot]]] = ()) -> tuple[str, ...]:
-        """Jobs that hold something there. held: of a device's node, each job with its slots."""
-        if kind == NODE:
-            record = self.nodes.get(name)
-            return tuple(sorted(record.jobs)) if record else ()
-        place = self.place_of(name)
-        if place is None:
+    def holders(self, kind: str, name: str) -> tuple[str, ...]:
+        """Jobs that hold something there, also what they grow into."""
+        place = self.place_of(name) if kind == DEVICE else (name, -1)
+        record = self.nodes.get(place[0]) if place is not None else None
+        if place is None or record is None:
             return ()
-        node, index = place
-        found = {job_id for job_id, slots in held for slot in slots if slot.node == node and index in slot.devices}
-        return tuple(sorted(found))
+        if kind == NODE:
+            return tuple(sorted(record.jobs))
+        jobs = record.jobs.items()
+        return tuple(sorted(job_id for job_id, holds in jobs if any(place[1] in hold.slot.devices for hold in holds)))
 
     def place_of(self, uuid: str) -> tuple[str, int] | None:
         """Node and index of a device that a node shows."""

@@ -9,7 +9,9 @@ from muster.schemas.facts.device import DeviceDetached
 from muster.schemas.facts.node import NodeJoined, WithholdWithdrawn
 from muster.schemas.job import Job, Phase
 from muster.schemas.queries import AskFleet, AskJob
+from unit.scheduler.test_elastic import elastic, runs
 from unit.scheduler.test_grants import ask
+from unit.scheduler.test_preemption import Yard
 from unit.scheduler.world import World, belief, books_balance
 
 
@@ -127,6 +129,20 @@ def test_what_a_job_holds_of_devices_stays_held_when_memory_is_taken_away_under_
     world.exited(one)
     books_balance(world.core)
     assert world.slots(world.submit("three", memory_mib=800_000)) == [("n0", (0,))]
+
+
+def test_a_device_that_a_gang_is_growing_onto_is_held() -> None:
+    yard = Yard(gpus=4, quotas={"a": 4})
+    first = yard.runs("first", queue="a", gpus=2)
+    wide = runs(yard, elastic("wide", least=1, replicas=4))
+    yard.exited(first)
+    yard.later(10)
+    (index,) = {slot.devices[0] for slot in yard.last(wide.id, "resize-requested").payload.slots} & {0}
+    ask(yard, f"n0-gpu-{index}", kind="device")
+    yard.run()
+    assert yard.count(f"n0-gpu-{index}", "withheld") == 0
+    yard.exited(wide)
+    assert yard.count(f"n0-gpu-{index}", "withheld") == 1
 
 
 def test_a_device_that_appears_is_released_and_a_waiting_job_gets_it_at_once() -> None:

@@ -177,7 +177,7 @@ class House:
             holders = {
                 record.id
                 for record in state.jobs.records.values()
-                for slot in record.slots
+                for slot in record.held_slots
                 if record.phase in (Phase.PLACED, Phase.RUNNING, Phase.STOPPING)
                 and place is not None
                 and slot.node == place[0]
