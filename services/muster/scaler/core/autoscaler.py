@@ -17,12 +17,10 @@ from muster.placement import Fleet, GangRequest, NodeShape
 from muster.placement.state import allows
 from muster.scaler.core.demand import Waiting
 from muster.scaler.core.groups import Mode, NodeGroup, free_node_names, shown_spec, spec_word
+from muster.scaler.core.limits import TRIAL_NODES_MAX
 from muster.scaler.core.signals import Demanded, NodeRefused, NodeUnneeded, NodeWanted, RemovalBlocked, Surplus
 from muster.scaler.core.state import State
 from muster.scaler.core.surplus_words import holders_words
-
-TRIAL_NODES_MAX = 1_024
-"""Virtual nodes with which a gang is tried."""
 
 RACK = "rack"
 """The level that nodes of a group declare while none of them is there to say otherwise."""

@@ -42,7 +42,7 @@ def return_gpus(
         return None
     saved = gpu_watts(state, found)
     reason = (
-        f"node {signal.node} could go since {since_words(signal.since, now)} and cannot: {signal.reason}."
+        f"node {signal.node}, hardly used for {since_words(signal.since, now)}, cannot go: {signal.reason}."
         f" {idle_words(found, now)}: {gpus(len(found))} back to the pool save {saved:.0f} W"
     )
     alternatives = (

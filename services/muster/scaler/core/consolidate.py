@@ -8,11 +8,9 @@ from collections.abc import Iterable
 
 from muster.core import Instant
 from muster.scaler.core import hysteresis
+from muster.scaler.core.limits import DONORS_MAX
 from muster.scaler.core.spare import Budget, Spare, spare
 from muster.scaler.core.state import State
-
-DONORS_MAX = 4_096
-"""Devices that are offered to one gang: more than one decision moves."""
 
 
 def donors(state: State) -> list[str]:

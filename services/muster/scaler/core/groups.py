@@ -12,14 +12,12 @@ from itertools import islice
 
 from muster.fabric.layout import node_name
 from muster.placement import NodeShape
+from muster.scaler.core.limits import GROUPS_MAX
 
 SPEC_FIXED = "spec-fixed"
 """How a composable group shows its nodes; an ordinary one does so as `SPEC_ACTUAL`, or as set while it has none."""
 SPEC_ACTUAL = "spec-actual"
 SPEC_SET = "spec-set"
-
-GROUPS_MAX = 1_024
-"""Node groups of one cluster."""
 
 
 class ScalingConfigError(ValueError):

@@ -9,10 +9,8 @@ from muster.core import Instant, after
 from muster.placement.state import allows
 from muster.scaler.core.demand import Line
 from muster.scaler.core.groups import NodeGroup
+from muster.scaler.core.limits import EVER_ASKS_MAX
 from muster.scaler.core.state import State
-
-EVER_ASKS_MAX = 16
-"""Refused shapes of which the placement engine is asked, in one decision, whether what there is could ever do."""
 
 
 class Claims:

@@ -13,13 +13,11 @@ from muster.books.node_records import NodeRecord
 from muster.core import Instant, after
 from muster.placement import DEVICE_MILLI
 from muster.scaler.core.groups import NodeGroup, ScalingConfig
+from muster.scaler.core.limits import IDLE_ENTRIES_SPARE
 from muster.schemas.facts.scale import IdleSince
 
 LOW_SHARE = 0.5
 """A node of which less is used could be spared if what it holds could move (the Cluster Autoscaler's threshold)."""
-
-HEAP_SPARE = 1_024
-"""Entries of a heap beyond twice those that count; then it is made anew."""
 
 
 @dataclass(slots=True)
@@ -36,7 +34,7 @@ class Stopwatch:
         if name not in self.since:
             self.since[name] = at
             heappush(self._heap, (self.due(name, at), name))
-            if len(self._heap) > 2 * len(self.since) + HEAP_SPARE:
+            if len(self._heap) > 2 * len(self.since) + IDLE_ENTRIES_SPARE:
                 self._heap = [(self.due(name, at), name) for name, at in self.since.items() if name not in self._ripe]
                 heapify(self._heap)
 

@@ -48,3 +48,24 @@ ALTERNATIVES_NAMED_MAX = 16
 
 TRIED_SPARE = 1_024
 """Shapes beyond twice those that wait of which is remembered what was tried in vain; then those gone are forgotten."""
+
+GROUPS_MAX = 1_024
+"""Node groups of one cluster."""
+
+SIGNALS_MAX = 16_384
+"""Standing words of an autoscaler outside; beyond it the oldest is forgotten: it repeats what it still wants."""
+
+TRIAL_NODES_MAX = 1_024
+"""Virtual nodes with which the autoscaler tries a gang."""
+
+EVER_ASKS_MAX = 16
+"""Refused shapes of which the placement engine is asked, in one decision, whether what there is could ever do."""
+
+DONORS_MAX = 4_096
+"""Idle devices of other nodes that are offered to one gang: more than one decision moves."""
+
+IDLE_ENTRIES_SPARE = 1_024
+"""Entries of a heap of due moments beyond twice those that count; then it is made anew."""
+
+HOLDERS_NAMED_MAX = 4
+"""Jobs that a reason names as holders of a node."""

@@ -9,13 +9,11 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 
 from muster.core import Fact, Instant
+from muster.scaler.core.limits import SIGNALS_MAX
 from muster.schemas.facts.scale import AutoscalerSignal, HeardSignal
 
 WANTED, REFUSED = "node-wanted", "node-refused"
 UNNEEDED, BLOCKED, SETTLED = "node-unneeded", "removal-blocked", "settled"
-
-SIGNALS_MAX = 16_384
-"""Standing signals; beyond it the oldest is forgotten: an autoscaler repeats what it still wants."""
 
 
 @dataclass(frozen=True, slots=True)

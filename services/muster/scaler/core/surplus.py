@@ -6,7 +6,7 @@ that would come free first, so that idleness gathers on whole nodes.
 
 from collections.abc import Collection, Iterator
 
-from muster.core import Instant
+from muster.core import Instant, seconds_between
 from muster.scaler.core import autoscaler, hysteresis, limits
 from muster.scaler.core.case_cannot_remove import return_gpus
 from muster.scaler.core.case_unneeded import CASE, causes, remove_node_or_gpus
@@ -17,7 +17,15 @@ from muster.scaler.core.groups import Mode, NodeGroup
 from muster.scaler.core.signals import NodeUnneeded
 from muster.scaler.core.spare import Budget, Spare, spare
 from muster.scaler.core.state import State
-from muster.scaler.core.surplus_words import gpu_watts, gpus, gpus_alternative, idle_words, removal
+from muster.scaler.core.surplus_words import (
+    gpu_watts,
+    gpus,
+    gpus_alternative,
+    holders_words,
+    idle_words,
+    node_alternative,
+    removal,
+)
 
 
 def surplus(state: State, now: Instant) -> list[Choice]:
@@ -96,9 +104,22 @@ def _returned(state: State, group: NodeGroup, found: list[Spare], now: Instant) 
         f"{idle_words(found, now)} on node {node}, of {state.config.gpu_idle_s:.0f} s allowed:"
         f" {gpus(len(found))} back to the pool save {gpu_watts(state, found):.0f} W; the node stays in {group.name}"
     )
-    alternatives = (gpus_alternative(state, found, chosen=True),)
+    why_not = _why_not_the_node(state, group, node, now)
+    saved = gpu_watts(state, found) + group.idle_w
+    alternatives = (
+        gpus_alternative(state, found, chosen=True),
+        node_alternative(group, watts=saved, gpu_count=len(found), chosen=False, fits=False, detail=why_not),
+    )
     payload = removal(state, found, case=CASE, reason=reason, alternatives=alternatives)
     return Choice(REMOVE_GPU, payload, causes(state, node, ""))
+
+
+def _why_not_the_node(state: State, group: NodeGroup, node: str, now: Instant) -> str:
+    if state.books.nodes[node].jobs:
+        return holders_words(state, node)
+    empty_s = seconds_between(state.idle.nodes.since.get(node, now), now)
+    has = len(state.books.nodes_in(group.name))
+    return f"empty for {empty_s:.0f} s; {group.name} has {has} nodes and keeps {group.nodes_min}"
 
 
 def next_wakeup(state: State, now: Instant) -> Instant | None:

@@ -4,12 +4,10 @@ from collections.abc import Iterable, Sequence
 
 from muster.core import Instant, seconds_between
 from muster.scaler.core.groups import GpuModel, NodeGroup
+from muster.scaler.core.limits import HOLDERS_NAMED_MAX
 from muster.scaler.core.spare import Spare
 from muster.scaler.core.state import State
 from muster.schemas.facts.scale import Alternative, ScaleChosen
-
-NAMED_MAX = 4
-"""Jobs that a reason names."""
 
 
 def gpus(count: int) -> str:
@@ -56,7 +54,7 @@ def node_alternative(
 ) -> Alternative:
     """The whole node goes."""
     return Alternative(
-        what="remove the node" + (f" once its {gpus(gpu_count)} are back" if gpu_count else ""),
+        what="remove the node" + (f", {gpus(gpu_count)} of it first" if gpu_count else ""),
         fits=fits,
         chosen=chosen,
         gpus=gpu_count,
@@ -98,7 +96,7 @@ def holders_words(state: State, node: str) -> str:
     record = state.books.nodes.get(node)
     names = sorted(record.jobs) if record is not None else []
     told = []
-    for job_id in names[:NAMED_MAX]:
+    for job_id in names[:HOLDERS_NAMED_MAX]:
         job = state.jobs.records.get(job_id)
         holds_gpus = record is not None and any(hold.slot.gpu_milli for hold in record.jobs[job_id])
         words = [] if holds_gpus else ["no GPU"]
@@ -106,5 +104,5 @@ def holders_words(state: State, node: str) -> str:
             words.append("not preemptible")
         name = job.name if job is not None else job_id
         told.append(f"{name} ({', '.join(words)})" if words else name)
-    more = f" and {len(names) - NAMED_MAX} more" if len(names) > NAMED_MAX else ""
+    more = f" and {len(names) - HOLDERS_NAMED_MAX} more" if len(names) > HOLDERS_NAMED_MAX else ""
     return f"held by {', '.join(told)}{more}; no running job is ended for a scale-down"
