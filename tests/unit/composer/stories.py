@@ -22,8 +22,8 @@ SHORT = Bounds(
 ACTS = (
     "compose", "resize", "decompose", "choose", "take", "detach", "finish", "finish", "finish", "lose-answer", "half",
     "unavailable", "refuse", "nonsense", "nothing-done", "twice", "plug", "plug", "withhold", "withhold", "hold",
-    "let-go", "force", "bring", "bring", "wait", "wait", "wait-long", "restart", "restart-from-checkpoint", "node-leaves",
-    "node-returns",
+    "let-go", "force", "bring", "bring", "wait", "wait", "wait-long", "restart", "restart-from-checkpoint",
+    "node-leaves", "node-returns",
 )  # fmt: skip
 acts = st.lists(st.tuples(st.sampled_from(ACTS), st.integers(0, 7)), min_size=5, max_size=40)
 

@@ -9,7 +9,7 @@ from muster.composer.core.answers import (
 from muster.schemas.devices import AttachmentPhase, BreakerState, ComposabilitySpec, RequestPhase
 from muster.schemas.facts.device import CallFailure
 from muster.schemas.queries import AskCompose, AskDetach, AskFleet, DeviceCheckAnswer
-from unit.composer.house import A100, JOB, House, house
+from unit.composer.house import A100, JOB, House, config, house
 
 
 def check(it: House, *, may_force: bool = False, **spec: object) -> DeviceCheckAnswer:
@@ -67,6 +67,14 @@ def test_requests_are_listed_newest_first_with_their_devices_and_refusals() -> N
     ]
     assert views[0].field == "model"
     assert len(views[1].resources) == 2
+
+
+def test_a_request_that_cannot_be_judged_yet_is_listed() -> None:
+    it = House(config())
+    it.node("n1")
+    it.compose(target_node="n1", settle=False)
+    (view,) = answer_requests(it.core, AskFleet(), it.now).requests
+    assert (view.name, view.phase, view.spec.target_node) == ("r", RequestPhase.NODE_ALLOCATING, "n1")
 
 
 def test_a_check_says_what_the_request_would_be_told() -> None:

@@ -340,6 +340,19 @@ def test_a_request_waits_until_the_fabric_told_what_it_holds() -> None:
     assert it.names("composability")[-1] == "accepted"
 
 
+def test_a_request_that_waits_can_be_taken_back() -> None:
+    it = House(config())
+    it.fabrics.blind = CallFailure.UNAVAILABLE
+    it.node("n1")
+    it.compose(target_node="n1")
+    it.decompose()
+    assert it.names("composability")[-2:] == ["refused", "refused"]
+    it.fabrics.blind = None
+    it.fabrics.stock("one", (GPU, A100), 1)
+    it.wait(100)
+    assert not it.fabrics.begun
+
+
 def test_a_fabric_that_never_tells_what_it_holds_ends_the_wait() -> None:
     it = House(config())
     it.fabrics.blind = CallFailure.UNAVAILABLE

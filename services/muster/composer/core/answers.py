@@ -11,7 +11,7 @@ from muster.composer.core.state import State
 from muster.composer.core.turn import Tally
 from muster.core import Core, Instant
 from muster.schemas.base import Wire
-from muster.schemas.devices import DeviceView, FabricView, RequestView
+from muster.schemas.devices import DeviceView, FabricView, RequestPhase, RequestView
 from muster.schemas.queries import (
     AskCompose,
     AskDetach,
@@ -37,7 +37,7 @@ def answer_devices(core: Core, asked: Wire, now: Instant) -> DevicesAnswer:
 
 
 def answer_requests(core: Core, asked: Wire, now: Instant) -> RequestsAnswer:  # noqa: ARG001 - the port
-    """ComposabilityRequests, newest first, or one alone; those that only wait for an answer are not told yet."""
+    """ComposabilityRequests, newest first, or one alone; also those that cannot be judged yet."""
     state = _composer(core).state
     if only := _only(asked):
         one = state.requests.get(only)
@@ -97,6 +97,8 @@ def device_view(state: State, attachment: Attachment) -> DeviceView:
 
 
 def _request_view(state: State, request: Request) -> RequestView | None:
+    if not request.is_live and request.wishes:
+        return _waiting_view(request)
     if request.spec is None:
         return None
     return RequestView(
@@ -110,6 +112,20 @@ def _request_view(state: State, request: Request) -> RequestView | None:
         jobs=request.jobs,
         resources=tuple(device_view(state, state.attachments[name]) for name in request.attachments),
         since=request.since,
+    )
+
+
+def _waiting_view(request: Request) -> RequestView | None:
+    """As it will be if it is accepted."""
+    wish = next(iter(request.wishes.values()))
+    if wish.compose is None:
+        return None
+    return RequestView(
+        name=request.name,
+        spec=wish.compose.spec,
+        phase=RequestPhase.NODE_ALLOCATING,
+        principal=wish.compose.principal,
+        since=wish.at,
     )
 
 

@@ -61,7 +61,7 @@ def _answer(state: State, request: Request, turn: Turn) -> Draft | None:
         found = _judge_choice(state, wish.chosen, turn)
     if isinstance(found, Wait):
         until = after(Instant(wish.at), _patience_s(state, wish))
-        if turn.now < until:
+        if len(request.wishes) == 1 and turn.now < until:  # a later wish ends the wait for an earlier one
             state.marks.look_at(until, REQUEST, request.name)
             return None
         found = Refusal(found.field, found.reason)
