@@ -170,7 +170,7 @@ def ways(
     gpus: Annotated[int, typer.Option(min=8, max=10_000, help="Of the fleet, in hosts of 8.")] = 128,
     load: Annotated[
         float, typer.Option(min=0.05, max=1.5, help="GPU time asked, with whole GPUs, of all there is meanwhile.")
-    ] = 0.75,
+    ] = 0.65,
     copies: Annotated[float, typer.Option(min=0.01, max=100, help="Jobs per task of the trace.")] = 1.0,
     seed: Annotated[int, typer.Option(help="Of every draw.")] = 1,
     out: Annotated[Path | None, typer.Option(help="Folder for ways.svg and ways.json.", file_okay=False)] = None,
