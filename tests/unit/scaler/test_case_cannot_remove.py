@@ -32,7 +32,9 @@ def test_a_pod_without_gpu_holds_the_node_and_its_idle_gpus_go_back() -> None:
     world.runs("web", NODE, cpu_milli=1_000)
     payload = chosen(choose(world, 150))
     assert payload.devices == world.uuids(NODE)
-    assert "node cdi-0001, hardly used for 150 s, cannot go: held by web (no GPU). 2 GPUs idle for 150 s" in payload.reason
+    assert (
+        "node cdi-0001, hardly used for 150 s, cannot go: held by web (no GPU). 2 GPUs idle for 150 s" in payload.reason
+    )
     assert [(one.nodes, one.fits, one.chosen) for one in payload.alternatives] == [(0, True, True), (1, False, False)]
 
 

@@ -3,7 +3,7 @@
 from collections.abc import Callable
 
 from muster.core import Fact
-from muster.scaler.core import fold_composer, fold_fleet, fold_jobs, fold_scale, fold_states
+from muster.scaler.core import fold_bookings, fold_composer, fold_fleet, fold_jobs, fold_scale, fold_states
 from muster.scaler.core.state import State
 from muster.schemas.registry import STATE_NAME
 
@@ -39,4 +39,5 @@ HANDLERS: dict[tuple[str, str], Handler] = {
     **fold_composer.HANDLERS,
     **fold_scale.HANDLERS,
     **fold_states.HANDLERS,
+    **fold_bookings.HANDLERS,
 }

@@ -33,15 +33,18 @@ class Spare:
 
 
 def is_idle(state: State, uuid: str) -> bool:
-    """Whether a device may be used, and nobody holds it or has it kept. The state must be settled."""
+    """Whether a device may be used, and nobody holds it or has it kept, nor will soon. The state must be settled."""
     name = state.idle.node_of.get(uuid)
     record = state.books.nodes.get(name) if name is not None else None
     if name is None or record is None or record.description is None or not record.usable:
         return False
     if uuid in state.books.devices or uuid in state.choices.of_device:
         return False
-    node = state.books.fleet.ledger.nodes.get(name)
-    return node is not None and node.idle[record.description.gpu_uuids.index(uuid)] == DEVICE_MILLI
+    node, index = state.books.fleet.ledger.nodes.get(name), record.description.gpu_uuids.index(uuid)
+    if node is None or node.idle[index] != DEVICE_MILLI:
+        return False
+    model = state.config.model(record.description.gpu_model)
+    return not state.bookings.keeps_device(name, index, state.now, model.detach_s + model.attach_s)
 
 
 def spare(state: State, uuid: str) -> Spare | None:
@@ -69,13 +72,15 @@ def spares_on(state: State, node: str) -> list[Spare]:
 
 
 def bound_to(state: State, node: str) -> str:
-    """Why a node must stay for the sake of a device on it, or on its way there; "" if none needs it."""
+    """Why a node must stay: for a device on it or on its way there, or for a reservation; "" if nothing needs it."""
     for attachment in state.attachments.on.get(node, {}).values():
         if attachment.type != GPU:
             return f"{attachment.model} ({attachment.type}) is attached to it"
         if attachment.origin not in FREE_TO_TAKE:
             return f"{attachment.request or attachment.id} asked for devices on it"
-    return ""
+    group = state.group_of(node)
+    reservation = state.bookings.keeping(node, state.now, group.round_trip_s) if group is not None else ""
+    return f"reservation {reservation} keeps it" if reservation else ""
 
 
 class Budget:

@@ -15,6 +15,7 @@ from muster.quota.queues import QueueTree
 from muster.scaler.core import limits
 from muster.scaler.core.able import Source, able_nodes, able_on
 from muster.scaler.core.attachments import Attachments
+from muster.scaler.core.bookings import Bookings
 from muster.scaler.core.books import ScalerBooks
 from muster.scaler.core.choices import ADD, ATTACH, Choices, EndedChoice, OpenChoice
 from muster.scaler.core.demand import Demand
@@ -49,6 +50,7 @@ class State:
     attachments: Attachments = field(default_factory=Attachments)
     choices: Choices = field(default_factory=Choices)
     signals: SignalBook = field(default_factory=SignalBook)
+    bookings: Bookings = field(default_factory=Bookings)
     idle: IdleClock = field(init=False)
     chosen: int = 0
     moved_at: dict[str, Instant] = field(default_factory=dict)
