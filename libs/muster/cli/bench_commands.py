@@ -151,7 +151,7 @@ def faults(
 ) -> None:
     """Attach and detach over a fabric that fails, with changing leaders, in virtual time; then look for lost devices.
 
-    Half of the faults are answers lost after the work was done. Leaders change in mid-attach: their calls are lost, the
+    Most of the faults are answers lost after the work was done. Leaders change in mid-attach: their calls are lost, the
     fabric goes on. JSON: cycles, calls, timeouts_after_success, leader_changes_in_attach, retries, adoptions,
     orphans_found, leaked, doubly_attached, ...; exit code 3 if a device was lost or given twice.
     """

@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-LEADER_EVERY, CHECKPOINTS = 44, 3
+LEADER_EVERY, CHECKPOINTS = 48, 3
 """A leader stays for so many cycles, and takes part in so many checkpoints."""
 
 
@@ -29,10 +29,10 @@ class Plan:
 class Found:
     """What happened. told: outcomes of calls, by what was called and how it ended.
 
-    timeouts_after_success: calls whose answer was lost though the device moved. calls_lost: with their leader.
-    quiet_moments: at which nothing was under way or unsure, so that log and fabric could be compared. leaked: devices
-    on machines that belong to no attachment, at the end. misplaced: attached by the log, and not there. withheld:
-    devices that jobs may not use at the end, for nothing.
+    timeouts_after_success: calls whose answer was lost though the device moved; timeouts_after_attach: to a machine.
+    calls_lost: with their leader. quiet_moments: at which nothing was under way or unsure, so that log and fabric could
+    be compared. leaked: devices on machines that belong to no attachment, at the end. misplaced: attached by the log,
+    and not there. withheld: devices that jobs may not use at the end, for nothing.
     """
 
     cycles: int
@@ -41,6 +41,7 @@ class Found:
     calls: int
     told: dict[str, int]
     timeouts_after_success: int
+    timeouts_after_attach: int
     leader_changes: int
     leader_changes_in_attach: int
     calls_lost: int

@@ -40,7 +40,10 @@ def _rows(plan: Plan, found: Found, took_s: float) -> list[tuple[str, str]]:
         ("time", f"{took_s:.1f} s for {found.virtual_s / 3600:.1f} h of virtual time and {found.facts:,} facts"),
         ("cycles", f"{found.cycles:,} attached and detached, {found.calls:,} calls, {plan.faults:.1%} with a fault"),
         ("outcomes", told),
-        ("time-outs after success", f"{found.timeouts_after_success:,}"),
+        (
+            "time-outs after success",
+            f"{found.timeouts_after_success:,}, {found.timeouts_after_attach:,} of attachments",
+        ),
         ("leader changes", f"{found.leader_changes:,}, {found.leader_changes_in_attach:,} in mid-attach"),
         ("  calls lost with a leader", f"{found.calls_lost:,}"),
         ("retries", f"{found.retries:,}"),

@@ -26,7 +26,7 @@ from muster.fabric.simulator.operation import Behaviour, PoolDevice
 FABRIC, GROUP, MODEL = "fabric", "composable", "A100"
 BOUNDS = Bounds(withhold_s_max=30.0, scaler_withhold_s=20.0, orphan_s=120.0, attach_s_max=900.0)
 CALL_S = 30.0
-SHARES = {"drop_share": 0.5, "refuse_share": 0.1, "half_share": 0.15, "nonsense_share": 0.1, "twice_share": 0.15}
+SHARES = {"drop_share": 0.7, "refuse_share": 0.06, "half_share": 0.1, "nonsense_share": 0.06, "twice_share": 0.08}
 """Of the faults; a dropped answer is the time-out after success."""
 DECISIONS_MAX = 1_000
 """Decisions with something to say at one moment; a core that goes on beyond it never ends."""
@@ -140,6 +140,7 @@ class House:
             calls=ledger.calls,
             told=dict(self.told),
             timeouts_after_success=self.told["attach dropped"] + self.told["detach dropped"],
+            timeouts_after_attach=self.told["attach dropped"],
             leader_changes=self.leader_changes,
             leader_changes_in_attach=self.changes_in_attach,
             calls_lost=self.calls_lost,
