@@ -5,12 +5,20 @@ from muster.simulator.engine import Engine
 from muster.simulator.errors import InputError
 
 PRINCIPAL = "simulator"
+SURVEY_ROUNDS = 4
+"""Decisions in which the composer asks for a look at each fabric and hears what it showed."""
 
 
 def join_nodes(engine: Engine) -> None:
     """Every node joins, now; none is released yet."""
     while engine.append("agent", engine.agent.decide(engine.now)):
         pass
+
+
+def survey_fabrics(engine: Engine) -> None:
+    """Fabrics are looked at before anything scales: their pools, and what stands on machines, are known."""
+    for _ in range(SURVEY_ROUNDS):
+        engine.ask("composer")
 
 
 def set_queue(engine: Engine, spec: QueueSpec, *, at: str) -> None:

@@ -21,12 +21,10 @@ from muster.simulator.scenario.jobs import PlannedJob, Run
 from muster.simulator.scenario.model import NodeState
 from muster.simulator.scenario.plan import NOW, Plan
 from muster.simulator.scenario.starving import grant, keep_for_starving
-from muster.simulator.setup import join_nodes, set_queue
+from muster.simulator.setup import join_nodes, set_queue, survey_fabrics
 
 DAY_S = 86_400.0
 FOR_EVER_S = 1e9
-SURVEY_ROUNDS = 4
-"""Decisions in which the composer asks for a look at each fabric and hears what it showed."""
 PRINCIPAL = "scenario"
 AT_ONCE = Behaviour(seed=1, start_s=0.0, run_s=FOR_EVER_S, run_sigma=0.0, node_repair_s=FOR_EVER_S)
 """Pods start and end when they are told to, and a job that says nothing else runs on."""
@@ -73,7 +71,7 @@ def _with_past(
         scaled=scaled,
     )
     join_nodes(engine)
-    _survey(engine)
+    survey_fabrics(engine)
     _withhold(engine, plan)
     for at, spec in plan.queues:
         set_queue(engine, spec.model_copy(update={"closed": False}), at=at)
@@ -159,12 +157,6 @@ def _queue_up(engine: Engine, plan: Plan) -> None:
 
 def _belongs_to_the_past(draft: Draft) -> bool:
     return (draft.kind, draft.name) in _SAID_IN_THE_PAST
-
-
-def _survey(engine: Engine) -> None:
-    """Fabrics are looked at long before anything scales: their pools, and what stands on machines, are known."""
-    for _ in range(SURVEY_ROUNDS):
-        engine.ask("composer")
 
 
 def _withhold(engine: Engine, plan: Plan) -> None:

@@ -100,6 +100,8 @@ class Meter:
     def close(self) -> None:
         """The comparison ends."""
         self._pass_time(self.ends_at)
+        self._next_point = self.ends_at
+        self.points.append(self._point())
 
     @property
     def gpus_on(self) -> int:
@@ -113,7 +115,7 @@ class Meter:
 
     def _pass_time(self, now: Instant) -> None:
         now = min(now, self.ends_at)
-        while self._next_point <= now:
+        while self._next_point < now:  # a point shows what holds after all that happens in its moment
             self.points.append(self._point())
             self._next_point = after(self._next_point, seconds_between(self.begins_at, self.ends_at) / SAMPLES)
         if now <= self._at:

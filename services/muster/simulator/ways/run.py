@@ -17,7 +17,7 @@ from muster.simulator.load.play import LIMITS, pace_of
 from muster.simulator.load.recorder import JobTrack, Recorder
 from muster.simulator.load.trace import Arrival
 from muster.simulator.scaling import Scaling
-from muster.simulator.setup import join_nodes, set_queue
+from muster.simulator.setup import join_nodes, set_queue, survey_fabrics
 from muster.simulator.ways.load import Work, queue
 from muster.simulator.ways.meter import J_PER_KWH, Meter, Point, Power
 
@@ -103,6 +103,7 @@ def play_way(way: Way, work: Work, *, gpus: int, seed: int, reached: Reached | N
         scaled=scaling.begin() if (scaling := scaling_of(way, gpus)) is not None else None,
     )
     join_nodes(engine)
+    survey_fabrics(engine)
     set_queue(engine, queue(), at="queue")
     arrivals: Sequence[Arrival] = work.split if way is Way.SPLIT else work.whole
     for now in engine.moments(work.ends_at, jobs=arrivals):
