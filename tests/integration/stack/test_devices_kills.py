@@ -1,4 +1,4 @@
-"""kill -9 in mid-attach: of who asks for devices, and of who attaches them. Nothing is lost, nothing is doubled."""
+"""kill -9 in mid-attach, and a restart of everything: nothing is lost, nothing is doubled."""
 
 from pathlib import Path
 
@@ -31,6 +31,22 @@ async def test_a_process_killed_in_mid_attach_loses_and_doubles_nothing(tmp_path
         attached = [fact for fact in await there.facts("attached") if fact.subject_id == attaching.subject_id]
         assert [type(fact.payload) for fact in attached] == [DeviceAttached]
         assert await there.house.violations([job_id, *cast.guards, *cast.tenants], all_ended=False) == []
+
+
+async def test_a_stack_that_was_stopped_goes_on_with_the_same_devices(tmp_path: Path) -> None:
+    state_dir = tmp_path / "state"
+    async with open_devices_house(state_dir) as there:
+        await prepare(there.stage, Cast())
+        job_id = await there.stage.submit("one-more-gpu", gpus=1)
+        await there.stage.running(job_id)
+        await until_async(lambda: _stands(there))
+        before = await there.standing()
+    async with open_devices_house(state_dir) as again:
+        assert await again.standing() == before
+        await until_async(lambda: _stands(again))
+        job = await again.stage.running(job_id)
+        assert job.attempt == 1
+        assert len(await again.facts("attached")) == sum(len(devices) for devices in before.values())
 
 
 async def _stands(there: DevicesHouse) -> bool:
