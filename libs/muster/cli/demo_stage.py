@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from muster.schemas.views import JobView, NodeView
 
 TEAM = "demo"
-PATIENCE_S = 40.0
+PATIENCE_S = 60.0
 """For each thing that is waited for; by itself none takes more than about five seconds."""
 POLL_S = 0.1
 FOR_EVER_S = 3600.0
