@@ -20,6 +20,8 @@ MACHINES_MAX = 20_000
 """Machines, nodes or systems of one inventory."""
 DEVICES_MAX = 100_000
 """Devices of one inventory."""
+MEMORY_MIB_MAX = 2**40
+"""Of one device: an exbibyte."""
 PAGES_MAX = 1_000
 """Pages of one collection (Redfish)."""
 SURVEY_PARALLEL = 8

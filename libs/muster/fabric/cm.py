@@ -1,4 +1,6 @@
-"""Fsas Cluster Manager: a resize that goes on by itself, asked for once and then watched (devices.md, 5.3).
+"""Fsas Cluster Manager: a resize that goes on by itself, asked for once and then watched.
+
+Routes and fields: CoHDI/composable-resource-operator v0.2.1, internal/cdi/fti/cm.
 
 A resize names how many devices there shall be, not how many more, and the manager does not say when it raises its own
 `device_count`. So counts of calls that run side by side are taken one after the other under a lock per machine, each

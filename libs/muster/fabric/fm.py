@@ -1,4 +1,6 @@
-"""Fsas Fabric Manager: one synchronous PATCH or DELETE per device (devices.md, 5.2).
+"""Fsas Fabric Manager: one synchronous PATCH or DELETE per device.
+
+Routes and fields: CoHDI/composable-resource-operator v0.2.1, internal/cdi/fti/fm.
 
 The manager answers when the switch is done, so an attachment costs one request. An answer that is lost leaves its
 effect unknown: it is never sent again here. A detachment looks first, and looks again where the manager refuses, so
@@ -17,6 +19,7 @@ from muster.fabric.each import each
 from muster.fabric.fsas import Condition, health_of, memory_mib_of, value_of
 from muster.fabric.http import Answer, ManagerHttp, parsed, segment
 from muster.fabric.inventory import Inventory, MachineDevice
+from muster.schemas.base import Label
 
 _API = "fabric_manager/api/v1"
 
@@ -45,7 +48,7 @@ class _Resource(Answer):
 
 
 class _Machine(Answer):
-    mach_uuid: str
+    mach_uuid: Label
     fabric_uuid: str = ""
     resources: tuple[_Resource, ...] | None = Field(default=None, max_length=bounds.DEVICES_MAX)
 

@@ -2,6 +2,8 @@
 
 from collections.abc import Iterable
 
+from muster.fabric import bounds
+from muster.fabric.driver import FabricNonsenseError
 from muster.fabric.http import Answer
 from muster.fabric.inventory import DeviceHealth
 
@@ -25,8 +27,10 @@ def value_of(conditions: Iterable[Condition], column: str) -> str:
 
 
 def memory_mib_of(conditions: Iterable[Condition]) -> int:
-    """Of a memory device, from column `memory_mib`; 0 if it says none."""
+    """Of a memory device, from column `memory_mib`; 0 if it says none. Raises FabricNonsenseError for giant ones."""
     value = value_of(conditions, "memory_mib")
+    if len(value) > len(str(bounds.MEMORY_MIB_MAX)):
+        raise FabricNonsenseError(f"memory_mib: {len(value)} digits are more than any device has")
     return int(value) if value.isdecimal() else 0
 
 

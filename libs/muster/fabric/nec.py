@@ -1,4 +1,6 @@
-"""NEC CDIM: a layout is applied, one at a time, and watched until it is over (devices.md, 5.5).
+"""NEC CDIM: a layout is applied, one at a time, and watched until it is over.
+
+Routes and fields: CoHDI/composable-resource-operator v0.2.1, internal/cdi/nec, and project-cdim's layout-apply.
 
 We choose the device: a free one of the model is connected to a CPU of the node. One apply runs at a time, so
 there is at most one call, and 409 E40010 (another apply runs, perhaps somebody else's) changes nothing. An apply that
@@ -11,6 +13,7 @@ from typing import Literal
 from pydantic import Field, JsonValue
 
 from muster.fabric import bounds
+from muster.fabric.checked import check_device
 from muster.fabric.driver import (
     AttachOrder,
     DetachOrder,
@@ -118,8 +121,10 @@ class LayoutApply:
         free = next((resource.device for resource in alike if not resource.nodeIDs), None)
         if free is None:
             raise FabricRefusedError(f"model {order.model}: no {order.type} of it is free")
+        device = free.on_machine()
+        check_device(device, what="GET resources")  # before it is anywhere
         await self._apply("connect", node.cpu(), free.deviceID, until=until, trace=order.traceparent)
-        return (free.on_machine(),)
+        return (device,)
 
     async def detach(self, order: DetachOrder) -> bool:
         """See FabricDriver.detach."""
@@ -132,16 +137,13 @@ class LayoutApply:
         return True
 
     async def survey(self) -> Inventory:
-        """See FabricDriver.survey. Devices that no node has are free; CPUs and the like are not told."""
+        """See FabricDriver.survey. Devices that no node has are free; of every type, CPUs too."""
         until = self._until()
         nodes = await self._nodes(until=until)
-        resources = [each for each in (await self._resources(until=until)).resources if each.device.model]
         machines: dict[str, list[MachineDevice]] = {node.id: [] for node in nodes}
         free: dict[tuple[str, str], int] = {}
-        for resource in resources:
+        for resource in (await self._resources(until=until)).resources:
             device = resource.device
-            if device.kind not in (GPU, CXL_MEMORY):
-                continue
             free.setdefault((device.kind, device.model), 0)
             if not resource.nodeIDs:
                 free[device.kind, device.model] += 1

@@ -8,6 +8,7 @@ import httpx
 
 from muster.bus.settings import FabricSettings
 from muster.fabric import bounds
+from muster.fabric.checked import CheckedDriver
 from muster.fabric.cm import ClusterManager
 from muster.fabric.driver import FabricDriver
 from muster.fabric.fm import FabricManager
@@ -20,7 +21,7 @@ from muster.fabric.token import PasswordGrant, read_credentials, trust
 def open_driver(
     fabric: FabricSettings, *, models: Iterable[tuple[str, str]] = (), client: httpx.AsyncClient | None = None
 ) -> FabricDriver:
-    """A driver with connections of its own, or `client`'s; nothing is sent yet. Close it.
+    """A driver with connections of its own, or `client`'s, whose answers are checked; nothing is sent yet. Close it.
 
     models: (type, model) pairs that the fabric may hold: some managers count their pool only per model.
     Raises CredentialsError, and ValueError if `url` is missing.
@@ -32,7 +33,12 @@ def open_driver(
         client = new_client(limit=fabric.limit, verify=trust(credentials) if fabric.url.startswith("https:") else True)
     tokens = PasswordGrant(fabric.url, client, credentials) if credentials is not None else None
     http = ManagerHttp(fabric.url, client, tokens)
+    models = tuple(models)
     manager = FabricManager(http, tenant=fabric.tenant, call_s=fabric.call_s, models=models)
+    return CheckedDriver(_driver(fabric, http, manager), types=(kind for kind, _ in models))
+
+
+def _driver(fabric: FabricSettings, http: ManagerHttp, manager: FabricManager) -> FabricDriver:
     match fabric.driver:
         case "fm":
             return manager

@@ -1,4 +1,6 @@
-"""Sunfish, and what else composes by Redfish: a PATCH of a system asks for one device more (devices.md, 5.6).
+"""Sunfish, and what else composes by Redfish: a PATCH of a system asks for one device more.
+
+The PATCH: CoHDI/composable-resource-operator v0.2.1, internal/cdi/sunfish; the rest: DMTF's Redfish (DSP0266).
 
 The answer names no device, so the system is looked at afterwards; what goes wrong then is told as unknown, because the
 device may be there. The pool is the composition service's resource blocks that nobody uses. Collections are read with
@@ -22,6 +24,7 @@ from muster.fabric.driver import (
 from muster.fabric.each import each
 from muster.fabric.http import Answer, AnswerT, ManagerHttp, parsed, parsed_part, segment
 from muster.fabric.inventory import DeviceHealth, Inventory, MachineDevice
+from muster.schemas.base import Label
 from muster.schemas.devices import CXL_MEMORY, GPU
 
 _API = "redfish/v1"
@@ -70,7 +73,7 @@ class _Member(Answer):
 
 
 class _System(Answer):
-    Id: str
+    Id: Label
 
 
 class _Composition(Answer):

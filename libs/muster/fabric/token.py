@@ -1,4 +1,6 @@
-"""Bearer tokens by the OpenID Connect password grant, as the Fsas managers ask for them (devices.md, 5.1).
+"""Bearer tokens by the OpenID Connect password grant, as the Fsas managers ask for them.
+
+Routes and fields: CoHDI/composable-resource-operator v0.2.1, internal/cdi/fti/token.go.
 
 A token is kept until shortly before it expires. How long it lives is the difference of its own `exp` and `iat`, counted
 from before it was asked for, so the manager's clock need not agree with ours. The signature is the manager's business.

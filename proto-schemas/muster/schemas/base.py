@@ -13,7 +13,8 @@ NAME_PATTERN = r"^[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?$"  # RFC 1123 label: also a
 Name = Annotated[str, StringConstraints(pattern=NAME_PATTERN)]
 """A team, queue, cluster or task group: lower-case letters, digits and hyphens, at most 63."""
 Text = Annotated[str, StringConstraints(max_length=1024)]
-Label = Annotated[str, StringConstraints(min_length=1, max_length=253)]
+LABEL_CHARS_MAX = 253
+Label = Annotated[str, StringConstraints(min_length=1, max_length=LABEL_CHARS_MAX)]
 JobId = Annotated[str, StringConstraints(pattern=r"^[A-Z2-7]{26}$")]
 """130 bits of a SHA-256 in base 32 (RFC 4648 alphabet)."""
 InstantNs = Annotated[int, Field(ge=0)]

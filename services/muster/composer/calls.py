@@ -2,7 +2,8 @@
 
 The core folds intents into `carry_out`; calls are begun from `after_fold` alone, while the seat leads and before their
 `start_by`. So every call that this instance makes has its intent in the log, and what a term begins is known to be its
-own: `open` forgets what was taken on before, for another leader may have begun it. Moments are those of the shell,
+own: `open` forgets what was taken on before, for another leader may have begun it. What no fact could hold is
+nonsense here, whichever driver says it, so that the core sees only what it can write. Moments are those of the shell,
 carried on by the loop's monotonic clock; no wall clock is read.
 """
 
@@ -30,6 +31,7 @@ from muster.composer.core.fabrics import (
 from muster.core import Instant
 from muster.core.fact import Core, Fact
 from muster.core.instant import after, seconds_between
+from muster.fabric.checked import checked
 from muster.fabric.driver import AttachOrder, DetachOrder, FabricDriver, FabricError
 from muster.schemas.facts.device import CallFailure
 
@@ -143,7 +145,7 @@ class FabricCalls:
         await self.close()
         self._seat = seat
         for lane in self._lanes.values():
-            lane.driver = lane.line.open()
+            lane.driver = checked(lane.line.open())
 
     async def after_fold(self, facts: Sequence[Fact], *, last_seq: int, now: Instant) -> None:  # noqa: ARG002 - the port
         """Begin what may begin. Raises what a driver raised beside FabricError: a defect ends the service."""

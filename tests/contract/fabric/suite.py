@@ -33,10 +33,11 @@ from muster.fabric.driver import (
 )
 from muster.fabric.inventory import MachineDevice
 from muster.fabric.open import open_driver
-from muster.fabric.simulator.operation import Fault
+from muster.fabric.simulator.operation import Fault, PoolDevice
 from muster.fabric.simulator.problems import Refusal
 from muster.fabric.simulator.tokens import Tokens
 from muster.schemas.devices import CXL_MEMORY, GPU
+from muster.schemas.facts.device import POOL_MODELS_MAX
 from waiting import until
 
 TRACE = f"00-{'ab' * 16}-{'cd' * 8}-01"
@@ -169,6 +170,44 @@ class DriverContract:
         assert {name: set(devices) for name, devices in seen.machines.items()} == {
             name: set(devices) for name, devices in truth.machines.items()
         }
+
+    @pytest.mark.parametrize(
+        ("strange", "field"),
+        [
+            (PoolDevice("GPU-x", "m" * 300), "model has 300"),
+            (PoolDevice("GPU-x\x00", MODEL), "device_uuid"),
+            (PoolDevice("g" * 300, MODEL), "device_uuid has 300"),
+        ],
+        ids=["model", "unprintable", "uuid"],
+    )
+    async def test_a_survey_with_a_device_that_no_fact_can_hold_is_nonsense(
+        self, east: ServedFabric, strange: PoolDevice, field: str
+    ) -> None:
+        east.manager.model.enter(strange, machine(3))
+        async with self.driving(east) as driver:
+            with pytest.raises(FabricNonsenseError, match=field):
+                await driver.survey()
+
+    async def test_an_attachment_whose_device_no_fact_can_hold_is_nonsense(self, east: ServedFabric) -> None:
+        east.manager.model.enter(PoolDevice("g" * 300, "NVIDIA-T4"))
+        async with self.driving(east) as driver:
+            with pytest.raises(FabricNonsenseError, match="device_uuid has 300"):
+                await driver.attach(self.order(model="NVIDIA-T4"))
+
+    async def test_devices_of_types_that_nobody_composes_are_left_out(self, east: ServedFabric) -> None:
+        east.manager.model.enter(PoolDevice("NIC-1", "", "nic"), machine(3))
+        east.manager.model.enter(PoolDevice("NIC-2", "", "nic"))
+        async with self.driving(east) as driver:
+            seen = await driver.survey()
+        assert seen.machines[machine(3)] == ()
+        assert {kind for kind, _ in seen.free} == {GPU, CXL_MEMORY}
+
+    async def test_more_kinds_of_device_than_a_fact_can_hold_are_nonsense(self, east: ServedFabric) -> None:
+        for number in range(POOL_MODELS_MAX + 1):
+            east.manager.model.enter(PoolDevice(f"GPU-{number}", f"model-{number}"), machine(3))
+        async with self.driving(east) as driver:
+            with pytest.raises(FabricNonsenseError, match="kinds of device"):
+                await driver.survey()
 
     async def test_an_unknown_machine_is_refused(self, east: ServedFabric) -> None:
         async with self.driving(east) as driver:

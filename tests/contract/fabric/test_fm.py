@@ -7,11 +7,17 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 
 from contract.fabric.suite import LoginContract
-from fabrics import ServedFabric, machine
+from fabrics import MODEL, ServedFabric, machine
 from muster.fabric.driver import DetachOrder, FabricNonsenseError, FabricRefusedError, FabricTimeoutError
 from muster.schemas.devices import GPU
 
-DEVICE = {"res_uuid": "device-1", "res_type": GPU, "res_op_status": "00", "res_serial_num": "GPU-1"}
+DEVICE = {
+    "res_uuid": "device-1",
+    "res_name": MODEL,
+    "res_type": GPU,
+    "res_op_status": "00",
+    "res_serial_num": "GPU-1",
+}
 
 
 def shows(*devices: dict[str, str]) -> JSONResponse:

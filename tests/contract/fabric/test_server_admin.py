@@ -48,6 +48,16 @@ async def test_a_trace_that_is_none_is_kept_short() -> None:
         assert operation["traceparent"] == "x" * TRACE_CHARS_MAX
 
 
+async def test_a_device_can_be_built_in_by_hand_however_strange() -> None:
+    async with served_fabric(fabric()) as east:
+        answer = await east.http.post("_devices", json={"device_uuid": "GPU-x", "model": "", "machine": machine(3)})
+        held = (await east.http.get("_inventory")).json()
+        [device] = held["machines"][machine(3)]
+        assert (device["device_id"], device["model"]) == (answer.json()["device_id"], "")
+        again = await east.http.post("_devices", json={"device_uuid": "GPU-x", "model": ""})
+        assert (again.status_code, "is there twice" in again.text) == (400, True)
+
+
 async def test_faults_can_be_set_while_it_runs() -> None:
     async with served_fabric(fabric()) as east:
         answer = await east.http.post("_faults", json={"refuse_share": 1.0, "switch_median_s": 0.01})

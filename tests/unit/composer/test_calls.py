@@ -36,6 +36,7 @@ class SlowDriver:
     parallel_max: int = 64
     takes_s: float = TAKES_S
     fails: Exception | None = None
+    device: MachineDevice = DEVICE
     orders: list[AttachOrder] = field(default_factory=list)
     surveys: list[float] = field(default_factory=list)
     running: int = 0
@@ -45,7 +46,7 @@ class SlowDriver:
     async def attach(self, order: AttachOrder) -> tuple[MachineDevice, ...]:
         self.orders.append(order)
         await self._work()
-        return (DEVICE,)
+        return (self.device,)
 
     async def detach(self, order: DetachOrder) -> bool:
         raise AssertionError(f"nobody detaches here: {order}")
@@ -53,7 +54,7 @@ class SlowDriver:
     async def survey(self) -> Inventory:
         self.surveys.append(asyncio.get_running_loop().time())
         await self._work()
-        return Inventory()
+        return Inventory() if self.device is DEVICE else Inventory(machines={"machine-1": (self.device,)})
 
     async def close(self) -> None:
         self.closed += 1
@@ -235,6 +236,24 @@ def test_a_defect_of_a_driver_ends_the_service() -> None:
             await desk.turn()
 
     with_desk(scenario, SlowDriver(fails=KeyError("res_uuid")))
+
+
+@pytest.mark.parametrize(
+    "changed", [{"device_id": ""}, {"model": ""}, {"model": "x" * 254}, {"device_uuid": "x" * 254}]
+)
+def test_a_device_that_no_fact_can_hold_is_nonsense_of_its_fabric_and_no_defect(changed: dict[str, str]) -> None:
+    async def scenario(desk: Desk) -> None:
+        desk.calls.carry_out(call())
+        desk.calls.ask_survey("east", at(0))
+        wrong, look = await desk.after(TAKES_S + 1)
+        assert isinstance(wrong, CallWentWrong)
+        assert isinstance(look, SurveyWentWrong)
+        assert (wrong.failure, look.failure) == (CallFailure.NONSENSE, CallFailure.NONSENSE)
+        [name] = changed
+        assert name in wrong.error
+        assert name in look.error
+
+    with_desk(scenario, SlowDriver(takes_s=1.0, device=replace(DEVICE, **changed)))
 
 
 def test_a_call_is_over_at_its_deadline_whatever_the_driver_does() -> None:

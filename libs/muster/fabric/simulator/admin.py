@@ -1,7 +1,8 @@
 """Pages of the simulator itself, for tests and demonstrations; only from the machine that it runs on.
 
 GET /<fabric>/_inventory: the truth. GET /<fabric>/_operations: the newest operations with their traces. POST
-/<fabric>/_faults: how it behaves from now on, until it is started again.
+/<fabric>/_faults: how it behaves from now on, until it is started again. POST /<fabric>/_devices: one device more, as
+if somebody had built it in by hand, and as strange as you like; it is forgotten when the simulator is started again.
 """
 
 import ipaddress
@@ -13,9 +14,10 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from muster.fabric.simulator.manager import Manager
 from muster.fabric.simulator.model import OPERATIONS_KEPT
-from muster.fabric.simulator.operation import Fault
+from muster.fabric.simulator.operation import Fault, PoolDevice
 from muster.fabric.simulator.problems import Refusal
 from muster.fabric.simulator.routing import Any
+from muster.schemas.devices import GPU
 
 Json = dict[str, object]
 DELAY_S_MAX = 900.0
@@ -54,6 +56,18 @@ class Faults(BaseModel):
     delay_s: Annotated[float, Field(ge=0, le=DELAY_S_MAX)] | None = None
 
 
+class NewDevice(BaseModel):
+    """machine: "" is the pool. The rest may be nonsense."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    device_uuid: str
+    model: str
+    type: str = GPU
+    memory_mib: int = 0
+    machine: str = ""
+
+
 @router.get("/_inventory")
 async def inventory(manager: Any) -> Json:
     """Where every device is; `moving` names those on their way, which `machines` counts only while detached."""
@@ -90,6 +104,17 @@ async def set_faults(manager: Any, faults: Faults) -> Json:
     if faults.delay_s is not None:
         manager.delay_s = faults.delay_s
     return _behaviour(manager)
+
+
+@router.post("/_devices")
+async def build_in(manager: Any, new: NewDevice) -> Json:
+    """Answers the fabric's own id of the device. Raises Refusal (400)."""
+    device = PoolDevice(new.device_uuid, new.model, new.type, new.memory_mib)
+    try:
+        manager.model.enter(device, new.machine)
+    except ValueError as error:
+        raise Refusal(400, "BadRequest", str(error)) from error
+    return {"device_id": device.on_machine().device_id}
 
 
 def _behaviour(manager: Manager) -> Json:

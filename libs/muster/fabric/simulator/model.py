@@ -77,10 +77,10 @@ class FabricModel:
         self._last: dict[str, Operation] = {}
         self._due: list[tuple[Instant, int]] = []
         for device in devices:
-            self._places.enter(device)
+            self.enter(device)
         for machine, standing in (attached or {}).items():
             for device in standing:
-                self._places.enter(device, machine)
+                self.enter(device, machine)
 
     @property
     def now(self) -> Instant:
@@ -96,6 +96,13 @@ class FabricModel:
     def running(self) -> int:
         """Operations under way."""
         return len(self._running)
+
+    def enter(self, device: PoolDevice, machine: str = "") -> None:
+        """A device that somebody builds in by hand, on a machine or in the pool. It is not asked what it is.
+
+        Raises ValueError: it is there already, or there is no such machine.
+        """
+        self._places.enter(device, machine)
 
     def begin_attach(
         self,

@@ -295,6 +295,8 @@ def _member(path: str, device: MachineDevice) -> Json:
     }
     if device.type == CXL_MEMORY:
         return shown | {"MemoryType": "CXL", "CapacityMiB": device.memory_mib}
+    if device.type != GPU:
+        return shown | {"ProcessorType": "OEM"}
     return shown | {"ProcessorType": "GPU", "UUID": device.device_uuid.removeprefix("GPU-")}
 
 
