@@ -96,6 +96,21 @@ def test_withholding_is_declared() -> None:
         assert any(matches(pattern, subject) for pattern in rights.publish) is withholds
 
 
+@pytest.mark.parametrize("service", ["scaler", "composer"])
+def test_who_moves_devices_asks_to_withhold_them_and_grants_nothing(service: str) -> None:
+    for kind in ("node", "device"):
+        assert may_publish(service, f"muster.{CLUSTER}.{service}.{kind}.X.withhold-requested")
+        for name in ("withheld", "released"):
+            assert not may_publish(service, f"muster.{CLUSTER}.scheduler.{kind}.X.{name}")
+            assert not may_publish(service, f"muster.{CLUSTER}.{service}.{kind}.X.{name}")
+
+
+def test_who_chooses_devices_cannot_say_that_they_are_attached() -> None:
+    assert may_publish("composer", f"muster.{CLUSTER}.composer.attachment.X.attached")
+    assert not may_publish("scaler", f"muster.{CLUSTER}.composer.attachment.X.attached")
+    assert not may_publish("composer", f"muster.{CLUSTER}.scaler.scale.s000001.gpu-attach-chosen")
+
+
 def test_only_responders_may_reply() -> None:
     repliers = {name for name in USERS if may_publish(name, "_R_.abc")}
     assert repliers == {"scheduler", "scaler", "composer"}
