@@ -80,7 +80,7 @@ def fact_line(fact: "FactView", since: Instant) -> str:
     body = json.loads(fact.body) if fact.body else {}
     told = next((str(body[field]) for field in TOLD if body.get(field)), "")
     seconds = seconds_between(since, Instant(fact.time))
-    return f"{seconds:6.2f} s  {fact.writer:<9}  {fact.name:<18}  {fact.subject_id:<28}  {told}".rstrip()
+    return f"{seconds:6.2f} s  {fact.writer:<9}  {fact.name:<18}  {fact.subject_id:<40}  {told}".rstrip()
 
 
 def is_shown(fact: "FactView") -> bool:
