@@ -7,6 +7,7 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 from muster.core import Draft
 from muster.scaler.core import ScalerCore
 from muster.scaler.core.expected import settle
+from muster.scaler.core.limits import LOOKS_MAX
 from muster.schemas.facts.scale import ScaleChosen
 from muster.schemas.job import Job
 from unit.scaler.scaling_world import World, composable, config, ordinary
@@ -19,6 +20,11 @@ SETTINGS = config(
 def said(drafts: list[Draft]) -> list[tuple[object, ...]]:
     """What is decided. Which fact said why a job waits is not recorded: its last fact stands for it."""
     return [(draft.kind, draft.subject_id, draft.name, draft.payload, draft.trace, draft.together) for draft in drafts]
+
+
+def chosen(drafts: list[Draft]) -> list[tuple[object, ...]]:
+    """The same, without what nothing is chosen for: why not, and with which numbers, is as of when that was found."""
+    return [line for draft, line in zip(drafts, said(drafts), strict=True) if draft.name != "nothing-chosen"]
 
 
 def fleet(core: ScalerCore) -> object:
@@ -63,6 +69,8 @@ class Histories(RuleBasedStateMachine):
 
     @rule(gpus=st.integers(0, 3), replicas=st.integers(1, 2), memory=st.sampled_from([1_024, 60_000, 200_000]))
     def submit(self, gpus: int, replicas: int, memory: int) -> None:
+        if len(self.world.core.state.demand.lines) >= LOOKS_MAX:
+            return  # one that remembers gets further in one decision
         self.count += 1
         reason = "memory" if memory > 60_000 else "gpu"
         name = f"j{self.count}"
@@ -94,6 +102,9 @@ class Histories(RuleBasedStateMachine):
 
     @rule()
     def decide(self) -> None:
+        """What it remembers of its earlier decisions changes nothing in this one."""
+        afresh = chosen(self.world.refold().decide(self.world.now))
+        assert chosen(self.world.core.decide(self.world.now)) == afresh
         for fact in self.world.step():
             if not isinstance(fact.payload, ScaleChosen):
                 continue

@@ -1,6 +1,7 @@
 """Which waiting jobs are served, in which order, and when one counts again."""
 
 from muster.schemas.facts.job import JobCancelRequested, JobReserved
+from muster.schemas.facts.node import NodeLost
 from muster.schemas.facts.scale import ScaleChosen
 from muster.schemas.job import Job
 from unit.scaler.scaling_world import FABRIC, MODEL, World, composable, config, ordinary
@@ -246,3 +247,35 @@ def test_deciding_twice_says_the_same_and_leaves_the_fleet_as_it_was() -> None:
     assert before.keys() == {"comp-0001"}
     assert before["comp-0001"][0] == (0,)
     assert world.core.state.pool_left(FABRIC, MODEL) == 4
+
+
+def test_a_job_that_fitted_is_looked_at_when_another_took_its_place() -> None:
+    world = World(config(composable()), pool=4)
+    node = world.join("comp", 1, gpus=1)
+    first = world.submit("first")
+    assert world.run() == []
+    world.fill("thief", node, (0,), cpu_milli=1_000)
+    world.run()
+    assert served(world) == names(first)
+
+
+def test_a_job_that_fitted_is_looked_at_when_the_node_is_lost() -> None:
+    world = World(config(composable()), pool=4)
+    node = world.join("comp", 1, gpus=1)
+    first = world.submit("first")
+    assert world.run() == []
+    world.say("agent", "node", node, "lost", NodeLost())
+    world.run()
+    assert served(world) == names(first)
+
+
+def test_unrelated_facts_start_no_walk_along_the_lines() -> None:
+    world = World(config(composable(nodes_max=1)), pool=4)
+    busy(world)
+    one = world.submit("one", gpus=8, reason="fragmented")
+    world.run()
+    assert one.id in world.core.state.refused
+    world.core._serving._tried.clear()
+    world.submit("other", reason="quota")
+    assert world.run() == []
+    assert not world.core._serving._tried

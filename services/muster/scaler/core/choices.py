@@ -61,6 +61,8 @@ class Choices:
     """Those under way, in the order in which they were made; by node, by job and by device.
     adds: those of nodes that are added, by node.
 
+    stirred: those to be looked at, because something was folded that concerns them or their time is over; due: when
+    each of the others fails by time, and `dues` the same as a heap.
     outcomes: of requests that are over. given_up: nodes that could not be provided, or not taken away, by choice.
     """
 
@@ -72,10 +74,25 @@ class Choices:
         self.adds: dict[str, OpenChoice] = {}
         self.outcomes: dict[str, Outcome] = {}
         self.given_up: dict[str, Outcome] = {}
+        self.stirred: dict[str, None] = {}
+        self.due: dict[str, Instant] = {}
+        self.dues: list[tuple[Instant, str]] = []
+
+    def stir(self, choice_id: str) -> None:
+        """Something was folded by which this one may have come to its end; nothing if it is none of these."""
+        if choice_id in self.open:
+            self.stirred[choice_id] = None
+
+    def stir_device(self, device_uuid: str) -> None:
+        """The same for the one by which this device goes."""
+        choice = self.of_device.get(device_uuid)
+        if choice is not None:
+            self.stirred[choice.id] = None
 
     def add(self, choice: OpenChoice) -> None:
         """One more; or one as a checkpoint says, where they come in any order."""
         self.open[choice.id] = choice
+        self.stirred[choice.id] = None
         if choice.name == ADD:
             self.adds[choice.chosen.node] = choice
         for node in choice.nodes:
@@ -88,6 +105,8 @@ class Choices:
     def remove(self, choice_id: str) -> OpenChoice | None:
         """It came to its end."""
         choice = self.open.pop(choice_id, None)
+        self.stirred.pop(choice_id, None)
+        self.due.pop(choice_id, None)
         self.outcomes.pop(choice_id, None)
         self.given_up.pop(choice_id, None)
         if choice is None:

@@ -27,7 +27,6 @@ class ScalerCore:
         self._serving = Serving(self.state)
         self._is_active = bool(config.groups) and config.mode is not Mode.OFF
         self._now = Instant(0)
-        self._decided: tuple[int, Instant] | None = None
 
     def apply(self, fact: Fact) -> None:
         """Fold one fact; one that fits no state is counted in `state.anomalies`."""

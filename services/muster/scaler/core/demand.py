@@ -86,9 +86,11 @@ class Demand:
         elif is_in:
             self._take(record, entry)
 
-    def drop(self, record: JobRecord) -> None:
-        """The job waits no longer, or not with this shape or place."""
+    def drop(self, record: JobRecord) -> bool:
+        """The job waits no longer, or not with this shape or place. Returns whether it was in a line."""
+        version = self.version
         self._take(record, (*record.order, record.id))
+        return self.version != version
 
     def in_order(self) -> list[tuple[Entry, Line]]:
         """The first of every line, as they were queued."""

@@ -1,11 +1,12 @@
 """Choices that came to their end: carried out, or not."""
 
 from collections.abc import Iterator
+from heapq import heappop, heappush
 from typing import NamedTuple
 
 from muster.core import Draft, Instant, after, seconds_between
 from muster.scaler.core import limits
-from muster.scaler.core.choices import ADD, ATTACH, ENDED, REMOVE_GPU, REMOVE_NODE, OpenChoice
+from muster.scaler.core.choices import ADD, ATTACH, ENDED, REMOVE_GPU, REMOVE_NODE, OpenChoice, age
 from muster.scaler.core.state import State
 from muster.schemas.devices import AttachmentPhase
 from muster.schemas.facts.node import WithholdWithdrawn
@@ -21,10 +22,21 @@ class End(NamedTuple):
 
 
 def ends(state: State, now: Instant) -> Iterator[Draft]:
-    """`ended` of all choices that are done, failed or overdue; a node that stays may be used again."""
-    for choice in state.choices.in_order():
+    """`ended` of all choices that are done, failed or overdue; a node that stays may be used again.
+
+    Only those are looked at of which something was folded since, and those whose time is over.
+    """
+    choices = state.choices
+    while choices.dues and choices.dues[0][0] <= now:
+        due, name = heappop(choices.dues)
+        if choices.due.get(name) == due:
+            del choices.due[name]
+            choices.stir(name)
+    for choice in [choices.open[name] for name in sorted(choices.stirred, key=age)]:
         end = end_of(state, choice, now)
         if end is None:
+            del choices.stirred[choice.id]
+            _watch(state, choice)
             continue
         causes = tuple(fact for fact in (choice.fact, end.cause) if fact)
         took_s = seconds_between(choice.chosen_at, now)
@@ -64,7 +76,18 @@ def due_at(state: State, choice: OpenChoice) -> Instant:
 
 def next_end(state: State) -> Instant | None:
     """When the first of the choices is overdue."""
-    return min((due_at(state, choice) for choice in state.choices.open.values()), default=None)
+    choices = state.choices
+    while choices.dues and choices.due.get(choices.dues[0][1]) != choices.dues[0][0]:
+        heappop(choices.dues)
+    moments = [due_at(state, choices.open[name]) for name in choices.stirred]
+    return min([*moments, *(due for due, _ in choices.dues[:1])], default=None)
+
+
+def _watch(state: State, choice: OpenChoice) -> None:
+    due = due_at(state, choice)
+    if state.choices.due.get(choice.id) != due:
+        state.choices.due[choice.id] = due
+        heappush(state.choices.dues, (due, choice.id))
 
 
 def _is_done(state: State, choice: OpenChoice) -> bool:

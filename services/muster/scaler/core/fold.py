@@ -30,6 +30,8 @@ def fold(state: State, fact: Fact) -> None:
         for name in books.changed:
             books.coming.lift(name)
             state.idle.look(books, name, at=fact.time)
+            for choice in state.choices.on.get(name, ()):
+                state.choices.stir(choice)
         books.changed.clear()
 
 

@@ -26,6 +26,7 @@ def _requested(state: State, fact: Fact) -> None:
     attachment.since = fact.time
     state.lift((attachment.node,))
     state.attachments.put(attachment)
+    state.supply += 1
 
 
 def attachment_of(name: str, requested: AttachmentRequested) -> Attachment:
@@ -45,7 +46,7 @@ def _moved(state: State, fact: Fact) -> None:
     attachment = _known(state, fact)
     if attachment is None:
         return
-    state.lift((attachment.node,))
+    stir(state, attachment)
     uuid = fact.payload.device_uuid if isinstance(fact.payload, DeviceAttached) else ""
     state.attachments.move(attachment, PHASES[fact.name], at=fact.time, device_uuid=uuid)
     if fact.name == "attached" and attachment.origin not in UNCOUNTED:
@@ -58,13 +59,20 @@ def _over(state: State, fact: Fact) -> None:
     attachment = _known(state, fact)
     if attachment is None:
         return
-    state.lift((attachment.node,))
+    stir(state, attachment)
     state.attachments.remove(attachment.id)
     if fact.name == "detached":
         state.pool.give((attachment.fabric, attachment.type, attachment.model))
         state.note_moved(attachment.node, fact.time)
     else:
         state.pool.version += 1
+
+
+def stir(state: State, attachment: Attachment) -> None:
+    """Something about it changed: its node will be another one, and choices that wait for it may be over."""
+    state.lift((attachment.node,))
+    state.choices.stir(attachment.request)
+    state.choices.stir_device(attachment.device_uuid)
 
 
 def _surveyed(state: State, fact: Fact) -> None:
@@ -95,6 +103,7 @@ def _request_ended(state: State, fact: Fact) -> None:
 def _note_outcome(state: State, fact: Fact, outcome: Outcome) -> None:
     if fact.subject_id in state.choices.open:
         state.choices.outcomes[fact.subject_id] = outcome
+        state.choices.stir(fact.subject_id)
 
 
 def _known(state: State, fact: Fact) -> Attachment | None:

@@ -104,6 +104,7 @@ def _provision_failed(state: State, fact: Fact) -> None:
     assert isinstance(fact.payload, ProvisionFailed)
     if fact.payload.scale in state.choices.open:
         state.choices.given_up[fact.payload.scale] = Outcome(True, fact.payload.reason, fact.id)
+        state.choices.stir(fact.payload.scale)
 
 
 def _queue_changed(state: State, fact: Fact) -> None:

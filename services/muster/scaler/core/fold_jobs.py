@@ -31,7 +31,7 @@ def _queued(state: State, fact: Fact) -> None:
     record = _known(state, fact)
     if record is None:
         return
-    state.demand.drop(record)
+    leave(state, record)
     free(state, record, fact=fact.id, seq=fact.seq, at=fact.time)
     state.jobs.move_to(record, fact.payload.queue)
     record.phase, record.queued_at = Phase.QUEUED, fact.time
@@ -43,7 +43,7 @@ def _placed(state: State, fact: Fact) -> None:
     if record is None or record.phase not in WAITING:
         state.anomalies["placed out of turn"] += 1
         return
-    state.demand.drop(record)
+    leave(state, record)
     lift_kept(state, record)
     record.phase, record.slots = Phase.PLACED, fact.payload.slots
     record.reason = record.detail = record.word_fact = ""
@@ -57,7 +57,7 @@ def _ended(state: State, fact: Fact) -> None:
     record = _known(state, fact)
     if record is None:
         return
-    state.demand.drop(record)
+    leave(state, record)
     lift_kept(state, record)
     free(state, record, fact=fact.id, seq=fact.seq, at=fact.time)
     state.jobs.remove(record)
@@ -69,8 +69,8 @@ def _cancelled(state: State, fact: Fact) -> None:
     record = _known(state, fact)
     if record is not None:
         lift_kept(state, record)
+        leave(state, record)
         record.cancelled = True
-        state.demand.put(record)
 
 
 def _unschedulable(state: State, fact: Fact) -> None:
@@ -96,6 +96,8 @@ def _reservation_lifted(state: State, fact: Fact) -> None:
 def _set_makes_way(state: State, fact: Fact, makes_way: bool) -> None:
     record = _known(state, fact)
     if record is not None and record.makes_way != makes_way:
+        if makes_way:
+            leave(state, record)
         record.makes_way = makes_way
         state.demand.put(record)
 
@@ -131,6 +133,7 @@ def _hold_now(state: State, record: JobRecord, before: tuple[Slot, ...], fact: F
     state.books.free(record.id, before, fact=fact.id, seq=fact.seq)
     state.books.take(record.id, after, record.shape.gang)
     state.books.freed += len(after) < len(before)
+    state.taken += len(after) > len(before)
     state.books.touch(slot.node for slot in (*before, *after))
     state.recount(record, at=fact.time)
 
@@ -139,6 +142,7 @@ def hold(state: State, record: JobRecord, slots: tuple[Slot, ...], *, at: int) -
     """The job holds these slots. at 0: a checkpoint says so."""
     state.books.take(record.id, slots, record.shape.gang)
     state.books.touch(slot.node for slot in slots)
+    state.taken += 1
     state.recount(record, at=at)
 
 
@@ -154,10 +158,17 @@ def free(state: State, record: JobRecord, *, fact: str, seq: int, at: int) -> No
     state.recount(record, at=at)
 
 
+def leave(state: State, record: JobRecord) -> None:
+    """The job waits no longer, or not as it did: what it would have taken is there for others."""
+    if state.demand.drop(record):
+        state.books.freed += 1
+
+
 def lift_kept(state: State, record: JobRecord) -> None:
     """Nothing is kept for the job any more where something is on its way for it."""
     for choice in state.choices.of_job.get(record.id, {}).values():
         state.lift(choice.nodes)
+        state.supply += 1
 
 
 def _known(state: State, fact: Fact) -> JobRecord | None:

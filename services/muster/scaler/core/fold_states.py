@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 
 from muster.core import Draft, Fact, Instant
 from muster.scaler.core.choices import EndedChoice, OpenChoice, Outcome, is_choice
-from muster.scaler.core.fold_composer import attachment_of
+from muster.scaler.core.fold_composer import attachment_of, stir
 from muster.scaler.core.fold_fleet import note_node
 from muster.scaler.core.fold_jobs import hold
 from muster.scaler.core.fold_scale import lift
@@ -71,7 +71,7 @@ def _load_attachment(state: State, name: str, stored: AttachmentState) -> None:
     attachment = attachment_of(name, stored.requested)
     attachment.phase, attachment.since = stored.phase, stored.since
     attachment.device_uuid = stored.device_uuid
-    state.lift((attachment.node,))
+    stir(state, attachment)
     state.attachments.put(attachment)
 
 
@@ -87,6 +87,7 @@ def _load_request(state: State, name: str, stored: RequestState) -> None:
         failed = stored.phase is RequestPhase.REFUSED or stored.failed
         reason = f"{stored.field}: {stored.error}" if stored.field else stored.error
         state.choices.outcomes[name] = Outcome(failed, reason, stored.last_fact)
+        state.choices.stir(name)
 
 
 def _load_choice(state: State, name: str, stored: ScaleState) -> None:

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from heapq import heapify, heappop, heapreplace
 
 from muster.core import NS_PER_S, Instant, after
-from muster.scaler.core import autoscaler, limits
+from muster.scaler.core import autoscaler, hysteresis, limits
 from muster.scaler.core.case_add import attach_or_add
 from muster.scaler.core.case_cannot_add import attach_or_nothing
 from muster.scaler.core.choice import Choice
@@ -24,7 +24,7 @@ from muster.schemas.facts.scale import ScaleChosen
 class Tried:
     """That nothing could be done for a line's first job, which waits because of `word`. choice: what is said of it.
 
-    supply, freed: what there was then. rests_until: when a fabric or group that rested may be used; 0: none.
+    supply, freed: what there was then. rests_until: when a fabric, group or device that rested may be used; 0: none.
     """
 
     choice: Choice | None
@@ -41,23 +41,49 @@ class Serving:
     def __init__(self, state: State) -> None:
         self._state = state
         self._tried: dict[Shape, Tried] = {}
-        self._moves = -1
+        self._ground: tuple[int, ...] = ()
+        self._depends_on_places = True
         self._answer: list[list[Choice]] = []
         self._wake: Instant | None = None
+        self._freed, self._at, self._has_chosen = -1, Instant(0), False
         self.has_more = False
 
     def choices(self, now: Instant) -> list[list[Choice]]:
         """Choices for waiting jobs; those that stand together in one list. The state must be settled and is left so."""
         state = self._state
-        is_same = state.moves == self._moves and not self.has_more and (self._wake is None or now < self._wake)
-        if not is_same:
+        if self._is_to_walk(now):
             with Pretence(state) as pretence:
                 walk = _Walk(state, self._tried, pretence, now)
                 self._answer = walk.run()
-            self._moves, self._wake, self.has_more = state.moves, walk.wake, walk.has_more
+                self._has_chosen = walk.has_chosen
+            self._depends_on_places = walk.depends_on_places
+            self._ground = self._ground_now()
+            self._wake, self.has_more = walk.wake, walk.has_more
+            self._freed, self._at = state.books.freed, now
             if len(self._tried) > limits.TRIED_SPARE + 2 * len(state.demand.lines):
                 self._tried = {shape: tried for shape, tried in self._tried.items() if shape in state.demand.lines}
         return list(self._answer)
+
+    def _is_to_walk(self, now: Instant) -> bool:
+        """Whether anything changed by which the answer could be another one."""
+        state = self._state
+        if self._has_chosen and now != self._at:
+            return True  # what was said then is not in the log: it may be said better now
+        if self.has_more or self._ground != self._ground_now() or (self._wake is not None and now >= self._wake):
+            return True
+        if self._freed == state.books.freed:
+            return False
+        if self._depends_on_places:
+            return True
+        if state.demand.lines:  # all that wait were refused, and are looked at again a moment after places came free
+            again = look_again_at(state)
+            self._wake = again if self._wake is None else min(self._wake, again)
+        return self._wake is not None and now >= self._wake
+
+    def _ground_now(self) -> tuple[int, ...]:
+        state = self._state
+        places = state.taken + state.books.changes if self._depends_on_places else 0
+        return state.demand.version, state.supply, state.pool.version, state.chosen, len(state.choices.open), places
 
     def next_look(self) -> Instant | None:
         """When somebody is to be looked at again by time alone."""
@@ -65,7 +91,11 @@ class Serving:
 
 
 class _Walk:
-    """One walk along the lines. wake: when the next one could find something else by time alone."""
+    """One walk along the lines. wake: when the next one could find something else by time alone.
+
+    depends_on_places: somebody fits already, waits for quota, or was not told yet that there is nothing: what jobs take
+    and give may change what is found.
+    """
 
     def __init__(self, state: State, tried: dict[Shape, Tried], pretence: Pretence, now: Instant) -> None:
         self._state = state
@@ -75,8 +105,13 @@ class _Walk:
         self._looks = self._fits = 0
         self._found: list[list[Choice]] = []
         self._chosen = 0
-        self.has_more = False
+        self.has_more = self.depends_on_places = False
         self.wake: Instant | None = None
+
+    @property
+    def has_chosen(self) -> bool:
+        """Whether something was chosen for somebody."""
+        return bool(self._chosen)
 
     def run(self) -> list[list[Choice]]:
         """What is to be said."""
@@ -121,16 +156,18 @@ class _Walk:
             return False
         tried = self._tried.get(shape)
         if tried is not None and self._holds(tried, record):
+            self.depends_on_places |= record.id not in state.refused
             if tried.choice is not None:
                 self._found.append([tried.choice])
             return False
         if self._is_put_off(record):
             return False
         if state.queues.ceiling(shape.queue, shape.amounts, preemptible=shape.preemptible) is not None:
+            self.depends_on_places = True
             return False
         holds = state.books.fleet.find(shape.least)
         if holds is not None:
-            self._fits += 1
+            self._fits, self.depends_on_places = self._fits + 1, True
             self._pretence.hold(holds)
             self._propose(record)
             return True if self._fits < limits.FITS_PER_DECISION_MAX else None
@@ -154,6 +191,7 @@ class _Walk:
         if found:
             self._found.append(found)
         if not chosen:
+            self.depends_on_places |= record.id not in self._state.refused
             self._note_tried(record, found[0] if found else None)
             return False
         self._chosen += len(chosen)
@@ -201,8 +239,7 @@ class _Walk:
         refused = state.refused.get(record.id)
         if refused is None or state.freed_at <= max(refused.at, state.supplied_at, record.word_at):
             return False
-        grid_ns = round(limits.LOOK_AGAIN_S * NS_PER_S)
-        until = Instant(-(-state.freed_at // grid_ns) * grid_ns)
+        until = look_again_at(state)
         if until <= self._now:
             return False
         self._note_wake(until)
@@ -211,6 +248,8 @@ class _Walk:
     def _note_tried(self, record: JobRecord, choice: Choice | None) -> None:
         state, now = self._state, self._now
         rests = [state.rests_until(name) for name in state.failed_at] + list(state.pool.closed_until.values())
+        if record.shape.gpus:  # idle devices may be moved once they have stood for their time
+            rests += [hysteresis.settled_at(state, uuid) for idle in state.idle.idle_in.values() for uuid in idle]
         rests_until = min((until for until in rests if until > now), default=Instant(0))
         if rests_until:
             self._note_wake(rests_until)
@@ -220,6 +259,13 @@ class _Walk:
 
     def _note_wake(self, moment: Instant) -> None:
         self.wake = moment if self.wake is None else min(self.wake, moment)
+
+
+def look_again_at(state: State) -> Instant:
+    """When those that were refused are looked at again because places came free: the more they are, the less often."""
+    rounds = 1 + len(state.demand.lines) // limits.LOOK_AGAIN_LINES
+    grid_ns = round(limits.LOOK_AGAIN_S * rounds * NS_PER_S)
+    return Instant(-(-state.freed_at // grid_ns) * grid_ns)
 
 
 def _supply(state: State) -> tuple[int, int]:

@@ -38,7 +38,7 @@ class State:
     carried out, and when. refused: what `nothing-chosen` said last, by job or node. ended: the newest, oldest first.
     anomalies: facts that fitted nothing, by what. moves: grows with every fact that may change a decision; supply: with
     those that may give somebody what was not to be had, last at supplied_at, places that came free apart
-    (`books.freed`, last at freed_at). now: of the decision that is being made.
+    (`books.freed`, last at freed_at). taken: grows when a job takes places. now: of the decision that is being made.
     """
 
     config: ScalingConfig
@@ -61,6 +61,7 @@ class State:
     anomalies: Counter[str] = field(default_factory=Counter)
     moves: int = 0
     supply: int = 0
+    taken: int = 0
     supplied_at: Instant = field(default=BEGIN)
     freed_at: Instant = field(default=BEGIN)
     now: Instant = field(default=BEGIN)
