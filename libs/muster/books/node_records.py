@@ -73,12 +73,16 @@ class NodeRecords:
         self._places: dict[str, tuple[str, int]] = {}
 
     def ask(self, kind: str, name: str, wish: WithholdRequested, *, fact: str) -> bool:
-        """A service wants nothing new on the node or device. False if the request is known already."""
+        """A service wants nothing new on the node or device. False if the request is known already.
+
+        The same request once more, now by force, has force from then on, unless it was answered before.
+        """
         record = self._grant(kind, name)
-        if any(known.request_id == wish.request_id for known in record.wishes):
+        known = next((one for one in record.wishes if one.request_id == wish.request_id), None)
+        if known is not None and (known.answered or known.force or not wish.force):
             return False
         asked = WithholdWish(request_id=wish.request_id, fact=fact, force=wish.force)
-        record.wishes = (*record.wishes, asked)
+        record.wishes = (*(one for one in record.wishes if one is not known), asked)
         self._apply_grant(kind, name)
         return True
 

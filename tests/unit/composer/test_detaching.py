@@ -2,8 +2,10 @@
 
 import pytest
 
+from muster.composer.core.limits import CROSSING_S
+from muster.core import after
 from muster.schemas.devices import GPU, AttachmentPhase
-from muster.schemas.facts.device import CallFailure, CallStarted, DetachGivenUp, DeviceDetached
+from muster.schemas.facts.device import CallFailure, CallStarted, DetachGivenUp, DetachRequested, DeviceDetached
 from muster.schemas.facts.node import Withheld, WithholdRequested, WithholdWithdrawn
 from unit.composer.house import BOUNDS, CALL_S, JOB, House, house, machine
 
@@ -247,3 +249,59 @@ def test_a_device_that_nobody_knows_is_an_anomaly() -> None:
     it = house("n1")
     it.detach("GPU-unknown")
     assert it.core.state.anomalies["detach of no device"] == 1
+
+
+def test_force_that_comes_while_it_is_waited_for_asks_again_at_once() -> None:
+    it, uuid = with_one()
+    it.hold("n1", 0)
+    it.detach(uuid)
+    first = it.last("withhold-requested").payload
+    it.detach(uuid, force=True, may_force=True)
+    again = it.last("withhold-requested").payload
+    assert isinstance(first, WithholdRequested)
+    assert isinstance(again, WithholdRequested)
+    assert (again.request_id, again.force) == (first.request_id, True)
+    it.withhold()
+    it.settle()
+    detaching = it.last("detaching").payload
+    assert isinstance(detaching, CallStarted)
+    assert detaching.holders == (JOB,)
+
+
+def test_a_wish_that_comes_while_an_older_one_is_given_up_stays() -> None:
+    it, uuid = with_one()
+    it.hold("n1", 0)
+    it.detach(uuid)
+    it.now = after(it.now, BOUNDS.withhold_s_max)
+    drafts = it.core.decide(it.now)
+    asked = DetachRequested(principal="ann", force=True, may_force=True)
+    it.say("federation", "device", uuid, "detach-forwarded", asked)
+    for draft in drafts:  # decided before that was folded
+        it._append("composer", draft)
+    it.wait(10)
+    asked_again = it.last("withhold-requested").payload
+    assert isinstance(asked_again, WithholdRequested)
+    assert asked_again.force
+
+
+def test_a_person_is_waited_for_longer_than_the_scaler() -> None:
+    it, uuid = with_one()
+    it.hold("n1", 0)
+    it.choose("s000001", devices=(uuid,))
+    it.wait(5)
+    it.detach(uuid)
+    it.wait(BOUNDS.withhold_s_max - 10)
+    assert it.phases() == ["withholding"]
+    it.let_go()
+    it.withdraw_all()
+    assert it.names()[-1] == "detached"
+
+
+def test_who_asks_again_does_not_wait_for_the_rest_of_what_was_given_up() -> None:
+    it, uuid = with_one()
+    it.hold("n1", 0)
+    it.detach(uuid)
+    it.wait(BOUNDS.withhold_s_max + 1)
+    it.detach(uuid, force=True, may_force=True)
+    it.wait(CROSSING_S)
+    assert it.phases() == ["withholding"]

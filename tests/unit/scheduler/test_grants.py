@@ -170,3 +170,18 @@ def test_a_placement_that_fits_no_more_is_kept_on_the_job_and_counted() -> None:
     assert world.core.state.books.misfits == 1
     world.exited(two)
     assert world.phase(two) is Phase.SUCCEEDED
+
+
+def test_a_request_that_is_made_again_by_force_is_answered_at_once() -> None:
+    world = World(nodes=1)
+    one = world.submit("one")
+    ask(world, "n0")
+    world.run()
+    assert world.count("n0", "withheld") == 0
+    ask(world, "n0", force=True)
+    world.run()
+    withheld = world.last("n0", "withheld").payload
+    assert (withheld.request_id, withheld.holders) == ("r1", (one.id,))
+    ask(world, "n0", force=True)
+    world.run()
+    assert world.count("n0", "withheld") == 1

@@ -2,7 +2,7 @@
 
 from muster.composer.core.fabrics import AttachCall, DetachCall
 from muster.composer.core.handlers import Handler
-from muster.composer.core.limits import REST_S
+from muster.composer.core.limits import CROSSING_S, REST_S
 from muster.composer.core.records import COUNTED, NEVER, UNKNOWN_EFFECT, Attachment
 from muster.composer.core.state import State
 from muster.core import Fact, Instant, after
@@ -168,8 +168,12 @@ def _step(state: State, fact: Fact, before: Phase, now: Phase) -> None:
 
 def _detach_wanted(state: State, fact: Fact) -> None:
     assert isinstance(fact.payload, DetachWanted)
-    attachment = _known(state, fact, Phase.ATTACHED, Phase.VISIBLE, Phase.ONLINE)
+    attachment = _known(state, fact, Phase.ATTACHED, Phase.VISIBLE, Phase.ONLINE, Phase.WITHHOLDING)
     if attachment is None:
+        return
+    if attachment.phase is Phase.WITHHOLDING:  # the same once more, with force
+        attachment.force, attachment.wanted_at = fact.payload.force, fact.time
+        state.touch(attachment)
         return
     for request_id in (attachment.request_id, attachment.withdrawn_id):
         state.withholding.pop(request_id, None)
@@ -201,7 +205,10 @@ def _detach_given_up(state: State, fact: Fact) -> None:
     attachment.phase, attachment.since, attachment.before = before, fact.time, None
     attachment.failure, attachment.error = None, fact.payload.reason
     attachment.retry_at = after(fact.time, REST_S)
-    if attachment.wish is not None and not attachment.wish.keep:
+    wish = attachment.wish
+    if wish is not None and wish.fact not in fact.causes:  # it was asked meanwhile, and not what was given up
+        attachment.retry_at = after(fact.time, CROSSING_S)
+    elif wish is not None and not wish.keep:
         attachment.wish = None
 
 

@@ -12,6 +12,8 @@ SETTLE_S = 120.0
 """How long a last look is waited for before an attachment whose outcome nobody knows is called failed."""
 REST_S = 60.0
 """How long a device whose detachment was given up rests before it is tried again."""
+CROSSING_S = 5.0
+"""For so long after a request to withhold was withdrawn its answer may still come: no other is made meanwhile."""
 SURVEY_BACKOFF_S_MAX = 60.0
 """Between two looks at a fabric that cannot be looked at."""
 BREAKER_S_MAX = 300.0

@@ -13,6 +13,7 @@ ATTACHMENT, REQUEST = "attachment", "request"
 class Marks:
     """attachments, requests: to be looked at by the next decision.
 
+    waiting: requests that wait for a device to come back, by its uuid.
     attach, detach: attachments that may call as soon as their fabric has room, in turn, by fabric. unsettled: whose
     call failed, so that the next survey matters to them, by fabric.
     """
@@ -20,6 +21,7 @@ class Marks:
     def __init__(self) -> None:
         self.attachments: dict[str, None] = {}
         self.requests: dict[str, None] = {}
+        self.waiting: dict[str, dict[str, None]] = {}
         self.attach: dict[str, dict[str, None]] = {}
         self.detach: dict[str, dict[str, None]] = {}
         self.unsettled: dict[str, dict[str, None]] = {}
@@ -33,6 +35,14 @@ class Marks:
     def look_request(self, name: str) -> None:
         """At this request."""
         self.requests[name] = None
+
+    def wait_for(self, uuid: str, request: str) -> None:
+        """Look at the request when something happens to the device."""
+        self.waiting.setdefault(uuid, {})[request] = None
+
+    def look_waiting(self, uuid: str) -> None:
+        """Something happened to this device: at the requests that wait for it."""
+        self.requests.update(self.waiting.pop(uuid, {}))
 
     def look_at(self, moment: Instant, what: str, name: str) -> None:
         """When the moment has come. The newest such word for a name counts."""

@@ -58,7 +58,7 @@ def _answer(state: State, request: Request, turn: Turn) -> Draft | None:
         found = plan_compose(state, request.name, wish.compose.spec, turn.tally, may_force=wish.compose.may_force)
     else:
         assert wish.chosen is not None, "a wish has one body"
-        found = _judge_choice(state, wish.chosen, turn)
+        found = _judge_choice(state, request.name, wish.chosen, turn)
     if isinstance(found, Wait):
         until = after(Instant(wish.at), _patience_s(state, wish))
         if len(request.wishes) == 1 and turn.now < until:  # a later wish ends the wait for an earlier one
@@ -80,7 +80,7 @@ def _patience_s(state: State, wish: RequestWish) -> float:
     return bounds.attach_s_max
 
 
-def _judge_choice(state: State, chosen: ScaleChosen, turn: Turn) -> Plan | Refusal | Wait:
+def _judge_choice(state: State, name: str, chosen: ScaleChosen, turn: Turn) -> Plan | Refusal | Wait:
     """Devices that move come back first. One that cannot come ends the choice."""
     for uuid in chosen.devices:
         owner = state.by_uuid.get(uuid)
@@ -92,6 +92,7 @@ def _judge_choice(state: State, chosen: ScaleChosen, turn: Turn) -> Plan | Refus
         if not chosen.parts:
             continue
         if attachment.wish is not None or attachment.phase in LEAVING:
+            state.marks.wait_for(uuid, name)
             return Wait(f"device {uuid} is on its way back", "devices")
         holders = state.holders(attachment)
         reason = attachment.error or "it was not taken back"

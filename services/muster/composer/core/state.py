@@ -9,13 +9,18 @@ from collections.abc import Iterator
 from muster.composer.core.config import ComposerConfig
 from muster.composer.core.fabrics import Fabrics
 from muster.composer.core.holdings import Holdings
-from muster.composer.core.limits import ANOMALIES_MAX, ENDED_MAX
+from muster.composer.core.limits import ANOMALIES_MAX, CROSSING_S, ENDED_MAX
 from muster.composer.core.marks import Marks
 from muster.composer.core.nodes import Nodes
-from muster.composer.core.records import CALLING, Attachment, Fabric, Kind, Request
-from muster.core import Instant
+from muster.composer.core.records import CALLING, NEVER, STANDING, Attachment, Fabric, Kind, Request
+from muster.core import Instant, after
 from muster.schemas.devices import AttachmentPhase, RequestPhase
 from muster.schemas.facts.device import DetachWish
+
+
+def asks_more(wish: DetachWish, known: DetachWish) -> bool:
+    """Whether a wish goes further than another: by force, for good, or a person's beside the scaler's."""
+    return (wish.force and not known.force) or (wish.keep and not known.keep) or (bool(known.scale) and not wish.scale)
 
 
 class State:
@@ -114,8 +119,7 @@ class State:
         self.marks.look(attachment.id)
         if attachment.requested.request:
             self.marks.look_request(attachment.requested.request)
-        if attachment.wish is not None and attachment.wish.scale:
-            self.marks.look_request(attachment.wish.scale)
+        self.marks.look_waiting(attachment.device_uuid)
 
     def node_of(self, attachment: Attachment) -> str:
         """The node that stands on its machine; "" if none ever did."""
@@ -140,10 +144,15 @@ class State:
                 yield attachment
 
     def want_away(self, attachment: Attachment, wish: DetachWish) -> None:
-        """It is to go, if nobody asked before or this one asks more."""
+        """It is to go: at once, also while it rests from the last time. What was asked before and more is kept."""
         known = attachment.wish
-        if known is None or (wish.force and not known.force) or (wish.keep and not known.keep):
+        if known is None or asks_more(wish, known):
+            if known is not None:
+                kept = {"force": wish.force or known.force, "keep": wish.keep or known.keep}
+                wish = wish.model_copy(update=kept)
             attachment.wish = wish
+        if attachment.phase in STANDING:
+            attachment.retry_at = after(attachment.since, CROSSING_S) if attachment.withdrawn_id else NEVER
         self.touch(attachment)
 
     def holders(self, attachment: Attachment) -> tuple[str, ...]:

@@ -151,6 +151,9 @@ class Steps:
         node = state.node_of(attachment)
         of_node = not attachment.is_gpu and state.nodes.get(node) is not None
         request_id = f"{attachment.id}.{'n' if of_node else 'd'}{attachment.withholds + 1}"
+        if attachment.phase is Phase.WITHHOLDING:  # the same request, now by force: nothing can cross it
+            request_id = attachment.request_id
+            of_node = is_of_node(request_id)
         reason = wish.reason or "it goes back to the pool"
         wanted = DetachWanted(request_id=request_id, reason=reason, force=wish.force)
         asked = WithholdRequested(request_id=request_id, reason=reason, force=wish.force)
@@ -169,7 +172,9 @@ class Steps:
             if turn.now >= overdue_at(self._state, attachment):
                 self._give_up(attachment, "no call could be made in time", turn)
             return True
-        if turn.now >= after(attachment.wanted_at, withhold_s(self._state, attachment)):
+        if attachment.wish is not None and attachment.wish.force and not attachment.force:
+            self._ask_to_withhold(attachment, attachment.wish, turn)
+        elif turn.now >= after(attachment.wanted_at, withhold_s(self._state, attachment)):
             holders = ", ".join(self._state.holders(attachment)[:4])
             self._give_up(attachment, f"held by {holders}" if holders else "the scheduler did not withhold it", turn)
         return False
@@ -226,9 +231,14 @@ class Steps:
             yield after(attachment.since, bounds.visible_s_max)
 
 
+def is_of_node(request_id: str) -> bool:
+    """Whether the scheduler was asked to withhold the whole node."""
+    return request_id.rpartition(".")[2].startswith("n")
+
+
 def withdrawal(state: State, attachment: Attachment, reason: str, *, after_withheld: bool, together: str = "") -> Draft:
     """What the scheduler was asked to withhold may be used again. The request's id says whether it was the node."""
-    of_node = attachment.request_id.rpartition(".")[2].startswith("n")
+    of_node = is_of_node(attachment.request_id)
     kind, subject = (NODE, state.node_of(attachment)) if of_node else (DEVICE, attachment.device_uuid)
     payload = WithholdWithdrawn(request_id=attachment.request_id, reason=reason, after_withheld=after_withheld)
     causes = causes_of(attachment.last_fact)
