@@ -1,13 +1,16 @@
 """Records the golden logs: `make golden`. A small stack lives through everything that its cores have a word for.
 
-Record anew only when facts were added that the logs shall hold; the old archives must fold until then.
+Record anew only when facts were added that the logs shall hold; the old archives must fold until then. `GOLDEN_LOGS`
+names another folder to record into.
 """
 
 import asyncio
 import tempfile
 from pathlib import Path
 
-from golden.logs import CLUSTER, LOGS, SETTINGS, archive_of
+from devices_house import ANY_PORT
+from golden.device_story import DeviceStory
+from golden.logs import CLUSTER, DEVICE_FACTS, LOGS, SETTINGS, archive_of
 from living_stack import TEAM, House, job, open_house, options
 from muster.bus.archive import export_log
 from muster.schemas.facts.queue import GPU, QueueSpec
@@ -23,6 +26,7 @@ WANTED = frozenset(
         "succeeded", "failed", "cancelled", "timed-out", "cancel-forwarded", "change-forwarded", "changed",
         "checkpointed", "reserved", "resize-requested", "pods-resized", "resized",
         "joined", "lost", "returned", "released", "summarised", "checkpoint-requested", "fence", "term-started",
+        *DEVICE_FACTS,
     }
 )  # fmt: skip
 """What the cluster's log must tell of before the recording ends."""
@@ -31,9 +35,13 @@ WANTED = frozenset(
 async def record() -> None:
     """Live through it and export both logs."""
     with tempfile.TemporaryDirectory(prefix="muster-golden-") as directory:
-        started = options(Path(directory)).model_copy(update={"cluster": CLUSTER, "settings": SETTINGS})
+        started = options(Path(directory)).model_copy(
+            update={"cluster": CLUSTER, "settings": SETTINGS, "ports": ANY_PORT}
+        )
         async with open_house(started) as house:
-            accepted = await _story(house)
+            devices = DeviceStory(house)
+            others, _ = await asyncio.gather(_story(house), devices.tell())
+            accepted = devices.accepted + others
             for _ in range(ROUNDS_MAX):  # nodes fail when they do; a gang over all of them is hit sooner or later
                 facts = await house.facts()
                 retried = {fact.subject_id for fact in facts if getattr(fact.payload, "attempt", 1) > 1}

@@ -9,15 +9,19 @@ from pathlib import Path
 import pytest
 
 from golden.folding import fold, folded, new_folder, picture, recovered, services_of
-from golden.logs import LOG, LOGS, facts_of
+from golden.logs import DEVICE_FACTS, LOG, LOGS, facts_of
 from muster.bus.checkpoint import Checkpoints, MemoryCheckpoints, encode_part
 from muster.core.fact import Core, Draft, Fact
+from muster.core.instant import Instant, after
 from muster.projector.core.projection import Projection
 from muster.scheduler.core import SchedulerCore
 from muster.schemas.subjects import LogName
 from unit.scheduler.world import belief
 
 CASES = [pytest.param(log, name, id=f"{log.stream}-{name}") for log in LOGS for name in services_of(log)]
+DECIDERS = ("composer", "scaler")
+LATER_S = (0.0, 1.0, 10.0, 1_000.0)
+TIMED_KINDS = frozenset({"attachment", "composability", "scale"})
 HASH_SEEDS = ("1", "2")
 TESTS = Path(__file__).parents[2]
 
@@ -90,11 +94,29 @@ async def test_a_core_from_a_checkpoint_folds_on_to_the_same_head(log: LogName) 
             assert believed(fold(folder, facts[cut:])) == ends[name], f"{name} from sequence {facts[cut - 1].seq}"
 
 
+async def test_who_starts_from_a_checkpoint_decides_as_who_folded_the_log_now_and_later() -> None:
+    """Scaler and composer; of the scheduler its own tests say so. The port is silent, so the log alone decides."""
+    services, facts = services_of(LOG), facts_of(LOG)
+    decided: set[str] = set()
+    for cut in range(5, len(facts), 10):
+        fact, cores = facts[cut - 1], {name: folded(service, facts[:cut]) for name, service in services.items()}
+        state = await _checkpoint(LOG, cores, fact)
+        for name in DECIDERS:
+            other = recovered(services[name], state, seq=fact.seq, time=fact.time).core
+            for later_s in LATER_S:
+                expected = _decisions(cores[name], after(fact.time, later_s))
+                found = _decisions(other, after(fact.time, later_s))
+                assert found == expected, f"{name} {later_s:g} s after sequence {fact.seq}"
+                assert other.next_wakeup() == cores[name].next_wakeup(), f"{name} after sequence {fact.seq}"
+                decided |= {name for _ in expected}
+    assert decided == set(DECIDERS), "both had something to decide"
+
+
 def test_the_golden_log_tells_of_everything_that_recoveries_must_survive() -> None:
     facts = facts_of(LOG)
     assert {fact.name for fact in facts} >= {
         "placed", "unschedulable", "stop-requested", "succeeded", "failed", "cancelled", "timed-out",
-        "cancel-forwarded", "changed", "joined", "lost", "returned", "checkpoint-requested",
+        "cancel-forwarded", "changed", "joined", "lost", "returned", "checkpoint-requested", *DEVICE_FACTS,
     }  # fmt: skip
     placed = [fact.payload for fact in facts if fact.name == "placed"]
     assert any(len(payload.slots) > 1 for payload in placed), "a gang"
@@ -136,7 +158,17 @@ async def _checkpoint(log: LogName, cores: dict[str, Core], fact: Fact) -> list[
 
 
 def _words(said: Fact | Draft) -> tuple[object, ...]:
-    return said.kind, said.subject_id, said.name, said.payload.model_dump_json(), said.causes
+    """What is said. Who attaches or chooses says with it how long it took and until when, so there the causes tell."""
+    payload = "" if said.kind in TIMED_KINDS else said.payload.model_dump_json()
+    return said.kind, said.subject_id, said.name, payload, said.causes
+
+
+def _decisions(core: Core, now: Instant) -> dict[tuple[str, str, str], object]:
+    """All that is decided, in whatever order. Causes are left out: a checkpoint names the newest fact of a job."""
+    return {
+        (draft.kind, draft.subject_id, draft.name): (draft.payload, draft.trace, draft.together)
+        for draft in core.decide(now)
+    }
 
 
 def _digests(hash_seed: str) -> dict[str, str]:
