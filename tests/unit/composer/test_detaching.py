@@ -172,6 +172,27 @@ def test_a_device_whose_detachment_nobody_knows_is_not_used_again_before_a_look_
     assert any(call.deadline_at < looked <= given_up.time for looked in it.fabrics.looked_at)
 
 
+def test_a_device_is_not_used_again_while_its_fabric_cannot_be_seen_though_a_later_call_did_nothing() -> None:
+    it, uuid = with_one()
+    it.detach(uuid)
+    it.withhold()
+    it.settle()
+    it.fabrics.do(it.fabrics.detaching[0])
+    it.fabrics.tell(it.fabrics.detaching[0], CallFailure.TIMEOUT)
+    it.fabrics.blind = CallFailure.UNAVAILABLE
+    for _ in range(60):
+        it.wait(60)
+        for call in it.fabrics.detaching:
+            it.fabrics.tell(call, CallFailure.UNAVAILABLE)
+        it.settle()
+    assert it.phases() == ["detaching"]
+    assert not it.fabrics.detaching
+    it.fabrics.blind = None
+    it.wait(400)
+    assert it.last("detached").payload.was_gone
+    assert "detach-given-up" not in it.names()
+
+
 def test_a_device_that_was_gone_after_the_last_attempt_is_detached_not_given_up() -> None:
     it, uuid = with_one()
     it.detach(uuid)

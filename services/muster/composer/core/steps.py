@@ -182,10 +182,10 @@ class Steps:
     def _detaching(self, attachment: Attachment, turn: Turn) -> bool:
         if attachment.retry_at and turn.now < overdue_at(self._state, attachment):
             return turn.now >= attachment.retry_at
-        if attachment.failure is not CallFailure.REFUSED and not self._is_settled(attachment, turn.now):
-            return False  # it may be gone, and must not be given to jobs then
-        look = self._looks.at(attachment.fabric)
-        if self._is_settled(attachment) and not look.shows(attachment.machine, attachment.device_id):
+        is_seen, look = self._is_settled(attachment), self._looks.at(attachment.fabric)
+        if not is_seen and (attachment.failure is not CallFailure.REFUSED or attachment.calls > 1):
+            return False  # one of its calls may have taken it: it must not be given to jobs before it was seen
+        if is_seen and not look.shows(attachment.machine, attachment.device_id):
             detach(self._state, attachment, turn, was_gone=True)
         else:
             self._give_up(attachment, attachment.error or "the fabric did not take it away", turn)
