@@ -1,5 +1,7 @@
 """What the scaler chooses: all or nothing, back by uuid, and devices that move from node to node."""
 
+import pytest
+
 from muster.schemas.devices import GPU, Origin, RequestPhase
 from muster.schemas.facts.device import CallFailure, RequestAccepted, RequestEnded
 from muster.schemas.facts.scale import ScaleChosen, ScalePart
@@ -70,11 +72,32 @@ def test_if_one_device_is_never_shown_by_its_node_the_others_go_back() -> None:
     it.show("n1", shown.device_uuid)
     it.release(shown.device_uuid)
     it.wait(BOUNDS.visible_s_max + 1)
-    assert it.last("detach-wanted").payload.request_id.startswith(it.core.state.by_uuid[unseen.device_uuid])
-    it.withdraw_all()
+    wanted = [fact.subject_id for fact in it.log if fact.name == "detach-wanted"]
+    assert wanted == [it.core.state.by_uuid[uuid] for uuid in (unseen.device_uuid, shown.device_uuid)]
     it.withdraw_all()
     assert it.last("ended").payload.failed
     assert "did not show it" in it.last("ended").payload.reason
+    assert it.fabrics.free["one"][GPU, A100] == 8
+
+
+@pytest.mark.parametrize("loss", ["its node left", "a person took it"])
+def test_a_choice_fails_when_one_of_its_devices_goes_before_all_are_there(loss: str) -> None:
+    it = house("n1", "n2")
+    it.choose("s000001", ("n1", 1), ("n2", 1))
+    first, second = (it.fabrics.finish(call) for call in it.fabrics.attaching)
+    it.settle()
+    it.show("n1", first.device_uuid)
+    it.release(first.device_uuid)
+    it.settle()
+    if loss == "its node left":
+        it.leave("n2")
+        it.settle()
+    else:
+        it.detach(second.device_uuid)
+    it.withdraw_all()
+    ended = it.last("ended").payload
+    assert ended.failed
+    assert ended.reason == ("node n2 left the cluster" if loss == "its node left" else "ann asked for it")
     assert it.fabrics.free["one"][GPU, A100] == 8
 
 

@@ -178,6 +178,9 @@ def _detach_wanted(state: State, fact: Fact) -> None:
     for request_id in (attachment.request_id, attachment.withdrawn_id):
         state.withholding.pop(request_id, None)
     attachment.withdrawn_id = ""
+    request = state.requests.get(attachment.requested.request)
+    if request is not None and request.all_or_nothing and not (request.was_running or request.deleting):
+        request.error = request.error or fact.payload.reason or "one of its devices goes"
     attachment.before, attachment.phase = attachment.phase, Phase.WITHHOLDING
     attachment.since = attachment.wanted_at = fact.time
     attachment.request_id, attachment.force = fact.payload.request_id, fact.payload.force
