@@ -231,6 +231,8 @@ class FakeScheduler:
 class FakeComposer:
     """The composer's answers. is_down: it does not answer. asked: every check, in order."""
 
+    cluster = "atlas"
+
     def __init__(self) -> None:
         self.device_rows: list[DeviceView] = []
         self.fabric_rows: list[FabricView] = []

@@ -9,6 +9,8 @@ from dataclasses import dataclass
 from muster.gateway.problems import ProblemError, forbidden
 from muster.schemas.access import Role
 
+SENDER_FIELD = "Authorization"
+"""What is wrong where nothing that was sent is, but who sent it."""
 _RANK = {role: rank for rank, role in enumerate((Role.VIEWER, Role.SUBMITTER, Role.OPERATOR, Role.ADMIN))}
 
 
@@ -38,7 +40,14 @@ def refuse_unless_acting_for(principal: Principal, team: str, *, verb: str) -> N
 def refuse_unless(principal: Principal, role: Role, *, verb: str) -> None:
     """Raises ProblemError (403) unless the principal has the role."""
     if not principal.is_at_least(role):
-        raise _refusal(principal, verb, field="", needed=role)
+        raise _refusal(principal, verb, field=SENDER_FIELD, needed=role)
+
+
+def force_refusal(principal: Principal, *, verb: str, field: str, told: str, holder: str) -> ProblemError:
+    """403 to somebody who asks with force and may not ask at all. told, holder: what is known of who would be hurt."""
+    refusal = _refusal(principal, f"{verb} by force", field=field, needed=Role.OPERATOR).problem
+    detail = f"{refusal.detail}: {told}" if told else refusal.detail
+    return forbidden(detail, field=field, cure=refusal.cure, holder=holder)
 
 
 def _refusal(principal: Principal, verb: str, *, field: str, needed: Role) -> ProblemError:

@@ -19,6 +19,7 @@ class NatsComposer:
     """The composer of one cluster."""
 
     def __init__(self, client: Client, *, cluster: str) -> None:
+        self.cluster = cluster
         self._leader = Leader(client, cluster=cluster, service="composer")
         self._of_cluster = {"cluster": cluster}
 

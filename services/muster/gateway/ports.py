@@ -182,7 +182,12 @@ class Scheduler(Protocol):
 
 
 class Composer(Protocol):
-    """The composer's answers. Every method raises UnreachableError, or ProblemError if it refuses."""
+    """The composer's answers. Every method raises UnreachableError, or ProblemError if it refuses.
+
+    cluster: whose composer it is; requests about devices are addressed to it alone.
+    """
+
+    cluster: str
 
     async def devices(self, *, only: str = "") -> DevicesAnswer:
         """Attached devices and those on their way, and the fabrics. only: the answer may be narrowed to this uuid."""

@@ -38,9 +38,9 @@ def unauthorised(detail: str) -> ProblemError:
     )
 
 
-def forbidden(detail: str, *, field: str = "", cure: str = "") -> ProblemError:
-    """403: known, but may not."""
-    return ProblemError(403, "Forbidden", detail=detail, field=field, cure=cure)
+def forbidden(detail: str, *, field: str = "", cure: str = "", holder: str = "") -> ProblemError:
+    """403: known, but may not. holder: who would be hurt, if somebody would."""
+    return ProblemError(403, "Forbidden", detail=detail, field=field, cure=cure, holder=holder)
 
 
 def not_found(what: str, name: str) -> ProblemError:

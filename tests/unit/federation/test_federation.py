@@ -119,6 +119,33 @@ def test_what_is_asked_of_devices_is_forwarded_in_order_to_every_cluster_with_it
     assert said[0].trace == "t-compose"
 
 
+def test_what_is_asked_of_one_clusters_devices_reaches_that_one_alone() -> None:
+    rules = (Rule("near", teams=frozenset({"lab"})), Rule("atlas"))
+    world = World(rules=rules)
+    asked = [
+        world.compose("r1", cluster="near"),
+        world.decompose("r1", cluster="near"),
+        world.detach("GPU-1", cluster="atlas"),
+    ]
+    world.core = world.recover()
+    world.run()
+    said = [fact for fact in world.log if fact.writer == "federation" and fact.name.endswith("-forwarded")]
+    assert [(fact.name, fact.cluster) for fact in said] == [
+        ("compose-forwarded", "near"), ("decompose-forwarded", "near"), ("detach-forwarded", "atlas")
+    ]  # fmt: skip
+    assert [(fact.payload, fact.causes) for fact in said] == [(fact.payload, (fact.id,)) for fact in asked]
+
+
+def test_what_names_a_cluster_that_is_none_is_nobodys_and_holds_nothing_up() -> None:
+    world = World()
+    world.compose("r1", cluster="elsewhere")
+    world.compose("r2")
+    world.run()
+    said = [fact for fact in world.log if fact.name == "compose-forwarded"]
+    assert [(fact.subject_id, fact.cluster) for fact in said] == [("r1", "elsewhere"), ("r2", "atlas")]
+    assert world.core.state.devices == {}
+
+
 def test_a_cluster_s_report_ends_the_job_whatever_comes_twice() -> None:
     world, one = World(), job("one")
     world.submit(one)

@@ -77,16 +77,18 @@ class World:
         payload = ReserveEndRequested(principal="root", reason="enough")
         self.say("gateway", "reservation", name, "end-requested", payload)
 
-    def compose(self, name: str) -> Fact:
-        payload = ComposeRequested(spec=ComposabilitySpec(model="H100", size=2), principal="root", may_force=True)
+    def compose(self, name: str, *, cluster: str = "") -> Fact:
+        spec = ComposabilitySpec(model="H100", size=2)
+        payload = ComposeRequested(spec=spec, principal="root", may_force=True, cluster=cluster)
         return self.say("gateway", "composability", name, "compose-requested", payload, trace="t-compose")
 
-    def decompose(self, name: str) -> Fact:
-        payload = DecomposeRequested(principal="root", reason="enough", force=True, may_force=True)
+    def decompose(self, name: str, *, cluster: str = "") -> Fact:
+        payload = DecomposeRequested(principal="root", reason="enough", force=True, may_force=True, cluster=cluster)
         return self.say("gateway", "composability", name, "decompose-requested", payload)
 
-    def detach(self, uuid: str) -> Fact:
-        return self.say("gateway", "device", uuid, "detach-requested", DetachRequested(principal="root"))
+    def detach(self, uuid: str, *, cluster: str = "") -> Fact:
+        payload = DetachRequested(principal="root", cluster=cluster)
+        return self.say("gateway", "device", uuid, "detach-requested", payload)
 
     def report(self, one: Job, name: str = "succeeded", *, cluster: str = "atlas") -> Fact:
         """A cluster's terminal fact, as it stands in FED_UP."""

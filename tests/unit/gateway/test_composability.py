@@ -43,6 +43,7 @@ async def test_the_published_sample_is_accepted_as_it_stands() -> None:
     assert (answer.status_code, answer.json()["name"]) == (202, "sample")
     ((name, payload),) = house.log.composed.values()
     assert (name, payload.spec, payload.principal, payload.may_force) == ("sample", SPEC, "olga", True)
+    assert payload.cluster == house.composer.cluster
     assert house.composer.asked == [AskCompose(name="sample", spec=SPEC, may_force=True)]
 
 
@@ -66,11 +67,51 @@ async def test_a_request_without_a_name_gets_one_from_its_key() -> None:
 
 
 @pytest.mark.parametrize(("who", "status"), [("eve", 403), ("ann", 403), ("olga", 202), ("root", 202)])
-async def test_only_operators_attach_and_nobody_else_is_asked_about(who: str, status: int) -> None:
+async def test_only_operators_attach(who: str, status: int) -> None:
     house = FakeHouse()
     async with house.client(who) as client:
         assert (await client.post(PATH, json=SAMPLE)).status_code == status
-    assert len(house.composer.asked) == len(house.log.composed) == (status == 202)
+    assert len(house.log.composed) == (status == 202)
+
+
+@pytest.mark.parametrize("body", [{"spec": {**RESOURCE, "force_detach": False}}, {"spec": {}}, [1]])
+async def test_who_may_not_attach_is_told_so_whatever_is_sent_and_nobody_is_asked(body: object) -> None:
+    house = FakeHouse()
+    async with house.client("ann") as client:
+        answer = await client.post(PATH, json=body)
+    told = answer.json()
+    assert (answer.status_code, told["field"], told["cure"]) == (403, "Authorization", "Ask an operator.")
+    assert house.composer.asked == []
+
+
+@pytest.mark.parametrize(
+    ("verdict", "holder"),
+    [
+        (DeviceCheckAnswer(field="force_detach", reason="GPU-1 is held by JOB", holder="JOB"), "JOB"),
+        (DeviceCheckAnswer(field="size", reason="the pool has 1"), None),
+        (DeviceCheckAnswer(), None),
+        (None, None),
+    ],
+    ids=["held", "other", "fine", "away"],
+)
+async def test_force_without_the_role_names_the_field_and_who_would_be_hurt(
+    verdict: DeviceCheckAnswer | None, holder: str | None
+) -> None:
+    house = FakeHouse()
+    house.composer.is_down = verdict is None
+    house.composer.check = verdict or DeviceCheckAnswer()
+    async with house.client("ann") as client:
+        answer = await client.post(PATH, json=SAMPLE)
+    told = answer.json()
+    assert (answer.status_code, told["field"], told.get("holder")) == (403, "spec.resource.force_detach", holder)
+    assert ("held by JOB" in told["detail"], told["cure"]) == (holder is not None, "Ask an operator.")
+    assert house.composer.asked == ([] if verdict is None else [AskCompose(name="sample", spec=SPEC, may_force=False)])
+
+
+async def test_force_in_the_short_form_is_named_as_it_was_sent() -> None:
+    async with FakeHouse().client("ann") as client:
+        answer = await client.post(PATH, json={"name": "sample", "spec": RESOURCE})
+    assert (answer.status_code, answer.json()["field"]) == (403, "spec.force_detach")
 
 
 @pytest.mark.parametrize(
@@ -201,10 +242,21 @@ async def test_who_may_give_devices_back(who: str, status: int) -> None:
     async with house.client(who) as client:
         answer = await client.delete(f"{PATH}/sample", params={"force": "true", "reason": "done"})
     assert answer.status_code == status
-    asked = [AskDetach(request="sample", force=True, may_force=True)]
-    assert house.composer.asked == (asked if status == 202 else [])
-    told = [(name, one.principal, one.reason, one.force, one.may_force) for name, one in house.log.decomposed]
-    assert told == ([("sample", "olga", "done", True, True)] if status == 202 else [])
+    assert house.composer.asked == [AskDetach(request="sample", force=True, may_force=status == 202)]
+    told = [
+        (name, one.principal, one.reason, one.force, one.may_force, one.cluster) for name, one in house.log.decomposed
+    ]
+    assert told == ([("sample", "olga", "done", True, True, "atlas")] if status == 202 else [])
+
+
+async def test_giving_back_by_force_without_the_role_names_the_flag_and_the_holder() -> None:
+    house = FakeHouse()
+    house.composer.check = DeviceCheckAnswer(field="force", reason="GPU-1 is held by JOB", holder="JOB")
+    async with house.client("ann") as client:
+        forced = (await client.delete(f"{PATH}/sample", params={"force": "true"})).json()
+        plain = (await client.delete(f"{PATH}/sample")).json()
+    assert (forced["status"], forced["field"], forced["holder"]) == (403, "force", "JOB")
+    assert (plain["status"], plain["field"], plain.get("holder")) == (403, "Authorization", None)
 
 
 @pytest.mark.parametrize(

@@ -59,10 +59,28 @@ async def test_who_may_detach_a_device(who: str, status: int) -> None:
     async with house.client(who) as client:
         answer = await client.delete(f"/v1/devices/{UUID}", params={"force": "true", "reason": "broken fan"})
     assert answer.status_code == status
-    asked = [AskDetach(device_uuid=UUID, force=True, may_force=True)]
-    assert house.composer.asked == (asked if status == 202 else [])
-    told = [(uuid, one.principal, one.reason, one.force, one.may_force) for uuid, one in house.log.detached]
-    assert told == ([(UUID, "olga", "broken fan", True, True)] if status == 202 else [])
+    assert house.composer.asked == [AskDetach(device_uuid=UUID, force=True, may_force=status == 202)]
+    told = [
+        (uuid, one.principal, one.reason, one.force, one.may_force, one.cluster) for uuid, one in house.log.detached
+    ]
+    assert told == ([(UUID, "olga", "broken fan", True, True, "atlas")] if status == 202 else [])
+
+
+@pytest.mark.parametrize(
+    ("params", "field", "holder"),
+    [({"force": "true"}, "force", "JOB"), ({"force": "0"}, "Authorization", None), ({}, "Authorization", None)],
+)
+async def test_without_the_role_force_names_the_flag_and_the_holder(
+    params: dict[str, str], field: str, holder: str | None
+) -> None:
+    house = FakeHouse()
+    house.composer.device_rows = [device()]
+    house.composer.check = DeviceCheckAnswer(field="force", reason=f"{UUID} is held by JOB", holder="JOB")
+    async with house.client("ann") as client:
+        told = (await client.delete(f"/v1/devices/{UUID}", params=params)).json()
+    assert (told["status"], told["field"], told.get("holder")) == (403, field, holder)
+    assert told["cure"] == "Ask an operator."
+    assert ("held by JOB" in told["detail"]) == (holder is not None)
 
 
 @pytest.mark.parametrize(

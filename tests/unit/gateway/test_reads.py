@@ -233,7 +233,7 @@ async def test_of_a_tree_that_is_only_asked_for_those_are_told_that_are_there(mo
 @pytest.mark.parametrize(
     ("who", "body", "status", "field"),
     [
-        ("ann", TREE, 403, None),
+        ("ann", TREE, 403, "Authorization"),
         ("olga", {"queues": []}, 422, "queues"),
         ("olga", {"queues": [{"name": "q"}] * 257}, 422, "queues"),
         ("olga", {"queues": [{"name": "q", "quota": {"gpu": 1}}]}, 422, "queues.0.quota.gpu"),

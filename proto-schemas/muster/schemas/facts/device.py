@@ -18,30 +18,40 @@ POOL_MODELS_MAX = 256
 class ComposeRequested(Payload):
     """`compose-requested`, `compose-forwarded`: somebody wants these devices; one of the same name gets a new spec.
 
-    may_force: the principal may take devices away while they are held.
+    may_force: the principal may take devices away while they are held. cluster: whose composer is asked; "" is every
+    cluster's, as facts from before this field meant it.
     """
 
     spec: ComposabilitySpec
     principal: str
     may_force: bool = False
+    cluster: str = ""
 
 
 class DecomposeRequested(Payload):
-    """`decompose-requested`, `decompose-forwarded`: the request is deleted, its devices go back to the pool."""
+    """`decompose-requested`, `decompose-forwarded`: the request is deleted, its devices go back to the pool.
+
+    may_force, cluster: as in `ComposeRequested`.
+    """
 
     principal: str
     reason: Text = ""
     force: bool = False
     may_force: bool = False
+    cluster: str = ""
 
 
 class DetachRequested(Payload):
-    """`detach-requested`, `detach-forwarded` of a device, by its uuid: this one goes back to the pool."""
+    """`detach-requested`, `detach-forwarded` of a device, by its uuid: this one goes back to the pool.
+
+    may_force, cluster: as in `ComposeRequested`.
+    """
 
     principal: str
     reason: Text = ""
     force: bool = False
     may_force: bool = False
+    cluster: str = ""
 
 
 class DeviceOrder(Wire):

@@ -1,4 +1,4 @@
-"""What is asked of every cluster, of queues, advance reservations and devices. Kept until it is forwarded."""
+"""What is asked of clusters, of queues, advance reservations and devices. Kept until it is forwarded."""
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import TypeVar
@@ -28,14 +28,18 @@ Said = tuple[str, str, str, Payload]
 
 
 def forwarded(state: State, clusters: Sequence[str], *, most: int) -> Iterator[Draft]:
-    """The next `most` wishes, each for every cluster; the copies of one wish are never split over two batches."""
+    """The next `most` wishes, each for the cluster that it names, or for every one.
+
+    The copies of one wish are never split over two batches. What names a cluster that is none of ours is addressed to
+    it all the same: it is answered, and nobody else takes it for his.
+    """
     waiting: list[tuple[QueueWish | ReservationWish | ComposeWish, Said]] = [
         *((wish, _queue_change(wish)) for wish in state.wishes.values()),
         *((wish, _reservation(wish)) for wish in state.reservations.values()),
         *((wish, _devices(wish)) for wish in state.devices.values()),
     ]
     for wish, (kind, subject_id, name, payload) in waiting[:most]:
-        for cluster in clusters:
+        for cluster in _addressees(wish, clusters):
             causes = (wish.fact,)
             yield Draft(kind, subject_id, name, payload, causes, wish.trace, together=wish.fact, cluster=cluster)
 
@@ -82,6 +86,12 @@ def _devices(wish: ComposeWish) -> Said:
         return "composability", wish.subject_id, "decompose-forwarded", wish.decompose
     assert wish.detach is not None, f"{wish.fact}: a wish about devices has one of three bodies"
     return "device", wish.subject_id, "detach-forwarded", wish.detach
+
+
+def _addressees(wish: QueueWish | ReservationWish | ComposeWish, clusters: Sequence[str]) -> Sequence[str]:
+    """Queues and reservations are every cluster's; devices are of the cluster whose composer was asked for them."""
+    asked = (wish.compose or wish.decompose or wish.detach) if isinstance(wish, ComposeWish) else None
+    return (asked.cluster,) if asked is not None and asked.cluster else clusters
 
 
 def _grouped(wishes: Iterable[tuple[str, Wish]]) -> Iterator[tuple[str, tuple[Wish, ...]]]:

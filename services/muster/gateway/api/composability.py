@@ -6,13 +6,12 @@ from muster.gateway import composing
 from muster.gateway.accept import TRACEPARENT
 from muster.gateway.api import answers
 from muster.gateway.api.describe import any_of, describe, header, list_of, path, query, reference
-from muster.gateway.authorise import refuse_unless
 from muster.gateway.changes import key_of, until_so
+from muster.gateway.forcing import refuse_unless_may_compose, refuse_unless_operator
 from muster.gateway.house import House, body_of, flag_of, house_of, principal_of, reason_of
 from muster.gateway.ports import UnreachableError
 from muster.gateway.problems import not_found
 from muster.schemas import ids
-from muster.schemas.access import Role
 from muster.schemas.devices import (
     ComposabilityBody,
     ComposabilityManifest,
@@ -25,6 +24,7 @@ from muster.schemas.queries import AskCompose, AskDetach, DeviceCheckAnswer
 
 router = APIRouter(tags=["devices"])
 WHAT = "composability request"
+NAME_CHARS_TOLD = 63
 KEY = header("Idempotency-Key", "The same key is the same request")
 TRACE = header("traceparent", "W3C trace context that the facts and the calls to the fabric carry")
 FORCE = query("force", "Also devices that jobs hold", kind="boolean")
@@ -60,7 +60,7 @@ async def one_request(request: Request) -> Response:
     name = str(request.path_params["name"])
     found = await _request(house_of(request), name)
     if found is None:
-        raise not_found(WHAT, name[:63])
+        raise not_found(WHAT, name[:NAME_CHARS_TOLD])
     return answers.model(found)
 
 
@@ -79,20 +79,21 @@ async def one_request(request: Request) -> Response:
 )
 async def compose(request: Request) -> Response:
     """Operators only. One of the same name gets the new specification. Asks the composer first whether it may be."""
-    principal = principal_of(request)
-    refuse_unless(principal, Role.OPERATOR, verb="attach devices")
-    house = house_of(request)
+    principal, house = principal_of(request), house_of(request)
     key = key_of(request)
-    asked = composing.parse(await body_of(request), principal=principal.name, key=key)
-    may_force = principal.is_at_least(Role.OPERATOR)
+    body = await body_of(request)
+    await refuse_unless_may_compose(house, principal, body, key=key)
+    asked = composing.parse(body, principal=principal.name, key=key)
     before: RequestView | None = None
     try:
-        question = AskCompose(name=asked.name, spec=asked.spec, may_force=may_force)
+        question = AskCompose(name=asked.name, spec=asked.spec, may_force=True)
         composing.refuse_to_compose(await house.composer.compose_check(question), asked)
         before = await _request(house, asked.name)
     except UnreachableError:
         before = None  # the composer decides when it folds the request
-    payload = ComposeRequested(spec=asked.spec, principal=principal.name, may_force=may_force)
+    payload = ComposeRequested(
+        spec=asked.spec, principal=principal.name, may_force=True, cluster=house.composer.cluster
+    )
     await house.log.request_compose(asked.name, payload, key=key, trace=trace_of(request, asked.name, key))
 
     async def look() -> RequestView | None:
@@ -122,18 +123,25 @@ async def compose(request: Request) -> Response:
 )
 async def decompose(request: Request) -> Response:
     """Operators only. Devices go as soon as no job holds them; with `force` at once."""
-    principal = principal_of(request)
-    refuse_unless(principal, Role.OPERATOR, verb="detach devices")
-    house = house_of(request)
-    name, key = str(request.path_params["name"]), key_of(request)
-    force, may_force = flag_of(request, "force"), principal.is_at_least(Role.OPERATOR)
-    payload = DecomposeRequested(principal=principal.name, reason=reason_of(request), force=force, may_force=may_force)
+    principal, house = principal_of(request), house_of(request)
+    name = str(request.path_params["name"])
+    await refuse_unless_operator(
+        request, verb=f"detach devices of {name[:NAME_CHARS_TOLD]}", asked=AskDetach(request=name)
+    )
+    force, key = flag_of(request, "force"), key_of(request)
+    payload = DecomposeRequested(
+        principal=principal.name,
+        reason=reason_of(request),
+        force=force,
+        may_force=True,
+        cluster=house.composer.cluster,
+    )
     before = await _request(house, name)
     if before is None:
-        raise not_found(WHAT, name[:63])
+        raise not_found(WHAT, name[:NAME_CHARS_TOLD])
     if before.phase is RequestPhase.ENDED:
         return answers.model(before)
-    verdict = await house.composer.detach_check(AskDetach(request=name, force=force, may_force=may_force))
+    verdict = await house.composer.detach_check(AskDetach(request=name, force=force, may_force=True))
     composing.refuse_to_detach(verdict, what=WHAT, name=name)
     await house.log.request_decompose(name, payload, key=key, trace=trace_of(request, name, key))
 

@@ -6,11 +6,10 @@ from muster.gateway import composing
 from muster.gateway.api import answers
 from muster.gateway.api.composability import FORCE, KEY, REASON, TRACE, trace_of
 from muster.gateway.api.describe import describe, list_of, path, reference
-from muster.gateway.authorise import refuse_unless
 from muster.gateway.changes import key_of, until_so
+from muster.gateway.forcing import refuse_unless_operator
 from muster.gateway.house import House, flag_of, house_of, principal_of, reason_of
 from muster.gateway.problems import not_found
-from muster.schemas.access import Role
 from muster.schemas.devices import AttachmentPhase, DeviceView, FabricView
 from muster.schemas.facts.device import DetachRequested
 from muster.schemas.queries import AskDetach
@@ -60,16 +59,23 @@ async def list_fabrics(request: Request) -> Response:
 )
 async def detach(request: Request) -> Response:
     """Operators only. It goes as soon as no job holds it; with `force` at once."""
-    principal = principal_of(request)
-    refuse_unless(principal, Role.OPERATOR, verb="detach devices")
-    house = house_of(request)
-    uuid, key = str(request.path_params["uuid"]), key_of(request)
-    force, may_force = flag_of(request, "force"), principal.is_at_least(Role.OPERATOR)
-    payload = DetachRequested(principal=principal.name, reason=reason_of(request), force=force, may_force=may_force)
+    principal, house = principal_of(request), house_of(request)
+    uuid = str(request.path_params["uuid"])
+    await refuse_unless_operator(
+        request, verb=f"detach device {uuid[:UUID_CHARS_TOLD]}", asked=AskDetach(device_uuid=uuid)
+    )
+    force, key = flag_of(request, "force"), key_of(request)
+    payload = DetachRequested(
+        principal=principal.name,
+        reason=reason_of(request),
+        force=force,
+        may_force=True,
+        cluster=house.composer.cluster,
+    )
     before = await _device(house, uuid)
     if before is None:
         raise not_found("device", uuid[:UUID_CHARS_TOLD])
-    verdict = await house.composer.detach_check(AskDetach(device_uuid=uuid, force=force, may_force=may_force))
+    verdict = await house.composer.detach_check(AskDetach(device_uuid=uuid, force=force, may_force=True))
     composing.refuse_to_detach(verdict, what="device", name=uuid[:UUID_CHARS_TOLD])
     await house.log.request_detach(uuid, payload, key=key, trace=trace_of(request, uuid, key))
 
