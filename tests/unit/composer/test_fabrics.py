@@ -1,11 +1,17 @@
 """Fabrics as a whole: what stood there before, what nobody asked for, the pool's counts, and the breaker."""
 
+from collections import Counter
+
+import pytest
+
 from muster.composer.core.limits import Bounds
 from muster.core import seconds_between
+from muster.fabric.inventory import MachineDevice
 from muster.schemas.devices import CXL_MEMORY, GPU, Origin
 from muster.schemas.facts.device import (
     AttachmentRequested,
     BreakerOpened,
+    CallFailed,
     CallFailure,
     FabricSurveyed,
     OrphanFound,
@@ -308,3 +314,51 @@ def test_a_node_that_never_shows_the_loss_is_released_all_the_same() -> None:
     it.withdraw_all()
     it.wait(Bounds().visible_s_max + 1)
     assert "withhold-withdrawn" in it.names("node")
+
+
+# --- answers that no fact could hold --------------------------------------------------------------------------------
+
+
+NONSENSE = (
+    MachineDevice("", "GPU-1", A100), MachineDevice("x" * 300, "GPU-1", A100), MachineDevice("res-1", "G" * 300, A100),
+    MachineDevice("res-1", "GPU-1", ""), MachineDevice("res-1", "GPU-1", A100, ""),
+)  # fmt: skip
+
+
+@pytest.mark.parametrize("first", [True, False])
+@pytest.mark.parametrize("what", NONSENSE)
+def test_a_look_that_no_fact_could_hold_speaks_against_its_fabric_alone(what: MachineDevice, *, first: bool) -> None:
+    it = House(config(fabrics=("one", "two")))
+    it.fabrics.stock("one", (GPU, A100), 3)
+    it.fabrics.stock("two", (GPU, A100), 3)
+    it.node("n1")
+    it.node("m1", group="elsewhere")
+    if not first:
+        it.wait(0)
+    it.fabrics.place("one", machine("n1"), what)
+    it.wait(120)
+    opened = it.last("breaker-opened")
+    assert opened.subject_id == "one"
+    assert opened.payload.failure is CallFailure.NONSENSE
+    assert it.bring(target_node="m1")
+    assert it.phases() == ["online"]
+
+
+def test_an_attached_device_that_no_fact_could_hold_is_nonsense() -> None:
+    it = house("n1")
+    it.compose(target_node="n1")
+    (call,) = it.fabrics.attaching
+    it.fabrics.place("one", machine("n1"), MachineDevice("", "GPU-1", A100))
+    it.fabrics.finish(call)
+    it.settle()
+    failed = it.last("attach-failed").payload
+    assert isinstance(failed, CallFailed)
+    assert failed.failure is CallFailure.NONSENSE
+
+
+def test_models_that_come_and_go_never_make_a_pool_that_cannot_be_told() -> None:
+    it = house("n1", pool=0)
+    for turn in range(3):
+        it.fabrics.free["one"] = Counter({(GPU, f"{turn}-{number}"): 1 for number in range(200)})
+        it.wait(40)
+        assert {model for model, (free, _) in pool(it).items() if free} == {f"{turn}-{n}" for n in range(200)}

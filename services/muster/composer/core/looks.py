@@ -6,10 +6,12 @@ Remembered by the instance that looked, never part of the log: another leader lo
 from dataclasses import dataclass, field
 
 from muster.composer.core.fabrics import Surveyed, SurveyWentWrong
-from muster.composer.core.limits import SKEW_S
+from muster.composer.core.limits import ERROR_CHARS_MAX, SKEW_S
 from muster.composer.core.records import NEVER, STANDING, Fabric, Kind
 from muster.composer.core.state import State
 from muster.core import Instant, after
+from muster.fabric.checked import checked_inventory
+from muster.fabric.driver import FabricNonsenseError
 from muster.fabric.inventory import Inventory, MachineDevice
 from muster.schemas.facts.device import CallFailure
 
@@ -56,15 +58,18 @@ class Looks:
         """A look, new or again."""
         look = self.at(seen.fabric)
         if isinstance(seen, SurveyWentWrong):
-            if seen.began_at > look.failed_at:
-                look.failures, look.failed_at = look.failures + 1, seen.began_at
-                look.failure, look.error = seen.failure, seen.error
+            _fail(look, seen.began_at, seen.failure, seen.error)
             return
-        if seen.began_at <= look.began_at or seen.fabric not in self._state.fabrics:
+        if seen.began_at <= max(look.began_at, look.failed_at) or seen.fabric not in self._state.fabrics:
             return
-        look.began_at, look.inventory = seen.began_at, seen.inventory
+        try:
+            inventory = checked_inventory(seen.inventory)
+        except FabricNonsenseError as error:  # else no fact could hold it, and no fabric would get any call
+            _fail(look, seen.began_at, error.failure, str(error))
+            return
+        look.began_at, look.inventory = seen.began_at, inventory
         look.failures, look.failure, look.error = 0, None, ""
-        look.counts = _counts(seen.inventory)
+        look.counts = _counts(inventory)
         self._compare(self._state.fabrics[seen.fabric], look)
         for name in self._state.marks.unsettled.get(seen.fabric, ()):
             self._state.marks.look(name)
@@ -101,6 +106,13 @@ class Looks:
             elif key not in taken:
                 found.append((machine, device))
         return found
+
+
+def _fail(look: Look, began_at: Instant, failure: CallFailure, error: str) -> None:
+    """A look that began then failed; the same again is no second one."""
+    if began_at > look.failed_at:
+        look.failures, look.failed_at = look.failures + 1, began_at
+        look.failure, look.error = failure, error[:ERROR_CHARS_MAX]
 
 
 def _counts(inventory: Inventory) -> dict[Kind, tuple[int, int]]:

@@ -8,6 +8,8 @@ from muster.composer.core.state import State
 from muster.composer.core.turn import Turn
 from muster.core import Instant, after
 from muster.core.seeded import uniform
+from muster.fabric.checked import check_device
+from muster.fabric.driver import FabricNonsenseError
 from muster.fabric.inventory import MachineDevice
 from muster.schemas.devices import AttachmentPhase
 from muster.schemas.facts.device import CallFailed, CallFailure, DeviceAttached, DeviceDetached
@@ -29,7 +31,11 @@ def listen(state: State, looks: Looks, turn: Turn) -> None:
 def _tell(state: State, attachment: Attachment, seen: Outcome, turn: Turn) -> None:
     match seen:
         case AttachDone():
-            device = _new_one(state, attachment, seen, turn)
+            try:
+                device = _new_one(state, attachment, seen, turn)
+            except FabricNonsenseError as error:
+                fail(state, attachment, error.failure, str(error), turn)
+                return
             if device is None:
                 fail(state, attachment, CallFailure.ABANDONED, "every device that was named has another owner", turn)
                 return
@@ -109,8 +115,12 @@ def _retry_at(state: State, attachment: Attachment, failure: CallFailure, now: I
 
 
 def _new_one(state: State, attachment: Attachment, done: AttachDone, turn: Turn) -> MachineDevice | None:
-    """The first that nobody has. One that was taken away since the intent may be named from before that."""
+    """The first that nobody has. One that was taken away since the intent may be named from before that.
+
+    Raises FabricNonsenseError for one that no fact could hold.
+    """
     for device in done.candidates:
+        check_device(device, what=f"machine {attachment.machine}")
         key = attachment.fabric, device.device_id
         if (device.type, device.model) != attachment.kind or key in state.by_device or key in turn.claimed:
             continue

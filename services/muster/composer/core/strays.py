@@ -15,6 +15,7 @@ from muster.core import Draft, Instant, after
 from muster.fabric.inventory import MachineDevice
 from muster.schemas.devices import AttachmentPhase, Origin, PoolModel
 from muster.schemas.facts.device import (
+    POOL_MODELS_MAX,
     AttachmentRequested,
     DeviceAttached,
     FabricSurveyed,
@@ -151,7 +152,8 @@ def _tell_pool(state: State, fabric: Fabric, looks: Looks, turn: Turn) -> None:
         return  # what was found is taken over first: its being told of the pool ends the first survey
     counts = dict(look.counts)
     known = {kind: (model.free, model.attached) for kind, model in fabric.pool.items()}
-    counts.update({kind: (0, 0) for kind in known if kind not in counts})
+    gone = [kind for kind in sorted(known) if kind not in counts]
+    counts.update(dict.fromkeys(gone[: POOL_MODELS_MAX - len(counts)], (0, 0)))
     if fabric.is_surveyed and counts == known:
         return
     pool = {
