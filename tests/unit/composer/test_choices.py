@@ -202,3 +202,16 @@ def test_nobody_takes_over_the_name_of_a_choice() -> None:
     it.compose("s000001", size=2)
     assert it.last("refused").payload.field == "name"
     assert it.core.state.requests["s000001"].phase is RequestPhase.UPDATING
+
+
+def test_a_refused_choice_takes_nothing_from_who_asks_beside_it() -> None:
+    it = house("n1", "n2", pool=3)
+    parts = (
+        ScalePart(node=node, count=count, fabric="one", device_model=A100) for node, count in (("n1", 2), ("x", 1))
+    )
+    it.say(
+        "scaler", "scale", "s000001", "gpu-attach-chosen", ScaleChosen(case=1, device_model=A100, parts=tuple(parts))
+    )
+    it.compose("mine", size=3, target_node="n2")
+    assert it.last("refused").subject_id == "s000001"
+    assert it.last("accepted").subject_id == "mine"

@@ -2,6 +2,7 @@
 
 import heapq
 from collections import Counter
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 from muster.composer.core.records import LEAVING, Attachment, Kind, Request
@@ -74,33 +75,33 @@ def plan_compose(
 
 def plan_parts(state: State, chosen: ScaleChosen, tally: Tally) -> Plan | Refusal | Wait:
     """Judge what the scaler chose to attach: exactly these nodes, all or nothing."""
-    orders: list[Order] = []
+    orders, left = list[Order](), tally.copy()
     for part in chosen.parts:
         model = part.device_model or chosen.device_model
         site = site_of(state, part.node)
         if isinstance(site, Refusal):
             return site
-        found = room(state, site, (GPU, model), tally)
+        found = room(state, site, (GPU, model), left)
         if isinstance(found, Refusal):
             return found
         if found < part.count:
             return Refusal("size", f"node {part.node} has room for {found} more GPUs, {part.count} are chosen")
         if (waits := _unsurveyed(state, site.fabric)) is not None:
             return waits
-        free = state.free(site.fabric, (GPU, model)) - tally.pools[site.fabric, (GPU, model)]
+        free = state.free(site.fabric, (GPU, model)) - left.pools[site.fabric, (GPU, model)]
         if free < part.count:
             return Refusal(
                 "size", f"{max(0, free)} {model} are free in the pool of fabric {site.fabric}, {part.count} are chosen"
             )
         new = [Order(site, model)] * part.count
-        count(tally, new, GPU)
+        count(left, new, GPU)
         orders += new
     if len(orders) > ORDERS_MAX:
         return Refusal("size", f"at most {ORDERS_MAX} devices are attached by one choice")
     return Plan(tuple(orders))
 
 
-def count(tally: Tally, orders: list[Order], type_: str) -> None:
+def count(tally: Tally, orders: Iterable[Order], type_: str) -> None:
     """What these take is taken, for the rest of the decision."""
     for order in orders:
         tally.pools[order.site.fabric, (type_, order.model)] += 1

@@ -70,7 +70,7 @@ def _answer(state: State, request: Request, turn: Turn) -> Draft | None:
     if wish.compose is not None:
         return _accept(request, wish, wish.compose, found, turn)
     assert wish.chosen is not None
-    return _accept_choice(request, wish, wish.chosen, found)
+    return _accept_choice(request, wish, wish.chosen, found, turn)
 
 
 def _patience_s(state: State, wish: RequestWish) -> float:
@@ -105,8 +105,7 @@ def _was_taken(state: State, uuid: str) -> bool:
 
 
 def _accept(request: Request, wish: RequestWish, asked: ComposeRequested, plan: Plan, turn: Turn) -> Draft:
-    orders = list(plan.orders)
-    count(turn.tally, orders, asked.spec.type)
+    count(turn.tally, plan.orders, asked.spec.type)
     turn.tally.held_by.setdefault(rival_keys(asked.spec), request.name)
     payload = RequestAccepted(
         spec=asked.spec,
@@ -117,7 +116,8 @@ def _accept(request: Request, wish: RequestWish, asked: ComposeRequested, plan: 
     return _draft(request, "accepted", payload, wish)
 
 
-def _accept_choice(request: Request, wish: RequestWish, chosen: ScaleChosen, plan: Plan) -> Draft:
+def _accept_choice(request: Request, wish: RequestWish, chosen: ScaleChosen, plan: Plan, turn: Turn) -> Draft:
+    count(turn.tally, plan.orders, GPU)
     model = plan.orders[0].model if plan.orders else chosen.device_model or "none"
     nodes = {order.site.node for order in plan.orders}
     spec = ComposabilitySpec(

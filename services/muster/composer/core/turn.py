@@ -20,6 +20,10 @@ class Tally:
     nodes: dict[str, list[Kind]] = field(default_factory=dict)
     held_by: dict[tuple[str, ...], str] = field(default_factory=dict)
 
+    def copy(self) -> "Tally":
+        """For what may yet be refused."""
+        return Tally(self.pools.copy(), {node: list(kinds) for node, kinds in self.nodes.items()}, dict(self.held_by))
+
 
 @dataclass(slots=True)
 class Turn:
