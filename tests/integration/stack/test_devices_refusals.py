@@ -110,6 +110,7 @@ async def test_force_needs_the_role_and_says_whom_it_stopped(there: DevicesHouse
             await ada.detach(device.device_uuid, force=True)
         with pytest.raises(NotAllowedError):
             await ada.compose(ComposabilitySpec(model=MODEL, size=1, target_node=WORKER, force_detach=True))
+    await muster.detach(device.device_uuid)  # it waits, until somebody wants it with more force
     await muster.detach(device.device_uuid, force=True)
     await until_async(lambda: _detaching(there, device))
     (detaching,) = await _detaching(there, device)
