@@ -4,7 +4,7 @@ import pytest
 
 from muster.schemas.devices import GPU, Origin, RequestPhase
 from muster.schemas.facts.device import CallFailure, RequestAccepted, RequestEnded
-from muster.schemas.facts.scale import ScaleChosen, ScalePart
+from muster.schemas.facts.scale import ScaleChosen, ScaleEnded, ScalePart
 from unit.composer.house import A100, BOUNDS, JOB, TRACE, house, machine
 
 
@@ -215,3 +215,57 @@ def test_a_refused_choice_takes_nothing_from_who_asks_beside_it() -> None:
     it.compose("mine", size=3, target_node="n2")
     assert it.last("refused").subject_id == "s000001"
     assert it.last("accepted").subject_id == "mine"
+
+
+def test_a_choice_that_ended_while_its_request_waited_is_not_accepted_any_more() -> None:
+    it = house("n1", "n2", pool=1)
+    (uuid,) = it.bring(target_node="n1")
+    it.choose("s000001", ("n2", 1), devices=(uuid,), moves=True)
+    it.say("scaler", "scale", "s000001", "ended", ScaleEnded(failed=True, reason="it took too long"))
+    it.withdraw_all()
+    it.wait(100)
+    assert it.names("composability", "s000001") == []
+    assert not it.fabrics.attaching
+    assert "s000001" not in it.core.state.requests
+
+
+def test_what_is_not_all_there_when_a_choice_ended_goes_back() -> None:
+    it = house("n1", "n2")
+    it.choose("s000001", ("n1", 1), ("n2", 1))
+    good, slow = it.fabrics.attaching
+    it.fabrics.finish(good)
+    it.settle()
+    it.plug()
+    it.say("scaler", "scale", "s000001", "ended", ScaleEnded(failed=True, reason="it took too long"))
+    it.settle()
+    it.fabrics.finish(slow)
+    it.settle()
+    it.withdraw_all()
+    assert it.last("ended").subject_id == "s000001"
+    assert it.last("ended").payload.reason == "it took too long"
+    assert it.fabrics.free["one"][GPU, A100] == 8
+
+
+def test_what_was_all_there_stays_when_its_choice_ended() -> None:
+    it = house("n1")
+    it.choose("s000001", ("n1", 2))
+    for call in it.fabrics.attaching:
+        it.fabrics.finish(call)
+    it.settle()
+    it.plug()
+    it.say("scaler", "scale", "s000001", "ended", ScaleEnded())
+    it.wait(100)
+    assert it.phases() == ["online", "online"]
+
+
+def test_a_choice_that_ended_while_it_was_accepted_is_given_back() -> None:
+    it = house("n1")
+    part = ScalePart(node="n1", count=1, fabric="one", device_model=A100)
+    it.say("scaler", "scale", "s000001", "gpu-attach-chosen", ScaleChosen(case=1, device_model=A100, parts=(part,)))
+    drafts = it.core.decide(it.now)
+    it.say("scaler", "scale", "s000001", "ended", ScaleEnded(failed=True, reason="it took too long"))
+    for draft in drafts:  # decided before that was folded
+        it._append("composer", draft)
+    it.settle()
+    assert it.last("ended").payload.failed
+    assert not it.fabrics.begun

@@ -4,7 +4,7 @@ from muster.composer.core.handlers import Handler
 from muster.composer.core.records import Attachment, Request
 from muster.composer.core.state import State
 from muster.core import Fact
-from muster.schemas.devices import RequestPhase
+from muster.schemas.devices import Origin, RequestPhase
 from muster.schemas.facts.device import (
     AttachmentRequested,
     ComposeRequested,
@@ -17,7 +17,7 @@ from muster.schemas.facts.device import (
     RequestRefused,
     RequestWish,
 )
-from muster.schemas.facts.scale import ScaleChosen
+from muster.schemas.facts.scale import ScaleChosen, ScaleEnded
 
 
 def _compose_forwarded(state: State, fact: Fact) -> None:
@@ -58,6 +58,24 @@ def _chosen(state: State, fact: Fact) -> None:
         _wish(state, fact, RequestWish(fact=fact.id, at=fact.time, chosen=chosen, trace=fact.trace))
 
 
+def _choice_ended(state: State, fact: Fact) -> None:
+    """The scaler is done with its choice: what it asked and nobody answered is void, what is not all there goes back.
+
+    It may choose anew for the same jobs at once, and two choices must not bring what one of them asked.
+    """
+    assert isinstance(fact.payload, ScaleEnded)
+    request = state.requests.get(fact.subject_id)
+    if request is None:
+        return
+    request.wishes = {name: wish for name, wish in request.wishes.items() if wish.chosen is None}
+    if request.is_live:
+        if fact.payload.failed and request.all_or_nothing and not (request.was_running or request.deleting):
+            request.error = request.error or fact.payload.reason or "its choice ended"
+    elif request.spec is None and not request.wishes:
+        del state.requests[request.name]
+    state.marks.look_request(request.name)
+
+
 def _wish(state: State, fact: Fact, wish: RequestWish) -> None:
     state.request(fact.subject_id).wishes[wish.fact] = wish
     state.marks.look_request(fact.subject_id)
@@ -80,6 +98,8 @@ def _accepted(state: State, fact: Fact) -> None:
     request.may_force = wish is not None and wish.compose is not None and wish.compose.may_force
     request.phase, request.since, request.last_fact = RequestPhase.UPDATING, fact.time, fact.id
     request.error = request.field = ""
+    if wish is None and accepted.origin is Origin.SCALER:
+        request.error = "its choice ended before it was accepted"
     request.trace = fact.trace or request.trace
     for order in accepted.orders:
         requested = AttachmentRequested(
@@ -175,6 +195,7 @@ HANDLERS: dict[tuple[str, str], Handler] = {
     ("device", "detach-forwarded"): _detach_forwarded,
     ("scale", "gpu-attach-chosen"): _chosen,
     ("scale", "gpu-remove-chosen"): _chosen,
+    ("scale", "ended"): _choice_ended,
     ("composability", "accepted"): _accepted,
     ("composability", "refused"): _refused,
     ("composability", "moved"): _moved,
