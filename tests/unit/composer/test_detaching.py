@@ -326,3 +326,21 @@ def test_who_asks_again_does_not_wait_for_the_rest_of_what_was_given_up() -> Non
     it.detach(uuid, force=True, may_force=True)
     it.wait(CROSSING_S)
     assert it.phases() == ["withholding"]
+
+
+def test_a_device_that_its_fabric_does_not_give_back_is_tried_ever_more_rarely() -> None:
+    it, uuid = with_one()
+    it.decompose()
+    for _ in range(1_000):
+        it.wait(60)
+        it.withhold()
+        it.settle()
+        for call in it.fabrics.detaching:
+            it.fabrics.tell(call, CallFailure.REFUSED)
+        it.settle()
+        if it.phases() == ["visible"]:
+            it.release(uuid)
+    assert it.names().count("detach-wanted") < 15
+    it.detach(uuid)
+    it.wait(CROSSING_S)
+    assert it.phases() == ["withholding"]

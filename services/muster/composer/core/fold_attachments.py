@@ -2,7 +2,7 @@
 
 from muster.composer.core.fabrics import AttachCall, DetachCall
 from muster.composer.core.handlers import Handler
-from muster.composer.core.limits import CROSSING_S, REST_S
+from muster.composer.core.limits import CROSSING_S, rest_s
 from muster.composer.core.records import COUNTED, NEVER, UNKNOWN_EFFECT, Attachment
 from muster.composer.core.state import State
 from muster.core import Fact, Instant, after
@@ -207,7 +207,7 @@ def _detach_given_up(state: State, fact: Fact) -> None:
     state.calling[attachment.fabric].pop(attachment.id, None)
     attachment.phase, attachment.since, attachment.before = before, fact.time, None
     attachment.failure, attachment.error = None, fact.payload.reason
-    attachment.retry_at = after(fact.time, REST_S)
+    attachment.retry_at = after(fact.time, rest_s(attachment.withholds))
     wish = attachment.wish
     if wish is not None and wish.fact not in fact.causes:  # it was asked meanwhile, and not what was given up
         attachment.retry_at = after(fact.time, CROSSING_S)

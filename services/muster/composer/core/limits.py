@@ -10,8 +10,8 @@ SKEW_S = 2.0
 """How far clocks may differ: what a survey shows that began less than so long after a change is not believed."""
 SETTLE_S = 120.0
 """How long a last look is waited for before an attachment whose outcome nobody knows is called failed."""
-REST_S = 60.0
-"""How long a device whose detachment was given up rests before it is tried again."""
+REST_S, REST_S_MAX = 60.0, 4 * 3600.0
+"""How long a device whose detachment was given up rests before it is tried again: twice as long each time."""
 CROSSING_S = 5.0
 """For so long after a request to withhold was withdrawn its answer may still come: no other is made meanwhile."""
 SURVEY_BACKOFF_S_MAX = 60.0
@@ -42,3 +42,8 @@ class Bounds:
     breaker_s: float = 30.0
     survey_s: float = 30.0
     orphan_s: float = 600.0
+
+
+def rest_s(rounds: int) -> float:
+    """How long a device rests whose detachment was tried in vain so often. Who asks for it anew does not wait."""
+    return min(REST_S_MAX, REST_S * 2.0 ** min(max(0, rounds - 1), 16))
