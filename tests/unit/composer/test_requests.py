@@ -368,3 +368,31 @@ def test_ids_are_the_same_for_every_instance() -> None:
         it.compose(size=2)
     assert [call.order for call in one.fabrics.begun] == [call.order for call in other.fabrics.begun]
     assert one.fabrics.begun[0].machine == machine("n1")
+
+
+@pytest.mark.parametrize("size", [0, 1])
+def test_the_target_node_is_asked_for_whatever_the_size(size: int) -> None:
+    it = house("n1")
+    it.compose(size=size, target_node="nowhere")
+    refused = it.last("refused").payload
+    assert isinstance(refused, RequestRefused)
+    assert refused.field == "target_node"
+
+
+def test_a_changed_other_spec_is_judged_though_the_size_stays() -> None:
+    it = house("n1")
+    it.bring(target_node="n1")
+    it.compose(target_node="n1", other_spec={"milli_cpu": 999_999})
+    refused = it.last("refused").payload
+    assert isinstance(refused, RequestRefused)
+    assert refused.field == "other_spec.milli_cpu"
+
+
+def test_a_request_of_size_0_is_not_accepted_with_what_no_node_has() -> None:
+    it = house("n1", "n2")
+    it.compose(size=0, other_spec={"milli_cpu": 999_999})
+    refused = it.last("refused").payload
+    assert isinstance(refused, RequestRefused)
+    assert refused.field == "other_spec.milli_cpu"
+    it.compose(size=0, other_spec={"milli_cpu": 1_000})
+    assert it.last("accepted").subject_id == "r"

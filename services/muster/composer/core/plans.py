@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 from muster.composer.core.records import LEAVING, Attachment, Kind, Request
-from muster.composer.core.rooms import Refusal, Site, room, site_of, sites
+from muster.composer.core.rooms import Refusal, Site, room, site_of, sites, too_little
 from muster.composer.core.state import State
 from muster.composer.core.turn import Tally
 from muster.schemas.devices import CXL_MEMORY, GPU, AllocationPolicy, AttachmentPhase, ComposabilitySpec, Origin
@@ -66,10 +66,11 @@ def plan_compose(
         return wrong
     if (holder := _rival(state, name, spec, tally)) is not None:
         return holder
-    if spec.size < len(own):
+    if spec.size <= len(own):
+        wrong = _unmet(state, request, own, spec)
+        if wrong is not None or spec.size == len(own):
+            return wrong or Plan()
         return _shrink(state, own, spec, may_force=may_force)
-    if spec.size == len(own):
-        return Plan()
     return _grow(state, name, spec, own, tally)
 
 
@@ -135,6 +136,23 @@ def _changed(request: Request | None, own: list[Attachment], spec: Composability
             )
             return Refusal(name, reason)
     return None
+
+
+def _unmet(state: State, request: Request | None, own: list[Attachment], spec: ComposabilitySpec) -> Refusal | None:
+    """What is wrong with the places of a request that gets no more devices: its target, and a new `other_spec`."""
+    if spec.target_node and not own and isinstance(site := site_of(state, spec.target_node), Refusal):
+        return site
+    known = request.spec if request is not None and request.is_live else None
+    if spec.other_spec is None or (known is not None and known.other_spec == spec.other_spec):
+        return None
+    if own:
+        nodes = {state.node_of(attachment) for attachment in own}
+    else:
+        nodes = {spec.target_node} if spec.target_node else {site.node for site in sites(state)}
+    refusals = [too_little(state, node, spec.other_spec) for node in sorted(nodes)]
+    if own:  # all of them are to have it; else one that does is enough
+        return next((refusal for refusal in refusals if refusal is not None), None)
+    return None if None in refusals else next(iter(refusals), None)
 
 
 def _unknown(state: State, spec: ComposabilitySpec) -> Refusal | Wait | None:

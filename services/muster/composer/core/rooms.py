@@ -62,7 +62,7 @@ def room(state: State, site: Site, kind: Kind, tally: Tally, other: OtherSpec | 
     description = state.nodes.all[site.node].description
     assert description is not None, "a site is a node that is there"
     kinds = _kinds_on(state, site, description) + tally.nodes.get(site.node, [])
-    wrong = _misfit(state, site, kind, kinds) or _too_little(state, site.node, description, other)
+    wrong = _misfit(state, site, kind, kinds) or too_little(state, site.node, other)
     if wrong is not None:
         return wrong
     most = site.group.gpus_max if kind[0] == GPU else MEMORY_DEVICES_MAX
@@ -97,10 +97,12 @@ def _misfit(state: State, site: Site, kind: Kind, kinds: Sequence[Kind]) -> Refu
     return None
 
 
-def _too_little(state: State, node: str, description: NodeJoined, other: OtherSpec | None) -> Refusal | None:
+def too_little(state: State, node: str, other: OtherSpec | None) -> Refusal | None:
     """`other_spec` against what jobs leave free. What nodes do not tell cannot be promised."""
-    if other is None:
+    known = state.nodes.get(node)
+    if other is None or known is None or known.description is None:
         return None
+    description = known.description
     cpu_milli, memory_mib = state.holdings.amounts_on(node)
     free_cpu, free_mib = description.cpu_milli - cpu_milli, description.memory_mib - memory_mib
     if (other.milli_cpu or 0) > free_cpu:
