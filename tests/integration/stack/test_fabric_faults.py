@@ -1,6 +1,7 @@
 """Four fabrics at once, one per driver, over real HTTP to managers that fail in every way: no device is lost.
 
 Whatever goes wrong, a request gets what it asked for, gives it back, and nothing else stands on any machine at the end.
+Then one manager shows a device that no fact could hold: that fabric is out, the others go on.
 """
 
 import asyncio
@@ -10,6 +11,7 @@ import httpx
 import pytest
 
 from living_stack import House, open_house, options
+from muster.fabric.layout import machine_id
 from muster.schemas.devices import AllocationPolicy, AttachmentPhase, BreakerState, ComposabilitySpec, RequestPhase
 from waiting import until_async
 
@@ -75,6 +77,14 @@ async def test_managers_that_fail_in_every_way_neither_lose_nor_keep_a_device(tm
         await asyncio.gather(*(fabrics.emptied(driver) for driver in DRIVERS))
         await fabrics.behave(dict.fromkeys(FAULTS, 0.0))
         await until_async(fabrics.agree, patience_s=PATIENCE_S)
+        strange, *others = DRIVERS
+        await fabrics.build_in(
+            strange, device_uuid="GPU-strange", model="m" * 300, machine=machine_id(f"by-{strange}-0001")
+        )
+        await until_async(lambda: fabrics.is_out(strange, "model has 300"), patience_s=PATIENCE_S)
+        await asyncio.gather(*(_compose(house, driver) for driver in others))
+        await asyncio.gather(*(fabrics.settled(driver) for driver in others))
+        assert await fabrics.is_out(strange, "model has 300")
 
 
 async def _compose(house: House, driver: str) -> None:
@@ -93,6 +103,14 @@ class _Fabrics:
     async def behave(self, faults: dict[str, float]) -> None:
         for url in self._urls.values():
             (await self._http.post(f"{url}/_faults", json=faults)).raise_for_status()
+
+    async def build_in(self, driver: str, **device: str) -> None:
+        (await self._http.post(f"{self._urls[driver]}/_devices", json=device)).raise_for_status()
+
+    async def is_out(self, driver: str, why: str) -> bool:
+        shown = {fabric.name: fabric for fabric in await self._house.muster.fabrics()}
+        closed = {name for name, fabric in shown.items() if fabric.breaker is BreakerState.CLOSED}
+        return closed == {*DRIVERS} - {driver} and why in shown[driver].error
 
     async def are_seen(self) -> bool:
         """Pools and nodes are known."""
