@@ -6,7 +6,7 @@ from muster.core import Draft, Fact, Instant
 from muster.scaler.core import surplus
 from muster.scaler.core.choice import Choice
 from muster.scaler.core.choices import NOTHING, name_of
-from muster.scaler.core.ends import ends, next_end
+from muster.scaler.core.ends import ends, given_back, next_end
 from muster.scaler.core.expected import settle
 from muster.scaler.core.fold import fold
 from muster.scaler.core.fold_states import states
@@ -40,7 +40,7 @@ class ScalerCore:
         """
         state = self.state
         state.now = self._now = now
-        drafts = list(ends(state, now))
+        drafts = [*ends(state, now), *given_back(state)]
         if not self._is_active:
             return drafts
         settle(state)

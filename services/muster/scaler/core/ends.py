@@ -6,11 +6,14 @@ from typing import NamedTuple
 
 from muster.core import Draft, Instant, after, seconds_between
 from muster.scaler.core import limits
-from muster.scaler.core.choices import ADD, ATTACH, ENDED, REMOVE_GPU, REMOVE_NODE, OpenChoice, age
+from muster.scaler.core.choices import ADD, ATTACH, ENDED, REMOVE_GPU, REMOVE_NODE, OpenChoice, age, is_choice
 from muster.scaler.core.state import State
 from muster.schemas.devices import AttachmentPhase
 from muster.schemas.facts.node import WithholdWithdrawn
 from muster.schemas.facts.scale import ScaleEnded
+
+LATE = "it was given after it had been asked for no longer"
+"""Why a node is given back for which nobody asks any more."""
 
 
 class End(NamedTuple):
@@ -48,6 +51,25 @@ def ends(state: State, now: Instant) -> Iterator[Draft]:
                 request_id=choice.chosen.request_id, reason=end.reason, after_withheld=choice.withheld
             )
             yield Draft("node", choice.chosen.node, "withhold-withdrawn", back, causes, choice.trace, key)
+
+
+def given_back(state: State) -> Iterator[Draft]:
+    """Nodes that the scheduler gave for choices that are over may be used again.
+
+    It gives a node at the moment at which the scaler asks for it no longer: the two facts cross, in either order, and
+    the answer stands. So whoever asked says once more, now knowing of the answer, that it asks no longer.
+    """
+    for name in sorted(state.withheld):
+        record = state.books.nodes.get(name)
+        wishes = record.wishes if record is not None and record.description is not None else ()
+        mine = [wish.request_id for wish in wishes if wish.answered and is_choice(wish.request_id)]
+        if not mine:
+            del state.withheld[name]
+        for request_id in mine:
+            if request_id not in state.choices.open:
+                back = WithholdWithdrawn(request_id=request_id, reason=LATE, after_withheld=True)
+                causes = (record.last_fact,) if record is not None and record.last_fact else ()
+                yield Draft("node", name, "withhold-withdrawn", back, causes)
 
 
 def end_of(state: State, choice: OpenChoice, now: Instant) -> End | None:

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 
+from muster.books.node_records import NODE
 from muster.core import Fact
 from muster.scaler.core.choices import REMOVE_NODE, Outcome
 from muster.scaler.core.state import State
@@ -82,6 +83,8 @@ def _withheld(state: State, fact: Fact) -> None:
     _touch(state, fact)
     if not state.books.answered(fact.kind, fact.subject_id, fact.payload.request_id, fact=fact.id):
         state.anomalies["withheld out of turn"] += 1
+    if fact.kind == NODE:
+        state.withheld[fact.subject_id] = None
     for choice in state.choices.on.get(fact.subject_id, {}).values():
         if choice.name == REMOVE_NODE and choice.chosen.request_id == fact.payload.request_id:
             choice.withheld = True

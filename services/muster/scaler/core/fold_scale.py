@@ -43,6 +43,8 @@ def _ended(state: State, fact: Fact) -> None:
     state.choices.remove(known.id)
     state.supply += 1
     state.ended.append(EndedChoice(known, fact.payload, fact.time))
+    if known.name == REMOVE_NODE:
+        state.withheld[known.chosen.node] = None
     if fact.payload.failed:
         state.note_failed(known, fact.time)
     elif known.serves and not (known.name == ADD and known.chosen.parts):

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
 
+from muster.books.node_records import NODE
 from muster.core import Draft, Fact, Instant
 from muster.scaler.core.choices import EndedChoice, OpenChoice, Outcome, is_choice
 from muster.scaler.core.fold_composer import attachment_of, stir
@@ -30,6 +31,8 @@ def _state_recorded(state: State, fact: Fact) -> None:
             node = state.books.node_of(fact.kind, fact.subject_id)
             if node:
                 state.books.touch((node,))
+            if fact.kind == NODE and fact.payload.wishes:
+                state.withheld[fact.subject_id] = None
         case NodeState(description=description, lost=lost):
             state.books.touch((fact.subject_id,))
             state.books.load_node(fact.subject_id, description, lost=lost, fact=fact.payload.last_fact)

@@ -36,6 +36,7 @@ class State:
     """chosen: how many choices were ever made. moved_at: when a device or node was last added to or taken from a node
     or group, by name. failed_at: when a choice last failed, see `rests_until`. served_at: jobs for which a choice was
     carried out, and when. refused: what `nothing-chosen` said last, by job or node. ended: the newest, oldest first.
+    withheld: nodes that the scheduler may have given for a choice that is over, see `ends`.
     anomalies: facts that fitted nothing, by what. moves: grows with every fact that may change a decision; supply: with
     those that may give somebody what was not to be had, last at supplied_at, places that came free apart
     (`books.freed`, last at freed_at). taken: grows when a job takes places. now: of the decision that is being made.
@@ -57,6 +58,7 @@ class State:
     failed_at: dict[str, Instant] = field(default_factory=dict)
     served_at: dict[str, Instant] = field(default_factory=dict)
     refused: dict[str, Refused] = field(default_factory=dict)
+    withheld: dict[str, None] = field(default_factory=dict)
     ended: deque[EndedChoice] = field(default_factory=lambda: deque(maxlen=limits.ENDED_KEPT))
     anomalies: Counter[str] = field(default_factory=Counter)
     moves: int = 0
