@@ -2,26 +2,35 @@
 
 Routes and fields: CoHDI/composable-resource-operator v0.2.1, internal/cdi/fti/cm.
 
-A resize names how many devices there shall be, not how many more, and the manager does not say when it raises its own
-`device_count`. So counts of calls that run side by side are taken one after the other under a lock per machine, each
-one from what the last one asked for; and a resize whose outcome is not known is never posted again. A call takes the
-next device that became complete (or failed) and that no other call of this driver took. Inventories come from the
-Fabric Manager beside it, which both serve at one address: the Cluster Manager counts no pool.
+Resizes of one machine are posted one after the other under a lock, each from a count that the manager shows (see
+`resizing`), and run side by side; one whose outcome is not known is never posted again. A call takes the next device
+that became complete (or failed) and that no other call of this driver took. Inventories come from the Fabric Manager
+beside it, which both serve at one address: the Cluster Manager counts no pool.
 """
 
 import asyncio
 from collections import defaultdict
-from dataclasses import dataclass, field
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from typing import TypeVar
 
 from pydantic import Field, JsonValue
 
 from muster.fabric import bounds
-from muster.fabric.driver import AttachOrder, DetachOrder, FabricNonsenseError, FabricRefusedError
+from muster.fabric.driver import (
+    AttachOrder,
+    DetachOrder,
+    FabricNonsenseError,
+    FabricRefusedError,
+    FabricUnavailableError,
+)
 from muster.fabric.fm import FabricManager
 from muster.fabric.fsas import Condition, health_of, memory_mib_of, value_of
 from muster.fabric.http import Answer, ManagerHttp, parsed, segment
 from muster.fabric.inventory import Inventory, MachineDevice
 from muster.fabric.polling import poll
+from muster.fabric.resizing import Resizes, ResizesOf
 
 _ADDED, _ADD_FAILED, _REMOVE_FAILED = "ADD_COMPLETE", "ADD_FAILED", "REMOVE_FAILED"
 
@@ -103,13 +112,8 @@ class _ClusterAnswer(Answer):
     data: _ClusterData
 
 
-@dataclass
-class _Resizes:
-    """Calls under way for one spec of one machine. count: the last one asked for. taken: devices they ended with."""
-
-    running: int = 0
-    count: int = 0
-    taken: set[str] = field(default_factory=set)
+_Found = tuple[_ResourceSpec, _Device | None]
+FoundT = TypeVar("FoundT", bound=_Found)
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,11 +124,11 @@ class _Resize:
     spec: _ResourceSpec
     device_id: str = ""
 
-    def count_after(self, count: int) -> int:
+    def count_after(self) -> int:
         """How many devices to ask for. Raises FabricRefusedError if that is more than the machine may have."""
+        count, most = self.spec.device_count, self.spec.max_resspec_count
         if self.device_id:
             return max(0, count - 1)
-        most = self.spec.max_resspec_count
         if most is not None and count + 1 > most:
             raise FabricRefusedError(f"machine {self.machine}: max_resspec_count of {self.spec.model} is {most}")
         return count + 1
@@ -160,7 +164,7 @@ class ClusterManager:
             f"/clusters/{segment(cluster, field='cluster_id')}/machines"
         )
         self._locks: defaultdict[str, asyncio.Lock] = defaultdict(asyncio.Lock)
-        self._resizes: defaultdict[tuple[str, str], _Resizes] = defaultdict(_Resizes)
+        self._resizes = ResizesOf()
 
     async def attach(self, order: AttachOrder) -> tuple[MachineDevice, ...]:
         """See FabricDriver.attach."""
@@ -170,10 +174,15 @@ class ClusterManager:
             machine = await self._machine(order.machine, until=until, trace=order.traceparent)
             return machine.spec_of(order.type, order.model)
 
-        async with self._locks[order.machine]:
+        async def counted() -> _Found | None:
             spec = await seen()
-            if spec is None:
+            return None if spec is None else (spec, None)
+
+        async with self._turn(order.machine, until=until, what=what):
+            found = await self._settled(counted, order.machine, until=until, what=what)
+            if found is None:
                 raise FabricRefusedError(f"{what}: the machine has no resource spec of {order.type} {order.model}")
+            spec, _ = found
             known = {device.device_id for device in spec.devices if device.status in (_ADDED, _ADD_FAILED)}
             resizes = await self._resize(_Resize(order.machine, spec), until=until, trace=order.traceparent)
 
@@ -184,7 +193,7 @@ class ClusterManager:
         try:
             return await poll(look, until=until, what=what, poll_s=self._poll_s)
         finally:
-            self._ended(order.machine, spec.spec_uuid)
+            self._resizes.end(order.machine, spec.spec_uuid)
 
     async def detach(self, order: DetachOrder) -> bool:
         """See FabricDriver.detach."""
@@ -194,8 +203,8 @@ class ClusterManager:
             machine = await self._machine(order.machine, until=until, trace=order.traceparent)
             return machine.where(order.device_id)
 
-        async with self._locks[order.machine]:
-            there = await seen()
+        async with self._turn(order.machine, until=until, what=what):
+            there = await self._settled(seen, order.machine, until=until, what=what)
             if there is None:
                 return False
             spec, device = there
@@ -212,7 +221,7 @@ class ClusterManager:
         try:
             return await poll(look, until=until, what=what, poll_s=self._poll_s)
         finally:
-            self._ended(order.machine, spec.spec_uuid)
+            self._resizes.end(order.machine, spec.spec_uuid)
 
     async def survey(self) -> Inventory:
         """See FabricDriver.survey."""
@@ -225,35 +234,64 @@ class ClusterManager:
     def _until(self) -> float:
         return asyncio.get_running_loop().time() + self._call_s
 
+    @asynccontextmanager
+    async def _turn(self, machine: str, *, until: float, what: str) -> AsyncIterator[None]:
+        """The machine's lock. Raises FabricUnavailableError if others hold it for too long."""
+        lock = self._locks[machine]
+        try:
+            async with asyncio.timeout_at(until):
+                await lock.acquire()
+        except TimeoutError as error:
+            raise FabricUnavailableError(f"{what}: not begun: other resizes of the machine wait") from error
+        try:
+            yield
+        finally:
+            lock.release()
+
+    async def _settled(
+        self, look: Callable[[], Awaitable[FoundT | None]], machine: str, *, until: float, what: str
+    ) -> FoundT | None:
+        """What `look` finds, once its count may be gone on from; under the machine's lock.
+
+        Raises FabricUnavailableError if that takes too long: nothing was posted.
+        """
+        loop, poll_s = asyncio.get_running_loop(), self._poll_s
+        while True:
+            found = await look()
+            if found is None or self._resizes.may_go_on(machine, found[0].spec_uuid):
+                return found
+            if loop.time() + poll_s >= until:
+                raise FabricUnavailableError(
+                    f"{what}: not begun: another resize runs, and device_count still is {found[0].device_count}"
+                )
+            await asyncio.sleep(poll_s)
+            poll_s = min(poll_s * bounds.POLL_GROWTH, bounds.POLL_S_MAX)
+
     async def _machine(self, machine: str, *, until: float, trace: str) -> _Machine:
         path = f"{self._base}/{segment(machine, field='machine')}"
+        since_s = asyncio.get_running_loop().time()
         body = await self._http.read(path, until=until, trace=trace)
-        return parsed(_ClusterAnswer, body, what=f"GET machine {machine}").data.cluster.machine
+        found = parsed(_ClusterAnswer, body, what=f"GET machine {machine}").data.cluster.machine
+        for spec in found.resspecs:
+            self._resizes.saw(machine, spec.spec_uuid, spec.device_count, since_s=since_s)
+        return found
 
-    async def _resize(self, resize: _Resize, *, until: float, trace: str) -> _Resizes:
-        """Post it, once, under the machine's lock. What it returns is under way until `_ended`."""
-        spec, key = resize.spec, (resize.machine, resize.spec.spec_uuid)
-        resizes = self._resizes[key]
-        count = resize.count_after(resizes.count if resizes.running else spec.device_count)
-        resizes.running += 1
+    async def _resize(self, resize: _Resize, *, until: float, trace: str) -> Resizes:
+        """Post it, once, under the machine's lock. What it returns is under way until it is ended."""
+        count, key = resize.count_after(), (resize.machine, resize.spec.spec_uuid)
+        resizes = self._resizes.begin(*key)
         try:
             path = f"{self._base}/{segment(resize.machine, field='machine')}/actions/resize"
             said = await self._http.change("POST", path, until=until, body=resize.body(count), trace=trace)
             parsed(Answer, said, what=f"POST {path}")
         except BaseException:
-            self._ended(*key)
+            self._resizes.end(*key)
             raise
-        resizes.count = count
+        resizes.asked(count, at_s=asyncio.get_running_loop().time())
         return resizes
 
-    def _ended(self, machine: str, spec_uuid: str) -> None:
-        resizes = self._resizes[machine, spec_uuid]
-        resizes.running -= 1
-        if not resizes.running:
-            del self._resizes[machine, spec_uuid]
 
-
-def _arrived(spec: _ResourceSpec, *, known: set[str], resizes: _Resizes, what: str) -> tuple[MachineDevice, ...] | None:
+def _arrived(spec: _ResourceSpec, *, known: set[str], resizes: Resizes, what: str) -> tuple[MachineDevice, ...] | None:
     """All complete devices once a new one is among them; None while none is. Raises FabricNonsenseError if it failed.
 
     A failed one may stay on the machine, so it is not said that nothing was changed.

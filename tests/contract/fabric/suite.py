@@ -365,10 +365,10 @@ class DriverContract:
 
     @asynccontextmanager
     async def stub(
-        self, tmp_path: Path, respond: Callable[[Request], Awaitable[Response]]
+        self, tmp_path: Path, respond: Callable[[Request], Awaitable[Response]], *, call_s: float = CALL_S
     ) -> AsyncIterator[FabricDriver]:
         """A driver without login whose manager answers everything alike."""
-        settings = self.settings(tmp_path).model_copy(update={"credentials": None, "call_s": CALL_S})
+        settings = self.settings(tmp_path).model_copy(update={"credentials": None, "call_s": call_s})
         async with served(app_of(respond)) as root:
             driver = open_driver(settings.model_copy(update={"url": f"{root}/{NAME}"}), models=MODELS)
             try:
