@@ -9,6 +9,9 @@ CHOICES_PER_DECISION_MAX = 64
 FITS_PER_DECISION_MAX = 512
 """Waiting jobs for which there is room already and which take theirs virtually, in one decision."""
 
+MODELS_TRIED_MAX = 8
+"""GPU models that one job is tried on in one go because its queue may hold no more of those before."""
+
 CHOICES_OPEN_MAX = 4_096
 """Choices under way; beyond it nothing new is chosen until some ended."""
 

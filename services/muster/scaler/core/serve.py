@@ -4,17 +4,20 @@ All in thought and in one walk: what an earlier job takes of quota, places and p
 for which nothing could be done costs nothing until something changed that could make it otherwise.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from heapq import heapify, heappop, heapreplace
 
 from muster.core import NS_PER_S, Instant, after
+from muster.quota.amounts import Amounts
 from muster.scaler.core import autoscaler, hysteresis, limits
+from muster.scaler.core.admission import Fit, charge_choices, chosen_amounts, fit_of, models_chosen, without_barred
 from muster.scaler.core.case_add import attach_or_add
 from muster.scaler.core.case_cannot_add import attach_or_nothing
 from muster.scaler.core.choice import Choice
 from muster.scaler.core.demand import Line, Waiting, waiting_of
 from muster.scaler.core.jobs import HEALTH, JobRecord, Shape
 from muster.scaler.core.pretend import Pretence
+from muster.scaler.core.serving import barred
 from muster.scaler.core.signals import NodeWanted
 from muster.scaler.core.state import State
 from muster.schemas.facts.scale import ScaleChosen
@@ -116,7 +119,7 @@ class _Walk:
     def run(self) -> list[list[Choice]]:
         """What is to be said."""
         state = self._state
-        self._charge_served()
+        charge_choices(state)
         heap = [(*line.jobs[0], 0, line) for line in state.demand.lines.values()]
         heapify(heap)
         try:
@@ -132,19 +135,6 @@ class _Walk:
         finally:
             state.queues.withdraw_proposals()
         return self._found
-
-    def _charge_served(self) -> None:
-        """Jobs for which something is on its way come before all others."""
-        counts = dict[Shape, int]()
-        for job_id in self._state.choices.of_job:
-            record = self._state.jobs.records.get(job_id)
-            if record is not None and record.wants:
-                counts[record.shape] = counts.get(record.shape, 0) + 1
-        queues = self._state.queues
-        for shape, count in counts.items():
-            if shape.queue in queues.queues:
-                amounts = {resource: count * amount for resource, amount in shape.amounts.items()}
-                queues.propose(shape.queue, amounts, preemptible=shape.preemptible)
 
     def _see(self, record: JobRecord, line: Line) -> bool | None:
         """One job. Whether the next of its line is to be seen; None: no more in this walk."""
@@ -165,44 +155,62 @@ class _Walk:
         if state.queues.ceiling(shape.queue, shape.amounts, preemptible=shape.preemptible) is not None:
             self.depends_on_places = True
             return False
-        holds = state.books.fleet.find(shape.least)
-        if holds is not None:
+        fit = fit_of(state, shape)
+        self.depends_on_places |= fit.ceiling is not None
+        if fit.held is not None:
             self._fits, self.depends_on_places = self._fits + 1, True
-            self._pretence.hold(holds)
-            self._propose(record)
+            self._pretence.hold(fit.holds)
+            state.queues.propose(shape.queue, fit.held, preemptible=shape.preemptible)
             return True if self._fits < limits.FITS_PER_DECISION_MAX else None
         if self._looks >= limits.LOOKS_MAX or self._chosen >= limits.CHOICES_PER_DECISION_MAX:
             self.has_more = True
             return None
         if len(state.choices.open) >= limits.CHOICES_OPEN_MAX:
             return None
-        self._looks += 1
-        return self._look(record, waiting_of(record))
+        return self._look(record, fit)
 
-    def _look(self, record: JobRecord, waiting: Waiting) -> bool:
-        """Ask the autoscaler, and choose by what it says. Whether something is done for the job."""
-        demanded = autoscaler.of_job(self._state, waiting)
+    def _look(self, record: JobRecord, fit: Fit) -> bool:
+        """Ask the autoscaler, and choose by what it says. Whether something is done for the job.
+
+        What is found on a model of which the queue may hold no more is looked for again on others.
+        """
+        shape, ask, ceiling = record.shape, fit.ask, fit.ceiling
         found = list[Choice]()
-        if isinstance(demanded, NodeWanted):
-            found = attach_or_add(self._state, demanded, waiting)
-        elif demanded is not None:
-            found = [attach_or_nothing(self._state, demanded, waiting)]
-        chosen = [(choice, choice.payload) for choice in found if isinstance(choice.payload, ScaleChosen)]
-        if found:
-            self._found.append(found)
-        if not chosen:
-            self.depends_on_places |= record.id not in self._state.refused
-            self._note_tried(record, found[0] if found else None)
-            return False
-        self._chosen += len(chosen)
-        for choice, payload in chosen:
-            self._pretence.choose(choice.name, payload)
-        self._propose(record)
-        return True
+        for _ in range(limits.MODELS_TRIED_MAX):
+            found = self._asked(replace(waiting_of(record), ask=ask)) if ask is not None else []
+            self._looks += 1
+            chosen = [choice.payload for choice in found if isinstance(choice.payload, ScaleChosen)]
+            if not chosen:
+                break
+            amounts = chosen_amounts(self._state, shape, chosen)
+            over = self._state.queues.ceiling(shape.queue, amounts, preemptible=shape.preemptible)
+            if over is None:
+                self._choose(shape, found, amounts)
+                return True
+            ceiling, found = ceiling or over, []
+            ask = without_barred(self._state, ask, models_chosen(chosen), over)
+        if ceiling is not None:
+            found, self.depends_on_places = [barred(choice, ceiling) for choice in found], True
+        self._found += [found] if found else []
+        self.depends_on_places |= record.id not in self._state.refused
+        self._note_tried(record, found[0] if found else None)
+        return False
 
-    def _propose(self, record: JobRecord) -> None:
-        shape = record.shape
-        self._state.queues.propose(shape.queue, shape.amounts, preemptible=shape.preemptible)
+    def _asked(self, waiting: Waiting) -> list[Choice]:
+        """What is chosen by what the autoscaler says."""
+        demanded = autoscaler.of_job(self._state, waiting)
+        if isinstance(demanded, NodeWanted):
+            return attach_or_add(self._state, demanded, waiting)
+        return [] if demanded is None else [attach_or_nothing(self._state, demanded, waiting)]
+
+    def _choose(self, shape: Shape, found: list[Choice], amounts: Amounts) -> None:
+        """All of it is chosen, and counts from now on."""
+        self._found.append(found)
+        self._chosen += len(found)
+        for choice in found:
+            if isinstance(choice.payload, ScaleChosen):
+                self._pretence.choose(choice.name, choice.payload)
+        self._state.queues.propose(shape.queue, amounts, preemptible=shape.preemptible)
 
     # --- when ------------------------------------------------------------------------------------------------
 

@@ -1,5 +1,8 @@
 """What the first two cases have in common: choices for a job that waits, with what else was simulated."""
 
+from dataclasses import replace
+
+from muster.quota.formulas import Ceiling
 from muster.scaler.core import limits
 from muster.scaler.core.choice import Choice
 from muster.scaler.core.choices import ADD, ATTACH, NOTHING
@@ -8,6 +11,9 @@ from muster.scaler.core.options import Lack, Option
 from muster.schemas.facts.scale import Alternative, NothingChosen, ScaleChosen, ScalePart
 
 TEXT_MAX = 1_024
+
+QUOTA = "quota"
+"""Why nothing is chosen: of a model that would do, the queue may hold no more."""
 
 
 def attach(
@@ -74,6 +80,15 @@ def nothing(
         alternatives=(*others, *lack.alternatives)[: limits.ALTERNATIVES_NAMED_MAX],
     )
     return Choice(NOTHING, payload, causes, waiting.trace)
+
+
+def barred(choice: Choice, ceiling: Ceiling) -> Choice:
+    """Nothing on the models that quota allows, when others are barred by it."""
+    words = (
+        f"queue {ceiling.queue} holds {ceiling.held} {ceiling.resource} of {ceiling.limit} ({ceiling.reason}),"
+        f" and otherwise: {choice.payload.reason}"
+    )
+    return replace(choice, payload=choice.payload.model_copy(update={"code": QUOTA, "reason": text(words)}))
 
 
 def attach_alternative(option: Option | Lack, *, chosen: bool = False) -> Alternative:
