@@ -1,7 +1,7 @@
 """The port over simulated fabrics in virtual time: no I/O, time passes by being asked.
 
-Calls go wrong as the model draws it: dropped answers are time-outs at their deadline, half-done work is an error,
-garbage is nonsense. A new term forgets the calls; the fabrics go on with them.
+Calls go wrong as the model draws it: dropped answers are time-outs at their deadline, half-done work and
+garbage are nonsense: nobody knows what became of the device. A new term forgets the calls; the fabrics go on with them.
 """
 
 from collections import Counter
@@ -151,7 +151,7 @@ class VirtualFabrics:
         if operation.fault is Fault.NONSENSE:
             return CallWentWrong(*key, CallFailure.NONSENSE, "an answer that cannot be understood")
         if operation.fault is Fault.HALF:
-            return CallWentWrong(*key, CallFailure.UNAVAILABLE, "an error after it was begun")
+            return CallWentWrong(*key, CallFailure.NONSENSE, "an error after it was begun: the device may have moved")
         if operation.fault is Fault.TWICE:
             self._count(call, "twice")
         if not isinstance(call, AttachCall):

@@ -1,13 +1,29 @@
 """Virtual fabrics keep what the port `Fabrics` promises."""
 
 from collections.abc import Sequence
+from dataclasses import replace
 
-from contract.fabric.fabrics_suite import FABRIC, FREE, MACHINE, MODEL, SWITCH_S, FabricsBench, FabricsContract, moment
-from muster.composer.core.fabrics import Observation
+import pytest
+
+from contract.fabric.fabrics_suite import (
+    FABRIC,
+    FREE,
+    MACHINE,
+    MODEL,
+    SWITCH_S,
+    FabricsBench,
+    FabricsContract,
+    attach,
+    detach,
+    moment,
+    only,
+)
+from muster.composer.core.fabrics import AttachCall, CallWentWrong, DetachCall, Observation
 from muster.composer.virtual import VirtualFabrics
 from muster.core.instant import seconds_between
 from muster.fabric.simulator.model import FabricModel
 from muster.fabric.simulator.operation import Behaviour, PoolDevice
+from muster.schemas.facts.device import CallFailure
 
 
 class VirtualBench:
@@ -38,6 +54,12 @@ class VirtualBench:
         self.model.advance(moment(self.at_s))
         return [device.device_id for device in self.model.on_machine(MACHINE)]
 
+    def put_on_machine(self) -> str:
+        """A device stands there; its id."""
+        device = PoolDevice("GPU-standing", MODEL)
+        self.model.enter(device, MACHINE)
+        return device.on_machine().device_id
+
     def new_term(self) -> None:
         self.fabrics.start_term()
 
@@ -48,3 +70,25 @@ class VirtualBench:
 class TestVirtualFabrics(FabricsContract):
     def new_bench(self) -> FabricsBench:
         return VirtualBench()
+
+    @pytest.mark.parametrize(
+        ("share", "failure"),
+        [
+            ("refuse_share", CallFailure.UNAVAILABLE),
+            ("drop_share", CallFailure.TIMEOUT),
+            ("half_share", CallFailure.NONSENSE),
+            ("nonsense_share", CallFailure.NONSENSE),
+        ],
+    )
+    @pytest.mark.parametrize("call", [attach(), detach("nowhere")], ids=["attach", "detach"])
+    def test_a_fault_is_told_as_the_drivers_of_real_managers_tell_it(
+        self, call: AttachCall | DetachCall, share: str, failure: CallFailure
+    ) -> None:
+        bench = VirtualBench()
+        if isinstance(call, DetachCall):
+            call = replace(call, device_id=bench.put_on_machine())
+        bench.model.behaviour = Behaviour(switch_median_s=SWITCH_S, switch_sigma=0.0, **{share: 1.0})
+        bench.fabrics.carry_out(call)
+        wrong = only(bench.settle(1_000))
+        assert isinstance(wrong, CallWentWrong)
+        assert wrong.failure is failure
