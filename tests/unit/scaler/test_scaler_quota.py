@@ -89,3 +89,60 @@ def test_a_job_with_a_choice_counts_once() -> None:
     world.submit("one", cpu_milli=1_000)
     world.submit("two", cpu_milli=2_000)
     assert models(world.run()) == [MODEL, MODEL]
+
+
+def served(*, pool: int = 5, quota: int = 2_000, **spec: object) -> World:
+    """A job whose GPU was attached a moment ago, and that the scheduler has not placed yet."""
+    world = World(config(composable(nodes_max=1, **spec)), pool=pool)
+    world.queue("lab", quota={"gpu_milli": quota}, borrowing_limit={"gpu_milli": 0})
+    world.join("comp", 1)
+    world.submit("first", cpu_milli=1_000)
+    (chosen,) = world.run()
+    world.online(*world.accept(chosen))
+    assert [fact.name for fact in world.run()] == ["ended"]
+    return world
+
+
+def attached(facts: list[Fact]) -> list[int]:
+    """How many devices each choice attaches."""
+    return [fact.payload.count for fact in facts if isinstance(fact.payload, ScaleChosen)]
+
+
+def test_a_job_that_was_served_and_is_not_placed_yet_counts_in_its_queue() -> None:
+    world = served()
+    world.submit("second", gpus=2, cpu_milli=1_000)
+    assert attached(world.run()) == []
+
+
+def test_who_takes_over_counts_it_too() -> None:
+    world = served()
+    world.submit("second", gpus=2, cpu_milli=1_000)
+    assert [draft for draft in world.recover().decide(world.now) if isinstance(draft.payload, ScaleChosen)] == []
+
+
+def test_its_device_is_not_counted_for_the_next_one() -> None:
+    world = served(quota=8_000)
+    world.submit("second", gpus=2, cpu_milli=1_000)
+    assert attached(world.run()) == [2]
+
+
+def test_a_job_that_is_not_placed_in_time_counts_as_any_other() -> None:
+    world = served()
+    world.submit("second", gpus=2, cpu_milli=1_000)
+    world.run()
+    wake = world.core.next_wakeup()
+    assert wake == world.now + 10_000_000_000
+    world.end(next(state.job for state in world.jobs.values() if state.job.spec.name == "first"))
+    world.now = wake
+    assert attached(world.run()) == [1]
+
+
+def test_a_job_that_waits_for_sick_nodes_counts_in_its_queue() -> None:
+    world = World(config(composable(nodes_max=1)), pool=5)
+    world.queue("lab", quota={"gpu_milli": 2_000}, borrowing_limit={"gpu_milli": 0})
+    world.join("comp", 1)
+    world.submit("first", gpus=1, reason="health")
+    world.submit("second", gpus=2)
+    assert attached(world.run()) == []
+    world.submit("third", gpus=1)
+    assert attached(world.run()) == [1]

@@ -50,6 +50,7 @@ def _ended(state: State, fact: Fact) -> None:
     elif known.serves and not (known.name == ADD and known.chosen.parts):
         for job in known.chosen.jobs:  # a node that was added for GPUs still to be attached has not served anybody
             if job in state.jobs.records:
+                state.served_at.pop(job, None)
                 state.served_at[job] = fact.time
 
 

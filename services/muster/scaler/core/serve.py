@@ -108,6 +108,7 @@ class _Walk:
         self._looks = self._fits = 0
         self._found: list[list[Choice]] = []
         self._chosen = 0
+        self._served, self._unfit = set[str](), set[Shape]()
         self.has_more = self.depends_on_places = False
         self.wake: Instant | None = None
 
@@ -120,6 +121,7 @@ class _Walk:
         """What is to be said."""
         state = self._state
         charge_choices(state)
+        self._take_served()
         heap = [(*line.jobs[0], 0, line) for line in state.demand.lines.values()]
         heapify(heap)
         try:
@@ -139,11 +141,13 @@ class _Walk:
     def _see(self, record: JobRecord, line: Line) -> bool | None:
         """One job. Whether the next of its line is to be seen; None: no more in this walk."""
         state = self._state
-        if record.id in state.choices.of_job or not self._is_due(record):
-            return True
         shape = line.shape
         if shape.queue not in state.queues.queues:
             return False
+        if record.id in state.choices.of_job or record.id in self._served:
+            return True
+        if not self._is_due(record):
+            return self._take_place(record)
         tried = self._tried.get(shape)
         if tried is not None and self._holds(tried, record):
             self.depends_on_places |= record.id not in state.refused
@@ -168,6 +172,35 @@ class _Walk:
         if len(state.choices.open) >= limits.CHOICES_OPEN_MAX:
             return None
         return self._look(record, fit)
+
+    def _take_served(self) -> None:
+        """Jobs for which something was carried out a moment ago come next: the scheduler is about to place them."""
+        state = self._state
+        for job_id, served_at in reversed(state.served_at.items()):
+            until = after(served_at, limits.SERVED_S)
+            if until <= self._now:
+                break  # those before it were served before
+            record = state.jobs.records.get(job_id)
+            if record is None or not record.wants or job_id in state.choices.of_job:
+                continue
+            if record.shape.queue in state.queues.queues:
+                self._served.add(job_id)
+                self._note_wake(until)
+                self._take_place(record)
+
+    def _take_place(self, record: JobRecord) -> bool:
+        """For a job that waits for the scheduler: what it will hold is kept, and counts. False if quota is used up."""
+        state, shape = self._state, record.shape
+        if state.queues.ceiling(shape.queue, shape.amounts, preemptible=shape.preemptible) is not None:
+            self.depends_on_places = True
+            return False
+        fit = fit_of(state, shape) if shape not in self._unfit else Fit(None)
+        if fit.held is None:
+            self._unfit.add(shape)
+        self.depends_on_places = True
+        self._pretence.hold(fit.holds)
+        state.queues.propose(shape.queue, fit.held or shape.amounts, preemptible=shape.preemptible)
+        return True
 
     def _look(self, record: JobRecord, fit: Fit) -> bool:
         """Ask the autoscaler, and choose by what it says. Whether something is done for the job.
@@ -215,13 +248,10 @@ class _Walk:
     # --- when ------------------------------------------------------------------------------------------------
 
     def _is_due(self, record: JobRecord) -> bool:
-        """Whether the job counts: not at once after its choice was carried out, nor while nodes may become well."""
-        waits_until = Instant(0)
-        served_at = self._state.served_at.get(record.id)
-        if served_at is not None:
-            waits_until = after(served_at, limits.SERVED_S)
-        if record.reason == HEALTH:
-            waits_until = max(waits_until, after(Instant(record.word_at), limits.HEALTH_S))
+        """Whether something is looked for: not while nodes or devices may become well."""
+        if record.reason != HEALTH:
+            return True
+        waits_until = after(Instant(record.word_at), limits.HEALTH_S)
         if waits_until <= self._now:
             return True
         self._note_wake(waits_until)
