@@ -1,14 +1,17 @@
 """Wiring only: what the composer folds, which questions it answers, how it reaches fabrics."""
 
+from collections.abc import Iterator
+
 from muster.bus.declaration import Declaration, QueryType
 from muster.bus.service import CoreService, Hosted
-from muster.bus.settings import Settings
+from muster.bus.settings import GroupSettings, Settings
 from muster.composer.core import answers
 from muster.composer.core.config import ComposerConfig, FabricConfig, GroupConfig
 from muster.composer.core.core import ComposerCore
 from muster.composer.core.limits import Bounds
 from muster.composer.lines import fabric_calls
 from muster.fabric.bounds import PARALLEL_MAX
+from muster.fabric.layout import machine_id, node_name
 from muster.schemas import queries
 from muster.schemas.registry import StreamRole
 
@@ -58,7 +61,13 @@ def config_of(settings: Settings) -> ComposerConfig:
             for fabric in settings.fabrics
         ),
         groups=tuple(
-            GroupConfig(name=group.name, fabric=group.fabric, gpu_models=group.gpu_models, gpus_max=group.gpus_max)
+            GroupConfig(
+                name=group.name,
+                fabric=group.fabric,
+                gpu_models=group.gpu_models,
+                gpus_max=group.gpus_max,
+                machines=tuple(_machines(group)),
+            )
             for group in scaling.groups
             if group.composable
         ),
@@ -78,3 +87,10 @@ def config_of(settings: Settings) -> ComposerConfig:
             orphan_s=composer.orphan_s,
         ),
     )
+
+
+def _machines(group: GroupSettings) -> Iterator[tuple[str, str]]:
+    """Of a cluster that names its nodes by the layout; those of another tell their machines when they join."""
+    for index in range(1, max(group.nodes, group.nodes_max) + 1):
+        node = node_name(group.name, index)
+        yield machine_id(node), node

@@ -4,6 +4,7 @@ from pathlib import Path
 
 from muster.bus.settings import ComposerSettings, FabricSettings, GroupSettings, ScalingSettings, Settings
 from muster.composer.app import DECLARATION, config_of, services
+from muster.fabric.layout import machine_id
 from muster.schemas.registry import StreamRole
 
 
@@ -50,3 +51,9 @@ def test_it_folds_the_clusters_log_and_may_ask_to_withhold() -> None:
     assert DECLARATION.folds == (StreamRole.LOG,)
     assert DECLARATION.withholds
     assert {query.name for query in DECLARATION.queries} == {"devices", "requests", "compose-check", "detach-check"}
+
+
+def test_the_machines_of_a_group_are_known_by_the_layout() -> None:
+    scaling = ScalingSettings(groups=(GroupSettings(name="cdi", composable=True, fabric="one", nodes=1, nodes_max=2),))
+    (group,) = config_of(made().model_copy(update={"scaling": scaling})).groups
+    assert group.machines == tuple((machine_id(node), node) for node in ("cdi-0001", "cdi-0002"))

@@ -1,9 +1,11 @@
 """Fabrics as a whole: what stood there before, what nobody asked for, the pool's counts, and the breaker."""
 
 from collections import Counter
+from dataclasses import replace
 
 import pytest
 
+from muster.composer.core.config import GroupConfig
 from muster.composer.core.limits import Bounds
 from muster.core import seconds_between
 from muster.fabric.inventory import MachineDevice
@@ -34,8 +36,9 @@ def test_devices_that_stand_there_at_the_first_look_are_found_not_orphans() -> N
     it.fabrics.stock("one", (GPU, A100), 3)
     it.fabrics.place("one", machine("n1"), device(901))
     it.fabrics.place("one", machine("n2"), device(902))
-    it.wait(60)
     it.node("n1")
+    it.node("n2")
+    it.wait(60)
     it.show("n1", "GPU-901")
     it.release("GPU-901")
     it.settle()
@@ -46,12 +49,89 @@ def test_devices_that_stand_there_at_the_first_look_are_found_not_orphans() -> N
     assert sorted(it.phases()) == ["attached", "online"]
 
 
+def test_what_stands_on_machines_of_others_is_left_alone() -> None:
+    it = House(config())
+    it.fabrics.stock("one", (GPU, A100), 3)
+    it.fabrics.place("one", "somebody-elses", device(901))
+    it.node("n1")
+    it.wait(300)
+    it.detach("GPU-901")
+    assert it.names() == []
+    assert it.names("fabric") == ["surveyed"]
+
+
+@pytest.mark.parametrize("from_checkpoint", [True, False])
+def test_devices_of_a_node_that_joins_later_stood_there_before_and_what_comes_then_is_an_orphan(
+    *, from_checkpoint: bool
+) -> None:
+    it = House(config())
+    it.fabrics.stock("one", (GPU, A100), 3)
+    it.fabrics.place("one", machine("n1"), device(901))
+    it.wait(300)
+    assert it.names() == []
+    it.node("n1")
+    it.restart(from_checkpoint=from_checkpoint)
+    it.wait(40)
+    (requested,) = [fact.payload for fact in it.log if isinstance(fact.payload, AttachmentRequested)]
+    assert (requested.origin, requested.node) == (Origin.FOUND, "n1")
+    it.fabrics.place("one", machine("n1"), device(902))
+    it.wait(40)
+    assert it.last("orphan-found").payload.device_id == "res-902"
+
+
+def test_what_a_doubled_call_brings_to_a_new_node_is_an_orphan() -> None:
+    it = House(config())
+    it.fabrics.stock("one", (GPU, A100), 3)
+    it.wait(0)
+    it.node("n1")
+    it.compose(target_node="n1")
+    (call,) = it.fabrics.attaching
+    it.fabrics.do(call)
+    it.fabrics.finish(call)
+    it.wait(40)
+    assert it.names("fabric").count("orphan-found") == 1
+
+
+def test_machines_that_are_configured_are_known_with_their_nodes_before_these_join() -> None:
+    group = GroupConfig("composable", "one", (A100,), machines=(("m-1", "n1"),))
+    it = House(replace(config(), groups=(group,)))
+    it.fabrics.stock("one", (GPU, A100), 3)
+    it.fabrics.place("one", "m-1", device(901))
+    it.wait(0)
+    (requested,) = [fact.payload for fact in it.log if isinstance(fact.payload, AttachmentRequested)]
+    assert (requested.origin, requested.node) == (Origin.FOUND, "n1")
+
+
+@pytest.mark.parametrize("from_checkpoint", [True, False])
+def test_what_comes_late_to_the_machine_of_a_node_that_left_is_an_orphan(*, from_checkpoint: bool) -> None:
+    it = house("n1", "n2")
+    it.leave("n1")
+    it.settle()
+    it.restart(from_checkpoint=from_checkpoint)
+    it.fabrics.place("one", machine("n1"), device(901))
+    it.wait(40)
+    assert it.last("orphan-found").payload.machine == machine("n1")
+
+
+@pytest.mark.parametrize("from_checkpoint", [True, False])
+def test_a_choice_of_a_device_that_went_back_a_moment_ago_is_none_to_refuse(*, from_checkpoint: bool) -> None:
+    it = house("n1")
+    (uuid,) = it.bring(target_node="n1")
+    it.detach(uuid)
+    it.withdraw_all()
+    it.restart(from_checkpoint=from_checkpoint)
+    it.choose("s000001", devices=(uuid,))
+    assert it.last("accepted").subject_id == "s000001"
+
+
 def test_the_pool_is_told_as_soon_as_what_was_found_is_taken_over() -> None:
     it = House(config())
     it.fabrics.stock("one", (GPU, A100), 3)
     it.fabrics.place("one", machine("n1"), device(901))
+    it.node("n1")
     it.wait(0)
     assert pool(it) == {A100: (3, 1)}
+    assert it.phases() == ["attached"]
 
 
 def test_what_was_found_can_be_detached_by_its_uuid() -> None:

@@ -348,10 +348,28 @@ class OrphanState(OrphanFound):
     fact: str = ""
 
 
+class DeviceAway(Wire):
+    """A device that went back to the pool, and when: nodes and older looks may still show it."""
+
+    device_id: Label
+    device_uuid: str = ""
+    at: InstantNs = 0
+
+
+class MachineKnown(Wire):
+    """A machine of which no node tells that it is ours, or since when: one whose node left (`joined_at` 0), where a late
+    call may still bring a device, or one whose node joined first at `joined_at`, where devices may have stood before.
+    """
+
+    machine: Label
+    node: str
+    joined_at: InstantNs = 0
+
+
 class FabricState(Payload):
     """`state-recorded` of a fabric. failure: the newest one. succeeded_at: when a call last did what it was asked.
 
-    moved_at: when a device last came or went.
+    moved_at: when a device last came or went. machines: see `MachineKnown`. away: newest last.
     """
 
     pool: tuple[PoolModel, ...] = ()
@@ -366,6 +384,8 @@ class FabricState(Payload):
     failure: CallFailure | None = None
     succeeded_at: InstantNs = 0
     moved_at: InstantNs = 0
+    machines: tuple[MachineKnown, ...] = ()
+    away: tuple[DeviceAway, ...] = ()
 
 
 class ComposeWish(Wire):

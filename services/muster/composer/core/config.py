@@ -19,12 +19,16 @@ class FabricConfig:
 
 @dataclass(frozen=True, slots=True)
 class GroupConfig:
-    """One composable group: nodes of up to `gpus_max` GPUs of these models, attached by `fabric`."""
+    """One composable group: nodes of up to `gpus_max` GPUs of these models, attached by `fabric`.
+
+    machines: that are known to be its own before their nodes join, with the nodes' names.
+    """
 
     name: str
     fabric: str
     gpu_models: tuple[str, ...] = ()
     gpus_max: int = 8
+    machines: tuple[tuple[str, str], ...] = ()
 
 
 @dataclass(frozen=True)

@@ -1,7 +1,7 @@
 """How facts about nodes, their grants and what jobs hold there change what the composer believes."""
 
 from muster.composer.core.handlers import Handler
-from muster.composer.core.state import State
+from muster.composer.core.state import State, young_s
 from muster.core import Fact
 from muster.schemas.facts.device import DetachWish
 from muster.schemas.facts.job import JobPlaced, JobResized, JobResizeRequested, JobRouted
@@ -11,6 +11,9 @@ from muster.schemas.job import TERMINAL_PHASES
 
 def _joined(state: State, fact: Fact) -> None:
     assert isinstance(fact.payload, NodeJoined)
+    group = state.config.group_of.get(fact.payload.group)
+    if group is not None:
+        state.nodes.settle_in(fact.payload.machine, group.fabric, fact.time, young_s=young_s(state))
     state.nodes.join(fact.subject_id, fact.payload)
     _touch_all(state, fact.payload.machine)
 
@@ -30,6 +33,9 @@ def _left(state: State, fact: Fact) -> None:
         attachment = state.attachments[name]
         if not attachment.phase.is_over:
             state.want_away(attachment, wish)
+    group = state.config.group_of.get(node.description.group)
+    if group is not None:
+        state.nodes.abandon(machine, group.fabric)
     state.nodes.leave(fact.subject_id)
     _touch_all(state, machine)
     for name, request in state.requests.items():

@@ -23,6 +23,7 @@ def _state_recorded(state: State, fact: Fact) -> None:
             _load_request(state, fact.subject_id, fact.payload)
         case FabricState():
             _load_fabric(state.fabric(fact.subject_id), fact.payload)
+            state.nodes.load_machines(fact.subject_id, fact.payload.machines)
         case NodeState(description=description, lost=lost):
             state.nodes.load(fact.subject_id, description, is_lost=lost)
         case GrantState():
@@ -64,6 +65,8 @@ def _load_fabric(fabric: Fabric, stored: FabricState) -> None:
     fabric.since, fabric.last_fact = Instant(stored.since), stored.last_fact
     fabric.failure, fabric.succeeded_at = stored.failure, Instant(stored.succeeded_at)
     fabric.moved_at = Instant(stored.moved_at)
+    for device in stored.away:
+        fabric.take_away(device)
 
 
 def state_drafts(state: State) -> Iterator[Draft]:
@@ -74,7 +77,7 @@ def state_drafts(state: State) -> Iterator[Draft]:
     for attachment in state.attachments.values():
         yield Draft("attachment", attachment.id, STATE_NAME, attachment.state(), trace=attachment.trace)
     for fabric in state.fabrics.values():
-        yield Draft("fabric", fabric.name, STATE_NAME, _fabric_state(fabric))
+        yield Draft("fabric", fabric.name, STATE_NAME, _fabric_state(state, fabric))
 
 
 def _request_state(request: Request) -> RequestState:
@@ -100,7 +103,7 @@ def _request_state(request: Request) -> RequestState:
     )
 
 
-def _fabric_state(fabric: Fabric) -> FabricState:
+def _fabric_state(state: State, fabric: Fabric) -> FabricState:
     return FabricState(
         pool=pool_of(fabric.pool),
         surveyed=fabric.is_surveyed,
@@ -114,6 +117,8 @@ def _fabric_state(fabric: Fabric) -> FabricState:
         failure=fabric.failure,
         succeeded_at=fabric.succeeded_at,
         moved_at=fabric.moved_at,
+        machines=tuple(state.nodes.machines(fabric.name)),
+        away=tuple(fabric.away.values()),
     )
 
 

@@ -20,6 +20,12 @@ BREAKER_S_MAX = 300.0
 """A breaker that opens again and again stays open twice as long each time, at most this."""
 ENDED_MAX = 256
 """Requests that ended or were refused and are still listed."""
+YOUNG_S = 60.0
+"""Beside two looks: for so long after a node joined first, devices on its machine count as having stood there."""
+AWAY_MAX = 2_048
+"""Devices of one fabric that went back to the pool and are remembered: nodes and older looks may still show them."""
+MACHINES_LEFT_MAX = 2_048
+"""Machines whose nodes left and where devices that come late are still ours."""
 ANOMALIES_MAX = 64
 """Kinds of anomaly that are told apart; the rest is counted together."""
 ERROR_CHARS_MAX = 500

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from muster.composer.core.fabrics import Surveyed, SurveyWentWrong
 from muster.composer.core.limits import ERROR_CHARS_MAX, SKEW_S
 from muster.composer.core.records import NEVER, STANDING, Fabric, Kind
-from muster.composer.core.state import State
+from muster.composer.core.state import State, young_s
 from muster.core import Instant, after
 from muster.fabric.checked import checked_inventory
 from muster.fabric.driver import FabricNonsenseError
@@ -20,6 +20,7 @@ from muster.schemas.facts.device import CallFailure
 class Look:
     """began_at: of the newest look that succeeded, 0 if none did. unclaimed: devices that no attachment has, by id.
 
+    found_on: machines whose nodes joined a moment ago: what stands there stood there before.
     missing: attachments whose device is not where it should be. counts: free and attached devices, by kind.
     failures: looks in a row that failed, the newest of which began at failed_at.
     """
@@ -28,6 +29,7 @@ class Look:
     inventory: Inventory = field(default_factory=Inventory)
     unclaimed: dict[str, tuple[str, MachineDevice]] = field(default_factory=dict)
     missing: dict[str, None] = field(default_factory=dict)
+    found_on: set[str] = field(default_factory=set)
     counts: dict[Kind, tuple[int, int]] = field(default_factory=dict)
     failures: int = 0
     failed_at: Instant = NEVER
@@ -49,6 +51,7 @@ class Looks:
     def __init__(self, state: State) -> None:
         self._state = state
         self.of: dict[str, Look] = {}
+        self._seen: set[str] = set()
 
     def at(self, fabric: str) -> Look:
         """The newest look at a fabric."""
@@ -76,9 +79,9 @@ class Looks:
 
     def _compare(self, fabric: Fabric, look: Look) -> None:
         state, present = self._state, set[tuple[str, str]]()
-        look.unclaimed, look.missing = {}, {}
+        look.unclaimed, look.missing, look.found_on = {}, {}, self._first_seen(fabric.name, look.began_at)
         for machine, devices in look.inventory.machines.items():
-            is_ours = machine in state.nodes.by_machine or not fabric.is_surveyed
+            is_ours = machine in state.nodes.by_machine
             for device in devices:
                 present.add((machine, device.device_id))
                 if is_ours and (fabric.name, device.device_id) not in state.by_device:
@@ -89,10 +92,16 @@ class Looks:
             if owner == fabric.name and not is_there and attachment.phase in STANDING:
                 look.missing[name] = None
                 state.marks.look(name)
-        oldest = after(look.began_at, -_remembered_s(state))
-        for key, at in tuple(state.taken_away.items()):
-            if key[0] == fabric.name and at < oldest:
-                del state.taken_away[key]
+
+    def _first_seen(self, fabric: str, began_at: Instant) -> set[str]:
+        """Machines of nodes that joined a moment ago, at the first look at them."""
+        first, bound_s = set(), young_s(self._state)
+        for machine, joined_at in self._state.nodes.young.get(fabric, {}).items():
+            if machine not in self._seen and began_at <= after(joined_at, bound_s):
+                first.add(machine)
+        if first:
+            self._seen = (self._seen | first) & self._state.nodes.by_machine.keys()
+        return first
 
     def left_over(self, fabric: str, taken: set[tuple[str, str]]) -> list[tuple[str, MachineDevice]]:
         """Devices on machines that still belong to no attachment, as far as this look can tell."""
@@ -100,8 +109,8 @@ class Looks:
         found = []
         for device_id, (machine, device) in tuple(look.unclaimed.items()):
             key = fabric, device_id
-            away = state.taken_away.get(key)
-            if key in state.by_device or (away is not None and not look.is_after(away)):
+            away_at = state.fabrics[fabric].away_at(device_id)
+            if key in state.by_device or (away_at and not look.is_after(away_at)):
                 del look.unclaimed[device_id]
             elif key not in taken:
                 found.append((machine, device))
@@ -123,8 +132,3 @@ def _counts(inventory: Inventory) -> dict[Kind, tuple[int, int]]:
             free, attached = found.get((device.type, device.model), (0, 0))
             found[device.type, device.model] = free, attached + 1
     return found
-
-
-def _remembered_s(state: State) -> float:
-    """How long it matters when a device was taken away: answers to calls may be so old."""
-    return max((fabric.call_s for fabric in state.config.fabrics), default=0.0) * 2 + 60.0

@@ -4,8 +4,12 @@ Mirrors the scheduler's rule: a node is released as a whole, with all that it sh
 that was withheld, is released by itself.
 """
 
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 
+from muster.composer.core.limits import MACHINES_LEFT_MAX
+from muster.core import Instant, after
+from muster.schemas.facts.device import MachineKnown
 from muster.schemas.facts.node import GrantState, NodeJoined
 
 
@@ -26,13 +30,18 @@ class Node:
 class Nodes:
     """All nodes, by name.
 
-    by_machine: which node stands on a machine, also one that left. node_of: of each device that is shown, by uuid.
+    by_machine: which node stands on a machine, also one that left or may come. left: machines of nodes that left, by
+    fabric. young: where no call brought anything since their nodes joined first, and when that was, by fabric.
+    node_of: of each device that is shown, by uuid.
     unreleased: devices that are not yet released though their node is.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, machines: Iterable[tuple[str, str]] = ()) -> None:
         self.all: dict[str, Node] = {}
-        self.by_machine: dict[str, str] = {}
+        self.by_machine: dict[str, str] = dict(machines)
+        self._configured = frozenset(self.by_machine)
+        self.left: dict[str, dict[str, None]] = {}
+        self.young: dict[str, dict[str, Instant]] = {}
         self.node_of: dict[str, str] = {}
         self.unreleased: set[str] = set()
 
@@ -81,13 +90,61 @@ class Nodes:
     def leave(self, name: str) -> bool:
         """It is no longer part of the cluster; its machine is remembered. False if it was not there."""
         node = self.get(name)
-        if node is None:
+        if node is None or node.description is None:
             return False
         for uuid in tuple(node.shown):
             self._forget(name, uuid)
         node.description, node.shown = None, {}
         node.is_lost = node.is_released = node.is_withheld = False
         return True
+
+    # --- machines ------------------------------------------------------------------------------------------------
+
+    def settle_in(self, machine: str, fabric: str, now: Instant, *, young_s: float) -> None:
+        """A node joins there; call it before `join`. What was young for longer than that is young no more."""
+        for moments in self.young.values():
+            while moments and after(moments[oldest := next(iter(moments))], young_s) < now:
+                del moments[oldest]
+        self._unleave(machine)
+        if machine and machine not in self.by_machine:
+            self.young.setdefault(fabric, {})[machine] = now
+
+    def abandon(self, machine: str, fabric: str) -> None:
+        """Its node left."""
+        self.grow_up(machine, fabric)
+        if not machine or machine in self._configured:
+            return
+        left = self.left.setdefault(fabric, {})
+        left[machine] = None
+        if len(left) > MACHINES_LEFT_MAX:
+            oldest = next(iter(left))
+            del left[oldest], self.by_machine[oldest]
+
+    def grow_up(self, machine: str, fabric: str) -> None:
+        """A call may bring a device there: what comes from now on did not stand there before."""
+        self.young.get(fabric, {}).pop(machine, None)
+
+    def machines(self, fabric: str) -> Iterator[MachineKnown]:
+        """What nodes do not tell of machines, for a checkpoint."""
+        for machine in self.left.get(fabric, ()):
+            yield MachineKnown(machine=machine, node=self.by_machine[machine])
+        for machine, moment in self.young.get(fabric, {}).items():
+            yield MachineKnown(machine=machine, node=self.by_machine[machine], joined_at=moment)
+
+    def load_machines(self, fabric: str, machines: Iterable[MachineKnown]) -> None:
+        """As a checkpoint says."""
+        for known in machines:
+            self.by_machine.setdefault(known.machine, known.node)
+            if known.joined_at:
+                self.young.setdefault(fabric, {})[known.machine] = Instant(known.joined_at)
+            else:
+                self.left.setdefault(fabric, {})[known.machine] = None
+
+    def _unleave(self, machine: str) -> None:
+        for left in self.left.values():
+            left.pop(machine, None)
+
+    # --- grants --------------------------------------------------------------------------------------------------
 
     def release_node(self, name: str) -> tuple[str, ...]:
         """Jobs may use it; returns what it shows."""

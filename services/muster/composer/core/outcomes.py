@@ -124,6 +124,6 @@ def _new_one(state: State, attachment: Attachment, done: AttachDone, turn: Turn)
         key = attachment.fabric, device.device_id
         if (device.type, device.model) != attachment.kind or key in state.by_device or key in turn.claimed:
             continue
-        if state.taken_away.get(key, NEVER) <= attachment.since:
+        if state.fabrics[attachment.fabric].away_at(device.device_id) <= attachment.since:
             return device
     return None

@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from dataclasses import field as made_by
 
+from muster.composer.core.limits import AWAY_MAX
 from muster.core import Instant
 from muster.schemas.devices import GPU, AttachmentPhase, ComposabilitySpec, Origin, PoolModel, RequestPhase
 from muster.schemas.facts.device import (
@@ -11,6 +12,7 @@ from muster.schemas.facts.device import (
     AttachmentState,
     CallFailure,
     DetachWish,
+    DeviceAway,
     OrphanState,
     RequestWish,
 )
@@ -178,7 +180,7 @@ class Fabric:
 
     is_surveyed: its pool was told of. failures: calls in a row that speak against it. retry_at: its breaker is open
     until then, and half open afterwards; 0: closed. succeeded_at: when a call last did what it was asked.
-    moved_at: when a device last came or went.
+    moved_at: when a device last came or went. away: devices that went back to the pool, by id, newest last.
     """
 
     name: str
@@ -194,6 +196,23 @@ class Fabric:
     last_fact: str = ""
     succeeded_at: Instant = NEVER
     moved_at: Instant = NEVER
+    away: dict[str, DeviceAway] = made_by(default_factory=dict)
+    uuids_away: dict[str, str] = made_by(default_factory=dict)
+
+    def take_away(self, device: DeviceAway) -> None:
+        """It went back to the pool. So many are remembered."""
+        self.away.pop(device.device_id, None)
+        self.away[device.device_id] = device
+        self.uuids_away[device.device_uuid] = device.device_id
+        if len(self.away) > AWAY_MAX:
+            old = self.away.pop(next(iter(self.away)))
+            if self.uuids_away.get(old.device_uuid) == old.device_id:
+                del self.uuids_away[old.device_uuid]
+
+    def away_at(self, device_id: str) -> Instant:
+        """When the device went back to the pool; NEVER if that is not known."""
+        known = self.away.get(device_id)
+        return Instant(known.at) if known is not None else NEVER
 
     def free(self, kind: Kind) -> int:
         """Devices in the pool, those included that are reserved."""

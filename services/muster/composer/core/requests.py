@@ -101,7 +101,7 @@ def _judge_choice(state: State, name: str, chosen: ScaleChosen, turn: Turn) -> P
 
 
 def _was_taken(state: State, uuid: str) -> bool:
-    return any(key in state.uuids_away for key in ((fabric, uuid) for fabric in state.fabrics))
+    return any(uuid in fabric.uuids_away for fabric in state.fabrics.values())
 
 
 def _accept(request: Request, wish: RequestWish, asked: ComposeRequested, plan: Plan, turn: Turn) -> Draft:

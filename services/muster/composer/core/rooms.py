@@ -75,8 +75,8 @@ def _kinds_on(state: State, site: Site, description: NodeJoined) -> list[Kind]:
     for attachment in state.here(site.node):
         kinds.append(attachment.kind)
         theirs.add(attachment.device_uuid)
-    shown, away = state.nodes.all[site.node].shown, state.uuids_away
-    more = sum(1 for uuid in shown if uuid not in theirs and (site.fabric, uuid) not in away)
+    shown, away = state.nodes.all[site.node].shown, state.fabrics[site.fabric].uuids_away
+    more = sum(1 for uuid in shown if uuid not in theirs and uuid not in away)
     return kinds + [(GPU, description.gpu_model)] * more
 
 

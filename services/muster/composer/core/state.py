@@ -9,13 +9,13 @@ from collections.abc import Iterator
 from muster.composer.core.config import ComposerConfig
 from muster.composer.core.fabrics import Fabrics
 from muster.composer.core.holdings import Holdings
-from muster.composer.core.limits import ANOMALIES_MAX, CROSSING_S, ENDED_MAX
+from muster.composer.core.limits import ANOMALIES_MAX, CROSSING_S, ENDED_MAX, YOUNG_S
 from muster.composer.core.marks import Marks
 from muster.composer.core.nodes import Nodes
 from muster.composer.core.records import CALLING, NEVER, STANDING, Attachment, Fabric, Kind, Request
 from muster.core import Instant, after
 from muster.schemas.devices import AttachmentPhase, RequestPhase
-from muster.schemas.facts.device import DetachWish
+from muster.schemas.facts.device import DetachWish, DeviceAway
 
 
 def asks_more(wish: DetachWish, known: DetachWish) -> bool:
@@ -23,21 +23,25 @@ def asks_more(wish: DetachWish, known: DetachWish) -> bool:
     return (wish.force and not known.force) or (wish.keep and not known.keep) or (bool(known.scale) and not wish.scale)
 
 
+def young_s(state: "State") -> float:
+    """How long after a node joined first what stands on its machine may have stood there before: some looks."""
+    return 2 * state.bounds.survey_s + YOUNG_S
+
+
 class State:
     """attachments: those that are not over, and those that still owe the scheduler a word. requests: ended ones too.
 
     by_uuid, by_device: attachments that have a device, by its uuid, and by fabric and id. on_machine: by machine.
     withholding: by the id under which the scheduler was asked to withhold. calling: calls under way or of unknown
-    outcome, by fabric. reserved: devices of pools that attachments without one will take. taken_away: when a device was
-    last detached, by fabric and id, for as long as surveys may be older; uuids_away: devices that were, by fabric and
-    uuid. anomalies: facts that fit no state.
+    outcome, by fabric. reserved: devices of pools that attachments without one will take. anomalies: facts that fit no
+    state.
     """
 
     def __init__(self, fabrics: Fabrics, config: ComposerConfig) -> None:
         self.config = config
         self.bounds = config.bounds
         self.calls = fabrics
-        self.nodes = Nodes()
+        self.nodes = Nodes(machine for group in config.groups for machine in group.machines)
         self.holdings = Holdings()
         self.attachments: dict[str, Attachment] = {}
         self.requests: dict[str, Request] = {}
@@ -48,8 +52,6 @@ class State:
         self.on_machine: dict[str, dict[str, None]] = {}
         self.calling: dict[str, dict[str, None]] = {name: {} for name in self.fabrics}
         self.reserved: Counter[tuple[str, Kind]] = Counter()
-        self.taken_away: dict[tuple[str, str], Instant] = {}
-        self.uuids_away: set[tuple[str, str]] = set()
         self.marks = Marks()
         self.anomalies: Counter[str] = Counter()
         self._ended: dict[str, None] = {}
@@ -91,7 +93,6 @@ class State:
         if self.by_device.setdefault(key, attachment.id) != attachment.id:
             self.anomaly("one device for two attachments")
         self.by_uuid[attachment.device_uuid] = attachment.id
-        self.uuids_away.discard((attachment.fabric, attachment.device_uuid))
 
     def disown(self, attachment: Attachment, at: Instant) -> None:
         """Its device went back to the pool."""
@@ -100,8 +101,8 @@ class State:
             del self.by_device[key]
         if self.by_uuid.get(attachment.device_uuid) == attachment.id:
             del self.by_uuid[attachment.device_uuid]
-        self.taken_away[key] = at
-        self.uuids_away.add((attachment.fabric, attachment.device_uuid))
+        away = DeviceAway(device_id=attachment.device_id, device_uuid=attachment.device_uuid, at=at)
+        self.fabric(attachment.fabric).take_away(away)
 
     def drop(self, attachment: Attachment) -> None:
         """It is over and owes nothing."""

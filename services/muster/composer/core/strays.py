@@ -39,7 +39,7 @@ def strays(state: State, looks: Looks, turn: Turn) -> None:
         for machine, device in looks.left_over(fabric.name, turn.claimed):
             if turn.is_full:
                 return
-            _settle(state, fabric, machine, device, turn)
+            _settle(state, fabric, machine, device, turn, found_on=look.found_on)
         for orphan in tuple(fabric.orphans.values()):
             _follow(state, fabric, orphan, look, turn)
         _tell_pool(state, fabric, looks, turn)
@@ -56,11 +56,13 @@ def next_at(state: State) -> Instant | None:
     return min(moments, default=None)
 
 
-def _settle(state: State, fabric: Fabric, machine: str, device: MachineDevice, turn: Turn) -> None:
+def _settle(
+    state: State, fabric: Fabric, machine: str, device: MachineDevice, turn: Turn, *, found_on: set[str]
+) -> None:
     waiting, is_coming = _who_waits(state, machine, device, turn)
     if waiting is not None:
         attach(waiting, device, turn, adopted=True)
-    elif not fabric.is_surveyed:
+    elif not fabric.is_surveyed or machine in found_on:
         _take_over(state, fabric, machine, device, turn, origin=Origin.FOUND)
     elif not is_coming and device.device_id not in fabric.orphans:
         payload = OrphanFound(
@@ -134,7 +136,7 @@ def _follow(state: State, fabric: Fabric, orphan: OrphanState, look: Look, turn:
             turn.drafts.append(Draft("fabric", fabric.name, "orphan-returned", returned, causes))
         return
     is_there = look.shows(orphan.machine, orphan.device_id)
-    is_back = state.taken_away.get(key, Instant(0)) >= orphan.at
+    is_back = fabric.away_at(orphan.device_id) >= orphan.at
     if is_back or (look.is_after(Instant(orphan.at)) and not is_there):
         returned = OrphanReturned(device_id=orphan.device_id)
         turn.drafts.append(Draft("fabric", fabric.name, "orphan-returned", returned, causes))
