@@ -47,7 +47,9 @@ STORE_LOOK_S = 5.0  # between two looks at how full the logs are
 SILENCE_S_MAX = 5.0  # of who connects to the door of metrics and health
 
 QUERY_GRACE_S = 2.0
-QUERY_BYTES_MAX = 1024 * 1024 - 4096  # of an answer: the broker's payload limit, less headers
+QUERY_BYTES_MAX = 1024 * 1024 - 4096  # of an answer as it is sent: the broker's payload limit, less headers
+QUERY_WHOLE_BYTES_MAX = 16 * 1024 * 1024  # of one that was packed, unpacked: about 40,000 devices
+QUERY_PACKING = 1  # zlib's level: JSON of a fleet shrinks to a tenth with the cheapest
 CONNECT_TIMEOUT_S = 5
 RECONNECT_WAIT_S = 0.2
 PING_INTERVAL_S = 10

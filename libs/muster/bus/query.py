@@ -3,9 +3,11 @@
 A responder answers only reply subjects that clients make (`_INBOX.`) or that an account import makes (`_R_.`): a
 request whose reply subject is `muster.atlas.scheduler.job.X.placed` would otherwise be a forged fact (DESIGN section
 4). The service's publish permissions say the same; this check also counts the attempt.
+An answer that is too large for one message is packed; a fleet's lists then fit, some ten times as long.
 """
 
 import logging
+import zlib
 from collections.abc import Mapping, Sequence
 from typing import Protocol, TypeVar
 
@@ -27,6 +29,8 @@ from muster.bus.limits import (
     PINGS_OUTSTANDING,
     QUERY_BYTES_MAX,
     QUERY_GRACE_S,
+    QUERY_PACKING,
+    QUERY_WHOLE_BYTES_MAX,
     RECONNECT_WAIT_S,
 )
 from muster.bus.metrics import count_query
@@ -40,6 +44,7 @@ from muster.schemas.views import Problem
 
 REPLY_PREFIXES = ("_INBOX.", "_R_.")
 _PROBLEM = b'{"type":"about:blank"'  # how a problem document begins; no answer has such a field first
+_PACKED = b"\x78"  # how a zlib stream begins; JSON does not
 
 _logger = logging.getLogger(__name__)
 Answer = TypeVar("Answer", bound=Wire)
@@ -47,6 +52,10 @@ Answer = TypeVar("Answer", bound=Wire)
 
 class UnansweredError(Exception):
     """No answer came in time, nobody leads, or the answer cannot be read. Ask again later."""
+
+
+class PackingError(Exception):
+    """An answer that was packed cannot be unpacked."""
 
 
 class ProblemError(Exception):
@@ -86,11 +95,33 @@ async def ask(
     except (nats.errors.Error, OSError) as error:
         raise UnansweredError(f"{subject}: no answer within {timeout_s:g} s: {type(error).__name__}") from error
     try:
-        if reply.data.startswith(_PROBLEM):
-            raise ProblemError(Problem.model_validate_json(reply.data))
-        return answer_type.model_validate_json(reply.data)
+        said = unpacked(reply.data)
+        if said.startswith(_PROBLEM):
+            raise ProblemError(Problem.model_validate_json(said))
+        return answer_type.model_validate_json(said)
+    except PackingError as error:
+        raise UnansweredError(f"{subject}: {error}") from error
     except ValidationError as error:
         raise UnansweredError(f"{subject}: the answer cannot be read: {error.errors()[0]['msg']}") from error
+
+
+def unpacked(data: bytes) -> bytes:
+    """An answer as its responder encoded it. Raises PackingError."""
+    if not data.startswith(_PACKED):
+        return data
+    stream = zlib.decompressobj()
+    try:
+        whole = stream.decompress(data, QUERY_WHOLE_BYTES_MAX)
+    except zlib.error as error:
+        raise PackingError(f"the answer cannot be unpacked: {error}") from error
+    if not stream.eof:
+        raise PackingError(f"the answer breaks off, or is longer than {QUERY_WHOLE_BYTES_MAX} bytes")
+    return whole
+
+
+def _packed(encoded: bytes) -> bytes:
+    """As it is if one message holds it, so that older readers go on reading it; else by zlib (RFC 1950)."""
+    return encoded if len(encoded) <= QUERY_BYTES_MAX else zlib.compress(encoded, QUERY_PACKING)
 
 
 class Responder:
@@ -114,10 +145,11 @@ class Responder:
         said = self._said(body)
         self._count("problem" if isinstance(said, Problem) else "answered")
         encoded = said.model_dump_json().encode()
-        if len(encoded) > QUERY_BYTES_MAX:
-            detail = f"{len(encoded)} bytes, one message holds {QUERY_BYTES_MAX}"
+        sent = _packed(encoded)
+        if len(encoded) > QUERY_WHOLE_BYTES_MAX or len(sent) > QUERY_BYTES_MAX:
+            detail = f"{len(encoded)} bytes, {len(sent)} of them packed; one message holds {QUERY_BYTES_MAX}"
             return Problem(title="answer too large", status=500, detail=detail).model_dump_json().encode()
-        return encoded
+        return sent
 
     def _said(self, body: bytes) -> Wire:
         try:
