@@ -129,7 +129,9 @@ def _tell_attached(asked: Named, accepted: RequestView | None, form: Output) -> 
     elif accepted is None:
         typer.echo(f"{asked.name}: asked for; the composer has not answered yet")
     else:
-        typer.echo(f"{asked.name}: accepted, {accepted.phase.value}, {progress(accepted)}")
+        # in this phase the composer has judged nothing yet: a fabric has still to tell what it holds
+        said = "not yet judged" if accepted.phase is RequestPhase.NODE_ALLOCATING else "accepted"
+        typer.echo(f"{asked.name}: {said}, {accepted.phase.value}, {progress(accepted)}")
 
 
 def _by_option(error: ValidationError) -> str:

@@ -54,7 +54,10 @@ def detach(
     force: Annotated[bool, typer.Option("--force", help="Also what jobs hold: they are stopped.")] = False,
     reason: _Reason = "",
 ) -> None:
-    """Give a device, or all of a request, back to the pool as soon as no job holds it (operators and admins)."""
+    """Give a device, or all of a request, back to the pool as soon as no job holds it (operators and admins).
+
+    One device that jobs go on holding stays after a while (`composer.withhold_s_max`): ask again, or take it by force.
+    """
     from muster.cli import device_changes
 
     if bool(uuid) == bool(request):

@@ -50,6 +50,7 @@ class FakeMuster:
     choices: list[ScaleChoiceView] = field(default_factory=list)
     refuses: str = ""
     answers: bool = True
+    composes_to: RequestPhase = RequestPhase.UPDATING
     dry: DryRunAnswer = field(default_factory=lambda: DryRunAnswer(placed=True, nodes=("gpu-01", "gpu-02")))
 
     async def __aenter__(self) -> Self:
@@ -113,7 +114,7 @@ class FakeMuster:
         if name == self.refuses:
             raise RefusedError(Problem(title="Invalid request", status=422, field="spec.size", detail="the pool has 1"))
         self.composed.append((name, spec))
-        return RequestView(name=name, cluster="c", spec=spec, phase=RequestPhase.UPDATING) if self.answers else None
+        return RequestView(name=name, cluster="c", spec=spec, phase=self.composes_to) if self.answers else None
 
     async def decompose(self, name: str, *, force: bool = False, reason: str = "") -> RequestView:
         self.given_back.append((name, force, reason))

@@ -45,6 +45,14 @@ def test_options_are_a_request(muster: FakeMuster, capsys: pytest.CaptureFixture
     assert capsys.readouterr().out == "r1: accepted, Updating, 0 of 4 online\n"
 
 
+def test_a_request_that_waits_for_a_fabric_is_not_called_accepted(
+    muster: FakeMuster, capsys: pytest.CaptureFixture[str]
+) -> None:
+    muster.composes_to = RequestPhase.NODE_ALLOCATING
+    assert run(["device", "attach", "--model", "H100", "--count", "4", "--name", "r1"]) == 0
+    assert capsys.readouterr().out == "r1: not yet judged, NodeAllocating, 0 of 4 online\n"
+
+
 def test_memory_is_spread_over_nodes(muster: FakeMuster) -> None:
     assert run(["device", "attach", "--model", "M", "--count", "2", "--type", "cxlmemory", "--spread"]) == 0
     ((_, spec),) = muster.composed
