@@ -31,13 +31,16 @@ async def connected(state_dir: Path) -> AsyncIterator["Muster"]:
 
 def as_cli_error(error: Exception, state_dir: Path) -> CliError | None:
     """What an error of the SDK means to the shell, also inside a group of tasks; None if it is a defect."""
-    from muster.client import RefusedError, UnreachableError
+    from muster.client import RefusedError, UnavailableError, UnreachableError
 
     for leaf in _leaves(error):
         if isinstance(leaf, CliError):
             return leaf
         if isinstance(leaf, RefusedError):
             return refused(str(leaf))
+        if isinstance(leaf, UnavailableError):
+            look = f"`muster status --state-dir {state_dir}` shows what does not run"
+            return unreachable(f"{leaf}; the gateway answers: {look}")
         if isinstance(leaf, UnreachableError):
             return unreachable(f"{leaf}; is a stack running? `muster up --state-dir {state_dir}` starts one")
     return None

@@ -8,6 +8,7 @@ from muster.client.errors import (
     NotFoundError,
     RefusedError,
     StateDirError,
+    UnavailableError,
     UnreachableError,
 )
 from muster.client.facts import TypedFact
@@ -69,6 +70,7 @@ __all__ = [
     "TokenView",
     "Topology",
     "TypedFact",
+    "UnavailableError",
     "UnreachableError",
     "WhyAnswer",
 ]

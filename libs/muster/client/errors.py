@@ -36,6 +36,10 @@ class UnreachableError(MusterError):
     """
 
 
+class UnavailableError(UnreachableError):
+    """The gateway answered that it cannot serve this now, and says who is away (5xx), also after retries."""
+
+
 class StateDirError(UnreachableError):
     """A state directory does not say where its stack listens, or with which token."""
 

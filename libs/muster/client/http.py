@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import aiohttp
 from pydantic import ValidationError
 
-from muster.client.errors import UnreachableError, refusal
+from muster.client.errors import UnavailableError, UnreachableError, refusal
 from muster.schemas.views import Problem
 
 ATTEMPTS_MAX = 5
@@ -62,10 +62,10 @@ class Door:
     ) -> bytes:
         """The answer's body. Every request here is safe to repeat (reads, or guarded by an idempotency key).
 
-        Raises RefusedError, UnreachableError.
+        Raises RefusedError, UnreachableError (UnavailableError if it was the gateway that said so).
         """
         sent = {"Content-Type": "application/json", **(headers or {})} if body is not None else headers
-        problem = ""
+        failure = UnreachableError("")
         for attempt in range(1, self.retry.attempts + 1):
             try:
                 async with self._connections().request(
@@ -73,16 +73,16 @@ class Door:
                 ) as answer:
                     status, content = answer.status, await answer.read()
             except BROKEN as error:
-                problem = f"{self.url} does not answer: {str(error) or type(error).__name__}"
+                failure = UnreachableError(f"{self.url} does not answer: {str(error) or type(error).__name__}")
             else:
                 if 200 <= status < 300:
                     return content
                 if status not in _TRY_AGAIN:
                     raise_for(status, content)
-                problem = _problem(status, content).detail or f"status {status}"
+                failure = _unavailable(status, content)
             if attempt < self.retry.attempts:
                 await asyncio.sleep(self.retry.wait_s(attempt))
-        raise UnreachableError(problem)
+        raise failure
 
     @asynccontextmanager
     async def listen(
@@ -112,15 +112,30 @@ class Door:
 
 
 def raise_for(status: int, body: bytes) -> None:
-    """Raises RefusedError for a 4xx, UnreachableError for anything else."""
+    """Raises RefusedError for a 4xx, UnavailableError or UnreachableError for anything else."""
     problem = _problem(status, body)
     if 400 <= status < 500:
         raise refusal(problem)
-    raise UnreachableError(f"{status} {problem.title}: {problem.detail}")
+    kind = UnreachableError if _told(body) is None else UnavailableError
+    raise kind(f"{status} {problem.title}: {problem.detail}")
+
+
+def _unavailable(status: int, body: bytes) -> UnreachableError:
+    """Of an answer after which it is tried again; the gateway's own words if they are its."""
+    told = _told(body)
+    if told is None:
+        return UnreachableError(_problem(status, body).detail or f"status {status}")
+    return UnavailableError(told.detail or f"status {status}")
 
 
 def _problem(status: int, body: bytes) -> Problem:
+    told = _told(body)
+    return told or Problem(title="Refused", status=status, detail=body[:200].decode(errors="replace"))
+
+
+def _told(body: bytes) -> Problem | None:
+    """None: something between us and the gateway answered."""
     try:
         return Problem.model_validate(json.loads(body))
-    except (ValueError, ValidationError):  # something between us and the gateway answered
-        return Problem(title="Refused", status=status, detail=body[:200].decode(errors="replace"))
+    except (ValueError, ValidationError):
+        return None

@@ -8,7 +8,7 @@ import pytest
 from muster.cli import output
 from muster.cli.errors import CliError, ExitCode, usage
 from muster.cli.session import as_cli_error
-from muster.client import ConflictError, RefusedError, StateDirError, UnreachableError
+from muster.client import ConflictError, RefusedError, StateDirError, UnavailableError, UnreachableError
 from muster.schemas.views import Problem
 
 HERE = Path("/state")
@@ -30,6 +30,15 @@ def test_refusals_exit_with_3_and_name_field_and_cure() -> None:
 def test_silence_exits_with_4_and_says_how_to_start_a_stack() -> None:
     assert code(UnreachableError("nobody")) == ExitCode.UNREACHABLE
     assert "muster up --state-dir /state" in str(as_cli_error(StateDirError("no such file"), HERE))
+
+
+def test_a_service_that_is_away_is_named_and_the_stack_is_not_said_to_be() -> None:
+    told = as_cli_error(UnavailableError("the composer does not answer"), HERE)
+    assert told is not None
+    assert told.code == ExitCode.UNREACHABLE
+    assert "the composer does not answer; " in str(told)
+    assert "muster status --state-dir /state" in str(told)
+    assert "muster up" not in str(told)
 
 
 def test_an_error_inside_a_group_of_tasks_is_found() -> None:

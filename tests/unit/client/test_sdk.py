@@ -28,6 +28,7 @@ from muster.client import (
     StateDirError,
     TaskGroup,
     TokenRecord,
+    UnavailableError,
     UnreachableError,
 )
 from muster.gateway import changes
@@ -145,6 +146,21 @@ async def test_retries_are_bounded() -> None:
     async with sdk(house.app) as muster:
         with pytest.raises(UnreachableError, match="nobody answers"):
             await muster.submit(SPEC)
+
+
+async def test_a_service_that_is_away_is_told_apart_from_nobody() -> None:
+    house = FakeHouse()
+    house.composer.is_down = True
+    async with sdk(house.app) as muster:
+        with pytest.raises(UnavailableError, match="the composer is down"):
+            await muster.devices()
+
+
+async def test_what_a_proxy_says_is_not_the_gateways_word() -> None:
+    async with sdk(PlainTextResponse("bad gateway", status_code=502)) as muster:
+        with pytest.raises(UnreachableError, match="bad gateway") as error:
+            await muster.devices()
+    assert not isinstance(error.value, UnavailableError)
 
 
 class Streams:
