@@ -3,7 +3,10 @@
 from hypothesis import HealthCheck, given, settings
 
 from muster.composer.core.core import ComposerCore
+from muster.composer.core.rooms import room, sites
+from muster.composer.core.turn import Tally
 from muster.core import Draft
+from muster.schemas.devices import GPU
 from unit.composer.house import A100, FakeFabrics, House
 from unit.composer.stories import Watch, acts, finish, new_house, play
 
@@ -45,6 +48,17 @@ def test_a_checkpoint_decides_what_the_whole_log_decides(story: list[tuple[str, 
             core.decide(now)
         assert _ordered(whole.decide(now)) == _ordered(restored.decide(now))
         assert whole.next_wakeup() == restored.next_wakeup()
+
+
+@RUNS
+@given(acts)
+def test_what_was_counted_of_a_machine_is_what_is_there(story: list[tuple[str, int]]) -> None:
+    it = new_house()
+    play(it, story, Watch(it))
+    state = it.core.state
+    counted = [room(state, site, (GPU, A100), Tally()) for site in sites(state)]
+    state.kinds_on.clear()
+    assert [room(state, site, (GPU, A100), Tally()) for site in sites(state)] == counted
 
 
 @RUNS

@@ -44,6 +44,7 @@ def _left(state: State, fact: Fact) -> None:
 
 
 def _touch_all(state: State, machine: str) -> None:
+    state.kinds_on.pop(machine, None)
     for name in tuple(state.on_machine.get(machine, ())):
         state.touch(state.attachments[name])
 

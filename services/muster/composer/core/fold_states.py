@@ -14,6 +14,7 @@ from muster.schemas.registry import STATE_NAME
 
 
 def _state_recorded(state: State, fact: Fact) -> None:
+    state.kinds_on.clear()
     match fact.payload:
         case AttachmentState():
             attachment = Attachment.of(fact.subject_id, fact.payload)

@@ -199,15 +199,17 @@ class Fabric:
     away: dict[str, DeviceAway] = made_by(default_factory=dict)
     uuids_away: dict[str, str] = made_by(default_factory=dict)
 
-    def take_away(self, device: DeviceAway) -> None:
-        """It went back to the pool. So many are remembered."""
+    def take_away(self, device: DeviceAway) -> bool:
+        """It went back to the pool. So many are remembered; whether the oldest was forgotten for it."""
         self.away.pop(device.device_id, None)
         self.away[device.device_id] = device
         self.uuids_away[device.device_uuid] = device.device_id
-        if len(self.away) > AWAY_MAX:
-            old = self.away.pop(next(iter(self.away)))
-            if self.uuids_away.get(old.device_uuid) == old.device_id:
-                del self.uuids_away[old.device_uuid]
+        if len(self.away) <= AWAY_MAX:
+            return False
+        old = self.away.pop(next(iter(self.away)))
+        if self.uuids_away.get(old.device_uuid) == old.device_id:
+            del self.uuids_away[old.device_uuid]
+        return True
 
     def away_at(self, device_id: str) -> Instant:
         """When the device went back to the pool; NEVER if that is not known."""

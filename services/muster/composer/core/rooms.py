@@ -1,6 +1,7 @@
 """How many devices of a kind a node can still take, and why not more."""
 
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Collection
 from dataclasses import dataclass
 
 from muster.composer.core.config import GroupConfig
@@ -61,26 +62,35 @@ def room(state: State, site: Site, kind: Kind, tally: Tally, other: OtherSpec | 
     """How many devices of the kind the node takes beside what it has and is about to get. Not of the pool."""
     description = state.nodes.all[site.node].description
     assert description is not None, "a site is a node that is there"
-    kinds = _kinds_on(state, site, description) + tally.nodes.get(site.node, [])
+    kinds = _kinds_on(state, site, description)
+    if site.node in tally.nodes:
+        kinds = kinds + Counter(tally.nodes[site.node])
     wrong = _misfit(state, site, kind, kinds) or too_little(state, site.node, other)
     if wrong is not None:
         return wrong
     most = site.group.gpus_max if kind[0] == GPU else MEMORY_DEVICES_MAX
-    return max(0, most - sum(1 for type_, _ in kinds if type_ == kind[0]))
+    return max(0, most - sum(count for (type_, _), count in kinds.items() if type_ == kind[0]))
 
 
-def _kinds_on(state: State, site: Site, description: NodeJoined) -> list[Kind]:
-    """Of attachments, and of devices that it shows besides and that were not just taken away."""
-    kinds, theirs = [], set()
-    for attachment in state.here(site.node):
-        kinds.append(attachment.kind)
-        theirs.add(attachment.device_uuid)
-    shown, away = state.nodes.all[site.node].shown, state.fabrics[site.fabric].uuids_away
-    more = sum(1 for uuid in shown if uuid not in theirs and uuid not in away)
-    return kinds + [(GPU, description.gpu_model)] * more
+def _kinds_on(state: State, site: Site, description: NodeJoined) -> Counter[Kind]:
+    """Of attachments, and of devices that it shows besides and that were not just taken away. Not to be changed.
+
+    Counted anew only when something of the machine changed: a request may go to any of thousands of nodes.
+    """
+    known = state.kinds_on.get(site.machine)
+    if known is None:
+        here = list(state.here(site.node))
+        theirs = {attachment.device_uuid for attachment in here}
+        known = Counter(attachment.kind for attachment in here)
+        shown, away = state.nodes.all[site.node].shown, state.fabrics[site.fabric].uuids_away
+        more = sum(1 for uuid in shown if uuid not in theirs and uuid not in away)
+        if more:
+            known[GPU, description.gpu_model] += more
+        state.kinds_on[site.machine] = known
+    return known
 
 
-def _misfit(state: State, site: Site, kind: Kind, kinds: Sequence[Kind]) -> Refusal | None:
+def _misfit(state: State, site: Site, kind: Kind, kinds: Collection[Kind]) -> Refusal | None:
     type_, model = kind
     if type_ == GPU:
         if model not in site.group.gpu_models:

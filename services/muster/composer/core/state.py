@@ -33,8 +33,8 @@ class State:
 
     by_uuid, by_device: attachments that have a device, by its uuid, and by fabric and id. on_machine: by machine.
     withholding: by the id under which the scheduler was asked to withhold. calling: calls under way or of unknown
-    outcome, by fabric. reserved: devices of pools that attachments without one will take. anomalies: facts that fit no
-    state.
+    outcome, by fabric. kinds_on: what stands or comes on each machine, as counted since it changed. reserved: devices
+    of pools that attachments without one will take. anomalies: facts that fit no state.
     """
 
     def __init__(self, fabrics: Fabrics, config: ComposerConfig) -> None:
@@ -51,6 +51,7 @@ class State:
         self.by_device: dict[tuple[str, str], str] = {}
         self.on_machine: dict[str, dict[str, None]] = {}
         self.calling: dict[str, dict[str, None]] = {name: {} for name in self.fabrics}
+        self.kinds_on: dict[str, Counter[Kind]] = {}
         self.reserved: Counter[tuple[str, Kind]] = Counter()
         self.marks = Marks()
         self.anomalies: Counter[str] = Counter()
@@ -102,13 +103,16 @@ class State:
         if self.by_uuid.get(attachment.device_uuid) == attachment.id:
             del self.by_uuid[attachment.device_uuid]
         away = DeviceAway(device_id=attachment.device_id, device_uuid=attachment.device_uuid, at=at)
-        self.fabric(attachment.fabric).take_away(away)
+        if self.fabric(attachment.fabric).take_away(away):
+            self.kinds_on.clear()  # of whichever machine that was, its node may show it
+        self.kinds_on.pop(attachment.machine, None)
 
     def drop(self, attachment: Attachment) -> None:
         """It is over and owes nothing."""
         del self.attachments[attachment.id]
         for request_id in (attachment.request_id, attachment.withdrawn_id):
             self.withholding.pop(request_id, None)
+        self.kinds_on.pop(attachment.machine, None)
         here = self.on_machine.get(attachment.machine, {})
         here.pop(attachment.id, None)
         if not here:
@@ -118,6 +122,7 @@ class State:
     def touch(self, attachment: Attachment) -> None:
         """Something about it changed: look at it, and at its request."""
         self.marks.look(attachment.id)
+        self.kinds_on.pop(attachment.machine, None)
         if attachment.requested.request:
             self.marks.look_request(attachment.requested.request)
         self.marks.look_waiting(attachment.device_uuid)
