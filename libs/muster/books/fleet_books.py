@@ -154,12 +154,12 @@ class FleetBooks(NodeRecords):
         shape = record.description
         assert shape is not None
         self.fleet.add_node(self._shape(name, shape))
-        self.fleet.set_usable(name, record.usable)
+        self.fleet.set_usable(name, record.usable, ill=record.is_ill)
         if self.devices:
             for index, uuid in shape.present.items():
                 device = self.devices.get(uuid)
                 if device is not None:
-                    self.fleet.set_device_usable(name, index, device.released and not device.wishes)
+                    self.fleet.set_device_usable(name, index, device.usable, ill=device.is_ill)
         for job_id, holds in record.jobs.items():
             self._enter(name, job_id, holds)
         self._touched(name)

@@ -4,13 +4,16 @@ A node takes new jobs when it is present, answers, was `released`, and nobody as
 engine is told which nodes and devices are usable; it does not know why.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
 from muster.placement import Fleet, Hold
 from muster.schemas.facts.node import GrantState, NodeJoined, WithholdRequested, WithholdWish
 
 NODE, DEVICE = "node", "device"
+
+MOVERS = frozenset({"composer", "scaler"})
+"""Services that withhold what they are about to move: it is well, and will not be there any more."""
 
 
 @dataclass(slots=True)
@@ -35,6 +38,11 @@ class NodeRecord:
         """Whether it takes new jobs."""
         return self.description is not None and self.released and not self.lost and not self.wishes
 
+    @property
+    def is_ill(self) -> bool:
+        """Whether something is wrong with it, if it is not usable: else it waits for `released`, or is about to go."""
+        return self.lost or _is_doubted(self.wishes)
+
     def entered(self, job_id: str) -> Sequence[Hold]:
         """What the fleet has of the job's holds here; nothing while the node is not part of the cluster."""
         if self.description is None:
@@ -54,6 +62,21 @@ class DeviceRecord:
     wishes: tuple[WithholdWish, ...] = ()
     last_fact: str = ""
 
+    @property
+    def usable(self) -> bool:
+        """Whether it takes new jobs."""
+        return self.released and not self.wishes
+
+    @property
+    def is_ill(self) -> bool:
+        """As of a node."""
+        return _is_doubted(self.wishes)
+
+
+def _is_doubted(wishes: Iterable[WithholdWish]) -> bool:
+    """Whether somebody withholds it for another reason than to move it."""
+    return any(wish.by not in MOVERS for wish in wishes)
+
 
 class NodeRecords:
     """Nodes, devices and their grants.
@@ -72,8 +95,8 @@ class NodeRecords:
         self.freed_seq = 0
         self._places: dict[str, tuple[str, int]] = {}
 
-    def ask(self, kind: str, name: str, wish: WithholdRequested, *, fact: str) -> bool:
-        """A service wants nothing new on the node or device. False if the request is known already.
+    def ask(self, kind: str, name: str, wish: WithholdRequested, *, fact: str, by: str = "") -> bool:
+        """The service `by` wants nothing new on the node or device. False if the request is known already.
 
         The same request once more, now by force, has force from then on, unless it was answered before.
         """
@@ -81,7 +104,7 @@ class NodeRecords:
         known = next((one for one in record.wishes if one.request_id == wish.request_id), None)
         if known is not None and (known.answered or known.force or not wish.force):
             return False
-        asked = WithholdWish(request_id=wish.request_id, fact=fact, force=wish.force)
+        asked = WithholdWish(request_id=wish.request_id, fact=fact, force=wish.force, by=by)
         record.wishes = (*(one for one in record.wishes if one is not known), asked)
         self._apply_grant(kind, name)
         return True
@@ -209,19 +232,18 @@ class NodeRecords:
         if kind == NODE:
             record = self.nodes[name]
             if record.description is not None:
-                self.fleet.set_usable(name, record.usable)
+                self.fleet.set_usable(name, record.usable, ill=record.is_ill)
             return
         device = self.devices[name]
         place = self.place_of(name)
-        usable = device.released and not device.wishes
         if place is not None:
-            self.fleet.set_device_usable(*place, usable)
-        if usable:
+            self.fleet.set_device_usable(*place, device.usable, ill=device.is_ill)
+        if device.usable:
             del self.devices[name]
 
     def _touch(self, name: str, record: NodeRecord, fact: str) -> None:
         record.last_fact = fact
-        self.fleet.set_usable(name, record.usable)
+        self.fleet.set_usable(name, record.usable, ill=record.is_ill)
         self.pending[NODE, name] = None
         self.changes += 1
 

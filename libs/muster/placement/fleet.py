@@ -81,13 +81,18 @@ class Fleet:
             self._empty.remove_node(name)
         self._possible.clear()
 
-    def set_usable(self, name: str, usable: bool) -> None:
-        """Whether a node takes new holds (cordoned, withheld or down: no). What it holds stays."""
-        self._ledger.set_usable(name, usable)
+    def set_usable(self, name: str, usable: bool, *, ill: bool = True) -> None:
+        """Whether a node takes new holds (cordoned, withheld or down: no). What it holds stays.
 
-    def set_device_usable(self, name: str, index: int, usable: bool) -> None:
-        """Whether a device takes new holds. What it holds stays."""
-        self._ledger.set_device_usable(name, index, usable)
+        ill: False for one that is well and merely comes or goes: no shortage is explained by it.
+        """
+        if self._ledger.set_usable(name, usable, ill=ill):
+            self._misses.clear()
+
+    def set_device_usable(self, name: str, index: int, usable: bool, *, ill: bool = True) -> None:
+        """Whether a device takes new holds. What it holds stays. ill: as of `set_usable`."""
+        if self._ledger.set_device_usable(name, index, usable, ill=ill):
+            self._misses.clear()
 
     def set_demand(self, demand: Mapping[TaskShape, float]) -> None:
         """Set the typical tasks and their frequencies, on which the fragmentation score rests.

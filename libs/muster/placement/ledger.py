@@ -24,7 +24,8 @@ class Node:
     """One node: its shape, idle amounts per device, the number of holds, and its state (None: takes nothing new).
 
     domains: those in which it stands, widest first. idle: 0 at places without a device. broken: devices that are not to
-    be used. skipped: these, and places without a device.
+    be used. skipped: these, and places without a device. moving: those of the broken that are well, but about to go or
+    only just coming; is_moving: so is the whole node, which is not usable.
     """
 
     __slots__ = (
@@ -34,8 +35,10 @@ class Node:
         "domains",
         "holds",
         "idle",
+        "is_moving",
         "layout",
         "memory_mib",
+        "moving",
         "shape",
         "skipped",
         "state",
@@ -52,7 +55,9 @@ class Node:
             self.idle[index] = 0
         self.broken: Set[int] = frozenset()
         self.skipped: Set[int] = shape.absent
+        self.moving: Set[int] = frozenset()
         self.usable = True
+        self.is_moving = False
         self.holds = 0
         self.state: NodeState | None = None
         self.layout = layout_of(shape.device_domains, shape.absent)
@@ -99,7 +104,7 @@ class _Sums:
 class Ledger:
     """Nodes, states and sums. `version` grows whenever capacity comes free, `moves` whenever a node's state changes.
 
-    ill: nodes that are not usable, or some of whose devices are not.
+    ill: nodes that are not usable, or some of whose devices are not, but those that merely move.
     moved: of nodes whose state changed since somebody looked, the state in which they were; None while nobody looks.
     touched: names of nodes of which anything changed since the table of all nodes was made (`Fleet.table`).
     """
@@ -137,25 +142,39 @@ class Ledger:
         self.ill.pop(node, None)
         self.moves += 1  # of a node that was not usable no state tells
 
-    def set_usable(self, name: str, usable: bool) -> None:
-        """Let a node take new holds, or not; what it holds stays."""
+    def set_usable(self, name: str, usable: bool, *, ill: bool = True) -> bool:
+        """Let a node take new holds, or not; what it holds stays.
+
+        ill: what is not usable is not well; False: it merely comes or goes. True if that alone changed.
+        """
         node = self.node(name)
+        is_moving = not usable and not ill
+        is_other = node.is_moving != is_moving
+        node.is_moving = is_moving
         if node.usable != usable:
             node.usable = usable
             self._note_health(node)
             self._file(node)
             self.version += usable
+            return False
+        return is_other and self._regard(node)
 
-    def set_device_usable(self, name: str, index: int, usable: bool) -> None:
-        """Let a device take new holds, or not; what it holds stays. Raises HoldError for a device that is not there."""
+    def set_device_usable(self, name: str, index: int, usable: bool, *, ill: bool = True) -> bool:
+        """As `set_usable`, of one device. Raises HoldError for a device that is not there."""
         node = self.node(name)
         if not 0 <= index < len(node.idle) or index in node.shape.absent:
             raise HoldError(f"node {name} has {node.shape.device_count} devices: there is no device {index}")
+        is_moving = not usable and not ill
+        is_other = (index in node.moving) != is_moving
+        if is_other:
+            node.moving ^= {index}
         if usable == (index in node.broken):
             node.set_broken(node.broken ^ {index})
             self._note_health(node)
             self._file(node)
             self.version += usable
+            return False
+        return is_other and self._regard(node)
 
     def node(self, name: str) -> Node:
         """The node of this name. Raises HoldError if there is none."""
@@ -216,13 +235,16 @@ class Ledger:
 
     @contextmanager
     def healed(self) -> Iterator[None]:
-        """For a while every node and device is usable, what is held stays held, and nobody is told."""
+        """For a while every node and device that does not move is usable.
+
+        What is held stays held, and nobody is told.
+        """
         ill = list(self.ill)
         was, moves = [(node.usable, node.broken) for node in ill], self.moves
         try:
             for node in ill:
-                node.usable = True
-                node.set_broken(frozenset())
+                node.usable = not node.is_moving
+                node.set_broken(node.moving)
                 self._file(node)
             yield
         finally:
@@ -232,8 +254,15 @@ class Ledger:
                 self._file(node)
             self.moves = moves
 
+    def _regard(self, node: Node) -> bool:
+        """What is not usable is so for another reason."""
+        self._note_health(node)
+        self.moves += 1  # no state tells
+        return True
+
     def _note_health(self, node: Node) -> None:
-        if node.usable and not node.broken:
+        is_well = not node.broken or node.broken == node.moving if node.usable else node.is_moving
+        if is_well:
             self.ill.pop(node, None)
         else:
             self.ill[node] = None

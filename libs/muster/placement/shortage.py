@@ -95,7 +95,7 @@ class Explainer:
         return _shortage(ShortageReason.MODEL, f"the fleet has room, but one model has not for all replicas: {where}")
 
     def _explain_health(self, gang: GangRequest, plan: Plan, cause: Shortage) -> Shortage | None:
-        """Whether all would be well if every node and device were usable, what is held staying held."""
+        """Whether all would be well if whatever is ill were usable, what is held staying held."""
         ledger = self._ledger
         if not ledger.ill:
             return None
@@ -108,13 +108,26 @@ class Explainer:
             with ledger.healed():
                 if self._placer.place(gang) is None:
                     return None
-        away = [node for node in ledger.ill if not node.usable]
-        broken = sum([len(node.broken) for node in ledger.ill if node.usable])
-        idle = sum(sum(node.idle) for node in away)
-        lacking = [f"{len(away)} nodes with {_gpus(idle)} idle GPUs"] if away else []
-        lacking += [f"{broken} devices of other nodes"] if broken else []
-        words = f"it would fit with {' and '.join(lacking)} that are not usable; now {cause.detail}"
+        words = f"it would fit with {_ill(ledger, plan)} that are not usable; now {cause.detail}"
         return _shortage(ShortageReason.HEALTH, words)
+
+
+def _ill(ledger: Ledger, plan: Plan) -> str:
+    """The nodes and devices that are ill and that one of the groups could use, in words."""
+    shapes = [group.shape for group in plan.groups]
+    of_devices = [shape for shape in shapes if shape.holds_devices or shape.full_node]
+    nodes = devices = idle = 0
+    for node in ledger.ill:
+        model = node.shape.gpu_model
+        if node.usable:
+            may_hold = any(allows(shape, model) for shape in of_devices)
+            devices += len(node.broken - node.moving) if may_hold else 0
+        elif any(allows(shape, model) for shape in shapes):
+            nodes += 1
+            idle += sum(share for index, share in enumerate(node.idle) if index not in node.moving)
+    lacking = [f"{nodes} nodes with {_gpus(idle)} idle GPUs"] if nodes else []
+    lacking += [f"{devices} devices of other nodes"] if devices else []
+    return " and ".join(lacking) or "nodes or devices"
 
 
 def _asked(group: Group) -> str:

@@ -1,6 +1,8 @@
 """Why something does not fit, in one code and numbers."""
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from muster.placement import Fleet, GangRequest, Hold, Shortage, ShortageReason, Slot, TaskShape
 from unit.placement.builders import fleet_of, gang, node, one, placed, server, task, within
@@ -126,3 +128,91 @@ def test_broken_nodes_that_would_not_help_are_not_blamed() -> None:
     answer = fleet.place(gang((task(8), 2), level="rack"))
     assert isinstance(answer, Shortage)
     assert answer.reason is ShortageReason.TOPOLOGY
+
+
+def shortage_of(fleet: Fleet, asked: GangRequest) -> Shortage:
+    answer = fleet.place(asked)
+    assert isinstance(answer, Shortage)
+    return answer
+
+
+@pytest.mark.parametrize(
+    "asked", [one(task(9)), gang((task(8), 2)), gang((task(4), 3)), gang((task(4), 2), (task(1), 8)), one(task(cpu=65))]
+)
+def test_what_merely_comes_or_goes_is_explained_as_if_it_were_not_there(asked: GangRequest) -> None:
+    fleet, without = fleet_of([node("a"), node("b")]), fleet_of([node("a", gpus=6)])
+    for index in (6, 7):
+        fleet.set_device_usable("a", index, False, ill=False)
+    fleet.set_usable("b", False, ill=False)
+    assert shortage_of(fleet, asked) == shortage_of(without, asked)
+    assert not fleet.ledger.ill
+
+
+def test_what_merely_moves_is_not_counted_on_among_what_is_ill() -> None:
+    fleet = fleet_of([node("a"), node("b"), node("c")])
+    fleet.set_device_usable("a", 0, False)
+    fleet.set_device_usable("a", 1, False, ill=False)
+    fleet.set_usable("b", False)
+    fleet.set_device_usable("b", 0, False, ill=False)
+    fleet.set_usable("c", False, ill=False)
+    fleet.set_device_usable("c", 0, False)
+    assert shortage_of(fleet, gang((task(1), 15))).reason is ShortageReason.GPU
+    assert shortage_of(fleet, gang((task(1), 14))).detail == (
+        "health: it would fit with 1 nodes with 7 idle GPUs and 1 devices of other nodes that are not usable;"
+        " now gpu: 14 GPUs asked, 6 free"
+    )
+
+
+@pytest.mark.parametrize("is_device", [True, False])
+def test_a_refusal_is_explained_anew_once_what_was_ill_merely_moves_and_the_other_way_round(is_device: bool) -> None:
+    fleet = fleet_of([node("a"), node("b", gpus=1)])
+
+    def regard(*, ill: bool) -> None:
+        if is_device:
+            fleet.set_device_usable("b", 0, False, ill=ill)
+        else:
+            fleet.set_usable("b", False, ill=ill)
+
+    reasons, asked = list[str](), gang((task(1), 9))
+    for ill in (True, False, True):
+        regard(ill=ill)
+        before = fleet.version
+        reasons.append(shortage_of(fleet, asked).reason.value)
+        assert fleet.version == before, "nothing came free"
+    assert reasons == ["health", "gpu", "health"]
+
+
+def test_only_what_a_group_may_use_is_named_among_what_is_ill() -> None:
+    fleet = fleet_of([node("a", gpus=2), node("b", gpus=2, model="A100"), node("c", gpus=4, model="A100")])
+    for name in ("a", "b"):
+        fleet.set_device_usable(name, 0, False)
+    fleet.set_usable("c", False)
+    assert shortage_of(fleet, gang((task(1, models=("H100",)), 2))).detail == (
+        "health: it would fit with 1 devices of other nodes that are not usable; now gpu: 2 GPUs asked, 1 free"
+    )
+    assert shortage_of(fleet, gang((task(cpu=64), 3))).detail == (
+        "health: it would fit with 1 nodes with 4 idle GPUs that are not usable; now cpu: 3 x 64 CPU asked, 128 free"
+    )
+
+
+@given(st.lists(st.tuples(st.integers(0, 2), st.integers(-1, 3), st.booleans(), st.booleans()), max_size=12))
+@settings(max_examples=100, deadline=None)
+def test_whether_something_is_ill_or_moves_changes_nothing_of_where_a_gang_goes(
+    history: list[tuple[int, int, bool, bool]],
+) -> None:
+    shapes = [node(name, gpus=4, rack=f"r{name == 'c'}") for name in "abc"]
+    plain, other = fleet_of(shapes), fleet_of(shapes)
+    for which, index, usable, ill in history:
+        name = shapes[which].name
+        for fleet, flag in ((plain, True), (other, ill)):
+            if index < 0:
+                fleet.set_usable(name, usable, ill=flag)
+            else:
+                fleet.set_device_usable(name, index, usable, ill=flag)
+        assert (other.version, other.totals, other.table().names) == (plain.version, plain.totals, plain.table().names)
+    for asked in (gang((task(3), 2)), gang((task(1), 5)), gang((task(4), 2), level="rack")):
+        assert other.find(asked) == plain.find(asked)
+        refused, elsewhere = other.place(asked), plain.place(asked)
+        if isinstance(refused, Shortage) and refused.reason is ShortageReason.HEALTH:
+            assert isinstance(elsewhere, Shortage)
+            assert elsewhere.reason is ShortageReason.HEALTH, "less is ill, never more"

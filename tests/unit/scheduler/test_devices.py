@@ -2,17 +2,19 @@
 
 import pytest
 
+from muster.books.gangs import gang_of
 from muster.core import Fact
+from muster.placement import Shortage
 from muster.scheduler.core.answers import answer_nodes, answer_why
 from muster.scheduler.core.cycle import Limits
 from muster.schemas.facts.device import DeviceDetached
-from muster.schemas.facts.node import NodeJoined, WithholdWithdrawn
+from muster.schemas.facts.node import NodeJoined, WithholdRequested, WithholdWithdrawn
 from muster.schemas.job import Job, Phase
 from muster.schemas.queries import AskFleet, AskJob
 from unit.scheduler.test_elastic import elastic, runs
 from unit.scheduler.test_grants import ask
 from unit.scheduler.test_preemption import Yard
-from unit.scheduler.world import World, belief, books_balance
+from unit.scheduler.world import KINDS, World, belief, books_balance, job
 
 
 def withdraw(world: World, name: str, request: str = "r1", *, kind: str = "node", after_withheld: bool = False) -> None:
@@ -274,3 +276,49 @@ def test_a_job_that_no_node_could_hold_waits_with_a_reason_and_is_placed_once_on
     assert why.cure.startswith("wait until scaling adds GPUs or nodes")
     plug(world, "n0", 1, there=True)
     assert world.phase(one) is Phase.PLACED
+
+
+@pytest.mark.parametrize(
+    ("writers", "reason"),
+    [
+        (("composer",), "gpu"),
+        (("scaler",), "gpu"),
+        (("composer", "scaler"), "gpu"),
+        (("health",), "health"),
+        (("upgrader",), "health"),
+        (("composer", "health"), "health"),
+    ],
+)
+@pytest.mark.parametrize("kind", ["node", "device"])
+def test_what_is_withheld_to_be_moved_is_no_matter_of_health(kind: str, writers: tuple[str, ...], reason: str) -> None:
+    world = World(nodes=2, gpus=1)
+    for writer in writers:
+        payload = WithholdRequested(request_id=f"by-{writer}")
+        world.say(writer, kind, "n1" if kind == "node" else "n1-gpu-0", "withhold-requested", payload)
+    one = job("one", replicas=2)
+    world.route(one)
+    world.run()
+    assert world.last(one.id, "unschedulable").payload.model_dump()["reason"] == reason
+    for other in (world.recover(), world.recover(reversed(KINDS)), world.refold()):
+        answer = other.state.books.fleet.place(gang_of(one))
+        assert isinstance(answer, Shortage)
+        assert answer.reason.value == reason, "who asked is remembered"
+
+
+def test_what_is_new_and_waits_to_be_released_is_no_matter_of_health_but_what_is_lost_is() -> None:
+    world, one = World(nodes=2, gpus=1), gang_of(job("one", replicas=2))
+
+    def reason() -> str:
+        answer = world.core.state.books.fleet.place(one)
+        assert isinstance(answer, Shortage)
+        return answer.reason.value
+
+    world.plug("n1", 0, there=False)
+    world.run()
+    world.plug("n1", 0, there=True)
+    assert reason() == "gpu", "the device is not released yet"
+    world.run()
+    world.set_lost_quietly("n1", lost=True)
+    assert reason() == "health"
+    world.set_lost_quietly("n1", lost=False)
+    assert reason() == "gpu", "the node is well, and not released yet"

@@ -126,12 +126,16 @@ class GroupState(Payload):
 
 
 class WithholdWish(Wire):
-    """One request to withhold, as the scheduler keeps it. fact: which fact asked. answered: `withheld` was said."""
+    """One request to withhold, as the scheduler keeps it. fact: which fact asked. answered: `withheld` was said.
+
+    by: the service that asked, "" if that is not known.
+    """
 
     request_id: Label
     fact: str = ""
     force: bool = False
     answered: bool = False
+    by: str = ""
 
 
 class GrantState(Payload):

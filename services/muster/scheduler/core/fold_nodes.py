@@ -36,7 +36,7 @@ def _left(state: State, fact: Fact) -> None:
 
 def _withhold_requested(state: State, fact: Fact) -> None:
     assert isinstance(fact.payload, WithholdRequested)
-    if not state.books.ask(fact.kind, fact.subject_id, fact.payload, fact=fact.id):
+    if not state.books.ask(fact.kind, fact.subject_id, fact.payload, fact=fact.id, by=fact.writer):
         state.anomalies["withhold requested twice"] += 1
     state.summary_stale = True
 
