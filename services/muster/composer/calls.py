@@ -16,6 +16,7 @@ from nats.aio.client import Client
 
 from muster.bus.service import Seat
 from muster.composer import calls_metrics
+from muster.composer.core.core import ComposerCore
 from muster.composer.core.fabrics import (
     AttachCall,
     AttachDone,
@@ -28,6 +29,7 @@ from muster.composer.core.fabrics import (
     Surveyed,
     SurveyWentWrong,
 )
+from muster.composer.fabric_watch import FabricWatch
 from muster.core import Instant
 from muster.core.fact import Core, Fact
 from muster.core.instant import after, seconds_between
@@ -50,12 +52,13 @@ _Key = tuple[str, int]
 class Line:
     """How one fabric is reached. open: makes its driver, once per term. limit: calls at a time.
 
-    survey_s: time-out of one look at it.
+    survey_s: time-out of one look at it. models: (type, model) that its settings name.
     """
 
     open: Callable[[], FabricDriver]
     limit: int
     survey_s: float
+    models: tuple[tuple[str, str], ...] = ()
 
 
 @dataclass
@@ -83,6 +86,7 @@ class FabricCalls:
         self._outcomes: dict[_Key, Outcome] = {}
         self._taken: set[_Key] = set()
         self._seat: Seat | None = None
+        self._watch: FabricWatch | None = None
         self._now = Instant(0)
         self._now_at_s = 0.0
         self._defect: BaseException | None = None
@@ -141,15 +145,19 @@ class FabricCalls:
         return min(moments, default=None)
 
     async def open(self, core: Core, connection: Client, seat: Seat) -> None:  # noqa: ARG002 - the port
-        """A term begins: forget what was taken on before, connect anew."""
+        """A term begins: forget what was taken on before, connect anew. Metrics follow a composer's core."""
         await self.close()
         self._seat = seat
+        if isinstance(core, ComposerCore):
+            self._watch = FabricWatch(core, {name: lane.line.models for name, lane in self._lanes.items()})
         for lane in self._lanes.values():
             lane.driver = checked(lane.line.open())
 
     async def after_fold(self, facts: Sequence[Fact], *, last_seq: int, now: Instant) -> None:  # noqa: ARG002 - the port
         """Begin what may begin. Raises what a driver raised beside FabricError: a defect ends the service."""
         self._saw(now)
+        if self._watch is not None:
+            self._watch.after_fold(facts, now)
         if self._defect is not None:
             raise self._defect
         if self._seat is None or not self._seat.leads():
@@ -161,6 +169,9 @@ class FabricCalls:
     async def close(self) -> None:
         """The term is over: end all calls; what they did is for the next leader to find out."""
         self._seat = None
+        if self._watch is not None:
+            self._watch.close()
+            self._watch = None
         tasks = [task for lane in self._lanes.values() for task in _tasks_of(lane)]
         for task in tasks:
             task.cancel()

@@ -18,16 +18,16 @@ SURVEY_S_MAX = 60.0
 def fabric_calls(settings: Settings) -> FabricCalls:
     """All fabrics of the settings. One that cannot be opened is unavailable and says why; the others go on."""
     groups = settings.scaling.groups
-    return FabricCalls(
-        {
-            fabric.name: Line(
-                open=partial(_opened, fabric, models_of(fabric, groups)),
-                limit=fabric.limit,
-                survey_s=min(fabric.call_s, SURVEY_S_MAX),
-            )
-            for fabric in settings.fabrics
-        }
-    )
+    lines = dict[str, Line]()
+    for fabric in settings.fabrics:
+        models = models_of(fabric, groups)
+        lines[fabric.name] = Line(
+            open=partial(_opened, fabric, models),
+            limit=fabric.limit,
+            survey_s=min(fabric.call_s, SURVEY_S_MAX),
+            models=models,
+        )
+    return FabricCalls(lines)
 
 
 def models_of(fabric: FabricSettings, groups: Sequence[GroupSettings]) -> tuple[tuple[str, str], ...]:
