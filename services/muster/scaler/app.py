@@ -5,6 +5,7 @@ from muster.bus.service import CoreService, Hosted
 from muster.bus.settings import Settings
 from muster.scaler.config import config_of
 from muster.scaler.core import ScalerCore, answers
+from muster.scaler.metrics_sink import ChoicesSink
 from muster.schemas import queries
 from muster.schemas.registry import StreamRole
 
@@ -25,5 +26,6 @@ def services(settings: Settings) -> tuple[CoreService | Hosted, ...]:
             role=StreamRole.LOG,
             core=lambda: ScalerCore(config),
             queries={"choices": answers.answer_choices},
+            sink=lambda: ChoicesSink(settings.cluster),
         ),
     )
