@@ -139,7 +139,7 @@ def nodes_needed(state: State, group: NodeGroup, gang: GangRequest) -> tuple[int
 def _least(state: State, group: NodeGroup, gang: GangRequest, spec: NodeShape, most: int) -> int:
     """The least number of such nodes that will do, found by doubling and halving; 0 if none does."""
     fleet, low, high = state.books.fleet, 0, 1
-    with _virtual(state, group, spec) as stand:
+    with _virtual(state, group, spec, most) as stand:
         while True:
             stand(min(high, most))
             if fleet.find(gang) is not None:
@@ -175,19 +175,19 @@ class _Stand:
 
 
 @contextmanager
-def _virtual(state: State, group: NodeGroup, spec: NodeShape) -> Iterator[_Stand]:
-    stand = _Stand(state.books.fleet, _new_nodes(state, group, spec))
+def _virtual(state: State, group: NodeGroup, spec: NodeShape, most: int) -> Iterator[_Stand]:
+    stand = _Stand(state.books.fleet, _new_nodes(state, group, spec, most))
     try:
         yield stand
     finally:
         stand(0)
 
 
-def _new_nodes(state: State, group: NodeGroup, spec: NodeShape) -> Iterator[NodeShape]:
-    """The next nodes of a group, each where it would stand; beyond the group's limit too, to say what is lacking."""
+def _new_nodes(state: State, group: NodeGroup, spec: NodeShape, most: int) -> Iterator[NodeShape]:
+    """The next `most` nodes of a group, each where it would stand; beyond its limit too, to say what is lacking."""
     known = state.books.fleet.ledger.nodes
     endless = replace(group, nodes_max=len(known) + group.nodes_max + TRIAL_NODES_MAX)
-    for name in free_node_names(endless, known, TRIAL_NODES_MAX):
+    for name in free_node_names(endless, known, most):
         yield replace(spec, name=name, domains=expected_domains(state, group, name))
 
 

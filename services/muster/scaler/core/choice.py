@@ -17,6 +17,11 @@ class Choice:
     causes: tuple[str, ...] = ()
     trace: str = ""
 
+    @property
+    def code(self) -> str:
+        """What stands in the way, of a choice of nothing; "" of others."""
+        return self.payload.code if isinstance(self.payload, NothingChosen) else ""
+
     def drafts(self, choice_id: str) -> list[Draft]:
         """Its fact under this name; with a node that goes, the request to withhold it, never one without the other."""
         payload = self.payload

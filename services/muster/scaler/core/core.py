@@ -45,7 +45,7 @@ class ScalerCore:
             return drafts
         settle(state)
         choices = self._serving.choices(now)
-        if not any(isinstance(choice.payload, ScaleChosen) for together in choices for choice in together):
+        if not self._serving.has_more and not any(_is_chosen(choice) for together in choices for choice in together):
             choices += [[choice] for choice in surplus.surplus(state, now)]
         drafts += self._named(choices)
         return drafts
@@ -81,6 +81,11 @@ class ScalerCore:
 
 def _together(draft: Draft, key: str) -> Draft:
     return Draft(draft.kind, draft.subject_id, draft.name, draft.payload, draft.causes, draft.trace, key)
+
+
+def _is_chosen(choice: Choice) -> bool:
+    """Whether something is to move."""
+    return isinstance(choice.payload, ScaleChosen)
 
 
 def _nothing(state: State, choice: Choice) -> Iterator[Draft]:

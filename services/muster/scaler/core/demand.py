@@ -62,11 +62,12 @@ class Line:
 
 
 class Demand:
-    """All lines. version: grows whenever a job came, went, or was told something else."""
+    """All lines. version: grows whenever a job came, went, or was told something else; touched: in which lines."""
 
     def __init__(self) -> None:
         self.lines: dict[Shape, Line] = {}
         self.version = 0
+        self.touched: dict[Shape, None] = {}
 
     def __len__(self) -> int:
         return sum(len(line.jobs) for line in self.lines.values())
@@ -83,6 +84,7 @@ class Demand:
             if not is_in:
                 insort(line.jobs, entry)
             self.version += 1
+            self.touched[record.shape] = None
         elif is_in:
             self._take(record, entry)
 
@@ -104,5 +106,7 @@ class Demand:
         if at < len(line.jobs) and line.jobs[at] == entry:
             del line.jobs[at]
             self.version += 1
+            self.touched[record.shape] = None
             if not line.jobs:
                 del self.lines[record.shape]
+                del self.touched[record.shape]  # told anew should it come back

@@ -5,9 +5,9 @@ for which nothing could be done costs nothing until something changed that could
 """
 
 from dataclasses import dataclass, replace
-from heapq import heapify, heappop, heapreplace
+from heapq import heappop, heapreplace
 
-from muster.core import NS_PER_S, Instant, after
+from muster.core import Instant, after
 from muster.quota.amounts import Amounts
 from muster.scaler.core import autoscaler, hysteresis, limits
 from muster.scaler.core.admission import Fit, charge_choices, chosen_amounts, fit_of, models_chosen, without_barred
@@ -17,6 +17,7 @@ from muster.scaler.core.choice import Choice
 from muster.scaler.core.demand import Line, Waiting, waiting_of
 from muster.scaler.core.jobs import HEALTH, JobRecord, Shape
 from muster.scaler.core.pretend import Pretence
+from muster.scaler.core.quiet import Quiet, look_again_at, supply_of
 from muster.scaler.core.serving import barred
 from muster.scaler.core.signals import NodeWanted
 from muster.scaler.core.state import State
@@ -44,6 +45,7 @@ class Serving:
     def __init__(self, state: State) -> None:
         self._state = state
         self._tried: dict[Shape, Tried] = {}
+        self._quiet = Quiet(state)
         self._ground: tuple[int, ...] = ()
         self._depends_on_places = True
         self._answer: list[list[Choice]] = []
@@ -56,7 +58,7 @@ class Serving:
         state = self._state
         if self._is_to_walk(now):
             with Pretence(state) as pretence:
-                walk = _Walk(state, self._tried, pretence, now)
+                walk = _Walk(state, self._tried, self._quiet, pretence, now)
                 self._answer = walk.run()
                 self._has_chosen = walk.has_chosen
             self._depends_on_places = walk.depends_on_places
@@ -100,15 +102,16 @@ class _Walk:
     and give may change what is found.
     """
 
-    def __init__(self, state: State, tried: dict[Shape, Tried], pretence: Pretence, now: Instant) -> None:
+    def __init__(self, state: State, tried: dict[Shape, Tried], quiet: Quiet, pretence: Pretence, now: Instant) -> None:
         self._state = state
         self._tried = tried
+        self._quiet = quiet
         self._pretence = pretence
         self._now = now
         self._looks = self._fits = 0
         self._found: list[list[Choice]] = []
         self._chosen = 0
-        self._served, self._unfit = set[str](), set[Shape]()
+        self._served, self._unfit, self._restless = set[str](), set[Shape](), set[Shape]()
         self.has_more = self.depends_on_places = False
         self.wake: Instant | None = None
 
@@ -122,16 +125,17 @@ class _Walk:
         state = self._state
         charge_choices(state)
         self._take_served()
-        heap = [(*line.jobs[0], 0, line) for line in state.demand.lines.values()]
-        heapify(heap)
+        heap = self._quiet.awake(self._now)
+        if self._quiet.wake is not None:
+            self._note_wake(self._quiet.wake)
         try:
             while heap:
-                *_, job_id, at, line = heap[0]
-                goes_on = self._see(state.jobs.records[job_id], line)
+                entry, at, line = heap[0]
+                goes_on = self._see(state.jobs.records[entry[2]], line)
                 if goes_on is None:
                     break
                 if goes_on and at + 1 < len(line.jobs):
-                    heapreplace(heap, (*line.jobs[at + 1], at + 1, line))
+                    heapreplace(heap, (line.jobs[at + 1], at + 1, line))
                 else:
                     heappop(heap)
         finally:
@@ -147,12 +151,11 @@ class _Walk:
         if record.id in state.choices.of_job or record.id in self._served:
             return True
         if not self._is_due(record):
+            self._restless.add(shape)
             return self._take_place(record)
         tried = self._tried.get(shape)
         if tried is not None and self._holds(tried, record):
-            self.depends_on_places |= record.id not in state.refused
-            if tried.choice is not None:
-                self._found.append([tried.choice])
+            self._say_again(record, tried)
             return False
         if self._is_put_off(record):
             return False
@@ -172,6 +175,15 @@ class _Walk:
         if len(state.choices.open) >= limits.CHOICES_OPEN_MAX:
             return None
         return self._look(record, fit)
+
+    def _say_again(self, record: JobRecord, tried: Tried) -> None:
+        """What was found out still holds; once it is in the log, nobody has to see the line again until it does not."""
+        known, said = self._state.refused.get(record.id), tried.choice
+        if said is not None and (known is None or (known.case, known.code) != (said.payload.case, said.code)):
+            self._found.append([said])
+        elif known is not None and record.shape not in self._restless:
+            self._quiet.put(record.shape, told_at=Instant(known.at), rests_until=tried.rests_until)
+        self.depends_on_places |= known is None
 
     def _take_served(self) -> None:
         """Jobs for which something was carried out a moment ago come next: the scheduler is about to place them."""
@@ -260,7 +272,7 @@ class _Walk:
     def _holds(self, tried: Tried, record: JobRecord) -> bool:
         """Whether what was found out for the line still holds."""
         state = self._state
-        if (tried.job_id, tried.word) != (record.id, record.word_fact) or tried.supply != _supply(state):
+        if (tried.job_id, tried.word) != (record.id, record.word_fact) or tried.supply != supply_of(state):
             return False
         if tried.rests_until:
             if tried.rests_until <= self._now:
@@ -292,19 +304,8 @@ class _Walk:
         if rests_until:
             self._note_wake(rests_until)
         self._tried[record.shape] = Tried(
-            choice, record.id, record.word_fact, _supply(state), state.books.freed, rests_until
+            choice, record.id, record.word_fact, supply_of(state), state.books.freed, rests_until
         )
 
     def _note_wake(self, moment: Instant) -> None:
         self.wake = moment if self.wake is None else min(self.wake, moment)
-
-
-def look_again_at(state: State) -> Instant:
-    """When those that were refused are looked at again because places came free: the more they are, the less often."""
-    rounds = 1 + len(state.demand.lines) // limits.LOOK_AGAIN_LINES
-    grid_ns = round(limits.LOOK_AGAIN_S * rounds * NS_PER_S)
-    return Instant(-(-state.freed_at // grid_ns) * grid_ns)
-
-
-def _supply(state: State) -> tuple[int, int]:
-    return state.supply, state.pool.version

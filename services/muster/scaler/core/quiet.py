@@ -1,0 +1,80 @@
+"""Lines for which nothing can be done, and that was said: no walk sees them until something changed for them.
+
+So a walk costs what is to be done, however many shapes wait. All of it is a cache: a scaler that takes over finds every
+line awake, sees each once, and says the same.
+"""
+
+from heapq import heapify
+
+from muster.core import NS_PER_S, Instant
+from muster.scaler.core import limits
+from muster.scaler.core.demand import Entry, Line
+from muster.scaler.core.jobs import Shape
+from muster.scaler.core.state import State
+
+Place = tuple[Entry, int, Line]
+"""One job of a line: its place among all that wait, and its index in the line."""
+
+
+class Quiet:
+    """wake: when one of them may be helped by time alone, or is looked at because places came free; None: never."""
+
+    def __init__(self, state: State) -> None:
+        self._state = state
+        self._shapes: dict[Shape, None] = {}
+        self._supply = supply_of(state)
+        self._freed = 0
+        self._told_at = Instant(0)
+        self._rests_until: Instant | None = None
+        self.wake: Instant | None = None
+
+    def awake(self, now: Instant) -> list[Place]:
+        """The first of every line that is to be seen, as a heap."""
+        state, touched = self._state, self._state.demand.touched
+        for shape in touched:
+            self._shapes.pop(shape, None)
+        touched.clear()
+        self.wake = self._rests_until
+        if self._shapes and not self._stays(now):
+            self._shapes.clear()
+        if not self._shapes:
+            self._supply, self._freed = supply_of(state), state.books.freed
+            self._told_at, self._rests_until, self.wake = Instant(0), None, None
+        if len(self._shapes) > limits.TRIED_SPARE + 2 * len(state.demand.lines):
+            self._shapes = {shape: None for shape in self._shapes if shape in state.demand.lines}
+        quiet = self._shapes
+        places = [(line.jobs[0], 0, line) for shape, line in state.demand.lines.items() if shape not in quiet]
+        heapify(places)
+        return places
+
+    def put(self, shape: Shape, *, told_at: Instant, rests_until: Instant) -> None:
+        """Nothing can be done for this line, and it was told so. rests_until: as in `serve.Tried`."""
+        self._shapes[shape] = None
+        self._told_at = max(self._told_at, told_at)
+        if rests_until:
+            self._rests_until = rests_until if self._rests_until is None else min(self._rests_until, rests_until)
+
+    def _stays(self, now: Instant) -> bool:
+        """Whether nothing changed for any of them."""
+        state = self._state
+        if self._supply != supply_of(state) or (self._rests_until is not None and self._rests_until <= now):
+            return False
+        if self._freed == state.books.freed:
+            return True
+        again = look_again_at(state)
+        if again <= now or state.freed_at <= self._told_at:
+            return False
+        self.wake = again if self.wake is None else min(self.wake, again)
+        return True
+
+
+def look_again_at(state: State) -> Instant:
+    """When those that were refused are looked at again because places came free: the more they are, the less often."""
+    rounds = 1 + len(state.demand.lines) // limits.LOOK_AGAIN_LINES
+    grid_ns = round(limits.LOOK_AGAIN_S * rounds * NS_PER_S)
+    return Instant(-(-state.freed_at // grid_ns) * grid_ns)
+
+
+def supply_of(state: State) -> tuple[int, int]:
+    """Grows when there may be something that was not to be had before."""
+    return state.supply, state.pool.version
