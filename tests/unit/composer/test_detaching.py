@@ -344,3 +344,13 @@ def test_a_device_that_its_fabric_does_not_give_back_is_tried_ever_more_rarely()
     it.detach(uuid)
     it.wait(CROSSING_S)
     assert it.phases() == ["withholding"]
+
+
+def test_a_request_that_is_deleted_once_more_by_force_takes_its_devices_from_their_job() -> None:
+    it, _ = with_one()
+    it.hold("n1", 0)
+    it.decompose()
+    it.decompose(force=True, may_force=True)
+    it.withdraw_all()
+    assert it.last("detaching").payload.holders == (JOB,)
+    assert it.last("ended").subject_id == "r"
