@@ -165,7 +165,8 @@ def test_what_merely_moves_is_not_counted_on_among_what_is_ill() -> None:
 
 @pytest.mark.parametrize("is_device", [True, False])
 def test_a_refusal_is_explained_anew_once_what_was_ill_merely_moves_and_the_other_way_round(is_device: bool) -> None:
-    fleet = fleet_of([node("a"), node("b", gpus=1)])
+    fleet = fleet_of([node("a"), node("b", gpus=1), node("c", gpus=1)])
+    fleet.set_usable("c", False)
 
     def regard(*, ill: bool) -> None:
         if is_device:
@@ -173,7 +174,7 @@ def test_a_refusal_is_explained_anew_once_what_was_ill_merely_moves_and_the_othe
         else:
             fleet.set_usable("b", False, ill=ill)
 
-    reasons, asked = list[str](), gang((task(1), 9))
+    reasons, asked = list[str](), gang((task(1), 10))
     for ill in (True, False, True):
         regard(ill=ill)
         before = fleet.version
