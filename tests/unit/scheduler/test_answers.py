@@ -3,6 +3,7 @@
 import pytest
 
 from muster.scheduler.core import answers
+from muster.scheduler.core.cycle import Limits
 from muster.schemas.base import Wire
 from muster.schemas.facts.job import JobCheckpointed
 from muster.schemas.facts.queue import QueueSpec
@@ -86,6 +87,40 @@ def test_a_dry_run_refuses_what_can_never_run_and_names_the_field(spec: dict[str
     assert answer.refused
     assert answer.field == field
     assert answer.detail
+
+
+@pytest.mark.parametrize(
+    ("spec", "reason"),
+    [
+        ({"gpus": 9}, "fragmented"),
+        ({"gpus": 8, "replicas": 3}, "gpu"),
+        ({"gpu_models": ("T4",)}, "model"),
+        ({"cpu_milli": 9_000_000}, "cpu"),
+        ({"memory_mib": 90_000_000}, "memory"),
+    ],
+)
+def test_a_dry_run_lets_wait_for_what_scaling_may_bring(spec: dict[str, object], reason: str) -> None:
+    world = World(nodes=2, gpus=8, limits=Limits(may_grow=True))
+    answer = dry_run(world, **spec)
+    assert (answer.refused, answer.placed, answer.field, answer.reason) == (False, False, "", reason)
+    assert (answer.position, answer.expected_start_at) == (1, 0), "it has a place in line; nobody knows until when"
+    assert answer.preempts == ()
+    assert answer.cure.startswith("wait until scaling adds GPUs or nodes")
+
+
+@pytest.mark.parametrize(("spec", "field"), [({"queue": "closed"}, "queue"), ({"gpus": 9}, "task_groups.gpus")])
+def test_a_dry_run_refuses_what_no_growth_of_the_fleet_can_cure(spec: dict[str, object], field: str) -> None:
+    world = World(nodes=2, gpus=8, limits=Limits(may_grow=True))
+    world.queue("closed", closed=True)
+    world.queue("lab", gpu_milli_limit=8_000)
+    answer = dry_run(world, **spec)
+    assert (answer.refused, answer.field) == (True, field)
+
+
+def test_a_dry_run_of_what_these_nodes_can_hold_waits_for_them_also_where_the_fleet_may_grow() -> None:
+    world = World(nodes=1, gpus=2, limits=Limits(may_grow=True))
+    world.submit("holder", gpus=2)
+    assert dry_run(world, gpus=2).cure == "wait until running jobs end, or ask for fewer GPUs"
 
 
 def test_a_dry_run_says_where_or_why_not_now_and_changes_nothing() -> None:

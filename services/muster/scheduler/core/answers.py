@@ -66,7 +66,9 @@ def answer_why(core: Core, ask: Wire, now: Instant) -> WhyAnswer:
 def answer_dry_run(core: Core, ask: Wire, now: Instant) -> DryRunAnswer:
     """`dry-run`: refused for ever, placed at once, or waiting, if the job came now."""
     assert isinstance(ask, AskDryRun)
-    return dry_run(_settled(core), ask.spec, now)
+    state = _settled(core)
+    assert isinstance(core, SchedulerCore)
+    return dry_run(state, ask.spec, now, may_grow=core.may_grow)
 
 
 def answer_queues(core: Core, _ask: Wire, now: Instant) -> QueuesAnswer:

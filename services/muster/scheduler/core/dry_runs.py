@@ -1,17 +1,20 @@
-"""What would happen to a job if it came now: refused for ever, placed, let in by those who make way, or waiting."""
+"""What would happen to a job if it came now: refused for ever, placed, let in by those who make way, or waiting.
+
+Where scaling may add nodes and devices, a job that only these nodes can never hold waits for what is to come.
+"""
 
 from collections.abc import Mapping
 
 from muster.books.gangs import gang_of
 from muster.core import Instant, after
-from muster.placement import Shortage
+from muster.placement import GangRequest, Shortage
 from muster.quota.amounts import gang_amounts
 from muster.scheduler.core.expected import NAMED_MAX, Expected, expected_start
 from muster.scheduler.core.explained import kept_for_others
 from muster.scheduler.core.jobs import JobRecord, Kind
 from muster.scheduler.core.order import rank
 from muster.scheduler.core.preemption import Preemptions
-from muster.scheduler.core.reasons import Blocked, Reason, cure_of, of_ceiling, of_shortage
+from muster.scheduler.core.reasons import OF_NODES, Blocked, Reason, cure_of, of_ceiling, of_shortage
 from muster.scheduler.core.remains import Remains
 from muster.scheduler.core.state import REPLICAS_MAX, State
 from muster.scheduler.core.turns import Place
@@ -32,12 +35,30 @@ _FIELDS: Mapping[str, str] = {
 }
 
 
-def dry_run(state: State, spec: JobSpec, now: Instant) -> DryRunAnswer:
-    """The answer; nothing is changed."""
+def dry_run(state: State, spec: JobSpec, now: Instant, *, may_grow: bool = False) -> DryRunAnswer:
+    """The answer; nothing is changed. may_grow: see `Limits`."""
     refused = _never(state, spec)
     if refused is not None:
         return refused
     record = _record(state, spec, now)
+    lacking = _lacking(state, record.kind.gang)
+    if lacking is None:
+        return _now(state, record, now)
+    reason = of_shortage(lacking).reason
+    if may_grow and reason in OF_NODES:
+        return _now(state, record, now, lacks=lacking.detail)
+    return DryRunAnswer(refused=True, field=_FIELDS.get(reason, "task_groups"), reason=reason, detail=lacking.detail)
+
+
+def _lacking(state: State, gang: GangRequest) -> Shortage | None:
+    """Why these nodes could not hold the gang even with nothing else running; None if they could, or are not known."""
+    if all(record.description is None for record in state.books.nodes.values()):
+        return None  # the fleet is not known yet; the job waits for it
+    return state.books.fleet.could_ever_fit(gang)
+
+
+def _now(state: State, record: JobRecord, now: Instant, *, lacks: str = "") -> DryRunAnswer:
+    """Placed or waiting. lacks: what has to be added before it fits."""
     kind, fleet = record.kind, state.books.fleet
     ceiling = state.queues.ceiling(record.queue, kind.amounts_least, preemptible=kind.preemptible)
     holds = fleet.place(kind.gang)
@@ -59,7 +80,7 @@ def dry_run(state: State, spec: JobSpec, now: Instant) -> DryRunAnswer:
         reason=blocked.reason,
         detail=blocked.detail,
         position=position(state, record.queue, (record.rank, record.routed_seq))[0],
-        cure=cure_of(blocked.reason, never=never),
+        cure=cure_of(blocked.reason, never=never, lacks=lacks, may_grow=bool(lacks)),
         preempts=preempts,
         expected_start_at=expected.at,
         expected_basis=expected.basis,
@@ -104,7 +125,7 @@ def _record(state: State, spec: JobSpec, now: Instant) -> JobRecord:
 
 
 def _never(state: State, spec: JobSpec) -> DryRunAnswer | None:
-    """The answer for a job that can never run here; None if it could, if nothing else ran."""
+    """The answer for a job that its queue can never let run, or that is too large; None for others."""
     replicas = sum(group.replicas for group in spec.task_groups)
     if replicas > REPLICAS_MAX:
         detail = f"{replicas} replicas in all, at most {REPLICAS_MAX} are placed at once"
@@ -124,13 +145,7 @@ def _never(state: State, spec: JobSpec) -> DryRunAnswer | None:
         blocked = of_ceiling(ceiling, wanted=wanted)
         field = _FIELDS.get(blocked.reason) or _FIELDS.get(_plain(ceiling.resource), "task_groups.gpus")
         return DryRunAnswer(refused=True, field=field, reason=blocked.reason, detail=blocked.detail)
-    if all(record.description is None for record in state.books.nodes.values()):
-        return None  # the fleet is not known yet; the job waits for it
-    shortage = state.books.fleet.could_ever_fit(gang)
-    if shortage is None:
-        return None
-    reason = of_shortage(shortage).reason
-    return DryRunAnswer(refused=True, field=_FIELDS.get(reason, "task_groups"), reason=reason, detail=shortage.detail)
+    return None
 
 
 def _plain(resource: str) -> str:

@@ -95,8 +95,9 @@ def cure_of(reason: str, *, never: Ceiling | None, lacks: str = "", may_grow: bo
     lacks: why the job would not fit even if nothing else ran and all nodes were usable. may_grow: nodes and devices may
     be added.
     """
-    if lacks and reason in _OF_ROOM and may_grow:
-        return f"wait until scaling adds GPUs or nodes, or ask for less: it does not fit with nothing else ({lacks})"
+    if lacks and reason in OF_NODES and may_grow:
+        less = f"ask for what is there: it does not fit with nothing else running ({lacks})"
+        return f"wait until scaling adds GPUs or nodes, or {less}"
     if lacks and reason in _OF_ROOM:
         return f"ask for less, or add nodes: it does not fit with nothing else running ({lacks}); waiting does not help"
     if reason in OF_QUOTA and never is not None:
@@ -109,6 +110,9 @@ def cure_of(reason: str, *, never: Ceiling | None, lacks: str = "", may_grow: bo
 
 _OF_ROOM = frozenset({Reason.GPU, Reason.CPU, Reason.MEMORY, Reason.FRAGMENTED})
 """Reasons for which a job waits until others end."""
+
+OF_NODES = _OF_ROOM | {Reason.NO_NODE, Reason.MODEL, Reason.TOPOLOGY}
+"""Reasons that more GPUs or nodes may end."""
 
 CURES: dict[str, str] = {
     Reason.NO_NODE: "nodes must join and be released",
