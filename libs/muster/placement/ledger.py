@@ -5,10 +5,10 @@ in a log that rankings follow, so that the work after a change does not grow wit
 """
 
 from bisect import bisect_left, insort
-from collections.abc import Iterable, Iterator, Sequence, Set
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 
-from muster.placement.devices import BROKEN, Arrangement, layout_of
+from muster.placement.node import Node
 from muster.placement.shapes import DEVICE_MILLI, GpuTotals, Hold, HoldError, NodeShape
 from muster.placement.state import NodeState, StateKey
 from muster.placement.topology import Domain
@@ -18,80 +18,6 @@ IDLE_STATES_MAX = 4_096
 
 NEWS_MIN = 1_024
 """Announced states kept at least; beyond twice the number of live states the oldest are dropped."""
-
-
-class Node:
-    """One node: its shape, idle amounts per device, the number of holds, and its state (None: takes nothing new).
-
-    domains: those in which it stands, widest first. idle: 0 at places without a device. broken: devices that are not to
-    be used. skipped: these, and places without a device. moving: those of the broken that are well, but about to go or
-    only just coming; is_moving: so is the whole node, which is not usable.
-    """
-
-    __slots__ = (
-        "_order",
-        "broken",
-        "cpu_milli",
-        "domains",
-        "holds",
-        "idle",
-        "is_moving",
-        "layout",
-        "memory_mib",
-        "moving",
-        "shape",
-        "skipped",
-        "state",
-        "usable",
-    )
-
-    def __init__(self, shape: NodeShape, domains: Sequence[Domain]) -> None:
-        self.shape = shape
-        self.domains = domains
-        self.cpu_milli = shape.cpu_milli
-        self.memory_mib = shape.memory_mib
-        self.idle = [DEVICE_MILLI] * shape.gpu_count
-        for index in shape.absent:
-            self.idle[index] = 0
-        self.broken: Set[int] = frozenset()
-        self.skipped: Set[int] = shape.absent
-        self.moving: Set[int] = frozenset()
-        self.usable = True
-        self.is_moving = False
-        self.holds = 0
-        self.state: NodeState | None = None
-        self.layout = layout_of(shape.device_domains, shape.absent)
-        self._order: list[int] = []
-
-    def free_shares(self) -> list[int]:
-        """Idle milli-GPUs of each usable device, ascending."""
-        if not self.skipped:
-            return sorted(self.idle)
-        return sorted(share for index, share in enumerate(self.idle) if index not in self.skipped)
-
-    def arrangement(self) -> Arrangement:
-        """The idle shares of usable devices by domain; () if the node declares none."""
-        if self.layout is None:
-            return ()
-        idle = tuple(self.idle)
-        if self.broken:
-            idle = tuple([BROKEN if index in self.broken else share for index, share in enumerate(idle)])
-        tree, self._order = self.layout.arrange(idle)
-        return self.layout.levels, tree
-
-    def devices_at(self, positions: Iterable[int]) -> tuple[int, ...]:
-        """The devices at these positions of the arrangement last asked for, ascending."""
-        return tuple(sorted([self._order[position] for position in positions]))
-
-    def devices_idle(self, share: int, wanted: int) -> tuple[int, ...]:
-        """The first `wanted` usable devices with exactly this idle share."""
-        found = [i for i, idle in enumerate(self.idle) if idle == share and i not in self.skipped]
-        return tuple(found[:wanted])
-
-    def set_broken(self, devices: Set[int]) -> None:
-        """Exactly these devices are not to be used."""
-        self.broken = devices
-        self.skipped = devices | self.shape.absent if devices else self.shape.absent
 
 
 class _Sums:
