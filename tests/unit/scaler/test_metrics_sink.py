@@ -8,6 +8,7 @@ from nats.aio.client import Client
 from prometheus_client import REGISTRY
 
 from muster.bus.service import Seat
+from muster.scaler.core import ScalerCore
 from muster.scaler.core.choices import ADD, ATTACH
 from muster.scaler.metrics_sink import ChoicesSink
 from unit.scaler.scaling_world import CLUSTER, World, composable, config
@@ -88,6 +89,13 @@ async def test_nothing_chosen_is_told_with_what_stands_in_the_way(it: Followed) 
     await it.look()
     assert it.world.log[-1].name == "nothing-chosen"
     assert ended("nothing-chosen", "pool") - before == 1
+
+
+async def test_where_nobody_ever_waited_nobody_is_shown_to_wait() -> None:
+    sink = ChoicesSink("fresh")
+    await sink.open(ScalerCore(config()), cast("Client", None), Seat(lambda: None, lambda: True))
+    assert sample("waiting_jobs", cluster="fresh") == 0
+    await sink.close()
 
 
 async def test_jobs_that_wait_no_longer_are_not_shown(it: Followed) -> None:

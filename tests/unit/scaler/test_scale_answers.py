@@ -41,3 +41,34 @@ def test_choices_are_shown_newest_first_with_how_they_ended() -> None:
 def test_they_are_shown_by_a_scaler_that_starts_from_a_checkpoint() -> None:
     world = lived()
     assert choices(world.recover(), world.now) == choices(world.core, world.now)
+
+
+def refused() -> World:
+    """One job waits for more than the pool has, another asks for a model of no group."""
+    world = World(config(composable(nodes_max=1)), pool=1)
+    busy(world)
+    world.submit("large", gpus=3)
+    world.run()
+    world.later(5)
+    world.submit("strange", gpu_models=("X9",))
+    world.run()
+    return world
+
+
+def test_why_nothing_was_chosen_is_shown_newest_first() -> None:
+    world = refused()
+    newest, older = choices(world.core, world.now)
+    assert (newest.name, newest.detail, older.detail) == ("nothing-chosen", "no-group", "pool")
+    assert world.jobs[older.jobs[0]].job.spec.name == "large"
+    assert "3 GPUs asked, 1 H100 in the pool" in older.reason
+
+
+def test_it_is_shown_as_long_as_the_job_waits_for_it() -> None:
+    world = refused()
+    world.end(next(state.job for state in world.jobs.values() if state.job.spec.name == "large"))
+    assert [choice.detail for choice in choices(world.core, world.now)] == ["no-group"]
+
+
+def test_a_scaler_that_starts_from_a_checkpoint_knows_the_reasons() -> None:
+    world = refused()
+    assert choices(world.recover(), world.now) == choices(world.core, world.now)

@@ -141,12 +141,13 @@ class IdleSince(Wire):
 
 
 class Refused(Wire):
-    """What `nothing-chosen` said last of a job or node."""
+    """What `nothing-chosen` said last of a job or node. reason: of the newest alone, which are shown."""
 
     name: Label
     case: int
     code: str = ""
     at: InstantNs = 0
+    reason: Text = ""
 
 
 class HeardSignal(Wire):
@@ -162,6 +163,7 @@ class HeardSignal(Wire):
 class ScalerState(Payload):
     """`state-recorded` of the scaler itself (kind `scaler`): what its next choices depend on beside the books.
 
+    In as many parts as it takes, `scaler`, `scaler-2`, ...: each has some of the entries, and all that is no list.
     chosen: how many choices were ever made. idle_devices, idle_nodes: since when. low_nodes: since when less than half
     of the node is used. moved_at: when a device or node was
     last added to or taken from a node or group, by name. failed_at: when a choice last failed, by group or fabric.

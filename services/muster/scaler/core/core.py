@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 
 from muster.core import Draft, Fact, Instant
-from muster.scaler.core import surplus
+from muster.scaler.core import limits, surplus
 from muster.scaler.core.choice import Choice
 from muster.scaler.core.choices import NOTHING, name_of
 from muster.scaler.core.ends import ends, given_back, next_end
@@ -94,6 +94,8 @@ def _nothing(state: State, choice: Choice) -> Iterator[Draft]:
     assert isinstance(payload, NothingChosen)
     subject = payload.node or payload.jobs[0]
     known = state.refused.get(subject)
+    if known is None and len(state.refused) >= limits.REFUSED_KEPT:
+        return  # to remember that it was said, another one would have to be forgotten, and be told again
     if known is None or (known.case, known.code) != (payload.case, payload.code):
         yield Draft("scale", subject, NOTHING, payload, choice.causes, choice.trace)
 

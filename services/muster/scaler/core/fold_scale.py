@@ -4,7 +4,6 @@ from collections.abc import Callable
 
 from muster.core import Fact
 from muster.scaler.core.choices import ADD, ATTACH, REMOVE_GPU, REMOVE_NODE, EndedChoice, OpenChoice
-from muster.scaler.core.limits import REFUSED_KEPT
 from muster.scaler.core.state import State
 from muster.schemas.facts.scale import NothingChosen, Refused, ScaleChosen, ScaleEnded
 
@@ -58,10 +57,12 @@ def _nothing_chosen(state: State, fact: Fact) -> None:
     assert isinstance(fact.payload, NothingChosen)
     state.refused.pop(fact.subject_id, None)
     state.refused[fact.subject_id] = Refused(
-        name=fact.subject_id, case=fact.payload.case, code=fact.payload.code, at=fact.time
+        name=fact.subject_id,
+        case=fact.payload.case,
+        code=fact.payload.code,
+        at=fact.time,
+        reason=fact.payload.reason,
     )
-    if len(state.refused) > REFUSED_KEPT:
-        del state.refused[next(iter(state.refused))]
 
 
 HANDLERS: dict[tuple[str, str], Callable[[State, Fact], None]] = {

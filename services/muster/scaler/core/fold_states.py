@@ -1,9 +1,10 @@
 """How the parts of a checkpoint, which come in any order, become what the scaler believes; and its own part of one."""
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
 from muster.books.node_records import NODE
 from muster.core import Draft, Fact, Instant
+from muster.scaler.core import limits
 from muster.scaler.core.choices import EndedChoice, OpenChoice, Outcome, is_choice
 from muster.scaler.core.fold_composer import attachment_of, stir
 from muster.scaler.core.fold_fleet import note_node
@@ -16,7 +17,7 @@ from muster.schemas.facts.device import AttachmentState, FabricState, RequestSta
 from muster.schemas.facts.job import JobState
 from muster.schemas.facts.node import GrantState, NodeState
 from muster.schemas.facts.queue import QueueState
-from muster.schemas.facts.scale import IdleSince, ScaleChosen, ScalerState, ScaleState
+from muster.schemas.facts.scale import HeardSignal, IdleSince, Refused, ScaleChosen, ScalerState, ScaleState
 from muster.schemas.registry import STATE_NAME
 
 
@@ -107,6 +108,7 @@ def _load_choice(state: State, name: str, stored: ScaleState) -> None:
 
 
 def _load_scaler(state: State, stored: ScalerState) -> None:
+    """One part of it; they may come in any order, and say the same of what is no list."""
     state.chosen = stored.chosen
     state.supplied_at, state.freed_at = Instant(stored.supplied_at), Instant(stored.freed_at)
     for known, entries in (
@@ -129,7 +131,8 @@ def states(state: State) -> Iterator[Draft]:
         given_up = state.choices.given_up.get(choice.id)
         failure = (given_up.reason, given_up.fact) if given_up is not None else ("", "")
         yield _choice(choice, choice.chosen, failure=failure[0], failure_fact=failure[1])
-    yield Draft("scaler", "scaler", STATE_NAME, _scaler_state(state))
+    for number, part in enumerate(_parts(state), 1):
+        yield Draft("scaler", "scaler" if number == 1 else f"scaler-{number}", STATE_NAME, part)
 
 
 def _choice(choice: OpenChoice, chosen: ScaleChosen, **rest: object) -> Draft:
@@ -147,20 +150,32 @@ def _choice(choice: OpenChoice, chosen: ScaleChosen, **rest: object) -> Draft:
     return Draft("scale", choice.id, STATE_NAME, payload, trace=choice.trace)
 
 
-def _scaler_state(state: State) -> ScalerState:
-    return ScalerState(
-        chosen=state.chosen,
-        idle_devices=state.idle.stored_devices(),
-        idle_nodes=state.idle.stored_nodes(),
-        low_nodes=state.idle.stored_low(),
-        moved_at=_since(state.moved_at),
-        failed_at=_since(state.failed_at),
-        signals=tuple(state.signals.heard.values()),
-        served_at=_since(state.served_at),
-        refused=tuple(state.refused.values()),
-        supplied_at=state.supplied_at,
-        freed_at=state.freed_at,
-    )
+def _parts(state: State) -> Iterator[ScalerState]:
+    """What depends on the size of the cluster and of the demand, in blocks; the first part may be without any."""
+    rest = {"chosen": state.chosen, "supplied_at": state.supplied_at, "freed_at": state.freed_at}
+    refused = list(state.refused.values())
+    shown = max(0, len(refused) - limits.REFUSED_SHOWN)
+    mute = [one.model_copy(update={"reason": ""}) for one in refused[:shown]]
+    blocks: list[tuple[str, Sequence[IdleSince | HeardSignal | Refused], int]] = [
+        ("idle_devices", state.idle.stored_devices(), limits.STATE_ENTRIES_MAX),
+        ("idle_nodes", state.idle.stored_nodes(), limits.STATE_ENTRIES_MAX),
+        ("low_nodes", state.idle.stored_low(), limits.STATE_ENTRIES_MAX),
+        ("moved_at", _since(state.moved_at), limits.STATE_ENTRIES_MAX),
+        ("failed_at", _since(state.failed_at), limits.STATE_ENTRIES_MAX),
+        ("served_at", _since(state.served_at), limits.STATE_ENTRIES_MAX),
+        ("refused", mute, limits.STATE_ENTRIES_MAX),
+        ("refused", refused[shown:], limits.STATE_TEXTS_MAX),
+        ("signals", tuple(state.signals.heard.values()), limits.STATE_TEXTS_MAX),
+    ]
+    part, room = dict[str, tuple[object, ...]](), 1.0
+    for field, entries, most in blocks:
+        for at in range(0, len(entries), most):
+            block = tuple(entries[at : at + most])
+            if room < len(block) / most or field in part:
+                yield ScalerState.model_validate(rest | part)
+                part, room = {}, 1.0
+            part[field], room = block, room - len(block) / most
+    yield ScalerState.model_validate(rest | part)
 
 
 def _since(moments: Mapping[str, Instant]) -> tuple[IdleSince, ...]:

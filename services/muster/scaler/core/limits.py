@@ -40,11 +40,23 @@ ATTACH_S_MAX = 960.0
 """A choice of GPUs that was not carried out by then failed: above the composer's deadlines until a
 device is attached and seen."""
 
+SHOWN_MAX = 400
+"""Choices, and reasons why nothing was chosen, in one answer: the newest."""
+
 ENDED_KEPT = 200
 """Choices that ended and are still shown."""
 
-REFUSED_KEPT = 8_192
-"""Jobs and nodes of which is remembered what `nothing-chosen` said last; beyond it the oldest may be told again."""
+REFUSED_KEPT = 65_536
+"""Waiting jobs and nodes of which is remembered what `nothing-chosen` said last; of more than these nothing is said."""
+
+REFUSED_SHOWN = 200
+"""Of the newest of these the reason is shown, also after a start from a checkpoint."""
+
+STATE_ENTRIES_MAX = 1_024
+"""Entries in one part of a checkpoint, so that each stays far below what a fact may be long."""
+
+STATE_TEXTS_MAX = 64
+"""The same for entries with words of somebody."""
 
 MOVED_KEPT = 65_536
 """Names of which is remembered when something last moved there; beyond it the oldest is forgotten."""

@@ -1,7 +1,7 @@
 """Choices as `muster scale` shows them."""
 
-from muster.scaler.core.choices import OpenChoice
-from muster.schemas.facts.scale import ScaleEnded
+from muster.scaler.core.choices import NOTHING, OpenChoice
+from muster.schemas.facts.scale import Refused, ScaleEnded
 from muster.schemas.queries import ScaleChoiceView
 
 
@@ -27,4 +27,18 @@ def view_of(choice: OpenChoice, *, ended_at: int = 0, ended: ScaleEnded | None =
         ended_at=ended_at,
         outcome=outcome,
         detail=ended.reason if ended is not None else "",
+    )
+
+
+def view_of_nothing(refused: Refused, *, is_node: bool) -> ScaleChoiceView:
+    """What stands in the way of a job, or of a node, as it was said last."""
+    return ScaleChoiceView(
+        id="",
+        name=NOTHING,
+        case=refused.case,
+        node=refused.name if is_node else "",
+        jobs=() if is_node else (refused.name,),
+        reason=refused.reason or refused.code,
+        at=refused.at,
+        detail=refused.code,
     )
