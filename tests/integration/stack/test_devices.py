@@ -21,6 +21,8 @@ async def test_every_demonstration_passes_and_breaks_no_invariant(tmp_path: Path
         assert all(one.decisions and all(choice.reason for choice in one.decisions) for one in played)
         assert {choice.case for choice in played[-1].decisions} == {4}
         assert {"scheduler", "scaler", "composer", "agent", "fabric"} <= set(played[0].crossed)
+        assert await there.house.metric("muster_scale_choices_total", outcome="done") > 0
+        assert await there.house.metric("muster_attach_seconds_count") > 0
         jobs = [job.id for job in await there.house.muster.list()]
         assert await there.house.violations(jobs, all_ended=False) == []
         assert await there.free() == ALL_DEVICES

@@ -20,6 +20,8 @@ pytestmark = [pytest.mark.connected, pytest.mark.timeout(240), pytest.mark.async
 
 SECOND = "second"
 WORKER = "flex-0001"
+SURVEY_AGE_S_MAX = 30.0
+"""Looks are taken every second."""
 
 
 @pytest_asyncio.fixture(scope="module", loop_scope="module")
@@ -141,6 +143,8 @@ async def test_a_fabric_that_talks_nonsense_is_shown_with_its_breaker_open_and_n
         return shown[FABRIC].breaker is not BreakerState.CLOSED and bool(shown[FABRIC].error)
 
     await until_async(is_open)
+    assert await there.house.metric("muster_fabric_breaker", fabric=FABRIC) > 0
+    assert await there.house.metric("muster_fabric_breaker", fabric=SECOND) == 0
     other = await muster.compose(ComposabilitySpec(model=MODEL, size=1, target_node="edge-0001"), name="meanwhile")
     assert other is not None
     await until_async(lambda: _is_online(there, "meanwhile"))
@@ -155,6 +159,13 @@ async def test_a_fabric_that_talks_nonsense_is_shown_with_its_breaker_open_and_n
     await until_async(is_closed)
     await muster.compose(ComposabilitySpec(model=MODEL, size=1, target_node=WORKER), name="afterwards")
     await until_async(lambda: _is_online(there, "afterwards"))
+    assert await there.house.metric("muster_fabric_breaker", fabric=FABRIC) == 0
+    assert await there.house.metric("muster_attachments", fabric=FABRIC, phase="online") > 0
+    assert 0 < await there.house.metric("muster_fabric_survey_age_seconds", fabric=FABRIC) < SURVEY_AGE_S_MAX
+    said = (there.house.settings.state_dir / "logs" / "all.log").read_text()
+    assert f"fabric {FABRIC} gets no calls until" in said
+    assert f"fabric {FABRIC} answers again" in said
+    assert f"fabric {SECOND} gets no calls" not in said
 
 
 async def _is_online(there: DevicesHouse, name: str) -> bool:

@@ -7,7 +7,6 @@ from dataclasses import dataclass, field
 import pytest
 from prometheus_client import REGISTRY
 
-from muster.composer.core.limits import Bounds
 from muster.composer.fabric_watch import SILENT_S, FabricWatch
 from muster.schemas.devices import CXL_MEMORY, GPU, PoolModel
 from muster.schemas.facts.device import CallFailure, FabricSurveyed
@@ -187,14 +186,33 @@ def test_a_device_that_comes_online_again_after_a_detachment_was_given_up_took_n
     (uuid,) = watched.it.bring(target_node="n1")
     watched.look()
     before = sample("attach_seconds_count", fabric=ONE), sample("detachments_given_up_total", fabric=ONE)
-    watched.it.hold("n1", 0)
     watched.it.detach(uuid)
-    watched.it.wait(Bounds().withhold_s_max + 1)
+    watched.it.withhold()
+    watched.it.settle()
+    (call,) = watched.it.fabrics.detaching
+    watched.it.fabrics.tell(call, CallFailure.REFUSED)
+    watched.it.wait(60)
+    watched.it.release(uuid)
     watched.it.settle()
     watched.look()
-    assert phase("online") == 1
+    assert (watched.it.names().count("online"), phase("online")) == (2, 1)
     after = sample("attach_seconds_count", fabric=ONE), sample("detachments_given_up_total", fabric=ONE)
     assert [delta(*pair) for pair in zip(before, after, strict=True)] == [0, 1]
+
+
+def test_devices_that_stood_there_took_no_time_to_attach() -> None:
+    it = House(config())
+    it.fabrics.place(ONE, machine("n1"), device(901))
+    it.node("n1")
+    watched, before = Watched(it), sample("attach_seconds_count", fabric=ONE)
+    it.settle()
+    it.show("n1", "GPU-901")
+    it.release("GPU-901")
+    it.settle()
+    watched.look()
+    assert phase("online") == 1
+    assert delta(before, sample("attach_seconds_count", fabric=ONE)) == 0
+    watched.watch.close()
 
 
 def test_devices_found_after_a_lost_answer_are_counted_as_adopted(watched: Watched) -> None:
