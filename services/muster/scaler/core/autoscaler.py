@@ -7,7 +7,7 @@ is used would be spared if what runs there could be moved, but no running job is
 is blocked. In the mode of the Cluster Autoscaler the same questions are answered by what it said.
 """
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 
@@ -50,10 +50,14 @@ def of_job(state: State, waiting: Waiting) -> Demanded | None:
 
 @dataclass(frozen=True, slots=True)
 class Giving:
-    """Groups from which a node could go now, and those from which idle GPUs could, as far as limits and demand tell."""
+    """Groups from which a node could go now, and those from which idle GPUs could, as far as limits and demand tell.
+
+    has_more: whether a node has more GPUs than its least, of a group that has more idle ones than its reserve.
+    """
 
     nodes: frozenset[str]
     gpus: frozenset[str]
+    has_more: Callable[[str], bool]
 
 
 def of_nodes(state: State, now: Instant, giving: Giving | None = None) -> Iterator[Surplus]:
@@ -87,14 +91,15 @@ def unneeded(state: State, now: Instant, giving: Giving | None = None) -> Iterat
     """
     records, group_of, idle = state.books.nodes, state.books.group_of, state.idle
     every = frozenset(state.config.groups)
-    nodes, gpus = (every, every) if giving is None else (giving.nodes, giving.gpus)
+    nodes, gpus, has_more = (every, every, bool) if giving is None else (giving.nodes, giving.gpus, giving.has_more)
     for name in idle.nodes.ripe(now) if nodes or gpus else ():
         group = group_of(name)
-        if (group in nodes or (group in gpus and idle.on.get(name))) and records[name].usable:
+        gives = group in nodes or (group in gpus and idle.on.get(name) and has_more(name))
+        if gives and records[name].usable:
             yield NodeUnneeded(name, idle.nodes.since[name])
     for name in idle.low.ripe(now) if gpus else ():
         record = records[name]
-        if group_of(name) in gpus and idle.on.get(name) and record.jobs and record.usable:
+        if group_of(name) in gpus and idle.on.get(name) and has_more(name) and record.jobs and record.usable:
             words = holders_words(state, name)
             yield RemovalBlocked(name, idle.low.since[name], words, tuple(sorted(record.jobs)))
 

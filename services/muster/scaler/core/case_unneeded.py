@@ -96,6 +96,8 @@ def returnable(
     """
     if not group.composable or now < hysteresis.gpus_quiet_until(state, group, group.fabric):
         return []
+    if not with_node and budget.gpus_left(group, node) <= 0:
+        return []
     rested = state.idle.rested.ripe(now)
     found = [
         one

@@ -27,7 +27,9 @@ def donors(state: State) -> list[str]:
         able = [
             one
             for uuid in state.idle.idle_in[name]
-            if (one := spare(state, uuid)) is not None and hysteresis.has_settled(state, uuid, state.now)
+            if budget.gpus_left(group, state.idle.node_of[uuid]) > 0
+            and (one := spare(state, uuid)) is not None
+            and hysteresis.has_settled(state, uuid, state.now)
         ]
         found.extend(budget.allowed(group, emptiest_first(state, able), below_reserve=True))
     return [one.uuid for one in emptiest_first(state, found)[:DONORS_MAX]]

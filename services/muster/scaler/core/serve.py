@@ -5,6 +5,7 @@ for which nothing could be done costs nothing until something changed that could
 """
 
 from dataclasses import dataclass, replace
+from functools import cached_property
 from heapq import heappop, heapreplace
 
 from muster.core import Instant, after
@@ -298,14 +299,21 @@ class _Walk:
     def _note_tried(self, record: JobRecord, choice: Choice | None) -> None:
         state, now = self._state, self._now
         rests = [state.rests_until(name) for name in state.failed_at] + list(state.pool.closed_until.values())
-        if record.shape.gpus:  # idle devices may be moved once they have stood for their time
-            rests += [hysteresis.settled_at(state, uuid) for idle in state.idle.idle_in.values() for uuid in idle]
+        if record.shape.gpus:
+            rests.append(self._settles)
         rests_until = min((until for until in rests if until > now), default=Instant(0))
         if rests_until:
             self._note_wake(rests_until)
         self._tried[record.shape] = Tried(
             choice, record.id, record.word_fact, supply_of(state), state.books.freed, rests_until
         )
+
+    @cached_property
+    def _settles(self) -> Instant:
+        """When the next idle device has stood for its time, and may be moved; 0 if none is to."""
+        idle = self._state.idle.idle_in.values()
+        moments = [hysteresis.settled_at(self._state, uuid) for devices in idle for uuid in devices]
+        return min((moment for moment in moments if moment > self._now), default=Instant(0))
 
     def _note_wake(self, moment: Instant) -> None:
         self.wake = moment if self.wake is None else min(self.wake, moment)

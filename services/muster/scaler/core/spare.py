@@ -107,9 +107,11 @@ class Budget:
     def gpus_left(self, group: NodeGroup, node: str) -> int:
         """GPUs that the node can lose and keep its least."""
         if node not in self._on:
-            description = self._state.books.describe(node)
-            present = description.present.values() if description is not None else ()
-            self._on[node] = sum(uuid not in self._state.choices.of_device for uuid in present) - group.gpus_min
+            description, going = self._state.books.describe(node), self._state.choices.of_device
+            there = 0
+            if description is not None and len(description.gpu_uuids) > group.gpus_min:  # else it has none to lose
+                there = sum(uuid not in going for uuid in description.present.values())
+            self._on[node] = there - group.gpus_min
         return self._on[node]
 
     def nodes_left(self, group: NodeGroup) -> int:

@@ -4,7 +4,7 @@ All of it within one budget, so that limits and reserves hold for what is chosen
 that would come free first, so that idleness gathers on whole nodes.
 """
 
-from collections.abc import Collection, Iterator
+from collections.abc import Iterator
 
 from muster.core import Instant, seconds_between
 from muster.scaler.core import autoscaler, hysteresis, limits
@@ -45,7 +45,7 @@ def surplus(state: State, now: Instant) -> list[Choice]:
             found.append(choice)
     taken = {device for choice in found for device in getattr(choice.payload, "devices", ())}
     room = limits.CHOICES_PER_DECISION_MAX - len(found)
-    found.extend(idle_devices(state, now, giving.gpus, budget=budget, claims=claims, taken=taken, most=room))
+    found.extend(idle_devices(state, now, giving, budget=budget, claims=claims, taken=taken, most=room))
     return found
 
 
@@ -61,26 +61,33 @@ def _giving(state: State, now: Instant, *, budget: Budget, claims: hysteresis.Cl
             is_claimed = all(claims.on_model(model) for model in group.gpu_models)
             if budget.idle_left(group) > 0 and not is_claimed:
                 gpus.add(name)
-    return autoscaler.Giving(frozenset(nodes), frozenset(gpus))
+    groups = state.config.groups
+
+    def has_more(node: str) -> bool:
+        return budget.gpus_left(groups[state.books.group_of(node)], node) > 0
+
+    return autoscaler.Giving(frozenset(nodes), frozenset(gpus), has_more)
 
 
 def idle_devices(
     state: State,
     now: Instant,
-    groups: Collection[str],
+    giving: autoscaler.Giving,
     *,
     budget: Budget,
     claims: hysteresis.Claims,
     taken: set[str],
     most: int = limits.CHOICES_PER_DECISION_MAX,
 ) -> Iterator[Choice]:
-    """Devices of these groups that have been idle for `gpu_idle_s` go back, node by node; the nodes stay.
+    """Devices that have been idle for `gpu_idle_s` go back, node by node; the nodes stay.
 
     taken: those that go already.
     """
     ripe: dict[str, list[Spare]] = {}
-    for uuid in state.idle.devices.ripe(now) if groups else ():
-        is_open = uuid not in taken and state.books.group_of(state.idle.node_of[uuid]) in groups
+    node_of, group_of = state.idle.node_of, state.books.group_of
+    for uuid in state.idle.devices.ripe(now) if giving.gpus else ():
+        node = node_of[uuid]
+        is_open = uuid not in taken and group_of(node) in giving.gpus and giving.has_more(node)
         one = spare(state, uuid) if is_open else None
         if one is not None:
             ripe.setdefault(one.group, []).append(one)
