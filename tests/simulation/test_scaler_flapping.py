@@ -3,12 +3,15 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from muster.core import seconds_between
 from muster.scaler.core.groups import GpuModel, ScalingConfig
 from muster.schemas.base import Payload
-from simulation.scaled_cluster import FABRIC, MODEL, ScaledCluster, composable
+from muster.schemas.facts.job import JobUnschedulable
+from simulation.scaled_cluster import FABRIC, MODEL, START, ScaledCluster, composable
 
 AFTER_LOAD_S = 1_500.0
 
@@ -186,3 +189,19 @@ def test_a_warm_device_spares_that_load_every_round_trip() -> None:
     cluster, _ = play(rules, arrivals)
     assert cluster.said["gpu-attach-chosen"] == 1
     assert cluster.said["gpu-remove-chosen"] == 0
+
+
+@pytest.mark.parametrize("late_s", [0.0, 0.5, 1.0, 2.0, 4.0])
+def test_jobs_that_come_while_a_device_goes_back_get_others_at_once(late_s: float) -> None:
+    """What is on its way out is no illness of the fleet, which might heal if one waited."""
+    rules = Rules(gpu_idle_s=60.0, node_unneeded_s=500.0, warm=0, gpus_min=0, nodes_min=1, spare=0)
+    one = Arrival(gap_s=0.0, gpus=1, run_s=5.0, cores=1)
+    alone, _ = play(rules, [one])
+    (gone,) = [fact for fact in alone.log if fact.name == "gpu-remove-chosen"]
+    second = seconds_between(START, gone.time) + late_s
+    cluster, _ = play(rules, [one, Arrival(gap_s=second, gpus=1, run_s=5.0, cores=1), one])
+    reasons = [fact.payload.reason for fact in cluster.log if isinstance(fact.payload, JobUnschedulable)]
+    assert set(reasons) == {"gpu"}
+    placed = [seconds_between(START, fact.time) for fact in cluster.log if fact.name == "placed"]
+    assert len(placed) == 3
+    assert max(placed) - second <= placed[0] + cluster.config.model(MODEL).detach_s
