@@ -19,7 +19,7 @@ DECLARATION = Declaration(
 
 def services(settings: Settings) -> tuple[CoreService | Hosted, ...]:
     """The scaler of one cluster. Raises ScalingConfigError, which names the field, for settings that cannot be."""
-    config = config_of(settings.scaling, settings.fabrics)
+    config = config_of(settings.scaling, settings.fabrics, settings.composer)
     return (
         CoreService(
             declaration=DECLARATION,

@@ -2,12 +2,15 @@
 
 from collections.abc import Sequence
 
-from muster.bus.settings import FabricSettings, GroupSettings, ScalingSettings
+from muster.bus.settings import ComposerSettings, FabricSettings, GroupSettings, ScalingSettings
 from muster.scaler.core.groups import GpuModel, Mode, NodeGroup, ScalingConfig, ScalingConfigError
 
 
-def config_of(scaling: ScalingSettings, fabrics: Sequence[FabricSettings] = ()) -> ScalingConfig:
+def config_of(
+    scaling: ScalingSettings, fabrics: Sequence[FabricSettings] = (), composer: ComposerSettings | None = None
+) -> ScalingConfig:
     """What the settings allow, checked. Raises ScalingConfigError, which names the field."""
+    composer = composer or ComposerSettings()
     names = [group.name for group in scaling.groups]
     twice = sorted({name for name in names if names.count(name) > 1})
     if twice:
@@ -27,6 +30,9 @@ def config_of(scaling: ScalingSettings, fabrics: Sequence[FabricSettings] = ()) 
         delay_after_failure_s=scaling.delay_after_failure_s,
         node_provision_s_max=scaling.node_provision_s_max,
         withhold_s=scaling.withhold_s,
+        attach_s_max=composer.attach_s_max,
+        detach_s_max=composer.detach_s_max,
+        visible_s_max=composer.visible_s_max,
     )
 
 

@@ -163,3 +163,33 @@ def test_a_removal_of_devices_is_done_when_they_are_back_in_the_pool() -> None:
     world.detach(uuid)
     assert not ended(world.run()).failed
     assert world.core.state.pool.free("f0", "H100") == 1
+
+
+def test_gpus_that_move_have_the_time_to_go_and_to_come() -> None:
+    bounds = {"withhold_s": 30, "detach_s_max": 100, "attach_s_max": 200, "visible_s_max": 40}
+    world = World(config(composable(nodes_max=2), gpu_idle_s=60, node_unneeded_s=10_000, **bounds), pool=0)
+    world.survey(free=0)
+    donor = world.join("comp", 1, gpus=1)
+    world.join("comp", 2)
+    world.fill("hog", donor, (), cpu_milli=15_000)
+    world.later(60)
+    world.submit("one", cpu_milli=4_000)
+    (chosen,) = world.run()
+    assert isinstance(chosen.payload, ScaleChosen)
+    assert chosen.payload.devices
+    world.later(30 + 100 + 200 + 40 + 59)
+    assert world.run() == []
+    world.later(1)
+    assert ended(world.run()[:1]).failed
+
+
+def test_gpus_from_the_pool_have_the_composers_time_to_come() -> None:
+    world = World(config(composable(), attach_s_max=1_000, visible_s_max=500), pool=1)
+    busy(world)
+    world.submit("one")
+    (chosen,) = world.run()
+    world.accept(chosen)
+    world.later(1_559)
+    assert world.run() == []
+    world.later(1)
+    assert ended(world.run()[:1]).failed

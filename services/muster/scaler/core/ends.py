@@ -93,7 +93,9 @@ def due_at(state: State, choice: OpenChoice) -> Instant:
         return after(choice.chosen_at, config.node_provision_s_max)
     if choice.name == REMOVE_NODE:
         return after(choice.chosen_at, config.node_provision_s_max if choice.withheld else config.withhold_s)
-    return after(choice.chosen_at, limits.ATTACH_S_MAX)
+    comes_s, goes_s = config.attach_s_max, config.withhold_s + config.detach_s_max
+    waits_s = goes_s if choice.name == REMOVE_GPU else comes_s + (goes_s if choice.chosen.devices else 0.0)
+    return after(choice.chosen_at, waits_s + config.visible_s_max + limits.DEVICE_SPARE_S)
 
 
 def next_end(state: State) -> Instant | None:

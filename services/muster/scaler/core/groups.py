@@ -129,7 +129,7 @@ class ScalingConfig:
     """What the scaler may do, checked as a whole. Raises ScalingConfigError.
 
     fabrics: names of those that there are. may_not_coexist: of each rule's models a node has at most one.
-    Times are those of the settings of the same name, in seconds.
+    Times are those of the settings of the same name, in seconds; the last three are the composer's.
     """
 
     mode: Mode = Mode.EMBEDDED
@@ -143,6 +143,9 @@ class ScalingConfig:
     delay_after_failure_s: float = 180.0
     node_provision_s_max: float = 900.0
     withhold_s: float = 30.0
+    attach_s_max: float = 600.0
+    detach_s_max: float = 600.0
+    visible_s_max: float = 300.0
 
     def __post_init__(self) -> None:
         if len(self.groups) > GROUPS_MAX:

@@ -36,9 +36,8 @@ SERVED_S = 10.0
 HEALTH_S = 60.0
 """So long a job waits for nodes or devices that are not well before others are thought of."""
 
-ATTACH_S_MAX = 960.0
-"""A choice of GPUs that was not carried out by then failed: above the composer's deadlines until a
-device is attached and seen."""
+DEVICE_SPARE_S = 60.0
+"""So long after all deadlines of the composer, which should have said so, a choice of GPUs failed."""
 
 SHOWN_MAX = 400
 """Choices, and reasons why nothing was chosen, in one answer: the newest."""
