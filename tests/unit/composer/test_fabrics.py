@@ -18,8 +18,9 @@ from muster.schemas.facts.device import (
     FabricSurveyed,
     OrphanFound,
     OrphanReturned,
+    RequestRefused,
 )
-from unit.composer.house import A100, BOUNDS, CALL_S, House, config, device, house, machine
+from unit.composer.house import A100, BOUNDS, CALL_S, H100, House, config, device, house, machine
 
 
 def pool(it: House) -> dict[str, tuple[int, int]]:
@@ -330,6 +331,22 @@ def test_a_fabric_that_never_told_its_pool_holds_up_no_request_that_can_do_witho
     it.wait(0)
     it.compose(size=1)
     assert [call.machine for call in it.fabrics.attaching] == [machine("n1")]
+
+
+@pytest.mark.parametrize(("model", "size", "field"), [("B300", 1, "model"), (H100, 9, "size")])
+def test_a_fabric_that_never_told_its_pool_delays_no_refusal_of_what_its_groups_never_take(
+    model: str, size: int, field: str
+) -> None:
+    it = House(config(fabrics=("one", "two")))
+    it.fabrics.stock("one", (GPU, H100), 8)
+    it.fabrics.dark.add("two")
+    it.node("m1", group="elsewhere")
+    it.node("n1")
+    it.wait(0)
+    it.compose(size=size, model=model)
+    refused = it.last("refused").payload
+    assert isinstance(refused, RequestRefused)
+    assert refused.field == field
 
 
 def test_a_fabric_that_fails_is_chosen_last() -> None:

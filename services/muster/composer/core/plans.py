@@ -5,6 +5,7 @@ from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
+from muster.composer.core.config import GroupConfig
 from muster.composer.core.records import LEAVING, Attachment, Kind, Request
 from muster.composer.core.rooms import Refusal, Site, room, site_of, sites, too_little
 from muster.composer.core.state import State
@@ -164,7 +165,9 @@ def _unknown(state: State, spec: ComposabilitySpec) -> Refusal | Wait | None:
     if spec.model in models:
         return None
     for config in state.config.fabrics:
-        if (waits := _unsurveyed(state, config.name)) is not None:
+        waits = _unsurveyed(state, config.name)
+        groups = (group for group in state.config.groups if group.fabric == config.name)
+        if waits is not None and any(_may_take(group, spec) for group in groups):
             return waits
     known = ", ".join(sorted(models)) or "none"
     return Refusal("model", f"no fabric has {spec.type} of model {spec.model}; known: {known}")
@@ -172,6 +175,11 @@ def _unknown(state: State, spec: ComposabilitySpec) -> Refusal | Wait | None:
 
 def _unsurveyed(state: State, fabric: str) -> Wait | None:
     return None if state.fabrics[fabric].is_surveyed else Wait(f"fabric {fabric} has not yet told what it holds")
+
+
+def _may_take(group: GroupConfig, spec: ComposabilitySpec) -> bool:
+    """Whether such a device could ever stand on the group's nodes: else its fabric need not be heard."""
+    return spec.type != GPU or spec.model in group.gpu_models
 
 
 def _rival(state: State, name: str, spec: ComposabilitySpec, tally: Tally) -> Refusal | None:
@@ -226,7 +234,8 @@ def _grow(
     for site in places:
         if isinstance(site, Refusal):
             return site
-        if (unseen := _unsurveyed(state, site.fabric)) is not None:
+        unseen = _unsurveyed(state, site.fabric)
+        if unseen is not None and _may_take(site.group, spec):
             waits = unseen  # other fabrics may do without it
             continue
         found = room(state, site, choice.kind, tally, spec.other_spec)
