@@ -1,7 +1,7 @@
 """What the services of a stack declare, turned into bus users, in a process of its own.
 
 Importing services loads everything they use; the supervisor lives long and must stay small, so it asks a child that
-ends at once: `python -m muster.stack.declared CLUSTER SERVICE...` prints the users as JSON.
+ends at once: `python -m muster.stack.declared SERVICE...` reads the settings and prints the users as JSON.
 """
 
 import asyncio
@@ -14,6 +14,7 @@ from typing import cast
 
 from muster.bus.access import AccountName, BusUser, Rights, bus_users
 from muster.bus.declaration import Declaration
+from muster.bus.settings import Settings
 
 SERVICES = ("gateway", "federation", "scheduler", "agent", "scaler", "composer", "projector")
 ANSWER_S_MAX = 60.0
@@ -55,15 +56,18 @@ def load_users(text: str | bytes) -> tuple[BusUser, ...]:
     return tuple(users)
 
 
-async def declared_users(services: Sequence[str], *, cluster: str) -> tuple[BusUser, ...]:
-    """Every user of a stack of these services, asked from a child. Raises DeclarationError."""
+async def declared_users(services: Sequence[str], settings: Settings) -> tuple[BusUser, ...]:
+    """Every user of a stack of these services, asked from a child.
+
+    Raises DeclarationError, also where a service cannot work with these settings: it says so before anything starts.
+    """
     child = await asyncio.create_subprocess_exec(
-        sys.executable, "-m", __name__, cluster, *services,
-        stdin=asyncio.subprocess.DEVNULL, stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.PIPE,
+        sys.executable, "-m", __name__, *services,
+        stdin=asyncio.subprocess.PIPE, stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.PIPE,
     )  # fmt: skip
     try:
         async with asyncio.timeout(ANSWER_S_MAX):
-            answer, complaint = await child.communicate()
+            answer, complaint = await child.communicate(settings.model_dump_json().encode())
     except TimeoutError:
         raise DeclarationError(f"the services did not say within {ANSWER_S_MAX:g} s what they do") from None
     finally:
@@ -75,11 +79,20 @@ async def declared_users(services: Sequence[str], *, cluster: str) -> tuple[BusU
     return load_users(answer)
 
 
-def main(arguments: Sequence[str]) -> int:
-    """Print the users; 1 and a line on stderr if a service cannot be asked."""
-    cluster, *services = arguments
+def check_settings(service: str, settings: Settings) -> None:
+    """Let the service look at the settings, if `muster.<service>.app` has a `check`. Raises what that raises."""
+    check = getattr(importlib.import_module(f"muster.{service}.app"), "check", None)
+    if callable(check):
+        check(settings)
+
+
+def main(services: Sequence[str], settings: str) -> int:
+    """Print the users; 1 and a line on stderr if a service cannot be asked, or not work with these settings."""
     try:
-        users = bus_users(map(declaration_of, services), clusters=(cluster,))
+        read = Settings.model_validate_json(settings)
+        users = bus_users(map(declaration_of, services), clusters=(read.cluster,))
+        for service in services:
+            check_settings(service, read)
     except (DeclarationError, ValueError) as error:
         sys.stderr.write(f"{error}\n")
         return 1
@@ -88,4 +101,4 @@ def main(arguments: Sequence[str]) -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))
+    sys.exit(main(sys.argv[1:], sys.stdin.read()))

@@ -103,7 +103,7 @@ async def _start_locked(
     redis = redis_server.RedisConfig(ports["redis"], state.redis, password=_secret())
     endpoints = endpoints_of(ports, redis_url=redis.url, processes=options.processes())
     settings = new_settings(options, endpoints)
-    users = options.users or await declared_users(options.services, cluster=settings.cluster)
+    users = options.users or await declared_users(options.services, settings)
     access = mint_access(keys_dir=state.keys, credentials_dir=state.creds, users=users, now_s=now_s)
     write_credentials(settings, secret=_secret)
     write_private(state.settings, settings.model_dump_json(indent=2))

@@ -17,6 +17,11 @@ DECLARATION = Declaration(
 )
 
 
+def check(settings: Settings) -> None:
+    """Raises ScalingConfigError, which names the field, for settings that cannot be."""
+    config_of(settings.scaling, settings.fabrics, settings.composer)
+
+
 def services(settings: Settings) -> tuple[CoreService | Hosted, ...]:
     """The scaler of one cluster. Raises ScalingConfigError, which names the field, for settings that cannot be."""
     config = config_of(settings.scaling, settings.fabrics, settings.composer)
