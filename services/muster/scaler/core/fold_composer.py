@@ -49,6 +49,7 @@ def _moved(state: State, fact: Fact) -> None:
     stir(state, attachment)
     uuid = fact.payload.device_uuid if isinstance(fact.payload, DeviceAttached) else ""
     state.attachments.move(attachment, PHASES[fact.name], at=fact.time, device_uuid=uuid)
+    state.find_node(attachment.device_uuid)
     if fact.name == "attached" and attachment.origin not in UNCOUNTED:
         state.pool.take((attachment.fabric, attachment.type, attachment.model))
     if fact.name == "online":

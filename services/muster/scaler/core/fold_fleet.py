@@ -55,6 +55,9 @@ def _left(state: State, fact: Fact) -> None:
 
 def note_node(state: State, name: str, *, at: int = 0) -> None:
     """The node came, went, or is another one: jobs on it may hold another model. at 0: a checkpoint says so."""
+    description = state.books.describe(name)
+    for device in description.present.values() if description is not None else ():
+        state.find_node(device)
     if state.books.note_group(name):
         record = state.books.nodes.get(name)
         for job_id in tuple(record.jobs) if record is not None else ():

@@ -77,6 +77,7 @@ def _load_attachment(state: State, name: str, stored: AttachmentState) -> None:
     attachment.device_uuid = stored.device_uuid
     stir(state, attachment)
     state.attachments.put(attachment)
+    state.find_node(attachment.device_uuid)
 
 
 def _load_fabric(state: State, name: str, stored: FabricState) -> None:

@@ -168,6 +168,15 @@ class State:
         for name in names:
             self.books.coming.lift(name)
 
+    def find_node(self, device: str) -> None:
+        """A device that was seen on a machine before its node was known belongs to the node that shows it."""
+        attachment = self.attachments.of_device.get(device)
+        node = self.books.node_of("device", device)
+        if attachment is not None and node and not attachment.node:
+            self.attachments.remove(attachment.id)
+            attachment.node = node
+            self.attachments.put(attachment)
+
     def recount(self, record: JobRecord, *, at: int = 0) -> None:
         """Let the queue count what the job holds from `at` on, whatever it counted before. 0: a checkpoint says so."""
         before = record.counted
