@@ -80,3 +80,23 @@ def test_nothing_is_taken_while_not_everybody_who_waits_was_looked_at() -> None:
     for i in range(SHAPES):
         world.submit(f"j{i}", gpus=4, cpu_milli=1_000 + i)
     assert {fact.name for fact in world.step()} == {"nothing-chosen"}
+
+
+def test_a_job_is_helped_once_an_idle_device_has_stood_for_its_time() -> None:
+    world = World(config(composable(nodes_max=2), gpu_idle_s=100, node_unneeded_s=10_000), pool=1)
+    world.join("comp", 1)
+    world.join("comp", 2)
+    first = world.submit("first", cpu_milli=1_000)
+    (chosen,) = world.run()
+    device = world.online(*world.accept(chosen))
+    world.run()
+    world.end(first)
+    world.fill("hog", chosen.payload.parts[0].node, (), cpu_milli=14_000)
+    world.submit("second", cpu_milli=8_000)
+    assert [fact.name for fact in world.run()] == ["nothing-chosen"]
+    wake = world.core.next_wakeup()
+    assert wake == world.now + 100_000_000_000
+    world.now = wake
+    decided = [world.core.decide(world.now), world.recover().decide(world.now)]
+    for drafts in decided:
+        assert [draft.payload.devices for draft in drafts if isinstance(draft.payload, ScaleChosen)] == [(device,)]
