@@ -37,6 +37,23 @@ def able_nodes(state: "State", source: Source) -> dict[str, int]:
     return found
 
 
+def able_coming(state: "State", source: Source) -> dict[str, int]:
+    """Nodes of those groups that were chosen and have not joined, and how many more GPUs each will be able to get."""
+    found = dict[str, int]()
+    nodes = state.books.fleet.ledger.nodes
+    for group in state.config.composable_of(source.fabric):
+        if source.model not in group.gpu_models:
+            continue
+        for name in state.nodes_coming(group.name):
+            node = nodes.get(name)
+            standing = node.shape.device_count if node is not None else 0
+            if node is None or node.state is None or standing >= group.gpus_max:
+                continue
+            if not standing or node.shape.gpu_model == source.model:
+                found[name] = group.gpus_max - standing
+    return found
+
+
 def able_on(state: "State", source: Source, name: str) -> int:
     """The same for one node; 0 if it can get none."""
     group, node = state.group_of(name), state.books.fleet.ledger.nodes.get(name)

@@ -25,12 +25,14 @@ from muster.scaler.core.steps import Steps
 from muster.schemas.facts.scale import ScalePart, ScalePlace
 
 
-def gpus_enough(state: State, waiting: Waiting) -> Option | Lack:
+def gpus_enough(state: State, waiting: Waiting, *, with_coming: bool = False) -> Option | Lack:
     """The cheapest way to make room for this gang by GPUs alone, or why there is none. The fleet is left as it was.
 
+    with_coming: also on nodes that were chosen and have not joined: what could be attached to them once they have.
     What is on its way has to be entered in the fleet (`State.settle`), and who comes before has to hold its places.
     """
     sources = sources_of(state, waiting.ask)
+    sources.with_coming = with_coming
     option: Option | None = None
     for with_donors in (False, True):
         if with_donors and not sources.donors:

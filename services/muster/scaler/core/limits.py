@@ -3,6 +3,12 @@
 LOOKS_MAX = 8
 """Shapes of waiting jobs for which an enlarging is simulated in one decision; the next one goes on."""
 
+COMING_MAX = 16
+"""Waiting jobs in one decision for which it is simulated whether nodes on their way will do once they get more GPUs.
+
+Those beyond wait until one of these nodes has joined.
+"""
+
 CHOICES_PER_DECISION_MAX = 64
 """Choices made in one decision; the next one goes on."""
 

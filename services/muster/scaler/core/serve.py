@@ -12,14 +12,18 @@ from muster.core import Instant, after
 from muster.quota.amounts import Amounts
 from muster.scaler.core import autoscaler, hysteresis, limits
 from muster.scaler.core.admission import Fit, charge_choices, chosen_amounts, fit_of, models_chosen, without_barred
+from muster.scaler.core.case_add import CASE as ATTACH_CASE
 from muster.scaler.core.case_add import attach_or_add
 from muster.scaler.core.case_cannot_add import attach_or_nothing
 from muster.scaler.core.choice import Choice
+from muster.scaler.core.choices import ATTACH
 from muster.scaler.core.demand import Line, Waiting, waiting_of
+from muster.scaler.core.enlarge import gpus_enough
 from muster.scaler.core.jobs import HEALTH, JobRecord, Shape
+from muster.scaler.core.options import Option
 from muster.scaler.core.pretend import Pretence
 from muster.scaler.core.quiet import Quiet, look_again_at, supply_of
-from muster.scaler.core.serving import barred
+from muster.scaler.core.serving import attach, barred
 from muster.scaler.core.signals import NodeWanted
 from muster.scaler.core.state import State
 from muster.schemas.facts.scale import ScaleChosen
@@ -109,7 +113,7 @@ class _Walk:
         self._quiet = quiet
         self._pretence = pretence
         self._now = now
-        self._looks = self._fits = 0
+        self._looks = self._fits = self._coming = 0
         self._found: list[list[Choice]] = []
         self._chosen = 0
         self._served, self._unfit, self._restless = set[str](), set[Shape](), set[Shape]()
@@ -175,7 +179,43 @@ class _Walk:
             return None
         if len(state.choices.open) >= limits.CHOICES_OPEN_MAX:
             return None
+        return self._look_ahead(record, fit)
+
+    def _look_ahead(self, record: JobRecord, fit: Fit) -> bool | None:
+        """Look whether a node that is on its way will do; else for what to choose."""
+        if fit.ask is not None and fit.ceiling is None and self._nodes_come():
+            if self._coming >= limits.COMING_MAX:
+                return None
+            self._coming += 1
+            if self._waits_for_a_node(record.shape, replace(waiting_of(record), ask=fit.ask)):
+                return True
         return self._look(record, fit)
+
+    def _nodes_come(self) -> bool:
+        """Whether composable nodes were chosen and have not joined."""
+        groups = self._state.config.groups.values()
+        return any(group.composable and self._state.nodes_coming(group.name) for group in groups)
+
+    def _waits_for_a_node(self, shape: Shape, waiting: Waiting) -> bool:
+        """Whether nodes that are on their way will be enough once they get more GPUs: chosen when they have joined.
+
+        Until then it counts as if it were chosen, so that whoever comes after it finds neither those places nor GPUs.
+        """
+        state = self._state
+        if isinstance(gpus_enough(state, waiting), Option):
+            return False
+        later = gpus_enough(state, waiting, with_coming=True)
+        if not isinstance(later, Option) or later.devices:
+            return False
+        payload = attach(ATTACH_CASE, later, waiting, why="", others=(), causes=()).payload
+        assert isinstance(payload, ScaleChosen)
+        amounts = chosen_amounts(state, shape, [payload])
+        if state.queues.ceiling(shape.queue, amounts, preemptible=shape.preemptible) is not None:
+            return False
+        self._pretence.choose(ATTACH, payload)
+        state.queues.propose(shape.queue, amounts, preemptible=shape.preemptible)
+        self.depends_on_places = True
+        return True
 
     def _say_again(self, record: JobRecord, tried: Tried) -> None:
         """What was found out still holds; once it is in the log, nobody has to see the line again until it does not."""

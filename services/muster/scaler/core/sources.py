@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 
 from muster.placement import GangRequest
 from muster.placement.state import allows
-from muster.scaler.core.able import Source
+from muster.scaler.core.able import Source, able_coming
 from muster.scaler.core.consolidate import donors
 from muster.scaler.core.spare import Spare, spare
 from muster.scaler.core.state import State
@@ -15,13 +15,15 @@ from muster.scaler.core.state import State
 class Sources:
     """models: that the gang takes and composable groups may have, best first. pool: devices kept for nobody, by source.
 
-    resting: sources that are left alone after a failure, or because the fabric does not answer.
+    resting: sources that are left alone after a failure, or because the fabric does not answer. with_coming: nodes that
+    have not joined yet count, too.
     """
 
     state: State
     models: tuple[str, ...]
     pool: dict[Source, int] = field(default_factory=dict)
     resting: tuple[Source, ...] = ()
+    with_coming: bool = False
     _donors: dict[Source, list[Spare]] | None = None
 
     @property
@@ -40,7 +42,8 @@ class Sources:
 
     def nodes(self, source: Source) -> Mapping[str, int]:
         """Usable nodes that can get devices of this source, and how many each."""
-        return self.state.able(source)
+        able = self.state.able(source)
+        return {**able, **able_coming(self.state, source)} if self.with_coming else able
 
 
 def sources_of(state: State, ask: GangRequest) -> Sources:
