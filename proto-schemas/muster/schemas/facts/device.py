@@ -357,8 +357,10 @@ class DeviceAway(Wire):
 
 
 class MachineKnown(Wire):
-    """A machine of which no node tells that it is ours, or since when: one whose node left (`joined_at` 0), where a late
-    call may still bring a device, or one whose node joined first at `joined_at`, where devices may have stood before.
+    """A machine of which no node tells that it is ours, or since when.
+
+    One whose node left (`joined_at` 0), where a late call may still bring a device, or one whose node joined first at
+    `joined_at`, where devices may have stood before.
     """
 
     machine: Label
