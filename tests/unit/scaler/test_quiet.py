@@ -2,7 +2,7 @@
 
 import pytest
 
-from muster.scaler.core import serve
+from muster.scaler.core import walk as walks
 from muster.scaler.core.limits import LOOKS_MAX
 from muster.schemas.facts.scale import NothingChosen, ScaleChosen
 from unit.scaler.scaling_world import World, composable, config
@@ -15,13 +15,13 @@ class Seen:
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self.jobs = 0
-        see = serve._Walk._see
+        see = walks.Walk._see
 
-        def counted(walk: serve._Walk, *args: object) -> bool | None:
+        def counted(walk: walks.Walk, *args: object) -> bool | None:
             self.jobs += 1
             return see(walk, *args)
 
-        monkeypatch.setattr(serve._Walk, "_see", counted)
+        monkeypatch.setattr(walks.Walk, "_see", counted)
 
 
 def refused(**values: object) -> World:

@@ -48,7 +48,7 @@ class Quiet:
         return places
 
     def put(self, shape: Shape, *, told_at: Instant, rests_until: Instant) -> None:
-        """Nothing can be done for this line, and it was told so. rests_until: as in `serve.Tried`."""
+        """Nothing can be done for this line, and it was told so. rests_until: as in `walk.Tried`."""
         self._shapes[shape] = None
         self._told_at = max(self._told_at, told_at)
         if rests_until:
