@@ -4,7 +4,12 @@ VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 
-.PHONY: help install lock up lint test golden check clean
+DASHBOARD := services/dashboard
+DASHBOARD_BUILT := services/muster/gateway/static/index.html
+DASHBOARD_SOURCES := $(shell find $(DASHBOARD) -path '*/node_modules' -prune -o -type f -print 2>/dev/null)
+NPM := cd $(DASHBOARD) && PATH="$(abspath $(BIN)):$$PATH" npm
+
+.PHONY: help install lock web up lint test test-web test-browser test-compose golden docs screenshots wheel check clean
 
 help:  ## show the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*##/\t/'
@@ -21,7 +26,16 @@ lock:  ## resolve the dependencies anew (needs uv); records versions and hashes,
 	uv pip compile --universal --generate-hashes --no-annotate --no-header --python-version 3.11 \
 	  --group pyproject.toml:dev pyproject.toml -o requirements.lock
 
-up: install  ## start everything and show the fleet live until Ctrl-C
+$(DASHBOARD)/node_modules/.installed: $(STAMP) $(DASHBOARD)/package-lock.json
+	$(NPM) ci --no-audit --no-fund
+	touch $@
+
+$(DASHBOARD_BUILT): $(DASHBOARD)/node_modules/.installed $(DASHBOARD_SOURCES)
+	$(NPM) run build
+
+web: $(DASHBOARD_BUILT)  ## build the dashboard, with the Node that came as a wheel
+
+up: install web  ## start everything and show the fleet live until Ctrl-C
 	$(BIN)/muster up
 
 lint: install  ## formatting, rules, types, floors of the house
@@ -30,13 +44,31 @@ lint: install  ## formatting, rules, types, floors of the house
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 
-test: install  ## everything that needs no container engine and no Kubernetes
+test: install  ## everything that needs no browser, no container engine and no Kubernetes
 	$(BIN)/python -m pytest
+
+test-web: $(DASHBOARD)/node_modules/.installed  ## the dashboard's own checks and unit tests
+	$(NPM) run check
+
+test-browser: install web  ## every page of the dashboard in Chromium against a running stack
+	$(BIN)/python -m pytest tests/browser
+
+test-compose: install  ## the compose stack for real, where a Docker engine can be started
+	$(BIN)/python -m pytest tests/compose
+
+docs: install  ## the documentation as a site, in site/
+	$(BIN)/mkdocs build --strict
+
+screenshots: install web  ## take the pictures in README anew
+	PYTHONPATH=tests $(BIN)/python -m browser.screenshots
+
+wheel: install web  ## the distribution, with the built dashboard in it
+	$(BIN)/python -m build --wheel --no-isolation
 
 golden: install  ## record the golden logs of tests/golden anew
 	PYTHONPATH=tests $(BIN)/python -m golden.record
 
-check: lint test  ## what CI runs
+check: lint test test-web test-browser test-compose docs  ## what CI runs
 
 clean:  ## remove the virtual environment and caches
-	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .import_linter_cache .hypothesis
+	rm -rf $(VENV) $(DASHBOARD)/node_modules services/muster/gateway/static site .mypy_cache .ruff_cache .pytest_cache .import_linter_cache .hypothesis

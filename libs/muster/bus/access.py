@@ -22,6 +22,7 @@ from muster.bus.names import (
     telemetry_stream,
 )
 from muster.schemas.access import TOKENS_BUCKET
+from muster.schemas.live import FED_CLUSTER, PUBLIC_AUDIENCE
 from muster.schemas.registry import FactType, StreamRole, written_by
 from muster.schemas.subjects import (
     DEAD_STREAM,
@@ -35,8 +36,6 @@ from muster.schemas.subjects import (
     fence_subject,
     query_subject,
 )
-
-PUBLIC_AUDIENCE = "public"
 
 BOOTSTRAP = "bootstrap"
 READER = "reader"
@@ -127,6 +126,13 @@ def service_rights(declaration: Declaration, *, clusters: Sequence[str]) -> Righ
         rights += Rights(publish=("dead.>",)) + _checkpoints(written=True)
     for template in declaration.publishes:
         rights += Rights(publish=tuple(template.replace("{cluster}", cluster) for cluster in clusters))
+    for template in declaration.subscribes:
+        rights += Rights(subscribe=tuple(template.replace("{cluster}", cluster) for cluster in clusters))
+    for template in declaration.reads:
+        for stream in dict.fromkeys(template.replace("{cluster}", cluster) for cluster in clusters):
+            rights += _stream_read(stream)
+    for log in (log for role in declaration.consumes for log in logs_of(role, clusters)):
+        rights += _stream_read(log.stream) + Rights(publish=(f"$JS.ACK.{log.stream}.>",))
     for bucket in dict.fromkeys((*declaration.buckets, *declaration.buckets_written)):
         rights += _bucket(bucket, written=bucket in declaration.buckets_written)
     if declaration.queries:
@@ -139,9 +145,12 @@ def service_rights(declaration: Declaration, *, clusters: Sequence[str]) -> Righ
 
 
 def view_rights(*, clusters: Sequence[str], teams: Sequence[str], inbox: str) -> Rights:
-    """What a dashboard may see: what is public and what its teams may see, in those clusters. It publishes nothing."""
+    """What a dashboard may see: what is public and what its teams may see, in those clusters and of the federation.
+
+    It publishes nothing.
+    """
     audiences = (*teams, PUBLIC_AUDIENCE)
-    seen = tuple(f"view.{cluster}.{audience}.>" for cluster in clusters for audience in audiences)
+    seen = tuple(f"view.{cluster}.{audience}.>" for cluster in (*clusters, FED_CLUSTER) for audience in audiences)
     return Rights(subscribe=(*seen, f"{inbox}.>"))
 
 

@@ -20,15 +20,20 @@ class Declaration:
     """One service. What it writes to logs stands in the table of facts (`registry.written_by`), nowhere else.
 
     folds: the logs that its cores fold. queries: the questions that it answers. publishes: subject templates outside
-    the logs, with `{cluster}` and `*` ("telemetry.{cluster}.*"). buckets: KV buckets that it uses beside the leases,
-    read-only unless in `buckets_written`. withholds: it may append `withhold-requested`, `withhold-withdrawn`
-    for a node or device.
+    the logs, with `{cluster}` and `*` ("telemetry.{cluster}.*"). subscribes: the same for what it listens to, without
+    JetStream. reads: streams outside the logs that it reads ("LOGS_{cluster}"). consumes: logs on which it keeps
+    durable consumers with acknowledgements, as a follower that is no fold does. buckets: KV buckets that it uses beside
+    the leases, read-only unless in `buckets_written`. withholds: it may append `withhold-requested` and
+    `withhold-withdrawn` for a node or device.
     """
 
     service: str
     folds: tuple[StreamRole, ...] = ()
     queries: tuple[QueryType, ...] = ()
     publishes: tuple[str, ...] = ()
+    subscribes: tuple[str, ...] = ()
+    reads: tuple[str, ...] = ()
+    consumes: tuple[StreamRole, ...] = ()
     buckets: tuple[str, ...] = ()
     buckets_written: tuple[str, ...] = field(default=())
     withholds: bool = False

@@ -203,8 +203,28 @@ class ComposerSettings(_Section):
     orphan_s: Annotated[float, Field(ge=0)] = 600.0
 
 
+class WebhookSettings(_Section):
+    """Where chosen events are posted. events: names of the notifier's table; teams: whose jobs, () for everybody's.
+
+    secret: a file with the key that each request is signed with; never the key itself. format: a JSON document, or what
+    Slack's incoming webhooks take. timeout_s: of one request. attempts_max: then the event goes to the dead letters.
+    """
+
+    name: Name
+    url: Annotated[str, Field(pattern=r"^https?://", max_length=2_048)]
+    events: Annotated[tuple[str, ...], Field(min_length=1)]
+    teams: tuple[Name, ...] = ()
+    secret: Path | None = None
+    format: Literal["json", "slack"] = "json"
+    timeout_s: Annotated[float, Field(gt=0, le=60)] = 10.0
+    attempts_max: Annotated[int, Field(ge=1, le=100)] = 12
+
+
 class Settings(_Section):
-    """One stack, or one process of it. credentials_dir: one `<user>.creds` per NATS user that this process may use."""
+    """One stack, or one process of it. credentials_dir: one `<user>.creds` per NATS user that this process may use.
+
+    websocket_url: where browsers reach NATS. dashboard_url: where people reach the gateway, for links in messages.
+    """
 
     state_dir: Path
     cluster: Name = "local"
@@ -214,10 +234,13 @@ class Settings(_Section):
     http_host: str = "127.0.0.1"
     http_port: Annotated[int, Field(ge=0, le=65_535)] = 8080
     metrics_port: Annotated[int, Field(ge=0, le=65_535)] = 0
+    websocket_url: str = ""
+    dashboard_url: str = ""
     fleet: FleetSettings = FleetSettings()
     simulation: SimulationSettings = SimulationSettings()
     scheduler: SchedulerSettings = SchedulerSettings()
     scaling: ScalingSettings = ScalingSettings()
     fabrics: tuple[FabricSettings, ...] = ()
     composer: ComposerSettings = ComposerSettings()
+    webhooks: tuple[WebhookSettings, ...] = ()
     bus: BusSettings = BusSettings()

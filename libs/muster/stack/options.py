@@ -125,6 +125,8 @@ def new_settings(options: StartOptions, endpoints: Endpoints) -> Settings:
         "http_host": LOOPBACK,
         "http_port": endpoints.ports["http"],
         "metrics_port": endpoints.ports.get("metrics", 0),
+        "websocket_url": endpoints.websocket,
+        "dashboard_url": endpoints.http,
     }
     settings = asked_settings(options).model_copy(update=listening)
     if FABRIC_PORT not in endpoints.ports:

@@ -22,7 +22,7 @@ class StreamRole(StrEnum):
 ANY_SERVICE = "*"
 SERVICES = (
     "gateway", "federation", "scheduler", "agent", "scaler", "composer", "telemetry", "health", "upgrader", "guard",
-    "projector", "simulator", "operator",
+    "projector", "notifier", "simulator", "operator",
 )  # fmt: skip
 RESERVED_CLUSTERS = frozenset({"fed", "fedup", "view", "query"})
 

@@ -141,3 +141,8 @@ def dead_subject(stream: str, seq: int) -> str:
 def query_subject(cluster: str, service: str, name: str) -> str:
     """Where a question to a service's core is asked."""
     return f"query.{cluster}.{service}.{name}"
+
+
+def view_subject(cluster: str, audience: str, what: str) -> str:
+    """Where dashboards listen. what: `slice`, `telemetry`, or `output.<job>`; audience: a team, or `public`."""
+    return f"view.{cluster}.{audience}.{what}"

@@ -1,0 +1,117 @@
+"""What dashboards are sent while they look: bodies on `view.<cluster>.<audience>.…`, and what they begin with.
+
+A dashboard subscribes, then takes `GET /v1/snapshot`, and from then on applies slices: it drops a slice whose `seq` is
+not above its own for that audience, and takes a new snapshot when `prev` is above it, because then a slice was lost. A
+slice without rows and facts repeats where the audience stands, so that also the loss of the last one shows.
+"""
+
+from typing import Annotated
+
+from pydantic import Field
+
+from muster.schemas.base import InstantNs, Wire
+from muster.schemas.views import FactView, JobView, NodeView, QueueView, ReservationView
+
+PUBLIC_AUDIENCE = "public"
+FED_CLUSTER = "fed"
+"""Stands for the federation's log where a cluster is named."""
+SLICE_FACTS_MAX = 1_000
+SLICE_BYTES_MAX = 768 * 1024  # of a NATS message of 1 MiB
+
+Reading = tuple[float, float, int, float]
+"""One GPU: utilisation in per cent, temperature in °C, memory used in MiB, power in W."""
+
+
+class LiveSlice(Wire):
+    """What became of one log since the slice before, for one audience: body of `view.<cluster>.<audience>.slice`.
+
+    seq: newest fact that is in it; prev: `seq` of the slice before. at: when the broker stored that newest fact.
+    Rows stand as they are now and go to `public` alone; a row older than the one that a client has (`JobView.seq`) is
+    to be dropped. gone_*: rows that were taken away. facts: to `public` without the bodies of what concerns one job;
+    to a team, the facts of its jobs with their bodies.
+    """
+
+    cluster: str
+    audience: str
+    seq: int
+    prev: int
+    at: InstantNs = 0
+    jobs: tuple[JobView, ...] = ()
+    gone_jobs: tuple[str, ...] = ()
+    nodes: tuple[NodeView, ...] = ()
+    gone_nodes: tuple[str, ...] = ()
+    queues: tuple[QueueView, ...] = ()
+    gone_queues: tuple[str, ...] = ()
+    reservations: tuple[ReservationView, ...] = ()
+    gone_reservations: tuple[str, ...] = ()
+    facts: tuple[FactView, ...] = ()
+
+
+class LiveTelemetry(Wire):
+    """Newest readings of the nodes that reported since the last one: body of `view.<cluster>.public.telemetry`.
+
+    nodes: per node, one reading for each place of a GPU, None where there is none.
+    """
+
+    cluster: str
+    at: InstantNs
+    nodes: dict[str, tuple[Reading | None, ...]]
+
+
+class Snapshot(Wire):
+    """Where a dashboard begins: everything that is live, and up to which sequence, by cluster and audience.
+
+    jobs: those that have not ended; the rest is asked for page by page. telemetry: as in `LiveTelemetry.nodes`.
+    """
+
+    seqs: dict[str, dict[str, int]]
+    at: InstantNs
+    jobs: tuple[JobView, ...] = ()
+    nodes: tuple[NodeView, ...] = ()
+    queues: tuple[QueueView, ...] = ()
+    reservations: tuple[ReservationView, ...] = ()
+    telemetry: dict[str, tuple[Reading | None, ...]] = Field(default_factory=dict)
+
+
+class LiveCredential(Wire):
+    """What a dashboard connects to NATS with: a user that may subscribe to the view of its teams, for a short time.
+
+    url: of the WebSocket. inbox_prefix: the only place where it may receive replies. audiences: those that it may
+    see, `*` for every team. clusters: `fed` among them.
+    """
+
+    url: str
+    jwt: str
+    seed: str
+    inbox_prefix: str
+    expires_at_s: int
+    clusters: tuple[str, ...]
+    audiences: tuple[str, ...]
+
+
+class JobReadings(Wire):
+    """The devices of one job over time, as far as they are kept: answer of `GET /v1/jobs/{id}/telemetry`.
+
+    at: one moment per column. devices: `<node>/<index>` -> one reading per moment, None where there was none.
+    """
+
+    job_id: str
+    at: tuple[InstantNs, ...] = ()
+    devices: dict[str, Annotated[tuple[Reading | None, ...], Field(max_length=4_096)]] = Field(default_factory=dict)
+
+
+class OutputPage(Wire):
+    """A job's newest output lines, oldest first: answer of `GET /v1/jobs/{id}/output`. lines: as they were printed."""
+
+    job_id: str
+    lines: tuple["OutputLine", ...] = ()
+
+
+class OutputLine(Wire):
+    """One line that a replica printed."""
+
+    at: InstantNs
+    group: int = 0
+    replica: int = 0
+    attempt: int = 0
+    text: str = ""

@@ -1,0 +1,1 @@
+"""Tells other systems: webhooks and chat messages for chosen facts."""
