@@ -135,7 +135,8 @@ def test_a_service_declared_twice_is_refused() -> None:
 def test_a_dashboards_rights_hold_its_teams_and_nothing_to_publish() -> None:
     rights = view_rights(clusters=("a",), teams=("vision",), inbox="_INBOX.x")
     assert rights.publish == ()
-    assert rights.subscribe == ("view.a.vision.>", "view.a.public.>", "_INBOX.x.>")
+    seen = ("view.a.vision.>", "view.a.public.>", "view.fed.vision.>", "view.fed.public.>")
+    assert rights.subscribe == (*seen, "_INBOX.x.>")
 
 
 SIGNER = ViewSigner(new_key(PREFIX_ACCOUNT, b"s" * 32), new_key(PREFIX_ACCOUNT, b"a" * 32).public)
