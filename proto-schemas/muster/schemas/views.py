@@ -9,7 +9,10 @@ from muster.schemas.job import Job, JobKind, Phase, Slot
 
 
 class JobView(Wire):
-    """One job as people see it. Times are 0 while they have not come; phase says where it stands."""
+    """One job as people see it. Times are 0 while they have not come; phase says where it stands.
+
+    priority: as asked last. held: somebody asked that it is not started; it waits, and is passed over.
+    """
 
     id: str
     name: str
@@ -44,6 +47,7 @@ class JobView(Wire):
     slice_ends_at: InstantNs = 0
     reserved_at: InstantNs = 0
     made_way_for: str = ""
+    held: bool = False
 
 
 def job_view(job: Job) -> JobView:

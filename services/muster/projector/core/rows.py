@@ -51,6 +51,7 @@ class JobRow:
     slice_ends_at: int = 0
     reserved_at: int = 0
     made_way_for: str = ""
+    held: bool = False
 
 
 def job_row(job: Job, *, cluster: str, submitted_at: int, seq: int) -> JobRow:
