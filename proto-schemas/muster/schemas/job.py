@@ -15,6 +15,9 @@ MODELS_MAX = 32
 LABELS_MAX = 64
 COMMAND_MAX = 256
 
+Priority = Annotated[int, Field(ge=0, le=1000)]
+"""Of a job among those of its queue: the higher, the sooner its turn, and the later it is asked to make way."""
+
 
 class Topology(Wire):
     """Replicas close together: within one domain of `level` ("node", "rack", "block", or what the fleet declares).
@@ -75,6 +78,13 @@ class JobKind(StrEnum):
     INFERENCE = "inference"
 
 
+class PriorityChange(Wire):
+    """The priority that a job shall have from now on, and why, for the record."""
+
+    priority: Priority
+    reason: Text = ""
+
+
 class JobSpec(Wire):
     """What a submitter writes. Quota is checked when scheduling, not here.
 
@@ -88,7 +98,7 @@ class JobSpec(Wire):
     name: Name
     team: Name
     queue: Name | None = None
-    priority: Annotated[int, Field(ge=0, le=1000)] = 50
+    priority: Priority = 50
     kind: JobKind = JobKind.BATCH
     task_groups: Annotated[tuple[TaskGroup, ...], Field(min_length=1, max_length=GROUPS_MAX)]
     topology: Topology | None = None

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from muster.schemas.base import Payload
-from muster.schemas.facts import control, device, job, node, queue, reservation, scale
+from muster.schemas.facts import control, device, job, job_wishes, node, queue, reservation, scale
 
 
 class StreamRole(StrEnum):
@@ -55,22 +55,31 @@ _TERMINAL: dict[str, type[Payload]] = {
     "timed_out": job.JobFinished,
 }
 
+_FORWARDED_OF_JOBS: dict[str, type[Payload]] = {
+    "routed": job.JobRouted,
+    "cancel_forwarded": job.JobCancelRequested,
+    "hold_forwarded": job_wishes.JobHoldRequested,
+    "release_forwarded": job_wishes.JobHoldRequested,
+    "priority_forwarded": job_wishes.JobPriorityRequested,
+}
+
 TABLE: tuple[FactType, ...] = (
     *_rows(FED, "gateway", "job", submitted=job.JobSubmitted, cancel_requested=job.JobCancelRequested),
+    *_rows(
+        FED, "gateway", "job",
+        hold_requested=job_wishes.JobHoldRequested, release_requested=job_wishes.JobHoldRequested,
+        priority_requested=job_wishes.JobPriorityRequested,
+    ),
     *_rows(FED, "gateway", "queue", change_requested=queue.QueueChangeRequested),
     *_rows(
         FED, "gateway", "reservation",
         reserve_requested=reservation.ReserveRequested, end_requested=reservation.ReserveEndRequested,
     ),
-    *_rows(
-        FED, "federation", "job",
-        routed=job.JobRouted, cancel_forwarded=job.JobCancelRequested, job_ended=job.JobEnded,
-        cancelled=job.JobFinished,
-    ),
+    *_rows(FED, "federation", "job", **_FORWARDED_OF_JOBS, job_ended=job.JobEnded, cancelled=job.JobFinished),
     *_rows(FED, "federation", "queue", change_forwarded=queue.QueueChangeRequested),
     *_rows(FED, "federation", "cluster", cluster_summarised=control.ClusterSummary),
     *_rows(FED, "federation", "log", checkpoint_requested=control.CheckpointRequested),
-    *_rows(LOG, "federation", "job", routed=job.JobRouted, cancel_forwarded=job.JobCancelRequested),
+    *_rows(LOG, "federation", "job", **_FORWARDED_OF_JOBS),
     *_rows(LOG, "federation", "queue", change_forwarded=queue.QueueChangeRequested),
     *(
         row
@@ -89,6 +98,12 @@ TABLE: tuple[FactType, ...] = (
         LOG, "scheduler", "job",
         reserved=job.JobReserved, reservation_lifted=job.JobReservationLifted,
         resize_requested=job.JobResizeRequested, resized=job.JobResized,
+    ),
+    *_rows(
+        LOG, "scheduler", "job",
+        held=job_wishes.JobHeld, unheld=job_wishes.JobHeld, reprioritised=job_wishes.JobReprioritised,
+        hold_refused=job_wishes.JobWishRefused, release_refused=job_wishes.JobWishRefused,
+        priority_refused=job_wishes.JobWishRefused,
     ),
     *_rows(
         LOG, "scheduler", "reservation",

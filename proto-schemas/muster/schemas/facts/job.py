@@ -3,7 +3,8 @@
 from enum import StrEnum
 
 from muster.schemas.base import InstantNs, JobId, Payload, Text
-from muster.schemas.job import Job, Phase, Slot
+from muster.schemas.facts.job_wishes import JobHeld, JobWish
+from muster.schemas.job import Job, Phase, Priority, Slot
 
 
 class JobSubmitted(Payload):
@@ -78,7 +79,8 @@ class JobReserved(Payload):
     """`reserved`: the job gets these slots at `starts_at`; until then only what ends before may use them.
 
     victims: jobs that were asked to stop to make way (their `stop-requested` stand beside this fact). basis: what the
-    moment rests on, in words. The newest one counts; `reservation-lifted`, `placed` and the end of the job end it.
+    moment rests on, in words. The newest one counts; `reservation-lifted`, `held`, `placed` and the end of the job end
+    it.
     """
 
     attempt: int
@@ -210,6 +212,7 @@ class JobState(Payload):
     rank: place in line, see the scheduler. reserved: as the newest one said, None without; resize: under way.
     resized_at: when the run got the size it has, 0 if it has it since its start.
     made_way_for: while stopping or shrinking for another job. preemptions: runs that ended so.
+    held: as the newest one said, while it is. priority: as asked last, None: as the job says. wishes: not yet answered.
     """
 
     job: Job
@@ -249,12 +252,15 @@ class JobState(Payload):
     resized_at: InstantNs = 0
     made_way_for: str = ""
     preemptions: int = 0
+    held: JobHeld | None = None
+    priority: Priority | None = None
+    wishes: tuple[JobWish, ...] = ()
 
 
 class RoutedState(Payload):
     """`state-recorded` of a job in the federation. cluster: empty while it is not routed.
 
-    cancel, cancel_fact: the newest cancellation and the fact that asked for it.
+    cancel, cancel_fact: the newest cancellation and the fact that asked for it. wishes: not yet forwarded.
     """
 
     job: Job
@@ -266,6 +272,7 @@ class RoutedState(Payload):
     last_fact: str = ""
     cancel: JobCancelRequested | None = None
     cancel_fact: str = ""
+    wishes: tuple[JobWish, ...] = ()
 
 
 class PodsState(Payload):
