@@ -76,10 +76,10 @@ class Candidates:
             if part.is_leaving:
                 victims.append(Victim(key, holds, (_LEAVING, 0), 0.0))
             elif part.is_whole:
-                victims.append(Victim(key, holds, (_WHOLE, record.job.spec.priority), self.lost(record)))
+                victims.append(Victim(key, holds, (_WHOLE, record.priority), self.lost(record)))
             else:
                 cost = _gpus(part.amounts) * _restart_s(record)
-                victims.append(Victim(key, holds, (_SURPLUS, record.job.spec.priority), cost))
+                victims.append(Victim(key, holds, (_SURPLUS, record.priority), cost))
         return victims
 
     def lost(self, record: JobRecord) -> float:
@@ -128,7 +128,7 @@ class Candidates:
         """Who is rather considered, the least first; the same for all gangs of the decision."""
         rank = self._ranks.get(record.id)
         if rank is None:
-            rank = self._ranks[record.id] = (record.job.spec.priority, self.lost(record), record.id)
+            rank = self._ranks[record.id] = (record.priority, self.lost(record), record.id)
         return rank
 
     def _parts_of(self, record: JobRecord) -> dict[str, Part]:

@@ -6,7 +6,7 @@ from muster.core import Draft, Fact, Instant
 from muster.scheduler.core.cycle import Cycle, Limits
 from muster.scheduler.core.expected import Expectations
 from muster.scheduler.core.fold import fold
-from muster.scheduler.core.jobs import state_of
+from muster.scheduler.core.job_states import state_of
 from muster.scheduler.core.state import State
 from muster.schemas.facts.control import ClusterState
 from muster.schemas.facts.node import GrantState

@@ -53,6 +53,8 @@ UNKNOWN = Expected(0, "")
 
 def expected_start(state: State, record: JobRecord, now: Instant) -> Expected:
     """For a job that waits, or would wait if it came. The state is unchanged afterwards."""
+    if record.is_set_aside:
+        return UNKNOWN
     if record.reserved is not None:
         basis = record.reserved.basis or "its places are reserved from then on"
         return Expected(max(now, record.reserved.starts_at), f"reserved: {basis}")

@@ -18,6 +18,8 @@ OF_PLACES = frozenset(
 
 def explain(state: State, record: JobRecord, now: Instant) -> Blocked:
     """Why a job that waits is not placed, and whom moving elsewhere would let it in."""
+    if record.is_set_aside:
+        return Blocked(Reason.HELD, record.held.words if record.held is not None else "it was asked for just now")
     lane = state.line.lane_of(record)
     if lane is None:
         refusal = state.refusal(record)

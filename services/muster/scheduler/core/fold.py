@@ -1,7 +1,7 @@
 """How each fact changes what the scheduler believes. What fits no state is counted and changes nothing."""
 
 from muster.core import Fact
-from muster.scheduler.core import fold_jobs, fold_nodes, fold_queues, fold_reservations, fold_states
+from muster.scheduler.core import fold_jobs, fold_nodes, fold_queues, fold_reservations, fold_states, fold_wishes
 from muster.scheduler.core.state import Handler, State
 from muster.schemas.facts.control import ClusterSummary
 
@@ -34,6 +34,7 @@ def _checkpoint_requested(state: State, _fact: Fact) -> None:
 
 HANDLERS: dict[tuple[str, str], Handler] = {
     **fold_jobs.HANDLERS,
+    **fold_wishes.HANDLERS,
     **fold_queues.HANDLERS,
     **fold_nodes.HANDLERS,
     **fold_states.HANDLERS,

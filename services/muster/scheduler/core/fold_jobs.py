@@ -120,11 +120,11 @@ def _moved(state: State, fact: Fact) -> JobRecord | None:
     state.jobs.move(record, phase)
     if held and phase not in HOLDING:
         _let_go(state, record, fact)
-    _touch(state, record, fact)
+    touch(state, record, fact)
     return record
 
 
-def _touch(state: State, record: JobRecord, fact: Fact) -> None:
+def touch(state: State, record: JobRecord, fact: Fact) -> None:
     """An own fact changed the record: it may need another answer now, and others too."""
     record.last_fact = fact.id
     state.dirty[record.id] = None
@@ -211,7 +211,7 @@ def _resize_requested(state: State, fact: Fact) -> None:
     before = record.held_slots
     record.resize, record.made_way_for = fact.payload, fact.payload.made_way_for
     _hold_now(state, record, before, fact)
-    _touch(state, record, fact)
+    touch(state, record, fact)
 
 
 def _resized(state: State, fact: Fact) -> None:
@@ -224,7 +224,7 @@ def _resized(state: State, fact: Fact) -> None:
     record.slots, record.resize = fact.payload.slots, None
     record.resized_fact, record.made_way_for, record.resized_at = "", "", fact.time
     _hold_now(state, record, before, fact)
-    _touch(state, record, fact)
+    touch(state, record, fact)
 
 
 def _hold_now(state: State, record: JobRecord, before: tuple[Slot, ...], fact: Fact) -> None:
@@ -240,11 +240,12 @@ def _hold_now(state: State, record: JobRecord, before: tuple[Slot, ...], fact: F
 def _reserved(state: State, fact: Fact) -> None:
     assert isinstance(fact.payload, JobReserved)
     record = state.jobs.records.get(fact.subject_id)
-    if record is None or record.phase not in WAITING or record.attempt != fact.payload.attempt:
+    is_known = record is not None and record.phase in WAITING and record.held is None
+    if record is None or not is_known or record.attempt != fact.payload.attempt:
         state.anomalies["reserved out of turn"] += 1
         return
     record.reserved = fact.payload
-    _touch(state, record, fact)
+    touch(state, record, fact)
 
 
 def _reservation_lifted(state: State, fact: Fact) -> None:
@@ -254,7 +255,7 @@ def _reservation_lifted(state: State, fact: Fact) -> None:
         state.anomalies["reservation-lifted out of turn"] += 1
         return
     record.reserved = None
-    _touch(state, record, fact)
+    touch(state, record, fact)
 
 
 def _ended(state: State, fact: Fact) -> None:
@@ -264,7 +265,8 @@ def _ended(state: State, fact: Fact) -> None:
         record.ended_at = fact.time
         record.ran_s, record.exit_code = fact.payload.ran_s, fact.payload.exit_code
         record.reason, record.detail = fact.payload.reason, ""
-        record.reserved = None
+        record.reserved = record.held = None
+        record.wishes = ()
         state.line.remove(record)
         state.dirty.pop(record.id, None)
 

@@ -3,7 +3,8 @@
 from muster.core import Fact
 from muster.scheduler.core import booked_jobs
 from muster.scheduler.core.fold_queues import set_queue
-from muster.scheduler.core.jobs import HOLDING, load_record
+from muster.scheduler.core.job_states import load_record
+from muster.scheduler.core.jobs import HOLDING
 from muster.scheduler.core.state import Handler, State
 from muster.schemas.facts.control import ClusterState
 from muster.schemas.facts.job import JobState

@@ -1,6 +1,7 @@
 """What follows for a job from what was observed: at most one fact, and only the scheduler's own."""
 
 from muster.core import Draft, Instant
+from muster.scheduler.core import wishes
 from muster.scheduler.core.jobs import WAITING, JobRecord
 from muster.scheduler.core.reasons import Reason
 from muster.scheduler.core.remains import MOVES_MAX, Remains
@@ -49,13 +50,15 @@ def follow_ups(state: State, now: Instant, remains: Remains) -> list[Draft]:
 def _follow_up(record: JobRecord, now: Instant) -> Draft | None:
     """The fact that the job needs now; None if it has only to wait."""
     if record.phase in WAITING:
-        return _finish(record, Phase.CANCELLED, causes=(record.cancel_fact,)) if record.cancel_fact else None
+        if record.cancel_fact:
+            return _finish(record, Phase.CANCELLED, causes=(record.cancel_fact,))
+        return _to_wish(record)
     if record.exited is not None:
         return _after_exit(record, record.exited)
-    if record.phase not in (Phase.PLACED, Phase.RUNNING):
-        return None
-    if record.cancel_fact:
+    if record.cancel_fact and record.phase is not Phase.STOPPING:
         return _stop(record, StopReason.CANCELLED, record.cancel_fact)
+    if record.wishes or record.phase is Phase.STOPPING:
+        return _to_wish(record)
     if record.phase is Phase.PLACED:
         if record.started_fact:
             return draft(record, "running", JobRunning(attempt=record.attempt), causes=(record.started_fact,))
@@ -82,6 +85,15 @@ def failed(record: JobRecord, reason: Reason, detail: str) -> Draft:
 def draft(record: JobRecord, name: str, payload: Payload, *, causes: tuple[str, ...]) -> Draft:
     """A fact about this job, in its trace."""
     return Draft("job", record.job.id, name, payload, causes, record.job.trace)
+
+
+def _to_wish(record: JobRecord) -> Draft | None:
+    """The answer to the first that was asked of it; None if nothing was, or it is yet to be queued."""
+    if not record.wishes or record.phase is Phase.SUBMITTED:
+        return None
+    wish = record.wishes[0]
+    name, payload = wishes.answer(record, wish)
+    return draft(record, name, payload, causes=(wish.fact,))
 
 
 def _after_exit(record: JobRecord, exited: PodsExited) -> Draft:

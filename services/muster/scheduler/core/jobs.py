@@ -14,11 +14,11 @@ from muster.quota.amounts import NO_AMOUNTS, Amounts, gang_amounts
 from muster.schemas.facts.job import (
     JobReserved,
     JobResizeRequested,
-    JobState,
     PodsExited,
     QueuedReason,
     StopReason,
 )
+from muster.schemas.facts.job_wishes import Ask, JobHeld, JobWish
 from muster.schemas.job import Job, Phase, Slot
 
 ENDED_KEPT = 4_000
@@ -89,7 +89,9 @@ class JobRecord:
     routed_seq: when it came. rank: its place in line, see `order`. total_run_time_s, min_slice_s: as the job says,
     within what its queue allows. reserved: what is kept for it while it waits. resize: asked of the agent.
     resized_at: when its run got the size it has, 0 since its start. made_way_for: for whom it stops or shrinks.
-    preemptions: runs that ended for others. counted: what its queue counts as held by it, which follows from the rest.
+    preemptions: runs that ended for others. held: by whom, while it is not to be started. asked_priority: None until
+    somebody asked for another. wishes: not answered yet. counted: what its queue counts as held by it, which follows
+    from the rest.
     """
 
     job: Job
@@ -129,12 +131,25 @@ class JobRecord:
     resized_at: int = 0
     made_way_for: str = ""
     preemptions: int = 0
+    held: JobHeld | None = None
+    asked_priority: int | None = None
+    wishes: tuple[JobWish, ...] = ()
     counted: Amounts = field(default_factory=lambda: NO_AMOUNTS)
 
     @property
     def id(self) -> str:
         """The job's id."""
         return self.job.id
+
+    @property
+    def priority(self) -> int:
+        """Its class: as asked last."""
+        return self.job.spec.priority if self.asked_priority is None else self.asked_priority
+
+    @property
+    def is_set_aside(self) -> bool:
+        """Whether it is not to be placed: it is held, or is to be."""
+        return self.held is not None or any(wish.ask is Ask.HOLD for wish in self.wishes)
 
     @property
     def held_slots(self) -> tuple[Slot, ...]:
@@ -175,104 +190,6 @@ def bound_ns(record: JobRecord, now: Instant) -> Instant:
     if record.job.spec.preemptible:
         end = min(end, begins + round(record.min_slice_s * NS_PER_S))
     return Instant(max(now, end) + grace_ns)
-
-
-def state_of(record: JobRecord) -> JobState:
-    """The record as a state fact."""
-    return JobState(
-        job=record.job,
-        phase=record.phase,
-        attempt=record.attempt,
-        retries_used=record.retries_used,
-        queue=record.queue,
-        slots=record.slots,
-        queued_at=record.queued_at,
-        placed_at=record.placed_at,
-        running_at=record.running_at,
-        ended_at=record.ended_at,
-        stop_reason=record.stop_reason,
-        cancel_requested=bool(record.cancel_fact),
-        ran_s=record.ran_s,
-        exit_code=record.exit_code,
-        reason=record.reason,
-        detail=record.detail,
-        preflight=record.preflight,
-        last_fact=record.last_fact,
-        routed_seq=record.routed_seq,
-        node_losses=record.node_losses,
-        explained_at=record.explained_at,
-        cancel_fact=record.cancel_fact,
-        started_fact=record.started_fact,
-        exited=record.exited,
-        exited_fact=record.exited_fact,
-        queued_reason=record.queued_reason,
-        queued_detail=record.queued_detail,
-        checkpointed_at=record.checkpointed_at,
-        total_run_time_s=record.total_run_time_s,
-        min_slice_s=record.min_slice_s,
-        rank=record.rank,
-        reserved=record.reserved,
-        resize=record.resize,
-        resized_fact=record.resized_fact,
-        resized_at=record.resized_at,
-        made_way_for=record.made_way_for,
-        preemptions=record.preemptions,
-    )
-
-
-def record_of(state: JobState, kind: Kind) -> JobRecord:
-    """The record that `state_of` made this state of."""
-    return JobRecord(
-        job=state.job,
-        kind=kind,
-        queue=state.queue,
-        routed_seq=state.routed_seq,
-        phase=state.phase,
-        attempt=state.attempt,
-        retries_used=state.retries_used,
-        node_losses=state.node_losses,
-        slots=state.slots,
-        queued_at=state.queued_at,
-        placed_at=state.placed_at,
-        running_at=state.running_at,
-        ended_at=state.ended_at,
-        stop_reason=state.stop_reason,
-        cancel_fact=state.cancel_fact,
-        started_fact=state.started_fact,
-        exited=state.exited,
-        exited_fact=state.exited_fact,
-        queued_reason=state.queued_reason,
-        queued_detail=state.queued_detail,
-        ran_s=state.ran_s,
-        exit_code=state.exit_code,
-        reason=state.reason,
-        detail=state.detail,
-        explained_at=state.explained_at,
-        preflight=state.preflight,
-        last_fact=state.last_fact,
-        checkpointed_at=state.checkpointed_at,
-        total_run_time_s=_or(state.total_run_time_s, state.job.spec.total_run_time_s),
-        min_slice_s=_or(state.min_slice_s, state.job.spec.min_slice_s),
-        rank=state.routed_seq if state.rank is None else state.rank,
-        reserved=state.reserved,
-        resize=state.resize,
-        resized_fact=state.resized_fact,
-        resized_at=state.resized_at,
-        made_way_for=state.made_way_for,
-        preemptions=state.preemptions,
-    )
-
-
-def load_record(jobs: "JobBook", state: JobState) -> JobRecord:
-    """The record of a stored job, with the kind of those that ask for the same."""
-    spec = state.job.spec
-    total_s = _or(state.total_run_time_s, spec.total_run_time_s)
-    slice_s = _or(state.min_slice_s, spec.min_slice_s)
-    return record_of(state, jobs.kind_of(state.job, total_run_time_s=total_s, min_slice_s=slice_s))
-
-
-def _or(value: float | None, default: float) -> float:
-    return default if value is None else value
 
 
 class JobBook:

@@ -4,7 +4,8 @@
            queue's jobs held lately
 
 Everybody grows older alike, so age needs no term, and an order once found never changes. A queue of order `fifo` goes
-by the moment alone. A job keeps its rank when it is queued again.
+by the moment alone. A job keeps its rank when it is queued again, held and released; only another priority moves it, by
+as much as that would have at first.
 """
 
 import math
@@ -32,3 +33,10 @@ def rank(job: Job, policy: Policy, *, came_at: int, used: float) -> int:
     gpus = job.spec.gpu_milli_total / DEVICE_MILLI
     earlier_s = CLASS_S * job.spec.priority + SIZE_S * math.log2(1 + gpus) - USED_S * used
     return came_at - round(earlier_s * NS_PER_S)
+
+
+def moved(known: int, policy: Policy, *, was: int, priority: int) -> int:
+    """A job's rank after its priority changed."""
+    if policy.order is QueueOrder.FIFO:
+        return known
+    return known - round(CLASS_S * (priority - was) * NS_PER_S)

@@ -28,6 +28,8 @@ class Reason(StrEnum):
     NON_PREEMPTIBLE = "non-preemptible"
     BEHIND = "behind"
     TURN = "turn"
+    HELD = "held"
+    RELEASED = "released"
     UNKNOWN_QUEUE = "unknown-queue"
     CLOSED_QUEUE = "closed-queue"
     TOO_LARGE = "too-large"
@@ -129,6 +131,7 @@ CURES: dict[str, str] = {
     Reason.NON_PREEMPTIBLE: "make the job preemptible, or wait until jobs of this queue that are not end",
     Reason.BEHIND: "it is tried after the jobs of the same shape in front of it",
     Reason.TURN: "it is tried in the next cycle",
+    Reason.HELD: "release it: it keeps its place in line",
 }
 
 PHASE_REASONS: dict[Phase, tuple[str, str]] = {

@@ -24,7 +24,9 @@ def place_reserved(state: State, now: Instant, drafts: list[Draft]) -> set[str]:
     placed: set[str] = set()
     for key in tuple(bookings.complete):
         record = state.jobs.records.get(key)
-        if record is None or record.reserved is None or record.phase is not Phase.QUEUED or record.cancel_fact:
+        if record is None or record.reserved is None or record.phase is not Phase.QUEUED:
+            continue
+        if record.cancel_fact or record.is_set_aside:
             continue
         access = Access(bookings, state.queues, now)
         door = access.door(record)

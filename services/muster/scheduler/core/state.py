@@ -33,6 +33,10 @@ DEMAND_TASKS_MAX = 65_536
 """Tasks counted; beyond it all counts are halved, so that the newest count most."""
 
 
+_SAYS_NOTHING = frozenset({"", Reason.RELEASED})
+"""Reasons of jobs that are yet to be told why they wait."""
+
+
 @dataclass(slots=True)
 class Demand:
     """How often each task shape was asked for: what the fragmentation score takes as typical."""
@@ -162,14 +166,14 @@ class State:
 
     def enlist(self, record: JobRecord) -> None:
         """Put the job into its lane, or take it out, as its state wants."""
-        waits = record.phase in WAITING and not record.cancel_fact
+        waits = record.phase in WAITING and not record.cancel_fact and not record.is_set_aside
         if waits and record.phase is Phase.SUBMITTED:
             waits = record.queue in self.queues.queues and self.refusal(record) is None
         if not waits:
             self.line.remove(record)
             return
         self.line.add(record)
-        if record.phase is Phase.QUEUED and not record.reason:
+        if record.phase is Phase.QUEUED and record.reason in _SAYS_NOTHING:
             self.line.tell(record)
 
     def next_deadline(self) -> Instant | None:

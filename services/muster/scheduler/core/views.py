@@ -37,6 +37,8 @@ def view_of(record: JobRecord, cluster: str) -> JobView:
             "slice_ends_at": record.slice_end() if is_running and record.kind.preemptible else 0,
             "reserved_at": reserved_at,
             "made_way_for": record.made_way_for,
+            "priority": record.priority,
+            "held": record.held is not None,
         }
     )
 

@@ -1,0 +1,108 @@
+"""A job's record as a state fact, and back."""
+
+from muster.scheduler.core.jobs import JobBook, JobRecord, Kind
+from muster.schemas.facts.job import JobState
+
+
+def state_of(record: JobRecord) -> JobState:
+    """The record as a state fact."""
+    return JobState(
+        job=record.job,
+        phase=record.phase,
+        attempt=record.attempt,
+        retries_used=record.retries_used,
+        queue=record.queue,
+        slots=record.slots,
+        queued_at=record.queued_at,
+        placed_at=record.placed_at,
+        running_at=record.running_at,
+        ended_at=record.ended_at,
+        stop_reason=record.stop_reason,
+        cancel_requested=bool(record.cancel_fact),
+        ran_s=record.ran_s,
+        exit_code=record.exit_code,
+        reason=record.reason,
+        detail=record.detail,
+        preflight=record.preflight,
+        last_fact=record.last_fact,
+        routed_seq=record.routed_seq,
+        node_losses=record.node_losses,
+        explained_at=record.explained_at,
+        cancel_fact=record.cancel_fact,
+        started_fact=record.started_fact,
+        exited=record.exited,
+        exited_fact=record.exited_fact,
+        queued_reason=record.queued_reason,
+        queued_detail=record.queued_detail,
+        checkpointed_at=record.checkpointed_at,
+        total_run_time_s=record.total_run_time_s,
+        min_slice_s=record.min_slice_s,
+        rank=record.rank,
+        reserved=record.reserved,
+        resize=record.resize,
+        resized_fact=record.resized_fact,
+        resized_at=record.resized_at,
+        made_way_for=record.made_way_for,
+        preemptions=record.preemptions,
+        held=record.held,
+        priority=record.asked_priority,
+        wishes=record.wishes,
+    )
+
+
+def record_of(state: JobState, kind: Kind) -> JobRecord:
+    """The record that `state_of` made this state of."""
+    return JobRecord(
+        job=state.job,
+        kind=kind,
+        queue=state.queue,
+        routed_seq=state.routed_seq,
+        phase=state.phase,
+        attempt=state.attempt,
+        retries_used=state.retries_used,
+        node_losses=state.node_losses,
+        slots=state.slots,
+        queued_at=state.queued_at,
+        placed_at=state.placed_at,
+        running_at=state.running_at,
+        ended_at=state.ended_at,
+        stop_reason=state.stop_reason,
+        cancel_fact=state.cancel_fact,
+        started_fact=state.started_fact,
+        exited=state.exited,
+        exited_fact=state.exited_fact,
+        queued_reason=state.queued_reason,
+        queued_detail=state.queued_detail,
+        ran_s=state.ran_s,
+        exit_code=state.exit_code,
+        reason=state.reason,
+        detail=state.detail,
+        explained_at=state.explained_at,
+        preflight=state.preflight,
+        last_fact=state.last_fact,
+        checkpointed_at=state.checkpointed_at,
+        total_run_time_s=_or(state.total_run_time_s, state.job.spec.total_run_time_s),
+        min_slice_s=_or(state.min_slice_s, state.job.spec.min_slice_s),
+        rank=state.routed_seq if state.rank is None else state.rank,
+        reserved=state.reserved,
+        resize=state.resize,
+        resized_fact=state.resized_fact,
+        resized_at=state.resized_at,
+        made_way_for=state.made_way_for,
+        preemptions=state.preemptions,
+        held=state.held,
+        asked_priority=state.priority,
+        wishes=state.wishes,
+    )
+
+
+def load_record(jobs: JobBook, state: JobState) -> JobRecord:
+    """The record of a stored job, with the kind of those that ask for the same."""
+    spec = state.job.spec
+    total_s = _or(state.total_run_time_s, spec.total_run_time_s)
+    slice_s = _or(state.min_slice_s, spec.min_slice_s)
+    return record_of(state, jobs.kind_of(state.job, total_run_time_s=total_s, min_slice_s=slice_s))
+
+
+def _or(value: float | None, default: float) -> float:
+    return default if value is None else value
