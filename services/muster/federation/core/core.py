@@ -3,7 +3,7 @@
 from collections.abc import Callable, Iterator, Sequence
 
 from muster.core import Draft, Fact, Instant
-from muster.federation.core import wishes
+from muster.federation.core import job_wishes, wishes
 from muster.federation.core.routes import Rule, check_rules, clusters_of, route
 from muster.federation.core.state import RoutedJob, State
 from muster.schemas.facts.control import CheckpointRequested, ClusterSummary
@@ -94,7 +94,7 @@ class FederationCore:
         if record.cancel is not None and not record.cancel_forwarded:
             causes = (record.cancel_fact,)
             return Draft("job", job.id, "cancel-forwarded", record.cancel, causes, job.trace, cluster=record.cluster)
-        return None
+        return job_wishes.forwarded(record)
 
 
 def _submitted(state: State, fact: Fact) -> None:
@@ -183,6 +183,7 @@ def _state_recorded(state: State, fact: Fact) -> None:
                 cancel=stored.cancel,
                 cancel_fact=stored.cancel_fact,
                 cancel_forwarded=stored.cancel_forwarded,
+                wishes=stored.wishes,
             )
             state.jobs[stored.job_id] = record
             if record.phase.is_terminal:
@@ -201,6 +202,7 @@ _HANDLERS: dict[tuple[str, str], Callable[[State, Fact], None]] = {
     ("job", "routed"): _routed,
     ("job", "cancel-forwarded"): _cancel_forwarded,
     ("job", "cancelled"): _cancelled,
+    **job_wishes.HANDLERS,
     ("job", "job-ended"): _job_ended,
     **wishes.HANDLERS,
     ("cluster", "cluster-summarised"): _summarised,

@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from muster.schemas.facts.control import ClusterSummary
 from muster.schemas.facts.device import ComposeWish
 from muster.schemas.facts.job import JobCancelRequested, RoutedState
+from muster.schemas.facts.job_wishes import JobWish
 from muster.schemas.facts.queue import QueueWish
 from muster.schemas.facts.reservation import ReservationWish
 from muster.schemas.job import Job, Phase
@@ -16,7 +17,10 @@ ENDED_KEPT = 4_000
 
 @dataclass(slots=True)
 class RoutedJob:
-    """One job. cluster: empty while it is not routed. cancel: the newest cancellation, told by `cancel_fact`."""
+    """One job. cluster: empty while it is not routed. cancel: the newest cancellation, told by `cancel_fact`.
+
+    wishes: what else was asked of it and is not yet forwarded.
+    """
 
     job: Job
     last_fact: str
@@ -25,6 +29,7 @@ class RoutedJob:
     cancel: JobCancelRequested | None = None
     cancel_fact: str = ""
     cancel_forwarded: bool = False
+    wishes: tuple[JobWish, ...] = ()
 
     def stored(self) -> RoutedState:
         """The record as a state fact."""
@@ -38,6 +43,7 @@ class RoutedJob:
             last_fact=self.last_fact,
             cancel=self.cancel,
             cancel_fact=self.cancel_fact,
+            wishes=self.wishes,
         )
 
 
@@ -62,7 +68,7 @@ class State:
 
     def end(self, record: RoutedJob, phase: Phase) -> None:
         """The job ended; the oldest of the ended are forgotten."""
-        record.phase = phase
+        record.phase, record.wishes = phase, ()
         self.ended[record.job.id] = None
         self.dirty.pop(record.job.id, None)
         while len(self.ended) > ENDED_KEPT:
