@@ -16,6 +16,9 @@ _ADDRESSED = frozenset(
     {
         "routed",
         "cancel-forwarded",
+        "hold-forwarded",
+        "release-forwarded",
+        "priority-forwarded",
         "change-forwarded",
         "reserve-forwarded",
         "end-forwarded",
@@ -81,7 +84,8 @@ class FedProjectorCore(Projection):
         if job is None:
             self.anomalies += 1
             return
-        self._dirty.pop(fact.subject_id, None)
+        self._jobs.touch(fact.subject_id)
+        self._jobs.drop_stored(fact.subject_id)
         self._removed[fact.subject_id] = job_change(job.row, was=job.was)
         if len(self._removed) > REMOVED_KEPT:
             del self._removed[next(iter(self._removed))]

@@ -11,6 +11,7 @@ from muster.projector.core.queues import HOLDING, Queues
 from muster.projector.core.ring import RING_BYTES_MAX
 from muster.projector.core.rows import job_row
 from muster.schemas.facts import job as jobs
+from muster.schemas.facts.job_wishes import JobHeld, JobReprioritised
 from muster.schemas.facts.queue import CPU, GPU, MEMORY
 from muster.schemas.job import Job, Phase, Slot
 from muster.schemas.registry import STATE_NAME
@@ -32,6 +33,9 @@ class JobRows(Projection):
             ("job", "queued"): self._queued,
             ("job", "reserved"): self._reserved,
             ("job", "reservation-lifted"): self._reservation_lifted,
+            ("job", "held"): self._held,
+            ("job", "unheld"): self._unheld,
+            ("job", "reprioritised"): self._reprioritised,
             ("job", "placed"): self._placed,
             ("job", "running"): self._running,
             ("job", "checkpointed"): self._checkpointed,
@@ -160,6 +164,25 @@ class JobRows(Projection):
         if job is not None:
             job.row.reserved_at = 0
 
+    def _held(self, fact: Fact) -> None:
+        job = self._job(fact)
+        if job is not None:
+            row = job.row
+            row.held, row.reserved_at = True, 0
+            row.reason, row.detail = "held", cast("JobHeld", fact.payload).words
+
+    def _unheld(self, fact: Fact) -> None:
+        job = self._job(fact)
+        if job is not None:
+            row = job.row
+            row.held = False
+            row.reason, row.detail = "released", cast("JobHeld", fact.payload).words
+
+    def _reprioritised(self, fact: Fact) -> None:
+        job = self._job(fact)
+        if job is not None:
+            job.row.priority = cast("JobReprioritised", fact.payload).priority
+
     def _placed(self, fact: Fact) -> None:
         job = self._job(fact)
         if job is None:
@@ -242,6 +265,7 @@ class JobRows(Projection):
         row.reason = payload.reason
         row.detail = row.made_way_for = ""
         row.reserved_at = row.slice_ends_at = 0
+        row.held = False
         row.ran_s = payload.ran_s
         self._end(job)
 

@@ -20,6 +20,8 @@ def restore(job: LiveJob, state: jobs.JobState) -> None:
     row.preflight = state.preflight
     row.preemptions = state.preemptions
     row.ran_s = state.ran_s
+    row.held = state.held is not None
+    row.priority = row.priority if state.priority is None else state.priority
     row.checkpointed_at = state.checkpointed_at
     if state.phase.is_terminal:
         row.exit_code = state.exit_code
