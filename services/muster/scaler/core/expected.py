@@ -49,7 +49,7 @@ def _kept(state: State, choices: Sequence[OpenChoice], name: str) -> tuple[Kept,
     found = list[Kept]()
     for choice in choices:
         record = state.jobs.records.get(choice.chosen.jobs[0]) if choice.serves and choice.chosen.jobs else None
-        if record is None or record.phase not in WAITING or record.cancelled:
+        if record is None or record.phase not in WAITING or record.is_out:
             continue
         groups = record.shape.gang.groups
         found += [

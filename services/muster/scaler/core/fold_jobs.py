@@ -14,6 +14,7 @@ from muster.schemas.facts.job import (
     JobRouted,
     JobUnschedulable,
 )
+from muster.schemas.facts.job_wishes import JobHeld
 from muster.schemas.job import Phase, Slot
 
 
@@ -71,6 +72,19 @@ def _cancelled(state: State, fact: Fact) -> None:
         lift_kept(state, record)
         leave(state, record)
         record.cancelled = True
+
+
+def _held(state: State, fact: Fact) -> None:
+    assert isinstance(fact.payload, JobHeld)
+    record = _known(state, fact)
+    if record is None or record.phase not in WAITING:
+        state.anomalies[f"{fact.name} out of turn"] += 1
+        return
+    lift_kept(state, record)
+    leave(state, record)
+    record.held, record.makes_way = fact.name == "held", False
+    record.reason, record.detail = "held" if record.held else "released", fact.payload.words
+    record.word_fact, record.word_at = fact.id, fact.time
 
 
 def _unschedulable(state: State, fact: Fact) -> None:
@@ -181,6 +195,8 @@ def _known(state: State, fact: Fact) -> JobRecord | None:
 HANDLERS: dict[tuple[str, str], Callable[[State, Fact], None]] = {
     ("job", "routed"): _routed,
     ("job", "cancel-forwarded"): _cancelled,
+    ("job", "held"): _held,
+    ("job", "unheld"): _held,
     ("job", "queued"): _queued,
     ("job", "placed"): _placed,
     ("job", "resize-requested"): _resize_requested,

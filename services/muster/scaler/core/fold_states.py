@@ -55,7 +55,7 @@ def _load_job(state: State, stored: JobState) -> None:
         return
     record = state.jobs.add(stored.job, queue=stored.queue or stored.job.spec.queue_name, routed_seq=stored.routed_seq)
     record.phase, record.queued_at = stored.phase, stored.queued_at
-    record.cancelled = stored.cancel_requested
+    record.cancelled, record.held = stored.cancel_requested, stored.held is not None
     if record.phase in WAITING:
         record.reason, record.detail = stored.reason, stored.detail
         record.word_fact, record.word_at = stored.last_fact, stored.explained_at

@@ -60,7 +60,8 @@ class JobRecord:
     """One live job. order: (queued_at, routed_seq), its place among those that wait.
 
     reason: why it waits, as last said by `word_fact` at `word_at`; "" if nothing was said since it was queued.
-    makes_way: others were asked to make way for it. counted: what its queue counts as held by it.
+    makes_way: others were asked to make way for it. held: it is not to be started. counted: what its queue counts as
+    held by it.
     """
 
     id: str
@@ -76,6 +77,7 @@ class JobRecord:
     word_at: int = 0
     makes_way: bool = False
     cancelled: bool = False
+    held: bool = False
     slots: tuple[Slot, ...] = ()
     resize: JobResizeRequested | None = None
     counted: Amounts = field(default_factory=lambda: NO_AMOUNTS)
@@ -86,9 +88,14 @@ class JobRecord:
         return self.queued_at, self.routed_seq
 
     @property
+    def is_out(self) -> bool:
+        """Whether it is not to be started, however much there is."""
+        return self.cancelled or self.held
+
+    @property
     def wants(self) -> bool:
         """Whether it waits for something that scaling could cure."""
-        if self.phase is not Phase.QUEUED or self.cancelled or self.makes_way:
+        if self.phase is not Phase.QUEUED or self.is_out or self.makes_way:
             return False
         return self.reason in CURABLE or self.reason == HEALTH
 
