@@ -9,6 +9,7 @@ from muster.stack.keys import MintedAccess
 from muster.stack.ports import LOOPBACK
 
 PAYLOAD_BYTES_MAX = 1024 * 1024  # twice a fact's body
+CONTROL_LINE_BYTES_MAX = 32 * 1024  # a user's rights travel in its token, in the line that opens a connection
 WRITE_DEADLINE_S = 10  # a client that takes nothing for so long is cut off; it reconnects and recovers
 SYNC_INTERVAL_S = 10.0
 """How often the store is flushed to the disk itself. A killed process loses nothing either way, since the kernel holds
@@ -78,6 +79,7 @@ def render(config: NatsConfig) -> str:
         f"listen: {json.dumps(f'{LOOPBACK}:{config.port}')}",
         f"http: {json.dumps(f'{LOOPBACK}:{config.monitor_port}')}",
         f"max_payload: {PAYLOAD_BYTES_MAX}",
+        f"max_control_line: {CONTROL_LINE_BYTES_MAX}",
         f'write_deadline: "{WRITE_DEADLINE_S}s"',
         "jetstream {",
         f"  store_dir: {json.dumps(str(config.store_dir))}",
