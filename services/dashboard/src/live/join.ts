@@ -1,0 +1,166 @@
+/**
+ * Snapshot and join, after docs/concepts and `muster.schemas.live`: pure, so that every loss can be tried in a test.
+ *
+ * Slices that come before a snapshot wait in a bounded buffer. A slice that is not above what an audience has is
+ * dropped; one whose `prev` is above it tells that a slice was lost, also a pulse, which repeats where the audience
+ * stands: then everything waits for a new snapshot, which is asked for at once, and ever more rarely if that goes on.
+ */
+
+import type { LiveSlice, Snapshot } from "../wire";
+import { PUBLIC_AUDIENCE } from "../wire";
+
+export const BUFFER_SLICES_MAX = 2_000;
+/** Between two snapshots that are asked for; doubled with each that did not help. */
+export const SNAPSHOT_EVERY_MS = 500;
+export const SNAPSHOT_EVERY_MS_MAX = 15_000;
+/** Without a word of `public` for so long, what is shown is called stale. */
+export const STALE_AFTER_MS = 3_000;
+/** So long after a snapshot without a gap, the next gap is answered at once again. */
+const CALM_AFTER_MS = 10_000;
+
+export interface Cut {
+  slice: LiveSlice;
+  /** Facts of the slice at or below this were in the snapshot already. */
+  after: number;
+}
+
+export class Join {
+  #seqs = new Map<string, number>();
+  #heardAtMs = new Map<string, number>();
+  #buffer: LiveSlice[] = [];
+  #joined = false;
+  #everJoined = false;
+  #dueAtMs = Number.POSITIVE_INFINITY;
+  #asking = false;
+  #failures = 0;
+  #joinedAtMs = 0;
+  #sinceMs = 0;
+  gaps = 0;
+  dropped = 0;
+
+  /** Whether slices are applied as they come; otherwise a snapshot is awaited. */
+  get joined(): boolean {
+    return this.#joined;
+  }
+
+  /** Where an audience of a cluster's log stands here. */
+  seq(cluster: string, audience: string): number {
+    return this.#seqs.get(key(cluster, audience)) ?? 0;
+  }
+
+  /**
+   * Subscriptions stand. The first time a snapshot is wanted; after a break the next slice or pulse of each audience
+   * tells whether anything was missed, and only then another one is.
+   */
+  connected(nowMs: number): void {
+    this.#sinceMs = nowMs;
+    if (!this.#everJoined) {
+      this.#dueAtMs = nowMs;
+    }
+  }
+
+  /** When a snapshot is to be asked for; infinite while none is, or one is under way. */
+  get snapshotDueAtMs(): number {
+    return this.#joined || this.#asking ? Number.POSITIVE_INFINITY : this.#dueAtMs;
+  }
+
+  snapshotAsked(): void {
+    this.#asking = true;
+  }
+
+  /** It was refused or did not come. retryAfterMs: what the gateway asked for; jitter: 0 to 1, from the edge. */
+  snapshotFailed(
+    nowMs: number,
+    { retryAfterMs = 0, jitter = 0 }: { retryAfterMs?: number; jitter?: number } = {},
+  ): void {
+    this.#asking = false;
+    this.#wait(nowMs, retryAfterMs, jitter);
+  }
+
+  /** Begin from here. The slices that waited and are above it, in order, are to be applied after the snapshot. */
+  snapshot(snapshot: Snapshot, nowMs: number): Cut[] {
+    this.#asking = false;
+    this.#seqs = new Map();
+    for (const [cluster, audiences] of Object.entries(snapshot.seqs)) {
+      for (const [audience, seq] of Object.entries(audiences)) {
+        this.#seqs.set(key(cluster, audience), seq);
+      }
+    }
+    this.#joined = true;
+    this.#everJoined = true;
+    this.#joinedAtMs = nowMs;
+    const waiting = this.#buffer;
+    this.#buffer = [];
+    const cuts: Cut[] = [];
+    for (const [place, slice] of waiting.entries()) {
+      cuts.push(...this.slice(slice, nowMs));
+      if (!this.#joined) {
+        this.#buffer = waiting.slice(place); // the gap is still there: all from here on waits for the next snapshot
+        break;
+      }
+    }
+    return cuts;
+  }
+
+  /** One slice as it came. What is returned is to be applied now; nothing while a snapshot is awaited. */
+  slice(slice: LiveSlice, nowMs: number): Cut[] {
+    const audience = key(slice.cluster, slice.audience);
+    this.#heardAtMs.set(audience, nowMs);
+    if (!this.#joined) {
+      this.#keep(slice);
+      return [];
+    }
+    const mine = this.#seqs.get(audience) ?? 0;
+    if (slice.seq <= mine) {
+      return [];
+    }
+    if (slice.prev > mine) {
+      this.#gap(slice, nowMs);
+      return [];
+    }
+    this.#seqs.set(audience, slice.seq);
+    return [{ slice, after: mine }];
+  }
+
+  /** For how long the quietest log has said nothing in public; 0 where nothing ever happened. */
+  silentMs(nowMs: number): number {
+    let longest = 0;
+    for (const [audience, seq] of this.#seqs) {
+      if (seq > 0 && audience.endsWith(`/${PUBLIC_AUDIENCE}`)) {
+        const heardAtMs = Math.max(this.#heardAtMs.get(audience) ?? 0, this.#joinedAtMs, this.#sinceMs);
+        longest = Math.max(longest, nowMs - heardAtMs);
+      }
+    }
+    return longest;
+  }
+
+  #gap(slice: LiveSlice, nowMs: number): void {
+    this.gaps += 1;
+    this.#joined = false;
+    this.#keep(slice);
+    if (nowMs - this.#joinedAtMs > CALM_AFTER_MS) {
+      this.#failures = 0;
+      this.#dueAtMs = nowMs;
+    } else {
+      this.#wait(nowMs, 0, 0);
+    }
+  }
+
+  #wait(nowMs: number, leastMs: number, jitter: number): void {
+    const backoffMs = Math.min(SNAPSHOT_EVERY_MS * 2 ** this.#failures, SNAPSHOT_EVERY_MS_MAX);
+    this.#failures += 1;
+    this.#dueAtMs = nowMs + Math.max(leastMs, backoffMs * (1 + jitter));
+  }
+
+  #keep(slice: LiveSlice): void {
+    if (this.#buffer.length >= BUFFER_SLICES_MAX) {
+      this.#buffer.shift(); // whatever it told is found missing by the next one's `prev`, unless the snapshot has it
+      this.dropped += 1;
+    }
+    this.#buffer.push(slice);
+  }
+}
+
+function key(cluster: string, audience: string): string {
+  return `${cluster}/${audience}`;
+}

@@ -1,0 +1,179 @@
+/**
+ * Rows of the read model as they stand here: pure folding of snapshots, slices and readings.
+ *
+ * A job is told of by the federation's log until a cluster's log has it; the two logs count differently, so a row's
+ * `seq` is compared only with one from the same log, and the cluster's row wins.
+ */
+
+import type { JobRow, LiveSlice, LiveTelemetry, NodeRow, QueueRow, Reading, ReservationRow, Snapshot } from "../wire";
+import { FED_CLUSTER, isOver } from "../wire";
+import type { Changes } from "./changes";
+import { FactRing } from "./facts";
+import type { Cut } from "./join";
+
+/** Jobs that have ended stay on the screen, the newest so many. */
+export const ENDED_KEPT = 2_000;
+
+export class Rows {
+  readonly jobs = new Map<string, JobRow>();
+  readonly nodes = new Map<string, NodeRow>();
+  readonly queues = new Map<string, QueueRow>();
+  readonly reservations = new Map<string, ReservationRow>();
+  readonly telemetry = new Map<string, (Reading | null)[]>();
+  readonly facts = new FactRing();
+  readonly #fromFed = new Set<string>();
+  readonly #ended = new Set<string>();
+
+  /** Begin anew. Jobs that are known to have ended stay; those that the snapshot no longer has are gone. */
+  reset(snapshot: Snapshot, changes: Changes): void {
+    for (const id of [...this.jobs.keys()]) {
+      if (!this.#ended.has(id)) {
+        this.jobs.delete(id);
+      }
+    }
+    this.#fromFed.clear();
+    for (const row of snapshot.jobs) {
+      this.jobs.set(row.id, row);
+      this.#ended.delete(row.id);
+      if (row.cluster === "" || row.phase === "submitted") {
+        this.#fromFed.add(row.id);
+      }
+    }
+    replace(this.nodes, snapshot.nodes);
+    replace(this.queues, snapshot.queues);
+    replace(this.reservations, snapshot.reservations);
+    this.telemetry.clear();
+    for (const [node, readings] of Object.entries(snapshot.telemetry)) {
+      this.telemetry.set(node, readings);
+    }
+    for (const seen of [changes.jobs, changes.goneJobs, changes.nodes, changes.goneNodes, changes.telemetry]) {
+      seen.clear();
+    }
+    changes.queues.clear();
+    changes.reservations.clear();
+    changes.reset = true;
+  }
+
+  apply({ slice, after }: Cut, changes: Changes): void {
+    for (const row of slice.jobs) {
+      this.#job(row, slice.cluster, changes);
+    }
+    for (const id of slice.gone_jobs) {
+      this.#goneJob(id, slice.cluster, changes);
+    }
+    put(this.nodes, slice.nodes, changes.nodes);
+    for (const name of slice.gone_nodes) {
+      if (this.nodes.delete(name)) {
+        this.telemetry.delete(name);
+        changes.nodes.delete(name);
+        changes.goneNodes.add(name);
+      }
+    }
+    put(this.queues, slice.queues, changes.queues);
+    take(this.queues, slice.gone_queues, changes.queues);
+    put(this.reservations, slice.reservations, changes.reservations);
+    take(this.reservations, slice.gone_reservations, changes.reservations);
+    this.#facts(slice, after, changes);
+  }
+
+  readings(telemetry: LiveTelemetry, changes: Changes): void {
+    for (const [node, readings] of Object.entries(telemetry.nodes)) {
+      this.telemetry.set(node, readings);
+      changes.telemetry.add(node);
+    }
+  }
+
+  clear(changes: Changes): void {
+    for (const map of [this.jobs, this.nodes, this.queues, this.reservations, this.telemetry]) {
+      map.clear();
+    }
+    this.facts.clear();
+    this.#fromFed.clear();
+    this.#ended.clear();
+    changes.reset = true;
+  }
+
+  #job(row: JobRow, log: string, changes: Changes): void {
+    const known = this.jobs.get(row.id);
+    const isFed = log === FED_CLUSTER;
+    if (known) {
+      const knownIsFed = this.#fromFed.has(row.id);
+      if (isFed && !knownIsFed) {
+        return;
+      }
+      if (isFed === knownIsFed && row.seq < known.seq) {
+        return;
+      }
+    }
+    this.jobs.set(row.id, row);
+    if (isFed) {
+      this.#fromFed.add(row.id);
+    } else {
+      this.#fromFed.delete(row.id);
+    }
+    changes.jobs.add(row.id);
+    changes.goneJobs.delete(row.id);
+    if (isOver(row.phase)) {
+      this.#ends(row.id, changes);
+    }
+  }
+
+  #ends(id: string, changes: Changes): void {
+    this.#ended.add(id);
+    if (this.#ended.size > ENDED_KEPT) {
+      const [oldest] = this.#ended;
+      if (oldest !== undefined) {
+        this.#drop(oldest, changes);
+      }
+    }
+  }
+
+  #goneJob(id: string, log: string, changes: Changes): void {
+    const isFed = log === FED_CLUSTER;
+    if (this.jobs.has(id) && (!isFed || this.#fromFed.has(id))) {
+      this.#drop(id, changes);
+    }
+  }
+
+  #drop(id: string, changes: Changes): void {
+    this.jobs.delete(id);
+    this.#ended.delete(id);
+    this.#fromFed.delete(id);
+    changes.jobs.delete(id);
+    changes.goneJobs.add(id);
+  }
+
+  #facts(slice: LiveSlice, after: number, changes: Changes): void {
+    for (const fact of slice.facts) {
+      if (fact.seq > after && this.facts.add(fact)) {
+        changes.facts.push(fact);
+      }
+    }
+  }
+}
+
+interface Named {
+  name: string;
+}
+
+function replace<Row extends Named>(map: Map<string, Row>, rows: Row[]): void {
+  map.clear();
+  for (const row of rows) {
+    map.set(row.name, row);
+  }
+}
+
+function put<Row extends Named>(map: Map<string, Row>, rows: Row[], changed: Set<string>): void {
+  for (const row of rows) {
+    map.set(row.name, row);
+    changed.add(row.name);
+  }
+}
+
+function take<Row>(map: Map<string, Row>, names: string[], changed: Set<string>): void {
+  for (const name of names) {
+    if (map.delete(name)) {
+      changed.add(name);
+    }
+  }
+}

@@ -1,0 +1,125 @@
+/**
+ * The one store of what is live. Rows are changed as messages come; who draws is told at most once per frame.
+ *
+ * Read `store.jobs` and its like freely, change nothing. Components that show few rows read `store.version.jobs.value`
+ * and so draw again when jobs changed; canvases `subscribe` and draw what changed.
+ */
+
+import { batch, type Signal, signal } from "@preact/signals";
+import { diagnostics } from "../diagnostics";
+import type { LiveTelemetry, Me, Snapshot } from "../wire";
+import { type Changes, noChanges } from "./changes";
+import { FACTS_KEPT } from "./facts";
+import type { Cut } from "./join";
+import { Rows } from "./rows";
+
+export type { Changes } from "./changes";
+
+export type ConnectionState =
+  | { kind: "out" }
+  | { kind: "joining"; why: string }
+  | { kind: "live" }
+  | { kind: "stale"; sinceMs: number }
+  | { kind: "offline"; why: string; retryAtMs: number };
+
+export type Kind = "jobs" | "nodes" | "queues" | "reservations" | "telemetry" | "facts";
+
+type Subscriber = (changes: Changes) => void;
+
+class Store {
+  readonly #rows = new Rows();
+  readonly jobs = this.#rows.jobs;
+  readonly nodes = this.#rows.nodes;
+  readonly queues = this.#rows.queues;
+  readonly reservations = this.#rows.reservations;
+  readonly telemetry = this.#rows.telemetry;
+  readonly facts = this.#rows.facts;
+  readonly version: Record<Kind, Signal<number>> = {
+    jobs: signal(0),
+    nodes: signal(0),
+    queues: signal(0),
+    reservations: signal(0),
+    telemetry: signal(0),
+    facts: signal(0),
+  };
+  readonly connection = signal<ConnectionState>({ kind: "out" });
+  readonly me = signal<Me | null>(null);
+  /** Whether a snapshot was ever taken: before that an empty map means "not known yet", not "none". */
+  readonly filled = signal(false);
+  #changes = noChanges();
+  #subscribers = new Set<Subscriber>();
+  #scheduled = false;
+
+  /** Be called once per frame in which something changed; first now, with everything. Returns how to end that. */
+  subscribe(subscriber: Subscriber): () => void {
+    this.#subscribers.add(subscriber);
+    subscriber({ ...noChanges(), reset: true });
+    return () => this.#subscribers.delete(subscriber);
+  }
+
+  reset(snapshot: Snapshot): void {
+    this.#rows.reset(snapshot, this.#changes);
+    this.#schedule();
+  }
+
+  apply(cut: Cut): void {
+    this.#rows.apply(cut, this.#changes);
+    diagnostics.arrived(cut);
+    this.#schedule();
+  }
+
+  readings(telemetry: LiveTelemetry): void {
+    this.#rows.readings(telemetry, this.#changes);
+    this.#schedule();
+  }
+
+  clear(): void {
+    this.#rows.clear(this.#changes);
+    this.me.value = null;
+    this.filled.value = false;
+    this.#schedule();
+  }
+
+  #schedule(): void {
+    if (this.#changes.facts.length > FACTS_KEPT) {
+      this.#changes.facts.splice(0, this.#changes.facts.length - FACTS_KEPT); // a hidden tab draws nothing
+    }
+    if (!this.#scheduled) {
+      this.#scheduled = true;
+      requestAnimationFrame(() => this.#tell());
+    }
+  }
+
+  #tell(): void {
+    this.#scheduled = false;
+    const changes = this.#changes;
+    this.#changes = noChanges();
+    diagnostics.frame(() => {
+      batch(() => {
+        if (changes.reset) {
+          this.filled.value = this.connection.peek().kind !== "out";
+        }
+        for (const kind of changedKinds(changes)) {
+          this.version[kind].value += 1;
+        }
+      });
+      for (const subscriber of this.#subscribers) {
+        subscriber(changes);
+      }
+    });
+  }
+}
+
+function changedKinds(changes: Changes): Kind[] {
+  const sizes: [Kind, number][] = [
+    ["jobs", changes.jobs.size + changes.goneJobs.size],
+    ["nodes", changes.nodes.size + changes.goneNodes.size],
+    ["queues", changes.queues.size],
+    ["reservations", changes.reservations.size],
+    ["telemetry", changes.telemetry.size],
+    ["facts", changes.facts.length],
+  ];
+  return sizes.filter(([, size]) => changes.reset || size > 0).map(([kind]) => kind);
+}
+
+export const store = new Store();

@@ -1,0 +1,63 @@
+/** Which page belongs to a path. Each is loaded when it is first opened. */
+
+import type { ComponentType } from "preact";
+
+export interface Nav {
+  path: string;
+  title: string;
+  /** After `g`. */
+  key: string;
+  icon: string;
+}
+
+/** In the order of the navigation. icon: drawn in a square of 24. */
+export const NAVIGATION: readonly Nav[] = [
+  {
+    path: "/fleet",
+    title: "Fleet",
+    key: "f",
+    icon: "M4 4h4v4H4zM10 4h4v4h-4zM16 4h4v4h-4zM4 10h4v4H4zM10 10h4v4h-4zM16 10h4v4h-4zM4 16h4v4H4zM10 16h4v4h-4z",
+  },
+  { path: "/queues", title: "Queues", key: "q", icon: "M4 5h16v3H4zM4 10.5h11v3H4zM4 16h7v3H4z" },
+  {
+    path: "/jobs",
+    title: "Jobs",
+    key: "j",
+    icon: "M4 5h3v3H4zM9 5h11v3H9zM4 10.5h3v3H4zM9 10.5h11v3H9zM4 16h3v3H4zM9 16h11v3H9z",
+  },
+  { path: "/scale", title: "Scale", key: "s", icon: "M4 20V14h3v6zM10 20V10h3v10zM16 20V4h3v16z" },
+  {
+    path: "/events",
+    title: "Events",
+    key: "e",
+    icon: "M12 4a8 8 0 1 0 8 8h-2.5A5.5 5.5 0 1 1 12 6.5zM11 8h2v4.2l3 3-1.4 1.4L11 13z",
+  },
+];
+
+type Loaded = { default: ComponentType<{ id: string }> | ComponentType };
+type Load = () => Promise<Loaded>;
+
+const PAGES: [pattern: RegExp, load: Load][] = [
+  [/^\/(?:fleet)?$/, () => import("./pages/fleet")],
+  [/^\/queues$/, () => import("./pages/queues")],
+  [/^\/jobs$/, () => import("./pages/jobs")],
+  [/^\/jobs\/([^/]+)$/, () => import("./pages/job")],
+  [/^\/scale$/, () => import("./pages/scale")],
+  [/^\/events$/, () => import("./pages/events")],
+];
+
+/** How to load the page of a path, and the id that the path names; null where there is no such page. */
+export function pageOf(path: string): { load: Load; id: string } | null {
+  for (const [pattern, load] of PAGES) {
+    const found = pattern.exec(path);
+    if (found) {
+      return { load, id: decodeURIComponent(found[1] ?? "") };
+    }
+  }
+  return null;
+}
+
+/** Whether the navigation's entry is where the person is. */
+export function isWithin(nav: Nav, path: string): boolean {
+  return path === nav.path || path.startsWith(`${nav.path}/`) || (path === "/" && nav.path === "/fleet");
+}
