@@ -245,11 +245,15 @@ def _checkpoints(*, written: bool) -> Rights:
 
 
 def _reader_rights(clusters: Sequence[str]) -> Rights:
+    """Reading logs, and how full every stream is and how far its durable consumers are, for the metrics."""
     rights = Rights(publish=("dead.>",)) + _checkpoints(written=False)
     for role in StreamRole:
         for log in logs_of(role, clusters):
             rights += _stream_read(log.stream)
-    return rights
+    looked_at = (
+        f"{API}.{verb}.{stream}" for stream in all_streams(clusters) for verb in ("STREAM.INFO", "CONSUMER.LIST")
+    )
+    return rights + Rights(publish=tuple(looked_at))
 
 
 def _bootstrap_rights(declared: Sequence[Declaration], clusters: Sequence[str]) -> Rights:

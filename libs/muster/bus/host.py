@@ -6,7 +6,6 @@ import importlib
 import logging
 import os
 import signal
-import sys
 from collections.abc import Iterator, Sequence
 from contextlib import AsyncExitStack, contextmanager, suppress
 from pathlib import Path
@@ -14,11 +13,14 @@ from pathlib import Path
 import uvloop
 
 from muster.bus.fold import PoisonedError
+from muster.bus.logs import PROCESS, Closable, set_up_logs
+from muster.bus.metrics import registries
 from muster.bus.process import DisconnectedError, Process
 from muster.bus.service import CoreService, Hosted
 from muster.bus.settings import Settings
 from muster.bus.settings_file import load_settings
 from muster.bus.shell import UnrecoverableError
+from muster.bus.tracing import sends
 
 EXIT_POISONED = 70  # sysexits(3) EX_SOFTWARE: the only service stands still at a fact; somebody must look
 COLLECTOR_THRESHOLDS = (50_000, 10, 2)  # new objects per young collection; a full one after about a million
@@ -30,23 +32,41 @@ _logger = logging.getLogger(__name__)
 def run_services(names: Sequence[str], state_dir: Path) -> None:
     """Host the services of these names with the settings of a state directory, until SIGTERM.
 
-    Raises ModuleNotFoundError, OSError, pydantic.ValidationError; SystemExit(EXIT_POISONED) and
+    Raises ModuleNotFoundError, OSError, ValueError (settings, variables); SystemExit(EXIT_POISONED) and
     SystemExit(EXIT_DISCONNECTED).
     """
-    logging.basicConfig(level=logging.INFO, stream=sys.stderr, format="%(asctime)s %(levelname)s %(name)s: %(message)s")
-    settings = load_settings(state_dir, os.environ)
-    services: list[CoreService | Hosted] = []
-    for name in names:
-        services += importlib.import_module(f"muster.{name}.app").services(settings)
-    _calm_collector()
+    with _telling(names):
+        settings = load_settings(state_dir, os.environ)
+        services: list[CoreService | Hosted] = []
+        for name in names:
+            services += importlib.import_module(f"muster.{name}.app").services(settings)
+        _calm_collector()
+        try:
+            with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
+                runner.run(run(services, settings))
+        except (PoisonedError, UnrecoverableError) as error:
+            raise SystemExit(EXIT_POISONED) from error
+        except DisconnectedError as error:
+            _logger.critical("%s", error)
+            raise SystemExit(EXIT_DISCONNECTED) from error
+
+
+@contextmanager
+def _telling(names: Sequence[str]) -> Iterator[None]:
+    """Log records to stderr, and with the metrics to a collector if one is set; what is left is sent at the end."""
+    sending: list[Closable] = []
+    logs = set_up_logs(names, os.environ)
+    if logs is not None:
+        sending.append(logs)
+    if sends("metrics", os.environ):
+        process = names[0] if len(names) == 1 else PROCESS
+        push = importlib.import_module("muster.bus.otel_metrics").to_collector(process, registries, os.environ)
+        sending.append(push)
     try:
-        with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
-            runner.run(run(services, settings))
-    except (PoisonedError, UnrecoverableError) as error:
-        raise SystemExit(EXIT_POISONED) from error
-    except DisconnectedError as error:
-        _logger.critical("%s", error)
-        raise SystemExit(EXIT_DISCONNECTED) from error
+        yield
+    finally:
+        for one in sending:
+            one.close()
 
 
 def _calm_collector() -> None:

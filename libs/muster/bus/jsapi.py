@@ -89,6 +89,26 @@ class ConsumerInfo(_Reply):
     num_pending: int = 0
 
 
+class ConsumerConfig(_Reply):
+    """Of a consumer. durable_name: "" of one that goes with its reader."""
+
+    durable_name: str = ""
+
+
+class ConsumerState(_Reply):
+    """A consumer as the list of a stream's consumers tells it: what waits for it, and for its acknowledgement."""
+
+    name: str
+    config: ConsumerConfig = ConsumerConfig()
+    num_pending: int = 0
+    num_ack_pending: int = 0
+    num_redelivered: int = 0
+
+
+class _ConsumerList(_Reply):
+    consumers: tuple[ConsumerState, ...] | None = None
+
+
 class PubAck(_Reply):
     """Answer to a publication or to the commit of a batch (`seq`: its last message, `count`: how many)."""
 
@@ -193,6 +213,12 @@ async def stream_info(client: Client, stream: str, *, subjects: str = "") -> Str
         if error.err_code == NO_STREAM:
             return None
         raise
+
+
+async def consumers(client: Client, stream: str) -> tuple[ConsumerState, ...]:
+    """The consumers of a stream, one page of the list. Raises ApiError, LogUnavailableError."""
+    body = await call(client, f"CONSUMER.LIST.{stream}", {"offset": 0})
+    return _ConsumerList.model_validate_json(body).consumers or ()
 
 
 async def last_on_subject(

@@ -61,3 +61,11 @@ SPAN_SLOW_S = 0.1
 SPAN_QUEUE = 4096
 SPAN_BATCH = 512
 SPAN_FLUSH_S = 1.0  # for what is left when a service ends
+
+LOG_MESSAGE_CHARACTERS_MAX = 16_384  # of one line's message, and of its traceback's end
+LOG_QUEUE = 2048  # records that wait for the collector
+LOG_BATCH = 256
+METRICS_PUSH_S = 60.0  # between two exports of metrics over OTLP, unless OTEL_METRIC_EXPORT_INTERVAL says
+METRICS_PUSH_TIMEOUT_S = 10.0
+LOOP_LOOK_S = 1.0  # between two looks at how late the event loop is
+CONSUMERS_MAX = 256  # of one stream that are looked at: one page of the broker's list

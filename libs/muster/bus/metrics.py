@@ -5,11 +5,13 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, fields
 
-from prometheus_client import REGISTRY, Counter, Gauge, Histogram
+from prometheus_client import REGISTRY, CollectorRegistry, Counter, Gauge, Histogram, disable_created_metrics
 from prometheus_client.core import CounterMetricFamily
 from prometheus_client.registry import Collector
 
 from muster.bus.counters import LogCounters
+
+disable_created_metrics()  # type: ignore[no-untyped-call]  # a second series for every counter and histogram, which nothing here asks for
 
 _LABELS = ("service", "log")
 _DURATIONS_S = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0)
@@ -35,7 +37,23 @@ _STORED_MAX = Gauge("muster_log_stored_bytes_max", "What the log may hold; it re
 _WAITING = Gauge(
     "muster_log_source_waiting_messages", "Messages of another stream that are not in the log yet.", ("log", "source")
 )
+_MESSAGES = Gauge("muster_stream_messages", "Messages that the stream holds.", ("stream",))
+_LAST_SEQ = Gauge("muster_stream_last_seq", "Sequence of the stream's newest message.", ("stream",))
+_BYTES = Gauge("muster_stream_bytes", "What the stream holds.", ("stream",))
+_BYTES_MAX = Gauge("muster_stream_bytes_max", "What the stream may hold.", ("stream",))
+_CONSUMER = ("stream", "consumer")
+_PENDING = Gauge("muster_consumer_pending_messages", "Not yet delivered to a durable consumer.", _CONSUMER)
+_UNACKED = Gauge(
+    "muster_consumer_unacked_messages", "Delivered to a durable consumer, not yet acknowledged.", _CONSUMER
+)
+_REDELIVERED = Gauge("muster_consumer_redelivered_messages", "Of the unacknowledged, delivered again.", _CONSUMER)
 _QUERIES = Counter("muster_queries", "Questions, by name and outcome.", ("service", "query", "outcome"))
+_QUERY_S = Histogram("muster_query_seconds", "Answering one question.", ("service", "query"), buckets=_DURATIONS_S)
+_LOOP_LATE = Histogram(
+    "muster_loop_late_seconds",
+    "What the process's event loop comes late to a timer, once a second.",
+    buckets=_DURATIONS_S,
+)
 
 
 @dataclass(frozen=True)
@@ -97,6 +115,52 @@ def count_query(service: str, query: str, outcome: str) -> None:
     _QUERIES.labels(service, query, outcome).inc()
 
 
+def time_query(service: str, query: str, took_s: float) -> None:
+    """A question was answered, with an answer or a problem."""
+    _QUERY_S.labels(service, query).observe(took_s)
+
+
+def loop_was_late(late_s: float) -> None:
+    """The event loop came so late to a timer."""
+    _LOOP_LATE.observe(late_s)
+
+
+def show_stream(stream: str, *, messages: int, last_seq: int, stored_bytes: int, bytes_max: int) -> None:
+    """What a stream holds, log or not."""
+    _MESSAGES.labels(stream).set(messages)
+    _LAST_SEQ.labels(stream).set(last_seq)
+    _BYTES.labels(stream).set(stored_bytes)
+    _BYTES_MAX.labels(stream).set(bytes_max)
+
+
+@dataclass(frozen=True, slots=True)
+class ConsumerFigures:
+    """What stands at one durable consumer, in messages."""
+
+    pending: int
+    unacked: int
+    redelivered: int
+
+
+class ConsumerGauges:
+    """The durable consumers of one stream; those that are gone are taken off the page."""
+
+    def __init__(self, stream: str) -> None:
+        self._stream = stream
+        self._shown: set[str] = set()
+
+    def show(self, consumers: Mapping[str, ConsumerFigures]) -> None:
+        """All that there are now, by name."""
+        for gone in self._shown - consumers.keys():
+            for gauge in (_PENDING, _UNACKED, _REDELIVERED):
+                gauge.remove(self._stream, gone)
+        self._shown = set(consumers)
+        for name, figures in consumers.items():
+            _PENDING.labels(self._stream, name).set(figures.pending)
+            _UNACKED.labels(self._stream, name).set(figures.unacked)
+            _REDELIVERED.labels(self._stream, name).set(figures.redelivered)
+
+
 def show_store(log: str, *, stored_bytes: int, bytes_max: int, waiting: Mapping[str, int]) -> None:
     """How full a log is, and what waits to come into it, by source."""
     _STORED.labels(log).set(stored_bytes)
@@ -135,3 +199,20 @@ class LogCollector(Collector):
 
 LOGS = LogCollector()
 REGISTRY.register(LOGS)
+
+_exported: list[CollectorRegistry] = [REGISTRY]
+
+
+def registries() -> tuple[CollectorRegistry, ...]:
+    """All registries of this process: the door's, and those of services with a page of their own."""
+    return tuple(_exported)
+
+
+@contextmanager
+def also_exporting(registry: CollectorRegistry) -> Iterator[None]:
+    """Export this registry over OTLP too, for as long as the context lasts. Its page is its owner's."""
+    _exported.append(registry)
+    try:
+        yield
+    finally:
+        _exported.remove(registry)

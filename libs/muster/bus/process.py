@@ -14,7 +14,7 @@ from dataclasses import asdict, dataclass
 from faststream.nats import NatsBroker
 from nats.aio.client import Client
 
-from muster.bus.access import LEASE, READER
+from muster.bus.access import LEASE, READER, all_streams
 from muster.bus.checkpoint import Checkpoints
 from muster.bus.checkpoint_store import NatsCheckpoints
 from muster.bus.clock import Clock
@@ -22,6 +22,7 @@ from muster.bus.connection import connect
 from muster.bus.health import Door
 from muster.bus.lease import LeaseThread
 from muster.bus.limits import SHUTDOWN_S, SHUTDOWN_TRIES, ShellLimits
+from muster.bus.loop_watch import watch_loop
 from muster.bus.metrics import LOGS
 from muster.bus.query import query_broker, responders
 from muster.bus.service import CoreService, Hosted
@@ -90,8 +91,11 @@ class Process:
                 self._supervise_hosted(service)
         await self._start_answering()
         if self._logs:
-            streams = [name.stream for name in self._logs]
-            self._tasks.append(asyncio.create_task(watch_stores(self._connections[READER], streams), name="stores"))
+            logs = [name.stream for name in self._logs]
+            others = [stream for stream in all_streams((self._settings.cluster,)) if stream not in logs]
+            watching = watch_stores(self._connections[READER], logs, others=others)
+            self._tasks.append(asyncio.create_task(watching, name="stores"))
+        self._tasks.append(asyncio.create_task(watch_loop(), name="loop"))
         self._open_door()
 
     async def wait(self, stop: asyncio.Event) -> None:

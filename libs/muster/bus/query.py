@@ -20,6 +20,7 @@ from nats.aio.client import Client
 from pydantic import ValidationError
 
 from muster.bus.access import inbox_prefix
+from muster.bus.clock import SystemTime, TimeSource
 from muster.bus.connection import OnClosed, closer, credentials, teller
 from muster.bus.declaration import QueryType
 from muster.bus.limits import (
@@ -33,7 +34,7 @@ from muster.bus.limits import (
     QUERY_WHOLE_BYTES_MAX,
     RECONNECT_WAIT_S,
 )
-from muster.bus.metrics import count_query
+from muster.bus.metrics import count_query, time_query
 from muster.bus.service import QueryHandler
 from muster.bus.settings import Settings
 from muster.core.fact import Core
@@ -127,11 +128,20 @@ def _packed(encoded: bytes) -> bytes:
 class Responder:
     """Answers one question. Without I/O: `answer` says what to send, None to stay silent."""
 
-    def __init__(self, service: str, query: QueryType, handler: QueryHandler, shell: Answering) -> None:
+    def __init__(
+        self,
+        service: str,
+        query: QueryType,
+        handler: QueryHandler,
+        shell: Answering,
+        *,
+        time: TimeSource | None = None,
+    ) -> None:
         self._service = service
         self._query = query
         self._handler = handler
         self._shell = shell
+        self._time = time or SystemTime()
 
     def answer(self, body: bytes, *, reply: str) -> bytes | None:
         """The answer or a problem; None if this process does not lead, or the reply subject is not a client's."""
@@ -142,10 +152,12 @@ class Responder:
         if not self._shell.leading:
             self._count("silent")
             return None
+        started_s = self._time.monotonic_s()
         said = self._said(body)
         self._count("problem" if isinstance(said, Problem) else "answered")
         encoded = said.model_dump_json().encode()
         sent = _packed(encoded)
+        time_query(self._service, self._query.name, self._time.monotonic_s() - started_s)
         if len(encoded) > QUERY_WHOLE_BYTES_MAX or len(sent) > QUERY_BYTES_MAX:
             detail = f"{len(encoded)} bytes, {len(sent)} of them packed; one message holds {QUERY_BYTES_MAX}"
             return Problem(title="answer too large", status=500, detail=detail).model_dump_json().encode()

@@ -1,4 +1,8 @@
-"""Looks at the logs' stores now and then, so that a log that fills up shows before it is full, and who waits for it."""
+"""Looks at the streams now and then: how full they are, who waits to come in, how far durable consumers are.
+
+So a log that fills up shows before it is full, dead letters show while nobody reads them, and a consumer that gets the
+same message again and again shows before it gives up.
+"""
 
 import asyncio
 import logging
@@ -7,33 +11,41 @@ from collections.abc import Iterable
 from nats.aio.client import Client
 
 from muster.bus import jsapi
-from muster.bus.limits import STORE_LOOK_S
-from muster.bus.metrics import show_store
+from muster.bus.limits import CONSUMERS_MAX, STORE_LOOK_S
+from muster.bus.metrics import ConsumerFigures, ConsumerGauges, show_store, show_stream
 from muster.bus.ports import LogError
 
 _logger = logging.getLogger(__name__)
 
 
-async def watch_stores(connection: Client, streams: Iterable[str]) -> None:
-    """Show the state of these streams in the metrics, for ever. connection: of the reader of logs."""
-    watched = tuple(streams)
+async def watch_stores(connection: Client, logs: Iterable[str], *, others: Iterable[str] = ()) -> None:
+    """Show the state of these streams in the metrics, for ever. connection: of the reader of logs.
+
+    logs: those that this process folds. others: streams beside the logs.
+    """
+    logs = frozenset(logs)
+    watched = {stream: ConsumerGauges(stream) for stream in (*sorted(logs), *others)}
     while True:
-        for stream in watched:
+        for stream, gauges in watched.items():
             try:
-                await _look(connection, stream)
+                await _look(connection, stream, gauges, is_log=stream in logs)
             except LogError as error:
                 _logger.info("%s: its store cannot be looked at now: %s", stream, error)
         await asyncio.sleep(STORE_LOOK_S)
 
 
-async def _look(connection: Client, stream: str) -> None:
+async def _look(connection: Client, stream: str, gauges: ConsumerGauges, *, is_log: bool) -> None:
     info = await jsapi.stream_info(connection, stream)
     if info is None:
         return
-    bytes_max = info.config.get("max_bytes")
-    show_store(
-        stream,
-        stored_bytes=info.state.bytes,
-        bytes_max=bytes_max if isinstance(bytes_max, int) else 0,
-        waiting={source.name: source.lag for source in info.sources},
+    said = info.config.get("max_bytes")
+    bytes_max = said if isinstance(said, int) else 0
+    state = info.state
+    show_stream(stream, messages=state.messages, last_seq=state.last_seq, stored_bytes=state.bytes, bytes_max=bytes_max)
+    if is_log:
+        waiting = {source.name: source.lag for source in info.sources}
+        show_store(stream, stored_bytes=state.bytes, bytes_max=bytes_max, waiting=waiting)
+    durable = [one for one in await jsapi.consumers(connection, stream) if one.config.durable_name][:CONSUMERS_MAX]
+    gauges.show(
+        {one.name: ConsumerFigures(one.num_pending, one.num_ack_pending, one.num_redelivered) for one in durable}
     )

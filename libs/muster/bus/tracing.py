@@ -2,12 +2,17 @@
 
 import importlib
 import os
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import Protocol
 
 from muster.core.fact import Fact
 
 ENDPOINT_VARIABLE = "OTEL_EXPORTER_OTLP_ENDPOINT"
+
+
+def sends(signal: str, environment: Mapping[str, str]) -> bool:
+    """Whether `traces`, `metrics` or `logs` go to a collector: by the standard variables, as the SDK reads them."""
+    return bool(environment.get(ENDPOINT_VARIABLE)) and environment.get(f"OTEL_{signal.upper()}_EXPORTER") != "none"
 
 
 class Tracing(Protocol):
@@ -45,7 +50,7 @@ class NoTracing:
 
 def make_tracing(service: str, *, scope: str, template: str) -> Tracing:
     """Spans of `service` if a collector is set. template: of the log's subjects, in span names."""
-    if not os.environ.get(ENDPOINT_VARIABLE):
+    if not sends("traces", os.environ):
         return NoTracing()
     tracing: Tracing = importlib.import_module("muster.bus.otel").to_collector(service, scope=scope, template=template)
     return tracing

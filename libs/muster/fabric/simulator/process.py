@@ -1,10 +1,8 @@
 """`muster run fabric-simulator`: one process that serves every simulated fabric of a stack; no service of the bus."""
 
 import asyncio
-import logging
 import os
 import signal
-import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -12,6 +10,7 @@ from pathlib import Path
 import uvicorn
 import uvloop
 
+from muster.bus.logs import set_up_logs
 from muster.bus.settings import Settings
 from muster.bus.settings_file import load_settings
 from muster.fabric.simulator.hosting import open_manager
@@ -32,7 +31,7 @@ class NoFabricPortError(Exception):
 
 def main(state_dir: Path) -> None:
     """Serve until SIGTERM. Raises OSError, pydantic.ValidationError, NoFabricPortError, ValueError, SavedStateError."""
-    logging.basicConfig(level=logging.INFO, stream=sys.stderr, format="%(asctime)s %(levelname)s %(name)s: %(message)s")
+    set_up_logs(("fabric-simulator",), os.environ)
     settings = load_settings(state_dir, os.environ)
     app = make_app(managers_of(settings))
     config = uvicorn.Config(

@@ -1,0 +1,91 @@
+"""What a process says: one JSON line per record, or plain text on a terminal.
+
+    {"time": "2026-11-21T12:00:00.000001Z", "level": "WARNING", "logger": "muster.composer.fabric_watch",
+     "message": "...", "service": "composer", "trace_id": "32 hex digits", "span_id": "16", "error": "Traceback ..."}
+
+trace_id and span_id stand only in lines about one job or one fact, so that lines are found from a trace and a trace
+from a line; who logs says so with `extra=about(fact.trace)` (`bus.traceparent`). With a collector set
+(OTEL_EXPORTER_OTLP_ENDPOINT) the same records go there too, with the same ids.
+"""
+
+import importlib
+import json
+import logging
+import sys
+from collections.abc import Mapping, Sequence
+from datetime import UTC, datetime
+from typing import Protocol, TextIO
+
+from muster.bus.limits import LOG_MESSAGE_CHARACTERS_MAX
+from muster.bus.tracing import sends
+
+FORMAT_VARIABLE = "MUSTER_LOG_FORMAT"  # "json" or "text" where the stream shall not decide
+TEXT = "%(asctime)s %(levelname)s %(name)s: %(message)s"
+PROCESS = "muster"
+"""Service of a line of a process that hosts several, if its logger belongs to none of them."""
+
+
+class Closable(Protocol):
+    """What sends records elsewhere."""
+
+    def close(self) -> None:
+        """Send what is left, for a bounded time."""
+        ...
+
+
+class JsonLines(logging.Formatter):
+    """One JSON object per record, without line breaks. services: hosted in this process."""
+
+    def __init__(self, services: Sequence[str]) -> None:
+        super().__init__()
+        self._services = frozenset(services)
+        self._process = services[0] if len(services) == 1 else PROCESS
+
+    def format(self, record: logging.LogRecord) -> str:
+        """See `logging.Formatter.format`."""
+        line = {
+            "time": f"{datetime.fromtimestamp(record.created, UTC):%Y-%m-%dT%H:%M:%S.%fZ}",
+            "level": record.levelname,
+            "logger": record.name,
+            "message": record.getMessage()[:LOG_MESSAGE_CHARACTERS_MAX],
+            "service": self.service_of(record.name),
+        }
+        for name in ("trace_id", "span_id"):
+            if value := getattr(record, name, ""):
+                line[name] = value
+        if record.exc_info:
+            line["error"] = self.formatException(record.exc_info)[-LOG_MESSAGE_CHARACTERS_MAX:]
+        return json.dumps(line, ensure_ascii=False)
+
+    def service_of(self, logger: str) -> str:
+        """Whose line it is: `muster.<service>...` of those hosted here, else the process's."""
+        _, _, rest = logger.partition("muster.")
+        name = rest.partition(".")[0]
+        return name if name in self._services else self._process
+
+
+def set_up_logs(
+    services: Sequence[str], environment: Mapping[str, str], *, stream: TextIO | None = None
+) -> Closable | None:
+    """Let all records of this process from INFO on go to `stream` (stderr), and to a collector if one is set.
+
+    Returns what sends to the collector; close it at the end. Raises ValueError for a MUSTER_LOG_FORMAT that is none.
+    """
+    stream = stream or sys.stderr
+    wanted = environment.get(FORMAT_VARIABLE) or ("text" if stream.isatty() else "json")
+    if wanted not in ("json", "text"):
+        raise ValueError(f"{FORMAT_VARIABLE}: {wanted!r} is neither json nor text")
+    written = logging.StreamHandler(stream)
+    written.setFormatter(JsonLines(services) if wanted == "json" else logging.Formatter(TEXT))
+    root = logging.getLogger()
+    for handler in tuple(root.handlers):
+        root.removeHandler(handler)
+    root.addHandler(written)
+    root.setLevel(logging.INFO)
+    for noisy in ("httpx", "urllib3"):  # else a line per request of ours
+        logging.getLogger(noisy).setLevel(logging.WARNING)
+    if not sends("logs", environment):
+        return None
+    sent: logging.Handler = importlib.import_module("muster.bus.otel_logs").to_collector(JsonLines(services))
+    root.addHandler(sent)
+    return sent

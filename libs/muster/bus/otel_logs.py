@@ -1,0 +1,84 @@
+"""Log records through the OpenTelemetry SDK to an OTLP collector, from a thread of its own; the excess is dropped."""
+
+import logging
+from threading import Thread
+
+from opentelemetry._logs import LogRecord, SeverityNumber
+from opentelemetry.exporter.otlp.proto.http._log_exporter import OTLPLogExporter
+from opentelemetry.sdk._logs import LoggerProvider
+from opentelemetry.sdk._logs.export import BatchLogRecordProcessor, LogRecordExporter
+from opentelemetry.sdk.resources import Resource
+from opentelemetry.trace import TraceFlags
+
+from muster.bus.limits import LOG_BATCH, LOG_QUEUE, SPAN_FLUSH_S
+from muster.bus.logs import JsonLines
+from muster.core.instant import NS_PER_S
+
+_OWN = ("opentelemetry", "urllib3", "requests", "httpx")
+"""Loggers of what sends: their complaints are written, or a collector that is away would be told of that for ever."""
+
+_SEVERITIES = {
+    logging.DEBUG: SeverityNumber.DEBUG,
+    logging.INFO: SeverityNumber.INFO,
+    logging.WARNING: SeverityNumber.WARN,
+    logging.ERROR: SeverityNumber.ERROR,
+    logging.CRITICAL: SeverityNumber.FATAL,
+}
+
+
+def to_collector(lines: JsonLines) -> "OtlpLogs":
+    """Records to where the standard OTEL_* variables say."""
+    return OtlpLogs(lines, exporter=OTLPLogExporter())
+
+
+class OtlpLogs(logging.Handler):
+    """Sends records with the job's trace and the fact's span. lines: says whose line it is, and how errors look."""
+
+    def __init__(self, lines: JsonLines, *, exporter: LogRecordExporter) -> None:
+        super().__init__()
+        self._lines = lines
+        self._exporter = exporter
+        self._processor = BatchLogRecordProcessor(exporter, max_queue_size=LOG_QUEUE, max_export_batch_size=LOG_BATCH)
+        self._providers: dict[str, LoggerProvider] = {}
+
+    def emit(self, record: logging.LogRecord) -> None:
+        """See `logging.Handler.emit`. Never waits for the collector."""
+        if record.name.startswith(_OWN):
+            return
+        try:
+            self._send(record)
+        except Exception:  # noqa: BLE001 - what logging's own handlers do: whoever logs must not fail by it
+            self.handleError(record)
+
+    def close(self) -> None:
+        """Send what is left. A collector that does not answer is left alone after `SPAN_FLUSH_S`."""
+        flushing = Thread(target=self._processor.shutdown, name="last log records", daemon=True)
+        flushing.start()
+        flushing.join(SPAN_FLUSH_S)
+        super().close()
+
+    def _send(self, record: logging.LogRecord) -> None:
+        attributes = {"exception.stacktrace": self._lines.formatException(record.exc_info)} if record.exc_info else None
+        trace, span = getattr(record, "trace_id", ""), getattr(record, "span_id", "")
+        at = round(record.created * NS_PER_S)
+        said = LogRecord(
+            timestamp=at,
+            observed_timestamp=at,
+            trace_id=int(trace, 16) if trace else None,
+            span_id=int(span, 16) if span else None,
+            trace_flags=TraceFlags(TraceFlags.SAMPLED) if trace else None,
+            severity_text=record.levelname,
+            severity_number=_SEVERITIES.get(record.levelno, SeverityNumber.UNSPECIFIED),
+            body=record.getMessage(),
+            attributes=attributes,
+        )
+        self._provider(self._lines.service_of(record.name)).get_logger(record.name).emit(said)
+
+    def _provider(self, service: str) -> LoggerProvider:
+        """One per service, because the resource says whose a record is; they share the queue."""
+        known = self._providers.get(service)
+        if known is None:
+            resource = Resource.create({"service.name": service if service == "muster" else f"muster-{service}"})
+            known = self._providers[service] = LoggerProvider(resource=resource, shutdown_on_exit=False)
+            known.add_log_record_processor(self._processor)
+        return known
