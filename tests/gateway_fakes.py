@@ -12,7 +12,16 @@ from muster.gateway.catalogue import CatalogueCache
 from muster.gateway.feed import FedFact, Feed, Position
 from muster.gateway.house import House
 from muster.gateway.http import make_app
-from muster.gateway.ports import JobFilter, Known, NodeShape, NotStoredError, Page, StoredJob, UnreachableError
+from muster.gateway.ports import (
+    JobFilter,
+    JobRequest,
+    Known,
+    NodeShape,
+    NotStoredError,
+    Page,
+    StoredJob,
+    UnreachableError,
+)
 from muster.gateway.problems import ProblemError
 from muster.gateway.tokens import TokenTable
 from muster.gateway.views import Views
@@ -48,6 +57,7 @@ class FakeLog:
     def __init__(self) -> None:
         self.jobs: dict[str, StoredJob] = {}
         self.cancels: list[tuple[str, JobCancelRequested]] = []
+        self.of_jobs: dict[str, tuple[str, JobRequest]] = {}
         self.queue_requests: dict[str, QueueChangeRequested] = {}
         self.reservations: dict[str, ReserveRequested] = {}
         self.reservation_ends: list[tuple[str, ReserveEndRequested]] = []
@@ -74,6 +84,10 @@ class FakeLog:
     async def request_cancel(self, job: JobView, payload: JobCancelRequested) -> None:
         self._fail()
         self.cancels.append((job.id, payload))
+
+    async def request_of_job(self, job: JobView, asked: JobRequest, *, key: str) -> None:
+        self._fail()
+        self.of_jobs[key] = (job.id, asked)
 
     async def request_queue(self, payload: QueueChangeRequested, *, key: str) -> None:
         self._fail()

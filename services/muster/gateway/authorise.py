@@ -27,12 +27,12 @@ class Principal:
         return _RANK[self.role] >= _RANK[role]
 
     def acts_for(self, team: str) -> bool:
-        """Whether it may submit and cancel for this team."""
+        """Whether it may submit, cancel, hold, release and prioritise for this team."""
         return self.is_at_least(Role.OPERATOR) or (self.is_at_least(Role.SUBMITTER) and team in self.teams)
 
 
 def refuse_unless_acting_for(principal: Principal, team: str, *, verb: str) -> None:
-    """Submitting and cancelling are a team's own affair. Raises ProblemError (403)."""
+    """What happens to its jobs is a team's own affair. Raises ProblemError (403)."""
     if not principal.acts_for(team):
         raise _refusal(principal, f"{verb} for team {team!r}", field="team", needed=Role.OPERATOR)
 

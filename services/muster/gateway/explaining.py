@@ -10,7 +10,7 @@ NOTHING = "nothing-chosen"
 
 def waits(answer: WhyAnswer) -> bool:
     """Whether the job waits for room, so that scaling may be at it."""
-    return answer.job is not None and answer.job.phase is Phase.QUEUED
+    return answer.job is not None and answer.job.phase is Phase.QUEUED and not answer.job.held
 
 
 def with_scaling(answer: WhyAnswer, choices: Sequence[ScaleChoiceView]) -> WhyAnswer:

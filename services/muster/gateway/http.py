@@ -12,6 +12,7 @@ from muster.gateway.api import (
     devices,
     events,
     health,
+    job_actions,
     jobs,
     nodes,
     queues,
@@ -25,7 +26,8 @@ from muster.gateway.ports import NotStoredError, UnreachableError
 from muster.gateway.problems import ProblemError
 
 API_VERSION = "1"
-_APIS = (jobs, queues, reservations, nodes, composability, devices, scale, events, access, health, reference)
+_OF_JOBS = (jobs, job_actions)
+_APIS = (*_OF_JOBS, queues, reservations, nodes, composability, devices, scale, events, access, health, reference)
 
 
 def make_app(house: House) -> FastAPI:

@@ -9,6 +9,7 @@ from muster.schemas.access import TokenRecord, TokenView
 from muster.schemas.base import JobId
 from muster.schemas.facts.device import ComposeRequested, DecomposeRequested, DetachRequested
 from muster.schemas.facts.job import JobCancelRequested
+from muster.schemas.facts.job_wishes import Ask, JobHoldRequested, JobPriorityRequested
 from muster.schemas.facts.queue import QueueChangeRequested, QueueSpec
 from muster.schemas.facts.reservation import ReservationSpec, ReserveEndRequested, ReserveRequested
 from muster.schemas.job import Job, JobSpec, Phase
@@ -47,6 +48,14 @@ class StoredJob:
     is_new: bool
 
 
+@dataclass(frozen=True, slots=True)
+class JobRequest:
+    """What is asked of a job beside its end."""
+
+    ask: Ask
+    payload: JobHoldRequested | JobPriorityRequested
+
+
 class RequestLog(Protocol):
     """FED, as far as the gateway may write and read it. Every method raises NotStoredError or UnreachableError."""
 
@@ -60,6 +69,10 @@ class RequestLog(Protocol):
 
     async def request_cancel(self, job: JobView, payload: JobCancelRequested) -> None:
         """Store `cancel-requested`."""
+        ...
+
+    async def request_of_job(self, job: JobView, asked: JobRequest, *, key: str) -> None:
+        """Store `hold-requested`, `release-requested` or `priority-requested`. key: the same again is the same one."""
         ...
 
     async def request_queue(self, payload: QueueChangeRequested, *, key: str) -> None:

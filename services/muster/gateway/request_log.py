@@ -13,7 +13,7 @@ from muster.bus.requests import Outcome, Single, publish
 from muster.bus.tracing import NoTracing, Tracing
 from muster.core.fact import Draft, Fact
 from muster.core.instant import Instant
-from muster.gateway.ports import NotStoredError, StoredJob, UnreachableError
+from muster.gateway.ports import JobRequest, NotStoredError, StoredJob, UnreachableError
 from muster.schemas import ids
 from muster.schemas.facts.device import ComposeRequested, DecomposeRequested, DetachRequested
 from muster.schemas.facts.job import JobCancelRequested, JobSubmitted
@@ -68,6 +68,12 @@ class NatsRequestLog:
         """See `RequestLog.request_cancel`."""
         draft = Draft("job", job.id, "cancel-requested", payload, trace=job.trace)
         await self._store(draft, ids.request_fact_id("cancel-requested", job.id, payload.principal))
+
+    async def request_of_job(self, job: JobView, asked: JobRequest, *, key: str) -> None:
+        """See `RequestLog.request_of_job`."""
+        name, payload = f"{asked.ask.value}-requested", asked.payload
+        draft = Draft("job", job.id, name, payload, trace=job.trace)
+        await self._store(draft, ids.request_fact_id(name, job.id, payload.principal, key))
 
     async def request_queue(self, payload: QueueChangeRequested, *, key: str) -> None:
         """See `RequestLog.request_queue`."""

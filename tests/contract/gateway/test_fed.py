@@ -12,13 +12,14 @@ from muster.bus.settings import BusSettings, Settings
 from muster.bus.streams import bootstrap
 from muster.gateway.accept import make_job
 from muster.gateway.app import DECLARATION
-from muster.gateway.ports import NotStoredError, UnreachableError
+from muster.gateway.ports import JobRequest, NotStoredError, UnreachableError
 from muster.gateway.request_log import NatsRequestLog
 from muster.gateway.tokens import NatsTokens
 from muster.schemas.access import Role, TokenRecord
 from muster.schemas.devices import ComposabilitySpec
 from muster.schemas.facts.device import ComposeRequested, DecomposeRequested, DetachRequested
 from muster.schemas.facts.job import JobCancelRequested
+from muster.schemas.facts.job_wishes import Ask, JobHoldRequested, JobPriorityRequested
 from muster.schemas.facts.queue import QueueChangeRequested, QueueSpec
 from muster.schemas.facts.reservation import ReservationSpec, ReserveEndRequested, ReserveRequested
 from muster.schemas.job import Job, JobSpec, TaskGroup
@@ -94,6 +95,20 @@ async def test_requests_are_stored(door: Door) -> None:
     await door.log.request_queue(QueueChangeRequested(spec=QueueSpec(name="blue"), principal="olga"), key="1")
     info = await door.client.jetstream().stream_info("FED")
     assert info.state.messages == 3, "a cancellation asked for twice is stored once"
+
+
+async def test_what_is_asked_of_a_job_is_stored_once_for_each_key(door: Door) -> None:
+    job = a_job()
+    await door.log.submit(job)
+    hold = JobHoldRequested(principal="ann")
+    for key in ("1", "1", "2"):
+        for asked in (JobRequest(Ask.HOLD, hold), JobRequest(Ask.RELEASE, hold)):
+            await door.log.request_of_job(job_view(job), asked, key=key)
+        wanted = JobPriorityRequested(principal="ann", priority=90)
+        await door.log.request_of_job(job_view(job), JobRequest(Ask.PRIORITY, wanted), key=key)
+    info = await door.client.jetstream().stream_info("FED", subjects_filter=">")
+    stored = {subject.rsplit(".", 1)[1]: n for subject, n in (info.state.subjects or {}).items()}
+    assert stored == {"submitted": 1, "hold-requested": 2, "release-requested": 2, "priority-requested": 2}
 
 
 async def test_reservations_and_their_ends_are_stored_once_for_each_key(door: Door) -> None:

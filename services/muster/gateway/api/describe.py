@@ -17,7 +17,7 @@ from muster.schemas.devices import (
 )
 from muster.schemas.facts.queue import QueueSpec
 from muster.schemas.facts.reservation import ReservationSpec
-from muster.schemas.job import JobSpec
+from muster.schemas.job import JobSpec, PriorityChange
 from muster.schemas.queries import DryRunAnswer, ScaleChoiceView, WhyAnswer
 from muster.schemas.views import FactView, JobView, NodeView, Problem, QueueView, ReservationView
 
@@ -44,6 +44,7 @@ _SHOWN: tuple[type[BaseModel], ...] = (
     JobSpec,
     JobView,
     NodeView,
+    PriorityChange,
     Problem,
     QueueSpec,
     QueueView,
