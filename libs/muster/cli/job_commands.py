@@ -1,4 +1,4 @@
-"""`muster submit` and `muster cancel`."""
+"""`muster submit`, and what may be asked of jobs afterwards: `cancel`, `hold`, `release`, `priority`."""
 
 import os
 from pathlib import Path
@@ -17,9 +17,14 @@ def register(app: typer.Typer) -> None:
     """Add the commands to the command line."""
     app.command()(submit)
     app.command()(cancel)
+    app.command()(hold)
+    app.command()(release)
+    app.command()(priority)
 
 
 _SHAPE = "One job without a file"
+
+Reason = Annotated[str, typer.Option(help="Kept in the log.")]
 
 
 def submit(
@@ -98,12 +103,52 @@ def cancel(
     ids: Annotated[list[str], typer.Argument(help="Jobs to cancel.", metavar="ID...")],
     state_dir: StateDir,
     output: As = Output.TABLE,
-    reason: Annotated[str, typer.Option(help="Kept in the log.")] = "",
+    reason: Reason = "",
 ) -> None:
     """Ask that jobs end; running pods are stopped."""
     from muster.cli import submitting
 
     submitting.cancel(state_dir, ids, reason=reason, form=output)
+
+
+def hold(
+    *,
+    ids: Annotated[list[str], typer.Argument(help="Waiting jobs to hold.", metavar="ID...")],
+    state_dir: StateDir,
+    output: As = Output.TABLE,
+    reason: Reason = "",
+) -> None:
+    """Ask that waiting jobs are not started; they keep their places in line."""
+    from muster.cli import submitting
+
+    submitting.hold(state_dir, ids, reason=reason, form=output)
+
+
+def release(
+    *,
+    ids: Annotated[list[str], typer.Argument(help="Held jobs to release.", metavar="ID...")],
+    state_dir: StateDir,
+    output: As = Output.TABLE,
+    reason: Reason = "",
+) -> None:
+    """Ask that held jobs may be started again."""
+    from muster.cli import submitting
+
+    submitting.release(state_dir, ids, reason=reason, form=output)
+
+
+def priority(
+    *,
+    job_id: Annotated[str, typer.Argument(help="A job that waits or runs.", metavar="ID")],
+    priority: Annotated[int, typer.Argument(help="0 to 1000.", metavar="N", min=0, max=1000)],
+    state_dir: StateDir,
+    output: As = Output.TABLE,
+    reason: Reason = "",
+) -> None:
+    """Ask that a job has another priority: its place in line, or how soon it makes way."""
+    from muster.cli import submitting
+
+    submitting.prioritise(state_dir, job_id, priority, reason=reason, form=output)
 
 
 def _of_file(path: Path) -> "list[JobSpec]":

@@ -1,4 +1,4 @@
-"""Sending jobs and cancellations, and telling what became of them."""
+"""Sending jobs and what is asked of them afterwards, and telling what became of it."""
 
 import asyncio
 from collections.abc import Sequence
@@ -89,12 +89,44 @@ def cancel(state_dir: Path, ids: Sequence[str], *, reason: str, form: Output) ->
     async def ask(muster: "Muster") -> list[JobView]:
         return [await muster.cancel(job_id, reason=reason) for job_id in ids]
 
-    jobs = call(state_dir, ask)
+    _tell(call(state_dir, ask), "cancel requested", form)
+
+
+def hold(state_dir: Path, ids: Sequence[str], *, reason: str, form: Output) -> None:
+    """Ask that each job is not started. Raises CliError at the first refusal."""
+
+    async def ask(muster: "Muster") -> list[JobView]:
+        return [await muster.hold(job_id, reason=reason) for job_id in ids]
+
+    _tell(call(state_dir, ask), "hold requested", form)
+
+
+def release(state_dir: Path, ids: Sequence[str], *, reason: str, form: Output) -> None:
+    """Ask that each job may be started again. Raises CliError at the first refusal."""
+
+    async def ask(muster: "Muster") -> list[JobView]:
+        return [await muster.release(job_id, reason=reason) for job_id in ids]
+
+    _tell(call(state_dir, ask), "release requested", form)
+
+
+def prioritise(state_dir: Path, job_id: str, priority: int, *, reason: str, form: Output) -> None:
+    """Ask that a job has this priority. Raises CliError if it is refused."""
+
+    async def ask(muster: "Muster") -> list[JobView]:
+        return [await muster.prioritise(job_id, priority, reason=reason)]
+
+    (job,) = jobs = call(state_dir, ask)
+    _tell(jobs, f"priority {priority} requested, had {job.priority}", form)
+
+
+def _tell(jobs: Sequence[JobView], asked: str, form: Output) -> None:
+    """What was asked of these jobs, and where they stood."""
     if form is Output.JSON:
         output.emit_models(jobs)
         return
     for job in jobs:
-        typer.echo(f"{job.id}: cancel requested, was {job.phase.value}")
+        typer.echo(f"{job.id}: {asked}, was {'held' if job.held else job.phase.value}")
 
 
 def _would(answer: DryRunAnswer) -> str:

@@ -17,7 +17,7 @@ from muster.client.watch import follow
 from muster.schemas.access import Endpoints, TokenMade, TokenRecord, TokenView
 from muster.schemas.facts.queue import QueueSpec
 from muster.schemas.facts.reservation import ReservationSpec
-from muster.schemas.job import TERMINAL_PHASES, JobSpec, Phase
+from muster.schemas.job import TERMINAL_PHASES, JobSpec, Phase, PriorityChange
 from muster.schemas.queries import DryRunAnswer, WhyAnswer
 from muster.schemas.views import JobView, NodeView, QueueView, ReservationView
 
@@ -134,6 +134,27 @@ class Muster(DeviceMethods):
         """Ask that a job end; the job as it is now. ConflictError if it has ended."""
         params = {"reason": reason} if reason else None
         return JobView.model_validate_json(await self._door.ask("DELETE", _job(job_id), params=params))
+
+    async def hold(self, job_id: str, *, reason: str = "") -> JobView:
+        """Ask that a waiting job is passed over; the job as it is now. ConflictError if it ended or has its places.
+
+        It keeps its place in line and loses any reservation. `held` of `get` says when it is so.
+        """
+        return await self._ask_of_job(job_id, "/hold", reason=reason)
+
+    async def release(self, job_id: str, *, reason: str = "") -> JobView:
+        """Ask that a held job may be started again; the job as it is now. ConflictError if it has ended."""
+        return await self._ask_of_job(job_id, "/release", reason=reason)
+
+    async def prioritise(self, job_id: str, priority: int, *, reason: str = "") -> JobView:
+        """Ask that a job has this priority, 0 to 1000; the job as it is now. ConflictError if it has ended."""
+        change = PriorityChange(priority=priority, reason=reason)
+        return await self._ask_of_job(job_id, "/priority", body=sent(change))
+
+    async def _ask_of_job(self, job_id: str, part: str, *, reason: str = "", body: bytes | None = None) -> JobView:
+        params = {"reason": reason} if reason else None
+        found = await self._door.ask("POST", _job(job_id, part), params=params, body=body, headers=own_key())
+        return JobView.model_validate_json(found)
 
     async def why(self, job_id: str) -> WhyAnswer:
         """Why a job is where it is."""
