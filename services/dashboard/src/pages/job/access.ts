@@ -1,0 +1,44 @@
+/** Who may do what with a job, with the reason where it may not be done. Pure; the gateway decides, this only foretells. */
+
+import type { JobView, Me } from "../../wire";
+import { TERMINAL } from "../jobs/words";
+
+export type ActionName = "cancel" | "hold" | "release" | "priority";
+
+/** why: what stands in the way, "" if nothing does. */
+export interface Action {
+  readonly name: ActionName;
+  readonly title: string;
+  readonly why: string;
+}
+
+const RUNS: ReadonlySet<string> = new Set(["placed", "running", "stopping"]);
+
+/** What can be done with the job, in the order of the buttons: hold or release, whichever would change something. */
+export function actionsFor(job: JobView, me: Me | null): readonly Action[] {
+  const hold = job.held
+    ? { name: "release" as const, title: "Release", why: whyNot(job, me, "release") }
+    : { name: "hold" as const, title: "Hold", why: whyNot(job, me, "hold") };
+  return [
+    { name: "priority", title: "Priority", why: whyNot(job, me, "priority") },
+    hold,
+    { name: "cancel", title: "Cancel", why: whyNot(job, me, "cancel") },
+  ];
+}
+
+function whyNot(job: JobView, me: Me | null, action: ActionName): string {
+  if (TERMINAL.has(job.phase)) return `The job has ended: ${job.phase}.`;
+  if (!me) return "It is not known yet who you are.";
+  const refused = whyNotAllowed(job, me);
+  if (refused) return refused;
+  if (action === "hold" && RUNS.has(job.phase)) return "It has its place already; only a waiting job can be held.";
+  return "";
+}
+
+function whyNotAllowed(job: JobView, me: Me): string {
+  if (me.role === "operator" || me.role === "admin") return "";
+  if (me.role === "viewer")
+    return `Your token may only look (${me.principal} is a viewer). Ask somebody of ${job.team}.`;
+  if (me.teams.includes(job.team)) return "";
+  return `It is a job of team ${job.team}; you act for ${me.teams.join(", ") || "no team"}. Ask an operator.`;
+}

@@ -1,0 +1,157 @@
+/** One fact in a sentence, from its body: what happened, with the numbers that matter. Pure. */
+
+import type { FactView, Slot } from "../../wire";
+import { brief, gpus, long, nodeList } from "../jobs/words";
+import { reasonWords } from "./headline";
+
+type Body = Readonly<Record<string, unknown>>;
+
+/** The fact as a sentence; its name in words where nothing more is known. Never throws. */
+export function storyOf(fact: FactView): string {
+  const body = bodyOf(fact);
+  const told = body ? tell(fact, body) : "";
+  return told || plain(fact.name);
+}
+
+/** The body as an object; undefined if there is none, or if it cannot be read. */
+export function bodyOf(fact: FactView): Body | undefined {
+  if (!fact.body) return undefined;
+  try {
+    const body: unknown = JSON.parse(fact.body);
+    return typeof body === "object" && body !== null ? (body as Body) : undefined;
+  } catch {
+    return undefined;
+  }
+}
+
+/** `pods-started` as `Pods started`. */
+export function plain(name: string): string {
+  const words = name.replaceAll("-", " ");
+  return words.charAt(0).toUpperCase() + words.slice(1);
+}
+
+function tell(fact: FactView, body: Body): string {
+  if (fact.kind !== "job" && fact.kind !== "pods") return other(fact, body);
+  switch (fact.name) {
+    case "submitted":
+      return `Submitted by ${nested(body, "job", "principal")}`;
+    case "routed":
+      return `Routed to cluster ${text(body, "cluster")}`;
+    case "queued":
+      return sentence(`Waits in ${text(body, "queue")}`, queuedWhy(body));
+    case "placed":
+      return `Placed on ${placesOf(body)}${sliceOf(body)}`;
+    case "reserved":
+      return sentence(`Gets ${placesOf(body)} later`, text(body, "basis"));
+    case "reservation-lifted":
+      return sentence("What was reserved is free again", text(body, "reason"));
+    case "unschedulable":
+      return sentence(`No place: ${reasonWords(text(body, "reason"))}`, text(body, "detail"));
+    case "running":
+      return `All pods run; pre-flight ${text(body, "preflight") === "null" ? "not asked for" : `by ${text(body, "preflight")}`}`;
+    case "stop-requested":
+      return sentence(
+        `Asked to stop within ${long(number(body, "grace_s"))}: ${reasonWords(text(body, "reason"))}`,
+        [madeWay(body), text(body, "detail")].filter(Boolean).join("; "),
+      );
+    case "resize-requested":
+      return sentence(`To run with ${placesOf(body)}`, madeWay(body));
+    case "resized":
+      return `Runs with ${placesOf(body)}`;
+    case "pods-resized":
+      return `${number(body, "slots")} pods run`;
+    case "pods-started":
+      return "All pods of the gang started";
+    case "pods-exited":
+      return exited(body);
+    case "checkpointed":
+      return "Wrote a checkpoint";
+    case "cancel-requested":
+    case "hold-requested":
+    case "release-requested":
+      return sentence(
+        `${plain(fact.name.replace("-requested", ""))} asked for by ${text(body, "principal")}`,
+        text(body, "reason"),
+      );
+    case "priority-requested":
+      return sentence(
+        `Priority ${number(body, "priority")} asked for by ${text(body, "principal")}`,
+        text(body, "reason"),
+      );
+    case "reprioritised":
+      return sentence(`Has priority ${number(body, "priority")} now`, text(body, "reason"));
+    case "job-ended":
+      return sentence(`The federation heard of the end: ${text(body, "phase")}`, text(body, "reason"));
+    case "succeeded":
+    case "failed":
+    case "cancelled":
+    case "timed-out":
+      return finished(fact.name, body);
+    default:
+      return sentence(plain(fact.name), text(body, "reason"));
+  }
+}
+
+/** Facts of other kinds that were made for the job. */
+function other(fact: FactView, body: Body): string {
+  const about = `${fact.kind} ${fact.subject_id}`;
+  return sentence(`${plain(fact.name)}: ${about}`, text(body, "reason") || text(body, "detail") || text(body, "error"));
+}
+
+function queuedWhy(body: Body): string {
+  const reason = text(body, "reason");
+  const attempt = number(body, "attempt");
+  const why = reason && reason !== "submitted" ? reasonWords(reason) : "";
+  return [attempt > 1 ? `run ${attempt}` : "", why, text(body, "detail")].filter(Boolean).join("; ");
+}
+
+function exited(body: Body): string {
+  const code = number(body, "exit_code");
+  const parts = [code ? `exit code ${code}` : "", text(body, "node") ? `first on ${text(body, "node")}` : ""];
+  return sentence(
+    `Pods ended (${text(body, "outcome")}) after ${brief(number(body, "ran_s"))}`,
+    parts.filter(Boolean).join(", "),
+  );
+}
+
+function finished(name: string, body: Body): string {
+  const code = number(body, "exit_code");
+  const more = [name === "failed" || code ? `exit code ${code}` : "", text(body, "reason")].filter(Boolean).join("; ");
+  return sentence(`${plain(name)} after ${brief(number(body, "ran_s"))} of running`, more);
+}
+
+function madeWay(body: Body): string {
+  const whom = text(body, "made_way_for");
+  return whom ? `makes way for ${whom}` : "";
+}
+
+function placesOf(body: Body): string {
+  const slots = (Array.isArray(body["slots"]) ? body["slots"] : []) as Slot[];
+  const milli = slots.reduce((sum, slot) => sum + slot.gpu_milli * slot.devices.length, 0);
+  const held = milli ? `, ${gpus(milli)} GPUs` : "";
+  return `${nodeList(slots.map((slot) => slot.node)) || "no node"}${held}`;
+}
+
+function sliceOf(body: Body): string {
+  const slice = number(body, "slice_s");
+  return slice ? `; left alone for ${long(slice)} of running` : "";
+}
+
+function sentence(first: string, more: string): string {
+  return more ? `${first}: ${more}` : first;
+}
+
+function text(body: Body, key: string): string {
+  const value = body[key];
+  return typeof value === "string" ? value : "";
+}
+
+function nested(body: Body, outer: string, key: string): string {
+  const value = body[outer];
+  return typeof value === "object" && value !== null ? text(value as Body, key) : "";
+}
+
+function number(body: Body, key: string): number {
+  const value = body[key];
+  return typeof value === "number" ? value : 0;
+}

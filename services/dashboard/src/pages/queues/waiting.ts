@@ -1,0 +1,41 @@
+/** Who waits in which queue and why, from the rows of jobs. Pure. */
+
+import type { JobView } from "../../wire";
+
+/** One reason of a queue's waiting jobs. */
+export interface Cause {
+  readonly reason: string;
+  readonly jobs: number;
+  readonly gpuMilli: number;
+}
+
+/** jobs: those longest in line first, at most as many as were asked for; count: of all. */
+export interface Waiting {
+  readonly count: number;
+  readonly gpuMilli: number;
+  readonly causes: readonly Cause[];
+  readonly jobs: readonly JobView[];
+}
+
+/** names: the queue and those below it. most: how many jobs are wanted in full. */
+export function waitingIn(names: ReadonlySet<string>, jobs: Iterable<JobView>, most: number): Waiting {
+  const causes = new Map<string, { reason: string; jobs: number; gpuMilli: number }>();
+  const found: JobView[] = [];
+  let gpuMilli = 0;
+  for (const job of jobs) {
+    if (!waits(job) || !names.has(job.queue)) continue;
+    found.push(job);
+    gpuMilli += job.gpu_milli;
+    const reason = job.held ? "held" : job.reason;
+    const cause = causes.get(reason) ?? { reason, jobs: 0, gpuMilli: 0 };
+    causes.set(reason, { reason, jobs: cause.jobs + 1, gpuMilli: cause.gpuMilli + job.gpu_milli });
+  }
+  found.sort((one, two) => one.submitted_at - two.submitted_at || (one.id < two.id ? -1 : 1));
+  const sorted = [...causes.values()].sort((one, two) => two.jobs - one.jobs || one.reason.localeCompare(two.reason));
+  return { count: found.length, gpuMilli, causes: sorted, jobs: found.slice(0, most) };
+}
+
+/** Whether the job is in line. */
+export function waits(job: JobView): boolean {
+  return job.phase === "queued" || job.phase === "submitted";
+}
