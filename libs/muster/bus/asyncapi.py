@@ -37,12 +37,16 @@ def document(declaration: Declaration) -> Document:
     for row in _folded(declaration):
         handler = _handler(row.payload)
         broker.subscriber(subject_template(row), title=f"fold {_label(row)}", description=row.ce_type)(handler)
+    for row in declaration.consumed:
+        handler = _handler(row.payload)
+        broker.subscriber(subject_template(row), title=f"consume {_label(row)}", description=row.ce_type)(handler)
     for query in declaration.queries:
         subject = f"query.{{cluster}}.{declaration.service}.{query.name}"
         handler = _handler(query.request)
         broker.subscriber(subject, title=f"answer {query.name}", description=_first_paragraph(query.request))(handler)
     for subject in declaration.publishes:
-        broker.publisher(subject.replace("*", "{id}"), title=f"emit {subject.split('.', 1)[0]}", description=subject)
+        named = " ".join(token for token in subject.split(".") if token.isalpha())
+        broker.publisher(subject.replace("*", "{id}"), title=f"emit {named}", description=subject)
     generated = AsyncAPI(
         broker,
         title=f"muster {declaration.service}",
@@ -109,7 +113,9 @@ def _handler(model: type[Wire]) -> Callable[[Wire], Awaitable[None]]:
 def _description(declaration: Declaration) -> str:
     folds = ", ".join(role.value for role in declaration.folds) or "nothing"
     buckets = ", ".join(declaration.buckets) or "none beside the leases"
-    return f"Folds: {folds}. KV buckets: {buckets}. Every fact is a CloudEvent in NATS binary mode."
+    consumes = ", ".join(role.value for role in declaration.consumes)
+    consumers = f"Durable consumers: {consumes}. " if consumes else ""
+    return f"Folds: {folds}. {consumers}KV buckets: {buckets}. Every fact is a CloudEvent in NATS binary mode."
 
 
 def _with_replies(generated: Document, queries: tuple[QueryType, ...]) -> Document:

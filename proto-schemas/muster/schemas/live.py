@@ -1,8 +1,15 @@
 """What dashboards are sent while they look: bodies on `view.<cluster>.<audience>.…`, and what they begin with.
 
-A dashboard subscribes, then takes `GET /v1/snapshot`, and from then on applies slices: it drops a slice whose `seq` is
-not above its own for that audience, and takes a new snapshot when `prev` is above it, because then a slice was lost. A
-slice without rows and facts repeats where the audience stands, so that also the loss of the last one shows.
+A dashboard subscribes, then takes `GET /v1/snapshot`, and from then on applies slices, in the order in which they come:
+
+- `prev` is above its own sequence for that audience: a slice was lost; take a new snapshot, and keep this slice and
+  what follows until then, because the read model may be a moment behind.
+- `seq` is below its own: drop it. Otherwise apply its rows, those of its facts that are above its own sequence, and
+  take `seq` for its own.
+
+A slice with `seq` = `prev` repeats where the audience stands, so that also the loss of the last one shows; it carries
+rows where those of one moment were too many for one message. `public` has one a second where nothing else is told, a
+team for some seconds after its last fact.
 """
 
 from typing import Annotated
@@ -25,10 +32,12 @@ Reading = tuple[float, float, int, float]
 class LiveSlice(Wire):
     """What became of one log since the slice before, for one audience: body of `view.<cluster>.<audience>.slice`.
 
-    seq: newest fact that is in it; prev: `seq` of the slice before. at: when the broker stored that newest fact.
+    seq: up to where it goes (for a team, its newest fact); prev: from where. at: when the broker stored the newest fact
+    folded.
     Rows stand as they are now and go to `public` alone; a row older than the one that a client has (`JobView.seq`) is
-    to be dropped. gone_*: rows that were taken away. facts: to `public` without the bodies of what concerns one job;
-    to a team, the facts of its jobs with their bodies.
+    to be dropped. A job's row that alone would be too long comes without slots and nodes. gone_*: rows that were taken
+    away; of the federation's jobs, only its own row. facts: to `public` without the bodies of what concerns one job;
+    to a team, the facts of its jobs and of what serves them with their bodies.
     """
 
     cluster: str
@@ -61,6 +70,7 @@ class LiveTelemetry(Wire):
 class Snapshot(Wire):
     """Where a dashboard begins: everything that is live, and up to which sequence, by cluster and audience.
 
+    seqs: for who may see every team, `*` stands for every audience that is not named.
     jobs: those that have not ended; the rest is asked for page by page. telemetry: as in `LiveTelemetry.nodes`.
     """
 

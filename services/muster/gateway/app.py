@@ -19,9 +19,11 @@ from muster.gateway.feed import Feed
 from muster.gateway.growth import shapes_to_come
 from muster.gateway.house import House
 from muster.gateway.http import make_app
+from muster.gateway.live import Live, credentials
 from muster.gateway.redis_view import RedisView
 from muster.gateway.request_log import NatsRequestLog
 from muster.gateway.scheduler_client import NatsScheduler
+from muster.gateway.snapshot import Snapshots
 from muster.gateway.tokens import NatsTokens
 from muster.gateway.views import Views
 from muster.schemas.access import TOKENS_BUCKET
@@ -66,6 +68,8 @@ class Gateway:
         view = RedisView(redis, clusters=(read_model(cluster),), fed=read_model(FED_LOG))
         catalogue = CatalogueCache(view=view, scheduler=scheduler, time=time, to_come=shapes_to_come(settings.scaling))
         feed = Feed(listening, {log_name: read_model(log_name) for log_name in (cluster, FED_LOG)})
+        clusters = {settings.cluster: read_model(cluster)}
+        snapshots = Snapshots(redis, clusters=clusters, fed=read_model(FED_LOG), time=time)
         house = House(
             log=log,
             view=view,
@@ -77,6 +81,7 @@ class Gateway:
             feed=feed,
             views=Views(view, scheduler, log, time),
             time=time,
+            live=Live(snapshots, credentials(settings, time)),
         )
         try:
             async with asyncio.TaskGroup() as tasks:

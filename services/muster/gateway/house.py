@@ -10,6 +10,7 @@ from muster.bus.clock import TimeSource
 from muster.gateway.authorise import Principal
 from muster.gateway.catalogue import CatalogueCache
 from muster.gateway.feed import Feed
+from muster.gateway.live import Live
 from muster.gateway.ports import Composer, ReadView, RequestLog, Scaler, Scheduler, Tokens
 from muster.gateway.problems import ProblemError, invalid, too_large, unauthorised, unavailable
 from muster.gateway.views import Views
@@ -39,7 +40,7 @@ class Metrics:
 
 @dataclass(frozen=True)
 class House:
-    """Everything behind the door."""
+    """Everything behind the door. live: None where dashboards are not served."""
 
     log: RequestLog
     view: ReadView
@@ -52,6 +53,7 @@ class House:
     views: Views
     time: TimeSource
     metrics: Metrics = field(default_factory=Metrics)
+    live: Live | None = None
 
 
 def house_of(request: Request) -> House:

@@ -14,6 +14,7 @@ from muster.gateway.api import (
     health,
     job_actions,
     jobs,
+    live,
     nodes,
     queues,
     reference,
@@ -27,7 +28,7 @@ from muster.gateway.problems import ProblemError
 
 API_VERSION = "1"
 _OF_JOBS = (jobs, job_actions)
-_APIS = (*_OF_JOBS, queues, reservations, nodes, composability, devices, scale, events, access, health, reference)
+_APIS = (*_OF_JOBS, queues, reservations, nodes, composability, devices, scale, events, live, access, health, reference)
 
 
 def make_app(house: House) -> FastAPI:

@@ -1,23 +1,34 @@
-"""Wiring only: the two projections and where they are stored."""
+"""Wiring only: the two projections, where they are stored and how they are shown live."""
 
+from muster.bus.clock import SystemTime
 from muster.bus.declaration import Declaration
 from muster.bus.service import CoreService
 from muster.bus.settings import Settings
 from muster.projector.core import FedProjectorCore, ProjectorCore
 from muster.projector.sink import RedisSink, stream_identity
+from muster.projector.sinks import Sinks
+from muster.projector.view import ViewSink
 from muster.schemas.readmodel import read_model
 from muster.schemas.registry import StreamRole
 from muster.schemas.subjects import FED_LOG, LogName, cluster_log
 
-DECLARATION = Declaration(service="projector", folds=(StreamRole.LOG, StreamRole.FED))
+DECLARATION = Declaration(
+    service="projector",
+    folds=(StreamRole.LOG, StreamRole.FED),
+    publishes=("view.{cluster}.*.slice", "view.{cluster}.*.telemetry", "view.{cluster}.*.output.*", "view.fed.*.slice"),
+    subscribes=("telemetry.{cluster}.*", "logs.{cluster}.*"),
+)
 
 
 def services(settings: Settings) -> tuple[CoreService, ...]:
     """One projection per log."""
     cluster = settings.cluster
 
-    def sink(log: LogName) -> RedisSink:
-        return RedisSink(redis_url=settings.redis_url, model=read_model(log), identity=stream_identity(log.stream))
+    def sink(log: LogName) -> Sinks:
+        return Sinks(
+            RedisSink(redis_url=settings.redis_url, model=read_model(log), identity=stream_identity(log.stream)),
+            ViewSink(log.scope, log.stream, SystemTime()),
+        )
 
     return (
         CoreService(

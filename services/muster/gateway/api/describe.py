@@ -18,6 +18,7 @@ from muster.schemas.devices import (
 from muster.schemas.facts.queue import QueueSpec
 from muster.schemas.facts.reservation import ReservationSpec
 from muster.schemas.job import JobSpec, PriorityChange
+from muster.schemas.live import LiveCredential, Snapshot
 from muster.schemas.queries import DryRunAnswer, ScaleChoiceView, WhyAnswer
 from muster.schemas.views import FactView, JobView, NodeView, Problem, QueueView, ReservationView
 
@@ -43,6 +44,7 @@ _SHOWN: tuple[type[BaseModel], ...] = (
     FactView,
     JobSpec,
     JobView,
+    LiveCredential,
     NodeView,
     PriorityChange,
     Problem,
@@ -52,6 +54,7 @@ _SHOWN: tuple[type[BaseModel], ...] = (
     ReservationSpec,
     ReservationView,
     ScaleChoiceView,
+    Snapshot,
     TokenMade,
     TokenRecord,
     TokenView,

@@ -6,6 +6,7 @@ from dataclasses import dataclass, field, replace
 
 from pydantic_core import to_json
 
+from muster.projector.core.marks import Marks
 from muster.projector.core.rows import NodeRow
 from muster.schemas.facts.node import NodeJoined
 from muster.schemas.job import Slot
@@ -32,7 +33,7 @@ class FleetRows:
         self._held: dict[str, _Held] = {}
         self._granted: set[str] = set()
         self._withheld: dict[str, dict[str, None]] = {}  # by node, the requests it was withheld for
-        self._dirty: dict[str, None] = {}
+        self.marks = Marks(self._body)
         self._shapes: Counter[Shape] = Counter()
         self._shapes_dirty = False
 
@@ -64,7 +65,7 @@ class FleetRows:
         row.device_domains = described.device_domains
         row.group = described.group
         self._count(row, +1)
-        self._dirty[node] = None
+        self.marks.touch(node)
 
     def leave(self, node: str) -> None:
         """The node is no longer part of the cluster."""
@@ -73,7 +74,7 @@ class FleetRows:
             self._count(row, -1)
         self._granted.discard(node)
         self._withheld.pop(node, None)
-        self._dirty[node] = None
+        self.marks.touch(node)
 
     def answers(self, node: str, *, lost: bool, reason: str) -> None:
         """The node stopped answering, or answers again; the loss ended its grant, so it waits for the next one."""
@@ -82,7 +83,7 @@ class FleetRows:
         row = self._rows[node]
         row.lost = lost
         row.reason = reason or self._withheld_for(node)
-        self._dirty[node] = None
+        self.marks.touch(node)
 
     def release(self, node: str) -> None:
         """The scheduler released the node; also one that this fold does not know yet."""
@@ -112,7 +113,7 @@ class FleetRows:
         row = self._rows.get(node)
         if row is not None and not row.lost:
             row.reason = self._withheld_for(node)
-        self._dirty[node] = None
+        self.marks.touch(node)
 
     def _withheld_for(self, node: str) -> str:
         requests = self._withheld.get(node)
@@ -135,14 +136,11 @@ class FleetRows:
                 held.jobs.pop(job_id, None)
                 if not held.jobs:
                     del self._held[slot.node]
-            self._dirty[slot.node] = None
+            self.marks.touch(slot.node)
 
     def take(self, changes: dict[str, bytes | None]) -> bytes | None:
         """Add what changed, encoded; returns the shapes if they changed."""
-        for node in self._dirty:
-            row = self._rows.get(node)
-            changes[node] = None if row is None else to_json(self._shown(row))
-        self._dirty.clear()
+        changes.update(self.marks.take_stored())
         if not self._shapes_dirty:
             return None
         self._shapes_dirty = False
@@ -150,8 +148,12 @@ class FleetRows:
 
     def touch_all(self) -> None:
         """Everything is to be written again."""
-        self._dirty.update(dict.fromkeys(self._rows))
+        self.marks.touch_stored(self._rows)
         self._shapes_dirty = True
+
+    def _body(self, node: str) -> bytes | None:
+        row = self._rows.get(node)
+        return None if row is None else to_json(self._shown(row))
 
     def _shown(self, row: NodeRow) -> NodeRow:
         held = self._held.get(row.name)

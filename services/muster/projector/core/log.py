@@ -1,5 +1,6 @@
 """A cluster's log folded into rows of jobs, nodes, queues and reservations."""
 
+from dataclasses import replace
 from typing import cast
 
 from muster.core.fact import Fact
@@ -8,6 +9,7 @@ from muster.projector.core.projection import ENDED_KEPT
 from muster.projector.core.reservations import Reservations
 from muster.projector.core.ring import RING_BYTES_MAX
 from muster.projector.core.rows import Changes
+from muster.projector.core.shown import Shown
 from muster.schemas.facts import node as nodes
 from muster.schemas.facts import queue as queues
 from muster.schemas.facts import reservation as reservations
@@ -53,6 +55,21 @@ class ProjectorCore(JobRows):
         self._queues.touch_all()
         self._reservations.touch_all()
         return super().take_all(rows_after=rows_after)
+
+    def watch(self, *, on: bool) -> None:
+        """Also nodes, queues and reservations."""
+        super().watch(on=on)
+        for marks in (self._fleet.marks, self._queues.marks, self._reservations.marks):
+            marks.watch(on=on)
+
+    def take_shown(self, *, after: int) -> Shown:
+        """What changed, with nodes, queues and reservations."""
+        return replace(
+            super().take_shown(after=after),
+            nodes=self._fleet.marks.take_shown(),
+            queues=self._queues.marks.take_shown(),
+            reservations=self._reservations.marks.take_shown(),
+        )
 
     def _joined(self, fact: Fact) -> None:
         self._join(fact.subject_id, cast("nodes.NodeJoined", fact.payload))

@@ -3,16 +3,21 @@
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 
+from pydantic_core import to_json
+
 from muster.core.fact import Draft, Fact
 from muster.core.instant import Instant
+from muster.projector.core.marks import Marks
 from muster.projector.core.ring import RING_BYTES_MAX, FactRing
 from muster.projector.core.rows import JOB, Changes, JobChange, JobRow, job_change, shown_fact
+from muster.projector.core.shown import Shown
 from muster.schemas.job import Phase, Slot
 from muster.schemas.registry import STATE_NAME
 
 ENDED_KEPT = 8_000  # rows of ended jobs held to refill a lost read model; about 6 MB
 
 SERVING_FACTS_MAX = 1_024  # facts of other kinds shown with one job: 200 devices attached for it
+TEAMS_MAX = 4_096  # of which it is known where their newest fact stands
 TRACE_ID = slice(3, 35)  # of a traceparent: every fact has a span of its own
 
 
@@ -42,18 +47,23 @@ class Projection:
     """A fold into rows. It decides nothing and records no state: all it knows, other writers' facts say.
 
     `take` gives what changed since the last `take`; a caller that could not store it compares what it has stored with
-    `knows` and goes on with `take_all`.
+    `knows` and goes on with `take_all`. `take_shown` is the live view's own way to the changes, from `watch` on; what
+    one takes, the other still finds.
     """
 
     def __init__(self, *, stream: str, ended_kept: int = ENDED_KEPT, ring_bytes: int = RING_BYTES_MAX) -> None:
         self.stream = stream
         self.anomalies = 0  # facts that fit no state
         self.last_seq = 0
+        self.newest_at = 0  # when the broker stored the newest fact folded
+        self.team_seqs: dict[str, int] = {}
+        """Newest fact shown about a job of that team, or serving one; least recent first."""
+        self._teams_floor = 0  # of other teams it is not after this: neither a checkpoint nor a bounded memory tells
         self._ended_kept = ended_kept
         self._live: dict[str, LiveJob] = {}
         self._traced: dict[str, LiveJob] = {}  # live jobs by trace id; of several with one trace, the newest
         self._ended: dict[str, JobChange] = {}  # oldest first
-        self._dirty: dict[str, None] = {}
+        self._jobs = Marks(self._body)
         self._removed: dict[str, JobChange] = {}
         self._ring = FactRing(ring_bytes)
 
@@ -74,12 +84,16 @@ class Projection:
     def apply(self, fact: Fact) -> None:
         """Fold one fact, in log order."""
         self.last_seq = max(self.last_seq, fact.seq)
+        self.newest_at = fact.time
         job_id = fact.subject_id if fact.kind == JOB else self._served(fact) if fact.trace else ""
         team = self._team(job_id)
         self.fold(fact)
-        if fact.name != STATE_NAME and self.is_shown(fact):
-            shown = shown_fact(fact, stream=self.stream, job_id=job_id, team=team or self._team(job_id))
-            self._ring.push(shown)
+        if fact.name == STATE_NAME:
+            self._teams_floor = self.last_seq
+        elif self.is_shown(fact):
+            team = team or self._team(job_id)
+            prev = self._told(team, fact.seq) if team else 0
+            self._ring.push(shown_fact(fact, stream=self.stream, job_id=job_id, team=team, team_prev=prev))
 
     def is_shown(self, fact: Fact) -> bool:
         """Whether people see this fact in this projection."""
@@ -104,10 +118,10 @@ class Projection:
     def take(self, *, facts_after: int) -> Changes:
         """What changed since the last call, encoded, and the facts after `facts_after`."""
         changes = Changes(facts=self._ring.after(facts_after))
-        for job_id in self._dirty:
-            changes.jobs.append(self._encode(job_id))
+        for job_id, body in self._jobs.take_stored().items():
+            if body is not None:
+                changes.jobs.append(self._change(job_id, body))
         changes.removed.extend(self._removed.values())
-        self._dirty.clear()
         self._removed.clear()
         return changes
 
@@ -117,19 +131,54 @@ class Projection:
             live.was = None
         for job_id, change in self._ended.items():
             self._ended[job_id] = replace(change, was=None)
-        self._dirty = dict.fromkeys((*self._ended, *self._live))
+        self._jobs.touch_stored((*self._ended, *self._live))
         changes = self.take(facts_after=rows_after)
         changes.jobs = [change for change in changes.jobs if change.seq > rows_after]
         changes.catch_up = True
         return changes
 
-    def _encode(self, job_id: str) -> JobChange:
+    def watch(self, *, on: bool) -> None:
+        """Begin (or cease) to keep for the live view what changes from here on."""
+        self._jobs.watch(on=on)
+
+    def take_shown(self, *, after: int) -> Shown:
+        """What changed since the last call, or since `watch`, and the facts after `after`."""
+        return Shown(
+            prev=max(after, self._ring.forgotten_seq),
+            seq=self.last_seq,
+            at=self.newest_at,
+            jobs=self._jobs.take_shown(),
+            facts=tuple(self._ring.after(after)),
+        )
+
+    def team_of(self, job_id: str) -> str:
+        """Whose live job it is; "" if it is none."""
+        live = self._live.get(job_id)
+        return "" if live is None else live.row.team
+
+    def _told(self, team: str, seq: int) -> int:
+        """The team's newest fact is this one; where the one before stands."""
+        seqs = self.team_seqs
+        prev = seqs.pop(team, self._teams_floor)
+        seqs[team] = seq
+        if len(seqs) > TEAMS_MAX:
+            self._teams_floor = max(self._teams_floor, seqs.pop(next(iter(seqs))))
+        return prev
+
+    def _body(self, job_id: str) -> bytes | None:
+        live = self._live.get(job_id)
+        if live is not None:
+            return to_json(live.row)
+        ended = self._ended.get(job_id)
+        return None if ended is None else ended.body
+
+    def _change(self, job_id: str, body: bytes) -> JobChange:
         live = self._live.get(job_id)
         if live is None:
             change = self._ended[job_id]
             self._ended[job_id] = replace(change, was=change.phase)
             return change
-        change = job_change(live.row, was=live.was, listed=live.listed)
+        change = job_change(live.row, was=live.was, listed=live.listed, body=body)
         live.was = live.row.phase
         return change
 
@@ -155,7 +204,7 @@ class Projection:
         """The job is live from here on."""
         row = job.row
         self._live[row.id] = job
-        self._dirty[row.id] = None
+        self._jobs.touch(row.id)
         if row.trace:
             self._traced[row.trace[TRACE_ID]] = job
 
@@ -168,7 +217,7 @@ class Projection:
 
     def _touch(self, job: LiveJob, fact: Fact) -> None:
         job.row.seq = fact.seq
-        self._dirty[job.row.id] = None
+        self._jobs.touch(job.row.id)
 
     def _end(self, job: LiveJob) -> None:
         """The row is final: keep it encoded, within the bound, and forget the rest."""
@@ -176,8 +225,8 @@ class Projection:
         self._leave(row.id)
         self._ended.pop(row.id, None)
         self._ended[row.id] = job_change(row, was=job.was)
-        self._dirty[row.id] = None
+        self._jobs.touch(row.id)
         while len(self._ended) > self._ended_kept:
             oldest = next(iter(self._ended))
             del self._ended[oldest]
-            self._dirty.pop(oldest, None)
+            self._jobs.drop_stored(oldest)

@@ -5,6 +5,7 @@ from dataclasses import replace
 
 from pydantic_core import to_json
 
+from muster.projector.core.marks import Marks
 from muster.projector.core.rows import QueueRow
 from muster.schemas.facts.queue import GPU, QueueSpec
 from muster.schemas.job import Phase
@@ -20,7 +21,7 @@ class Queues:
     def __init__(self) -> None:
         self._rows: dict[str, QueueRow] = {}
         self._declared: set[str] = set()
-        self._dirty: dict[str, None] = {}
+        self.marks = Marks(self._body)
 
     def declare(self, spec: QueueSpec, *, cluster: str) -> None:
         """The queue is so from here on; what is held there is held below its new parent."""
@@ -37,14 +38,14 @@ class Queues:
         row.quota, row.borrowing_limit, row.lending_limit = spec.quota, spec.borrowing_limit, spec.lending_limit
         row.weight, row.order, row.spec = spec.weight, spec.order, spec
         self._declared.add(spec.name)
-        self._dirty[spec.name] = None
+        self.marks.touch(spec.name)
 
     def move(self, queue: str, *, before: Phase | None, after: Phase | None) -> None:
         """A job went from one phase to another; None: it was not, or is no longer, live."""
         row = self._row(queue)
         row.jobs_queued += (after is Phase.QUEUED) - (before is Phase.QUEUED)
         row.jobs_running += (after in HOLDING) - (before in HOLDING)
-        self._dirty[queue] = None
+        self._touch(queue)
 
     def hold(self, queue: str, amounts: Mapping[str, int], *, sign: int) -> None:
         """A job of the queue holds so much (sign 1), or gives it back (-1)."""
@@ -52,16 +53,20 @@ class Queues:
 
     def take(self, changes: dict[str, bytes | None]) -> None:
         """Add what changed, encoded."""
-        for name in self._dirty:
-            if name in self._declared:
-                row = self._rows[name]
-                held = dict(sorted(row.held.items()))
-                changes[name] = to_json(replace(row, held=held, gpu_milli_held=held.get(GPU, 0)))
-        self._dirty.clear()
+        changes.update(self.marks.take_stored())
 
     def touch_all(self) -> None:
         """Everything is to be written again."""
-        self._dirty.update(dict.fromkeys(self._declared))
+        self.marks.touch_stored(self._declared)
+
+    def _touch(self, name: str) -> None:
+        if name in self._declared:
+            self.marks.touch(name)
+
+    def _body(self, name: str) -> bytes:
+        row = self._rows[name]
+        held = dict(sorted(row.held.items()))
+        return to_json(replace(row, held=held, gpu_milli_held=held.get(GPU, 0)))
 
     def _add(self, queue: str | None, amounts: Mapping[str, int], *, sign: int) -> None:
         if not amounts:
@@ -73,7 +78,7 @@ class Queues:
                     row.held[resource] = held
                 else:
                     row.held.pop(resource, None)
-            self._dirty[row.name] = None
+            self._touch(row.name)
 
     def _path(self, queue: str | None) -> Iterator[QueueRow]:
         """The queue and those above it."""

@@ -2,6 +2,7 @@
 
 from pydantic_core import to_json
 
+from muster.projector.core.marks import Marks
 from muster.projector.core.rows import ReservationRow
 from muster.schemas.facts.reservation import ReservationSpec
 
@@ -11,25 +12,26 @@ class Reservations:
 
     def __init__(self) -> None:
         self._rows: dict[str, ReservationRow] = {}
-        self._dirty: dict[str, None] = {}
+        self.marks = Marks(self._body)
 
     def book(self, spec: ReservationSpec, *, starts_at: int, cluster: str) -> None:
         """It is kept; one of the same name is replaced. starts_at: this time, 0 for the spec's own."""
         self._rows[spec.name] = ReservationRow(spec.name, cluster, spec, starts_at or spec.starts_at)
-        self._dirty[spec.name] = None
+        self.marks.touch(spec.name)
 
     def end(self, name: str) -> bool:
         """It is over. False if there was none."""
-        self._dirty[name] = None
+        self.marks.touch(name)
         return self._rows.pop(name, None) is not None
 
     def take(self, changes: dict[str, bytes | None]) -> None:
         """Add what changed, encoded; None for what is over."""
-        for name in self._dirty:
-            row = self._rows.get(name)
-            changes[name] = None if row is None else to_json(row)
-        self._dirty.clear()
+        changes.update(self.marks.take_stored())
 
     def touch_all(self) -> None:
         """Everything is to be written again."""
-        self._dirty.update(dict.fromkeys(self._rows))
+        self.marks.touch_stored(self._rows)
+
+    def _body(self, name: str) -> bytes | None:
+        row = self._rows.get(name)
+        return None if row is None else to_json(row)

@@ -154,7 +154,9 @@ class FactRow:
 class ShownFact:
     """A fact as it is stored for people. job_id, team: empty if it is about no job, and serves none.
 
-    serves: it is of another kind and carries the job's trace; a job's own facts name it themselves.
+    serves: it is of another kind and carries the job's trace; a job's own facts name it themselves. time: the broker's.
+    team_prev: sequence of the fact before that was shown about a job of the same team, or serving one; where that is
+    not known, one that is not before it.
     """
 
     seq: int
@@ -162,10 +164,12 @@ class ShownFact:
     team: str
     body: bytes
     serves: bool = False
+    time: int = 0
+    team_prev: int = 0
 
 
-def shown_fact(fact: Fact, *, stream: str, job_id: str, team: str) -> ShownFact:
-    """Encode a fact as `FactView`. job_id: which job it is about or serves, if any."""
+def shown_fact(fact: Fact, *, stream: str, job_id: str, team: str, team_prev: int) -> ShownFact:
+    """Encode a fact as `FactView`. job_id: which job it is about or serves, if any. team_prev: as in `ShownFact`."""
     row = FactRow(
         fact.id,
         fact.seq,
@@ -180,7 +184,8 @@ def shown_fact(fact: Fact, *, stream: str, job_id: str, team: str) -> ShownFact:
         fact.trace,
         fact.payload.model_dump_json(),
     )
-    return ShownFact(fact.seq, job_id, team, to_json(row), bool(job_id) and fact.kind != JOB)
+    serves = bool(job_id) and fact.kind != JOB
+    return ShownFact(fact.seq, job_id, team, to_json(row), serves, fact.time, team_prev)
 
 
 @dataclass(frozen=True, slots=True)
@@ -203,11 +208,12 @@ class JobChange:
     listed: bool = True
 
 
-def job_change(row: JobRow, *, was: Phase | None, listed: bool = True) -> JobChange:
-    """The row, encoded."""
+def job_change(row: JobRow, *, was: Phase | None, listed: bool = True, body: bytes | None = None) -> JobChange:
+    """The row, encoded. body: if it was encoded before."""
+    encoded = to_json(row) if body is None else body
     ended = order_key(row.ended_at, row.id) if row.phase.is_terminal else ""
     order = order_key(row.submitted_at, row.id)
-    return JobChange(row.id, order, row.team, row.queue, row.phase, was, row.seq, to_json(row), ended, listed)
+    return JobChange(row.id, order, row.team, row.queue, row.phase, was, row.seq, encoded, ended, listed)
 
 
 @dataclass(slots=True)

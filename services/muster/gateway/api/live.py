@@ -1,0 +1,50 @@
+"""The live view: where a dashboard begins, and what it connects to the broker with."""
+
+import asyncio
+
+from fastapi import APIRouter, Request, Response
+
+from muster.gateway.api import answers
+from muster.gateway.api.describe import describe, reference
+from muster.gateway.house import House, house_of, principal_of
+from muster.gateway.live import Live, live_audiences
+from muster.gateway.problems import unavailable
+from muster.schemas.live import LiveCredential, Snapshot
+
+router = APIRouter(tags=["live"])
+_NO_STORE = {"Cache-Control": "no-store"}
+
+
+@router.get(
+    "/v1/snapshot",
+    summary="Everything that is live",
+    **describe({200: ("Rows, and up to which sequence of each log they hold", reference(Snapshot))}),
+)
+async def snapshot(request: Request) -> Response:
+    """Listen first, then ask for this; a slice says when to ask again."""
+    principal = principal_of(request)
+    audiences = live_audiences(principal)
+    image = await _live(house_of(request)).snapshots.image()
+    if "gzip" not in request.headers.get("accept-encoding", ""):
+        return answers.encoded(image.whole(audiences), headers={**_NO_STORE, "Vary": "Accept-Encoding"})
+    body = await asyncio.to_thread(image.gzipped, audiences)
+    headers = {**_NO_STORE, "Vary": "Accept-Encoding", "Content-Encoding": "gzip"}
+    return answers.encoded(body, headers=headers)
+
+
+@router.post(
+    "/v1/live/credential",
+    summary="A user of the broker for one dashboard",
+    **describe({201: ("May listen for a quarter of an hour, and send nothing", reference(LiveCredential))}),
+)
+async def credential(request: Request) -> Response:
+    """Limited to what the token's principal may see."""
+    principal = principal_of(request)
+    given = _live(house_of(request)).credentials.give(principal)
+    return answers.model(given, status=201, headers=_NO_STORE)
+
+
+def _live(house: House) -> Live:
+    if house.live is None:
+        raise unavailable("this gateway serves no live view")
+    return house.live

@@ -1,0 +1,82 @@
+"""The door of the live view: snapshots, and the short-lived credentials that dashboards connect to the broker with."""
+
+import logging
+import os
+from dataclasses import dataclass
+from pathlib import Path
+
+from muster.bus.clock import TimeSource
+from muster.bus.jwt import EVERY_TEAM, SEED_BYTES, VIEW_SIGNER_FILE, ViewSigner, mint_view_user
+from muster.bus.settings import Settings
+from muster.core.instant import NS_PER_S
+from muster.gateway.authorise import Principal
+from muster.gateway.problems import unavailable
+from muster.gateway.snapshot import Snapshots, audiences_of
+from muster.schemas.access import Role
+from muster.schemas.live import FED_CLUSTER, LiveCredential
+
+CREDENTIAL_S = 900.0
+
+_log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True)
+class Credentials:
+    """Gives dashboards their users. url: of the broker's WebSocket. signer: None if this gateway has none."""
+
+    cluster: str
+    url: str
+    signer: ViewSigner | None
+    time: TimeSource
+
+    def give(self, principal: Principal) -> LiveCredential:
+        """A user for this principal's teams, all of them for who acts for all. Raises ProblemError (503)."""
+        if self.signer is None or not self.url:
+            raise unavailable("this gateway serves no live view: it has no WebSocket address, or nothing to sign with")
+        teams = (EVERY_TEAM,) if sees_all(principal) else tuple(sorted(principal.teams))
+        user = mint_view_user(
+            self.signer,
+            clusters=(self.cluster,),
+            teams=teams,
+            now_s=self.time.wall() // NS_PER_S,
+            expires_in_s=CREDENTIAL_S,
+            entropy=os.urandom(SEED_BYTES),
+        )
+        return LiveCredential(
+            url=self.url,
+            jwt=user.jwt,
+            seed=user.seed,
+            inbox_prefix=user.inbox_prefix,
+            expires_at_s=user.expires_at_s,
+            clusters=(self.cluster, FED_CLUSTER),
+            audiences=live_audiences(principal),
+        )
+
+
+@dataclass(frozen=True)
+class Live:
+    """What the live view needs of this gateway."""
+
+    snapshots: Snapshots
+    credentials: Credentials
+
+
+def sees_all(principal: Principal) -> bool:
+    """Whether the facts of every team come to this principal's dashboard."""
+    return principal.is_at_least(Role.OPERATOR)
+
+
+def live_audiences(principal: Principal) -> tuple[str, ...]:
+    """Those that this principal's dashboard may listen to."""
+    return audiences_of(teams=principal.teams, sees_all=sees_all(principal))
+
+
+def credentials(settings: Settings, time: TimeSource) -> Credentials:
+    """As the settings say. Raises ValueError if the signer's file holds something else."""
+    path = Path(settings.credentials_dir) / VIEW_SIGNER_FILE
+    try:
+        signer = ViewSigner.load(path.read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        _log.warning("%s is not there: dashboards cannot listen through this gateway", path)
+        signer = None
+    return Credentials(settings.cluster, settings.websocket_url, signer, time)

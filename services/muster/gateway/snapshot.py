@@ -1,0 +1,203 @@
+"""Where dashboards begin: every live row, read once for all who ask meanwhile, passed on as it was encoded.
+
+The read model says up to which sequence its rows hold; that is read first, in one transaction with the lists and the
+tables, and the rows of jobs after it. A row may so be newer than the sequence told with it, never older, and what
+happened in between comes to the dashboard as slices as well.
+"""
+
+import asyncio
+import json
+import zlib
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Generic, TypeVar, cast
+
+from redis.asyncio import Redis
+from redis.exceptions import RedisError
+
+from muster.bus.clock import TimeSource
+from muster.gateway.ports import UnreachableError
+from muster.schemas.live import FED_CLUSTER, PUBLIC_AUDIENCE
+from muster.schemas.readmodel import LAYOUT_VERSION, ReadModel
+
+ROWS_PER_COMMAND = 1_000
+READS_MAX = 3  # of a read model that is written anew meanwhile
+GZIP_LEVEL = 1  # five times faster than the usual level, and a tenth larger
+GZIP_FORMAT = 31  # zlib's largest window, with gzip's header
+
+EVERY_AUDIENCE = "*"
+_TABLES = ("nodes", "queues", "reservations")
+
+Command = tuple[str | bytes | int, ...]
+T = TypeVar("T")
+
+
+class Shared(Generic[T]):
+    """One read at a time for any number of readers; each gets a read that began after it asked."""
+
+    def __init__(self, read: Callable[[], Awaitable[T]]) -> None:
+        self._read = read
+        self._running: asyncio.Task[T] | None = None
+        self._next: asyncio.Task[T] | None = None
+
+    async def get(self) -> T:
+        """Raises what the read raises."""
+        if self._next is None:
+            self._next = asyncio.create_task(self._after(self._running))
+        return await asyncio.shield(self._next)
+
+    async def _after(self, before: asyncio.Task[T] | None) -> T:
+        if before is not None:
+            await asyncio.wait([before])
+        self._running, self._next = self._next, None
+        return await self._read()
+
+
+@dataclass(frozen=True)
+class Image:
+    """A snapshot but for `seqs`, which differ by who asks. seqs: by cluster. body: JSON that is not closed yet."""
+
+    seqs: Mapping[str, int]
+    body: bytes
+    packed: bytes
+    packer: "zlib._Compress"
+
+    def whole(self, audiences: Iterable[str]) -> bytes:
+        """The JSON of a `Snapshot`."""
+        return self.body + self._end(audiences)
+
+    def gzipped(self, audiences: Iterable[str]) -> bytes:
+        """The same, compressed: only what differs is compressed anew."""
+        packer = self.packer.copy()
+        return self.packed + packer.compress(self._end(audiences)) + packer.flush()
+
+    def _end(self, audiences: Iterable[str]) -> bytes:
+        told = {cluster: dict.fromkeys(audiences, seq) for cluster, seq in self.seqs.items()}
+        return b',"seqs":' + json.dumps(told, separators=(",", ":")).encode() + b"}"
+
+
+def audiences_of(*, teams: Iterable[str], sees_all: bool) -> tuple[str, ...]:
+    """Who a principal is to the live view. sees_all: of every team."""
+    return (PUBLIC_AUDIENCE, EVERY_AUDIENCE) if sees_all else (PUBLIC_AUDIENCE, *sorted(set(teams) - {PUBLIC_AUDIENCE}))
+
+
+@dataclass(frozen=True, slots=True)
+class _Marker:
+    """Up to where the rows of a log hold. log: which log it is."""
+
+    seq: int
+    log: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class _Base:
+    """What one transaction told. live: ids of live jobs, by log; tables: encoded rows by table, of the clusters."""
+
+    markers: Sequence[_Marker]
+    live: Sequence[list[str]]
+    tables: Mapping[str, list[tuple[bytes, bytes]]]
+
+
+class Snapshots:
+    """Snapshots of several clusters' read models and the federation's."""
+
+    def __init__(self, redis: Redis, *, clusters: Mapping[str, ReadModel], fed: ReadModel, time: TimeSource) -> None:
+        self._redis = redis
+        self._names = (*clusters, FED_CLUSTER)
+        self._clusters = tuple(clusters.values())
+        self._models = (*self._clusters, fed)
+        self._time = time
+        self._shared = Shared(self._read)
+
+    async def image(self) -> Image:
+        """As of now or later. Raises UnreachableError, also while the read model is being written anew."""
+        return await self._shared.get()
+
+    async def _read(self) -> Image:
+        for _ in range(READS_MAX):
+            base = await self._base()
+            jobs = await self._jobs(base.live)
+            after = await self._markers()
+            if all(now.log == then.log and now.seq >= then.seq for then, now in zip(base.markers, after, strict=True)):
+                seqs = {name: marker.seq for name, marker in zip(self._names, base.markers, strict=True)}
+                return await asyncio.to_thread(_image, seqs, self._time.wall(), jobs, base.tables)
+        raise UnreachableError("the read model is being written anew")
+
+    async def _base(self) -> _Base:
+        asked: list[Command] = [_marker(model) for model in self._models]
+        asked += [("ZRANGE", model.key("live"), 0, -1) for model in self._models]
+        names = (*_TABLES, "telemetry")
+        asked += [("HGETALL", model.key(name)) for name in names for model in self._clusters]
+        answers = await self._ask(asked, transaction=True)
+        count = len(self._models)
+        markers = [_read_marker(answer) for answer in answers[:count]]
+        live = [
+            [member.decode().split(":", 1)[1] for member in cast("list[bytes]", answer)]
+            for answer in answers[count : 2 * count]
+        ]
+        found = iter(answers[2 * count :])
+        tables = {
+            name: [row for _ in self._clusters for row in cast("dict[bytes, bytes]", next(found)).items()]
+            for name in names
+        }
+        return _Base(markers, live, tables)
+
+    async def _markers(self) -> list[_Marker]:
+        answers = await self._ask([_marker(model) for model in self._models], transaction=True)
+        return [_read_marker(answer) for answer in answers]
+
+    async def _jobs(self, live: Sequence[list[str]]) -> list[bytes]:
+        """Rows of live jobs: a cluster's own, and of those that no cluster has a row of, the federation's."""
+        *of_clusters, of_fed = live
+        rows: list[bytes] = []
+        for model, ids in zip(self._clusters, of_clusters, strict=True):
+            rows += [row for row in await self._rows(model, ids) if row is not None]
+        known = {job_id for ids in of_clusters for job_id in ids}
+        unrouted = [job_id for job_id in of_fed if job_id not in known]
+        for model in self._clusters:  # a row that is not among the live ones has ended, or comes as a slice
+            found = await self._rows(model, unrouted)
+            unrouted = [job_id for job_id, row in zip(unrouted, found, strict=True) if row is None]
+        return rows + [row for row in await self._rows(self._models[-1], unrouted) if row is not None]
+
+    async def _rows(self, model: ReadModel, job_ids: Sequence[str]) -> list[bytes | None]:
+        asked: list[Command] = [
+            ("HMGET", model.key("jobs"), *job_ids[start : start + ROWS_PER_COMMAND])
+            for start in range(0, len(job_ids), ROWS_PER_COMMAND)
+        ]
+        answers = cast("list[list[bytes | None]]", await self._ask(asked, transaction=False))
+        return [row for answer in answers for row in answer]
+
+    async def _ask(self, commands: Sequence[Command], *, transaction: bool) -> list[object]:
+        if not commands:
+            return []
+        try:
+            async with self._redis.pipeline(transaction=transaction) as pipe:
+                for command in commands:
+                    pipe.execute_command(*command)
+                return await cast("Awaitable[list[object]]", pipe.execute())
+        except (RedisError, OSError, TimeoutError) as error:
+            raise UnreachableError(f"the read model does not answer: {error}") from error
+
+
+def _marker(model: ReadModel) -> Command:
+    return ("HMGET", model.key("marker"), "seq", "log", "version")
+
+
+def _read_marker(answer: object) -> _Marker:
+    seq, log, version = cast("list[bytes | None]", answer)
+    if seq is None or log is None or version != LAYOUT_VERSION.encode():
+        raise UnreachableError("the read model is not complete yet")
+    return _Marker(int(seq), log)
+
+
+def _image(
+    seqs: Mapping[str, int], at: int, jobs: Sequence[bytes], tables: Mapping[str, Sequence[tuple[bytes, bytes]]]
+) -> Image:
+    parts = [b'{"at":%d,"jobs":[' % at, b",".join(jobs), b"]"]
+    for name in _TABLES:
+        parts += (b',"', name.encode(), b'":[', b",".join(row for _, row in sorted(tables[name])), b"]")
+    readings = (json.dumps(node.decode()).encode() + b":" + row for node, row in tables["telemetry"])
+    parts += (b',"telemetry":{', b",".join(readings), b"}")
+    body = b"".join(parts)
+    packer = zlib.compressobj(GZIP_LEVEL, zlib.DEFLATED, GZIP_FORMAT)
+    return Image(seqs, body, packer.compress(body), packer)

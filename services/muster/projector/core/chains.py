@@ -1,0 +1,184 @@
+"""Slices of one log's live view, and where each of its audiences stands.
+
+`public` stands where the log was folded to; a team at its newest fact. Both follow from the log alone, so a leader
+goes on where another one left off: a dashboard that missed what lies between finds a slice that begins after its own
+place, and takes a new snapshot.
+
+What does not fit into one message goes in several: facts first, each slice up to its last fact, then rows, whose first
+slice takes the audience to where the rows stand and whose others repeat that place.
+"""
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+
+from pydantic_core import to_json
+
+from muster.projector.core.rows import ShownFact
+from muster.projector.core.shown import Rows, Shown
+from muster.schemas.live import PUBLIC_AUDIENCE, SLICE_BYTES_MAX, SLICE_FACTS_MAX
+from muster.schemas.views import JobView
+
+PULSE_S = 1.0
+PULSES_AFTER = 10  # of a team that had a fact; a dashboard that joins later knows from its snapshot where it stands
+
+_BODY = b',"body":"'  # within a JSON text every quote is escaped, so no other place looks like this
+_NO_BODY = b',"body":""}'
+_TABLES = ("jobs", "nodes", "queues", "reservations")
+_Row = tuple[str, bytes]
+"""Field of a slice, and an element of it, encoded."""
+
+
+@dataclass(frozen=True, slots=True)
+class Slice:
+    """One message. body: a `LiveSlice`, encoded."""
+
+    audience: str
+    body: bytes
+
+
+@dataclass(slots=True)
+class _Told:
+    """A team that is told something: up to where, when, and how many pulses are still to come."""
+
+    seq: int
+    at_s: float
+    pulses: int = PULSES_AFTER
+
+
+class LiveChains:
+    """The audiences of one log from here on. seq: what it was folded to; team_seqs: where its teams stand."""
+
+    def __init__(self, cluster: str, *, seq: int, team_seqs: Iterable[tuple[str, int]] = ()) -> None:
+        self.seq = seq
+        self._cluster = cluster
+        self._at = 0
+        self._told_s = float("-inf")
+        self._teams = {team: _Told(at, float("-inf")) for team, at in team_seqs if team != PUBLIC_AUDIENCE}
+
+    def advance(self, shown: Shown, *, now_s: float) -> list[Slice]:
+        """Everybody's slices of these changes. What of them is not sent is missed, and seen to be."""
+        slices: list[Slice] = []
+        self._at = shown.at
+        if shown.seq > self.seq:
+            slices += self._public(shown)
+            self.seq, self._told_s = shown.seq, now_s
+        by_team: dict[str, list[ShownFact]] = {}
+        for fact in shown.facts:
+            if fact.team and fact.team != PUBLIC_AUDIENCE:  # what is public has its own rules, also for its namesake
+                by_team.setdefault(fact.team, []).append(fact)
+        for team, facts in by_team.items():
+            slices += self._of_team(team, facts)
+            self._teams[team] = _Told(facts[-1].seq, now_s)
+        return slices
+
+    def pulses(self, *, now_s: float) -> list[Slice]:
+        """Empty slices for those who were told nothing for PULSE_S: by them the loss of the last one shows."""
+        due: list[Slice] = []
+        if now_s - self._told_s >= PULSE_S:
+            self._told_s = now_s
+            due.append(self._slice(PUBLIC_AUDIENCE, self.seq, self.seq))
+        for name, team in list(self._teams.items()):
+            if now_s - team.at_s >= PULSE_S:
+                team.at_s = now_s
+                team.pulses -= 1
+                due.append(self._slice(name, team.seq, team.seq))
+                if not team.pulses:
+                    del self._teams[name]
+        return due
+
+    def _public(self, shown: Shown) -> Iterator[Slice]:
+        facts = [(fact.seq, redacted(fact) if _concerns_a_job(fact) else _fitting(fact)) for fact in shown.facts]
+        rows = list(_rows(shown))
+        prev = max(self.seq, shown.prev)
+        if _fits(facts, rows):
+            yield self._slice(PUBLIC_AUDIENCE, prev, shown.seq, rows=rows, facts=[body for _, body in facts])
+            return
+        for seq, part in _parts(facts):
+            yield self._slice(PUBLIC_AUDIENCE, prev, seq, facts=part)
+            prev = seq
+        for some in _row_parts(rows):
+            yield self._slice(PUBLIC_AUDIENCE, prev, shown.seq, rows=some)
+            prev = shown.seq
+
+    def _of_team(self, team: str, facts: Sequence[ShownFact]) -> Iterator[Slice]:
+        prev = facts[0].team_prev
+        for seq, part in _parts([(fact.seq, _fitting(fact)) for fact in facts]):
+            yield self._slice(team, prev, seq, facts=part)
+            prev = seq
+
+    def _slice(
+        self, audience: str, prev: int, seq: int, *, rows: Sequence[_Row] = (), facts: Sequence[bytes] = ()
+    ) -> Slice:
+        tables: dict[str, list[bytes]] = {name: [] for table in _TABLES for name in (table, f"gone_{table}")}
+        for name, row in rows:
+            tables[name].append(row)
+        head = f'{{"cluster":"{self._cluster}","audience":"{audience}","seq":{seq},"prev":{prev},"at":{self._at}'
+        parts = [head.encode()]
+        for name, bodies in (*tables.items(), ("facts", facts)):
+            parts += (b',"', name.encode(), b'":[', b",".join(bodies), b"]")
+        parts.append(b"}")
+        return Slice(audience, b"".join(parts))
+
+
+def redacted(fact: ShownFact) -> bytes:
+    """The fact, encoded, without its body, which comes last."""
+    return fact.body[: fact.body.index(_BODY)] + _NO_BODY
+
+
+def _concerns_a_job(fact: ShownFact) -> bool:
+    """Its own facts, also those of a job that is known no more, and those that serve one."""
+    return bool(fact.job_id)
+
+
+def _fitting(fact: ShownFact) -> bytes:
+    """With its body, unless that alone would be more than a slice may have."""
+    return fact.body if len(fact.body) <= SLICE_BYTES_MAX else redacted(fact)
+
+
+def _rows(shown: Shown) -> Iterator[_Row]:
+    tables: tuple[Rows, ...] = (shown.jobs, shown.nodes, shown.queues, shown.reservations)
+    for table, rows in zip(_TABLES, tables, strict=True):
+        for name, body in rows.items():
+            if body is None:
+                yield f"gone_{table}", to_json(name)
+            else:
+                yield table, body if len(body) <= SLICE_BYTES_MAX else _without_slots(table, body)
+
+
+def _without_slots(table: str, body: bytes) -> bytes:
+    """Only a job of tens of thousands of replicas has a row so long; where it is, it tells who asks for the job."""
+    assert table == "jobs", f"a row of {table} has {len(body)} bytes"
+    return to_json(JobView.model_validate_json(body).model_copy(update={"slots": (), "nodes": ()}))
+
+
+def _fits(facts: Sequence[tuple[int, bytes]], rows: Sequence[_Row]) -> bool:
+    size = sum(len(body) for _, body in facts) + sum(len(body) for _, body in rows)
+    return len(facts) <= SLICE_FACTS_MAX and size <= SLICE_BYTES_MAX
+
+
+def _parts(facts: Sequence[tuple[int, bytes]]) -> Iterator[tuple[int, list[bytes]]]:
+    """Facts in parts within the bounds, each with the sequence of its last fact."""
+    part: list[bytes] = []
+    size = last = 0
+    for seq, body in facts:
+        if part and (size + len(body) > SLICE_BYTES_MAX or len(part) == SLICE_FACTS_MAX):
+            yield last, part
+            part, size = [], 0
+        part.append(body)
+        size += len(body)
+        last = seq
+    if part:
+        yield last, part
+
+
+def _row_parts(rows: Sequence[_Row]) -> Iterator[list[_Row]]:
+    """Rows in parts within the bound; one empty part if there are none."""
+    part: list[_Row] = []
+    size = 0
+    for row in rows:
+        if part and size + len(row[1]) > SLICE_BYTES_MAX:
+            yield part
+            part, size = [], 0
+        part.append(row)
+        size += len(row[1])
+    yield part

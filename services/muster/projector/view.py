@@ -1,0 +1,127 @@
+"""The live view's sender: a task beside the fold that tells dashboards what changed, a slice at a time.
+
+It needs the broker and nothing else: no read model, and no dashboard that listens. While the broker is away or slow,
+slices are dropped and counted, and the next one that goes out shows that they are missing.
+"""
+
+import asyncio
+import logging
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from nats.aio.client import Client
+
+from muster.bus.clock import TimeSource
+from muster.bus.service import Seat
+from muster.core.fact import Core, Fact
+from muster.core.instant import Instant, seconds_between
+from muster.projector.core import Projection
+from muster.projector.core.chains import PULSE_S, LiveChains, Slice
+from muster.projector.core.shown import Shown
+from muster.projector.view_metrics import ViewMetrics, view_metrics
+from muster.schemas.live import PUBLIC_AUDIENCE
+from muster.schemas.subjects import view_subject
+
+SLICE_S = 0.05
+"""At least so long from one slice to the next: what comes in between goes together."""
+PENDING_BYTES_MAX = 4 * 1024 * 1024
+"""Bytes that the connection has yet to send; with more, slices are dropped."""
+
+_log = logging.getLogger(__name__)
+
+
+@dataclass
+class ViewSink:
+    """Implements `muster.bus.service.Sink`. cluster: as in the subjects, `fed` for the federation's log."""
+
+    cluster: str
+    stream: str
+    time: TimeSource
+    _wake: asyncio.Event = field(default_factory=asyncio.Event)
+    _task: asyncio.Task[None] | None = None
+    _core: Projection | None = None
+
+    async def open(self, core: Core, connection: Client, seat: Seat) -> None:
+        """Begin where the core stands; whoever was told less takes a new snapshot."""
+        assert isinstance(core, Projection), "this sink shows projections"
+        self._core = core
+        core.watch(on=True)
+        sender = _Sender(
+            core,
+            connection,
+            seat,
+            LiveChains(self.cluster, seq=core.last_seq, team_seqs=core.team_seqs.items()),
+            self.cluster,
+            self.time,
+            view_metrics(self.stream),
+        )
+        self._task = asyncio.create_task(self._run(sender), name=f"view-{self.cluster}")
+
+    async def after_fold(self, facts: Sequence[Fact], *, last_seq: int, now: Instant) -> None:  # noqa: ARG002 - the port
+        """There may be something to tell. Raises what ended the sender, if something did."""
+        if self._task is not None and self._task.done() and not self._task.cancelled():
+            self._task.result()
+        if facts:
+            self._wake.set()
+
+    async def close(self) -> None:
+        """Tell no more: another one leads, or nobody."""
+        if self._core is not None:
+            self._core.watch(on=False)
+        if self._task is not None:
+            self._task.cancel()
+            await asyncio.gather(self._task, return_exceptions=True)
+            self._task = None
+
+    async def _run(self, sender: "_Sender") -> None:
+        while True:
+            await sender.send()
+            await asyncio.sleep(SLICE_S)
+            try:
+                async with asyncio.timeout(PULSE_S):
+                    await self._wake.wait()
+            except TimeoutError:
+                continue
+            self._wake.clear()
+
+
+@dataclass
+class _Sender:
+    """Takes what changed from the core, and publishes it."""
+
+    core: Projection
+    connection: Client
+    seat: Seat
+    chains: LiveChains
+    cluster: str
+    time: TimeSource
+    metrics: ViewMetrics
+
+    async def send(self) -> None:
+        """One slice for everybody who is to be told something, or a pulse."""
+        now_s = self.time.monotonic_s()
+        shown = self.core.take_shown(after=self.chains.seq)
+        slices = self.chains.advance(shown, now_s=now_s)
+        slices += self.chains.pulses(now_s=now_s)
+        if not slices:
+            return
+        if not self._can_send():
+            self.metrics.dropped.inc(len(slices))
+            return
+        for one in slices:
+            await self.connection.publish(view_subject(self.cluster, one.audience, "slice"), one.body)
+        self._count(slices, shown)
+
+    def _can_send(self) -> bool:
+        """Only a leader tells, and only while the broker takes it."""
+        client = self.connection
+        return self.seat.leads() and client.is_connected and client.pending_data_size <= PENDING_BYTES_MAX
+
+    def _count(self, slices: Sequence[Slice], shown: Shown) -> None:
+        public = sum(one.audience == PUBLIC_AUDIENCE for one in slices)
+        self.metrics.public_slices.inc(public)
+        self.metrics.team_slices.inc(len(slices) - public)
+        self.metrics.sent_bytes.inc(sum(len(one.body) for one in slices))
+        if shown.facts:
+            oldest = Instant(shown.facts[0].time)
+            self.metrics.delay_s.observe(max(0.0, seconds_between(oldest, self.time.wall())))
