@@ -10,6 +10,7 @@ from redis.asyncio import Redis
 
 from muster.bus.clock import SystemTime
 from muster.bus.declaration import Declaration
+from muster.bus.metrics import also_exporting
 from muster.bus.service import Connect
 from muster.bus.settings import Settings
 from muster.bus.tracing import make_tracing
@@ -113,7 +114,8 @@ async def _serve(house: House, settings: Settings) -> None:
     listener = socket.create_server((settings.http_host, settings.http_port), backlog=HTTP_BACKLOG)
     serving = asyncio.create_task(server.serve(sockets=[listener]), name="uvicorn")
     try:
-        await asyncio.shield(serving)
+        with also_exporting(house.metrics.registry):
+            await asyncio.shield(serving)
     except asyncio.CancelledError:
         server.should_exit = True  # open answers may end, within the time that the configuration gives
         await asyncio.wait([serving])

@@ -3,13 +3,13 @@
 import re
 from dataclasses import dataclass, field
 
-from prometheus_client import CollectorRegistry, Counter, Histogram
 from starlette.requests import Request
 
 from muster.bus.clock import TimeSource
 from muster.gateway.authorise import Principal
 from muster.gateway.catalogue import CatalogueCache
 from muster.gateway.feed import Feed
+from muster.gateway.metrics import Metrics
 from muster.gateway.live import Live
 from muster.gateway.ports import Composer, ReadView, RequestLog, Scaler, Scheduler, Tokens
 from muster.gateway.problems import ProblemError, invalid, too_large, unauthorised, unavailable
@@ -19,23 +19,6 @@ from muster.schemas.base import BODY_BYTES_MAX
 JOB_ID = re.compile(r"[A-Z2-7]{26}")
 REASON_CHARS_MAX = 1_024
 DRAINED_BYTES_MAX = 32 * 1024 * 1024  # of a body that is refused: a client that still writes would not read the answer
-
-
-class Metrics:
-    """Counters of the door. Labels are few and fixed: never an id, a team or a path as sent."""
-
-    def __init__(self) -> None:
-        self.registry = CollectorRegistry()
-        self.requests = Counter(
-            "muster_http_requests", "Requests answered", ("route", "method", "status"), registry=self.registry
-        )
-        self.submit_s = Histogram(
-            "muster_submit_seconds",
-            "From a request to the acknowledged fact",
-            buckets=(0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5),
-            registry=self.registry,
-        )
-        self.refused = Counter("muster_jobs_refused", "Submissions refused", ("status",), registry=self.registry)
 
 
 @dataclass(frozen=True)

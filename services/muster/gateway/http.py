@@ -3,7 +3,6 @@
 from fastapi import FastAPI
 from pydantic import ValidationError
 from starlette.exceptions import HTTPException
-from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from muster.gateway.api import (
     access,
@@ -23,6 +22,7 @@ from muster.gateway.api import (
 )
 from muster.gateway.api.describe import complete
 from muster.gateway.house import House
+from muster.gateway.metrics import Counting
 from muster.gateway.ports import NotStoredError, UnreachableError
 from muster.gateway.problems import ProblemError
 
@@ -41,27 +41,6 @@ def make_app(house: House) -> FastAPI:
         app.router.routes.extend(module.router.routes)  # flat: a nested router is matched and entered per request
     for error in (ProblemError, ValidationError, NotStoredError, UnreachableError, HTTPException):
         app.add_exception_handler(error, answers.refuse)
-    app.add_middleware(_Counting, house=house)
+    app.add_middleware(Counting, metrics=house.metrics, time=house.time)
     complete(app)
     return app
-
-
-class _Counting:
-    """Counts answers by route template, so that ids never become labels."""
-
-    def __init__(self, app: ASGIApp, *, house: House) -> None:
-        self._app = app
-        self._requests = house.metrics.requests
-
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        if scope["type"] != "http":
-            await self._app(scope, receive, send)
-            return
-
-        async def counted(message: Message) -> None:
-            if message["type"] == "http.response.start":
-                route = getattr(scope.get("route"), "path", "unknown")
-                self._requests.labels(route, scope["method"], str(message["status"])).inc()
-            await send(message)
-
-        await self._app(scope, receive, counted)

@@ -1,7 +1,7 @@
 """Whether the gateway lives, whether it can serve, and its metrics. Open to everyone: they tell nothing of jobs."""
 
 from fastapi import APIRouter, Request, Response
-from prometheus_client import CONTENT_TYPE_LATEST, generate_latest
+from prometheus_client.exposition import choose_encoder
 from starlette.responses import PlainTextResponse
 
 from muster.gateway.api import answers
@@ -36,5 +36,6 @@ async def readyz(request: Request) -> Response:
     **describe({200: ("Text", None)}, refusals=()),
 )
 async def metrics(request: Request) -> Response:
-    """In Prometheus' text format."""
-    return Response(generate_latest(house_of(request).metrics.registry), media_type=CONTENT_TYPE_LATEST)
+    """In Prometheus' text format, or in OpenMetrics, which has exemplars, for who accepts that."""
+    encode, media_type = choose_encoder(request.headers.get("accept", ""))
+    return Response(encode(house_of(request).metrics.registry), media_type=media_type)

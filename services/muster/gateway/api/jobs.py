@@ -5,11 +5,13 @@ import re
 
 from fastapi import APIRouter, Request, Response
 
+from muster.bus.traceparent import exemplar
 from muster.gateway.api import answers, sse
 from muster.gateway.api.describe import describe, header, list_of, path, query, reference
 from muster.gateway.authorise import refuse_unless_acting_for
 from muster.gateway.explaining import waits, with_scaling
 from muster.gateway.house import House, body_of, count_of, flag_of, house_of, job_id_of, principal_of, reason_of
+from muster.gateway.metrics import is_about
 from muster.gateway.ports import JobFilter, UnreachableError
 from muster.gateway.problems import ProblemError, conflict, invalid
 from muster.gateway.submit import Submission, dry_run, submit
@@ -62,7 +64,8 @@ async def submit_job(request: Request) -> Response:
     except ProblemError as refusal:
         house.metrics.refused.labels(str(refusal.problem.status)).inc()
         raise
-    house.metrics.submit_s.observe(house.time.monotonic_s() - started_s)
+    is_about(request.scope, stored.job.trace)
+    house.metrics.submit_s.observe(house.time.monotonic_s() - started_s, exemplar(stored.job.trace))
     told = {"Location": f"/v1/jobs/{stored.job.id}", "Idempotency-Key": key}
     return answers.model(as_submitted(stored), status=201 if stored.is_new else 200, headers=told)
 
