@@ -1,0 +1,109 @@
+"""Metrics of the gateway's API: requests, errors and durations by route, and what is under way.
+
+Labels are few and fixed: never an id, a team or a path as sent.
+"""
+
+import logging
+from collections.abc import MutableMapping
+
+from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from muster.bus.clock import TimeSource
+from muster.bus.sparingly import Sparingly
+from muster.bus.traceparent import about, exemplar
+
+DURATIONS_S = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5)
+METHODS = frozenset({"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"})
+OTHER = "other"
+"""A method that HTTP does not know makes no label."""
+
+FAILURES_TOLD_PER_S = 10
+TRACE = "muster.trace"
+"""Key of a request's scope: the traceparent of the job that the request is about."""
+
+_logger = logging.getLogger(__name__)
+
+
+class Metrics:
+    """What the gateway counts, on a page of its own."""
+
+    def __init__(self) -> None:
+        self.registry = CollectorRegistry()
+        self.requests = Counter(
+            "muster_http_requests", "Requests answered", ("route", "method", "status"), registry=self.registry
+        )
+        self.request_s = Histogram(
+            "muster_http_request_seconds",
+            "From a request to the beginning of its answer",
+            ("route", "method"),
+            buckets=DURATIONS_S,
+            registry=self.registry,
+        )
+        self.in_flight = Gauge("muster_http_requests_in_flight", "Requests under way", registry=self.registry)
+        self.submit_s = Histogram(
+            "muster_submit_seconds",
+            "From a request to the acknowledged fact",
+            buckets=DURATIONS_S,
+            registry=self.registry,
+        )
+        self.refused = Counter("muster_jobs_refused", "Submissions refused", ("status",), registry=self.registry)
+
+
+def is_about(scope: MutableMapping[str, object], traceparent: str) -> None:
+    """The request turned out to be about the job of this trace."""
+    scope[TRACE] = traceparent
+
+
+class Counting:
+    """Counts and times answers by route template, so that ids never become labels; tells of those that failed."""
+
+    def __init__(self, app: ASGIApp, *, metrics: Metrics, time: TimeSource) -> None:
+        self._app = app
+        self._metrics = metrics
+        self._time = time
+        self._counters: dict[
+            tuple[str, str, int], Counter
+        ] = {}  # bound once: looking labels up costs as much as counting
+        self._timers: dict[tuple[str, str], Histogram] = {}
+        self._telling = Sparingly(FAILURES_TOLD_PER_S)
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] != "http":
+            await self._app(scope, receive, send)
+            return
+        started_s = self._time.monotonic_s()
+
+        async def counted(message: Message) -> None:
+            if message["type"] == "http.response.start":
+                self._answered(scope, message["status"], self._time.monotonic_s() - started_s)
+            await send(message)
+
+        in_flight = self._metrics.in_flight
+        in_flight.inc()
+        try:
+            await self._app(scope, receive, counted)
+        finally:
+            in_flight.dec()
+
+    def _answered(self, scope: Scope, status: int, took_s: float) -> None:
+        route = getattr(scope.get("route"), "path", "unknown")
+        method = scope["method"] if scope["method"] in METHODS else OTHER
+        trace = str(scope.get(TRACE, ""))
+        counter = self._counters.get((route, method, status))
+        if counter is None:
+            counter = self._counters[route, method, status] = self._metrics.requests.labels(route, method, str(status))
+        timer = self._timers.get((route, method))
+        if timer is None:
+            timer = self._timers[route, method] = self._metrics.request_s.labels(route, method)
+        counter.inc()
+        timer.observe(took_s, exemplar(trace))
+        if status >= 500:
+            self._tell(f"{method} {route}", status, took_s, trace)
+
+    def _tell(self, what: str, status: int, took_s: float, trace: str) -> None:
+        if not self._telling.may_say(self._time.monotonic_s()):
+            return
+        unsaid = self._telling.left_out()
+        more = f"; {unsaid} more since the last line" if unsaid else ""
+        _logger.warning("%s was answered %d after %.3f s%s", what, status, took_s, more, extra=about(trace))
