@@ -1,9 +1,9 @@
 /**
  * Snapshot and join, after docs/concepts and `muster.schemas.live`: pure, so that every loss can be tried in a test.
  *
- * Slices that come before a snapshot wait in a bounded buffer. A slice that is not above what an audience has is
- * dropped; one whose `prev` is above it tells that a slice was lost, also a pulse, which repeats where the audience
- * stands: then everything waits for a new snapshot, which is asked for at once, and ever more rarely if that goes on.
+ * Slices that come before a snapshot wait in a bounded buffer. A slice below what an audience has is dropped; one whose
+ * `prev` is above it tells that a slice was lost, also a pulse, which repeats where the audience stands: then everything
+ * waits for a new snapshot, which is asked for at once, and ever more rarely if that goes on.
  */
 
 import type { LiveSlice, Snapshot } from "../wire";
@@ -15,6 +15,8 @@ export const SNAPSHOT_EVERY_MS = 500;
 export const SNAPSHOT_EVERY_MS_MAX = 15_000;
 /** Without a word of `public` for so long, what is shown is called stale. */
 export const STALE_AFTER_MS = 3_000;
+/** In a snapshot's sequences, for who may see every team: those that are not named. */
+const OTHER_AUDIENCES = "*";
 /** So long after a snapshot without a gap, the next gap is answered at once again. */
 const CALM_AFTER_MS = 10_000;
 
@@ -45,7 +47,7 @@ export class Join {
 
   /** Where an audience of a cluster's log stands here. */
   seq(cluster: string, audience: string): number {
-    return this.#seqs.get(key(cluster, audience)) ?? 0;
+    return this.#seqs.get(key(cluster, audience)) ?? this.#seqs.get(key(cluster, OTHER_AUDIENCES)) ?? 0;
   }
 
   /**
@@ -110,12 +112,12 @@ export class Join {
       this.#keep(slice);
       return [];
     }
-    const mine = this.#seqs.get(audience) ?? 0;
-    if (slice.seq <= mine) {
-      return [];
-    }
+    const mine = this.seq(slice.cluster, slice.audience);
     if (slice.prev > mine) {
       this.#gap(slice, nowMs);
+      return [];
+    }
+    if (slice.seq < mine || (slice.seq === mine && !hasRows(slice))) {
       return [];
     }
     this.#seqs.set(audience, slice.seq);
@@ -159,6 +161,16 @@ export class Join {
     }
     this.#buffer.push(slice);
   }
+}
+
+/** Rows of one moment that were too many for one slice come in further ones of the same sequence. */
+function hasRows(slice: LiveSlice): boolean {
+  return [slice.jobs, slice.nodes, slice.queues, slice.reservations].some((rows) => rows.length > 0) || hasGone(slice);
+}
+
+function hasGone(slice: LiveSlice): boolean {
+  const gone = [slice.gone_jobs, slice.gone_nodes, slice.gone_queues, slice.gone_reservations];
+  return gone.some((names) => names.length > 0);
 }
 
 function key(cluster: string, audience: string): string {

@@ -1,0 +1,103 @@
+import { describe, expect, it } from "vitest";
+import type { LiveSlice } from "../wire";
+import { type Changes, noChanges } from "./changes";
+import { FACTS_KEPT, FactRing } from "./facts";
+import { ENDED_KEPT, Rows } from "./rows";
+import { fact, jobRow, nodeRow, slice, snapshot } from "./samples";
+
+function applied(rows: Rows, given: Partial<LiveSlice>, after = 0): Changes {
+  const changes = noChanges();
+  rows.apply({ slice: slice({ seq: 1, prev: 0, ...given }), after }, changes);
+  return changes;
+}
+
+describe("jobs", () => {
+  it("are replaced by newer rows and keep newer ones", () => {
+    const rows = new Rows();
+    applied(rows, { jobs: [jobRow("A", "running", { seq: 9 })] });
+    expect(applied(rows, { jobs: [jobRow("A", "queued", { seq: 7 })] }).jobs.size).toBe(0);
+    expect(rows.jobs.get("A")?.phase).toBe("running");
+  });
+
+  it("are the cluster's to tell once it has them, however the two logs count", () => {
+    const rows = new Rows();
+    applied(rows, { cluster: "fed", jobs: [jobRow("A", "submitted", { cluster: "", seq: 900 })] });
+    applied(rows, { jobs: [jobRow("A", "queued", { seq: 3 })] });
+    expect(rows.jobs.get("A")?.phase).toBe("queued");
+    applied(rows, { cluster: "fed", jobs: [jobRow("A", "submitted", { seq: 901 })] });
+    expect(rows.jobs.get("A")?.phase).toBe("queued");
+    applied(rows, { cluster: "fed", gone_jobs: ["A"] });
+    expect(rows.jobs.has("A")).toBe(true);
+  });
+
+  it("go with the federation's row if no cluster ever had them", () => {
+    const rows = new Rows();
+    applied(rows, { cluster: "fed", jobs: [jobRow("A", "submitted", { cluster: "" })] });
+    expect([...applied(rows, { cluster: "fed", gone_jobs: ["A"] }).goneJobs]).toEqual(["A"]);
+    expect(rows.jobs.size).toBe(0);
+  });
+
+  it("of a snapshot that were only submitted may be told of by either log", () => {
+    const rows = new Rows();
+    rows.reset(snapshot({ jobs: [jobRow("A", "submitted", { cluster: "", seq: 900 })] }), noChanges());
+    applied(rows, { jobs: [jobRow("A", "queued", { seq: 3 })] });
+    expect(rows.jobs.get("A")?.phase).toBe("queued");
+  });
+
+  it("stay when they have ended, the newest so many", () => {
+    const rows = new Rows();
+    applied(rows, { jobs: [jobRow("OLD", "succeeded"), jobRow("LIVE", "running")] });
+    const many = Array.from({ length: ENDED_KEPT }, (_, number) => jobRow(`J${number}`, "failed"));
+    const changes = applied(rows, { jobs: many });
+    expect([...changes.goneJobs]).toEqual(["OLD"]);
+    expect(rows.jobs.size).toBe(ENDED_KEPT + 1);
+    expect(rows.jobs.has("LIVE")).toBe(true);
+  });
+
+  it("that a new snapshot no longer has are gone, but for those known to have ended", () => {
+    const rows = new Rows();
+    applied(rows, { jobs: [jobRow("A", "running"), jobRow("B", "succeeded")] });
+    const changes = noChanges();
+    rows.reset(snapshot({ jobs: [jobRow("C", "queued")] }), changes);
+    expect([...rows.jobs.keys()].sort()).toEqual(["B", "C"]);
+    expect(changes.reset).toBe(true);
+  });
+});
+
+describe("nodes and readings", () => {
+  it("come, change and go", () => {
+    const rows = new Rows();
+    expect([...applied(rows, { nodes: [nodeRow("n1"), nodeRow("n2")] }).nodes]).toEqual(["n1", "n2"]);
+    rows.readings({ cluster: "atlas", at: 0, nodes: { n1: [[50, 60, 1, 300], null] } }, noChanges());
+    expect(rows.telemetry.get("n1")?.[0]?.[0]).toBe(50);
+    const changes = applied(rows, { gone_nodes: ["n1", "never"] });
+    expect([...changes.goneNodes]).toEqual(["n1"]);
+    expect(rows.telemetry.has("n1")).toBe(false);
+  });
+});
+
+describe("facts", () => {
+  it("that the snapshot covered are left out", () => {
+    const rows = new Rows();
+    const changes = applied(rows, { facts: [fact(4), fact(5), fact(6)] }, 5);
+    expect(changes.facts.map((one) => one.seq)).toEqual([6]);
+  });
+
+  it("of both audiences are one fact, with the body that only the team's has", () => {
+    const ring = new FactRing();
+    expect(ring.add(fact(1))).toBe(true);
+    expect(ring.add(fact(1, { body: "{}" }))).toBe(false);
+    expect(ring.add(fact(1))).toBe(false);
+    expect(ring.list().map((one) => one.body)).toEqual(["{}"]);
+  });
+
+  it("are kept in order, the newest so many", () => {
+    const ring = new FactRing();
+    for (let seq = 0; seq < FACTS_KEPT + 3; seq += 1) {
+      ring.add(fact(seq));
+    }
+    const kept = ring.list().map((one) => one.seq);
+    expect([kept.length, kept[0], kept.at(-1)]).toEqual([FACTS_KEPT, 3, FACTS_KEPT + 2]);
+    expect(ring.get("fact-0")).toBeUndefined();
+  });
+});

@@ -1,0 +1,45 @@
+"""The dashboard's types agree with the models they are written after."""
+
+import re
+from pathlib import Path
+
+import pytest
+
+from muster.schemas import access, devices, live, queries, telemetry, views
+from muster.schemas.base import Wire
+from muster.schemas.facts import queue, reservation, scale
+from muster.schemas.job import Phase, Slot
+
+WIRE_TS = Path(__file__).parents[2] / "services" / "dashboard" / "src" / "wire.ts"
+INTERFACE = re.compile(r"^export interface (?P<name>\w+) \{\n(?P<body>.*?)^\}", re.MULTILINE | re.DOTALL)
+FIELD = re.compile(r"^  (\w+): ", re.MULTILINE)
+MODULES = (access, devices, live, queries, telemetry, views, queue, reservation, scale)
+MODELS: dict[str, type[Wire]] = {"Slot": Slot} | {
+    name: model
+    for module in MODULES
+    for name, model in vars(module).items()
+    if isinstance(model, type) and issubclass(model, Wire)
+}
+
+
+def interfaces() -> dict[str, list[str]]:
+    """Field names of every interface, in their order."""
+    text = WIRE_TS.read_text(encoding="utf-8")
+    return {found["name"]: FIELD.findall(found["body"]) for found in INTERFACE.finditer(text)}
+
+
+@pytest.mark.parametrize("name", sorted(interfaces()))
+def test_an_interface_has_the_fields_of_its_model(name: str) -> None:
+    assert name in MODELS, f"{name} in wire.ts is no model of muster.schemas"
+    assert interfaces()[name] == list(MODELS[name].model_fields)
+
+
+@pytest.mark.parametrize("name", ["LiveSlice", "LiveTelemetry", "Snapshot", "LiveCredential", "JobView", "Problem"])
+def test_what_the_dashboard_lives_on_is_among_them(name: str) -> None:
+    assert name in interfaces()
+
+
+def test_the_phases_are_all_there() -> None:
+    said = re.search(r"export type Phase =(.*?);", WIRE_TS.read_text(encoding="utf-8"), re.DOTALL)
+    assert said is not None
+    assert re.findall(r'"([\w-]+)"', said[1]) == [phase.value for phase in Phase]
