@@ -10,6 +10,7 @@ from muster.cli import (
     bench_commands,
     demo_commands,
     device_commands,
+    init_command,
     job_commands,
     log_commands,
     queue_commands,
@@ -35,6 +36,7 @@ happens to it. Exit codes: 0 ok, 2 usage, 3 refused by the system, 4 not reachab
 app = typer.Typer(name="muster", help=HELP, no_args_is_help=True, pretty_exceptions_enable=False, add_completion=True)
 for module in (
     stack_commands,
+    init_command,
     job_commands,
     read_commands,
     reservation_commands,

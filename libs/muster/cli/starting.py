@@ -136,12 +136,12 @@ def _queues_wanted(plan: Plan) -> Path | None:
 async def _first_steps(plan: Plan, queues: Path | None) -> None:
     async with connected(plan.options.state_dir) as muster:
         if queues is not None and (plan.queues is not None or not await muster.queues()):
-            await _set_queues(muster, queues)
+            await set_queues(muster, queues)
         if plan.examples:
             await _submit_examples(muster)
 
 
-async def _set_queues(muster: "Muster", path: Path) -> None:
+async def set_queues(muster: "Muster", path: Path) -> None:
     """Ask for the queues and wait until the scheduler has them: only then are their teams' jobs accepted."""
     specs = load_queues(path)
     missing = {spec.name for spec in specs} - await queue_changes.ask_for(muster, specs)

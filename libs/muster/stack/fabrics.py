@@ -24,14 +24,14 @@ def are_simulated(settings: Settings) -> bool:
     return any(fabric.simulated is not None for fabric in settings.fabrics)
 
 
-def located(settings: Settings, *, port: int, credentials_dir: Path) -> Settings:
-    """The settings with every simulated fabric where the simulator on `port` serves it; others stay as they are."""
+def located(settings: Settings, *, port: int, credentials_dir: Path, host: str = LOOPBACK) -> Settings:
+    """The settings with every simulated fabric where the simulator serves it; others stay as they are."""
 
     def at(fabric: FabricSettings) -> FabricSettings:
         if fabric.simulated is None:
             return fabric
         login = credentials_of(fabric.name, credentials_dir) if fabric.driver in ASK_TO_LOG_IN else None
-        url = f"http://{LOOPBACK}:{port}/{fabric.name}"
+        url = f"http://{host}:{port}/{fabric.name}"
         return fabric.model_copy(update={"url": url, "credentials": login})
 
     return settings.model_copy(update={"fabrics": tuple(map(at, settings.fabrics))})

@@ -24,7 +24,7 @@ class BinaryMissingError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class NatsConfig:
-    """One embedded server. It listens on loopback only.
+    """One server. It listens on loopback only, unless host says otherwise: monitoring in any case.
 
     websocket_port: None for no WebSocket listener. origins: web pages that may use it. store_bytes_max: None leaves it
     to the free disk. access: None opens the server to everybody on this machine (tests of things other than access).
@@ -39,6 +39,7 @@ class NatsConfig:
     store_bytes_max: int | None = None
     access: MintedAccess | None = None
     name: str = "muster"
+    host: str = LOOPBACK
 
     @property
     def url(self) -> str:
@@ -76,7 +77,7 @@ def render(config: NatsConfig) -> str:
     sync = "always" if config.sync_interval_s == SYNC_ALWAYS else f"{config.sync_interval_s:g}s"
     lines = [
         f"server_name: {json.dumps(config.name)}",
-        f"listen: {json.dumps(f'{LOOPBACK}:{config.port}')}",
+        f"listen: {json.dumps(f'{config.host}:{config.port}')}",
         f"http: {json.dumps(f'{LOOPBACK}:{config.monitor_port}')}",
         f"max_payload: {PAYLOAD_BYTES_MAX}",
         f"max_control_line: {CONTROL_LINE_BYTES_MAX}",
@@ -90,7 +91,7 @@ def render(config: NatsConfig) -> str:
     if config.websocket_port is not None:
         lines += [
             "websocket {",
-            f"  listen: {json.dumps(f'{LOOPBACK}:{config.websocket_port}')}",
+            f"  listen: {json.dumps(f'{config.host}:{config.websocket_port}')}",
             "  no_tls: true",
             f"  allowed_origins: {json.dumps(list(config.origins))}",
             "}",

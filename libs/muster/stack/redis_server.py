@@ -1,4 +1,4 @@
-"""The embedded Redis: the read model's store. Derived, so it is never written to disk and may be lost at any time."""
+"""The Redis of a stack: the read model's store. Derived, so it is never written to disk and may be lost at any time."""
 
 from dataclasses import dataclass
 from pathlib import Path
@@ -11,12 +11,13 @@ MEMORY_MAX_MIB = 384  # 25,000 ended jobs at 8 KiB, and nearly as much again for
 
 @dataclass(frozen=True, slots=True)
 class RedisConfig:
-    """One embedded server on loopback. password: so that only who may read it, this user, can use the server."""
+    """One server. password: so that only who may read it, this user, can use the server. host: what it listens on."""
 
     port: int
     directory: Path
     password: str
     memory_max_mib: int = MEMORY_MAX_MIB
+    host: str = LOOPBACK
 
     @property
     def url(self) -> str:
@@ -35,7 +36,7 @@ def render(config: RedisConfig) -> str:
         raise ValueError(f"directory {config.directory} holds a quote, backslash or line break: choose another one")
     return "\n".join(
         (
-            f"bind {LOOPBACK}",
+            f"bind {config.host}",
             f"port {config.port}",
             "protected-mode yes",
             f"requirepass {config.password}",

@@ -4,24 +4,19 @@ Start-up and crash recovery are one path: every start finds what the last one le
 """
 
 import asyncio
-import base64
 import os
 import signal
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 
-from nats.aio.client import Client
-
-from muster.bus.access import BOOTSTRAP
 from muster.bus.clock import SystemTime
-from muster.bus.connection import connect_once
 from muster.bus.settings import Settings
-from muster.bus.streams import bootstrap
 from muster.core.instant import NS_PER_S
-from muster.schemas.access import TOKENS_BUCKET, Endpoints, Role, TokenRecord, token_hash
+from muster.schemas.access import Endpoints
 from muster.stack import nats_server, redis_server
 from muster.stack.declared import declared_users
+from muster.stack.entering import enter, new_secret, new_token
 from muster.stack.fabrics import FABRIC_PORT, SIMULATOR, are_simulated, write_credentials
 from muster.stack.keys import MintedAccess, mint_access, write_private
 from muster.stack.options import (
@@ -38,9 +33,6 @@ from muster.stack.process import Command
 from muster.stack.state_dir import Holder, StateDir, StateDirLock
 from muster.stack.supervisor import Child, ChildState, Supervisor
 
-ENTER_S_MAX = 10
-TOKEN_BYTES = 32
-ADMIN = "admin"
 SERVICE_ENVIRONMENT = {"MALLOC_ARENA_MAX": "2"}
 """For service processes: with an arena per thread, glibc keeps what one thread freed from the others."""
 
@@ -100,17 +92,17 @@ async def _start_locked(
         stale.unlink()
     fabrics = are_simulated(asked_settings(options))
     ports = choose_ports(wanted_ports(options, remembered_ports(state), fabrics=fabrics))
-    redis = redis_server.RedisConfig(ports["redis"], state.redis, password=_secret())
+    redis = redis_server.RedisConfig(ports["redis"], state.redis, password=new_secret())
     endpoints = endpoints_of(ports, redis_url=redis.url, processes=options.processes())
     settings = new_settings(options, endpoints)
     users = options.users or await declared_users(options.services, settings)
     access = mint_access(keys_dir=state.keys, credentials_dir=state.creds, users=users, now_s=now_s)
-    write_credentials(settings, secret=_secret)
+    write_credentials(settings, secret=new_secret)
     write_private(state.settings, settings.model_dump_json(indent=2))
     await supervisor.start(
         _nats_child(options, state, ports=endpoints.ports, access=access), _redis_child(state, redis)
     )
-    await _enter(state, settings)
+    await enter(settings, token=_admin_token(state))
     write_private(state.endpoints, endpoints.model_dump_json(indent=2))
     if fabrics:
         await supervisor.start(_fabric_child(options, endpoints))
@@ -118,8 +110,11 @@ async def _start_locked(
     return endpoints, settings
 
 
-def _secret() -> str:
-    return base64.urlsafe_b64encode(os.urandom(TOKEN_BYTES)).rstrip(b"=").decode()
+def _admin_token(state: StateDir) -> str:
+    """The user who starts the stack is its admin: the token lies in the state directory, its hash in the bucket."""
+    if not state.token.exists():
+        write_private(state.token, f"{new_token()}\n")
+    return state.token.read_text().strip()
 
 
 def _nats_child(options: StartOptions, state: StateDir, *, ports: dict[str, int], access: MintedAccess) -> Child:
@@ -173,25 +168,6 @@ def _service_children(options: StartOptions, endpoints: Endpoints) -> tuple[Chil
             Child(command, probe if hosts_gateway and options.ready_path else None, ready_s_max=options.ready_s_max)
         )
     return tuple(children)
-
-
-async def _enter(state: StateDir, settings: Settings) -> None:
-    """With the broker up: the streams, and the admin's token."""
-    connection = await connect_once(settings, BOOTSTRAP)
-    try:
-        await bootstrap(connection, settings)
-        await _enter_admin(connection, state)
-    finally:
-        await connection.close()
-
-
-async def _enter_admin(connection: Client, state: StateDir) -> None:
-    """The user who starts the stack is its admin: the token lies in the state directory, its hash in the bucket."""
-    if not state.token.exists():
-        write_private(state.token, f"muster_{_secret()}\n")
-    key = token_hash(state.token.read_text().strip())
-    record = TokenRecord(principal=ADMIN, role=Role.ADMIN).model_dump_json().encode()
-    await connection.jetstream().publish(f"$KV.{TOKENS_BUCKET}.{key}", record, timeout=ENTER_S_MAX)
 
 
 async def serve(options: StartOptions, *, on_ready: Callable[[RunningStack], None] | None = None) -> None:

@@ -1,0 +1,105 @@
+"""The work of `muster init`."""
+
+import asyncio
+import os
+from pathlib import Path
+from typing import cast
+
+import typer
+import yaml
+from pydantic import ValidationError
+
+from muster.bus.clock import SystemTime
+from muster.bus.connection import CredentialsError
+from muster.bus.ports import LogError
+from muster.bus.settings import Settings
+from muster.bus.settings_file import with_variables
+from muster.cli.bus_session import settings_of
+from muster.cli.errors import CliError, ExitCode, refused, unreachable, usage
+from muster.cli.examples_dir import queue_file
+from muster.cli.jobfile import sentence
+from muster.cli.queue_file import load_queues
+from muster.cli.session import connected
+from muster.cli.starting import set_queues
+from muster.core.instant import NS_PER_S
+from muster.stack.declared import DeclarationError
+from muster.stack.entering import NoBrokerError, enter
+from muster.stack.parts import Layout
+from muster.stack.provision import provision
+from muster.stack.state_dir import StateDir
+
+GATEWAY_POLL_S = 0.25
+
+
+def files(into: Path, *, settings_file: Path | None, http_url: str, websocket_url: str, nats_url: str) -> None:
+    """Write every part's directory. Raises CliError."""
+    layout = Layout(http_url=http_url, websocket_url=websocket_url, nats_url=nats_url)
+    try:
+        names = provision(into, layout, _settings(settings_file, layout), now_s=SystemTime().wall() // NS_PER_S)
+    except ValidationError as error:
+        raise usage(f"settings: {sentence(error)}") from error
+    except (DeclarationError, ValueError) as error:
+        raise refused(str(error)) from error
+    except OSError as error:
+        raise refused(f"--into: {error.filename or into} cannot be written ({error.strerror})") from error
+    typer.echo(f"{into}: {', '.join(sorted(names))}")
+
+
+def _settings(file: Path | None, layout: Layout) -> Settings:
+    """What stands in the file, changed by MUSTER_* variables. Raises CliError, pydantic.ValidationError."""
+    values: object = {}
+    if file is not None:
+        try:
+            values = yaml.safe_load(file.read_text(encoding="utf-8")) or {}
+        except (OSError, yaml.YAMLError) as error:
+            raise usage(f"--settings: {file} cannot be read: {error}") from error
+    if not isinstance(values, dict):
+        raise usage(f"--settings: {file} must hold sections of the settings, such as `fleet:`")
+    asked = with_variables(cast("dict[str, object]", values), os.environ)
+    return Settings.model_validate({**asked, "state_dir": layout.home, "credentials_dir": layout.home})
+
+
+def bus(state_dir: Path, *, patience_s: float) -> None:
+    """Make the streams and enter the token. Raises CliError."""
+    settings = settings_of(state_dir)
+    try:
+        token = StateDir(state_dir).token.read_text().strip()
+        asyncio.run(enter(settings, token=token, patience_s=patience_s))
+    except OSError as error:
+        raise unreachable(f"{error.filename or settings.nats_url}: {error.strerror}") from error
+    except NoBrokerError as error:
+        raise unreachable(str(error)) from error
+    except (CredentialsError, LogError) as error:
+        raise refused(str(error)) from error
+    typer.echo(f"{settings.nats_url}: the streams of cluster {settings.cluster} and the admin's token are there")
+
+
+def queues(state_dir: Path, file: Path | None, *, patience_s: float) -> None:
+    """Ask for queues if there are none. Raises CliError."""
+    path = file or queue_file()
+    if path is None:
+        raise usage("--file: this installation has no examples; name a queue file")
+    load_queues(path)
+    made = asyncio.run(_ask_for_queues(state_dir, path, patience_s=patience_s))
+    typer.echo(f"queues of {path.name} are there" if made else "there are queues already")
+
+
+async def _ask_for_queues(state_dir: Path, path: Path, *, patience_s: float) -> bool:
+    """Whether they were asked for. Raises CliError."""
+    said: CliError | None = None
+    try:
+        async with asyncio.timeout(patience_s):
+            while True:
+                try:
+                    async with connected(state_dir) as muster:
+                        if await muster.queues():
+                            return False
+                        await set_queues(muster, path)
+                        return True
+                except CliError as error:
+                    if error.code is not ExitCode.UNREACHABLE:
+                        raise
+                    said = error
+                await asyncio.sleep(GATEWAY_POLL_S)
+    except TimeoutError:
+        raise unreachable(f"no answer within {patience_s:g} s: {said}") from said

@@ -1,0 +1,133 @@
+"""Writes what the parts of a stack that run apart are told: keys once, credentials anew each time, settings as asked.
+
+Every part's directory may be a volume of its own. Only `keys` is read again by the next run.
+"""
+
+import os
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+from muster.bus import jwt
+from muster.bus.access import bus_users
+from muster.bus.declaration import Declaration
+from muster.bus.settings import Settings
+from muster.stack import nats_server, redis_server
+from muster.stack.declared import SERVICES, check_settings, declaration_of
+from muster.stack.entering import new_secret, new_token
+from muster.stack.fabrics import write_credentials
+from muster.stack.keys import MintedAccess, mint_access, write_private
+from muster.stack.parts import (
+    EVERYWHERE,
+    GRAFANA,
+    KEYS,
+    NATS,
+    REDIS,
+    Layout,
+    Part,
+    parts,
+    placed,
+)
+from muster.stack.ports import USUAL_PORTS
+from muster.stack.state_dir import StateDir
+
+NATS_STORE = Path("/data")
+"""Where the broker finds its store: a volume."""
+REDIS_DIRECTORY = Path("/tmp")  # noqa: S108 - nothing is written there, and in its container nobody else is
+_CREDENTIALS, _TOKEN, _REDIS_PASSWORD, _GRAFANA_PASSWORD = "creds", "token", "redis-password", "grafana-password"
+
+
+def provision(
+    directory: Path,
+    layout: Layout,
+    settings: Settings,
+    *,
+    now_s: int,
+    services: Sequence[str] = SERVICES,
+    entropy: Callable[[int], bytes] = os.urandom,
+) -> tuple[str, ...]:
+    """Write `directory`/<part>/ for every part; names of the parts. settings: as asked for, listening nowhere yet.
+
+    Raises DeclarationError, ValueError (a service cannot work with these settings, or `layout` holds no URL), OSError.
+    """
+    declarations = tuple(map(declaration_of, services))
+    whole = placed(settings, layout)
+    for service in services:
+        check_settings(service, whole)
+    keys = directory / KEYS
+    redis_password = _once(keys / _REDIS_PASSWORD, new_secret)
+    token = _once(keys / _TOKEN, new_token)
+    grafana = _once(keys / _GRAFANA_PASSWORD, new_secret)
+    access = _mint(keys, declarations, cluster=settings.cluster, now_s=now_s, entropy=entropy)
+    write_credentials(_with_logins_in(whole, keys), secret=new_secret)
+    told = parts(declarations, whole, layout, redis_password=redis_password)
+    for part in told:
+        _write(part, directory / part.name, keys=keys, token=token)
+    write_private(directory / NATS / "nats-server.conf", nats_server.render(_nats(layout, access)))
+    write_private(directory / REDIS / "redis.conf", redis_server.render(_redis(redis_password)))
+    write_private(directory / GRAFANA / "admin-password", grafana)
+    return (*(part.name for part in told), KEYS, NATS, REDIS, GRAFANA)
+
+
+def _once(path: Path, make: Callable[[], str]) -> str:
+    if not path.exists():
+        write_private(path, make())
+    return path.read_text()
+
+
+def _mint(
+    keys: Path, declarations: Sequence[Declaration], *, cluster: str, now_s: int, entropy: Callable[[int], bytes]
+) -> MintedAccess:
+    return mint_access(
+        keys_dir=keys,
+        credentials_dir=keys / _CREDENTIALS,
+        users=bus_users(declarations, clusters=(cluster,)),
+        now_s=now_s,
+        entropy=entropy,
+    )
+
+
+def _with_logins_in(settings: Settings, keys: Path) -> Settings:
+    """The settings with the fabrics' credentials where they are made."""
+    moved = (
+        fabric.model_copy(update={"credentials": keys / fabric.credentials.name})
+        if fabric.simulated is not None and fabric.credentials is not None
+        else fabric
+        for fabric in settings.fabrics
+    )
+    return settings.model_copy(update={"fabrics": tuple(moved)})
+
+
+def _write(part: Part, directory: Path, *, keys: Path, token: str) -> None:
+    """A part's directory, as `StateDir` lays one out; credentials that it may no longer hold are removed."""
+    state = StateDir(directory)
+    if part.settings is not None:
+        write_private(state.settings, part.settings.model_dump_json(indent=2))
+    if part.endpoints is not None:
+        write_private(state.endpoints, part.endpoints.model_dump_json(indent=2))
+    if part.has_token:
+        write_private(state.token, f"{token}\n")
+    wanted = {state.creds / f"{user}.creds" for user in part.users}
+    for file in set(state.creds.glob("*.creds")) - wanted:
+        file.unlink()
+    for file in wanted:
+        write_private(file, (keys / _CREDENTIALS / file.name).read_text())
+    for name in part.files:
+        own = state.creds if name == jwt.VIEW_SIGNER_FILE else state.keys
+        source = keys / _CREDENTIALS if name == jwt.VIEW_SIGNER_FILE else keys
+        write_private(own / name, (source / name).read_text())
+
+
+def _nats(layout: Layout, access: MintedAccess) -> nats_server.NatsConfig:
+    return nats_server.NatsConfig(
+        port=USUAL_PORTS["nats"],
+        monitor_port=USUAL_PORTS["monitor"],
+        websocket_port=USUAL_PORTS["websocket"],
+        store_dir=NATS_STORE,
+        origins=layout.origins,
+        access=access,
+        host=EVERYWHERE,
+    )
+
+
+def _redis(password: str) -> redis_server.RedisConfig:
+    return redis_server.RedisConfig(USUAL_PORTS["redis"], REDIS_DIRECTORY, password=password, host=EVERYWHERE)
