@@ -1,0 +1,44 @@
+"""`python -m muster.stack.healthy [--any] URL`: exits 0 if the URL answers 200 (any: if it speaks HTTP at all).
+
+For the health checks of containers, which run every few seconds: it loads nothing but a socket.
+"""
+
+import socket
+import sys
+from collections.abc import Sequence
+
+TIMEOUT_S = 3.0
+_USAGE = 2
+
+
+def answer_of(url: str) -> bytes:
+    """The first line of the answer to `GET url`; empty if there is none. Raises ValueError if it is no http URL."""
+    scheme, _, rest = url.partition("://")
+    where, _, path = rest.partition("/")
+    host, _, port = where.partition(":")
+    if scheme != "http" or not host or not port.isdecimal():
+        raise ValueError(f"{url!r}: write http://HOST:PORT/PATH")
+    request = f"GET /{path} HTTP/1.0\r\nHost: {where}\r\n\r\n".encode()
+    try:
+        with socket.create_connection((host, int(port)), timeout=TIMEOUT_S) as line:
+            line.sendall(request)
+            return line.recv(256).split(b"\r\n", 1)[0]
+    except OSError:
+        return b""
+
+
+def main(words: Sequence[str]) -> int:
+    """The exit status."""
+    wants_any, urls = "--any" in words, [word for word in words if word != "--any"]
+    if len(urls) != 1:
+        sys.stderr.write(f"{__doc__}\n")
+        return _USAGE
+    line = answer_of(urls[0])
+    well = line.startswith(b"HTTP/") and (wants_any or line.split(b" ", 2)[1:2] == [b"200"])
+    if not well:
+        sys.stderr.write(f"{urls[0]}: {line.decode(errors='replace') or 'no answer'}\n")
+    return 0 if well else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
