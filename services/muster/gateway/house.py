@@ -8,9 +8,10 @@ from starlette.requests import Request
 from muster.bus.clock import TimeSource
 from muster.gateway.authorise import Principal
 from muster.gateway.catalogue import CatalogueCache
+from muster.gateway.dashboard import Site
 from muster.gateway.feed import Feed
-from muster.gateway.metrics import Metrics
 from muster.gateway.live import Live
+from muster.gateway.metrics import Metrics
 from muster.gateway.ports import Composer, ReadView, RequestLog, Scaler, Scheduler, Tokens
 from muster.gateway.problems import ProblemError, invalid, too_large, unauthorised, unavailable
 from muster.gateway.views import Views
@@ -23,7 +24,7 @@ DRAINED_BYTES_MAX = 32 * 1024 * 1024  # of a body that is refused: a client that
 
 @dataclass(frozen=True)
 class House:
-    """Everything behind the door. live: None where dashboards are not served."""
+    """Everything behind the door. live, site: None where dashboards are not served."""
 
     log: RequestLog
     view: ReadView
@@ -37,6 +38,7 @@ class House:
     time: TimeSource
     metrics: Metrics = field(default_factory=Metrics)
     live: Live | None = None
+    site: Site | None = None
 
 
 def house_of(request: Request) -> House:

@@ -69,6 +69,7 @@ class Counting:
         self._telling = Sparingly(FAILURES_TOLD_PER_S)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """See `ASGIApp`."""
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return

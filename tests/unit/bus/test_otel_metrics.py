@@ -1,6 +1,5 @@
 """Metrics over OTLP are those of the page: names, labels, sums, buckets, and the traces of exemplars."""
 
-
 import pytest
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, Info
 
