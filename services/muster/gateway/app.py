@@ -15,6 +15,7 @@ from muster.bus.service import Connect
 from muster.bus.settings import Settings
 from muster.bus.tracing import make_tracing
 from muster.gateway.catalogue import CatalogueCache
+from muster.gateway.dashboard import STATIC, Site, headers
 from muster.gateway.device_clients import NatsComposer, NatsScaler
 from muster.gateway.feed import Feed
 from muster.gateway.growth import shapes_to_come
@@ -83,6 +84,7 @@ class Gateway:
             views=Views(view, scheduler, log, time),
             time=time,
             live=Live(snapshots, credentials(settings, time)),
+            site=Site(STATIC, headers(settings.websocket_url)),
         )
         try:
             async with asyncio.TaskGroup() as tasks:

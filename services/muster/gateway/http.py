@@ -8,6 +8,7 @@ from muster.gateway.api import (
     access,
     answers,
     composability,
+    dashboard,
     devices,
     events,
     health,
@@ -39,6 +40,7 @@ def make_app(house: House) -> FastAPI:
     app.state.house = house
     for module in _APIS:
         app.router.routes.extend(module.router.routes)  # flat: a nested router is matched and entered per request
+    app.router.routes.extend(dashboard.routes)
     for error in (ProblemError, ValidationError, NotStoredError, UnreachableError, HTTPException):
         app.add_exception_handler(error, answers.refuse)
     app.add_middleware(Counting, metrics=house.metrics, time=house.time)
