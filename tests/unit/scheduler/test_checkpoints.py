@@ -2,6 +2,7 @@
 
 from muster.core import Draft, Fact
 from muster.schemas.facts.job import PodsExited, PodsOutcome, PodsStarted
+from muster.schemas.facts.job_wishes import Ask
 from muster.schemas.facts.node import WithholdRequested
 from muster.schemas.facts.queue import QueueChangeRequested, QueueSpec
 from muster.schemas.job import Job
@@ -53,6 +54,22 @@ def test_a_checkpoint_after_any_fact_of_a_full_life() -> None:
     world.back("n0")
     world.later(20)
     assert len(world.log) > 30
+
+
+def test_a_checkpoint_after_any_fact_of_a_job_that_is_held_released_and_moved_in_line() -> None:
+    world = Watched(nodes=1, gpus=1)
+    runs, first, second = (world.submit(name) for name in ("runs", "first", "second"))
+    world.ask(first, Ask.HOLD, reason="wrong data")
+    world.ask(second, Ask.PRIORITY, priority=70)
+    world.run()
+    world.ask(first, Ask.PRIORITY, priority=90)
+    world.ask(first, Ask.RELEASE)
+    world.ask(runs, Ask.HOLD)
+    world.run()
+    world.later(10)
+    world.exited(runs)
+    assert world.names(first)[-1] == "placed", "it is first by its new priority"
+    assert world.names(runs).count("hold-refused") == 1
 
 
 def test_a_checkpoint_between_a_wish_and_its_answer() -> None:

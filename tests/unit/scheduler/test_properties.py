@@ -16,6 +16,7 @@ from muster.schemas.facts.job import (
     PodsResized,
     PodsStarted,
 )
+from muster.schemas.facts.job_wishes import Ask
 from muster.schemas.facts.node import NodeLeft, Withheld, WithholdRequested, WithholdWithdrawn
 from muster.schemas.facts.queue import QueueChangeRequested, QueueSpec
 from muster.schemas.job import Job, Phase
@@ -36,7 +37,8 @@ JOBS = [
     elastic("wide", least=1, replicas=3, queue="b", priority=10, min_slice_s=0.0),
 ]
 OPS = (
-    "route", "cancel", "start", "exit", "lose-node", "return-node", "join", "leave", "withhold", "force", "limit",
+    "route", "cancel", "hold", "hold", "release", "release", "priority",
+    "start", "exit", "lose-node", "return-node", "join", "leave", "withhold", "force", "limit",
     "withdraw", "give-back", "unplug", "plug",
     "start", "start", "exit", "exit", "resize", "resize", "deliver", "deliver", "deliver", "double", "drop",
     "decide", "decide", "decide", "refused", "cut", "race", "wait", "crash", "recover",
@@ -59,9 +61,8 @@ class House:
             case "route" if one.id not in self.routed:
                 self.routed.add(one.id)
                 world.route(one)
-            case "cancel":
-                payload = JobCancelRequested(principal="ada")
-                self.post("federation", "job", one.id, "cancel-forwarded", payload)
+            case "cancel" | "hold" | "release" | "priority":
+                self.ask(op, one, extra)
             case "start" | "exit" | "resize":
                 self.observe(one, op, extra)
             case "lose-node" | "return-node" | "join" | "leave":
@@ -113,6 +114,13 @@ class House:
                 if at is not None:
                     mail.pop(at)()
                 self.store(drafts)
+
+    def ask(self, op: str, one: Job, extra: int) -> None:
+        """Somebody wants something of a job, which is told some time."""
+        if op == "cancel":
+            self.post("federation", "job", one.id, "cancel-forwarded", JobCancelRequested(principal="ada"))
+        else:
+            self.mail.append(lambda: self.world.ask(one, Ask(op), priority=(10, 50, 90, 50)[extra]))
 
     def post(self, writer: str, kind: str, subject_id: str, name: str, payload: object) -> None:
         self.mail.append(lambda: self.world.say(writer, kind, subject_id, name, payload))
@@ -170,7 +178,7 @@ class House:
             self.world.append(draft)
 
     def check(self, draft: Draft) -> None:
-        """Invariants 4 and 5, as the draft reaches the log."""
+        """Invariants 4 and 5, and that nobody is placed who is held, as the draft reaches the log."""
         state = self.world.core.state
         if isinstance(draft.payload, Withheld):
             place = state.books.place_of(draft.subject_id) if draft.kind == "device" else (draft.subject_id, -1)
@@ -191,6 +199,7 @@ class House:
             assert set(draft.payload.holders) == holders
         if isinstance(draft.payload, JobPlaced):
             record = state.jobs.records[draft.subject_id]
+            assert record.held is None
             queue = state.queues.queues[record.queue]
             milli = sum(slot.gpu_milli * len(slot.devices) for slot in draft.payload.slots)
             limit = queue.spec.gpu_milli_limit
@@ -202,10 +211,15 @@ class House:
         self.world.core = other
 
     def finish(self) -> None:
-        """Everything is told at last, all nodes are well, and all pods end."""
+        """Everything is told at last, nobody is held, all nodes are well, and all pods end."""
         world = self.world
         while self.mail:
             self.mail.pop(0)()
+        world.run()
+        for one in JOBS:
+            record = world.core.state.jobs.records.get(one.id)
+            if record is not None and record.held is not None:
+                world.release(one)
         for name in ("a", "b"):
             world.queue(name)
         for index in range(10, 14):

@@ -17,6 +17,7 @@ from muster.schemas.facts.job import (
     PodsOutcome,
     PodsStarted,
 )
+from muster.schemas.facts.job_wishes import Ask, JobHoldRequested, JobPriorityRequested
 from muster.schemas.facts.node import NodeJoined, NodeLost, NodeReturned, NodeState
 from muster.schemas.facts.queue import QueueChangeRequested, QueueSpec
 from muster.schemas.job import Job, JobSpec, Phase, TaskGroup
@@ -101,6 +102,26 @@ class World:
 
     def cancel(self, one: Job) -> None:
         self.say("federation", "job", one.id, "cancel-forwarded", JobCancelRequested(principal="ada"))
+        self.run()
+
+    def ask(self, one: Job, ask: Ask, *, priority: int = 50, reason: str = "") -> Fact:
+        """Somebody's wish arrives; nobody has decided yet."""
+        if ask is Ask.PRIORITY:
+            wanted = JobPriorityRequested(principal="ada", priority=priority, reason=reason)
+            return self.say("federation", "job", one.id, "priority-forwarded", wanted)
+        hold = JobHoldRequested(principal="ada", reason=reason)
+        return self.say("federation", "job", one.id, f"{ask.value}-forwarded", hold)
+
+    def hold(self, one: Job, *, reason: str = "") -> None:
+        self.ask(one, Ask.HOLD, reason=reason)
+        self.run()
+
+    def release(self, one: Job) -> None:
+        self.ask(one, Ask.RELEASE)
+        self.run()
+
+    def prioritise(self, one: Job, priority: int) -> None:
+        self.ask(one, Ask.PRIORITY, priority=priority)
         self.run()
 
     def started(self, one: Job, *, attempt: int = 1) -> None:
