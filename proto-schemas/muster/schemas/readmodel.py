@@ -8,6 +8,7 @@ score 0, sort as text: a page is a range by member, and a cursor is a member.
     nodes    hash     node -> NodeView
     queues   hash     queue -> QueueView, without shares
     reservations hash name -> ReservationView, what was booked
+    telemetry hash   node -> its newest readings, as in `LiveTelemetry.nodes`
     shapes   string   distinct node shapes: [[gpu_model, gpus, cpu_milli, memory_mib, levels], ...]
     all, live, ended, team:<t>, queue:<q>, phase:<p>    lists of `<time, 20 digits>:<job id>`
     facts    list     `<job id>:<seq, 20 digits>:<FactView>`, every fact of every job, and facts of other kinds that

@@ -124,8 +124,8 @@ def parse_subject(log: LogName, subject: str) -> ParsedSubject | None:
 
 
 def telemetry_subject(cluster: str, node: str) -> str:
-    """Utilisation of one node's devices, one message per interval."""
-    return f"telemetry.{cluster}.{token(node)}"
+    """Utilisation of one node's devices, one message per interval. node: `*` for a pattern."""
+    return f"telemetry.{cluster}.{node if node == '*' else token(node)}"
 
 
 def output_subject(cluster: str, job_id: str) -> str:

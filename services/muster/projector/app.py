@@ -2,11 +2,13 @@
 
 from muster.bus.clock import SystemTime
 from muster.bus.declaration import Declaration
-from muster.bus.service import CoreService
+from muster.bus.service import CoreService, Sink
 from muster.bus.settings import Settings
 from muster.projector.core import FedProjectorCore, ProjectorCore
+from muster.projector.output import OutputSink
 from muster.projector.sink import RedisSink, stream_identity
 from muster.projector.sinks import Sinks
+from muster.projector.telemetry import TelemetrySink
 from muster.projector.view import ViewSink
 from muster.schemas.readmodel import read_model
 from muster.schemas.registry import StreamRole
@@ -22,25 +24,30 @@ DECLARATION = Declaration(
 
 def services(settings: Settings) -> tuple[CoreService, ...]:
     """One projection per log."""
-    cluster = settings.cluster
+    cluster, log = settings.cluster, cluster_log(settings.cluster)
 
-    def sink(log: LogName) -> Sinks:
-        return Sinks(
+    time = SystemTime()
+
+    def of_log(log: LogName) -> tuple[Sink, ...]:
+        return (
             RedisSink(redis_url=settings.redis_url, model=read_model(log), identity=stream_identity(log.stream)),
-            ViewSink(log.scope, log.stream, SystemTime()),
+            ViewSink(log.scope, log.stream, time),
         )
+
+    def beside_log(log: LogName) -> tuple[Sink, ...]:
+        return (TelemetrySink(cluster, settings.redis_url, read_model(log)), OutputSink(cluster, time))
 
     return (
         CoreService(
             declaration=DECLARATION,
             role=StreamRole.LOG,
             core=lambda: ProjectorCore(cluster),
-            sink=lambda: sink(cluster_log(cluster)),
+            sink=lambda: Sinks(*of_log(log), *beside_log(log)),
         ),
         CoreService(
             declaration=DECLARATION,
             role=StreamRole.FED,
             core=FedProjectorCore,
-            sink=lambda: sink(FED_LOG),
+            sink=lambda: Sinks(*of_log(FED_LOG)),
         ),
     )

@@ -5,7 +5,6 @@ slices are dropped and counted, and the next one that goes out shows that they a
 """
 
 import asyncio
-import logging
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
@@ -27,7 +26,10 @@ SLICE_S = 0.05
 PENDING_BYTES_MAX = 4 * 1024 * 1024
 """Bytes that the connection has yet to send; with more, slices are dropped."""
 
-_log = logging.getLogger(__name__)
+
+def can_send(connection: Client, seat: Seat) -> bool:
+    """Only a leader tells, and only while the broker takes it."""
+    return seat.leads() and connection.is_connected and connection.pending_data_size <= PENDING_BYTES_MAX
 
 
 @dataclass
@@ -105,17 +107,12 @@ class _Sender:
         slices += self.chains.pulses(now_s=now_s)
         if not slices:
             return
-        if not self._can_send():
+        if not can_send(self.connection, self.seat):
             self.metrics.dropped.inc(len(slices))
             return
         for one in slices:
             await self.connection.publish(view_subject(self.cluster, one.audience, "slice"), one.body)
         self._count(slices, shown)
-
-    def _can_send(self) -> bool:
-        """Only a leader tells, and only while the broker takes it."""
-        client = self.connection
-        return self.seat.leads() and client.is_connected and client.pending_data_size <= PENDING_BYTES_MAX
 
     def _count(self, slices: Sequence[Slice], shown: Shown) -> None:
         public = sum(one.audience == PUBLIC_AUDIENCE for one in slices)

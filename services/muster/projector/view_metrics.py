@@ -15,6 +15,7 @@ _DELAY = Histogram(
     ("log",),
     buckets=_DELAYS_S,
 )
+_PASSED = Counter("muster_view_passed", "Messages of telemetry and output, by what became of them.", ("log", "outcome"))
 
 
 @dataclass(frozen=True)
@@ -37,3 +38,17 @@ def view_metrics(stream: str) -> ViewMetrics:
         dropped=_DROPPED.labels(stream),
         delay_s=_DELAY.labels(stream),
     )
+
+
+@dataclass(frozen=True)
+class PassedMetrics:
+    """What is passed on beside a log: sent, dropped by a bound, or not to be read."""
+
+    sent: Counter
+    dropped: Counter
+    unreadable: Counter
+
+
+def passed_metrics(stream: str) -> PassedMetrics:
+    """The metrics of telemetry and output beside `stream`."""
+    return PassedMetrics(*(_PASSED.labels(stream, outcome) for outcome in ("sent", "dropped", "unreadable")))

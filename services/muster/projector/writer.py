@@ -1,7 +1,7 @@
 """From changed rows to Redis commands. Pure: one command per key and batch, however many rows it carries."""
 
 from collections import defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 from muster.projector.core.rows import Changes, JobChange, ShownFact
 from muster.schemas.job import Phase
@@ -57,6 +57,8 @@ def commands(model: ReadModel, changes: Changes) -> Iterator[Command]:
             yield _hset(model.key(name), present)
         if gone := [row for row, body in rows.items() if body is None]:
             yield ("HDEL", model.key(name), *gone)
+            if name == "nodes":
+                yield ("HDEL", model.key("telemetry"), *gone)
     if changes.shapes is not None:
         yield ("SET", model.key("shapes"), changes.shapes)
 
@@ -73,6 +75,11 @@ def advance(model: ReadModel, *, by: int) -> Command:
     rows alone are never taken for all rows.
     """
     return ("HINCRBY", model.key("marker"), "seq", by)
+
+
+def readings(model: ReadModel, rows: Mapping[str, bytes]) -> Command:
+    """Stores what nodes measured, by node."""
+    return _hset(model.key("telemetry"), list(rows.items()))
 
 
 def removal(model: ReadModel, jobs: Sequence[JobChange]) -> Iterator[Command]:

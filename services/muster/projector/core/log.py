@@ -71,6 +71,10 @@ class ProjectorCore(JobRows):
             reservations=self._reservations.marks.take_shown(),
         )
 
+    def has_node(self, name: str) -> bool:
+        """Whether there is such a node."""
+        return name in self._fleet
+
     def _joined(self, fact: Fact) -> None:
         self._join(fact.subject_id, cast("nodes.NodeJoined", fact.payload))
 
