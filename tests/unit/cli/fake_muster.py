@@ -48,6 +48,7 @@ class FakeMuster:
     fabric_rows: list[FabricView] = field(default_factory=list)
     request_rows: list[RequestView] = field(default_factory=list)
     choices: list[ScaleChoiceView] = field(default_factory=list)
+    asked_of_jobs: list[tuple[str, str, str]] = field(default_factory=list)
     refuses: str = ""
     answers: bool = True
     composes_to: RequestPhase = RequestPhase.UPDATING
@@ -77,6 +78,21 @@ class FakeMuster:
 
     async def list(self, **_: object) -> Sequence[JobView]:
         return list(self.jobs.values())
+
+    async def hold(self, job_id: str, *, reason: str = "") -> JobView:
+        return self._ask("hold", job_id, reason)
+
+    async def release(self, job_id: str, *, reason: str = "") -> JobView:
+        return self._ask("release", job_id, reason)
+
+    async def prioritise(self, job_id: str, priority: int, *, reason: str = "") -> JobView:
+        return self._ask(f"priority {priority}", job_id, reason)
+
+    def _ask(self, what: str, job_id: str, reason: str) -> JobView:
+        if job_id == self.refuses:
+            raise RefusedError(Problem(title="Conflict", status=409, field="job_id", detail="it runs"))
+        self.asked_of_jobs.append((what, job_id, reason))
+        return self.jobs[job_id]
 
     async def why(self, job_id: str) -> WhyAnswer:
         return WhyAnswer(

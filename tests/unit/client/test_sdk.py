@@ -34,6 +34,7 @@ from muster.client import (
 from muster.gateway import changes
 from muster.gateway.feed import FedFact
 from muster.schemas.facts.job import JobQueued
+from muster.schemas.facts.job_wishes import Ask
 from muster.schemas.job import Phase
 from muster.schemas.views import JobView
 
@@ -63,6 +64,26 @@ async def test_submit_get_cancel_and_why() -> None:
         assert (await muster.why(job.id)).position == 3
         assert (await muster.dry_run(SPEC)).placed
     assert house.log.cancels[0][1].reason == "enough"
+
+
+async def test_hold_release_and_prioritise() -> None:
+    house = FakeHouse()
+    known(house, Phase.QUEUED)
+    async with sdk(house.app) as muster:
+        assert (await muster.hold(JOB, reason="wrong data")).id == JOB
+        assert (await muster.release(JOB)).id == JOB
+        assert (await muster.prioritise(JOB, 90, reason="urgent")).id == JOB
+    held, released, moved = (asked for _, asked in house.log.of_jobs.values())
+    assert (held.ask, held.payload.reason, released.ask) == (Ask.HOLD, "wrong data", Ask.RELEASE)
+    assert (moved.payload.priority, moved.payload.reason) == (90, "urgent")
+
+
+async def test_a_running_job_is_not_held_and_the_error_says_what_to_do() -> None:
+    house = FakeHouse()
+    known(house, Phase.RUNNING)
+    async with sdk(house.app) as muster:
+        with pytest.raises(ConflictError, match=r"only a job that waits can be held.*Cancel it"):
+            await muster.hold(JOB)
 
 
 async def test_lists_read_as_many_pages_as_it_takes(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -13,7 +13,8 @@ from muster.federation.core import state as state_module
 from muster.federation.core.copies import copy_id
 from muster.federation.core.routes import NoRouteError, route
 from muster.schemas.facts.control import ClusterSummary
-from muster.schemas.job import JobKind, Phase
+from muster.schemas.facts.job_wishes import Ask
+from muster.schemas.job import Job, JobKind, Phase
 from unit.federation.world import START, World, belief, job
 
 
@@ -75,6 +76,59 @@ def test_a_cancellation_of_an_ended_job_is_not_forwarded() -> None:
     world.cancel(one)
     world.run()
     assert world.names(one) == ["routed", "job-ended"]
+
+
+@pytest.mark.parametrize("ask", list(Ask))
+def test_what_is_asked_of_a_job_is_forwarded_to_its_cluster_as_it_was_asked(ask: Ask) -> None:
+    world, one = World(), job("one")
+    world.submit(one)
+    world.run()
+    asked = world.ask(one, ask, priority=90, reason="wrong data")
+    world.run()
+    forwarded = world.last(one.id, f"{ask.value}-forwarded")
+    assert forwarded.payload == asked.payload
+    assert (forwarded.cluster, forwarded.causes, forwarded.trace) == ("atlas", (asked.id,), one.trace)
+
+
+def test_what_is_asked_of_a_job_waits_until_it_is_routed_and_the_newest_of_each_sort_counts() -> None:
+    world, one = World(), job("one")
+    world.submit(one)
+    for ask in (Ask.HOLD, Ask.RELEASE, Ask.HOLD):
+        last = world.ask(one, ask)
+    for priority in (10, 90):
+        world.ask(one, Ask.PRIORITY, priority=priority)
+    world.run()
+    assert world.names(one) == ["routed", "hold-forwarded", "priority-forwarded"]
+    assert world.last(one.id, "hold-forwarded").causes == (last.id,)
+    assert world.last(one.id, "priority-forwarded").payload.priority == 90
+
+
+def test_a_wish_that_comes_while_the_one_before_is_being_forwarded_is_forwarded_too() -> None:
+    world, one = World(), job("one")
+    world.submit(one)
+    world.run()
+    world.ask(one, Ask.HOLD)
+    (draft,) = world.core.decide(START)
+    world.ask(one, Ask.RELEASE)
+    world.append(draft)
+    world.run()
+    assert world.names(one) == ["routed", "hold-forwarded", "release-forwarded"]
+
+
+@pytest.mark.parametrize("ask", list(Ask))
+def test_nothing_is_forwarded_for_a_job_that_has_ended(ask: Ask) -> None:
+    world, one, never = World(), job("one"), job("never")
+    world.submit(one)
+    world.run()
+    world.copy(world.report(one))
+    world.submit(never)
+    world.ask(never, ask)
+    world.cancel(never)
+    world.ask(one, ask)
+    world.run()
+    assert world.names(one) == ["routed", "job-ended"]
+    assert world.names(never) == ["cancelled"]
+    assert world.core.state.anomalies[f"{ask.value}-requested of no live job"] == 1
 
 
 def test_queue_changes_are_forwarded_in_order_to_every_cluster() -> None:
@@ -214,7 +268,7 @@ _ASK: dict[str, Callable[[World, str], object]] = {
     "decompose": World.decompose,
     "detach": World.detach,
 }
-_EVENT_NAMES = ("submit", "cancel", *_ASK, "report", "decide", "recover")
+_EVENT_NAMES = ("submit", "cancel", *Ask, *_ASK, "report", "decide", "recover")
 EVENTS = st.lists(
     st.tuples(
         st.sampled_from(_EVENT_NAMES),
@@ -234,6 +288,8 @@ def test_every_job_is_routed_or_cancelled_once_whatever_happens_in_which_order(e
                 world.submit(one)
             case "cancel":
                 world.cancel(one)
+            case Ask.HOLD | Ask.RELEASE | Ask.PRIORITY:
+                world.ask(one, Ask(event))
             case "report":
                 world.copy(world.report(one))
             case "decide":
@@ -253,8 +309,26 @@ def test_every_job_is_routed_or_cancelled_once_whatever_happens_in_which_order(e
         ends = [name for name in world.names(one) if name in ("routed", "cancelled")]
         assert len(ends) == (one.id in submitted), "each accepted job goes to one cluster, or ends here"
         assert world.names(one).count("cancel-forwarded") <= 1
+        newest_are_forwarded_once(world, one)
     for wish in _ASK:
         forwarded_once_in_order(world, wish)
+
+
+def newest_are_forwarded_once(world: World, one: Job) -> None:
+    """Each is forwarded at most once and in order; of each sort the newest is, unless the job ended."""
+    facts = [fact for fact in world.log if fact.subject_id == one.id]
+    asked = {fact.id: fact for fact in facts if fact.name in [f"{ask.value}-requested" for ask in Ask]}
+    causes = [fact.causes[0] for fact in facts if fact.name in [f"{ask.value}-forwarded" for ask in Ask]]
+    assert len(set(causes)) == len(causes)
+    assert set(causes) <= set(asked)
+    record = world.core.state.jobs.get(one.id)
+    if record is None or record.phase.is_terminal:
+        return
+    submitted_at = next(fact.seq for fact in facts if fact.name == "submitted")
+    of_live = [fact for fact in asked.values() if fact.seq > submitted_at]
+    for sort in ({"priority-requested"}, {"hold-requested", "release-requested"}):
+        newest = [fact.id for fact in of_live if fact.name in sort][-1:]
+        assert set(newest) <= set(causes)
 
 
 def forwarded_once_in_order(world: World, wish: str) -> None:

@@ -8,6 +8,7 @@ from muster.schemas.base import Payload
 from muster.schemas.devices import ComposabilitySpec
 from muster.schemas.facts.device import ComposeRequested, DecomposeRequested, DetachRequested
 from muster.schemas.facts.job import JobCancelRequested, JobFinished, JobSubmitted
+from muster.schemas.facts.job_wishes import Ask, JobHoldRequested, JobPriorityRequested
 from muster.schemas.facts.queue import QueueChangeRequested, QueueSpec
 from muster.schemas.facts.reservation import ReservationSpec, ReserveEndRequested, ReserveRequested
 from muster.schemas.job import Job, JobSpec, TaskGroup
@@ -64,6 +65,13 @@ class World:
 
     def cancel(self, one: Job) -> None:
         self.say("gateway", "job", one.id, "cancel-requested", JobCancelRequested(principal="ada", reason="enough"))
+
+    def ask(self, one: Job, ask: Ask, *, priority: int = 50, reason: str = "") -> Fact:
+        if ask is Ask.PRIORITY:
+            wanted = JobPriorityRequested(principal="ada", priority=priority, reason=reason)
+            return self.say("gateway", "job", one.id, "priority-requested", wanted)
+        hold = JobHoldRequested(principal="ada", reason=reason)
+        return self.say("gateway", "job", one.id, f"{ask.value}-requested", hold)
 
     def change(self, name: str) -> None:
         payload = QueueChangeRequested(spec=QueueSpec(name=name), principal="root")

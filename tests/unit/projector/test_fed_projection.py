@@ -3,6 +3,7 @@
 from muster.projector.core import FedProjectorCore
 from muster.projector.core.rows import Changes
 from muster.schemas.facts.job import JobFinished
+from muster.schemas.facts.job_wishes import Ask, JobHoldRequested, JobPriorityRequested
 from muster.schemas.job import Phase
 from muster.schemas.views import JobView
 from projector_story import Story, a_job
@@ -39,6 +40,18 @@ def test_a_fact_that_the_clusters_log_has_too_is_shown_there_alone() -> None:
     story.routed(job)
     _, changes = project(story)
     assert [fact.seq for fact in changes.facts] == [1]
+
+
+def test_what_is_asked_of_a_job_is_shown_and_what_is_forwarded_only_by_its_cluster() -> None:
+    story, job = Story(), a_job(1)
+    story.submitted(job)
+    story.routed(job)
+    hold, priority = JobHoldRequested(principal="ann"), JobPriorityRequested(principal="ann", priority=90)
+    for ask in Ask:
+        for how in ("requested", "forwarded"):
+            story.add("job", job.id, f"{ask.value}-{how}", priority if ask is Ask.PRIORITY else hold)
+    _, changes = project(story)
+    assert [fact.seq for fact in changes.facts] == [1, 3, 5, 7]
 
 
 def test_a_job_whose_end_came_back_is_taken_away() -> None:

@@ -6,6 +6,7 @@ from muster.core.fact import Fact
 from muster.core.instant import NS_PER_S, Instant
 from muster.projector.core import ProjectorCore
 from muster.schemas.facts import job as jobs
+from muster.schemas.facts.job_wishes import JobHeld, JobReprioritised
 from muster.schemas.job import Job, JobSpec, Phase, Slot, TaskGroup
 from muster.schemas.views import JobView, NodeView, QueueView
 from projector_story import Story, a_job
@@ -138,6 +139,49 @@ def test_a_reservation_shows_when_the_job_starts_until_it_is_over(seen: Seen, en
         case _:
             seen.story.ended(job, "cancelled")
     assert seen.job(job).reserved_at == 0
+
+
+def test_a_held_job_shows_so_by_whom_and_that_nothing_is_reserved_for_it(seen: Seen) -> None:
+    job = a_job(1)
+    seen.story.routed(job)
+    seen.story.queued(job)
+    seen.story.add("job", job.id, "reserved", jobs.JobReserved(attempt=1, slots=(slot(0),), starts_at=7_000))
+    seen.story.add("job", job.id, "held", JobHeld(principal="ann", reason="wrong data"))
+    view = seen.job(job)
+    assert (view.held, view.phase, view.reserved_at) == (True, Phase.QUEUED, 0)
+    assert (view.reason, view.detail) == ("held", "by ann: wrong data")
+    seen.story.add("job", job.id, "unheld", JobHeld(principal="olga"))
+    view = seen.job(job)
+    assert (view.held, view.reason, view.detail) == (False, "released", "by olga")
+
+
+def test_a_held_job_that_ends_is_held_no_more(seen: Seen) -> None:
+    job = a_job(1)
+    seen.story.routed(job)
+    seen.story.queued(job)
+    seen.story.add("job", job.id, "held", JobHeld(principal="ann"))
+    seen.story.ended(job, "cancelled")
+    assert not seen.job(job).held
+
+
+def test_a_job_shows_the_priority_that_was_asked_for_last(seen: Seen) -> None:
+    job = a_job(1)
+    seen.story.routed(job)
+    seen.story.queued(job)
+    assert seen.job(job).priority == 50
+    seen.story.add("job", job.id, "reprioritised", JobReprioritised(priority=90, was=50, principal="ann"))
+    assert seen.job(job).priority == 90
+
+
+def test_a_checkpoint_restores_who_is_held_and_how_urgent_it_is(seen: Seen) -> None:
+    job, held = a_job(1), JobHeld(principal="ann")
+    state = jobs.JobState(
+        job=job, phase=Phase.QUEUED, queue="blue", held=held, priority=90, reason="held", detail="by ann",
+        queued_reason=jobs.QueuedReason.SUBMITTED,
+    )  # fmt: skip
+    seen.core.apply(Fact("s", 1, Instant(1), "atlas", "x", "job", job.id, "state-recorded", (), "", state))
+    view = seen.job(job)
+    assert (view.held, view.priority, view.reason, view.detail) == (True, 90, "held", "by ann")
 
 
 def test_what_a_growing_job_is_to_get_is_held_from_the_request_on(seen: Seen) -> None:

@@ -1,6 +1,7 @@
 """Which waiting jobs are served, in which order, and when one counts again."""
 
 from muster.schemas.facts.job import JobCancelRequested, JobReserved
+from muster.schemas.facts.job_wishes import JobHeld
 from muster.schemas.facts.node import NodeLost
 from muster.schemas.facts.scale import ScaleChosen
 from muster.schemas.job import Job
@@ -105,6 +106,38 @@ def test_a_cancelled_job_is_no_demand() -> None:
     one = world.submit("one")
     world.say("federation", "job", one.id, "cancel-forwarded", JobCancelRequested(principal="ada"))
     assert world.run() == []
+
+
+def test_a_held_job_is_no_demand_until_it_is_released_and_told_again_why_it_waits() -> None:
+    world = World(config(composable()), pool=4)
+    busy(world)
+    one = world.submit("one")
+    held = JobHeld(principal="ada")
+    world.say("scheduler", "job", one.id, "held", held)
+    assert world.run() == []
+    world.say("scheduler", "job", one.id, "unheld", held)
+    assert world.run() == []
+    world.told(one, "gpu", "gpu: none free")
+    world.run()
+    assert served(world) == names(one)
+
+
+def test_what_is_on_its_way_for_a_held_job_is_there_for_others() -> None:
+    world = World(config(composable()), pool=4)
+    busy(world)
+    first = world.submit("first")
+    world.run()
+    world.say("scheduler", "job", first.id, "held", JobHeld(principal="ada"))
+    world.submit("second")
+    assert world.run() == [], "the device that comes for the first is enough for the second"
+
+
+def test_a_checkpoint_says_who_is_held() -> None:
+    world = World(config(composable()), pool=4)
+    busy(world)
+    one = world.submit("one")
+    world.jobs[one.id] = world.jobs[one.id].model_copy(update={"held": JobHeld(principal="ada")})
+    assert world.recover().decide(world.now) == []
 
 
 def test_a_job_is_served_once_while_its_choice_is_open() -> None:

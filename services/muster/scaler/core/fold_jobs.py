@@ -84,7 +84,6 @@ def _held(state: State, fact: Fact) -> None:
     leave(state, record)
     record.held, record.makes_way = fact.name == "held", False
     record.reason, record.detail = "held" if record.held else "released", fact.payload.words
-    record.word_fact, record.word_at = fact.id, fact.time
 
 
 def _unschedulable(state: State, fact: Fact) -> None:
