@@ -37,6 +37,8 @@ interface TableProps<Row> {
   selected?: string | undefined;
   sorting?: Sorting;
   onSort?: (key: string) => void;
+  /** How far the rows are scrolled, in pixels. */
+  onScrolled?: (top: number) => void;
   /** Said instead of rows when there are none. */
   empty?: ComponentChildren;
 }
@@ -71,6 +73,7 @@ export function Table<Row>(props: TableProps<Row>) {
       aria-label={props.label}
       onScroll={(event) => {
         const { scrollTop, clientHeight } = event.currentTarget;
+        props.onScrolled?.(scrollTop);
         if (Math.abs(scrollTop - view.top) >= ROW_PX || clientHeight !== view.height) {
           setView({ top: scrollTop, height: clientHeight });
         }

@@ -1,0 +1,85 @@
+import { store } from "../../live/store";
+import { Badge, format, Pairs, Panel, useFetched } from "../../ui";
+import type { FactRow } from "../../wire";
+import { pretty, toneOf } from "./filter";
+import { Subject } from "./subject";
+
+interface DetailsProps {
+  fact: FactRow;
+  onClose: () => void;
+  onShow: (id: string) => void;
+}
+
+/** One fact with its body and what led to it. */
+export function Details({ fact, onClose, onShow }: DetailsProps) {
+  return (
+    <Panel
+      class="event-details"
+      title="Fact"
+      note={<Badge tone={toneOf(fact.name)}>{fact.name}</Badge>}
+      actions={
+        <button type="button" class="button button-quiet" aria-label="Close the details" onClick={onClose}>
+          ✕
+        </button>
+      }
+    >
+      <Pairs
+        pairs={[
+          ["Subject", <Subject key="subject" fact={fact} />],
+          ["Writer", fact.writer],
+          ["Time", format.instantInFull(fact.time)],
+          ["Log", `${fact.stream} ${fact.seq}`],
+          ["Cluster", fact.cluster || "none yet"],
+          ["Trace", fact.trace ? <code>{fact.trace.split("-")[1] ?? fact.trace}</code> : "–"],
+        ]}
+      />
+      <h3>Because of</h3>
+      {fact.causes.length === 0 && <p class="muted">It began by itself.</p>}
+      <ul class="causes">
+        {fact.causes.map((id) => (
+          <Cause key={id} id={id} onShow={onShow} />
+        ))}
+      </ul>
+      <h3>Body</h3>
+      <Body fact={fact} />
+    </Panel>
+  );
+}
+
+function Cause({ id, onShow }: { id: string; onShow: (id: string) => void }) {
+  const cause = store.facts.get(id);
+  return (
+    <li>
+      {cause ? (
+        <button type="button" class="link" onClick={() => onShow(id)}>
+          {cause.kind} {cause.name}
+        </button>
+      ) : (
+        <code class="muted">{id}</code>
+      )}
+    </li>
+  );
+}
+
+/** The public form of a job's fact has no body: then the API is asked, which has all of a job's facts. */
+function Body({ fact }: { fact: FactRow }) {
+  const missing = fact.body === "" && fact.kind === "job";
+  const asked = useFetched<{ facts: FactRow[] }>(missing ? `/v1/jobs/${fact.subject_id}/events` : "");
+  const body = fact.body || asked.value?.facts.find(({ id }) => id === fact.id)?.body || "";
+  if (body) {
+    return (
+      // biome-ignore lint/a11y/noNoninteractiveTabindex: what scrolls must be reachable by keyboard
+      <pre class="body" tabIndex={0}>
+        {pretty(body)}
+      </pre>
+    );
+  }
+  if (asked.problem) {
+    return <p class="muted">{asked.problem.message}</p>;
+  }
+  return (
+    <p class="muted">
+      {missing && !asked.value ? "Asking for it …" : "It says no more than its name, or it belongs to another team."}
+    </p>
+  );
+}
