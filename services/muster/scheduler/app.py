@@ -5,6 +5,7 @@ from muster.bus.service import CoreService, Hosted
 from muster.bus.settings import Settings
 from muster.scheduler.core import SchedulerCore, answers, reservation_answers
 from muster.scheduler.core.cycle import Limits
+from muster.scheduler.metrics_sink import SchedulerSink
 from muster.schemas import queries
 from muster.schemas.registry import StreamRole
 
@@ -26,6 +27,7 @@ DECLARATION = Declaration(
 
 def services(settings: Settings) -> tuple[CoreService | Hosted, ...]:
     """The scheduler of one cluster."""
+    told = SchedulerSink()
     limits = Limits(
         unschedulable_interval_s=settings.scheduler.unschedulable_interval_s,
         checkpoint_every_facts=settings.scheduler.checkpoint_every_facts,
@@ -36,6 +38,7 @@ def services(settings: Settings) -> tuple[CoreService | Hosted, ...]:
             declaration=DECLARATION,
             role=StreamRole.LOG,
             core=lambda: SchedulerCore(cluster=settings.cluster, limits=limits),
+            sink=lambda: told,
             queries={
                 "job": answers.answer_job,
                 "why": answers.answer_why,

@@ -1,0 +1,102 @@
+"""Live jobs counted by team and by queue, kept up to date from the jobs that changed. Pure.
+
+It never looks at proposals: what a job holds is what its queue counts for it by facts.
+"""
+
+from collections import Counter
+from collections.abc import Iterable
+
+from muster.core import Fact
+from muster.quota.amounts import Amounts
+from muster.scheduler.core.jobs import JobRecord
+from muster.scheduler.core.state import State
+from muster.schemas.facts.queue import GPU
+from muster.schemas.job import Phase
+
+WAITING, HELD, PLACED, RUNNING, STOPPING = STATES = ("waiting", "held", "placed", "running", "stopping")
+"""How live jobs are told apart; `held` waits and is not to be started."""
+
+_STATES = {Phase.PLACED: PLACED, Phase.RUNNING: RUNNING, Phase.STOPPING: STOPPING}
+_Standing = tuple[str, str, str, Amounts, int]
+"""Team, queue, state, what is held, and since when it waits."""
+
+
+class Tally:
+    """by_team, by_queue: jobs by (name, state). team_milli, queue_milli: GPUs held by a team's or a queue's own jobs;
+    model_milli: by resource (`gpu_milli:<model>`). waiting: by queue, since when its jobs wait, oldest first.
+    """
+
+    def __init__(self) -> None:
+        self.by_team: Counter[tuple[str, str]] = Counter()
+        self.by_queue: Counter[tuple[str, str]] = Counter()
+        self.team_milli: Counter[str] = Counter()
+        self.queue_milli: Counter[str] = Counter()
+        self.model_milli: Counter[str] = Counter()
+        self.waiting: dict[str, dict[str, int]] = {}
+        self._of: dict[str, _Standing] = {}
+
+    def see(self, job_id: str, record: JobRecord | None) -> None:
+        """The job is so now; None: it is not remembered any more."""
+        was, now = self._of.get(job_id), _standing(record)
+        if was == now:
+            return
+        if was is not None:
+            self._count(was, -1)
+            self._left(job_id, was)
+        if now is None:
+            self._of.pop(job_id, None)
+            return
+        self._of[job_id] = now
+        self._count(now, 1)
+        if now[2] == WAITING:
+            self.waiting.setdefault(now[1], {})[job_id] = now[4]
+
+    def see_all(self, records: Iterable[JobRecord]) -> None:
+        """All that are remembered, into an empty tally; those that waited longest stand first afterwards."""
+        for record in sorted(records, key=lambda one: one.queued_at):
+            self.see(record.id, record)
+
+    def oldest_wait(self, queue: str) -> int:
+        """Since when the job that waits longest in this queue waits, in nanoseconds; 0 if none does."""
+        return next(iter(self.waiting.get(queue, {}).values()), 0)
+
+    def _count(self, standing: _Standing, sign: int) -> None:
+        team, queue, state, held, _ = standing
+        self.by_team[team, state] += sign
+        self.by_queue[queue, state] += sign
+        for resource, amount in held.items():
+            if resource == GPU:
+                self.team_milli[team] += sign * amount
+                self.queue_milli[queue] += sign * amount
+            elif resource.startswith(GPU):
+                self.model_milli[resource] += sign * amount
+
+    def _left(self, job_id: str, was: _Standing) -> None:
+        if was[2] == WAITING:
+            of_queue = self.waiting[was[1]]
+            of_queue.pop(job_id, None)
+            if not of_queue:
+                del self.waiting[was[1]]
+
+
+def changed_by(facts: Iterable[Fact], state: State) -> Iterable[str]:
+    """Jobs that may stand otherwise after these facts, which `state` has folded."""
+    changed = dict[str, None]()
+    is_queue_changed = False
+    for fact in facts:
+        if fact.kind == "job":
+            changed[fact.subject_id] = None
+        elif fact.kind == "node" and (node := state.books.nodes.get(fact.subject_id)) is not None:
+            changed |= dict.fromkeys(node.jobs)  # its model may be another one: then they hold something else
+        is_queue_changed = is_queue_changed or fact.kind == "queue"
+    if is_queue_changed:  # who just came may wait in another queue now
+        changed |= state.arrivals
+    return changed
+
+
+def _standing(record: JobRecord | None) -> _Standing | None:
+    if record is None or record.phase.is_terminal:
+        return None
+    state = _STATES.get(record.phase) or (HELD if record.held is not None else WAITING)
+    since = (record.queued_at or record.job.submitted_at) if state == WAITING else 0
+    return record.job.spec.team, record.queue, state, record.counted, since
