@@ -24,6 +24,7 @@ WANTED = frozenset(
     {
         "routed", "queued", "placed", "pods-started", "running", "pods-exited", "stop-requested", "unschedulable",
         "succeeded", "failed", "cancelled", "timed-out", "cancel-forwarded", "change-forwarded", "changed",
+        "hold-forwarded", "held", "release-forwarded", "unheld", "priority-forwarded", "reprioritised",
         "checkpointed", "reserved", "resize-requested", "pods-resized", "resized",
         "joined", "lost", "returned", "released", "summarised", "checkpoint-requested", "fence", "term-started",
         *DEVICE_FACTS,
@@ -59,7 +60,7 @@ async def record() -> None:
 
 
 async def _story(house: House) -> list[str]:
-    """Gangs, shares of a GPU, retries, cancellations, an overrun, a changed queue. Ids of all jobs, all ended."""
+    """Gangs, shares of a GPU, retries, a hold, cancels, an overrun, a changed queue. Ids of all jobs, all ended."""
     muster = house.muster
     accepted = [await _submit(house, job(f"gang-{n}", gpus=2, replicas=1 + n, run_s=0.3)) for n in range(4)]
     accepted += [await _submit(house, _share(n)) for n in range(4)]
@@ -69,12 +70,24 @@ async def _story(house: House) -> list[str]:
     full = await _submit(house, job("full", gpus=4, replicas=6, run_s=60.0))
     await house.job_that(full, lambda view: view.phase is Phase.RUNNING)
     waiting = await _submit(house, job("waiting", gpus=4, replicas=2, run_s=60.0))
+    await _held_and_released(house, waiting)
     await muster.cancel(waiting, reason="no longer wanted")
     await muster.set_queue(QueueSpec(name=TEAM, quota={GPU: 24_000}))
     await muster.cancel(full)
     accepted += [full, waiting]
     await house.ended(accepted)
     return accepted
+
+
+async def _held_and_released(house: House, waiting: str) -> None:
+    """A job that waits is held, moved in line while it is, and released."""
+    muster = house.muster
+    await muster.hold(waiting, reason="wrong data")
+    await house.job_that(waiting, lambda view: view.held)
+    await muster.prioritise(waiting, 90, reason="urgent")
+    await house.job_that(waiting, lambda view: view.priority == 90)
+    await muster.release(waiting)
+    await house.job_that(waiting, lambda view: not view.held)
 
 
 async def _making_way(house: House) -> list[str]:

@@ -118,7 +118,8 @@ def test_the_golden_log_tells_of_everything_that_recoveries_must_survive() -> No
     facts = facts_of(LOG)
     assert {fact.name for fact in facts} >= {
         "placed", "unschedulable", "stop-requested", "succeeded", "failed", "cancelled", "timed-out",
-        "cancel-forwarded", "changed", "joined", "lost", "returned", "checkpoint-requested", *DEVICE_FACTS,
+        "cancel-forwarded", "held", "unheld", "reprioritised", "changed", "joined", "lost", "returned",
+        "checkpoint-requested", *DEVICE_FACTS,
     }  # fmt: skip
     placed = [fact.payload for fact in facts if fact.name == "placed"]
     assert any(len(payload.slots) > 1 for payload in placed), "a gang"
