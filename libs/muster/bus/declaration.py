@@ -3,7 +3,7 @@
 from dataclasses import dataclass, field
 
 from muster.schemas.base import Wire
-from muster.schemas.registry import StreamRole
+from muster.schemas.registry import FactType, StreamRole
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,9 +22,9 @@ class Declaration:
     folds: the logs that its cores fold. queries: the questions that it answers. publishes: subject templates outside
     the logs, with `{cluster}` and `*` ("telemetry.{cluster}.*"). subscribes: the same for what it listens to, without
     JetStream. reads: streams outside the logs that it reads ("LOGS_{cluster}"). consumes: logs on which it keeps
-    durable consumers with acknowledgements, as a follower that is no fold does. buckets: KV buckets that it uses beside
-    the leases, read-only unless in `buckets_written`. withholds: it may append `withhold-requested` and
-    `withhold-withdrawn` for a node or device.
+    durable consumers with acknowledgements, as a follower that is no fold does; consumed: the facts that it takes
+    there, for the documents. buckets: KV buckets that it uses beside the leases, read-only unless in `buckets_written`.
+    withholds: it may append `withhold-requested` and `withhold-withdrawn` for a node or device.
     """
 
     service: str
@@ -34,6 +34,7 @@ class Declaration:
     subscribes: tuple[str, ...] = ()
     reads: tuple[str, ...] = ()
     consumes: tuple[StreamRole, ...] = ()
+    consumed: tuple[FactType, ...] = ()
     buckets: tuple[str, ...] = ()
     buckets_written: tuple[str, ...] = field(default=())
     withholds: bool = False

@@ -206,18 +206,29 @@ class ComposerSettings(_Section):
 class WebhookSettings(_Section):
     """Where chosen events are posted. events: names of the notifier's table; teams: whose jobs, () for everybody's.
 
-    secret: a file with the key that each request is signed with; never the key itself. format: a JSON document, or what
-    Slack's incoming webhooks take. timeout_s: of one request. attempts_max: then the event goes to the dead letters.
+    url, or url_file: a file that holds it, for addresses that are secrets themselves, as Slack's are. secret: a file
+    with the key that each request is signed with; never the key itself. format: a JSON document, or what Slack's
+    incoming webhooks take. timeout_s: of one request. attempts_max: then the event goes to the dead letters.
+    backoff_s: before the second attempt; it doubles up to backoff_s_max.
     """
 
     name: Name
-    url: Annotated[str, Field(pattern=r"^https?://", max_length=2_048)]
+    url: Annotated[str, Field(pattern=r"^https?://", max_length=2_048)] | None = None
+    url_file: Path | None = None
     events: Annotated[tuple[str, ...], Field(min_length=1)]
     teams: tuple[Name, ...] = ()
     secret: Path | None = None
     format: Literal["json", "slack"] = "json"
     timeout_s: Annotated[float, Field(gt=0, le=60)] = 10.0
     attempts_max: Annotated[int, Field(ge=1, le=100)] = 12
+    backoff_s: Annotated[float, Field(gt=0, le=3_600)] = 5.0
+    backoff_s_max: Annotated[float, Field(gt=0, le=86_400)] = 900.0
+
+    @model_validator(mode="after")
+    def _one_address(self) -> Self:
+        if (self.url is None) == (self.url_file is None):
+            raise ValueError("give the receiver's address as `url`, or `url_file` with a file that holds it")
+        return self
 
 
 class Settings(_Section):

@@ -1,0 +1,104 @@
+"""What webhooks are sent: bodies of HTTP requests, after the Standard Webhooks specification (type, timestamp, data).
+
+Receivers are written in any language, so moments are RFC 3339 texts in UTC, and no number needs more than a double.
+Fields are only ever added. A receiver ignores types and fields that it does not know.
+"""
+
+from typing import Annotated
+
+from pydantic import Field
+
+from muster.schemas.base import Wire
+from muster.schemas.facts.scale import ALTERNATIVES_MAX, Alternative, ScalePart
+
+NODES_MAX = 64  # names of nodes in one message; `nodes_total` says how many there are
+JOBS_MAX = 16
+PARTS_MAX = 64
+DEVICES_MAX = 64
+
+
+class JobEnded(Wire):
+    """`job-ended`: a job reached its end, by its one terminal fact.
+
+    phase: succeeded, failed, cancelled or timed-out; reason: in words, with what led to it; exit_code: of the first pod
+    that failed, else 0. started_at, nodes: of the last run, empty if the last attempt never ran. waited_s: all time
+    that it did not run; ran_s: over all runs; total_s: from submission to the end. name, team and what else only the
+    submission says are empty if it can no longer be found. url: its page in the dashboard, "" if no address is set.
+    """
+
+    job_id: str
+    name: str = ""
+    team: str = ""
+    queue: str = ""
+    principal: str = ""
+    cluster: str = ""
+    phase: str
+    reason: str = ""
+    exit_code: int = 0
+    attempt: int = 0
+    gpus: float = 0.0
+    nodes: Annotated[tuple[str, ...], Field(max_length=NODES_MAX)] = ()
+    nodes_total: int = 0
+    submitted_at: str = ""
+    started_at: str = ""
+    ended_at: str
+    waited_s: float = 0.0
+    ran_s: float = 0.0
+    total_s: float = 0.0
+    trace_id: str = ""
+    url: str = ""
+
+
+class ServedJob(Wire):
+    """A job for which something is done."""
+
+    job_id: str
+    name: str = ""
+    team: str = ""
+
+
+class ScaleDecided(Wire):
+    """`scale-chosen`: the fleet is to grow or to shrink.
+
+    choice: gpu-attach-chosen, node-add-chosen, gpu-remove-chosen or node-remove-chosen; the rest as in the fact
+    (`muster.schemas.facts.scale.ScaleChosen`), long lists cut. jobs: for which it was chosen, those of other teams left
+    out where the webhook is for some teams. ready_s: until it helps, as estimated. url: of the scale timeline.
+    """
+
+    choice_id: str
+    choice: str
+    cluster: str = ""
+    group: str = ""
+    node: str = ""
+    device_model: str = ""
+    count: int = 0
+    reason: str = ""
+    jobs: Annotated[tuple[ServedJob, ...], Field(max_length=JOBS_MAX)] = ()
+    jobs_total: int = 0
+    parts: Annotated[tuple[ScalePart, ...], Field(max_length=PARTS_MAX)] = ()
+    devices: Annotated[tuple[str, ...], Field(max_length=DEVICES_MAX)] = ()
+    alternatives: Annotated[tuple[Alternative, ...], Field(max_length=ALTERNATIVES_MAX)] = ()
+    watts: float = 0.0
+    ready_s: float = 0.0
+    chosen_at: str
+    trace_id: str = ""
+    url: str = ""
+
+
+class Trial(Wire):
+    """`test`: somebody wants to see whether messages arrive."""
+
+    webhook: str
+    message: str
+
+
+class WebhookMessage(Wire):
+    """Body of every request. id: of the event, also in the header `webhook-id`; the same on every retry.
+
+    type: the event's name. timestamp: when the event took place. data: what its type says.
+    """
+
+    id: str
+    type: str
+    timestamp: str
+    data: JobEnded | ScaleDecided | Trial

@@ -1,0 +1,86 @@
+"""What can be told: one table of events. A row says which facts make the event and how a message is made of one. Pure.
+
+Another event is another row: a function that makes its body, one that makes its words for people, and the facts.
+"""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+
+from muster.core.fact import Fact
+from muster.core.instant import NS_PER_S
+from muster.notifier.story import JobStory
+from muster.schemas.registry import TABLE, FactType, StreamRole
+from muster.schemas.webhooks import JobEnded, ScaleDecided, Trial
+
+
+@dataclass(frozen=True, slots=True)
+class Told:
+    """Everything that a message may be made of. jobs: those that the fact is about and that are known, by id.
+
+    teams: whom the message is for, empty for everybody. dashboard_url: "" if people have none.
+    """
+
+    fact: Fact
+    jobs: Mapping[str, JobStory] = field(default_factory=dict)
+    teams: frozenset[str] = frozenset()
+    dashboard_url: str = ""
+
+    def url(self, path: str) -> str:
+        """A page of the dashboard, "" without an address."""
+        return f"{self.dashboard_url.rstrip('/')}{path}" if self.dashboard_url else ""
+
+
+@dataclass(frozen=True, slots=True)
+class Words:
+    """A message for people. mood: good, bad or plain. lines: name and value."""
+
+    title: str
+    mood: str = "plain"
+    lines: tuple[tuple[str, str], ...] = ()
+    text: str = ""
+    url: str = ""
+
+
+Body = JobEnded | ScaleDecided | Trial
+
+
+@dataclass(frozen=True, slots=True)
+class EventType:
+    """One event. what: in words, for the documents. facts: rows of the table of facts, any of which makes it.
+
+    jobs: ids of the jobs that a fact is about: their teams are whom it concerns. whole: whether the message tells how
+    the jobs ran, not only what they are.
+    """
+
+    name: str
+    what: str
+    facts: tuple[FactType, ...]
+    jobs: Callable[[Fact], tuple[str, ...]]
+    body: Callable[[Told], Body]
+    words: Callable[[Told], Words]
+    whole: bool = False
+
+    def is_made_by(self, fact: Fact) -> bool:
+        """Whether this fact is such an event."""
+        return any((row.kind, row.name, row.writer) == (fact.kind, fact.name, fact.writer) for row in self.facts)
+
+
+def rows(stream: StreamRole, writer: str, kind: str, *names: str) -> tuple[FactType, ...]:
+    """Rows of the table of facts. Raises KeyError for one that is not there."""
+    known = {(row.stream, row.writer, row.kind, row.name): row for row in TABLE}
+    return tuple(known[stream, writer, kind, name] for name in names)
+
+
+def rfc3339(time_ns: int) -> str:
+    """A moment as text, in UTC, to the millisecond; "" for 0."""
+    if not time_ns:
+        return ""
+    seconds, rest = divmod(time_ns, NS_PER_S)
+    return f"{datetime.fromtimestamp(seconds, UTC):%Y-%m-%dT%H:%M:%S}.{rest // 1_000_000:03d}Z"
+
+
+def trace_id(traceparent: str) -> str:
+    """The trace's id, 32 hex digits, of a W3C traceparent; "" if there is none."""
+    parts = traceparent.split("-")
+    return parts[1] if len(parts) == 4 else ""

@@ -1,0 +1,75 @@
+"""Where the story of a job comes from: its own facts in the log, by their subjects; for what was trimmed, its row."""
+
+import asyncio
+from typing import Protocol
+
+import redis.exceptions
+from nats.aio.client import Client
+from pydantic import ValidationError
+from redis.asyncio import Redis
+
+from muster.bus.decode import Decoder
+from muster.bus.errors import ApiError
+from muster.bus.jsapi import last_on_subject
+from muster.bus.ports import LogUnavailableError
+from muster.core.fact import Fact
+from muster.notifier.limits import REDIS_TIMEOUT_S
+from muster.notifier.story import JobStory, story_of, story_of_row, subjects
+from muster.schemas.readmodel import read_model
+from muster.schemas.subjects import LogName
+from muster.schemas.views import JobView
+
+
+class HistoryUnavailableError(Exception):
+    """What is known of a job cannot be asked now; later it can."""
+
+
+class History(Protocol):
+    """What is known of jobs."""
+
+    async def story(self, log: LogName, job_id: str, *, whole: bool) -> JobStory | None:
+        """The job's story; None if nobody knows it any more. whole: also how it ran. Raises HistoryUnavailableError."""
+        ...
+
+
+class LogHistory:
+    """The log is the truth and answers at once; it is trimmed, so long jobs may outlive their beginning in it."""
+
+    def __init__(self, client: Client, redis_url: str) -> None:
+        """redis_url: connected to only when it is needed."""
+        self._client = client
+        self._redis = Redis.from_url(
+            redis_url, socket_timeout=REDIS_TIMEOUT_S, socket_connect_timeout=REDIS_TIMEOUT_S, max_connections=2
+        )
+        self._decoders: dict[LogName, Decoder] = {}
+
+    async def story(self, log: LogName, job_id: str, *, whole: bool) -> JobStory | None:
+        """See `History.story`."""
+        try:
+            found = await asyncio.gather(*(self._fact(log, one) for one in subjects(log, job_id, whole=whole)))
+        except (LogUnavailableError, ApiError) as error:
+            raise HistoryUnavailableError(f"{log.stream}: {error}") from error
+        return story_of(fact for fact in found if fact is not None) or await self._row(log, job_id)
+
+    async def close(self) -> None:
+        """Close the connection to Redis; the bus is the caller's."""
+        await self._redis.aclose()
+
+    async def _fact(self, log: LogName, subject: str) -> Fact | None:
+        stored = await last_on_subject(self._client, log.stream, subject)
+        if stored is None:
+            return None
+        decoder = self._decoders.setdefault(log, Decoder(log))
+        fact = decoder.decode(stored.subject, stored.headers, stored.body, seq=stored.seq, time=stored.instant)
+        return fact if isinstance(fact, Fact) else None
+
+    async def _row(self, log: LogName, job_id: str) -> JobStory | None:
+        try:
+            row = await self._redis.hget(read_model(log).key("jobs"), job_id)
+            return None if row is None else story_of_row(JobView.model_validate_json(row))
+        except (redis.exceptions.RedisError, OSError) as error:
+            raise HistoryUnavailableError(f"the read model does not answer: {type(error).__name__}") from error
+        except ValidationError as error:
+            raise HistoryUnavailableError(
+                f"the row of job {job_id} cannot be read: {error.errors()[0]['msg']}"
+            ) from error

@@ -1,0 +1,227 @@
+"""One webhook's way through one log: fetch an event, post it, and tell the broker what came of it.
+
+Lanes know nothing of each other, so a slow receiver delays only itself. What a lane holds is one event; all else waits
+in the log. A lane ends only by a receiver that wants nothing more.
+"""
+
+import asyncio
+import logging
+from dataclasses import dataclass
+from typing import Protocol
+
+import nats.errors
+from nats.aio.client import Client
+from nats.aio.msg import Msg
+from nats.js.client import JetStreamContext
+
+from muster.bus.clock import TimeSource
+from muster.bus.dead import letter
+from muster.bus.decode import Dead, Decoder, position
+from muster.bus.errors import ApiError
+from muster.bus.ports import LogError
+from muster.bus.requests import Outcome, publish
+from muster.bus.settings import WebhookSettings
+from muster.core.fact import Fact
+from muster.core.instant import Instant, seconds_between
+from muster.notifier import metrics
+from muster.notifier.catalogue import event_of
+from muster.notifier.consumer import Place, ensure, follow, look
+from muster.notifier.events import EventType, Told
+from muster.notifier.history import History, HistoryUnavailableError
+from muster.notifier.limits import HISTORY_ATTEMPTS_MAX, IDLE_FETCH_S, PAUSE_S_MAX, PAUSE_S_MIN
+from muster.notifier.message import Message, make_message
+from muster.notifier.retry import Policy, Step, next_step
+from muster.notifier.sender import Answer
+from muster.notifier.story import JobStory
+
+_logger = logging.getLogger(__name__)
+
+
+class Posting(Protocol):
+    """Who posts."""
+
+    async def send(self, webhook: WebhookSettings, message: Message) -> Answer:
+        """One request; what goes wrong is the answer."""
+        ...
+
+
+@dataclass(frozen=True)
+class LanePorts:
+    """What all lanes share."""
+
+    client: Client
+    history: History
+    sender: Posting
+    time: TimeSource
+    dashboard_url: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Offered:
+    """An event as the broker gave it. attempt: how often it did, from 1."""
+
+    fact: Fact
+    attempt: int
+    raw: Msg
+
+
+class Lane:
+    """See the module. Run it as a task of its own."""
+
+    def __init__(self, webhook: WebhookSettings, place: Place, ports: LanePorts) -> None:
+        self._webhook = webhook
+        self._place = place
+        self._ports = ports
+        self._decoder = Decoder(place.log)
+        self._policy = Policy(webhook.attempts_max, webhook.backoff_s, webhook.backoff_s_max)
+        self._teams = frozenset(webhook.teams)
+        self._waiting = metrics.WAITING.labels(webhook.name, place.log.stream)
+        metrics.STOPPED.labels(webhook.name).set(0)
+
+    async def run(self) -> None:
+        """Deliver until the receiver answers 410. Whatever the broker cannot do now is tried again."""
+        pause_s = PAUSE_S_MIN
+        while True:
+            try:
+                await ensure(self._ports.client, self._place, self._webhook)
+                events = await follow(self._ports.client, self._place)
+                try:
+                    pause_s = PAUSE_S_MIN
+                    while await self._turn(events):
+                        pass
+                finally:
+                    await events.unsubscribe()
+            except (ApiError, LogError, nats.errors.Error) as error:
+                _logger.warning("webhook %s: no events from %s now: %s", *self._names, error)
+                await asyncio.sleep(pause_s)
+                pause_s = min(PAUSE_S_MAX, 2 * pause_s)
+            else:
+                metrics.STOPPED.labels(self._webhook.name).set(1)
+                _logger.error(
+                    "webhook %s: the receiver answered 410, so nothing of %s is sent until the notifier starts anew; "
+                    "take the webhook out of the settings, or correct its url", *self._names,
+                )  # fmt: skip
+                return
+
+    @property
+    def _names(self) -> tuple[str, str]:
+        return self._webhook.name, self._place.log.stream
+
+    async def _turn(self, events: JetStreamContext.PullSubscription) -> bool:
+        """At most one event. False if the receiver wants nothing more. Raises what the broker's side raises."""
+        loop = asyncio.get_running_loop()
+        asked_s = loop.time()
+        try:
+            fetched = await events.fetch(1, timeout=IDLE_FETCH_S)
+        except TimeoutError:
+            await self._show_waiting()
+            if loop.time() - asked_s < PAUSE_S_MIN:  # it was refused, not idle
+                await asyncio.sleep(PAUSE_S_MIN)
+            return True
+        try:
+            return await self._handle(fetched[0])
+        except asyncio.CancelledError:
+            if not fetched[0].is_acked:
+                await fetched[0].nak()  # whoever goes on need not wait until the broker misses us
+            raise
+
+    async def _show_waiting(self) -> None:
+        state = await look(self._ports.client, self._place.log, self._webhook.name)
+        if state is None:
+            raise ApiError(0, f"the consumer of webhook {self._webhook.name} is gone")
+        self._waiting.set(state.waiting)
+
+    async def _handle(self, raw: Msg) -> bool:
+        offered = self._offered(raw)
+        event = None if offered is None else event_of(self._webhook.events, offered.fact)
+        if offered is None or event is None:
+            return await self._done(raw, "unreadable")
+        try:
+            jobs = await self._jobs(event, offered)
+            if (why_not := self._not_for_it(event, offered.fact, jobs)) is not None:
+                return await self._done(raw, why_not)
+            told = Told(offered.fact, jobs, self._teams, self._ports.dashboard_url)
+            message = make_message(event, told, form=self._webhook.format)
+        except HistoryUnavailableError as error:
+            return await self._after(offered, Answer(error=str(error)), body=b"")
+        except Exception as error:
+            _logger.exception("webhook %s: event %s cannot be told", self._webhook.name, offered.fact.id)
+            return await self._after(offered, Answer(error=f"it cannot be told: {type(error).__name__}"), body=b"")
+        answer = await self._ports.sender.send(self._webhook, message)
+        metrics.ATTEMPTS.labels(self._webhook.name, metrics.answer_class(answer.status)).inc()
+        metrics.SECONDS.labels(self._webhook.name).observe(answer.took_s)
+        return await self._after(offered, answer, body=message.body)
+
+    def _offered(self, raw: Msg) -> Offered | None:
+        """The event; None if the message is no fact, which the log's readers bury."""
+        where = position(raw.reply)
+        assert where is not None, f"{raw.reply} is no reply subject of a consumer"
+        self._waiting.set(where.pending + 1)
+        fact = self._decoder.decode(raw.subject, raw.headers, raw.data, seq=where.seq, time=where.time)
+        return Offered(fact, raw.metadata.num_delivered, raw) if isinstance(fact, Fact) else None
+
+    async def _jobs(self, event: EventType, offered: Offered) -> dict[str, JobStory]:
+        """What is known of the jobs that it is about. Raises HistoryUnavailableError while asking again may help."""
+        ids = tuple(dict.fromkeys(event.jobs(offered.fact)))
+        asked = (self._ports.history.story(self._place.log, job_id, whole=event.whole) for job_id in ids)
+        try:
+            found = await asyncio.gather(*asked)
+        except HistoryUnavailableError:
+            if offered.attempt < min(HISTORY_ATTEMPTS_MAX, self._policy.attempts_max):
+                raise
+            return {}
+        return {story.id: story for story in found if story is not None}
+
+    def _not_for_it(self, event: EventType, fact: Fact, jobs: dict[str, JobStory]) -> str | None:
+        """Why it is not sent, None if it is. A webhook for some teams hears of their jobs alone."""
+        if not self._teams or any(job.team in self._teams for job in jobs.values()):
+            return None
+        if len(jobs) < len(set(event.jobs(fact))):
+            _logger.warning(
+                "webhook %s: %s of %s is not sent, for nobody knows any more whose jobs it is about",
+                self._webhook.name, event.name, fact.subject_id,
+            )  # fmt: skip
+            return "unknown-job"
+        return "not-for-it"
+
+    async def _after(self, offered: Offered, answer: Answer, *, body: bytes) -> bool:
+        """Settle an attempt."""
+        fact, name = offered.fact, self._webhook.name
+        following = next_step(
+            answer.status, attempt=offered.attempt, message_id=fact.id, policy=self._policy,
+            retry_after_s=answer.retry_after_s,
+        )  # fmt: skip
+        told = f"{fact.kind} {fact.subject_id} {fact.name}: attempt {offered.attempt}: {answer.summary}"
+        match following.step:
+            case Step.DONE:
+                metrics.DELAY.labels(name).observe(max(0.0, seconds_between(fact.time, self._ports.time.wall())))
+                return await self._done(offered.raw, "delivered")
+            case Step.RETRY:
+                _logger.warning("webhook %s: %s; again in %.1f s", name, told, following.delay_s)
+                await offered.raw.nak(delay=following.delay_s)
+                return True
+            case Step.STOP:
+                await offered.raw.nak()
+                return False
+            case Step.BURY:
+                return await self._bury(offered, told, body)
+
+    async def _bury(self, offered: Offered, told: str, body: bytes) -> bool:
+        """One entry per webhook and event: its subject of its own expects to be empty."""
+        fact = offered.fact
+        stream = f"webhook.{self._webhook.name}.{self._place.log.stream}"
+        dead = Dead(fact.seq, Instant(fact.time), offered.raw.subject, told)
+        stored = await publish(self._ports.client, letter(stream, dead, {"webhook-id": fact.id}, body), expect_new=True)
+        if stored.outcome is Outcome.UNAVAILABLE:
+            await offered.raw.nak(delay=self._policy.backoff_s)
+            return True
+        if stored.outcome is Outcome.FULL:
+            _logger.error("webhook %s: stream DEAD is full, so this is lost: %s", self._webhook.name, told)
+            return await self._done(offered.raw, "lost")
+        _logger.error("webhook %s: given up, see `muster log dead`: %s", self._webhook.name, told)
+        return await self._done(offered.raw, "dead")
+
+    async def _done(self, raw: Msg, outcome: str) -> bool:
+        metrics.DELIVERIES.labels(self._webhook.name, outcome).inc()
+        await raw.ack()
+        return True

@@ -1,0 +1,131 @@
+"""One signed HTTP request to a receiver, and what came of it. Nothing here is retried.
+
+No redirect is followed: what a team's jobs do goes to no host that nobody configured. What a receiver answers is never
+logged, since it may repeat what it was sent to.
+"""
+
+import asyncio
+import logging
+import ssl
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from email.utils import parsedate_to_datetime
+
+import httpx
+
+from muster.bus.clock import TimeSource
+from muster.bus.settings import WebhookSettings
+from muster.core.instant import NS_PER_S
+from muster.notifier.files import WebhookFileError, address, keys
+from muster.notifier.limits import RESPONSE_BYTES_MAX, WORDS_MAX
+from muster.notifier.message import CONTENT_TYPE, Message
+from muster.notifier.signing import HEADER_ID, HEADER_SIGNATURE, HEADER_TIMESTAMP, signature
+
+USER_AGENT = "muster-webhooks"
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """What a receiver said. status: 0 if nothing whole came, then `error` says why. words: its own, for a screen."""
+
+    status: int = 0
+    error: str = ""
+    retry_after_s: float | None = None
+    took_s: float = 0.0
+    words: str = ""
+
+    @property
+    def summary(self) -> str:
+        """In words that hold no secret."""
+        if self.error:
+            return self.error
+        if 300 <= self.status < 400:
+            return f"{self.status}: redirects are not followed; set the url to where the receiver is"
+        return f"the receiver answered {self.status}"
+
+
+def new_client(*, connections: int) -> httpx.AsyncClient:
+    """Connections to receivers: none follows a redirect, and no proxy of the environment sees a message."""
+    logging.getLogger("httpx").setLevel(logging.WARNING)  # its line per request would show addresses that are secrets
+    return httpx.AsyncClient(
+        verify=ssl.create_default_context(),
+        trust_env=False,
+        follow_redirects=False,
+        timeout=None,  # noqa: S113 - every request has a deadline of its own, as a whole
+        limits=httpx.Limits(max_connections=connections, max_keepalive_connections=connections),
+    )
+
+
+class Sender:
+    """Posts messages."""
+
+    def __init__(self, client: httpx.AsyncClient, time: TimeSource) -> None:
+        self._client = client
+        self._time = time
+
+    async def send(self, webhook: WebhookSettings, message: Message) -> Answer:
+        """Post once. What goes wrong is the answer; only a defect is raised."""
+        started_s = self._time.monotonic_s()
+        try:
+            url, headers = await asyncio.to_thread(self._prepared, webhook, message)
+            async with asyncio.timeout(webhook.timeout_s):
+                status, retry_after, words = await self._exchange(url, headers, message.body)
+        except WebhookFileError as error:
+            return Answer(error=str(error))
+        except (TimeoutError, httpx.TimeoutException):
+            return Answer(error=f"no answer within {webhook.timeout_s:g} s", took_s=self._since(started_s))
+        except (httpx.HTTPError, httpx.InvalidURL, httpx.StreamError) as error:
+            return Answer(
+                error=f"the receiver cannot be reached: {type(error).__name__}", took_s=self._since(started_s)
+            )
+        after_s = retry_after_s(retry_after, now_s=self._time.wall() // NS_PER_S)
+        return Answer(status, retry_after_s=after_s, took_s=self._since(started_s), words=words)
+
+    def _prepared(self, webhook: WebhookSettings, message: Message) -> tuple[str, dict[str, str]]:
+        """Address and headers, from files that may be new since the last attempt. Raises WebhookFileError."""
+        timestamp_s = self._time.wall() // NS_PER_S
+        headers = {
+            "Content-Type": CONTENT_TYPE,
+            "User-Agent": USER_AGENT,
+            "Accept-Encoding": "identity",
+            HEADER_ID: message.id,
+            HEADER_TIMESTAMP: str(timestamp_s),
+        }
+        if signing := keys(webhook):
+            headers[HEADER_SIGNATURE] = signature(
+                signing, message_id=message.id, timestamp_s=timestamp_s, body=message.body
+            )
+        if message.trace:
+            headers["traceparent"] = message.trace
+        return address(webhook), headers
+
+    async def _exchange(self, url: str, headers: dict[str, str], body: bytes) -> tuple[int, str, str]:
+        request = self._client.build_request("POST", url, headers=headers, content=body)
+        response = await self._client.send(request, stream=True)
+        try:
+            kept = bytearray()
+            async for chunk in response.aiter_raw():  # undecoded: a small compressed answer can be a giant one
+                kept += chunk[: RESPONSE_BYTES_MAX - len(kept)]
+                if len(kept) >= RESPONSE_BYTES_MAX:
+                    break
+            words = "".join(one for one in kept.decode(errors="replace") if one.isprintable())
+            return response.status_code, response.headers.get("Retry-After", ""), words[:WORDS_MAX]
+        finally:
+            await response.aclose()
+
+    def _since(self, started_s: float) -> float:
+        return self._time.monotonic_s() - started_s
+
+
+def retry_after_s(value: str, *, now_s: int) -> float | None:
+    """Seconds that a `Retry-After` asks for (RFC 9110, 10.2.3: a number, or a date); None if it says nothing."""
+    value = value.strip()
+    if value.isdecimal() and len(value) < 10:
+        return float(value)
+    try:
+        until = parsedate_to_datetime(value)
+    except ValueError:
+        return None
+    if until.tzinfo is None:
+        until = until.replace(tzinfo=UTC)
+    return max(0.0, (until - datetime.fromtimestamp(now_s, UTC)).total_seconds())
