@@ -22,6 +22,8 @@ from muster.gateway.growth import shapes_to_come
 from muster.gateway.house import House
 from muster.gateway.http import make_app
 from muster.gateway.live import Live, credentials
+from muster.gateway.readings import Readings
+from muster.gateway.recent import RecentMessages
 from muster.gateway.redis_view import RedisView
 from muster.gateway.request_log import NatsRequestLog
 from muster.gateway.scheduler_client import NatsScheduler
@@ -40,7 +42,12 @@ HTTP_KEEP_ALIVE_S = 75
 HTTP_SHUTDOWN_S = 2
 HTTP_CONNECTIONS_MAX = 4_096
 
-DECLARATION = Declaration(service="gateway", buckets=(TOKENS_BUCKET,), buckets_written=(TOKENS_BUCKET,))
+DECLARATION = Declaration(
+    service="gateway",
+    reads=("TELEMETRY_{cluster}", "LOGS_{cluster}"),
+    buckets=(TOKENS_BUCKET,),
+    buckets_written=(TOKENS_BUCKET,),
+)
 
 
 class Gateway:
@@ -83,7 +90,7 @@ class Gateway:
             feed=feed,
             views=Views(view, scheduler, log, time),
             time=time,
-            live=Live(snapshots, credentials(settings, time)),
+            live=Live(snapshots, credentials(settings, time), Readings(RecentMessages(client), settings.cluster, time)),
             site=Site(STATIC, headers(settings.websocket_url)),
         )
         try:

@@ -17,6 +17,7 @@ from muster.gateway.api import (
     live,
     nodes,
     queues,
+    readings,
     reference,
     reservations,
     scale,
@@ -28,7 +29,7 @@ from muster.gateway.ports import NotStoredError, UnreachableError
 from muster.gateway.problems import ProblemError
 
 API_VERSION = "1"
-_OF_JOBS = (jobs, job_actions)
+_OF_JOBS = (jobs, job_actions, readings)
 _APIS = (*_OF_JOBS, queues, reservations, nodes, composability, devices, scale, events, live, access, health, reference)
 
 

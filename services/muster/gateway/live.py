@@ -11,6 +11,7 @@ from muster.bus.settings import Settings
 from muster.core.instant import NS_PER_S
 from muster.gateway.authorise import Principal
 from muster.gateway.problems import unavailable
+from muster.gateway.readings import Readings
 from muster.gateway.snapshot import Snapshots, audiences_of
 from muster.schemas.access import Role
 from muster.schemas.live import FED_CLUSTER, LiveCredential
@@ -33,7 +34,7 @@ class Credentials:
         """A user for this principal's teams, all of them for who acts for all. Raises ProblemError (503)."""
         if self.signer is None or not self.url:
             raise unavailable("this gateway serves no live view: it has no WebSocket address, or nothing to sign with")
-        teams = (EVERY_TEAM,) if sees_all(principal) else tuple(sorted(principal.teams))
+        teams = (EVERY_TEAM,) if sees_all(principal) else _teams(principal)
         user = mint_view_user(
             self.signer,
             clusters=(self.cluster,),
@@ -59,6 +60,7 @@ class Live:
 
     snapshots: Snapshots
     credentials: Credentials
+    readings: Readings
 
 
 def sees_all(principal: Principal) -> bool:
@@ -68,7 +70,12 @@ def sees_all(principal: Principal) -> bool:
 
 def live_audiences(principal: Principal) -> tuple[str, ...]:
     """Those that this principal's dashboard may listen to."""
-    return audiences_of(teams=principal.teams, sees_all=sees_all(principal))
+    return audiences_of(teams=_teams(principal), sees_all=sees_all(principal))
+
+
+def _teams(principal: Principal) -> tuple[str, ...]:
+    """Those that it acts for: who only looks sees what is public."""
+    return tuple(sorted(team for team in principal.teams if principal.acts_for(team)))
 
 
 def credentials(settings: Settings, time: TimeSource) -> Credentials:

@@ -18,7 +18,7 @@ from muster.schemas.devices import (
 from muster.schemas.facts.queue import QueueSpec
 from muster.schemas.facts.reservation import ReservationSpec
 from muster.schemas.job import JobSpec, PriorityChange
-from muster.schemas.live import LiveCredential, Snapshot
+from muster.schemas.live import JobReadings, LiveCredential, OutputPage, Snapshot
 from muster.schemas.queries import DryRunAnswer, ScaleChoiceView, WhyAnswer
 from muster.schemas.views import FactView, JobView, NodeView, Problem, QueueView, ReservationView
 
@@ -42,10 +42,12 @@ _SHOWN: tuple[type[BaseModel], ...] = (
     DryRunAnswer,
     FabricView,
     FactView,
+    JobReadings,
     JobSpec,
     JobView,
     LiveCredential,
     NodeView,
+    OutputPage,
     PriorityChange,
     Problem,
     QueueSpec,
