@@ -16,7 +16,8 @@ from muster.bus.counters import LogCounters
 from muster.bus.decode import Dead
 from muster.bus.ports import LogUnavailableError
 from muster.bus.requests import Outcome, publish
-from muster.schemas.envelope import HEADER_MSG_ID
+from muster.bus.traceparent import about
+from muster.schemas.envelope import HEADER_MSG_ID, HEADER_TRACE
 from muster.schemas.subjects import dead_subject
 
 BODY_BYTES_MAX = 64 * 1024
@@ -69,6 +70,7 @@ class NatsDeadLetters:
                 self._counters.dead_unwritten += 1
                 _logger.error("stream DEAD is full (%s): no entry for %s %d", stored.detail, stream, dead.seq)
             case Outcome.STORED:
-                _logger.warning("dead letter: %s %d %s: %s", stream, dead.seq, dead.subject, dead.error)
+                trace = about((fields or {}).get(HEADER_TRACE, ""))
+                _logger.warning("dead letter: %s %d %s: %s", stream, dead.seq, dead.subject, dead.error, extra=trace)
             case Outcome.EXISTS:
                 pass

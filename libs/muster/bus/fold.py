@@ -17,7 +17,7 @@ TakeSnapshot = Callable[[int, Instant, list[Draft]], None]
 class PoisonedError(Exception):
     """A core raised on a valid fact. Skipping it by itself would let folds diverge, so its service stands still.
 
-    seq: of the fact; `muster log skip SEQ --service S` lets the service skip it.
+    seq: of the fact; `muster log skip SEQ --service S` lets the service skip it. trace: its traceparent.
     """
 
     def __init__(self, service: str, fact: Fact, error: Exception) -> None:
@@ -27,6 +27,7 @@ class PoisonedError(Exception):
         )
         self.service = service
         self.seq = fact.seq
+        self.trace = fact.trace
 
 
 class Folder:

@@ -3,9 +3,11 @@
 A fact's own span has the ids that stand in the fact: the job's trace id, and a span id that is a hash of the fact's id,
 so `muster trace` and the collector show the same tree. It links to the span of every cause; of a single cause it is
 also the child, so that viewers draw a tree (the conventions allow a parent for single messages only). Names use the
-subject template, never an id. All slow and failed spans are kept, of the rest one trace in `SPANS_ONE_IN`.
+subject template, never an id. All slow and failed spans are kept, of the rest one trace in `SPANS_ONE_IN`, or as
+OTEL_TRACES_SAMPLER_ARG says.
 """
 
+import os
 from collections.abc import Iterable
 from threading import Thread
 
@@ -28,6 +30,7 @@ from opentelemetry.trace import (
 )
 
 from muster.bus.limits import SPAN_BATCH, SPAN_FLUSH_S, SPAN_QUEUE, SPAN_SLOW_S, SPANS_ONE_IN
+from muster.bus.tracing import sampled_one_in
 from muster.core.fact import Fact
 from muster.core.instant import NS_PER_S
 from muster.schemas.ids import span_id
@@ -38,7 +41,8 @@ _OPERATION_TYPES = {"fold": "process", "decide": "process", "send": "send", "cre
 
 def to_collector(service: str, *, scope: str, template: str) -> "OtelTracing":
     """Spans of `service` to where the standard OTEL_* variables say."""
-    return OtelTracing(service, scope=scope, template=template, exporter=OTLPSpanExporter())
+    one_in = sampled_one_in(os.environ)
+    return OtelTracing(service, scope=scope, template=template, exporter=OTLPSpanExporter(), one_in=one_in)
 
 
 class OtelTracing:

@@ -15,6 +15,7 @@ from muster.bus.fold import PoisonedError
 from muster.bus.limits import RESTART_BACKOFF_S, RESTART_CALM_S, VOIDED_POLL_S
 from muster.bus.ports import LogError
 from muster.bus.shell import UnrecoverableError
+from muster.bus.traceparent import about
 
 _logger = logging.getLogger(__name__)
 
@@ -59,7 +60,7 @@ async def supervise(live: Life, how: Supervision) -> None:
             _logger.error("%s returned; a service runs until it is cancelled", condition.service)
             condition.stopped = "returned"
         except PoisonedError as error:
-            _logger.critical("%s stands still: %s", condition.service, error)
+            _logger.critical("%s stands still: %s", condition.service, error, extra=about(error.trace))
             if how.alone:
                 raise
             await _until_voided(error, how)

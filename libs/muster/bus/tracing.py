@@ -5,14 +5,30 @@ import os
 from collections.abc import Iterable, Mapping
 from typing import Protocol
 
+from muster.bus.limits import SPANS_ONE_IN
 from muster.core.fact import Fact
 
 ENDPOINT_VARIABLE = "OTEL_EXPORTER_OTLP_ENDPOINT"
+RATIO_VARIABLE = "OTEL_TRACES_SAMPLER_ARG"
 
 
 def sends(signal: str, environment: Mapping[str, str]) -> bool:
     """Whether `traces`, `metrics` or `logs` go to a collector: by the standard variables, as the SDK reads them."""
     return bool(environment.get(ENDPOINT_VARIABLE)) and environment.get(f"OTEL_{signal.upper()}_EXPORTER") != "none"
+
+
+def sampled_one_in(environment: Mapping[str, str]) -> int:
+    """Of so many traces one is sent whole: by OTEL_TRACES_SAMPLER_ARG, a ratio as the SDK's samplers take it.
+
+    Raises ValueError for what is no ratio above 0, up to 1.
+    """
+    said = environment.get(RATIO_VARIABLE, "")
+    if not said:
+        return SPANS_ONE_IN
+    ratio = float(said)
+    if not 0 < ratio <= 1:
+        raise ValueError(f"{RATIO_VARIABLE}: {said} is not above 0 and at most 1")
+    return round(1 / ratio)
 
 
 class Tracing(Protocol):

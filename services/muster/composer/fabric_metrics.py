@@ -5,6 +5,7 @@ from collections.abc import Callable, Mapping, Sequence
 from prometheus_client import Counter, Gauge, Histogram
 
 from muster.bus.gauges import LeaderGauges
+from muster.bus.traceparent import Exemplars
 from muster.composer.core.records import Kind
 from muster.schemas.devices import CXL_MEMORY, GPU, AttachmentPhase, BreakerState, PoolModel
 from muster.schemas.facts.device import CallFailure
@@ -16,6 +17,8 @@ LIVE_PHASES = tuple(phase for phase in AttachmentPhase if not phase.is_over)
 _BREAKERS = {BreakerState.CLOSED: 0, BreakerState.HALF_OPEN: 1, BreakerState.OPEN: 2}
 _TYPES = (GPU, CXL_MEMORY)
 _DURATIONS_S = (1.0, 2.5, 5.0, 10.0, 20.0, 30.0, 45.0, 60.0, 90.0, 120.0, 180.0, 300.0, 600.0, 1200.0)
+
+_EXEMPLARS = Exemplars(1)  # devices come and go seldom: each may be looked for
 
 _BREAKER = Gauge("muster_fabric_breaker", "Circuit breaker: 0 closed, 1 half-open, 2 open.", ("fabric",))
 _POOL = Gauge("muster_fabric_devices", "Devices, free in the pool or attached.", ("fabric", "type", "model", "place"))
@@ -85,14 +88,14 @@ class FabricGauges:
         return (kind[0] if kind[0] in _TYPES else OTHER), OTHER
 
 
-def attached(fabric: str, took_s: float) -> None:
-    """A device may be used, so long after it was requested."""
-    _ATTACH_S.labels(fabric).observe(took_s)
+def attached(fabric: str, took_s: float, *, trace: str = "") -> None:
+    """A device may be used, so long after it was requested. trace: traceparent of what it was requested for."""
+    _ATTACH_S.labels(fabric).observe(took_s, _EXEMPLARS.of(trace))
 
 
-def detached(fabric: str, took_s: float) -> None:
+def detached(fabric: str, took_s: float, *, trace: str = "") -> None:
     """A device is back in the pool, so long after somebody wanted it gone."""
-    _DETACH_S.labels(fabric).observe(took_s)
+    _DETACH_S.labels(fabric).observe(took_s, _EXEMPLARS.of(trace))
 
 
 def failed(fabric: str, failure: CallFailure | None) -> None:

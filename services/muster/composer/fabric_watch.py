@@ -10,6 +10,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 
+from muster.bus.traceparent import about
 from muster.composer import fabric_metrics
 from muster.composer.core.breaker import breaker_of
 from muster.composer.core.core import ComposerCore
@@ -190,9 +191,10 @@ def _attachment(one: Attachment, fact: Fact) -> str:
         case DeviceAttached(adopted=True):
             fabric_metrics.adopted(one.fabric)
         case DeviceOnline(took_s=took_s) if not one.withholds and one.requested.origin not in STOOD_BEFORE:
-            fabric_metrics.attached(one.fabric, took_s)
+            fabric_metrics.attached(one.fabric, took_s, trace=fact.trace)
         case DeviceDetached() if one.wanted_at:
-            fabric_metrics.detached(one.fabric, max(0.0, seconds_between(one.wanted_at, fact.time)))
+            took_s = max(0.0, seconds_between(one.wanted_at, fact.time))
+            fabric_metrics.detached(one.fabric, took_s, trace=fact.trace)
         case DetachGivenUp():
             fabric_metrics.given_up(one.fabric)
         case AttachmentFailed(failure=failure, reason=reason) if one.wish is None:
@@ -205,7 +207,7 @@ def _tell_failed(fabric: str, over: Sequence[tuple[Attachment, str]]) -> None:
     one, why = over[0]
     _logger.warning(
         "fabric %s: %d attachment(s) failed for good, the first %s (%s for %s): %s",
-        fabric, len(over), one.id, one.requested.model, one.requested.node, why,
+        fabric, len(over), one.id, one.requested.model, one.requested.node, why, extra=about(one.trace),
     )  # fmt: skip
 
 

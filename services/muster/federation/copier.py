@@ -19,6 +19,7 @@ from muster.bus.ports import LogReader
 from muster.bus.requests import Outcome, append_single, last_on_subject
 from muster.bus.service import Connect
 from muster.bus.settings import Settings
+from muster.bus.traceparent import about
 from muster.core import Draft, Fact
 from muster.federation.core.copies import copy_id, copy_of
 from muster.schemas.facts.job import JobEnded
@@ -88,7 +89,9 @@ async def _copy(report: Fact, store: Store, retry_s: float) -> None:
         return
     fact_id = copy_id(FED_UP_LOG.stream, report.seq)
     while (outcome := await store(draft, fact_id)) not in (Outcome.STORED, Outcome.EXISTS):
-        _logger.warning("FED is %s: %s of %s waits", outcome.value, draft.name, draft.subject_id)
+        _logger.warning(
+            "FED is %s: %s of %s waits", outcome.value, draft.name, draft.subject_id, extra=about(draft.trace)
+        )
         await asyncio.sleep(retry_s)
 
 

@@ -4,14 +4,17 @@ Labels are few and fixed: never an id, a team or a path as sent.
 """
 
 import logging
+import os
 from collections.abc import MutableMapping
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from muster.bus.clock import TimeSource
+from muster.bus.limits import SPAN_SLOW_S
 from muster.bus.sparingly import Sparingly
-from muster.bus.traceparent import about, exemplar
+from muster.bus.traceparent import Exemplars, about
+from muster.bus.tracing import sampled_one_in
 
 DURATIONS_S = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5)
 METHODS = frozenset({"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"})
@@ -30,6 +33,7 @@ class Metrics:
 
     def __init__(self) -> None:
         self.registry = CollectorRegistry()
+        self._exemplars = Exemplars(sampled_one_in(os.environ))
         self.requests = Counter(
             "muster_http_requests", "Requests answered", ("route", "method", "status"), registry=self.registry
         )
@@ -48,6 +52,10 @@ class Metrics:
             registry=self.registry,
         )
         self.refused = Counter("muster_jobs_refused", "Submissions refused", ("status",), registry=self.registry)
+
+    def exemplar(self, traceparent: str, took_s: float) -> dict[str, str] | None:
+        """What leads from this duration to the job's trace, if a collector has it or it took long."""
+        return self._exemplars.of(traceparent, slow=took_s > SPAN_SLOW_S)
 
 
 def is_about(scope: MutableMapping[str, object], traceparent: str) -> None:
@@ -98,7 +106,7 @@ class Counting:
         if timer is None:
             timer = self._timers[route, method] = self._metrics.request_s.labels(route, method)
         counter.inc()
-        timer.observe(took_s, exemplar(trace))
+        timer.observe(took_s, self._metrics.exemplar(trace, took_s))
         if status >= 500:
             self._tell(f"{method} {route}", status, took_s, trace)
 

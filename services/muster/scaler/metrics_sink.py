@@ -8,6 +8,7 @@ from prometheus_client import Counter, Gauge, Histogram
 
 from muster.bus.gauges import LeaderGauges
 from muster.bus.service import Seat
+from muster.bus.traceparent import Exemplars
 from muster.core import Fact, Instant
 from muster.core.fact import Core
 from muster.scaler.core import ScalerCore
@@ -23,6 +24,7 @@ _CHOICES = Counter(
     ("choice", "case", "outcome"),
 )
 _CHOICE_S = Histogram("muster_scale_choice_seconds", "From chosen to done.", ("choice",), buckets=_DURATIONS_S)
+_EXEMPLARS = Exemplars(1)  # choices are few: each may be looked for
 _OPEN = Gauge("muster_scale_choices_open", "Choices under way.", ("choice",))
 _WAITING = Gauge("muster_scale_waiting_jobs", "Jobs that wait for what scaling could bring.", ("cluster",))
 
@@ -71,7 +73,7 @@ class ChoicesSink:
                 name, case = self._cases.pop(fact.subject_id)
                 _CHOICES.labels(name, case, "failed" if failed else "done").inc()
                 if not failed:
-                    _CHOICE_S.labels(name).observe(took_s)
+                    _CHOICE_S.labels(name).observe(took_s, _EXEMPLARS.of(fact.trace))
 
     def _show_open(self) -> None:
         sums = Sums(name for name, _ in self._cases.values())

@@ -5,6 +5,7 @@ The gauges beside them (`standing`) are set every `SHOW_S`, because a surge chan
 
 import asyncio
 import logging
+import os
 from collections.abc import Sequence
 
 from nats.aio.client import Client
@@ -14,7 +15,8 @@ from muster.bus.clock import SystemTime, TimeSource
 from muster.bus.labels import BoundedLabels
 from muster.bus.service import Seat
 from muster.bus.sparingly import Sparingly
-from muster.bus.traceparent import about, exemplar
+from muster.bus.traceparent import Exemplars, about
+from muster.bus.tracing import sampled_one_in
 from muster.core import Fact, Instant
 from muster.core.fact import Core
 from muster.core.instant import seconds_between
@@ -29,6 +31,9 @@ SHOW_S = 2.0
 """Between two looks at the gauges; less than any scrape interval."""
 
 FAILURES_TOLD_PER_S = 10
+PLACE_SLOW_S = 1.0
+"""Placing that takes longer is always led to from the metrics."""
+
 _WAITS_S = (0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0, 300.0, 1800.0, 7200.0, 43200.0)
 _TERMINAL = frozenset({"succeeded", "failed", "cancelled", "timed-out"})
 
@@ -38,6 +43,7 @@ _PLACE_S = Histogram(
     ("waited",),
     buckets=_WAITS_S,
 )
+_PLACE_AT_ONCE_S, _PLACE_TOLD_S = _PLACE_S.labels("no"), _PLACE_S.labels("yes")
 _PLACED = Counter("muster_jobs_placed", "Placements, first and later ones.", ("team",))
 _WAITED_S = Counter("muster_jobs_waited_seconds", "Sum of the times from queued to placed.", ("team",))
 _ENDED = Counter("muster_jobs_ended", "Jobs that ended, by outcome.", ("team", "outcome"))
@@ -47,11 +53,17 @@ _logger = logging.getLogger(__name__)
 
 
 class SchedulerSink:
-    """Implements `Sink`. One instance serves one term after the other. time: paces the log lines."""
+    """Implements `Sink`. One instance serves one term after the other.
 
-    def __init__(self, *, time: TimeSource | None = None) -> None:
+    time: paces the log lines. one_in: traces that a collector is sent whole, None: as the variables say.
+    """
+
+    def __init__(self, *, time: TimeSource | None = None, one_in: int | None = None) -> None:
         self._time = time or SystemTime()
         self._teams = BoundedLabels(TEAMS_MAX)
+        self._placed: dict[str, tuple[Counter, Counter]] = {}
+        self._ends: dict[tuple[str, str], Counter] = {}
+        self._exemplars = Exemplars(sampled_one_in(os.environ) if one_in is None else one_in)
         self._standing = Standing(self._teams)
         self._telling = Sparingly(FAILURES_TOLD_PER_S)
         self._tally = Tally()
@@ -96,18 +108,34 @@ class SchedulerSink:
             return
         match fact.payload:
             case JobPlaced(attempt=attempt):
-                team = self._teams.of(record.job.spec.team)
-                _PLACED.labels(team).inc()
-                _WAITED_S.labels(team).inc(max(0.0, seconds_between(record.queued_at, fact.time)))
+                placed, waited_s = self._of_team(record.job.spec.team)
+                placed.inc()
+                waited_s.inc(max(0.0, seconds_between(record.queued_at, fact.time)))
                 if attempt == 1 and record.job.submitted_at:
                     took_s = max(0.0, seconds_between(record.job.submitted_at, fact.time))
-                    _PLACE_S.labels("yes" if record.explained_at else "no").observe(took_s, exemplar(fact.trace))
+                    exemplar = self._exemplars.of(fact.trace, slow=took_s > PLACE_SLOW_S)
+                    (_PLACE_TOLD_S if record.explained_at else _PLACE_AT_ONCE_S).observe(took_s, exemplar)
             case JobQueued(reason=reason) if reason is not QueuedReason.SUBMITTED:
                 _REQUEUED.labels(reason.value).inc()
             case JobFinished() as finished if fact.name in _TERMINAL:
-                _ENDED.labels(self._teams.of(record.job.spec.team), fact.name).inc()
+                self._ended(record.job.spec.team, fact.name).inc()
                 if fact.name == "failed" and self._telling.may_say(self._time.monotonic_s()):
                     self._tell(fact, finished, record)
+
+    def _of_team(self, name: str) -> tuple[Counter, Counter]:
+        """Counters with their labels bound: looking labels up costs as much as counting."""
+        team = self._teams.of(name)
+        known = self._placed.get(team)
+        if known is None:
+            known = self._placed[team] = _PLACED.labels(team), _WAITED_S.labels(team)
+        return known
+
+    def _ended(self, name: str, outcome: str) -> Counter:
+        key = self._teams.of(name), outcome
+        known = self._ends.get(key)
+        if known is None:
+            known = self._ends[key] = _ENDED.labels(*key)
+        return known
 
     def _tell(self, fact: Fact, finished: JobFinished, record: JobRecord) -> None:
         unsaid = self._telling.left_out()

@@ -40,14 +40,15 @@ class Tally:
         was, now = self._of.get(job_id), _standing(record)
         if was == now:
             return
+        is_held_alike = was is not None and now is not None and was[3] is now[3] and was[:2] == now[:2]
         if was is not None:
-            self._count(was, -1)
+            self._count(was, -1, is_held_too=not is_held_alike)
             self._left(job_id, was)
         if now is None:
             self._of.pop(job_id, None)
             return
         self._of[job_id] = now
-        self._count(now, 1)
+        self._count(now, 1, is_held_too=not is_held_alike)
         if now[2] == WAITING:
             self.waiting.setdefault(now[1], {})[job_id] = now[4]
 
@@ -60,10 +61,12 @@ class Tally:
         """Since when the job that waits longest in this queue waits, in nanoseconds; 0 if none does."""
         return next(iter(self.waiting.get(queue, {}).values()), 0)
 
-    def _count(self, standing: _Standing, sign: int) -> None:
+    def _count(self, standing: _Standing, sign: int, *, is_held_too: bool) -> None:
         team, queue, state, held, _ = standing
         self.by_team[team, state] += sign
         self.by_queue[queue, state] += sign
+        if not is_held_too:
+            return
         for resource, amount in held.items():
             if resource == GPU:
                 self.team_milli[team] += sign * amount

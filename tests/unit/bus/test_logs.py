@@ -9,7 +9,7 @@ import pytest
 
 from muster.bus.logs import JsonLines, set_up_logs
 from muster.bus.otel_logs import OtlpLogs
-from muster.bus.traceparent import about, exemplar
+from muster.bus.traceparent import Exemplars, about
 from otlp_sink import OtlpSink, otlp_sink
 
 TRACE, SPAN = "0af7651916cd43dd8448eb211c80319c", "b7ad6b7169203331"
@@ -102,8 +102,15 @@ def test_a_format_that_there_is_not_is_refused_with_the_variables_name() -> None
 
 def test_what_is_no_traceparent_makes_neither_fields_nor_an_exemplar() -> None:
     assert about("") == {}
-    assert exemplar("00-short") is None
-    assert exemplar(PARENT) == {"trace_id": TRACE, "span_id": SPAN}
+    assert Exemplars(1).of("00-short", slow=True) is None
+
+
+def test_exemplars_lead_to_traces_that_were_sent_whole_and_to_what_was_slow() -> None:
+    exemplars = Exemplars(100)
+    kept = f"00-{100 * 7:032x}-{SPAN}-01"
+    assert exemplars.of(kept) == {"trace_id": f"{700:032x}", "span_id": SPAN}
+    assert exemplars.of(PARENT) is None
+    assert exemplars.of(PARENT, slow=True) == {"trace_id": TRACE, "span_id": SPAN}
 
 
 def sent(root: logging.Logger, sink: OtlpSink, monkeypatch: pytest.MonkeyPatch, services: list[str]) -> logging.Handler:

@@ -3,8 +3,9 @@
 import pytest
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 
+from muster.bus.limits import SPANS_ONE_IN
 from muster.bus.otel import OtelTracing
-from muster.bus.tracing import ENDPOINT_VARIABLE, NoTracing, make_tracing
+from muster.bus.tracing import ENDPOINT_VARIABLE, NoTracing, make_tracing, sampled_one_in, sends
 from muster.core.fact import Fact
 from muster.core.instant import NS_PER_S, Instant
 from muster.schemas.ids import span_id, trace_id, traceparent
@@ -63,3 +64,21 @@ def test_slow_and_failed_spans_are_kept_of_the_rest_some() -> None:
 def test_preset_ids_do_not_leak_into_the_next_span() -> None:
     spans = spans_of(1, fact(), fact())
     assert f"{spans[2].context.trace_id:032x}" != TRACE
+
+
+@pytest.mark.parametrize(("said", "one_in"), [("", SPANS_ONE_IN), ("1", 1), ("0.25", 4), ("0.01", 100)])
+def test_how_many_traces_are_sent_whole_is_set_by_the_standard_variable(said: str, one_in: int) -> None:
+    assert sampled_one_in({"OTEL_TRACES_SAMPLER_ARG": said}) == one_in
+
+
+@pytest.mark.parametrize("said", ["0", "-1", "2", "often"])
+def test_what_is_no_ratio_is_refused(said: str) -> None:
+    with pytest.raises(ValueError, match=r"OTEL_TRACES_SAMPLER_ARG|often"):
+        sampled_one_in({"OTEL_TRACES_SAMPLER_ARG": said})
+
+
+def test_signals_are_sent_where_a_collector_is_set_and_nobody_says_none() -> None:
+    collector = {ENDPOINT_VARIABLE: "http://collector:4318"}
+    assert sends("traces", collector)
+    assert not sends("metrics", {**collector, "OTEL_METRICS_EXPORTER": "none"})
+    assert not sends("logs", {})

@@ -23,7 +23,7 @@ class Followed:
     def __init__(self) -> None:
         self.world = World(nodes=2, gpus=4, queues=("lab", "other"))
         self.world.queue("bounded", gpu_milli_quota=2_000, gpu_milli_limit=3_000)
-        self.sink = SchedulerSink()
+        self.sink = SchedulerSink(one_in=1)
         self.seen = 0
 
     async def open(self) -> None:
