@@ -18,6 +18,7 @@ from muster.bus.ports import Batch, LogError
 from muster.bus.service import CoreService, Seat, Sink
 from muster.bus.shell_parts import ShellParts, WakeableReader
 from muster.bus.snapshots import Snapshots
+from muster.bus.traceparent import about
 from muster.core.fact import Core
 from muster.core.instant import NS_PER_S, Instant, seconds_between
 
@@ -232,8 +233,9 @@ class Shell:
         pen.wanted = False
         drafts = state.core.decide(self.now())
         spent_s = clock.monotonic_s() - started_s
-        self.metrics.decide_s.observe(spent_s)
-        if spent_s > limits.decide_s:
+        is_slow = spent_s > limits.decide_s
+        self.metrics.decide_s.observe(spent_s, about(drafts[0].trace) or None if is_slow and drafts else None)
+        if is_slow:
             self.metrics.overruns.inc()
         tracing = self._parts.tracing
         if tracing.enabled:
