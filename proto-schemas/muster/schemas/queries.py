@@ -24,8 +24,9 @@ class JobAnswer(Wire):
 
 
 class WhyAnswer(Wire):
-    """Why a job is where it is. position: place among the waiting of its queue, from 1, 0 if it does not wait.
+    """Why a job is where it is.
 
+    position: place among the waiting of its queue, from 1, 0 if it does not wait or is held.
     reason: fixed vocabulary; detail: with numbers; cure: what would make it run.
     expected_start_at: no later than this, as far as is known now, 0 if nothing is; expected_basis: what that rests on.
     """

@@ -74,11 +74,14 @@ def test_the_answers_say_who_asked_why_and_what_led_to_them() -> None:
 def test_a_held_job_shows_so_and_why_says_by_whom() -> None:
     world, _ = full()
     one = world.submit("one")
+    world.submit("other")
     world.hold(one, reason="wrong data")
     view = answer_job(world.core, AskJob(job_id=one.id), world.now).job
     assert (view.held, view.phase, view.reason, view.detail) == (True, Phase.QUEUED, "held", "by ada: wrong data")
     answer = why(world, one)
-    assert (answer.reason, answer.detail) == ("held", "by ada: wrong data")
+    assert answer.reason == "held"
+    assert answer.detail == "by ada: wrong data; released, it would be number 1 of 2 in line"
+    assert (answer.position, answer.waiting) == (0, 1), "it is in no line"
     assert "release it" in answer.cure
     assert answer.expected_start_at == 0, "nobody knows when it is released"
 

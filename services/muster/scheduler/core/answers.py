@@ -45,6 +45,9 @@ def answer_why(core: Core, ask: Wire, now: Instant) -> WhyAnswer:
         return WhyAnswer(job=view, reason=reason, detail=record.reason or detail)
     place, waiting = position(state, record.queue, entry_of(record)[0])
     blocked = explain(state, record, now)
+    if record.is_set_aside:
+        later = f"{blocked.detail}; released, it would be number {place} of {waiting + 1} in line"
+        place, blocked = 0, blocked._replace(detail=later)
     kind, known = record.kind, record.queue in state.queues.queues
     never = state.queues.never(record.queue, kind.amounts_least, preemptible=kind.preemptible) if known else None
     expected = core.expectations.of(record, now)
