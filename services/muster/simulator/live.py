@@ -119,6 +119,8 @@ def _job(job: JobView, name: str, now_ns: int, lost: set[str]) -> Part:
         "kind": job.kind.value,
         "submitted_s_ago": _ago_s(job.submitted_at, now_ns),
     }
+    if job.held:
+        part["state"] = "held"
     if job.phase in _RUNS and job.slots and lost.isdisjoint(slot.node for slot in job.slots):
         return part | _running(job, now_ns)
     each, rest = divmod(job.gpu_milli, max(1, job.replicas))

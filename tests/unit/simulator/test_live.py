@@ -36,6 +36,15 @@ def queue(**more: object) -> QueueView:
     return QueueView(name="q", cluster="c", spec=QueueSpec(name="q", **more))
 
 
+def test_what_is_held_stays_held_with_the_priority_that_was_asked_for_last() -> None:
+    held = job("A" * 26, "mine", held=True, priority=90)
+    document = scenario_of(nodes=[node("n1")], queues=[queue()], jobs=[held], now_ns=NOW_NS)
+    (part,) = document["jobs"]
+    assert (part["state"], part["priority"]) == ("held", 90)
+    outcome = simulate(checked(Scenario, document))
+    assert (outcome.jobs["mine"].state, outcome.jobs["mine"].reason) == ("held", "held")
+
+
 def test_what_runs_runs_on_where_it_is_and_what_waits_waits() -> None:
     running = job(
         "A" * 26, "a", phase=Phase.RUNNING, running_at=NOW_NS - 600 * S, placed_at=NOW_NS - 601 * S,

@@ -12,6 +12,7 @@ from muster.agent.core.behaviour import Behaviour
 from muster.core import Draft, Fact, Instant, after
 from muster.scheduler.core.cycle import Limits
 from muster.schemas.facts.job import JobCheckpointed, JobFinished, JobPlaced, JobRunning, PodsStarted
+from muster.schemas.facts.job_wishes import JobHoldRequested
 from muster.schemas.facts.node import NodeLost, Released, WithholdRequested
 from muster.schemas.facts.reservation import BookingRefused, ReserveRequested
 from muster.schemas.job import Slot
@@ -29,7 +30,9 @@ PRINCIPAL = "scenario"
 AT_ONCE = Behaviour(seed=1, start_s=0.0, run_s=FOR_EVER_S, run_sigma=0.0, node_repair_s=FOR_EVER_S)
 """Pods start and end when they are told to, and a job that says nothing else runs on."""
 
-_SAID_IN_THE_PAST = frozenset({("job", "queued"), ("job", "failed"), ("queue", "changed"), ("queue", "change-refused")})
+_SAID_IN_THE_PAST = frozenset(
+    {("job", "queued"), ("job", "held"), ("job", "failed"), ("queue", "changed"), ("queue", "change-refused")}
+)
 
 
 def engine_at_start(
@@ -129,7 +132,7 @@ class _Act:
         self._run = run
 
     def submit(self) -> None:
-        self._engine.route(self._job.job)
+        _submit(self._engine, self._job)
 
     def start(self) -> None:
         slice_s = self._engine.scheduler.state.jobs.records[self._job.job.id].min_slice_s
@@ -143,6 +146,14 @@ class _Act:
     def _say(self, writer: str, payload: JobPlaced | PodsStarted | JobRunning | JobCheckpointed, name: str) -> None:
         job = self._job.job
         self._engine.say(writer, "job", job.id, name, payload, trace=job.trace)
+
+
+def _submit(engine: Engine, planned: PlannedJob) -> None:
+    job = planned.job
+    engine.route(job)
+    if planned.held:
+        hold = JobHoldRequested(principal=PRINCIPAL)
+        engine.say("federation", "job", job.id, "hold-forwarded", hold, trace=job.trace)
 
 
 def _queue_up(engine: Engine, plan: Plan) -> None:
@@ -189,4 +200,4 @@ def _begin(engine: Engine, plan: Plan) -> None:
                 raise InputError(f"{at}.{draft.payload.field}", draft.payload.reason)
     for job in plan.jobs:
         if job.run is None and job.submitted_at >= NOW:
-            engine.route(job.job)
+            _submit(engine, job)

@@ -42,7 +42,7 @@ class Run:
 class PlannedJob:
     """One job. at: where it stands in the file. name: as the file calls it. run: None if it waits.
 
-    starves_at: when it has waited so long that it starves.
+    starves_at: when it has waited so long that it starves. held: it waits, and is not to be started.
     """
 
     at: str
@@ -51,6 +51,7 @@ class PlannedJob:
     submitted_at: Instant
     starves_at: Instant
     run: Run | None
+    held: bool
 
 
 def planned_jobs(
@@ -76,7 +77,8 @@ def planned_jobs(
             if name in found:
                 raise InputError(f"{at}.name", f"there is a job {name} already; names are distinct")
             job = _job(name, spec, wanted, submitted_at)
-            found[name] = PlannedJob(at, name, job, submitted_at, after(submitted_at, starving_s), run)
+            held = wanted.state is model.JobStateWanted.HELD
+            found[name] = PlannedJob(at, name, job, submitted_at, after(submitted_at, starving_s), run, held)
     return tuple(found.values())
 
 
@@ -150,7 +152,7 @@ def _group(group: model.Group, models: tuple[str, ...], at: str) -> TaskGroup:
 
 
 def _run(wanted: model.Job, spec: JobSpec, *, slice_s: float, at: str, now: Instant) -> Run | None:
-    if wanted.state is model.JobStateWanted.PENDING:
+    if wanted.state is not model.JobStateWanted.RUNNING:
         for field in ("node", "nodes", "devices", "started_s_ago", "checkpoint_s_ago"):
             if getattr(wanted, field) is not None:
                 raise InputError(f"{at}.{field}", "only a running job has that; add `state: running`")

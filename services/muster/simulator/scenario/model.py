@@ -155,6 +155,7 @@ class JobStateWanted(StrEnum):
 
     PENDING = "pending"
     RUNNING = "running"
+    HELD = "held"
 
 
 class Job(_Part):

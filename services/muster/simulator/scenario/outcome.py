@@ -132,7 +132,7 @@ def _job(engine: Engine, record: JobRecord, names: dict[str, str], ways: Ways) -
     elif record.phase.is_terminal:
         reason, detail = record.reason, record.detail
     return JobOutcome(
-        state=_STATES.get(record.phase, record.phase.value),
+        state="held" if record.held is not None else _STATES.get(record.phase, record.phase.value),
         nodes=tuple(slot.node for slot in slots),
         devices=tuple(slot.devices for slot in slots),
         replicas=len(slots),
