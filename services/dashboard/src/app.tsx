@@ -83,7 +83,7 @@ function Sidebar() {
         <svg viewBox="0 0 32 32" width="24" height="24" aria-hidden="true">
           <path
             fill="currentColor"
-            d="M5 5h6v6H5zM5 13h6v6H5zM5 21h6v6H5zM13 13h6v6h-6zM21 5h6v6h-6zM21 13h6v6h-6zM21 21h6v6h-6z"
+            d="M4 4h4v4h-4zM4 9h4v4h-4zM4 14h4v4h-4zM4 19h4v4h-4zM4 24h4v4h-4zM24 4h4v4h-4zM24 9h4v4h-4zM24 14h4v4h-4zM24 19h4v4h-4zM24 24h4v4h-4zM9 9h4v4h-4zM14 14h4v4h-4zM19 9h4v4h-4z"
           />
         </svg>
         <span>Muster</span>
@@ -130,13 +130,13 @@ function Account() {
 
 function ThemeIcon() {
   const shapes = {
-    auto: "M12 3a9 9 0 1 0 0 18zM12 5a7 7 0 0 1 0 14z",
+    auto: "M12 3a9 9 0 1 0 0 18 9 9 0 0 0 0-18zm0 2a7 7 0 0 1 0 14z",
     dark: "M20 14.5A8.5 8.5 0 0 1 9.5 4a8.5 8.5 0 1 0 10.5 10.5z",
     light: "M12 7.5a4.5 4.5 0 1 0 0 9 4.5 4.5 0 0 0 0-9zM11 2h2v3h-2zM11 19h2v3h-2zM2 11h3v2H2zM19 11h3v2h-3z",
   };
   return (
     <svg viewBox="0 0 24 24" width="18" height="18" aria-hidden="true">
-      <path fill="currentColor" d={shapes[theme.value]} />
+      <path fill="currentColor" fill-rule="evenodd" d={shapes[theme.value]} />
     </svg>
   );
 }

@@ -10,6 +10,7 @@ import { FED_CLUSTER, isOver } from "../wire";
 import type { Changes } from "./changes";
 import { FactRing } from "./facts";
 import type { Cut } from "./join";
+import { JobNames } from "./names";
 
 /** Jobs that have ended stay on the screen, the newest so many. */
 export const ENDED_KEPT = 2_000;
@@ -21,6 +22,7 @@ export class Rows {
   readonly reservations = new Map<string, ReservationRow>();
   readonly telemetry = new Map<string, (Reading | null)[]>();
   readonly facts = new FactRing();
+  readonly names = new JobNames();
   readonly #fromFed = new Set<string>();
   readonly #ended = new Set<string>();
 
@@ -34,6 +36,7 @@ export class Rows {
     this.#fromFed.clear();
     for (const row of snapshot.jobs) {
       this.jobs.set(row.id, row);
+      this.names.keep(row.id, row.name);
       this.#ended.delete(row.id);
       if (row.cluster === "" || row.phase === "submitted") {
         this.#fromFed.add(row.id);
@@ -106,6 +109,7 @@ export class Rows {
       }
     }
     this.jobs.set(row.id, row);
+    this.names.keep(row.id, row.name);
     if (isFed) {
       this.#fromFed.add(row.id);
     } else {

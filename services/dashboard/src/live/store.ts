@@ -7,7 +7,7 @@
 
 import { batch, type Signal, signal } from "@preact/signals";
 import { diagnostics } from "../diagnostics";
-import type { LiveTelemetry, Me, Snapshot } from "../wire";
+import type { FactRow, LiveTelemetry, Me, Snapshot } from "../wire";
 import { type Changes, noChanges } from "./changes";
 import { FACTS_KEPT } from "./facts";
 import type { Cut } from "./join";
@@ -55,6 +55,18 @@ class Store {
     this.#subscribers.add(subscriber);
     subscriber({ ...noChanges(), reset: true });
     return () => this.#subscribers.delete(subscriber);
+  }
+
+  /** A job's name, also when its row is gone; "" if it was never seen. */
+  jobName(id: string): string {
+    return this.#rows.names.get(id);
+  }
+
+  /** Facts from before, as the API tells them: they are not kept here, but the names in them are. */
+  learn(facts: readonly FactRow[]): void {
+    for (const fact of facts) {
+      this.#rows.names.learn(fact);
+    }
   }
 
   reset(snapshot: Snapshot): void {

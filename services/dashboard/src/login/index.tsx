@@ -35,7 +35,7 @@ export function Login() {
           <svg viewBox="0 0 32 32" width="28" height="28" aria-hidden="true">
             <path
               fill="currentColor"
-              d="M5 5h6v6H5zM5 13h6v6H5zM5 21h6v6H5zM13 13h6v6h-6zM21 5h6v6h-6zM21 13h6v6h-6zM21 21h6v6h-6z"
+              d="M4 4h4v4h-4zM4 9h4v4h-4zM4 14h4v4h-4zM4 19h4v4h-4zM4 24h4v4h-4zM24 4h4v4h-4zM24 9h4v4h-4zM24 14h4v4h-4zM24 19h4v4h-4zM24 24h4v4h-4zM9 9h4v4h-4zM14 14h4v4h-4zM19 9h4v4h-4z"
             />
           </svg>
           Muster

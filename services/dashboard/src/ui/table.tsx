@@ -13,6 +13,8 @@ export interface Column<Row> {
   cell: (row: Row) => ComponentChildren;
   /** Width as in CSS; without one the column takes what is left. */
   width?: string;
+  /** The same where the screen is narrow. */
+  narrowWidth?: string;
   align?: "left" | "right";
   /** Can be sorted by: `onSort` is called with its key. */
   sortable?: boolean;
@@ -116,7 +118,7 @@ function Head<Row>({ columns, sorting, onSort }: TableProps<Row>) {
               key={column.key}
               scope="col"
               class={cellClass(column)}
-              style={column.width ? { width: column.width } : {}}
+              style={widths(column)}
               aria-sort={sorted ? direction : undefined}
             >
               {column.sortable && onSort ? (
@@ -162,6 +164,10 @@ function BodyRow<Row>({ table, row, place }: { table: TableProps<Row>; row: Row;
       ))}
     </tr>
   );
+}
+
+function widths<Row>({ width, narrowWidth }: Column<Row>): Record<string, string> {
+  return width ? { "--width": width, "--narrow": narrowWidth ?? width } : {};
 }
 
 function cellClass<Row>({ align, wideOnly }: Column<Row>): string {

@@ -17,6 +17,7 @@ export class EventFeed {
   /** Facts from before this page was live, oldest first. */
   setPast(facts: FactRow[]): void {
     this.#past = facts;
+    store.learn(facts);
     this.#rebuild();
   }
 

@@ -27,11 +27,22 @@ const COLUMNS: Column<FactRow>[] = [
   {
     key: "time",
     title: "Time",
-    width: "112px",
-    cell: (fact) => <time title={format.instantInFull(fact.time)}>{format.instantMs(fact.time)}</time>,
+    width: "128px",
+    narrowWidth: "92px",
+    cell: (fact) => (
+      <time title={format.instantInFull(fact.time)}>
+        <Moment at={fact.time} />
+      </time>
+    ),
   },
   { key: "kind", title: "Kind", width: "110px", cell: (fact) => fact.kind, wideOnly: true },
-  { key: "name", title: "Fact", width: "210px", cell: (fact) => <Badge tone={toneOf(fact.name)}>{fact.name}</Badge> },
+  {
+    key: "name",
+    title: "Fact",
+    width: "210px",
+    narrowWidth: "150px",
+    cell: (fact) => <Badge tone={toneOf(fact.name)}>{fact.name}</Badge>,
+  },
   { key: "subject", title: "Subject", cell: (fact) => <Subject fact={fact} /> },
   { key: "writer", title: "Writer", width: "110px", cell: (fact) => fact.writer, wideOnly: true },
   { key: "cluster", title: "Cluster", width: "90px", cell: (fact) => fact.cluster || "–", wideOnly: true },
@@ -45,6 +56,17 @@ const COLUMNS: Column<FactRow>[] = [
   },
 ];
 
+/** Milliseconds tell the order; a phone has no room for them. */
+function Moment({ at }: { at: number }) {
+  const told = format.instantMs(at);
+  return (
+    <>
+      {told.slice(0, 8)}
+      <span class="wide-only muted">{told.slice(8)}</span>
+    </>
+  );
+}
+
 /** Every fact as it comes, newest first. */
 export default function Events() {
   const [params, setParams] = useQueryParams({ q: "", kind: "", writer: "", fact: "" });
@@ -56,7 +78,7 @@ export default function Events() {
   useEffect(() => feed.setPast(past.value?.facts ?? []), [feed, past.value]);
   useEffect(() => {
     const { q, kind, writer } = params;
-    feed.setMatcher(matcher({ text: q, kind, writer }, (id) => store.jobs.get(id)?.name ?? ""));
+    feed.setMatcher(matcher({ text: q, kind, writer }, (id) => store.jobName(id)));
   }, [feed, params.q, params.kind, params.writer]);
   const held = paused.value || scrolled.value;
   useEffect(() => feed.hold(held), [feed, held]);
@@ -78,7 +100,7 @@ export default function Events() {
           <input
             id="event-filter"
             type="search"
-            placeholder="Filter: words of any column"
+            placeholder="Filter by any word"
             aria-label="Filter: words of any column"
             value={params.q}
             onInput={(event) => setParams({ q: event.currentTarget.value })}

@@ -7,10 +7,10 @@ export function Subject({ fact }: { fact: FactRow }) {
   const id = fact.subject_id;
   switch (fact.kind) {
     case "job": {
-      const name = store.jobs.get(id)?.name;
+      const name = store.jobName(id);
       return (
         <a href={`/jobs/${id}`} title={id}>
-          {name ?? format.shortId(id)}
+          {name || format.shortId(id)}
           {name && <span class="muted"> {format.shortId(id)}</span>}
         </a>
       );

@@ -1,0 +1,54 @@
+"""A running stack and Chromium for every test here. Never import from here: what tests call is in `dashboards`."""
+
+from collections.abc import AsyncIterator
+from contextlib import AbstractAsyncContextManager
+from pathlib import Path
+
+import pytest
+import pytest_asyncio
+from playwright.async_api import Browser, ViewportSize
+
+from browser.dashboards import DESKTOP, Dashboard, OpenDashboard, Theme, chromium, dashboard, stack_options
+from living_stack import House, open_house
+
+HERE = Path(__file__).parent
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """One event loop for all tests here: the stack and the browser belong to it."""
+    for item in items:
+        if item.path.is_relative_to(HERE):
+            item.add_marker(pytest.mark.asyncio(loop_scope="session"), append=False)
+
+
+@pytest_asyncio.fixture(scope="session", loop_scope="session")
+async def house(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[House]:
+    """One stack for all tests that break nothing: 12 nodes of 8 GPUs, 2 composable ones, 8 GPUs in the pool."""
+    async with open_house(stack_options(tmp_path_factory.mktemp("stack"))) as running:
+        yield running
+
+
+@pytest_asyncio.fixture(loop_scope="session")
+async def own_house(tmp_path: Path) -> AsyncIterator[House]:
+    """A stack of its own for a test that breaks it."""
+    async with open_house(stack_options(tmp_path / "stack", nodes=4)) as running:
+        yield running
+
+
+@pytest_asyncio.fixture(scope="session", loop_scope="session")
+async def browser() -> AsyncIterator[Browser]:
+    """Chromium; each dashboard gets a profile of its own."""
+    async with chromium() as running:
+        yield running
+
+
+@pytest.fixture
+def opened(browser: Browser, house: House) -> OpenDashboard:
+    """Opens dashboards of the shared stack."""
+
+    def open_one(
+        path: str = "/", *, theme: Theme = "dark", viewport: ViewportSize = DESKTOP, token: str | None = None
+    ) -> AbstractAsyncContextManager[Dashboard]:
+        return dashboard(browser, house, path=path, theme=theme, viewport=viewport, token=token)
+
+    return open_one

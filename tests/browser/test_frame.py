@@ -1,0 +1,94 @@
+"""The frame around every page: logging in and out, the connection's words, keys, theme, search, a phone."""
+
+from playwright.async_api import Browser
+
+from browser.dashboards import PHONE, OpenDashboard, dashboard
+from living_stack import House, job
+
+PAGES = ("/fleet", "/queues", "/jobs", "/scale", "/events")
+
+
+async def test_a_token_in_the_address_logs_in_and_leaves_the_address(opened: OpenDashboard) -> None:
+    async with opened("/events") as shown:
+        await shown.live()
+        assert "token" not in shown.page.url
+        assert await shown.text(".account-name small") == "admin"
+
+
+async def test_without_a_token_it_asks_for_one_and_says_when_it_is_wrong(browser: Browser, house: House) -> None:
+    refused = "the server responded with a status of 401"
+    async with dashboard(browser, house, token="", ignored=lambda text: refused in text) as shown:
+        await shown.page.fill("#token", "muster_mistyped")
+        await shown.page.press("#token", "Enter")
+        await shown.page.wait_for_selector("[role=alert]")
+        assert "No such token" in await shown.text("[role=alert]")
+        await shown.page.fill("#token", house.stack.state.token.read_text().strip())
+        await shown.page.click("text=Log in")
+        await shown.live()
+        await shown.page.click("text=Log out")
+        await shown.page.wait_for_selector("#token")
+        assert await shown.page.evaluate("sessionStorage.length + localStorage.length") == 0
+
+
+async def test_a_token_is_remembered_only_if_asked(browser: Browser, house: House) -> None:
+    async with dashboard(browser, house, token="") as shown:
+        await shown.page.fill("#token", house.stack.state.token.read_text().strip())
+        await shown.page.check("text=Remember it")
+        await shown.page.click("text=Log in")
+        await shown.live()
+        later = await shown.page.context.new_page()
+        await later.goto(shown.url)
+        await later.wait_for_selector('[data-connection="live"]')
+
+
+async def test_keys_lead_to_every_page_and_are_listed(opened: OpenDashboard) -> None:
+    async with opened() as shown:
+        await shown.live()
+        for key, path in zip("fqjse", PAGES, strict=True):
+            await shown.page.keyboard.press("g")
+            await shown.page.keyboard.press(key)
+            await shown.page.wait_for_url(f"**{path}")
+        await shown.page.keyboard.press("?")
+        listed = await shown.text("dialog")
+        assert all(words in listed for words in ("Go to Fleet", "Search", "Theme", "How fast"))
+        await shown.page.keyboard.press("Escape")
+        assert await shown.page.locator("dialog").count() == 0
+
+
+async def test_search_finds_jobs_nodes_and_queues(opened: OpenDashboard, house: House) -> None:
+    submitted = await house.muster.submit(job("sought-after", run_s=30.0))
+    async with opened("/events") as shown:
+        await shown.live()
+        await shown.until("document.querySelector('.table')?.textContent.includes('sought-after')")
+        await shown.page.keyboard.press("/")
+        await shown.page.keyboard.type("sought")
+        await shown.page.wait_for_selector("[role=option]")
+        await shown.page.keyboard.press("Enter")
+        await shown.page.wait_for_url(f"**/jobs/{submitted.id}")
+
+
+async def test_the_theme_is_the_systems_until_one_is_chosen_and_then_kept(opened: OpenDashboard) -> None:
+    async with opened(theme="light") as shown:
+        await shown.live()
+        assert await shown.page.evaluate("document.documentElement.dataset.theme") == "light"
+        await shown.page.keyboard.press("t")
+        await shown.go("/events")
+        assert await shown.page.evaluate("document.documentElement.dataset.theme") == "dark"
+
+
+async def test_a_phone_has_the_pages_at_the_bottom_and_scrolls_in_one_direction_only(opened: OpenDashboard) -> None:
+    async with opened("/events", viewport=PHONE) as shown:
+        await shown.live()
+        for path in PAGES:
+            await shown.follow(path)
+            await shown.page.wait_for_selector("h1")
+            wide = await shown.page.evaluate("document.documentElement.scrollWidth - innerWidth")
+            assert wide <= 0, f"{path} is {wide} pixels wider than the phone"
+        box = await shown.page.locator("nav.sidebar").bounding_box()
+        assert box is not None
+        assert box["y"] > PHONE["height"] * 0.8
+
+
+async def test_an_address_that_is_no_page_says_so(opened: OpenDashboard) -> None:
+    async with opened("/nowhere") as shown:
+        await shown.page.wait_for_selector("text=There is no page at /nowhere")
