@@ -23,6 +23,7 @@ from muster.cli import (
     stack_commands,
     token_commands,
     watch_commands,
+    webhook_commands,
 )
 from muster.cli.errors import CliError, ExitCode
 
@@ -54,6 +55,7 @@ for group in (
     schema_commands,
     log_commands,
     token_commands,
+    webhook_commands,
 ):
     app.add_typer(group.app)
 

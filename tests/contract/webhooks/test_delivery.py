@@ -300,3 +300,22 @@ async def test_two_replicas_share_the_work_and_tell_each_event_once(house: Webho
 
 async def _is_done(house: WebhookHouse, name: str) -> bool:
     return await house.waiting(name) == 0
+
+
+async def test_neither_key_nor_address_nor_answer_is_logged(
+    house: WebhookHouse, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level("DEBUG", logger="muster")
+    receiver = Receiver(answering(500, 410))
+    kept, address = house.server.directory / "quiet.secret", house.server.directory / "quiet.url"
+    kept.write_text(SECRET)
+    async with served(receiver) as url:
+        address.write_text(f"{url}/hidden-path")
+        quiet = webhook("quiet", url, secret=str(kept)).model_copy(update={"url": None, "url_file": address})
+        await house.notify(quiet)
+        await house.job("quiet")
+        await receiver.until(2)
+        await until(lambda: "answered 410" in caplog.text)
+    assert "attempt 1: the receiver answered 500" in caplog.text
+    for secret in (SECRET, "hidden-path", url):
+        assert secret not in caplog.text
