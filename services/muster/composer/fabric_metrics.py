@@ -10,6 +10,9 @@ from muster.composer.core.records import Kind
 from muster.schemas.devices import CXL_MEMORY, GPU, AttachmentPhase, BreakerState, PoolModel
 from muster.schemas.facts.device import CallFailure
 
+LATE = "late"
+"""Failure of an attachment whose time was over without a call that failed."""
+
 OTHER = "other"
 """Type or model of devices that no settings name: what a manager calls them makes no labels."""
 LIVE_PHASES = tuple(phase for phase in AttachmentPhase if not phase.is_over)
@@ -38,6 +41,8 @@ _FAILED = Counter("muster_attachments_failed", "Attachments that failed for good
 _ADOPTED = Counter("muster_attachments_adopted", "Devices found after a call of unknown outcome.", ("fabric",))
 _GIVEN_UP = Counter("muster_detachments_given_up", "Detachments that were given up: the device stays.", ("fabric",))
 _REQUESTS = Counter("muster_device_requests", "Requests for devices, by what came of them.", ("outcome",))
+for _outcome in ("accepted", "refused", "failed", "ended"):
+    _REQUESTS.labels(_outcome)
 
 
 class FabricGauges:
@@ -50,6 +55,7 @@ class FabricGauges:
         for fabric in models:
             for phase in LIVE_PHASES:
                 self.attachments(fabric, phase, 0)
+            _begin_at_zero(fabric)
 
     def fabric(self, name: str, *, breaker: BreakerState, unsettled: int, orphans: int) -> None:
         """How one fabric stands."""
@@ -88,6 +94,14 @@ class FabricGauges:
         return (kind[0] if kind[0] in _TYPES else OTHER), OTHER
 
 
+def _begin_at_zero(fabric: str) -> None:
+    """What was never counted is shown too: or a rate would not see the first."""
+    for counter in (_ADOPTED, _GIVEN_UP):
+        counter.labels(fabric)
+    for failure in (*(one.value for one in CallFailure), LATE):
+        _FAILED.labels(fabric, failure)
+
+
 def attached(fabric: str, took_s: float, *, trace: str = "") -> None:
     """A device may be used, so long after it was requested. trace: traceparent of what it was requested for."""
     _ATTACH_S.labels(fabric).observe(took_s, _EXEMPLARS.of(trace))
@@ -100,7 +114,7 @@ def detached(fabric: str, took_s: float, *, trace: str = "") -> None:
 
 def failed(fabric: str, failure: CallFailure | None) -> None:
     """An attachment will not be. failure: of its last call; None: its time was over without one."""
-    _FAILED.labels(fabric, failure.value if failure is not None else "late").inc()
+    _FAILED.labels(fabric, failure.value if failure is not None else LATE).inc()
 
 
 def adopted(fabric: str) -> None:

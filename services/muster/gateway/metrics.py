@@ -21,6 +21,9 @@ METHODS = frozenset({"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"}
 OTHER = "other"
 """A method that HTTP does not know makes no label."""
 
+REFUSALS = ("400", "401", "403", "409", "413", "422", "503")
+"""Statuses that a submission may be refused with."""
+
 FAILURES_TOLD_PER_S = 10
 TRACE = "muster.trace"
 """Key of a request's scope: the traceparent of the job that the request is about."""
@@ -52,6 +55,8 @@ class Metrics:
             registry=self.registry,
         )
         self.refused = Counter("muster_jobs_refused", "Submissions refused", ("status",), registry=self.registry)
+        for status in REFUSALS:
+            self.refused.labels(status)  # shown as 0 before the first, or a rate would not see it
 
     def exemplar(self, traceparent: str, took_s: float) -> dict[str, str] | None:
         """What leads from this duration to the job's trace, if a collector has it or it took long."""

@@ -49,6 +49,10 @@ _WAITED_S = Counter("muster_jobs_waited_seconds", "Sum of the times from queued 
 _ENDED = Counter("muster_jobs_ended", "Jobs that ended, by outcome.", ("team", "outcome"))
 _REQUEUED = Counter("muster_jobs_requeued", "Jobs that wait again after a run, by reason.", ("reason",))
 
+for _reason in QueuedReason:
+    if _reason is not QueuedReason.SUBMITTED:
+        _REQUEUED.labels(_reason.value)  # shown as 0 before the first, or a rate would not see it
+
 _logger = logging.getLogger(__name__)
 
 

@@ -116,8 +116,10 @@ class Standing:
             if record.description is None:
                 continue
             nodes[_node_state(record)] += 1
-            model = self._model(model_resource(record.description.gpu_model))
             present = record.description.present.values()
+            if not present:
+                continue
+            model = self._model(model_resource(record.description.gpu_model))
             gpus[model] += len(present)
             if record.usable:
                 unusable[model] += sum(uuid in devices and not devices[uuid].usable for uuid in present)
