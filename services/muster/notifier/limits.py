@@ -18,7 +18,7 @@ RETRY_AFTER_S_MAX = 3_600.0
 """A receiver may ask for more patience than the backoff has, up to this."""
 JITTER = 0.2
 """Share by which a pause is longer or shorter, so that receivers are not all asked at the same moments."""
-ANSWER_MARGIN_S = 15.0
+ANSWER_MARGIN_S = 10.0
 """What a delivery may take beside the request, before the broker gives the event to somebody else."""
 IDLE_FETCH_S = 10.0
 """One request for the next event waits so long; a reconnect in the middle of it costs at most this."""
