@@ -21,6 +21,7 @@ class Ledger:
     terminal: Counter[str] = field(default_factory=Counter)
     started: Counter[tuple[str, int]] = field(default_factory=Counter)
     exited: Counter[tuple[str, int]] = field(default_factory=Counter)
+    set_aside: set[str] = field(default_factory=set)
     violations: list[str] = field(default_factory=list)
     names: dict[str, list[str]] = field(default_factory=lambda: defaultdict(list))
 
@@ -45,8 +46,18 @@ class Ledger:
                 self.exited[fact.subject_id, attempt] += 1
             case _ if fact.name == "queued" or fact.name in TERMINAL:
                 self._release(fact.subject_id)
+        self._set_aside(fact)
         if fact.name in TERMINAL:
             self.terminal[fact.subject_id] += 1
+
+    def _set_aside(self, fact: Fact) -> None:
+        """Nobody is placed between `held` and `unheld`."""
+        if fact.name == "held":
+            self.set_aside.add(fact.subject_id)
+        elif fact.name == "unheld" or fact.name in TERMINAL:
+            self.set_aside.discard(fact.subject_id)
+        elif fact.name == "placed" and fact.subject_id in self.set_aside:
+            self.violations.append(f"{fact.subject_id} placed at {fact.seq} while it was held")
 
     def _hold(self, fact: Fact, slots: tuple[Slot, ...]) -> None:
         if fact.subject_id in self.held:
@@ -90,7 +101,7 @@ class Ledger:
 
 
 def violations(facts: Iterable[Fact], *, accepted: Iterable[str], all_ended: bool = False) -> list[str]:
-    """Every breach of invariants 1 (devices), 2 (gangs) and 3 (jobs) in a cluster's log; [] is what is wanted."""
+    """Every breach of invariants 1 (devices), 2 (gangs) and 3 (jobs), and held jobs that were placed; [] is wanted."""
     ledger = Ledger()
     for fact in facts:
         ledger.fold(fact)

@@ -16,8 +16,10 @@ from muster.projector.core import ProjectorCore
 from muster.scheduler.core import SchedulerCore
 from muster.scheduler.core.cycle import Limits
 from muster.scheduler.core.views import view_of
+from muster.schemas.facts.job_wishes import JobHoldRequested, JobPriorityRequested
 from muster.schemas.views import JobView, NodeView, QueueView, ReservationView
 from muster.simulator.engine import CHECKPOINT_NEVER, CLUSTER
+from muster.simulator.scenario.run import settle
 from simulation.histories import Story, story
 from simulation.test_stability import scenarios
 
@@ -69,7 +71,10 @@ def checkpoint(facts: Iterable[Fact]) -> list[Fact]:
 @settings(max_examples=8, deadline=None, suppress_health_check=SLOW)
 @given(scenarios)
 def test_the_read_model_tells_of_jobs_what_the_scheduler_tells(parts: dict[str, object]) -> None:
-    told = story(parts, after_s=HALF_A_DAY_S)
+    rows_are_as_the_scheduler_says(story(parts, after_s=HALF_A_DAY_S))
+
+
+def rows_are_as_the_scheduler_says(told: Story) -> None:
     rows = shown(projected(told.log))
     for record in told.engine.scheduler.state.jobs.records.values():
         row, view = rows["job", record.id], view_of(record, CLUSTER)
@@ -102,6 +107,24 @@ def test_it_does_so_from_every_sequence_of_a_story_in_which_much_happens(name: s
     log = played(name).log
     for cut in range(len(log) + 1):
         same_from(log, cut)
+
+
+def test_it_does_so_where_jobs_are_held_released_and_moved_in_line() -> None:
+    told = played("held")
+    engine = told.engine
+    ids = {record.job.spec.name: record.id for record in engine.scheduler.state.jobs.records.values()}
+    hold, moved = JobHoldRequested(principal="ann"), JobPriorityRequested(principal="ann", priority=95)
+    asked = (
+        ("low", "hold"), ("first", "priority"), ("first", "release"), ("low", "priority"), ("second", "release"),
+    )  # fmt: skip
+    for name, wish in asked:
+        engine.say("federation", "job", ids[name], f"{wish}-forwarded", moved if wish == "priority" else hold)
+        settle(engine)
+    names = {fact.name for fact in told.log}
+    assert names >= {"held", "unheld", "reprioritised", "hold-refused", "release-refused"}
+    for cut in range(len(told.log) + 1):
+        same_from(told.log, cut)
+    rows_are_as_the_scheduler_says(told)
 
 
 def test_the_example_stories_hold_what_the_rows_are_about() -> None:

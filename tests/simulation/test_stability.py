@@ -51,7 +51,8 @@ def jobs(draw: st.DrawFn) -> list[dict[str, object]]:
         gpus = draw(st.sampled_from((0.5, 1, 2, 3, 4)))
         replicas = draw(st.integers(1, 3))
         elastic = {"min_replicas": draw(st.integers(1, replicas))} if draw(st.booleans()) else {}
-        found.append({"gpus": gpus, "replicas": replicas, **elastic, **_sort(draw, running=False)})
+        state = draw(st.sampled_from(("pending", "pending", "pending", "held")))
+        found.append({"gpus": gpus, "replicas": replicas, "state": state, **elastic, **_sort(draw, running=False)})
     return [{"name": f"j{at}", **job} for at, job in enumerate(found)]
 
 
