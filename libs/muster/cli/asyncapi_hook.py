@@ -35,9 +35,8 @@ def read(directory: Path) -> dict[str, str]:
 
 
 def contents(texts: Mapping[str, str]) -> dict[str, str]:
-    """Every file of the section by name: the pages, and the documents themselves."""
+    """Every file of the section by name: the pages, and the documents themselves. (The C loader: ten times as fast.)"""
     documents: dict[str, dict[str, JsonValue]] = {
-        service: yaml.load(text, Loader=yaml.CSafeLoader)  # noqa: S506 - as safe as SafeLoader, and ten times as fast
-        for service, text in texts.items()
+        service: yaml.load(text, Loader=yaml.CSafeLoader) for service, text in texts.items()
     }
     return {**pages(documents), **{f"{service}.yaml": text for service, text in texts.items()}}
