@@ -17,7 +17,9 @@ describe("the first line of a job's page", () => {
       expected_basis: "JOB2's slice ends",
     });
     const line = headline(aJob(), why, NOON_NS + 60 * S);
-    expect(line.sentence).toBe("Waits for 1 min: its queue's quota is used up.");
+    expect(line.sentence).toMatch(
+      /^Waits for 1 min, 3rd of 12 in physics, starts by .* \(in 11 min\): its queue's quota is used up\.$/,
+    );
     expect(answers(line)).toMatchObject({ Place: "3rd of 12 in physics", "What would help": "Wait for JOB2" });
     expect(answers(line)["Starts"]).toContain("in 11 min");
   });
@@ -52,6 +54,7 @@ describe("the first line of a job's page", () => {
       tone: "bad",
       sentence: "Failed after 1 min with exit code 137.",
     });
+    expect(answers(headline(job, null, NOON_NS))["Why"]).toContain("want of memory");
     expect(headline(aJob({ phase: "cancelled", ended_at: NOON_NS }), null, NOON_NS).sentence).toBe(
       "Was cancelled before it ran.",
     );

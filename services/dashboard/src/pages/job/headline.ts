@@ -89,14 +89,15 @@ function waiting(job: JobView, why: WhyAnswer | null, nowNs: number): Headline {
   const detail = why?.detail || job.detail;
   const place = why?.position ? `${ordinal(why.position)} of ${why.waiting} in ${job.queue}` : "";
   const startsAt = why?.expected_start_at || job.reserved_at;
-  const parts = [`Waits for ${long((nowNs - job.submitted_at) / NS_PER_S)}`, code ? reasonWords(code) : ""].filter(
-    Boolean,
-  );
   return {
     tone: "waiting",
-    sentence: `${parts.join(": ")}.`,
+    sentence: waitingSentence(job, code, place, startsAt, nowNs),
     answers: [
-      { question: "Why", told: code ? capital(reasonWords(code)) : "Not known yet", more: detail },
+      {
+        question: "Why",
+        told: capital(detail || reasonWords(code)) || "Not known yet",
+        more: code && `reason: ${code}`,
+      },
       { question: "Place", told: place || (why ? "Not in a line" : "…"), more: place ? placeWords(job) : "" },
       startAnswer(why, startsAt, nowNs),
       {
@@ -106,6 +107,14 @@ function waiting(job: JobView, why: WhyAnswer | null, nowNs: number): Headline {
       },
     ],
   };
+}
+
+/** `Waits for 11 min, 3rd of 12 in llm, starts by 14:05 (in 12 min): its queue's quota is used up.` */
+function waitingSentence(job: JobView, code: string, place: string, startsAt: number, nowNs: number): string {
+  const parts = [`Waits for ${long((nowNs - job.submitted_at) / NS_PER_S)}`];
+  if (place) parts.push(place);
+  if (startsAt > nowNs) parts.push(`starts by ${when(startsAt, nowNs)}`);
+  return `${parts.join(", ")}${code ? `: ${reasonWords(code)}` : ""}.`;
 }
 
 function startAnswer(why: WhyAnswer | null, startsAt: number, nowNs: number): Answer {
@@ -214,14 +223,38 @@ function ended(job: JobView, nowNs: number): Headline {
     { question: "Waited", told: waited(job).told === "…" ? "To its end" : waited(job).told, more: waited(job).more },
     { question: "Ran on", told: nodeList(job.nodes) || "Nothing", more: `${gpus(job.gpu_milli)} GPUs` },
   ];
-  if (job.reason || job.detail) {
-    answers.unshift({ question: "Why", told: capital(reasonWords(job.reason)) || "See below", more: job.detail });
+  const died = job.phase === "failed" ? exitWords(job.exit_code) : "";
+  if (job.reason || job.detail || died) {
+    answers.unshift({
+      question: "Why",
+      told: capital(job.detail || reasonWords(job.reason) || died),
+      more: job.detail || job.reason ? died : "",
+    });
   }
   return {
     tone: job.phase === "succeeded" ? "over" : job.phase === "cancelled" ? "over" : "bad",
     sentence: `${words[job.phase] ?? job.phase}${after}${code}.`,
     answers,
   };
+}
+
+const SIGNALS: Readonly<Record<number, string>> = {
+  1: "hung up",
+  2: "interrupted",
+  6: "aborted",
+  9: "killed, often for want of memory",
+  11: "a bad memory access",
+  15: "asked to end",
+};
+
+/** What an exit code tells by itself: codes above 128 are signals, as shells tell them. */
+function exitWords(code: number): string {
+  const signal = SIGNALS[code - 128];
+  return signal
+    ? `exit code ${code}: ${signal} (signal ${code - 128})`
+    : code
+      ? `exit code ${code}, the program's own`
+      : "";
 }
 
 function capital(text: string): string {

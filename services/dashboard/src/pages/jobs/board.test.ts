@@ -38,14 +38,14 @@ describe("the rows of the table of jobs", () => {
     ]);
     const made = board("phase=queued", jobs.values());
     jobs.set("j1", aJob({ id: "j1", phase: "succeeded" })).set("j2", aJob({ id: "j2", phase: "running" }));
-    expect(made.apply(["j1", "j2"], jobs, 1, NOON_NS)).toBe(true);
+    expect(made.apply(["j1", "j2"], jobs, NOON_NS)).toBe(true);
     expect([made.size, made.known, made.phases.get("running")]).toEqual([0, 1, 1]);
   });
 
   it("say whether anything changed that is shown", () => {
     const jobs = new Map([["j1", aJob({ id: "j1" })]]);
     const made = board("team=biology", jobs.values());
-    expect(made.apply(["j1"], jobs, 1, NOON_NS)).toBe(false);
+    expect(made.apply(["j1"], jobs, NOON_NS)).toBe(false);
   });
 
   it("are counted under their group, folded or not", () => {
@@ -86,7 +86,7 @@ describe("the rows of the table of jobs", () => {
             );
           }
         }
-        made.apply(changed, jobs, jobs.size, NOON_NS);
+        made.apply(changed, jobs, NOON_NS);
         const anew = board(search, jobs.values());
         expect(told(made.lines(0, 999, OPEN))).toEqual(told(anew.lines(0, 999, OPEN)));
         expect(made.length(OPEN)).toBe(anew.length(OPEN));
@@ -115,7 +115,7 @@ describe("the rows of the table of jobs", () => {
         changed.push(id, `j${frame * 20 + one}`);
       }
       const before = performance.now();
-      made.apply(changed, jobs, jobs.size, NOON_NS);
+      made.apply(changed, jobs, NOON_NS);
       spent.push(performance.now() - before);
     }
     spent.sort((one, two) => one - two);

@@ -50,9 +50,10 @@ export class JobBoard {
   readonly #kept = new Map<string, Kept>();
   readonly #groups = new Map<string, Filled>();
   #order: Filled[] = [];
+  #hasNewGroup = false;
   readonly #phaseOf = new Map<string, string>();
   readonly #phases = new Map<string, number>();
-  #known = 0;
+  readonly #live = new Set<string>();
 
   constructor(query: JobQuery) {
     this.#query = query;
@@ -67,7 +68,7 @@ export class JobBoard {
 
   /** How many live jobs there are in all. */
   get known(): number {
-    return this.#known;
+    return this.#live.size;
   }
 
   /** How many jobs each phase has when every filter counts but that of the phase. */
@@ -84,24 +85,26 @@ export class JobBoard {
     this.#query = query;
     this.#fits = fitting(query);
     this.#fitsButPhase = fitting(query, new Set(["phase"]));
-    for (const one of [this.#kept, this.#groups, this.#phaseOf, this.#phases]) one.clear();
-    this.#known = 0;
+    this.#order = [];
+    for (const one of [this.#kept, this.#groups, this.#phaseOf, this.#phases, this.#live]) one.clear();
     for (const job of jobs) {
       if (TERMINAL.has(job.phase)) continue;
-      this.#known += 1;
+      this.#live.add(job.id);
       this.#countPhase(job, nowNs);
       if (this.#fits(job, nowNs)) this.#enter(job);
     }
     this.#settle();
   }
 
-  /** Take in what changed. known: how many jobs are live now. True if what is shown changed. */
-  apply(changed: Iterable<string>, jobs: ReadonlyMap<string, JobView>, known: number, nowNs: number): boolean {
-    let isChanged = this.#known !== known;
-    this.#known = known;
+  /** Take in what changed. True if what is shown changed, or how many there are. */
+  apply(changed: Iterable<string>, jobs: ReadonlyMap<string, JobView>, nowNs: number): boolean {
+    let isChanged = false;
     for (const id of changed) {
       const found = jobs.get(id);
       const job = found && !TERMINAL.has(found.phase) ? found : undefined;
+      if (job ? !this.#live.has(id) : this.#live.has(id)) isChanged = true;
+      if (job) this.#live.add(id);
+      else this.#live.delete(id);
       this.#recount(id, job, nowNs);
       isChanged = this.#change(id, job, nowNs) || isChanged;
     }
@@ -177,7 +180,7 @@ export class JobBoard {
       group = { name, entries: [], coming: [], hasGone: false, phases: new Map(), gpuMilli: 0 };
       this.#groups.set(name, group);
       this.#order.push(group);
-      this.#order.sort((one, two) => this.#compareGroups(one.name, two.name));
+      this.#hasNewGroup = true;
     }
     const kept = { id: job.id, job, key: this.#keyOf(job), group: name, isGone: false };
     this.#kept.set(job.id, kept);
@@ -197,6 +200,8 @@ export class JobBoard {
   /** Put in order what came and take out what went: one merge for each group that was touched. */
   #settle(): void {
     let isEmptied = false;
+    if (this.#hasNewGroup) this.#order.sort((one, two) => this.#compareGroups(one.name, two.name));
+    this.#hasNewGroup = false;
     for (const group of this.#order) {
       if (!group.hasGone && !group.coming.length) continue;
       group.entries = this.#merged(group);

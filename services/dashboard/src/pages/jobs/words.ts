@@ -68,6 +68,20 @@ export function distance(atNs: number, nowNs: number): string {
   return seconds > 0 ? `in ${long(seconds)}` : `${long(-seconds)} ago`;
 }
 
+/** How long ago in its largest unit, for narrow columns: `40 s ago`, `3 h ago`. */
+export function ago(atNs: number, nowNs: number): string {
+  const seconds = Math.max(0, Math.round((nowNs - atNs) / NS_PER_S));
+  const [unit, name] =
+    seconds < MINUTE_S
+      ? [1, "s"]
+      : seconds < HOUR_S
+        ? [MINUTE_S, "min"]
+        : seconds < DAY_S
+          ? [HOUR_S, "h"]
+          : [DAY_S, "d"];
+  return `${Math.floor(seconds / unit)} ${name} ago`;
+}
+
 /** Clock time and how far it is: `14:05 (in 12 min)`. */
 export function when(atNs: number, nowNs: number, zone?: string): string {
   return `${clock(atNs, nowNs, zone)} (${distance(atNs, nowNs)})`;

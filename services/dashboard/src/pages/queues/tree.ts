@@ -102,6 +102,13 @@ export function resourceName(resource: string): string {
   return base === GPU ? "GPUs" : base === "cpu_milli" ? "CPU cores" : base === "memory_mib" ? "memory, GiB" : resource;
 }
 
+/** `8 GPUs`, `2 H100`, `64 CPU cores`, `512 GiB of memory`. */
+export function amountOf(resource: string, value: number): string {
+  return resource === "memory_mib"
+    ? `${amount(resource, value)} GiB of memory`
+    : `${amount(resource, value)} ${resourceName(resource)}`;
+}
+
 /** An amount of the wire in the unit of `resourceName`, without one; `-` for no bound. */
 export function amount(resource: string, value: number | null): string {
   if (value === null) return "-";

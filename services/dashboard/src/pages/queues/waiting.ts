@@ -18,7 +18,7 @@ export interface Waiting {
 }
 
 /** names: the queue and those below it. most: how many jobs are wanted in full. */
-export function waitingIn(names: ReadonlySet<string>, jobs: Iterable<JobView>, most: number): Waiting {
+export function waitingIn(names: Pick<ReadonlySet<string>, "has">, jobs: Iterable<JobView>, most: number): Waiting {
   const causes = new Map<string, { reason: string; jobs: number; gpuMilli: number }>();
   const found: JobView[] = [];
   let gpuMilli = 0;

@@ -1,0 +1,246 @@
+import { useMemo, useState } from "preact/hooks";
+import type { ApiProblem } from "../../api";
+import { Broken, Empty, Panel, useQueryParams, Waiting } from "../../ui";
+import type { FactView, JobView } from "../../wire";
+import { brief, counted } from "../jobs/words";
+import { plain, storyOf } from "./story";
+import { buildTrace, type JobTrace, type Span, withoutRepeats } from "./trace";
+import { isLopsided, type Scale, waterfall } from "./waterfall";
+
+const DEPTH_MAX = 12; // a retried job's tree is as deep as its history, a screen is not so wide
+const INDENT_PX = 12;
+
+interface TracePanelProps {
+  job: JobView;
+  facts: readonly FactView[] | undefined;
+  problem: ApiProblem | undefined;
+  again: () => void;
+}
+
+/** How the job came where it is: its facts as a waterfall of causes, or as a list in order of time. */
+export function TracePanel({ facts, problem, again }: TracePanelProps) {
+  const [{ facts: shown }, setParams] = useQueryParams({ facts: "waterfall" });
+  const trace = useMemo(() => buildTrace(facts ?? []), [facts]);
+  const note = trace.spans.length
+    ? `${counted(trace.spans.length, "fact")}, ${brief(trace.totalS)} ${trace.finished ? "from submission to the end" : "so far"}`
+    : undefined;
+  return (
+    <Panel
+      title="What happened"
+      note={note}
+      flush
+      actions={
+        <div class="button-group">
+          {(["waterfall", "list"] as const).map((one) => (
+            <button
+              key={one}
+              type="button"
+              class="button"
+              aria-pressed={(shown === "list" ? "list" : "waterfall") === one}
+              onClick={() => setParams({ facts: one })}
+            >
+              {one === "list" ? "In words" : "Waterfall"}
+            </button>
+          ))}
+        </div>
+      }
+    >
+      {problem && !facts ? (
+        <Broken problem={problem} retry={again} />
+      ) : facts === undefined ? (
+        <Waiting what="Reading its facts" />
+      ) : !trace.spans.length ? (
+        <Empty title="Its facts are no longer kept">The log was trimmed past them; its row above still stands.</Empty>
+      ) : shown === "list" ? (
+        <FactList trace={trace} />
+      ) : (
+        <Waterfall trace={trace} />
+      )}
+    </Panel>
+  );
+}
+
+function Waterfall({ trace }: { trace: JobTrace }) {
+  const [isWhole, setIsWhole] = useState(false);
+  const [chosen, setChosen] = useState("");
+  const shown = useMemo(
+    () => (isWhole ? { spans: trace.spans, alike: new Map<string, number>() } : withoutRepeats(trace.spans)),
+    [trace, isWhole],
+  );
+  const [scale, setScale] = useState<Scale>(() => (isLopsided(shown.spans) ? "even" : "true"));
+  const { bars, ticks } = useMemo(() => waterfall(shown.spans, scale), [shown, scale]);
+  const leftOut = trace.spans.length - shown.spans.length;
+  return (
+    <div class="fall">
+      <div class="fall-tools">
+        <ul class="fall-services">
+          {trace.services.map((service) => (
+            <li key={service}>
+              <i style={{ background: serviceColour(service) }} /> {service}
+            </li>
+          ))}
+        </ul>
+        <label class="check" title="Gaps by their logarithm, so that milliseconds are seen beside hours">
+          <input
+            type="checkbox"
+            checked={scale === "even"}
+            onChange={(event) => setScale(event.currentTarget.checked ? "even" : "true")}
+          />
+          Stretch short gaps
+        </label>
+        {(leftOut > 0 || isWhole) && (
+          <label class="check">
+            <input type="checkbox" checked={isWhole} onChange={(event) => setIsWhole(event.currentTarget.checked)} />
+            All devices
+          </label>
+        )}
+      </div>
+      <div class="fall-axis" aria-hidden="true">
+        <span>after submission</span>
+        <div>
+          {ticks.map((tick) => (
+            <span key={tick.at} style={{ left: `${tick.at * 100}%` }} data-edge={tick.at > 0.93 ? "end" : undefined}>
+              {tick.label}
+            </span>
+          ))}
+        </div>
+      </div>
+      <ol class="fall-rows">
+        {bars.map(({ span, left, width }) => (
+          <li key={span.id}>
+            <button
+              type="button"
+              class="fall-row"
+              aria-expanded={chosen === span.id}
+              onClick={() => setChosen(chosen === span.id ? "" : span.id)}
+            >
+              <span class="fall-label" style={{ paddingLeft: `${Math.min(span.depth, DEPTH_MAX) * INDENT_PX}px` }}>
+                <i style={{ background: serviceColour(span.fact.writer) }} aria-hidden="true" />
+                {labelOf(span, shown.alike.get(span.id) ?? 0)}
+              </span>
+              <span class="fall-track">
+                <span
+                  class="fall-bar"
+                  data-caused={span.caused || undefined}
+                  style={{
+                    left: `${left * 100}%`,
+                    width: `max(3px, ${width * 100}%)`,
+                    background: serviceColour(span.fact.writer),
+                  }}
+                />
+                <span class="fall-took" style={sideOf(left, left + width)}>
+                  {span.parent ? `+${brief(span.afterParentS)}` : ""}
+                </span>
+              </span>
+            </button>
+            {chosen === span.id && <FactDetails span={span} />}
+          </li>
+        ))}
+      </ol>
+    </div>
+  );
+}
+
+/** Right of the bar, or left of it where there is no room. */
+function sideOf(left: number, end: number): Record<string, string> {
+  if (end <= 0.86) return { left: `calc(${end * 100}% + 6px)` };
+  return { right: `calc(${(1 - (left > 0.14 ? left : end)) * 100}% + 6px)` };
+}
+
+function labelOf(span: Span, alike: number): string {
+  const about = span.fact.kind === "job" ? "" : ` ${span.fact.kind} ${span.fact.subject_id}`;
+  const more = alike ? ` (and ${alike} like it)` : "";
+  return `${span.fact.name}${about}${more}`;
+}
+
+function FactList({ trace }: { trace: JobTrace }) {
+  const inTime = useMemo(
+    () => [...trace.spans].sort((one, two) => one.fact.time - two.fact.time || one.fact.seq - two.fact.seq),
+    [trace],
+  );
+  const [chosen, setChosen] = useState("");
+  return (
+    <ol class="story">
+      {inTime.map((span) => (
+        <li key={span.id}>
+          <button
+            type="button"
+            class="story-row"
+            aria-expanded={chosen === span.id}
+            onClick={() => setChosen(chosen === span.id ? "" : span.id)}
+          >
+            <span class="story-at">{span.sinceStartS ? `+${brief(span.sinceStartS)}` : clockOf(span)}</span>
+            <i style={{ background: serviceColour(span.fact.writer) }} aria-hidden="true" />
+            <span class="story-words">{storyOf(span.fact)}</span>
+            <span class="story-who">{span.fact.writer}</span>
+          </button>
+          {chosen === span.id && <FactDetails span={span} />}
+        </li>
+      ))}
+    </ol>
+  );
+}
+
+function clockOf(span: Span): string {
+  return new Date(span.fact.time / 1e6).toLocaleTimeString("en-GB");
+}
+
+function FactDetails({ span }: { span: Span }) {
+  const { fact } = span;
+  return (
+    <div class="fact-details">
+      <p>{storyOf(fact)}</p>
+      <dl>
+        <dt>Fact</dt>
+        <dd>
+          {fact.writer} · {fact.kind} {fact.subject_id} · {plain(fact.name).toLowerCase()}
+        </dd>
+        <dt>When</dt>
+        <dd>{new Date(fact.time / 1e6).toISOString().replace("T", " ").replace("Z", " UTC")}</dd>
+        <dt>Stored</dt>
+        <dd>
+          {span.streams.join(", ")}, sequence {fact.seq.toLocaleString("en-GB")}
+        </dd>
+        {span.links.length > 0 && (
+          <>
+            <dt>Also caused by</dt>
+            <dd class="mono">{span.links.join(", ")}</dd>
+          </>
+        )}
+        {span.parent && !span.caused && (
+          <>
+            <dt>Cause</dt>
+            <dd>none among the job's facts; it stands after the one that came before</dd>
+          </>
+        )}
+      </dl>
+      {fact.body && <pre class="mono">{pretty(fact.body)}</pre>}
+    </div>
+  );
+}
+
+function pretty(body: string): string {
+  try {
+    return JSON.stringify(JSON.parse(body), null, 2);
+  } catch {
+    return body; // shown as it came
+  }
+}
+
+const SERVICES = [
+  "gateway",
+  "federation",
+  "scheduler",
+  "agent",
+  "health",
+  "scaler",
+  "composer",
+  "provisioner",
+  "operator",
+];
+
+/** The same colour for a service wherever it speaks; names stand beside it. */
+export function serviceColour(service: string): string {
+  const place = SERVICES.indexOf(service);
+  return `var(--service-${place < 0 ? 0 : place + 1})`;
+}

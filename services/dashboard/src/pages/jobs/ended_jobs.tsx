@@ -1,0 +1,185 @@
+import { useEffect, useMemo, useRef, useState } from "preact/hooks";
+import { type ApiProblem, api, asProblem } from "../../api";
+import { store } from "../../live/store";
+import { Broken, Empty, Waiting } from "../../ui";
+import type { JobView } from "../../wire";
+import { useNowNs } from "./clock";
+import {
+  ENDED_PHASES,
+  type EndedJobs,
+  type EndedPhase,
+  isComplete,
+  type JobsPage,
+  noneEnded,
+  wanted,
+  withPages,
+} from "./ended";
+import { fitting, type JobQuery, valuesOf } from "./query";
+import { JobTable, type Source } from "./table";
+import { counted, TERMINAL } from "./words";
+
+const PAGE = 200;
+const LOOKED_THROUGH_MAX = 2_000; // jobs that were read without finding enough before the person is asked
+
+/** Jobs that have ended, read page by page as they are scrolled to. */
+export function EndedJobsTable({
+  query,
+  onCounts,
+}: {
+  query: JobQuery;
+  onCounts: (shown: number, read: number) => void;
+}) {
+  const nowNs = useNowNs();
+  const key = [...phasesOf(query), ...narrowing(query)].join("&");
+  const { ended, problem, isAsking, more, again } = useEnded(query, key);
+  const fits = useMemo(() => fitting(query), [query]);
+  const jobs = useMemo(() => ended.jobs.filter((job) => fits(job, nowNs)), [ended, fits]);
+  const since = useEndedSince(key);
+  const asked = useRef(0);
+  useEffect(() => onCounts(jobs.length, ended.jobs.length), [jobs.length, ended.jobs.length]);
+  useEffect(() => {
+    asked.current = 0;
+  }, [key, query]);
+  const source = useMemo(() => sourceOf(jobs), [jobs]);
+  const isDone = isComplete(ended);
+  const lookFurther = () => {
+    if (isDone || isAsking || problem) return;
+    if (ended.jobs.length - asked.current > LOOKED_THROUGH_MAX) return;
+    more();
+  };
+  useEffect(() => {
+    if (jobs.length < PAGE / 4) lookFurther();
+  }, [ended, isAsking]);
+  if (problem && !ended.jobs.length) return <Broken problem={problem} retry={again} />;
+  if (!ended.jobs.length && !isDone) return <Waiting what="Reading jobs that have ended" />;
+  if (!ended.jobs.length)
+    return (
+      <Empty title="No job has ended yet">
+        Jobs appear here when they succeed, fail, run out of time or are cancelled.
+      </Empty>
+    );
+  return (
+    <JobTable
+      label="Jobs that have ended"
+      source={source}
+      version={jobs.length}
+      nowNs={nowNs}
+      sort="submitted"
+      descending={false}
+      onEnd={lookFurther}
+      foot={
+        <div class="jobs-foot" role="status">
+          {since > 0 && (
+            <button type="button" class="button" onClick={again}>
+              {counted(since, "more job")} ended since; read anew
+            </button>
+          )}
+          {problem ? (
+            <Broken problem={problem} retry={more} />
+          ) : isDone ? (
+            <span class="muted">
+              {jobs.length ? "That is all." : "None of them fits; loosen or clear the filters."}
+            </span>
+          ) : isAsking ? (
+            <span class="muted">Reading on …</span>
+          ) : (
+            <button
+              type="button"
+              class="button"
+              onClick={() => {
+                asked.current = ended.jobs.length;
+                more();
+              }}
+            >
+              {counted(ended.jobs.length, "job")} looked through; look further
+            </button>
+          )}
+        </div>
+      }
+    />
+  );
+}
+
+function sourceOf(jobs: readonly JobView[]): Source {
+  const places = new Map(jobs.map((job, index) => [job.id, index]));
+  return {
+    length: jobs.length,
+    lines: (start, count) => jobs.slice(Math.max(0, start), Math.max(0, start) + count).map((job) => ({ job })),
+    indexOf: (id) => places.get(id) ?? -1,
+  };
+}
+
+function phasesOf(query: JobQuery): readonly EndedPhase[] {
+  const chosen = valuesOf(query, "phase");
+  const found = ENDED_PHASES.filter((phase) => chosen.includes(phase));
+  return found.length ? found : ENDED_PHASES;
+}
+
+/** What the API can narrow by itself: one team and one queue, written exactly. */
+function narrowing(query: JobQuery): readonly string[] {
+  return (["team", "queue"] as const).flatMap((name) => {
+    const [value, ...others] = valuesOf(query, name);
+    const isExact = value && !others.length && !/[*!]/.test(value) && value !== "none";
+    return isExact ? [`${name}=${encodeURIComponent(value)}`] : [];
+  });
+}
+
+/** The lists as far as they were read. key: begins anew when it changes. */
+function useEnded(query: JobQuery, key: string) {
+  const [state, setState] = useState<{ ended: EndedJobs; problem?: ApiProblem }>({ ended: noneEnded(phasesOf(query)) });
+  const [isAsking, setIsAsking] = useState(false);
+  const [round, setRound] = useState(0);
+  const ending = useRef(new AbortController());
+  const ask = async (ended: EndedJobs) => {
+    const { signal } = ending.current;
+    setIsAsking(true);
+    try {
+      const pages = await Promise.all(
+        wanted(ended).map(async ({ phase, cursor }) => {
+          const search = [
+            `phase=${phase}`,
+            `limit=${PAGE}`,
+            ...narrowing(query),
+            ...(cursor ? [`cursor=${cursor}`] : []),
+          ];
+          return [phase, await api.get<JobsPage>(`/v1/jobs?${search.join("&")}`, { signal })] as const;
+        }),
+      );
+      if (!signal.aborted) setState({ ended: withPages(ended, new Map(pages)) });
+    } catch (error) {
+      if (!signal.aborted) setState({ ended, problem: asProblem(error) });
+    } finally {
+      if (!signal.aborted) setIsAsking(false);
+    }
+  };
+  useEffect(() => {
+    ending.current = new AbortController();
+    const none = noneEnded(phasesOf(query));
+    setState({ ended: none });
+    void ask(none);
+    return () => ending.current.abort();
+  }, [key, round]);
+  const again = () => setRound((old) => old + 1);
+  return { ...state, problem: state.problem, isAsking, more: () => void ask(state.ended), again };
+}
+
+/** How many jobs ended while this was shown. */
+function useEndedSince(key: string): number {
+  const [count, setCount] = useState(0);
+  const seen = useRef(new Set<string>());
+  useEffect(() => {
+    seen.current = new Set([...store.jobs.values()].filter((job) => TERMINAL.has(job.phase)).map((job) => job.id));
+    setCount(0);
+    let fresh = 0;
+    return store.subscribe((changes) => {
+      for (const id of changes.jobs) {
+        const job = store.jobs.get(id);
+        if (!job || !TERMINAL.has(job.phase) || seen.current.has(id)) continue;
+        seen.current.add(id);
+        fresh += 1;
+      }
+      setCount(fresh);
+    });
+  }, [key]);
+  return count;
+}

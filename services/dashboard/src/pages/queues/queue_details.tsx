@@ -1,0 +1,44 @@
+import { Pairs, Panel } from "../../ui";
+import type { QueueView } from "../../wire";
+import { gpus, long } from "../jobs/words";
+import type { Figures } from "./figures";
+import { wordsOf } from "./queue_bar";
+import { amountOf } from "./tree";
+
+/** The chosen queue's knobs, and what the bar says in words. */
+export function QueueDetails({ queue, figures, resource }: { queue: QueueView; figures: Figures; resource: string }) {
+  const { spec } = queue;
+  const preemption = spec?.preemption;
+  const length = (seconds: number | null | undefined) =>
+    seconds === null || seconds === undefined ? "" : long(seconds);
+  const pairs: [string, string][] = [
+    ["Nominal quota", amountsOf(queue.quota) || gpus(queue.gpu_milli_quota).replace("-", "none of its own")],
+    ["Borrowing limit", amountsOf(queue.borrowing_limit) || "none"],
+    ["Lending limit", amountsOf(queue.lending_limit) || "lends all of it"],
+    ["Holds", amountsOf(queue.held) || "nothing"],
+    ["Weight", String(queue.weight)],
+    ["Order", queue.order ?? spec?.order ?? "as above"],
+    ["Share, recent", `${queue.share.toFixed(2)}, ${queue.used_share.toFixed(2)}`],
+    ["Takes new jobs", queue.closed ? "no, it is closed" : "yes"],
+    ["Reserves after", length(spec?.starving_after_s)],
+    ["Past use halves in", length(spec?.half_life_s)],
+    ["Run time at most", length(spec?.run_time_max_s)],
+    ["Slice at most", length(spec?.min_slice_max_s)],
+    ["Preempts within", preemption?.within_queue ?? ""],
+    ["Reclaims", preemption?.reclaim ?? ""],
+    ["Queue per user", spec?.user_template ? "yes" : ""],
+  ];
+  return (
+    <Panel title={`Queue ${queue.name}`} note={queue.parent ? `below ${queue.parent}` : "at the top"}>
+      <p class="qwords">{wordsOf(figures, resource)}.</p>
+      <Pairs pairs={pairs.filter(([, value]) => value)} />
+    </Panel>
+  );
+}
+
+function amountsOf(amounts: Readonly<Record<string, number>>): string {
+  return Object.entries(amounts)
+    .filter(([, value]) => value !== 0 || Object.keys(amounts).length === 1)
+    .map(([resource, value]) => amountOf(resource, value))
+    .join(", ");
+}
