@@ -7,7 +7,7 @@
  */
 
 import { options } from "preact";
-import type { Cut } from "./live/join";
+import type { FactRow } from "./wire";
 
 const KEPT = 4_096;
 
@@ -53,6 +53,9 @@ export interface Report {
   snapshots: number;
   gaps: number;
   reconnects: number;
+  /** Where the newest gap was; "" if there was none. */
+  lastGap: string;
+  /** From the page's beginning until the first snapshot was painted. */
   firstFilledMs: number;
 }
 
@@ -64,10 +67,11 @@ class Diagnostics {
   readonly #applied = new Ring();
   readonly #snapshots = new Ring();
   #work = 0;
+  #filling = false;
   #arrivedMs: number[] = [];
   #awaited: number[][] = [];
   #channel = new MessageChannel();
-  counts = { messages: 0, bytes: 0, snapshots: 0, gaps: 0, reconnects: 0, firstFilledMs: 0 };
+  counts = { messages: 0, bytes: 0, snapshots: 0, gaps: 0, reconnects: 0, lastGap: "", firstFilledMs: 0 };
 
   constructor() {
     this.#channel.port1.onmessage = () => this.#afterPaint();
@@ -96,15 +100,16 @@ class Diagnostics {
     this.#applied.add(this.#work - before);
   }
 
-  arrived({ slice, after }: Cut): void {
-    for (const fact of slice.facts) {
-      if (fact.seq > after && this.#arrivedMs.length < KEPT) {
+  arrived(facts: readonly FactRow[]): void {
+    for (const fact of facts) {
+      if (this.#arrivedMs.length < KEPT) {
         this.#arrivedMs.push(fact.time / NS_PER_MS);
       }
     }
   }
 
   snapshotTook(ms: number): void {
+    this.#filling = this.counts.firstFilledMs === 0;
     this.counts.snapshots += 1;
     this.#snapshots.add(ms);
   }
@@ -134,12 +139,16 @@ class Diagnostics {
   }
 
   #afterPaint(): void {
-    const nowMs = performance.timeOrigin + performance.now();
+    const nowMs = Date.now(); // not timeOrigin + now(): that clock does not follow when the machine's is set
     for (const timeMs of this.#awaited.shift() ?? []) {
       this.#painted.add(nowMs - timeMs);
     }
     this.#frames.add(this.#work);
     this.#work = 0;
+    if (this.#filling) {
+      this.#filling = false;
+      this.counts.firstFilledMs = performance.now();
+    }
   }
 }
 

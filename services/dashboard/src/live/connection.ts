@@ -215,11 +215,13 @@ class Live {
   #sliceCame(body: Uint8Array): void {
     const slice = json<LiveSlice>(body);
     const gaps = this.#join.gaps;
-    for (const cut of this.#join.slice(slice, performance.now())) {
-      store.apply(cut);
+    for (const next of this.#join.slice(slice, performance.now())) {
+      store.apply(next);
     }
+    store.hear(slice); // after its rows: whoever is told of a fact of a job may look for the job
     if (this.#join.gaps !== gaps) {
       diagnostics.counts.gaps = this.#join.gaps;
+      diagnostics.counts.lastGap = this.#join.lastGap;
       this.#tick();
     }
   }
@@ -244,8 +246,8 @@ class Live {
       }
       diagnostics.work(() => {
         store.reset(snapshot);
-        for (const cut of this.#join.snapshot(snapshot, performance.now())) {
-          store.apply(cut);
+        for (const slice of this.#join.snapshot(snapshot, performance.now())) {
+          store.apply(slice);
         }
       });
       diagnostics.snapshotTook(performance.now() - began);

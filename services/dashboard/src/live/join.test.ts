@@ -14,7 +14,7 @@ function joinedAt(seq: number, nowMs = 0): Join {
 }
 
 const applied = (join: Join, ...slices: LiveSlice[]) =>
-  slices.flatMap((one) => join.slice(one, 0)).map((cut) => cut.slice.seq);
+  slices.flatMap((one) => join.slice(one, 0)).map((one) => one.seq);
 
 describe("joining", () => {
   it("asks for a snapshot when its subscriptions stand, and only once", () => {
@@ -31,14 +31,14 @@ describe("joining", () => {
     join.connected(0);
     join.snapshotAsked();
     expect(applied(join, slice({ seq: 8, prev: 5 }), slice({ seq: 12, prev: 8 }))).toEqual([]);
-    const cuts = join.snapshot(snapshot(seqs(8)), 0);
-    expect(cuts.map((cut) => [cut.slice.seq, cut.after])).toEqual([[12, 8]]);
+    const next = join.snapshot(snapshot(seqs(8)), 0);
+    expect(next.map((one) => one.seq)).toEqual([12]);
     expect(join.joined).toBe(true);
   });
 
-  it("applies the part of a slice that the snapshot cut through, and says from where", () => {
+  it("applies a slice that the snapshot cut through", () => {
     const join = joinedAt(10);
-    expect(join.slice(slice({ seq: 14, prev: 7 }), 0)).toEqual([{ slice: slice({ seq: 14, prev: 7 }), after: 10 }]);
+    expect(join.slice(slice({ seq: 14, prev: 7 }), 0)).toEqual([slice({ seq: 14, prev: 7 })]);
   });
 
   it("takes an audience that had nothing before as beginning at nothing", () => {
@@ -76,7 +76,7 @@ describe("following", () => {
     expect(join.joined).toBe(false);
     expect(join.gaps).toBe(1);
     expect(join.snapshotDueAtMs).toBeLessThan(Number.POSITIVE_INFINITY);
-    expect(join.snapshot(snapshot(seqs(15)), 1).map((cut) => cut.slice.seq)).toEqual([20]);
+    expect(join.snapshot(snapshot(seqs(15)), 1).map((one) => one.seq)).toEqual([20]);
   });
 
   it("sees the loss of the last slice by a pulse", () => {
@@ -127,7 +127,7 @@ describe("gaps", () => {
     join.snapshotAsked();
     expect(join.snapshot(snapshot(seqs(15)), 0)).toEqual([]);
     join.snapshotAsked();
-    expect(join.snapshot(snapshot(seqs(20)), 0).map((cut) => cut.slice.seq)).toEqual([30, 31]);
+    expect(join.snapshot(snapshot(seqs(20)), 0).map((one) => one.seq)).toEqual([30, 31]);
   });
 
   it("waits as long as the gateway asked after a refusal", () => {

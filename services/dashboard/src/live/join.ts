@@ -20,12 +20,6 @@ const OTHER_AUDIENCES = "*";
 /** So long after a snapshot without a gap, the next gap is answered at once again. */
 const CALM_AFTER_MS = 10_000;
 
-export interface Cut {
-  slice: LiveSlice;
-  /** Facts of the slice at or below this were in the snapshot already. */
-  after: number;
-}
-
 export class Join {
   #seqs = new Map<string, number>();
   #heardAtMs = new Map<string, number>();
@@ -38,6 +32,8 @@ export class Join {
   #joinedAtMs = 0;
   #sinceMs = 0;
   gaps = 0;
+  /** Where the newest gap was, for people. */
+  lastGap = "";
   dropped = 0;
 
   /** Whether slices are applied as they come; otherwise a snapshot is awaited. */
@@ -80,7 +76,7 @@ export class Join {
   }
 
   /** Begin from here. The slices that waited and are above it, in order, are to be applied after the snapshot. */
-  snapshot(snapshot: Snapshot, nowMs: number): Cut[] {
+  snapshot(snapshot: Snapshot, nowMs: number): LiveSlice[] {
     this.#asking = false;
     this.#seqs = new Map();
     for (const [cluster, audiences] of Object.entries(snapshot.seqs)) {
@@ -93,19 +89,19 @@ export class Join {
     this.#joinedAtMs = nowMs;
     const waiting = this.#buffer;
     this.#buffer = [];
-    const cuts: Cut[] = [];
+    const next: LiveSlice[] = [];
     for (const [place, slice] of waiting.entries()) {
-      cuts.push(...this.slice(slice, nowMs));
+      next.push(...this.slice(slice, nowMs));
       if (!this.#joined) {
         this.#buffer = waiting.slice(place); // the gap is still there: all from here on waits for the next snapshot
         break;
       }
     }
-    return cuts;
+    return next;
   }
 
   /** One slice as it came. What is returned is to be applied now; nothing while a snapshot is awaited. */
-  slice(slice: LiveSlice, nowMs: number): Cut[] {
+  slice(slice: LiveSlice, nowMs: number): LiveSlice[] {
     const audience = key(slice.cluster, slice.audience);
     this.#heardAtMs.set(audience, nowMs);
     if (!this.#joined) {
@@ -121,7 +117,7 @@ export class Join {
       return [];
     }
     this.#seqs.set(audience, slice.seq);
-    return [{ slice, after: mine }];
+    return [slice];
   }
 
   /** For how long the quietest log has said nothing in public; 0 where nothing ever happened. */
@@ -138,6 +134,8 @@ export class Join {
 
   #gap(slice: LiveSlice, nowMs: number): void {
     this.gaps += 1;
+    const mine = this.seq(slice.cluster, slice.audience);
+    this.lastGap = `${key(slice.cluster, slice.audience)}: had ${mine}, came ${slice.seq} after ${slice.prev}`;
     this.#joined = false;
     this.#keep(slice);
     if (nowMs - this.#joinedAtMs > CALM_AFTER_MS) {

@@ -5,9 +5,9 @@ import { FACTS_KEPT, FactRing } from "./facts";
 import { ENDED_KEPT, Rows } from "./rows";
 import { fact, jobRow, nodeRow, slice, snapshot } from "./samples";
 
-function applied(rows: Rows, given: Partial<LiveSlice>, after = 0): Changes {
+function applied(rows: Rows, given: Partial<LiveSlice>): Changes {
   const changes = noChanges();
-  rows.apply({ slice: slice({ seq: 1, prev: 0, ...given }), after }, changes);
+  rows.apply(slice({ seq: 1, prev: 0, ...given }), changes);
   return changes;
 }
 
@@ -77,10 +77,16 @@ describe("nodes and readings", () => {
 });
 
 describe("facts", () => {
-  it("that the snapshot covered are left out", () => {
+  it("are heard once each, however often they come, with the names of their jobs", () => {
     const rows = new Rows();
-    const changes = applied(rows, { facts: [fact(4), fact(5), fact(6)] }, 5);
-    expect(changes.facts.map((one) => one.seq)).toEqual([6]);
+    const changes = noChanges();
+    const body = JSON.stringify({ job: { spec: { name: "llama" } } });
+    rows.hear(slice({ seq: 2, prev: 0, facts: [fact(1, { name: "routed", body }), fact(2)] }), changes);
+    expect(rows.hear(slice({ seq: 3, prev: 1, facts: [fact(2), fact(3)] }), changes).map((one) => one.seq)).toEqual([
+      3,
+    ]);
+    expect(changes.facts.map((one) => one.seq)).toEqual([1, 2, 3]);
+    expect(rows.names.get("A")).toBe("llama");
   });
 
   it("of both audiences are one fact, with the body that only the team's has", () => {

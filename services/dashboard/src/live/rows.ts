@@ -5,11 +5,20 @@
  * `seq` is compared only with one from the same log, and the cluster's row wins.
  */
 
-import type { JobRow, LiveSlice, LiveTelemetry, NodeRow, QueueRow, Reading, ReservationRow, Snapshot } from "../wire";
+import type {
+  FactRow,
+  JobRow,
+  LiveSlice,
+  LiveTelemetry,
+  NodeRow,
+  QueueRow,
+  Reading,
+  ReservationRow,
+  Snapshot,
+} from "../wire";
 import { FED_CLUSTER, isOver } from "../wire";
 import type { Changes } from "./changes";
 import { FactRing } from "./facts";
-import type { Cut } from "./join";
 import { JobNames } from "./names";
 
 /** Jobs that have ended stay on the screen, the newest so many. */
@@ -57,7 +66,7 @@ export class Rows {
     changes.reset = true;
   }
 
-  apply({ slice, after }: Cut, changes: Changes): void {
+  apply(slice: LiveSlice, changes: Changes): void {
     for (const row of slice.jobs) {
       this.#job(row, slice.cluster, changes);
     }
@@ -76,7 +85,19 @@ export class Rows {
     take(this.queues, slice.gone_queues, changes.queues);
     put(this.reservations, slice.reservations, changes.reservations);
     take(this.reservations, slice.gone_reservations, changes.reservations);
-    this.#facts(slice, after, changes);
+  }
+
+  /**
+   * Keep the facts of a slice, also of one that is dropped or waits: what a snapshot covers tells no facts. Those that
+   * are new are returned; each is known by its id.
+   */
+  hear(slice: LiveSlice, changes: Changes): FactRow[] {
+    const heard = slice.facts.filter((fact) => this.facts.add(fact));
+    for (const fact of heard) {
+      this.names.learn(fact);
+      changes.facts.push(fact);
+    }
+    return heard;
   }
 
   readings(telemetry: LiveTelemetry, changes: Changes): void {
@@ -145,14 +166,6 @@ export class Rows {
     this.#fromFed.delete(id);
     changes.jobs.delete(id);
     changes.goneJobs.add(id);
-  }
-
-  #facts(slice: LiveSlice, after: number, changes: Changes): void {
-    for (const fact of slice.facts) {
-      if (fact.seq > after && this.facts.add(fact)) {
-        changes.facts.push(fact);
-      }
-    }
   }
 }
 

@@ -7,10 +7,9 @@
 
 import { batch, type Signal, signal } from "@preact/signals";
 import { diagnostics } from "../diagnostics";
-import type { FactRow, LiveTelemetry, Me, Snapshot } from "../wire";
+import type { FactRow, LiveSlice, LiveTelemetry, Me, Snapshot } from "../wire";
 import { type Changes, noChanges } from "./changes";
 import { FACTS_KEPT } from "./facts";
-import type { Cut } from "./join";
 import { Rows } from "./rows";
 
 export type { Changes } from "./changes";
@@ -74,10 +73,18 @@ class Store {
     this.#schedule();
   }
 
-  apply(cut: Cut): void {
-    this.#rows.apply(cut, this.#changes);
-    diagnostics.arrived(cut);
+  apply(slice: LiveSlice): void {
+    this.#rows.apply(slice, this.#changes);
     this.#schedule();
+  }
+
+  /** Take the facts of a slice, whatever becomes of its rows. */
+  hear(slice: LiveSlice): void {
+    const heard = this.#rows.hear(slice, this.#changes);
+    if (heard.length > 0) {
+      diagnostics.arrived(heard);
+      this.#schedule();
+    }
   }
 
   readings(telemetry: LiveTelemetry): void {

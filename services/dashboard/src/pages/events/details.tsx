@@ -1,4 +1,3 @@
-import { store } from "../../live/store";
 import { Badge, format, Pairs, Panel, useFetched } from "../../ui";
 import type { FactRow } from "../../wire";
 import { pretty, toneOf } from "./filter";
@@ -8,10 +7,11 @@ interface DetailsProps {
   fact: FactRow;
   onClose: () => void;
   onShow: (id: string) => void;
+  find: (id: string) => FactRow | undefined;
 }
 
 /** One fact with its body and what led to it. */
-export function Details({ fact, onClose, onShow }: DetailsProps) {
+export function Details({ fact, onClose, onShow, find }: DetailsProps) {
   return (
     <Panel
       class="event-details"
@@ -37,7 +37,7 @@ export function Details({ fact, onClose, onShow }: DetailsProps) {
       {fact.causes.length === 0 && <p class="muted">It began by itself.</p>}
       <ul class="causes">
         {fact.causes.map((id) => (
-          <Cause key={id} id={id} onShow={onShow} />
+          <Cause key={id} id={id} cause={find(id)} onShow={onShow} />
         ))}
       </ul>
       <h3>Body</h3>
@@ -46,8 +46,13 @@ export function Details({ fact, onClose, onShow }: DetailsProps) {
   );
 }
 
-function Cause({ id, onShow }: { id: string; onShow: (id: string) => void }) {
-  const cause = store.facts.get(id);
+interface CauseProps {
+  id: string;
+  cause: FactRow | undefined;
+  onShow: (id: string) => void;
+}
+
+function Cause({ id, cause, onShow }: CauseProps) {
   return (
     <li>
       {cause ? (

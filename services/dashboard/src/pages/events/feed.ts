@@ -26,6 +26,11 @@ export class EventFeed {
     this.#rebuild();
   }
 
+  /** A fact that is known here, of now or of before. */
+  find(id: string): FactRow | undefined {
+    return store.facts.get(id) ?? this.#past.find((fact) => fact.id === id);
+  }
+
   hold(held: boolean): void {
     if (this.#held && !held) {
       this.#held = false;

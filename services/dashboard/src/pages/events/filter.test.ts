@@ -42,6 +42,7 @@ describe("what is shown of a fact", () => {
 
   it("is its body in lines, or as it is", () => {
     expect(pretty('{"a":1}')).toBe('{\n  "a": 1\n}');
+    expect(pretty('{"devices":[4,5],"on":[{"n":1}]}')).toContain('"devices": [4, 5],');
     expect(pretty("no json")).toBe("no json");
   });
 });

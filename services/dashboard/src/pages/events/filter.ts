@@ -62,10 +62,13 @@ export function toneOf(name: string): "bad" | "warn" | "ok" | "neutral" {
   return WARN.has(name) ? "warn" : OK.has(name) ? "ok" : "neutral";
 }
 
-/** A body as people read it; as it is if it is no JSON. */
+const LIST_OF_PLAIN = /\[\s+([^[\]{}]{0,400}?)\s+\]/g;
+
+/** A body as people read it, lists of numbers and words in one line; as it is if it is no JSON. */
 export function pretty(body: string): string {
   try {
-    return JSON.stringify(JSON.parse(body), null, 2);
+    const told = JSON.stringify(JSON.parse(body), null, 2);
+    return told.replace(LIST_OF_PLAIN, (_, items: string) => `[${items.replace(/\s*\n\s*/g, " ")}]`);
   } catch {
     return body;
   }

@@ -1,4 +1,4 @@
-import { useComputed, useSignal } from "@preact/signals";
+import { useSignal } from "@preact/signals";
 import { useEffect, useMemo } from "preact/hooks";
 import { store } from "../../live/store";
 import {
@@ -74,7 +74,16 @@ export default function Events() {
   const paused = useSignal(false);
   const scrolled = useSignal(false);
   const past = useFetched<{ facts: FactRow[] }>(`/v1/events?limit=${PAST}`);
-  useEffect(() => store.subscribe((changes) => feed.came(changes)), [feed]);
+  useEffect(
+    () =>
+      store.subscribe((changes) => {
+        feed.came(changes);
+        if (changes.reset) {
+          past.again(); // a snapshot tells no facts: those that were missed are among the newest
+        }
+      }),
+    [feed],
+  );
   useEffect(() => feed.setPast(past.value?.facts ?? []), [feed, past.value]);
   useEffect(() => {
     const { q, kind, writer } = params;
@@ -88,8 +97,7 @@ export default function Events() {
   useHotkey("p", "Events: pause, or go on", togglePause);
   useHotkey("f", "Events: to the filter", () => document.getElementById("event-filter")?.focus());
   const rows = feed.shown.value;
-  const shown =
-    useComputed(() => feed.shown.value.find((fact) => fact.id === params.fact)).value ?? store.facts.get(params.fact);
+  const shown = params.fact ? feed.find(params.fact) : undefined;
   return (
     <Page
       fill
@@ -155,7 +163,12 @@ export default function Events() {
           )}
         </Panel>
         {shown && (
-          <Details fact={shown} onClose={() => setParams({ fact: "" })} onShow={(id) => setParams({ fact: id })} />
+          <Details
+            fact={shown}
+            find={(id) => feed.find(id)}
+            onClose={() => setParams({ fact: "" })}
+            onShow={(id) => setParams({ fact: id })}
+          />
         )}
       </div>
     </Page>

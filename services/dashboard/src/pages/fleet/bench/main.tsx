@@ -114,7 +114,10 @@ function slice(): void {
     gone_reservations: [],
     facts,
   };
-  arrive(body, (got) => store.apply({ slice: got, after: prev }));
+  arrive(body, (got) => {
+    store.apply(got);
+    store.hear(got);
+  });
 }
 
 function telemetry(): void {
