@@ -51,7 +51,7 @@ class _Any(Wire):
 
 
 DECLARATIONS = (
-    Declaration("gateway", buckets=("tokens",)),
+    Declaration("gateway", buckets=("tokens",), reads=("TELEMETRY_{cluster}", "LOGS_{cluster}")),
     Declaration("federation", folds=(StreamRole.FED,)),
     Declaration(
         "scheduler",
@@ -68,7 +68,12 @@ DECLARATIONS = (
         queries=tuple(QueryType(name, _Any, _Any) for name in ("devices", "requests", "compose-check", "detach-check")),
         withholds=True,
     ),
-    Declaration("projector", folds=(StreamRole.LOG, StreamRole.FED), publishes=("view.{cluster}.>",)),
+    Declaration(
+        "projector",
+        folds=(StreamRole.LOG, StreamRole.FED),
+        publishes=("view.{cluster}.>", "view.fed.*.slice"),
+        subscribes=("telemetry.{cluster}.*", "logs.{cluster}.*"),
+    ),
 )
 """What the services of a stack declare, as far as rights go; tests of the servers do not import the services."""
 

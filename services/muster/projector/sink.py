@@ -3,7 +3,7 @@
 The fold never waits for Redis. While Redis is slow or away, changes gather in the core, which bounds them; then one
 larger transaction catches up. Every transaction carries the sequence up to which the rows hold, so that a writer that
 finds another one there than it left (Redis restarted empty, was flushed, belongs to another log) compares and fills it
-again.
+again; it also looks while nothing changes.
 """
 
 import asyncio
@@ -27,6 +27,7 @@ from muster.schemas.views import JobView
 
 RETRY_S_FIRST = 0.05
 RETRY_S_MAX = 2.0
+LOOK_S = 2.0  # without a change: whether what was written is still there
 REDIS_TIMEOUT_S = 5.0
 TRIM_EVERY_ENDED = 1_000  # ended rows written between two looks at their number
 TRIM_ROWS_MAX = 2_000  # rows taken away by one transaction
@@ -116,9 +117,10 @@ class RedisSink:
         retry_s = RETRY_S_FIRST
         try:
             while not self._closing:  # asked each round: a cancellation may be lost in the client's time-outs
-                await self._wake.wait()
-                self._wake.clear()
+                is_due = await self._woken()
                 try:
+                    if not is_due and self._aligned:
+                        self._aligned = await self._stands(redis)
                     await self._bring_up(redis)
                     retry_s = RETRY_S_FIRST
                 except (RedisError, OSError, TimeoutError) as error:
@@ -131,14 +133,29 @@ class RedisSink:
             self._stored.set()
             await redis.aclose()
 
+    async def _woken(self) -> bool:
+        """Wait for changes; False if there were none for LOOK_S."""
+        try:
+            async with asyncio.timeout(LOOK_S):
+                await self._wake.wait()
+        except TimeoutError:
+            return False
+        self._wake.clear()
+        return True
+
+    async def _stands(self, redis: Redis) -> bool:
+        """Whether the read model is as this writer left it."""
+        found = await _answer(redis.hmget(self._model.key("marker"), ["log", "seq"]))
+        return found == [self._log_id.encode(), str(self._written_seq).encode()]
+
     async def _bring_up(self, redis: Redis) -> None:
         core = self._core
         assert core is not None, "the writer runs between open and close"
         if not self._aligned:
             await self._align(redis, core)
         seq = core.last_seq
-        if changes := core.take(facts_after=self._written_seq):
-            await self._store(redis, changes, seq=seq)
+        if seq > self._written_seq:  # also where nothing changed: a snapshot must not seem to be behind
+            await self._store(redis, core.take(facts_after=self._written_seq), seq=seq)
         if self._ended_since_trim >= TRIM_EVERY_ENDED:
             self._ended_since_trim = 0
             await self._trim(redis)
