@@ -44,6 +44,7 @@ class Shared(Generic[T]):
         """Raises what the read raises."""
         if self._next is None:
             self._next = asyncio.create_task(self._after(self._running))
+            self._next.add_done_callback(_retrieved)
         return await asyncio.shield(self._next)
 
     async def _after(self, before: asyncio.Task[T] | None) -> T:
@@ -51,6 +52,12 @@ class Shared(Generic[T]):
             await asyncio.wait([before])
         self._running, self._next = self._next, None
         return await self._read()
+
+
+def _retrieved(task: asyncio.Task[T]) -> None:
+    """Whoever waited was told why it failed; perhaps nobody waits any more."""
+    if not task.cancelled():
+        task.exception()
 
 
 @dataclass(frozen=True)
@@ -120,7 +127,7 @@ class Snapshots:
             after = await self._markers()
             if all(now.log == then.log and now.seq >= then.seq for then, now in zip(base.markers, after, strict=True)):
                 seqs = {name: marker.seq for name, marker in zip(self._names, base.markers, strict=True)}
-                return await asyncio.to_thread(_image, seqs, self._time.wall(), jobs, base.tables)
+                return await asyncio.to_thread(image_of, seqs, self._time.wall(), jobs, base.tables)
         raise UnreachableError("the read model is being written anew")
 
     async def _base(self) -> _Base:
@@ -190,9 +197,10 @@ def _read_marker(answer: object) -> _Marker:
     return _Marker(int(seq), log)
 
 
-def _image(
+def image_of(
     seqs: Mapping[str, int], at: int, jobs: Sequence[bytes], tables: Mapping[str, Sequence[tuple[bytes, bytes]]]
 ) -> Image:
+    """Put the rows together. tables: encoded rows by name, of `nodes`, `queues`, `reservations` and `telemetry`."""
     parts = [b'{"at":%d,"jobs":[' % at, b",".join(jobs), b"]"]
     for name in _TABLES:
         parts += (b',"', name.encode(), b'":[', b",".join(row for _, row in sorted(tables[name])), b"]")

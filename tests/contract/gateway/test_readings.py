@@ -1,0 +1,120 @@
+"""A job's readings and output read back from the streams of a real nats-server."""
+
+from collections.abc import AsyncIterator
+from dataclasses import dataclass, field
+
+import pytest
+from nats.aio.client import Client
+
+from muster.bus.clock import SystemTime
+from muster.bus.settings import Settings
+from muster.bus.streams import bootstrap
+from muster.core.instant import NS_PER_S
+from muster.gateway import readings
+from muster.gateway.ports import UnreachableError
+from muster.gateway.readings import Readings
+from muster.gateway.recent import RecentMessages
+from muster.schemas.subjects import output_subject, telemetry_subject
+from muster.schemas.telemetry import DeviceSample, NodeSample, OutputLines
+from muster.schemas.views import JobView
+from servers import CLUSTER, NatsServer
+
+pytestmark = pytest.mark.connected
+
+JOB = "A" * 26
+
+
+def job(*nodes: str) -> JobView:
+    return JobView(
+        id=JOB, name="a", team="blue", principal="p", queue="q", phase="running", cluster=CLUSTER, nodes=nodes
+    )
+
+
+@dataclass
+class Streams:
+    """The streams of a stack, and who writes and reads them."""
+
+    gateway: Client
+    agent: Client
+    moment: int = field(default_factory=lambda: SystemTime().wall())
+
+    @property
+    def readings(self) -> Readings:
+        return Readings(RecentMessages(self.gateway), CLUSTER, SystemTime())
+
+    async def measured(self, node: str, *, count: int = 1) -> None:
+        for number in range(count):
+            device = DeviceSample(
+                index=0, uuid="u", utilisation_pct=1.0, memory_used_mib=1, memory_total_mib=1, power_w=1.0,
+                temperature_c=1.0, job_ids=(JOB,),
+            )  # fmt: skip
+            sample = NodeSample(node=node, at=self.moment + number * 10 * NS_PER_S, devices=(device,))
+            await self.agent.publish(telemetry_subject(CLUSTER, node), sample.model_dump_json().encode())
+        await self.agent.flush()
+
+    async def printed(self, count: int, *, job_id: str = JOB) -> None:
+        for number in range(count):
+            lines = OutputLines(job_id=job_id, attempt=1, at=number, lines=(f"line {number}",))
+            await self.agent.publish(output_subject(CLUSTER, job_id), lines.model_dump_json().encode())
+        await self.agent.flush()
+
+
+@pytest.fixture
+async def streams(nats_server: NatsServer) -> AsyncIterator[Streams]:
+    settings = Settings(
+        state_dir=nats_server.directory,
+        cluster=CLUSTER,
+        nats_url=nats_server.url,
+        credentials_dir=nats_server.credentials_dir,
+    )
+    maker = await nats_server.connect("bootstrap")
+    await bootstrap(maker, settings)
+    await maker.close()
+    gateway, agent = await nats_server.connect("gateway"), await nats_server.connect("agent")
+    yield Streams(gateway, agent)
+    await gateway.close()
+    await agent.close()
+
+
+async def test_a_jobs_readings_are_those_of_its_nodes(streams: Streams) -> None:
+    for node in ("n1", "n2.rack.local", "other"):
+        await streams.measured(node, count=3)
+    found = await streams.readings.of_job(job("n1", "n2.rack.local", "quiet"), since_s=900)
+    assert set(found.devices) == {"n1/0", "n2.rack.local/0"}
+    assert [len(row) for row in found.devices.values()] == [3, 3]
+
+
+async def test_a_job_that_nothing_is_known_of_has_none(streams: Streams) -> None:
+    assert (await streams.readings.of_job(job("n1"), since_s=900)).at == ()
+    assert (await streams.readings.of_job(job(), since_s=900)).at == ()
+    assert (await streams.readings.output(job("n1"), lines=10)).lines == ()
+
+
+async def test_of_too_many_readings_those_of_fewer_nodes_are_told(
+    streams: Streams, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(readings, "SAMPLES_MAX", 6)
+    for node in ("n1", "n2", "n3", "n4"):
+        await streams.measured(node, count=3)
+    found = await streams.readings.of_job(job("n1", "n2", "n3", "n4"), since_s=900)
+    assert set(found.devices) == {"n1/0", "n2/0"}
+
+
+async def test_the_newest_lines_of_the_job_alone_are_told(streams: Streams) -> None:
+    await streams.printed(30)
+    await streams.printed(5, job_id="B" * 26)
+    found = await streams.readings.output(job("n1"), lines=4)
+    assert [line.text for line in found.lines] == [f"line {number}" for number in range(26, 30)]
+
+
+async def test_no_consumer_is_left_behind(streams: Streams) -> None:
+    await streams.measured("n1")
+    await streams.readings.of_job(job("n1"), since_s=900)
+    info = await streams.gateway.jetstream().stream_info(f"TELEMETRY_{CLUSTER}")
+    assert info.state.consumer_count == 0
+
+
+async def test_a_bus_that_does_not_answer_is_told(streams: Streams) -> None:
+    await streams.gateway.close()
+    with pytest.raises(UnreachableError):
+        await streams.readings.output(job("n1"), lines=4)
