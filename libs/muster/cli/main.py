@@ -8,6 +8,7 @@ import typer
 
 from muster.cli import (
     bench_commands,
+    dashboard_command,
     demo_commands,
     device_commands,
     init_command,
@@ -44,6 +45,7 @@ for module in (
     scale_commands,
     watch_commands,
     replay_commands,
+    dashboard_command,
 ):
     module.register(app)
 for group in (

@@ -172,6 +172,7 @@ def where(state_dir: Path, endpoints: Endpoints) -> str:
     """Where everything listens, for people. The token is named, never shown."""
     fabric = endpoints.ports.get(FABRIC_PORT)
     places = (
+        ("dashboard", f"{endpoints.http}  (`muster dashboard` logs you in)"),
         ("HTTP API", f"{endpoints.http}  (docs: {endpoints.http}/docs)"),
         ("NATS", f"{endpoints.nats}  (WebSocket: {endpoints.websocket}, monitoring: {endpoints.monitor})"),
         ("Redis", without_password(endpoints.redis)),
