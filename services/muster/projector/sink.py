@@ -87,7 +87,7 @@ class RedisSink:
     async def after_fold(self, facts: Sequence[Fact], *, last_seq: int, now: Instant) -> None:  # noqa: ARG002 - the Sink protocol
         """Tell the writer that there may be changes. Raises what ended it, if something did."""
         self._raise_if_ended()
-        if facts:
+        if facts or (self._core is not None and self._core.last_seq > self._written_seq):
             self._stored.clear()
             self._wake.set()
 

@@ -1,5 +1,6 @@
 """The read model in a real Redis: complete, filled again after any loss, never of two logs."""
 
+import asyncio
 from collections.abc import AsyncIterator, Iterator
 
 import pytest
@@ -12,7 +13,8 @@ from muster.bus.service import Seat
 from muster.core.fact import Fact
 from muster.core.instant import Instant
 from muster.projector.core import FedProjectorCore, ProjectorCore
-from muster.projector.sink import RedisSink
+from muster.projector.sink import LOOK_S, RedisSink
+from muster.schemas.facts.control import CheckpointRequested
 from muster.schemas.job import Phase
 from muster.schemas.readmodel import ReadModel, fact_body, fact_range
 from muster.schemas.views import FactView, JobView
@@ -163,6 +165,19 @@ async def test_a_job_that_ended_unseen_does_not_stand_as_live_for_ever(redis: Re
     await after.sink.close()
     assert redis.hlen(MODEL.key("jobs")) == 0
     assert redis.zcard(MODEL.phase(Phase.QUEUED)) == 0
+
+
+async def test_the_sequence_follows_facts_that_change_nothing(redis: Redis, redis_url: str) -> None:
+    """Else a dashboard would find itself behind the live view for as long as nothing else happens."""
+    story = Story()
+    story.queue("blue")
+    follower = Follower(redis_url)
+    await follower.recover(story.facts)
+    follower.core.apply(story.add("log", "x", "checkpoint-requested", CheckpointRequested()))
+    async with asyncio.timeout(LOOK_S / 2):
+        await follower.fold([])
+    await follower.sink.close()
+    assert redis.hget(MODEL.key("marker"), "seq") == b"2"
 
 
 async def test_rows_of_another_log_go_away(redis: Redis, redis_url: str) -> None:
