@@ -175,11 +175,12 @@ export class FleetCells {
     if (this.present[cell] === 0) {
       return this.isWithoutGpus(this.nodeOf[cell] as number) ? "none" : "absent";
     }
-    const [first] = this.holders.all(cell);
-    if (!first) {
+    const whole = this.holders.whole[cell] as number;
+    const holder = whole === NO_JOB ? this.holders.shares(cell)?.[0]?.job : whole;
+    if (holder === undefined) {
       return node.usable ? "free" : "withheld";
     }
-    const phase = this.job(first.job)?.row.phase;
+    const phase = this.job(holder)?.row.phase;
     return phase === "placed" ? "starting" : phase === "stopping" ? "stopping" : "held";
   }
 

@@ -10,7 +10,7 @@ import type { FleetMap } from "./map";
 import { TEAM_HUES, type Theme } from "./palette";
 import { isUnderWay, type Moving, type Pool, progress } from "./pool";
 
-const FRAME_EVERY_MS = 33;
+const FRAME_EVERY_MS = 45;
 const STILL_EVERY_MS = 500;
 const TOKEN_PX_MIN = 11;
 const TRAIL = 12;

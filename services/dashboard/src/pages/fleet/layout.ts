@@ -79,7 +79,7 @@ const RACK_LABEL_FROM_PX = 9;
 export const PITCHES: readonly number[] = [
   2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 16, 18, 20, 22, 24, 28, 32, 40, 48,
 ];
-export const FIT_PITCH_MAX = 22;
+export const FIT_PITCH_MAX = 28;
 export const FIT_PITCH_MIN = 4;
 
 /** isTight: nodes stand as close as cells do, to save height. */

@@ -11,7 +11,7 @@ import { AT, type Palette } from "./palette";
 import type { View } from "./view";
 
 /** One frame draws no longer than this; what is left waits for the next. */
-export const FRAME_MS_MAX = 4;
+export const FRAME_MS_MAX = 3;
 const LOOK_AT_CLOCK_EVERY = 64;
 const ROUNDED_FROM_PX = 12;
 
@@ -24,6 +24,8 @@ export class Painter {
   private hatch: CanvasPattern | string = "";
   private hatchOf = "";
   private filled = "";
+  /** Cells whose gap to the right is painted in their colour now. */
+  private joined = new Uint8Array(0);
   private readonly canvas: HTMLCanvasElement;
   private readonly cells: FleetCells;
   private readonly clock: () => number;
@@ -42,6 +44,7 @@ export class Painter {
 
   /** Everything that is in view; the cells at once too, so that nothing flickers. */
   paintAll(): void {
+    this.joined = new Uint8Array(this.cells.count);
     this.paintArea(0, 0, this.canvas.width, this.canvas.height);
     this.cells.dirty.clear();
   }
@@ -81,9 +84,11 @@ export class Painter {
   private paintArea(left: number, top: number, width: number, height: number): void {
     const { layout, context } = this;
     context.save();
-    context.beginPath();
-    context.rect(left, top, width, height);
-    context.clip();
+    if (width < this.canvas.width || height < this.canvas.height) {
+      context.beginPath();
+      context.rect(left, top, width, height);
+      context.clip();
+    }
     context.fillStyle = this.colour(AT.ground);
     context.fillRect(left, top, width, height);
     const inArea = (x: number, y: number, w: number, h: number): boolean =>
@@ -196,13 +201,19 @@ export class Painter {
     }
     if (kind === Kind.solid || kind === Kind.free || kind === Kind.lost) {
       this.fill(colour, x, y, isJoined ? pitch : size, size);
-      if (!isJoined && pitch > size) {
-        this.fill(this.colour(AT.panel), x + size, y, pitch - size, size);
-      }
     } else {
-      this.fill(this.colour(AT.panel), x, y, pitch, size);
+      this.fill(this.colour(AT.panel), x, y, size, size);
     }
+    this.mendGap(cell, isJoined, x + size, y, pitch - size, size);
     this.paintSigns(cell, look, kind, colour, x, y);
+  }
+
+  /** Take the colour out of a gap that joined two cells until now. */
+  private mendGap(cell: number, isJoined: boolean, x: number, y: number, width: number, height: number): void {
+    if (this.joined[cell] === 1 && !isJoined && width > 0) {
+      this.fill(this.colour(AT.panel), x, y, width, height);
+    }
+    this.joined[cell] = isJoined ? 1 : 0;
   }
 
   private fill(colour: string, x: number, y: number, width: number, height: number): void {
@@ -271,6 +282,15 @@ export class Painter {
   }
 
   private outline(colour: string, x: number, y: number, size: number, line: number): void {
+    if (size >= ROUNDED_FROM_PX) {
+      const { context } = this;
+      context.strokeStyle = colour;
+      context.lineWidth = line;
+      context.beginPath();
+      context.roundRect(x + line / 2, y + line / 2, size - line, size - line, Math.max(1, size * 0.18 - line / 2));
+      context.stroke();
+      return;
+    }
     this.fill(colour, x, y, size, line);
     this.fill(colour, x, y + size - line, size, line);
     this.fill(colour, x, y + line, line, size - 2 * line);
@@ -305,16 +325,16 @@ export class Painter {
     }
   }
 
-  /** Teams of the same hue differ by these: 1 a notch, 2 a slit, 3 a bar. */
+  /** Teams of the same hue differ by these: 1 a dot, 2 a slit, 3 a bar. */
   private paintMark(mark: number, colour: string, x: number, y: number, size: number): void {
-    const third = Math.max(1, Math.round(size / 3));
-    const middle = (size - third) >> 1;
+    const thick = Math.max(1, Math.round(size / 4));
+    const middle = (size - thick) >> 1;
     if (mark === 1) {
-      this.fill(colour, x + size - third, y, third, third);
+      this.fill(colour, x + middle, y + middle, thick, thick);
     } else if (mark === 2) {
-      this.fill(colour, x + middle, y, third, size);
+      this.fill(colour, x + middle, y, thick, size);
     } else if (mark === 3) {
-      this.fill(colour, x, y + middle, size, third);
+      this.fill(colour, x, y + middle, size, thick);
     }
   }
 

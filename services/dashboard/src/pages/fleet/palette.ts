@@ -149,7 +149,7 @@ export function hash(text: string): number {
   return value >>> 0;
 }
 
-/** Kinds of marks that tell teams of the same hue apart: none, a notch, a slit, a bar. */
+/** Kinds of marks that tell teams of the same hue apart: none, a dot, a slit, a bar. */
 export const MARKS = 4;
 
 /**
