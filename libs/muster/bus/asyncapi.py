@@ -16,10 +16,22 @@ from pydantic import JsonValue
 
 from muster.bus.declaration import Declaration, QueryType
 from muster.schemas.base import Wire
+from muster.schemas.live import LiveSlice, LiveTelemetry
 from muster.schemas.registry import ANY_SERVICE, TABLE, FactType, StreamRole, written_by
 from muster.schemas.subjects import FENCE
+from muster.schemas.telemetry import NodeSample, OutputLines
 
 ASYNCAPI_VERSION = "3.0.0"
+
+EMITTED: dict[str, tuple[str, type[Wire] | None]] = {
+    "telemetry.{cluster}.*": ("telemetry.{cluster}.{node}", NodeSample),
+    "logs.{cluster}.*": ("logs.{cluster}.{job}", OutputLines),
+    "view.{cluster}.*.slice": ("view.{cluster}.{audience}.slice", LiveSlice),
+    "view.fed.*.slice": ("view.fed.{audience}.slice", LiveSlice),
+    "view.{cluster}.*.telemetry": ("view.{cluster}.{audience}.telemetry", LiveTelemetry),
+    "view.{cluster}.*.output.*": ("view.{cluster}.{team}.output.{job}", OutputLines),
+}
+"""What goes on subjects outside the logs, by the template that a declaration names: with names for its wildcards."""
 
 Document = dict[str, JsonValue]
 
@@ -46,7 +58,8 @@ def document(declaration: Declaration) -> Document:
         broker.subscriber(subject, title=f"answer {query.name}", description=_first_paragraph(query.request))(handler)
     for subject in declaration.publishes:
         named = " ".join(token for token in subject.split(".") if token.isalpha())
-        broker.publisher(subject.replace("*", "{id}"), title=f"emit {named}", description=subject)
+        address, body = EMITTED.get(subject, (subject.replace("*", "{id}"), None))
+        broker.publisher(address, title=f"emit {named}", description=subject, schema=body)
     generated = AsyncAPI(
         broker,
         title=f"muster {declaration.service}",
