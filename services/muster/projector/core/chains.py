@@ -24,6 +24,8 @@ PULSES_AFTER = 10  # of a team that had a fact; a dashboard that joins later kno
 _BODY = b',"body":"'  # within a JSON text every quote is escaped, so no other place looks like this
 _NO_BODY = b',"body":""}'
 _TABLES = ("jobs", "nodes", "queues", "reservations")
+_FIELDS = tuple(name for table in _TABLES for name in (table, f"gone_{table}"))
+_NO_ROWS = b"".join(b',"%b":[]' % field.encode() for field in _FIELDS)
 _Row = tuple[str, bytes]
 """Field of a slice, and an element of it, encoded."""
 
@@ -109,20 +111,25 @@ class LiveChains:
     def _slice(
         self, audience: str, prev: int, seq: int, *, rows: Sequence[_Row] = (), facts: Sequence[bytes] = ()
     ) -> Slice:
-        tables: dict[str, list[bytes]] = {name: [] for table in _TABLES for name in (table, f"gone_{table}")}
-        for name, row in rows:
-            tables[name].append(row)
         head = f'{{"cluster":"{self._cluster}","audience":"{audience}","seq":{seq},"prev":{prev},"at":{self._at}'
-        parts = [head.encode()]
-        for name, bodies in (*tables.items(), ("facts", facts)):
-            parts += (b',"', name.encode(), b'":[', b",".join(bodies), b"]")
-        parts.append(b"}")
+        parts = [head.encode(), *(_tables(rows) if rows else (_NO_ROWS,)), b',"facts":[', b",".join(facts), b"]}"]
         return Slice(audience, b"".join(parts))
 
 
 def redacted(fact: ShownFact) -> bytes:
     """The fact, encoded, without its body, which comes last."""
     return fact.body[: fact.body.index(_BODY)] + _NO_BODY
+
+
+def _tables(rows: Sequence[_Row]) -> Iterator[bytes]:
+    """Fields of a slice with these rows."""
+    bodies: dict[str, list[bytes]] = {field: [] for field in _FIELDS}
+    for field, row in rows:
+        bodies[field].append(row)
+    for field in _FIELDS:
+        yield b',"%b":[' % field.encode()
+        yield b",".join(bodies[field])
+        yield b"]"
 
 
 def _concerns_a_job(fact: ShownFact) -> bool:
