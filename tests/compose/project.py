@@ -1,0 +1,111 @@
+"""The stack of compose/compose.yaml under a project name of the test's own, on ports that are free."""
+
+import json
+import os
+import shutil
+import subprocess
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import cast
+
+from docker.models.containers import Container
+
+from compose.engine import Engine
+from compose.gobuild import built
+from muster.stack.ports import choose_ports
+
+COMPOSE_FILE = Path(__file__).parents[2] / "compose" / "compose.yaml"
+PORTS = ("HTTP_PORT", "WEBSOCKET_PORT", "NATS_PORT", "GRAFANA_PORT", "PROMETHEUS_PORT", "JAEGER_PORT")
+COMMAND_S_MAX = 900
+
+
+class ComposeError(Exception):
+    """A compose command failed; the message holds what it said."""
+
+
+def compose_command(engine: Engine) -> tuple[str, ...]:
+    """`docker compose` where the plugin is, else the program itself, built from Go modules. Raises NoGoError."""
+    if shutil.which("docker"):
+        asked = subprocess.run(
+            ("docker", "compose", "version"), env=engine.environment, capture_output=True, check=False, timeout=60
+        )
+        if asked.returncode == 0:
+            return ("docker", "compose")
+    return (str(built("compose")),)
+
+
+@dataclass
+class Project:
+    """One project. without: services that are left out."""
+
+    engine: Engine
+    command: tuple[str, ...]
+    name: str
+    ports: Mapping[str, int]
+    without: tuple[str, ...] = ()
+
+    @classmethod
+    def new(cls, engine: Engine, command: tuple[str, ...], *, without: tuple[str, ...] = ()) -> "Project":
+        """On free ports, under a name that says whose it is."""
+        ports = choose_ports(dict.fromkeys(PORTS, 0))
+        return cls(engine, command, f"muster-test-{os.getpid()}", ports, without)
+
+    @property
+    def image(self) -> str:
+        """The image of the services, under a name that nobody else uses."""
+        return f"{self.name}:test"
+
+    @property
+    def environment(self) -> dict[str, str]:
+        """Variables that compose.yaml reads."""
+        ports = {name: str(port) for name, port in self.ports.items()}
+        return {**self.engine.environment, **ports, "MUSTER_IMAGE": self.image, "COMPOSE_PROFILES": "observability"}
+
+    def run(self, *words: str) -> str:
+        """A compose command; what it printed. Raises ComposeError."""
+        done = subprocess.run(
+            (*self.command, "--project-name", self.name, "--file", str(COMPOSE_FILE), *words),
+            env=self.environment, capture_output=True, text=True, check=False, timeout=COMMAND_S_MAX,
+        )  # fmt: skip
+        if done.returncode:
+            raise ComposeError(f"compose {' '.join(words)}: {done.returncode}\n{done.stdout}\n{done.stderr[-8000:]}")
+        return done.stdout
+
+    def config(self) -> dict[str, dict[str, object]]:
+        """The services as compose understands them, by name."""
+        told = json.loads(self.run("config", "--format", "json"))
+        return cast("dict[str, dict[str, object]]", told["services"])
+
+    def build(self) -> None:
+        """The image of the services."""
+        self.run("build", "init")
+
+    def up(self) -> None:
+        """Start everything but what is left out; returns when every container was started."""
+        wanted = [service for service in self.config() if service not in self.without]
+        self.run("up", "--detach", "--no-build", *wanted)
+
+    def down(self) -> None:
+        """Remove containers, networks, volumes and the image of the services."""
+        self.run("--profile", "*", "down", "--volumes", "--remove-orphans", "--timeout", "20")
+        for image in self.engine.client.images.list(name=self.image):
+            self.engine.client.images.remove(image.id, force=True)
+
+    def containers(self) -> dict[str, Container]:
+        """By service, also those that have ended."""
+        label = f"com.docker.compose.project={self.name}"
+        found = self.engine.client.containers.list(all=True, filters={"label": label})
+        return {container.labels["com.docker.compose.service"]: container for container in found}
+
+    def container(self, service: str) -> Container:
+        """The container of a service."""
+        return self.containers()[service]
+
+    def copy_out(self, source: str, target: Path) -> None:
+        """From `SERVICE:PATH` to this machine."""
+        self.run("cp", source, str(target))
+
+    def url(self, port: str, *, scheme: str = "http") -> str:
+        """Of what is published on a port."""
+        return f"{scheme}://127.0.0.1:{self.ports[port]}"
