@@ -6,21 +6,14 @@
  */
 
 import type { JobView, NodeView, Reading, Slot } from "../../wire";
+import { Arrangement, type Source } from "./arrangement";
+import { Attention } from "./attention";
 import { DirtySet } from "./dirty";
-import { type CellState, type Filter, jobBits, NO_FILTER, nodeBits, stateBits } from "./filter";
+import { type CellState, type Filter, jobBits } from "./filter";
 import { Holders } from "./holders";
 import { HOLDS, JobNumbers, jobColour, type KnownJob, NO_JOB } from "./jobs";
-import { COLOUR, DIM, HATCHED, JOINED, Kind, withKind, withMark, withSplit } from "./look";
+import { DIM, HATCHED, JOINED, Kind, withKind, withMark, withSplit } from "./look";
 import { AT, type ColourBy, HUES, JOB_COLOURS, step, TEMPERATURE_C, type TeamSlots, UTILISATION_PCT } from "./palette";
-import { group, type Rack } from "./racks";
-
-export type Readings = readonly (Reading | null)[];
-
-export interface Source {
-  nodes: ReadonlyMap<string, NodeView>;
-  jobs: ReadonlyMap<string, JobView>;
-  telemetry: ReadonlyMap<string, Readings>;
-}
 
 export interface Changed {
   reset: boolean;
@@ -31,54 +24,24 @@ export interface Changed {
   telemetry: ReadonlySet<string>;
 }
 
-export interface Emphasis {
-  job?: string;
-  team?: string;
-}
-
-/** A node's places are counted in a byte. */
-const PLACES_MAX = 128;
-
-export class FleetCells {
-  nodes: NodeView[] = [];
-  racks: Rack[] = [];
-  places = new Uint8Array(0);
-  base = new Uint32Array(1);
-  nodeOf = new Uint32Array(0);
-  present = new Uint8Array(0);
+export class FleetCells extends Arrangement {
   look = new Uint32Array(0);
-  readings: (Readings | undefined)[] = [];
   holders = new Holders(0);
   dirty = new DirtySet(0);
-  /** Counts up whenever cells are arranged anew. */
-  arrangement = 0;
   readonly jobs = new JobNumbers();
-
-  private index = new Map<string, number>();
-  private bits = new Int32Array(0);
-  private stateBits = new Map<CellState, number>();
+  readonly teams: TeamSlots;
+  private readonly attention = new Attention();
   private touched = new Uint8Array(0);
   private readonly touchedList: number[] = [];
-  /** Places that a node must have at least, by what else is known: of slots, and of devices on their way. */
-  private readonly slotPlaces = new Map<string, number>();
-  private hints: ReadonlyMap<string, number> = new Map();
   private colourBy: ColourBy = "job";
-  private filter: Filter = NO_FILTER;
-  private emphasisJob = "";
-  private emphasisTeam = -1;
-
-  readonly teams: TeamSlots;
 
   constructor(teams: TeamSlots) {
+    super();
     this.teams = teams;
   }
 
-  get count(): number {
-    return this.look.length;
-  }
-
-  indexOf(node: string): number {
-    return this.index.get(node) ?? -1;
+  get isByTeam(): boolean {
+    return this.colourBy === "team";
   }
 
   /** Fold what changed in the source. True: cells were arranged anew. */
@@ -92,7 +55,7 @@ export class FleetCells {
       const at = this.indexOf(name);
       if (node && at >= 0) {
         this.nodes[at] = node;
-        this.bits[at] = nodeBits(this.filter, node);
+        this.attention.changed(at, node);
         this.see(at);
       }
     }
@@ -103,26 +66,14 @@ export class FleetCells {
         this.see(at);
       }
     }
-    for (const id of changed.goneJobs) {
-      this.forget(id);
-    }
-    for (const id of changed.jobs) {
-      this.release(id);
-    }
-    for (const id of changed.jobs) {
-      const row = source.jobs.get(id);
-      if (row) {
-        this.hold(row);
-      }
-    }
+    this.applyJobs(source, changed);
     this.refreshTouched();
     return false;
   }
 
   /** Nodes whose places are known to be more than they show. True: cells were arranged anew. */
   setHints(hints: ReadonlyMap<string, number>, source: Source): boolean {
-    this.hints = hints;
-    const grows = [...hints].some(([name, least]) => least > (this.places[this.indexOf(name)] ?? PLACES_MAX));
+    const grows = this.hint(hints);
     if (grows) {
       this.reset(source);
     }
@@ -137,29 +88,15 @@ export class FleetCells {
   }
 
   setFilter(filter: Filter): void {
-    this.filter = filter;
+    this.attention.look(filter, this.nodes);
     this.jobs.filtered(filter);
-    this.stateBits.clear();
-    this.nodes.forEach((node, at) => {
-      this.bits[at] = nodeBits(filter, node);
-    });
     this.refreshAll();
   }
 
-  /** Everything but this job, or this team's jobs, steps back. */
-  emphasise({ job = "", team = "" }: Emphasis): void {
-    const slot = team ? this.teams.of(team) : -1;
-    if (job !== this.emphasisJob || slot !== this.emphasisTeam) {
-      this.emphasisJob = job;
-      this.emphasisTeam = slot;
+  /** Everything but this job, or this team's jobs, steps back; "" for none. */
+  emphasise({ job = "", team = "" }: { job?: string; team?: string }): void {
+    if (this.attention.emphasise(job, team ? this.teams.of(team) : -1)) {
       this.refreshAll();
-    }
-  }
-
-  /** All cells are to be drawn, also those that look as before: the colours or the places on the screen changed. */
-  dirtyAll(): void {
-    for (let cell = 0; cell < this.count; cell++) {
-      this.dirty.add(cell);
     }
   }
 
@@ -167,17 +104,22 @@ export class FleetCells {
     return number === NO_JOB ? undefined : this.jobs.known[number];
   }
 
+  /** Index of a job's colour, by what cells are coloured now. */
+  colourOf(job: KnownJob): number {
+    return this.colourBy === "team" ? AT.team + (job.team % HUES) : AT.job + Math.max(0, job.colour);
+  }
+
   stateOf(cell: number): CellState {
-    const node = this.nodes[this.nodeOf[cell] as number];
+    const at = this.nodeOf[cell] as number;
+    const node = this.nodes[at];
     if (!node || node.lost) {
       return "lost";
     }
     if (this.present[cell] === 0) {
-      return this.isWithoutGpus(this.nodeOf[cell] as number) ? "none" : "absent";
+      return this.isWithoutGpus(at) ? "none" : "absent";
     }
-    const whole = this.holders.whole[cell] as number;
-    const holder = whole === NO_JOB ? this.holders.shares(cell)?.[0]?.job : whole;
-    if (holder === undefined) {
+    const holder = this.holders.first(cell);
+    if (holder === NO_JOB) {
       return node.usable ? "free" : "withheld";
     }
     const phase = this.job(holder)?.row.phase;
@@ -195,29 +137,14 @@ export class FleetCells {
 
   reset(source: Source): void {
     this.jobs.clear();
-    const grouped = group(source.nodes.values());
     for (const row of source.jobs.values()) {
       this.countPlaces(row);
     }
-    this.nodes = grouped.nodes;
-    this.racks = grouped.racks;
-    this.index = new Map(this.nodes.map((node, at) => [node.name, at]));
-    this.readings = this.nodes.map((node) => source.telemetry.get(node.name));
-    this.bits = Int32Array.from(this.nodes, (node) => nodeBits(this.filter, node));
-    this.places = Uint8Array.from(this.nodes, (node) => this.placesOf(node, source.telemetry.get(node.name)));
-    this.base = new Uint32Array(this.nodes.length + 1);
-    this.places.forEach((places, at) => {
-      this.base[at + 1] = (this.base[at] as number) + places;
-    });
-    const cells = this.base[this.nodes.length] as number;
-    this.nodeOf = new Uint32Array(cells);
-    this.nodes.forEach((_, at) => {
-      this.nodeOf.fill(at, this.base[at], this.base[at + 1]);
-    });
-    this.present = new Uint8Array(cells);
-    this.look = new Uint32Array(cells);
-    this.holders = new Holders(cells);
-    this.dirty = new DirtySet(cells);
+    this.arrange(source);
+    this.attention.arranged(this.nodes);
+    this.look = new Uint32Array(this.count);
+    this.holders = new Holders(this.count);
+    this.dirty = new DirtySet(this.count);
     this.touched = new Uint8Array(this.nodes.length);
     this.touchedList.length = 0;
     this.nodes.forEach((_, at) => {
@@ -227,58 +154,47 @@ export class FleetCells {
       this.hold(row);
     }
     this.refreshTouched();
-    this.dirtyAll();
-    this.arrangement++;
+    for (let cell = 0; cell < this.count; cell++) {
+      this.dirty.add(cell);
+    }
   }
 
-  private isRearranged(source: Source, changed: Changed): boolean {
-    for (const name of changed.goneNodes) {
+  private isRearranged(source: Source, { jobs, nodes, goneNodes, telemetry }: Changed): boolean {
+    for (const name of goneNodes) {
       if (this.indexOf(name) >= 0) {
         return true;
       }
     }
-    for (const id of changed.jobs) {
+    for (const id of jobs) {
       const row = source.jobs.get(id);
       if (row && HOLDS.has(row.phase) && this.countPlaces(row)) {
         return true;
       }
     }
-    for (const name of changed.nodes) {
-      const node = source.nodes.get(name);
-      const known = this.nodes[this.indexOf(name)];
-      if (!node || !known || this.needsMore(node, source) || isElsewhere(node, known)) {
-        return true;
-      }
-    }
-    for (const name of changed.telemetry) {
-      const node = source.nodes.get(name);
-      if (node && this.needsMore(node, source)) {
-        return true;
+    for (const names of [nodes, telemetry]) {
+      for (const name of names) {
+        const node = source.nodes.get(name);
+        if (node && this.isNews(node, source)) {
+          return true;
+        }
       }
     }
     return false;
   }
 
-  private needsMore(node: NodeView, source: Source): boolean {
-    return this.placesOf(node, source.telemetry.get(node.name)) > (this.places[this.indexOf(node.name)] ?? 0);
-  }
-
-  private placesOf(node: NodeView, readings: Readings | undefined): number {
-    const least = Math.max(1, this.hints.get(node.name) ?? 0, this.slotPlaces.get(node.name) ?? 0);
-    return Math.min(PLACES_MAX, Math.max(least, node.gpus, readings?.length ?? 0));
-  }
-
-  /** True: a node turned out to have more places than there are cells. */
-  private countPlaces(row: JobView): boolean {
-    let grows = false;
-    for (const slot of row.slots) {
-      const least = Math.min(PLACES_MAX, 1 + Math.max(-1, ...slot.devices));
-      if (least > (this.slotPlaces.get(slot.node) ?? 0)) {
-        this.slotPlaces.set(slot.node, least);
-        grows ||= least > (this.places[this.indexOf(slot.node)] ?? PLACES_MAX);
+  private applyJobs(source: Source, { jobs, goneJobs }: Changed): void {
+    for (const id of goneJobs) {
+      this.forget(id);
+    }
+    for (const id of jobs) {
+      this.release(id); // all of them first: one may have come where another was
+    }
+    for (const id of jobs) {
+      const row = source.jobs.get(id);
+      if (row) {
+        this.hold(row);
       }
     }
-    return grows;
   }
 
   private hold(row: JobView): void {
@@ -288,11 +204,11 @@ export class FleetCells {
     }
     let number = this.jobs.numberOf(row.id);
     if (number === NO_JOB) {
-      number = this.jobs.enter(row, this.teams, this.filter);
+      number = this.jobs.enter(row, this.teams);
     }
     const job = this.jobs.known[number] as KnownJob;
     job.row = row;
-    job.bits = jobBits(this.filter, row);
+    job.bits = jobBits(this.attention.filter, row);
     job.slots = row.slots;
     if (job.colour < 0) {
       job.colour = jobColour(row.id, this.coloursAround(row.slots));
@@ -358,35 +274,10 @@ export class FleetCells {
   private refreshTouched(): void {
     for (const node of this.touchedList) {
       this.touched[node] = 0;
-      this.markPresent(node);
+      this.markPresent(node, this.holders);
       this.refresh(node);
     }
     this.touchedList.length = 0;
-  }
-
-  /** Which places have a device: as last read, corrected by how many the node says there are now. */
-  private markPresent(at: number): void {
-    const gpus = this.nodes[at]?.gpus ?? 0;
-    const readings = this.readings[at];
-    const [first, last] = [this.base[at] as number, this.base[at + 1] as number];
-    let there = 0;
-    for (let cell = first; cell < last; cell++) {
-      const isThere = readings ? (readings[cell - first] ?? null) !== null : cell - first < gpus;
-      this.present[cell] = isThere ? 1 : 0;
-      there += isThere ? 1 : 0;
-    }
-    for (let cell = first; cell < last && there < gpus; cell++) {
-      if (this.present[cell] === 0) {
-        this.present[cell] = 1; // a device that came takes the first empty place, and is read later
-        there++;
-      }
-    }
-    for (let cell = last - 1; cell >= first && there > gpus; cell--) {
-      if (this.present[cell] === 1 && this.holders.all(cell).length === 0) {
-        this.present[cell] = 0;
-        there--;
-      }
-    }
   }
 
   private refresh(at: number): void {
@@ -403,7 +294,9 @@ export class FleetCells {
     const node = this.nodes[at] as NodeView;
     const look = this.plainLook(cell, at, node);
     const hatched = node.usable || node.lost || this.present[cell] === 0 ? look : look | HATCHED;
-    return (this.isLeftOut(cell, at) ? hatched | DIM : hatched) >>> 0;
+    const isLeftOut =
+      !this.attention.isIdle && this.attention.leavesOut(at, this.stateOf(cell), this.holders.all(cell), this.jobs);
+    return (isLeftOut ? hatched | DIM : hatched) >>> 0;
   }
 
   private plainLook(cell: number, at: number, node: NodeView): number {
@@ -413,16 +306,16 @@ export class FleetCells {
     if (this.present[cell] === 0) {
       return this.isWithoutGpus(at) ? withKind(AT.noGpu, Kind.noGpu) : withKind(AT.hollow, Kind.hollow);
     }
-    const job = this.holders.whole[cell] as number;
-    const isShared = job === NO_JOB && this.holders.shares(cell) !== undefined;
     if (this.colourBy === "utilisation" || this.colourBy === "temperature") {
-      const isFree = job === NO_JOB && !isShared;
-      return this.measuredLook(this.readings[at]?.[cell - (this.base[at] as number)], isFree);
+      return this.measuredLook(this.readings[at]?.[cell - (this.base[at] as number)], this.holders.isFree(cell));
     }
-    if (isShared) {
-      return withSplit(withKind(AT.free, Kind.split), this.holders.version[cell] as number);
+    const job = this.holders.whole[cell] as number;
+    if (job !== NO_JOB) {
+      return this.heldLook(cell, at, job);
     }
-    return job === NO_JOB ? withKind(AT.free, Kind.free) : this.heldLook(cell, at, job);
+    return this.holders.isFree(cell)
+      ? withKind(AT.free, Kind.free)
+      : withSplit(withKind(AT.free, Kind.split), this.holders.version[cell] as number);
   }
 
   private measuredLook(reading: Reading | null | undefined, isFree: boolean): number {
@@ -439,67 +332,10 @@ export class FleetCells {
 
   private heldLook(cell: number, at: number, number: number): number {
     const job = this.jobs.known[number] as KnownJob;
-    const colour = this.colourOf(job);
     const phase = job.row.phase;
     const kind = phase === "placed" ? Kind.starting : phase === "stopping" ? Kind.stopping : Kind.solid;
     const isJoined = cell + 1 < (this.base[at + 1] as number) && this.holders.whole[cell + 1] === number;
-    const look = withKind(colour, kind) | (isJoined ? JOINED : 0);
+    const look = withKind(this.colourOf(job), kind) | (isJoined ? JOINED : 0);
     return this.colourBy === "team" ? withMark(look, Math.floor(job.team / HUES)) : look;
   }
-
-  get isByTeam(): boolean {
-    return this.colourBy === "team";
-  }
-
-  /** Index of a job's colour, by what cells are coloured now. */
-  colourOf(job: KnownJob): number {
-    return this.colourBy === "team" ? AT.team + (job.team % HUES) : AT.job + Math.max(0, job.colour);
-  }
-
-  isWithoutGpus(at: number): boolean {
-    return this.nodes[at]?.gpus === 0 && this.places[at] === 1 && !this.readings[at];
-  }
-
-  private isLeftOut(cell: number, at: number): boolean {
-    const { all } = this.filter;
-    const whole = this.holders.whole[cell] as number;
-    if (this.emphasisJob || this.emphasisTeam >= 0) {
-      const isMeant = this.holders.all(cell).some((part) => this.isEmphasised(part.job));
-      if (!isMeant) {
-        return true;
-      }
-    }
-    if (all === 0) {
-      return false;
-    }
-    let found = (this.bits[at] as number) | this.bitsOfState(cell);
-    if (whole !== NO_JOB) {
-      found |= this.jobs.known[whole]?.bits ?? 0;
-    } else {
-      for (const part of this.holders.shares(cell) ?? []) {
-        found |= this.jobs.known[part.job]?.bits ?? 0;
-      }
-    }
-    return found !== all;
-  }
-
-  private isEmphasised(number: number): boolean {
-    const job = this.job(number);
-    return job !== undefined && (job.row.id === this.emphasisJob || job.team === this.emphasisTeam);
-  }
-
-  private bitsOfState(cell: number): number {
-    const state = this.stateOf(cell);
-    let known = this.stateBits.get(state);
-    if (known === undefined) {
-      known = stateBits(this.filter, state);
-      this.stateBits.set(state, known);
-    }
-    return known;
-  }
 }
-
-const isElsewhere = (a: NodeView, b: NodeView): boolean =>
-  a.group !== b.group || a.cluster !== b.cluster || String(a.domains) !== String(b.domains);
-
-export const colourIndex = (look: number): number => look & COLOUR;

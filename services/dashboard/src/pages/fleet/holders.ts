@@ -26,6 +26,16 @@ export class Holders {
     return this.shared.get(cell);
   }
 
+  isFree(cell: number): boolean {
+    return this.whole[cell] === NO_JOB && !this.shared.has(cell);
+  }
+
+  /** One who holds something of the cell, NO_JOB if nobody does. */
+  first(cell: number): number {
+    const job = this.whole[cell] as number;
+    return job === NO_JOB ? (this.shared.get(cell)?.[0]?.job ?? NO_JOB) : job;
+  }
+
   /** Everybody who holds something of the cell. */
   all(cell: number): readonly Part[] {
     const job = this.whole[cell] as number;

@@ -28,9 +28,9 @@ export class JobNumbers {
     return this.numbers.get(id) ?? NO_JOB;
   }
 
-  enter(row: JobView, teams: TeamSlots, filter: Filter): number {
+  enter(row: JobView, teams: TeamSlots): number {
     const number = this.free.pop() ?? this.known.length;
-    const entry: KnownJob = { row, team: teams.of(row.team), colour: -1, bits: jobBits(filter, row), slots: [] };
+    const entry: KnownJob = { row, team: teams.of(row.team), colour: -1, bits: 0, slots: [] };
     this.known[number] = entry;
     this.numbers.set(row.id, number);
     return number;

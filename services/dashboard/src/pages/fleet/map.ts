@@ -5,10 +5,12 @@
  */
 
 import type { FleetCells } from "./cells";
+import { Gestures, type Handled, type Point } from "./gestures";
 import { type Hit, hit, type Move, move } from "./hit";
 import { type Fit, fitAll, type Layout, layOut, metricsOf, PITCHES, type Shape } from "./layout";
 import { Painter } from "./painter";
 import { AT, PALETTES, type Theme } from "./palette";
+import { drawRing } from "./ring";
 import { canMove, clamp, type Extent, reveal, type View } from "./view";
 
 export interface Selection {
@@ -29,8 +31,6 @@ export interface MapEvents {
 
 /** Twenty times a second is smooth for cells, and leaves the machine to those who work on it. */
 export const PAINT_EVERY_MS = 50;
-const DRAG_PX = 5;
-const PINCH_STEP = 1.18;
 const EMPTY: Fit = { pitchCss: 12, isTight: false, lines: [] };
 
 const MOVES: Record<string, Move> = {
@@ -44,11 +44,6 @@ const MOVES: Record<string, Move> = {
   PageDown: "rack-after",
 };
 
-interface Point {
-  x: number;
-  y: number;
-}
-
 export class FleetMap {
   readonly painter: Painter;
   cursor = -1;
@@ -61,9 +56,7 @@ export class FleetMap {
   private ratio = 1;
   private paintedMs = Number.NEGATIVE_INFINITY;
   private scheduled = 0;
-  private readonly pointers = new Map<number, Point>();
-  private drag: { from: Point; view: View; isMoving: boolean } | undefined;
-  private pinch = 0;
+  private grabbed: View = { x: 0, y: 0 };
   private readonly pen: CanvasRenderingContext2D;
   private readonly stop = new AbortController();
   private readonly watcher: ResizeObserver;
@@ -304,71 +297,44 @@ export class FleetMap {
     if (!layout) {
       return;
     }
-    const colours = this.painter.palette.colours;
+    const { colours } = this.painter.palette;
+    const [strong, faint] = [colours[AT.text] as string, colours[AT.faint] as string];
+    const ring = (node: number, cell: number, colour: string, width: number, away: number): void =>
+      drawRing(pen, layout, this.painter.view, {
+        node,
+        cell,
+        colour,
+        width: width * this.ratio,
+        away: away * this.ratio,
+      });
     if (this.hover) {
-      this.ring(this.hover.node, this.hover.cell, colours[AT.faint] as string, 1);
+      ring(this.hover.node, this.hover.cell, faint, 1, 1);
     }
     if (this.selection) {
       const node = this.cells.indexOf(this.selection.node);
-      const cell = this.selection.place < 0 ? -1 : (layout.cellBase[node] ?? 0) + this.selection.place;
-      this.ring(node, cell, colours[AT.text] as string, 2);
+      ring(node, this.selection.place < 0 ? -1 : (layout.cellBase[node] ?? 0) + this.selection.place, strong, 2, 1);
     }
     if (this.isFocused && this.cursor >= 0) {
-      this.ring(layout.nodeOf[this.cursor] as number, this.cursor, colours[AT.text] as string, 2, 2);
+      ring(layout.nodeOf[this.cursor] as number, this.cursor, strong, 2, 3);
     }
-  }
-
-  /** A frame around a cell, or around a whole node. */
-  private ring(node: number, cell: number, colour: string, width: number, away = 0): void {
-    const { layout, pen, ratio } = this;
-    if (!layout || node < 0 || node >= layout.nodeX.length) {
-      return;
-    }
-    const { metrics } = layout;
-    const first = cell < 0 ? (layout.cellBase[node] as number) : cell;
-    const last = cell < 0 ? (layout.cellBase[node + 1] as number) - 1 : cell;
-    const left = Math.min(...range(first, last).map((at) => layout.cellX[at] as number)) + this.painter.view.x;
-    const right = Math.max(...range(first, last).map((at) => layout.cellX[at] as number)) + this.painter.view.x;
-    const top = (layout.cellY[first] as number) + this.painter.view.y;
-    const bottom = (layout.cellY[last] as number) + this.painter.view.y;
-    const line = width * ratio;
-    const gap = (1 + away) * ratio;
-    pen.lineWidth = line;
-    pen.strokeStyle = colour;
-    pen.beginPath();
-    pen.roundRect(
-      left - gap - line / 2,
-      top - gap - line / 2,
-      right - left + metrics.cell + 2 * gap + line,
-      bottom - top + metrics.cell + 2 * gap + line,
-      metrics.cell * 0.2 + gap,
-    );
-    pen.stroke();
   }
 
   private listen(): void {
-    const { canvas, host, stop } = this;
-    const on = <K extends keyof HTMLElementEventMap>(
-      target: HTMLElement,
-      name: K,
-      does: (event: HTMLElementEventMap[K]) => void,
-      passive = true,
-    ): void => target.addEventListener(name, does, { signal: stop.signal, passive });
-    on(canvas, "pointerdown", (event) => this.pressed(event));
-    on(canvas, "pointermove", (event) => this.pointed(event));
-    on(canvas, "pointerup", (event) => this.released(event));
-    on(canvas, "pointercancel", (event) => this.pointers.delete(event.pointerId));
-    on(canvas, "pointerleave", () => this.hoverAt(undefined, 0, 0));
-    on(canvas, "dblclick", (event) => this.zoomBy(3, this.at(event)));
-    on(canvas, "wheel", (event) => this.wheeled(event), false);
-    on(host, "keydown", (event) => this.typed(event), false);
-    on(host, "focus", () => this.focused(true));
-    on(host, "blur", () => this.focused(false));
-  }
-
-  private at(event: MouseEvent): Point {
-    const box = this.canvas.getBoundingClientRect();
-    return { x: event.clientX - box.left, y: event.clientY - box.top };
+    const { signal } = this.stop;
+    const handled: Handled = {
+      canMove: () => this.layout !== undefined && canMove(this.layout, this.canvas),
+      grabbed: () => {
+        this.grabbed = this.painter.view;
+      },
+      dragged: (x, y) => this.panTo({ x: this.grabbed.x + x * this.ratio, y: this.grabbed.y + y * this.ratio }),
+      zoomed: (steps, at) => this.zoomBy(steps, at),
+      pointed: (at) => this.hoverAt(at && this.find(at), at?.x ?? 0, at?.y ?? 0),
+      clicked: (at) => this.clicked(at),
+    };
+    new Gestures(this.canvas, handled, signal);
+    this.host.addEventListener("keydown", (event) => this.typed(event), { signal });
+    this.host.addEventListener("focus", () => this.focused(true), { signal });
+    this.host.addEventListener("blur", () => this.focused(false), { signal });
   }
 
   private find({ x, y }: Point): Hit | undefined {
@@ -376,44 +342,8 @@ export class FleetMap {
     return this.layout && hit(this.layout, x * this.ratio - view.x, y * this.ratio - view.y);
   }
 
-  private pressed(event: PointerEvent): void {
-    this.pointers.set(event.pointerId, this.at(event));
-    this.drag = { from: this.at(event), view: this.painter.view, isMoving: false };
-    this.pinch = this.spread();
-  }
-
-  private pointed(event: PointerEvent): void {
-    const here = this.at(event);
-    if (this.pointers.has(event.pointerId)) {
-      this.pointers.set(event.pointerId, here);
-    }
-    if (this.pointers.size === 2) {
-      this.pinched();
-      return;
-    }
-    const { drag } = this;
-    if (drag && this.pointers.size === 1) {
-      const [dx, dy] = [here.x - drag.from.x, here.y - drag.from.y];
-      drag.isMoving ||= Math.hypot(dx, dy) > DRAG_PX;
-      if (drag.isMoving) {
-        this.canvas.setPointerCapture(event.pointerId);
-        this.panTo({ x: drag.view.x + dx * this.ratio, y: drag.view.y + dy * this.ratio });
-        return;
-      }
-    }
-    if (event.pointerType !== "touch") {
-      this.hoverAt(this.find(here), here.x, here.y);
-    }
-  }
-
-  private released(event: PointerEvent): void {
-    const wasClick = this.drag !== undefined && !this.drag.isMoving && this.pointers.size === 1 && event.button === 0;
-    this.pointers.delete(event.pointerId);
-    this.drag = undefined;
-    if (!wasClick) {
-      return;
-    }
-    const found = this.find(this.at(event));
+  private clicked(at: Point): void {
+    const found = this.find(at);
     if (!found) {
       this.events.closed();
       return;
@@ -426,39 +356,6 @@ export class FleetMap {
     const name = this.cells.nodes[node]?.name;
     if (name !== undefined) {
       this.events.opened({ node: name, place: cell < 0 ? -1 : cell - (this.cells.base[node] as number) });
-    }
-  }
-
-  private spread(): number {
-    const [a, b] = [...this.pointers.values()];
-    return a && b ? Math.hypot(a.x - b.x, a.y - b.y) : 0;
-  }
-
-  private pinched(): void {
-    const now = this.spread();
-    const [a, b] = [...this.pointers.values()];
-    if (!a || !b || this.pinch === 0) {
-      this.pinch = now;
-      return;
-    }
-    const middle = { x: (a.x + b.x) / 2, y: (a.y + b.y) / 2 };
-    if (now > this.pinch * PINCH_STEP || now < this.pinch / PINCH_STEP) {
-      this.zoomBy(now > this.pinch ? 1 : -1, middle);
-      this.pinch = now;
-    }
-    if (this.drag) {
-      this.drag.isMoving = true;
-    }
-  }
-
-  private wheeled(event: WheelEvent): void {
-    if (event.ctrlKey || event.metaKey) {
-      event.preventDefault();
-      this.zoomBy(event.deltaY < 0 ? 1 : -1, this.at(event));
-    } else if (this.layout && canMove(this.layout, this.canvas)) {
-      event.preventDefault();
-      const { view } = this.painter;
-      this.panTo({ x: view.x - event.deltaX * this.ratio, y: view.y - event.deltaY * this.ratio });
     }
   }
 
@@ -526,8 +423,6 @@ export class FleetMap {
     return { x: x / this.ratio, y: y / this.ratio };
   }
 }
-
-const range = (from: number, to: number): number[] => Array.from({ length: to - from + 1 }, (_, at) => from + at);
 
 /** The point of the new layout that shows what was at a point of the old one: by the nearest node. */
 function samePlace(before: Layout, after: Layout, point: Point): Point {

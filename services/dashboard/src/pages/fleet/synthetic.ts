@@ -1,7 +1,8 @@
 /** A fleet made of numbers, for tests and for driving the map without a stack: the same seed, the same fleet. */
 
 import type { JobView, NodeView, Phase, Reading, Slot } from "../../wire";
-import type { Changed, Readings } from "./cells";
+import type { Readings } from "./arrangement";
+import type { Changed } from "./cells";
 
 export interface SyntheticOptions {
   nodes: number;
