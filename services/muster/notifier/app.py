@@ -1,7 +1,7 @@
 """Wiring only: which webhooks there are, a lane for each in each log that holds events for it."""
 
 import asyncio
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from urllib.parse import urlsplit
 
 from muster.bus.clock import SystemTime
@@ -43,15 +43,27 @@ class Notifier:
         time = SystemTime()
         history = LogHistory(client, settings.redis_url)
         try:
-            async with new_client(connections=len(places)) as http, asyncio.TaskGroup() as tasks:
+            async with new_client(connections=len(places)) as http:
                 ports = LanePorts(client, history, Sender(http, time), time, settings.dashboard_url)
                 by_name = {webhook.name: webhook for webhook in settings.webhooks}
-                for place in places:
-                    lane = Lane(by_name[place.webhook], place, ports)
-                    tasks.create_task(lane.run(), name=f"webhook {place.webhook} {place.log.stream}")
-                await asyncio.Event().wait()  # lanes may end; the service does not
+                await _together([Lane(by_name[place.webhook], place, ports) for place in places])
         finally:
             await history.close()
+
+
+async def _together(lanes: Sequence[Lane]) -> None:
+    """Run lanes until cancelled: they may end, the service does not. An error of one, which is a defect, ends all.
+
+    A cancellation is passed on each time it comes: Python 3.11 loses one in an event that just came, and the host
+    repeats it.
+    """
+    tasks = [asyncio.create_task(lane.run(), name=lane.name) for lane in lanes]
+    try:
+        await asyncio.gather(*tasks, asyncio.Event().wait())
+    finally:
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
 
 
 def places_of(settings: Settings) -> Iterator[Place]:

@@ -104,6 +104,11 @@ class Lane:
                 return
 
     @property
+    def name(self) -> str:
+        """Of its task."""
+        return f"webhook {self._webhook.name} {self._place.log.stream}"
+
+    @property
     def _names(self) -> tuple[str, str]:
         return self._webhook.name, self._place.log.stream
 
@@ -119,6 +124,9 @@ class Lane:
                 await asyncio.sleep(PAUSE_S_MIN)
             return True
         try:
+            task = asyncio.current_task()
+            if task is not None and task.cancelling():  # Python 3.11 loses a cancellation in a reply that just came
+                raise asyncio.CancelledError
             return await self._handle(fetched[0])
         except asyncio.CancelledError:
             if not fetched[0].is_acked:

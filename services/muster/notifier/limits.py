@@ -20,7 +20,7 @@ JITTER = 0.2
 """Share by which a pause is longer or shorter, so that receivers are not all asked at the same moments."""
 ANSWER_MARGIN_S = 10.0
 """What a delivery may take beside the request, before the broker gives the event to somebody else."""
-IDLE_FETCH_S = 10.0
+IDLE_FETCH_S = 5.0
 """One request for the next event waits so long; a reconnect in the middle of it costs at most this."""
 PAUSE_S_MIN, PAUSE_S_MAX = 0.5, 30.0
 """Between attempts to get at events while the broker does not give any."""

@@ -1,0 +1,45 @@
+"""What the broker does to webhooks: it restarts, and it may lose a consumer."""
+
+from collections.abc import Iterator
+
+import pytest
+
+from loopback import served
+from muster.bus import jsapi
+from muster.notifier.consumer import consumer_name
+from servers import NatsServer, running_nats
+from waiting import until, until_async
+from webhook_house import ALL_DECLARATIONS, LOG, Receiver, WebhookHouse, webhook
+
+pytestmark = pytest.mark.connected
+
+
+@pytest.fixture(scope="module")
+def _bus() -> Iterator[NatsServer]:
+    """A server that a test may restart."""
+    with running_nats(declarations=ALL_DECLARATIONS) as server:
+        yield server
+
+
+async def test_a_broker_that_is_killed_loses_no_event_though_it_may_tell_one_twice(house: WebhookHouse) -> None:
+    receiver = Receiver()
+    async with served(receiver) as url:
+        await house.notify(webhook("restarts", url))
+        before = await house.job("before")
+        await receiver.until(1)
+        house.server.restart()
+        house.clients.clear()
+        after = await house.job("after")
+        await until(lambda: receiver.received[-1].id == after)
+    assert {request.id for request in receiver.received} == {before, after}
+
+
+async def test_a_consumer_that_is_gone_is_made_anew(house: WebhookHouse) -> None:
+    receiver = Receiver()
+    async with served(receiver) as url:
+        await house.notify(webhook("deleted", url))
+        await jsapi.call(await house.client("notifier"), f"CONSUMER.DELETE.{LOG.stream}.{consumer_name('deleted')}")
+        await until_async(lambda: house.has_place("deleted"))
+        fact = await house.job("still")
+        await receiver.until(1)
+    assert receiver.received[0].id == fact
