@@ -1,6 +1,6 @@
 import type { ComponentType } from "preact";
 import { useEffect, useErrorBoundary, useState } from "preact/hooks";
-import { asProblem } from "./api";
+import { ApiProblem } from "./api";
 import { pageOf } from "./pages";
 import { path } from "./route";
 import { Broken, Empty, Page, Waiting } from "./ui";
@@ -36,9 +36,22 @@ function Loaded({ load, id }: { load: () => Promise<{ default: unknown }>; id: s
       left = true;
     };
   }, [load]);
-  if (loaded.error !== undefined || broken) {
-    const again = broken ? mend : () => location.reload();
-    return <Broken problem={asProblem(broken ?? loaded.error)} retry={again} />;
+  if (broken) {
+    const problem = new ApiProblem({
+      title: "This page broke off",
+      detail: String(broken),
+      status: 0,
+      cure: "That is a defect of the dashboard: please report it.",
+    });
+    return <Broken problem={problem} retry={mend} />;
+  }
+  if (loaded.error !== undefined) {
+    const problem = new ApiProblem({
+      title: "This page could not be loaded",
+      status: 0,
+      cure: "Muster was updated meanwhile, or the gateway cannot be reached. Loading it anew helps if it can.",
+    });
+    return <Broken problem={problem} retry={() => location.reload()} />;
   }
   const Shown = loaded.page;
   return Shown ? <Shown id={id} key={id} /> : <Waiting />;

@@ -1,5 +1,5 @@
 import { describe, expect, it } from "vitest";
-import type { LiveSlice } from "../wire";
+import type { LiveSlice, QueueView } from "../wire";
 import { type Changes, noChanges } from "./changes";
 import { FACTS_KEPT, FactRing } from "./facts";
 import { ENDED_KEPT, Rows } from "./rows";
@@ -61,6 +61,14 @@ describe("jobs", () => {
     rows.reset(snapshot({ jobs: [jobRow("C", "queued")] }), changes);
     expect([...rows.jobs.keys()].sort()).toEqual(["B", "C"]);
     expect(changes.reset).toBe(true);
+  });
+});
+
+describe("queues", () => {
+  it("have shares of nothing until the scheduler is asked, whatever the row leaves out", () => {
+    const rows = new Rows();
+    applied(rows, { queues: [{ name: "physics", jobs_queued: 3 } as QueueView] });
+    expect(rows.queues.get("physics")).toMatchObject({ jobs_queued: 3, share: 0, used_share: 0 });
   });
 });
 

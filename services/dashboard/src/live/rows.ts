@@ -52,7 +52,7 @@ export class Rows {
       }
     }
     replace(this.nodes, snapshot.nodes);
-    replace(this.queues, snapshot.queues);
+    replace(this.queues, snapshot.queues.map(whole));
     replace(this.reservations, snapshot.reservations);
     this.telemetry.clear();
     for (const [node, readings] of Object.entries(snapshot.telemetry)) {
@@ -81,7 +81,7 @@ export class Rows {
         changes.goneNodes.add(name);
       }
     }
-    put(this.queues, slice.queues, changes.queues);
+    put(this.queues, slice.queues.map(whole), changes.queues);
     take(this.queues, slice.gone_queues, changes.queues);
     put(this.reservations, slice.reservations, changes.reservations);
     take(this.reservations, slice.gone_reservations, changes.reservations);
@@ -167,6 +167,11 @@ export class Rows {
     changes.jobs.delete(id);
     changes.goneJobs.add(id);
   }
+}
+
+/** A queue's live row says nothing of shares, which only the scheduler tells, when it is asked. */
+function whole(row: QueueRow): QueueRow {
+  return { ...row, share: row.share ?? 0, used_share: row.used_share ?? 0 };
 }
 
 interface Named {

@@ -1,0 +1,90 @@
+"""The live view through trouble: a broker, a projector, a gateway that go away and come back, credentials that end."""
+
+import os
+import signal
+
+from playwright.async_api import Browser
+
+from browser.dashboards import Dashboard, dashboard
+from living_stack import House, job
+from muster.client import UnavailableError, UnreachableError
+from muster.schemas.access import Role, TokenRecord
+from waiting import until_async
+
+
+def provoked(text: str) -> bool:
+    """What Chromium itself writes when a server is not there."""
+    return "ERR_CONNECTION" in text or "WebSocket connection to" in text or "status of 503" in text
+
+
+async def answers(house: House) -> bool:
+    """Whether the gateway is there (again)."""
+    try:
+        await house.muster.me()
+    except (UnavailableError, UnreachableError):
+        return False
+    return True
+
+
+async def shows(shown: Dashboard, house: House, name: str) -> None:
+    """Wait until a job that is submitted now is known to the page, without loading it anew."""
+    await house.muster.submit(job(name, run_s=60.0))
+    await shown.page.keyboard.press("/")
+    await shown.page.fill(".search-input", name)
+    await shown.page.wait_for_selector(f"[role=option] >> text={name}")
+    await shown.page.keyboard.press("Escape")
+
+
+async def test_it_comes_back_by_itself_when_the_broker_does(browser: Browser, own_house: House) -> None:
+    async with dashboard(browser, own_house, path="/events", ignored=provoked) as shown:
+        await shown.live()
+        await shows(shown, own_house, "before")
+        await own_house.kill("nats-server")
+        await shown.connection("offline")
+        await shown.live()
+        await shows(shown, own_house, "after")
+        report = await shown.diagnostics()
+        assert report["reconnects"] >= 1
+
+
+async def test_what_is_shown_is_called_stale_while_the_services_stand_still(browser: Browser, own_house: House) -> None:
+    async with dashboard(browser, own_house, path="/events", ignored=provoked) as shown:
+        await shown.live()
+        await shows(shown, own_house, "seen")
+        services = own_house.pid("all")
+        os.kill(services, signal.SIGSTOP)
+        try:
+            await shown.connection("stale")
+            await shown.until("/stale [3-9] s/.test(document.querySelector('.chip').textContent)")
+            label = await shown.page.get_attribute(".chip", "aria-label")
+            assert label is not None
+            assert "may be old" in label
+        finally:
+            os.kill(services, signal.SIGCONT)
+        await shown.live()
+        await shows(shown, own_house, "seen-again")
+
+
+async def test_a_gateway_that_starts_anew_loses_nothing_of_what_is_shown(browser: Browser, own_house: House) -> None:
+    async with dashboard(browser, own_house, path="/events", ignored=provoked) as shown:
+        await shown.live()
+        kept = await own_house.muster.submit(job("kept", run_s=60.0))
+        await own_house.kill("all")
+        await until_async(lambda: answers(own_house))
+        await shows(shown, own_house, "later")
+        await shown.live()
+        await shown.page.keyboard.press("/")
+        await shown.page.fill(".search-input", kept.id)
+        await shown.page.wait_for_selector("[role=option] >> text=kept")
+
+
+async def test_a_token_that_is_revoked_ends_at_the_login_with_the_reason(browser: Browser, own_house: House) -> None:
+    made = await own_house.muster.make_token(TokenRecord(principal="visitor", role=Role.VIEWER))
+    async with dashboard(
+        browser, own_house, path="/events", token=made.token, ignored=lambda text: "status of 401" in text
+    ) as shown:
+        await shown.live()
+        await own_house.muster.revoke_token(made.id)
+        await shown.go("/queues")
+        await shown.page.wait_for_selector("#token")
+        assert "no longer accepted" in await shown.text(".login-card")
