@@ -79,7 +79,18 @@ function tell(fact: FactView, body: Body): string {
         text(body, "reason"),
       );
     case "reprioritised":
-      return sentence(`Has priority ${number(body, "priority")} now`, text(body, "reason"));
+      return sentence(
+        `Has priority ${number(body, "priority")} now, had ${number(body, "was")}; asked for by ${text(body, "principal")}`,
+        text(body, "reason"),
+      );
+    case "held":
+      return sentence(`Held back by ${text(body, "principal")}`, text(body, "reason"));
+    case "unheld":
+      return sentence(`Released by ${text(body, "principal")}; it stands in line where it stood`, text(body, "reason"));
+    case "hold-refused":
+    case "release-refused":
+    case "priority-refused":
+      return sentence(`${plain(fact.name)} to ${text(body, "principal")}`, text(body, "reason"));
     case "job-ended":
       return sentence(`The federation heard of the end: ${text(body, "phase")}`, text(body, "reason"));
     case "succeeded":

@@ -62,7 +62,6 @@ export function EndedJobsTable({
     <JobTable
       label="Jobs that have ended"
       source={source}
-      version={jobs.length}
       nowNs={nowNs}
       sort="submitted"
       descending={false}

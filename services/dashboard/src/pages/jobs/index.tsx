@@ -1,4 +1,5 @@
-import { useMemo, useState } from "preact/hooks";
+import { type Signal, useSignal } from "@preact/signals";
+import { useMemo } from "preact/hooks";
 import { store } from "../../live/store";
 import { query as address, navigate } from "../../route";
 import { Page } from "../../ui";
@@ -23,7 +24,7 @@ interface Counts {
 export default function Jobs() {
   const search = address.value.toString();
   const query = useMemo(() => parseQuery(new URLSearchParams(search)), [search]);
-  const [counts, setCounts] = useState<Counts>({ shown: 0, known: 0, phases: new Map() });
+  const counts = useSignal<Counts>({ shown: 0, known: 0, phases: new Map() });
   const ask = (wanted: JobQuery) => navigate(addressOf(wanted), { replace: true });
   const show = (what: Show) => {
     const filters = new Map(query.filters);
@@ -31,14 +32,11 @@ export default function Jobs() {
     navigate(addressOf({ ...query, show: what, filters }));
   };
   const isLive = query.show === "live";
-  const phases = isLive
-    ? LIVE_PHASES.map((phase) => [phase, counts.phases.get(phase) ?? 0] as const)
-    : ENDED_PHASES.map((phase) => [phase, null] as const);
   return (
     <Page
       title="Jobs"
       fill
-      note={noteOf(query.show, counts)}
+      note={<Note show={query.show} counts={counts} />}
       actions={
         <>
           <div class="button-group">
@@ -58,16 +56,23 @@ export default function Jobs() {
         </>
       }
     >
-      <Filters query={query} onQuery={ask} phases={phases} jobs={() => store.jobs.values()} />
+      <CountedFilters query={query} onQuery={ask} counts={counts} />
       <div class="panel jobs-panel">
         {isLive ? (
           <LiveJobs
             query={query}
             onQuery={ask}
-            onCounts={(shown, known, byPhase) => setCounts({ shown, known, phases: new Map(byPhase) })}
+            onCounts={(shown, known, byPhase) => {
+              counts.value = { shown, known, phases: new Map(byPhase) };
+            }}
           />
         ) : (
-          <EndedJobsTable query={query} onCounts={(shown, known) => setCounts({ shown, known, phases: new Map() })} />
+          <EndedJobsTable
+            query={query}
+            onCounts={(shown, known) => {
+              counts.value = { shown, known, phases: new Map() };
+            }}
+          />
         )}
       </div>
     </Page>
@@ -79,7 +84,28 @@ function addressOf(query: JobQuery): string {
   return text ? `/jobs?${text}` : "/jobs";
 }
 
-function noteOf(show: Show, { shown, known }: Counts): string {
+/** Numbers change with every frame: who shows them is drawn alone, not the page around them. */
+interface CountsProps {
+  counts: Signal<Counts>;
+}
+
+function Note({ show, counts }: CountsProps & { show: Show }) {
+  const { shown, known } = counts.value;
   const of = shown === known ? "" : ` of ${known.toLocaleString("en-GB")}`;
-  return show === "live" ? `${shown.toLocaleString("en-GB")}${of} live` : `${counted(shown, "job")}${of} read so far`;
+  return (
+    <>{show === "live" ? `${shown.toLocaleString("en-GB")}${of} live` : `${counted(shown, "job")}${of} read so far`}</>
+  );
+}
+
+function CountedFilters({
+  query,
+  onQuery,
+  counts,
+}: CountsProps & { query: JobQuery; onQuery: (query: JobQuery) => void }) {
+  const { phases } = counts.value;
+  const shown =
+    query.show === "live"
+      ? LIVE_PHASES.map((phase) => [phase, phases.get(phase) ?? 0] as const)
+      : ENDED_PHASES.map((phase) => [phase, null] as const);
+  return <Filters query={query} onQuery={onQuery} phases={shown} jobs={() => store.jobs.values()} />;
 }

@@ -40,7 +40,6 @@ export function LiveJobs({ query, onQuery, onCounts }: LiveJobsProps) {
       <JobTable
         label="Live jobs"
         source={source}
-        version={version}
         nowNs={nowNs}
         sort={query.sort}
         descending={query.descending}

@@ -29,9 +29,8 @@ export interface Source {
 
 interface JobTableProps {
   label: string;
+  /** Another one whenever its lines may have changed. */
   source: Source;
-  /** Changes whenever the source's lines may have. */
-  version: number;
   nowNs: number;
   sort: ColumnName | "";
   descending: boolean;
@@ -66,7 +65,7 @@ const SHOWN: readonly Shown[] = [
 const SHOWN_NARROW: readonly Shown[] = [{ name: "name" }, { name: "phase", width: "104px", right: true }];
 
 export function JobTable(props: JobTableProps) {
-  const { source, version, nowNs, onEnd } = props;
+  const { source, nowNs, onEnd } = props;
   const isNarrow = useIsNarrow();
   const rowPx = isNarrow ? ROW_NARROW_PX : ROW_PX;
   const shown = isNarrow ? SHOWN_NARROW : SHOWN;
@@ -81,7 +80,7 @@ export function JobTable(props: JobTableProps) {
     watcher.observe(box);
     return () => watcher.disconnect();
   }, []);
-  useAnchor(scroller, source, version, rowPx);
+  useAnchor(scroller, source, { top: view.top, rowPx });
   const first = Math.max(0, Math.min(source.length, Math.floor(view.top / rowPx)) - SPARE_ROWS);
   const count = Math.ceil(view.height / rowPx) + 2 * SPARE_ROWS;
   const lines = source.lines(first, count);
@@ -108,7 +107,8 @@ export function JobTable(props: JobTableProps) {
     >
       <table class="table jobs-table" aria-label={props.label} aria-rowcount={source.length + 1}>
         <Head shown={shown} {...props} />
-        <tbody style={spaces(first, source.length - first - lines.length, rowPx)}>
+        {/* biome-ignore lint/a11y/useKeyWithClickEvents: rows are opened by Enter in moveFocus */}
+        <tbody onClick={openClicked} style={spaces(first, source.length - first - lines.length, rowPx)}>
           {lines.map((line, offset) =>
             "group" in line ? (
               <GroupRow
@@ -133,30 +133,26 @@ function spaces(above: number, below: number, rowPx: number): Record<string, str
   return { "--above": `${above * rowPx}px`, "--below": `${Math.max(0, below) * rowPx}px` };
 }
 
-/** Keep the first row in sight where it is, unless the person is at the top, where what is new shall be seen. */
-function useAnchor(scroller: { current: HTMLDivElement | null }, source: Source, version: number, rowPx: number): void {
+/**
+ * Keep the first row in sight where it is, unless the person is at the top, where what is new shall be seen. top: as the
+ * last scrolling said; asking the browser would make it lay out the page in the middle of a frame.
+ */
+function useAnchor(box: { current: HTMLElement | null }, source: Source, at: { top: number; rowPx: number }): void {
   const anchor = useRef<{ id: string; index: number } | null>(null);
+  const { top, rowPx } = at;
   useLayoutEffect(() => {
-    const box = scroller.current;
     const kept = anchor.current;
-    if (box && kept && box.scrollTop >= rowPx) {
-      const index = source.indexOf(kept.id);
-      if (index >= 0 && index !== kept.index) box.scrollTop += (index - kept.index) * rowPx;
+    let index = Math.floor(top / rowPx);
+    if (box.current && kept && index > 0 && kept.index === index) {
+      const now = source.indexOf(kept.id);
+      if (now >= 0 && now !== index) {
+        box.current.scrollTop += (now - index) * rowPx;
+        index = now;
+      }
     }
-    const at = box ? Math.floor(box.scrollTop / rowPx) : 0;
-    const line = source.lines(at, 1)[0];
-    anchor.current = line && "job" in line ? { id: line.job.id, index: at } : null;
-  }, [version, source]);
-  useLayoutEffect(() => {
-    const box = scroller.current;
-    const remember = () => {
-      const at = box ? Math.floor(box.scrollTop / rowPx) : 0;
-      const line = source.lines(at, 1)[0];
-      anchor.current = line && "job" in line ? { id: line.job.id, index: at } : null;
-    };
-    box?.addEventListener("scroll", remember, { passive: true });
-    return () => box?.removeEventListener("scroll", remember);
-  }, [source, rowPx]);
+    const line = index > 0 ? source.lines(index, 1)[0] : undefined;
+    anchor.current = line && "job" in line ? { id: line.job.id, index } : null;
+  }, [source, top, rowPx]);
 }
 
 function Head({ shown, sort, descending, onSort }: JobTableProps & { shown: readonly Shown[] }) {
@@ -197,28 +193,26 @@ interface JobRowProps {
   isNarrow: boolean;
 }
 
-const JobRow = memo(
-  ({ job, place, nowNs, isNarrow }: JobRowProps) => (
-    <tr
-      class="opens"
-      aria-rowindex={place + 2}
-      data-place={place}
-      data-job={job.id}
-      tabIndex={-1}
-      onClick={(event) => {
-        const isPlain = !event.ctrlKey && !event.metaKey && !event.shiftKey && !getSelection()?.toString();
-        if (isPlain && !(event.target as Element).closest("a")) navigate(`/jobs/${job.id}`);
-      }}
-      onKeyDown={(event) => {
-        if (event.key === "Enter" && event.target === event.currentTarget) navigate(`/jobs/${job.id}`);
-      }}
-    >
-      {isNarrow ? <NarrowCells job={job} nowNs={nowNs} /> : <WideCells job={job} nowNs={nowNs} />}
+/** A row moves often and changes rarely: where it stands is the row's own, what is in it is drawn apart. */
+function JobRow({ job, place, nowNs, isNarrow }: JobRowProps) {
+  return (
+    <tr class="opens" aria-rowindex={place + 2} data-place={place} data-job={job.id} tabIndex={-1}>
+      <Cells job={job} nowNs={nowNs} isNarrow={isNarrow} />
     </tr>
-  ),
-  (old, now) =>
-    old.job === now.job && old.nowNs === now.nowNs && old.place === now.place && old.isNarrow === now.isNarrow,
+  );
+}
+
+const Cells = memo(({ job, nowNs, isNarrow }: Omit<JobRowProps, "place">) =>
+  isNarrow ? <NarrowCells job={job} nowNs={nowNs} /> : <WideCells job={job} nowNs={nowNs} />,
 );
+
+/** Open the job whose row was clicked, unless a link, a modifier or a selection is meant. */
+function openClicked(event: MouseEvent): void {
+  const target = event.target as Element;
+  const isPlain = !event.ctrlKey && !event.metaKey && !event.shiftKey && !getSelection()?.toString();
+  const id = target.closest<HTMLElement>("tr[data-job]")?.dataset["job"];
+  if (id && isPlain && !target.closest("a")) navigate(`/jobs/${id}`);
+}
 
 function WideCells({ job, nowNs }: { job: JobView; nowNs: number }) {
   return (
@@ -311,6 +305,10 @@ function cellClass(right = false, wideOnly = false): string {
 /** Arrow keys, Page Up and Down, Home and End go over the rows; Enter opens the one that has the focus. */
 function moveFocus(event: KeyboardEvent, box: HTMLElement | null, length: number, rowPx: number): void {
   const focused = (document.activeElement as HTMLElement | null)?.closest<HTMLElement>("tr[data-place]");
+  if (event.key === "Enter" && event.target === focused && focused?.dataset["job"]) {
+    navigate(`/jobs/${focused.dataset["job"]}`);
+    return;
+  }
   const now = Number(focused?.dataset["place"] ?? -1);
   const page = Math.max(1, Math.floor((box?.clientHeight ?? 0) / rowPx) - 2);
   const steps: Record<string, number> = {
