@@ -124,9 +124,7 @@ class Lane:
                 await asyncio.sleep(PAUSE_S_MIN)
             return True
         try:
-            task = asyncio.current_task()
-            if task is not None and task.cancelling():  # Python 3.11 loses a cancellation in a reply that just came
-                raise asyncio.CancelledError
+            _end_if_cancelled()
             return await self._handle(fetched[0])
         except asyncio.CancelledError:
             if not fetched[0].is_acked:
@@ -233,3 +231,10 @@ class Lane:
         metrics.DELIVERIES.labels(self._webhook.name, outcome).inc()
         await raw.ack()
         return True
+
+
+def _end_if_cancelled() -> None:
+    """Python 3.11 loses a cancellation in a reply that just came; here it is found again."""
+    task = asyncio.current_task()
+    if task is not None and task.cancelling():
+        raise asyncio.CancelledError

@@ -24,7 +24,7 @@ def _bus() -> Iterator[NatsServer]:
 async def test_a_broker_that_is_killed_loses_no_event_though_it_may_tell_one_twice(house: WebhookHouse) -> None:
     receiver = Receiver()
     async with served(receiver) as url:
-        await house.notify(webhook("restarts", url))
+        await house.notify(webhook("restarts", url, timeout_s=1))
         before = await house.job("before")
         await receiver.until(1)
         house.server.restart()
