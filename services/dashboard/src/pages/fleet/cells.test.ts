@@ -110,6 +110,24 @@ describe("cells of a fleet", () => {
     expect(cells.dirty.size).toBe(0);
   });
 
+  it("change with the number that they bear, once they bear any", () => {
+    place(job("a", [0]));
+    const read = (utilisation: number): void => {
+      fleet.telemetry.set("gpu-0001", [reading(utilisation), ...Array.from({ length: 7 }, () => reading(0))]);
+      cells.apply(fleet, change({ telemetry: new Set(["gpu-0001"]) }));
+    };
+    cells.setColourBy("utilisation");
+    cells.setWorded(true);
+    read(51);
+    cells.dirty.clear();
+    read(52);
+    expect([cells.dirty.size, cells.wordOf(0)]).toEqual([1, "52"]);
+    cells.setWorded(false);
+    cells.dirty.clear();
+    read(53);
+    expect(cells.dirty.size).toBe(0);
+  });
+
   it("are hatched where the node may not be used, and lost with it", () => {
     const node = fleet.nodes.get("gpu-0001");
     expect(node).toBeDefined();

@@ -12,7 +12,7 @@ import { DirtySet } from "./dirty";
 import { type CellState, type Filter, jobBits } from "./filter";
 import { Holders } from "./holders";
 import { HOLDS, JobNumbers, jobColour, type KnownJob, NO_JOB } from "./jobs";
-import { DIM, HATCHED, JOINED, Kind, withKind, withMark, withSplit } from "./look";
+import { DIM, HATCHED, JOINED, Kind, withKind, withMark, withVersion } from "./look";
 import { AT, type ColourBy, HUES, JOB_COLOURS, step, TEMPERATURE_C, type TeamSlots, UTILISATION_PCT } from "./palette";
 
 export interface Changed {
@@ -34,6 +34,7 @@ export class FleetCells extends Arrangement {
   private touched = new Uint8Array(0);
   private readonly touchedList: number[] = [];
   private colourBy: ColourBy = "job";
+  private isWorded = false;
 
   constructor(teams: TeamSlots) {
     super();
@@ -87,6 +88,14 @@ export class FleetCells extends Arrangement {
     }
   }
 
+  /** Cells bear words: one that reads another number looks different, also in the same colour. */
+  setWorded(isWorded: boolean): void {
+    if (isWorded !== this.isWorded) {
+      this.isWorded = isWorded;
+      this.refreshAll();
+    }
+  }
+
   setFilter(filter: Filter): void {
     this.attention.look(filter, this.nodes);
     this.jobs.filtered(filter);
@@ -126,6 +135,22 @@ export class FleetCells extends Arrangement {
     return phase === "placed" ? "starting" : phase === "stopping" ? "stopping" : "held";
   }
 
+  /** What is written on a cell where there is room: its job, its team, or what it reads. */
+  wordOf(cell: number): string {
+    const at = this.nodeOf[cell] as number;
+    const reading = this.readings[at]?.[cell - (this.base[at] as number)];
+    switch (this.colourBy) {
+      case "utilisation":
+        return reading ? String(Math.round(reading[0])) : "";
+      case "temperature":
+        return reading ? String(Math.round(reading[1])) : "";
+      default: {
+        const row = this.job(this.holders.whole[cell] as number)?.row;
+        return (this.colourBy === "team" ? row?.team : row?.name) ?? "";
+      }
+    }
+  }
+
   /** A place of the node in that state that is not among `taken`: the first absent one, or the last free one. */
   placeFor(node: string, state: "absent" | "free", taken: ReadonlySet<number>): number {
     const at = this.indexOf(node);
@@ -137,9 +162,12 @@ export class FleetCells extends Arrangement {
 
   reset(source: Source): void {
     this.jobs.clear();
+    const teams = new Set<string>();
     for (const row of source.jobs.values()) {
       this.countPlaces(row);
+      teams.add(row.team);
     }
+    this.teams.enter(teams);
     this.arrange(source);
     this.attention.arranged(this.nodes);
     this.look = new Uint32Array(this.count);
@@ -315,7 +343,7 @@ export class FleetCells extends Arrangement {
     }
     return this.holders.isFree(cell)
       ? withKind(AT.free, Kind.free)
-      : withSplit(withKind(AT.free, Kind.split), this.holders.version[cell] as number);
+      : withVersion(withKind(AT.free, Kind.split), this.holders.version[cell] as number);
   }
 
   private measuredLook(reading: Reading | null | undefined, isFree: boolean): number {
@@ -325,9 +353,11 @@ export class FleetCells extends Arrangement {
     if (!reading) {
       return withMark(withKind(AT.unread, Kind.solid), 1);
     }
-    return this.colourBy === "utilisation"
-      ? AT.utilisation + step(reading[0], UTILISATION_PCT)
-      : AT.temperature + step(reading[1], TEMPERATURE_C);
+    const [value, look] =
+      this.colourBy === "utilisation"
+        ? [reading[0], AT.utilisation + step(reading[0], UTILISATION_PCT)]
+        : [reading[1], AT.temperature + step(reading[1], TEMPERATURE_C)];
+    return this.isWorded ? withVersion(look, Math.max(0, Math.round(value))) : look;
   }
 
   private heldLook(cell: number, at: number, number: number): number {

@@ -29,6 +29,8 @@ export interface Metrics {
   nodeLabel: number;
   nodeGap: number;
   fontPx: number;
+  /** Of words on cells; 0 where there is no room for any. */
+  wordPx: number;
 }
 
 export interface RackBox {
@@ -74,6 +76,7 @@ export const CELLS_PER_ROW = 16;
 const ROW_CELLS = 8;
 const LABEL_FROM_PX = 13;
 const RACK_LABEL_FROM_PX = 9;
+const WORDS_FROM_PX = 18;
 
 /** Sizes of cell that can be had, in CSS pixels. */
 export const PITCHES: readonly number[] = [
@@ -104,6 +107,7 @@ export function metricsOf(pitchCss: number, ratio: number, nameLength: number, i
     nodeLabel: isLabelled ? Math.ceil((Math.min(nameLength, 18) + 1.5) * fontPx * 0.58) : 0,
     nodeGap: by(4, 3, 1),
     fontPx,
+    wordPx: pitchCss >= WORDS_FROM_PX ? px(pitchCss >= 28 ? 11.5 : 10) : 0,
   };
 }
 

@@ -201,6 +201,7 @@ export class FleetMap {
     const metrics = metricsOf(this.pitchCss, this.ratio, shape.nameLength, isTight);
     this.layout = layOut(shape, metrics, this.fitting.lines);
     this.painter.layout = this.layout;
+    this.cells.setWorded(metrics.wordPx > 0);
     this.painter.view = clamp(this.painter.view, this.layout, this.canvas);
     this.canvas.style.touchAction = canMove(this.layout, this.canvas) ? "none" : "pan-y";
   }

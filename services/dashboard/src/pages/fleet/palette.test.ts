@@ -46,6 +46,12 @@ describe.each(THEMES)("the %s palette", (theme) => {
     }
   });
 
+  it("has ink that can be read on every colour that words stand on", () => {
+    const { colours, inks } = PALETTES[theme];
+    const weakest = colours.slice(AT.team, DIMMED).map((on, at) => contrast(on, inks[AT.team + at] as string));
+    expect(Math.min(...weakest)).toBeGreaterThan(4.4);
+  });
+
   it("has text that can be read", () => {
     expect(contrast(colour(theme, AT.text), colour(theme, AT.ground))).toBeGreaterThan(7);
     expect(contrast(colour(theme, AT.faint), colour(theme, AT.panel))).toBeGreaterThan(4.5);

@@ -1,6 +1,6 @@
 /** The map's colours: one table per theme, indexed by numbers that fit a cell's look. */
 
-import { mix, ramp } from "./colour";
+import { contrast, mix, ramp } from "./colour";
 
 export type Theme = "dark" | "light";
 export type ColourBy = "job" | "team" | "utilisation" | "temperature";
@@ -101,8 +101,11 @@ export interface Palette {
   theme: Theme;
   /** CSS colours by index; `DIMMED` more of the same, mixed into the panel. */
   colours: readonly string[];
+  /** What can be read on each of them. */
+  inks: readonly string[];
 }
 
+const INKS = ["#0b0e13", "#ffffff"] as const;
 const DIM_SHARE = 0.16;
 
 function build(theme: Theme): Palette {
@@ -129,8 +132,10 @@ function build(theme: Theme): Palette {
   for (const index of [AT.ground, AT.panel, AT.hatch]) {
     colours[DIMMED + index] = colours[index] ?? grounds.panel;
   }
-  return { theme, colours };
+  return { theme, colours, inks: colours.map(inkOn) };
 }
+
+const inkOn = (colour: string): string => (contrast(INKS[0], colour) > contrast(INKS[1], colour) ? INKS[0] : INKS[1]);
 
 export const PALETTES: Record<Theme, Palette> = { dark: build("dark"), light: build("light") };
 
@@ -161,6 +166,11 @@ export class TeamSlots {
   private readonly taken = new Set<number>();
 
   constructor(teams: Iterable<string> = []) {
+    this.enter(teams);
+  }
+
+  /** Give these a slot each, in order of name. */
+  enter(teams: Iterable<string>): void {
     for (const team of [...new Set(teams)].sort()) {
       this.of(team);
     }

@@ -126,7 +126,12 @@ export class SyntheticFleet {
       const readings = Array.from({ length: node.gpus }, (_, device): Reading => {
         const load = free.has(device) ? 0 : 0.15 + 0.84 * Math.sqrt(this.draw());
         const heat = 30 + 44 * load + 12 * this.draw();
-        return [Math.round(1000 * load) / 10, Math.round(10 * heat) / 10, Math.round(70_000 * load), 70 + 580 * load];
+        return [
+          Math.round(1000 * load) / 10,
+          Math.round(10 * heat) / 10,
+          Math.round(70_000 * load),
+          Math.round(700 + 5_800 * load) / 10,
+        ];
       });
       this.telemetry.set(node.name, readings);
       changed.telemetry.add(node.name);
