@@ -15,7 +15,9 @@ class _Section(BaseModel):
 class FleetSettings(_Section):
     """The simulated cluster's nodes: a regular fleet, or exactly those of an openb node list (`csv`).
 
-    nvlink_size: nodes of a rack that share an NVLink domain; 0 declares no such level.
+    nodes: how many. gpus_per_node, gpu_model, cpu_milli, memory_mib: of each node. rack_size: nodes of a rack.
+    racks_per_block: racks of a block. nvlink_size: nodes of a rack that share an NVLink domain; 0 declares no such
+    level. csv: the node list; then nothing else here counts.
     """
 
     nodes: Annotated[int, Field(ge=0, le=100_000)] = 64
@@ -40,9 +42,11 @@ class FleetSettings(_Section):
 class SimulationSettings(_Section):
     """How simulated pods and nodes behave. Every draw is a function of the seed and of what it is for.
 
-    start_s: median of the time from placed to started. run_s: median run time where a job says nothing
-    (label `sim.muster.dev/run-s`, exit code by `sim.muster.dev/exit-code`). job_failure_share: of jobs without such
-    a label. node_failures_per_day: per node. provision_failure_share: of nodes that the scaler adds.
+    seed: of all draws. start_s: median of the time from placed to started. run_s: median run time where a job says
+    nothing (label `sim.muster.dev/run-s`, exit code by `sim.muster.dev/exit-code`). run_sigma: of the log-normal run
+    times around it. job_failure_share: of jobs without such a label. node_failures_per_day: per node. node_repair_s:
+    until a lost node is back. provision_failure_share: of nodes that the scaler adds. telemetry_interval_s:
+    between two readings of a node; 0: none. output_interval_s: between two lines that a job prints; 0: none.
     """
 
     seed: int = 1
@@ -58,7 +62,11 @@ class SimulationSettings(_Section):
 
 
 class SchedulerSettings(_Section):
-    """The scheduler's limits. decide_s: a decision that takes longer, of any service, is counted as over its time."""
+    """The scheduler's limits.
+
+    decide_s: a decision that takes longer, of any service, is counted as over its time. unschedulable_interval_s: why a
+    job waits is said anew at most so often. checkpoint_every_facts: a checkpoint is asked for after so many.
+    """
 
     decide_s: Annotated[float, Field(gt=0)] = 0.05
     unschedulable_interval_s: Annotated[float, Field(ge=0)] = 5.0
@@ -66,7 +74,12 @@ class SchedulerSettings(_Section):
 
 
 class BusSettings(_Section):
-    """Limits of the log and of the shell."""
+    """Limits of the log and of the shell.
+
+    lease_ttl_s: a leader that is silent for so long is replaced. log_bytes_max, fed_bytes_max: what the cluster's log
+    and the federation's may hold; then they refuse more. trim_keep_s: facts younger than that are never trimmed.
+    replicas: copies of each stream, in a cluster of NATS servers.
+    """
 
     lease_ttl_s: Annotated[float, Field(ge=0.5)] = 3.0
     log_bytes_max: Annotated[int, Field(ge=1024 * 1024)] = 8 * 1024**3
@@ -78,10 +91,12 @@ class BusSettings(_Section):
 class SimulatedFabricSettings(_Section):
     """How a simulated fabric manager behaves (`muster run fabric-simulator`); every draw is a function of the seed.
 
-    pool: devices that are in the pool at the very start, by model; memory_mib: of one memory device.
-    switch_median_s, switch_sigma: log-normal time of one attachment or detachment. Shares of calls: refuse_share
-    answers 5xx and does nothing, drop_share does its work and never answers, half_share ends half done, nonsense_share
-    answers what nobody understands, twice_share does a delivered request twice. limit: operations at a time.
+    seed: of all draws. pool, memory_pool: GPUs and memory devices that are in the pool at the very start, by model.
+    memory_mib: of one memory device. switch_median_s, switch_sigma: log-normal time of one attachment or detachment.
+    refuse_share: of calls that are answered 5xx and do nothing. drop_share: of calls that do their work and are never
+    answered. half_share: of calls that end half done. nonsense_share: of answers that nobody understands. twice_share:
+    of delivered requests that are done twice. token_s: how long a token of the manager lives. limit: operations at a
+    time.
     """
 
     seed: int = 1
@@ -102,7 +117,8 @@ class SimulatedFabricSettings(_Section):
 class FabricSettings(_Section):
     """One composable fabric and the manager that it is reached through.
 
-    url: base of the manager's API; a simulated one is filled in by the stack. credentials: a JSON file with username,
+    name: as groups name it. driver: how the manager is spoken to. url: base of the manager's API; a simulated one is
+    filled in by the stack. tenant, cluster_id: as Fsas managers call us. credentials: a JSON file with username,
     password, realm, client_id, client_secret (Fsas managers); never the values. limit: calls at a time.
     call_s: time-out of one call. memory_models: of memory devices in the pool; those of GPUs are the node groups'.
     simulated: the stack runs a simulator for it.
@@ -124,10 +140,12 @@ class GroupSettings(_Section):
     """One node group. An ordinary group's nodes are all alike; a composable one shows the fixed spec with the most GPUs
     that a node can have, while its nodes really differ.
 
-    nodes: there at the very start; nodes_min, nodes_max: what scaling may make of it. gpus: of an ordinary node, or
-    attached at the start to each composable one. gpus_min, gpus_max: per composable node. warm_gpus: idle attached
-    GPUs that are kept in the group. gpu_models: that its nodes take, best first. fabric: which attaches them.
-    idle_w, busy_w: of a node without its GPUs. provision_s: from the wish to the node, deprovision_s: until it is gone.
+    name: its nodes begin with it. composable: its nodes take GPUs from a pool. nodes: there at the very start.
+    nodes_min, nodes_max: what scaling may make of it. gpus: of an ordinary node, or attached at the start to each
+    composable one. gpus_min, gpus_max: per composable node. warm_gpus: idle attached GPUs that are kept in the group.
+    gpu_models: that its nodes take, best first. cpu_milli, memory_mib: of each node. rack_size: nodes of a rack.
+    fabric: which attaches them. idle_w, busy_w: of a node without its GPUs. provision_s: from the wish to the node.
+    deprovision_s: until it is gone.
     """
 
     name: Name
@@ -151,7 +169,10 @@ class GroupSettings(_Section):
 
 
 class ModelSettings(_Section):
-    """One GPU model: watts idle and busy, and how long it takes from the wish until it may be used, and back."""
+    """One GPU model.
+
+    idle_w, busy_w: what one takes. attach_s: from the wish until it may be used. detach_s: and back.
+    """
 
     idle_w: Annotated[float, Field(ge=0)] = 60.0
     busy_w: Annotated[float, Field(ge=0)] = 350.0
@@ -160,8 +181,10 @@ class ModelSettings(_Section):
 
 
 class ScalingSettings(_Section):
-    """What the scaler may do. mode: whose wishes for nodes it follows: its own, the Cluster Autoscaler's, or none.
+    """What the scaler may do.
 
+    mode: whose wishes for nodes it follows: its own, the Cluster Autoscaler's, or none. groups: of nodes that may grow
+    and shrink. models: watts and seconds of GPU models that are not the default's.
     gpu_idle_s: a GPU idle for so long goes back to the pool. node_unneeded_s, delay_after_add_s, delay_after_failure_s,
     node_provision_s_max: as the Cluster Autoscaler's flags. withhold_s: how long a node or device may take to become
     free before its removal is given up. may_not_coexist: models of which a node has at most one. visible_s: simulated
@@ -182,12 +205,14 @@ class ScalingSettings(_Section):
 
 
 class ComposerSettings(_Section):
-    """Bounds of attaching and detaching. attach_s_max, detach_s_max: deadline of one device, all its calls together.
+    """Bounds of attaching and detaching.
 
-    attempts_max: calls for one device and direction. backoff_s, backoff_s_max: after the first failure, doubled, at
-    most. breaker_failures: in a row, then the fabric is left alone for breaker_s. survey_s: between two looks at a
-    fabric's inventory. orphan_s: how long a device nobody asked for is watched before it is returned.
-    visible_s_max: from attached to seen on its node.
+    attach_s_max, detach_s_max: deadline of one device, all its calls together. visible_s_max: from attached to seen on
+    its node. withhold_s_max: how long a device may take to become free before its removal is given up. attempts_max:
+    calls for one device and direction. backoff_s: after the first failure; it doubles up to backoff_s_max.
+    backoff_s_max: longest wait before the next attempt. breaker_failures: so many in a row, then the fabric is left
+    alone. breaker_s: for so long at first. survey_s: between two looks at a fabric's inventory. orphan_s: how long a
+    device nobody asked for is watched before it is returned.
     """
 
     attach_s_max: Annotated[float, Field(gt=0)] = 600.0
@@ -204,12 +229,13 @@ class ComposerSettings(_Section):
 
 
 class WebhookSettings(_Section):
-    """Where chosen events are posted. events: names of the notifier's table; teams: whose jobs, () for everybody's.
+    """Where chosen events are posted.
 
-    url, or url_file: a file that holds it, for addresses that are secrets themselves, as Slack's are. secret: a file
-    with the key that each request is signed with; never the key itself. format: a JSON document, or what Slack's
-    incoming webhooks take. timeout_s: of one request. attempts_max: then the event goes to the dead letters.
-    backoff_s: before the second attempt; it doubles up to backoff_s_max.
+    name: its place in the log hangs on it. url: where to. url_file: a file that holds the address, instead, for those
+    that are secrets themselves, as Slack's are. events: names of the notifier's table. teams: whose jobs; none:
+    everybody's. secret: a file with the key that each request is signed with; never the key itself. format: a JSON
+    document, or what Slack's incoming webhooks take. timeout_s: of one request. attempts_max: then the event goes to
+    the dead letters. backoff_s: before the second attempt; it doubles. backoff_s_max: longest wait before the next.
     """
 
     name: Name
@@ -232,9 +258,13 @@ class WebhookSettings(_Section):
 
 
 class Settings(_Section):
-    """One stack, or one process of it. credentials_dir: one `<user>.creds` per NATS user that this process may use.
+    """One stack, or one process of it.
 
-    websocket_url: where browsers reach NATS. dashboard_url: where people reach the gateway, for links in messages.
+    state_dir: everything of the stack. cluster: its name, part of every subject. nats_url, redis_url: where the servers
+    are. credentials_dir: one `<user>.creds` per NATS user that this process may use. http_host, http_port: where the
+    gateway listens. metrics_port: where this process shows its metrics; 0: nowhere. websocket_url: where browsers
+    reach NATS. dashboard_url: where people reach the gateway, for links in messages. fleet, simulation, scheduler,
+    scaling, fabrics, composer, webhooks, bus: see below.
     """
 
     state_dir: Path
