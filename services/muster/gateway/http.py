@@ -34,16 +34,27 @@ _APIS = (*_OF_JOBS, queues, reservations, nodes, composability, devices, scale, 
 
 
 def make_app(house: House) -> FastAPI:
-    """The HTTP API of one house. FastAPI's own pages are left out: they load from other people's servers."""
-    app = FastAPI(
-        title="Muster", version=API_VERSION, summary="A control plane for GPU fleets", docs_url=None, redoc_url=None
-    )
+    """The HTTP API of one house."""
+    app = _described()
     app.state.house = house
-    for module in _APIS:
-        app.router.routes.extend(module.router.routes)  # flat: a nested router is matched and entered per request
-    app.router.routes.extend(dashboard.routes)
     for error in (ProblemError, ValidationError, NotStoredError, UnreachableError, HTTPException):
         app.add_exception_handler(error, answers.refuse)
     app.add_middleware(Counting, metrics=house.metrics, time=house.time)
+    return app
+
+
+def document() -> dict[str, object]:
+    """The OpenAPI document, as every gateway of this version answers it at `/openapi.json`."""
+    return _described().openapi()
+
+
+def _described() -> FastAPI:
+    """All routes, nobody behind them. FastAPI's own pages are left out: they load from other people's servers."""
+    app = FastAPI(
+        title="Muster", version=API_VERSION, summary="A control plane for GPU fleets", docs_url=None, redoc_url=None
+    )
+    for module in _APIS:
+        app.router.routes.extend(module.router.routes)  # flat: a nested router is matched and entered per request
+    app.router.routes.extend(dashboard.routes)
     complete(app)
     return app
