@@ -57,7 +57,7 @@ test-compose: install  ## the compose stack for real, where a Docker engine can 
 	$(BIN)/python -m pytest tests/compose
 
 docs: install  ## the documentation as a site, in site/
-	$(BIN)/mkdocs build --strict
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict
 
 screenshots: install web  ## take the pictures in README anew
 	PYTHONPATH=tests $(BIN)/python -m browser.screenshots

@@ -1,0 +1,1 @@
+"""What the documentation site has beside the committed pages: a reference made from the code, lists, checks."""

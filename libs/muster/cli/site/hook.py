@@ -1,0 +1,93 @@
+"""A hook of mkdocs: what the site has beside the committed pages, and the promise that it loads nothing from elsewhere.
+
+In mkdocs.yml: `hooks: [libs/muster/cli/site/hook.py]`. In the navigation `folder/*` stands for all pages of a folder.
+Nothing is written beside the site.
+"""
+
+from pathlib import Path
+
+from mkdocs.config.defaults import MkDocsConfig
+from mkdocs.exceptions import PluginError
+from mkdocs.structure.files import File, Files
+from mkdocs.structure.pages import Page
+
+from muster.cli import asyncapi_hook
+from muster.cli.site import foreign, links, listing, reference
+
+LISTED = ("decisions", "runbooks")
+
+
+def on_config(config: MkDocsConfig) -> MkDocsConfig:
+    """Called by mkdocs first: folders of the navigation become their pages."""
+    docs = Path(config.docs_dir)
+    events = asyncapi_hook.contents(asyncapi_hook.read(_root(config) / asyncapi_hook.SOURCES))
+    pages = [path.relative_to(docs).as_posix() for path in docs.rglob("*.md")]
+    pages += [f"{asyncapi_hook.SECTION}/{name}" for name in events if name.endswith(".md")]
+    config.nav = listing.expanded(config.nav or [], pages)
+    return config
+
+
+def on_files(files: Files, config: MkDocsConfig) -> Files:
+    """Called once mkdocs knows the site's files: the reference, pages and files from elsewhere in the repository."""
+    root = _root(config)
+    events = asyncapi_hook.contents(asyncapi_hook.read(root / asyncapi_hook.SOURCES))
+    for name, text in events.items():
+        files.append(File.generated(config, f"{asyncapi_hook.SECTION}/{name}", content=text))
+    for name, text in reference.contents(events).items():
+        files.append(File.generated(config, f"{reference.SECTION}/{name}", content=text))
+    for source, shown in links.PAGES.items():
+        if files.get_file_from_path(shown) is None:
+            files.append(File.generated(config, shown, content=(root / source).read_text(encoding="utf-8")))
+    for path in sorted(_linked(root, config)):
+        files.append(File.generated(config, links.place(path), abs_src_path=str(root / path)))
+    return files
+
+
+def on_page_markdown(markdown: str, page: Page, config: MkDocsConfig, files: Files) -> str:  # noqa: ARG001 - the port
+    """Called for each page: lists of folders, and links into the repository."""
+    shown = page.file.src_uri
+    folder = shown.rpartition("/")[0]
+    if folder in LISTED and page.file.name == "index":
+        beside = sorted((Path(config.docs_dir) / folder).glob("*.md"))
+        markdown = listing.with_list(markdown, {path.name: path.read_text(encoding="utf-8") for path in beside})
+    if page.file.generated_by and shown not in links.PAGES.values():
+        return markdown
+    return links.on_site(markdown, source=_source(shown), shown=shown)
+
+
+def on_post_build(config: MkDocsConfig) -> None:
+    """Called at the end. Raises PluginError if a page would load something from elsewhere."""
+    site = Path(config.site_dir)
+    found = [
+        f"{path.relative_to(site)}: {address}"
+        for pattern, loaded in (("*.html", foreign.loaded_by_html), ("*.css", foreign.loaded_by_css))
+        for path in sorted(site.rglob(pattern))
+        for address in loaded(path.read_text(encoding="utf-8"))
+    ]
+    if found:
+        raise PluginError("the site would load from other people's servers:\n  " + "\n  ".join(found))
+
+
+def _root(config: MkDocsConfig) -> Path:
+    return Path(config.config_file_path).parent
+
+
+def _source(shown: str) -> str:
+    """The path in the repository of a page of the site."""
+    elsewhere = {page: source for source, page in links.PAGES.items() if source != "README.md"}
+    return elsewhere.get(shown, f"{links.DOCS}/{shown}")
+
+
+def _linked(root: Path, config: MkDocsConfig) -> set[str]:
+    """Files of the repository that pages link to and that are no pages. Raises PluginError for what is not there."""
+    docs = Path(config.docs_dir)
+    sources = [*sorted(docs.rglob("*.md")), *(root / one for one in links.PAGES if one != "README.md")]
+    found: set[str] = set()
+    for path in sources:
+        source = path.relative_to(root).as_posix()
+        linked = links.outside(links.targets(path.read_text(encoding="utf-8"), source=source))
+        for one in sorted(linked):
+            if not (root / one).is_file():
+                raise PluginError(f"{source}: links to {one}, which is no file of the repository")
+        found |= linked
+    return found

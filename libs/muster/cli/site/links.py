@@ -1,0 +1,79 @@
+"""Links of Markdown files into the repository, as links into the site. Pure.
+
+On the site there are the files under docs/; some pages that stand elsewhere in the repository, under a name of
+their own; and copies of all other files that a page links to, under `files/`.
+"""
+
+import posixpath
+import re
+from collections.abc import Callable, Iterator, Mapping
+from pathlib import PurePosixPath
+
+DOCS = "docs"
+FILES = "files"
+PAGES: Mapping[str, str] = {
+    "README.md": "index.md",
+    "CONTRIBUTING.md": "contributing.md",
+    "SECURITY.md": "reporting.md",
+}
+"""Where files of the repository stand on the site that are pages, and not under docs/."""
+
+_FENCE = re.compile(r"^\s*(`{3,}|~{3,})")
+_LINK = re.compile(r"(?<=\]\()(?![a-z]+:|#|/)([^)\s#]+)(#[^)\s]*)?(?=\))")
+
+
+def targets(text: str, *, source: str) -> set[str]:
+    """Paths in the repository that a file links to, relative to the repository's root. source: the file's own path."""
+    found: set[str] = set()
+
+    def note(target: str) -> str:
+        found.add(target)
+        return target
+
+    _links_replaced(text, source, note)
+    return found
+
+
+def outside(paths: set[str]) -> set[str]:
+    """Of these paths those that are neither under docs/ nor a page of the site."""
+    return {path for path in paths if path not in PAGES and PurePosixPath(path).parts[:1] != (DOCS,)}
+
+
+def on_site(text: str, *, source: str, shown: str) -> str:
+    """The text with links that hold on the site. shown: the page's place on it, as `concepts/log.md`."""
+    return _links_replaced(
+        text, source, lambda target: posixpath.relpath(place(target), posixpath.dirname(shown) or ".")
+    )
+
+
+def place(path: str) -> str:
+    """Where a file of the repository is found on the site; of a folder of docs/ its index."""
+    if path in PAGES:
+        return PAGES[path]
+    if PurePosixPath(path).parts[:1] == (DOCS,):
+        below = posixpath.relpath(path, DOCS)
+        return below if PurePosixPath(below).suffix else posixpath.join(below, "index.md")
+    return posixpath.join(FILES, path)
+
+
+def _links_replaced(text: str, source: str, to: Callable[[str], str]) -> str:
+    folder = posixpath.dirname(source)
+
+    def replaced(found: re.Match[str]) -> str:
+        return to(posixpath.normpath(posixpath.join(folder, found[1]))) + (found[2] or "")
+
+    return "".join(line if is_code else _LINK.sub(replaced, line) for line, is_code in _lines(text))
+
+
+def _lines(text: str) -> Iterator[tuple[str, bool]]:
+    """Every line, and whether it belongs to a fenced block."""
+    fence = ""
+    for line in text.splitlines(keepends=True):
+        mark = _FENCE.match(line)
+        if fence:
+            yield line, True
+            if mark and mark[1].startswith(fence):
+                fence = ""
+        else:
+            fence = mark[1] if mark else ""
+            yield line, bool(fence)

@@ -1,0 +1,51 @@
+"""Folders whose pages are listed without being named: runbooks and decisions. Pure."""
+
+import re
+from collections.abc import Mapping
+
+from muster.cli.site.markdown import table
+
+INDEX = "index.md"
+
+
+def expanded(nav: list[object], pages: list[str]) -> list[object]:
+    """The navigation, with the pages of a folder where it says `folder/*`: the index first. pages: all, by path."""
+    whole: list[object] = []
+    for item in nav:
+        if isinstance(item, dict):
+            whole += [{title: expanded(below, pages) if isinstance(below, list) else _folder(below, pages)}
+                      for title, below in item.items()]  # fmt: skip
+        else:
+            whole.append(item)
+    return whole
+
+
+def _folder(value: object, pages: list[str]) -> object:
+    if not isinstance(value, str) or not value.endswith("/*"):
+        return value
+    folder = value.removesuffix("*")
+    found = sorted(page for page in pages if page.startswith(folder) and "/" not in page.removeprefix(folder))
+    return sorted(found, key=lambda page: not page.endswith(f"/{INDEX}"))
+
+
+def with_list(text: str, pages: Mapping[str, str]) -> str:
+    """An index page with the other pages of its folder below it. pages: what each holds, by file name."""
+    rows = ((f"[{title(page)}]({name})", opening(page)) for name, page in sorted(pages.items()) if name != INDEX)
+    return f"{text.rstrip()}\n\n{table(('', ''), rows)}"
+
+
+def title(text: str) -> str:
+    """The first heading. Raises ValueError: a page that is listed has one."""
+    found = re.search(r"^# (.+)$", text, re.MULTILINE)
+    if found is None:
+        raise ValueError(f"a listed page has no heading `# ...`: {text[:60]!r}")
+    return found[1].strip()
+
+
+def opening(text: str) -> str:
+    """The first sentence below the heading, without links and marks."""
+    body = text.partition("\n# ")[2] if not text.startswith("# ") else text
+    paragraphs = [part for part in body.split("\n\n") if part.strip() and not part.lstrip().startswith(("#", "|", "`"))]
+    first = " ".join(paragraphs[0].split()) if paragraphs else ""
+    first = re.sub(r"\[([^\]]+)\]\([^)]*\)", r"\1", re.sub(r"\*\*[^*]+\.\*\* ", "", first))
+    return re.split(r"(?<=[.:])\s", first, maxsplit=1)[0].rstrip(":")
