@@ -1,19 +1,15 @@
 """Wiring only: which webhooks there are, a lane for each in each log that holds events for it."""
 
 import asyncio
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from urllib.parse import urlsplit
 
-from muster.bus.clock import SystemTime
 from muster.bus.declaration import Declaration
 from muster.bus.service import Connect
 from muster.bus.settings import Settings
 from muster.notifier.catalogue import EVENTS, patterns
 from muster.notifier.consumer import Place
-from muster.notifier.history import LogHistory
-from muster.notifier.lane import Lane, LanePorts
 from muster.notifier.limits import WEBHOOKS_MAX
-from muster.notifier.sender import Sender, new_client
 from muster.schemas.registry import StreamRole
 from muster.schemas.subjects import FED_LOG, cluster_log
 
@@ -38,32 +34,10 @@ class Notifier:
         """Deliver until cancelled. Without webhooks it connects to nothing."""
         if not settings.webhooks:
             await asyncio.Event().wait()
+        from muster.notifier.lanes import run_lanes  # noqa: PLC0415 - clients of HTTP and Redis, for nothing without any
+
         client = await connect(DECLARATION.service)
-        places = tuple(places_of(settings))
-        time = SystemTime()
-        history = LogHistory(client, settings.redis_url)
-        try:
-            async with new_client(connections=len(places)) as http:
-                ports = LanePorts(client, history, Sender(http, time), time, settings.dashboard_url)
-                by_name = {webhook.name: webhook for webhook in settings.webhooks}
-                await _together([Lane(by_name[place.webhook], place, ports) for place in places])
-        finally:
-            await history.close()
-
-
-async def _together(lanes: Sequence[Lane]) -> None:
-    """Run lanes until cancelled: they may end, the service does not. An error of one, which is a defect, ends all.
-
-    A cancellation is passed on each time it comes: Python 3.11 loses one in an event that just came, and the host
-    repeats it.
-    """
-    tasks = [asyncio.create_task(lane.run(), name=lane.name) for lane in lanes]
-    try:
-        await asyncio.gather(*tasks, asyncio.Event().wait())
-    finally:
-        for task in tasks:
-            task.cancel()
-        await asyncio.gather(*tasks, return_exceptions=True)
+        await run_lanes(client, settings, tuple(places_of(settings)))
 
 
 def places_of(settings: Settings) -> Iterator[Place]:
