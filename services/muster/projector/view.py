@@ -61,10 +61,15 @@ class ViewSink:
 
     async def after_fold(self, facts: Sequence[Fact], *, last_seq: int, now: Instant) -> None:  # noqa: ARG002 - the port
         """There may be something to tell. Raises what ended the sender, if something did."""
-        if self._task is not None and self._task.done() and not self._task.cancelled():
+        if self.has_ended and self._task is not None:
             self._task.result()
         if facts:
             self._wake.set()
+
+    @property
+    def has_ended(self) -> bool:
+        """Whether something ended the sender."""
+        return self._task is not None and self._task.done() and not self._task.cancelled()
 
     async def close(self) -> None:
         """Tell no more: another one leads, or nobody."""

@@ -215,6 +215,12 @@ def test_a_job_of_too_many_places_comes_without_them() -> None:
     assert [(job.phase, job.slots) for job in heard.jobs] == [("running", ())]
 
 
+def test_a_row_that_nothing_can_be_taken_from_is_left_out_and_the_rest_is_told() -> None:
+    rows = {"long": b'{"name":"%b","cluster":"a"}' % (b"n" * SLICE_BYTES_MAX), "short": b'{"name":"s","cluster":"a"}'}
+    (heard,) = parsed(LiveChains(CLUSTER, seq=0).advance(Shown(0, 1, 1, queues=rows), now_s=0.0))
+    assert [queue.name for queue in heard.queues] == ["s"]
+
+
 @given(body=st.text())
 def test_a_body_is_cut_off_whatever_it_says(body: str) -> None:
     view = FactView(
