@@ -13,7 +13,7 @@ import httpx
 import pytest
 
 from devices_house import DevicesHouse, open_devices_house
-from doc_blocks import block
+from doc_blocks import block, blocks
 from muster.schemas.facts.queue import QueueSpec
 from natscli import nats_command
 from waiting import until_async
@@ -88,7 +88,7 @@ async def test_from_the_command_line_of_nats(tmp_path: Path) -> None:
         if shutil.which(needed) is None:
             pytest.skip(f"the block needs {needed}")
     (tmp_path / "nats").symlink_to(program)
-    posting, _, listening = block(PAGE, "sh").partition(
+    posting, _, listening = blocks(PAGE, "sh")[-1].partition(
         "curl -fsS -X POST"
     )  # the choice may be made before one listens
     script = tmp_path / "hello.sh"
