@@ -44,6 +44,8 @@ async def test_every_container_is_well(stack: Stack) -> None:
         )
 
     await until_async(are_well, patience_s=120)
+    restarts = {name: container.attrs["RestartCount"] for name, container in stack.project.containers().items()}
+    assert restarts == dict.fromkeys(restarts, 0)
     ends = {name: stack.project.container(name).attrs["State"]["ExitCode"] for name in ONCE}
     assert ends == dict.fromkeys(ONCE, 0)
 
