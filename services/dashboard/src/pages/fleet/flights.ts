@@ -222,7 +222,8 @@ export class Flights {
     const name = `${moving.fabric}/${moving.model}`;
     const models = this.canvas.parentElement?.querySelectorAll<HTMLElement>("[data-pool]") ?? [];
     const model = [...models].find((element) => element.dataset["pool"] === name);
-    const slot = model?.querySelector<HTMLElement>('[data-slot="reserved"], [data-slot="out"]') ?? model;
+    const slots = [...(model?.querySelectorAll<HTMLElement>("[data-slot]") ?? [])];
+    const slot = slots.find((element) => element.dataset["slot"] !== "free") ?? slots.at(-1);
     const box = slot?.getBoundingClientRect();
     return (
       box && {

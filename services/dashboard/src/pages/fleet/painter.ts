@@ -46,12 +46,15 @@ export class Painter extends CellPainter {
   /** Draw dirty cells until there are none or the time is over; returns how many are left. */
   paintDirty(): number {
     const { layout, isLarge } = this;
+    if (!layout) {
+      return 0; // nothing has a place yet: once it has, everything is drawn
+    }
     const { dirty } = this.cells;
     const until = this.clock() + FRAME_MS_MAX;
     this.forgetColour();
     for (let drawn = 1; dirty.size > 0; drawn++) {
       const cell = dirty.take();
-      if (isLarge && layout) {
+      if (isLarge) {
         this.paintNode(layout, layout.nodeOf[cell] as number);
       } else {
         this.paintCell(cell);
