@@ -1,7 +1,8 @@
 """The live view's sender: a task beside the fold that tells dashboards what changed, a slice at a time.
 
 It needs the broker and nothing else: no read model, and no dashboard that listens. While the broker is away or slow,
-slices are dropped and counted, and the next one that goes out shows that they are missing.
+what changed stays in the core, which bounds it, and goes out together; after a while it is dropped and counted, and the
+next slice that goes out shows that something is missing.
 """
 
 import asyncio
@@ -24,7 +25,9 @@ from muster.schemas.subjects import view_subject
 SLICE_S = 0.05
 """At least so long from one slice to the next: what comes in between goes together."""
 PENDING_BYTES_MAX = 4 * 1024 * 1024
-"""Bytes that the connection has yet to send; with more, slices are dropped."""
+"""Bytes that the connection has yet to send; with more, nothing is added."""
+HELD_S_MAX = 5.0
+"""What could not be sent for so long is dropped: dashboards do better with a new snapshot."""
 
 
 def can_send(connection: Client, seat: Seat) -> bool:
@@ -56,6 +59,7 @@ class ViewSink:
             self.cluster,
             self.time,
             view_metrics(self.stream),
+            self.time.monotonic_s(),
         )
         self._task = asyncio.create_task(self._run(sender), name=f"view-{self.cluster}")
 
@@ -103,16 +107,21 @@ class _Sender:
     cluster: str
     time: TimeSource
     metrics: ViewMetrics
+    sent_s: float
 
     async def send(self) -> None:
         """One slice for everybody who is to be told something, or a pulse."""
         now_s = self.time.monotonic_s()
+        is_open = can_send(self.connection, self.seat)
+        if not is_open and now_s - self.sent_s < HELD_S_MAX:
+            return
+        self.sent_s = now_s
         shown = self.core.take_shown(after=self.chains.seq)
         slices = self.chains.advance(shown, now_s=now_s)
         slices += self.chains.pulses(now_s=now_s)
         if not slices:
             return
-        if not can_send(self.connection, self.seat):
+        if not is_open:
             self.metrics.dropped.inc(len(slices))
             return
         for one in slices:

@@ -8,14 +8,14 @@ import pytest
 from nats.aio.client import Client
 from prometheus_client import REGISTRY
 
-from muster.bus.clock import SystemTime
+from muster.bus.clock import FakeTime
 from muster.bus.service import Seat
 from muster.core.fact import Core, Fact
 from muster.core.instant import Instant
 from muster.projector.core import ProjectorCore
 from muster.projector.output import BYTES_MAX, JOB_BYTES_MAX, WINDOW_S, Allowance
 from muster.projector.sinks import Sinks
-from muster.projector.view import PENDING_BYTES_MAX, SLICE_S, ViewSink
+from muster.projector.view import HELD_S_MAX, PENDING_BYTES_MAX, SLICE_S, ViewSink
 from muster.schemas.live import LiveSlice
 from projector_story import Story, a_job
 from waiting import until
@@ -45,7 +45,10 @@ class Watched:
 
     broker: FakeBroker = field(default_factory=FakeBroker)
     core: ProjectorCore = field(default_factory=lambda: ProjectorCore(CLUSTER))
-    sink: ViewSink = field(default_factory=lambda: ViewSink(CLUSTER, STREAM, SystemTime()))
+    time: FakeTime = field(default_factory=FakeTime)
+
+    def __post_init__(self) -> None:
+        self.sink = ViewSink(CLUSTER, STREAM, self.time)
 
     async def fold(self, facts: Sequence[Fact]) -> None:
         for fact in facts:
@@ -88,17 +91,36 @@ async def test_what_comes_within_one_interval_goes_in_one_slice(watched: Watched
     assert len(slices) < len(facts) / 4
 
 
+def stop(broker: FakeBroker, trouble: str) -> None:
+    broker.is_connected = trouble != "away"
+    broker.pending_data_size = PENDING_BYTES_MAX + 1 if trouble == "slow" else 0
+
+
 @pytest.mark.parametrize("trouble", ["away", "slow"])
-async def test_while_the_broker_takes_nothing_slices_are_missing_and_seen_to_be(watched: Watched, trouble: str) -> None:
+async def test_what_the_broker_does_not_take_for_a_moment_goes_out_later(watched: Watched, trouble: str) -> None:
     facts = life(3)
     await watched.fold(facts[:1])
     await until(lambda: watched.told() == [1])
-    watched.broker.is_connected = trouble != "away"
-    watched.broker.pending_data_size = PENDING_BYTES_MAX + 1 if trouble == "slow" else 0
+    stop(watched.broker, trouble)
+    await watched.fold(facts[1:2])
+    stop(watched.broker, "none")
+    await watched.fold(facts[2:])
+    await until(lambda: 3 in watched.told())
+    assert watched.told() == [1, 2, 3]
+    assert [one.prev for _, one in watched.broker.sent if one.audience == "public" and one.facts][1] == 1
+
+
+@pytest.mark.parametrize("trouble", ["away", "slow"])
+async def test_what_the_broker_does_not_take_for_long_is_missing_and_seen_to_be(watched: Watched, trouble: str) -> None:
+    facts = life(3)
+    await watched.fold(facts[:1])
+    await until(lambda: watched.told() == [1])
+    stop(watched.broker, trouble)
     before = dropped()
     await watched.fold(facts[1:2])
-    await until(lambda: dropped() > before)  # whatever is sent after the fold holds the fact
-    watched.broker.is_connected, watched.broker.pending_data_size = True, 0
+    watched.time.advance(HELD_S_MAX)
+    await until(lambda: dropped() > before)
+    stop(watched.broker, "none")
     await watched.fold(facts[2:])
     await until(lambda: 3 in watched.told())
     assert watched.told() == [1, 3]
