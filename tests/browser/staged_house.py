@@ -217,7 +217,7 @@ def _app(stage: Stage, websocket_url: str) -> Starlette:
             Route("/v1/live/credential", credential, methods=["POST"]),
             Route("/v1/jobs", jobs),
             Route("/v1/{rest:path}", other, methods=["GET", "POST", "DELETE"]),
-            Mount("/assets", StaticFiles(directory=STATIC / "assets")),
+            Mount("/assets", StaticFiles(directory=STATIC / "assets", check_dir=False)),
             Route("/{rest:path}", page),
         ]
     )

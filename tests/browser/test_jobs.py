@@ -126,7 +126,7 @@ async def test_a_table_that_is_held_still_says_how_much_changed_since(browser: B
         await shown.page.wait_for_selector(ROWS)
         before = await names(shown)
         await shown.page.keyboard.press("p")
-        await house.change([small_fleet(now).jobs[-1].model_copy(update={"id": job_id(9), "phase": Phase.QUEUED})])
+        await house.change([small_fleet(now).jobs[-1].model_copy(update={"id": job_id(99_999), "phase": Phase.QUEUED})])
         await shown.page.wait_for_selector("text=Held still; 1 job changed since")
         assert await names(shown) == before
         await shown.page.keyboard.press("p")
@@ -184,7 +184,7 @@ async def test_ended_jobs_are_read_page_by_page_as_they_are_scrolled_to(browser:
             f"(document.querySelector('.jobs-scroll').scrollTop = 1e6, {count} === {len(ended)}"
             " && document.querySelector('.jobs-foot').textContent === 'That is all.')"
         )
-        assert (await names(shown))[-1] == ended[-1].name
+        await shown.until(f"[...document.querySelectorAll('{ROWS}')].at(-1).dataset.job === '{ended[-1].id}'")
 
 
 async def test_where_nothing_is_live_or_fits_it_says_so(browser: Browser) -> None:

@@ -35,7 +35,8 @@ function whyNot(job: JobView, me: Me | null, action: ActionName): string {
   return "";
 }
 
-function whyNotAllowed(job: JobView, me: Me): string {
+/** Why somebody may not act for the job's team, which reading its output takes, too; "" if they may. */
+export function whyNotAllowed(job: JobView, me: Me): string {
   if (me.role === "operator" || me.role === "admin") return "";
   if (me.role === "viewer")
     return `Your token may only look (${me.principal} is a viewer). Ask somebody of ${job.team}.`;

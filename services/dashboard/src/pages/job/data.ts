@@ -154,8 +154,8 @@ export function useReadings(job: JobView): { readings: Readings; problem: ApiPro
   return { readings, problem: state.problem, isKnown: state.isKnown };
 }
 
-/** What the job printed last, and what it prints. */
-export function useOutput(job: JobView) {
+/** What the job printed last, and what it prints. isAllowed: nothing is asked before whoever looks may read it. */
+export function useOutput(job: JobView, isAllowed: boolean) {
   const [tail, setTail] = useState<Tail>(NO_OUTPUT);
   const [state, setState] = useState<{ isKnown: boolean; problem?: ApiProblem }>({ isKnown: false });
   const ask = useCallback(() => {
@@ -167,10 +167,12 @@ export function useOutput(job: JobView) {
       (error: unknown) => setState({ isKnown: true, problem: asProblem(error) }),
     );
   }, [job.id]);
-  useEffect(ask, [job.id]);
   useEffect(() => {
-    if (!job.cluster || TERMINAL.has(job.phase)) return undefined;
+    if (isAllowed) ask();
+  }, [job.id, isAllowed]);
+  useEffect(() => {
+    if (!isAllowed || !job.cluster || TERMINAL.has(job.phase)) return undefined;
     return followOutput(job.cluster, job.team, job.id, (lines) => setTail((old) => withLines(old, lines)));
-  }, [job.id, job.cluster, TERMINAL.has(job.phase)]);
+  }, [job.id, job.cluster, TERMINAL.has(job.phase), isAllowed]);
   return { tail, isKnown: state.isKnown, problem: state.problem, again: ask };
 }

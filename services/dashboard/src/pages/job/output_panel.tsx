@@ -1,8 +1,10 @@
 import { memo } from "preact/compat";
 import { useEffect, useLayoutEffect, useMemo, useRef, useState } from "preact/hooks";
+import { store } from "../../live/store";
 import { Broken, Empty, Panel, Waiting } from "../../ui";
 import type { JobView } from "../../wire";
 import { counted, TERMINAL } from "../jobs/words";
+import { whyNotAllowed } from "./access";
 import { useOutput } from "./data";
 import { matching, speaker, type TailLine } from "./output";
 
@@ -10,7 +12,9 @@ const NEAR_END_PX = 24;
 
 /** What the job printed: the newest lines, followed until somebody scrolls up. */
 export function OutputPanel({ job }: { job: JobView }) {
-  const { tail, isKnown, problem, again } = useOutput(job);
+  const me = store.me.value;
+  const refused = me === null ? "" : whyNotAllowed(job, me);
+  const { tail, isKnown, problem, again } = useOutput(job, me !== null && !refused);
   const [search, setSearch] = useState("");
   const [isWrapped, setIsWrapped] = useState(true);
   const lines = useMemo(() => matching(tail, search), [tail, search]);
@@ -45,8 +49,8 @@ export function OutputPanel({ job }: { job: JobView }) {
     >
       {tail.lines.length ? (
         <Lines lines={lines} dropped={tail.dropped} isWrapped={isWrapped} isSeveral={job.replicas > 1} />
-      ) : problem?.status === 403 ? (
-        <Empty title="Its output is for its team">{`${problem.detail || problem.message}. ${problem.cure}`}</Empty>
+      ) : refused ? (
+        <Empty title="Its output is for its team">{refused}</Empty>
       ) : problem ? (
         <Broken problem={problem} retry={again} />
       ) : !isKnown ? (

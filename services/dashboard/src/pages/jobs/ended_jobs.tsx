@@ -123,43 +123,43 @@ function narrowing(query: JobQuery): readonly string[] {
   });
 }
 
-/** The lists as far as they were read. key: begins anew when it changes. */
+/** The lists as far as they were read; one reading at a time. key: begins anew when it changes. */
 function useEnded(query: JobQuery, key: string) {
-  const [state, setState] = useState<{ ended: EndedJobs; problem?: ApiProblem }>({ ended: noneEnded(phasesOf(query)) });
-  const [isAsking, setIsAsking] = useState(false);
+  const [state, setState] = useState<{ ended: EndedJobs; problem?: ApiProblem; isAsking: boolean }>(() => ({
+    ended: noneEnded(phasesOf(query)),
+    isAsking: true,
+  }));
   const [round, setRound] = useState(0);
-  const ending = useRef(new AbortController());
-  const ask = async (ended: EndedJobs) => {
-    const { signal } = ending.current;
-    setIsAsking(true);
+  const reading = useRef<{ ended: EndedJobs; isAsking: boolean; ending: AbortController }>(undefined);
+  const more = async () => {
+    const now = reading.current;
+    if (!now || now.isAsking) return;
+    const { signal } = now.ending;
+    const tell = (problem?: ApiProblem) => {
+      now.isAsking = false;
+      if (!signal.aborted) setState({ ended: now.ended, isAsking: false, ...(problem ? { problem } : {}) });
+    };
+    now.isAsking = true;
+    setState((old) => ({ ended: now.ended, isAsking: true, ...(old.problem ? { problem: old.problem } : {}) }));
     try {
-      const pages = await Promise.all(
-        wanted(ended).map(async ({ phase, cursor }) => {
-          const search = [
-            `phase=${phase}`,
-            `limit=${PAGE}`,
-            ...narrowing(query),
-            ...(cursor ? [`cursor=${cursor}`] : []),
-          ];
-          return [phase, await api.get<JobsPage>(`/v1/jobs?${search.join("&")}`, { signal })] as const;
-        }),
-      );
-      if (!signal.aborted) setState({ ended: withPages(ended, new Map(pages)) });
+      const asked = wanted(now.ended).map(async ({ phase, cursor }) => {
+        const next = cursor ? [`cursor=${cursor}`] : [];
+        const search = [`phase=${phase}`, `limit=${PAGE}`, ...narrowing(query), ...next];
+        return [phase, await api.get<JobsPage>(`/v1/jobs?${search.join("&")}`, { signal })] as const;
+      });
+      now.ended = withPages(now.ended, new Map(await Promise.all(asked)));
+      tell();
     } catch (error) {
-      if (!signal.aborted) setState({ ended, problem: asProblem(error) });
-    } finally {
-      if (!signal.aborted) setIsAsking(false);
+      tell(asProblem(error));
     }
   };
   useEffect(() => {
-    ending.current = new AbortController();
-    const none = noneEnded(phasesOf(query));
-    setState({ ended: none });
-    void ask(none);
-    return () => ending.current.abort();
+    const mine = { ended: noneEnded(phasesOf(query)), isAsking: false, ending: new AbortController() };
+    reading.current = mine;
+    void more();
+    return () => mine.ending.abort();
   }, [key, round]);
-  const again = () => setRound((old) => old + 1);
-  return { ...state, problem: state.problem, isAsking, more: () => void ask(state.ended), again };
+  return { ...state, problem: state.problem, more: () => void more(), again: () => setRound((old) => old + 1) };
 }
 
 /** How many jobs ended while this was shown. */

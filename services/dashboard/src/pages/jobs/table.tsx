@@ -326,8 +326,10 @@ function moveFocus(event: KeyboardEvent, box: HTMLElement | null, length: number
   const top = place * rowPx;
   if (top < box.scrollTop) box.scrollTop = top;
   else if (top + 2 * rowPx > box.scrollTop + box.clientHeight) box.scrollTop = top + 2 * rowPx - box.clientHeight;
-  requestAnimationFrame(() => {
+  const focus = () => {
     const row = box.querySelector<HTMLElement>(`tr[data-place="${place}"]`);
     (row?.querySelector<HTMLElement>(".group-toggle") ?? row)?.focus({ preventScroll: true });
-  });
+    return row !== null;
+  };
+  if (!focus()) requestAnimationFrame(focus); // it is drawn with the scrolling
 }
