@@ -5,11 +5,13 @@ import signal
 
 from playwright.async_api import Browser
 
-from browser.dashboards import Dashboard, dashboard
+from browser.dashboards import Dashboard, OpenDashboard, dashboard
 from living_stack import House, job
 from muster.client import UnavailableError, UnreachableError
 from muster.schemas.access import Role, TokenRecord
-from waiting import until_async
+from waiting import until, until_async
+
+RENEWAL_MS = 12 * 60_000  # a credential lives for 15 minutes and is replaced after three quarters of that
 
 
 def provoked(text: str) -> bool:
@@ -76,6 +78,25 @@ async def test_a_gateway_that_starts_anew_loses_nothing_of_what_is_shown(browser
         await shown.page.keyboard.press("/")
         await shown.page.fill(".search-input", kept.id)
         await shown.page.wait_for_selector("[role=option] >> text=kept")
+
+
+async def test_a_credential_is_replaced_before_it_ends_and_nothing_is_missed(
+    opened: OpenDashboard, house: House
+) -> None:
+    async with opened() as shown:
+        asked: list[str] = []
+        shown.page.on("request", lambda request: asked.append(request.url))
+        await shown.page.clock.install()
+        await shown.go("/events")
+        await shown.live()
+        await shows(shown, house, "before-renewal")
+        assert sum("/v1/live/credential" in url for url in asked) == 1
+        await shown.page.clock.fast_forward(RENEWAL_MS)
+        await until(lambda: sum("/v1/live/credential" in url for url in asked) == 2)
+        await shows(shown, house, "after-renewal")
+        await shown.live()
+        report = await shown.diagnostics()
+        assert (report["reconnects"], report["lastGap"], report["snapshots"]) == (0, "", 1)
 
 
 async def test_a_token_that_is_revoked_ends_at_the_login_with_the_reason(browser: Browser, own_house: House) -> None:

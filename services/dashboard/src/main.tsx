@@ -2,8 +2,9 @@ import "./style.css";
 import { render } from "preact";
 import { App } from "./app";
 import { live } from "./live/connection";
-import { followAddress } from "./route";
-import { takeTokenFromAddress } from "./session";
+import { pageOf } from "./pages";
+import { followAddress, path } from "./route";
+import { takeTokenFromAddress, token } from "./session";
 import { followTheme } from "./theme";
 import { followKeys } from "./ui/keys";
 
@@ -13,6 +14,15 @@ if (root) {
   followTheme();
   followAddress();
   followKeys();
+  beginLoading();
   render(<App />, root);
   live.start();
+}
+
+/** What will be needed at once is asked for before the first drawing; who needs it tells if it does not come. */
+function beginLoading(): void {
+  if (token.peek()) {
+    const parts = [import("./live/nats"), pageOf(path.peek())?.load()];
+    void Promise.allSettled(parts);
+  }
 }

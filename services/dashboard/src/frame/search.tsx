@@ -17,6 +17,7 @@ const FOUND_MAX = 12;
 export function Search({ onClose }: { onClose: () => void }) {
   const text = useSignal("");
   const chosen = useSignal(0);
+  store.version.jobs.value; // what is found stays true while it is looked at
   const found = find(text.value.trim().toLowerCase());
   const place = Math.min(chosen.value, Math.max(0, found.length - 1));
   const go = (to: string): void => {

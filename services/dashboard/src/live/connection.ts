@@ -11,6 +11,8 @@ import { diagnostics } from "../diagnostics";
 import { token } from "../session";
 import type { LiveCredential, LiveSlice, LiveTelemetry, Me, Snapshot } from "../wire";
 import { PUBLIC_AUDIENCE } from "../wire";
+import { type Decode, Extras } from "./extra";
+import { Gate } from "./gate";
 import { Join, STALE_AFTER_MS } from "./join";
 import { renewAfterMs, retryAfterMs } from "./lifetime";
 import type { NatsConnection } from "./nats";
@@ -18,15 +20,15 @@ import { store } from "./store";
 
 const TICK_MS = 500;
 const SNAPSHOT_TIMEOUT_MS = 30_000;
+/** The old connection gets so long to deliver what it was sent. */
+const HANDOVER_MS = 2_000;
 const EVERY_TEAM = "*";
-
-type Decode = (body: Uint8Array) => void;
 
 class Live {
   #join = new Join();
   #connection: NatsConnection | null = null;
   #ending = new AbortController();
-  #extra = new Map<string, Set<Decode>>();
+  readonly #extras = new Extras((bytes, work) => diagnostics.message(bytes, work));
   #renewAtMs = Number.POSITIVE_INFINITY;
   #connecting = false;
   #failures = 0;
@@ -58,20 +60,7 @@ class Live {
 
   /** Listen to a subject beside the slices, also after reconnects. Returns how to end that. */
   listen(subject: string, decode: Decode): () => void {
-    const listeners = this.#extra.get(subject) ?? new Set();
-    this.#extra.set(subject, listeners);
-    listeners.add(decode);
-    const standing = this.#connection;
-    let ended = false;
-    if (standing && listeners.size === 1) {
-      this.#subscribe(standing, subject, (body) => this.#extraCame(subject, body));
-    }
-    return () => {
-      if (!ended) {
-        ended = true;
-        listeners.delete(decode); // the subscription ends with its connection, at the latest with the credential
-      }
-    };
+    return this.#extras.listen(subject, decode);
   }
 
   #begin(): void {
@@ -89,6 +78,7 @@ class Live {
     this.#ending.abort();
     void this.#connection?.close();
     this.#connection = null;
+    this.#extras.use(null);
     this.#connecting = false;
     store.connection.value = { kind: "out" };
     store.clear();
@@ -134,8 +124,11 @@ class Live {
         await connection.close();
         return;
       }
-      this.#subscribeAll(connection, credential);
+      const gate = new Gate();
+      this.#subscribeAll(connection, credential, gate);
       await connection.flush();
+      await this.#delivered();
+      gate.open();
       this.#stands(connection, credential, ending);
     } catch (error) {
       if (!ending.aborted) {
@@ -149,6 +142,15 @@ class Live {
     }
   }
 
+  /** What was sent to the connection that is to be replaced has come, or will not. */
+  async #delivered(): Promise<void> {
+    const before = this.#connection;
+    if (before) {
+      const tooLong = new Promise((resolve) => setTimeout(resolve, HANDOVER_MS));
+      await Promise.race([before.flush(), tooLong]).catch(() => undefined); // it ended: what it had not sent is lost
+    }
+  }
+
   #stands(connection: NatsConnection, credential: LiveCredential, ending: AbortSignal): void {
     const before = this.#connection;
     const nowMs = performance.now();
@@ -157,6 +159,7 @@ class Live {
     }
     this.#joinBefore += 1;
     this.#connection = connection;
+    this.#extras.use(connection);
     this.#renewAtMs = nowMs + renewAfterMs(credential.jwt);
     this.#failures = 0;
     this.#why = "";
@@ -164,6 +167,7 @@ class Live {
     void connection.closed().then((error) => {
       if (!ending.aborted && this.#connection === connection) {
         this.#connection = null;
+        this.#extras.use(null);
         this.#why = error instanceof Error ? `The connection was lost: ${error.message}` : "The connection was lost";
         this.#retryAtMs = performance.now() + retryAfterMs(0, Math.random());
         this.#tick();
@@ -181,25 +185,23 @@ class Live {
     this.#retryAtMs = performance.now() + Math.max(waitMs, problem.retryAfterS * 1000);
   }
 
-  #subscribeAll(connection: NatsConnection, credential: LiveCredential): void {
+  #subscribeAll(connection: NatsConnection, credential: LiveCredential, gate: Gate): void {
     const teams = credential.audiences.filter((name) => name !== PUBLIC_AUDIENCE);
     const audiences = teams.includes(EVERY_TEAM) ? [EVERY_TEAM] : [PUBLIC_AUDIENCE, ...teams];
     for (const cluster of credential.clusters) {
       for (const audience of audiences) {
-        this.#subscribe(connection, `view.${cluster}.${audience}.slice`, (body) => this.#sliceCame(body));
+        this.#subscribe(connection, `view.${cluster}.${audience}.slice`, (body) => this.#sliceCame(body), gate);
       }
-      this.#subscribe(connection, `view.${cluster}.${PUBLIC_AUDIENCE}.telemetry`, (body) => this.#readingsCame(body));
-    }
-    for (const [subject, listeners] of this.#extra) {
-      if (listeners.size > 0) {
-        this.#subscribe(connection, subject, (body) => this.#extraCame(subject, body));
-      } else {
-        this.#extra.delete(subject);
-      }
+      this.#subscribe(
+        connection,
+        `view.${cluster}.${PUBLIC_AUDIENCE}.telemetry`,
+        (body) => this.#readingsCame(body),
+        gate,
+      );
     }
   }
 
-  #subscribe(connection: NatsConnection, subject: string, came: Decode): void {
+  #subscribe(connection: NatsConnection, subject: string, came: Decode, gate: Gate): void {
     connection.subscribe(subject, {
       callback: (error, message) => {
         if (error) {
@@ -207,7 +209,7 @@ class Live {
           void connection.close();
           return;
         }
-        diagnostics.message(message.data.length, () => came(message.data));
+        gate.pass(() => diagnostics.message(message.data.length, () => came(message.data)));
       },
     });
   }
@@ -228,12 +230,6 @@ class Live {
 
   #readingsCame(body: Uint8Array): void {
     store.readings(json<LiveTelemetry>(body));
-  }
-
-  #extraCame(subject: string, body: Uint8Array): void {
-    for (const decode of this.#extra.get(subject) ?? []) {
-      decode(body);
-    }
   }
 
   async #takeSnapshot(ending: AbortSignal): Promise<void> {
