@@ -4,6 +4,7 @@ import { useEffect, useMemo, useRef } from "preact/hooks";
 import { store } from "../../live/store";
 import { Empty, format, Page, useHotkey, useQueryParams, Waiting } from "../../ui";
 import { Details } from "./details";
+import { JobPanel } from "./job_panel";
 import { Legend } from "./legend";
 import type { Selection } from "./map";
 import { MapView } from "./map_view";
@@ -12,7 +13,7 @@ import { PoolStrip } from "./pool_strip";
 import { Session } from "./session";
 import { TableView } from "./table_view";
 
-const DEFAULTS = { by: "job", q: "", view: "map", sel: "", job: "", team: "", sort: "node" };
+const DEFAULTS = { by: "job", q: "", view: "map", node: "", gpu: "", job: "", team: "", sort: "node" };
 const BY_WORDS: Record<ColourBy, string> = {
   job: "Job",
   team: "Team",
@@ -20,13 +21,9 @@ const BY_WORDS: Record<ColourBy, string> = {
   temperature: "Temperature",
 };
 
-/** `gpu-0001/3`: a GPU; `gpu-0001`: a node. */
-function parseSelection(text: string): Selection | undefined {
-  const [node = "", place = ""] = text.split("/");
-  return node ? { node, place: /^\d+$/.test(place) ? Number(place) : -1 } : undefined;
+function selectionOf(node: string, gpu: string): Selection | undefined {
+  return node ? { node, place: /^\d+$/.test(gpu) ? Number(gpu) : -1 } : undefined;
 }
-
-const writeSelection = ({ node, place }: Selection): string => (place >= 0 ? `${node}/${place}` : node);
 
 export default function Fleet() {
   const session = useMemo(() => new Session(store), []);
@@ -34,9 +31,10 @@ export default function Fleet() {
   const [params, setParams] = useQueryParams(DEFAULTS);
   const pointed = useSignal("");
   const by = COLOUR_BYS.find((one) => one === params.by) ?? "job";
-  const selection = useMemo(() => parseSelection(params.sel), [params.sel]);
+  const selection = useMemo(() => selectionOf(params.node, params.gpu), [params.node, params.gpu]);
   session.show({ by, q: params.q, job: params.job, team: pointed.value || params.team, selection });
-  const select = (next: Selection | undefined): void => setParams({ sel: next ? writeSelection(next) : "" });
+  const select = (next: Selection | undefined): void =>
+    setParams({ node: next?.node ?? "", gpu: next && next.place >= 0 ? String(next.place) : "" });
   const isTable = params.view === "table";
   const search = useRef<HTMLInputElement>(null);
   COLOUR_BYS.forEach((one, at) => {
@@ -95,7 +93,7 @@ export default function Fleet() {
                 select={select}
               />
             ) : (
-              <MapView session={session} onOpen={select} onClose={() => setParams({ sel: "", job: "" })} />
+              <MapView session={session} onOpen={select} onClose={() => setParams({ node: "", gpu: "", job: "" })} />
             )}
             <Counts
               session={session}
@@ -109,11 +107,11 @@ export default function Fleet() {
           </div>
           <aside class="fleet-side" aria-label="Pool and details">
             <Strip session={session} />
-            {selection ? (
+            {params.job && <OneJob session={session} id={params.job} setParams={setParams} select={select} />}
+            {selection && (
               <Chosen session={session} selection={selection} job={params.job} setParams={setParams} select={select} />
-            ) : (
-              <Hints />
             )}
+            {!selection && !params.job && <Hints />}
           </aside>
           <canvas class="fleet-flights" />
         </div>
@@ -241,7 +239,27 @@ function Chosen({ session, selection, job, setParams, select }: ChosenProps) {
       job={job}
       onJob={(id) => setParams({ job: id })}
       onPlace={(place) => select({ node: selection.node, place })}
-      onClose={() => setParams({ sel: "", job: "" })}
+      onClose={() => setParams({ node: "", gpu: "" })}
+    />
+  );
+}
+
+interface OneJobProps {
+  session: Session;
+  id: string;
+  setParams: SetParams;
+  select: (selection: Selection) => void;
+}
+
+function OneJob({ session, id, setParams, select }: OneJobProps) {
+  session.tick.value;
+  return (
+    <JobPanel
+      cells={session.cells}
+      id={id}
+      job={store.jobs.get(id)}
+      onNode={(node) => select({ node, place: -1 })}
+      onClose={() => setParams({ job: "" })}
     />
   );
 }

@@ -96,6 +96,9 @@ export class Session {
     this.cells.emphasise({ job: shown.job, team: shown.team });
     if (before?.selection !== shown.selection) {
       this.map?.select(shown.selection);
+      if (shown.selection && shown.selection.node !== before?.selection?.node) {
+        this.map?.show(shown.selection.node);
+      }
       this.isStale = true;
       this.remember();
     }
