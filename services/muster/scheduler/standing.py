@@ -50,6 +50,7 @@ class Standing:
         self._teams = teams
         self._queues, self._models = BoundedLabels(QUEUES_MAX), BoundedLabels(MODELS_MAX)
         self._fleet_version = -1
+        self._shown_models: set[str] = set()
 
     def show(self, state: State, tally: Tally, *, now: Instant) -> None:
         """Everything as of now."""
@@ -64,7 +65,7 @@ class Standing:
     def hide(self) -> None:
         """The term is over."""
         self._gauges.hide()
-        self._fleet_version = -1
+        self._fleet_version, self._shown_models = -1, set()
 
     def _show_teams(self, tally: Tally) -> None:
         jobs, milli = Sums[tuple[str, str]](), Sums[str]()
@@ -127,8 +128,9 @@ class Standing:
                 unusable[model] += len(present)
         for standing in _NODE_STATES:
             self._gauges.show(_NODES, nodes[standing], standing)
-        for model, count in gpus.items():
-            self._gauges.show(_GPUS, count, model)
+        self._shown_models |= gpus.keys()  # one that is gone is shown as 0
+        for model in self._shown_models:
+            self._gauges.show(_GPUS, gpus[model], model)
             self._gauges.show(_GPUS_UNUSABLE, unusable[model], model)
 
     def _model(self, resource: str) -> str:
