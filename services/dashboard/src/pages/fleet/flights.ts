@@ -8,14 +8,17 @@
 import type { FleetCells } from "./cells";
 import type { FleetMap } from "./map";
 import { TEAM_HUES, type Theme } from "./palette";
-import { isUnderWay, type Moving, type Pool, progress } from "./pool";
+import { isLeaving, isUnderWay, type Moving, type Pool, progress } from "./pool";
 
 const FRAME_EVERY_MS = 45;
 const STILL_EVERY_MS = 500;
 const TOKEN_PX_MIN = 11;
 const TRAIL = 12;
 const TRAIL_STEP = 0.014;
-const BOW = 0.2;
+/** Those that move at once go side by side. */
+const BOW = 0.14;
+const BOW_STEP = 0.025;
+const LANES = 6;
 
 interface Box {
   x: number;
@@ -27,6 +30,7 @@ interface Box {
 interface Ends {
   pool: Box;
   node: Box;
+  bow: number;
 }
 
 interface Colours {
@@ -119,9 +123,13 @@ export class Flights {
     }
     this.pen.setTransform(ratio, 0, 0, ratio, 0, 0);
     this.pen.clearRect(0, 0, frame.width, frame.height);
+    const lanes = new Map<string, number>();
     for (const moving of this.pool.moving.values()) {
       if (isUnderWay(moving, nowMs)) {
-        const ends = this.ends(moving, frame);
+        const of = `${moving.fabric}/${moving.model}/${isLeaving(moving)}`;
+        const lane = lanes.get(of) ?? 0;
+        lanes.set(of, lane + 1);
+        const ends = this.ends(moving, lane, frame);
         if (ends) {
           this.drawOne(moving, ends, nowMs);
         }
@@ -157,9 +165,9 @@ export class Flights {
   private drawWay(ends: Ends, colour: string, nowMs: number, moving: Moving): void {
     const { pen } = this;
     const [from, to, bend] = curve(ends);
-    pen.globalAlpha = 0.55;
+    pen.globalAlpha = 0.45;
     pen.strokeStyle = colour;
-    pen.lineWidth = 1.5;
+    pen.lineWidth = 1.25;
     pen.setLineDash([4, 5]);
     const pace = this.still.matches ? 0 : (nowMs / 40) % 9;
     pen.lineDashOffset = moving.leg === "to-pool" || moving.leg === "returning" ? pace : -pace;
@@ -207,23 +215,25 @@ export class Flights {
   }
 
   /** Both ends in the canvas's CSS pixels; undefined while one of them is not to be seen. */
-  private ends(moving: Moving, frame: DOMRect): Ends | undefined {
-    const pool = this.poolBox(moving, frame);
+  private ends(moving: Moving, lane: number, frame: DOMRect): Ends | undefined {
+    const pool = this.poolBox(moving, lane, frame);
     const inMap = this.map.boxOf(moving.node, this.placeOf(moving));
     if (!pool || !inMap) {
       return undefined;
     }
     const origin = this.map.origin();
     const node = { ...inMap, x: inMap.x + origin.x - frame.x, y: inMap.y + origin.y - frame.y };
-    return { pool, node };
+    return { pool, node, bow: BOW + BOW_STEP * (lane % LANES) };
   }
 
-  private poolBox(moving: Moving, frame: DOMRect): Box | undefined {
+  private poolBox(moving: Moving, lane: number, frame: DOMRect): Box | undefined {
     const name = `${moving.fabric}/${moving.model}`;
     const models = this.canvas.parentElement?.querySelectorAll<HTMLElement>("[data-pool]") ?? [];
     const model = [...models].find((element) => element.dataset["pool"] === name);
     const slots = [...(model?.querySelectorAll<HTMLElement>("[data-slot]") ?? [])];
-    const slot = slots.find((element) => element.dataset["slot"] !== "free") ?? slots.at(-1);
+    const kind = isLeaving(moving) ? "reserved" : "out";
+    const fits = slots.filter((element) => element.dataset["slot"] === kind);
+    const slot = fits[lane] ?? fits.at(-1) ?? slots.at(-1);
     const box = slot?.getBoundingClientRect();
     return (
       box && {
@@ -259,12 +269,12 @@ interface Point {
 }
 
 /** A bow that stays below the upper edge, where the map would cut it off. */
-function curve({ pool, node }: Ends): [from: Point, to: Point, bend: Point] {
+function curve({ pool, node, bow }: Ends): [from: Point, to: Point, bend: Point] {
   const from = { x: pool.x + pool.width / 2, y: pool.y + pool.height / 2 };
   const to = { x: node.x + node.width / 2, y: node.y + node.height / 2 };
   const [dx, dy] = [to.x - from.x, to.y - from.y];
   const middle = { x: (from.x + to.x) / 2, y: (from.y + to.y) / 2 };
-  const [aside, down] = [-dy * BOW, dx * BOW];
+  const [aside, down] = [-dy * bow, dx * bow];
   const sign = middle.y - Math.abs(down) < 0 ? Math.sign(down) || 1 : -(Math.sign(down) || 1);
   return [from, to, { x: middle.x + sign * aside, y: middle.y + sign * down }];
 }

@@ -2,7 +2,7 @@ import { describe, expect, it } from "vitest";
 import { FleetCells } from "./cells";
 import { parseFilter, WORDS_MAX } from "./filter";
 import { hit, move } from "./hit";
-import { fitAll, type Layout, layOut, metricsOf, type Shape } from "./layout";
+import { fitAll, type Layout, layOut, metricsOf, type Shape, spread } from "./layout";
 import { TeamSlots } from "./palette";
 import { group } from "./racks";
 import { SYNTHETIC, SyntheticFleet } from "./synthetic";
@@ -18,7 +18,8 @@ function shapeOf(nodes: number, gpusPerNode = 8): Shape {
 
 function layoutOf(shape: Shape, width: number, height: number, ratio = 1): Layout {
   const { pitchCss, isTight, lines } = fitAll(shape, width, height, ratio);
-  return layOut(shape, metricsOf(pitchCss, ratio, shape.nameLength, isTight), lines);
+  const metrics = metricsOf(pitchCss, ratio, shape.nameLength, isTight);
+  return layOut(shape, spread(shape, metrics, lines, height), lines);
 }
 
 describe("racks", () => {

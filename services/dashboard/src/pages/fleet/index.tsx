@@ -49,7 +49,7 @@ export default function Fleet() {
         type="search"
         class="fleet-filter"
         aria-label="Filter: words, team:, job:, node:, state:"
-        placeholder="Filter: team:physics state:free"
+        placeholder="Filter, like team:physics"
         value={params.q}
         onInput={(event) => setParams({ q: event.currentTarget.value })}
       />
@@ -160,15 +160,14 @@ function Zoom({ session }: { session: Session }) {
 }
 
 function Note({ session }: { session: Session }) {
-  const { gpus, heldMilli, nodes, nodesLost, jobs } = session.tally.value;
+  const { gpus, heldMilli, nodes, jobs } = session.tally.value;
   if (nodes === 0) {
     return null;
   }
   return (
     <>
-      {format.many(gpus, "GPU")} on {format.many(nodes, "node")}, {format.percent(gpus ? heldMilli / 1000 / gpus : 0)}{" "}
-      held by {format.many(jobs, "job")}
-      {nodesLost > 0 && `, ${format.many(nodesLost, "node")} lost`}
+      {format.many(gpus, "GPU")} on {format.many(nodes, "node")} · {format.percent(gpus ? heldMilli / 1000 / gpus : 0)}{" "}
+      held · {format.many(jobs, "job")}
     </>
   );
 }

@@ -272,6 +272,12 @@ export function fitAll(shape: Shape, width: number, height: number, ratio: numbe
   return { pitchCss: pitchMin, isTight: true, lines: breakLines(shape, m, width) };
 }
 
+/** The same with so much more room between lines as there is, within reason. */
+export function spread(shape: Shape, m: Metrics, lines: number[][], height: number): Metrics {
+  const free = Math.floor((height - heightOf(shape, m, lines)) / Math.max(1, lines.length - 1));
+  return { ...m, lineGap: m.lineGap + Math.max(0, Math.min(free, m.head)) };
+}
+
 function heightOf(shape: Shape, m: Metrics, lines: number[][]): number {
   let height = -m.lineGap;
   for (const line of lines) {

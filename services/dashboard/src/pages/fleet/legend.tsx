@@ -36,11 +36,7 @@ export function Legend(props: LegendProps) {
   return (
     <fieldset class="fleet-legend fleet-set" aria-label="Legend">
       {by === "team" && <Teams {...props} />}
-      {by === "job" && (
-        <p class="fleet-legend-note">
-          {format.many(tally.jobs, "job")}; cells that touch belong to one, and neighbours differ in colour
-        </p>
-      )}
+      {by === "job" && <p class="fleet-legend-note">{format.many(tally.jobs, "job")}; cells that touch are one job</p>}
       {by === "utilisation" && (
         <Ramp from={AT.utilisation} range={UTILISATION_PCT} unit="%" ticks={[0, 25, 50, 75, 100]} label="Utilisation">
           {`mean of held ${Math.round(tally.utilisationPct)} %, ${format.count(tally.idleHeld)} held below 5 %`}

@@ -7,7 +7,7 @@
 import type { FleetCells } from "./cells";
 import { Gestures, type Handled, type Point } from "./gestures";
 import { type Hit, hit, type Move, move } from "./hit";
-import { type Fit, fitAll, type Layout, layOut, metricsOf, PITCHES, type Shape } from "./layout";
+import { type Fit, fitAll, type Layout, layOut, metricsOf, PITCHES, type Shape, spread } from "./layout";
 import { Painter } from "./painter";
 import { AT, PALETTES, type Theme } from "./palette";
 import { drawRing } from "./ring";
@@ -197,9 +197,10 @@ export class FleetMap {
   }
 
   private place(shape: Shape): void {
-    const isTight = this.fitting.isTight && this.pitchCss === this.fitting.pitchCss;
-    const metrics = metricsOf(this.pitchCss, this.ratio, shape.nameLength, isTight);
-    this.layout = layOut(shape, metrics, this.fitting.lines);
+    const isFit = this.pitchCss === this.fitting.pitchCss;
+    const metrics = metricsOf(this.pitchCss, this.ratio, shape.nameLength, isFit && this.fitting.isTight);
+    const spaced = isFit ? spread(shape, metrics, this.fitting.lines, this.canvas.height) : metrics;
+    this.layout = layOut(shape, spaced, this.fitting.lines);
     this.painter.layout = this.layout;
     this.cells.setWorded(metrics.wordPx > 0);
     this.painter.view = clamp(this.painter.view, this.layout, this.canvas);

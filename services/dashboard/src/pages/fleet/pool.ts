@@ -229,7 +229,7 @@ export class Pool {
 }
 
 /** In the pool, but promised; or on its way, while the pool's figure still counts it. */
-const isLeaving = ({ leg }: Moving): boolean => leg === "pool" || leg === "to-node";
+export const isLeaving = ({ leg }: Moving): boolean => leg === "pool" || leg === "to-node";
 
 function parsed(body: string): Record<string, unknown> {
   if (!body) {
