@@ -1,0 +1,130 @@
+"""Rules and dashboards as they are written: tiers, runbooks, tests of every alert, files that follow their source."""
+
+import importlib.util
+import re
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+from types import ModuleType
+from typing import cast
+
+import pytest
+import yaml
+
+from promql import selectors
+from queries import BOARDS, PROMETHEUS, ROOT, Alert, Json, alerts, board_queries, rule_queries
+
+RUNBOOKS = ROOT / "docs" / "runbooks"
+SECTIONS = ("## Meaning", "## How to look", "## What to do", "## When to call whom")
+SEVERITIES = {1: "critical", 2: "warning", 3: "info"}
+TESTS = sorted((PROMETHEUS / "tests").glob("*.yml"))
+ALERTS = alerts()
+_LABEL = re.compile(r"\$labels\.(\w+)")
+
+
+def promtool(*words: str) -> str:
+    """What it said. Fails if it is not there, or not content."""
+    program = shutil.which("promtool")
+    assert program, "promtool is needed: on Debian `apt-get install prometheus`; .ci/run does that"
+    done = subprocess.run([program, *words], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stdout + done.stderr
+    return done.stdout
+
+
+def by_name(alert: Alert) -> str:
+    return alert.name
+
+
+@pytest.mark.parametrize("alert", ALERTS, ids=by_name)
+def test_an_alert_says_how_bad_it_is_and_where_to_read_on(alert: Alert) -> None:
+    assert re.fullmatch(r"Muster([A-Z][a-z]+)+", alert.name)
+    assert alert.rule["labels"] == {"severity": SEVERITIES[alert.tier], "tier": str(alert.tier)}
+    assert alert.text("summary")
+    assert alert.text("description").endswith(".")
+    assert alert.text("runbook") == f"docs/runbooks/{alert.name}.md"
+
+
+@pytest.mark.parametrize("alert", ALERTS, ids=by_name)
+def test_an_alert_has_a_runbook_that_says_what_to_do(alert: Alert) -> None:
+    text = (RUNBOOKS / f"{alert.name}.md").read_text(encoding="utf-8")
+    assert text.startswith(f"# {alert.name}\n")
+    assert [line for line in text.splitlines() if line.startswith("## ")] == list(SECTIONS)
+    for before, after in zip(SECTIONS, (*SECTIONS[1:], None), strict=True):
+        part = text.partition(before)[2].partition(after)[0] if after else text.partition(before)[2]
+        assert len(part.split()) >= 5, f"{before} says nothing"
+
+
+def test_there_is_no_runbook_of_an_alert_that_is_not() -> None:
+    assert {path.stem for path in RUNBOOKS.glob("Muster*.md")} == {alert.name for alert in ALERTS}
+    listed = (RUNBOOKS / "index.md").read_text(encoding="utf-8")
+    for alert in ALERTS:
+        assert f"[{alert.name}]({alert.name}.md)" in listed
+
+
+@pytest.mark.parametrize("alert", ALERTS, ids=by_name)
+def test_words_of_an_alert_name_labels_that_it_has(alert: Alert) -> None:
+    named = {label for text in ("summary", "description") for label in _LABEL.findall(alert.text(text))}
+    grouped = set[str]().union(*(one.wanted for one in selectors(str(alert.rule["expr"]))))
+    has_all = "by (" not in str(alert.rule["expr"]) and "sum(" not in str(alert.rule["expr"])
+    assert has_all or named <= grouped
+
+
+def test_every_alert_is_tested_to_fire_and_to_be_quiet() -> None:
+    fires, quiet = set(), set()
+    for file in TESTS:
+        for test in cast("list[Json]", yaml.safe_load(file.read_text())["tests"]):
+            for case in cast("list[Json]", test["alert_rule_test"]):
+                (fires if case["exp_alerts"] else quiet).add(case["alertname"])
+    assert fires == quiet == {alert.name for alert in ALERTS}
+
+
+def test_prometheus_takes_the_configuration_and_all_rules() -> None:
+    assert "SUCCESS" in promtool("check", "config", str(PROMETHEUS / "prometheus.yml"))
+
+
+@pytest.mark.timeout(300)
+@pytest.mark.parametrize("file", TESTS, ids=lambda path: path.stem)
+def test_alerts_fire_when_they_should(file: Path) -> None:
+    assert "SUCCESS" in promtool("test", "rules", str(file))
+
+
+def test_every_query_can_be_read() -> None:
+    queries = [*board_queries(), *rule_queries()]
+    assert len(queries) > 150
+    for query in queries:
+        assert selectors(query.expr) or query.expr.startswith("vector("), query.where
+
+
+def grafana(module: str) -> ModuleType:
+    """A module of the folder that dashboards are written in."""
+    path = ROOT / "compose" / "grafana" / f"{module}.py"
+    spec = importlib.util.spec_from_file_location(module, path)
+    assert spec is not None
+    assert spec.loader is not None
+    loaded = importlib.util.module_from_spec(spec)
+    sys.modules[module] = loaded
+    spec.loader.exec_module(loaded)
+    return loaded
+
+
+def test_dashboards_are_what_their_catalogue_says(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys, "modules", {**sys.modules})
+    boards = grafana("boards")
+    written = {f"{board.name}.json": boards.text_of(board) for board in grafana("catalogue").BOARDS}
+    assert written == {path.name: path.read_text(encoding="utf-8") for path in BOARDS}, (
+        "write them anew: python compose/grafana/write.py"
+    )
+
+
+def test_collector_and_grafana_files_are_yaml_and_name_what_compose_has() -> None:
+    services = set(yaml.safe_load((ROOT / "compose" / "compose.yaml").read_text())["services"])
+    scraped = yaml.safe_load((PROMETHEUS / "prometheus.yml").read_text())["scrape_configs"]
+    hosts = {target.split(":")[0] for job in scraped for one in job["static_configs"] for target in one["targets"]}
+    assert hosts <= services | {"localhost"}
+    collector = yaml.safe_load((ROOT / "compose" / "otel-collector" / "config.yaml").read_text())
+    assert set(collector["service"]["pipelines"]) == {"traces", "metrics", "logs"}
+    sources = yaml.safe_load((ROOT / "compose/grafana/provisioning/datasources/muster.yaml").read_text())
+    assert {one["uid"] for one in sources["datasources"]} == {"prometheus", "jaeger"}
+    folder = yaml.safe_load((ROOT / "compose/grafana/provisioning/dashboards/muster.yaml").read_text())
+    assert folder["providers"][0]["options"]["path"] == "/etc/grafana/dashboards"
