@@ -35,7 +35,7 @@ const COLUMNS: Column<FactRow>[] = [
       </time>
     ),
   },
-  { key: "kind", title: "Kind", width: "110px", cell: (fact) => fact.kind, wideOnly: true },
+  { key: "kind", title: "Kind", width: "132px", cell: (fact) => fact.kind, wideOnly: true },
   {
     key: "name",
     title: "Fact",
