@@ -168,11 +168,12 @@ export function useOutput(job: JobView, isAllowed: boolean) {
     );
   }, [job.id]);
   useEffect(() => {
-    if (isAllowed) ask();
-  }, [job.id, isAllowed]);
-  useEffect(() => {
     if (!isAllowed || !job.cluster || TERMINAL.has(job.phase)) return undefined;
     return followOutput(job.cluster, job.team, job.id, (lines) => setTail((old) => withLines(old, lines)));
   }, [job.id, job.cluster, TERMINAL.has(job.phase), isAllowed]);
+  useEffect(() => {
+    // after listening: what is printed meanwhile comes twice, and is taken once
+    if (isAllowed) ask();
+  }, [job.id, isAllowed]);
   return { tail, isKnown: state.isKnown, problem: state.problem, again: ask };
 }

@@ -221,10 +221,16 @@ function ended(job: JobView, nowNs: number): Headline {
   const answers: Answer[] = [
     { question: "Ended", told: when(job.ended_at, nowNs), more: "" },
     { question: "Waited", told: waited(job).told === "…" ? "To its end" : waited(job).told, more: waited(job).more },
-    { question: "Ran on", told: nodeList(job.nodes) || "Nothing", more: `${gpus(job.gpu_milli)} GPUs` },
+    {
+      question: "Ran on",
+      told: nodeList(job.nodes) || "Nothing",
+      more: job.gpu_milli ? `${gpus(job.gpu_milli)} GPUs` : "",
+    },
   ];
   const died = job.phase === "failed" ? exitWords(job.exit_code) : "";
-  if (job.reason || job.detail || died) {
+  if (died && job.reason.startsWith("exit code")) {
+    answers.unshift({ question: "Why", told: capital(died), more: job.detail });
+  } else if (job.reason || job.detail || died) {
     answers.unshift({
       question: "Why",
       told: capital(job.detail || reasonWords(job.reason) || died),

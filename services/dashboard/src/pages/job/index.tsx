@@ -39,6 +39,7 @@ export default function Job({ id }: { id: string }) {
 function Known({ job }: { job: JobView }) {
   const trail = useTrail(job.id, job.trace);
   const hadPlace = job.slots.length > 0 || job.running_at > 0;
+  const hasGpus = job.gpu_milli > 0;
   return (
     <Page
       title={job.name}
@@ -57,7 +58,7 @@ function Known({ job }: { job: JobView }) {
       <Answers job={job} facts={trail.facts} />
       <div class="job-columns">
         <div class="job-main">
-          {hadPlace && <UtilisationPanel job={job} />}
+          {hadPlace && hasGpus && <UtilisationPanel job={job} />}
           {hadPlace && <OutputPanel job={job} />}
           <TracePanel job={job} facts={trail.facts} problem={trail.problem} again={trail.again} />
         </div>

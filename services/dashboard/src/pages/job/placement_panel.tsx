@@ -31,7 +31,7 @@ export function PlacementPanel({ job }: { job: JobView }) {
               {rack.name && <p class="rack-name">{`${rack.level} ${rack.name}`}</p>}
               <ul>
                 {nodes.map((node) => (
-                  <NodeCells key={node.name} node={node} />
+                  <NodeCells key={node.name} node={node} hasGpus={job.gpu_milli > 0} />
                 ))}
               </ul>
             </div>
@@ -43,7 +43,7 @@ export function PlacementPanel({ job }: { job: JobView }) {
           All {counted(count, "node")}
         </button>
       )}
-      {!isOver && (
+      {!isOver && job.gpu_milli > 0 && (
         <p class="places-legend">
           <i class="cell cell-mine" /> this job <i class="cell cell-others" /> others <i class="cell" /> free
         </p>
@@ -52,9 +52,10 @@ export function PlacementPanel({ job }: { job: JobView }) {
   );
 }
 
-function NodeCells({ node }: { node: PlacedNode }) {
+function NodeCells({ node, hasGpus }: { node: PlacedNode; hasGpus: boolean }) {
   const mine = node.cells.filter((cell) => cell.mineMilli > 0).length;
-  const told = node.cells.length ? `${mine} of ${node.cells.length} GPUs` : counted(node.replicas, "replica");
+  const told =
+    hasGpus && node.cells.length ? `${mine} of ${node.cells.length} GPUs` : counted(node.replicas, "replica");
   const state = { "": "", lost: "lost", withheld: "out of service", unknown: "no longer in the fleet" }[node.state];
   return (
     <li class="place">
@@ -62,7 +63,7 @@ function NodeCells({ node }: { node: PlacedNode }) {
         {node.name}
       </a>
       <span class="cells" role="img" aria-label={`${node.name}: ${told}`}>
-        {node.cells.map((cell) => (
+        {(hasGpus ? node.cells : []).map((cell) => (
           <CellBox key={cell.index} cell={cell} />
         ))}
       </span>

@@ -14,6 +14,7 @@ export type Measure = (typeof MEASURES)[number];
 const MIB_PER_GIB = 1_024;
 const COLUMNS_MAX = 1_200; // kept; older ones make room
 const IDLE_PCT = 5;
+const LATE_COLUMNS_MAX = 2; // nodes do not report in step: so long the last reading stands for the next
 
 /** One moment: its readings by device, in the order of `devices`. */
 interface Column {
@@ -88,18 +89,24 @@ export function course(readings: Readings, measure: Measure, columns: number): r
   return points;
 }
 
-/** One device as a row of a heat map: a value per bucket, null where none was read. */
+/** One device as a row of a heat map: a value per bucket, null where none was read for a while. */
 export function deviceRow(
   readings: Readings,
   device: number,
   measure: Measure,
   columns: number,
 ): readonly (number | null)[] {
+  let [kept, keptFor]: [number | null, number] = [null, 0];
   return buckets(readings.columns, columns).map((bucket) => {
     const values = bucket
       .map((column) => column.values[device])
       .filter((value) => value !== null && value !== undefined);
-    return values.length ? values.reduce((sum, value) => sum + readOf(value, measure), 0) / values.length : null;
+    if (values.length) {
+      [kept, keptFor] = [values.reduce((sum, value) => sum + readOf(value, measure), 0) / values.length, 0];
+    } else {
+      keptFor += 1;
+    }
+    return keptFor <= LATE_COLUMNS_MAX ? kept : null;
   });
 }
 

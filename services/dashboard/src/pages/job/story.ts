@@ -27,7 +27,7 @@ export function bodyOf(fact: FactView): Body | undefined {
 /** `pods-started` as `Pods started`. */
 export function plain(name: string): string {
   const words = name.replaceAll("-", " ");
-  return words.charAt(0).toUpperCase() + words.slice(1);
+  return (words.charAt(0).toUpperCase() + words.slice(1)).replace(/^Gpu /, "GPU ");
 }
 
 function tell(fact: FactView, body: Body): string {
@@ -105,8 +105,8 @@ function tell(fact: FactView, body: Body): string {
 
 /** Facts of other kinds that were made for the job. */
 function other(fact: FactView, body: Body): string {
-  const about = `${fact.kind} ${fact.subject_id}`;
-  return sentence(`${plain(fact.name)}: ${about}`, text(body, "reason") || text(body, "detail") || text(body, "error"));
+  const about = `${plain(fact.kind)} ${fact.subject_id}: ${plain(fact.name).toLowerCase()}`;
+  return sentence(about.replace("gpu ", "GPU "), text(body, "reason") || text(body, "detail") || text(body, "error"));
 }
 
 function queuedWhy(body: Body): string {

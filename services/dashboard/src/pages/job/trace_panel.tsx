@@ -2,6 +2,7 @@ import { useMemo, useState } from "preact/hooks";
 import type { ApiProblem } from "../../api";
 import { Broken, Empty, Panel, useQueryParams, Waiting } from "../../ui";
 import type { FactView, JobView } from "../../wire";
+import { useIsNarrow } from "../jobs/clock";
 import { brief, counted } from "../jobs/words";
 import { plain, storyOf } from "./story";
 import { buildTrace, type JobTrace, type Span, withoutRepeats } from "./trace";
@@ -9,6 +10,9 @@ import { isLopsided, type Scale, waterfall } from "./waterfall";
 
 const DEPTH_MAX = 12; // a retried job's tree is as deep as its history, a screen is not so wide
 const INDENT_PX = 12;
+const INDENT_NARROW_PX = 5;
+const TICK_APART_NARROW = 0.26;
+const ROOM = { wide: 0.86, narrow: 0.6 }; // up to where a bar may reach for its time to stand behind it
 
 interface TracePanelProps {
   job: JobView;
@@ -68,7 +72,11 @@ function Waterfall({ trace }: { trace: JobTrace }) {
     [trace, isWhole],
   );
   const [scale, setScale] = useState<Scale>(() => (isLopsided(shown.spans) ? "even" : "true"));
-  const { bars, ticks } = useMemo(() => waterfall(shown.spans, scale), [shown, scale]);
+  const isNarrow = useIsNarrow();
+  const { bars, ticks } = useMemo(
+    () => waterfall(shown.spans, scale, isNarrow ? TICK_APART_NARROW : undefined),
+    [shown, scale, isNarrow],
+  );
   const leftOut = trace.spans.length - shown.spans.length;
   return (
     <div class="fall">
@@ -114,7 +122,12 @@ function Waterfall({ trace }: { trace: JobTrace }) {
               aria-expanded={chosen === span.id}
               onClick={() => setChosen(chosen === span.id ? "" : span.id)}
             >
-              <span class="fall-label" style={{ paddingLeft: `${Math.min(span.depth, DEPTH_MAX) * INDENT_PX}px` }}>
+              <span
+                class="fall-label"
+                style={{
+                  paddingLeft: `${Math.min(span.depth, DEPTH_MAX) * (isNarrow ? INDENT_NARROW_PX : INDENT_PX)}px`,
+                }}
+              >
                 <i style={{ background: serviceColour(span.fact.writer) }} aria-hidden="true" />
                 {labelOf(span, shown.alike.get(span.id) ?? 0)}
               </span>
@@ -128,7 +141,7 @@ function Waterfall({ trace }: { trace: JobTrace }) {
                     background: serviceColour(span.fact.writer),
                   }}
                 />
-                <span class="fall-took" style={sideOf(left, left + width)}>
+                <span class="fall-took" style={sideOf(left, left + width, isNarrow ? ROOM.narrow : ROOM.wide)}>
                   {span.parent ? `+${brief(span.afterParentS)}` : ""}
                 </span>
               </span>
@@ -142,9 +155,9 @@ function Waterfall({ trace }: { trace: JobTrace }) {
 }
 
 /** Right of the bar, or left of it where there is no room. */
-function sideOf(left: number, end: number): Record<string, string> {
-  if (end <= 0.86) return { left: `calc(${end * 100}% + 6px)` };
-  return { right: `calc(${(1 - (left > 0.14 ? left : end)) * 100}% + 6px)` };
+function sideOf(left: number, end: number, room: number): Record<string, string> {
+  if (end <= room) return { left: `calc(${end * 100}% + 6px)` };
+  return { right: `calc(${(1 - (left > 1 - room ? left : end)) * 100}% + 6px)` };
 }
 
 function labelOf(span: Span, alike: number): string {
@@ -154,10 +167,11 @@ function labelOf(span: Span, alike: number): string {
 }
 
 function FactList({ trace }: { trace: JobTrace }) {
-  const inTime = useMemo(
-    () => [...trace.spans].sort((one, two) => one.fact.time - two.fact.time || one.fact.seq - two.fact.seq),
-    [trace],
-  );
+  const { inTime, alike } = useMemo(() => {
+    const shown = withoutRepeats(trace.spans);
+    const sorted = [...shown.spans].sort((one, two) => one.fact.time - two.fact.time || one.fact.seq - two.fact.seq);
+    return { inTime: sorted, alike: shown.alike };
+  }, [trace]);
   const [chosen, setChosen] = useState("");
   return (
     <ol class="story">
@@ -171,7 +185,10 @@ function FactList({ trace }: { trace: JobTrace }) {
           >
             <span class="story-at">{span.sinceStartS ? `+${brief(span.sinceStartS)}` : clockOf(span)}</span>
             <i style={{ background: serviceColour(span.fact.writer) }} aria-hidden="true" />
-            <span class="story-words">{storyOf(span.fact)}</span>
+            <span class="story-words">
+              {storyOf(span.fact)}
+              {alike.has(span.id) && ` (and ${counted(alike.get(span.id) ?? 0, "device")} like it)`}
+            </span>
             <span class="story-who">{span.fact.writer}</span>
           </button>
           {chosen === span.id && <FactDetails span={span} />}

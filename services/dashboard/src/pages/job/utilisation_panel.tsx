@@ -7,8 +7,9 @@ import { useReadings } from "./data";
 import { ceilingOf, course, deviceRow, MEASURES, type Measure, type Point, type Readings, verdict } from "./readings";
 
 const POINTS = 180;
-const ROWS_MAX = 64; // devices in the heat map; the line shows them all
+const ROWS_MAX = 176; // devices in the heat map; the line shows them all
 const ROW_PX = 11;
+const MAP_PX = 352; // with more devices than fit, rows grow thin and lose their names
 const HEIGHT = 120;
 const WIDTH = 600;
 
@@ -17,7 +18,7 @@ export function UtilisationPanel({ job }: { job: JobView }) {
   const { readings, problem, isKnown } = useReadings(job);
   const [{ measure: name }, setParams] = useQueryParams({ measure: "utilisation" });
   const measure = MEASURES.find((one) => one.name === name) ?? MEASURES[0];
-  const told = useMemo(() => verdict(readings), [readings]);
+  const told = useMemo(() => (readings.columns.length > 1 ? verdict(readings) : null), [readings]);
   return (
     <Panel
       title="GPUs at work"
@@ -129,6 +130,8 @@ function HeatMap({ readings, measure }: { readings: Readings; measure: Measure }
   const canvas = useRef<HTMLCanvasElement>(null);
   const devices = readings.devices.slice(0, ROWS_MAX);
   const most = ceilingOf(course(readings, measure, POINTS), measure);
+  const rowPx = Math.max(2, Math.min(ROW_PX, Math.floor(MAP_PX / devices.length)));
+  const isNamed = rowPx === ROW_PX;
   const isDark = theme.value;
   useLayoutEffect(() => {
     const drawing = canvas.current?.getContext("2d");
@@ -152,15 +155,17 @@ function HeatMap({ readings, measure }: { readings: Readings; measure: Measure }
       <figcaption>
         Each GPU{readings.devices.length > ROWS_MAX ? `, the first ${ROWS_MAX} of ${readings.devices.length}` : ""}
       </figcaption>
-      <div class="heat-box">
-        <ul aria-hidden="true" style={{ gridAutoRows: `${ROW_PX}px` }}>
-          {devices.map((name) => (
-            <li key={name}>{name}</li>
-          ))}
-        </ul>
+      <div class="heat-box" data-named={isNamed || undefined}>
+        {isNamed && (
+          <ul aria-hidden="true" style={{ gridAutoRows: `${ROW_PX}px` }}>
+            {devices.map((name) => (
+              <li key={name}>{name}</li>
+            ))}
+          </ul>
+        )}
         <canvas
           ref={canvas}
-          style={{ height: `${devices.length * ROW_PX}px` }}
+          style={{ height: `${devices.length * rowPx}px` }}
           role="img"
           aria-label={`${measure.title} of each GPU over time`}
         />

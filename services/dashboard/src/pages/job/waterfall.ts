@@ -23,8 +23,12 @@ const TICKS_MOST = 7;
 const TICK_APART = 0.09;
 const MS = 1e3;
 
-/** Bars of these spans, and some moments to read them by. */
-export function waterfall(spans: readonly Span[], scale: Scale): { bars: readonly Bar[]; ticks: readonly Tick[] } {
+/** Bars of these spans, and some moments to read them by, at least so far apart (a share of the drawing). */
+export function waterfall(
+  spans: readonly Span[],
+  scale: Scale,
+  apart = TICK_APART,
+): { bars: readonly Bar[]; ticks: readonly Tick[] } {
   const moments = [...new Set(spans.map((span) => span.sinceStartS))].sort((one, two) => one - two);
   const place = scale === "true" ? truePlaces(moments) : evenPlaces(moments);
   const bars = spans.map((span) => {
@@ -32,7 +36,7 @@ export function waterfall(spans: readonly Span[], scale: Scale): { bars: readonl
     const left = place.get(nearest(moments, span.sinceStartS - span.afterParentS)) ?? 0;
     return { span, left: Math.min(left, right), width: Math.max(0, right - left) };
   });
-  return { bars, ticks: scale === "true" ? trueTicks(moments) : evenTicks(moments, place) };
+  return { bars, ticks: scale === "true" ? trueTicks(moments, apart) : evenTicks(moments, place, apart) };
 }
 
 /** Whether one stretch is so long that the rest would be a hair's breadth on a true scale. */
@@ -60,22 +64,22 @@ function evenPlaces(moments: readonly number[]): Map<number, number> {
   );
 }
 
-function trueTicks(moments: readonly number[]): Tick[] {
+function trueTicks(moments: readonly number[], apart: number): Tick[] {
   const total = moments[moments.length - 1] ?? 0;
   if (!total) return [];
-  const step = niceStep(total / (TICKS_MOST - 1));
+  const step = niceStep(Math.max(total / (TICKS_MOST - 1), total * apart));
   const ticks: Tick[] = [];
   for (let at = 0; at <= total; at += step) ticks.push({ at: at / total, label: at ? brief(at) : "0" });
   return ticks;
 }
 
 /** On an uneven scale only moments of facts have a place that can be named; those far enough apart are. */
-function evenTicks(moments: readonly number[], place: ReadonlyMap<number, number>): Tick[] {
+function evenTicks(moments: readonly number[], place: ReadonlyMap<number, number>, apart: number): Tick[] {
   const ticks: Tick[] = [];
   for (const moment of moments) {
     const at = place.get(moment) ?? 0;
     const last = ticks[ticks.length - 1];
-    if (!last || at - last.at >= TICK_APART) ticks.push({ at, label: moment ? brief(moment) : "0" });
+    if (!last || at - last.at >= apart) ticks.push({ at, label: moment ? brief(moment) : "0" });
   }
   return ticks;
 }

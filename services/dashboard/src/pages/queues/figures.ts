@@ -52,7 +52,8 @@ export function figuresOf(
     const fair = fairShares([root], root.nominal, resource);
     walk(root, { resource, found, fair: fair.get(root) ?? null, lent: 0, above: root.subtree, isCounted: true });
   }
-  const fair = fairShares(open, capacity, resource);
+  const left = Math.max(0, capacity - sum(counted, (root) => root.held));
+  const fair = fairShares(open, left, resource);
   for (const root of open) {
     walk(root, { resource, found, fair: fair.get(root) ?? null, lent: 0, above: capacity, isCounted: false });
   }

@@ -3,7 +3,7 @@ import type { QueueView } from "../../wire";
 import { gpus, long } from "../jobs/words";
 import type { Figures } from "./figures";
 import { wordsOf } from "./queue_bar";
-import { amountOf } from "./tree";
+import { amountOf, GPU } from "./tree";
 
 /** The chosen queue's knobs, and what the bar says in words. */
 export function QueueDetails({ queue, figures, resource }: { queue: QueueView; figures: Figures; resource: string }) {
@@ -13,7 +13,7 @@ export function QueueDetails({ queue, figures, resource }: { queue: QueueView; f
     seconds === null || seconds === undefined ? "" : long(seconds);
   const pairs: [string, string][] = [
     ["Nominal quota", amountsOf(queue.quota) || gpus(queue.gpu_milli_quota).replace("-", "none of its own")],
-    ["Borrowing limit", amountsOf(queue.borrowing_limit) || "none"],
+    ["Borrowing limit", amountsOf(queue.borrowing_limit) || "as much as others leave"],
     ["Lending limit", amountsOf(queue.lending_limit) || "lends all of it"],
     ["Holds", amountsOf(queue.held) || "nothing"],
     ["Weight", String(queue.weight)],
@@ -38,6 +38,7 @@ export function QueueDetails({ queue, figures, resource }: { queue: QueueView; f
 
 function amountsOf(amounts: Readonly<Record<string, number>>): string {
   return Object.entries(amounts)
+    .sort(([one], [two]) => Number(two.startsWith(GPU)) - Number(one.startsWith(GPU)) || one.localeCompare(two))
     .filter(([, value]) => value !== 0 || Object.keys(amounts).length === 1)
     .map(([resource, value]) => amountOf(resource, value))
     .join(", ");

@@ -105,7 +105,7 @@ export function resourceName(resource: string): string {
 /** `8 GPUs`, `2 H100`, `64 CPU cores`, `512 GiB of memory`. */
 export function amountOf(resource: string, value: number): string {
   return resource === "memory_mib"
-    ? `${amount(resource, value)} GiB of memory`
+    ? `${Math.round((value / MIB_PER_GIB) * 10) / 10} GiB of memory`
     : `${amount(resource, value)} ${resourceName(resource)}`;
 }
 
@@ -113,5 +113,5 @@ export function amountOf(resource: string, value: number): string {
 export function amount(resource: string, value: number | null): string {
   if (value === null) return "-";
   const unit = resource === "memory_mib" ? MIB_PER_GIB : MILLI;
-  return `${Number((value / unit).toPrecision(6))}`;
+  return `${Math.round((value / unit) * 1_000) / 1_000}`;
 }

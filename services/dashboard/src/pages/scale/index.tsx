@@ -3,7 +3,6 @@ import { store } from "../../live/store";
 import { Broken, Empty, Page, Panel, useFetched, useQueryParams, Waiting } from "../../ui";
 import type { ScaleChoiceView } from "../../wire";
 import { useNowNs } from "../jobs/clock";
-import { counted } from "../jobs/words";
 import { ChoiceDetails } from "./choice_details";
 import { ChoiceList } from "./choice_list";
 import "../jobs/style.css";
@@ -33,7 +32,7 @@ export default function Scale() {
       title="Scale"
       note={
         all.length
-          ? `${counted(all.length, "newest choice")}, ${going ? `${going} under way` : "none under way"}`
+          ? `${all.length === 1 ? "1 choice" : `the newest ${all.length} choices`}, ${going ? `${going} under way` : "none under way"}`
           : undefined
       }
       actions={

@@ -1,9 +1,10 @@
 import type { ScaleChoiceView } from "../../wire";
-import { clock } from "../jobs/words";
+import { clock, NS_PER_S } from "../jobs/words";
 import { timelineOf } from "./timeline";
 import { stateOf, whatOf } from "./words";
 
 const ROW_PX = 22;
+const SECONDS_BELOW_S = 600;
 
 interface PictureProps {
   choices: readonly ScaleChoiceView[];
@@ -14,7 +15,7 @@ interface PictureProps {
 
 /** A lane for each thing that can be chosen; a mark lasts as long as the choice took. */
 export function TimelinePicture({ choices, chosen, nowNs, onChoose }: PictureProps) {
-  const { lanes, ticks } = timelineOf(choices, nowNs);
+  const { lanes, ticks, fromNs, toNs } = timelineOf(choices, nowNs);
   return (
     <div class="when">
       {lanes.map((lane) => (
@@ -45,13 +46,18 @@ export function TimelinePicture({ choices, chosen, nowNs, onChoose }: PicturePro
         <div>
           {ticks.map((tick, index) => (
             <span key={tick.at} style={{ left: `${tick.at * 100}%` }} data-edge={edgeOf(index, ticks.length)}>
-              {index === ticks.length - 1 ? "now" : clock(tick.ns, nowNs)}
+              {index === ticks.length - 1 ? "now" : tickWords(tick.ns, nowNs, toNs - fromNs)}
             </span>
           ))}
         </div>
       </div>
     </div>
   );
+}
+
+/** With seconds where minutes would repeat. */
+function tickWords(atNs: number, nowNs: number, spanNs: number): string {
+  return spanNs < SECONDS_BELOW_S * NS_PER_S ? new Date(atNs / 1e6).toLocaleTimeString("en-GB") : clock(atNs, nowNs);
 }
 
 function edgeOf(index: number, count: number): string | undefined {
