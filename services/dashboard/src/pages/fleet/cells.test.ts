@@ -1,7 +1,9 @@
 import { beforeEach, describe, expect, it } from "vitest";
 import type { JobView, Reading } from "../../wire";
 import { type Changed, FleetCells } from "./cells";
+import { DirtySet } from "./dirty";
 import { parseFilter } from "./filter";
+import { jobColour } from "./jobs";
 import { COLOUR, DIM, HATCHED, JOINED, Kind, kindOf } from "./look";
 import { AT, TeamSlots } from "./palette";
 import { jobView, SYNTHETIC, SyntheticFleet } from "./synthetic";
@@ -175,6 +177,41 @@ describe("cells of a fleet", () => {
     expect([look(0) & DIM, look(1) & DIM]).toEqual([DIM, 0]);
     cells.emphasise({});
     expect(look(0) & DIM).toBe(0);
+  });
+
+  it("step back for a team that is pointed at", () => {
+    place(job("a", [0]));
+    cells.emphasise({ team: "physics" });
+    expect([look(0) & DIM, look(1) & DIM]).toEqual([0, DIM]);
+    cells.emphasise({ team: "vision" });
+    expect(look(0) & DIM).toBe(DIM);
+  });
+});
+
+describe("a job's colour", () => {
+  it("is its own unless a neighbour has it", () => {
+    const own = jobColour("some-job", 0);
+    expect(jobColour("some-job", 0)).toBe(own);
+    expect(jobColour("some-job", 1 << own)).not.toBe(own);
+    expect(jobColour("some-job", 0xffff)).toBe(own);
+  });
+});
+
+describe("dirty cells", () => {
+  it("are taken once each, in the order in which they changed", () => {
+    const dirty = new DirtySet(4);
+    const taken: number[] = [];
+    for (const cell of [2, 0, 2, 3]) {
+      dirty.add(cell);
+    }
+    taken.push(dirty.take(), dirty.take());
+    for (const cell of [2, 1, 3]) {
+      dirty.add(cell);
+    }
+    while (dirty.size > 0) {
+      taken.push(dirty.take());
+    }
+    expect([taken, dirty.take()]).toEqual([[2, 0, 3, 2, 1], -1]);
   });
 });
 

@@ -32,7 +32,7 @@ describe("racks", () => {
   });
 
   it("are sorted as people count, and hold the nodes that say so", () => {
-    const { racks, nodes } = group([node("n10", "r10", "b1"), node("n2", "r2", "b0"), node("n1", "r2", "b0")]);
+    const { racks, nodes } = group([node("n10", "r10", "b0"), node("n2", "r2", "b0"), node("n1", "r2", "b0")]);
     expect(racks.map((rack) => [rack.label, rack.nodes])).toEqual([
       ["r2", 2],
       ["r10", 1],
@@ -77,6 +77,16 @@ describe.each([
     expect(seen.size).toBe(4 * layout.nodeOf.length);
   });
 
+  it("leaves a gap between racks", () => {
+    for (const line of layout.lines) {
+      const boxes = line.map((at) => layout.racks[at]).filter((box) => box !== undefined);
+      boxes.slice(1).forEach((box, at) => {
+        const before = boxes[at];
+        expect(box.x).toBeGreaterThan((before?.x ?? 0) + (before?.width ?? 0));
+      });
+    }
+  });
+
   it("finds every cell where it is", () => {
     for (let at = 0; at < layout.nodeOf.length; at++) {
       const found = hit(layout, (layout.cellX[at] as number) + 1, (layout.cellY[at] as number) + 1);
@@ -113,6 +123,14 @@ describe("moving by keyboard", () => {
 
   it("goes down through the nodes of a rack in one column", () => {
     expect(steps(3, "down", 2)).toBe(3 + 16);
+  });
+
+  it("keeps to its row from rack to rack, and to its column from line to line", () => {
+    const from = (layout.cellBase[3] as number) + 7;
+    expect(layout.cellY[move(layout, from, "right")]).toBe(layout.cellY[from]);
+    const below = move(layout, (layout.cellBase[7] as number) + 4, "down");
+    expect(layout.rackOf[layout.nodeOf[below] as number]).toBe(layout.lines[1]?.[0]);
+    expect(below - (layout.cellBase[layout.nodeOf[below] as number] as number)).toBe(4);
   });
 
   it("comes back where it came from", () => {

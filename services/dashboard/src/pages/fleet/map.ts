@@ -29,8 +29,8 @@ export interface MapEvents {
   zoomed: (isFit: boolean) => void;
 }
 
-/** Twenty times a second is smooth for cells, and leaves the machine to those who work on it. */
-export const PAINT_EVERY_MS = 50;
+/** A log's slices come 20 times a second and are drawn in the frame that applies them; more than this is not. */
+export const PAINT_EVERY_MS = 30;
 const EMPTY: Fit = { pitchCss: 12, isTight: false, lines: [] };
 
 const MOVES: Record<string, Move> = {
