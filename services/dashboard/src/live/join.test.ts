@@ -106,6 +106,40 @@ describe("following", () => {
   });
 });
 
+describe("a moment that is told in several slices", () => {
+  const part = (number: number, of: number, seq = 12, prev = 12): LiveSlice =>
+    Object.assign(slice({ seq, prev, nodes: [nodeRow(`n${number}`)] }), { part: number, parts: of });
+  const first = part(1, 3, 12, 10);
+
+  it("is applied part by part", () => {
+    const join = joinedAt(10);
+    expect(applied(join, first, part(2, 3), part(3, 3), slice({ seq: 13, prev: 12 }))).toEqual([12, 12, 12, 13]);
+    expect(join.gaps).toBe(0);
+  });
+
+  it.each([
+    ["a later part", part(3, 3)],
+    ["a pulse", slice({ seq: 12, prev: 12 })],
+    ["the next moment", slice({ seq: 13, prev: 12 })],
+  ])("is missed to its end when %s comes instead of the part that is owed", (_, other) => {
+    const join = joinedAt(10);
+    expect(applied(join, first, other)).toEqual([12]);
+    expect(join.gaps).toBe(1);
+  });
+
+  it("is taken once when two connections deliver it", () => {
+    const join = joinedAt(10);
+    expect(applied(join, first, part(2, 3), first, part(2, 3), part(3, 3), part(3, 3))).toEqual([12, 12, 12]);
+    expect(join.gaps).toBe(0);
+  });
+
+  it("is in a snapshot that stands at its end, whatever of it comes afterwards", () => {
+    const join = joinedAt(12);
+    expect(applied(join, part(2, 3), part(3, 3), slice({ seq: 13, prev: 12 }))).toEqual([13]);
+    expect(join.gaps).toBe(0);
+  });
+});
+
 describe("gaps", () => {
   it("answers one at once after a calm time, and ever more rarely if they go on", () => {
     const join = joinedAt(10);

@@ -23,6 +23,7 @@ const CALM_AFTER_MS = 10_000;
 export class Join {
   #seqs = new Map<string, number>();
   #heardAtMs = new Map<string, number>();
+  #owed = new Map<string, Place>();
   #buffer: LiveSlice[] = [];
   #joined = false;
   #everJoined = false;
@@ -79,6 +80,7 @@ export class Join {
   snapshot(snapshot: Snapshot, nowMs: number): LiveSlice[] {
     this.#asking = false;
     this.#seqs = new Map();
+    this.#owed.clear();
     for (const [cluster, audiences] of Object.entries(snapshot.seqs)) {
       for (const [audience, seq] of Object.entries(audiences)) {
         this.#seqs.set(key(cluster, audience), seq);
@@ -109,15 +111,23 @@ export class Join {
       return [];
     }
     const mine = this.seq(slice.cluster, slice.audience);
-    if (slice.prev > mine) {
-      this.#gap(slice, nowMs);
-      return [];
+    switch (judge(slice, mine, this.#owed.get(audience))) {
+      case "gap":
+        this.#gap(slice, nowMs);
+        return [];
+      case "drop":
+        return [];
+      case "apply": {
+        this.#seqs.set(audience, slice.seq);
+        const { part, parts } = placeOf(slice);
+        if (part < parts) {
+          this.#owed.set(audience, { part: part + 1, parts });
+        } else {
+          this.#owed.delete(audience);
+        }
+        return [slice];
+      }
     }
-    if (slice.seq < mine || (slice.seq === mine && !hasRows(slice))) {
-      return [];
-    }
-    this.#seqs.set(audience, slice.seq);
-    return [slice];
   }
 
   /** For how long the quietest log has said nothing in public; 0 where nothing ever happened. */
@@ -159,6 +169,42 @@ export class Join {
     }
     this.#buffer.push(slice);
   }
+}
+
+/** Which of the slices of one moment this is. */
+interface Place {
+  part: number;
+  parts: number;
+}
+
+function placeOf({ part = 1, parts = 1 }: LiveSlice & Partial<Place>): Place {
+  return { part, parts };
+}
+
+type Verdict = "apply" | "drop" | "gap";
+
+/**
+ * What becomes of a slice. mine: where its audience stands; owed: the part that must come next, if the moment before
+ * was not told to its end: its parts share one sequence, so that alone does not tell that one is missing.
+ */
+function judge(slice: LiveSlice, mine: number, owed: Place | undefined): Verdict {
+  const { part, parts } = placeOf(slice);
+  if (slice.prev > mine) {
+    return "gap";
+  }
+  if (slice.seq < mine) {
+    return "drop";
+  }
+  if (owed) {
+    if (part === owed.part && parts === owed.parts) {
+      return "apply";
+    }
+    return slice.seq === mine && parts === owed.parts && part < owed.part ? "drop" : "gap";
+  }
+  if (slice.seq > mine) {
+    return "apply";
+  }
+  return parts === 1 && hasRows(slice) ? "apply" : "drop";
 }
 
 /** Rows of one moment that were too many for one slice come in further ones of the same sequence. */

@@ -1,6 +1,6 @@
 import { describe, expect, it } from "vitest";
 import type { LiveSlice, QueueView } from "../wire";
-import { type Changes, noChanges } from "./changes";
+import { bound, type Changes, GONE_MAX, noChanges } from "./changes";
 import { FACTS_KEPT, FactRing } from "./facts";
 import { ENDED_KEPT, Rows } from "./rows";
 import { fact, jobRow, nodeRow, slice, snapshot } from "./samples";
@@ -61,6 +61,20 @@ describe("jobs", () => {
     rows.reset(snapshot({ jobs: [jobRow("C", "queued")] }), changes);
     expect([...rows.jobs.keys()].sort()).toEqual(["B", "C"]);
     expect(changes.reset).toBe(true);
+  });
+});
+
+describe("what nobody is told of, because the tab is hidden", () => {
+  it("stays within bounds, however many jobs come and go", () => {
+    const rows = new Rows();
+    const changes = noChanges();
+    for (let number = 0; number < 20_000; number += 1) {
+      rows.apply(slice({ seq: 1, prev: 0, jobs: [jobRow(`J${number}`, "succeeded")] }), changes);
+      bound(changes);
+    }
+    expect(changes.goneJobs.size).toBeLessThanOrEqual(GONE_MAX);
+    expect(changes.reset).toBe(true);
+    expect(rows.jobs.size).toBe(ENDED_KEPT);
   });
 });
 

@@ -8,8 +8,7 @@
 import { batch, type Signal, signal } from "@preact/signals";
 import { diagnostics } from "../diagnostics";
 import type { FactRow, LiveSlice, LiveTelemetry, Me, Snapshot } from "../wire";
-import { type Changes, noChanges } from "./changes";
-import { FACTS_KEPT } from "./facts";
+import { bound, type Changes, noChanges } from "./changes";
 import { Rows } from "./rows";
 
 export type { Changes } from "./changes";
@@ -100,9 +99,7 @@ class Store {
   }
 
   #schedule(): void {
-    if (this.#changes.facts.length > FACTS_KEPT) {
-      this.#changes.facts.splice(0, this.#changes.facts.length - FACTS_KEPT); // a hidden tab draws nothing
-    }
+    bound(this.#changes);
     if (!this.#scheduled) {
       this.#scheduled = true;
       requestAnimationFrame(() => this.#tell());
@@ -111,7 +108,8 @@ class Store {
 
   #tell(): void {
     this.#scheduled = false;
-    const changes = this.#changes;
+    const { reset, facts } = this.#changes;
+    const changes = reset ? { ...noChanges(), reset, facts } : this.#changes;
     this.#changes = noChanges();
     diagnostics.frame(() => {
       batch(() => {
