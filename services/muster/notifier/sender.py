@@ -10,6 +10,7 @@ import ssl
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
+from http.cookiejar import CookieJar, DefaultCookiePolicy
 
 import httpx
 
@@ -45,13 +46,16 @@ class Answer:
 
 
 def new_client(*, connections: int) -> httpx.AsyncClient:
-    """Connections to receivers: none follows a redirect, and no proxy of the environment sees a message."""
+    """Connections to receivers: none follows a redirect, no proxy of the environment sees a message, and none keeps
+    what a receiver would have repeated to it.
+    """
     logging.getLogger("httpx").setLevel(logging.WARNING)  # its line per request would show addresses that are secrets
     return httpx.AsyncClient(
         verify=ssl.create_default_context(),
         trust_env=False,
         follow_redirects=False,
         timeout=None,  # noqa: S113 - every request has a deadline of its own, as a whole
+        cookies=CookieJar(DefaultCookiePolicy(allowed_domains=())),
         limits=httpx.Limits(max_connections=connections, max_keepalive_connections=connections),
     )
 
@@ -124,8 +128,8 @@ def retry_after_s(value: str, *, now_s: int) -> float | None:
         return float(value)
     try:
         until = parsedate_to_datetime(value)
-    except ValueError:
+        if until.tzinfo is None:
+            until = until.replace(tzinfo=UTC)
+        return max(0.0, (until - datetime.fromtimestamp(now_s, UTC)).total_seconds())
+    except (ValueError, OverflowError):  # numbers that no date can hold: whatever a receiver sends ends no lane
         return None
-    if until.tzinfo is None:
-        until = until.replace(tzinfo=UTC)
-    return max(0.0, (until - datetime.fromtimestamp(now_s, UTC)).total_seconds())

@@ -182,6 +182,22 @@ async def test_a_receiver_that_hangs_is_left_after_its_time(house: WebhookHouse)
     assert [request.id for request in receiver.received] == [fact, fact]
 
 
+async def test_whatever_a_receiver_sends_in_headers_the_next_event_is_told_and_nothing_of_it_is_kept(
+    house: WebhookHouse,
+) -> None:
+    async def odd(_: Received) -> Reply:
+        headers = {"Retry-After": "Thu, 01 Jan 1970 00:00:00 +99999999999999999", "Set-Cookie": "who=you"}
+        return 503 if len(receiver.received) == 1 else 204, headers
+
+    receiver = Receiver(odd)
+    async with served(receiver) as url:
+        await house.notify(webhook("odd", url))
+        first, second = await house.job("first"), await house.job("second")
+        await receiver.until(3)
+    assert [request.id for request in receiver.received] == [first, first, second]
+    assert not any("cookie" in request.headers for request in receiver.received)
+
+
 async def test_a_redirect_is_not_followed(house: WebhookHouse) -> None:
     elsewhere = Receiver()
     async with served(elsewhere) as other_url:

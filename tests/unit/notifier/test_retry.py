@@ -52,7 +52,8 @@ def test_pauses_double_up_to_the_greatest_give_or_take_the_jitter(attempt: int, 
 @pytest.mark.parametrize(
     ("value", "seconds"),
     [("120", 120.0), ("Thu, 01 Jan 1970 00:02:00 GMT", 60.0), ("Thu, 01 Jan 1970 00:00:01 GMT", 0.0), ("", None),
-     ("soon", None), ("-5", None)],
+     ("soon", None), ("-5", None), ("Thu, 01 Jan 1970 00:00:00 +99999999999999999", None),
+     ("Thu, 01 Jan 1970 99999999999999999999:00:00 GMT", None), ("Fri, 31 Dec 999999999999 00:00:00 GMT", None)],
 )  # fmt: skip
 def test_retry_after_is_a_number_of_seconds_or_a_date(value: str, seconds: float | None) -> None:
     assert retry_after_s(value, now_s=60) == seconds
