@@ -47,20 +47,21 @@ interface Shown {
   readonly name: ColumnName;
   readonly width?: string;
   readonly right?: boolean;
-  readonly wideOnly?: boolean;
+  /** How much room the table must have for it. */
+  readonly from?: "wide" | "broad";
 }
 
 const SHOWN: readonly Shown[] = [
   { name: "phase", width: "116px" },
   { name: "name" },
-  { name: "team", width: "10%" },
-  { name: "queue", width: "10%", wideOnly: true },
-  { name: "user", width: "9%", wideOnly: true },
-  { name: "gpus", width: "72px", right: true },
-  { name: "node", width: "19%" },
-  { name: "time", width: "92px", right: true },
-  { name: "priority", width: "74px", right: true, wideOnly: true },
-  { name: "submitted", width: "112px", right: true, wideOnly: true },
+  { name: "team", width: "9%" },
+  { name: "queue", width: "9%", from: "broad" },
+  { name: "user", width: "8%", from: "broad" },
+  { name: "gpus", width: "68px", right: true },
+  { name: "node", width: "17%" },
+  { name: "time", width: "86px", right: true },
+  { name: "priority", width: "74px", right: true, from: "wide" },
+  { name: "submitted", width: "104px", right: true, from: "wide" },
 ];
 const SHOWN_NARROW: readonly Shown[] = [{ name: "name" }, { name: "phase", width: "104px", right: true }];
 
@@ -159,17 +160,11 @@ function Head({ shown, sort, descending, onSort }: JobTableProps & { shown: read
   return (
     <thead>
       <tr aria-rowindex={1}>
-        {shown.map(({ name, width, right, wideOnly }) => {
+        {shown.map(({ name, width, right, from }) => {
           const column = columnOf(name) ?? COLUMNS[0];
           const order = sort === name ? (descending ? "descending" : "ascending") : undefined;
           return (
-            <th
-              key={name}
-              scope="col"
-              class={cellClass(right, wideOnly)}
-              style={width ? { width } : {}}
-              aria-sort={order}
-            >
+            <th key={name} scope="col" class={cellClass(right, from)} style={width ? { width } : {}} aria-sort={order}>
               {onSort ? (
                 <button type="button" class="sort" title={column?.about} onClick={() => onSort(name)}>
                   {column?.title}
@@ -227,8 +222,8 @@ function WideCells({ job, nowNs }: { job: JobView; nowNs: number }) {
         <span class="job-id">{job.id.slice(0, 8)}</span>
       </td>
       <td>{job.team}</td>
-      <td class="wide-only">{job.queue}</td>
-      <td class="wide-only">{job.principal}</td>
+      <td class="broad-only">{job.queue}</td>
+      <td class="broad-only">{job.principal}</td>
       <td class="right">{heldGpus(job)}</td>
       <td class={job.nodes.length ? "mono job-place" : "job-reason"} title={job.detail || undefined}>
         {placeOrReason(job, nowNs)}
@@ -298,8 +293,8 @@ function phaseWords(phases: ReadonlyMap<string, number>): string {
   return found.map(([phase, jobs]) => `${jobs.toLocaleString("en-GB")} ${phase}`).join(", ");
 }
 
-function cellClass(right = false, wideOnly = false): string {
-  return `${right ? "right" : ""}${wideOnly ? " wide-only" : ""}`;
+function cellClass(right = false, from = ""): string {
+  return `${right ? "right" : ""}${from ? ` ${from}-only` : ""}`;
 }
 
 /** Arrow keys, Page Up and Down, Home and End go over the rows; Enter opens the one that has the focus. */

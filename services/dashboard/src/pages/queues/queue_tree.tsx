@@ -27,7 +27,7 @@ export function QueueTree({ tree, figures, resource, scale, chosen, onChoose }: 
           <tr>
             <th scope="col">Queue</th>
             <th scope="col" class="qtree-bar">
-              Held, promised and limits
+              Held and promised
             </th>
             <th scope="col" class="right">
               Held / quota

@@ -82,7 +82,8 @@ function Waiter({ job, why, nowNs }: { job: JobView; why: WhyAnswer | null | und
       <span class="waiter-what">
         <a href={`/jobs/${job.id}`}>{job.name}</a>
         <span class="muted">
-          {job.team} · {gpus(job.gpu_milli)} GPUs · waits {long((nowNs - job.submitted_at) / NS_PER_S)}
+          {job.team} · <span class="nowrap">{gpus(job.gpu_milli)} GPUs</span> ·{" "}
+          <span class="nowrap">waits {long((nowNs - job.submitted_at) / NS_PER_S)}</span>
         </span>
         <span>{why?.detail || job.detail || reasonWords(job.reason)}</span>
       </span>

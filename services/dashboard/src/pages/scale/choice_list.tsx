@@ -1,7 +1,7 @@
 import { Badge, Panel, type Tone } from "../../ui";
 import type { ScaleChoiceView } from "../../wire";
 import { distance } from "../jobs/words";
-import { type Outcome, outcomeOf, stateOf, whatOf } from "./words";
+import { keyOf, type Outcome, outcomeOf, stateOf, whatOf } from "./words";
 
 export const OUTCOME: Readonly<Record<Outcome, { tone: Tone; word: string }>> = {
   going: { tone: "info", word: "under way" },
@@ -23,12 +23,12 @@ export function ChoiceList({ choices, chosen, nowNs, onChoose }: ChoiceListProps
     <Panel title="Choices" flush>
       <ol class="choices">
         {choices.map((choice) => (
-          <li key={choice.id}>
+          <li key={keyOf(choice)}>
             <button
               type="button"
               class="choice"
-              aria-pressed={choice.id === chosen}
-              onClick={() => onChoose(choice.id)}
+              aria-pressed={keyOf(choice) === chosen}
+              onClick={() => onChoose(keyOf(choice))}
             >
               <span class="choice-head">
                 <b>{headOf(choice)}</b>

@@ -8,7 +8,7 @@ import { ChoiceList } from "./choice_list";
 import "../jobs/style.css";
 import "./style.css";
 import { TimelinePicture } from "./timeline_picture";
-import { NOTHING, outcomeOf } from "./words";
+import { keyOf, NOTHING, outcomeOf } from "./words";
 
 const SETTLE_MS = 300; // facts that come within this time are asked about together
 const EVERY_MS = 15_000;
@@ -24,7 +24,7 @@ export default function Scale() {
     () => (params.nothing === "hidden" ? all.filter((choice) => choice.name !== NOTHING) : all),
     [value, params.nothing],
   );
-  const chosen = choices.find((choice) => choice.id === params.choice) ?? choices[0];
+  const chosen = choices.find((choice) => keyOf(choice) === params.choice) ?? choices[0];
   const going = all.filter((choice) => outcomeOf(choice) === "going").length;
   const isHidden = params.nothing === "hidden";
   return (
@@ -68,7 +68,7 @@ export default function Scale() {
           <Panel title="When" flush>
             <TimelinePicture
               choices={choices}
-              chosen={chosen.id}
+              chosen={keyOf(chosen)}
               nowNs={nowNs}
               onChoose={(choice) => setParams({ choice })}
             />
@@ -76,7 +76,7 @@ export default function Scale() {
           <div class="scale-columns">
             <ChoiceList
               choices={choices}
-              chosen={chosen.id}
+              chosen={keyOf(chosen)}
               nowNs={nowNs}
               onChoose={(choice) => setParams({ choice })}
             />

@@ -1,7 +1,7 @@
 import { describe, expect, it } from "vitest";
 import { aChoice, NOON_NS, S } from "../jobs/samples";
 import { timelineOf } from "./timeline";
-import { stateOf, wattsOf, whatOf } from "./words";
+import { keyOf, stateOf, wattsOf, whatOf } from "./words";
 
 describe("a choice of the scaler", () => {
   it("is told as what moves", () => {
@@ -14,6 +14,12 @@ describe("a choice of the scaler", () => {
     expect(stateOf(aChoice(), NOON_NS + 12 * S)).toBe("under way for 12 s");
     expect(stateOf(aChoice({ outcome: "done", ended_at: NOON_NS + 4.2 * S }), NOON_NS)).toBe("done in 4.2 s");
     expect(stateOf(aChoice({ name: "nothing-chosen" }), NOON_NS)).toBe("");
+  });
+
+  it("is told from others that nothing was chosen for by its time", () => {
+    const nothing = { id: "job-1", name: "nothing-chosen" };
+    expect(keyOf(aChoice(nothing))).not.toBe(keyOf(aChoice({ ...nothing, at: NOON_NS + S })));
+    expect(keyOf(aChoice())).toBe("scale-1");
   });
 
   it("saves power when scaling down", () => {

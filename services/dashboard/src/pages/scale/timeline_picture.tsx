@@ -1,7 +1,7 @@
 import type { ScaleChoiceView } from "../../wire";
 import { clock, NS_PER_S } from "../jobs/words";
 import { timelineOf } from "./timeline";
-import { stateOf, whatOf } from "./words";
+import { keyOf, stateOf, whatOf } from "./words";
 
 const ROW_PX = 22;
 const SECONDS_BELOW_S = 600;
@@ -24,10 +24,10 @@ export function TimelinePicture({ choices, chosen, nowNs, onChoose }: PicturePro
           <div class="when-track" style={{ height: `${lane.rows * ROW_PX}px` }}>
             {lane.marks.map(({ choice, outcome, left, width, row }) => (
               <button
-                key={choice.id}
+                key={keyOf(choice)}
                 type="button"
                 class={`when-mark when-${outcome}`}
-                aria-pressed={choice.id === chosen}
+                aria-pressed={keyOf(choice) === chosen}
                 aria-label={`${whatOf(choice)} ${choice.node || choice.group}, ${clock(choice.at, nowNs)}, ${stateOf(choice, nowNs)}`}
                 title={`${whatOf(choice)} ${choice.node || choice.group}: ${choice.reason}`}
                 style={{
@@ -35,7 +35,7 @@ export function TimelinePicture({ choices, chosen, nowNs, onChoose }: PicturePro
                   top: `${row * ROW_PX + 3}px`,
                   ...(outcome === "nothing" ? {} : { width: `${width * 100}%` }),
                 }}
-                onClick={() => onChoose(choice.id)}
+                onClick={() => onChoose(keyOf(choice))}
               />
             ))}
           </div>

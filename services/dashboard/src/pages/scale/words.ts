@@ -30,6 +30,11 @@ export function whatOf(choice: ScaleChoiceView): string {
   return `${words} ${count} × ${choice.device_model || "GPU"}`;
 }
 
+/** What tells a choice from others: all that nothing was chosen for a job have the same id. */
+export function keyOf(choice: ScaleChoiceView): string {
+  return choice.name === NOTHING ? `${choice.id}-${Math.round(choice.at / 1e6)}` : choice.id;
+}
+
 export type Outcome = "nothing" | "going" | "done" | "failed";
 
 export function outcomeOf(choice: ScaleChoiceView): Outcome {
