@@ -123,15 +123,12 @@ async def test_whatever_is_killed_no_job_is_lost_or_runs_twice(stack: Stack, fig
     assert violations(await stack.facts(), accepted=accepted, all_ended=True) == []
 
 
-async def test_up_again_after_down_finds_everything(stack: Stack) -> None:
-    token = (stack.state_dir / "token").read_text()
+async def test_up_again_after_a_stop_finds_everything(stack: Stack) -> None:
     known = {fact.id for fact in await stack.facts()}
     stack.project.run("stop", "--timeout", "20")
-    stack.project.up()
-    again = stack.state_dir.with_name("again")
-    stack.project.copy_out("init:/state/host", again)
-    assert (again / "token").read_text() == token
-    async with stack.muster() as muster:
+    again = Stack.started(stack.project, stack.state_dir.with_name("again"))
+    assert (again.state_dir / "token").read_text() == (stack.state_dir / "token").read_text()
+    async with again.muster() as muster:
         view = await submitted(muster, job("after"))
         assert (await ended(muster, view.id)).phase is Phase.SUCCEEDED
-    assert known <= {fact.id for fact in await stack.facts()}
+    assert known <= {fact.id for fact in await again.facts()}
