@@ -13,7 +13,8 @@ EVERY_AUDIENCE = "*"
 class Dashboard:
     """What one sees. gaps: how often a slice was found missing; wants_snapshot: nothing is applied until there is one.
 
-    facts: by log and sequence; the same fact, from public and from its team, with the longer body.
+    owed: which part must come next, of how many. facts: by log and sequence; the same fact, from public and from its
+    team, with the longer body.
     """
 
     jobs: dict[str, JobView] = field(default_factory=dict)
@@ -24,6 +25,7 @@ class Dashboard:
     facts: dict[tuple[str, int], FactView] = field(default_factory=dict)
     seqs: dict[tuple[str, str], int] = field(default_factory=dict)
     defaults: dict[str, int] = field(default_factory=dict)
+    owed: dict[tuple[str, str], tuple[int, int]] = field(default_factory=dict)
     waiting: list[LiveSlice] = field(default_factory=list)
     wants_snapshot: bool = True
     gaps: int = 0
@@ -38,6 +40,7 @@ class Dashboard:
         self.seqs = {(cluster, name): seq for cluster, seqs in snapshot.seqs.items() for name, seq in seqs.items()}
         self.defaults = {cluster: seqs.get(EVERY_AUDIENCE, 0) for cluster, seqs in snapshot.seqs.items()}
         self.wants_snapshot = False
+        self.owed = {}
         waiting, self.waiting = self.waiting, []
         self.hear_all(waiting)
 
@@ -53,15 +56,17 @@ class Dashboard:
             return
         who = (one.cluster, one.audience)
         mine = self.seqs.get(who, self.defaults.get(one.cluster, 0))
-        if one.prev > mine:
+        verdict = judge(one, mine, self.owed.get(who))
+        if verdict == "gap":
             self.gaps += 1
             self.wants_snapshot = True
             self.waiting.append(one)
-            return
-        if one.seq < mine:
-            return
-        self._apply(one, mine)
-        self.seqs[who] = one.seq
+        elif verdict == "apply":
+            self._apply(one, mine)
+            self.seqs[who] = one.seq
+            self.owed.pop(who, None)
+            if one.part < one.parts:
+                self.owed[who] = (one.part + 1, one.parts)
 
     def _apply(self, one: LiveSlice, mine: int) -> None:
         rows = self.unrouted if one.cluster == FED_CLUSTER else self.jobs
@@ -86,3 +91,17 @@ class Dashboard:
                 known_fact = self.facts.get((one.cluster, fact.seq))
                 if known_fact is None or len(known_fact.body) < len(fact.body):
                     self.facts[one.cluster, fact.seq] = fact
+
+
+def judge(one: LiveSlice, mine: int, owed: tuple[int, int] | None) -> str:
+    """Whether to `apply` a slice, to `drop` it, or that there is a `gap` before it."""
+    if one.prev > mine:
+        return "gap"
+    if one.seq < mine:
+        return "drop"
+    if owed is not None:
+        if (one.part, one.parts) == owed:
+            return "apply"
+        is_repeated = one.seq == mine and one.parts == owed[1] and one.part < owed[0]
+        return "drop" if is_repeated else "gap"
+    return "apply" if one.seq > mine else "drop"

@@ -4,12 +4,14 @@ A dashboard subscribes, then takes `GET /v1/snapshot`, and from then on applies 
 
 - `prev` is above its own sequence for that audience: a slice was lost; take a new snapshot, and keep this slice and
   what follows until then, because the read model may be a moment behind.
-- `seq` is below its own: drop it. Otherwise apply its rows, those of its facts that are above its own sequence, and
-  take `seq` for its own.
+- `seq` is below its own: drop it.
+- what happened up to one moment may be too much for one message: then it comes in `parts` slices, numbered by `part`.
+  After a part that is not the last, the next part must come; anything else that is not dropped tells that one was lost.
+- `seq` is its own: drop it, unless it is the next part. Otherwise apply its rows, those of its facts that are above its
+  own sequence, and take `seq` for its own.
 
-A slice with `seq` = `prev` repeats where the audience stands, so that also the loss of the last one shows; it carries
-rows where those of one moment were too many for one message. `public` has one a second where nothing else is told, a
-team for some seconds after its last fact.
+A slice with `seq` = `prev` repeats where the audience stands, so that also the loss of the last one shows. `public` has
+one a second where nothing else is told, a team for some seconds after its last fact.
 """
 
 from typing import Annotated
@@ -54,6 +56,8 @@ class LiveSlice(Wire):
     reservations: tuple[ReservationView, ...] = ()
     gone_reservations: tuple[str, ...] = ()
     facts: tuple[FactView, ...] = ()
+    part: int = 1
+    parts: int = 1
 
 
 class LiveTelemetry(Wire):

@@ -2,15 +2,16 @@
 
 from dataclasses import dataclass, field
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from dashboards import EVERY_AUDIENCE, Dashboard
 from muster.core.fact import Fact
-from muster.projector.core import ProjectorCore
+from muster.projector.core import ProjectorCore, chains
 from muster.projector.core.chains import PULSE_S, LiveChains, Slice
 from muster.projector.core.rows import Changes
-from muster.schemas.live import PUBLIC_AUDIENCE, LiveSlice, Snapshot
+from muster.schemas.live import PUBLIC_AUDIENCE, SLICE_BYTES_MAX, LiveSlice, Snapshot
 from muster.schemas.views import JobView, NodeView, QueueView, ReservationView
 from projector_story import Story, a_job
 
@@ -124,26 +125,89 @@ def same(dashboard: Dashboard, core: ProjectorCore) -> None:
     assert dashboard.queues == {queue.name: queue for queue in snapshot.queues}
 
 
+@pytest.fixture(params=["bytes", "facts"])
+def splitting(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Slices may have little in them, so that every moment takes several."""
+    monkeypatch.setattr(chains, "SLICE_BYTES_MAX", 2_500 if request.param == "bytes" else SLICE_BYTES_MAX)
+    monkeypatch.setattr(chains, "SLICE_FACTS_MAX", 1_000 if request.param == "bytes" else 5)
+
+
+@pytest.mark.usefixtures("splitting")
+@pytest.mark.parametrize("killed", [False, True])
+def test_a_moment_that_came_only_in_part_is_not_taken_for_whole(killed: bool) -> None:
+    """The connection broke between two parts, or the projector was killed; and then nothing happens any more."""
+    parts = len(_public(_joined()[0].tell()))
+    assert parts > 3
+    for heard_parts in range(parts):
+        house, dashboard = _joined()
+        dashboard.hear_all(_public(house.tell())[:heard_parts])
+        if killed:
+            house.lead()
+        for _ in range(4):
+            dashboard.hear_all(_public(house.pulse()))
+            house.write()
+            if dashboard.wants_snapshot:
+                dashboard.begin(house.store.snapshot())
+        assert dashboard.gaps == 1
+        same(dashboard, house.core)
+
+
+@pytest.mark.usefixtures("splitting")
+def test_a_moment_in_many_parts_is_taken_in_without_a_gap() -> None:
+    house, dashboard = _joined()
+    dashboard.hear_all(house.tell())
+    dashboard.hear_all(house.pulse())
+    assert dashboard.gaps == 0
+    assert sorted(seq for _, seq in dashboard.facts) == list(range(11, len(house.facts) + 1))
+    same(dashboard, house.core)
+
+
+def _joined() -> tuple[House, Dashboard]:
+    """A dashboard that has joined a house where much has happened since."""
+    house, dashboard = House(life(jobs=8)), Dashboard()
+    house.fold(10)
+    house.write()
+    dashboard.begin(house.store.snapshot())
+    house.fold(1_000)
+    return house, dashboard
+
+
+def _public(slices: list[LiveSlice]) -> list[LiveSlice]:
+    """What a dashboard hears that acts for no team."""
+    return [one for one in slices if one.audience == PUBLIC_AUDIENCE]
+
+
 STEPS = st.lists(
-    st.sampled_from(["fold", "fold", "fold", "tell", "tell", "lose", "write", "look", "lead", "pulse"]), max_size=120
+    st.sampled_from(["fold", "fold", "fold", "many", "tell", "tell", "lose", "cut", "write", "look", "lead", "pulse"]),
+    max_size=120,
 )
 
 
 @settings(max_examples=150, deadline=None)
-@given(steps=STEPS)
-def test_whatever_is_lost_the_dashboard_ends_up_with_what_the_log_says(steps: list[str]) -> None:
+@given(steps=STEPS, is_split=st.booleans())
+def test_whatever_is_lost_the_dashboard_ends_up_with_what_the_log_says(steps: list[str], is_split: bool) -> None:
+    with pytest.MonkeyPatch.context() as patch:
+        if is_split:
+            patch.setattr(chains, "SLICE_FACTS_MAX", 2)
+        _live_through(steps)
+
+
+def _live_through(steps: list[str]) -> None:
     house, dashboard = House(life(jobs=8)), Dashboard()
     told: dict[int, str] = {}
     for step in steps:
         match step:
             case "fold":
                 house.fold()
+            case "many":
+                house.fold(9)
             case "tell":
                 dashboard.hear_all(house.tell())
             case "pulse":
                 dashboard.hear_all(house.pulse())
-            case "lose":
-                house.tell()
+            case "lose" | "cut":
+                slices = house.tell()
+                dashboard.hear_all(slices[: len(slices) // 2 if step == "cut" else 0])
             case "write":
                 house.write()
             case "look" if dashboard.wants_snapshot:

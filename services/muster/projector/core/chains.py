@@ -4,8 +4,8 @@
 goes on where another one left off: a dashboard that missed what lies between finds a slice that begins after its own
 place, and takes a new snapshot.
 
-What does not fit into one message goes in several: facts first, each slice up to its last fact, then rows, whose first
-slice takes the audience to where the rows stand and whose others repeat that place.
+What does not fit into one message goes in several numbered parts: facts first, each part up to its last fact, then
+rows, whose first part takes the audience to where the rows stand and whose others repeat that place.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
@@ -88,32 +88,50 @@ class LiveChains:
                     del self._teams[name]
         return due
 
-    def _public(self, shown: Shown) -> Iterator[Slice]:
+    def _public(self, shown: Shown) -> list[Slice]:
         facts = [(fact.seq, redacted(fact) if _concerns_a_job(fact) else _fitting(fact)) for fact in shown.facts]
         rows = list(_rows(shown))
         prev = max(self.seq, shown.prev)
         if _fits(facts, rows):
-            yield self._slice(PUBLIC_AUDIENCE, prev, shown.seq, rows=rows, facts=[body for _, body in facts])
-            return
-        for seq, part in _parts(facts):
-            yield self._slice(PUBLIC_AUDIENCE, prev, seq, facts=part)
+            return [self._slice(PUBLIC_AUDIENCE, prev, shown.seq, rows=rows, facts=[body for _, body in facts])]
+        fact_parts, row_parts = list(_parts(facts)), list(_row_parts(rows))
+        numbers = _numbers(len(fact_parts) + len(row_parts))
+        slices: list[Slice] = []
+        for seq, part in fact_parts:
+            slices.append(self._slice(PUBLIC_AUDIENCE, prev, seq, facts=part, number=next(numbers)))
             prev = seq
-        for some in _row_parts(rows):
-            yield self._slice(PUBLIC_AUDIENCE, prev, shown.seq, rows=some)
+        for some in row_parts:
+            slices.append(self._slice(PUBLIC_AUDIENCE, prev, shown.seq, rows=some, number=next(numbers)))
             prev = shown.seq
+        return slices
 
     def _of_team(self, team: str, facts: Sequence[ShownFact]) -> Iterator[Slice]:
         prev = facts[0].team_prev
-        for seq, part in _parts([(fact.seq, _fitting(fact)) for fact in facts]):
-            yield self._slice(team, prev, seq, facts=part)
+        parts = list(_parts([(fact.seq, _fitting(fact)) for fact in facts]))
+        for (seq, part), number in zip(parts, _numbers(len(parts)), strict=True):
+            yield self._slice(team, prev, seq, facts=part, number=number)
             prev = seq
 
     def _slice(
-        self, audience: str, prev: int, seq: int, *, rows: Sequence[_Row] = (), facts: Sequence[bytes] = ()
+        self,
+        audience: str,
+        prev: int,
+        seq: int,
+        *,
+        rows: Sequence[_Row] = (),
+        facts: Sequence[bytes] = (),
+        number: bytes = b',"part":1,"parts":1',
     ) -> Slice:
         head = f'{{"cluster":"{self._cluster}","audience":"{audience}","seq":{seq},"prev":{prev},"at":{self._at}'
-        parts = [head.encode(), *(_tables(rows) if rows else (_NO_ROWS,)), b',"facts":[', b",".join(facts), b"]}"]
+        tables = _tables(rows) if rows else (_NO_ROWS,)
+        parts = [head.encode(), number, *tables, b',"facts":[', b",".join(facts), b"]}"]
         return Slice(audience, b"".join(parts))
+
+
+def _numbers(parts: int) -> Iterator[bytes]:
+    """Fields that say which part a slice is, and of how many."""
+    for part in range(1, parts + 1):
+        yield b',"part":%d,"parts":%d' % (part, parts)
 
 
 def redacted(fact: ShownFact) -> bytes:
