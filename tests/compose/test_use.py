@@ -3,9 +3,9 @@
 import base64
 import json
 
+import aiohttp
 import httpx
 import nats
-import nats.errors
 import pytest
 
 from compose.running import Stack, ended, job, submitted
@@ -76,9 +76,13 @@ async def test_a_page_of_the_gateway_is_sent_jobs_live(stack: Stack) -> None:
 
 
 async def test_a_page_of_anybody_else_is_not_let_in(stack: Stack) -> None:
-    given = await credential(stack)
-    with pytest.raises((nats.errors.Error, OSError)):
-        await connected(given, page="http://elsewhere.example")
+    url = stack.project.url("WEBSOCKET_PORT", scheme="ws")
+    async with aiohttp.ClientSession() as browser:
+        with pytest.raises(aiohttp.WSServerHandshakeError) as refused:
+            await browser.ws_connect(url, origin="http://elsewhere.example")
+        assert refused.value.status == 403
+        async with browser.ws_connect(url, origin=stack.project.url("HTTP_PORT")) as own:
+            assert not own.closed
 
 
 def test_the_command_line_inside_speaks_as_the_admin(stack: Stack) -> None:
