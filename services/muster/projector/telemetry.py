@@ -22,6 +22,7 @@ from muster.core.fact import Core, Fact
 from muster.core.instant import Instant
 from muster.projector.core import ProjectorCore
 from muster.projector.core.readings import readings_row, telemetry_messages
+from muster.projector.fleet_metrics import FleetMetrics
 from muster.projector.transactions import transact
 from muster.projector.view import can_send
 from muster.projector.view_metrics import PassedMetrics, passed_metrics
@@ -49,6 +50,7 @@ class TelemetrySink:
     model: ReadModel
     _came: dict[str, bytes] = field(default_factory=dict)  # by node, the newest message, not decoded
     _unstored: dict[str, bytes] = field(default_factory=dict)
+    _fleet: FleetMetrics = field(default_factory=FleetMetrics)
     _task: asyncio.Task[None] | None = None
     _subscription: Subscription | None = None
     _closing: bool = False
@@ -82,6 +84,7 @@ class TelemetrySink:
             task.cancel()
             await asyncio.gather(task, return_exceptions=True)
         self._came.clear()
+        self._fleet.hide()
 
     async def _take_in(self, message: Msg) -> None:
         self._came[message.subject] = message.data
@@ -97,6 +100,7 @@ class TelemetrySink:
                     rows, at = await self._decoded(came, core, metrics)
                     await self._publish(rows, at, connection, seat, metrics)
                     self._unstored.update(rows)
+                    self._fleet.show()
                 await self._store(redis)
         finally:
             await redis.aclose()
@@ -115,6 +119,7 @@ class TelemetrySink:
                 continue
             if core.has_node(sample.node):
                 rows[sample.node] = readings_row(sample)
+                self._fleet.report(sample)
                 at = max(at, sample.at)
             if count % NODES_AT_ONCE == 0:
                 await asyncio.sleep(0)
