@@ -168,6 +168,7 @@ def _debian() -> Path:
 
 
 def remove(engine: Engine) -> None:
-    """Every stand-in that any run left, and nothing else."""
-    for image in engine.client.images.list(filters={"label": LABEL}, all=False):
+    """Every stand-in that any run left, and nothing else; those first that were made last, since they lie on others."""
+    left = engine.client.images.list(filters={"label": LABEL})
+    for image in sorted(left, key=lambda image: str(image.attrs["Created"]), reverse=True):
         engine.client.images.remove(image.id, force=True)
