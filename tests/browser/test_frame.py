@@ -1,5 +1,6 @@
 """The frame around every page: logging in and out, the connection's words, keys, theme, search, a phone."""
 
+import pytest
 from playwright.async_api import Browser
 
 from browser.dashboards import PHONE, OpenDashboard, dashboard
@@ -89,6 +90,7 @@ async def test_a_phone_has_the_pages_at_the_bottom_and_scrolls_in_one_direction_
         assert box["y"] > PHONE["height"] * 0.8
 
 
-async def test_an_address_that_is_no_page_says_so(opened: OpenDashboard) -> None:
-    async with opened("/nowhere") as shown:
-        await shown.page.wait_for_selector("text=There is no page at /nowhere")
+@pytest.mark.parametrize("path", ["/nowhere", "/jobs/%25", "/jobs/..%2Fme", "/jobs/SHORT"])
+async def test_an_address_that_is_no_page_says_so(opened: OpenDashboard, path: str) -> None:
+    async with opened(path) as shown:
+        await shown.page.wait_for_selector(f"text=There is no page at {path}")

@@ -1,5 +1,5 @@
 import { useSignal } from "@preact/signals";
-import { Chip } from "./frame/chip";
+import { Banner, Chip } from "./frame/chip";
 import { DiagnosticsPanel } from "./frame/diagnostics_panel";
 import { KeyHelp } from "./frame/help";
 import { Search } from "./frame/search";
@@ -66,6 +66,7 @@ function Frame() {
         </button>
         <Account />
       </header>
+      <Banner />
       <main id="main" tabIndex={-1}>
         <Outlet />
       </main>

@@ -41,17 +41,21 @@ const PAGES: [pattern: RegExp, load: Load][] = [
   [/^\/(?:fleet)?$/, () => import("./pages/fleet")],
   [/^\/queues$/, () => import("./pages/queues")],
   [/^\/jobs$/, () => import("./pages/jobs")],
-  [/^\/jobs\/([^/]+)$/, () => import("./pages/job")],
+  [/^\/jobs\/([A-Z2-7]{26})$/, () => import("./pages/job")],
   [/^\/scale$/, () => import("./pages/scale")],
   [/^\/events$/, () => import("./pages/events")],
 ];
 
-/** How to load the page of a path, and the id that the path names; null where there is no such page. */
+/**
+ * How to load the page of a path, and the id that the path names; null where there is no such page.
+ *
+ * An id is taken only in its own form: pages put it into addresses of the API.
+ */
 export function pageOf(path: string): { load: Load; id: string } | null {
   for (const [pattern, load] of PAGES) {
     const found = pattern.exec(path);
     if (found) {
-      return { load, id: decodeURIComponent(found[1] ?? "") };
+      return { load, id: found[1] ?? "" };
     }
   }
   return null;

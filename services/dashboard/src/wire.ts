@@ -207,6 +207,9 @@ export interface LiveSlice {
   reservations: ReservationView[];
   gone_reservations: string[];
   facts: FactView[];
+  /** Which of the slices of one moment this is, from 1. */
+  part: number;
+  parts: number;
 }
 
 export interface LiveTelemetry {

@@ -85,13 +85,6 @@ describe("following", () => {
     expect(join.joined).toBe(false);
   });
 
-  it("applies rows of the moment where it stands, which came in more than one slice", () => {
-    const join = joinedAt(10);
-    const rest = slice({ seq: 11, prev: 11, nodes: [nodeRow("n2")] });
-    expect(applied(join, slice({ seq: 11, prev: 10, nodes: [nodeRow("n1")] }), rest)).toEqual([11, 11]);
-    expect(join.gaps).toBe(0);
-  });
-
   it("is not disturbed by a pulse of where it stands", () => {
     const join = joinedAt(10);
     expect(applied(join, slice({ seq: 10, prev: 10 }))).toEqual([]);
@@ -108,7 +101,7 @@ describe("following", () => {
 
 describe("a moment that is told in several slices", () => {
   const part = (number: number, of: number, seq = 12, prev = 12): LiveSlice =>
-    Object.assign(slice({ seq, prev, nodes: [nodeRow(`n${number}`)] }), { part: number, parts: of });
+    slice({ seq, prev, nodes: [nodeRow(`n${number}`)], part: number, parts: of });
   const first = part(1, 3, 12, 10);
 
   it("is applied part by part", () => {

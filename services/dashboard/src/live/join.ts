@@ -119,7 +119,7 @@ export class Join {
         return [];
       case "apply": {
         this.#seqs.set(audience, slice.seq);
-        const { part, parts } = placeOf(slice);
+        const { part, parts } = slice;
         if (part < parts) {
           this.#owed.set(audience, { part: part + 1, parts });
         } else {
@@ -177,10 +177,6 @@ interface Place {
   parts: number;
 }
 
-function placeOf({ part = 1, parts = 1 }: LiveSlice & Partial<Place>): Place {
-  return { part, parts };
-}
-
 type Verdict = "apply" | "drop" | "gap";
 
 /**
@@ -188,7 +184,7 @@ type Verdict = "apply" | "drop" | "gap";
  * was not told to its end: its parts share one sequence, so that alone does not tell that one is missing.
  */
 function judge(slice: LiveSlice, mine: number, owed: Place | undefined): Verdict {
-  const { part, parts } = placeOf(slice);
+  const { part, parts } = slice;
   if (slice.prev > mine) {
     return "gap";
   }
@@ -201,20 +197,7 @@ function judge(slice: LiveSlice, mine: number, owed: Place | undefined): Verdict
     }
     return slice.seq === mine && parts === owed.parts && part < owed.part ? "drop" : "gap";
   }
-  if (slice.seq > mine) {
-    return "apply";
-  }
-  return parts === 1 && hasRows(slice) ? "apply" : "drop";
-}
-
-/** Rows of one moment that were too many for one slice come in further ones of the same sequence. */
-function hasRows(slice: LiveSlice): boolean {
-  return [slice.jobs, slice.nodes, slice.queues, slice.reservations].some((rows) => rows.length > 0) || hasGone(slice);
-}
-
-function hasGone(slice: LiveSlice): boolean {
-  const gone = [slice.gone_jobs, slice.gone_nodes, slice.gone_queues, slice.gone_reservations];
-  return gone.some((names) => names.length > 0);
+  return slice.seq > mine ? "apply" : "drop";
 }
 
 function key(cluster: string, audience: string): string {

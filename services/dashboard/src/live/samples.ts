@@ -7,6 +7,8 @@ export function slice(given: Partial<LiveSlice> & { seq: number; prev: number })
     cluster: "atlas",
     audience: "public",
     at: 0,
+    part: 1,
+    parts: 1,
     jobs: [],
     gone_jobs: [],
     nodes: [],

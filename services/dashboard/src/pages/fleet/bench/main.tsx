@@ -104,6 +104,8 @@ function slice(): void {
     seq,
     prev,
     at,
+    part: 1,
+    parts: 1,
     jobs: [...changed.jobs].flatMap((id) => fleet.jobs.get(id) ?? []),
     gone_jobs: [...changed.goneJobs],
     nodes: [...changed.nodes].flatMap((name) => fleet.nodes.get(name) ?? []).concat(composer.changedNodes()),

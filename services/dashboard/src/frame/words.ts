@@ -1,0 +1,38 @@
+/** The connection's state in words: pure. */
+
+import type { ConnectionState } from "../live/store";
+import type { Tone } from "../ui/badge";
+
+export interface Told {
+  tone: Tone;
+  word: string;
+  words: string;
+}
+
+/** A connection's state in a word for the chip, and in a sentence. */
+export function told(state: ConnectionState, nowMs: number): Told {
+  switch (state.kind) {
+    case "live":
+      return { tone: "ok", word: "live", words: "What is shown follows the fleet as it happens." };
+    case "joining":
+      return { tone: "info", word: "joining", words: state.why || "A snapshot of the fleet is being taken." };
+    case "stale": {
+      const seconds = Math.round((nowMs - state.sinceMs) / 1000);
+      return {
+        tone: "warn",
+        word: `stale ${seconds} s`,
+        words: `The connection stands, but Muster has told nothing for ${seconds} s: what is shown may be old.`,
+      };
+    }
+    case "offline": {
+      const seconds = Math.max(0, Math.ceil((state.retryAtMs - nowMs) / 1000));
+      return {
+        tone: "bad",
+        word: "offline",
+        words: `${state.why}. What is shown is from before. Trying again ${seconds > 0 ? `in ${seconds} s` : "now"}.`,
+      };
+    }
+    case "out":
+      return { tone: "neutral", word: "logged out", words: "" };
+  }
+}
