@@ -102,4 +102,7 @@ async def _ask_for_queues(state_dir: Path, path: Path, *, patience_s: float) -> 
                     said = error
                 await asyncio.sleep(GATEWAY_POLL_S)
     except TimeoutError:
-        raise unreachable(f"no answer within {patience_s:g} s: {said}") from said
+        last = f" ({said})" if said else ""
+        raise unreachable(
+            f"--state-dir: the gateway that {state_dir} names did not answer within {patience_s:g} s{last}"
+        ) from said
