@@ -55,7 +55,7 @@ class Dashboard:
             self.waiting.append(one)
             return
         who = (one.cluster, one.audience)
-        mine = self.seqs.get(who, self.defaults.get(one.cluster, 0))
+        mine = self.seq(*who)
         verdict = judge(one, mine, self.owed.get(who))
         if verdict == "gap":
             self.gaps += 1
@@ -67,6 +67,10 @@ class Dashboard:
             self.owed.pop(who, None)
             if one.part < one.parts:
                 self.owed[who] = (one.part + 1, one.parts)
+
+    def seq(self, cluster: str, audience: str) -> int:
+        """Where it stands."""
+        return self.seqs.get((cluster, audience), self.defaults.get(cluster, 0))
 
     def _apply(self, one: LiveSlice, mine: int) -> None:
         rows = self.unrouted if one.cluster == FED_CLUSTER else self.jobs

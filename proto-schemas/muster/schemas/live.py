@@ -47,6 +47,8 @@ class LiveSlice(Wire):
     seq: int
     prev: int
     at: InstantNs = 0
+    part: int = 1
+    parts: int = 1
     jobs: tuple[JobView, ...] = ()
     gone_jobs: tuple[str, ...] = ()
     nodes: tuple[NodeView, ...] = ()
@@ -56,8 +58,6 @@ class LiveSlice(Wire):
     reservations: tuple[ReservationView, ...] = ()
     gone_reservations: tuple[str, ...] = ()
     facts: tuple[FactView, ...] = ()
-    part: int = 1
-    parts: int = 1
 
 
 class LiveTelemetry(Wire):

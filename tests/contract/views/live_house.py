@@ -66,7 +66,7 @@ class Looking:
     async def catch_up(self, *, seq: int) -> None:
         """Until everything of the cluster's log up to `seq` is seen, with as many snapshots as that takes."""
         async with asyncio.timeout(20):
-            while self.dashboard.wants_snapshot or self.dashboard.seqs.get((CLUSTER, "public"), 0) < seq:
+            while self.dashboard.wants_snapshot or self.dashboard.seq(CLUSTER, "public") < seq:
                 if self.dashboard.wants_snapshot:
                     with suppress(UnreachableError):
                         await self.join()
