@@ -13,7 +13,17 @@ import { type CellState, type Filter, jobBits } from "./filter";
 import { Holders } from "./holders";
 import { HOLDS, JobNumbers, jobColour, type KnownJob, NO_JOB } from "./jobs";
 import { DIM, HATCHED, JOINED, Kind, withKind, withMark, withVersion } from "./look";
-import { AT, type ColourBy, HUES, JOB_COLOURS, step, TEMPERATURE_C, type TeamSlots, UTILISATION_PCT } from "./palette";
+import {
+  AT,
+  type ColourBy,
+  HUES,
+  JOB_COLOURS,
+  markOfSlot,
+  step,
+  TEMPERATURE_C,
+  type TeamSlots,
+  UTILISATION_PCT,
+} from "./palette";
 
 export interface Changed {
   reset: boolean;
@@ -366,6 +376,6 @@ export class FleetCells extends Arrangement {
     const kind = phase === "placed" ? Kind.starting : phase === "stopping" ? Kind.stopping : Kind.solid;
     const isJoined = cell + 1 < (this.base[at + 1] as number) && this.holders.whole[cell + 1] === number;
     const look = withKind(this.colourOf(job), kind) | (isJoined ? JOINED : 0);
-    return this.colourBy === "team" ? withMark(look, Math.floor(job.team / HUES)) : look;
+    return this.colourBy === "team" ? withMark(look, markOfSlot(job.team)) : look;
   }
 }

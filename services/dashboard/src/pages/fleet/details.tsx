@@ -5,7 +5,7 @@ import { Badge, Bar, format, Pairs } from "../../ui";
 import type { JobView, NodeView, Reading } from "../../wire";
 import type { FleetCells } from "./cells";
 import type { Selection } from "./map";
-import { AT, HUES } from "./palette";
+import { AT, markOfSlot } from "./palette";
 import { Swatch } from "./swatch";
 import { jobsOn, nodeState, STATE_WORDS } from "./words";
 
@@ -142,7 +142,7 @@ function JobLine({ cells, job, chosen, onJob, children }: JobLineProps) {
     <li>
       <Swatch
         colour={known ? cells.colourOf(known) : AT.job}
-        mark={known && cells.isByTeam ? Math.floor(known.team / HUES) : 0}
+        mark={known && cells.isByTeam ? markOfSlot(known.team) : 0}
       />
       <span class="fleet-job">
         <a href={`/jobs/${encodeURIComponent(job.id)}`}>{job.name}</a>

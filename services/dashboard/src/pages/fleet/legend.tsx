@@ -3,7 +3,7 @@
 import { shownTheme } from "../../theme";
 import * as format from "../../ui/format";
 import type { CellState } from "./filter";
-import { AT, type ColourBy, HUES, PALETTES, RAMP_STEPS, TEMPERATURE_C, UTILISATION_PCT } from "./palette";
+import { AT, type ColourBy, HUES, markOfSlot, PALETTES, RAMP_STEPS, TEMPERATURE_C, UTILISATION_PCT } from "./palette";
 import { Swatch, type SwatchKind } from "./swatch";
 import type { Tally, TeamTally } from "./tally";
 import { STATE_WORDS } from "./words";
@@ -89,7 +89,7 @@ function Team({ one, isChosen, onPoint, onChoose }: TeamProps) {
         onMouseLeave={() => onPoint("")}
         onClick={() => onChoose(isChosen ? "" : one.team)}
       >
-        <Swatch colour={AT.team + (one.slot % HUES)} mark={Math.floor(one.slot / HUES)} />
+        <Swatch colour={AT.team + (one.slot % HUES)} mark={markOfSlot(one.slot)} />
         {one.team} <b>{format.gpus(Math.round(one.gpuMilli / 100) * 100)}</b>
       </button>
     </li>

@@ -102,9 +102,9 @@ export class FleetMap {
     this.paintAll();
   }
 
-  /** Draw what is dirty: now if the last time is long enough ago, else when it is. */
-  paint(): void {
-    if (performance.now() - this.paintedMs >= PAINT_EVERY_MS) {
+  /** Draw what is dirty: now if the last time is long enough ago, else when it is. isSoon: not before the next frame. */
+  paint({ isSoon = false } = {}): void {
+    if (!isSoon && performance.now() - this.paintedMs >= PAINT_EVERY_MS) {
       this.paintNow();
     } else {
       this.schedule();

@@ -5,6 +5,7 @@ import {
   DIMMED,
   HUES,
   MARKS,
+  markOfSlot,
   PALETTES,
   RAMP_STEPS,
   step,
@@ -71,7 +72,11 @@ describe("slots of teams", () => {
     const slots = new TeamSlots(teams.slice(0, HUES));
     expect(new Set(teams.slice(0, HUES).map((team) => slots.of(team) % HUES)).size).toBe(HUES);
     const many = Array.from({ length: HUES * MARKS }, (_, at) => `team-${at}`);
-    expect(new Set(many.map((team) => new TeamSlots(many).of(team))).size).toBe(HUES * MARKS);
+    const looks = many.map((team) => new TeamSlots(many).of(team)).map((slot) => `${slot % HUES}/${markOfSlot(slot)}`);
+    expect(new Set(looks).size).toBe(HUES * MARKS);
+    const more = Array.from({ length: 3 * HUES * MARKS }, (_, at) => `team-${at}`);
+    const crowded = new TeamSlots(more);
+    expect(new Set(more.map((team) => crowded.of(team))).size).toBe(more.length);
   });
 
   it("stay when another team comes", () => {

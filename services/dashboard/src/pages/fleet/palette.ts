@@ -157,8 +157,10 @@ export function hash(text: string): number {
 /** Kinds of marks that tell teams of the same hue apart: none, a dot, a slit, a bar. */
 export const MARKS = 4;
 
+export const markOfSlot = (slot: number): number => Math.floor(slot / HUES) % MARKS;
+
 /**
- * Which slot a team has: its hue is `slot % HUES`, its mark `slot / HUES`. A team keeps its slot for as long as the page
+ * Which slot a team has, none twice: its hue is `slot % HUES`, its mark `markOfSlot(slot)`. A team keeps its slot for as long as the page
  * lives; those that are there at the start are taken in order of name, so every browser gives them the same.
  */
 export class TeamSlots {
@@ -183,7 +185,7 @@ export class TeamSlots {
     }
     const wanted = hash(team) % HUES;
     let slot = wanted;
-    for (let tried = 0; tried < HUES * MARKS && this.taken.has(slot); tried++) {
+    for (let tried = 0; this.taken.has(slot); tried++) {
       slot = Math.floor(tried / HUES) * HUES + ((wanted + tried) % HUES);
     }
     this.slots.set(team, slot);

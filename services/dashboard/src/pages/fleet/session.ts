@@ -17,6 +17,8 @@ import { tally } from "./tally";
 
 /** Counts, tips and details are brought up to date so often while something changes. */
 const TICK_MS = 500;
+/** Decoding the readings of more nodes than this fills a frame: cells are drawn in the next ones. */
+const READ_AT_ONCE = 200;
 /** After a fact told of a device the composer is asked again, at most so often; and now and then anyway. */
 const POOL_AFTER_MS = 250;
 const POOL_EVERY_MS = 15_000;
@@ -67,7 +69,7 @@ export class Session {
   /** Begin to follow; returns how to end it. */
   open(): () => void {
     const leave = this.store.subscribe((changes) => this.changed(changes));
-    const ticking = setInterval(() => this.ticked(), TICK_MS);
+    const ticking = setInterval(() => diagnostics.work(() => this.ticked()), TICK_MS);
     const unlight = shownTheme.subscribe((theme) => {
       this.map?.setTheme(theme);
       if (this.flights) {
@@ -150,7 +152,7 @@ export class Session {
       this.map?.arranged();
       this.hint();
     } else {
-      this.map?.paint();
+      this.map?.paint({ isSoon: changes.telemetry.size > READ_AT_ONCE });
     }
     if (changes.telemetry.has(this.seenOf)) {
       this.remember();

@@ -2,6 +2,8 @@
 
 import type { FleetCells } from "./cells";
 import type { CellState } from "./filter";
+import { WHOLE_MILLI } from "./holders";
+import { NO_JOB } from "./jobs";
 
 export interface TeamTally {
   team: string;
@@ -31,7 +33,16 @@ export interface Tally {
 export const IDLE_PCT = 5;
 
 export function tally(cells: FleetCells): Tally {
-  const states: Record<CellState, number> = {
+  const counts = new Counts(cells);
+  for (let at = 0; at < cells.nodes.length; at++) {
+    counts.node(at);
+  }
+  return counts.result();
+}
+
+/** Sums while cells are walked through: nothing is allocated per cell. */
+class Counts {
+  private readonly states: Record<CellState, number> = {
     free: 0,
     held: 0,
     starting: 0,
@@ -41,53 +52,85 @@ export function tally(cells: FleetCells): Tally {
     absent: 0,
     none: 0,
   };
-  const byTeam = new Map<string, TeamTally>();
-  const found = { gpus: 0, heldMilli: 0, hottestC: 0, idleHeld: 0 };
-  let used = 0;
-  let read = 0;
-  for (let cell = 0; cell < cells.count; cell++) {
-    const state = cells.stateOf(cell);
-    states[state]++;
-    if (state === "absent" || state === "none") {
-      continue;
-    }
-    found.gpus++;
-    const at = cells.nodeOf[cell] as number;
-    const holders = cells.holders.all(cell);
-    for (const { job, milli } of holders) {
-      const known = cells.job(job);
-      if (known) {
-        found.heldMilli += milli;
-        count(byTeam, known.row.team, known.team, milli);
+  private readonly byTeam: number[] = [];
+  private heldMilli = 0;
+  private hottestC = 0;
+  private idleHeld = 0;
+  private used = 0;
+  private read = 0;
+  private usable = 0;
+  private lost = 0;
+  private readonly cells: FleetCells;
+
+  constructor(cells: FleetCells) {
+    this.cells = cells;
+  }
+
+  node(at: number): void {
+    const { cells } = this;
+    const node = cells.nodes[at];
+    this.usable += node?.usable ? 1 : 0;
+    this.lost += node?.lost ? 1 : 0;
+    const readings = cells.readings[at];
+    const [first, last] = [cells.base[at] as number, cells.base[at + 1] as number];
+    for (let cell = first; cell < last; cell++) {
+      const state = cells.stateOf(cell);
+      this.states[state]++;
+      if (state === "absent" || state === "none") {
+        continue;
       }
-    }
-    const reading = cells.readings[at]?.[cell - (cells.base[at] as number)];
-    if (reading) {
-      found.hottestC = Math.max(found.hottestC, reading[1]);
-      if (holders.length > 0) {
-        used += reading[0];
-        read++;
-        found.idleHeld += reading[0] < IDLE_PCT ? 1 : 0;
+      const isHeld = this.holders(cell);
+      const reading = readings?.[cell - first];
+      if (reading) {
+        this.hottestC = Math.max(this.hottestC, reading[1]);
+        if (isHeld) {
+          this.used += reading[0];
+          this.read++;
+          this.idleHeld += reading[0] < IDLE_PCT ? 1 : 0;
+        }
       }
     }
   }
-  return {
-    ...found,
-    states,
-    nodes: cells.nodes.length,
-    nodesUsable: cells.nodes.filter((node) => node.usable).length,
-    nodesLost: cells.nodes.filter((node) => node.lost).length,
-    teams: [...byTeam.values()].sort((a, b) => b.gpuMilli - a.gpuMilli || a.team.localeCompare(b.team)),
-    jobs: cells.jobs.size,
-    utilisationPct: read > 0 ? used / read : 0,
-  };
-}
 
-function count(byTeam: Map<string, TeamTally>, team: string, slot: number, milli: number): void {
-  const known = byTeam.get(team);
-  if (known) {
-    known.gpuMilli += milli;
-  } else {
-    byTeam.set(team, { team, slot, gpuMilli: milli });
+  result(): Tally {
+    const { states, heldMilli, hottestC, idleHeld, cells } = this;
+    const teams = [...cells.teams.entries()]
+      .map(([team, slot]) => ({ team, slot, gpuMilli: this.byTeam[slot] ?? 0 }))
+      .filter((team) => team.gpuMilli > 0);
+    return {
+      states,
+      heldMilli,
+      hottestC,
+      idleHeld,
+      gpus: cells.count - states.absent - states.none,
+      nodes: cells.nodes.length,
+      nodesUsable: this.usable,
+      nodesLost: this.lost,
+      teams: teams.sort((a, b) => b.gpuMilli - a.gpuMilli || a.team.localeCompare(b.team)),
+      jobs: cells.jobs.size,
+      utilisationPct: this.read > 0 ? this.used / this.read : 0,
+    };
+  }
+
+  /** Count what is held of a cell; whether anything is. */
+  private holders(cell: number): boolean {
+    const whole = this.cells.holders.whole[cell] as number;
+    if (whole !== NO_JOB) {
+      this.held(whole, WHOLE_MILLI);
+      return true;
+    }
+    const shares = this.cells.holders.shares(cell);
+    for (const { job, milli } of shares ?? []) {
+      this.held(job, milli);
+    }
+    return shares !== undefined;
+  }
+
+  private held(number: number, milli: number): void {
+    const job = this.cells.jobs.known[number];
+    if (job) {
+      this.heldMilli += milli;
+      this.byTeam[job.team] = (this.byTeam[job.team] ?? 0) + milli;
+    }
   }
 }
