@@ -25,8 +25,11 @@ FLEET = Board(
             Panel("GPUs held", "By jobs.", [("sum(muster_gpus_held)", "held")], kind="stat"),
             Panel(
                 "Utilisation",
-                "Held GPUs, of those that can be used.",
-                [("sum(muster_gpus_held) / (sum(muster_gpus) - sum(muster_gpus_unusable))", "held")],
+                "Held GPUs, of those that can be used; and how busy all are.",
+                [
+                    ("sum(muster_gpus_held) / (sum(muster_gpus) - sum(muster_gpus_unusable))", "held"),
+                    ("avg(muster_gpu_utilisation_ratio)", "busy"),
+                ],
                 unit="percentunit",
                 kind="stat",
             ),
@@ -43,6 +46,29 @@ FLEET = Board(
                 "Usable and not held. Free beside waiting jobs: see Queues for what stands in their way.",
                 [
                     (_FREE, "{{model}}"),
+                ],
+            ),
+        ),
+        (
+            Panel(
+                "Utilisation of held GPUs",
+                "Mean of what nodes measured, by model. Low: jobs hold what they do not use.",
+                [("max by (model) (muster_gpu_held_utilisation_ratio)", "{{model}}")],
+                unit="percentunit",
+            ),
+            Panel(
+                "Power",
+                "What the reporting GPUs draw together.",
+                [("max by (model) (muster_gpu_power_watts)", "{{model}}")],
+                unit="watt",
+                stacked=True,
+            ),
+            Panel(
+                "Hottest GPU, and GPUs that report",
+                "Highest temperature by model; reporting, of all there are.",
+                [
+                    ("max by (model) (muster_gpu_temperature_max_celsius)", "{{model}} °C"),
+                    ("100 * sum(muster_gpus_reporting) / sum(muster_gpus)", "reporting, %"),
                 ],
             ),
         ),
