@@ -84,3 +84,35 @@ def test_prometheus_reads_every_service() -> None:
 def test_the_settings_are_settings() -> None:
     told = yaml.safe_load((COMPOSE / "settings.yaml").read_text())
     Settings.model_validate({**told, "state_dir": "/x", "credentials_dir": "/x"})
+
+
+def folders(service: Service) -> dict[str, str]:
+    """Folders beside the compose file, by their place in the container."""
+    mounted = (str(volume).split(":") for volume in cast("list[object]", service["volumes"]) if isinstance(volume, str))
+    return {words[1]: words[0].removeprefix("./") for words in mounted if words[0].startswith("./")}
+
+
+def test_grafana_finds_its_dashboards_and_where_they_read() -> None:
+    provisioning = COMPOSE / "grafana" / "provisioning"
+    places = folders(services()["grafana"])
+    assert places["/etc/grafana/provisioning"] == "grafana/provisioning"
+    for file in (provisioning / "dashboards").glob("*.yaml"):
+        for provider in yaml.safe_load(file.read_text())["providers"]:
+            assert list((COMPOSE / places[provider["options"]["path"]]).glob("*.json"))
+    sources = [
+        source
+        for file in (provisioning / "datasources").glob("*.yaml")
+        for source in yaml.safe_load(file.read_text())["datasources"]
+    ]
+    assert {source["uid"] for source in sources} == {"prometheus", "jaeger"}
+    assert {source["url"].split("/")[2].split(":")[0] for source in sources} <= set(services())
+
+
+@pytest.mark.parametrize(
+    ("service", "file"),
+    [("prometheus", "/etc/prometheus/prometheus.yml"), ("otel-collector", "/etc/otelcol-contrib/config.yaml")],
+)
+def test_configuration_lies_where_the_container_is_told_to_look(service: str, file: str) -> None:
+    told = services()[service]
+    assert any(file in word for word in cast("list[str]", told["command"]))
+    assert (COMPOSE / folders(told)[str(Path(file).parent)] / Path(file).name).is_file()
