@@ -198,6 +198,9 @@ export interface LiveSlice {
   seq: number;
   prev: number;
   at: InstantNs;
+  /** Which of the slices of one moment this is, from 1. */
+  part: number;
+  parts: number;
   jobs: JobView[];
   gone_jobs: string[];
   nodes: NodeView[];
@@ -207,9 +210,6 @@ export interface LiveSlice {
   reservations: ReservationView[];
   gone_reservations: string[];
   facts: FactView[];
-  /** Which of the slices of one moment this is, from 1. */
-  part: number;
-  parts: number;
 }
 
 export interface LiveTelemetry {
