@@ -15,6 +15,8 @@ from muster.schemas.job import JobSpec, Phase, TaskGroup
 from muster.schemas.queries import ScaleChoiceView
 from muster.schemas.views import FactView
 
+ATTACHED_MS_MAX = 60_000.0  # the simulated fabric takes its time for each device
+
 
 def stage_with(found: Sequence[ScaleChoiceView]) -> Stage:
     """A stage whose scaler chose so."""
@@ -108,5 +110,5 @@ async def test_a_real_attachment_is_shown_from_choice_to_done(opened: OpenDashbo
         await shown.page.wait_for_selector(".when-mark")
         await shown.page.wait_for_selector(".choice-jobs >> text=needs-more")
         await house.job_that(more.id, lambda view: view.phase in {Phase.RUNNING, Phase.SUCCEEDED})
-        await shown.page.wait_for_selector(".choice >> text=/done in/")
+        await shown.page.wait_for_selector(".choice >> text=/done in/", timeout=ATTACHED_MS_MAX)
         await house.ended([first.id, more.id])

@@ -8,6 +8,7 @@ import { plain, storyOf } from "./story";
 import { buildTrace, type JobTrace, type Span, withoutRepeats } from "./trace";
 import { isLopsided, type Scale, waterfall } from "./waterfall";
 
+const ROWS_MAX = 400;
 const DEPTH_MAX = 12; // a retried job's tree is as deep as its history, a screen is not so wide
 const INDENT_PX = 12;
 const INDENT_NARROW_PX = 5;
@@ -67,6 +68,7 @@ export function TracePanel({ facts, problem, again }: TracePanelProps) {
 function Waterfall({ trace }: { trace: JobTrace }) {
   const [isWhole, setIsWhole] = useState(false);
   const [chosen, setChosen] = useState("");
+  const [most, setMost] = useState(ROWS_MAX);
   const shown = useMemo(
     () => (isWhole ? { spans: trace.spans, alike: new Map<string, number>() } : withoutRepeats(trace.spans)),
     [trace, isWhole],
@@ -114,7 +116,7 @@ function Waterfall({ trace }: { trace: JobTrace }) {
         </div>
       </div>
       <ol class="fall-rows">
-        {bars.map(({ span, left, width }) => (
+        {bars.slice(0, most).map(({ span, left, width }) => (
           <li key={span.id}>
             <button
               type="button"
@@ -149,8 +151,21 @@ function Waterfall({ trace }: { trace: JobTrace }) {
             {chosen === span.id && <FactDetails span={span} />}
           </li>
         ))}
+        <More count={bars.length} most={most} onMore={() => setMost(bars.length)} />
       </ol>
     </div>
+  );
+}
+
+/** A job that ran a thousand times has thousands of facts; a page draws so many before it is asked for all. */
+function More({ count, most, onMore }: { count: number; most: number; onMore: () => void }) {
+  if (count <= most) return null;
+  return (
+    <li class="fall-more">
+      <button type="button" class="button" onClick={onMore}>
+        All {counted(count, "fact")}
+      </button>
+    </li>
   );
 }
 
@@ -173,8 +188,10 @@ function FactList({ trace }: { trace: JobTrace }) {
     return { inTime: sorted, alike: shown.alike };
   }, [trace]);
   const [chosen, setChosen] = useState("");
+  const [most, setMost] = useState(ROWS_MAX);
   return (
     <ol class="story">
+      <More count={inTime.length} most={most} onMore={() => setMost(inTime.length)} />
       {inTime.map((span) => (
         <li key={span.id}>
           <button

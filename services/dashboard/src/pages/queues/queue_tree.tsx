@@ -32,10 +32,10 @@ export function QueueTree({ tree, figures, resource, scale, chosen, onChoose }: 
             <th scope="col" class="right">
               Held / quota
             </th>
-            <th scope="col" class="right wide-only" title="What it borrows of what can be lent, by weight">
+            <th scope="col" class="right qshares" title="What it borrows of what can be lent, by weight">
               Share
             </th>
-            <th scope="col" class="right wide-only" title="The same for all that it held lately">
+            <th scope="col" class="right qshares" title="The same for all that it held lately">
               Recent
             </th>
             <th scope="col" class="right">
@@ -121,8 +121,8 @@ function QueueRow({ node, figures, resource, scale, isChosen, isFolded, onFold, 
         {figures ? amount(resource, figures.held) : "–"}
         <span class="muted"> / {figures ? amount(resource, figures.nominal) : "–"}</span>
       </td>
-      <td class="right wide-only">{queue.share.toFixed(2)}</td>
-      <td class="right wide-only muted">{queue.used_share.toFixed(2)}</td>
+      <td class="right qshares">{queue.share.toFixed(2)}</td>
+      <td class="right qshares muted">{queue.used_share.toFixed(2)}</td>
       <td class="right">{running.toLocaleString("en-GB")}</td>
       <td class={`right ${waiting ? "qwaits" : ""}`}>{waiting.toLocaleString("en-GB")}</td>
     </tr>
