@@ -54,4 +54,6 @@ def built(name: str) -> Path:
     environment = {**os.environ, "CGO_ENABLED": "0"}
     subprocess.run(command, cwd=source, env=environment, check=True, capture_output=True, timeout=BUILD_S_MAX)
     partial.replace(program)
+    for older in set(cache().glob(f"{name}-*")) - {program}:
+        older.unlink()
     return program
