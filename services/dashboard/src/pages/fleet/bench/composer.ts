@@ -32,6 +32,11 @@ interface Way {
   nextMs: number;
 }
 
+export interface Answers {
+  devices: { devices: DeviceView[] };
+  fabrics: { fabrics: FabricView[] };
+}
+
 export class FakeComposer {
   private readonly devices = new Map<string, DeviceView>();
   private readonly ways: Way[] = [];
@@ -98,16 +103,11 @@ export class FakeComposer {
     };
   }
 
-  /** Answer the two addresses that the page asks; nothing else is asked for. */
-  answerFetch(): void {
-    globalThis.fetch = async (asked) => {
-      const path = String(asked);
-      const body = path.includes("/v1/devices")
-        ? { devices: [...this.devices.values()] }
-        : path.includes("/v1/fabrics")
-          ? { fabrics: this.size > 0 ? [this.fabric()] : [] }
-          : undefined;
-      return new Response(JSON.stringify(body ?? { title: "not here", status: 404 }), { status: body ? 200 : 404 });
+  /** What `/v1/devices` and `/v1/fabrics` would answer. */
+  answers(): Answers {
+    return {
+      devices: { devices: [...this.devices.values()] },
+      fabrics: { fabrics: this.size > 0 ? [this.fabric()] : [] },
     };
   }
 
