@@ -50,9 +50,9 @@ def project(engine: Engine, figures: Figures) -> Project:
         programs.result()
         images.make_all(engine, [image for image in made if images.programs(image)])
     if made:
-        figures.say(f"no registry answers; stand-ins for {', '.join(made)}")
+        figures.say(f"cannot be pulled here; stand-ins for {', '.join(made)}")
     if without:
-        figures.say(f"left out, because nothing can stand in: {', '.join(without)}")
+        figures.say(f"left out, because it can neither be pulled nor stood in for: {', '.join(without)}")
     return found
 
 
