@@ -24,7 +24,8 @@ admin's, within the stack's network and outside. grafana: the password of its ad
 METRICS_PORT = 9100
 EVERYWHERE = "0.0.0.0"  # noqa: S104 - in a container; what is published, and where, the container engine is told
 _LOOPBACK_NAMES = frozenset({"127.0.0.1", "localhost", "::1"})
-_READS_REDIS = frozenset({"gateway", "projector"})
+_READS_REDIS = frozenset({"gateway", "projector", "notifier"})
+"""The notifier looks up there whose job it was whose first facts the log no longer holds."""
 _LOGS_IN_AT_FABRICS = frozenset({"composer", SIMULATOR})
 
 

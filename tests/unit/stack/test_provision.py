@@ -61,7 +61,18 @@ def test_only_who_uses_redis_knows_its_password(tmp_path: Path) -> None:
     state = provisioned(tmp_path)
     password = (state / KEYS / "redis-password").read_bytes()
     knowing = {name.split("/")[0] for name, content in everything(state).items() if password in content}
-    assert knowing == {"gateway", "projector", REDIS, KEYS}
+    assert knowing == {"gateway", "projector", "notifier", REDIS, KEYS}
+
+
+def test_no_service_whose_code_opens_redis_is_left_without_its_password(tmp_path: Path) -> None:
+    state = provisioned(tmp_path)
+    services = Path(__file__).parents[3] / "services" / "muster"
+    opening = {
+        name for name in SERVICES if any("settings.redis_url" in f.read_text() for f in (services / name).rglob("*.py"))
+    }
+    assert opening
+    for name in opening:
+        assert load_settings(state / name, {}).redis_url.startswith("redis://:")
 
 
 def test_only_the_admins_parts_and_the_bus_hold_the_token(tmp_path: Path) -> None:
