@@ -200,3 +200,15 @@ async def test_on_a_phone_each_row_tells_its_job_in_two_lines(browser: Browser) 
     async with table(browser, small_fleet(time.time_ns()).jobs, viewport=PHONE) as (shown, _):
         await shown.page.wait_for_selector(f"{ROWS} .job-line")
         assert await shown.page.evaluate("document.documentElement.scrollWidth") <= PHONE["width"]
+
+
+async def test_values_to_filter_by_are_those_of_the_rows_that_are_shown(browser: Browser) -> None:
+    jobs = [one for one in small_fleet(time.time_ns()).jobs if one.phase.is_terminal]
+    marked = jobs[0].model_copy(update={"principal": "only-once"})
+    async with table(browser, [marked, *jobs[1:]], "?show=ended") as (shown, _):
+        await shown.page.wait_for_selector(ROWS)
+        await shown.page.click("text=Filter")
+        await shown.page.click(".menu-row >> text=User")
+        await shown.page.click(".menu-row >> text=only-once")
+        await shown.until(f"document.querySelectorAll('{ROWS}').length === 1")
+        assert "user=only-once" in shown.page.url

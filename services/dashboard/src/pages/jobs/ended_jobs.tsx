@@ -24,10 +24,10 @@ const LOOKED_THROUGH_MAX = 2_000; // jobs that were read without finding enough 
 /** Jobs that have ended, read page by page as they are scrolled to. */
 export function EndedJobsTable({
   query,
-  onCounts,
+  onRead,
 }: {
   query: JobQuery;
-  onCounts: (shown: number, read: number) => void;
+  onRead: (shown: number, read: readonly JobView[]) => void;
 }) {
   const nowNs = useNowNs();
   const key = [...phasesOf(query), ...narrowing(query)].join("&");
@@ -36,7 +36,7 @@ export function EndedJobsTable({
   const jobs = useMemo(() => ended.jobs.filter((job) => fits(job, nowNs)), [ended, fits]);
   const since = useEndedSince(key);
   const asked = useRef(0);
-  useEffect(() => onCounts(jobs.length, ended.jobs.length), [jobs.length, ended.jobs.length]);
+  useEffect(() => onRead(jobs.length, ended.jobs), [jobs.length, ended.jobs]);
   useEffect(() => {
     asked.current = 0;
   }, [key, query]);

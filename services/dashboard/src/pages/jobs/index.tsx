@@ -1,8 +1,9 @@
 import { type Signal, useSignal } from "@preact/signals";
-import { useMemo } from "preact/hooks";
+import { useMemo, useRef } from "preact/hooks";
 import { store } from "../../live/store";
 import { query as address, navigate } from "../../route";
 import { Page } from "../../ui";
+import type { JobView } from "../../wire";
 import { ENDED_PHASES } from "./ended";
 import { EndedJobsTable } from "./ended_jobs";
 import { Filters } from "./filters";
@@ -10,7 +11,7 @@ import { LiveJobs } from "./live_jobs";
 import { type JobQuery, parseQuery, type Show, writeQuery } from "./query";
 import "./style.css";
 import { ViewsMenu } from "./views_menu";
-import { counted } from "./words";
+import { counted, TERMINAL } from "./words";
 
 const LIVE_PHASES = ["submitted", "queued", "placed", "running", "stopping"] as const;
 
@@ -25,13 +26,15 @@ export default function Jobs() {
   const search = address.value.toString();
   const query = useMemo(() => parseQuery(new URLSearchParams(search)), [search]);
   const counts = useSignal<Counts>({ shown: 0, known: 0, phases: new Map() });
+  const isLive = query.show === "live";
+  const ended = useRef<readonly JobView[]>([]);
+  const jobs = () => (isLive ? [...store.jobs.values()].filter((job) => !TERMINAL.has(job.phase)) : ended.current);
   const ask = (wanted: JobQuery) => navigate(addressOf(wanted), { replace: true });
   const show = (what: Show) => {
     const filters = new Map(query.filters);
     filters.delete("phase"); // the phases of the one are none of the other
     navigate(addressOf({ ...query, show: what, filters }));
   };
-  const isLive = query.show === "live";
   return (
     <Page
       title="Jobs"
@@ -56,7 +59,7 @@ export default function Jobs() {
         </>
       }
     >
-      <CountedFilters query={query} onQuery={ask} counts={counts} />
+      <CountedFilters query={query} onQuery={ask} counts={counts} jobs={jobs} />
       <div class="panel jobs-panel">
         {isLive ? (
           <LiveJobs
@@ -69,8 +72,9 @@ export default function Jobs() {
         ) : (
           <EndedJobsTable
             query={query}
-            onCounts={(shown, known) => {
-              counts.value = { shown, known, phases: new Map() };
+            onRead={(shown, read) => {
+              ended.current = read;
+              counts.value = { shown, known: read.length, phases: new Map() };
             }}
           />
         )}
@@ -97,15 +101,17 @@ function Note({ show, counts }: CountsProps & { show: Show }) {
   );
 }
 
-function CountedFilters({
-  query,
-  onQuery,
-  counts,
-}: CountsProps & { query: JobQuery; onQuery: (query: JobQuery) => void }) {
+interface CountedFiltersProps extends CountsProps {
+  query: JobQuery;
+  onQuery: (query: JobQuery) => void;
+  jobs: () => readonly JobView[];
+}
+
+function CountedFilters({ query, onQuery, counts, jobs }: CountedFiltersProps) {
   const { phases } = counts.value;
   const shown =
     query.show === "live"
       ? LIVE_PHASES.map((phase) => [phase, phases.get(phase) ?? 0] as const)
       : ENDED_PHASES.map((phase) => [phase, null] as const);
-  return <Filters query={query} onQuery={onQuery} phases={shown} jobs={() => store.jobs.values()} />;
+  return <Filters query={query} onQuery={onQuery} phases={shown} jobs={jobs} />;
 }

@@ -57,7 +57,8 @@ export function Menu({ title, label, isMarked = false, children }: MenuProps) {
         <span aria-hidden="true" class="menu-caret" />
       </button>
       {isOpen && (
-        <div class="menu-panel" role="dialog" aria-label={label}>
+        // a click on words in it focuses the panel, not the page below, which would close it
+        <div class="menu-panel" role="dialog" aria-label={label} tabIndex={-1}>
           {children(close)}
         </div>
       )}
