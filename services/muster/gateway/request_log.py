@@ -70,10 +70,10 @@ class NatsRequestLog:
         await self._store(draft, ids.request_fact_id("cancel-requested", job.id, payload.principal))
 
     async def request_of_job(self, job: JobView, asked: JobRequest, *, key: str) -> None:
-        """See `RequestLog.request_of_job`."""
+        """See `RequestLog.request_of_job`. The same key with another priority is another request."""
         name, payload = f"{asked.ask.value}-requested", asked.payload
         draft = Draft("job", job.id, name, payload, trace=job.trace)
-        await self._store(draft, ids.request_fact_id(name, job.id, payload.principal, key))
+        await self._store(draft, ids.request_fact_id(name, job.id, payload.principal, key, payload.model_dump_json()))
 
     async def request_queue(self, payload: QueueChangeRequested, *, key: str) -> None:
         """See `RequestLog.request_queue`."""

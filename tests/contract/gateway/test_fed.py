@@ -111,6 +111,16 @@ async def test_what_is_asked_of_a_job_is_stored_once_for_each_key(door: Door) ->
     assert stored == {"submitted": 1, "hold-requested": 2, "release-requested": 2, "priority-requested": 2}
 
 
+async def test_a_key_that_is_used_again_for_another_priority_asks_for_that_one(door: Door) -> None:
+    job = a_job()
+    await door.log.submit(job)
+    for priority in (90, 90, 10):
+        wanted = JobPriorityRequested(principal="ann", priority=priority)
+        await door.log.request_of_job(job_view(job), JobRequest(Ask.PRIORITY, wanted), key="nightly")
+    info = await door.client.jetstream().stream_info("FED")
+    assert info.state.messages == 3
+
+
 async def test_reservations_and_their_ends_are_stored_once_for_each_key(door: Door) -> None:
     spec = ReservationSpec(name="night", gpus=8, starts_at=1, duration_s=60)
     for key in ("1", "1", "2"):
