@@ -14,7 +14,7 @@ from browser.staged_story import facts_of, output_of, readings_of
 from living_stack import House, job
 from muster.schemas.access import Role, TokenRecord
 from muster.schemas.job import Phase, Slot
-from muster.schemas.live import LiveTelemetry
+from muster.schemas.live import LiveTelemetry, OutputLine, OutputPage
 from muster.schemas.queries import WhyAnswer
 from muster.schemas.views import JobView
 
@@ -220,3 +220,17 @@ async def test_the_page_fits_a_phone(browser: Browser, phase: Phase) -> None:
     async with page_of(browser, shown_job, stage=stage) as (shown, _):
         await shown.page.set_viewport_size(PHONE)
         await shown.until(f"document.querySelector('.page').scrollWidth <= {PHONE['width']}")
+
+
+async def test_the_last_lines_of_a_failed_job_are_shown_though_they_are_stored_after_its_end(browser: Browser) -> None:
+    now = time.time_ns()
+    runs = a_job(now, Phase.RUNNING)
+    path = f"/v1/jobs/{runs.id}/output"
+    stage = Stage(answers={path: output_of(runs, now, lines=3)})
+    async with page_of(browser, runs, stage=stage) as (shown, house):
+        await shown.page.wait_for_selector(".line")
+        lines = [*output_of(runs, now, lines=3).lines, OutputLine(at=now, attempt=1, text="CUDA out of memory")]
+        stage.answers[path] = OutputPage(job_id=runs.id, lines=tuple(lines))
+        await house.change([runs.model_copy(update={"phase": Phase.FAILED, "ended_at": now, "exit_code": 1})])
+        await shown.page.wait_for_selector(".line >> text=CUDA out of memory")
+        assert await shown.page.locator(".line").count() == 4

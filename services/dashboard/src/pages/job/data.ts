@@ -15,6 +15,7 @@ const SETTLE_MS = 400; // changes that come within this time are asked about tog
 const TRAIL_FACTS_MAX = 5_000;
 const READINGS_SINCE_S = 900;
 const OUTPUT_LINES = 500;
+const LAST_LINES_MS = 2_000;
 const NS_PER_MS = 1e6;
 
 /** The job's row as it changes; fetched once where it is not among the live ones. */
@@ -156,6 +157,7 @@ export function useReadings(job: JobView): { readings: Readings; problem: ApiPro
 
 /** What the job printed last, and what it prints. isAllowed: nothing is asked before whoever looks may read it. */
 export function useOutput(job: JobView, isAllowed: boolean) {
+  const isOver = TERMINAL.has(job.phase);
   const [tail, setTail] = useState<Tail>(NO_OUTPUT);
   const [state, setState] = useState<{ isKnown: boolean; problem?: ApiProblem }>({ isKnown: false });
   const ask = useCallback(() => {
@@ -168,12 +170,18 @@ export function useOutput(job: JobView, isAllowed: boolean) {
     );
   }, [job.id]);
   useEffect(() => {
-    if (!isAllowed || !job.cluster || TERMINAL.has(job.phase)) return undefined;
+    if (!isAllowed || !job.cluster || isOver) return undefined;
     return followOutput(job.cluster, job.team, job.id, (lines) => setTail((old) => withLines(old, lines)));
-  }, [job.id, job.cluster, TERMINAL.has(job.phase), isAllowed]);
+  }, [job.id, job.cluster, isOver, isAllowed]);
   useEffect(() => {
     // after listening: what is printed meanwhile comes twice, and is taken once
     if (isAllowed) ask();
   }, [job.id, isAllowed]);
+  useEffect(() => {
+    if (!isAllowed || !isOver) return undefined;
+    // the last lines, often the error, may be stored a moment after the end was told
+    const timer = setTimeout(ask, LAST_LINES_MS);
+    return () => clearTimeout(timer);
+  }, [job.id, isOver, isAllowed]);
   return { tail, isKnown: state.isKnown, problem: state.problem, again: ask };
 }

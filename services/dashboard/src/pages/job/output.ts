@@ -4,7 +4,7 @@ import type { OutputLine } from "../../wire";
 
 export const LINES_MAX = 2_000;
 
-/** number: counted from the first line that was seen, so that it stays when older ones are dropped. */
+/** number: counted from the first line that is known of, so that it stays when older ones are dropped. */
 export interface TailLine extends OutputLine {
   readonly number: number;
 }
@@ -17,20 +17,25 @@ export interface Tail {
 
 export const NO_OUTPUT: Tail = { lines: [], dropped: 0 };
 
-/** With lines that came. What was there already (the page that was fetched and the stream may overlap) is left out. */
+/**
+ * With lines that came, each where its time belongs: the page that was asked for may come after lines of the stream, and
+ * what both have is taken once. Lines of one moment keep the order in which they came.
+ */
 export function withLines(tail: Tail, coming: readonly OutputLine[]): Tail {
-  if (!coming.length) return tail;
-  const newest = tail.lines[tail.lines.length - 1]?.at ?? 0;
-  const known = new Set(tail.lines.filter((line) => line.at >= (coming[0]?.at ?? 0)).map(keyOf));
-  const fresh = coming.filter((line) => line.at > newest || !known.has(keyOf(line)));
-  let number = tail.dropped + tail.lines.length;
-  const numbered = fresh.map((line) => {
-    number += 1;
-    return { ...line, number };
-  });
-  const all = [...tail.lines, ...numbered];
+  const oldest = coming.reduce((least, line) => Math.min(least, line.at), Number.POSITIVE_INFINITY);
+  const known = new Set(tail.lines.filter((line) => line.at >= oldest).map(keyOf));
+  const fresh = coming.filter((line) => !known.has(keyOf(line)));
+  if (!fresh.length) return tail;
+  const all: OutputLine[] = [...tail.lines, ...fresh];
+  if (oldest < (tail.lines.at(-1)?.at ?? 0)) all.sort((one, two) => one.at - two.at);
   const over = Math.max(0, all.length - LINES_MAX);
-  return { lines: over ? all.slice(over) : all, dropped: tail.dropped + over };
+  const dropped = tail.dropped + over;
+  return { lines: all.slice(over).map((line, index) => numbered(line, dropped + index + 1)), dropped };
+}
+
+/** The same line if it has its number already, so that it need not be drawn anew. */
+function numbered(line: OutputLine | TailLine, number: number): TailLine {
+  return "number" in line && line.number === number ? line : { ...line, number };
 }
 
 /** Lines in which every word of the search occurs, whatever its case. */

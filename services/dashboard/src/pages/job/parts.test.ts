@@ -201,6 +201,13 @@ describe("the tail of the output", () => {
     ).toBe("abcd");
   });
 
+  it("puts a page that comes late before what was printed meanwhile", () => {
+    const live = withLines(NO_OUTPUT, [line(10, "k")]);
+    const both = withLines(live, [line(7, "g"), line(8, "h"), line(10, "k")]);
+    const tail = withLines(both, [line(11, "l")]);
+    expect(tail.lines.map((one) => `${one.number}${one.text}`).join(" ")).toBe("1g 2h 3k 4l");
+  });
+
   it("is bounded, and numbers go on", () => {
     const many = Array.from({ length: LINES_MAX + 5 }, (_none, index) => line(index + 1, String(index)));
     const tail = withLines(NO_OUTPUT, many);

@@ -71,6 +71,11 @@ export class JobBoard {
     return this.#live.size;
   }
 
+  /** Whether the board counts this job among the live ones. */
+  has(id: string): boolean {
+    return this.#live.has(id);
+  }
+
   /** How many jobs each phase has when every filter counts but that of the phase. */
   get phases(): ReadonlyMap<string, number> {
     return this.#phases;

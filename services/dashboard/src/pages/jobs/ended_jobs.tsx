@@ -177,6 +177,7 @@ function useEndedSince(key: string): number {
         seen.current.add(id);
         fresh += 1;
       }
+      for (const id of changes.goneJobs) seen.current.delete(id); // no longer told of: so the set stays as small as the store
       setCount(fresh);
     });
   }, [key]);

@@ -92,12 +92,14 @@ function useBoard(query: JobQuery, isPaused: boolean) {
   const [, draw] = useState(0);
   const [waiting, setWaiting] = useState(0);
   const gathered = useRef(new Set<string>());
+  const isStale = useRef(false); // a snapshot was taken: all is to be read anew
   const stillUntilMs = useRef(0);
   const now = useRef({ query, isPaused });
   now.current = { query, isPaused };
 
   const fill = () => {
     gathered.current.clear();
+    isStale.current = false;
     board.fill(now.current.query, store.jobs.values(), Date.now() * 1e6);
     version.current += 1;
   };
@@ -106,6 +108,11 @@ function useBoard(query: JobQuery, isPaused: boolean) {
     draw(version.current);
   };
   const flush = () => {
+    if (isStale.current) {
+      fill();
+      show();
+      return;
+    }
     if (!gathered.current.size) return;
     const ids = gathered.current;
     gathered.current = new Set();
@@ -118,12 +125,15 @@ function useBoard(query: JobQuery, isPaused: boolean) {
     () =>
       store.subscribe((changes) => {
         if (changes.reset) {
-          fill();
-          show();
+          isStale.current = true;
+          if (!now.current.isPaused) flush();
           return;
         }
         for (const id of changes.jobs) gathered.current.add(id);
-        for (const id of changes.goneJobs) gathered.current.add(id);
+        for (const id of changes.goneJobs) {
+          if (board.has(id)) gathered.current.add(id);
+          else gathered.current.delete(id); // came and went while the table was held still
+        }
         if (!now.current.isPaused && performance.now() >= stillUntilMs.current) flush();
         else setWaiting(gathered.current.size);
       }),
