@@ -10,8 +10,10 @@ from types import ModuleType
 from typing import cast
 
 import pytest
+import typer
 import yaml
 
+from muster.cli.main import app
 from promql import selectors
 from queries import BOARDS, PROMETHEUS, ROOT, Alert, Json, alerts, board_queries, rule_queries
 
@@ -20,6 +22,7 @@ SECTIONS = ("## Meaning", "## How to look", "## What to do", "## When to call wh
 SEVERITIES = {1: "critical", 2: "warning", 3: "info"}
 TESTS = sorted((PROMETHEUS / "tests").glob("*.yml"))
 ALERTS = alerts()
+_COMMAND = re.compile(r"`(muster [^`]+)`")
 _LABEL = re.compile(r"\$labels\.(\w+)")
 
 
@@ -60,6 +63,22 @@ def test_there_is_no_runbook_of_an_alert_that_is_not() -> None:
     listed = (RUNBOOKS / "index.md").read_text(encoding="utf-8")
     for alert in ALERTS:
         assert f"[{alert.name}]({alert.name}.md)" in listed
+
+
+def test_commands_that_runbooks_name_are_there() -> None:
+    said = {line for file in RUNBOOKS.glob("*.md") for line in _COMMAND.findall(file.read_text(encoding="utf-8"))}
+    assert len(said) > 15
+    root = typer.main.get_command(app)
+    for line in said:
+        command = root
+        for word in line.split()[1:]:
+            if word.startswith("-"):
+                assert word in {name for one in command.params for name in one.opts}, f"{line}: no option {word}"
+            else:
+                command = getattr(command, "commands", {}).get(word, command)
+        assert command is not root, f"there is no command {line}"
+        takes = [one for one in command.params if one.param_type_name == "argument"]
+        assert takes or "-" in line or not line.split()[-1].isupper(), f"{line} takes nothing"
 
 
 @pytest.mark.parametrize("alert", ALERTS, ids=by_name)
