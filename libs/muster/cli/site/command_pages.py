@@ -20,10 +20,12 @@ def page(root: Command, *, name: str) -> str:
 
 
 def commands(command: Command, path: str) -> Iterator[tuple[str, Command]]:
-    """Every command that does something, with the words that call it; groups are only walked through."""
+    """Every command that does something, with the words that call it: groups only if they do so by themselves."""
     if not isinstance(command, TyperGroup):
         yield path, command
         return
+    if command.invoke_without_command:
+        yield path, command
     for name, below in sorted(command.commands.items()):
         assert isinstance(below, TyperCommand | TyperGroup), f"{path} {name} is no command of typer"
         if not below.hidden:

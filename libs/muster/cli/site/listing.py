@@ -29,8 +29,11 @@ def _folder(value: object, pages: list[str]) -> object:
 
 
 def with_list(text: str, pages: Mapping[str, str]) -> str:
-    """An index page with the other pages of its folder below it. pages: what each holds, by file name."""
-    rows = ((f"[{title(page)}]({name})", opening(page)) for name, page in sorted(pages.items()) if name != INDEX)
+    """An index page with those pages of its folder that it does not name. pages: what each holds, by file name."""
+    lost = [name for name in sorted(pages) if name != INDEX and f"]({name}" not in text]
+    if not lost:
+        return text
+    rows = ((f"[{title(pages[name])}]({name})", opening(pages[name])) for name in lost)
     return f"{text.rstrip()}\n\n{table(('', ''), rows)}"
 
 

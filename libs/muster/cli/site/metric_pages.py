@@ -1,6 +1,7 @@
 """Metrics as a page: what the services export, with labels and help, read from the metrics themselves."""
 
 import importlib
+import pkgutil
 import sys
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, fields
@@ -50,9 +51,11 @@ def page(metrics: Iterable[Shown]) -> str:
 
 
 def exported() -> Iterator[Shown]:
-    """Every metric that a module of the services or of the bus makes. Imports the services' applications."""
+    """Every metric that a module of the services or of the bus makes. Imports all of the services."""
     for service in SERVICES:
-        importlib.import_module(f"muster.{service}.app")
+        package = importlib.import_module(f"muster.{service}")
+        for found in pkgutil.walk_packages(package.__path__, f"{package.__name__}."):
+            importlib.import_module(found.name)  # some are loaded only where they are needed
     for name, module in sorted(sys.modules.items()):
         if name.startswith("muster."):
             for metric in _metrics(module):

@@ -82,6 +82,13 @@ def test_an_index_lists_its_folder_with_the_first_sentence_of_each_page() -> Non
     assert "| [A](a.md) | It is so. |" in listing.with_list("# All\n\nWords.\n", pages)
 
 
+def test_what_an_index_names_itself_is_not_listed_again() -> None:
+    pages = {"index.md": "", "a.md": "# A\n\nWords.\n", "b.md": "# B\n\nWords.\n"}
+    listed = listing.with_list("# All\n\n- [so](a.md)\n", pages)
+    assert "[A](a.md)" not in listed
+    assert "[B](b.md)" in listed
+
+
 def site(tmp_path: Path, page: str) -> Path:
     """A small repository with one page beside the index."""
     (tmp_path / "docs/decisions").mkdir(parents=True)
