@@ -1,0 +1,1 @@
+"""What the documents tell people to type, and how each of it is tested."""

@@ -1,0 +1,278 @@
+"""How the commands of each page are tested where they are not simply run as they stand.
+
+A command that takes minutes is run smaller; one that a target of make or another test runs says which. Words that
+stand for something (`ID`) are read from the running stack. Every entry says why, and is used by its page.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from documents import fills
+from documents.fills import Fill
+
+
+@dataclass(frozen=True, slots=True)
+class Instead:
+    """One command of a page that is not run as it stands. said: as it stands there, without its comment.
+
+    run: what is run instead. by: what runs exactly this: `make TARGET`, or a test as `path::name`. One of both.
+    why: the reason. block: all of the block that begins with it.
+    """
+
+    said: str
+    why: str
+    run: str = ""
+    by: str = ""
+    block: bool = False
+
+    def __post_init__(self) -> None:
+        assert bool(self.run) != bool(self.by), f"{self.said}: say what is run instead, or what runs it"
+        assert self.why, f"{self.said}: say why"
+
+
+@dataclass(frozen=True, slots=True)
+class Stand:
+    """What the commands of one page need. `PAGE_DEFAULT` is for pages that are not in the table.
+
+    stack: options of the `muster up` that runs beside them, None: nothing runs. fills: what words stand for.
+    before: what the page takes for granted. settings: what stands in settings.json at the start, as JSON.
+    """
+
+    stack: str | None = "--no-examples"
+    fills: Mapping[str, Fill] = field(default_factory=dict)
+    before: str = ""
+    settings: str = ""
+    instead: tuple[Instead, ...] = ()
+
+
+MINUTES = "takes minutes at this size"
+OWN_STACK = "`make up` is `muster up`: the stack beside this page was started so, with a smaller fleet"
+UP = Instead("make up", OWN_STACK, run="make --dry-run up | grep -x '.venv/bin/muster up'")
+WATCHED = Instead(
+    ".venv/bin/muster submit --gpus 8 --name hello --team research --label sim.muster.dev/run-s=20 --watch",
+    "20 s of waiting show nothing that 1 s does not",
+    run=".venv/bin/muster submit --gpus 8 --name hello --team research --label sim.muster.dev/run-s=1 --watch",
+)
+IN_CONTAINERS = "needs a Docker engine and some minutes: the test of the compose stack runs it"
+COMPOSE = "docker compose -f compose/compose.yaml"
+TEST_COMPOSE = "make test-compose"
+
+PAGE_DEFAULT = Stand()
+PAGES: Mapping[str, Stand] = {
+    "README.md": Stand(
+        stack="",
+        instead=(UP, WATCHED, Instead("make test", "this test is one of them", by="make test")),
+    ),
+    "CONTRIBUTING.md": Stand(
+        stack=None,
+        instead=(
+            Instead("make install", "every other target begins with it", by="make install"),
+            Instead("make check", "it is what CI runs, this test included", by="make check"),
+        ),
+    ),
+    "docs/quickstart.md": Stand(stack="", fills={"http://127.0.0.1:8080": fills.gateway}, instead=(UP, WATCHED)),
+    "docs/install.md": Stand(
+        instead=(
+            Instead(
+                "make wheel",
+                "the dashboard in it takes a minute to build",
+                run="python -m build --wheel --no-isolation --outdir dist $(dirname $(readlink -f Makefile))\n"
+                "ls dist/gpumuster-*.whl",
+            ),
+        ),
+    ),
+    "docs/integration.md": Stand(
+        fills={"http://127.0.0.1:8080": fills.gateway},
+        instead=(
+            Instead(
+                "import asyncio, os",
+                "it listens until somebody ends it",
+                by="tests/integration/stack/test_integration_page.py::test_from_python",
+                block=True,
+            ),
+            Instead(
+                'curl -fsS "$MUSTER_URL/v1/jobs"',
+                "it listens until somebody ends it, with a program that has to be built",
+                by="tests/integration/stack/test_integration_page.py::test_from_the_command_line_of_nats",
+                block=True,
+            ),
+        ),
+    ),
+    "docs/webhooks.md": Stand(
+        settings='{"webhooks": [{"name": "ci", "url": "http://127.0.0.1:9/", "events": ["job-ended"]}]}',
+        instead=(
+            Instead(
+                "import base64, hashlib, hmac, time",
+                "it is a function, which has to be called",
+                by="tests/unit/notifier/test_docs.py::test_the_pages_way_to_check_a_signature_tells_true_from_false",
+                block=True,
+            ),
+            Instead(
+                "muster webhook secret > /etc/muster/ci.key && chmod 600 /etc/muster/ci.key",
+                "tests write nothing to /etc",
+                run="muster webhook secret > ci.key && chmod 600 ci.key",
+            ),
+            Instead(
+                "muster webhook test ci",
+                "nobody receives anything here: 4 says so; what a receiver gets is tried in "
+                "tests/unit/cli/test_webhooks.py",
+                run="muster webhook test ci && exit 1 || test $? -eq 4",
+            ),
+        ),
+    ),
+    "docs/operations.md": Stand(
+        fills={"DIR": fills.new_state_dir, "NEW": fills.new_state_dir},
+        instead=(
+            Instead(
+                "muster up --nodes 1750 --gpus-per-node 8 --state-dir DIR --detach",
+                "eight nodes are up sooner; on ports that are free",
+                run="muster up --nodes 8 --gpus-per-node 8 --state-dir DIR --detach --http-port 0",
+            ),
+            Instead(
+                "muster down --state-dir DIR",
+                "the directory is used again below, as one in which nothing was",
+                run="muster down --state-dir DIR && rm -r DIR",
+            ),
+            Instead(
+                "muster log import fed.jsonl.gz --log fed --state-dir NEW && muster up --state-dir NEW",
+                "nobody would press Ctrl-C",
+                run="muster log import fed.jsonl.gz --log fed --state-dir NEW\n"
+                "muster up --state-dir NEW --detach --http-port 0 && muster down --state-dir NEW",
+            ),
+            Instead(
+                "muster log trim --archive old.jsonl.gz",
+                "a log as young as this one is needed whole",
+                by="tests/integration/stack/test_trimmed.py::"
+                "test_services_that_never_ran_start_on_trimmed_logs_and_know_everything",
+            ),
+            Instead(
+                'muster log skip SEQ --service scheduler --reason "issue 123"',
+                "a service has to stand still first",
+                by="tests/integration/stack/test_skip.py::"
+                "test_a_poisoned_service_stands_still_alone_until_the_fact_is_skipped",
+            ),
+        ),
+    ),
+    "docs/concepts/devices.md": Stand(
+        fills={
+            "GPU-0c1d...": fills.attached_device,
+        },
+        instead=(
+            Instead(
+                "muster demo devices",
+                "four stories of half a minute each",
+                by="tests/integration/stack/test_devices.py::test_every_demonstration_passes_and_breaks_no_invariant",
+            ),
+            Instead(
+                "muster submit --gpus 2 --gpu-model NVIDIA-A100-PCIE-40GB --name wants-two --team research --watch",
+                "what a simulated job does takes 45 s if nothing else is said",
+                run="muster submit --gpus 2 --gpu-model NVIDIA-A100-PCIE-40GB --name wants-two --team research --watch "
+                "--label sim.muster.dev/run-s=1",
+            ),
+        ),
+    ),
+    "docs/concepts/fabric-simulator.md": Stand(fills={"8070/east": fills.fabric_address}),
+    "docs/concepts/scheduling.md": Stand(
+        before="cp examples/three-teams.yaml .",
+        instead=(
+            Instead(
+                "muster reserve night-train --gpus 64 --model H100 --for-queue research --starts 2026-11-23T20:00 "
+                "--for 10h --weekly",
+                "its day may be over",
+                run="muster reserve night-train --gpus 64 --model H100 --for-queue research "
+                "--starts $(date -d tomorrow +%F)T20:00 --for 10h --weekly",
+            ),
+        ),
+    ),
+    "docs/compose.md": Stand(
+        instead=(
+            *(
+                Instead(f"{COMPOSE} {words}", IN_CONTAINERS, by=TEST_COMPOSE)
+                for words in (
+                    "up --detach --build",
+                    "ps",
+                    "down",
+                    "down --volumes",
+                    "run --rm cli queue",
+                    "cp init:/state/host ./muster-host",
+                    "cp init:/state/grafana/admin-password ./grafana-password",
+                )
+            ),
+            Instead(
+                "muster submit --state-dir ./muster-host examples/single-gpu.yaml",
+                "that directory comes out of a container; the state directory of the stack beside this page is like it",
+                run="muster submit examples/single-gpu.yaml",
+            ),
+            Instead(
+                "muster watch --state-dir ./muster-host",
+                "it follows until Ctrl-C",
+                run="timeout --signal=INT 5 muster watch || test $? -eq 124",
+            ),
+            Instead(TEST_COMPOSE, IN_CONTAINERS, by=TEST_COMPOSE),
+        ),
+    ),
+    "docs/benchmarks.md": Stand(
+        stack=None,
+        fills={"DIR": fills.small_trace},
+        instead=tuple(
+            Instead(said, MINUTES, run=run)
+            for said, run in (
+                (
+                    ".venv/bin/muster bench surge --nodes 1750 --workloads 4000 -o json",
+                    ".venv/bin/muster bench surge --nodes 8 --workloads 20 -o json",
+                ),
+                (
+                    ".venv/bin/muster bench surge --nodes 1750 --rate 200 --duration 120 -o json",
+                    ".venv/bin/muster bench surge --nodes 8 --rate 5 --duration 1 -o json",
+                ),
+                (".venv/bin/muster bench log", ".venv/bin/muster bench log --facts 1000"),
+                (
+                    ".venv/bin/muster bench placement",
+                    ".venv/bin/muster bench placement --nodes 100 --jobs 1000 --rounds 1",
+                ),
+                (
+                    ".venv/bin/muster bench cycle --gpus 14000 -o json",
+                    ".venv/bin/muster bench cycle --gpus 64 --pending 50 --queues 12 --changes 2 -o json",
+                ),
+                (
+                    ".venv/bin/muster bench cycle --gpus 140000 -o json",
+                    ".venv/bin/muster bench cycle --gpus 128 --pending 50 --queues 12 --changes 2 -o json",
+                ),
+                (".venv/bin/muster bench kueue -o json", ".venv/bin/muster bench kueue --share 0.01 -o json"),
+                (
+                    ".venv/bin/muster simulate synthetic --gpus 14000 --jobs 100000 --days 7",
+                    ".venv/bin/muster simulate synthetic --gpus 128 --jobs 50 --days 0.2",
+                ),
+                (
+                    ".venv/bin/muster bench scale",
+                    ".venv/bin/muster bench scale --nodes 20 --pool 10 --decisions 5",
+                ),
+                (
+                    ".venv/bin/muster bench attach",
+                    ".venv/bin/muster bench attach --gpus 4 --limit 2 --switch 0.1",
+                ),
+                (
+                    ".venv/bin/muster bench faults --cycles 10000 --faults 0.05 --seed 1",
+                    ".venv/bin/muster bench faults --cycles 50 --faults 0.05 --seed 1",
+                ),
+                (
+                    ".venv/bin/muster bench ways DIR --out /tmp/ways",
+                    ".venv/bin/muster bench ways DIR --gpus 8 --out ways",
+                ),
+                (
+                    "PYTHONPATH=tests .venv/bin/python -m bench.scheduler_waiting",
+                    "PYTHONPATH=tests .venv/bin/python -m bench.scheduler_waiting --nodes 10 --waiting 20 --ends 3",
+                ),
+                (
+                    ".venv/bin/muster replay openb DIR",
+                    ".venv/bin/muster replay openb DIR --speedup 2000 --out out",
+                ),
+            )
+        ),
+    ),
+}
+
+
+def stand_of(page: str) -> Stand:
+    """The page's entry, or what holds for pages that need nothing special."""
+    return PAGES.get(page, PAGE_DEFAULT)
