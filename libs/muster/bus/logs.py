@@ -47,15 +47,23 @@ class JsonLines(logging.Formatter):
             "time": f"{datetime.fromtimestamp(record.created, UTC):%Y-%m-%dT%H:%M:%S.%fZ}",
             "level": record.levelname,
             "logger": record.name,
-            "message": record.getMessage()[:LOG_MESSAGE_CHARACTERS_MAX],
+            "message": self.message_of(record),
             "service": self.service_of(record.name),
         }
         for name in ("trace_id", "span_id"):
             if value := getattr(record, name, ""):
                 line[name] = value
         if record.exc_info:
-            line["error"] = self.formatException(record.exc_info)[-LOG_MESSAGE_CHARACTERS_MAX:]
+            line["error"] = self.error_of(record)
         return json.dumps(line, ensure_ascii=False)
+
+    def message_of(self, record: logging.LogRecord) -> str:
+        """What is said, cut to its bound."""
+        return record.getMessage()[:LOG_MESSAGE_CHARACTERS_MAX]
+
+    def error_of(self, record: logging.LogRecord) -> str:
+        """The traceback, its end if it is longer than its bound; "" if there is none."""
+        return self.formatException(record.exc_info)[-LOG_MESSAGE_CHARACTERS_MAX:] if record.exc_info else ""
 
     def service_of(self, logger: str) -> str:
         """Whose line it is: `muster.<service>...` of those hosted here, else the process's."""

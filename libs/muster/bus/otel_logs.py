@@ -58,7 +58,7 @@ class OtlpLogs(logging.Handler):
         super().close()
 
     def _send(self, record: logging.LogRecord) -> None:
-        attributes = {"exception.stacktrace": self._lines.formatException(record.exc_info)} if record.exc_info else None
+        error = self._lines.error_of(record)
         trace, span = getattr(record, "trace_id", ""), getattr(record, "span_id", "")
         at = round(record.created * NS_PER_S)
         said = LogRecord(
@@ -69,8 +69,8 @@ class OtlpLogs(logging.Handler):
             trace_flags=TraceFlags(TraceFlags.SAMPLED) if trace else None,
             severity_text=record.levelname,
             severity_number=_SEVERITIES.get(record.levelno, SeverityNumber.UNSPECIFIED),
-            body=record.getMessage(),
-            attributes=attributes,
+            body=self._lines.message_of(record),
+            attributes={"exception.stacktrace": error} if error else None,
         )
         self._provider(self._lines.service_of(record.name)).get_logger(record.name).emit(said)
 

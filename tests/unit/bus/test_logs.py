@@ -7,6 +7,7 @@ from collections.abc import Iterator
 
 import pytest
 
+from muster.bus.limits import LOG_MESSAGE_CHARACTERS_MAX
 from muster.bus.logs import JsonLines, set_up_logs
 from muster.bus.otel_logs import OtlpLogs
 from muster.bus.traceparent import Exemplars, about
@@ -128,10 +129,11 @@ def test_a_collector_gets_the_same_record_with_the_same_ids(
         handler = sent(root, sink, monkeypatch, ["scheduler", "gateway"])
         logging.getLogger("muster.scheduler").warning("job %s failed", "J", extra=about(PARENT))
         logging.getLogger("muster.bus").error("without a job")
+        logging.getLogger("muster.bus").error("x" * (LOG_MESSAGE_CHARACTERS_MAX + 1))
         logging.getLogger("opentelemetry.exporter").error("the collector is away")
         handler.close()
     said = {line.message: line for line in sink.lines}
-    assert set(said) == {"job J failed", "without a job"}
+    assert set(said) == {"job J failed", "without a job", "x" * LOG_MESSAGE_CHARACTERS_MAX}
     assert said["job J failed"].service == "muster-scheduler"
     assert (said["job J failed"].trace, said["job J failed"].span) == (TRACE, SPAN)
     assert said["job J failed"].level == "WARNING"
