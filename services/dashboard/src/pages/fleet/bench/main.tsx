@@ -36,7 +36,9 @@ function take(message: Message): void {
   diagnostics.message(message.bytes.length, () => {
     if (message.kind === "slice") {
       answers = message.answers;
-      store.apply(decoded<LiveSlice>(message.bytes));
+      const slice = decoded<LiveSlice>(message.bytes);
+      store.apply(slice);
+      store.hear(slice);
     } else {
       store.readings(decoded<LiveTelemetry>(message.bytes));
     }
@@ -45,11 +47,9 @@ function take(message: Message): void {
 
 function show(): void {
   const main = (
-    <div class="frame" style={{ gridTemplate: "1fr / 1fr" }}>
-      <main>
-        <Fleet />
-      </main>
-    </div>
+    <main style={{ height: "100dvh" }}>
+      <Fleet />
+    </main>
   );
   render(main, document.getElementById("app") as HTMLElement);
 }
