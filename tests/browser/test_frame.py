@@ -94,3 +94,17 @@ async def test_a_phone_has_the_pages_at_the_bottom_and_scrolls_in_one_direction_
 async def test_an_address_that_is_no_page_says_so(opened: OpenDashboard, path: str) -> None:
     async with opened(path) as shown:
         await shown.page.wait_for_selector(f"text=There is no page at {path}")
+
+
+async def test_the_page_measures_how_late_and_how_costly_it_is(opened: OpenDashboard, house: House) -> None:
+    async with opened("/events") as shown:
+        await shown.live()
+        before = await shown.page.evaluate("musterDiagnostics().factToPaintedMs.count")
+        await house.muster.submit(job("measured", run_s=0.1))
+        await shown.until(f"musterDiagnostics().factToPaintedMs.count >= {before} + 4")
+        report = await shown.page.evaluate("musterDiagnostics()")
+        assert 0 < report["factToPaintedMs"]["p50"] < 10_000
+        assert report["frameWorkMs"]["p95"] >= report["frameWorkMs"]["p50"] > 0
+        assert 0 < report["firstFilledMs"] < 20_000
+        await shown.page.keyboard.press("d")
+        assert "Fact to painted" in await shown.text("dialog")

@@ -19,6 +19,8 @@ import type { NatsConnection } from "./nats";
 import { store } from "./store";
 
 const TICK_MS = 500;
+/** Who the token belongs to is asked again so often while nobody answered. Longer than one request may take. */
+const ME_EVERY_MS = 20_000;
 const SNAPSHOT_TIMEOUT_MS = 30_000;
 /** The old connection gets so long to deliver what it was sent. */
 const HANDOVER_MS = 2_000;
@@ -35,6 +37,7 @@ class Live {
   #retryAtMs = 0;
   #why = "";
   #joinBefore = 0;
+  #meAskedAtMs = 0;
 
   /** Follow the session: live while there is a token, and nothing of one token's is kept for the next. */
   start(): void {
@@ -84,12 +87,13 @@ class Live {
     store.clear();
   }
 
-  async #learnWhoIAm(signal: AbortSignal): Promise<void> {
+  async #learnWhoIAm(ending: AbortSignal): Promise<void> {
+    this.#meAskedAtMs = performance.now();
     try {
-      store.me.value = await api.get<Me>("/v1/me", { signal });
+      store.me.value = await api.get<Me>("/v1/me", { signal: ending });
     } catch (error) {
-      if (!signal.aborted) {
-        this.#why = asProblem(error).message; // asked again with the next connection
+      if (!ending.aborted) {
+        this.#why = asProblem(error).message; // asked again with the next connection, or after a while
       }
     }
   }
@@ -106,6 +110,9 @@ class Live {
     if (this.#connection && nowMs >= this.#join.snapshotDueAtMs) {
       void this.#takeSnapshot(this.#ending.signal);
     }
+    if (store.me.peek() === null && nowMs - this.#meAskedAtMs > ME_EVERY_MS) {
+      void this.#learnWhoIAm(this.#ending.signal);
+    }
     this.#tellState(nowMs);
   }
 
@@ -116,9 +123,6 @@ class Live {
         api.post<LiveCredential>("/v1/live/credential", undefined, { signal: ending }),
         import("./nats"),
       ]);
-      if (store.me.peek() === null) {
-        void this.#learnWhoIAm(ending);
-      }
       const connection = await nats.connect(credential);
       if (ending.aborted) {
         await connection.close();
