@@ -23,7 +23,7 @@ from muster.stack.state_dir import StateDir
 from waiting import until, until_async
 
 PATIENCE_S = 60.0
-COMMAND_S_MAX = 120.0
+COMMAND_S_MAX = 240.0
 POLL_S = 0.1
 FLEET = "--nodes 16"
 READY = "API token"
