@@ -11,12 +11,14 @@ export class EventFeed {
   /** Matching facts that came while the list was held. */
   readonly waiting = signal(0);
   #past: FactRow[] = [];
+  #pastIds: ReadonlySet<string> = new Set();
   #matches: (fact: FactRow) => boolean = () => true;
   #held = false;
 
   /** Facts from before this page was live, oldest first. */
   setPast(facts: FactRow[]): void {
     this.#past = facts;
+    this.#pastIds = new Set(facts.map((fact) => fact.id));
     store.learn(facts);
     this.#rebuild();
   }
@@ -46,7 +48,7 @@ export class EventFeed {
       }
       return;
     }
-    const fitting = changes.facts.filter(this.#matches);
+    const fitting = changes.facts.filter((fact) => !this.#pastIds.has(fact.id) && this.#matches(fact));
     if (fitting.length === 0) {
       return;
     }
