@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from compose import making
-from compose.engine import Engine, NoEngineError, engine
+from compose.engine import Engine, NoEngineError, build_cache, engine, forget_builds
 from compose.figures import Figures
 from compose.images import remove
 from compose.project import Project
@@ -49,8 +49,11 @@ def stack(figures: Figures) -> Iterator[Stack]:
 
 @contextmanager
 def _project(answering: Engine, figures: Figures) -> Iterator[Project]:
-    """Images and a project that is not started yet; both are removed at the end, whatever became of them."""
+    """Images and a project that is not started yet; both are removed at the end, whatever became of them, and what was
+    kept of building them.
+    """
     remove(answering)  # of a run that was killed
+    kept = build_cache(answering)
     try:
         project = making.project(answering, figures)
         try:
@@ -59,3 +62,4 @@ def _project(answering: Engine, figures: Figures) -> Iterator[Project]:
             project.down()
     finally:
         remove(answering)
+        forget_builds(answering, but=kept)

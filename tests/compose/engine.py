@@ -4,7 +4,7 @@ import os
 import shutil
 import subprocess
 import time
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -91,3 +91,21 @@ def _wait_for(process: subprocess.Popen[bytes], host: str, log: Path) -> docker.
 def _last_error(log: Path) -> str:
     lines = log.read_text(errors="replace").strip().splitlines()
     return lines[-1][-400:] if lines else "it said nothing"
+
+
+def build_cache(of: Engine) -> list[str]:
+    """What the engine keeps of builds, by id, newest first."""
+    records = of.client.df()["BuildCache"] or ()
+    return [str(record["ID"]) for record in sorted(records, key=lambda record: str(record["CreatedAt"]), reverse=True)]
+
+
+def forget_builds(of: Engine, *, but: Collection[str]) -> None:
+    """Drop from the build cache what was not there before: some gigabytes that nobody would use again.
+
+    A record goes only when no other stands on it, so rounds are made as long as one of them frees something.
+    """
+    while new := [record for record in build_cache(of) if record not in but]:
+        for record in new:
+            of.client.api.prune_builds(filters={"id": record}, all=True)
+        if set(new) <= set(build_cache(of)):
+            return
