@@ -49,7 +49,7 @@ def _models(annotation: object) -> Iterator[tuple[type[BaseModel], str]]:
         yield annotation, ""
         return
     origin = getattr(annotation, "__origin__", None)
-    suffix = "[]" if origin is tuple else ".<name>" if origin is dict else ""
+    suffix = "[]" if origin is tuple else ".NAME" if origin is dict else ""
     for inner in getattr(annotation, "__args__", ()):
         for model, below in _models(inner):
             yield model, suffix + below
