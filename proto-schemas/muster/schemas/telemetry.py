@@ -12,17 +12,20 @@ from muster.schemas.facts.node import GPUS_PER_NODE_MAX
 
 OUTPUT_LINES_MAX = 256
 
+Measured = Annotated[float, Field(allow_inf_nan=False)]
+"""A number that JSON can hold: drivers do report NaN, and who passes it on stops every page that reads it."""
+
 
 class DeviceSample(Wire):
     """One GPU at one moment. utilisation_pct: 0 to 100, as DCGM's DCGM_FI_DEV_GPU_UTIL. job_ids: who holds it."""
 
-    index: int
+    index: Annotated[int, Field(ge=0, lt=GPUS_PER_NODE_MAX)]
     uuid: str
-    utilisation_pct: float
+    utilisation_pct: Measured
     memory_used_mib: int
     memory_total_mib: int
-    power_w: float
-    temperature_c: float
+    power_w: Measured
+    temperature_c: Measured
     job_ids: tuple[str, ...] = ()
 
 

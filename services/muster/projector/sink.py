@@ -190,11 +190,10 @@ class RedisSink:
         parts = list(split(changes))
         for part in parts[:-1]:
             await transact(redis, commands(self._model, part))
-        whose = ("HGET", self._model.key("marker"), "log")
-        step = advance(self._model, by=seq - self._written_seq)
-        found_log, found_seq, *_ = await transact(redis, (whose, step, *commands(self._model, parts[-1])))
-        if found_log != self._log_id.encode() or found_seq != seq:
-            raise ViewChangedError(f"expected {self._log_id} at {seq}, found {found_log!r} at {found_seq!r}")
+        step = advance(self._model, seq=seq, after=self._written_seq)
+        found_log, *_ = await transact(redis, (step, *commands(self._model, parts[-1])))
+        if found_log != self._log_id.encode():
+            raise ViewChangedError(f"{self._log_id} is not at {self._written_seq} there, where it was left")
         self._written_seq = seq
         self._ended_since_trim += sum(1 for change in changes.jobs if change.ended_order)
 

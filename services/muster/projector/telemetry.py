@@ -101,7 +101,7 @@ class TelemetrySink:
                     await self._publish(rows, at, connection, seat, metrics)
                     self._unstored.update(rows)
                     self._fleet.show()
-                await self._store(redis)
+                await self._store(redis, core)
         finally:
             await redis.aclose()
 
@@ -136,8 +136,9 @@ class TelemetrySink:
             await connection.publish(subject, body)
             metrics.sent.inc()
 
-    async def _store(self, redis: Redis) -> None:
-        """For snapshots; what cannot be stored now is stored with the next."""
+    async def _store(self, redis: Redis, core: ProjectorCore) -> None:
+        """For snapshots; what cannot be stored now is stored with the next, if its node is still there."""
+        self._unstored = {node: row for node, row in self._unstored.items() if core.has_node(node)}
         if not self._unstored:
             return
         try:

@@ -16,6 +16,11 @@ from muster.schemas.readmodel import (
 
 Command = tuple[str | bytes | int, ...]
 ROWS_PER_TRANSACTION = 2_000
+_ADVANCE = """
+if redis.call('HGET', KEYS[1], 'seq') ~= ARGV[1] then redis.call('HDEL', KEYS[1], 'log') end
+redis.call('HSET', KEYS[1], 'seq', ARGV[2])
+return redis.call('HGET', KEYS[1], 'log')
+"""
 
 
 def split(changes: Changes) -> Iterator[Changes]:
@@ -68,13 +73,13 @@ def marker(model: ReadModel, *, seq: int, log: str) -> Command:
     return ("HSET", model.key("marker"), "seq", seq, "log", log, "version", LAYOUT_VERSION)
 
 
-def advance(model: ReadModel, *, by: int) -> Command:
-    """Moves the sequence on; answers where it then is.
+def advance(model: ReadModel, *, seq: int, after: int) -> Command:
+    """Moves the sequence on from where this writer left it; answers of which log the rows are.
 
-    A step and not a value: in a Redis that was emptied meanwhile it leaves a marker that names no log, so that these
-    rows alone are never taken for all rows.
+    Where another sequence is found (Redis was emptied, or came back with an older image) the marker names no log any
+    more, so that these rows alone are never taken for all rows.
     """
-    return ("HINCRBY", model.key("marker"), "seq", by)
+    return ("EVAL", _ADVANCE, 1, model.key("marker"), after, seq)
 
 
 def readings(model: ReadModel, rows: Mapping[str, bytes]) -> Command:

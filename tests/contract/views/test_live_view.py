@@ -188,6 +188,8 @@ async def test_the_newest_readings_come_once_and_stand_in_the_snapshot(house: Li
     for node, load in (("n1", 10.0), ("n1", 20.0), ("unknown", 30.0)):
         await house.publish(telemetry_subject(CLUSTER, node), sample(node, load))
     await house.publish(telemetry_subject(CLUSTER, "n2"), b"nothing to be read")
+    no_json = sample("n1", 20.0).replace(b"20.0", b"NaN")  # as a driver may report it: no page could read it
+    await house.publish(telemetry_subject(CLUSTER, "n3"), no_json)
     told = LiveTelemetry.model_validate_json((await heard(looking, "telemetry")).data)
     assert told.nodes == {"n1": (None, (20.0, 40.0, 5, 7.0))}
     snapshot = await _snapshot_with_telemetry(looking)
