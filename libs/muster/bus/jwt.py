@@ -23,6 +23,7 @@ UNLIMITED = -1
 EVERY_TEAM = "*"
 SEED_BYTES = 32
 VIEW_SIGNER_FILE = "view-signer.json"  # in the credentials directory; text of `ViewSigner`
+VIEW_SUBSCRIPTIONS_MAX = 256  # of one dashboard: two per team and log, and the output of a few jobs
 VIEW_EXPIRES_S_MAX = 3_600.0  # a dashboard asks the gateway anew: a leaked credential is worth an hour at most
 
 PREFIX_OPERATOR = cast("int", nkeys.PREFIX_BYTE_OPERATOR)
@@ -131,6 +132,7 @@ def user_jwt(
     account: str,
     issued_at_s: int,
     expires_at_s: int | None = None,
+    subscriptions_max: int = UNLIMITED,
 ) -> str:
     """A user's token. user, account: public keys; signer: the account's key or one of its signing keys.
 
@@ -141,7 +143,7 @@ def user_jwt(
         "version": 2,
         "pub": _permission(rights.publish),
         "sub": _permission(rights.subscribe),
-        "subs": UNLIMITED,
+        "subs": subscriptions_max,
         "data": UNLIMITED,
         "payload": UNLIMITED,
     }
@@ -226,5 +228,6 @@ def mint_view_user(
         account=signer.account,
         issued_at_s=now_s,
         expires_at_s=expires_at_s,
+        subscriptions_max=VIEW_SUBSCRIPTIONS_MAX,
     )
     return ViewCredential(token, user.seed, inbox, expires_at_s)

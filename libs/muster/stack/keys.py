@@ -12,6 +12,9 @@ from pathlib import Path
 from muster.bus import jwt
 from muster.bus.access import AccountName, BusUser
 
+VIEW_CONNECTIONS_MAX = 4_096
+"""Dashboards at a time: they share the broker with the logs."""
+
 
 @dataclass(frozen=True, slots=True)
 class MintedAccess:
@@ -115,5 +118,6 @@ def account_specs(
             AccountName.VIEW,
             imports=({"name": "view", "subject": "view.>", "type": "stream", "account": log},),
             signing_keys=(view_signer,),
+            limits={"conn": VIEW_CONNECTIONS_MAX},
         ),
     )

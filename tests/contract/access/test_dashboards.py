@@ -11,7 +11,7 @@ from nats.errors import Error as NatsError
 from nats.errors import NoServersError
 
 from muster.bus.access import bus_users
-from muster.bus.jwt import ViewCredential, mint_view_user
+from muster.bus.jwt import VIEW_SUBSCRIPTIONS_MAX, ViewCredential, mint_view_user
 from muster.stack import nats_server as nats_server_config
 from muster.stack.keys import mint_access
 from servers import CLUSTER, DECLARATIONS, NatsServer
@@ -149,3 +149,21 @@ async def test_a_changed_declaration_takes_rights_back_from_old_credentials(nats
 async def test_nobody_connects_without_credentials(nats_server_shared: NatsServer) -> None:
     with pytest.raises((NatsError, NoServersError)):
         await nats_server_shared.connect(max_reconnect_attempts=0)
+
+
+async def test_a_dashboard_may_not_subscribe_without_end(nats_server_shared: NatsServer) -> None:
+    refused = asyncio.Event()
+
+    async def told(error: Exception) -> None:
+        if "maximum subscriptions" in str(error).lower():
+            refused.set()
+
+    async def left() -> None:
+        refused.set()
+
+    client = await nats_server_shared.connect_view(view_of(nats_server_shared, "vision"), error_cb=told, closed_cb=left)
+    for number in range(VIEW_SUBSCRIPTIONS_MAX + 1):
+        await client.subscribe(f"view.{CLUSTER}.vision.output.{number}")
+    async with asyncio.timeout(5):
+        await refused.wait()
+    await client.close()
