@@ -1,7 +1,7 @@
 import { describe, expect, it } from "vitest";
 import type { LiveSlice } from "../wire";
-import { BUFFER_SLICES_MAX, Join, SNAPSHOT_EVERY_MS_MAX, STALE_AFTER_MS } from "./join";
-import { nodeRow, slice, snapshot } from "./samples";
+import { BUFFER_ITEMS_MAX, BUFFER_SLICES_MAX, Join, SNAPSHOT_EVERY_MS_MAX, STALE_AFTER_MS } from "./join";
+import { fact, nodeRow, slice, snapshot } from "./samples";
 
 const seqs = (seq: number) => ({ seqs: { atlas: { public: seq } } });
 
@@ -185,6 +185,20 @@ describe("gaps", () => {
     expect(join.dropped).toBe(5);
     expect(join.snapshot(snapshot(seqs(2)), 0)).toEqual([]);
     expect(join.joined).toBe(false);
+  });
+});
+
+describe("a long time without a snapshot", () => {
+  it("costs no more than a bound of rows and facts", () => {
+    const join = new Join();
+    join.connected(0);
+    join.snapshotAsked();
+    const facts = Array.from({ length: 500 }, (_, number) => fact(number));
+    for (let seq = 1; seq <= 100; seq += 1) {
+      join.slice(slice({ seq, prev: seq - 1, facts }), 0);
+    }
+    expect(join.dropped).toBe(100 - BUFFER_ITEMS_MAX / 500);
+    expect(join.snapshot(snapshot(seqs(60)), 0).map((one) => one.seq)).toHaveLength(40);
   });
 });
 

@@ -10,6 +10,8 @@ import type { LiveSlice, Snapshot } from "../wire";
 import { PUBLIC_AUDIENCE } from "../wire";
 
 export const BUFFER_SLICES_MAX = 2_000;
+/** Rows and facts that the buffer holds, all slices together. */
+export const BUFFER_ITEMS_MAX = 20_000;
 /** Between two snapshots that are asked for; doubled with each that did not help. */
 export const SNAPSHOT_EVERY_MS = 500;
 export const SNAPSHOT_EVERY_MS_MAX = 15_000;
@@ -25,6 +27,7 @@ export class Join {
   #heardAtMs = new Map<string, number>();
   #owed = new Map<string, Place>();
   #buffer: LiveSlice[] = [];
+  #items = 0;
   #joined = false;
   #everJoined = false;
   #dueAtMs = Number.POSITIVE_INFINITY;
@@ -91,11 +94,13 @@ export class Join {
     this.#joinedAtMs = nowMs;
     const waiting = this.#buffer;
     this.#buffer = [];
+    this.#items = 0;
     const next: LiveSlice[] = [];
     for (const [place, slice] of waiting.entries()) {
       next.push(...this.slice(slice, nowMs));
       if (!this.#joined) {
         this.#buffer = waiting.slice(place); // the gap is still there: all from here on waits for the next snapshot
+        this.#items = this.#buffer.reduce((items, kept) => items + itemsOf(kept), 0);
         break;
       }
     }
@@ -162,12 +167,14 @@ export class Join {
     this.#dueAtMs = nowMs + Math.max(leastMs, backoffMs * (1 + jitter));
   }
 
+  /** What leaves the buffer is found missing by the next one's `prev`, unless the snapshot has it. */
   #keep(slice: LiveSlice): void {
-    if (this.#buffer.length >= BUFFER_SLICES_MAX) {
-      this.#buffer.shift(); // whatever it told is found missing by the next one's `prev`, unless the snapshot has it
+    this.#buffer.push(slice);
+    this.#items += itemsOf(slice);
+    while (this.#buffer.length > BUFFER_SLICES_MAX || (this.#items > BUFFER_ITEMS_MAX && this.#buffer.length > 1)) {
+      this.#items -= itemsOf(this.#buffer.shift());
       this.dropped += 1;
     }
-    this.#buffer.push(slice);
   }
 }
 
@@ -198,6 +205,10 @@ function judge(slice: LiveSlice, mine: number, owed: Place | undefined): Verdict
     return slice.seq === mine && parts === owed.parts && part < owed.part ? "drop" : "gap";
   }
   return slice.seq > mine ? "apply" : "drop";
+}
+
+function itemsOf(slice: LiveSlice | undefined): number {
+  return slice ? slice.jobs.length + slice.nodes.length + slice.queues.length + slice.facts.length : 0;
 }
 
 function key(cluster: string, audience: string): string {

@@ -121,7 +121,11 @@ class Store {
         }
       });
       for (const subscriber of this.#subscribers) {
-        subscriber(changes);
+        try {
+          subscriber(changes);
+        } catch (error) {
+          reportError(error); // one that breaks takes nothing from the others
+        }
       }
     });
   }
