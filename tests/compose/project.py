@@ -84,7 +84,11 @@ class Project:
     def up(self) -> None:
         """Start everything but what is left out; returns when every container was started."""
         wanted = [service for service in self.config() if service not in self.without]
-        self.run("up", "--detach", "--no-build", *wanted)
+        try:
+            self.run("up", "--detach", "--no-build", *wanted)
+        except ComposeError as error:
+            said = self.run("logs", "--no-color", "--tail", "30", "init", "bus")
+            raise ComposeError(f"{error}\n{said}") from error
 
     def down(self) -> None:
         """Remove containers, networks, volumes and the image of the services."""
