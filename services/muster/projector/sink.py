@@ -8,7 +8,7 @@ again; it also looks while nothing changes.
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Sequence
 from typing import cast
 
 from nats.aio.client import Client
@@ -21,7 +21,7 @@ from muster.core.instant import Instant
 from muster.projector.core import Projection
 from muster.projector.core.rows import Changes, JobChange
 from muster.projector.transactions import transact
-from muster.projector.writer import advance, commands, marker, removal, split
+from muster.projector.writer import Command, advance, commands, marker, removal, split
 from muster.schemas.readmodel import ENDED_ROWS_MAX, LAYOUT_VERSION, ReadModel, order_key
 from muster.schemas.views import JobView
 
@@ -66,19 +66,20 @@ class RedisSink:
         self._stored = asyncio.Event()
         self._task: asyncio.Task[None] | None = None
         self._core: Projection | None = None
+        self._seat = Seat()
         self._log_id = ""
         self._written_seq = -1
         self._aligned = False
         self._closing = False
         self._ended_since_trim = 0
 
-    async def open(self, core: Core, connection: Client, seat: Seat) -> None:  # noqa: ARG002 - the port
+    async def open(self, core: Core, connection: Client, seat: Seat) -> None:
         """Begin to bring Redis up to the core; does not wait for it, since Redis may be away.
 
         Raises what the identity raises: without it rows of two logs could be mixed.
         """
         assert isinstance(core, Projection), "this sink stores projections"
-        self._core = core
+        self._core, self._seat = core, seat
         self._log_id = await self._identity(connection)
         self._aligned = self._closing = False
         self._wake.set()
@@ -118,6 +119,11 @@ class RedisSink:
         try:
             while not self._closing:  # asked each round: a cancellation may be lost in the client's time-outs
                 is_due = await self._woken()
+                if not self._seat.leads():  # not yet; or no longer, and another one writes
+                    self._aligned = False
+                    await asyncio.sleep(RETRY_S_FIRST)
+                    self._wake.set()
+                    continue
                 try:
                     if not is_due and self._aligned:
                         self._aligned = await self._stands(redis)
@@ -180,8 +186,8 @@ class RedisSink:
             shown_seq = await self._newest_shown(redis)
             changes.facts = [fact for fact in changes.facts if fact.seq > shown_seq]
         for part in split(changes):
-            await transact(redis, commands(self._model, part))
-        await transact(redis, (marker(self._model, seq=seq, log=self._log_id),))
+            await self._transact(redis, commands(self._model, part))
+        await self._transact(redis, (marker(self._model, seq=seq, log=self._log_id),))
         self._written_seq = seq
         self._aligned = True
         self._ended_since_trim += len(changes.jobs)
@@ -189,15 +195,25 @@ class RedisSink:
     async def _store(self, redis: Redis, changes: Changes, *, seq: int) -> None:
         parts = list(split(changes))
         for part in parts[:-1]:
-            await transact(redis, commands(self._model, part))
+            await self._transact(redis, commands(self._model, part))
         step = advance(self._model, seq=seq, after=self._written_seq)
-        found_log, *_ = await transact(redis, (step, *commands(self._model, parts[-1])))
+        found_log, *_ = await self._transact(redis, (step, *commands(self._model, parts[-1])))
         if found_log != self._log_id.encode():
             raise ViewChangedError(f"{self._log_id} is not at {self._written_seq} there, where it was left")
         self._written_seq = seq
         self._ended_since_trim += sum(1 for change in changes.jobs if change.ended_order)
 
+    async def _transact(self, redis: Redis, batch: Iterable[Command]) -> list[object]:
+        self._must_lead()
+        return await transact(redis, batch)
+
+    def _must_lead(self) -> None:
+        """Whoever was stopped for longer than its lease must not put old rows over its successor's."""
+        if not self._seat.leads():
+            raise ViewChangedError("another one leads, and writes")
+
     async def _wipe(self, redis: Redis) -> None:
+        self._must_lead()
         await _answer(redis.delete(self._model.key("marker")))
         keys = [key async for key in redis.scan_iter(match=self._model.pattern, count=1_000)]
         if keys:
@@ -228,7 +244,7 @@ class RedisSink:
     async def _remove(self, redis: Redis, job_ids: Sequence[str]) -> None:
         bodies = cast("list[bytes | None]", await _answer(redis.hmget(self._model.key("jobs"), list(job_ids))))
         jobs = [_stored_job(body) for body in bodies if body is not None]
-        await transact(redis, removal(self._model, jobs))
+        await self._transact(redis, removal(self._model, jobs))
 
 
 def _stored_job(body: bytes) -> JobChange:

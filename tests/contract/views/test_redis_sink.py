@@ -19,6 +19,7 @@ from muster.schemas.job import Phase
 from muster.schemas.readmodel import ReadModel, fact_body, fact_range
 from muster.schemas.views import FactView, JobView
 from projector_story import Story, a_job
+from waiting import until
 
 pytestmark = pytest.mark.connected
 
@@ -41,12 +42,18 @@ class Follower:
             return log
 
         self.core = ProjectorCore("atlas")
+        self.leads = True
+        self.asked = 0  # how often its writer asked whether it leads
         self.sink = RedisSink(redis_url=url, model=MODEL, identity=identity, ended_max=ended_max)
+
+    def is_leading(self) -> bool:
+        self.asked += 1
+        return self.leads
 
     async def recover(self, facts: list[Fact]) -> None:
         for fact in facts:
             self.core.apply(fact)
-        await self.sink.open(self.core, Client(), Seat())
+        await self.sink.open(self.core, Client(), Seat(leads=self.is_leading))
         await self.sink.stored()
 
     async def fold(self, facts: list[Fact]) -> None:
@@ -149,6 +156,24 @@ async def test_facts_folded_while_nobody_wrote_are_stored_too(redis: Redis, redi
     await late.recover(facts)
     await late.sink.close()
     assert redis.zcard(MODEL.key("facts")) == sum(1 for fact in facts if fact.kind == "job")
+
+
+async def test_whoever_leads_no_more_puts_no_old_rows_over_those_of_its_successor(redis: Redis, redis_url: str) -> None:
+    """It was stopped for longer than its lease, with changes in hand."""
+    facts = life().facts
+    old, new = Follower(redis_url), Follower(redis_url)
+    await old.recover(facts[:5])
+    old.leads = False
+    await new.recover(facts)
+    wanted = image(redis)
+    for fact in facts[5:8]:
+        old.core.apply(fact)
+    await old.sink.after_fold(facts[5:8], last_seq=old.core.last_seq, now=Instant(0))
+    before = old.asked
+    await until(lambda: old.asked > before + 1)
+    for follower in (old, new):
+        await follower.sink.close()
+    assert image(redis) == wanted
 
 
 async def test_a_job_that_ended_unseen_does_not_stand_as_live_for_ever(redis: Redis, redis_url: str) -> None:
