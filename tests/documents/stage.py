@@ -2,16 +2,19 @@
 
 import asyncio
 import contextlib
+import json
 import os
 import shlex
 import signal
 import sys
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from typing import cast
 
 from documents.blocks import ROOT
+from muster.cli.composable import FABRIC, MODEL, NODES, POOL, composable_settings
 from muster.cli.examples_dir import queue_file
 from muster.cli.queue_file import load_queues
 from muster.client import Muster
@@ -95,9 +98,9 @@ class Stage:
         }
 
     @asynccontextmanager
-    async def stack(self, options: str) -> AsyncIterator[None]:
+    async def stack(self, options: str, *, settings: Mapping[str, object]) -> AsyncIterator[None]:
         """`muster up` beside the block, in the foreground as a reader has it, and Ctrl-C at the end."""
-        _choose_free_ports(self.state)
+        _prepare(self.state, settings)
         said = self.work / ".up.txt"
         with said.open("wb") as output:
             process = await asyncio.create_subprocess_exec(
@@ -140,12 +143,27 @@ def made(directory: Path) -> Stage:
     return Stage(work, home)
 
 
-def _choose_free_ports(state_dir: Path) -> None:
-    """As if the stack had run before, on ports that are free: the usual ones may be somebody else's in a moment."""
+def _prepare(state_dir: Path, settings: Mapping[str, object]) -> None:
+    """As if the stack had run before: on ports that are free, since the usual ones may be somebody else's in a moment.
+
+    Settings are those of a first start, but no job fails by chance, and what takes a reader a minute takes a second.
+    """
     state = StateDir(state_dir)
     state.prepare()
     ports = choose_ports(dict.fromkeys(_PORTS, 0))
+    state.run.mkdir(exist_ok=True)
     state.endpoints.write_text(endpoints_of(ports, redis_url="", processes=("all",)).model_dump_json())
+    first = composable_settings(nodes=NODES, pool=POOL)
+    fabrics = [{"name": FABRIC, "simulated": {"pool": {MODEL: POOL}, "switch_median_s": 0.5}}]
+    written = {
+        "state_dir": str(state.path),
+        "credentials_dir": str(state.creds),
+        "simulation": {"start_s": 0.2, "run_s": 1.0, "job_failure_share": 0.0},
+        "scaling": {**cast("dict[str, object]", first["scaling"]), "visible_s": 0.5},
+        "fabrics": fabrics,
+        **settings,
+    }
+    state.settings.write_text(json.dumps(written))
 
 
 async def _has(muster: Muster, queues: set[str]) -> bool:

@@ -35,13 +35,13 @@ class Stand:
     """What the commands of one page need. `PAGE_DEFAULT` is for pages that are not in the table.
 
     stack: options of the `muster up` that runs beside them, None: nothing runs. fills: what words stand for.
-    before: what the page takes for granted. settings: what stands in settings.json at the start, as JSON.
+    before: what the page takes for granted. settings: sections that stand in settings.json at the start.
     """
 
     stack: str | None = "--no-examples"
     fills: Mapping[str, Fill] = field(default_factory=dict)
     before: str = ""
-    settings: str = ""
+    settings: Mapping[str, object] = field(default_factory=dict)
     instead: tuple[Instead, ...] = ()
 
 
@@ -99,7 +99,7 @@ PAGES: Mapping[str, Stand] = {
         ),
     ),
     "docs/webhooks.md": Stand(
-        settings='{"webhooks": [{"name": "ci", "url": "http://127.0.0.1:9/", "events": ["job-ended"]}]}',
+        settings={"webhooks": [{"name": "ci", "url": "http://127.0.0.1:9/", "events": ["job-ended"]}]},
         instead=(
             Instead(
                 "import base64, hashlib, hmac, time",
@@ -162,12 +162,6 @@ PAGES: Mapping[str, Stand] = {
                 "muster demo devices",
                 "four stories of half a minute each",
                 by="tests/integration/stack/test_devices.py::test_every_demonstration_passes_and_breaks_no_invariant",
-            ),
-            Instead(
-                "muster submit --gpus 2 --gpu-model NVIDIA-A100-PCIE-40GB --name wants-two --team research --watch",
-                "what a simulated job does takes 45 s if nothing else is said",
-                run="muster submit --gpus 2 --gpu-model NVIDIA-A100-PCIE-40GB --name wants-two --team research --watch "
-                "--label sim.muster.dev/run-s=1",
             ),
         ),
     ),

@@ -1,6 +1,5 @@
 """What the documents say people can type is typed here, page by page, beside a running stack."""
 
-import json
 import re
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
@@ -11,7 +10,6 @@ import pytest
 from documents.blocks import PYTHON, RUN, Block, all_blocks
 from documents.stage import Stage, made
 from documents.tables import Instead, Stand, stand_of
-from muster.stack.state_dir import StateDir
 
 pytestmark = [pytest.mark.connected, pytest.mark.timeout(600)]
 
@@ -46,15 +44,10 @@ async def test_commands_of(page: str, blocks: Sequence[Block], tmp_path: Path) -
 async def staged(stand: Stand, directory: Path) -> AsyncIterator[Stage]:
     """The stage of a page, with a stack if it needs one."""
     stage = made(directory)
-    if stand.settings:
-        state = StateDir(stage.state)
-        state.prepare()
-        fixed = {"state_dir": str(state.path), "credentials_dir": str(state.creds)}
-        state.settings.write_text(json.dumps({**fixed, **json.loads(stand.settings)}))
     if stand.stack is None:
         yield stage
         return
-    async with stage.stack(stand.stack):
+    async with stage.stack(stand.stack, settings=stand.settings):
         if stand.before:
             await stage.run(stand.before)
         yield stage
