@@ -50,8 +50,13 @@ class Shared(Generic[T]):
     async def _after(self, before: asyncio.Task[T] | None) -> T:
         if before is not None:
             await asyncio.wait([before])
-        self._running, self._next = self._next, None
-        return await self._read()
+        mine, self._next = self._next, None
+        self._running = mine
+        try:
+            return await self._read()
+        finally:
+            if self._running is mine:  # what was read may be large, and is kept by who asked alone
+                self._running = None
 
 
 def _retrieved(task: asyncio.Task[T]) -> None:

@@ -1,9 +1,11 @@
 """The door of the live view: who gets which credential, and snapshots that are read once for all who wait."""
 
 import asyncio
+import gc
 import gzip
 import json
 import os
+import weakref
 from dataclasses import replace
 
 import httpx
@@ -181,3 +183,17 @@ async def test_a_read_that_fails_fails_for_those_who_waited_for_it_alone() -> No
         await shared.get()
     reads.fails = False
     assert await shared.get() == 2
+
+
+async def test_what_was_read_is_forgotten_when_everybody_has_it() -> None:
+    class Large:
+        """Something that can be seen to go."""
+
+    async def read() -> Large:
+        return Large()
+
+    shared = Shared(read)
+    large = weakref.ref(await shared.get())
+    await asyncio.sleep(0)  # the loop lets go of what it just handed over
+    gc.collect()
+    assert large() is None
