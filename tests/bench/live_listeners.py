@@ -9,6 +9,7 @@ import base64
 import json
 import multiprocessing
 import time
+import zlib
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from multiprocessing.connection import Connection
@@ -98,7 +99,7 @@ async def _follow(url: str, credential: LiveCredential, heard: Heard, number: in
         count += 1
         if count % DECODED_ONE_IN:
             return
-        body = json.loads(message.data)
+        body = json.loads(zlib.decompress(message.data))
         seq = stand.get(message.subject, 0)
         heard.gaps += seq > body["seq"]
         stand[message.subject] = body["seq"]
@@ -106,6 +107,6 @@ async def _follow(url: str, credential: LiveCredential, heard: Heard, number: in
 
     for cluster in credential.clusters:
         for audience in credential.audiences:
-            await client.subscribe(f"view.{cluster}.{audience}.slice", cb=take)
+            await client.subscribe(f"view.{cluster}.{audience}.packed", cb=take)
     await client.flush()
     return client

@@ -9,6 +9,7 @@ import base64
 import json
 import tempfile
 import time
+import zlib
 from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
@@ -114,7 +115,10 @@ class StagedHouse:
         await self._connection.flush()
 
     async def _publish(self, what: str, body: BaseModel) -> None:
-        await self._connection.publish(f"view.{CLUSTER}.public.{what}", body.model_dump_json().encode())
+        encoded = body.model_dump_json().encode()
+        await self._connection.publish(f"view.{CLUSTER}.public.{what}", encoded)
+        if what == "slice":
+            await self._connection.publish(f"view.{CLUSTER}.public.packed", zlib.compress(encoded))
         await self._connection.flush()
 
 

@@ -27,7 +27,9 @@ EMITTED: dict[str, tuple[str, type[Wire] | None]] = {
     "telemetry.{cluster}.*": ("telemetry.{cluster}.{node}", NodeSample),
     "logs.{cluster}.*": ("logs.{cluster}.{job}", OutputLines),
     "view.{cluster}.*.slice": ("view.{cluster}.{audience}.slice", LiveSlice),
+    "view.{cluster}.*.packed": ("view.{cluster}.{audience}.packed", LiveSlice),
     "view.fed.*.slice": ("view.fed.{audience}.slice", LiveSlice),
+    "view.fed.*.packed": ("view.fed.{audience}.packed", LiveSlice),
     "view.{cluster}.*.telemetry": ("view.{cluster}.{audience}.telemetry", LiveTelemetry),
     "view.{cluster}.*.output.*": ("view.{cluster}.{team}.output.{job}", OutputLines),
 }

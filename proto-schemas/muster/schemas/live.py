@@ -32,7 +32,8 @@ Reading = tuple[float, float, int, float]
 
 
 class LiveSlice(Wire):
-    """What became of one log since the slice before, for one audience: body of `view.<cluster>.<audience>.slice`.
+    """What became of one log since the slice before, for one audience: body of `view.<cluster>.<audience>.slice`,
+    and, deflated (zlib's format, RFC 1950), of `….packed`: an eighth of the bytes.
 
     seq: up to where it goes (for a team, its newest fact); prev: from where. at: when the broker stored the newest fact
     folded.

@@ -144,5 +144,5 @@ def query_subject(cluster: str, service: str, name: str) -> str:
 
 
 def view_subject(cluster: str, audience: str, what: str) -> str:
-    """Where dashboards listen. what: `slice`, `telemetry`, or `output.<job>`; audience: a team, or `public`."""
+    """Where dashboards listen. what: `slice`, `packed` (the same, deflated), `telemetry`, `output.<job>`; audience: a team, or `public`."""
     return f"view.{cluster}.{audience}.{what}"

@@ -17,7 +17,14 @@ from muster.schemas.subjects import FED_LOG, LogName, cluster_log
 DECLARATION = Declaration(
     service="projector",
     folds=(StreamRole.LOG, StreamRole.FED),
-    publishes=("view.{cluster}.*.slice", "view.{cluster}.*.telemetry", "view.{cluster}.*.output.*", "view.fed.*.slice"),
+    publishes=(
+        "view.{cluster}.*.slice",
+        "view.{cluster}.*.packed",
+        "view.{cluster}.*.telemetry",
+        "view.{cluster}.*.output.*",
+        "view.fed.*.slice",
+        "view.fed.*.packed",
+    ),
     subscribes=("telemetry.{cluster}.*", "logs.{cluster}.*"),
 )
 

@@ -6,6 +6,7 @@ next slice that goes out shows that something is missing.
 """
 
 import asyncio
+import zlib
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
@@ -28,6 +29,8 @@ PENDING_BYTES_MAX = 4 * 1024 * 1024
 """Bytes that the connection has yet to send; with more, nothing is added."""
 HELD_S_MAX = 5.0
 """What could not be sent for so long is dropped: dashboards do better with a new snapshot."""
+
+PACK_LEVEL = 1  # 15 ms of work per second at 1,000 facts/s, an eighth of the bytes for each who listens
 
 
 def can_send(connection: Client, seat: Seat) -> bool:
@@ -124,8 +127,10 @@ class _Sender:
         if not is_open:
             self.metrics.dropped.inc(len(slices))
             return
-        for one in slices:
+        for one in slices:  # the broker passes on what somebody listens to, and drops the other
             await self.connection.publish(view_subject(self.cluster, one.audience, "slice"), one.body)
+            packed = zlib.compress(one.body, PACK_LEVEL)
+            await self.connection.publish(view_subject(self.cluster, one.audience, "packed"), packed)
         self._count(slices, shown)
 
     def _count(self, slices: Sequence[Slice], shown: Shown) -> None:

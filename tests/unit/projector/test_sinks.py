@@ -1,6 +1,7 @@
 """Sinks beside one another, and what the live view does while the broker takes nothing."""
 
 import asyncio
+import zlib
 from collections.abc import AsyncIterator, Sequence
 from dataclasses import dataclass, field
 
@@ -26,17 +27,21 @@ STREAM = "LOG_atlas"
 
 @dataclass
 class FakeBroker:
-    """A connection that keeps what is published. fails: what the next publication raises."""
+    """A connection that keeps what is published; packed: deflated. fails: what the next publication raises."""
 
     is_connected: bool = True
     pending_data_size: int = 0
     fails: Exception | None = None
     sent: list[tuple[str, LiveSlice]] = field(default_factory=list)
+    packed: list[tuple[str, LiveSlice]] = field(default_factory=list)
 
     async def publish(self, subject: str, payload: bytes = b"") -> None:
         if self.fails is not None:
             raise self.fails
-        self.sent.append((subject, LiveSlice.model_validate_json(payload)))
+        if subject.endswith(".packed"):
+            self.packed.append((subject, LiveSlice.model_validate_json(zlib.decompress(payload))))
+        else:
+            self.sent.append((subject, LiveSlice.model_validate_json(payload)))
 
 
 @dataclass
@@ -89,6 +94,13 @@ async def test_what_comes_within_one_interval_goes_in_one_slice(watched: Watched
     slices = [one for subject, one in watched.broker.sent if ".public." in subject and one.facts]
     assert len(slices) <= 2 + (loop.time() - started_s) / SLICE_S
     assert len(slices) < len(facts) / 4
+
+
+async def test_every_slice_goes_out_deflated_too(watched: Watched) -> None:
+    await watched.fold(life(3))
+    await until(lambda: len(watched.told()) == 3)
+    await until(lambda: len(watched.broker.packed) == len(watched.broker.sent))
+    assert watched.broker.packed == [(f"{subject[:-5]}packed", one) for subject, one in watched.broker.sent]
 
 
 def stop(broker: FakeBroker, trouble: str) -> None:

@@ -6,6 +6,7 @@
  */
 
 import { effect } from "@preact/signals";
+import { unzlibSync } from "fflate"; // not the browser's own: that one answers later, and order would have to be kept
 import { ApiProblem, api, asProblem } from "../api";
 import { diagnostics } from "../diagnostics";
 import { token } from "../session";
@@ -194,7 +195,12 @@ class Live {
     const audiences = teams.includes(EVERY_TEAM) ? [EVERY_TEAM] : [PUBLIC_AUDIENCE, ...teams];
     for (const cluster of credential.clusters) {
       for (const audience of audiences) {
-        this.#subscribe(connection, `view.${cluster}.${audience}.slice`, (body) => this.#sliceCame(body), gate);
+        this.#subscribe(
+          connection,
+          `view.${cluster}.${audience}.packed`,
+          (body) => this.#sliceCame(unzlibSync(body)),
+          gate,
+        );
       }
       this.#subscribe(
         connection,
