@@ -34,7 +34,7 @@ def with_list(text: str, pages: Mapping[str, str]) -> str:
     if not lost:
         return text
     rows = ((f"[{title(pages[name])}]({name})", opening(pages[name])) for name in lost)
-    return f"{text.rstrip()}\n\n{table(('', ''), rows)}"
+    return f"{text.rstrip()}\n\n{table(('page', 'in a sentence'), rows)}"
 
 
 def title(text: str) -> str:
@@ -46,9 +46,10 @@ def title(text: str) -> str:
 
 
 def opening(text: str) -> str:
-    """The first sentence below the heading, without links and marks."""
+    """The first sentence below the heading, or of what is marked as the decision; without links and marks."""
     body = text.partition("\n# ")[2] if not text.startswith("# ") else text
     paragraphs = [part for part in body.split("\n\n") if part.strip() and not part.lstrip().startswith(("#", "|", "`"))]
-    first = " ".join(paragraphs[0].split()) if paragraphs else ""
+    decided = [part for part in paragraphs if part.lstrip().startswith("**Decision")]
+    first = " ".join([*decided, *paragraphs, ""][0].split())
     first = re.sub(r"\[([^\]]+)\]\([^)]*\)", r"\1", re.sub(r"\*\*[^*]+\.\*\* ", "", first))
     return re.split(r"(?<=[.:])\s", first, maxsplit=1)[0].rstrip(":")

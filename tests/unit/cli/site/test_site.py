@@ -78,8 +78,14 @@ def test_a_folder_in_the_navigation_becomes_its_pages_with_the_index_first() -> 
 
 
 def test_an_index_lists_its_folder_with_the_first_sentence_of_each_page() -> None:
-    pages = {"index.md": "# All\n", "a.md": "# A\n\n**Why.** It is [so](b.md). And more.\n"}
-    assert "| [A](a.md) | It is so. |" in listing.with_list("# All\n\nWords.\n", pages)
+    pages = {
+        "index.md": "# All\n",
+        "a.md": "# A\n\n**Why.** It is [so](b.md). And more.\n",
+        "b.md": "# B\n\n**Context.** It was so.\n\n**Decision.** We do b. And more.\n",
+    }
+    listed = listing.with_list("# All\n\nWords.\n", pages)
+    assert "| [A](a.md) | It is so. |" in listed
+    assert "| [B](b.md) | We do b. |" in listed
 
 
 def test_what_an_index_names_itself_is_not_listed_again() -> None:
