@@ -144,5 +144,8 @@ def query_subject(cluster: str, service: str, name: str) -> str:
 
 
 def view_subject(cluster: str, audience: str, what: str) -> str:
-    """Where dashboards listen. what: `slice`, `packed` (the same, deflated), `telemetry`, `output.<job>`; audience: a team, or `public`."""
+    """Where dashboards listen. audience: a team, or `public`.
+
+    what: `slice`, `packed` (the same, deflated), `telemetry`, or `output.<job>`.
+    """
     return f"view.{cluster}.{audience}.{what}"
