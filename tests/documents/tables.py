@@ -271,6 +271,11 @@ PAGES: Mapping[str, Stand] = {
                 "it needs Chromium; that test runs it small",
                 by="tests/browser/test_bench.py::test_the_bench_of_dashboards_follows_facts_to_pixels",
             ),
+            Instead(
+                "PYTHONPATH=tests .venv/bin/python -m bench.fleet_frames",
+                "it needs Chromium; that test runs it with one look",
+                by="tests/browser/test_bench.py::test_the_bench_of_frames_sees_each_colouring_drawn",
+            ),
             *SMALLER_BENCHES,
         ),
     ),
