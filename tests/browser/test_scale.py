@@ -6,7 +6,7 @@ from contextlib import asynccontextmanager
 
 from playwright.async_api import Browser
 
-from browser.dashboards import PHONE, Dashboard, OpenDashboard
+from browser.dashboards import PHONE, Dashboard, dashboard
 from browser.staged_fleet import small_fleet
 from browser.staged_house import Stage, StagedHouse, looked_at, staged
 from browser.staged_story import choices
@@ -96,13 +96,15 @@ async def test_the_page_fits_a_phone(browser: Browser) -> None:
         await shown.until(f"document.querySelector('.page').scrollWidth <= {PHONE['width']}")
 
 
-async def test_a_real_attachment_is_shown_from_choice_to_done(opened: OpenDashboard, house: House) -> None:
+async def test_a_real_attachment_is_shown_from_choice_to_done(browser: Browser, own_house: House) -> None:
+    """On a stack of its own: where another test left GPUs attached, nothing needs to be chosen."""
+    house = own_house
     group = TaskGroup(gpus=6, replicas=1, cpu_milli=100, memory_mib=100)
-    full = TaskGroup(gpus=8, replicas=12, cpu_milli=100, memory_mib=100)
+    full = TaskGroup(gpus=8, replicas=4, cpu_milli=100, memory_mib=100)
     labels = {"sim.muster.dev/run-s": "12", "sim.muster.dev/exit-code": "0"}
     first = await house.muster.submit(JobSpec(name="fills-all", team="physics", task_groups=(full,), labels=labels))
     await house.job_that(first.id, lambda view: view.phase is Phase.RUNNING)
-    async with opened("/scale") as shown:
+    async with dashboard(browser, house, path="/scale") as shown:
         await shown.live()
         more = await house.muster.submit(
             JobSpec(name="needs-more", team="physics", task_groups=(group,), labels=labels)

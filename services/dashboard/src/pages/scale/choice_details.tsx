@@ -46,7 +46,7 @@ function Jobs({ ids }: { ids: readonly string[] }) {
       {ids.slice(0, JOBS_SHOWN).map((id, index) => (
         <span key={id}>
           {index > 0 && ", "}
-          <a href={`/jobs/${id}`}>{store.jobs.get(id)?.name ?? id.slice(0, 8)}</a>
+          <a href={`/jobs/${id}`}>{store.jobName(id) || id.slice(0, 8)}</a>
         </span>
       ))}
       {ids.length > JOBS_SHOWN && <span class="muted"> and {ids.length - JOBS_SHOWN} more</span>}
