@@ -98,7 +98,8 @@ class Outlook:
         """When each domain of the level that the gang needs has room, and not before every group has room somewhere."""
         level = required_level(gang, self._nodes)
         together = [group for group in groups if not gang.same_model or group.shape.holds_devices]
-        moments = self._calendar(level, same_model=gang.same_model).moments(together or groups)
+        of_one_model = gang.same_model and bool(together)  # who holds no device may be on nodes of any model
+        moments = self._calendar(level, same_model=of_one_model).moments(together or groups)
         bound = self._now
         for group in groups:
             if group.level or group not in together:

@@ -68,10 +68,15 @@ CORDONED = [
     ))),
 ]  # fmt: skip
 """What comes free at once is most on nodes without sockets."""
+NO_DEVICES = GangRequest(
+    (GroupRequest(TaskShape(0, 0, full_node=True, models_excluded=("A",)), 3),), None, same_model=True
+)
+"""Of one model, it says, but it holds no device: nodes of any other model will do."""
 
 
 @given(steps, moments, gangs, st.integers(0, 3))
 @example(CORDONED, [0] * 25, ONE_SOCKET, 0)
+@example([("place", one(TaskShape(0, 0)))], [0] * 25, NO_DEVICES, 0)
 @settings(max_examples=200, deadline=None)
 def test_the_moment_is_the_first_at_which_the_gang_fits(
     history: list[tuple[str, object]], bounds: list[int], asked: GangRequest, now: int
