@@ -1,5 +1,6 @@
 /** A fleet made of numbers, for tests and for driving the map without a stack: the same seed, the same fleet. */
 
+import { jobRow } from "../../live/samples";
 import type { JobView, NodeView, Phase, Reading, Slot } from "../../wire";
 import type { Readings } from "./arrangement";
 import type { Changed } from "./cells";
@@ -231,16 +232,11 @@ interface Made {
 
 /** A job's row with everything that does not matter here left plain. */
 export function jobView({ id, team, phase, slots, at }: Made): JobView {
-  return {
-    id,
+  return jobRow(id, phase, {
     name: `${team}-${id.slice(-4)}`,
     team,
     principal: team,
     queue: team,
-    kind: "batch",
-    priority: 50,
-    phase,
-    cluster: "atlas",
     attempt: 1,
     gpu_milli: slots.reduce((sum, slot) => sum + slot.gpu_milli * slot.devices.length, 0),
     replicas: slots.length,
@@ -250,21 +246,7 @@ export function jobView({ id, team, phase, slots, at }: Made): JobView {
     queued_at: at,
     placed_at: at,
     running_at: phase === "running" ? at : 0,
-    ended_at: 0,
-    reason: "",
-    detail: "",
-    exit_code: 0,
-    preflight: "",
-    trace: "",
     seq: 1,
     min_replicas: slots.length,
-    preemptible: true,
-    preemptions: 0,
-    ran_s: 0,
-    checkpointed_at: 0,
-    slice_ends_at: 0,
-    reserved_at: 0,
-    made_way_for: "",
-    held: false,
-  };
+  });
 }

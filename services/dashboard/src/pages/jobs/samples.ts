@@ -1,88 +1,34 @@
 /** Rows and facts for tests: each as it would come, with what a test says different. */
 
+import { fact, jobRow, nodeRow } from "../../live/samples";
 import type { FactView, JobView, NodeView, QueueView, ScaleChoiceView, WhyAnswer } from "../../wire";
 
 export const S = 1e9;
 export const NOON_NS = 1_790_000_000 * S;
 
 export function aJob(different: Partial<JobView> = {}): JobView {
-  return {
-    id: "JOB00000000000000000000001",
+  return jobRow("JOB00000000000000000000001", "queued", {
     name: "train",
-    team: "physics",
-    principal: "ada",
-    queue: "physics",
-    kind: "batch",
-    priority: 50,
-    phase: "queued",
-    cluster: "atlas",
     attempt: 1,
     gpu_milli: 8_000,
-    replicas: 1,
-    nodes: [],
-    slots: [],
     submitted_at: NOON_NS,
     queued_at: NOON_NS,
-    placed_at: 0,
-    running_at: 0,
-    ended_at: 0,
-    reason: "",
-    detail: "",
-    exit_code: 0,
-    preflight: "",
-    trace: "",
     seq: 1,
-    min_replicas: 1,
-    preemptible: true,
-    preemptions: 0,
-    ran_s: 0,
-    checkpointed_at: 0,
-    slice_ends_at: 0,
-    reserved_at: 0,
-    made_way_for: "",
-    held: false,
     ...different,
-  };
+  });
 }
 
 export function aFact(different: Partial<FactView> = {}): FactView {
-  return {
-    id: "f1",
-    seq: 1,
-    time: NOON_NS,
-    stream: "LOG_atlas",
-    cluster: "atlas",
-    writer: "scheduler",
-    kind: "job",
-    subject_id: "JOB00000000000000000000001",
-    name: "queued",
-    causes: [],
-    trace: "",
-    body: "",
-    ...different,
-  };
+  return fact(1, { id: "f1", time: NOON_NS, subject_id: "JOB00000000000000000000001", ...different });
 }
 
 export function aNode(different: Partial<NodeView> = {}): NodeView {
-  return {
-    name: "gpu-0001",
-    cluster: "atlas",
-    gpu_model: "H100",
-    gpus: 8,
-    gpu_milli_held: 0,
+  return nodeRow("gpu-0001", {
     cpu_milli: 64_000,
-    cpu_milli_held: 0,
     memory_mib: 1_048_576,
-    memory_mib_held: 0,
     domains: [["rack", "r1"]],
-    usable: true,
-    lost: false,
-    reason: "",
-    jobs: [],
-    device_domains: [],
-    group: "",
     ...different,
-  };
+  });
 }
 
 export function aQueue(different: Partial<QueueView> = {}): QueueView {
