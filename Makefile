@@ -9,7 +9,7 @@ DASHBOARD_BUILT := services/muster/gateway/static/index.html
 DASHBOARD_SOURCES := $(shell find $(DASHBOARD) -path '*/node_modules' -prune -o -type f -print 2>/dev/null)
 NPM := cd $(DASHBOARD) && PATH="$(abspath $(BIN)):$$PATH" npm
 
-.PHONY: help install lock web up lint test test-web test-browser test-compose golden docs screenshots wheel check clean
+.PHONY: help install lock web up lint test test-web test-browser test-k8s test-compose golden docs screenshots wheel check clean
 
 help:  ## show the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*##/\t/'
@@ -56,6 +56,9 @@ test-browser: install web  ## every page of the dashboard in Chromium against a 
 test-compose: install  ## the compose stack for real, where a Docker engine can be started
 	$(BIN)/python -m pytest tests/compose
 
+test-k8s: install  ## against a real control plane: yours (MUSTER_TEST_KUBECONFIG), KUBEBUILDER_ASSETS, or one built from Go modules
+	$(BIN)/python -m pytest tests/kubernetes
+
 docs: install  ## the documentation as a site, in site/
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict
 
@@ -68,7 +71,7 @@ wheel: install web  ## the distribution, with the built dashboard in it
 golden: install  ## record the golden logs of tests/golden anew
 	PYTHONPATH=tests $(BIN)/python -m golden.record
 
-check: lint test test-web test-browser test-compose docs  ## what CI runs
+check: lint test test-web test-browser test-k8s test-compose docs  ## what CI runs
 
 clean:  ## remove the virtual environment and caches
 	rm -rf $(VENV) $(DASHBOARD)/node_modules services/muster/gateway/static site .mypy_cache .ruff_cache .pytest_cache .import_linter_cache .hypothesis

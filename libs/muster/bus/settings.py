@@ -5,6 +5,7 @@ from typing import Annotated, Literal, Self
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
+from muster.bus.kubernetes_settings import GuardSettings, KubernetesSettings
 from muster.schemas.base import Name
 
 
@@ -262,9 +263,9 @@ class Settings(_Section):
 
     state_dir: everything of the stack. cluster: its name, part of every subject. nats_url, redis_url: where the servers
     are. credentials_dir: one `<user>.creds` per NATS user that this process may use. http_host, http_port: where the
-    gateway listens. metrics_port: where this process shows its metrics; 0: nowhere. websocket_url: where browsers
-    reach NATS. dashboard_url: where people reach the gateway, for links in messages. fleet, simulation, scheduler,
-    scaling, fabrics, composer, webhooks, bus: see below.
+    gateway listens. metrics_port: where this process shows its metrics; 0: nowhere. websocket_url: where browsers reach
+    NATS. dashboard_url: where people reach the gateway, for links in messages. kubernetes: the real cluster; None: a
+    simulated one. fleet, simulation, scheduler, scaling, fabrics, composer, webhooks, guard, bus: see below.
     """
 
     state_dir: Path
@@ -277,6 +278,7 @@ class Settings(_Section):
     metrics_port: Annotated[int, Field(ge=0, le=65_535)] = 0
     websocket_url: str = ""
     dashboard_url: str = ""
+    kubernetes: KubernetesSettings | None = None
     fleet: FleetSettings = FleetSettings()
     simulation: SimulationSettings = SimulationSettings()
     scheduler: SchedulerSettings = SchedulerSettings()
@@ -284,4 +286,5 @@ class Settings(_Section):
     fabrics: tuple[FabricSettings, ...] = ()
     composer: ComposerSettings = ComposerSettings()
     webhooks: tuple[WebhookSettings, ...] = ()
+    guard: GuardSettings = GuardSettings()
     bus: BusSettings = BusSettings()

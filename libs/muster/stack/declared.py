@@ -16,7 +16,7 @@ from muster.bus.access import AccountName, BusUser, Rights, bus_users
 from muster.bus.declaration import Declaration
 from muster.bus.settings import Settings
 
-SERVICES = ("gateway", "federation", "scheduler", "agent", "scaler", "composer", "projector", "notifier")
+SERVICES = ("gateway", "federation", "scheduler", "agent", "scaler", "composer", "projector", "notifier", "guard")
 ANSWER_S_MAX = 60.0
 
 

@@ -32,9 +32,14 @@ def request_name(principal: str, idempotency_key: str) -> str:
     return f"request-{_digest('name', principal, idempotency_key)[:6].hex()}"
 
 
+def origin_key(uid: str) -> str:
+    """Idempotency key of the job that an object of Kubernetes stands for: the same object is the same job."""
+    return f"kubernetes-{uid}"
+
+
 def body_hash(spec: JobSpec) -> str:
-    """SHA-256 of the canonical spec, in hex."""
-    return hashlib.sha256(spec.model_dump_json().encode()).hexdigest()
+    """SHA-256 of the canonical spec, in hex. Without defaults: a new field leaves old hashes as they are."""
+    return hashlib.sha256(spec.model_dump_json(exclude_defaults=True).encode()).hexdigest()
 
 
 def trace_id(job: str) -> str:

@@ -6,6 +6,7 @@ from typing import Annotated, Literal, Self
 from pydantic import Field, model_validator
 
 from muster.schemas.base import InstantNs, JobId, Label, Name, Text, Wire
+from muster.schemas.pod_options import PodOptions
 
 REPLICAS_MAX = 4096
 GROUPS_MAX = 16
@@ -35,7 +36,9 @@ class TaskGroup(Wire):
 
     cpu_milli: thousandths of a core. memory_mib: MiB. gpu_milli: thousandths of one GPU, 1 to 999.
     gpu_models: models that will do; empty means any. min_replicas: the job runs with so many, and takes up to
-    `replicas` (None: all of them or nothing). topology: of this group's replicas, within the job's own.
+    `replicas` (None: all of them or nothing). topology: of this group's replicas, within the job's own. command, image:
+    of this group's replicas, for shapes whose parts differ: groups named `launcher` start the processes of the others
+    (MPI), groups named `ps` serve them (parameter servers). Empty: the job's.
     """
 
     name: Name = "main"
@@ -47,6 +50,8 @@ class TaskGroup(Wire):
     memory_mib: Annotated[int, Field(ge=0, le=100_000_000)] = 1024
     min_replicas: Annotated[int, Field(ge=1, le=REPLICAS_MAX)] | None = None
     topology: Topology | None = None
+    command: Annotated[tuple[Text, ...], Field(max_length=COMMAND_MAX)] = ()
+    image: Text = ""
 
     @model_validator(mode="after")
     def _one_way_to_ask_for_gpus(self) -> Self:
@@ -92,7 +97,7 @@ class JobSpec(Wire):
     retries: runs after a failure of the job itself; a failure of the infrastructure uses none.
     preemptible: may be stopped to make way, and may therefore borrow. grace_s: from the notice to stop to the end.
     same_model: all replicas on GPUs of one model. left_out: which of the run times the submitter left to the queue,
-    set by the gateway.
+    set by the gateway. pod: options of its pods, where they are pods of Kubernetes.
     """
 
     name: Name
@@ -114,6 +119,7 @@ class JobSpec(Wire):
     grace_s: Annotated[float, Field(ge=0, le=GRACE_S_MAX)] = 30.0
     same_model: bool = False
     left_out: tuple[Literal["total_run_time_s", "min_slice_s"], ...] = ()
+    pod: PodOptions = PodOptions()
 
     @model_validator(mode="after")
     def _group_names_are_distinct(self) -> Self:
@@ -133,11 +139,28 @@ class JobSpec(Wire):
         return sum(group.replicas * (group.gpus * 1000 + group.gpu_milli) for group in self.task_groups)
 
 
+class Origin(Wire):
+    """The object of Kubernetes that stands for a job. uid: of this very object, not of a later one of its name.
+
+    members: uids of the pods, for a gang of ordinary pods; none where the object makes its pods itself, or none exist
+    yet.
+    """
+
+    cluster: Name
+    api_version: Label
+    kind: Label
+    namespace: Label
+    name: Label
+    uid: Label
+    members: Annotated[tuple[Label, ...], Field(max_length=REPLICAS_MAX)] = ()
+
+
 class Job(Wire):
     """A job as accepted: immutable from `submitted` to the end.
 
     body_hash: SHA-256 of the canonical spec; tells a retry of a submission from another one under the same key.
-    trace: W3C traceparent of the submission, the root of the job's trace.
+    trace: W3C traceparent of the submission, the root of the job's trace. origin: the object of a cluster that it came
+    from; it runs there and nowhere else.
     """
 
     id: JobId
@@ -147,6 +170,7 @@ class Job(Wire):
     body_hash: str
     submitted_at: InstantNs = 0
     trace: str = ""
+    origin: Origin | None = None
 
 
 class Phase(StrEnum):
@@ -172,10 +196,19 @@ TERMINAL_PHASES = frozenset({Phase.SUCCEEDED, Phase.FAILED, Phase.CANCELLED, Pha
 
 
 class Slot(Wire):
-    """One replica's place. devices: indexes on the node; gpu_milli: what is held of each of them (1000 = whole)."""
+    """One replica's place. devices: indexes on the node; gpu_milli: what is held of each of them (1000 = whole).
+
+    gpus: how many GPUs of the node, where the kubelet picks which; `devices` is empty there.
+    """
 
     group: int
     replica: int
     node: str
     devices: tuple[int, ...] = ()
     gpu_milli: int = 0
+    gpus: int = 0
+
+    @property
+    def gpu_count(self) -> int:
+        """Devices that are held, whoever picks them."""
+        return self.gpus or len(self.devices)

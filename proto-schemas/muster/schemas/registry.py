@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from muster.schemas.base import Payload
-from muster.schemas.facts import control, device, job, job_wishes, node, queue, reservation, scale
+from muster.schemas.facts import control, device, guard, job, job_wishes, node, queue, reservation, scale, workload
 
 
 class StreamRole(StrEnum):
@@ -61,6 +61,7 @@ _FORWARDED_OF_JOBS: dict[str, type[Payload]] = {
     "hold_forwarded": job_wishes.JobHoldRequested,
     "release_forwarded": job_wishes.JobHoldRequested,
     "priority_forwarded": job_wishes.JobPriorityRequested,
+    "refusal_forwarded": workload.JobRefused,
 }
 
 TABLE: tuple[FactType, ...] = (
@@ -70,6 +71,7 @@ TABLE: tuple[FactType, ...] = (
         hold_requested=job_wishes.JobHoldRequested, release_requested=job_wishes.JobHoldRequested,
         priority_requested=job_wishes.JobPriorityRequested,
     ),
+    *_rows(FED, "gateway", "job", refused=workload.JobRefused),
     *_rows(FED, "gateway", "queue", change_requested=queue.QueueChangeRequested),
     *_rows(
         FED, "gateway", "reservation",
@@ -121,6 +123,14 @@ TABLE: tuple[FactType, ...] = (
         joined=node.NodeJoined, lost=node.NodeLost, returned=node.NodeReturned, left=node.NodeLeft,
     ),
     *_rows(LOG, "agent", "node", provision_failed=scale.ProvisionFailed),
+    *_rows(LOG, "agent", "cluster", described=control.ClusterDescribed),
+    *_rows(
+        LOG, "agent", "workload",
+        submit_requested=workload.WorkloadSubmitRequested, cancel_requested=workload.WorkloadCancelRequested,
+        rejected=workload.WorkloadRejected, settled=workload.WorkloadSettled,
+    ),
+    *_rows(LOG, "guard", "advice", raised=guard.AdviceRaised, cleared=guard.AdviceCleared),
+    *_rows(LOG, "guard", "flow", applied=guard.FlowApplied, drifted=guard.FlowDrifted),
     *_rows(
         LOG, "agent", "autoscaler",
         node_wanted=scale.AutoscalerSignal, node_refused=scale.AutoscalerSignal, node_unneeded=scale.AutoscalerSignal,
@@ -193,6 +203,10 @@ STATE_TABLE: tuple[FactType, ...] = (
     *_rows(LOG, "agent", "node", state_recorded=node.NodeState),
     *_rows(LOG, "agent", "group", state_recorded=node.GroupState),
     *_rows(LOG, "agent", "job", state_recorded=job.PodsState),
+    *_rows(LOG, "agent", "cluster", state_recorded=control.ClusterDescribed),
+    *_rows(LOG, "agent", "workload", state_recorded=workload.WorkloadState),
+    *_rows(LOG, "guard", "advice", state_recorded=guard.AdviceState),
+    *_rows(LOG, "guard", "flow", state_recorded=guard.FlowState),
     *_rows(LOG, "scaler", "scale", state_recorded=scale.ScaleState),
     *_rows(LOG, "scaler", "scaler", state_recorded=scale.ScalerState),
     *_rows(LOG, "composer", "composability", state_recorded=device.RequestState),

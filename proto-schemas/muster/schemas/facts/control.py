@@ -54,6 +54,23 @@ class ClusterSummary(Payload):
     source_seq: int = 0
 
 
+class ClusterDescribed(Payload):
+    """`described` of a cluster, by its agent: what it is made of and what it can do. Also its `state-recorded`.
+
+    backend: "simulated" or "kubernetes". version: of its API server. devices: who picks GPUs, "scheduler" (DRA,
+    simulated) or "kubelet" (device plugin). sharing: how a part of a GPU is had: "any", "none", "mig", "mps" or
+    "time-slicing"; with "none" the scheduler refuses jobs that ask for one. served: optional APIs that it has and
+    Muster uses. lacking: what it has not, or may not use, and what is done instead, in words.
+    """
+
+    backend: str = "simulated"
+    version: str = ""
+    devices: str = "scheduler"
+    sharing: str = "any"
+    served: tuple[Label, ...] = ()
+    lacking: tuple[Text, ...] = ()
+
+
 class ClusterState(Payload):
     """`state-recorded` of a cluster, by its scheduler: what it last said of it, and queue changes not yet answered."""
 

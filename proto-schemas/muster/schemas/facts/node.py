@@ -20,7 +20,10 @@ class NodeJoined(Payload):
     behind it keep their index. What `gpu_uuids` says there means nothing; ask `present`.
     group: the node group that it belongs to. machine: what its composable fabric calls it, "" without one.
     scale: the scaler's choice by which it was added. memory_uuids: memory devices that its fabric attached and that it
-    shows; `memory_mib` counts them.
+    shows; `memory_mib` counts them. kubelet_picks: a placement says how many of its GPUs (`Slot.gpus`), and the kubelet
+    which; `gpu_uuids` are then names of places, unless the node tells real ones. share_milli: the sizes, ascending,
+    in which a part of a GPU can be had; None: any. socket_cpu_milli: of `cpu_milli`, what each socket gives to jobs,
+    without what is reserved for the system; () if that is not known.
     """
 
     cpu_milli: int
@@ -34,6 +37,9 @@ class NodeJoined(Payload):
     machine: str = ""
     scale: str = ""
     memory_uuids: Annotated[tuple[Label, ...], Field(max_length=MEMORY_DEVICES_MAX)] = ()
+    kubelet_picks: bool = False
+    share_milli: tuple[int, ...] | None = None
+    socket_cpu_milli: tuple[int, ...] = ()
 
     @property
     def present(self) -> dict[int, str]:

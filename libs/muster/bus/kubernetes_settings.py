@@ -1,0 +1,150 @@
+"""Settings of a real cluster and of its guard: how it is reached, what its labels mean, what it offers by name."""
+
+from pathlib import Path
+from typing import Annotated, Literal, Self
+
+from pydantic import BaseModel, ConfigDict, Field, model_validator
+
+from muster.schemas.base import Name
+
+
+class _Section(BaseModel):
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+
+class SharingSettings(_Section):
+    """How parts of a GPU are had in this cluster (`gpu_milli`).
+
+    mode: none refuses jobs that ask for one. profiles: extended resources, and how many thousandths of a GPU one of
+    each is ("nvidia.com/mig-1g.10gb": 143); a job gets the smallest that is large enough.
+    """
+
+    mode: Literal["none", "mig", "mps", "time-slicing"] = "none"
+    profiles: dict[str, Annotated[int, Field(ge=1, le=999)]] = {}
+
+    @model_validator(mode="after")
+    def _profiles_where_there_is_sharing(self) -> Self:
+        if (self.mode == "none") != (not self.profiles):
+            raise ValueError("profiles: name the extended resources of this mode, and none for mode `none`")
+        return self
+
+
+class NetworkSettings(_Section):
+    """What the cluster offers to jobs of several nodes. A job asks by name (`pod.networks`).
+
+    rdma: extended resources that one pod gets, and how many of each. annotations: that name the secondary networks, by
+    the name that jobs use ("fast": {"k8s.v1.cni.cncf.io/networks": "infiniband"}).
+    """
+
+    rdma: dict[str, Annotated[int, Field(ge=1)]] = {}
+    annotations: dict[str, dict[str, str]] = {}
+
+
+class PluginPods(_Section):
+    """Pods that must start anew on a node when its devices changed. labels: that they carry."""
+
+    namespace: str
+    labels: dict[str, str]
+
+
+class ScaleTargets(_Section):
+    """How nodes of groups are had. api: of the MachineSets. namespace: where they are. names: MachineSet by node group.
+
+    autoscaler: the Cluster Autoscaler runs here, and its signals are read.
+    """
+
+    api: Literal["cluster.x-k8s.io/v1beta1", "cluster.x-k8s.io/v1beta2", "machine.openshift.io/v1beta1"] = (
+        "cluster.x-k8s.io/v1beta1"
+    )
+    namespace: str = "default"
+    names: dict[str, str] = {}
+    autoscaler: bool = False
+
+
+class KubernetesSettings(_Section):
+    """A cluster of Kubernetes 1.32 or newer.
+
+    kubeconfig, context: how it is reached; None: as a pod in it. api_servers: addresses of every API server, for the
+    guard; none: as the `kubernetes` service lists them. namespace: of the pods of jobs that come through the Muster
+    API; `{team}` stands for the team. namespaces: whose objects are taken up; none: all. teams: team by namespace;
+    others are the team of their own name. node_selector: labels of the nodes that Muster schedules. devices: whether
+    the scheduler picks GPUs (`dra`) or the kubelet (`device-plugin`); `auto`: dra where it is served and the nodes
+    publish devices. if_lacking: where an API or a permission is missing, fall back to what works without it, or stop.
+    resource: what the device plugin calls a GPU. driver: of the DRA devices. device_class: ours. own_nodes: nodes with
+    DRA devices are Muster's alone (taint and admission policy). model_label: node label with the GPUs' model. models:
+    our name by what that label, or the device's productName, says. levels: topology, widest first, as node label by
+    level. group_label: node label with the node group. machine_annotation: node annotation with what its fabric calls
+    it. reserved_cpus: CPU set kept for the system on every node ("0-1,64-65"). sharing, network: see there. image: of
+    jobs that name none. user_namespaces: pods that want one get it. shm: pods get a larger /dev/shm. bind_s: a gang
+    that is bound only in part after so long is rolled back. lost_s: a node that is not ready for so long is lost.
+    writes: to the API server at a time. requests: what takes up ComposabilityRequest objects: Muster's composer, the
+    field's operator, or nobody. plugin_pods: restarted after an attach or detach on that node. scaling: nodes of
+    groups. connection_age_s: connections are renewed after so long, so that load spreads over API servers. compare_s:
+    between two comparisons of what is held with what the API server has.
+    """
+
+    kubeconfig: Path | None = None
+    context: str | None = None
+    api_servers: tuple[str, ...] = ()
+    namespace: str = "muster-jobs"
+    namespaces: tuple[str, ...] = ()
+    teams: dict[str, Name] = {}
+    node_selector: dict[str, str] = {}
+    devices: Literal["auto", "device-plugin", "dra"] = "auto"
+    if_lacking: Literal["fall-back", "stop"] = "fall-back"
+    resource: str = "nvidia.com/gpu"
+    driver: str = "gpu.nvidia.com"
+    device_class: str = "gpu.muster.dev"
+    own_nodes: bool = True
+    model_label: str = "nvidia.com/gpu.product"
+    models: dict[str, str] = {}
+    levels: dict[str, str] = {"block": "topology.kubernetes.io/zone", "rack": "muster.dev/rack"}
+    group_label: str = "muster.dev/node-group"
+    machine_annotation: str = "cluster-manager.cdi.io/machine"
+    reserved_cpus: Annotated[str, Field(pattern=r"^(\d+(-\d+)?(,\d+(-\d+)?)*)?$")] = ""
+    sharing: SharingSettings = SharingSettings()
+    network: NetworkSettings = NetworkSettings()
+    image: str = ""
+    user_namespaces: bool = True
+    shm: bool = True
+    bind_s: Annotated[float, Field(gt=0)] = 60.0
+    lost_s: Annotated[float, Field(ge=0)] = 40.0
+    writes: Annotated[int, Field(ge=1, le=1_000)] = 32
+    requests: Literal["muster", "operator", "none"] = "none"
+    plugin_pods: tuple[PluginPods, ...] = (
+        PluginPods(namespace="gpu-operator", labels={"app": "nvidia-device-plugin-daemonset"}),
+        PluginPods(namespace="gpu-operator", labels={"app": "nvidia-dcgm-exporter"}),
+        PluginPods(namespace="nvidia-dra-driver-gpu", labels={"app.kubernetes.io/component": "kubelet-plugin"}),
+    )
+    scaling: ScaleTargets = ScaleTargets()
+    connection_age_s: Annotated[float, Field(gt=0)] = 600.0
+    compare_s: Annotated[float, Field(gt=0)] = 300.0
+
+
+class GuardedKind(_Section):
+    """A kind whose LISTs are let through a few at a time. seats: per API server. group: "" is the core group."""
+
+    resource: str = "secrets"
+    group: str = ""
+    seats: Annotated[int, Field(ge=1, le=100)] = 2
+
+
+class GuardSettings(_Section):
+    """What the guard watches and keeps.
+
+    enabled: it runs. apply: it keeps flow control as wanted; else it only tells. kinds: that are held back. subjects:
+    whom that concerns: service accounts, or everybody who is authenticated. scrape_s: between two looks at the API
+    servers' metrics. skew_ratio: largest memory of an API server over the smallest, from which it is told.
+    lists_per_minute: of one client, from which it is told. audit_port: where it listens for the API servers' audit
+    webhook; 0: nowhere. secrets_per_workload: from so many it is told.
+    """
+
+    enabled: bool = True
+    apply: bool = False
+    kinds: tuple[GuardedKind, ...] = (GuardedKind(),)
+    subjects: Literal["service-accounts", "everybody"] = "service-accounts"
+    scrape_s: Annotated[float, Field(gt=0)] = 15.0
+    skew_ratio: Annotated[float, Field(gt=1)] = 2.0
+    lists_per_minute: Annotated[float, Field(gt=0)] = 30.0
+    audit_port: Annotated[int, Field(ge=0, le=65_535)] = 0
+    secrets_per_workload: Annotated[int, Field(ge=1)] = 50

@@ -1,0 +1,75 @@
+"""Facts of workloads: objects of Kubernetes that stand for a job. By their cluster's agent; answers by the gateway.
+
+subject: the object's uid. The object's job has an id that follows from it (`origin_key`), so that the agent knows it
+before the gateway accepts it, and the same object is never two jobs.
+"""
+
+from muster.schemas.base import InstantNs, JobId, Label, Payload, Text
+from muster.schemas.job import JobSpec, Origin
+
+
+class WorkloadSubmitRequested(Payload):
+    """`submit-requested`: somebody made an object that asks to run. The gateway answers by `submitted` or `refused`.
+
+    principal: on whose behalf, as the cluster's settings name people of a namespace.
+    """
+
+    job_id: JobId
+    spec: JobSpec
+    principal: Label
+    origin: Origin
+    trace: str = ""
+
+
+class WorkloadCancelRequested(Payload):
+    """`cancel-requested`: the object is gone, or asks to stop."""
+
+    job_id: JobId
+    principal: Label
+    reason: Text = ""
+
+
+class WorkloadRejected(Payload):
+    """`rejected`: the object can be no job; a condition on it says why. field: of the object; cure: what to do.
+
+    generation: of the object as it was read; another one is looked at anew.
+    """
+
+    origin: Origin
+    generation: int = 0
+    reason: Text = ""
+    field: str = ""
+    cure: Text = ""
+
+
+class WorkloadSettled(Payload):
+    """`settled`: the job is over, or was refused, and the object shows it; nothing more follows from this object."""
+
+    job_id: JobId
+    reason: Text = ""
+
+
+class JobRefused(Payload):
+    """`refused` (gateway, FED) and `refusal-forwarded` (federation): a workload's job is not accepted, ever.
+
+    workload: uid of the object.
+    """
+
+    workload: Label
+    cluster: str
+    reason: Text = ""
+    field: str = ""
+    cure: Text = ""
+
+
+class WorkloadState(Payload):
+    """`state-recorded` of a workload, by the agent: what it asked, and what was answered.
+
+    asked_at: by fact `asked_fact`; cancelled: it asked to cancel; refused: as forwarded, None while it is not.
+    """
+
+    asked: WorkloadSubmitRequested
+    asked_at: InstantNs = 0
+    asked_fact: str = ""
+    cancelled: bool = False
+    refused: JobRefused | None = None

@@ -1,0 +1,1 @@
+"""Protects the API server."""
