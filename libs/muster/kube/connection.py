@@ -1,0 +1,324 @@
+"""One connection to an API server: JSON in, JSON out, typed errors, bounded retries; see `KubeConnection`.
+
+The official client logs in (`credentials`); requests go through aiohttp as plain JSON, because its typed models cost
+hundreds of MiB and seconds of a stalled loop.
+"""
+
+from collections.abc import Mapping
+from contextlib import AbstractAsyncContextManager
+from dataclasses import dataclass
+from pathlib import Path
+from types import TracebackType
+from typing import Self
+
+from muster.kube import bounds
+from muster.kube.credentials import AnotherReplica, Credentials, NoCredentials, from_kubeconfig, in_cluster
+from muster.kube.errors import Asked
+from muster.kube.objects import JsonObject, integer, objects, text, version_of
+from muster.kube.resources import Resource
+from muster.kube.shapes import EVERYTHING, PLAIN, Page, Patch, Propagation, Selection, Writing
+from muster.kube.streams import Lines
+from muster.kube.transport import JSON, Request, Transport
+
+METADATA_LIST = "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1"
+METADATA_ONE = "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1"
+
+
+class KubeConnection:
+    """All requests to one API server. user_agent: as `user_agent_of` makes it; seed: spreads retries and renewals.
+
+    Every method raises a KubeError: NotFoundError, ConflictError, AlreadyExistsError, GoneError, UnauthorizedError,
+    ForbiddenError, InvalidError, TooManyRequestsError or UnavailableError; and KubeConfigError where credentials cannot
+    be renewed. Reads, and changes that the server turned away unread, are tried `attempts_max` times.
+    """
+
+    def __init__(
+        self,
+        credentials: Credentials,
+        *,
+        user_agent: str,
+        seed: int = 0,
+        connections_max: int = bounds.CONNECTIONS_MAX,
+        watches_max: int = bounds.WATCHES_MAX,
+        connection_age_s_max: float = bounds.CONNECTION_AGE_S,
+        attempts_max: int = bounds.ATTEMPTS_MAX,
+    ) -> None:
+        self._credentials = credentials
+        self._user_agent = user_agent
+        self._seed = seed
+        self._age_s_max = connection_age_s_max
+        self._transport = Transport(
+            credentials,
+            user_agent=user_agent,
+            seed=seed,
+            connections_max=connections_max,
+            watches_max=watches_max,
+            connection_age_s_max=connection_age_s_max,
+            attempts_max=attempts_max,
+        )
+
+    @classmethod
+    async def open(
+        cls,
+        *,
+        kubeconfig: Path | None,
+        context: str = "",
+        user_agent: str,
+        seed: int = 0,
+        connection_age_s_max: float = bounds.CONNECTION_AGE_S,
+    ) -> Self:
+        """With a kubeconfig file, or with None as the pod's service account. Sends nothing. Raises KubeConfigError."""
+        credentials = await in_cluster() if kubeconfig is None else await from_kubeconfig(kubeconfig, context=context)
+        return cls(credentials, user_agent=user_agent, seed=seed, connection_age_s_max=connection_age_s_max)
+
+    @classmethod
+    def plain(cls, url: str, *, user_agent: str, seed: int = 0) -> Self:
+        """To a server without authentication: a fake one, or `kubectl proxy`."""
+        return cls(NoCredentials(url), user_agent=user_agent, seed=seed)
+
+    def at_replica(self, url: str, *, server_name: str | None = None) -> "KubeConnection":
+        """The same credentials at one replica's own address. Close it too."""
+        return KubeConnection(
+            AnotherReplica(self._credentials, url, server_name=server_name),
+            user_agent=self._user_agent,
+            seed=self._seed,
+            connections_max=2,
+            watches_max=1,
+            connection_age_s_max=self._age_s_max,
+            attempts_max=1,
+        )
+
+    @property
+    def url(self) -> str:
+        """Of the API server."""
+        return self._credentials.url
+
+    @property
+    def requests_sent(self) -> int:
+        """All that went out, retries and watches included."""
+        return self._transport.sent
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        await self.close()
+
+    async def close(self) -> None:
+        """Close every connection, also those of running watches."""
+        await self._transport.close()
+
+    async def get(
+        self, resource: Resource, name: str, *, namespace: str = "", subresource: str = "", metadata_only: bool = False
+    ) -> JsonObject:
+        """One object."""
+        where = _Where(resource, namespace=namespace, name=name, subresource=subresource)
+        accept = METADATA_ONE if metadata_only else JSON
+        return await self._transport.json(where.request("GET", "get", accept=accept))
+
+    async def list_page(
+        self,
+        resource: Resource,
+        *,
+        select: Selection = EVERYTHING,
+        limit: int = bounds.PAGE_ITEMS,
+        continue_token: str = "",
+        version: str = "",
+        version_match: str = "",
+        metadata_only: bool = False,
+    ) -> Page:
+        """One page. version "" reads the newest state, "0" whatever the server's cache has (and ignores `limit`)."""
+        query = select.query() | {"limit": str(limit)}
+        if continue_token:
+            query["continue"] = continue_token
+        elif version:
+            query["resourceVersion"] = version
+            if version_match:
+                query["resourceVersionMatch"] = version_match
+        accept = METADATA_LIST if metadata_only else JSON
+        where = _Where(resource, namespace=select.namespace)
+        said = await self._transport.json(
+            where.request("GET", "list", query=query, accept=accept, timeout_s=bounds.LIST_S)
+        )
+        return Page(
+            items=objects(said, "items"),
+            version=version_of(said),
+            continue_token=text(said, "metadata", "continue"),
+            remaining=integer(said, "metadata", "remainingItemCount"),
+        )
+
+    async def create(
+        self, resource: Resource, body: JsonObject, *, namespace: str = "", writing: Writing = PLAIN
+    ) -> JsonObject:
+        """A new object, as the server completed it."""
+        where = _Where(resource, namespace=namespace)
+        return await self._transport.json(where.request("POST", "create", query=writing.query(), body=body))
+
+    async def create_subresource(
+        self,
+        resource: Resource,
+        name: str,
+        subresource: str,
+        body: JsonObject,
+        *,
+        namespace: str = "",
+        writing: Writing = PLAIN,
+    ) -> JsonObject:
+        """`binding` or `eviction` of a pod. Answers a Status."""
+        where = _Where(resource, namespace=namespace, name=name, subresource=subresource)
+        return await self._transport.json(where.request("POST", "create", query=writing.query(), body=body))
+
+    async def replace(
+        self,
+        resource: Resource,
+        name: str,
+        body: JsonObject,
+        *,
+        namespace: str = "",
+        subresource: str = "",
+        writing: Writing = PLAIN,
+    ) -> JsonObject:
+        """Put it in the place of what is there; with metadata.resourceVersion only if that is still the version."""
+        where = _Where(resource, namespace=namespace, name=name, subresource=subresource)
+        return await self._transport.json(where.request("PUT", "update", query=writing.query(), body=body))
+
+    async def replace_status(
+        self, resource: Resource, name: str, body: JsonObject, *, namespace: str = "", writing: Writing = PLAIN
+    ) -> JsonObject:
+        """Replace the status alone."""
+        return await self.replace(resource, name, body, namespace=namespace, subresource="status", writing=writing)
+
+    async def patch(
+        self,
+        resource: Resource,
+        name: str,
+        body: JsonObject | list[JsonObject],
+        *,
+        kind: Patch,
+        namespace: str = "",
+        subresource: str = "",
+        writing: Writing = PLAIN,
+    ) -> JsonObject:
+        """Change part of it. body: a list for `Patch.JSON`; apiVersion, kind and all one owns for `Patch.APPLY`."""
+        if kind is Patch.APPLY and not writing.field_manager:
+            raise ValueError("an apply patch needs a field_manager: whose the fields are")
+        where = _Where(resource, namespace=namespace, name=name, subresource=subresource)
+        return await self._transport.json(
+            where.request("PATCH", "patch", query=writing.query(), body=body, content_type=kind.value)
+        )
+
+    async def patch_status(
+        self,
+        resource: Resource,
+        name: str,
+        body: JsonObject | list[JsonObject],
+        *,
+        kind: Patch = Patch.MERGE,
+        namespace: str = "",
+        writing: Writing = PLAIN,
+    ) -> JsonObject:
+        """Change part of the status."""
+        return await self.patch(
+            resource, name, body, kind=kind, namespace=namespace, subresource="status", writing=writing
+        )
+
+    async def delete(
+        self,
+        resource: Resource,
+        name: str,
+        *,
+        namespace: str = "",
+        uid: str = "",
+        version: str = "",
+        grace_s: int | None = None,
+        propagation: Propagation | None = None,
+    ) -> JsonObject:
+        """Delete it, if it still is the one of this uid and version. Answers the object, or a Status if it is gone."""
+        options: JsonObject = {"apiVersion": "v1", "kind": "DeleteOptions"}
+        preconditions = {key: value for key, value in (("uid", uid), ("resourceVersion", version)) if value}
+        if preconditions:
+            options["preconditions"] = preconditions
+        if grace_s is not None:
+            options["gracePeriodSeconds"] = grace_s
+        if propagation is not None:
+            options["propagationPolicy"] = propagation.value
+        where = _Where(resource, namespace=namespace, name=name)
+        return await self._transport.json(where.request("DELETE", "delete", body=options))
+
+    async def get_path(self, path: str, *, query: Mapping[str, str] | None = None) -> JsonObject:
+        """Any JSON document of the server: "/version", "/apis/resource.k8s.io"."""
+        return await self._transport.json(Request("GET", path, Asked("get", path), query=query or {}))
+
+    def watch(
+        self,
+        resource: Resource,
+        *,
+        select: Selection = EVERYTHING,
+        version: str = "",
+        initial_events: bool = False,
+        metadata_only: bool = False,
+        timeout_s: int,
+        silence_s: float,
+    ) -> AbstractAsyncContextManager[Lines]:
+        """Lines of JSON, one event each, with bookmarks. Sent once: a reflector knows when to ask again.
+
+        initial_events: begin with the whole state (a streaming list), of which the end is marked. timeout_s: the server
+        ends the watch after so long. silence_s: see `Lines`; also until the answer begins.
+        """
+        query = select.query() | {"watch": "1", "allowWatchBookmarks": "true", "timeoutSeconds": str(timeout_s)}
+        if initial_events:
+            query |= {"sendInitialEvents": "true", "resourceVersionMatch": "NotOlderThan"}
+        if version:
+            query["resourceVersion"] = version
+        where = _Where(resource, namespace=select.namespace)
+        accept = METADATA_ONE if metadata_only else JSON
+        request = where.request("GET", "watch", query=query, accept=accept)
+        return self._transport.stream(request, silence_s=silence_s, watching=True)
+
+    def lines(self, path: str, *, timeout_s: float = bounds.REQUEST_S) -> AbstractAsyncContextManager[Lines]:
+        """A page of text line by line: "/metrics". Sent once."""
+        request = Request("GET", path, Asked("get", path), accept="text/plain", timeout_s=timeout_s)
+        return self._transport.stream(request, silence_s=timeout_s, watching=False)
+
+
+def user_agent_of(service: str, version: str) -> str:
+    """`muster-agent/0.1.0`: how the guard, and everyone who reads the API server's metrics, tells services apart."""
+    return f"muster-{service}/{version}"
+
+
+@dataclass(frozen=True, slots=True)
+class _Where:
+    """What a request is about."""
+
+    resource: Resource
+    namespace: str = ""
+    name: str = ""
+    subresource: str = ""
+
+    def request(
+        self,
+        method: str,
+        verb: str,
+        *,
+        query: Mapping[str, str] | None = None,
+        body: JsonObject | list[JsonObject] | None = None,
+        accept: str = JSON,
+        content_type: str = JSON,
+        timeout_s: float = bounds.REQUEST_S,
+    ) -> Request:
+        """verb: of RBAC, which is what a refusal must name."""
+        kind = self.resource
+        plural = f"{kind.plural}/{self.subresource}" if self.subresource else kind.plural
+        title = f"{plural}.{kind.group}" if kind.group else plural
+        return Request(
+            method,
+            kind.path(namespace=self.namespace, name=self.name, subresource=self.subresource),
+            Asked(verb, title, namespace=self.namespace, name=self.name or text(body, "metadata", "name")),
+            query=query or {},
+            body=body,
+            accept=accept,
+            content_type=content_type,
+            timeout_s=timeout_s,
+        )

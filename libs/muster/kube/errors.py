@@ -1,0 +1,190 @@
+"""What went wrong at the API server, by what the caller may do next.
+
+Codes and reasons are those of `meta/v1.Status`. A message says what was asked, what the server said and what to do.
+"""
+
+from dataclasses import dataclass
+from http import HTTPStatus
+
+from pydantic_core import from_json
+
+from muster.kube.bounds import ERROR_CHARS_MAX, RETRY_AFTER_S_MAX
+from muster.kube.objects import at, integer, objects, text
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """What was asked: a verb of RBAC, the resource as permissions name it ("pods/binding"), and where."""
+
+    verb: str
+    resource: str
+    namespace: str = ""
+    name: str = ""
+
+    def __str__(self) -> str:
+        named = f" {self.name}" if self.name else ""
+        where = f" in namespace {self.namespace}" if self.namespace else ""
+        return f"{self.verb} {self.resource}{named}{where}"
+
+
+class KubeError(Exception):
+    """Any failure of a request to an API server. code: of HTTP, 0 if none came; reason: of its Status."""
+
+    def __init__(self, message: str, *, asked: Asked, code: int = 0, reason: str = "") -> None:
+        super().__init__(message)
+        self.asked = asked
+        self.code = code
+        self.reason = reason
+
+
+class KubeConfigError(Exception):
+    """The kubeconfig file or the in-cluster configuration cannot be used; the message names the field or file."""
+
+
+class NotFoundError(KubeError):
+    """The object is not there, or its kind is not served."""
+
+
+class ConflictError(KubeError):
+    """The object changed since it was read, or a precondition does not hold: read again, then decide again."""
+
+
+class AlreadyExistsError(KubeError):
+    """An object of this name is there: a former attempt's, or another's; its uid and owner tell."""
+
+
+class GoneError(KubeError):
+    """The resourceVersion or continue token is older than what the server keeps: list again."""
+
+
+class UnauthorizedError(KubeError):
+    """The server does not know who asks: the credentials are wrong or have expired."""
+
+
+class ForbiddenError(KubeError):
+    """A permission is missing: `asked` says which verb on which resource."""
+
+
+@dataclass(frozen=True, slots=True)
+class Cause:
+    """One complaint of validation: where (a JSON path) and what."""
+
+    field: str
+    message: str
+
+
+class InvalidError(KubeError):
+    """The object cannot be (422), or the request (400 and other codes of 4xx): sending it again does not help."""
+
+    def __init__(
+        self, message: str, *, asked: Asked, code: int = 0, reason: str = "", causes: tuple[Cause, ...] = ()
+    ) -> None:
+        super().__init__(message, asked=asked, code=code, reason=reason)
+        self.causes = causes
+
+
+class TooManyRequestsError(KubeError):
+    """Flow control refused it, or a disruption budget an eviction: nothing was done; try after `retry_after_s`."""
+
+    def __init__(
+        self, message: str, *, asked: Asked, code: int = 429, reason: str = "", retry_after_s: float, by_budget: bool
+    ) -> None:
+        super().__init__(message, asked=asked, code=code, reason=reason)
+        self.retry_after_s = retry_after_s
+        self.by_budget = by_budget
+
+
+class UnavailableError(KubeError):
+    """No usable answer. effect_unknown: a change was sent and may have been made; look before repeating it."""
+
+    def __init__(
+        self,
+        message: str,
+        *,
+        asked: Asked,
+        code: int = 0,
+        reason: str = "",
+        retry_after_s: float = 0.0,
+        effect_unknown: bool = False,
+    ) -> None:
+        super().__init__(message, asked=asked, code=code, reason=reason)
+        self.retry_after_s = retry_after_s
+        self.effect_unknown = effect_unknown
+
+
+READING = frozenset({"get", "list", "watch"})
+
+
+def error_of(asked: Asked, code: int, body: bytes, *, retry_after: str = "") -> KubeError:
+    """The error that an answer without success stands for. retry_after: that header; body: a Status, or anything."""
+    status = _status(body)
+    reason = text(status, "reason")
+    said = text(status, "message") or body[:ERROR_CHARS_MAX].decode(errors="replace").strip()
+    message = f"{asked}: {code}{f' {reason}' if reason else ''}: {said or 'no reason given'}"[:ERROR_CHARS_MAX]
+    after_s = _seconds(retry_after) or float(integer(status, "details", "retryAfterSeconds"))
+    if code == HTTPStatus.NOT_FOUND:
+        return NotFoundError(message, asked=asked, code=code, reason=reason)
+    if code == HTTPStatus.CONFLICT:
+        kind = AlreadyExistsError if reason == "AlreadyExists" else ConflictError
+        return kind(message, asked=asked, code=code, reason=reason)
+    if code == HTTPStatus.GONE:
+        return GoneError(f"{message}; list again", asked=asked, code=code, reason=reason)
+    if code == HTTPStatus.UNAUTHORIZED:
+        return UnauthorizedError(
+            f"{message}; check the token or client certificate of the kubeconfig", asked=asked, code=code, reason=reason
+        )
+    if code == HTTPStatus.FORBIDDEN:
+        return ForbiddenError(f"{message}; {_permission(asked)}", asked=asked, code=code, reason=reason)
+    if code == HTTPStatus.TOO_MANY_REQUESTS:
+        causes = [text(cause, "reason") for cause in objects(status, "details", "causes")]
+        return TooManyRequestsError(
+            message, asked=asked, reason=reason, retry_after_s=after_s or 1.0, by_budget="DisruptionBudget" in causes
+        )
+    if code >= HTTPStatus.INTERNAL_SERVER_ERROR or code == HTTPStatus.REQUEST_TIMEOUT:
+        return UnavailableError(
+            message,
+            asked=asked,
+            code=code,
+            reason=reason,
+            retry_after_s=after_s,
+            effect_unknown=asked.verb not in READING and not _turned_away(code, after_s),
+        )
+    return InvalidError(message, asked=asked, code=code, reason=reason, causes=_causes(status))
+
+
+def _turned_away(code: int, after_s: float) -> bool:
+    """A server that starts, stops or has no time for it says 503 with a Retry-After before doing anything."""
+    return code == HTTPStatus.SERVICE_UNAVAILABLE and after_s > 0
+
+
+def _permission(asked: Asked) -> str:
+    where = f"a Role in namespace {asked.namespace}" if asked.namespace else "a ClusterRole"
+    return f"grant verb {asked.verb!r} on {asked.resource!r} in {where} bound to this user"
+
+
+def _status(body: bytes) -> object:
+    try:
+        return from_json(body)
+    except ValueError:  # proxies and load balancers answer in HTML
+        return None
+
+
+def _causes(status: object) -> tuple[Cause, ...]:
+    found = objects(status, "details", "causes")
+    return tuple(Cause(field=text(cause, "field"), message=text(cause, "message")) for cause in found)
+
+
+def _seconds(retry_after: str) -> float:
+    """Of a Retry-After in seconds; the form with a date, which the API server does not use, counts as none."""
+    return min(float(retry_after), RETRY_AFTER_S_MAX) if retry_after.isdecimal() else 0.0
+
+
+def status_error(asked: Asked, status: object) -> KubeError:
+    """The error that an ERROR event of a watch carries. status: its object."""
+    code = integer(status, "code", default=int(HTTPStatus.INTERNAL_SERVER_ERROR))
+    reason, said = text(status, "reason"), text(status, "message")
+    message = f"{asked}: {code} {reason}: {said}"[:ERROR_CHARS_MAX]
+    if code == HTTPStatus.GONE or reason == "Expired":
+        return GoneError(f"{message}; list again", asked=asked, code=code, reason=reason)
+    after_s = float(integer(at(status, "details"), "retryAfterSeconds"))
+    return UnavailableError(message, asked=asked, code=code, reason=reason, retry_after_s=after_s)

@@ -1,0 +1,105 @@
+"""Kinds of objects as the API server's paths name them."""
+
+from dataclasses import dataclass
+from urllib.parse import quote
+
+
+@dataclass(frozen=True, slots=True)
+class Resource:
+    """One kind: its group ("" is the core group), version and plural, and whether its objects lie in namespaces."""
+
+    group: str
+    version: str
+    plural: str
+    namespaced: bool
+    kind: str = ""
+
+    @property
+    def api_version(self) -> str:
+        """As objects say it: "v1", "batch/v1"."""
+        return f"{self.group}/{self.version}" if self.group else self.version
+
+    @property
+    def title(self) -> str:
+        """As permissions say it: "pods", "jobs.batch"."""
+        return f"{self.plural}.{self.group}" if self.group else self.plural
+
+    def path(self, *, namespace: str = "", name: str = "", subresource: str = "") -> str:
+        """The path of one object, or of all of a namespace, or of all. Raises ValueError for one that cannot be."""
+        if namespace and not self.namespaced:
+            raise ValueError(f"{self.title} lie in no namespace; leave out namespace={namespace!r}")
+        if name and self.namespaced and not namespace:
+            raise ValueError(f"{self.title} {name!r}: say in which namespace it lies")
+        if subresource and not name:
+            raise ValueError(f"{self.title}/{subresource}: say of which object")
+        parts = ["apis", self.group, self.version] if self.group else ["api", self.version]
+        if namespace:
+            parts += ["namespaces", _segment(namespace)]
+        parts.append(self.plural)
+        if name:
+            parts.append(_segment(name))
+        if subresource:
+            parts.append(_segment(subresource))
+        return "/" + "/".join(parts)
+
+
+def _segment(name: str) -> str:
+    if name in (".", "..") or "/" in name or "%" in name:
+        raise ValueError(
+            f"{name!r} cannot be part of a path of the Kubernetes API; names have no '/', '%' and are not '.'"
+        )
+    return quote(name, safe=":")
+
+
+PODS = Resource("", "v1", "pods", namespaced=True, kind="Pod")
+NODES = Resource("", "v1", "nodes", namespaced=False, kind="Node")
+NAMESPACES = Resource("", "v1", "namespaces", namespaced=False, kind="Namespace")
+EVENTS = Resource("", "v1", "events", namespaced=True, kind="Event")
+SERVICES = Resource("", "v1", "services", namespaced=True, kind="Service")
+CONFIG_MAPS = Resource("", "v1", "configmaps", namespaced=True, kind="ConfigMap")
+SECRETS = Resource("", "v1", "secrets", namespaced=True, kind="Secret")
+"""Listed by the guard as metadata only; no part of Muster reads one."""
+JOBS = Resource("batch", "v1", "jobs", namespaced=True, kind="Job")
+LEASES = Resource("coordination.k8s.io", "v1", "leases", namespaced=True, kind="Lease")
+ENDPOINT_SLICES = Resource("discovery.k8s.io", "v1", "endpointslices", namespaced=True, kind="EndpointSlice")
+PRIORITY_CLASSES = Resource("scheduling.k8s.io", "v1", "priorityclasses", namespaced=False, kind="PriorityClass")
+CUSTOM_RESOURCE_DEFINITIONS = Resource(
+    "apiextensions.k8s.io", "v1", "customresourcedefinitions", namespaced=False, kind="CustomResourceDefinition"
+)
+FLOW_SCHEMAS = Resource("flowcontrol.apiserver.k8s.io", "v1", "flowschemas", namespaced=False, kind="FlowSchema")
+PRIORITY_LEVELS = Resource(
+    "flowcontrol.apiserver.k8s.io",
+    "v1",
+    "prioritylevelconfigurations",
+    namespaced=False,
+    kind="PriorityLevelConfiguration",
+)
+DEVICE_CLASSES = Resource("resource.k8s.io", "v1", "deviceclasses", namespaced=False, kind="DeviceClass")
+RESOURCE_SLICES = Resource("resource.k8s.io", "v1", "resourceslices", namespaced=False, kind="ResourceSlice")
+RESOURCE_CLAIMS = Resource("resource.k8s.io", "v1", "resourceclaims", namespaced=True, kind="ResourceClaim")
+RESOURCE_CLAIM_TEMPLATES = Resource(
+    "resource.k8s.io", "v1", "resourceclaimtemplates", namespaced=True, kind="ResourceClaimTemplate"
+)
+CLUSTER_ROLES = Resource("rbac.authorization.k8s.io", "v1", "clusterroles", namespaced=False, kind="ClusterRole")
+CLUSTER_ROLE_BINDINGS = Resource(
+    "rbac.authorization.k8s.io", "v1", "clusterrolebindings", namespaced=False, kind="ClusterRoleBinding"
+)
+ROLES = Resource("rbac.authorization.k8s.io", "v1", "roles", namespaced=True, kind="Role")
+ROLE_BINDINGS = Resource("rbac.authorization.k8s.io", "v1", "rolebindings", namespaced=True, kind="RoleBinding")
+SELF_SUBJECT_ACCESS_REVIEWS = Resource(
+    "authorization.k8s.io", "v1", "selfsubjectaccessreviews", namespaced=False, kind="SelfSubjectAccessReview"
+)
+ADMISSION_POLICIES = Resource(
+    "admissionregistration.k8s.io",
+    "v1",
+    "validatingadmissionpolicies",
+    namespaced=False,
+    kind="ValidatingAdmissionPolicy",
+)
+ADMISSION_POLICY_BINDINGS = Resource(
+    "admissionregistration.k8s.io",
+    "v1",
+    "validatingadmissionpolicybindings",
+    namespaced=False,
+    kind="ValidatingAdmissionPolicyBinding",
+)

@@ -1,0 +1,183 @@
+"""Requests over HTTP with an API server's errors and bounded retries; see `Transport`."""
+
+import asyncio
+from collections.abc import AsyncIterator, Mapping
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from http import HTTPStatus
+from urllib.parse import urlencode
+
+import aiohttp
+from pydantic_core import from_json, to_json
+
+from muster.kube import bounds
+from muster.kube.credentials import Credentials
+from muster.kube.errors import Asked, KubeError, UnauthorizedError, UnavailableError, error_of
+from muster.kube.objects import JsonObject, is_object
+from muster.kube.pool import Pool
+from muster.kube.retrying import wait_s
+from muster.kube.streams import Lines, no_answer
+
+JSON = "application/json"
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """One request. path: without query; body: as JSON; asked: what it means, for errors."""
+
+    method: str
+    path: str
+    asked: Asked
+    query: Mapping[str, str] = field(default_factory=dict)
+    body: JsonObject | list[JsonObject] | None = None
+    accept: str = JSON
+    content_type: str = JSON
+    timeout_s: float = bounds.REQUEST_S
+
+    @property
+    def target(self) -> str:
+        """Path and query."""
+        return f"{self.path}?{urlencode(self.query)}" if self.query else self.path
+
+
+class Transport:
+    """Sends requests to one server. Redirects are not followed: a token goes nowhere that nobody configured."""
+
+    def __init__(
+        self,
+        credentials: Credentials,
+        *,
+        user_agent: str,
+        seed: int,
+        connections_max: int,
+        watches_max: int,
+        connection_age_s_max: float,
+        attempts_max: int,
+    ) -> None:
+        self._credentials = credentials
+        self._seed = seed
+        self._attempts_max = attempts_max
+        self._requests, self._watches = (
+            Pool(
+                credentials,
+                user_agent=user_agent,
+                connections_max=most,
+                age_s_max=connection_age_s_max,
+                seed=seed + number,
+            )
+            for number, most in enumerate((connections_max, watches_max))
+        )
+        self.sent = 0
+        """Requests that went out, retries and watches included."""
+
+    async def close(self) -> None:
+        """Close every connection, also those of running watches."""
+        await self._requests.close()
+        await self._watches.close()
+
+    async def json(self, request: Request) -> JsonObject:
+        """The answer's object, after as many attempts as the failures allow. Raises KubeError, KubeConfigError."""
+        data = None if request.body is None else to_json(request.body)
+        attempt = 1
+        while True:
+            try:
+                return _parsed(await self._once(request, data), request.asked)
+            except KubeError as error:
+                wait = wait_s(error, attempt, seed=self._seed + self.sent, attempts_max=self._attempts_max)
+                if wait is None:
+                    raise
+                if isinstance(error, UnauthorizedError):
+                    self._credentials.reject()
+                    await self._requests.renew()
+            attempt += 1
+            await asyncio.sleep(wait)
+
+    @asynccontextmanager
+    async def stream(self, request: Request, *, silence_s: float, watching: bool) -> AsyncIterator[Lines]:
+        """The answer line by line. Sent once. silence_s: see `Lines`; also until the answer begins.
+
+        Raises KubeError, KubeConfigError. watching: on a connection of those for watches.
+        """
+        pool = self._watches if watching else self._requests
+        async with pool.session() as session:
+            headers = await self._headers(request)
+            self.sent += 1
+            try:
+                async with asyncio.timeout(silence_s):
+                    response = await session.get(
+                        self._credentials.url + request.target,
+                        headers=headers,
+                        timeout=aiohttp.ClientTimeout(total=None, sock_connect=bounds.CONNECT_S),
+                        allow_redirects=False,
+                        proxy=self._credentials.proxy,
+                        server_hostname=self._credentials.server_name,
+                    )
+            except (aiohttp.ClientError, OSError, TimeoutError) as error:
+                raise no_answer(request.asked, error, sent=False) from error
+            try:
+                if response.status != HTTPStatus.OK:
+                    raise await self._failure(request, response)
+                yield Lines(response, asked=request.asked, silence_s=silence_s)
+            finally:
+                response.close()  # not released for reuse: the rest of a watch is never read
+
+    async def _once(self, request: Request, data: bytes | None) -> bytes:
+        """One attempt; the answer's body."""
+        async with self._requests.session() as session:
+            headers = await self._headers(request)
+            self.sent += 1
+            try:
+                async with session.request(
+                    request.method,
+                    self._credentials.url + request.target,
+                    data=data,
+                    headers=headers,
+                    timeout=aiohttp.ClientTimeout(total=request.timeout_s, sock_connect=bounds.CONNECT_S),
+                    allow_redirects=False,
+                    proxy=self._credentials.proxy,
+                    server_hostname=self._credentials.server_name,
+                ) as response:
+                    if response.status >= HTTPStatus.MULTIPLE_CHOICES:
+                        raise await self._failure(request, response)
+                    return await _whole(response, request.asked)
+            except (aiohttp.ClientConnectorError, aiohttp.ConnectionTimeoutError) as error:
+                raise no_answer(request.asked, error, sent=False) from error
+            except (aiohttp.ClientError, OSError, TimeoutError) as error:
+                raise no_answer(request.asked, error, sent=True) from error
+
+    async def _failure(self, request: Request, response: aiohttp.ClientResponse) -> KubeError:
+        try:
+            async with asyncio.timeout(request.timeout_s):
+                said = await response.content.read(bounds.LINE_BYTES_MAX)
+        except (aiohttp.ClientError, TimeoutError):
+            said = b""  # the code tells enough
+        return error_of(request.asked, response.status, said, retry_after=response.headers.get("Retry-After", ""))
+
+    async def _headers(self, request: Request) -> dict[str, str]:
+        headers = {"Accept": request.accept}
+        if request.body is not None:
+            headers["Content-Type"] = request.content_type
+        if authorization := await self._credentials.authorization():
+            headers["Authorization"] = authorization
+        return headers
+
+
+async def _whole(response: aiohttp.ClientResponse, asked: Asked) -> bytes:
+    kept = bytearray()
+    async for chunk in response.content.iter_any():
+        kept += chunk
+        if len(kept) > bounds.BODY_BYTES_MAX:
+            raise UnavailableError(
+                f"{asked}: the answer is larger than {bounds.BODY_BYTES_MAX} bytes; ask for pages", asked=asked
+            )
+    return bytes(kept)
+
+
+def _parsed(said: bytes, asked: Asked) -> JsonObject:
+    try:
+        parsed: object = from_json(said)
+    except ValueError as error:
+        raise UnavailableError(f"{asked}: the answer is not JSON: {error}", asked=asked) from error
+    if not is_object(parsed):
+        raise UnavailableError(f"{asked}: the answer is no JSON object", asked=asked)
+    return parsed
