@@ -19,13 +19,14 @@ from muster.composer.core.fabrics import Call, Observation
 from muster.core.fact import Core, Fact
 from muster.core.instant import Instant
 from muster.federation import app as federation
+from muster.guard import app as guard
 from muster.projector import app as projector
 from muster.scaler import app as scaler
 from muster.scheduler import app as scheduler
 from muster.schemas.subjects import LogName
 
 _PLAIN = (str, bytes, int, float, bool, type(None), Enum)
-_APPS = (scheduler, agent, scaler, composer, projector, federation)
+_APPS = (scheduler, agent, scaler, composer, guard, projector, federation)
 
 
 class SilentFabrics:

@@ -9,6 +9,7 @@ from muster.bus.checkpoint import (
     Checkpoints,
     MemoryCheckpoints,
     Pointer,
+    Recorded,
     Voidance,
     contributors,
     decode_part,
@@ -79,7 +80,7 @@ def test_a_damaged_or_foreign_part_is_refused(body: bytes, complaint: str) -> No
 
 
 def test_who_must_contribute_derives_from_the_table_of_state_facts() -> None:
-    assert contributors(StreamRole.LOG) == ("agent", "composer", "scaler", "scheduler")
+    assert contributors(StreamRole.LOG) == ("agent", "composer", "guard", "scaler", "scheduler")
     assert contributors(StreamRole.FED) == ("federation",)
 
 
@@ -90,6 +91,20 @@ async def test_a_checkpoint_counts_only_when_all_parts_are_there(checkpoints: Ch
     recorded, facts = await checkpoints.recover("projector", ())
     assert recorded is not None
     assert recorded.seq == 7
+    assert {fact.writer for fact in facts} == {"agent", "scheduler"}
+
+
+async def test_a_checkpoint_of_before_a_service_existed_stays_usable(
+    checkpoints: Checkpoints, store: MemoryCheckpoints
+) -> None:
+    """After an upgrade the newest one lacks the part of the service that is new: that one had nothing to say then."""
+    await upload(checkpoints, "scheduler", 7)
+    await upload(checkpoints, "agent", 7)
+    before = Recorded(seq=7, time_ns=TIME, services=tuple(name for name in contributors(LOG.role) if name != "guard"))
+    await store.drop_part(LOG.stream, 7, "guard")
+    assert await store.move_pointer(LOG.stream, Pointer(checkpoints=(before,)), revision=1)
+    recorded, facts = await checkpoints.recover("guard", ())
+    assert recorded == before
     assert {fact.writer for fact in facts} == {"agent", "scheduler"}
 
 
