@@ -1,0 +1,25 @@
+"""What can be wrong with a control plane, each as a sentence that names the cure."""
+
+
+class LocalPlaneError(Exception):
+    """A control plane for tests cannot be had as asked."""
+
+
+class NoProgramsError(LocalPlaneError):
+    """The programs are neither here nor can they be built; the sentence says what to install."""
+
+
+class BuildFailedError(LocalPlaneError):
+    """Go could not build a program; the sentence ends with what Go said last."""
+
+
+class NotReadyError(LocalPlaneError):
+    """A process ended, or did not become ready in time; the sentence ends with the last lines of its log."""
+
+
+class PortTakenError(NotReadyError):
+    """Somebody else listens where the process should."""
+
+
+class OptionError(LocalPlaneError):
+    """An option that no control plane can have; the sentence names the field."""

@@ -1,0 +1,107 @@
+"""What a control plane is to consist of, as data."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
+from pathlib import Path
+
+from muster.kube.local import bounds
+from muster.kube.local.errors import OptionError
+
+ADMIN = "admin"
+MASTERS = "system:masters"
+"""The group that may do everything and that flow control exempts: a test of flow control needs another user."""
+
+CONTROLLERS = (
+    "disruption-controller",
+    "garbage-collector-controller",
+    "job-controller",
+    "namespace-controller",
+    "pod-garbage-collector-controller",
+    "resourceclaim-controller",
+)
+"""Enough for owners, jobs, namespaces, evictions and claims; no node life cycle, so nodes need no heartbeats."""
+
+NODE_LIFECYCLE = "node-lifecycle-controller"
+
+
+class Profile(StrEnum):
+    """Scheduler profiles that come with Muster."""
+
+    DEFAULT = "default"
+    BIN_PACKING = "bin-packing"
+
+
+@dataclass(frozen=True, slots=True)
+class User:
+    """Someone who has a token at the API server."""
+
+    name: str
+    groups: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Scheduler:
+    """One scheduler process. profile: one of ours, or the file of a whole KubeSchedulerConfiguration.
+
+    scheduler_name: the pods that it takes. program: another program than kube-scheduler that takes its flags.
+    user: who it is at the API server.
+    """
+
+    name: str = "kube-scheduler"
+    profile: Profile | Path = Profile.DEFAULT
+    scheduler_name: str = "default-scheduler"
+    program: Path | None = None
+    user: User = field(default_factory=lambda: User("system:kube-scheduler"))
+
+
+@dataclass(frozen=True, slots=True)
+class PlaneOptions:
+    """A control plane. The defaults: one API server, etcd, and KWOK with Muster's own stages; nobody schedules.
+
+    emulated_version: for example "1.32", empty for the program's own. apiservers: 1 to 3 on one etcd.
+    scheduler, scheduler_config: whether kube-scheduler runs, and how; more_schedulers: others beside it.
+    controllers: of kube-controller-manager, which does not run without any. kwok_stages: files instead of our own.
+    node_lease_s: how long KWOK's leases last, renewed at a quarter of it; 0 for none.
+    apiserver_env: GOGC, GOMEMLIMIT and the like. apiserver_flags: added as they are. users: beside the admin.
+    """
+
+    emulated_version: str = ""
+    apiservers: int = 1
+    scheduler: bool = False
+    scheduler_config: Profile | Path = Profile.DEFAULT
+    more_schedulers: tuple[Scheduler, ...] = ()
+    controllers: tuple[str, ...] = ()
+    kwok: bool = True
+    kwok_stages: tuple[Path, ...] = ()
+    node_lease_s: int = 40
+    apiserver_env: Mapping[str, str] = field(default_factory=dict)
+    apiserver_flags: tuple[str, ...] = ()
+    feature_gates: Mapping[str, bool] = field(default_factory=dict)
+    runtime_config: Mapping[str, bool] = field(default_factory=dict)
+    max_requests_inflight: int = 400
+    max_mutating_requests_inflight: int = 200
+    users: tuple[tuple[str, tuple[str, ...]], ...] = ()
+
+    def __post_init__(self) -> None:
+        if not 1 <= self.apiservers <= bounds.API_SERVERS_MAX:
+            raise OptionError(f"apiservers: {self.apiservers}; give 1 to {bounds.API_SERVERS_MAX}")
+        names = [user.name for user in self.everybody]
+        if len(set(names)) != len(names):
+            raise OptionError(f"users: a name occurs twice in {', '.join(names)}; names of users are unique")
+        processes = [scheduler.name for scheduler in self.schedulers]
+        if len(set(processes)) != len(processes):
+            raise OptionError(f"more_schedulers: a name occurs twice in {', '.join(processes)}; give each its own")
+
+    @property
+    def schedulers(self) -> tuple[Scheduler, ...]:
+        """Every scheduler to start."""
+        own = (Scheduler(profile=self.scheduler_config),) if self.scheduler else ()
+        return own + self.more_schedulers
+
+    @property
+    def everybody(self) -> tuple[User, ...]:
+        """Who has a token: the admin, the schedulers' users (each once), and those asked for."""
+        components = dict.fromkeys(scheduler.user for scheduler in self.schedulers)
+        asked = (User(name, groups) for name, groups in self.users)
+        return (User(ADMIN, (MASTERS,)), *components, *asked)

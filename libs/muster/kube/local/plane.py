@@ -1,0 +1,222 @@
+"""A control plane of its own on loopback: `async with control_plane(directory, options) as plane`."""
+
+import asyncio
+import json
+import os
+import ssl
+from collections.abc import AsyncIterator, Mapping
+from contextlib import asynccontextmanager
+from datetime import UTC, datetime
+from pathlib import Path
+
+import aiohttp
+
+from muster.kube.local import access, bounds, commands, programs
+from muster.kube.local.child import Child, Command, Usage
+from muster.kube.local.commands import Layout, Ports
+from muster.kube.local.errors import LocalPlaneError, PortTakenError
+from muster.kube.local.options import ADMIN, PlaneOptions, Profile
+from muster.kube.local.pki import make_pki
+from muster.kube.local.ports import LOOPBACK, free_ports
+from muster.kube.local.probes import Probe, answers
+from muster.kube.local.profiles import configuration
+from muster.kube.local.programs import Programs, locate
+
+STAGES = Path(__file__).parent / "stages.yaml"
+KWOK_CONFIG = Path(__file__).parent / "kwok.yaml"
+_TOKEN_BYTES = 16
+
+
+class ControlPlane:
+    """A running control plane. Processes are named etcd, kube-apiserver-0, kube-controller-manager, kwok, and
+    the schedulers by their own names.
+    """
+
+    def __init__(self, layout: Layout, tokens: Mapping[str, str]) -> None:
+        self.directory = layout.directory
+        self.options = layout.options
+        self.servers = layout.server_urls
+        self.ca = layout.pki.ca
+        self._layout = layout
+        self._tokens = tokens
+        self._children: dict[str, Child] = {}
+        self._tls = ssl.create_default_context(cafile=str(layout.pki.ca))
+
+    def token(self, user: str = ADMIN) -> str:
+        """A user's bearer token. Raises LocalPlaneError if there is no such user."""
+        if user not in self._tokens:
+            raise LocalPlaneError(f"user: no {user!r}; PlaneOptions.users names {', '.join(self._tokens)}")
+        return self._tokens[user]
+
+    def kubeconfig(self, user: str = ADMIN, server: int = 0) -> Path:
+        """A file for clients of one user and one API server. Raises LocalPlaneError if there is no such user."""
+        name = f"{user.replace(':', '_').replace('/', '_')}-{server}.kubeconfig"
+        return access.write_kubeconfig(
+            self.directory / "kubeconfigs" / name,
+            server=self.servers[server],
+            ca=self.ca,
+            user=user,
+            token=self.token(user),
+        )
+
+    def client(self, user: str = ADMIN, server: int = 0, *, connections: int = 64) -> aiohttp.ClientSession:
+        """A session with the user's token and one API server as its base; the caller closes it."""
+        return aiohttp.ClientSession(
+            self.servers[server],
+            headers={"Authorization": f"Bearer {self.token(user)}"},
+            connector=aiohttp.TCPConnector(ssl=self._tls, limit=connections),
+            timeout=aiohttp.ClientTimeout(total=bounds.REQUEST_S_MAX),
+            read_bufsize=2**21,  # one watch event is one line
+        )
+
+    def program(self, name: str) -> Path:
+        """A program that the plane was started with, for example kubectl. Raises NoProgramsError."""
+        return self._layout.programs.path(name)
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """Of all processes, in the order of starting."""
+        return tuple(self._children)
+
+    @property
+    def pids(self) -> Mapping[str, int]:
+        """Process ids by name, of what runs now."""
+        return {name: pid for name, child in self._children.items() if (pid := child.pid) is not None}
+
+    def usage(self) -> Mapping[str, Usage]:
+        """Memory and processor time by name, of what runs now."""
+        return {name: found for name, child in self._children.items() if (found := child.usage()) is not None}
+
+    def log(self, name: str) -> Path:
+        """What a process says goes here."""
+        return self._child(name).log
+
+    async def stop(self, name: str) -> None:
+        """End one process politely and wait until it is gone; the others run on."""
+        await self._child(name).stop()
+
+    async def kill(self, name: str) -> None:
+        """SIGKILL one process and wait until it is gone."""
+        await self._child(name).kill()
+
+    async def start(self, name: str) -> None:
+        """Start a stopped process again, same port and same store, and wait until it is ready. Raises NotReadyError."""
+        await self._child(name).start()
+
+    def _child(self, name: str) -> Child:
+        if name not in self._children:
+            raise LocalPlaneError(f"name: no process {name!r}; this plane has {', '.join(self._children)}")
+        return self._children[name]
+
+    async def start_all(self) -> None:
+        """Start what the options ask for, in an order in which each finds what it needs. Raises NotReadyError."""
+        layout = self._layout
+        etcd = self._add(commands.etcd(layout), answers(f"{layout.etcd_url}/health"))
+        etcd.launch()
+        servers = [
+            self._add(commands.api_server(layout, index), answers(f"{url}/readyz", tls=self._tls))
+            for index, url in enumerate(self.servers)
+        ]
+        await etcd.ready()
+        for server in servers:  # one after the other: the first writes what all of them want to be there
+            await server.start()
+        for child in self._components():
+            child.launch()
+        for child in list(self._children.values()):
+            await child.ready()
+
+    def _components(self) -> list[Child]:
+        layout, options = self._layout, self.options
+        found = []
+        if options.controllers:
+            probe = answers(f"https://{LOOPBACK}:{layout.ports.controllers}/healthz", tls=False)
+            found.append(self._add(commands.controller_manager(layout, self.kubeconfig()), probe))
+        for scheduler in options.schedulers:
+            config = self._scheduler_config(scheduler.name)
+            probe = answers(f"https://{LOOPBACK}:{layout.ports.schedulers[scheduler.name]}/readyz", tls=False)
+            found.append(self._add(commands.scheduler(layout, scheduler, config), probe))
+        if options.kwok:
+            configs = (KWOK_CONFIG, *(options.kwok_stages or (STAGES,)))
+            probe = answers(f"http://{LOOPBACK}:{layout.ports.kwok}/healthz")
+            found.append(self._add(commands.kwok(layout, self.kubeconfig(), configs), probe))
+        return found
+
+    def _scheduler_config(self, name: str) -> Path:
+        scheduler = next(each for each in self.options.schedulers if each.name == name)
+        if not isinstance(scheduler.profile, Profile):
+            return scheduler.profile
+        content = configuration(
+            scheduler.profile,
+            scheduler_name=scheduler.scheduler_name,
+            kubeconfig=self.kubeconfig(scheduler.user.name),
+        )
+        return access.write_private(self.directory / f"{name}.json", json.dumps(content))
+
+    def _add(self, command: Command, probe: Probe) -> Child:
+        child = Child(command, self.directory / f"{command.name}.log", probe)
+        self._children[command.name] = child
+        return child
+
+    def close(self) -> None:
+        """End every process at once; what etcd holds is thrown away, so nobody needs to say farewell."""
+        for child in reversed(self._children.values()):
+            child.abandon()
+        for child in self._children.values():
+            child.reap()
+
+
+@asynccontextmanager
+async def control_plane(
+    directory: Path, options: PlaneOptions | None = None, *, located: Programs | None = None
+) -> AsyncIterator[ControlPlane]:
+    """Start a control plane in a directory of its own and end it with the block, also when that is cancelled.
+
+    located: programs that were found before; without, they are found now, or built (minutes). Raises NoProgramsError,
+    BuildFailedError, NotReadyError, OSError.
+    """
+    wanted = options or PlaneOptions()
+    found = await asyncio.to_thread(locate, programs_of(wanted)) if located is None else located
+    for attempt in range(bounds.PORT_TRIES_MAX):
+        folder = directory / f"try-{attempt}" if attempt else directory
+        plane = _laid_out(folder, wanted, found, seed=os.getpid() + attempt)
+        try:
+            try:
+                await plane.start_all()
+            except PortTakenError:
+                if attempt + 1 == bounds.PORT_TRIES_MAX:
+                    raise
+                continue
+            yield plane
+            return
+        finally:
+            plane.close()
+
+
+def programs_of(options: PlaneOptions) -> tuple[str, ...]:
+    """What a plane with these options needs, and kubectl."""
+    wanted = [programs.API_SERVER, programs.ETCD, programs.KUBECTL]
+    if options.controllers:
+        wanted.append(programs.CONTROLLER_MANAGER)
+    if any(scheduler.program is None for scheduler in options.schedulers):
+        wanted.append(programs.SCHEDULER)
+    if options.kwok:
+        wanted.append(programs.KWOK)
+    return tuple(wanted)
+
+
+def _laid_out(directory: Path, options: PlaneOptions, found: Programs, *, seed: int) -> ControlPlane:
+    directory.mkdir(mode=0o700, parents=True, exist_ok=True)
+    tokens = {user.name: os.urandom(_TOKEN_BYTES).hex() for user in options.everybody}
+    path = access.write_private(directory / "tokens.csv", access.token_rows(options.everybody, tokens.__getitem__))
+    schedulers = [scheduler.name for scheduler in options.schedulers]
+    etcd, peer, controllers, kwok, *rest = free_ports(4 + options.apiservers + len(schedulers), seed=seed)
+    ports = Ports(
+        etcd=etcd,
+        etcd_peer=peer,
+        apiservers=tuple(rest[: options.apiservers]),
+        controllers=controllers,
+        kwok=kwok,
+        schedulers=dict(zip(schedulers, rest[options.apiservers :], strict=True)),
+    )
+    pki = make_pki(directory / "pki", now=datetime.now(UTC))  # noqa: TID251 - no fact carries it
+    return ControlPlane(Layout(directory, options, found, ports, pki, path), tokens)

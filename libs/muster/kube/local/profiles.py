@@ -1,0 +1,32 @@
+"""Scheduler configurations that come with Muster, as KubeSchedulerConfiguration v1."""
+
+from collections.abc import Mapping
+from pathlib import Path
+
+from muster.kube.local.commands import CLIENT_BURST, CLIENT_QPS
+from muster.kube.local.options import Profile
+
+GPU = "nvidia.com/gpu"
+
+
+def configuration(profile: Profile, *, scheduler_name: str, kubeconfig: Path) -> Mapping[str, object]:
+    """The whole configuration of one scheduler with one profile."""
+    return {
+        "apiVersion": "kubescheduler.config.k8s.io/v1",
+        "kind": "KubeSchedulerConfiguration",
+        "leaderElection": {"leaderElect": False},
+        "clientConnection": {"kubeconfig": str(kubeconfig), "qps": CLIENT_QPS, "burst": CLIENT_BURST},
+        "profiles": [{"schedulerName": scheduler_name, **_profile(profile)}],
+    }
+
+
+def _profile(profile: Profile) -> Mapping[str, object]:
+    match profile:
+        case Profile.DEFAULT:
+            return {}
+        case Profile.BIN_PACKING:  # fullest node first, judged by GPUs alone: what keeps whole nodes free for gangs
+            scoring = {"type": "MostAllocated", "resources": [{"name": GPU, "weight": 1}]}
+            return {
+                "pluginConfig": [{"name": "NodeResourcesFit", "args": {"scoringStrategy": scoring}}],
+                "plugins": {"score": {"disabled": [{"name": "NodeResourcesBalancedAllocation"}]}},
+            }
