@@ -1,0 +1,210 @@
+"""Every permission that Muster uses at an API server: the one table that RBAC is generated from, and checked against.
+
+Whoever sends a new request adds its row here, with the reason; `muster kubernetes rbac` prints the manifests. Nothing
+here may concern Secrets: a `list` of them as metadata needs the same permission as reading them, so Muster does neither.
+"""
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from enum import StrEnum
+
+AGENT, GUARD = "agent", "guard"
+FORBIDDEN = frozenset({"secrets", "*"})
+"""Resources that no row may name."""
+
+
+class Feature(StrEnum):
+    """What a permission is for. Without one of CORE the service stops; without another, that feature is not there."""
+
+    CORE = "core"
+    EVENTS = "events"
+    WORKLOADS = "workloads"
+    MUSTERJOBS = "musterjobs"
+    JOBSETS = "jobsets"
+    MPIJOBS = "mpijobs"
+    DRA = "dra"
+    DISRUPTION_BUDGETS = "disruption-budgets"
+    NETWORKS = "networks"
+    HOT_PLUG = "hot-plug"
+    COMPOSABILITY = "composability"
+    MACHINES = "machines"
+    OPENSHIFT_MACHINES = "openshift-machines"
+    POOL_SLICES = "pool-slices"
+    FLOW_CONTROL = "flow-control"
+    APISERVER_METRICS = "apiserver-metrics"
+
+
+@dataclass(frozen=True, slots=True)
+class Permission:
+    """Verbs on one resource. resource: with its subresource, as RBAC writes it ("pods/binding"). why: for whoever has
+    to grant it. namespace: only there; "" is everywhere. names: only objects of these names (not for list and create).
+    """
+
+    service: str
+    group: str
+    resource: str
+    verbs: tuple[str, ...]
+    why: str
+    feature: Feature = Feature.CORE
+    namespace: str = ""
+    names: tuple[str, ...] = ()
+
+    def __post_init__(self) -> None:
+        if self.resource.partition("/")[0] in FORBIDDEN or "*" in (*self.verbs, self.group, self.resource):
+            raise ValueError(f"{self.service}: {self.resource}: no part of Muster may have this; name what it needs")
+
+    @property
+    def optional(self) -> bool:
+        """Whether the service runs without it."""
+        return self.feature is not Feature.CORE
+
+    @property
+    def title(self) -> str:
+        """As the API server says it: "pods/binding", "jobs.batch"."""
+        return f"{self.resource}.{self.group}" if self.group else self.resource
+
+
+@dataclass(frozen=True, slots=True)
+class PathPermission:
+    """Reading paths that are no resources: "/metrics"."""
+
+    service: str
+    paths: tuple[str, ...]
+    why: str
+    feature: Feature
+
+
+_SEEN = ("list", "watch")
+_READ = ("get", "list", "watch")
+
+TABLE: tuple[Permission, ...] = (
+    Permission(AGENT, "", "nodes", _SEEN, "what there is to place jobs on"),
+    Permission(AGENT, "", "pods", ("get", "list", "watch", "create", "delete"), "pods of jobs; others' use is counted"),
+    Permission(AGENT, "", "pods/binding", ("create",), "a pod goes to the node that the scheduler chose"),
+    Permission(AGENT, "", "pods/eviction", ("create",), "preemption honours disruption budgets within the grace"),
+    Permission(AGENT, "", "events", ("create", "patch"), "what people see in `kubectl describe`", Feature.EVENTS),
+    Permission(
+        AGENT,
+        "policy",
+        "poddisruptionbudgets",
+        _SEEN,
+        "which pods may not be evicted now",
+        Feature.DISRUPTION_BUDGETS,
+    ),
+    Permission(
+        AGENT,
+        "",
+        "services",
+        ("get", "create", "delete"),
+        "pods of a gang find each other by name",
+        Feature.NETWORKS,
+    ),
+    Permission(
+        AGENT,
+        "",
+        "configmaps",
+        ("get", "create", "delete"),
+        "host files of MPI gangs",
+        Feature.NETWORKS,
+    ),
+    Permission(
+        AGENT, "", "pods/status", ("patch",), "why a foreign pod with our scheduler's name waits", Feature.WORKLOADS
+    ),
+    Permission(
+        AGENT,
+        "batch",
+        "jobs",
+        ("get", "list", "watch", "patch"),
+        "Jobs of a queue are held and let go",
+        Feature.WORKLOADS,
+    ),
+    Permission(
+        AGENT, "muster.dev", "musterjobs", ("get", "list", "watch", "patch"), "jobs as objects", Feature.MUSTERJOBS
+    ),
+    Permission(AGENT, "muster.dev", "musterjobs/status", ("patch",), "how the job is", Feature.MUSTERJOBS),
+    Permission(
+        AGENT,
+        "jobset.x-k8s.io",
+        "jobsets",
+        ("get", "list", "watch", "patch"),
+        "JobSets of a queue are held and let go",
+        Feature.JOBSETS,
+    ),
+    Permission(
+        AGENT,
+        "kubeflow.org",
+        "mpijobs",
+        ("get", "list", "watch", "patch"),
+        "MPIJobs of a queue are held and let go",
+        Feature.MPIJOBS,
+    ),
+    Permission(AGENT, "resource.k8s.io", "resourceslices", _SEEN, "devices of nodes", Feature.DRA),
+    Permission(AGENT, "resource.k8s.io", "deviceclasses", _SEEN, "whether ours is there", Feature.DRA),
+    Permission(
+        AGENT,
+        "resource.k8s.io",
+        "resourceclaims",
+        ("get", "list", "watch", "create", "delete", "patch", "update"),
+        "a claim per pod; the finalizer that keeps an allocation",
+        Feature.DRA,
+    ),
+    Permission(
+        AGENT, "resource.k8s.io", "resourceclaims/status", ("patch", "update"), "the chosen devices", Feature.DRA
+    ),
+    Permission(
+        AGENT,
+        "resource.k8s.io",
+        "resourceclaims/binding",
+        ("patch", "update"),
+        "the same, where the API server asks for it by its own name (1.36 and newer)",
+        Feature.DRA,
+    ),
+    Permission(
+        GUARD,
+        "discovery.k8s.io",
+        "endpointslices",
+        _SEEN,
+        "where each API server is",
+        Feature.APISERVER_METRICS,
+        namespace="default",
+    ),
+    Permission(
+        GUARD,
+        "flowcontrol.apiserver.k8s.io",
+        "flowschemas",
+        ("get", "list", "watch", "create", "update", "patch", "delete"),
+        "LISTs of guarded kinds go to a level of their own",
+        Feature.FLOW_CONTROL,
+    ),
+    Permission(
+        GUARD,
+        "flowcontrol.apiserver.k8s.io",
+        "prioritylevelconfigurations",
+        ("get", "list", "watch", "create", "update", "patch", "delete"),
+        "that level, its ballast, and the shares of all others",
+        Feature.FLOW_CONTROL,
+    ),
+)
+
+PATHS: tuple[PathPermission, ...] = (
+    PathPermission(
+        GUARD, ("/metrics",), "memory, LISTs and flow control of each API server", Feature.APISERVER_METRICS
+    ),
+)
+
+
+def permissions_of(service: str, *, without: Iterable[Feature] = ()) -> Iterator[Permission]:
+    """A service's rows, in the table's order."""
+    left_out = frozenset(without)
+    return (row for row in TABLE if row.service == service and row.feature not in left_out)
+
+
+def paths_of(service: str, *, without: Iterable[Feature] = ()) -> Iterator[PathPermission]:
+    """A service's paths."""
+    left_out = frozenset(without)
+    return (row for row in PATHS if row.service == service and row.feature not in left_out)
+
+
+def services() -> tuple[str, ...]:
+    """Those that talk to the API server."""
+    return tuple(dict.fromkeys(row.service for row in TABLE))
