@@ -13,6 +13,7 @@ from muster.cli import (
     device_commands,
     init_command,
     job_commands,
+    kubernetes_commands,
     log_commands,
     queue_commands,
     read_commands,
@@ -58,6 +59,7 @@ for group in (
     log_commands,
     token_commands,
     webhook_commands,
+    kubernetes_commands,
 ):
     app.add_typer(group.app)
 

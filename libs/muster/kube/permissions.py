@@ -1,7 +1,7 @@
 """Every permission that Muster uses at an API server: the one table that RBAC is generated from, and checked against.
 
 Whoever sends a new request adds its row here, with the reason; `muster kubernetes rbac` prints the manifests. Nothing
-here may concern Secrets: a `list` of them as metadata needs the same permission as reading them, so Muster does neither.
+here may concern Secrets: to `list` their metadata needs the same permission as to read them, so Muster does neither.
 """
 
 from collections.abc import Iterable, Iterator

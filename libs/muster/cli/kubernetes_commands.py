@@ -1,0 +1,37 @@
+"""`muster kubernetes`: what an administrator of a real cluster needs before and beside `kubectl apply`."""
+
+from typing import Annotated
+
+import typer
+
+from muster.kube.permissions import Feature
+
+app = typer.Typer(name="kubernetes", help="A real cluster: the permissions that Muster needs.", no_args_is_help=True)
+
+
+@app.callback()
+def kubernetes() -> None:
+    """A real cluster: the permissions that Muster needs."""
+
+
+@app.command()
+def rbac(
+    *,
+    namespace: Annotated[str, typer.Option(help="Where Muster's own pods run.")] = "muster",
+    writes_in: Annotated[
+        list[str] | None, typer.Option(help="A namespace whose jobs Muster runs; repeat. By default all of them.")
+    ] = None,
+    without: Annotated[list[Feature] | None, typer.Option(help="Leave out what this feature needs; repeat.")] = None,
+) -> None:
+    """Print the roles and bindings of the agent and the guard, from the table of what they use."""
+    from muster.cli import permitting
+
+    permitting.rbac(namespace=namespace, writes_in=writes_in or [], without=without or [])
+
+
+@app.command()
+def permissions() -> None:
+    """Print that table: who needs which verb, what for, and what is lost without."""
+    from muster.cli import permitting
+
+    permitting.permissions()

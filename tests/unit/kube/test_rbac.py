@@ -1,0 +1,95 @@
+"""RBAC from the table of permissions: nothing more than its verbs, never Secrets."""
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import cast
+
+import pytest
+import yaml
+
+from muster.cli.permitting import rbac_yaml
+from muster.kube.objects import JsonObject, at, objects, text
+from muster.kube.permissions import AGENT, GUARD, PATHS, TABLE, Feature, Permission
+from muster.kube.rbac import READING, Scope, manifests
+
+BASE = Path(__file__).parents[3] / "k8s" / "base"
+
+
+def granted(service: str, scope: Scope = Scope()) -> set[tuple[str, str, str, str]]:
+    """(namespace, group, resource, verb) of everything that the manifests give to a service."""
+    return {
+        (text(role, "metadata", "namespace"), *found)
+        for role in manifests(scope)
+        if text(role, "kind").endswith("Role") and text(role, "metadata", "name") == f"muster-{service}"
+        for rule in objects(role, "rules")
+        for found in _verbs(rule)
+    }
+
+
+def _verbs(rule: JsonObject) -> Iterator[tuple[str, str, str]]:
+    for group in cast("list[str]", rule.get("apiGroups", [])):
+        for resource in cast("list[str]", rule["resources"]):
+            for verb in cast("list[str]", rule["verbs"]):
+                yield group, resource, verb
+
+
+def wanted(service: str) -> set[tuple[str, str, str, str]]:
+    return {
+        (row.namespace, row.group, row.resource, verb) for row in TABLE if row.service == service for verb in row.verbs
+    }
+
+
+@pytest.mark.parametrize("service", [AGENT, GUARD])
+def test_a_service_gets_the_verbs_of_its_rows_and_no_others(service: str) -> None:
+    assert granted(service) == wanted(service)
+
+
+@pytest.mark.parametrize(("resource", "verbs"), [("secrets", ("list",)), ("*", ("get",)), ("pods", ("*",))])
+def test_no_row_may_name_secrets_or_everything(resource: str, verbs: tuple[str, ...]) -> None:
+    with pytest.raises(ValueError, match="no part of Muster may have this"):
+        Permission(AGENT, "", resource, verbs, "curiosity")
+
+
+def test_paths_are_read_only() -> None:
+    rules = [rule for role in manifests() for rule in objects(role, "rules") if "nonResourceURLs" in rule]
+    assert [(rule["nonResourceURLs"], rule["verbs"]) for rule in rules] == [(list(row.paths), ["get"]) for row in PATHS]
+
+
+def test_writing_is_kept_to_the_namespaces_of_jobs() -> None:
+    scope = Scope(writes_in=("team-a", "team-b"))
+    for namespace, _, resource, verb in granted(AGENT, scope):
+        if resource.startswith(("pods", "jobs", "musterjobs", "services", "resourceclaims")):
+            assert (verb in READING) == (namespace == ""), f"{verb} {resource} in {namespace!r}"
+    everywhere = {found[1:] for found in granted(AGENT, scope)}
+    assert everywhere == {found[1:] for found in granted(AGENT)}, "nothing was lost"
+
+
+def test_a_feature_that_is_not_wanted_asks_for_nothing() -> None:
+    without = granted(AGENT, Scope(without=(Feature.DRA,)))
+    assert granted(AGENT) - without == {
+        (row.namespace, row.group, row.resource, verb)
+        for row in TABLE
+        if row.service == AGENT and row.feature is Feature.DRA
+        for verb in row.verbs
+    }
+
+
+def test_every_role_is_bound_to_the_account_of_its_service() -> None:
+    found = manifests(Scope(namespace="elsewhere"))
+    roles = {(text(one, "kind"), text(one, "metadata", "namespace"), text(one, "metadata", "name")) for one in found}
+    bindings = [one for one in found if text(one, "kind").endswith("Binding")]
+    assert bindings
+    for one in bindings:
+        name = text(one, "metadata", "name")
+        assert (at(one, "roleRef", "kind"), at(one, "roleRef", "name")) == (
+            text(one, "kind").removesuffix("Binding"),
+            name,
+        )
+        assert (text(one, "kind").removesuffix("Binding"), text(one, "metadata", "namespace"), name) in roles
+        assert one["subjects"] == [{"kind": "ServiceAccount", "name": name, "namespace": "elsewhere"}]
+
+
+def test_the_manifests_in_the_repository_are_those_of_the_table() -> None:
+    written = (BASE / "rbac.yaml").read_text(encoding="utf-8")
+    assert written == rbac_yaml(Scope()), "make them anew: muster kubernetes rbac > k8s/base/rbac.yaml"
+    assert len(list(yaml.safe_load_all(written))) == len(manifests())
