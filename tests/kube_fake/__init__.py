@@ -1,0 +1,36 @@
+"""A Kubernetes API server in memory, over real HTTP on loopback, and a kubelet that runs what is bound.
+
+    async with fake_kube() as kube:
+        kube.add(PODS, pod("a"))                       # from inside, without a request
+        connection = KubeConnection.plain(kube.url, user_agent="muster-test/1")
+        await connection.create_subresource(PODS, "a", "binding", binding("n1"), namespace="default")
+        assert kube.count("list", "pods") == 0         # what was asked
+
+It keeps what the contract suite (tests/contract/kube) says of a real server: resource versions, preconditions, uids,
+finalizers, pages, selectors, streaming lists, bookmarks, 410 after `compact()`, binding, eviction, status, custom
+resources. It checks no schemas, runs no admission, collects no garbage. `kube.faults` breaks it in every known way.
+"""
+
+from kube_fake.faults import Faults, Rule
+from kube_fake.kubelet import EXIT_CODE, OUT_OF, RUN_S, FakeKubelet
+from kube_fake.samples import binding, custom_resource, node, pod
+from kube_fake.server import FakeKube, Logged, fake_kube
+from kube_fake.store import Refusal, Store
+
+__all__ = [
+    "EXIT_CODE",
+    "OUT_OF",
+    "RUN_S",
+    "FakeKube",
+    "FakeKubelet",
+    "Faults",
+    "Logged",
+    "Refusal",
+    "Rule",
+    "Store",
+    "binding",
+    "custom_resource",
+    "fake_kube",
+    "node",
+    "pod",
+]
