@@ -3,7 +3,7 @@
     async with fake_kube() as kube:
         kube.add(PODS, pod("a"))                       # from inside, without a request
         connection = KubeConnection.plain(kube.url, user_agent="muster-test/1")
-        await connection.create_subresource(PODS, "a", "binding", binding("n1"), namespace="default")
+        await connection.create_subresource(PODS, "a", "binding", binding("a", "n1"), namespace="default")
         assert kube.count("list", "pods") == 0         # what was asked
 
 It keeps what the contract suite (tests/contract/kube) says of a real server: resource versions, preconditions, uids,

@@ -56,9 +56,9 @@ def node(name: str, *, gpus: int = 8, labels: Mapping[str, str] | None = None) -
     }
 
 
-def binding(node_name: str, *, uid: str = "") -> JsonObject:
-    """What binds a pod to a node. uid: of the pod that is meant."""
-    metadata: JsonObject = {"uid": uid} if uid else {}
+def binding(name: str, node_name: str, *, uid: str = "") -> JsonObject:
+    """What binds a pod, which it must name, to a node. uid: of the pod that is meant."""
+    metadata: JsonObject = {"name": name, "uid": uid} if uid else {"name": name}
     target: JsonObject = {"apiVersion": "v1", "kind": "Node", "name": node_name}
     return {"apiVersion": "v1", "kind": "Binding", "metadata": metadata, "target": target}
 

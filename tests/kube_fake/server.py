@@ -347,6 +347,9 @@ class FakeKube:
 
     def _act(self, asked: Asked) -> JsonObject:
         success: JsonObject = {"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Success", "code": 201}
+        if asked.resource == PODS and name_of(asked.obj()) != asked.name:
+            kind = "Binding" if asked.subresource == "binding" else "Eviction"
+            raise Refusal(400, "BadRequest", f"name in URL does not match name in {kind} object")
         if asked.resource == PODS and asked.subresource == "binding":
             self.store.bind(asked.name, asked.namespace, asked.obj(), dry_run=asked.dry_run)
             for told in self.on_bind:

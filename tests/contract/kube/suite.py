@@ -283,14 +283,16 @@ class ApiServerContract:
     async def test_a_pod_is_bound_once(self, kube: KubeConnection, space: str) -> None:
         made = await kube.create(PODS, pod("p", namespace=space), namespace=space)
         assert text(made, "status", "phase") == "Pending"
+        with pytest.raises(InvalidError, match="does not match name"):
+            await kube.create_subresource(PODS, "p", "binding", binding("q", "n1"), namespace=space)
         with pytest.raises(ConflictError):
-            await kube.create_subresource(PODS, "p", "binding", binding("n1", uid="other"), namespace=space)
-        await kube.create_subresource(PODS, "p", "binding", binding("n1", uid=uid_of(made)), namespace=space)
+            await kube.create_subresource(PODS, "p", "binding", binding("p", "n1", uid="other"), namespace=space)
+        await kube.create_subresource(PODS, "p", "binding", binding("p", "n1", uid=uid_of(made)), namespace=space)
         bound = await kube.get(PODS, "p", namespace=space)
         assert text(bound, "spec", "nodeName") == "n1"
         assert {"PodScheduled"} <= {str(at(one, "type")) for one in sequence(bound, "status", "conditions")}
         with pytest.raises(ConflictError, match="already assigned"):
-            await kube.create_subresource(PODS, "p", "binding", binding("n2"), namespace=space)
+            await kube.create_subresource(PODS, "p", "binding", binding("p", "n2"), namespace=space)
         select = Selection(space, fields="spec.nodeName=n1")
         assert [name_of(item) for item in (await kube.list_page(PODS, select=select)).items] == ["p"]
 
