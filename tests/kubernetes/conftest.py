@@ -5,15 +5,17 @@ from collections.abc import Iterator
 
 import pytest
 
-from kube_planes import open_plane
-from muster.kube.local.plane import ControlPlane
+from kube_planes import AnyPlane, any_plane
 
 
 @pytest.fixture(scope="session")
-def plane() -> Iterator[ControlPlane]:
-    """API server, etcd, KWOK and a few controllers; tests take namespaces and node names of their own."""
+def plane() -> Iterator[AnyPlane]:
+    """API server, etcd, KWOK and a few controllers; tests take namespaces and node names of their own.
+
+    It may be a cluster that was given: a test that stops processes, or needs more of them, opens a plane of its own.
+    """
     with asyncio.Runner() as runner:
-        opened = open_plane()
+        opened = any_plane()
         found = runner.run(opened.__aenter__())
         try:
             yield found

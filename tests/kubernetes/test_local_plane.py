@@ -5,27 +5,28 @@ import subprocess
 import psutil
 import pytest
 
-from kube_planes import ORDINARY, open_plane
+from kube_planes import ORDINARY, AnyPlane, open_plane
 from muster.kube.local.errors import LocalPlaneError
+from muster.kube.local.fleet import make_fleet
+from muster.kube.local.nodes import Devices, NodeShape, device_uuid
 from muster.kube.local.options import PlaneOptions
-from muster.kube.local.plane import ControlPlane
 from waiting import until_async
 
 FORBIDDEN = 403
 
 
-def kubectl(plane: ControlPlane, *words: str, user: str = "admin") -> subprocess.CompletedProcess[str]:
+def kubectl(plane: AnyPlane, *words: str, user: str = "admin") -> subprocess.CompletedProcess[str]:
     argv = [str(plane.program("kubectl")), "--kubeconfig", str(plane.kubeconfig(user)), *words]
     return subprocess.run(argv, capture_output=True, text=True, timeout=60, check=False)
 
 
-async def test_the_admin_may_do_everything(plane: ControlPlane) -> None:
+async def test_the_admin_may_do_everything(plane: AnyPlane) -> None:
     said = kubectl(plane, "auth", "can-i", "*", "*", "--all-namespaces")
 
     assert said.stdout.strip() == "yes"
 
 
-async def test_an_ordinary_user_is_known_and_may_do_nothing_yet(plane: ControlPlane) -> None:
+async def test_an_ordinary_user_is_known_and_may_do_nothing_yet(plane: AnyPlane) -> None:
     async with plane.client(ORDINARY) as client, client.get("/api/v1/secrets") as answer:
         body = await answer.json()
 
@@ -33,7 +34,7 @@ async def test_an_ordinary_user_is_known_and_may_do_nothing_yet(plane: ControlPl
     assert f'User "{ORDINARY}"' in body["message"]
 
 
-async def test_a_user_that_was_not_asked_for_has_no_kubeconfig(plane: ControlPlane) -> None:
+async def test_a_user_that_was_not_asked_for_has_no_kubeconfig(plane: AnyPlane) -> None:
     with pytest.raises(LocalPlaneError, match="no 'nobody'"):
         plane.kubeconfig("nobody")
 
@@ -79,7 +80,7 @@ async def test_nothing_is_left_when_the_plane_ends() -> None:
     assert not plane.directory.exists()
 
 
-async def test_pods_run_end_and_stop_as_their_annotations_say(plane: ControlPlane) -> None:
+async def test_pods_run_end_and_stop_as_their_annotations_say(plane: AnyPlane) -> None:
     node = {"metadata": {"name": "stage-node"}, "status": {"capacity": {"cpu": "8", "nvidia.com/gpu": "8"}}}
     async with plane.client() as client:
 
@@ -110,3 +111,18 @@ async def test_pods_run_end_and_stop_as_their_annotations_say(plane: ControlPlan
         async with client.get("/api/v1/namespaces/default/pods/ends") as answer:
             state = (await answer.json())["status"]["containerStatuses"][0]["state"]
             assert state["terminated"]["exitCode"] == 3
+
+
+async def test_nodes_of_a_fleet_stay_ready_and_publish_their_devices(plane: AnyPlane) -> None:
+    async with plane.client() as client:
+        fleet = await make_fleet(client, 5, shape=NodeShape(devices=Devices.DRA), prefix="fleet")
+
+        async with client.get(f"/api/v1/nodes/{fleet.names[4]}") as answer:
+            conditions = (await answer.json())["status"]["conditions"]
+        async with client.get(
+            "/apis/resource.k8s.io/v1/resourceslices?fieldSelector=spec.nodeName=fleet-0004"
+        ) as answer:
+            (found,) = (await answer.json())["items"]
+
+    assert [each["status"] for each in conditions if each["type"] == "Ready"] == ["True"]
+    assert found["spec"]["devices"][7]["attributes"]["uuid"]["string"] == device_uuid(4, 7)

@@ -23,3 +23,7 @@ class PortTakenError(NotReadyError):
 
 class OptionError(LocalPlaneError):
     """An option that no control plane can have; the sentence names the field."""
+
+
+class FleetError(LocalPlaneError):
+    """The API server refused an object of a fleet; the sentence ends with its words."""

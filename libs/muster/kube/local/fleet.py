@@ -1,0 +1,85 @@
+"""Make a fleet of simulated nodes at an API server, many requests at a time."""
+
+import asyncio
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+
+import aiohttp
+
+from muster.kube.local import bounds
+from muster.kube.local.errors import FleetError
+from muster.kube.local.nodes import Devices, Manifest, NodeShape, device_class, node, node_name, resource_slice
+
+NODES = "/api/v1/nodes"
+SLICES = "/apis/resource.k8s.io/v1/resourceslices"
+CLASSES = "/apis/resource.k8s.io/v1/deviceclasses"
+_CONFLICT = 409
+_WORDS_MAX = 500
+
+
+@dataclass(frozen=True, slots=True)
+class Fleet:
+    """Nodes that were made. shape: of each."""
+
+    names: tuple[str, ...]
+    shape: NodeShape
+
+    @property
+    def gpus(self) -> int:
+        """Of all nodes."""
+        return len(self.names) * self.shape.gpus
+
+
+async def make_fleet(
+    client: aiohttp.ClientSession,
+    count: int,
+    *,
+    shape: NodeShape | None = None,
+    prefix: str = "gpu",
+    labels: Mapping[str, str] | None = None,
+    device_class_name: str = "gpu.nvidia.com",
+) -> Fleet:
+    """Create `count` nodes, and with DRA their slices and the device class. What is there already stays as it is.
+
+    client: a session of an API server with a base URL (`ControlPlane.client`). Raises FleetError, aiohttp.ClientError.
+    """
+    made = shape or NodeShape()
+    await create_all(client, ((NODES, node(index, made, prefix=prefix, labels=labels)) for index in range(count)))
+    if made.devices is Devices.DRA:
+        await create_all(client, [(CLASSES, device_class(device_class_name))])
+        await create_all(client, ((SLICES, resource_slice(index, made, prefix=prefix)) for index in range(count)))
+    return Fleet(tuple(node_name(index, prefix=prefix) for index in range(count)), made)
+
+
+async def create_all(
+    client: aiohttp.ClientSession,
+    objects: Iterable[tuple[str, Manifest]],
+    *,
+    parallel: int = bounds.FLEET_PARALLEL,
+    created: Callable[[int], None] = lambda _index: None,
+) -> int:
+    """POST each object to its path, `parallel` at a time; `created` is told the index of each that the server has.
+
+    Returns how many there were. Raises FleetError at the first that is refused; the others are given up.
+    """
+    waiting = enumerate(objects)
+    done = 0
+
+    async def work() -> None:
+        nonlocal done
+        for index, (path, manifest) in waiting:
+            async with client.post(path, json=manifest) as answer:
+                if not answer.ok and answer.status != _CONFLICT:
+                    words = (await answer.text())[:_WORDS_MAX]
+                    raise FleetError(f"POST {path}: {answer.status}; the API server said: {words}")
+                await answer.read()
+            done += 1
+            created(index)
+
+    try:
+        async with asyncio.TaskGroup() as group:
+            for _ in range(parallel):
+                group.create_task(work())
+    except* (FleetError, aiohttp.ClientError) as errors:
+        raise errors.exceptions[0] from None
+    return done
