@@ -1,0 +1,42 @@
+"""What the guard is to watch and keep, as its core takes it."""
+
+from dataclasses import dataclass
+from enum import StrEnum
+
+
+class Subjects(StrEnum):
+    """Whose requests are held back. Nodes, the control plane and `system:masters` never are: see flow.PRECEDENCE."""
+
+    SERVICE_ACCOUNTS = "service-accounts"
+    EVERYBODY = "everybody"
+
+
+@dataclass(frozen=True, slots=True)
+class Kind:
+    """A kind whose LISTs are let through `seats` at a time per API server. group: "" is the core group."""
+
+    resource: str = "secrets"
+    group: str = ""
+    seats: int = 2
+
+    @property
+    def title(self) -> str:
+        """As permissions say it: "secrets", "jobs.batch"."""
+        return f"{self.resource}.{self.group}" if self.group else self.resource
+
+    @property
+    def level(self) -> str:
+        """Its priority level and flow schema."""
+        return f"muster-list-{self.title}"
+
+
+@dataclass(frozen=True, slots=True)
+class GuardConfig:
+    """See `GuardSettings`. apply: flow control is kept as wanted; else the guard only tells."""
+
+    kinds: tuple[Kind, ...] = (Kind(),)
+    subjects: Subjects = Subjects.SERVICE_ACCOUNTS
+    apply: bool = False
+    skew_ratio: float = 2.0
+    lists_per_minute: float = 30.0
+    secrets_per_workload: int = 50
