@@ -1,0 +1,101 @@
+"""What pods need beside themselves: claims whose devices are chosen, services by which the pods of a gang meet.
+
+The gangs know nothing of it but this port. Parts that have calls of their own ask the worklist for them.
+"""
+
+from collections.abc import Sequence
+from typing import Protocol
+
+from muster.agent.core.cluster import CreatePods
+from muster.agent.core.kubernetes.calls import JsonObject
+from muster.agent.core.kubernetes.names import PodKey
+from muster.agent.core.kubernetes.views import PodView
+from muster.core import Instant
+from muster.schemas.job import Slot
+
+
+class Manifests(Protocol):
+    """Makes the objects of pods: pure, the same for the same order."""
+
+    def namespace(self, order: CreatePods) -> str:
+        """Where the pods of this attempt are."""
+        ...
+
+    def pod(self, order: CreatePods, slot: Slot, peers: Sequence[Slot]) -> JsonObject:
+        """The pod of one slot, unbound: named by `PodKey.name`, with the labels of `names`. peers: all slots."""
+        ...
+
+
+class Watcher(Protocol):
+    """Who is told when a pod has what it needs. The gangs are."""
+
+    def is_ready(self, key: PodKey, now: Instant) -> None:
+        """The pod may be bound."""
+        ...
+
+    def is_refused(self, key: PodKey, now: Instant, *, reason: str) -> None:
+        """It cannot have it there: the gang is rolled back whole and queued again."""
+        ...
+
+
+class Companions(Protocol):
+    """Keeps what pods need. Every call may come again: after a change of leader all of them do."""
+
+    def watched_by(self, watcher: Watcher) -> None:
+        """Tell this one, from now on."""
+        ...
+
+    def begin(self, order: CreatePods, now: Instant) -> None:
+        """The gang's pods are about to be made: what they have in common (a service) is due."""
+        ...
+
+    def prepare(self, order: CreatePods, slot: Slot, *, name: str, uid: str, now: Instant) -> bool:
+        """The pod exists, unbound. True: it has what it needs; False: `is_ready` or `is_refused` will say."""
+        ...
+
+    def release(self, order: CreatePods, slot: Slot, now: Instant) -> None:
+        """The pod ended, or is gone, or was never made: take back what was its own."""
+        ...
+
+    def end(self, order: CreatePods, now: Instant) -> None:
+        """No pod of the gang is left and the log has that: take back what they had in common."""
+        ...
+
+    def clear(self) -> None:
+        """Another leads: forget what was under way."""
+        ...
+
+
+class NoCompanions:
+    """Implements `Companions` for pods that need nothing."""
+
+    def watched_by(self, watcher: Watcher) -> None:
+        """See `Companions`."""
+
+    def begin(self, order: CreatePods, now: Instant) -> None:
+        """See `Companions`."""
+
+    def prepare(self, order: CreatePods, slot: Slot, *, name: str, uid: str, now: Instant) -> bool:  # noqa: ARG002 - the port
+        """See `Companions`."""
+        return True
+
+    def release(self, order: CreatePods, slot: Slot, now: Instant) -> None:
+        """See `Companions`."""
+
+    def end(self, order: CreatePods, now: Instant) -> None:
+        """See `Companions`."""
+
+    def clear(self) -> None:
+        """See `Companions`."""
+
+
+class Guests(Protocol):
+    """Which pods that others made (an object's controller, or a person) are the pods of which attempt. For ways in."""
+
+    def makes_own_pods(self, order: CreatePods) -> bool:
+        """Whether the job's object makes its pods itself, so that they are waited for and bound, never created."""
+        ...
+
+    def place_of(self, order: CreatePods, pod: PodView) -> tuple[int, int] | None:
+        """Group and replica of the attempt that this pod is; None: it is none of them."""
+        ...
