@@ -14,6 +14,7 @@ from muster.gateway.house import House
 from muster.gateway.http import make_app
 from muster.gateway.ports import (
     JobFilter,
+    JobRef,
     JobRequest,
     Known,
     NodeShape,
@@ -31,6 +32,7 @@ from muster.schemas.facts.device import ComposeRequested, DecomposeRequested, De
 from muster.schemas.facts.job import JobCancelRequested
 from muster.schemas.facts.queue import QueueChangeRequested, QueueSpec
 from muster.schemas.facts.reservation import ReservationSpec, ReserveEndRequested, ReserveRequested
+from muster.schemas.facts.workload import JobRefused
 from muster.schemas.job import Job, JobSpec
 from muster.schemas.queries import (
     AskCompose,
@@ -57,6 +59,7 @@ class FakeLog:
     def __init__(self) -> None:
         self.jobs: dict[str, StoredJob] = {}
         self.cancels: list[tuple[str, JobCancelRequested]] = []
+        self.refused: dict[str, JobRefused] = {}
         self.of_jobs: dict[str, tuple[str, JobRequest]] = {}
         self.queue_requests: dict[str, QueueChangeRequested] = {}
         self.reservations: dict[str, ReserveRequested] = {}
@@ -81,9 +84,18 @@ class FakeLog:
             raise UnreachableError(str(self.fails))
         return self.jobs.get(job_id)
 
-    async def request_cancel(self, job: JobView, payload: JobCancelRequested) -> None:
+    async def request_cancel(self, job: JobView | JobRef, payload: JobCancelRequested) -> None:
         self._fail()
         self.cancels.append((job.id, payload))
+
+    async def refuse(self, job: JobRef, payload: JobRefused) -> None:
+        self._fail()
+        self.refused.setdefault(job.id, payload)
+
+    async def is_refused(self, job_id: str) -> bool:
+        if self.fails is not None:
+            raise UnreachableError(str(self.fails))
+        return job_id in self.refused
 
     async def request_of_job(self, job: JobView, asked: JobRequest, *, key: str) -> None:
         self._fail()

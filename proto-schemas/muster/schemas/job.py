@@ -139,7 +139,7 @@ class JobSpec(Wire):
         return sum(group.replicas * (group.gpus * 1000 + group.gpu_milli) for group in self.task_groups)
 
 
-class Origin(Wire):
+class WorkloadRef(Wire):
     """The object of Kubernetes that stands for a job. uid: of this very object, not of a later one of its name.
 
     members: uids of the pods, for a gang of ordinary pods; none where the object makes its pods itself, or none exist
@@ -170,7 +170,7 @@ class Job(Wire):
     body_hash: str
     submitted_at: InstantNs = 0
     trace: str = ""
-    origin: Origin | None = None
+    origin: WorkloadRef | None = None
 
 
 class Phase(StrEnum):
@@ -198,7 +198,8 @@ TERMINAL_PHASES = frozenset({Phase.SUCCEEDED, Phase.FAILED, Phase.CANCELLED, Pha
 class Slot(Wire):
     """One replica's place. devices: indexes on the node; gpu_milli: what is held of each of them (1000 = whole).
 
-    gpus: how many GPUs of the node, where the kubelet picks which; `devices` is empty there.
+    gpus: how many GPUs of the node, where the kubelet picks which; `devices` is empty there. places: under which of the
+    node's places the scheduler keeps them: numbers in its books, which say nothing of a device.
     """
 
     group: int
@@ -207,8 +208,19 @@ class Slot(Wire):
     devices: tuple[int, ...] = ()
     gpu_milli: int = 0
     gpus: int = 0
+    places: tuple[int, ...] = ()
 
     @property
     def gpu_count(self) -> int:
         """Devices that are held, whoever picks them."""
         return self.gpus or len(self.devices)
+
+    @property
+    def gpu_milli_held(self) -> int:
+        """Milli-GPUs that are held."""
+        return self.gpu_milli * (self.gpus or len(self.devices))
+
+    @property
+    def kept_at(self) -> tuple[int, ...]:
+        """The places of the node that the books keep for it: its devices, where the scheduler picks them."""
+        return self.devices or self.places

@@ -194,6 +194,7 @@ STATE_TABLE: tuple[FactType, ...] = (
     *_rows(FED, "federation", "cluster", state_recorded=control.ClusterSummary),
     *_rows(FED, "federation", "queue", state_recorded=queue.QueueWishes),
     *_rows(FED, "federation", "reservation", state_recorded=reservation.ReservationState),
+    *_rows(FED, "federation", "workload", state_recorded=workload.RefusalState),
     *_rows(LOG, "scheduler", "reservation", state_recorded=reservation.ReservationState),
     *_rows(LOG, "scheduler", "cluster", state_recorded=control.ClusterState),
     *_rows(LOG, "scheduler", "job", state_recorded=job.JobState),

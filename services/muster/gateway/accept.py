@@ -132,6 +132,16 @@ def refuse_impossible(spec: JobSpec, catalogue: Catalogue) -> None:
             raise refusal
 
 
+def refuse_other_id(job: Job, expected: str) -> None:
+    """Raises ProblemError (422) if an object's job has another id than its agent made of it."""
+    if job.id != expected:
+        raise invalid(
+            f"the object's job is {job.id} and not {expected}",
+            field="job_id",
+            cure="Run gateway and agent of the same version.",
+        )
+
+
 def refuse_other_body(stored: Job, asked: Job) -> None:
     """Raises ProblemError (409) if the key was used for another job."""
     if stored.body_hash != asked.body_hash:

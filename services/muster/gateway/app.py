@@ -30,8 +30,10 @@ from muster.gateway.scheduler_client import NatsScheduler
 from muster.gateway.snapshot import Snapshots
 from muster.gateway.tokens import NatsTokens
 from muster.gateway.views import Views
+from muster.gateway.workloads import CONSUMED, Workloads
 from muster.schemas.access import TOKENS_BUCKET
 from muster.schemas.readmodel import read_model
+from muster.schemas.registry import StreamRole
 from muster.schemas.subjects import FED_LOG, cluster_log
 
 REDIS_TIMEOUT_S = 1.0
@@ -47,6 +49,8 @@ DECLARATION = Declaration(
     reads=("TELEMETRY_{cluster}", "LOGS_{cluster}"),
     buckets=(TOKENS_BUCKET,),
     buckets_written=(TOKENS_BUCKET,),
+    consumes=(StreamRole.LOG,),
+    consumed=CONSUMED,
 )
 
 
@@ -99,6 +103,8 @@ class Gateway:
                 tasks.create_task(catalogue.keep_fresh(), name="keep-catalogue-fresh")
                 tasks.create_task(feed.run(), name="feed")
                 tasks.create_task(_serve(house, settings), name="http")
+                if settings.kubernetes is not None:
+                    tasks.create_task(Workloads(client, cluster, house).run(), name="workloads")
         finally:
             await asyncio.to_thread(tracing.close)
             await redis.aclose()

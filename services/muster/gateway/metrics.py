@@ -55,6 +55,9 @@ class Metrics:
             registry=self.registry,
         )
         self.refused = Counter("muster_jobs_refused", "Submissions refused", ("status",), registry=self.registry)
+        self.workloads = Counter(
+            "muster_workloads_answered", "Wishes of Kubernetes objects, by answer", ("answer",), registry=self.registry
+        )
         for status in REFUSALS:
             self.refused.labels(status)  # shown as 0 before the first, or a rate would not see it
 

@@ -12,6 +12,7 @@ from muster.schemas.facts.job import JobCancelRequested
 from muster.schemas.facts.job_wishes import Ask, JobHoldRequested, JobPriorityRequested
 from muster.schemas.facts.queue import QueueChangeRequested, QueueSpec
 from muster.schemas.facts.reservation import ReservationSpec, ReserveEndRequested, ReserveRequested
+from muster.schemas.facts.workload import JobRefused
 from muster.schemas.job import Job, JobSpec, Phase
 from muster.schemas.queries import (
     AskCompose,
@@ -49,6 +50,14 @@ class StoredJob:
 
 
 @dataclass(frozen=True, slots=True)
+class JobRef:
+    """A job by its id, and the trace that a fact about it carries."""
+
+    id: str
+    trace: str
+
+
+@dataclass(frozen=True, slots=True)
 class JobRequest:
     """What is asked of a job beside its end."""
 
@@ -67,8 +76,16 @@ class RequestLog(Protocol):
         """The job as it was submitted; None if it never was (or FED was trimmed since)."""
         ...
 
-    async def request_cancel(self, job: JobView, payload: JobCancelRequested) -> None:
+    async def request_cancel(self, job: JobView | JobRef, payload: JobCancelRequested) -> None:
         """Store `cancel-requested`."""
+        ...
+
+    async def refuse(self, job: JobRef, payload: JobRefused) -> None:
+        """Store `refused`, unless the job was refused before."""
+        ...
+
+    async def is_refused(self, job_id: JobId) -> bool:
+        """Whether `refused` stands there."""
         ...
 
     async def request_of_job(self, job: JobView, asked: JobRequest, *, key: str) -> None:

@@ -13,12 +13,13 @@ from muster.bus.requests import Outcome, Single, publish
 from muster.bus.tracing import NoTracing, Tracing
 from muster.core.fact import Draft, Fact
 from muster.core.instant import Instant
-from muster.gateway.ports import JobRequest, NotStoredError, StoredJob, UnreachableError
+from muster.gateway.ports import JobRef, JobRequest, NotStoredError, StoredJob, UnreachableError
 from muster.schemas import ids
 from muster.schemas.facts.device import ComposeRequested, DecomposeRequested, DetachRequested
 from muster.schemas.facts.job import JobCancelRequested, JobSubmitted
 from muster.schemas.facts.queue import QueueChangeRequested
 from muster.schemas.facts.reservation import ReserveEndRequested, ReserveRequested
+from muster.schemas.facts.workload import JobRefused
 from muster.schemas.job import Job
 from muster.schemas.subjects import FED_LOG, fact_subject
 from muster.schemas.views import JobView
@@ -64,10 +65,22 @@ class NatsRequestLog:
         except NotStoredError as error:
             raise UnreachableError(str(error)) from error
 
-    async def request_cancel(self, job: JobView, payload: JobCancelRequested) -> None:
+    async def request_cancel(self, job: JobView | JobRef, payload: JobCancelRequested) -> None:
         """See `RequestLog.request_cancel`."""
         draft = Draft("job", job.id, "cancel-requested", payload, trace=job.trace)
         await self._store(draft, ids.request_fact_id("cancel-requested", job.id, payload.principal))
+
+    async def refuse(self, job: JobRef, payload: JobRefused) -> None:
+        """See `RequestLog.refuse`."""
+        draft = Draft("job", job.id, "refused", payload, trace=job.trace)
+        await self._store(draft, ids.request_fact_id("refused", job.id), expect_new=True)
+
+    async def is_refused(self, job_id: str) -> bool:
+        """See `RequestLog.is_refused`."""
+        try:
+            return await self._newest(job_id, "refused") is not None
+        except NotStoredError as error:
+            raise UnreachableError(str(error)) from error
 
     async def request_of_job(self, job: JobView, asked: JobRequest, *, key: str) -> None:
         """See `RequestLog.request_of_job`. The same key with another priority is another request."""
@@ -107,8 +120,8 @@ class NatsRequestLog:
         draft = Draft("device", device_uuid, "detach-requested", payload, trace=trace)
         await self._store(draft, ids.request_fact_id("detach-requested", device_uuid, payload.principal, key))
 
-    async def _store(self, draft: Draft, fact_id: str) -> None:
-        result = await self._append(draft, fact_id, expect_new=False)
+    async def _store(self, draft: Draft, fact_id: str, *, expect_new: bool = False) -> None:
+        result = await self._append(draft, fact_id, expect_new=expect_new)
         if result.outcome not in (Outcome.STORED, Outcome.EXISTS):
             raise NotStoredError(f"the federation's log did not take the request: {result.detail}")
 
@@ -145,12 +158,16 @@ class NatsRequestLog:
         self._tracing.own_facts((fact,), start_ns=started)
 
     async def _look_up(self, job_id: str) -> StoredJob | None:
-        subject = fact_subject(FED_LOG, writer=SERVICE, kind="job", subject_id=job_id, name="submitted")
+        message = await self._newest(job_id, "submitted")
+        return None if message is None else _stored_job(message)
+
+    async def _newest(self, job_id: str, name: str) -> StoredMessage | None:
+        """The newest fact of this name about the job. Raises NotStoredError while nobody can tell."""
+        subject = fact_subject(FED_LOG, writer=SERVICE, kind="job", subject_id=job_id, name=name)
         try:
-            message = await last_on_subject(self._client, FED_LOG.stream, subject, timeout_s=LOOKUP_TIMEOUT_S)
+            return await last_on_subject(self._client, FED_LOG.stream, subject, timeout_s=LOOKUP_TIMEOUT_S)
         except (LogUnavailableError, ApiError, nats.errors.Error) as error:
             raise NotStoredError(f"the federation's log does not answer: {error}") from error
-        return None if message is None else _stored_job(message)
 
 
 def _stored_job(message: StoredMessage) -> StoredJob:

@@ -213,6 +213,7 @@ class JobState(Payload):
     resized_at: when the run got the size it has, 0 if it has it since its start.
     made_way_for: while stopping or shrinking for another job. preemptions: runs that ended so.
     held: as the newest one said, while it is. priority: as asked last, None: as the job says. wishes: not yet answered.
+    picked: devices that the kubelet picked for the run, as far as they were observed.
     """
 
     job: Job
@@ -255,6 +256,7 @@ class JobState(Payload):
     held: JobHeld | None = None
     priority: Priority | None = None
     wishes: tuple[JobWish, ...] = ()
+    picked: tuple[str, ...] = ()
 
 
 class RoutedState(Payload):

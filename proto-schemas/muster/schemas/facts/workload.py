@@ -4,8 +4,15 @@ subject: the object's uid. The object's job has an id that follows from it (`ori
 before the gateway accepts it, and the same object is never two jobs.
 """
 
-from muster.schemas.base import InstantNs, JobId, Label, Payload, Text
-from muster.schemas.job import JobSpec, Origin
+from typing import Annotated
+
+from pydantic import Field
+
+from muster.schemas.base import InstantNs, JobId, Label, Payload, Text, Wire
+from muster.schemas.job import JobSpec, Phase, WorkloadRef
+
+NODES_SHOWN_MAX = 32
+"""Names of nodes that an object shows; of more the number alone."""
 
 
 class WorkloadSubmitRequested(Payload):
@@ -17,7 +24,7 @@ class WorkloadSubmitRequested(Payload):
     job_id: JobId
     spec: JobSpec
     principal: Label
-    origin: Origin
+    origin: WorkloadRef
     trace: str = ""
 
 
@@ -35,7 +42,7 @@ class WorkloadRejected(Payload):
     generation: of the object as it was read; another one is looked at anew.
     """
 
-    origin: Origin
+    origin: WorkloadRef
     generation: int = 0
     reason: Text = ""
     field: str = ""
@@ -62,6 +69,38 @@ class JobRefused(Payload):
     cure: Text = ""
 
 
+class RefusalState(Payload):
+    """`state-recorded` of a workload, by the federation: a refusal, told by `fact`, that is not yet forwarded."""
+
+    job_id: JobId
+    refused: JobRefused
+    fact: str
+    trace: str = ""
+
+
+class Standing(Wire):
+    """Where a workload's job stands, as its object shows it. Times are 0 while they have not come.
+
+    accepted: it is a job of the cluster. nodes: at most NODES_SHOWN_MAX of nodes_total, by name. stopping: its pods are
+    asked to end, for `reason`. last_fact: that moved it.
+    """
+
+    accepted: bool = False
+    phase: Phase = Phase.SUBMITTED
+    reason: Text = ""
+    detail: Text = ""
+    queue: str = ""
+    attempt: int = 0
+    nodes: Annotated[tuple[str, ...], Field(max_length=NODES_SHOWN_MAX)] = ()
+    nodes_total: int = 0
+    stopping: bool = False
+    exit_code: int = 0
+    queued_at: InstantNs = 0
+    started_at: InstantNs = 0
+    ended_at: InstantNs = 0
+    last_fact: str = ""
+
+
 class WorkloadState(Payload):
     """`state-recorded` of a workload, by the agent: what it asked, and what was answered.
 
@@ -73,3 +112,4 @@ class WorkloadState(Payload):
     asked_fact: str = ""
     cancelled: bool = False
     refused: JobRefused | None = None
+    standing: Standing = Standing()

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Iterator, Sequence
 
 from muster.core import Draft, Fact, Instant
-from muster.federation.core import job_wishes, wishes
+from muster.federation.core import job_wishes, refusals, wishes
 from muster.federation.core.routes import Rule, check_rules, clusters_of, route
 from muster.federation.core.state import RoutedJob, State
 from muster.schemas.facts.control import CheckpointRequested, ClusterSummary
@@ -15,14 +15,15 @@ DRAFTS_MAX = 1_024
 """Drafts of one decision; what is left over comes with the next."""
 
 CHECKPOINT_SUBJECT = "fed"
-_KINDS_OF_STATE = ("job", "queue", "reservation", "composability", "cluster")
+_KINDS_OF_STATE = ("job", "queue", "reservation", "composability", "cluster", "workload")
 
 
 class FederationCore:
     """The only writer of `routed` and of everything that is forwarded to a cluster.
 
-    A job that was cancelled before it was routed is ended here; afterwards its cluster ends it. Raises NoRouteError for
-    rules that leave a job without a cluster.
+    A job that was cancelled before it was routed is ended here; afterwards its cluster ends it. One that stands for an
+    object of a cluster goes there, whatever the rules say, and also if it is cancelled: the object has to show its end.
+    Raises NoRouteError for rules that leave a job without a cluster.
     """
 
     def __init__(self, *, rules: Sequence[Rule], checkpoint_every_facts: int = 100_000) -> None:
@@ -47,6 +48,7 @@ class FederationCore:
         self._now = now
         state = self.state
         drafts = list(wishes.forwarded(state, clusters_of(self._rules), most=DRAFTS_MAX))
+        drafts += refusals.forwarded(state, most=DRAFTS_MAX)
         self._more = False
         for job_id in tuple(state.dirty):
             if len(drafts) >= DRAFTS_MAX:
@@ -72,6 +74,7 @@ class FederationCore:
         for cluster, summary in state.clusters.items():
             yield Draft("cluster", cluster, STATE_NAME, summary)
         yield from wishes.snapshot(state)
+        yield from refusals.snapshot(state)
         for job_id, record in state.jobs.items():
             if job_id not in state.ended:
                 yield Draft("job", job_id, STATE_NAME, record.stored(), trace=record.job.trace)
@@ -85,10 +88,10 @@ class FederationCore:
         if record.phase.is_terminal:
             return None
         if not record.cluster:
-            if record.cancel is not None:
+            if record.cancel is not None and job.origin is None:
                 ended = JobFinished(reason=record.cancel.reason)
                 return Draft("job", job.id, "cancelled", ended, (record.last_fact, record.cancel_fact), job.trace)
-            cluster = route(job.spec, self._rules)
+            cluster = route(job.spec, self._rules) if job.origin is None else job.origin.cluster
             routed = JobRouted(job=job, cluster=cluster)
             return Draft("job", job.id, "routed", routed, (record.last_fact,), job.trace, cluster=cluster)
         if record.cancel is not None and not record.cancel_forwarded:
@@ -194,6 +197,7 @@ def _state_recorded(state: State, fact: Fact) -> None:
             state.clusters[fact.subject_id] = summary
         case _:
             wishes.restore(state, fact.payload)
+            refusals.restore(state, fact.payload)
 
 
 _HANDLERS: dict[tuple[str, str], Callable[[State, Fact], None]] = {
@@ -205,6 +209,7 @@ _HANDLERS: dict[tuple[str, str], Callable[[State, Fact], None]] = {
     **job_wishes.HANDLERS,
     ("job", "job-ended"): _job_ended,
     **wishes.HANDLERS,
+    **refusals.HANDLERS,
     ("cluster", "cluster-summarised"): _summarised,
     ("log", "checkpoint-requested"): _checkpoint_requested,
     **{(kind, STATE_NAME): _state_recorded for kind in _KINDS_OF_STATE},

@@ -9,6 +9,7 @@ from muster.schemas.facts.job import JobCancelRequested, RoutedState
 from muster.schemas.facts.job_wishes import JobWish
 from muster.schemas.facts.queue import QueueWish
 from muster.schemas.facts.reservation import ReservationWish
+from muster.schemas.facts.workload import RefusalState
 from muster.schemas.job import Job, Phase
 
 ENDED_KEPT = 4_000
@@ -50,7 +51,7 @@ class RoutedJob:
 @dataclass(slots=True)
 class State:
     """dirty: jobs that may need an answer. wishes, reservations, devices: what was asked of queues, of reservations and
-    of devices and not yet forwarded, by the fact that asked.
+    of devices and not yet forwarded, by the fact that asked. refusals: not yet forwarded, by the job that is refused.
 
     facts: folded since the last `checkpoint-requested`.
     """
@@ -61,6 +62,7 @@ class State:
     wishes: dict[str, QueueWish] = field(default_factory=dict)
     reservations: dict[str, ReservationWish] = field(default_factory=dict)
     devices: dict[str, ComposeWish] = field(default_factory=dict)
+    refusals: dict[str, RefusalState] = field(default_factory=dict)
     clusters: dict[str, ClusterSummary] = field(default_factory=dict)
     anomalies: Counter[str] = field(default_factory=Counter)
     facts: int = 0

@@ -151,8 +151,8 @@ def _tables(rows: Sequence[_Row]) -> Iterator[bytes]:
 
 
 def _concerns_a_job(fact: ShownFact) -> bool:
-    """Its own facts, also those of a job that is known no more, and those that serve one."""
-    return bool(fact.job_id)
+    """Its own facts, also those of a job that is known no more, those that serve one, and what may become one."""
+    return bool(fact.job_id) or fact.private
 
 
 def _fitting(fact: ShownFact) -> bytes:

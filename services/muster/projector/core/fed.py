@@ -19,6 +19,7 @@ _ADDRESSED = frozenset(
         "hold-forwarded",
         "release-forwarded",
         "priority-forwarded",
+        "refusal-forwarded",
         "change-forwarded",
         "reserve-forwarded",
         "end-forwarded",

@@ -126,7 +126,7 @@ class FleetRows:
             if held is None:
                 held = self._held[slot.node] = _Held()
             cpu_milli, memory_mib = needs[slot.group] if slot.group < len(needs) else (0, 0)
-            held.gpu_milli += sign * slot.gpu_milli * len(slot.devices)
+            held.gpu_milli += sign * slot.gpu_milli_held
             held.cpu_milli += sign * cpu_milli
             held.memory_mib += sign * memory_mib
             count = held.jobs.get(job_id, 0) + sign

@@ -96,7 +96,7 @@ class JobRows(Projection):
     def _amounts(self, slots: tuple[Slot, ...], needs: tuple[tuple[int, int], ...]) -> dict[str, int]:
         found: dict[str, int] = {}
         for slot in slots:
-            gpu_milli = slot.gpu_milli * len(slot.devices)
+            gpu_milli = slot.gpu_milli_held
             cpu_milli, memory_mib = needs[slot.group] if slot.group < len(needs) else (0, 0)
             model = self._fleet.model(slot.node)
             of_slot = [(GPU, gpu_milli), (CPU, cpu_milli), (MEMORY, memory_mib)]

@@ -12,6 +12,8 @@ from muster.schemas.readmodel import order_key
 
 JOB = "job"
 """Kind of a job's own facts."""
+WORKLOAD = "workload"
+"""Kind of facts about objects that stand for a job, or ask to."""
 
 
 @dataclass(slots=True)
@@ -156,7 +158,7 @@ class ShownFact:
 
     serves: it is of another kind and carries the job's trace; a job's own facts name it themselves. time: the broker's.
     team_prev: sequence of the fact before that was shown about a job of the same team, or serving one; where that is
-    not known, one that is not before it.
+    not known, one that is not before it. private: its body is not for the public, though it is about no known job.
     """
 
     seq: int
@@ -166,6 +168,7 @@ class ShownFact:
     serves: bool = False
     time: int = 0
     team_prev: int = 0
+    private: bool = False
 
 
 def shown_fact(fact: Fact, *, stream: str, job_id: str, team: str, team_prev: int) -> ShownFact:
@@ -185,7 +188,7 @@ def shown_fact(fact: Fact, *, stream: str, job_id: str, team: str, team_prev: in
         fact.payload.model_dump_json(),
     )
     serves = bool(job_id) and fact.kind != JOB
-    return ShownFact(fact.seq, job_id, team, to_json(row), serves, fact.time, team_prev)
+    return ShownFact(fact.seq, job_id, team, to_json(row), serves, fact.time, team_prev, fact.kind == WORKLOAD)
 
 
 @dataclass(frozen=True, slots=True)
