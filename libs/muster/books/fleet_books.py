@@ -7,9 +7,10 @@ part of the cluster.
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
+from muster.books.counted import elsewhere
 from muster.books.gangs import hold_of, same_place
 from muster.books.node_records import NODE, NodeRecord, NodeRecords
-from muster.placement import GangRequest, Hold, HoldError, NodeShape, ShapeError
+from muster.placement import NO_SHARES, GangRequest, Hold, HoldError, NodeShape, ShapeError
 from muster.schemas.facts.node import NodeJoined
 from muster.schemas.job import Slot
 
@@ -39,6 +40,7 @@ class FleetBooks(NodeRecords):
 
     def free(self, job_id: str, slots: Iterable[Slot], *, fact: str, seq: int) -> None:
         """The job holds nothing any more."""
+        self.picked.pop(job_id, None)
         for name in {slot.node: None for slot in slots}:
             record = self.nodes[name]
             holds = record.jobs.pop(job_id)
@@ -160,16 +162,19 @@ class FleetBooks(NodeRecords):
                 device = self.devices.get(uuid)
                 if device is not None:
                     self.fleet.set_device_usable(name, index, device.usable, ill=device.is_ill)
-        for job_id, holds in record.jobs.items():
-            self._enter(name, job_id, holds)
+        self._bar(record, name)
+        self._enter_all(name, record)
         self._touched(name)
 
     def _shape(self, name: str, node: NodeJoined) -> NodeShape:
         """The node as the engine knows it; without its topology if that contradicts itself."""
         amounts = node.cpu_milli, node.memory_mib, len(node.gpu_uuids), node.gpu_model
         absent = frozenset(node.absent).intersection(range(len(node.gpu_uuids)))
+        inside = () if node.kubelet_picks else node.device_domains  # it may pick devices that stand apart
+        sizes = node.share_milli
         try:
-            return NodeShape(name, *amounts, node.domains, node.device_domains, absent)
+            shares = () if sizes is None else sizes or NO_SHARES
+            return NodeShape(name, *amounts, node.domains, inside, absent, shares)
         except ShapeError:
             self.misfits += 1
             return NodeShape(name, *amounts, absent=absent)
@@ -191,16 +196,50 @@ class FleetBooks(NodeRecords):
         if record.description is None:
             return
         self._make_way(name)
+        for hold in self._refused(record, record.description, job_id, added):
+            self._enter_otherwise(record, record.description, job_id, hold)
+
+    def _enter_all(self, name: str, record: NodeRecord) -> None:
+        """As `_enter`, of all that is held there. Where only counts matter, who keeps its places comes first."""
+        node = record.description
+        if node is None or not node.kubelet_picks:
+            for job_id, holds in record.jobs.items():
+                self._enter(name, job_id, holds)
+            return
+        self._make_way(name)
+        for job_id, refused in [
+            (job_id, self._refused(record, node, job_id, record.jobs[job_id])) for job_id in sorted(record.jobs)
+        ]:
+            for hold in refused:
+                self._enter_otherwise(record, node, job_id, hold)
+
+    def _refused(self, record: NodeRecord, node: NodeJoined, job_id: str, added: list[Hold]) -> list[Hold]:
+        """Hold these as they are; returns those that the fleet could not take."""
         if record.whole == job_id:
-            amounts = record.description.cpu_milli, record.description.memory_mib
             holds = record.jobs[job_id]
-            holds[:] = added = [Hold(*amounts, hold.slot) for hold in holds]
+            holds[:] = added = [Hold(node.cpu_milli, node.memory_mib, hold.slot) for hold in holds]
+        refused = []
         for hold in added:
             try:
                 self.fleet.hold(hold)
             except HoldError:
-                self.misfits += 1
-                record.cut[job_id, hold] = self._enter_part(record.description, hold)
+                refused.append(hold)
+        return refused
+
+    def _enter_otherwise(self, record: NodeRecord, node: NodeJoined, job_id: str, hold: Hold) -> None:
+        """Hold as many devices at other places, where the kubelet picks them; else what is there of it."""
+        moved = elsewhere(self.fleet.ledger.node(hold.slot.node), hold) if node.kubelet_picks else None
+        if moved is not None and moved != hold:
+            try:
+                self.fleet.hold(moved)
+            except HoldError:
+                pass  # it is not its places that it lacks
+            else:
+                holds = record.jobs[job_id]
+                holds[holds.index(hold)] = moved
+                return
+        self.misfits += 1
+        record.cut[job_id, hold] = self._enter_part(node, hold)
 
     def _enter_part(self, node: NodeJoined, hold: Hold) -> Hold | None:
         """Hold what is there of it, where devices or memory are gone; None if that is not what was wrong with it."""

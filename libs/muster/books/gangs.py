@@ -23,22 +23,41 @@ def gang_of(job: Job) -> GangRequest:
 
 
 def hold_of(slot: Slot, gang: GangRequest) -> Hold:
-    """What a slot holds; of a job that takes the whole node the amounts follow from the node."""
+    """What a slot holds; of a job that takes the whole node the amounts follow from the node.
+
+    Of a count that says no places the first of the node: where others are there, the books look for idle ones.
+    """
     shape = gang.groups[slot.group].shape
-    place = Place(slot.group, slot.replica, slot.node, slot.devices, slot.gpu_milli)
+    devices = slot.kept_at or tuple(range(slot.gpus))
+    place = Place(slot.group, slot.replica, slot.node, devices, slot.gpu_milli)
     return Hold(0, 0, place) if shape.full_node else Hold(shape.cpu_milli, shape.memory_mib, place)
 
 
+def slot_of(place: Place, *, by_count: bool) -> Slot:
+    """A hold's place as facts have it. by_count: the kubelet picks the devices of this node."""
+    group, replica, node, devices = place.group, place.replica, place.node, place.devices
+    if by_count and devices:
+        milli, count = place.gpu_milli, len(devices)
+        return Slot(group=group, replica=replica, node=node, gpu_milli=milli, gpus=count, places=devices)
+    return Slot(group=group, replica=replica, node=node, devices=devices, gpu_milli=place.gpu_milli)
+
+
 def same_place(place: Place, slot: Slot) -> bool:
-    """Whether it is the same node, with the same part of the same devices."""
-    return place.node == slot.node and place.devices == slot.devices and place.gpu_milli == slot.gpu_milli
+    """Whether it is the same node, with the same part of the same devices; by count: with as many for that replica."""
+    if place.node != slot.node or place.gpu_milli != slot.gpu_milli:
+        return False
+    if slot.gpus:
+        return len(place.devices) == slot.gpus and (place.group, place.replica) == (slot.group, slot.replica)
+    return place.devices == slot.devices
 
 
 def same_places(holds: Sequence[Hold], slots: Sequence[Slot]) -> bool:
     """Whether holds are exactly these slots, in their order."""
-    return len(holds) == len(slots) and all(
-        same_place(hold.slot, slot) for hold, slot in zip(holds, slots, strict=True)
-    )
+    return len(holds) == len(slots) and all(_is_at(hold.slot, slot) for hold, slot in zip(holds, slots, strict=True))
+
+
+def _is_at(place: Place, slot: Slot) -> bool:
+    return place.node == slot.node and place.devices == slot.kept_at and place.gpu_milli == slot.gpu_milli
 
 
 def _wish(topology: Topology | None) -> TopologyWish | None:

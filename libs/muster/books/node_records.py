@@ -7,8 +7,11 @@ engine is told which nodes and devices are usable; it does not know why.
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
+from muster.books.gangs import slot_of
 from muster.placement import Fleet, Hold
+from muster.placement import Slot as Place
 from muster.schemas.facts.node import GrantState, NodeJoined, WithholdRequested, WithholdWish
+from muster.schemas.job import Slot
 
 NODE, DEVICE = "node", "device"
 
@@ -20,14 +23,16 @@ MOVERS = frozenset({"composer", "scaler"})
 class NodeRecord:
     """One node. description: None while it is not part of the cluster.
 
-    jobs: who holds what here. cut: by job and hold what the fleet took of it instead, None: nothing; only of holds that
-    it could not take as they are (their devices are gone). whole: the job that has the node as one piece.
+    barred: its devices that somebody asked to withhold, where the kubelet picks and might pick them, and whether they
+    are ill. jobs: who holds what here. cut: by job and hold what the fleet took of it instead, None: nothing; only of
+    holds that it could not take as they are (their devices are gone). whole: the job that has the node as one piece.
     """
 
     description: NodeJoined | None = None
     lost: bool = False
     released: bool = False
     wishes: tuple[WithholdWish, ...] = ()
+    barred: dict[str, bool] = field(default_factory=dict)
     jobs: dict[str, list[Hold]] = field(default_factory=dict)
     cut: dict[tuple[str, Hold], Hold | None] = field(default_factory=dict)
     whole: str = ""
@@ -36,12 +41,18 @@ class NodeRecord:
     @property
     def usable(self) -> bool:
         """Whether it takes new jobs."""
-        return self.description is not None and self.released and not self.lost and not self.wishes
+        is_free = self.description is not None and self.released and not self.lost
+        return is_free and not self.wishes and not self.barred
+
+    @property
+    def is_by_count(self) -> bool:
+        """Whether the kubelet picks its devices, so that what is held there is a number of them."""
+        return self.description is not None and self.description.kubelet_picks
 
     @property
     def is_ill(self) -> bool:
         """Whether something is wrong with it, if it is not usable: else it waits for `released`, or is about to go."""
-        return self.lost or _is_doubted(self.wishes)
+        return self.lost or _is_doubted(self.wishes) or any(self.barred.values())
 
     def entered(self, job_id: str) -> Sequence[Hold]:
         """What the fleet has of the job's holds here; nothing while the node is not part of the cluster."""
@@ -81,14 +92,16 @@ def _is_doubted(wishes: Iterable[WithholdWish]) -> bool:
 class NodeRecords:
     """Nodes, devices and their grants.
 
-    pending: (kind, name) whose grant waits for an answer, or may need one. changes: grows whenever a
-    node came, went, or may be used or not. freed_fact: by which something came free.
+    picked: devices that the kubelet picked for a job, as far as they were observed. pending: (kind, name) whose grant
+    waits for an answer, or may need one. changes: grows whenever a node came, went, or may be used or not. freed_fact:
+    by which something came free.
     """
 
     def __init__(self) -> None:
         self.fleet = Fleet()
         self.nodes: dict[str, NodeRecord] = {}
         self.devices: dict[str, DeviceRecord] = {}
+        self.picked: dict[str, frozenset[str]] = {}
         self.pending: dict[tuple[str, str], None] = {}
         self.changes = 0
         self.freed_fact = ""
@@ -189,7 +202,10 @@ class NodeRecords:
         return device is not None and not device.released and not device.wishes and self.place_of(name) is not None
 
     def holders(self, kind: str, name: str) -> tuple[str, ...]:
-        """Jobs that hold something there, also what they grow into."""
+        """Jobs that hold something there, also what they grow into.
+
+        Where the kubelet picks, a device is held by whom it was seen with, and by all whose devices nobody saw.
+        """
         place = self.place_of(name) if kind == DEVICE else (name, -1)
         record = self.nodes.get(place[0]) if place is not None else None
         if place is None or record is None:
@@ -197,11 +213,24 @@ class NodeRecords:
         if kind == NODE:
             return tuple(sorted(record.jobs))
         jobs = record.jobs.items()
+        if record.is_by_count:
+            return tuple(sorted(job_id for job_id, holds in jobs if self._may_have(job_id, holds, name)))
         return tuple(sorted(job_id for job_id, holds in jobs if any(place[1] in hold.slot.devices for hold in holds)))
+
+    def _may_have(self, job_id: str, holds: Iterable[Hold], uuid: str) -> bool:
+        held = sum(len(hold.slot.devices) for hold in holds)
+        picked = self.picked.get(job_id, frozenset())
+        is_known = len(picked) >= held and all(one in self._places for one in picked)
+        return bool(held) and (not is_known or uuid in picked)
 
     def place_of(self, uuid: str) -> tuple[str, int] | None:
         """Node and index of a device that a node shows."""
         return self._places.get(uuid)
+
+    def slot_of(self, place: Place) -> Slot:
+        """A hold's place as facts have it."""
+        record = self.nodes.get(place.node)
+        return slot_of(place, by_count=record is not None and record.is_by_count)
 
     def is_there(self, kind: str, name: str) -> bool:
         """Whether the node is part of the cluster, or a node shows the device."""
@@ -238,8 +267,19 @@ class NodeRecords:
         place = self.place_of(name)
         if place is not None:
             self.fleet.set_device_usable(*place, device.usable, ill=device.is_ill)
+            self._bar(self.nodes[place[0]], place[0])
         if device.usable:
             del self.devices[name]
+
+    def _bar(self, record: NodeRecord, name: str) -> None:
+        """Nothing new on a node whose kubelet might pick a device that somebody asked to withhold."""
+        if record.is_by_count and record.description is not None:
+            shown = [uuid for uuid in record.description.present.values() if uuid in self.devices]
+            record.barred = {uuid: self.devices[uuid].is_ill for uuid in shown if self.devices[uuid].wishes}
+            self.fleet.set_usable(name, record.usable, ill=record.is_ill)
+        elif record.barred:
+            record.barred = {}
+            self.fleet.set_usable(name, record.usable, ill=record.is_ill)
 
     def _touch(self, name: str, record: NodeRecord, fact: str) -> None:
         record.last_fact = fact

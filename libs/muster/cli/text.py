@@ -49,7 +49,7 @@ def gpus(milli: int | None) -> str:
 
 def held_gpus(job: JobView) -> str:
     """GPUs that the job asks for; `8/32` for an elastic one that has fewer now."""
-    held = sum(slot.gpu_milli * len(slot.devices) for slot in job.slots)
+    held = sum(slot.gpu_milli_held for slot in job.slots)
     asked = gpus(job.gpu_milli)
     return asked if not held or held == job.gpu_milli or job.phase.is_terminal else f"{gpus(held)}/{asked}"
 

@@ -3,6 +3,7 @@
 from muster.placement.fleet import Fleet
 from muster.placement.shapes import (
     DEVICE_MILLI,
+    NO_SHARES,
     NODE_LEVEL,
     GangRequest,
     GpuTotals,
@@ -16,11 +17,13 @@ from muster.placement.shapes import (
     Slot,
     TaskShape,
     TopologyWish,
+    share_of,
 )
 
 __all__ = [
     "DEVICE_MILLI",
     "NODE_LEVEL",
+    "NO_SHARES",
     "Fleet",
     "GangRequest",
     "GpuTotals",
@@ -34,4 +37,5 @@ __all__ = [
     "Slot",
     "TaskShape",
     "TopologyWish",
+    "share_of",
 ]

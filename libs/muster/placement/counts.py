@@ -9,7 +9,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from muster.placement.shapes import DEVICE_MILLI, TaskShape
+from muster.placement.shapes import DEVICE_MILLI, TaskShape, share_of
 from muster.placement.state import UNBOUNDED_COUNT, StateKey, allows, stands_within, whole_sets
 
 Counts = NDArray[np.int64]
@@ -86,7 +86,7 @@ class Asks:
 
     def _shares(self, keys: Sequence[StateKey]) -> Counts:
         """Per state and size of share how many fit; the first column is for requests without one."""
-        rows = [[UNBOUNDED_COUNT, *(sum(s // milli for s in key.shares) for milli in self._millis)] for key in keys]
+        rows = [[UNBOUNDED_COUNT, *(_parts(key, milli) for milli in self._millis)] for key in keys]
         return np.array(rows, dtype=np.int64)
 
     def _whole_sets(self, keys: Sequence[StateKey]) -> Counts:
@@ -100,6 +100,15 @@ class Asks:
             allowed = np.array([allows(shape, model) for shape in self._shapes], dtype=bool)
             self._models[model] = allowed
         return allowed
+
+
+def _parts(key: StateKey, milli: int) -> int:
+    """How many shares of this size fit, each as large as the node serves it."""
+    if key.sizes:
+        milli = share_of(milli, key.sizes)
+        if not milli:
+            return 0
+    return sum(share // milli for share in key.shares)
 
 
 def _times(offered: Counts, asked: Counts) -> Counts:

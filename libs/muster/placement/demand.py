@@ -24,7 +24,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from muster.placement.devices import Arrangement, whole_by_domain
-from muster.placement.shapes import DEVICE_MILLI, TaskShape
+from muster.placement.shapes import DEVICE_MILLI, TaskShape, share_of
 from muster.placement.state import StateKey, allows, stands_within
 
 CLASSES_MAX = 64
@@ -32,6 +32,9 @@ CLASSES_MAX = 64
 
 VALUES_MAX = 50_000
 """Remembered F values, sums of F and S, and device profiles, each; beyond it the table starts afresh."""
+
+
+_Profile = tuple[tuple[int, ...], str, bool, Arrangement, tuple[int, ...]]
 
 
 class Demand:
@@ -47,7 +50,7 @@ class Demand:
         self.classes: tuple[tuple[TaskShape, float], ...] = tuple((shape, weight / total) for shape, weight in kept)
         self._cpu = np.array([shape.cpu_milli for shape, _ in kept], dtype=np.int64)
         self._memory = np.array([shape.memory_mib for shape, _ in kept], dtype=np.int64)
-        self._profiles: dict[tuple[tuple[int, ...], str, bool, Arrangement], NDArray[np.float64]] = {}
+        self._profiles: dict[_Profile, NDArray[np.float64]] = {}
         self._values: dict[StateKey, float] = {}
         self._sums: dict[StateKey, float] = {}
         self._cpu_per_gpu, self._memory_per_gpu = _per_gpu(self.classes)
@@ -93,7 +96,7 @@ class Demand:
 
     def _usable_milli(self, key: StateKey) -> NDArray[np.float64]:
         """Per class: frequency times the idle milli-GPUs of these devices that it can use, CPU and memory aside."""
-        profile = (key.shares, key.model, key.whole, key.parts)
+        profile = (key.shares, key.model, key.whole, key.parts, key.sizes)
         usable = self._profiles.get(profile)
         if usable is None:
             usable = np.array([share * _usable(key, shape) for shape, share in self.classes], dtype=np.float64)
@@ -119,7 +122,7 @@ def _per_gpu(classes: Iterable[tuple[TaskShape, float]]) -> tuple[float, float]:
 def _usable(key: StateKey, shape: TaskShape) -> int:
     if not allows(shape, key.model) or (shape.within_required and not stands_within(key, shape, shape.within)):
         return 0
-    per_device = DEVICE_MILLI if shape.gpus else shape.gpu_milli
+    per_device = DEVICE_MILLI if shape.gpus else share_of(shape.gpu_milli, key.sizes)
     devices = [share for share in key.shares if share >= per_device]
     if not per_device or len(devices) < max(shape.gpus, 1):
         return 0

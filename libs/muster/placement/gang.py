@@ -13,7 +13,7 @@ from heapq import heapify, heappop, heappush
 from muster.placement.ledger import Ledger
 from muster.placement.ranking import Ranking
 from muster.placement.regions import Region, Regions, is_within
-from muster.placement.shapes import DEVICE_MILLI, GangRequest, Hold, Slot, TaskShape, TopologyWish
+from muster.placement.shapes import DEVICE_MILLI, GangRequest, Hold, Slot, TaskShape, TopologyWish, share_of
 from muster.placement.state import NodeState, positions
 from muster.placement.topology import Topology
 from muster.placement.wishes import Group, Plan, plans
@@ -265,4 +265,5 @@ class GangPlacer:
             devices = node.devices_at(positions(state.key, shape, share))
         elif share:
             devices = node.devices_idle(share, shape.gpus or 1)
-        return Hold(shape.cpu_milli, shape.memory_mib, Slot(group, replica, name, devices, shape.gpu_milli or share))
+        taken = share_of(shape.gpu_milli, state.key.sizes) if shape.gpu_milli else share
+        return Hold(shape.cpu_milli, shape.memory_mib, Slot(group, replica, name, devices, taken))

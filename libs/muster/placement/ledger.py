@@ -212,7 +212,10 @@ class Ledger:
             shares = tuple(node.free_shares()) if node.idle else ()
             parts = node.arrangement() if node.layout is not None else ()
             whole = not node.holds and not node.broken
-            key = StateKey(sum(shares), node.cpu_milli, node.memory_mib, shares, node.shape.gpu_model, whole, parts)
+            shape = node.shape
+            key = StateKey(
+                sum(shares), node.cpu_milli, node.memory_mib, shares, shape.gpu_model, whole, parts, shape.share_sizes
+            )
             after = self.states.get(key)
             if after is None:
                 after = self.states[key] = NodeState(key)

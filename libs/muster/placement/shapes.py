@@ -7,12 +7,28 @@ something does not fit. CPU is counted in thousandths of a core, memory in MiB, 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
+from functools import lru_cache
 
 DEVICE_MILLI = 1000
 """A whole device, in the unit in which devices are shared."""
 
 NODE_LEVEL = "node"
 """The narrowest topology level: it exists in every fleet without being declared."""
+
+
+NO_SHARES = (0,)
+"""`NodeShape.share_sizes` of a node on which no part of a device can be had."""
+
+SIZES_KNOWN_MAX = 4_096
+"""Answers to what a share takes that are remembered."""
+
+
+@lru_cache(SIZES_KNOWN_MAX)
+def share_of(gpu_milli: int, sizes: tuple[int, ...]) -> int:
+    """What a share takes of a device: the smallest of these sizes that is enough; 0 if none is. No sizes: any."""
+    if not sizes:
+        return gpu_milli
+    return next((size for size in sizes if size >= gpu_milli), 0)
 
 
 class ShapeError(ValueError):
@@ -32,9 +48,10 @@ class NodeShape:
     `(("socket", (0, 0, 1, 1)), ("pair", (0, 0, 1, 1)))`. Each domain lies within one of the level before.
 
     `gpu_count` is the number of places for devices, which are known by their index; `absent` names those without one.
+    `share_sizes` are the parts of a device that can be had, ascending; (): any, NO_SHARES: none.
 
     Raises ShapeError for negative amounts, for a level named twice or named "node", for device domains that do not
-    number every place or are not nested, and for an absent index that is no place.
+    number every place or are not nested, for an absent index that is no place, and for sizes out of order.
     """
 
     name: str
@@ -45,8 +62,11 @@ class NodeShape:
     domains: tuple[tuple[str, str], ...] = ()
     device_domains: tuple[tuple[str, tuple[int, ...]], ...] = ()
     absent: frozenset[int] = frozenset()
+    share_sizes: tuple[int, ...] = ()
 
     def __post_init__(self) -> None:
+        if self.share_sizes and self.share_sizes != NO_SHARES:
+            self._check_share_sizes()
         if self.absent and not self.absent.issubset(range(self.gpu_count)):
             raise ShapeError(f"node {self.name}: absent must name places from 0 to {self.gpu_count - 1}")
         if min(self.cpu_milli, self.memory_mib, self.gpu_count) < 0:
@@ -69,6 +89,11 @@ class NodeShape:
     def device_count(self) -> int:
         """How many devices are there."""
         return self.gpu_count - len(self.absent)
+
+    def _check_share_sizes(self) -> None:
+        sizes = self.share_sizes
+        if sorted(set(sizes)) != list(sizes) or not 0 < sizes[0] <= sizes[-1] <= DEVICE_MILLI:
+            raise ShapeError(f"node {self.name}: share_sizes must be 1 to 1000, ascending, not {sizes}")
 
     def _check_device_domains(self) -> None:
         above: tuple[int, ...] = (0,) * self.gpu_count
@@ -231,6 +256,11 @@ class Slot:
     node: str
     devices: tuple[int, ...]
     gpu_milli: int
+
+    @property
+    def gpu_milli_held(self) -> int:
+        """Milli-GPUs that are held."""
+        return self.gpu_milli * len(self.devices)
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from muster.placement.counts import Ask, Asks, States
 from muster.placement.gang import GangPlacer
 from muster.placement.ledger import Ledger
-from muster.placement.shapes import DEVICE_MILLI, GangRequest, Shortage, ShortageReason, TaskShape
+from muster.placement.shapes import DEVICE_MILLI, GangRequest, Shortage, ShortageReason, TaskShape, share_of
 from muster.placement.state import allows
 from muster.placement.topology import Topology
 from muster.placement.wishes import Group, Plan
@@ -151,7 +151,23 @@ def _explain_group(group: Group, survey: Survey, room: int) -> Shortage:
     if shape.full_node:
         asked = f"{replicas} whole nodes with {shape.gpus} GPUs, {_cpu(shape)} and {shape.memory_mib} MiB asked"
         return _shortage(ShortageReason.FRAGMENTED, f"{asked}, {room} idle")
-    return _explain_sums(shape, replicas, survey, allowed) or _explain_nodes(group, survey, allowed, room)
+    return (
+        _explain_share(shape, states, allowed)
+        or _explain_sums(shape, replicas, survey, allowed)
+        or _explain_nodes(group, survey, allowed, room)
+    )
+
+
+def _explain_share(shape: TaskShape, states: States, allowed: NDArray[np.bool_]) -> Shortage | None:
+    """Whether no node that may be used has so large a part of a device to give."""
+    if not shape.gpu_milli:
+        return None
+    of_devices = [key.sizes for key, is_allowed in zip(states.keys, allowed, strict=True) if is_allowed and key.shares]
+    if not of_devices or any(share_of(shape.gpu_milli, sizes) for sizes in of_devices):
+        return None
+    largest = max(sizes[-1] for sizes in of_devices)
+    served = f"the largest part served is {_gpus(largest)}" if largest else "GPUs are not shared here"
+    return _shortage(ShortageReason.GPU, f"no usable node has {_gpus(shape.gpu_milli)} of a GPU to give: {served}")
 
 
 def _explain_sums(shape: TaskShape, replicas: int, survey: Survey, allowed: NDArray[np.bool_]) -> Shortage | None:

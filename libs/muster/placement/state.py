@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 from muster.placement.devices import Arrangement, after_taking, choose_share, choose_whole, whole_by_domain
-from muster.placement.shapes import DEVICE_MILLI, TaskShape
+from muster.placement.shapes import DEVICE_MILLI, TaskShape, share_of
 
 UNBOUNDED_COUNT = 1 << 30
 """Replicas of a request that asks for nothing which fit on a node: a bound, so that counts stay integers."""
@@ -18,7 +18,7 @@ class StateKey(NamedTuple):
     """What a node offers now. `shares` are the idle milli-GPUs of each usable device, ascending.
 
     `whole`: nothing is held and every device is usable, so the node may be given away as one piece.
-    `parts`: the idle shares by device domain, () on a node that declares none.
+    `parts`: the idle shares by device domain, () on a node that declares none. `sizes`: the shares that can be had.
     Ordered as nodes of equal score are preferred: fewest idle GPUs first, then least CPU left.
     """
 
@@ -29,6 +29,7 @@ class StateKey(NamedTuple):
     model: str
     whole: bool
     parts: Arrangement = ()
+    sizes: tuple[int, ...] = ()
 
 
 class NodeState:
@@ -54,7 +55,8 @@ def fits(key: StateKey, shape: TaskShape) -> bool:
     if shape.gpus:
         return len(shares) >= shape.gpus and shares[-shape.gpus] == DEVICE_MILLI
     if shape.gpu_milli:
-        return bool(shares) and shares[-1] >= shape.gpu_milli
+        asked = share_of(shape.gpu_milli, key.sizes)
+        return bool(shares) and shares[-1] >= asked > 0
     # A node given away as one piece has nothing left; it must not take even a task that asks for nothing.
     return bool(key.cpu_milli or key.memory_mib or key.idle_milli)
 
@@ -80,7 +82,8 @@ def count(key: StateKey, shape: TaskShape) -> int:
     if shape.gpus:
         most = min(most, whole_sets(key, shape.gpus, shape.within if shape.within_required else ""))
     elif shape.gpu_milli:
-        most = min(most, sum(share // shape.gpu_milli for share in key.shares))
+        asked = share_of(shape.gpu_milli, key.sizes)
+        most = min(most, sum(share // asked for share in key.shares))
     return most
 
 
@@ -117,25 +120,26 @@ def outcomes(key: StateKey, shape: TaskShape) -> Iterator[tuple[int, StateKey]]:
     )
     if shape.full_node:
         parts = after_taking(parts, range(len(shares)), DEVICE_MILLI)
-        yield DEVICE_MILLI, StateKey(0, 0, 0, (0,) * len(shares), key.model, False, parts)
+        yield DEVICE_MILLI, StateKey(0, 0, 0, (0,) * len(shares), key.model, False, parts, key.sizes)
     elif shape.gpus:
         left = (0,) * shape.gpus + shares[: -shape.gpus]
         if parts:
             parts = after_taking(parts, positions(key, shape, DEVICE_MILLI), DEVICE_MILLI)
         idle = key.idle_milli - DEVICE_MILLI * shape.gpus
-        yield DEVICE_MILLI, StateKey(idle, cpu, memory, left, key.model, False, parts)
+        yield DEVICE_MILLI, StateKey(idle, cpu, memory, left, key.model, False, parts, key.sizes)
     elif shape.gpu_milli:
-        idle = key.idle_milli - shape.gpu_milli
-        for share in sorted({share for share in shares if share >= shape.gpu_milli}):
+        asked = share_of(shape.gpu_milli, key.sizes)
+        idle = key.idle_milli - asked
+        for share in sorted({share for share in shares if share >= asked}):
             rest = list(shares)
             rest.remove(share)
-            rest.append(share - shape.gpu_milli)
+            rest.append(share - asked)
             rest.sort()
             if key.parts:
-                parts = after_taking(key.parts, positions(key, shape, share), shape.gpu_milli)
-            yield share, StateKey(idle, cpu, memory, tuple(rest), key.model, False, parts)
+                parts = after_taking(key.parts, positions(key, shape, share), asked)
+            yield share, StateKey(idle, cpu, memory, tuple(rest), key.model, False, parts, key.sizes)
     else:
-        yield 0, StateKey(key.idle_milli, cpu, memory, shares, key.model, False, parts)
+        yield 0, StateKey(key.idle_milli, cpu, memory, shares, key.model, False, parts, key.sizes)
 
 
 def positions(key: StateKey, shape: TaskShape, share: int) -> tuple[int, ...]:

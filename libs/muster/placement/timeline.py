@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from muster.placement.ledger import Ledger
-from muster.placement.shapes import DEVICE_MILLI, NODE_LEVEL, Hold, TaskShape
+from muster.placement.shapes import DEVICE_MILLI, NODE_LEVEL, Hold, TaskShape, share_of
 from muster.placement.state import UNBOUNDED_COUNT
 from muster.placement.topology import Path
 
@@ -24,6 +24,9 @@ Number = TypeVar("Number", np.int64, np.float64)
 
 NEVER = np.iinfo(np.int64).max
 """The moment of what does not come free."""
+
+NO_SIZE = DEVICE_MILLI + 1
+"""More than a device has: what a share takes that no size of the node is enough for."""
 
 REQUEST_CLASSES_MAX = 64
 """Requests whose counts are kept per table of rows; beyond it they are counted again."""
@@ -60,6 +63,11 @@ class Nodes:
             (models.setdefault(node.shape.gpu_model, len(models)) for node in nodes), np.int64, count
         )
         self.models = tuple(models)
+        sizes: dict[tuple[int, ...], int] = {}
+        self.size = np.fromiter(
+            (sizes.setdefault(shape.share_sizes, len(sizes)) for shape in self._shapes), np.int64, count
+        )
+        self.sizes = tuple(sizes)
         self._paths: list[Path] = [node.shape.domains for node in nodes]
         self.levels = {level for path in self._paths for level, _ in path}
 
@@ -287,13 +295,21 @@ class Rows:
         elif shape.gpus:
             np.minimum(room, self.whole_devices // shape.gpus, out=room)
         elif shape.gpu_milli:
-            np.minimum(room, (self.idle // shape.gpu_milli).sum(axis=1), out=room)
+            np.minimum(room, self._shares(shape.gpu_milli), out=room)
         if shape.gpu_milli and shape.within_required:
             room *= (nodes.within(shape.within).max(axis=1, initial=0) > 0)[self.node]
         something = (self.cpu > 0) | (self.memory > 0) | (self.idle > 0).any(axis=1)
         np.maximum(room, 0, out=room)
         room *= something & allowed
         return room
+
+    def _shares(self, gpu_milli: int) -> Ints:
+        """Shares of this size that fit, each as large as its node serves it."""
+        nodes = self.nodes
+        taken = np.array([share_of(gpu_milli, sizes) or NO_SIZE for sizes in nodes.sizes], np.int64)
+        if len(taken) == 1:
+            return np.asarray((self.idle // taken[0]).sum(axis=1), np.int64)
+        return np.asarray((self.idle // taken[nodes.size][self.node][:, None]).sum(axis=1), np.int64)
 
     def _whole_within(self, shape: TaskShape) -> Ints:
         """Sets of idle devices, each within one domain inside the node."""

@@ -60,7 +60,7 @@ def held_amounts(
     for slot in slots:
         shape = gang.groups[slot.group].shape
         cpu, memory = cpu + shape.cpu_milli, memory + shape.memory_mib
-        milli = slot.gpu_milli * len(slot.devices)
+        milli = slot.gpu_milli_held
         if milli:
             gpu += milli
             resource = model_resource(model_of(slot.node))

@@ -135,7 +135,7 @@ def _running(job: JobView, now_ns: int) -> Part:
     part: Part = {
         "state": "running",
         "nodes": [slot.node for slot in job.slots],
-        "devices": [list(slot.devices) for slot in job.slots],
+        "devices": [list(slot.kept_at) for slot in job.slots],
         "started_s_ago": _ago_s(began, now_ns),
     }
     if job.checkpointed_at >= began:
@@ -144,7 +144,7 @@ def _running(job: JobView, now_ns: int) -> Part:
         part["min_slice_s"] = max(0.0, (job.slice_ends_at - job.running_at) / _S)
     groups: dict[int, list[float]] = {}
     for slot in job.slots:
-        groups.setdefault(slot.group, []).append(len(slot.devices) * slot.gpu_milli / 1000)
+        groups.setdefault(slot.group, []).append(slot.gpu_milli_held / 1000)
     if len(groups) == 1:
         held = next(iter(groups.values()))
         elastic: Part = {"replicas": len(held)}

@@ -52,7 +52,7 @@ class Holdings:
         """Jobs that hold something of this device."""
         jobs = self._on.get(node, {})
         return tuple(
-            sorted(job for job in jobs if any(slot.node == node and index in slot.devices for slot in self._slots[job]))
+            sorted(job for job in jobs if any(slot.node == node and index in slot.kept_at for slot in self._slots[job]))
         )
 
     def of_node(self, node: str) -> tuple[str, ...]:

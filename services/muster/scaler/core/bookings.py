@@ -37,7 +37,7 @@ class Bookings:
         """This is kept; instead of what the reservation kept before."""
         self.end(name)
         starts_at = Instant(booked.starts_at or booked.spec.starts_at)
-        devices = {slot.node: frozenset(slot.devices) for slot in booked.slots}
+        devices = {slot.node: frozenset(slot.kept_at) for slot in booked.slots}
         ends_at = after(starts_at, booked.spec.duration_s)
         booking = Booking(name, frozenset(booked.spec.nodes), devices, starts_at, ends_at)
         self.by_name[name] = booking

@@ -8,7 +8,7 @@ folded about a node lifts it there first, so the fold only ever sees the real fl
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from muster.placement import DEVICE_MILLI, Fleet, GangRequest, Hold, NodeShape, Slot, TaskShape
+from muster.placement import DEVICE_MILLI, Fleet, GangRequest, Hold, NodeShape, Slot, TaskShape, share_of
 from muster.placement.growth import grow, shrink
 from muster.placement.state import StateKey, fits, positions
 
@@ -121,13 +121,14 @@ def hold_on(fleet: Fleet, name: str, shape: TaskShape) -> Hold | None:
         devices = tuple(node.shape.devices)
         milli = DEVICE_MILLI if devices else 0
         return Hold(node.shape.cpu_milli, node.shape.memory_mib, Slot(0, 0, name, devices, milli))
-    share, devices = 0, tuple[int, ...]()
+    share, taken, devices = 0, 0, tuple[int, ...]()
     if shape.gpus:
         share = DEVICE_MILLI
     elif shape.gpu_milli:
-        share = min(idle for idle in key.shares if idle >= shape.gpu_milli)
+        taken = share_of(shape.gpu_milli, key.sizes)
+        share = min(idle for idle in key.shares if idle >= taken)
     if key.parts:
         devices = node.devices_at(positions(key, shape, share))
     elif share:
         devices = node.devices_idle(share, shape.gpus or 1)
-    return Hold(shape.cpu_milli, shape.memory_mib, Slot(0, 0, name, devices, shape.gpu_milli or share))
+    return Hold(shape.cpu_milli, shape.memory_mib, Slot(0, 0, name, devices, taken or share))

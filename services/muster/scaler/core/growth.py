@@ -4,7 +4,7 @@ from collections.abc import Iterable, Sequence
 from types import TracebackType
 from typing import NamedTuple, Self
 
-from muster.placement import DEVICE_MILLI, Fleet, Hold, TaskShape
+from muster.placement import DEVICE_MILLI, Fleet, Hold, TaskShape, share_of
 from muster.placement.growth import grow, shrink
 from muster.placement.state import UNBOUNDED_COUNT, StateKey, allows, count
 from muster.scaler.core.able import Source
@@ -121,6 +121,9 @@ def steps_of(key: StateKey, shape: TaskShape, model: str, most: int) -> Sequence
         if bound <= room or first > most:
             return ()
         return [(first, 1)] + [(shape.gpus, 1)] * min(bound - room - 1, (most - first) // shape.gpus)
-    per = DEVICE_MILLI // shape.gpu_milli
+    taken = share_of(shape.gpu_milli, key.sizes)
+    if not taken:
+        return ()
+    per = DEVICE_MILLI // taken
     gains = [min(per, bound - room - per * done) for done in range(most) if bound - room - per * done > 0]
     return [(1, gain) for gain in gains]

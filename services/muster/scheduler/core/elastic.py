@@ -17,7 +17,6 @@ from muster.quota.amounts import gang_amounts
 from muster.scheduler.core.follow import draft
 from muster.scheduler.core.holdings import amounts_of
 from muster.scheduler.core.jobs import JobRecord
-from muster.scheduler.core.notices import slot_of
 from muster.scheduler.core.pacing import Pace
 from muster.scheduler.core.remains import Remains
 from muster.scheduler.core.state import State
@@ -97,7 +96,9 @@ class Growth:
             self._pace.spend()
             added = self._added(record)
             if added:
-                payload = JobResizeRequested(attempt=record.attempt, slots=(*record.slots, *map(slot_of, added)))
+                payload = JobResizeRequested(
+                    attempt=record.attempt, slots=(*record.slots, *map(state.books.slot_of, added))
+                )
                 drafts.append(draft(record, "resize-requested", payload, causes=(record.last_fact,)))
         return drafts
 
@@ -128,7 +129,7 @@ class Growth:
         state, gang = self._state, record.kind.gang
         group = replace(gang.groups[index], least=1, topology=None)
         if gang.same_model and group.shape.holds_devices:
-            models = {state.capacity.model_of(slot.node) for slot in record.slots if slot.devices}
+            models = {state.capacity.model_of(slot.node) for slot in record.slots if slot.gpu_count}
             group = replace(group, shape=replace(group.shape, gpu_models=tuple(sorted(models))))
         count = self._admitted(record, group, len(missing), sofar)
         if not count:

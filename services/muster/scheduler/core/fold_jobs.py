@@ -68,6 +68,9 @@ def _pods_started(state: State, fact: Fact) -> None:
     if record is not None and not record.started_fact:
         record.started_fact = fact.id
         state.dirty[record.id] = None
+        if any(slot.gpus for slot in record.slots):
+            record.picked = tuple(uuid for of_slot in fact.payload.device_uuids for uuid in of_slot)
+            state.books.picked[record.id] = frozenset(record.picked)
 
 
 def _pods_exited(state: State, fact: Fact) -> None:
@@ -145,6 +148,7 @@ def _let_go(state: State, record: JobRecord, fact: Fact) -> None:
     record.started_fact = record.exited_fact = record.resized_fact = record.made_way_for = ""
     record.exited = record.stop_reason = None
     record.resized_at = 0
+    record.picked = ()
 
 
 def _queued(state: State, fact: Fact) -> None:
@@ -234,6 +238,7 @@ def _hold_now(state: State, record: JobRecord, before: tuple[Slot, ...], fact: F
         return  # each is a part of the other
     state.books.free(record.id, before, fact=fact.id, seq=fact.seq)
     state.books.confirm(record.id, after, record.kind.gang)
+    record.picked = ()  # which of them the kubelet picks, or takes back, is not told
     state.recount(record, at=fact.time)
 
 

@@ -46,6 +46,8 @@ def _load_job(state: State, stored: JobState) -> None:
         state.arrivals[record.id] = None
     if record.phase in HOLDING:
         state.books.confirm(record.id, record.held_slots, record.kind.gang)
+        if record.picked:
+            state.books.picked[record.id] = frozenset(record.picked)
         state.recount(record)
     if record.phase is Phase.RUNNING:
         state.begin_run(record)

@@ -49,16 +49,19 @@ class Capacity:
 def amounts_of(kind: Kind, slots: Sequence[Slot] | Sequence[Place], models: Mapping[str, str]) -> Amounts:
     """What slots of a job of this kind hold. models: by node.
 
-    Where all replicas are there, on nodes of one model, the answer is found once per kind and model.
+    Where all replicas are there, on nodes of one model, the answer is found once per kind, model and size of shares.
     """
     if not kind.has_fixed_size or len(slots) != kind.replicas:
         return held_amounts(slots, kind.gang, lambda node: models.get(node, ""))
     model = models.get(slots[0].node, "")
     if len(slots) > 1 and any(models.get(slot.node, "") != model for slot in slots):
         return held_amounts(slots, kind.gang, lambda node: models.get(node, ""))
-    known = kind.held_on.get(model)
+    key: tuple[str | int, ...] = (model,)
+    if kind.has_shares:
+        key = (model, *[slot.gpu_milli for slot in slots])
+    known = kind.held_on.get(key)
     if known is None:
-        known = kind.held_on[model] = held_amounts(slots, kind.gang, lambda node: models.get(node, ""))
+        known = kind.held_on[key] = held_amounts(slots, kind.gang, lambda node: models.get(node, ""))
     return known
 
 

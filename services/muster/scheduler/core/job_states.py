@@ -47,6 +47,7 @@ def state_of(record: JobRecord) -> JobState:
         held=record.held,
         priority=record.asked_priority,
         wishes=record.wishes,
+        picked=record.picked,
     )
 
 
@@ -93,6 +94,7 @@ def record_of(state: JobState, kind: Kind) -> JobRecord:
         held=state.held,
         asked_priority=state.priority,
         wishes=state.wishes,
+        picked=state.picked,
     )
 
 

@@ -50,12 +50,13 @@ class Kind:
 
     They agree in gang, in whether they may be preempted, and in bound_s: how long others must reckon with a run of
     theirs. amounts: of all replicas, by resource; amounts_least: of so many as they cannot run without. has_fixed_size:
-    what they hold follows from the number of slots and the model. held_on: by model, as far as it was needed.
+    what they hold follows from the number of slots and the model, and where it has_shares from what these take there.
+    held_on: by that, as far as it was needed.
     """
 
     __slots__ = (
-        "amounts", "amounts_least", "bound_s", "gang", "gpu_milli", "has_fixed_size", "held_on", "preemptible",
-        "replicas", "users",
+        "amounts", "amounts_least", "bound_s", "gang", "gpu_milli", "has_fixed_size", "has_shares", "held_on",
+        "preemptible", "replicas", "users",
     )  # fmt: skip
 
     def __init__(self, gang: GangRequest, *, preemptible: bool = True, bound_s: float = 0.0) -> None:
@@ -70,7 +71,8 @@ class Kind:
         least = [group.replicas_least for group in gang.groups]
         self.amounts_least = gang_amounts(gang, least) if gang.is_elastic else self.amounts
         self.has_fixed_size = not any(group.shape.full_node for group in gang.groups)
-        self.held_on: dict[str, dict[str, int]] = {}
+        self.has_shares = any(group.shape.gpu_milli for group in gang.groups)
+        self.held_on: dict[tuple[str | int, ...], dict[str, int]] = {}
         self.users = 0
 
     @property
@@ -90,8 +92,8 @@ class JobRecord:
     within what its queue allows. reserved: what is kept for it while it waits. resize: asked of the agent.
     resized_at: when its run got the size it has, 0 since its start. made_way_for: for whom it stops or shrinks.
     preemptions: runs that ended for others. held: by whom, while it is not to be started. asked_priority: None until
-    somebody asked for another. wishes: not answered yet. counted: what its queue counts as held by it, which follows
-    from the rest.
+    somebody asked for another. wishes: not answered yet. picked: devices that the kubelet picked for its run. counted:
+    what its queue counts as held by it, which follows from the rest.
     """
 
     job: Job
@@ -134,6 +136,7 @@ class JobRecord:
     held: JobHeld | None = None
     asked_priority: int | None = None
     wishes: tuple[JobWish, ...] = ()
+    picked: tuple[str, ...] = ()
     counted: Amounts = field(default_factory=lambda: NO_AMOUNTS)
 
     @property
@@ -161,7 +164,7 @@ class JobRecord:
     @property
     def held_milli(self) -> int:
         """Milli-GPUs that it holds."""
-        return sum(slot.gpu_milli * len(slot.devices) for slot in self.held_slots)
+        return sum(slot.gpu_milli_held for slot in self.held_slots)
 
     def deadline(self) -> Instant:
         """When its total run time is over, if it goes on running."""

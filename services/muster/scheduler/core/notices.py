@@ -4,9 +4,9 @@ from collections.abc import Iterable, Mapping
 from typing import NamedTuple
 
 from muster.core import Draft, after
-from muster.placement import Slot as Place
 from muster.placement.relief import Way
 from muster.scheduler.core.candidates import Candidates
+from muster.scheduler.core.fleet import Books
 from muster.scheduler.core.jobs import JobRecord
 from muster.scheduler.core.rules import Part, Rule, Wanting
 from muster.schemas.facts.job import JobReserved, JobResizeRequested, JobStopRequested, StopReason
@@ -22,7 +22,13 @@ class _Asked(NamedTuple):
 
 
 def notices(
-    wanting: Wanting, way: Way, parts: Mapping[str, Part], rules: Mapping[str, Rule], *, candidates: Candidates
+    wanting: Wanting,
+    way: Way,
+    parts: Mapping[str, Part],
+    rules: Mapping[str, Rule],
+    *,
+    candidates: Candidates,
+    books: Books,
 ) -> list[Draft]:
     """`stop-requested` and `resize-requested` of the victims, then `reserved`, which must stand together in the log.
 
@@ -42,7 +48,7 @@ def notices(
     more = f" and {len(asked) - _NAMED_MAX} more" if len(asked) > _NAMED_MAX else ""
     payload = JobReserved(
         attempt=record.attempt,
-        slots=tuple(slot_of(hold.slot) for hold in way.holds),
+        slots=tuple(books.slot_of(hold.slot) for hold in way.holds),
         starts_at=after(candidates.now, grace_s),
         victims=tuple(one.record.id for one in asked),
         basis=f"{names}{more} make way, within {grace_s:g} s",
@@ -52,13 +58,6 @@ def notices(
 
 _NAMED_MAX = 3
 """Victims that are named where a person reads it; all of them stand in the fact."""
-
-
-def slot_of(place: Place) -> Slot:
-    """The placement engine's slot as facts have it."""
-    return Slot(
-        group=place.group, replica=place.replica, node=place.node, devices=place.devices, gpu_milli=place.gpu_milli
-    )
 
 
 def _asked(way: Way, parts: Mapping[str, Part], rules: Mapping[str, Rule]) -> Iterable[_Asked]:

@@ -4,8 +4,6 @@ import heapq
 from collections.abc import Collection, Iterator
 
 from muster.core import Draft
-from muster.placement import Hold
-from muster.placement import Slot as PlacedSlot
 from muster.scheduler.core.admission import admit
 from muster.scheduler.core.caps import Cap
 from muster.scheduler.core.follow import draft, queued
@@ -16,7 +14,7 @@ from muster.scheduler.core.state import State
 from muster.scheduler.core.turns import Turns
 from muster.scheduler.core.words import unknown_queue
 from muster.schemas.facts.job import JobPlaced
-from muster.schemas.job import Phase, Slot
+from muster.schemas.job import Phase
 
 PLACEMENTS_MAX = 512
 """Gangs placed by one decision: about 50 ms of work."""
@@ -94,7 +92,9 @@ class Placements:
         causes: tuple[str, ...] = (record.last_fact,)
         if lane.held_up and books.freed_seq > record.routed_seq:
             causes = (record.last_fact, books.freed_fact)
-        payload = JobPlaced(attempt=record.attempt, slots=slots_of(holds), slice_s=record.min_slice_s)
+        payload = JobPlaced(
+            attempt=record.attempt, slots=tuple(books.slot_of(hold.slot) for hold in holds), slice_s=record.min_slice_s
+        )
         drafts.append(draft(record, "placed", payload, causes=causes))
         return True
 
@@ -134,17 +134,6 @@ class Placements:
         if demand.seen >= max(DEMAND_FIRST, min(2 * self._learnt, self._learnt + DEMAND_EVERY)):
             self._learnt = demand.seen
             self._state.books.fleet.set_demand(demand.tasks)
-
-
-def slots_of(holds: tuple[Hold, ...]) -> tuple[Slot, ...]:
-    """Holds as a fact names them."""
-    return tuple(_slot(hold.slot) for hold in holds)
-
-
-def _slot(place: PlacedSlot) -> Slot:
-    return Slot(
-        group=place.group, replica=place.replica, node=place.node, devices=place.devices, gpu_milli=place.gpu_milli
-    )
 
 
 def _offer(turns: Turns, queue: str, heads: Heads) -> None:

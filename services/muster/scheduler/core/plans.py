@@ -13,7 +13,6 @@ from muster.placement.forecast import Forecast
 from muster.scheduler.core.follow import draft
 from muster.scheduler.core.jobs import JobRecord
 from muster.scheduler.core.lanes import Lane
-from muster.scheduler.core.notices import slot_of
 from muster.scheduler.core.outlook import foresee
 from muster.scheduler.core.pacing import Pace
 from muster.scheduler.core.remains import Remains
@@ -92,7 +91,7 @@ class Plans:
         for record in itertools.islice(self._needy(said), FORECASTS_MAX):
             found = self._foresee(record, now)
             if found is not None:
-                drafts.append(_reserved(record, found))
+                drafts.append(_reserved(self._state, record, found))
                 break
         if self._found:
             self._next = after(now, PAUSE_S)
@@ -147,7 +146,7 @@ class Plans:
         is_stopped = self._is_stopped(record)
         found = None if is_stopped else self._foresee(record, now)
         if found is not None:
-            return _reserved(record, found)
+            return _reserved(self._state, record, found)
         reason = "its quota is used by others" if is_stopped else "it fits at no moment that is known"
         payload = JobReservationLifted(attempt=record.attempt, reason=reason)
         return draft(record, "reservation-lifted", payload, causes=(record.last_fact,))
@@ -213,11 +212,11 @@ class Plans:
                 remains.wait_until(self._pace.next_at())
 
 
-def _reserved(record: JobRecord, found: Forecast) -> Draft:
+def _reserved(state: State, record: JobRecord, found: Forecast) -> Draft:
     names = len(found.rests_on)
     payload = JobReserved(
         attempt=record.attempt,
-        slots=tuple(slot_of(hold.slot) for hold in found.holds),
+        slots=tuple(state.books.slot_of(hold.slot) for hold in found.holds),
         starts_at=found.at,
         basis=f"by then {names} jobs are at the end of what they may count on" if names else "",
     )

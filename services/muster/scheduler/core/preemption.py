@@ -291,7 +291,9 @@ class Preemptions:
             with state.books.bookings.opened((record.id,)):
                 way = make_way(state.books.fleet, gang, victims, rules)
             if way is not None:
-                return notices(wanting, way, parts, self._rules_of(way, rules), candidates=candidates)
+                return notices(
+                    wanting, way, parts, self._rules_of(way, rules), candidates=candidates, books=state.books
+                )
         return []
 
     @staticmethod

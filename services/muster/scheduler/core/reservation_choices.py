@@ -5,6 +5,7 @@ from typing import NamedTuple
 
 from muster.core import Instant
 from muster.placement import DEVICE_MILLI
+from muster.placement import Slot as Place
 from muster.scheduler.core.jobs import bound_ns
 from muster.scheduler.core.reservations import Reservation, Window
 from muster.scheduler.core.state import State
@@ -43,7 +44,7 @@ def choose(
         chosen[offer.node] += tuple(more)
         left -= len(more)
     return tuple(
-        Slot(group=0, replica=replica, node=name, devices=tuple(sorted(devices)), gpu_milli=DEVICE_MILLI)
+        state.books.slot_of(Place(0, replica, name, tuple(sorted(devices)), DEVICE_MILLI))
         for replica, (name, devices) in enumerate((name, devices) for name, devices in chosen.items() if devices)
     )
 
@@ -58,7 +59,7 @@ def _taken(window: Window, others: Iterable[Reservation]) -> dict[str, set[int] 
         for slot in other.slots:
             devices = taken.setdefault(slot.node, set())
             if devices is not None:
-                devices.update(slot.devices)
+                devices.update(slot.kept_at)
     return taken
 
 

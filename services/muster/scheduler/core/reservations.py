@@ -73,7 +73,7 @@ class Reservation:
         spec = self.spec
         wants = {name: Want(whole=True) for name in spec.nodes}
         for slot in self.slots:
-            devices = tuple((index, DEVICE_MILLI) for index in sorted(slot.devices))
+            devices = tuple((index, DEVICE_MILLI) for index in sorted(slot.kept_at))
             wants[slot.node] = Want(devices=devices, with_rest=True)
         return Booking(
             RESERVATION + spec.name,

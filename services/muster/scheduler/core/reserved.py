@@ -9,7 +9,6 @@ from muster.scheduler.core.booked_jobs import holds_of
 from muster.scheduler.core.follow import draft, queued
 from muster.scheduler.core.holdings import amounts_of
 from muster.scheduler.core.jobs import JobRecord
-from muster.scheduler.core.notices import slot_of
 from muster.scheduler.core.state import State
 from muster.schemas.facts.job import JobPlaced
 from muster.schemas.job import Phase
@@ -57,7 +56,7 @@ def place_at(
     causes: tuple[str, ...] = (record.last_fact,)
     if books.freed_seq > record.routed_seq:
         causes = (record.last_fact, books.freed_fact)
-    slots = tuple(slot_of(hold.slot) for hold in holds)
+    slots = tuple(books.slot_of(hold.slot) for hold in holds)
     payload = JobPlaced(attempt=record.attempt, slots=slots, slice_s=record.min_slice_s)
     drafts.append(draft(record, "placed", payload, causes=causes))
     return True

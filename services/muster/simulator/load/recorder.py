@@ -186,4 +186,4 @@ class Recorder:
 
 
 def _milli(slots: tuple[Slot, ...]) -> int:
-    return sum(slot.gpu_milli * len(slot.devices) for slot in slots)
+    return sum(slot.gpu_milli_held for slot in slots)
