@@ -1,0 +1,166 @@
+"""Options of a job's pods as parts of a manifest: volumes, variables, devices between nodes, networks, privileges."""
+
+import math
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+
+from muster.agent.core.kubernetes import words
+from muster.agent.core.kubernetes.policy import ImpossiblePodError, PodPolicy
+from muster.agent.core.kubernetes.rendezvous import HOSTS_FILE
+from muster.kube.objects import JsonObject
+from muster.schemas.job import JobSpec, TaskGroup
+from muster.schemas.pod_options import PodOptions
+
+SCRATCH = "/scratch"
+SHM = "/dev/shm"  # noqa: S108 - where POSIX puts shared memory
+OURS = ("MUSTER_", "JOB_COMPLETION_INDEX")
+"""Beginnings of variables that a job cannot set: they say which pod it is."""
+LOCK_MEMORY = "IPC_LOCK"
+"""Registering memory with an RDMA device locks it; the profile `baseline` does not allow this capability."""
+
+
+@dataclass(frozen=True, slots=True)
+class Storage:
+    """One volume and where the container sees it."""
+
+    volume: JsonObject
+    mount: JsonObject
+
+
+def storage(options: PodOptions, *, memory_mib: int, policy: PodPolicy, has_hosts: bool) -> list[Storage]:
+    """All volumes of a pod."""
+    found = [*_memory(options, memory_mib=memory_mib, policy=policy), *_scratch(options)]
+    for index, mount in enumerate(options.volumes):
+        name = f"claim-{index}"
+        source: JsonObject = {"claimName": mount.claim, "readOnly": mount.read_only}
+        found.append(
+            Storage(
+                volume={"name": name, "persistentVolumeClaim": source},
+                mount={"name": name, "mountPath": mount.path, "readOnly": mount.read_only},
+            )
+        )
+    if has_hosts:
+        found.append(_hosts())
+    return found
+
+
+def _memory(options: PodOptions, *, memory_mib: int, policy: PodPolicy) -> Iterator[Storage]:
+    """Shared memory of a size: it counts as the container's, so it cannot take more than that from the node."""
+    size_mib = memory_mib // 2 if options.shm_mib is None else options.shm_mib
+    if size_mib and policy.shm:
+        limit = min(size_mib, memory_mib) if memory_mib else size_mib
+        yield Storage(
+            volume={"name": "shm", "emptyDir": {"medium": "Memory", "sizeLimit": f"{limit}Mi"}},
+            mount={"name": "shm", "mountPath": SHM},
+        )
+
+
+def _scratch(options: PodOptions) -> Iterator[Storage]:
+    if options.scratch_mib:
+        yield Storage(
+            volume={"name": "scratch", "emptyDir": {"sizeLimit": f"{options.scratch_mib}Mi"}},
+            mount={"name": "scratch", "mountPath": SCRATCH},
+        )
+
+
+def _hosts() -> Storage:
+    """The host file comes from the pod's own annotation: no ConfigMap to make, to own and to clean up."""
+    folder, _, file = HOSTS_FILE.rpartition("/")
+    item: JsonObject = {"path": file, "fieldRef": {"fieldPath": f"metadata.annotations['{words.HOSTS}']"}}
+    return Storage(
+        volume={"name": "hosts", "downwardAPI": {"items": [item]}},
+        mount={"name": "hosts", "mountPath": folder, "readOnly": True},
+    )
+
+
+def environment(options: PodOptions, told: Mapping[str, str]) -> list[JsonObject]:
+    """Variables of the container. told: by Muster; the job may set any but those that say which pod it is."""
+    chosen = {name: value for name, value in options.env.items() if not name.startswith(OURS)}
+    found: list[JsonObject] = [{"name": name, "value": value} for name, value in {**told, **chosen}.items()]
+    for secret in options.secret_env:
+        if not secret.variable.startswith(OURS):
+            found = [one for one in found if one["name"] != secret.variable]
+            reference: JsonObject = {"name": secret.secret, "key": secret.key}
+            found.append({"name": secret.variable, "valueFrom": {"secretKeyRef": reference}})
+    return found
+
+
+def quantities(spec: JobSpec, group: TaskGroup, *, devices: Mapping[str, int]) -> JsonObject:
+    """requests and limits. devices: extended resources.
+
+    Memory is limited to what is asked, so that one job never takes another's. CPU is limited only with whole cores
+    (Guaranteed: the kubelet's static policy then gives cores of their own, near the GPUs); else a limit throttles.
+    """
+    asked: dict[str, str] = {}
+    if group.cpu_milli:
+        asked["cpu"] = f"{group.cpu_milli}m"
+    if group.memory_mib:
+        asked["memory"] = f"{group.memory_mib}Mi"
+    if spec.pod.whole_cores:
+        cores = math.ceil(group.cpu_milli / 1000)
+        if cores * 1000 != group.cpu_milli or not group.memory_mib:
+            raise ImpossiblePodError(
+                f"whole cores need a whole number of them and memory, not {group.cpu_milli} milli and"
+                f" {group.memory_mib} MiB",
+                field=f"task_groups.{group.name}.cpu_milli",
+                cure=f"ask for {max(1, cores) * 1000}, or leave pod.whole_cores out",
+            )
+        asked["cpu"] = str(cores)
+    limits = {name: value for name, value in asked.items() if name == "memory" or spec.pod.whole_cores}
+    counted = {name: str(count) for name, count in devices.items()}
+    return {"requests": {**asked, **counted}, "limits": {**limits, **counted}}
+
+
+def between_nodes(spec: JobSpec, *, pods: int, launches: bool, policy: PodPolicy) -> Mapping[str, int]:
+    """Devices of the fabric between nodes that one pod gets: extended resources. Raises ImpossiblePodError."""
+    wanted = spec.pod.rdma
+    if wanted and not policy.rdma:
+        raise ImpossiblePodError(
+            "this cluster has no RDMA devices", field="pod.rdma", cure="leave it out, or name them in network.rdma"
+        )
+    if wanted is None:
+        wanted = pods > 1 and not launches
+    return policy.rdma if wanted else {}
+
+
+def network_annotations(options: PodOptions, policy: PodPolicy) -> dict[str, str]:
+    """Annotations that attach the secondary networks; the same one from two of them is joined by a comma."""
+    found: dict[str, str] = {}
+    for name in options.networks:
+        annotations = policy.networks.get(name)
+        if annotations is None:
+            known = ", ".join(sorted(policy.networks)) or "none"
+            raise ImpossiblePodError(
+                f"this cluster has no network {name!r}, but {known}",
+                field="pod.networks",
+                cure="choose one of those, or name it in network.annotations",
+            )
+        for key, value in annotations.items():
+            found[key] = f"{found[key]},{value}" if key in found else value
+    return found
+
+
+def pod_security(policy: PodPolicy) -> JsonObject:
+    """What holds for the whole pod."""
+    context: JsonObject = {"seccompProfile": {"type": "RuntimeDefault"}}
+    if policy.run_as is not None:
+        user = policy.run_as
+        context |= {"runAsNonRoot": True, "runAsUser": user, "runAsGroup": user, "fsGroup": user}
+        context["fsGroupChangePolicy"] = "OnRootMismatch"  # else a large volume is walked at every start
+    return context
+
+
+def container_security(options: PodOptions, policy: PodPolicy, *, locks_memory: bool) -> JsonObject:
+    """What holds for the container.
+
+    In a user namespace root and its capabilities count for nothing outside, and package managers and sshd work as
+    people know them. Without one nobody gains privileges; with a user of its own there are none.
+    """
+    added: JsonObject = {"add": [LOCK_MEMORY]} if locks_memory else {}
+    if policy.run_as is not None:
+        return {"allowPrivilegeEscalation": False, "capabilities": {"drop": ["ALL"], **added}}
+    inside = options.user_namespace and policy.user_namespaces
+    context: JsonObject = {} if inside else {"allowPrivilegeEscalation": False}
+    if added:
+        context["capabilities"] = added
+    return context

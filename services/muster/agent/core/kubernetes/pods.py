@@ -1,0 +1,204 @@
+"""The manifest of one pod: a pure function of the job, its place and the cluster's settings."""
+
+import math
+from dataclasses import dataclass
+
+from muster.agent.core.kubernetes import names, options, sharing, words
+from muster.agent.core.kubernetes.policy import ImpossiblePodError, PodPolicy
+from muster.agent.core.kubernetes.rendezvous import Gang, hosts_lines, service_manifest, variables
+from muster.kube.objects import JsonObject
+from muster.schemas.job import Slot, TaskGroup
+
+CONTAINER = "main"
+CLAIM = "gpus"
+"""What the pod calls its ResourceClaim."""
+GRACE_S_MIN = 1
+"""The shortest termination that Kubernetes does not read as "at once"."""
+
+
+@dataclass(frozen=True)
+class PodOrder:
+    """One pod that shall be. gang: its attempt, shared by the orders of all its pods.
+
+    claimed: its GPUs come by a ResourceClaim (DRA) of the name `claim_name(order.name)`; else as extended resources.
+    resumed_s: seconds of work that checkpoints keep.
+    """
+
+    gang: Gang
+    slot: Slot
+    policy: PodPolicy
+    claimed: bool = False
+    trace: str = ""
+    resumed_s: float = 0.0
+
+    @property
+    def key(self) -> names.PodKey:
+        """Which pod of which attempt."""
+        return names.PodKey(self.gang.job_id, self.gang.attempt, self.slot.group, self.slot.replica)
+
+    @property
+    def name(self) -> str:
+        """Of the pod."""
+        return names.pod_name(self.key)
+
+    @property
+    def namespace(self) -> str:
+        """Of the pod, its claim and its gang's Service."""
+        return words.namespace_for(self.policy.namespace, self.gang.spec.team)
+
+    @property
+    def group(self) -> TaskGroup:
+        """The shape that it is one of."""
+        return self.gang.spec.task_groups[self.slot.group]
+
+    @property
+    def has_claim(self) -> bool:
+        """Whether a ResourceClaim of its own belongs to it."""
+        return self.claimed and bool(self.group.gpus)
+
+
+def pod_labels(order: PodOrder) -> dict[str, str]:
+    """By which the pod is found again."""
+    return {
+        **_attempt_labels(order.gang, order.policy),
+        names.GROUP_LABEL: order.group.name,
+        names.GROUP_INDEX_LABEL: str(order.slot.group),
+        names.REPLICA_LABEL: str(order.slot.replica),
+        words.COMPLETION_INDEX: str(order.slot.replica),
+    }
+
+
+def gang_service(gang: Gang, policy: PodPolicy) -> JsonObject | None:
+    """The headless Service of an attempt; None for one that has a single pod."""
+    if not gang.has_service:
+        return None
+    namespace = words.namespace_for(policy.namespace, gang.spec.team)
+    return service_manifest(gang, namespace=namespace, labels=_attempt_labels(gang, policy))
+
+
+def pod_manifest(order: PodOrder) -> JsonObject:
+    """The pod, without a node: it is bound when the whole gang exists. Raises ImpossiblePodError."""
+    return {
+        "apiVersion": "v1",
+        "kind": "Pod",
+        "metadata": {
+            "name": order.name,
+            "namespace": order.namespace,
+            "labels": pod_labels(order),
+            "annotations": _annotations(order),
+        },
+        "spec": _spec(order),
+    }
+
+
+def _attempt_labels(gang: Gang, policy: PodPolicy) -> dict[str, str]:
+    return {
+        names.CLUSTER_LABEL: policy.cluster,
+        names.JOB_LABEL: names.job_label(gang.job_id),
+        names.ATTEMPT_LABEL: str(gang.attempt),
+        names.TEAM_LABEL: gang.spec.team,
+        names.QUEUE_LABEL: gang.spec.queue_name,
+    }
+
+
+def _annotations(order: PodOrder) -> dict[str, str]:
+    gang, slot = order.gang, order.slot
+    found = {words.JOB_NAME: gang.spec.name, words.COMPLETION_INDEX: str(slot.replica)}
+    if order.trace:
+        found[words.TRACE] = order.trace
+    if gang.launches(slot):
+        found[words.HOSTS] = hosts_lines(gang)
+    return found | options.network_annotations(gang.spec.pod, order.policy)
+
+
+def _spec(order: PodOrder) -> JsonObject:
+    gang, policy, asked = order.gang, order.policy, order.gang.spec.pod
+    container, volumes = _container(order)
+    spec: JsonObject = {
+        "schedulerName": names.SCHEDULER_NAME,
+        "restartPolicy": "Never",
+        "terminationGracePeriodSeconds": max(GRACE_S_MIN, math.ceil(gang.spec.grace_s)),
+        "enableServiceLinks": False,  # else every Service of the namespace is several variables of every pod
+        "automountServiceAccountToken": asked.service_account is not None,
+        "securityContext": options.pod_security(policy),
+        "tolerations": _tolerations(order),
+        "containers": [container],
+    }
+    if volumes:
+        spec["volumes"] = volumes
+    if asked.service_account is not None:
+        spec["serviceAccountName"] = asked.service_account
+    if asked.user_namespace and policy.user_namespaces:
+        spec["hostUsers"] = False
+    if gang.has_service:
+        spec["hostname"] = words.host_name(gang.spec, order.slot.group, order.slot.replica)
+        spec["subdomain"] = gang.service
+    if order.has_claim:
+        spec["resourceClaims"] = [{"name": CLAIM, "resourceClaimName": words.claim_name(order.name)}]
+    return spec
+
+
+def _container(order: PodOrder) -> tuple[JsonObject, list[JsonObject]]:
+    """The one container, and the volumes that it mounts."""
+    gang, group, policy, asked = order.gang, order.group, order.policy, order.gang.spec.pod
+    launches = gang.launches(order.slot)
+    fabric = options.between_nodes(gang.spec, pods=len(gang.slots), launches=launches, policy=policy)
+    resources = options.quantities(gang.spec, group, devices={**_gpus(order), **fabric})
+    if order.has_claim:
+        resources["claims"] = [{"name": CLAIM}]
+    stored = options.storage(asked, memory_mib=group.memory_mib, policy=policy, has_hosts=launches)
+    container: JsonObject = {
+        "name": CONTAINER,
+        "image": _image(order),
+        "env": options.environment(asked, _told(order)),
+        "resources": resources,
+        "securityContext": options.container_security(asked, policy, locks_memory=bool(fabric)),
+    }
+    command = group.command or gang.spec.command
+    if command:
+        container["command"] = list(command)
+    if stored:
+        container["volumeMounts"] = [one.mount for one in stored]
+    return container, [one.volume for one in stored]
+
+
+def _image(order: PodOrder) -> str:
+    image = order.group.image or order.gang.spec.image or order.policy.image
+    if not image:
+        raise ImpossiblePodError("no image is named", field="image", cure="name one, or set the cluster's `image`")
+    return image
+
+
+def _told(order: PodOrder) -> dict[str, str]:
+    told = variables(order.gang, order.slot)
+    if order.trace:
+        told["TRACEPARENT"] = order.trace
+    if order.resumed_s:
+        told["MUSTER_RESUMED_S"] = f"{order.resumed_s:.0f}"
+    if not order.group.gpus and not order.group.gpu_milli:
+        told["NVIDIA_VISIBLE_DEVICES"] = "void"  # CUDA images say "all", and would see GPUs that others hold
+    return told
+
+
+def _gpus(order: PodOrder) -> dict[str, int]:
+    """GPUs, or the part of one, as extended resources."""
+    group = order.group
+    if group.gpus and not order.claimed:
+        return {order.policy.resource: group.gpus}
+    if not group.gpu_milli:
+        return {}
+    profile = sharing.profile_for(group.gpu_milli, order.policy.sharing)
+    if profile is None:
+        raise ImpossiblePodError(
+            f"this cluster gives no part of a GPU as large as {group.gpu_milli} milli",
+            field=f"task_groups.{group.name}.gpu_milli",
+            cure="ask for a whole GPU (`gpus`), or name a larger profile in the cluster's `sharing`",
+        )
+    return {profile: 1}
+
+
+def _tolerations(order: PodOrder) -> list[JsonObject]:
+    found: list[JsonObject] = [{"key": words.OWN_TAINT, "operator": "Exists", "effect": "NoSchedule"}]
+    if order.group.gpus or order.group.gpu_milli:
+        found.append({"key": words.GPU_TAINT, "operator": "Exists", "effect": "NoSchedule"})
+    return found

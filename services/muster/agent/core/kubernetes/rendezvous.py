@@ -1,0 +1,211 @@
+"""How the pods of a gang find each other, by the habits of the field: PyTorch, MPI, parameter servers, Indexed Jobs.
+
+Every pod has a stable host name under its attempt's headless Service. Groups named `launcher` start the processes of
+the others (MPI); groups named `ps` serve parameters to the others, with a group `scheduler` where the framework wants
+one (DMLC). All of it follows from the groups' names.
+"""
+
+import json
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from functools import cached_property
+
+from muster.agent.core.kubernetes import names, words
+from muster.kube.objects import JsonObject
+from muster.schemas.job import JobKind, JobSpec, Slot
+
+LAUNCHER, SERVERS, SCHEDULER = "launcher", "ps", "scheduler"
+TORCH_PORT = 29_500
+"""torchrun's own choice."""
+TENSORFLOW_PORT = 2_222
+DMLC_PORT = 9_091
+HOSTS_FILE = "/etc/mpi/hostfile"
+"""Where mpi-operator puts it, too."""
+EVERY_PEER_MAX = 256
+"""With more pods TF_CONFIG names the servers and the pod itself only: else n pods would keep n x n names in etcd."""
+
+
+@dataclass(frozen=True)
+class Gang:
+    """One attempt: all pods that it has. Ranks go by group, then replica."""
+
+    job_id: str
+    attempt: int
+    spec: JobSpec
+    slots: tuple[Slot, ...]
+
+    @cached_property
+    def service(self) -> str:
+        """The name of its headless Service."""
+        return words.attempt_name(self.job_id, self.attempt)
+
+    @property
+    def has_service(self) -> bool:
+        """Whether there is anybody to find."""
+        return len(self.slots) > 1
+
+    @cached_property
+    def groups(self) -> Mapping[str, tuple[Slot, ...]]:
+        """Slots by the name of their group, in order."""
+        found: dict[str, list[Slot]] = {}
+        for slot in sorted(self.slots, key=_place):
+            found.setdefault(self.group_of(slot), []).append(slot)
+        return {name: tuple(slots) for name, slots in found.items()}
+
+    @cached_property
+    def ranks(self) -> Mapping[tuple[int, int], int]:
+        """Rank among all pods by (group, replica)."""
+        return {place: rank for rank, place in enumerate(sorted(_place(slot) for slot in self.slots))}
+
+    def host(self, slot: Slot) -> str:
+        """As other pods of the gang reach it: within the namespace."""
+        return f"{words.host_name(self.spec, slot.group, slot.replica)}.{self.service}"
+
+    def group_of(self, slot: Slot) -> str:
+        """The name of the slot's group."""
+        return self.spec.task_groups[slot.group].name
+
+    @property
+    def has_launcher(self) -> bool:
+        """Whether pods of one group start the processes of the others."""
+        return LAUNCHER in self.groups and len(self.groups) > 1
+
+    def launches(self, slot: Slot) -> bool:
+        """Whether this pod starts processes in others: the launcher's, or rank 0 of an MPI job without one."""
+        if self.has_launcher:
+            return self.group_of(slot) == LAUNCHER
+        return self.has_service and self.spec.kind is JobKind.MPI and self.ranks[_place(slot)] == 0
+
+    @cached_property
+    def launched(self) -> tuple[Slot, ...]:
+        """The pods in which processes are started, in the order of their ranks."""
+        return tuple(slot for name, slots in self.groups.items() for slot in slots if name != LAUNCHER)
+
+
+def deciding_groups(spec: JobSpec) -> frozenset[int]:
+    """Indexes of the groups whose end is the job's end; pods of other groups serve them and are ended after them.
+
+    MPI: the launcher alone. Parameter servers: everybody but the servers. Otherwise everybody.
+    """
+    by_name = {group.name: index for index, group in enumerate(spec.task_groups)}
+    everybody = frozenset(by_name.values())
+    if LAUNCHER in by_name:
+        return frozenset({by_name[LAUNCHER]})
+    if SERVERS in by_name:
+        serving = {by_name[name] for name in (SERVERS, SCHEDULER) if name in by_name}
+        return everybody - serving or everybody
+    return everybody
+
+
+def service_manifest(gang: Gang, *, namespace: str, labels: Mapping[str, str]) -> JsonObject:
+    """The headless Service: names of pods from their start on, since they wait for each other before they are ready."""
+    return {
+        "apiVersion": "v1",
+        "kind": "Service",
+        "metadata": {"name": gang.service, "namespace": namespace, "labels": dict(labels)},
+        "spec": {
+            "clusterIP": "None",
+            "publishNotReadyAddresses": True,
+            "selector": {
+                names.JOB_LABEL: names.job_label(gang.job_id),
+                names.ATTEMPT_LABEL: str(gang.attempt),
+            },
+        },
+    }
+
+
+def hosts_lines(gang: Gang) -> str:
+    """The host file of an MPI gang: a line per pod with as many slots as it has GPUs, or cores without any."""
+    return "".join(f"{gang.host(slot)} slots={_processes(gang.spec, slot)}\n" for slot in gang.launched)
+
+
+def variables(gang: Gang, slot: Slot) -> dict[str, str]:
+    """Environment of one pod that tells it who it is and who the others are."""
+    told = dict(_identity(gang, slot))
+    if gang.launches(slot):
+        told |= dict(_launcher(gang))
+    if gang.has_service and not gang.has_launcher:
+        told |= dict(_torch(gang, slot))
+    if SERVERS in gang.groups:
+        told["TF_CONFIG"] = _tensorflow(gang, slot)
+        told |= dict(_dmlc(gang, slot))
+    return told
+
+
+def _place(slot: Slot) -> tuple[int, int]:
+    return slot.group, slot.replica
+
+
+def _processes(spec: JobSpec, slot: Slot) -> int:
+    group = spec.task_groups[slot.group]
+    return max(1, group.gpus or group.cpu_milli // 1000)
+
+
+def _identity(gang: Gang, slot: Slot) -> Iterator[tuple[str, str]]:
+    """MUSTER_RANK counts all pods of the gang; JOB_COMPLETION_INDEX those of the group, as in an Indexed Job."""
+    yield "MUSTER_JOB", gang.job_id
+    yield "MUSTER_ATTEMPT", str(gang.attempt)
+    yield "MUSTER_GROUP", gang.group_of(slot)
+    yield "MUSTER_REPLICA", str(slot.replica)
+    yield "MUSTER_RANK", str(gang.ranks[_place(slot)])
+    yield "MUSTER_WORLD_SIZE", str(len(gang.slots))
+    yield "JOB_COMPLETION_INDEX", str(slot.replica)
+    if gang.has_service:
+        yield "MUSTER_SERVICE", gang.service
+        yield "MUSTER_HOST", gang.host(slot)
+
+
+def _torch(gang: Gang, slot: Slot) -> Iterator[tuple[str, str]]:
+    """What `init_method="env://"` and torchrun (PET_...) read.
+
+    Beside servers of parameters, which speak another protocol, only pods of the same group are ranks.
+    """
+    apart = SERVERS in gang.groups
+    peers = gang.groups[gang.group_of(slot)] if apart else tuple(every for one in gang.groups.values() for every in one)
+    rank = peers.index(slot) if apart else gang.ranks[_place(slot)]
+    first = gang.host(peers[0])
+    yield from (("MASTER_ADDR", first), ("MASTER_PORT", str(TORCH_PORT)))
+    yield from (("WORLD_SIZE", str(len(peers))), ("RANK", str(rank)))
+    yield from (("PET_MASTER_ADDR", first), ("PET_MASTER_PORT", str(TORCH_PORT)))
+    yield from (("PET_NNODES", str(len(peers))), ("PET_NODE_RANK", str(rank)))
+    yield "PET_NPROC_PER_NODE", str(max(1, gang.spec.task_groups[slot.group].gpus))
+
+
+def _launcher(gang: Gang) -> Iterator[tuple[str, str]]:
+    """Where Open MPI, Intel MPI and MPICH look for the host file, and how many processes there is room for."""
+    yield "OMPI_MCA_orte_default_hostfile", HOSTS_FILE
+    yield "PRTE_MCA_prte_default_hostfile", HOSTS_FILE
+    yield "OMPI_MCA_orte_keep_fqdn_hostnames", "true"
+    yield "I_MPI_HYDRA_HOST_FILE", HOSTS_FILE
+    yield "HYDRA_HOST_FILE", HOSTS_FILE
+    yield "MUSTER_PROCESSES", str(sum(_processes(gang.spec, slot) for slot in gang.launched))
+
+
+def _tensorflow(gang: Gang, slot: Slot) -> str:
+    mine = gang.group_of(slot)
+    every = len(gang.slots) <= EVERY_PEER_MAX
+    cluster: dict[str, object] = {}
+    for name, slots in gang.groups.items():
+        if every or name == SERVERS:
+            cluster[name] = [_address(gang, other) for other in slots]
+        elif name == mine:  # TensorFlow's sparse form: its own place alone
+            cluster[name] = {str(slot.replica): _address(gang, slot)}
+    told = {"cluster": cluster, "task": {"type": mine, "index": slot.replica}, "environment": "cloud"}
+    return json.dumps(told, separators=(",", ":"))
+
+
+def _dmlc(gang: Gang, slot: Slot) -> Iterator[tuple[str, str]]:
+    """MXNet and BytePS: their servers meet at a scheduler, a group of its own."""
+    meeting = gang.groups.get(SCHEDULER)
+    if not meeting:
+        return
+    servers = len(gang.groups[SERVERS])
+    yield "DMLC_ROLE", {SERVERS: "server", SCHEDULER: "scheduler"}.get(gang.group_of(slot), "worker")
+    yield "DMLC_NUM_SERVER", str(servers)
+    yield "DMLC_NUM_WORKER", str(len(gang.slots) - servers - len(meeting))
+    yield "DMLC_PS_ROOT_URI", gang.host(meeting[0])
+    yield "DMLC_PS_ROOT_PORT", str(DMLC_PORT)
+
+
+def _address(gang: Gang, slot: Slot) -> str:
+    return f"{gang.host(slot)}:{TENSORFLOW_PORT}"
