@@ -5,15 +5,16 @@ from pathlib import Path
 
 import pytest
 
-from muster.schemas import access, devices, live, queries, telemetry, views
+from muster.schemas import access, apiserver, devices, live, queries, telemetry, views
 from muster.schemas.base import Wire
-from muster.schemas.facts import queue, reservation, scale
+from muster.schemas.facts import guard, queue, reservation, scale
 from muster.schemas.job import Phase, Slot
 
-WIRE_TS = Path(__file__).parents[2] / "services" / "dashboard" / "src" / "wire.ts"
+SOURCES = Path(__file__).parents[2] / "services" / "dashboard" / "src"
+WIRE_TS = SOURCES / "wire.ts"
 INTERFACE = re.compile(r"^export interface (?P<name>\w+) \{\n(?P<body>.*?)^\}", re.MULTILINE | re.DOTALL)
 FIELD = re.compile(r"^  (\w+): ", re.MULTILINE)
-MODULES = (access, devices, live, queries, telemetry, views, queue, reservation, scale)
+MODULES = (access, apiserver, devices, guard, live, queries, telemetry, views, queue, reservation, scale)
 MODELS: dict[str, type[Wire]] = {"Slot": Slot} | {
     name: model
     for module in MODULES
@@ -24,7 +25,7 @@ MODELS: dict[str, type[Wire]] = {"Slot": Slot} | {
 
 def interfaces() -> dict[str, list[str]]:
     """Field names of every interface, in their order."""
-    text = WIRE_TS.read_text(encoding="utf-8")
+    text = "\n".join(path.read_text(encoding="utf-8") for path in (WIRE_TS, SOURCES / "wire_apiserver.ts"))
     return {found["name"]: FIELD.findall(found["body"]) for found in INTERFACE.finditer(text)}
 
 
@@ -34,7 +35,9 @@ def test_an_interface_has_the_fields_of_its_model(name: str) -> None:
     assert interfaces()[name] == list(MODELS[name].model_fields)
 
 
-@pytest.mark.parametrize("name", ["LiveSlice", "LiveTelemetry", "Snapshot", "LiveCredential", "JobView", "Problem"])
+@pytest.mark.parametrize(
+    "name", ["LiveSlice", "LiveTelemetry", "Snapshot", "LiveCredential", "JobView", "Problem", "ApiServerReport"]
+)
 def test_what_the_dashboard_lives_on_is_among_them(name: str) -> None:
     assert name in interfaces()
 

@@ -27,6 +27,18 @@ export const NAVIGATION: readonly Nav[] = [
   },
   { path: "/scale", title: "Scale", key: "s", icon: "M4 20V14h3v6zM10 20V10h3v10zM16 20V4h3v16z" },
   {
+    path: "/clusters",
+    title: "Clusters",
+    key: "c",
+    icon: "M12 3l8 4.5v9L12 21l-8-4.5v-9zM12 5.8L6.8 8.7 12 11.6l5.2-2.9zM6 10.3v5l5 2.8v-5zM18 10.3l-5 2.8v5l5-2.8z",
+  },
+  {
+    path: "/apiserver",
+    title: "API server",
+    key: "a",
+    icon: "M4 4h16v4H4zM4 10h16v4H4zM4 16h16v4H4zM6 5.5h2v1H6zM6 11.5h2v1H6zM6 17.5h2v1H6z",
+  },
+  {
     path: "/events",
     title: "Events",
     key: "e",
@@ -43,6 +55,8 @@ const PAGES: [pattern: RegExp, load: Load][] = [
   [/^\/jobs$/, () => import("./pages/jobs")],
   [/^\/jobs\/([A-Z2-7]{26})$/, () => import("./pages/job")],
   [/^\/scale$/, () => import("./pages/scale")],
+  [/^\/clusters$/, () => import("./pages/clusters")],
+  [/^\/apiserver$/, () => import("./pages/apiserver")],
   [/^\/events$/, () => import("./pages/events")],
 ];
 
