@@ -16,7 +16,8 @@ RENEWAL_MS = 12 * 60_000  # a credential lives for 15 minutes and is replaced af
 
 def provoked(text: str) -> bool:
     """What Chromium itself writes when a server is not there."""
-    return "ERR_CONNECTION" in text or "WebSocket connection to" in text or "status of 503" in text
+    lost = ("net::ERR_CONNECTION", "net::ERR_SOCKET_NOT_CONNECTED", "net::ERR_EMPTY_RESPONSE")
+    return any(word in text for word in (*lost, "WebSocket connection to", "status of 503"))
 
 
 async def answers(house: House) -> bool:
