@@ -3,6 +3,11 @@
 from collections.abc import Iterator
 
 from muster.core import Draft, Fact, Instant
+from muster.guard.core.advising import advise
+from muster.guard.core.config import GuardConfig
+from muster.guard.core.flows import tell_flows
+from muster.guard.core.look import Look
+from muster.guard.core.servers import Servers
 from muster.guard.core.state import OWN, State
 
 
@@ -13,20 +18,30 @@ class GuardCore:
     only with the parts of all services.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, servers: Servers, config: GuardConfig) -> None:
         self.state = State()
+        self.config = config
+        self._servers = servers
+
+    @property
+    def look(self) -> Look | None:
+        """What this instance sees; no part of the state."""
+        return self._servers.look()
 
     def apply(self, fact: Fact) -> None:
         """See `Core`; what fits no state is counted in `state.anomalies`."""
         if fact.kind in OWN:
             self.state.fold(fact)
 
-    def decide(self, now: Instant) -> list[Draft]:  # noqa: ARG002 - the port
-        """See `Core`."""
-        return []
+    def decide(self, now: Instant) -> list[Draft]:
+        """See `Core`: nothing before the first look."""
+        look = self.look
+        if look is None:
+            return []
+        return [*advise(self.state.advice, look, self.config, now), *tell_flows(self.state.flows, look)]
 
     def next_wakeup(self) -> Instant | None:
-        """See `Core`."""
+        """See `Core`: a new look wakes it."""
         return None
 
     def snapshot(self) -> Iterator[Draft]:

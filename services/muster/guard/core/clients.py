@@ -1,0 +1,58 @@
+"""Who lists how much, within a sliding window; bounded."""
+
+from collections import Counter, deque
+
+from muster.core import Instant
+from muster.core.instant import NS_PER_S
+from muster.guard.core.limits import CLIENTS_MAX, SLOTS, WINDOW_S
+from muster.guard.core.look import ClientLists
+
+OTHERS = "others"
+_SLOT_NS = WINDOW_S * NS_PER_S // SLOTS
+_MINUTE_S = 60.0
+
+Client = tuple[str, str, str]
+"""User agent, user, resource."""
+
+
+class ClientTally:
+    """Counts of LISTs by client in slots of time."""
+
+    def __init__(self) -> None:
+        self._slots: deque[tuple[int, Counter[Client]]] = deque(maxlen=SLOTS + 1)
+        self._known: Counter[Client] = Counter()
+        self._since: Instant | None = None
+
+    def add(self, now: Instant, *, agent: str, user: str, resource: str, lists: int = 1) -> None:
+        """So many more LISTs."""
+        client = (agent, user, resource)
+        if client not in self._known and len(self._known) >= CLIENTS_MAX:
+            client = (OTHERS, OTHERS, resource)
+        slot = now // _SLOT_NS
+        if self._since is None:
+            self._since = now
+        self._forget(now)
+        if not self._slots or self._slots[-1][0] < slot:
+            self._slots.append((slot, Counter()))
+        self._slots[-1][1][client] += lists
+        self._known[client] += lists
+
+    def rates(self, now: Instant) -> tuple[ClientLists, ...]:
+        """By client, the most first."""
+        self._forget(now)
+        if self._since is None:
+            return ()
+        seconds = min(float(WINDOW_S), max(_SLOT_NS / NS_PER_S, (now - self._since) / NS_PER_S))
+        return tuple(
+            ClientLists(agent, user, resource, number * _MINUTE_S / seconds)
+            for (agent, user, resource), number in sorted(self._known.items(), key=lambda one: (-one[1], one[0]))
+        )
+
+    def _forget(self, now: Instant) -> None:
+        oldest = now // _SLOT_NS - SLOTS
+        while self._slots and self._slots[0][0] <= oldest:
+            _, gone = self._slots.popleft()
+            self._known.subtract(gone)
+            for client in gone:
+                if self._known[client] <= 0:
+                    del self._known[client]

@@ -1,0 +1,167 @@
+"""What the guard keeps of an API server's page of metrics (Prometheus text format 0.0.4)."""
+
+import math
+import re
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+
+MIB = 2.0**20
+NO_LIMIT = 2.0**62
+"""GOMEMLIMIT is math.MaxInt64 where there is none."""
+_FLOW = b"apiserver_flowcontrol_"
+PREFIXES = (
+    b"process_resident_memory_bytes",
+    b"process_start_time_seconds",
+    b"process_cpu_seconds_total",
+    b"go_gc_gogc_percent",
+    b"go_gc_gomemlimit_bytes",
+    b"go_memstats_heap_alloc_bytes",
+    b"go_memstats_next_gc_bytes",
+    b"kubernetes_build_info",
+    b"apiserver_current_inflight_requests",
+    b"apiserver_longrunning_requests",
+    b"apiserver_request_total",
+    b"apiserver_resource_objects",
+    b"apiserver_resource_size_estimate_bytes",
+    *(
+        _FLOW + name
+        for name in (
+            b"nominal_limit_seats", b"upper_limit_seats", b"current_executing_requests", b"current_inqueue_requests",
+            b"rejected_requests_total", b"dispatched_requests_total",
+        )
+    ),
+)  # fmt: skip
+"""Of the lines that are read; the page has 1.6 MB, most of it histograms."""
+_LABEL = re.compile(r'(\w+)="((?:[^"\\]|\\.)*)"')
+NAMED = "resource"
+"""Scope of a LIST of one object by its name, as kubelets make them for each secret of their pods."""
+
+
+@dataclass(frozen=True, slots=True)
+class Page:
+    """One page. Resources are titles ("secrets", "jobs.batch"), levels names of priority levels.
+
+    gogc: None where the page does not say. memory_limit_bytes: None for none. lists: answered LISTs by (resource,
+    scope). objects, sizes: of what is stored, estimated. All counts since the process started.
+    """
+
+    rss_bytes: float = 0.0
+    started_at_s: float = 0.0
+    cpu_s: float = 0.0
+    gogc: int | None = None
+    memory_limit_bytes: float | None = None
+    heap_bytes: float = 0.0
+    heap_goal_bytes: float = 0.0
+    version: str = ""
+    reading: int = 0
+    writing: int = 0
+    watches: Mapping[str, int] = field(default_factory=dict)
+    lists: Mapping[tuple[str, str], float] = field(default_factory=dict)
+    objects: Mapping[str, float] = field(default_factory=dict)
+    sizes: Mapping[str, float] = field(default_factory=dict)
+    seats: Mapping[str, int] = field(default_factory=dict)
+    upper_seats: Mapping[str, int] = field(default_factory=dict)
+    executing: Mapping[str, float] = field(default_factory=dict)
+    queued: Mapping[str, float] = field(default_factory=dict)
+    rejected: Mapping[str, float] = field(default_factory=dict)
+    dispatched: Mapping[str, float] = field(default_factory=dict)
+
+
+def sample_of(line: bytes) -> tuple[str, dict[str, str], float] | None:
+    """Name, labels and value of one line; None for a comment and for what is no sample."""
+    text = line.decode(errors="replace").strip()
+    if not text or text.startswith("#"):
+        return None
+    name, brace, rest = text.partition("{")
+    labels: dict[str, str] = {}
+    if brace:
+        inside, _, number = rest.rpartition("}")
+        labels = dict(_LABEL.findall(inside))
+    else:
+        name, _, number = text.partition(" ")
+    try:
+        return name, labels, float(number.split()[0])
+    except (ValueError, IndexError):
+        return None
+
+
+class PageReader:
+    """Takes the lines of one page as they come, and keeps sums alone."""
+
+    def __init__(self) -> None:
+        self._single: dict[str, float] = {}
+        self._version = ""
+        self._inflight: Counter[str] = Counter()
+        self._watches: Counter[str] = Counter()
+        self._lists: dict[tuple[str, str], float] = defaultdict(float)
+        self._by_resource: dict[str, dict[str, float]] = {}
+        self._by_level: dict[str, dict[str, float]] = defaultdict(lambda: defaultdict(float))
+
+    def feed(self, lines: Iterable[bytes]) -> None:
+        """Some more lines."""
+        for line in lines:
+            if line.startswith(PREFIXES) and (found := sample_of(line)) is not None:
+                self._take(*found)
+
+    def _take(self, name: str, labels: dict[str, str], value: float) -> None:
+        if not math.isfinite(value):
+            return
+        if name.startswith("apiserver_flowcontrol_"):
+            self._by_level[name][labels.get("priority_level", "")] += value
+        elif name == "apiserver_request_total":
+            if labels.get("verb") == "LIST":
+                self._lists[_title(labels), labels.get("scope", "")] += value
+        elif name == "apiserver_longrunning_requests":
+            if labels.get("verb") == "WATCH":
+                self._watches[_title(labels)] += int(value)
+        elif name == "apiserver_current_inflight_requests":
+            self._inflight[labels.get("request_kind", "")] += int(value)
+        elif name == "kubernetes_build_info":
+            self._version = labels.get("git_version", "")
+        elif name in ("apiserver_resource_objects", "apiserver_resource_size_estimate_bytes"):
+            self._by_resource.setdefault(name, {})[_title(labels)] = value
+        else:
+            self._single[name] = value
+
+    def page(self) -> Page:
+        """What was on it."""
+        single, flow = self._single, self._flow
+        gogc, limit = single.get("go_gc_gogc_percent"), single.get("go_gc_gomemlimit_bytes", NO_LIMIT)
+        return Page(
+            rss_bytes=single.get("process_resident_memory_bytes", 0.0),
+            started_at_s=single.get("process_start_time_seconds", 0.0),
+            cpu_s=single.get("process_cpu_seconds_total", 0.0),
+            gogc=None if gogc is None else int(gogc),
+            memory_limit_bytes=None if limit >= NO_LIMIT else limit,
+            heap_bytes=single.get("go_memstats_heap_alloc_bytes", 0.0),
+            heap_goal_bytes=single.get("go_memstats_next_gc_bytes", 0.0),
+            version=self._version,
+            reading=self._inflight["readOnly"],
+            writing=self._inflight["mutating"],
+            watches={name: number for name, number in self._watches.items() if number},
+            lists=dict(self._lists),
+            objects=self._by_resource.get("apiserver_resource_objects", {}),
+            sizes=self._by_resource.get("apiserver_resource_size_estimate_bytes", {}),
+            seats={name: int(value) for name, value in flow("nominal_limit_seats").items()},
+            upper_seats={name: int(value) for name, value in flow("upper_limit_seats").items()},
+            executing=flow("current_executing_requests"),
+            queued=flow("current_inqueue_requests"),
+            rejected=flow("rejected_requests_total"),
+            dispatched=flow("dispatched_requests_total"),
+        )
+
+    def _flow(self, name: str) -> dict[str, float]:
+        return dict(self._by_level.get(f"apiserver_flowcontrol_{name}", {}))
+
+
+def page_of(lines: Iterable[bytes]) -> Page:
+    """A whole page at once."""
+    reader = PageReader()
+    reader.feed(lines)
+    return reader.page()
+
+
+def _title(labels: Mapping[str, str]) -> str:
+    group, resource = labels.get("group", ""), labels.get("resource", "")
+    return f"{resource}.{group}" if group else resource

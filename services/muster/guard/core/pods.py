@@ -1,0 +1,148 @@
+"""What pods tell: which workloads have their credentials in many secrets, what ended and stays, how the control plane
+was started. Secrets themselves are never read: pods name them.
+"""
+
+import re
+from collections import defaultdict
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+
+from muster.guard.core.limits import SHOWN_MAX
+from muster.guard.core.look import Pods, WorkloadSecrets
+from muster.kube.objects import JsonObject, mapping, name_of, namespace_of, objects, sequence, strings, text
+
+_ENDED = frozenset({"Succeeded", "Failed"})
+_GENERATED = re.compile(r"-[a-z0-9]{8,10}$")  # a Deployment's ReplicaSet ends in a hash of its template
+_MINE = "muster.dev/job"
+_FLAGS = ("--goaway-chance", "--terminated-pod-gc-threshold")
+
+
+@dataclass(frozen=True, slots=True)
+class PodView:
+    """What the guard keeps of a pod. workload: kind and name of who made it. secrets, config_maps: that it names.
+
+    flags: of a control plane's own pod, those that the guard knows.
+    """
+
+    namespace: str
+    workload: tuple[str, str]
+    node: str = ""
+    ended: bool = False
+    secrets: frozenset[str] = frozenset()
+    config_maps: frozenset[str] = frozenset()
+    flags: tuple[tuple[str, str], ...] = ()
+
+
+def project_pod(raw: JsonObject) -> PodView:
+    """The fields that count."""
+    secrets, config_maps = (frozenset(_named(raw, what)) - {""} for what in ("secret", "configMap"))
+    return PodView(
+        namespace=namespace_of(raw),
+        workload=_workload(raw),
+        node=text(raw, "spec", "nodeName"),
+        ended=text(raw, "status", "phase") in _ENDED,
+        secrets=secrets,
+        config_maps=config_maps,
+        flags=tuple(_flags(raw)) if namespace_of(raw) == "kube-system" else (),
+    )
+
+
+def tally(views: Iterable[PodView], *, secrets_min: int) -> Pods:
+    """What they tell together. secrets_min: workloads with fewer are left out."""
+    pods = ended = 0
+    by_workload: dict[tuple[str, str, str], list[PodView]] = defaultdict(list)
+    by_node: dict[str, set[tuple[str, str, str]]] = defaultdict(set)
+    flags: dict[str, str] = {}
+    for view in views:
+        pods += 1
+        flags.update(view.flags)
+        if view.ended:
+            ended += 1
+            continue
+        if view.secrets:
+            by_workload[view.namespace, *view.workload].append(view)
+        if view.node:
+            by_node[view.node].update((view.namespace, "secret", name) for name in view.secrets)
+            by_node[view.node].update((view.namespace, "configMap", name) for name in view.config_maps)
+    found = (_secrets_of(key, members) for key, members in by_workload.items())
+    workloads = sorted(
+        (one for one in found if one.secrets >= secrets_min), key=lambda one: (-one.lists, -one.secrets, one.title)
+    )
+    busiest = max(by_node, key=lambda node: (len(by_node[node]), node), default="")
+    return Pods(
+        pods=pods,
+        terminated=ended,
+        workloads=tuple(workloads[:SHOWN_MAX]),
+        busiest_node=busiest,
+        watches_of_node=len(by_node.get(busiest, ())),
+        threshold=_whole(flags.get("--terminated-pod-gc-threshold", "")),
+        goaway_chance=_number(flags.get("--goaway-chance", "")),
+    )
+
+
+def _secrets_of(key: tuple[str, str, str], members: list[PodView]) -> WorkloadSecrets:
+    namespace, kind, name = key
+    distinct = frozenset[str]().union(*(view.secrets for view in members))
+    on_nodes: dict[str, set[str]] = defaultdict(set)
+    for view in members:
+        if view.node:
+            on_nodes[view.node] |= view.secrets
+    return WorkloadSecrets(
+        namespace=namespace,
+        kind=kind,
+        name=name,
+        pods=len(members),
+        nodes=len(on_nodes),
+        secrets=len(distinct),
+        lists=sum(map(len, on_nodes.values())),
+    )
+
+
+def _workload(raw: JsonObject) -> tuple[str, str]:
+    """A job of Muster, else who owns it; a ReplicaSet stands for its Deployment, a lone pod for itself."""
+    if job := strings(raw, "metadata", "labels").get(_MINE):
+        return "MusterJob", job
+    for owner in objects(raw, "metadata", "ownerReferences"):
+        kind, name = text(owner, "kind"), text(owner, "name")
+        if kind == "ReplicaSet" and (base := _GENERATED.sub("", name)) != name:
+            return "Deployment", base
+        return kind, name
+    return "Pod", name_of(raw)
+
+
+def _named(raw: JsonObject, what: str) -> Iterator[str]:
+    """Names of secrets or config maps in volumes, projected volumes, environments and, of secrets, pull secrets."""
+    spec = mapping(raw, "spec")
+    key = "secretName" if what == "secret" else "name"
+    for volume in objects(spec, "volumes"):
+        yield text(volume, what, key)
+        for source in objects(volume, "projected", "sources"):
+            yield text(source, what, "name")
+    for containers in ("initContainers", "containers", "ephemeralContainers"):
+        for container in objects(spec, containers):
+            for source in objects(container, "envFrom"):
+                yield text(source, f"{what}Ref", "name")
+            for variable in objects(container, "env"):
+                yield text(variable, "valueFrom", f"{what}KeyRef", "name")
+    if what == "secret":
+        for pull in objects(spec, "imagePullSecrets"):
+            yield text(pull, "name")
+
+
+def _flags(raw: JsonObject) -> Iterator[tuple[str, str]]:
+    for container in objects(raw, "spec", "containers"):
+        for word in (*sequence(container, "command"), *sequence(container, "args")):
+            if isinstance(word, str) and word.startswith(_FLAGS):
+                name, _, value = word.partition("=")
+                yield name, value
+
+
+def _whole(word: str) -> int | None:
+    return int(word) if word.isdecimal() else None
+
+
+def _number(word: str) -> float | None:
+    try:
+        return float(word) if word else None
+    except ValueError:
+        return None
