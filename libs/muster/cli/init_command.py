@@ -43,6 +43,32 @@ def files(
     initialising.files(into, settings_file=settings, http_url=http_url, websocket_url=websocket_url, nats_url=nats_url)
 
 
+@_init.command("kubernetes")
+def kubernetes(
+    *,
+    into: Annotated[Path, typer.Option(help="A directory per part is made in it; keep it private.", file_okay=False)],
+    settings: Annotated[
+        Path | None,
+        typer.Option(help="YAML: sections of the settings, such as `kubernetes`.", dir_okay=False, exists=True),
+    ] = None,
+    http_url: Annotated[
+        str, typer.Option(envvar="MUSTER_INIT_HTTP_URL", help="The gateway, as browsers reach it.")
+    ] = "http://127.0.0.1:8080",
+    websocket_url: Annotated[
+        str, typer.Option(envvar="MUSTER_INIT_WEBSOCKET_URL", help="NATS, as browsers reach it.")
+    ] = "ws://127.0.0.1:9222",
+    nats_url: Annotated[
+        str, typer.Option(envvar="MUSTER_INIT_NATS_URL", help="NATS, as the admin's machine reaches it.")
+    ] = "nats://127.0.0.1:4222",
+) -> None:
+    """Make the same for a stack in Kubernetes, and the kustomization that makes a Secret of each part's."""
+    from muster.cli import initialising
+
+    initialising.kubernetes(
+        into, settings_file=settings, http_url=http_url, websocket_url=websocket_url, nats_url=nats_url
+    )
+
+
 _Patience = Annotated[float, typer.Option(min=0.1, max=600, help="How long the other side may take to be there.")]
 
 

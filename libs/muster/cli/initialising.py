@@ -2,6 +2,8 @@
 
 import asyncio
 import os
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import cast
 
@@ -22,6 +24,7 @@ from muster.cli.queue_file import load_queues
 from muster.cli.session import connected
 from muster.cli.starting import set_queues
 from muster.core.instant import NS_PER_S
+from muster.stack import in_kubernetes
 from muster.stack.declared import DeclarationError
 from muster.stack.entering import NoBrokerError, enter
 from muster.stack.parts import Layout
@@ -34,15 +37,31 @@ GATEWAY_POLL_S = 0.25
 def files(into: Path, *, settings_file: Path | None, http_url: str, websocket_url: str, nats_url: str) -> None:
     """Write every part's directory. Raises CliError."""
     layout = Layout(http_url=http_url, websocket_url=websocket_url, nats_url=nats_url)
-    try:
+    with _told(into):
         names = provision(into, layout, _settings(settings_file, layout), now_s=SystemTime().wall() // NS_PER_S)
+    typer.echo(f"{into}: {', '.join(sorted(names))}")
+
+
+def kubernetes(into: Path, *, settings_file: Path | None, http_url: str, websocket_url: str, nats_url: str) -> None:
+    """Write every part's directory and the kustomization of their Secrets. Raises CliError."""
+    layout = Layout(http_url=http_url, websocket_url=websocket_url, nats_url=nats_url, flat=True)
+    with _told(into):
+        settings = _settings(settings_file, layout)
+        names = in_kubernetes.write(into, layout, settings, now_s=SystemTime().wall() // NS_PER_S)
+    typer.echo(f"{into / in_kubernetes.KUSTOMIZATION}: {', '.join(names)}")
+
+
+@contextmanager
+def _told(into: Path) -> Iterator[None]:
+    """What can go wrong when parts are written, as errors of the command line."""
+    try:
+        yield
     except ValidationError as error:
         raise usage(f"settings: {sentence(error)}") from error
     except (DeclarationError, ValueError) as error:
         raise refused(str(error)) from error
     except OSError as error:
-        raise refused(f"--into: {error.filename or into} cannot be written ({error.strerror})") from error
-    typer.echo(f"{into}: {', '.join(sorted(names))}")
+        raise refused(f"--into: {error.filename or into} cannot be read or written ({error.strerror})") from error
 
 
 def _settings(file: Path | None, layout: Layout) -> Settings:

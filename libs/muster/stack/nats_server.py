@@ -15,6 +15,8 @@ SYNC_INTERVAL_S = 10.0
 """How often the store is flushed to the disk itself. A killed process loses nothing either way, since the kernel holds
 what was written; a power cut may cost the last seconds. Production sets `always` and three replicas (docs)."""
 SYNC_ALWAYS = 0.0
+ROUTE_USER = "route"
+ROUTE_TIMEOUT_S = 5
 MEMORY_LIMIT_MIB = 384  # GOMEMLIMIT: near it the collector works hard, so far above what some 100,000 subjects need
 
 
@@ -23,11 +25,27 @@ class BinaryMissingError(Exception):
 
 
 @dataclass(frozen=True, slots=True)
+class NatsCluster:
+    """Servers that hold copies of each other's streams. All of them read the same configuration.
+
+    name: of the cluster. servers: host names of all. password: that they know each other by. name_variable: variable
+    of the environment with a server's own name.
+    """
+
+    name: str
+    servers: tuple[str, ...]
+    password: str
+    port: int = 6222
+    name_variable: str = "SERVER_NAME"
+
+
+@dataclass(frozen=True, slots=True)
 class NatsConfig:
     """One server. It listens on loopback only, unless host says otherwise: monitoring in any case.
 
     websocket_port: None for no WebSocket listener. origins: web pages that may use it. store_bytes_max: None leaves it
     to the free disk. access: None opens the server to everybody on this machine (tests of things other than access).
+    cluster: None for a server alone. pid_file: where its process id stands, for whoever sends it signals.
     """
 
     port: int
@@ -40,6 +58,8 @@ class NatsConfig:
     access: MintedAccess | None = None
     name: str = "muster"
     host: str = LOOPBACK
+    cluster: NatsCluster | None = None
+    pid_file: Path | None = None
 
     @property
     def url(self) -> str:
@@ -75,8 +95,9 @@ def loopback_origins(http_port: int) -> tuple[str, ...]:
 def render(config: NatsConfig) -> str:
     """The server's configuration file. JSON strings are strings in it, so no path can break out of its quotes."""
     sync = "always" if config.sync_interval_s == SYNC_ALWAYS else f"{config.sync_interval_s:g}s"
+    named = json.dumps(config.name) if config.cluster is None else f"${config.cluster.name_variable}"
     lines = [
-        f"server_name: {json.dumps(config.name)}",
+        f"server_name: {named}",
         f"listen: {json.dumps(f'{config.host}:{config.port}')}",
         f"http: {json.dumps(f'{LOOPBACK}:{config.monitor_port}')}",
         f"max_payload: {PAYLOAD_BYTES_MAX}",
@@ -105,4 +126,28 @@ def render(config: NatsConfig) -> str:
             *(f"  {public}: {json.dumps(token)}" for public, token in config.access.accounts.items()),
             "}",
         ]
+    if config.cluster is not None:
+        lines += _cluster(config.cluster, host=config.host)
+    if config.pid_file is not None:
+        lines.append(f"pid_file: {json.dumps(str(config.pid_file))}")
     return "\n".join(lines) + "\n"
+
+
+def _cluster(cluster: NatsCluster, *, host: str) -> list[str]:
+    """Clients are not told the servers' own addresses: they come back through the name that they were given."""
+    login = f"{ROUTE_USER}:{cluster.password}"
+    return [
+        "cluster {",
+        f"  name: {json.dumps(cluster.name)}",
+        f"  listen: {json.dumps(f'{host}:{cluster.port}')}",
+        "  no_advertise: true",
+        "  authorization {",
+        f"    user: {json.dumps(ROUTE_USER)}",
+        f"    password: {json.dumps(cluster.password)}",
+        f"    timeout: {ROUTE_TIMEOUT_S}",
+        "  }",
+        "  routes: [",
+        *(f"    {json.dumps(f'nats-route://{login}@{server}:{cluster.port}')}" for server in cluster.servers),
+        "  ]",
+        "}",
+    ]

@@ -33,8 +33,9 @@ _LOGS_IN_AT_FABRICS = frozenset({"composer", SIMULATOR})
 class Layout:
     """Where parts find each other, and where they are found from outside.
 
-    home: where each part finds its own directory. nats, redis, gateway, fabric: host names within the stack's network.
-    http_url, websocket_url, nats_url: from outside, as browsers and the admin's machine reach them.
+    home: where each part finds its own directory. flat: it holds files alone, no directories, as volumes made of a
+    Kubernetes Secret do. nats, redis, gateway, fabric: host names within the stack's network. http_url, websocket_url,
+    nats_url: from outside, as browsers and the admin's machine reach them.
     """
 
     http_url: str
@@ -45,6 +46,17 @@ class Layout:
     redis: str = "redis"
     gateway: str = "gateway"
     fabric: str = SIMULATOR
+    flat: bool = False
+
+    @property
+    def credentials(self) -> Path:
+        """Where a part finds the credentials of its NATS users."""
+        return self.home if self.flat else self.home / "creds"
+
+    @property
+    def keys(self) -> Path:
+        """Where a part finds what else it logs in with."""
+        return self.home if self.flat else self.home / KEYS
 
     @property
     def origins(self) -> tuple[str, ...]:
@@ -80,7 +92,7 @@ def placed(settings: Settings, layout: Layout) -> Settings:
     at = settings.model_copy(
         update={
             "state_dir": layout.home,
-            "credentials_dir": layout.home / "creds",
+            "credentials_dir": layout.credentials,
             "nats_url": f"nats://{layout.nats}:{USUAL_PORTS['nats']}",
             "redis_url": _redis_url(layout, password=""),
             "http_host": EVERYWHERE,
@@ -90,7 +102,7 @@ def placed(settings: Settings, layout: Layout) -> Settings:
             "dashboard_url": layout.http_url,
         }
     )
-    return located(at, port=USUAL_PORTS[FABRIC_PORT], credentials_dir=layout.home / KEYS, host=layout.fabric)
+    return located(at, port=USUAL_PORTS[FABRIC_PORT], credentials_dir=layout.keys, host=layout.fabric)
 
 
 def parts(

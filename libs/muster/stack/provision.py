@@ -5,6 +5,7 @@ Every part's directory may be a volume of its own. Only `keys` is read again by 
 
 import os
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
 from muster.bus import jwt
@@ -34,6 +35,23 @@ NATS_STORE = Path("/data")
 """Where the broker finds its store: a volume."""
 REDIS_DIRECTORY = Path("/tmp")  # noqa: S108 - nothing is written there, and in its container nobody else is
 _CREDENTIALS, _TOKEN, _REDIS_PASSWORD, _GRAFANA_PASSWORD = "creds", "token", "redis-password", "grafana-password"
+_ROUTE_PASSWORD = "route-password"  # noqa: S105 - the name of its file
+
+
+@dataclass(frozen=True, slots=True)
+class Broker:
+    """How the broker runs. servers: host names of all that are in a cluster together; none: one server alone.
+
+    sync_interval_s, store_bytes_max, pid_file: see `nats_server`.
+    """
+
+    servers: tuple[str, ...] = ()
+    sync_interval_s: float = nats_server.SYNC_INTERVAL_S
+    store_bytes_max: int | None = None
+    pid_file: Path | None = None
+
+
+ALONE = Broker()
 
 
 def provision(
@@ -43,6 +61,7 @@ def provision(
     *,
     now_s: int,
     services: Sequence[str] = SERVICES,
+    broker: Broker = ALONE,
     entropy: Callable[[int], bytes] = os.urandom,
 ) -> tuple[str, ...]:
     """Write `directory`/<part>/ for every part; names of the parts. settings: as asked for, listening nowhere yet.
@@ -62,7 +81,7 @@ def provision(
     told = parts(declarations, whole, layout, redis_password=redis_password)
     for part in told:
         _write(part, directory / part.name, keys=keys, token=token)
-    write_private(directory / NATS / "nats-server.conf", nats_server.render(_nats(layout, access)))
+    write_private(directory / NATS / "nats-server.conf", nats_server.render(_nats(layout, access, broker, keys)))
     write_private(directory / REDIS / "redis.conf", redis_server.render(_redis(redis_password)))
     write_private(directory / GRAFANA / "admin-password", grafana)
     return (*(part.name for part in told), KEYS, NATS, REDIS, GRAFANA)
@@ -117,7 +136,11 @@ def _write(part: Part, directory: Path, *, keys: Path, token: str) -> None:
         write_private(own / name, (source / name).read_text())
 
 
-def _nats(layout: Layout, access: MintedAccess) -> nats_server.NatsConfig:
+def _nats(layout: Layout, access: MintedAccess, broker: Broker, keys: Path) -> nats_server.NatsConfig:
+    cluster = None
+    if broker.servers:
+        password = _once(keys / _ROUTE_PASSWORD, new_secret)
+        cluster = nats_server.NatsCluster("muster", broker.servers, password)
     return nats_server.NatsConfig(
         port=USUAL_PORTS["nats"],
         monitor_port=USUAL_PORTS["monitor"],
@@ -126,6 +149,10 @@ def _nats(layout: Layout, access: MintedAccess) -> nats_server.NatsConfig:
         origins=layout.origins,
         access=access,
         host=EVERYWHERE,
+        sync_interval_s=broker.sync_interval_s,
+        store_bytes_max=broker.store_bytes_max,
+        cluster=cluster,
+        pid_file=broker.pid_file,
     )
 
 

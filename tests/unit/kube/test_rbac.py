@@ -15,7 +15,10 @@ from muster.kube.rbac import READING, Scope, manifests
 BASE = Path(__file__).parents[3] / "k8s" / "base"
 
 
-def granted(service: str, scope: Scope = Scope()) -> set[tuple[str, str, str, str]]:
+EVERYWHERE = Scope()
+
+
+def granted(service: str, scope: Scope = EVERYWHERE) -> set[tuple[str, str, str, str]]:
     """(namespace, group, resource, verb) of everything that the manifests give to a service."""
     return {
         (text(role, "metadata", "namespace"), *found)

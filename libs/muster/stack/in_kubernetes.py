@@ -1,0 +1,132 @@
+"""What a stack in Kubernetes is told: files on the administrator's machine that kustomize makes Secrets of.
+
+Nobody in the cluster makes or reads Secrets through the API: they are written here, go into the cluster with
+`kubectl apply`, and each pod has its own part's mounted. `keys/` and `host/` stay where they were written.
+"""
+
+import os
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import yaml
+
+from muster.bus.kubernetes_settings import KubernetesSettings
+from muster.bus.settings import FabricSettings, Settings, WebhookSettings
+from muster.stack.declared import SERVICES
+from muster.stack.fabrics import SIMULATOR
+from muster.stack.keys import write_private
+from muster.stack.nats_server import SYNC_ALWAYS
+from muster.stack.parts import CLI, GRAFANA, HOST, KEYS, Layout
+from muster.stack.provision import Broker, provision
+
+STATEFUL_SET, HEADLESS = "nats", "nats-servers"
+"""Names in k8s/base/nats.yaml: pod `nats-0` is reached as `nats-0.nats-servers`."""
+PID_FILE = Path("/tmp/nats.pid")  # noqa: S108 - in its container nobody else is
+KUSTOMIZATION = "kustomization.yaml"
+_AT_HOME = frozenset({KEYS, HOST, CLI, GRAFANA, SIMULATOR})
+"""Parts that become no Secret: the keys, the admin's own, and what does not run there."""
+_HEAD = "# A Secret for each part, by `muster init kubernetes`. Who reads these files may do everything: keep them.\n"
+
+
+@dataclass(frozen=True, slots=True)
+class Carried:
+    """A file that settings name on this machine: it goes to the parts that read it, under a name of ours."""
+
+    parts: tuple[str, ...]
+    name: str
+    source: Path
+
+
+def write(
+    directory: Path,
+    layout: Layout,
+    settings: Settings,
+    *,
+    now_s: int,
+    services: Sequence[str] = SERVICES,
+    entropy: Callable[[int], bytes] = os.urandom,
+) -> tuple[str, ...]:
+    """Write a directory per part and the kustomization that makes Secrets of them; names of the Secrets.
+
+    layout: `flat`. Again: keys and token stay, credentials are made anew. Raises DeclarationError, ValueError (also
+    for settings that cannot be there), OSError.
+    """
+    _refuse_simulated(settings)
+    inside, carried = with_carried(settings, layout.home)
+    found = provision(
+        directory, layout, inside, now_s=now_s, services=services, broker=broker_of(settings), entropy=entropy
+    )
+    wanted = tuple(sorted(set(found) - _AT_HOME))
+    for one in carried:
+        text = one.source.read_text(encoding="utf-8")
+        for part in one.parts:
+            write_private(directory / part / one.name, text)
+    generators = [
+        {"name": secret_of(part), "namespace": "muster", "files": files}
+        for part in wanted
+        if (files := list(_keys(directory, part)))
+    ]
+    body = {"apiVersion": "kustomize.config.k8s.io/v1beta1", "kind": "Kustomization", "secretGenerator": generators}
+    write_private(directory / KUSTOMIZATION, _HEAD + yaml.safe_dump(body, sort_keys=False))
+    return tuple(map(secret_of, wanted))
+
+
+def secret_of(part: str) -> str:
+    """Name of a part's Secret, before kustomize adds a hash of what it holds."""
+    return f"muster-{part}"
+
+
+def broker_of(settings: Settings) -> Broker:
+    """As many servers as copies of each stream; whatever is acknowledged is on disk."""
+    count = settings.bus.replicas
+    names = tuple(f"{STATEFUL_SET}-{number}.{HEADLESS}" for number in range(count)) if count > 1 else ()
+    return Broker(servers=names, sync_interval_s=SYNC_ALWAYS, pid_file=PID_FILE)
+
+
+def with_carried(settings: Settings, home: Path) -> tuple[Settings, tuple[Carried, ...]]:
+    """The settings with files where their readers find them in the cluster, and where these files are now."""
+    carried: list[Carried] = []
+
+    def moved(source: Path | None, name: str, *parts: str) -> Path | None:
+        if source is None:
+            return None
+        carried.append(Carried(parts, name, source))
+        return home / name
+
+    def fabric(one: FabricSettings) -> FabricSettings:
+        return one.model_copy(update={"credentials": moved(one.credentials, f"fabric-{one.name}.json", "composer")})
+
+    def webhook(one: WebhookSettings) -> WebhookSettings:
+        secret = moved(one.secret, f"webhook-{one.name}.key", "notifier")
+        url_file = moved(one.url_file, f"webhook-{one.name}.url", "notifier")
+        return one.model_copy(update={"secret": secret, "url_file": url_file})
+
+    def cluster(one: KubernetesSettings | None) -> KubernetesSettings | None:
+        if one is None:
+            return None
+        return one.model_copy(update={"kubeconfig": moved(one.kubeconfig, "kubeconfig", "agent", "guard")})
+
+    inside = settings.model_copy(
+        update={
+            "fabrics": tuple(map(fabric, settings.fabrics)),
+            "webhooks": tuple(map(webhook, settings.webhooks)),
+            "kubernetes": cluster(settings.kubernetes),
+        }
+    )
+    return inside, tuple(carried)
+
+
+def _refuse_simulated(settings: Settings) -> None:
+    for one in settings.fabrics:
+        if one.simulated is not None:
+            raise ValueError(
+                f"fabrics[{one.name}].simulated: no simulator runs in Kubernetes; give the manager's `url` instead"
+            )
+
+
+def _keys(directory: Path, part: str) -> Iterator[str]:
+    """`KEY=PATH` of each file of a part. Keys of a Secret hold no `/`; files of one part have different names."""
+    for path in sorted((directory / part).rglob("*")):
+        if path.is_file():
+            yield f"{path.name}={path.relative_to(directory)}"
