@@ -61,6 +61,7 @@ MODULES: tuple[GoModule, ...] = (
     ),
     GoModule("etcd", {"etcd": "go.etcd.io/etcd/server/v3"}, {}),
     GoModule("kwok", {"kwok": "sigs.k8s.io/kwok/cmd/kwok"}, {}),
+    GoModule("topology-scheduler", {"topology-scheduler": "."}, _kubernetes_version()),
 )
 
 
@@ -137,11 +138,13 @@ def _run(module: GoModule, programs: Sequence[str], target: Path) -> None:
         except subprocess.TimeoutExpired as error:
             raise BuildFailedError(f"{', '.join(programs)}: not built within {bounds.BUILD_S_MAX:g} s") from error
         for program in programs:
-            (out / _file_of(module.packages[program])).replace(target / program)
+            (out / _file_of(module.packages[program], program)).replace(target / program)
 
 
-def _file_of(package: str) -> str:
-    """What Go calls the program of a package: its last part, or the one before a major version."""
+def _file_of(package: str, program: str) -> str:
+    """What Go calls the program of a package: its last part, or the one before a major version; of `.` its module."""
+    if package == ".":
+        return program
     *_, before, last = package.split("/")
     return before if last[:1] == "v" and last[1:].isdecimal() else last
 

@@ -129,7 +129,7 @@ def controller_manager(layout: Layout, kubeconfig: Path) -> Command:
 def scheduler(layout: Layout, wanted: Scheduler, config: Path) -> Command:
     """A scheduler; its client and profile stand in its configuration file."""
     argv = (
-        str(wanted.program or layout.programs.path(programs.SCHEDULER)),
+        str(layout.programs.path(wanted.program)),
         f"--config={config}",
         *_listening(layout.ports.schedulers[wanted.name]),
         *_versions(layout.options),

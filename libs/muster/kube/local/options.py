@@ -30,6 +30,8 @@ class Profile(StrEnum):
 
     DEFAULT = "default"
     BIN_PACKING = "bin-packing"
+    TOPOLOGY = "topology"
+    """Bin packing by NUMA zones, as the topology scheduler's plugin sees them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,14 +46,14 @@ class User:
 class Scheduler:
     """One scheduler process. profile: one of ours, or the file of a whole KubeSchedulerConfiguration.
 
-    scheduler_name: the pods that it takes. program: another program than kube-scheduler that takes its flags.
+    scheduler_name: the pods that it takes. program: the name of another that takes kube-scheduler's flags.
     user: who it is at the API server.
     """
 
     name: str = "kube-scheduler"
     profile: Profile | Path = Profile.DEFAULT
     scheduler_name: str = "default-scheduler"
-    program: Path | None = None
+    program: str = "kube-scheduler"
     user: User = field(default_factory=lambda: User("system:kube-scheduler"))
 
 

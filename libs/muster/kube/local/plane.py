@@ -197,8 +197,7 @@ def programs_of(options: PlaneOptions) -> tuple[str, ...]:
     wanted = [programs.API_SERVER, programs.ETCD, programs.KUBECTL]
     if options.controllers:
         wanted.append(programs.CONTROLLER_MANAGER)
-    if any(scheduler.program is None for scheduler in options.schedulers):
-        wanted.append(programs.SCHEDULER)
+    wanted.extend(scheduler.program for scheduler in options.schedulers)
     if options.kwok:
         wanted.append(programs.KWOK)
     return tuple(wanted)

@@ -7,6 +7,8 @@ from muster.kube.local.commands import CLIENT_BURST, CLIENT_QPS
 from muster.kube.local.options import Profile
 
 GPU = "nvidia.com/gpu"
+TOPOLOGY_PLUGIN = "NodeTopology"
+"""As go/topology-scheduler calls it."""
 
 
 def configuration(profile: Profile, *, scheduler_name: str, kubeconfig: Path) -> Mapping[str, object]:
@@ -24,9 +26,16 @@ def _profile(profile: Profile) -> Mapping[str, object]:
     match profile:
         case Profile.DEFAULT:
             return {}
-        case Profile.BIN_PACKING:  # fullest node first, judged by GPUs alone: what keeps whole nodes free for gangs
-            scoring = {"type": "MostAllocated", "resources": [{"name": GPU, "weight": 1}]}
-            return {
-                "pluginConfig": [{"name": "NodeResourcesFit", "args": {"scoringStrategy": scoring}}],
-                "plugins": {"score": {"disabled": [{"name": "NodeResourcesBalancedAllocation"}]}},
-            }
+        case Profile.BIN_PACKING:
+            return {"pluginConfig": [_FULLEST_FIRST], "plugins": {"score": _NO_BALANCE}}
+        case Profile.TOPOLOGY:
+            by_zone = {"enabled": [{"name": TOPOLOGY_PLUGIN, "weight": 2}]}
+            return {"pluginConfig": [_FULLEST_FIRST], "plugins": {"multiPoint": by_zone, "score": _NO_BALANCE}}
+
+
+_FULLEST_FIRST = {
+    "name": "NodeResourcesFit",
+    "args": {"scoringStrategy": {"type": "MostAllocated", "resources": [{"name": GPU, "weight": 1}]}},
+}
+"""Judged by GPUs alone: what keeps whole nodes free for large pods."""
+_NO_BALANCE = {"disabled": [{"name": "NodeResourcesBalancedAllocation"}]}

@@ -16,6 +16,9 @@ from muster.kube.local.errors import NoProgramsError
 
 API_SERVER, ETCD, KUBECTL, KWOK = "kube-apiserver", "etcd", "kubectl", "kwok"
 CONTROLLER_MANAGER, SCHEDULER = "kube-controller-manager", "kube-scheduler"
+TOPOLOGY_SCHEDULER = "topology-scheduler"
+"""Ours: kube-scheduler with a plugin that reads NodeResourceTopology objects; measured against, never used."""
+
 ALL = (API_SERVER, ETCD, CONTROLLER_MANAGER, SCHEDULER, KUBECTL, KWOK)
 FOLDER_VARIABLE = "KUBEBUILDER_ASSETS"
 
