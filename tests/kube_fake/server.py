@@ -48,6 +48,7 @@ class Asked:
     name: str
     subresource: str
     body: JsonObject | list[object] = field(default_factory=dict)
+    noted: bool = False
 
     @property
     def resource(self) -> Resource:
@@ -219,10 +220,11 @@ class FakeKube:
         else:
             return answer
         finally:
-            if asked is not None and asked.verb != "watch":
+            if asked is not None and not asked.noted:
                 self._note(asked, code)
 
     def _note(self, asked: Asked, code: int) -> None:
+        asked.noted = True
         agent = asked.request.headers.get("User-Agent", "")
         name = asked.name or (name_of(asked.body) if is_object(asked.body) else "")
         self.log.append(Logged(asked.verb, asked.title, asked.namespace, name, agent, asked.query, code))
@@ -458,12 +460,8 @@ class FakeKube:
         return watch
 
     async def _watch(self, asked: Asked) -> web.StreamResponse:
-        try:
-            watch = self._begun(asked)
-        except Refusal as refusal:
-            self._note(asked, refusal.code)
-            raise
-        self._note(asked, 200)
+        watch = self._begun(asked)
+        self._note(asked, 200)  # now: it may be open for long
         until_s = asyncio.get_running_loop().time() + float(asked.query.get("timeoutSeconds") or 1800)
         response = web.StreamResponse(headers={"Content-Type": "application/json"})
         response.enable_chunked_encoding()

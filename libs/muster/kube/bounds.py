@@ -36,3 +36,25 @@ PAGE_ITEMS = 500
 """Of one page of a list: client-go's own choice."""
 PAGES_MAX = 10_000
 """Of one list."""
+WATCH_S = 300
+"""A watch is asked for at least so long and at most twice that, by seed, as client-go does: replicas renew apart."""
+SILENCE_S = 100.0
+"""A watch without a byte for so long is dead: the server sends a bookmark every 60 s."""
+SHORT_WATCH_S = 1.0
+"""A watch that ends sooner without an event counts as a failure, so that it is not asked for in a loop."""
+RELIST_S_MIN, RELIST_S_MAX = 1.0, 60.0
+"""Wait before the state is had anew, growing while that fails: all reflectors of a fleet lose it in the same moment."""
+REFUSED_S = 30.0
+"""Between attempts that lack a permission or whose kind is not served: people, not time, mend these."""
+TOO_LARGE_MAX = 3
+"""So often a server may not know our version yet; then it was restored from a backup, and the state is had anew."""
+CHANGES_MAX = 500
+"""Of one delivery."""
+COMPARE_S = 300.0
+"""Between two comparisons of what is held with what the server has."""
+COMPARE_WHOLE_EVERY = 12
+"""Of the comparisons by count, so many make a whole one by resourceVersion: hourly."""
+SETTLE_S = 150.0
+"""A watch that does not reach a version the server had so long ago is stuck; bookmarks come every 60 s."""
+JOURNAL_MAX = 100_000
+"""Changes that one comparison may have to wait through; then it is given up."""

@@ -24,6 +24,7 @@ class Lines:
         """Never empty; ends where the answer ends. Raises UnavailableError if it breaks off or falls silent."""
         unfinished = bytearray()
         while chunk := await self._read():
+            await asyncio.sleep(0)  # a full buffer is read without waiting, and the rest of the process lives too
             unfinished += chunk
             end = unfinished.rfind(b"\n")
             if end < 0:

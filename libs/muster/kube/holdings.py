@@ -1,0 +1,224 @@
+"""What a reflector holds: a projection of every object, and which changes an event or a new state means. Pure.
+
+While a comparison is under way a journal tells what was held at an earlier version: the server's answer is of that
+version, and the watch may have gone on.
+"""
+
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from enum import Enum
+from typing import Generic, NamedTuple, TypeVar
+
+from muster.kube import bounds
+from muster.kube.objects import JsonObject, mapping
+
+ViewT = TypeVar("ViewT")
+
+
+class Key(NamedTuple):
+    """Which object of a kind. namespace: "" for kinds without."""
+
+    namespace: str
+    name: str
+
+
+class Happened(Enum):
+    """What became of an object."""
+
+    ADDED = "added"
+    MODIFIED = "modified"
+    DELETED = "deleted"
+
+
+@dataclass(frozen=True, slots=True)
+class Change(Generic[ViewT]):
+    """One object's change. before: None if added; of a deleted one its last known state. now: None if deleted."""
+
+    happened: Happened
+    key: Key
+    before: ViewT | None
+    now: ViewT | None
+
+
+@dataclass(slots=True)
+class _Held(Generic[ViewT]):
+    version: int
+    uid: str
+    view: ViewT | None
+    """None: an object that the projection has no interest in; it is known, for comparisons."""
+
+
+class Holdings(Generic[ViewT]):
+    """Views by key. project: the fields of interest, None for an object of no interest; equal views are no change."""
+
+    def __init__(self, project: Callable[[JsonObject], ViewT | None]) -> None:
+        self._project = project
+        self._held: dict[Key, _Held[ViewT]] = {}
+        self._coming: dict[Key, _Held[ViewT]] = {}
+        self._journal: _Journal | None = None
+        self.version = 0
+        """Everything up to this version is held."""
+
+    def __len__(self) -> int:
+        return len(self._held)
+
+    def get(self, key: Key) -> ViewT | None:
+        """The view of an object; None if it is not there or of no interest."""
+        held = self._held.get(key)
+        return None if held is None else held.view
+
+    def items(self) -> Iterator[tuple[Key, ViewT]]:
+        """All objects of interest. Not to be changed meanwhile."""
+        return ((key, held.view) for key, held in self._held.items() if held.view is not None)
+
+    def apply(self, obj: JsonObject, *, deleted: bool) -> Iterable[Change[ViewT]]:
+        """One event of a watch; mostly one change or none."""
+        metadata = mapping(obj, "metadata")
+        key, version = _key(metadata), _version(metadata)
+        old = self._held.get(key)
+        self.version = max(self.version, version)
+        if deleted:
+            return self._deleted(key, old, obj, version)
+        if old is not None and version < old.version:
+            return ()  # an older state of what is held: a resumed watch may repeat
+        uid = str(metadata.get("uid", ""))
+        view = self._project(obj)
+        if old is None or old.uid != uid:
+            self._held[key] = _Held(version, uid, view)
+            self._note(key, version)
+            return (*_gone(key, old), *_come(key, view))
+        old.version = version
+        before = old.view
+        if view == before:
+            return ()
+        old.view = view
+        return _changed(key, before, view)
+
+    def begin(self) -> None:
+        """A new state begins to come; what is held stays until `swap`."""
+        self._coming = {}
+
+    def bring(self, obj: JsonObject, *, deleted: bool = False) -> None:
+        """One object of the new state, or an event between its objects."""
+        metadata = mapping(obj, "metadata")
+        key = _key(metadata)
+        if deleted:
+            self._coming.pop(key, None)
+            return
+        view, old = self._project(obj), self._held.get(key)
+        if old is not None and old.view == view:
+            view = old.view  # one copy: while a state of 100,000 objects comes, most of it is held already
+        self._coming[key] = _Held(_version(metadata), str(metadata.get("uid", "")), view)
+
+    def swap(self, version: int) -> list[Change[ViewT]]:
+        """The new state is whole: what differs from what was held, deletions first."""
+        old_state, self._held, self._coming = self._held, self._coming, {}
+        self.version = version
+        self._journal = None
+        changes: list[Change[ViewT]] = []
+        for key, old in old_state.items():
+            new = self._held.get(key)
+            if new is None or new.uid != old.uid:
+                changes.extend(_gone(key, old))
+        for key, new in self._held.items():
+            was = old_state.get(key)
+            if was is None or was.uid != new.uid:
+                changes.extend(_come(key, new.view))
+            elif was.view != new.view:
+                changes.extend(_changed(key, was.view, new.view))
+        return changes
+
+    def reached(self, version: int) -> None:
+        """A bookmark: nothing up to this version is missing."""
+        self.version = max(self.version, version)
+
+    def compare(self) -> int:
+        """Begin to keep a journal, for `count_at` and `differences`; the version it begins at."""
+        self._journal = _Journal(self.version, len(self._held))
+        return self.version
+
+    def stop_comparing(self) -> None:
+        """Drop the journal."""
+        self._journal = None
+
+    @property
+    def comparable(self) -> bool:
+        """Whether the journal still tells what was held since `compare`: no new state came, and it is not full."""
+        return self._journal is not None and len(self._journal.counts) <= bounds.JOURNAL_MAX
+
+    def count_at(self, version: int) -> int:
+        """How many objects were held at that version, which is between that of `compare` and `version`."""
+        assert self._journal is not None
+        assert self.version >= version
+        return self._journal.count_at(version)
+
+    def differences(self, listed: Mapping[Key, int], version: int) -> list[Key]:
+        """What the server has otherwise. listed: versions of all its objects, as of `version`, which is reached."""
+        assert self._journal is not None
+        assert self.version >= version
+        deleted = self._journal.deleted
+        wrong: list[Key] = []
+        for key, there in listed.items():
+            held = self._held.get(key)
+            if (held is None and key not in deleted) or (held is not None and held.version < there):
+                wrong.append(key)
+        wrong.extend(key for key, held in self._held.items() if held.version <= version and key not in listed)
+        return wrong
+
+    def _deleted(self, key: Key, old: _Held[ViewT] | None, obj: JsonObject, version: int) -> Iterable[Change[ViewT]]:
+        if old is None:
+            return ()
+        del self._held[key]
+        self._note(key, version, deleted=True)
+        if old.view is None:
+            return ()
+        last = self._project(obj)
+        return (Change(Happened.DELETED, key, old.view if last is None else last, None),)
+
+    def _note(self, key: Key, version: int, *, deleted: bool = False) -> None:
+        if self._journal is not None:
+            self._journal.counts.append((version, len(self._held)))
+            if deleted:
+                self._journal.deleted.add(key)
+
+
+class _Journal:
+    """Counts by version since a comparison began, and what was deleted since."""
+
+    def __init__(self, version: int, count: int) -> None:
+        self.counts = [(version, count)]
+        self.deleted: set[Key] = set()
+
+    def count_at(self, version: int) -> int:
+        return next(count for at, count in reversed(self.counts) if at <= version)
+
+
+def _key(metadata: JsonObject) -> Key:
+    return Key(str(metadata.get("namespace", "")), str(metadata.get("name", "")))
+
+
+def _version(metadata: JsonObject) -> int:
+    return number(str(metadata.get("resourceVersion", "")))
+
+
+def number(version: str) -> int:
+    """A resourceVersion as a number, which those of one kind are and are ordered by (KEP-5504); 0 for none."""
+    return int(version) if version.isdecimal() else 0
+
+
+def _gone(key: Key, old: _Held[ViewT] | None) -> tuple[Change[ViewT], ...]:
+    if old is None or old.view is None:
+        return ()
+    return (Change(Happened.DELETED, key, old.view, None),)
+
+
+def _come(key: Key, view: ViewT | None) -> tuple[Change[ViewT], ...]:
+    return () if view is None else (Change(Happened.ADDED, key, None, view),)
+
+
+def _changed(key: Key, before: ViewT | None, now: ViewT | None) -> tuple[Change[ViewT], ...]:
+    if now is None:
+        return (Change(Happened.DELETED, key, before, None),)
+    if before is None:
+        return (Change(Happened.ADDED, key, None, now),)
+    return (Change(Happened.MODIFIED, key, before, now),)

@@ -1,0 +1,329 @@
+"""One watch of one kind, kept up for ever, and a projection of its objects; see `Reflector`.
+
+How it stays whole and cheap (reference: Kubernetes API concepts; KEP 3157 for streaming lists):
+
+- The state comes once, as a streaming list, or in pages where the server refuses those (422); then the watch goes on.
+- A broken, ended or silent watch is resumed from the version it had reached; the state is had anew only when the server
+  no longer keeps that version (410), after a wait that is spread by seed.
+- Changes are delivered in batches and awaited: a slow consumer slows the reading, and TCP the server.
+- A server that loses updates without a word is found out by `Comparer`.
+"""
+
+import asyncio
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from contextlib import AbstractAsyncContextManager
+from typing import Generic, Protocol, TypeVar, cast
+
+from pydantic_core import from_json
+
+from muster.core.seeded import uniform
+from muster.kube import bounds
+from muster.kube.comparing import Comparer, Verdict
+from muster.kube.errors import (
+    Asked,
+    ForbiddenError,
+    GoneError,
+    InvalidError,
+    KubeError,
+    NotFoundError,
+    UnauthorizedError,
+    UnavailableError,
+    status_error,
+)
+from muster.kube.figures import ReflectorFigures
+from muster.kube.holdings import Change, Holdings, Key, number
+from muster.kube.objects import JsonObject, at, mapping, text, version_of
+from muster.kube.resources import Resource
+from muster.kube.retrying import backoff_s
+from muster.kube.shapes import EVERYTHING, Page, Selection
+from muster.kube.streams import Lines
+
+ViewT = TypeVar("ViewT")
+
+END_OF_INITIAL_EVENTS = "k8s.io/initial-events-end"
+TOO_LARGE = "Too large resource version"
+"""How a server says that it has not reached a version; client-go reads the same words."""
+
+
+class Server(Protocol):
+    """What a reflector asks of a `KubeConnection`."""
+
+    def watch(
+        self,
+        resource: Resource,
+        *,
+        select: Selection = EVERYTHING,
+        version: str = "",
+        initial_events: bool = False,
+        metadata_only: bool = False,
+        timeout_s: int,
+        silence_s: float,
+    ) -> AbstractAsyncContextManager[Lines]:
+        """See `KubeConnection.watch`."""
+        ...
+
+    async def list_page(
+        self,
+        resource: Resource,
+        *,
+        select: Selection = EVERYTHING,
+        limit: int = bounds.PAGE_ITEMS,
+        continue_token: str = "",
+        version: str = "",
+        version_match: str = "",
+        metadata_only: bool = False,
+    ) -> Page:
+        """See `KubeConnection.list_page`."""
+        ...
+
+
+class Reflector(Generic[ViewT]):
+    """Holds `project(object)` for every selected object of one kind, and delivers what changes.
+
+    project: keeps the fields of interest, None for an object of no interest; give frozen values, equal ones are no
+    change. It must not keep the object itself. on_changes: awaited with at most `CHANGES_MAX` changes in order; what it
+    raises ends `run`. metadata_only: objects come without spec and status. seed: spreads waits; another for each
+    replica and kind. watch_s, silence_s, compare_s: see `bounds`; compare_s None: never.
+    """
+
+    def __init__(
+        self,
+        server: Server,
+        resource: Resource,
+        *,
+        project: Callable[[JsonObject], ViewT | None],
+        on_changes: Callable[[list[Change[ViewT]]], Awaitable[None]],
+        select: Selection = EVERYTHING,
+        metadata_only: bool = False,
+        seed: int = 0,
+        watch_s: int = bounds.WATCH_S,
+        silence_s: float = bounds.SILENCE_S,
+        compare_s: float | None = bounds.COMPARE_S,
+    ) -> None:
+        self._server = server
+        self._resource = resource
+        self._select = select
+        self._metadata_only = metadata_only
+        self._on_changes = on_changes
+        self._seed = seed
+        self._watch_s = watch_s
+        self._silence_s = silence_s
+        self._holdings: Holdings[ViewT] = Holdings(project)
+        self._figures = ReflectorFigures(resource=resource.title)
+        self._comparer = Comparer(
+            server, resource, self._holdings, self._figures, select=select, every_s=compare_s, seed=seed
+        )
+        self._synced = asyncio.Event()
+        self._resume = ""
+        """The version to go on from; "" when the state must be had anew."""
+        self._streaming_lists = True
+        self._failures = 0
+        self._too_large = 0
+        self._attempts = 0
+        self._reading: asyncio.Timeout | None = None
+        self._verdict: Verdict | None = None
+        """Why the watch at hand must end."""
+
+    @property
+    def figures(self) -> ReflectorFigures:
+        """How it goes, for metrics; it goes on changing."""
+        self._figures.objects = len(self._holdings)
+        return self._figures
+
+    @property
+    def synced(self) -> bool:
+        """Whether the state was had once; it stays true."""
+        return self._synced.is_set()
+
+    async def wait_synced(self) -> None:
+        """Until the state was had and delivered for the first time."""
+        await self._synced.wait()
+
+    def get(self, name: str, *, namespace: str = "") -> ViewT | None:
+        """The view of one object; None if it is not there."""
+        return self._holdings.get(Key(namespace, name))
+
+    def items(self) -> Iterator[tuple[Key, ViewT]]:
+        """All views as they are now; do not await while iterating."""
+        return self._holdings.items()
+
+    def __len__(self) -> int:
+        return len(self._holdings)
+
+    async def run(self) -> None:
+        """Until it is cancelled. Raises an ExceptionGroup of what `project`, `on_changes` or the credentials raised."""
+        async with asyncio.TaskGroup() as tasks:
+            tasks.create_task(self._compare())
+            wait_s = 0.0
+            while True:
+                await asyncio.sleep(wait_s)
+                wait_s = await self._turn()
+
+    async def _turn(self) -> float:
+        """One watch, from its beginning to its end; seconds to wait before the next."""
+        self._attempts += 1
+        verdict, self._verdict = self._verdict, None
+        if verdict is Verdict.MISSED:
+            self._resume = ""
+        started_s, heard = self._now_s(), self._figures.events + self._figures.bookmarks
+        try:
+            if self._resume:
+                await self._watch()
+            elif self._streaming_lists:
+                await self._watch(initial=True)
+            else:
+                await self._list()
+                return 0.0
+        except KubeError as error:
+            return self._after(error)
+        self._figures.reconnects += 1
+        short = self._now_s() - started_s < bounds.SHORT_WATCH_S
+        if short and heard == self._figures.events + self._figures.bookmarks:
+            return self._back_off()
+        return 0.0
+
+    def _after(self, error: KubeError) -> float:
+        """What a failure means for the next turn; seconds to wait before it."""
+        figures = self._figures
+        if isinstance(error, InvalidError) and not self._resume and self._streaming_lists:
+            self._streaming_lists = False  # the gate WatchList is off: 1.33 by default
+            figures.streaming = False
+            return 0.0
+        figures.last_error = str(error)
+        figures.failures += 1
+        if isinstance(error, GoneError):
+            figures.gone += 1
+            return self._relist()
+        if isinstance(error, UnavailableError) and TOO_LARGE in str(error):
+            self._too_large += 1
+            if self._too_large > bounds.TOO_LARGE_MAX:
+                self._too_large = 0
+                return self._relist()
+        if isinstance(error, ForbiddenError | NotFoundError | UnauthorizedError | InvalidError):
+            return bounds.REFUSED_S * (0.5 + uniform(self._seed, "refused", self._attempts))
+        return self._back_off(at_least_s=float(getattr(error, "retry_after_s", 0.0)))
+
+    def _relist(self) -> float:
+        self._resume = ""
+        return self._back_off(first_s=bounds.RELIST_S_MIN, max_s=bounds.RELIST_S_MAX)
+
+    def _back_off(
+        self, *, at_least_s: float = 0.0, first_s: float = bounds.BACKOFF_S_MIN, max_s: float = bounds.BACKOFF_S_MAX
+    ) -> float:
+        self._failures += 1
+        return backoff_s(
+            self._failures, seed=self._seed + self._attempts, at_least_s=at_least_s, first_s=first_s, max_s=max_s
+        )
+
+    async def _list(self) -> None:
+        """The state in pages, all of one version."""
+        self._figures.relists += 1
+        self._holdings.begin()
+        token, version = "", ""
+        for _ in range(bounds.PAGES_MAX):
+            page = await self._server.list_page(
+                self._resource, select=self._select, continue_token=token, metadata_only=self._metadata_only
+            )
+            for obj in page.items:
+                self._holdings.bring(obj)
+            await asyncio.sleep(0)
+            token, version = page.continue_token, page.version
+            if not token:
+                break
+        await self._take(version)
+
+    async def _watch(self, *, initial: bool = False) -> None:
+        """A watch until its end. initial: with the state first."""
+        if initial:
+            self._figures.relists += 1
+            self._holdings.begin()
+        spread = uniform(self._seed, "watch", self._attempts)
+        async with self._server.watch(
+            self._resource,
+            select=self._select,
+            version=self._resume,
+            initial_events=initial,
+            metadata_only=self._metadata_only,
+            timeout_s=int(self._watch_s * (1.0 + spread)),
+            silence_s=self._silence_s,
+        ) as lines:
+            async for batch in self._batches(lines):
+                initial = await self._fold(batch, initial=initial)
+
+    async def _batches(self, lines: Lines) -> AsyncIterator[list[bytes]]:
+        """Batches until the end, or until a verdict, which breaks off the reading only, never a delivery."""
+        batches = lines.batches()
+        while self._verdict is None:
+            try:
+                async with asyncio.timeout(None) as self._reading:
+                    batch = await anext(batches, None)
+            except TimeoutError:
+                return
+            finally:
+                self._reading = None
+            if batch is None:
+                return
+            yield batch
+
+    async def _fold(self, batch: list[bytes], *, initial: bool) -> bool:
+        """Fold events and deliver their changes; whether the state is still coming."""
+        figures, changes = self._figures, list[Change[ViewT]]()
+        figures.heard_s = self._now_s()
+        for line in batch:
+            event = self._event(line)
+            kind, obj = text(event, "type"), mapping(event, "object")
+            if kind == "BOOKMARK":
+                figures.bookmarks += 1
+                figures.bookmark_s = figures.heard_s
+                if initial and at(obj, "metadata", "annotations", END_OF_INITIAL_EVENTS) == "true":
+                    await self._deliver(changes)
+                    await self._take(version_of(obj))
+                    changes, initial = [], False
+                elif not initial:
+                    self._holdings.reached(number(version_of(obj)))
+                    self._resume = version_of(obj)
+            elif kind == "ERROR":
+                await self._deliver(changes)
+                raise status_error(Asked("watch", self._resource.title, self._select.namespace), obj)
+            else:
+                figures.events += 1
+                if initial:
+                    self._holdings.bring(obj, deleted=kind == "DELETED")
+                else:
+                    changes.extend(self._holdings.apply(obj, deleted=kind == "DELETED"))
+                    self._resume = version_of(obj) or self._resume
+        await self._deliver(changes)
+        self._failures = self._too_large = 0
+        return initial
+
+    def _event(self, line: bytes) -> object:
+        try:
+            return cast("object", from_json(line))
+        except ValueError as error:  # the connection broke off within an event
+            asked = Asked("watch", self._resource.title, self._select.namespace)
+            raise UnavailableError(f"{asked}: an event is no JSON: {error}", asked=asked) from error
+
+    async def _take(self, version: str) -> None:
+        """The new state is whole: hold it and deliver what differs."""
+        changes = self._holdings.swap(number(version))
+        self._resume = version
+        self._failures = 0
+        self._figures.heard_s = self._now_s()
+        await self._deliver(changes)
+        self._figures.synced = True
+        self._synced.set()
+
+    async def _deliver(self, changes: list[Change[ViewT]]) -> None:
+        self._figures.changes += len(changes)
+        for start in range(0, len(changes), bounds.CHANGES_MAX):
+            await self._on_changes(changes[start : start + bounds.CHANGES_MAX])
+
+    async def _compare(self) -> None:
+        await self._synced.wait()
+        async for verdict in self._comparer.verdicts():
+            self._verdict = verdict
+            if self._reading is not None:
+                self._reading.reschedule(self._now_s())
+
+    def _now_s(self) -> float:
+        return asyncio.get_running_loop().time()
