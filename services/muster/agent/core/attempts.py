@@ -34,7 +34,9 @@ class Attempts:
         job.pods = pods
         self._occupy(job_id, pods)
         self._cluster.carry_out(
-            CreatePods(job_id, pods.number, pods.placed_at, pods.slots, job.spec, pods.trace, pods.resumed_s)
+            CreatePods(
+                job_id, pods.number, pods.placed_at, pods.slots, job.spec, pods.trace, pods.resumed_s, job.origin
+            )
         )
 
     def resize(self, job_id: str, pods: Attempt, wanted: JobResizeRequested, *, at: Instant, by: str) -> None:

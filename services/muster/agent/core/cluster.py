@@ -18,7 +18,7 @@ from muster.core import Instant
 from muster.schemas.devices import GPU
 from muster.schemas.facts.job import PodsOutcome
 from muster.schemas.facts.node import NodeJoined
-from muster.schemas.job import JobSpec, Slot
+from muster.schemas.job import JobSpec, Slot, WorkloadRef
 
 OBSERVATIONS_MAX = 1000
 """Observations that one call of `observe` gives; the rest comes with the next."""
@@ -28,7 +28,8 @@ OBSERVATIONS_MAX = 1000
 class CreatePods:
     """Make one pod per slot and start them together. at: when the attempt was placed.
 
-    resumed_s: seconds of work that checkpoints of earlier attempts keep; the pods go on from there.
+    resumed_s: seconds of work that checkpoints of earlier attempts keep; the pods go on from there. origin: the object
+    that the job stands for; some make their pods themselves.
     """
 
     job_id: str
@@ -38,6 +39,7 @@ class CreatePods:
     spec: JobSpec
     trace: str = ""
     resumed_s: float = 0.0
+    origin: WorkloadRef | None = None
 
 
 @dataclass(frozen=True, slots=True)

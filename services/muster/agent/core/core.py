@@ -21,6 +21,8 @@ from muster.agent.core.cluster import (
 from muster.agent.core.drafts import draft_of, state_drafts
 from muster.agent.core.moves import Moves
 from muster.agent.core.state import Attempt, JobRecord, NodeRecord
+from muster.agent.core.workloads.policy import WorkloadPolicy
+from muster.agent.core.workloads.workloads import Workloads
 from muster.core import Draft, Fact, Instant
 from muster.schemas.facts.job import (
     JobCheckpointed,
@@ -39,12 +41,13 @@ from muster.schemas.job import TERMINAL_PHASES
 
 
 class AgentCore:
-    """Implements `Core`. cluster: a new, empty one; the fold fills it.
+    """Implements `Core`. cluster: a new, empty one; the fold fills it. workloads: the same, of objects that ask.
 
     jobs, nodes: for reading by what follows the fold (telemetry, output). anomalies: facts that fit no state.
     """
 
-    def __init__(self, cluster: Cluster) -> None:
+    def __init__(self, cluster: Cluster, workloads: Workloads | None = None) -> None:
+        self.workloads = workloads or Workloads(WorkloadPolicy(cluster=""))
         self._pods = Attempts(cluster)
         self._moves = Moves(self._pods, cluster)
         self.jobs = self._pods.jobs
@@ -59,11 +62,14 @@ class AgentCore:
         handler = self._handlers.get((fact.kind, fact.name))
         if handler is not None and not handler(fact):
             self.anomalies += 1
+        if not self.workloads.apply(fact):
+            self.anomalies += 1
 
     def decide(self, now: Instant) -> list[Draft]:
-        """See `Core`. Bounded by the cluster's OBSERVATIONS_MAX."""
-        scales = self._moves.scales
-        return [draft_of(seen, jobs=self.jobs, nodes=self.nodes, scales=scales) for seen in self._cluster.observe(now)]
+        """See `Core`. Bounded by the cluster's OBSERVATIONS_MAX and the workloads' DRAFTS_MAX."""
+        scales, seen = self._moves.scales, self._cluster.observe(now)
+        drafts = [draft_of(one, jobs=self.jobs, nodes=self.nodes, scales=scales) for one in seen]
+        return drafts + self.workloads.decide()
 
     def next_wakeup(self) -> Instant | None:
         """See `Core`."""
@@ -73,6 +79,7 @@ class AgentCore:
         """See `Core`. Slots, spec and trace of a job stand in the scheduler's state of it, which comes beside."""
         moves = self._moves
         yield from state_drafts(nodes=self.nodes, jobs=self.jobs, scales=moves.scales, removed=moves.removed)
+        yield from self.workloads.snapshot()
 
     def _table(self) -> Mapping[tuple[str, str], Callable[[Fact], bool]]:
         return {
@@ -98,7 +105,7 @@ class AgentCore:
         if not isinstance(fact.payload, JobRouted) or fact.subject_id in self.jobs:
             return False
         job = fact.payload.job
-        self.jobs[fact.subject_id] = JobRecord(spec=job.spec, trace=job.trace)
+        self.jobs[fact.subject_id] = JobRecord(spec=job.spec, trace=job.trace, origin=job.origin)
         return True
 
     def _placed(self, fact: Fact) -> bool:
@@ -248,6 +255,7 @@ class AgentCore:
             case JobState() as state if not state.phase.is_terminal:
                 job = self.jobs.setdefault(fact.subject_id, JobRecord())
                 job.spec, job.trace, job.recorded_slots = state.job.spec, state.job.trace, state.slots
+                job.origin = state.job.origin
             case PodsState() as state:
                 job = self.jobs.setdefault(fact.subject_id, JobRecord())
                 job.attempt, job.recorded_pods = state.attempt, None if state.exited else state

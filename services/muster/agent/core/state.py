@@ -7,7 +7,7 @@ from muster.agent.core.devices import is_shown, without_device
 from muster.core import Instant, seconds_between
 from muster.schemas.facts.job import JobResizeRequested, PodsState
 from muster.schemas.facts.node import NodeJoined, NodeState
-from muster.schemas.job import JobSpec, Slot
+from muster.schemas.job import JobSpec, Slot, WorkloadRef
 
 NOT_YET = Instant(0)
 
@@ -115,7 +115,8 @@ class JobRecord:
     """A job that is not over. attempt: the newest that was placed, 0 if none; pods: its pods until they exited.
 
     is_over: it has its terminal fact while pods are still there, which should not be. kept_s: work of ended attempts
-    that checkpoints keep. recorded_*: parts of a checkpoint that wait for the other part.
+    that checkpoints keep. origin: the object that it stands for. recorded_*: parts of a checkpoint that wait for the
+    other part.
     """
 
     spec: JobSpec | None = None
@@ -124,6 +125,7 @@ class JobRecord:
     pods: Attempt | None = None
     is_over: bool = False
     kept_s: float = 0.0
+    origin: WorkloadRef | None = None
     recorded_pods: PodsState | None = field(default=None, compare=False)
     recorded_slots: tuple[Slot, ...] = field(default=(), compare=False)
 

@@ -1,0 +1,126 @@
+"""What the log says of one workload, from the wish to the end of its job."""
+
+from dataclasses import dataclass, field
+
+from muster.core import Fact, Instant
+from muster.schemas.facts import job as jobs
+from muster.schemas.facts.job_wishes import JobHeld
+from muster.schemas.facts.workload import (
+    NODES_SHOWN_MAX,
+    JobRefused,
+    Standing,
+    WorkloadState,
+    WorkloadSubmitRequested,
+)
+from muster.schemas.job import TERMINAL_PHASES, Phase
+
+HELD = "held"
+"""Reason of a job that waits because somebody asked for it."""
+
+
+@dataclass(slots=True)
+class Workload:
+    """One object. asked: its wish, at asked_at by fact asked_fact. cancelled: it asked to cancel.
+
+    refused: as the gateway said, None while it did not. standing: where its job is. moves: how often that changed, for
+    whoever shows it.
+    """
+
+    asked: WorkloadSubmitRequested
+    asked_at: Instant
+    asked_fact: str
+    cancelled: bool = False
+    refused: JobRefused | None = None
+    standing: Standing = field(default_factory=Standing)
+
+    @property
+    def uid(self) -> str:
+        """Of the object."""
+        return self.asked.origin.uid
+
+    @property
+    def job_id(self) -> str:
+        """Of its job, also before it is accepted."""
+        return self.asked.job_id
+
+    @property
+    def is_over(self) -> bool:
+        """Nothing more will come of it."""
+        return self.refused is not None or self.standing.phase.is_terminal
+
+    @property
+    def cause(self) -> str:
+        """The newest fact that moved it."""
+        return self.standing.last_fact or self.asked_fact
+
+    def stored(self) -> WorkloadState:
+        """As a state fact."""
+        return WorkloadState(
+            asked=self.asked,
+            asked_at=self.asked_at,
+            asked_fact=self.asked_fact,
+            cancelled=self.cancelled,
+            refused=self.refused,
+            standing=self.standing,
+        )
+
+
+def restored(state: WorkloadState) -> Workload:
+    """The record that a state fact tells of."""
+    return Workload(
+        state.asked, Instant(state.asked_at), state.asked_fact, state.cancelled, state.refused, state.standing
+    )
+
+
+def moved(standing: Standing, fact: Fact) -> Standing | None:
+    """Where the job stands after a fact about it; None if the fact shows nothing new of it."""
+    changes = _changes(fact)
+    return None if changes is None else standing.model_copy(update={**changes, "last_fact": fact.id})
+
+
+def _changes(fact: Fact) -> dict[str, object] | None:
+    match fact.payload:
+        case jobs.JobRouted():
+            return {"accepted": True}
+        case jobs.JobQueued() as queued:
+            is_first = queued.reason is jobs.QueuedReason.SUBMITTED
+            return {
+                "phase": Phase.QUEUED,
+                "queue": queued.queue,
+                "attempt": queued.attempt,
+                "queued_at": fact.time,
+                "reason": "" if is_first else queued.reason.value,
+                "detail": queued.detail,
+                "nodes": (),
+                "nodes_total": 0,
+                "stopping": False,
+            }
+        case jobs.JobUnschedulable() as short:
+            return {"reason": short.reason, "detail": short.detail}
+        case jobs.JobPlaced() as placed:
+            nodes = tuple(dict.fromkeys(slot.node for slot in placed.slots))
+            return {
+                "phase": Phase.PLACED,
+                "attempt": placed.attempt,
+                "nodes": nodes[:NODES_SHOWN_MAX],
+                "nodes_total": len(nodes),
+                "reason": "",
+                "detail": "",
+            }
+        case jobs.JobRunning():
+            return {"phase": Phase.RUNNING, "started_at": fact.time}
+        case jobs.JobStopRequested() as stop:
+            return {"phase": Phase.STOPPING, "stopping": True, "reason": stop.reason.value, "detail": stop.detail}
+        case JobHeld() as held:
+            return {"reason": HELD if fact.name == "held" else "", "detail": held.reason if fact.name == "held" else ""}
+        case jobs.JobFinished() as end if fact.name in TERMINAL_PHASES:
+            return {
+                "phase": Phase(fact.name),
+                "reason": end.reason,
+                "detail": "",
+                "exit_code": end.exit_code,
+                "ended_at": fact.time,
+                "stopping": False,
+            }
+        case _:
+            return None

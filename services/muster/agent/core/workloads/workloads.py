@@ -1,0 +1,263 @@
+"""The fold of workloads, and what follows from what is seen of their objects.
+
+An object that asks to run and is unknown to the log becomes `submit-requested`; one that can be no job becomes
+`rejected`; one that is gone while its job lives becomes `cancel-requested`; one whose job is over, and that shows it,
+is `settled`. What is seen comes from watches, so only of kinds that were read whole is it known what is gone.
+"""
+
+from collections.abc import Callable, Iterator
+from typing import TypeVar
+
+from muster.agent.core.workloads.policy import WorkloadPolicy, principal
+from muster.agent.core.workloads.records import Workload, moved, restored
+from muster.agent.core.workloads.values import Unfit, WorkloadKind, WorkloadView
+from muster.core import Draft, Fact
+from muster.schemas import ids
+from muster.schemas.facts import workload as facts
+from muster.schemas.facts.job import JobRouted
+from muster.schemas.job import JobSpec
+from muster.schemas.registry import STATE_NAME
+
+DRAFTS_MAX = 500
+"""Of one decision; the rest comes with the next."""
+REMEMBERED_MAX = 10_000
+"""Objects that are over or can be no job of which that is remembered while they stay; the objects show it too."""
+
+
+class Workloads:
+    """records: workloads that are not settled, by uid. views: objects as seen. rejected: generation by uid.
+
+    changed: uids whose standing somebody should show; whoever shows it takes them out.
+    """
+
+    def __init__(self, policy: WorkloadPolicy) -> None:
+        self.policy = policy
+        self.records: dict[str, Workload] = {}
+        self.views: dict[str, WorkloadView] = {}
+        self.rejected: dict[str, tuple[int, Unfit]] = {}
+        self.changed: dict[str, None] = {}
+        self._settled: dict[str, None] = {}
+        self._by_job: dict[str, str] = {}
+        self._open: dict[str, None] = {}
+        self._read: set[WorkloadKind] = set()
+        self._handlers: dict[tuple[str, str], Callable[[Fact], bool]] = {
+            ("workload", "submit-requested"): self._asked,
+            ("workload", "cancel-requested"): self._cancelled,
+            ("workload", "rejected"): self._rejected,
+            ("workload", "settled"): self._is_settled,
+            ("workload", STATE_NAME): self._state,
+            ("job", "refusal-forwarded"): self._refused,
+        }
+
+    def apply(self, fact: Fact) -> bool:
+        """Fold one fact, of whatever kind. False if it fits no state."""
+        if fact.kind == "job" and fact.subject_id in self._by_job and fact.name != "refusal-forwarded":
+            return self._moved(fact)
+        handler = self._handlers.get((fact.kind, fact.name))
+        return handler is None or handler(fact)
+
+    def see(self, view: WorkloadView) -> bool:
+        """The object is so. True if something may follow from that."""
+        self.views[view.uid] = view
+        self._open[view.uid] = None
+        return self._follows(view.uid)
+
+    def lose(self, uid: str) -> bool:
+        """The object is gone. True if something may follow from that."""
+        if self.views.pop(uid, None) is None:
+            return False
+        self.changed.pop(uid, None)
+        self._open[uid] = None
+        return uid in self.records
+
+    def read(self, kind: WorkloadKind) -> None:
+        """All objects of this kind have been seen: those of the log that have not, are gone."""
+        self._read.add(kind)
+        for uid, record in self.records.items():
+            if record.asked.origin.kind == kind.value:
+                self._open[uid] = None
+
+    def forget_views(self) -> None:
+        """Nothing is watched any more: another leads."""
+        self.views.clear()
+        self._read.clear()
+        self.changed.clear()
+        self._open.clear()
+
+    def of_job(self, job_id: str) -> Workload | None:
+        """The workload whose job that is."""
+        uid = self._by_job.get(job_id)
+        return None if uid is None else self.records.get(uid)
+
+    def decide(self) -> list[Draft]:
+        """What should be true and is not yet; the same again until it is folded."""
+        drafts: list[Draft] = []
+        for uid in tuple(self._open):
+            draft = self._answer(uid)
+            if draft is None:
+                del self._open[uid]
+                continue
+            drafts.append(draft)
+            if len(drafts) >= DRAFTS_MAX:
+                break
+        return drafts
+
+    def snapshot(self) -> Iterator[Draft]:
+        """Workloads that are not settled."""
+        for uid, record in self.records.items():
+            yield Draft("workload", uid, STATE_NAME, record.stored(), trace=record.asked.trace)
+
+    def _follows(self, uid: str) -> bool:
+        """Whether `decide` would say something of the object."""
+        if self._answer(uid) is not None:
+            return True
+        self._open.pop(uid, None)
+        return False
+
+    def _answer(self, uid: str) -> Draft | None:
+        record, view = self.records.get(uid), self.views.get(uid)
+        if record is None:
+            return None if view is None else self._taken_up(view)
+        if record.is_over:
+            return self._settling(record, view)
+        if record.cancelled or not record.standing.accepted:
+            return None
+        why = self._why_cancel(record, view)
+        if not why:
+            return None
+        cancel = facts.WorkloadCancelRequested(job_id=record.job_id, principal=record.asked.principal, reason=why)
+        return Draft("workload", uid, "cancel-requested", cancel, (record.cause,), record.asked.trace)
+
+    def _taken_up(self, view: WorkloadView) -> Draft | None:
+        """What an object that the log does not know asks."""
+        if view.deleting or view.finished or view.uid in self._settled:
+            return None
+        match view.asks:
+            case None:
+                return None
+            case Unfit() as unfit:
+                return self._rejection(view, unfit)
+            case JobSpec() as spec:
+                job_id = self.policy.job_id(view.namespace, view.uid)
+                trace = ids.traceparent(ids.trace_id(job_id), ids.span_id(job_id))
+                asked = facts.WorkloadSubmitRequested(
+                    job_id=job_id,
+                    spec=spec,
+                    principal=principal(view.namespace),
+                    origin=view.ref(self.policy.cluster),
+                    trace=trace,
+                )
+                return Draft("workload", view.uid, "submit-requested", asked, trace=trace)
+
+    def _rejection(self, view: WorkloadView, unfit: Unfit) -> Draft | None:
+        """Said once for each generation of the object."""
+        said, _ = self.rejected.get(view.uid, (-1, unfit))
+        if said >= view.generation or (view.shown.generation >= view.generation > 0):
+            return None
+        payload = facts.WorkloadRejected(
+            origin=view.ref(self.policy.cluster),
+            generation=view.generation,
+            reason=unfit.reason,
+            field=unfit.field,
+            cure=unfit.cure,
+        )
+        return Draft("workload", view.uid, "rejected", payload)
+
+    def _settling(self, record: Workload, view: WorkloadView | None) -> Draft | None:
+        """The end is told when the object shows it, or is gone for certain."""
+        if view is None and not self._is_read(record):
+            return None
+        if view is not None and not view.deleting and not view.shown.is_final:
+            return None
+        reason = "the object shows it" if view is not None else "the object is gone"
+        settled = facts.WorkloadSettled(job_id=record.job_id, reason=reason)
+        return Draft("workload", record.uid, "settled", settled, (record.cause,), record.asked.trace)
+
+    def _why_cancel(self, record: Workload, view: WorkloadView | None) -> str:
+        origin = record.asked.origin
+        title = f"{origin.kind} {origin.namespace}/{origin.name}"
+        if view is None:
+            return f"{title} is gone" if self._is_read(record) else ""
+        if view.deleting:
+            return f"{title} was deleted"
+        return ""
+
+    def _is_read(self, record: Workload) -> bool:
+        return record.asked.origin.kind in {kind.value for kind in self._read}
+
+    def _touch(self, uid: str) -> None:
+        self._open[uid] = None
+        self.changed[uid] = None
+
+    def _asked(self, fact: Fact) -> bool:
+        payload = fact.payload
+        if not isinstance(payload, facts.WorkloadSubmitRequested) or fact.subject_id in self.records:
+            return False
+        self._enter(Workload(payload, fact.time, fact.id))
+        return True
+
+    def _enter(self, record: Workload) -> None:
+        self.records[record.uid] = record
+        self._by_job[record.job_id] = record.uid
+        self.rejected.pop(record.uid, None)
+        self._touch(record.uid)
+
+    def _cancelled(self, fact: Fact) -> bool:
+        record = self.records.get(fact.subject_id)
+        if record is None:
+            return False
+        record.cancelled = True
+        return True
+
+    def _rejected(self, fact: Fact) -> bool:
+        payload = fact.payload
+        if not isinstance(payload, facts.WorkloadRejected):
+            return False
+        self.rejected[fact.subject_id] = payload.generation, Unfit(payload.reason, payload.field, payload.cure)
+        _bound(self.rejected)
+        self._touch(fact.subject_id)
+        return True
+
+    def _is_settled(self, fact: Fact) -> bool:
+        record = self.records.pop(fact.subject_id, None)
+        if record is None:
+            return False
+        self._by_job.pop(record.job_id, None)
+        self.changed.pop(fact.subject_id, None)
+        self._settled[fact.subject_id] = None
+        _bound(self._settled)
+        return True
+
+    def _refused(self, fact: Fact) -> bool:
+        record = self.of_job(fact.subject_id)
+        if not isinstance(fact.payload, facts.JobRefused) or record is None:
+            return False
+        if record.standing.accepted:
+            return False  # a refusal that was overtaken by the job itself
+        record.refused = fact.payload
+        self._touch(record.uid)
+        return True
+
+    def _moved(self, fact: Fact) -> bool:
+        record = self.records[self._by_job[fact.subject_id]]
+        if isinstance(fact.payload, JobRouted):
+            record.refused = None
+        standing = moved(record.standing, fact)
+        if standing is not None:
+            record.standing = standing
+            self._touch(record.uid)
+        return True
+
+    def _state(self, fact: Fact) -> bool:
+        if not isinstance(fact.payload, facts.WorkloadState):
+            return False
+        self._enter(restored(fact.payload))
+        return True
+
+
+_Value = TypeVar("_Value")
+
+
+def _bound(remembered: dict[str, _Value]) -> None:
+    while len(remembered) > REMEMBERED_MAX:
+        del remembered[next(iter(remembered))]

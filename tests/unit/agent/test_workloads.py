@@ -1,0 +1,194 @@
+"""What an object asks, what is answered, and what the agent makes of an object that changes or goes."""
+
+import pytest
+
+from muster.agent.core.workloads.values import REFUSED, Shown, WorkloadKind
+from muster.core import Draft
+from muster.schemas import ids
+from muster.schemas.facts.job import JobQueued, JobStopRequested, JobUnschedulable, QueuedReason, StopReason
+from muster.schemas.facts.workload import WorkloadCancelRequested, WorkloadRejected, WorkloadState
+from muster.schemas.job import Phase
+from unit.agent.objects import SPEC, UNFIT, WatchingAgent, seen
+
+
+@pytest.fixture
+def agent() -> WatchingAgent:
+    return WatchingAgent()
+
+
+def test_an_object_that_asks_is_one_wish_in_the_name_of_its_namespace(agent: WatchingAgent) -> None:
+    agent.see(seen())
+    agent.see(seen())
+    wish = agent.asked()
+    assert agent.names() == ["submit-requested"]
+    assert (wish.spec, wish.principal) == (SPEC, "kubernetes:blue")
+    assert (wish.origin.kind, wish.origin.namespace, wish.origin.uid) == ("MusterJob", "blue", "u-1")
+    assert wish.job_id == ids.job_id(team="blue", principal="kubernetes:blue", idempotency_key=ids.origin_key("u-1"))
+
+
+def test_a_namespace_asks_for_the_team_that_the_settings_name(agent: WatchingAgent) -> None:
+    agent.see(seen(namespace="ns-red"))
+    expected = ids.job_id(team="red", principal="kubernetes:ns-red", idempotency_key=ids.origin_key("u-1"))
+    assert agent.asked().job_id == expected
+
+
+def test_an_object_made_anew_under_its_name_is_another_job(agent: WatchingAgent) -> None:
+    agent.see(seen("u-1", name="train"))
+    agent.lose("u-1")
+    agent.see(seen("u-2", name="train"))
+    assert agent.asked("u-1").job_id != agent.asked("u-2").job_id
+
+
+@pytest.mark.parametrize("state", [{"deleting": True}, {"finished": True}, {"asks": None}])
+def test_an_object_that_is_going_over_or_taken_up_asks_nothing(agent: WatchingAgent, state: dict[str, object]) -> None:
+    agent.see(seen(**state))
+    assert agent.names() == []
+
+
+def test_an_object_that_can_be_no_job_is_rejected_once_for_each_change_of_it(agent: WatchingAgent) -> None:
+    for generation in (1, 1, 2):
+        agent.see(seen(asks=UNFIT, generation=generation))
+    assert agent.names() == ["rejected", "rejected"]
+    said = agent.facts("rejected")[-1].payload
+    assert isinstance(said, WorkloadRejected)
+    assert (said.reason, said.field, said.cure, said.generation) == (UNFIT.reason, UNFIT.field, UNFIT.cure, 2)
+
+
+def test_a_rejected_object_that_was_mended_becomes_a_job(agent: WatchingAgent) -> None:
+    agent.see(seen(asks=UNFIT))
+    agent.see(seen(generation=2))
+    assert agent.names() == ["rejected", "submit-requested"]
+
+
+def test_an_object_that_shows_its_rejection_is_not_rejected_again_after_the_log_forgot_it(agent: WatchingAgent) -> None:
+    agent.see(seen(asks=UNFIT, shown=Shown(generation=1)))
+    assert agent.names() == []
+
+
+def test_deleting_the_object_cancels_its_job_once(agent: WatchingAgent) -> None:
+    agent.see(seen())
+    agent.accept()
+    agent.see(seen(deleting=True))
+    agent.lose("u-1")
+    assert agent.names() == ["submit-requested", "cancel-requested"]
+    said = agent.facts("cancel-requested")[0].payload
+    assert isinstance(said, WorkloadCancelRequested)
+    assert said.principal == "kubernetes:blue"
+    assert "MusterJob blue/train-u-1 was deleted" in said.reason
+
+
+def test_an_object_deleted_before_its_job_was_accepted_is_cancelled_when_it_is(agent: WatchingAgent) -> None:
+    agent.see(seen())
+    agent.lose("u-1")
+    assert agent.names() == ["submit-requested"], "the gateway must not be asked to cancel what it does not know yet"
+    agent.accept()
+    assert agent.names() == ["submit-requested", "cancel-requested"]
+
+
+def test_what_was_not_read_yet_is_not_gone(agent: WatchingAgent) -> None:
+    agent.see(seen())
+    agent.accept()
+    agent.restart()
+    agent.settle()
+    assert agent.names() == ["submit-requested"]
+    agent.workloads.read(WorkloadKind.JOB)
+    agent.settle()
+    assert agent.names() == ["submit-requested"], "another kind says nothing of this one"
+    agent.workloads.read(WorkloadKind.MUSTER_JOB)
+    agent.settle()
+    assert agent.names() == ["submit-requested", "cancel-requested"]
+
+
+def test_a_job_that_ended_is_settled_when_its_object_shows_it(agent: WatchingAgent) -> None:
+    agent.see(seen())
+    job = agent.accept()
+    agent.finish(job)
+    agent.settle()
+    assert agent.names() == ["submit-requested"]
+    agent.shows(phase="running")
+    assert agent.names() == ["submit-requested"]
+    agent.shows(phase="succeeded")
+    assert agent.names() == ["submit-requested", "settled"]
+    agent.see(seen())
+    assert agent.names() == ["submit-requested", "settled"], "an object is a job once"
+    assert not agent.workloads.records
+
+
+def test_a_refused_object_is_settled_when_it_shows_that(agent: WatchingAgent) -> None:
+    agent.see(seen())
+    agent.refuse()
+    assert agent.workloads.records["u-1"].refused is not None
+    agent.shows(phase=REFUSED)
+    assert agent.names() == ["submit-requested", "settled"]
+
+
+def test_a_job_that_ended_is_settled_when_its_object_is_gone(agent: WatchingAgent) -> None:
+    agent.see(seen())
+    agent.finish(agent.accept(), "cancelled")
+    agent.lose("u-1")
+    assert agent.names() == ["submit-requested", "settled"]
+
+
+def test_a_refusal_that_comes_after_the_job_counts_for_nothing(agent: WatchingAgent) -> None:
+    agent.see(seen())
+    agent.accept()
+    agent.refuse()
+    assert agent.workloads.records["u-1"].refused is None
+
+
+def test_the_standing_follows_the_job(agent: WatchingAgent) -> None:
+    agent.see(seen())
+    job = agent.accept()
+    agent.write("scheduler", "job", job.id, "unschedulable", JobUnschedulable(reason="no-capacity", detail="1 of 2"))
+    standing = agent.workloads.records["u-1"].standing
+    assert (standing.phase, standing.reason, standing.detail) == (Phase.QUEUED, "no-capacity", "1 of 2")
+    agent.start(job, "gpu-0001", "gpu-0002", "gpu-0001")
+    standing = agent.workloads.records["u-1"].standing
+    assert (standing.phase, standing.nodes, standing.nodes_total) == (Phase.RUNNING, ("gpu-0001", "gpu-0002"), 2)
+    assert (standing.reason, standing.attempt, standing.started_at) == ("", 1, agent.now)
+    agent.write("scheduler", "job", job.id, "stop-requested", JobStopRequested(attempt=1, reason=StopReason.PREEMPTED))
+    standing = agent.workloads.records["u-1"].standing
+    assert (standing.phase, standing.reason, standing.stopping) == (Phase.STOPPING, "preempted", True)
+    agent.write("scheduler", "job", job.id, "queued", JobQueued(queue="blue", attempt=2, reason=QueuedReason.PREEMPTED))
+    standing = agent.workloads.records["u-1"].standing
+    assert (standing.phase, standing.reason, standing.nodes, standing.stopping) == (
+        Phase.QUEUED, "preempted", (), False,
+    )  # fmt: skip
+
+
+def test_only_what_changed_is_to_be_shown(agent: WatchingAgent) -> None:
+    for uid in ("u-1", "u-2"):
+        agent.see(seen(uid))
+    job = agent.accept("u-1")
+    agent.workloads.changed.clear()
+    agent.start(job, "gpu-0001")
+    assert list(agent.workloads.changed) == ["u-1"]
+
+
+def test_many_wishes_come_in_bounded_decisions(agent: WatchingAgent, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("muster.agent.core.workloads.workloads.DRAFTS_MAX", 3)
+    for number in range(10):
+        agent.workloads.see(seen(f"u-{number}"))
+    assert len(agent.core.decide(agent.now)) == 3
+    agent.settle()
+    assert len(agent.facts("submit-requested")) == 10
+
+
+def test_an_agent_that_comes_back_from_the_log_or_a_checkpoint_goes_on_where_it_was(agent: WatchingAgent) -> None:
+    for uid in ("u-1", "u-2", "u-3"):
+        agent.see(seen(uid))
+    job = agent.accept("u-1")
+    agent.start(job, "gpu-0001")
+    agent.refuse("u-2")
+    before = records(agent)
+    agent.restart()
+    assert records(agent) == before
+    agent.recover_from_checkpoint(tuple(agent.core.snapshot()))
+    assert records(agent) == before
+    agent.finish(job)
+    agent.shows("u-1")
+    assert agent.names("u-1")[-1] == "settled"
+
+
+def records(agent: WatchingAgent) -> dict[str, Draft | WorkloadState]:
+    return {uid: record.stored() for uid, record in agent.workloads.records.items()}
