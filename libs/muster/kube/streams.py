@@ -27,8 +27,11 @@ class Lines:
             await asyncio.sleep(0)  # a full buffer is read without waiting, and the rest of the process lives too
             unfinished += chunk
             end = unfinished.rfind(b"\n")
+            if len(unfinished) - end > LINE_BYTES_MAX:
+                raise UnavailableError(
+                    f"{self._asked}: a line is longer than {LINE_BYTES_MAX} bytes", asked=self._asked
+                )
             if end < 0:
-                self._bound(len(unfinished))
                 continue
             complete = bytes(memoryview(unfinished)[:end])
             del unfinished[: end + 1]
@@ -46,10 +49,6 @@ class Lines:
             ) from error
         except aiohttp.ClientError as error:
             raise UnavailableError(f"{self._asked}: the answer broke off: {error}", asked=self._asked) from error
-
-    def _bound(self, length: int) -> None:
-        if length > LINE_BYTES_MAX:
-            raise UnavailableError(f"{self._asked}: a line is longer than {LINE_BYTES_MAX} bytes", asked=self._asked)
 
 
 def no_answer(asked: Asked, error: Exception, *, sent: bool) -> KubeError:

@@ -69,6 +69,19 @@ def test_an_object_comes_into_interest_and_leaves_it() -> None:
     assert list(holdings.apply(obj("a", 4, wanted=False), deleted=True)) == []
 
 
+def test_what_is_held_already_is_held_once_while_a_new_state_comes() -> None:
+    def labels(of: JsonObject) -> tuple[object, ...]:
+        return ("labels", of["colour"])
+
+    holdings: Holdings[tuple[object, ...]] = Holdings(labels)
+    for version in (1, 2):
+        before = holdings.get(key("a"))
+        holdings.begin()
+        holdings.bring(obj("a", version, colour=7))
+        holdings.swap(version)
+    assert holdings.get(key("a")) is before is not None
+
+
 def test_an_older_state_is_not_taken_for_news() -> None:
     holdings = holding(obj("a", 5, colour=5))
     assert list(holdings.apply(obj("a", 4, colour=4), deleted=False)) == []
