@@ -160,7 +160,7 @@ class Holdings(Generic[ViewT]):
         wrong: list[Key] = []
         for key, there in listed.items():
             held = self._held.get(key)
-            if (held is None and key not in deleted) or (held is not None and held.version < there):
+            if (deleted.get(key, 0) if held is None else held.version) < there:
                 wrong.append(key)
         wrong.extend(key for key, held in self._held.items() if held.version <= version and key not in listed)
         return wrong
@@ -179,7 +179,7 @@ class Holdings(Generic[ViewT]):
         if self._journal is not None:
             self._journal.counts.append((version, len(self._held)))
             if deleted:
-                self._journal.deleted.add(key)
+                self._journal.deleted[key] = version
 
 
 class _Journal:
@@ -187,7 +187,8 @@ class _Journal:
 
     def __init__(self, version: int, count: int) -> None:
         self.counts = [(version, count)]
-        self.deleted: set[Key] = set()
+        self.deleted: dict[Key, int] = {}
+        """Versions of deletions: what is listed in a later one came after."""
 
     def count_at(self, version: int) -> int:
         return next(count for at, count in reversed(self.counts) if at <= version)

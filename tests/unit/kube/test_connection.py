@@ -244,10 +244,13 @@ async def test_a_line_has_a_bound(monkeypatch: pytest.MonkeyPatch) -> None:
     async def answer(request: web.Request) -> web.StreamResponse:
         return web.Response(text="ok\n" + "x" * 100)
 
-    async with answering(answer) as url, KubeConnection.plain(url, user_agent=AGENT) as kube:
-        async with kube.lines("/metrics") as lines:
-            with pytest.raises(UnavailableError, match="longer than 10 bytes"):
-                await anext(lines.batches())
+    async with (
+        answering(answer) as url,
+        KubeConnection.plain(url, user_agent=AGENT) as kube,
+        kube.lines("/metrics") as lines,
+    ):
+        with pytest.raises(UnavailableError, match="longer than 10 bytes"):
+            await anext(lines.batches())
 
 
 class Bearers:
