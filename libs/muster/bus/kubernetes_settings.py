@@ -135,8 +135,8 @@ class GuardSettings(_Section):
     enabled: it runs. apply: it keeps flow control as wanted; else it only tells. kinds: that are held back. subjects:
     whom that concerns: service accounts, or everybody who is authenticated. scrape_s: between two looks at the API
     servers' metrics. skew_ratio: largest memory of an API server over the smallest, from which it is told.
-    lists_per_minute: of one client, from which it is told. audit_port: where it listens for the API servers' audit
-    webhook; 0: nowhere. secrets_per_workload: from so many it is told.
+    lists_per_minute: of one client, from which it is told. audit_host, audit_port: where it listens for the API
+    servers' audit webhook; port 0: nowhere. secrets_per_workload: from so many it is told.
     """
 
     enabled: bool = True
@@ -146,5 +146,6 @@ class GuardSettings(_Section):
     scrape_s: Annotated[float, Field(gt=0)] = 15.0
     skew_ratio: Annotated[float, Field(gt=1)] = 2.0
     lists_per_minute: Annotated[float, Field(gt=0)] = 30.0
+    audit_host: str = "127.0.0.1"
     audit_port: Annotated[int, Field(ge=0, le=65_535)] = 0
     secrets_per_workload: Annotated[int, Field(ge=1)] = 50

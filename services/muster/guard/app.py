@@ -1,20 +1,49 @@
 """Wiring only: the guard's core over what the API servers show."""
 
-from muster.bus.declaration import Declaration
+from importlib.metadata import version
+
+from muster.bus.declaration import Declaration, QueryType
 from muster.bus.service import CoreService, Hosted
 from muster.bus.settings import Settings
 from muster.guard.core import GuardCore
+from muster.guard.core.answers import answer_report
 from muster.guard.core.config import GuardConfig, Kind, Subjects
 from muster.guard.core.servers import NoServers
+from muster.guard.replicas import Place
+from muster.guard.sink import ServerWatch
+from muster.schemas.apiserver import ApiServerReport, AskReport
 from muster.schemas.registry import StreamRole
 
-DECLARATION = Declaration(service="guard", folds=(StreamRole.LOG,))
+DECLARATION = Declaration(
+    service="guard", folds=(StreamRole.LOG,), queries=(QueryType("report", AskReport, ApiServerReport),)
+)
 
 
 def services(settings: Settings) -> tuple[CoreService | Hosted, ...]:
-    """The guard of one cluster, also of a simulated one: checkpoints wait for its part."""
-    config = config_of(settings)
-    return (CoreService(declaration=DECLARATION, role=StreamRole.LOG, core=lambda: GuardCore(NoServers(), config)),)
+    """The guard of one cluster. On a simulated one too, since checkpoints wait for its part; there it looks at nothing.
+
+    What looks is both the core's port and the sink that works it.
+    """
+    config, place = config_of(settings), place_of(settings)
+    queries = {"report": answer_report}
+    if place is None or not settings.guard.enabled:
+        core = CoreService(
+            declaration=DECLARATION,
+            role=StreamRole.LOG,
+            core=lambda: GuardCore(NoServers(), config),
+            queries=queries,
+        )
+        return (core,)
+    watch = ServerWatch(place, config, scrape_s=settings.guard.scrape_s, version=version("gpumuster"))
+    return (
+        CoreService(
+            declaration=DECLARATION,
+            role=StreamRole.LOG,
+            core=lambda: GuardCore(watch, config, guarded=True),
+            queries=queries,
+            sink=lambda: watch,
+        ),
+    )
 
 
 def config_of(settings: Settings) -> GuardConfig:
@@ -27,4 +56,19 @@ def config_of(settings: Settings) -> GuardConfig:
         skew_ratio=guard.skew_ratio,
         lists_per_minute=guard.lists_per_minute,
         secrets_per_workload=guard.secrets_per_workload,
+    )
+
+
+def place_of(settings: Settings) -> Place | None:
+    """How the cluster is reached; None for a simulated one."""
+    kubernetes = settings.kubernetes
+    if kubernetes is None:
+        return None
+    return Place(
+        kubeconfig=kubernetes.kubeconfig,
+        context=kubernetes.context or "",
+        api_servers=kubernetes.api_servers,
+        connection_age_s=kubernetes.connection_age_s,
+        audit_host=settings.guard.audit_host,
+        audit_port=settings.guard.audit_port,
     )

@@ -44,7 +44,7 @@ class ClientTally:
             return ()
         seconds = min(float(WINDOW_S), max(_SLOT_NS / NS_PER_S, (now - self._since) / NS_PER_S))
         return tuple(
-            ClientLists(agent, user, resource, number * _MINUTE_S / seconds)
+            ClientLists(agent, user, resource, number * _MINUTE_S / seconds, number)
             for (agent, user, resource), number in sorted(self._known.items(), key=lambda one: (-one[1], one[0]))
         )
 

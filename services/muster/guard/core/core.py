@@ -14,13 +14,14 @@ from muster.guard.core.state import OWN, State
 class GuardCore:
     """Implements `Core`: the only writer of advice and flows of one cluster.
 
-    state: as folded, for reading. It is hosted on every cluster, simulated ones too, because a checkpoint is complete
-    only with the parts of all services.
+    state: as folded, for reading. guarded: there is a real cluster to watch. It is hosted on every cluster, simulated
+    ones too, because a checkpoint is complete only with the parts of all services.
     """
 
-    def __init__(self, servers: Servers, config: GuardConfig) -> None:
+    def __init__(self, servers: Servers, config: GuardConfig, *, guarded: bool = False) -> None:
         self.state = State()
         self.config = config
+        self.guarded = guarded
         self._servers = servers
 
     @property

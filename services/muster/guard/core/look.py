@@ -13,7 +13,8 @@ from muster.guard.core.seats import ServerSeats
 class Replica:
     """One API server. page: None if it did not answer, then `error` says why. per_minute: LISTs by (resource, scope).
 
-    streams_max: of one HTTP/2 connection, 0 if unknown.
+    All rates are those since the page before. waits_s_p99: seconds that 99 of 100 requests waited at most, by level.
+    memory: moments and MiB, oldest first. streams_max: of one HTTP/2 connection, 0 if unknown.
     """
 
     name: str
@@ -21,6 +22,10 @@ class Replica:
     error: str = ""
     per_minute: Mapping[tuple[str, str], float] = field(default_factory=dict)
     rejected_per_minute: Mapping[str, float] = field(default_factory=dict)
+    waits_s_p99: Mapping[str, float] = field(default_factory=dict)
+    requests_per_s: float = 0.0
+    cpu_cores: float = 0.0
+    memory: tuple[tuple[Instant, float], ...] = ()
     streams_max: int = 0
 
     @property
@@ -41,13 +46,14 @@ class Replica:
 class ClientLists:
     """LISTs of one client within the window. agent: its user agent, "" where only the user is known.
 
-    resource: title. per_minute: answered, or seen at work where nobody reports them.
+    resource: title. per_minute: answered, or seen at work where nobody reports them. lists: in the window.
     """
 
     agent: str
     user: str
     resource: str
     per_minute: float
+    lists: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,7 +115,8 @@ class FlowLook:
 @dataclass(frozen=True, slots=True)
 class Look:
     """Everything at one moment. levels: None if they may not be read. clients_from: "audit", "requests" (seen at work,
-    user names alone) or "" for nothing. pods: None if they may not be read. unknown: sentences on what cannot be seen.
+    user names alone) or "" for nothing. pods: None if they may not be read. lacking: sentences on what cannot be seen,
+    and why.
     """
 
     at: Instant
@@ -120,7 +127,7 @@ class Look:
     clients: tuple[ClientLists, ...] = ()
     clients_from: str = ""
     pods: Pods | None = None
-    unknown: tuple[str, ...] = ()
+    lacking: tuple[str, ...] = ()
 
     @property
     def up(self) -> tuple[Replica, ...]:

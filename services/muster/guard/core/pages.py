@@ -28,7 +28,7 @@ PREFIXES = (
         _FLOW + name
         for name in (
             b"nominal_limit_seats", b"upper_limit_seats", b"current_executing_requests", b"current_inqueue_requests",
-            b"rejected_requests_total", b"dispatched_requests_total",
+            b"rejected_requests_total", b"dispatched_requests_total", b"request_wait_duration_seconds_bucket",
         )
     ),
 )  # fmt: skip
@@ -36,6 +36,7 @@ PREFIXES = (
 _LABEL = re.compile(r'(\w+)="((?:[^"\\]|\\.)*)"')
 NAMED = "resource"
 """Scope of a LIST of one object by its name, as kubelets make them for each secret of their pods."""
+_WAITS = "apiserver_flowcontrol_request_wait_duration_seconds_bucket"
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,7 +44,8 @@ class Page:
     """One page. Resources are titles ("secrets", "jobs.batch"), levels names of priority levels.
 
     gogc: None where the page does not say. memory_limit_bytes: None for none. lists: answered LISTs by (resource,
-    scope). objects, sizes: of what is stored, estimated. All counts since the process started.
+    scope). requests: answered ones of all verbs. objects, sizes: of what is stored, estimated. waits: by (level, bucket
+    in seconds), cumulative over buckets as Prometheus' histograms are. All counts since the process started.
     """
 
     rss_bytes: float = 0.0
@@ -57,6 +59,7 @@ class Page:
     reading: int = 0
     writing: int = 0
     watches: Mapping[str, int] = field(default_factory=dict)
+    requests: float = 0.0
     lists: Mapping[tuple[str, str], float] = field(default_factory=dict)
     objects: Mapping[str, float] = field(default_factory=dict)
     sizes: Mapping[str, float] = field(default_factory=dict)
@@ -66,6 +69,7 @@ class Page:
     queued: Mapping[str, float] = field(default_factory=dict)
     rejected: Mapping[str, float] = field(default_factory=dict)
     dispatched: Mapping[str, float] = field(default_factory=dict)
+    waits: Mapping[tuple[str, float], float] = field(default_factory=dict)
 
 
 def sample_of(line: bytes) -> tuple[str, dict[str, str], float] | None:
@@ -95,6 +99,8 @@ class PageReader:
         self._inflight: Counter[str] = Counter()
         self._watches: Counter[str] = Counter()
         self._lists: dict[tuple[str, str], float] = defaultdict(float)
+        self._requests = 0.0
+        self._waits: dict[tuple[str, float], float] = defaultdict(float)
         self._by_resource: dict[str, dict[str, float]] = {}
         self._by_level: dict[str, dict[str, float]] = defaultdict(lambda: defaultdict(float))
 
@@ -107,9 +113,12 @@ class PageReader:
     def _take(self, name: str, labels: dict[str, str], value: float) -> None:
         if not math.isfinite(value):
             return
-        if name.startswith("apiserver_flowcontrol_"):
+        if name == _WAITS:
+            self._waits[labels.get("priority_level", ""), float(labels.get("le", "inf"))] += value
+        elif name.startswith("apiserver_flowcontrol_"):
             self._by_level[name][labels.get("priority_level", "")] += value
         elif name == "apiserver_request_total":
+            self._requests += value
             if labels.get("verb") == "LIST":
                 self._lists[_title(labels), labels.get("scope", "")] += value
         elif name == "apiserver_longrunning_requests":
@@ -140,6 +149,7 @@ class PageReader:
             reading=self._inflight["readOnly"],
             writing=self._inflight["mutating"],
             watches={name: number for name, number in self._watches.items() if number},
+            requests=self._requests,
             lists=dict(self._lists),
             objects=self._by_resource.get("apiserver_resource_objects", {}),
             sizes=self._by_resource.get("apiserver_resource_size_estimate_bytes", {}),
@@ -149,6 +159,7 @@ class PageReader:
             queued=flow("current_inqueue_requests"),
             rejected=flow("rejected_requests_total"),
             dispatched=flow("dispatched_requests_total"),
+            waits=dict(self._waits),
         )
 
     def _flow(self, name: str) -> dict[str, float]:

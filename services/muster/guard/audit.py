@@ -1,0 +1,86 @@
+"""Where API servers send their audit events: who lists what, with user agents (audit.k8s.io/v1 EventList).
+
+What is kept of an event is counted and forgotten. Set up on the API servers' side by --audit-webhook-config-file and a
+policy that logs LISTs at level Metadata and nothing else; `muster guard audit` writes both files.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from aiohttp import web
+from pydantic_core import from_json
+
+from muster.guard.limits import AGENT_CHARS_MAX, AUDIT_BODY_BYTES_MAX, AUDIT_CLOSE_S, USER_CHARS_MAX
+from muster.kube.objects import JsonObject, objects, text
+
+
+@dataclass(frozen=True, slots=True)
+class Listed:
+    """One answered LIST of a client."""
+
+    agent: str
+    user: str
+    resource: str
+
+
+def listed_of(event: JsonObject) -> Listed | None:
+    """None for what is no answered LIST, and for one of a single object by its name, as kubelets make them."""
+    if text(event, "verb") != "list" or text(event, "stage") != "ResponseComplete":
+        return None
+    if text(event, "objectRef", "name"):
+        return None
+    group, resource = text(event, "objectRef", "apiGroup"), text(event, "objectRef", "resource")
+    return Listed(
+        agent=agent_of(text(event, "userAgent")),
+        user=text(event, "user", "username")[:USER_CHARS_MAX],
+        resource=f"{resource}.{group}" if group else resource,
+    )
+
+
+def agent_of(user_agent: str) -> str:
+    """The first product of a User-Agent, which names the program: "kubectl/v1.34.4"."""
+    return user_agent.split(" ", 1)[0][:AGENT_CHARS_MAX]
+
+
+class AuditReceiver:
+    """An HTTP server for batches of events. take: called for each answered LIST, in the event loop."""
+
+    def __init__(self, *, host: str, port: int, take: Callable[[Listed], None]) -> None:
+        self._host, self._port, self._take = host, port, take
+        self._runner: web.AppRunner | None = None
+        self.events = 0
+        """Events that came."""
+        self.refused = 0
+        """Batches that were none."""
+
+    @property
+    def port(self) -> int:
+        """Where it listens; another than asked for where that was 0."""
+        assert self._runner is not None, "it is started first"
+        return int(self._runner.addresses[0][1])
+
+    async def start(self) -> None:
+        """Listen. Raises OSError where the port is taken."""
+        app = web.Application(client_max_size=AUDIT_BODY_BYTES_MAX)
+        app.router.add_post("/{anything:.*}", self._receive)
+        self._runner = web.AppRunner(app, access_log=None, shutdown_timeout=AUDIT_CLOSE_S)
+        await self._runner.setup()
+        await web.TCPSite(self._runner, self._host, self._port).start()
+
+    async def close(self) -> None:
+        """Listen no more."""
+        if self._runner is not None:
+            await self._runner.cleanup()
+            self._runner = None
+
+    async def _receive(self, request: web.Request) -> web.Response:
+        try:
+            batch = from_json(await request.read())
+        except ValueError:
+            self.refused += 1
+            return web.Response(status=400, text="no JSON: an audit.k8s.io/v1 EventList is wanted")
+        for event in objects(batch, "items"):
+            self.events += 1
+            if (listed := listed_of(event)) is not None:
+                self._take(listed)
+        return web.Response(status=200)
