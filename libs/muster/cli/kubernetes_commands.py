@@ -35,3 +35,11 @@ def permissions() -> None:
     from muster.cli import permitting
 
     permitting.permissions()
+
+
+@app.command()
+def crd() -> None:
+    """Print the definition of MusterJob, by which `kubectl apply` submits jobs."""
+    from muster.kube.musterjob import manifest
+
+    typer.echo(manifest(), nl=False)

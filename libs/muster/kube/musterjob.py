@@ -1,0 +1,286 @@
+"""The custom resource MusterJob: its schema is made of `JobSpec`, so that an object can say what a job can say.
+
+Names are written as Kubernetes writes them (`totalRunTimeS`), nothing else differs. What the schema of the API server
+can check, it checks: types, bounds, names, and by CEL rules what two fields say together. The name and the team are the
+object's own: `metadata.name`, and the team of its namespace. The run times have no defaults: those are the queue's.
+"""
+
+import re
+from typing import Final
+
+import yaml
+
+from muster.kube.objects import JsonObject, is_object, mapping, sequence
+from muster.kube.resources import Resource
+from muster.schemas.base import NAME_PATTERN
+from muster.schemas.facts.workload import NODES_SHOWN_MAX
+from muster.schemas.job import JobSpec, Phase
+
+MUSTER_JOBS: Final = Resource("muster.dev", "v1alpha1", "musterjobs", namespaced=True, kind="MusterJob")
+SHORT_NAME = "mj"
+NOT_IN_SPEC = frozenset({"name", "team", "left_out"})
+"""Fields of JobSpec that follow from the object and from what it leaves out."""
+LEFT_TO_THE_QUEUE = ("total_run_time_s", "min_slice_s")
+REFUSED = "refused"
+"""Phase of an object whose job was never accepted."""
+REJECTED = "rejected"
+"""Phase of an object that can be no job; it may still be mended."""
+_MESSAGE_MAX = 4096
+_KEPT = ("type", "enum", "pattern", "minLength", "maxLength", "minimum", "maximum", "minItems", "maxItems")
+
+
+def camel(name: str) -> str:
+    """`total_run_time_s` as Kubernetes writes it."""
+    first, *rest = name.split("_")
+    return first + "".join(part.capitalize() for part in rest)
+
+
+def snake(name: str) -> str:
+    """The reverse of `camel`."""
+    return re.sub(r"(?<=[a-z0-9])([A-Z])", lambda found: f"_{found[1].lower()}", name)
+
+
+def spec_schema() -> JsonObject:
+    """OpenAPI schema of `spec`, structural as apiextensions.k8s.io/v1 asks."""
+    whole = JobSpec.model_json_schema()
+    schema = _Converter(mapping(whole, "$defs")).convert(whole)
+    fields = mapping(schema, "properties")
+    for name in NOT_IN_SPEC:
+        fields.pop(camel(name), None)
+    for name in LEFT_TO_THE_QUEUE:
+        mapping(fields, camel(name)).pop("default", None)
+    schema["required"] = ["taskGroups"]
+    schema["description"] = (
+        "The job, as `muster submit` takes it. totalRunTimeS: over all runs, then it is ended; minSliceS: it is not "
+        "preempted before; without them the queue's own. Queue: by default the team's own. Priority: among jobs of its "
+        "queue. Retries: runs after a failure of the job itself. GraceS: from the notice to stop to the end."
+    )
+    groups = mapping(fields, "taskGroups")
+    groups |= {"x-kubernetes-list-type": "map", "x-kubernetes-list-map-keys": ["name"]}
+    group = mapping(groups, "items")
+    group["x-kubernetes-validations"] = [
+        _rule("self.gpus == 0 || self.gpuMilli == 0", "ask for whole `gpus` or for a share `gpuMilli`, not for both"),
+        _rule("!has(self.minReplicas) || self.minReplicas <= self.replicas", "minReplicas is above replicas: lower it"),
+    ]
+    return schema
+
+
+def status_schema() -> JsonObject:
+    """OpenAPI schema of `status`."""
+    instant: JsonObject = {"type": "string", "format": "date-time"}
+    text: JsonObject = {"type": "string"}
+    whole: JsonObject = {"type": "integer", "format": "int32"}
+    phases = [*(phase.value for phase in Phase), REFUSED, REJECTED]
+    return {
+        "type": "object",
+        "description": "Where the job stands; written by Muster's agent alone.",
+        "properties": {
+            "observedGeneration": {"type": "integer", "format": "int64"},
+            "jobId": text | {"description": "As `muster` and the HTTP API name the job."},
+            "phase": text | {"enum": phases},
+            "reason": text | {"description": "Why it is there, in one word."},
+            "message": text | {"description": "The same for people.", "maxLength": _MESSAGE_MAX},
+            "queue": text,
+            "gpus": text | {"description": "GPUs of the whole gang."},
+            "attempt": whole,
+            "nodes": {"type": "array", "items": text, "maxItems": NODES_SHOWN_MAX},
+            "nodesTotal": whole,
+            "exitCode": whole,
+            "queuedAt": instant,
+            "startedAt": instant,
+            "endedAt": instant,
+            "conditions": _conditions(),
+        },
+    }
+
+
+def crd() -> JsonObject:
+    """The CustomResourceDefinition, as it stands in k8s/base/crds/musterjob.yaml."""
+    schema: JsonObject = {
+        "type": "object",
+        "required": ["spec"],
+        "properties": {
+            "apiVersion": {"type": "string"},
+            "kind": {"type": "string"},
+            "metadata": {"type": "object"},
+            "spec": spec_schema(),
+            "status": status_schema(),
+        },
+        "x-kubernetes-validations": [
+            _rule(
+                "self.spec == oldSelf.spec || (has(oldSelf.status) && has(oldSelf.status.phase)"
+                f" && oldSelf.status.phase == '{REJECTED}')",
+                "the job was made of this spec and does not change: delete the object and make another one",
+            ),
+            _rule(
+                f"self.metadata.name.matches('{NAME_PATTERN}')",
+                "the name becomes the job's: at most 63 lower-case letters, digits and hyphens",
+            ),
+        ],
+    }
+    version: JsonObject = {
+        "name": MUSTER_JOBS.version,
+        "served": True,
+        "storage": True,
+        "subresources": {"status": {}},
+        "additionalPrinterColumns": _columns(),
+        "schema": {"openAPIV3Schema": schema},
+    }
+    names: JsonObject = {
+        "kind": MUSTER_JOBS.kind,
+        "listKind": f"{MUSTER_JOBS.kind}List",
+        "plural": MUSTER_JOBS.plural,
+        "singular": MUSTER_JOBS.kind.lower(),
+        "shortNames": [SHORT_NAME],
+        "categories": ["muster"],
+    }
+    return {
+        "apiVersion": "apiextensions.k8s.io/v1",
+        "kind": "CustomResourceDefinition",
+        "metadata": {"name": MUSTER_JOBS.title},
+        "spec": {"group": MUSTER_JOBS.group, "scope": "Namespaced", "names": names, "versions": [version]},
+    }
+
+
+def manifest() -> str:
+    """The same as YAML."""
+    text = yaml.dump(crd(), Dumper=_PlainDumper, sort_keys=False, width=120, allow_unicode=True)
+    return f"# Made by `muster kubernetes crd` of the schema of jobs; a test compares them.\n{text}"
+
+
+class _PlainDumper(yaml.SafeDumper):
+    """Without anchors: people read it."""
+
+    def ignore_aliases(self, data: object) -> bool:  # noqa: ARG002 - the dumper's own
+        """Write everything out."""
+        return True
+
+
+def job_body(spec: JsonObject) -> JsonObject:
+    """A `spec` as the fields of a JobSpec are named; keys of maps (labels, env) are left as they are."""
+    return {snake(name): _named(snake(name), value) for name, value in spec.items()}
+
+
+_MAPS = frozenset({"labels", "env"})
+"""Fields whose keys are the job's own."""
+
+
+def _named(field: str, value: object) -> object:
+    if is_object(value) and field not in _MAPS:
+        return job_body(value)
+    if isinstance(value, list):
+        return [_named(field, item) for item in value]
+    return value
+
+
+class _Converter:
+    """From pydantic's JSON Schema (2020-12) to what Kubernetes takes: no references, no `null`, no `title`."""
+
+    def __init__(self, definitions: JsonObject) -> None:
+        self._definitions = definitions
+
+    def convert(self, schema: JsonObject) -> JsonObject:
+        """Raises ValueError for what has no place in a structural schema."""
+        source = self._resolved(schema)
+        made: JsonObject = {key: source[key] for key in _KEPT if key in source}
+        if "exclusiveMinimum" in source:
+            made |= {"minimum": source["exclusiveMinimum"], "exclusiveMinimum": True}
+        described, default = source.get("description"), source.get("default")
+        if isinstance(described, str):
+            made["description"] = _words(described)
+        if isinstance(default, (str, int, float)):
+            made["default"] = default
+        match source.get("type"):
+            case "object":
+                made |= self._object(source)
+            case "array":
+                made["items"] = self.convert(mapping(source, "items"))
+            case "string" | "integer" | "number" | "boolean":
+                pass
+            case other:
+                raise ValueError(f"{source}: a schema of type {other!r} cannot be told to Kubernetes")
+        return made
+
+    def _resolved(self, schema: JsonObject) -> JsonObject:
+        """Without a reference, and without the alternative `null`, which is the same as leaving the field out."""
+        for alternative in sequence(schema, "anyOf"):
+            if is_object(alternative) and alternative.get("type") != "null":
+                rest = {key: value for key, value in schema.items() if key != "anyOf"}
+                return self._resolved(alternative) | rest
+        reference = schema.get("$ref")
+        if not isinstance(reference, str):
+            return schema
+        rest = {key: value for key, value in schema.items() if key != "$ref"}
+        return mapping(self._definitions, reference.rpartition("/")[2]) | rest
+
+    def _object(self, source: JsonObject) -> JsonObject:
+        fields = mapping(source, "properties")
+        if not fields:
+            by_pattern = mapping(source, "patternProperties")  # Kubernetes has no patterns of keys: the agent checks
+            values = next(iter(by_pattern.values()), None) or source.get("additionalProperties")
+            if not is_object(values):
+                raise ValueError(f"{source}: a map must say what its values are")
+            return {"additionalProperties": self.convert(values), "maxProperties": source["maxProperties"]}
+        made: JsonObject = {
+            "properties": {camel(name): self.convert(schema) for name, schema in fields.items() if is_object(schema)}
+        }
+        required = [camel(name) for name in sequence(source, "required") if isinstance(name, str)]
+        if required:
+            made["required"] = required
+        if isinstance(described := source.get("description"), str):
+            text = _words(described)
+            for name in sorted(fields, key=len, reverse=True):
+                text = re.sub(rf"\b{name}\b", camel(name), text)
+            made["description"] = text
+        return made
+
+
+def _words(description: str) -> str:
+    """On one line; what Python calls None, an object leaves out."""
+    return re.sub(r"\bNone\b", "left out", " ".join(description.split()))
+
+
+def _rule(rule: str, message: str) -> JsonObject:
+    return {"rule": rule, "message": message}
+
+
+def _conditions() -> JsonObject:
+    """As metav1.Condition is."""
+    properties: JsonObject = {
+        "type": {"type": "string", "maxLength": 316},
+        "status": {"type": "string", "enum": ["True", "False", "Unknown"]},
+        "observedGeneration": {"type": "integer", "format": "int64"},
+        "lastTransitionTime": {"type": "string", "format": "date-time"},
+        "reason": {"type": "string", "maxLength": 1024},
+        "message": {"type": "string", "maxLength": 32768},
+    }
+    item: JsonObject = {
+        "type": "object",
+        "required": ["type", "status", "lastTransitionTime", "reason", "message"],
+        "properties": properties,
+    }
+    return {
+        "type": "array",
+        "items": item,
+        "x-kubernetes-list-type": "map",
+        "x-kubernetes-list-map-keys": ["type"],
+    }
+
+
+def _columns() -> list[JsonObject]:
+    """What `kubectl get mj` shows; those of priority 1 with `-o wide`."""
+    shown = (
+        ("Phase", "string", ".status.phase", 0),
+        ("Reason", "string", ".status.reason", 0),
+        ("Queue", "string", ".status.queue", 0),
+        ("GPUs", "string", ".status.gpus", 0),
+        ("Age", "date", ".metadata.creationTimestamp", 0),
+        ("Attempt", "integer", ".status.attempt", 1),
+        ("Nodes", "string", ".status.nodes", 1),
+        ("Job", "string", ".status.jobId", 1),
+        ("Message", "string", ".status.message", 1),
+    )
+    return [
+        {"name": name, "type": kind, "jsonPath": path} | ({"priority": priority} if priority else {})
+        for name, kind, path, priority in shown
+    ]
