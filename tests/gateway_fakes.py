@@ -27,6 +27,7 @@ from muster.gateway.problems import ProblemError
 from muster.gateway.tokens import TokenTable
 from muster.gateway.views import Views
 from muster.schemas.access import Role, TokenRecord, TokenView, token_hash
+from muster.schemas.apiserver import ApiServerReport
 from muster.schemas.devices import DeviceView, FabricView, RequestView
 from muster.schemas.facts.device import ComposeRequested, DecomposeRequested, DetachRequested
 from muster.schemas.facts.job import JobCancelRequested
@@ -303,6 +304,19 @@ class FakeScaler:
         return ScaleAnswer(choices=tuple(self.choice_rows))
 
 
+class FakeGuard:
+    """The guard's answers. is_down: it does not answer."""
+
+    def __init__(self) -> None:
+        self.told = ApiServerReport(cluster="atlas")
+        self.is_down = False
+
+    async def report(self) -> ApiServerReport:
+        if self.is_down:
+            raise UnreachableError("the guard is down")
+        return self.told
+
+
 class FakeTokens(TokenTable):
     """Tokens without a bucket."""
 
@@ -361,6 +375,7 @@ class FakeHouse:
         self.scheduler = FakeScheduler(self.view)
         self.composer = FakeComposer()
         self.scaler = FakeScaler()
+        self.guard = FakeGuard()
         self.tokens = FakeTokens()
         self.feed = FakeFeed()
         people = {
@@ -379,6 +394,7 @@ class FakeHouse:
             scheduler=self.scheduler,
             composer=self.composer,
             scaler=self.scaler,
+            guard=self.guard,
             tokens=self.tokens,
             catalogue=CatalogueCache(view=self.view, scheduler=self.scheduler, time=time),
             feed=self.feed,

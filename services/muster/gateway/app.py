@@ -19,6 +19,7 @@ from muster.gateway.dashboard import STATIC, Site, headers
 from muster.gateway.device_clients import NatsComposer, NatsScaler
 from muster.gateway.feed import Feed
 from muster.gateway.growth import shapes_to_come
+from muster.gateway.guard_client import NatsGuard
 from muster.gateway.house import House
 from muster.gateway.http import make_app
 from muster.gateway.live import Live, credentials
@@ -89,6 +90,7 @@ class Gateway:
             scheduler=scheduler,
             composer=NatsComposer(asking, cluster=settings.cluster),
             scaler=NatsScaler(asking, cluster=settings.cluster),
+            guard=NatsGuard(asking, cluster=settings.cluster),
             tokens=tokens,
             catalogue=catalogue,
             feed=feed,

@@ -12,7 +12,7 @@ from muster.gateway.dashboard import Site
 from muster.gateway.feed import Feed
 from muster.gateway.live import Live
 from muster.gateway.metrics import Metrics
-from muster.gateway.ports import Composer, ReadView, RequestLog, Scaler, Scheduler, Tokens
+from muster.gateway.ports import Composer, Guard, ReadView, RequestLog, Scaler, Scheduler, Tokens
 from muster.gateway.problems import ProblemError, invalid, too_large, unauthorised, unavailable
 from muster.gateway.views import Views
 from muster.schemas.base import BODY_BYTES_MAX
@@ -31,6 +31,7 @@ class House:
     scheduler: Scheduler
     composer: Composer
     scaler: Scaler
+    guard: Guard
     tokens: Tokens
     catalogue: CatalogueCache
     feed: Feed

@@ -7,6 +7,7 @@ from starlette.exceptions import HTTPException
 from muster.gateway.api import (
     access,
     answers,
+    apiserver,
     composability,
     dashboard,
     devices,
@@ -30,7 +31,21 @@ from muster.gateway.problems import ProblemError
 
 API_VERSION = "1"
 _OF_JOBS = (jobs, job_actions, readings)
-_APIS = (*_OF_JOBS, queues, reservations, nodes, composability, devices, scale, events, live, access, health, reference)
+_APIS = (
+    *_OF_JOBS,
+    queues,
+    reservations,
+    nodes,
+    composability,
+    devices,
+    scale,
+    apiserver,
+    events,
+    live,
+    access,
+    health,
+    reference,
+)
 
 
 def make_app(house: House) -> FastAPI:

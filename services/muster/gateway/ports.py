@@ -6,6 +6,7 @@ from typing import Protocol
 
 from muster.gateway.authorise import Principal
 from muster.schemas.access import TokenRecord, TokenView
+from muster.schemas.apiserver import ApiServerReport
 from muster.schemas.base import JobId
 from muster.schemas.facts.device import ComposeRequested, DecomposeRequested, DetachRequested
 from muster.schemas.facts.job import JobCancelRequested
@@ -241,6 +242,14 @@ class Scaler(Protocol):
 
     async def choices(self) -> ScaleAnswer:
         """Its newest choices, newest first."""
+        ...
+
+
+class Guard(Protocol):
+    """The guard's answers. Raises as `Composer` does."""
+
+    async def report(self) -> ApiServerReport:
+        """How the API servers are."""
         ...
 
 

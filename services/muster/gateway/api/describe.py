@@ -8,6 +8,7 @@ from pydantic import BaseModel
 from pydantic.json_schema import models_json_schema
 
 from muster.schemas.access import TokenMade, TokenRecord, TokenView
+from muster.schemas.apiserver import ApiServerReport
 from muster.schemas.devices import (
     ComposabilityBody,
     ComposabilityManifest,
@@ -36,6 +37,7 @@ _REFUSALS = {
     503: "Not now; nothing was lost, send the same request again",
 }
 _SHOWN: tuple[type[BaseModel], ...] = (
+    ApiServerReport,
     ComposabilityBody,
     ComposabilityManifest,
     DeviceView,

@@ -108,15 +108,19 @@ def _lister(client: ClientLists) -> Lister:
 
 
 def _levels(look: Look) -> tuple[FlowLevel, ...]:
-    """Seats: the most of any replica, or the fewest where that is not what is wanted. The busy ones come first."""
+    """The guarded ones first. API servers go on showing metrics of a level that was deleted: those are left out."""
     wanted = {flow.level: flow for flow in look.flows}
     names = dict.fromkeys([*wanted, *(level for replica in look.up if replica.page for level in replica.page.seats)])
+    if look.levels is not None:
+        known = {level.name for level in look.levels}
+        names = dict.fromkeys(name for name in names if name in known or name in wanted)
     exempt = {level.name for level in look.levels or () if level.name == "exempt"}
     rows = [_level(look, name, wanted[name].wanted if name in wanted else 0, name in exempt) for name in names]
     return tuple(rows[:LEVELS_MAX])
 
 
 def _level(look: Look, name: str, wanted: int, is_exempt: bool) -> FlowLevel:
+    """seats: of an API server where they are not as wanted, if there is one."""
     pages = [replica.page for replica in look.up if replica.page]
     seats = [page.seats[name] for page in pages if name in page.seats]
     odd = [one for one in seats if wanted and one != wanted]
