@@ -6,6 +6,7 @@ from typing import Annotated
 
 import typer
 
+from muster.cli.bench.kubernetes.command import kubernetes
 from muster.cli.options import As, Output
 
 app = typer.Typer(name="bench", help="Measure; every result names the machine.", no_args_is_help=True)
@@ -202,3 +203,6 @@ def scale(
     from muster.cli.bench.scale_input import Scale
 
     scale_report.run(Scale(nodes=nodes, pool=pool), decisions=decisions, form=output)
+
+
+app.command()(kubernetes)

@@ -56,11 +56,11 @@ async def create_all(
     objects: Iterable[tuple[str, Manifest]],
     *,
     parallel: int = bounds.FLEET_PARALLEL,
-    created: Callable[[int], None] = lambda _index: None,
+    begun: Callable[[int], None] = lambda _index: None,
 ) -> int:
-    """POST each object to its path, `parallel` at a time; `created` is told the index of each that the server has.
+    """POST each object to its path, `parallel` at a time; `begun` is told the index of each just before.
 
-    Returns how many there were. Raises FleetError at the first that is refused; the others are given up.
+    Returns how many there were. Raises FleetError or aiohttp.ClientError at the first failure; the others are given up.
     """
     waiting = enumerate(objects)
     done = 0
@@ -68,13 +68,9 @@ async def create_all(
     async def work() -> None:
         nonlocal done
         for index, (path, manifest) in waiting:
-            async with client.post(path, json=manifest) as answer:
-                if not answer.ok and answer.status != _CONFLICT:
-                    words = (await answer.text())[:_WORDS_MAX]
-                    raise FleetError(f"POST {path}: {answer.status}; the API server said: {words}")
-                await answer.read()
+            begun(index)
+            await post(client, path, manifest)
             done += 1
-            created(index)
 
     try:
         async with asyncio.TaskGroup() as group:
@@ -83,3 +79,12 @@ async def create_all(
     except* (FleetError, aiohttp.ClientError) as errors:
         raise errors.exceptions[0] from None
     return done
+
+
+async def post(client: aiohttp.ClientSession, path: str, manifest: Manifest) -> None:
+    """Create one object; one that is there already stays as it is. Raises FleetError, aiohttp.ClientError."""
+    async with client.post(path, json=manifest) as answer:
+        if not answer.ok and answer.status != _CONFLICT:
+            words = (await answer.text())[:_WORDS_MAX]
+            raise FleetError(f"POST {path}: {answer.status}; the API server said: {words}")
+        await answer.read()

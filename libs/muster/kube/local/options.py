@@ -47,7 +47,7 @@ class Scheduler:
     """One scheduler process. profile: one of ours, or the file of a whole KubeSchedulerConfiguration.
 
     scheduler_name: the pods that it takes. program: the name of another that takes kube-scheduler's flags.
-    user: who it is at the API server.
+    user: who it is at the API server. at_once: started with the plane; else by `ControlPlane.start(name)`.
     """
 
     name: str = "kube-scheduler"
@@ -55,6 +55,7 @@ class Scheduler:
     scheduler_name: str = "default-scheduler"
     program: str = "kube-scheduler"
     user: User = field(default_factory=lambda: User("system:kube-scheduler"))
+    at_once: bool = True
 
 
 @dataclass(frozen=True, slots=True)

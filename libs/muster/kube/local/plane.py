@@ -120,9 +120,11 @@ class ControlPlane:
         await etcd.ready()
         for server in servers:  # one after the other: the first writes what all of them want to be there
             await server.start()
-        for child in self._components():
+        later = {scheduler.name for scheduler in self.options.schedulers if not scheduler.at_once}
+        components = [child for child in self._components() if child.name not in later]
+        for child in components:
             child.launch()
-        for child in list(self._children.values()):
+        for child in components:
             await child.ready()
 
     def _components(self) -> list[Child]:

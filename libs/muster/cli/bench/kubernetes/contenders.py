@@ -1,0 +1,25 @@
+"""Which scenario plays which contender."""
+
+from muster.cli.bench.kubernetes.plan import Contender
+from muster.cli.bench.kubernetes.scenarios.floor import Floor
+from muster.cli.bench.kubernetes.scenarios.old_stack import OldStack
+from muster.cli.bench.kubernetes.scenarios.scheduled import KubeScheduler
+from muster.cli.bench.kubernetes.stage import Scenario
+from muster.kube.local.options import Profile
+
+
+def scenario_of(contender: Contender) -> Scenario:
+    """The contender's scenario."""
+    match contender:
+        case Contender.FLOOR:
+            return Floor()
+        case Contender.DEFAULT:
+            return KubeScheduler(contender, Profile.DEFAULT)
+        case Contender.BIN_PACKING:
+            return KubeScheduler(contender, Profile.BIN_PACKING)
+        case Contender.OLD_STACK:
+            return OldStack()
+        case Contender.CLAIMS:
+            return KubeScheduler(contender, Profile.DEFAULT, claims=True)
+        case Contender.MUSTER | Contender.MUSTER_CLAIMS:
+            raise NotImplementedError
