@@ -116,3 +116,35 @@ def test_configuration_lies_where_the_container_is_told_to_look(service: str, fi
     told = services()[service]
     assert any(file in word for word in cast("list[str]", told["command"]))
     assert (COMPOSE / folders(told)[str(Path(file).parent)] / Path(file).name).is_file()
+
+
+def override() -> dict[str, Service]:
+    return cast("dict[str, Service]", yaml.safe_load((COMPOSE / "compose.kubernetes.yaml").read_text())["services"])
+
+
+def test_against_a_real_cluster_only_agent_and_guard_see_the_kubeconfig() -> None:
+    mounting = {
+        name: volume
+        for name, service in override().items()
+        for volume in cast("list[object]", service["volumes"])
+        if isinstance(volume, dict)
+    }
+    assert set(mounting) == {"agent", "guard"}
+    assert {volume["target"] for volume in mounting.values()} == {"/etc/muster/kubeconfig"}
+    assert all(volume["read_only"] for volume in mounting.values())
+
+
+def test_against_a_real_cluster_the_settings_name_that_kubeconfig() -> None:
+    mounted = folders(override()["init"])
+    assert mounted == {"/etc/muster/settings.yaml": "settings.kubernetes.yaml"}
+    told = yaml.safe_load((COMPOSE / "settings.kubernetes.yaml").read_text())
+    settings = Settings.model_validate({**told, "state_dir": "/x", "credentials_dir": "/x"})
+    assert settings.kubernetes is not None
+    assert str(settings.kubernetes.kubeconfig) == "/etc/muster/kubeconfig"
+    assert settings.fabrics == (), "a simulated fabric moves nothing on real nodes"
+
+
+def test_the_override_changes_containers_that_there_are_and_nothing_of_how_they_are_confined() -> None:
+    for name, changed in override().items():
+        assert set(changed) == {"volumes"}
+        assert name in services()
