@@ -235,7 +235,6 @@ class Reflector(Generic[ViewT]):
     async def _watch(self, *, initial: bool = False) -> None:
         """A watch until its end. initial: with the state first."""
         if initial:
-            self._figures.relists += 1
             self._holdings.begin()
         spread = uniform(self._seed, "watch", self._attempts)
         async with self._server.watch(
@@ -247,6 +246,7 @@ class Reflector(Generic[ViewT]):
             timeout_s=int(self._watch_s * (1.0 + spread)),
             silence_s=self._silence_s,
         ) as lines:
+            self._figures.relists += initial  # only now: a server may refuse streaming lists
             async for batch in self._batches(lines):
                 initial = await self._fold(batch, initial=initial)
 
