@@ -12,6 +12,7 @@ from muster.schemas.job import Slot, TaskGroup
 CONTAINER = "main"
 CLAIM = "gpus"
 """What the pod calls its ResourceClaim."""
+WHOLE_MILLI = 1000
 GRACE_S_MIN = 1
 """The shortest termination that Kubernetes does not read as "at once"."""
 
@@ -52,9 +53,24 @@ class PodOrder:
         return self.gang.spec.task_groups[self.slot.group]
 
     @property
+    def gpus(self) -> int:
+        """Whole GPUs that it gets; a job that takes whole nodes may hold more than it asks for."""
+        return 0 if is_share(self.slot, self.group) else self.slot.gpu_count or self.group.gpus
+
+    @property
+    def share_milli(self) -> int:
+        """The part of a GPU that it gets; 0: none."""
+        return (self.slot.gpu_milli or self.group.gpu_milli) if is_share(self.slot, self.group) else 0
+
+    @property
     def has_claim(self) -> bool:
         """Whether a ResourceClaim of its own belongs to it."""
-        return self.claimed and bool(self.group.gpus)
+        return self.claimed and bool(self.gpus)
+
+
+def is_share(slot: Slot, group: TaskGroup) -> bool:
+    """Whether the slot holds a part of a GPU."""
+    return 0 < (slot.gpu_milli or group.gpu_milli) < WHOLE_MILLI
 
 
 def pod_labels(order: PodOrder) -> dict[str, str]:
@@ -175,7 +191,7 @@ def _told(order: PodOrder) -> dict[str, str]:
         told["TRACEPARENT"] = order.trace
     if order.resumed_s:
         told["MUSTER_RESUMED_S"] = f"{order.resumed_s:.0f}"
-    if not order.group.gpus and not order.group.gpu_milli:
+    if not order.gpus and not order.share_milli:
         told["NVIDIA_VISIBLE_DEVICES"] = "void"  # CUDA images say "all", and would see GPUs that others hold
     return told
 
@@ -183,14 +199,14 @@ def _told(order: PodOrder) -> dict[str, str]:
 def _gpus(order: PodOrder) -> dict[str, int]:
     """GPUs, or the part of one, as extended resources."""
     group = order.group
-    if group.gpus and not order.claimed:
-        return {order.policy.resource: group.gpus}
-    if not group.gpu_milli:
+    if order.gpus and not order.claimed:
+        return {order.policy.resource: order.gpus}
+    if not order.share_milli:
         return {}
-    profile = sharing.profile_for(group.gpu_milli, order.policy.sharing)
+    profile = sharing.profile_for(order.share_milli, order.policy.sharing)
     if profile is None:
         raise ImpossiblePodError(
-            f"this cluster gives no part of a GPU as large as {group.gpu_milli} milli",
+            f"this cluster gives no part of a GPU as large as {order.share_milli} milli",
             field=f"task_groups.{group.name}.gpu_milli",
             cure="ask for a whole GPU (`gpus`), or name a larger profile in the cluster's `sharing`",
         )
@@ -199,6 +215,6 @@ def _gpus(order: PodOrder) -> dict[str, int]:
 
 def _tolerations(order: PodOrder) -> list[JsonObject]:
     found: list[JsonObject] = [{"key": words.OWN_TAINT, "operator": "Exists", "effect": "NoSchedule"}]
-    if order.group.gpus or order.group.gpu_milli:
+    if order.gpus or order.share_milli:
         found.append({"key": words.GPU_TAINT, "operator": "Exists", "effect": "NoSchedule"})
     return found

@@ -1,0 +1,159 @@
+"""ResourceClaims of pods as `resource.k8s.io/v1` has them: made, allocated and taken back by us, by exact rules.
+
+A claim is made with the finalizer that keeps an allocated claim, then `status.allocation` and `reservedFor` are written
+at the version that was read, and only then its pod is bound. Sources: api/resource/v1 types.go and the
+`dynamicresources` plugin of kube-scheduler 1.34.
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+from muster.agent.core.kubernetes import names
+from muster.agent.core.kubernetes.slices import Place
+from muster.kube.objects import (
+    JsonObject,
+    mapping,
+    name_of,
+    namespace_of,
+    objects,
+    sequence,
+    strings,
+    text,
+    uid_of,
+    version_of,
+)
+
+API_VERSION = "resource.k8s.io/v1"
+FINALIZER = "resource.kubernetes.io/delete-protection"
+REQUEST = "gpus"
+"""Name of the one request of a claim of ours."""
+
+
+@dataclass(frozen=True, slots=True)
+class ClaimView:
+    """A claim. owner: uid of the pod that it was made for. places: that it was given. reserved: uids of pods.
+
+    job: as our labels say it, "" for others' claims. deleting: it is to go as soon as nobody needs it.
+    """
+
+    namespace: str
+    name: str
+    uid: str
+    owner: str = ""
+    job: str = ""
+    places: tuple[Place, ...] = ()
+    reserved: tuple[str, ...] = ()
+    deleting: bool = False
+
+    @property
+    def key(self) -> tuple[str, str]:
+        """Namespace and name."""
+        return self.namespace, self.name
+
+
+def project_claim(raw: JsonObject) -> ClaimView:
+    """Raises nothing: what is absent counts as its default. Devices for administrators are held by nobody."""
+    results = objects(raw, "status", "allocation", "devices", "results")
+    reserved = objects(raw, "status", "reservedFor")
+    return ClaimView(
+        namespace=namespace_of(raw),
+        name=name_of(raw),
+        uid=uid_of(raw),
+        owner=_owning_pod(raw),
+        job=strings(raw, "metadata", "labels").get(names.JOB_LABEL, ""),
+        places=tuple(_place(one) for one in results if one.get("adminAccess") is not True),
+        reserved=tuple(text(one, "uid") for one in reserved),
+        deleting=bool(text(raw, "metadata", "deletionTimestamp")),
+    )
+
+
+def claim_manifest(
+    name: str,
+    *,
+    namespace: str,
+    labels: Mapping[str, str],
+    pod: tuple[str, str],
+    device_class: str,
+    count: int,
+) -> JsonObject:
+    """A claim for `count` GPUs of one pod. pod: its name and uid; when it goes, the claim goes."""
+    pod_name, pod_uid = pod
+    owner: JsonObject = {"apiVersion": "v1", "kind": "Pod", "name": pod_name, "uid": pod_uid}
+    exactly: JsonObject = {"deviceClassName": device_class, "allocationMode": "ExactCount", "count": count}
+    return {
+        "apiVersion": API_VERSION,
+        "kind": "ResourceClaim",
+        "metadata": {
+            "name": name,
+            "namespace": namespace,
+            "labels": dict(labels),
+            "finalizers": [FINALIZER],
+            "ownerReferences": [{**owner, "controller": True, "blockOwnerDeletion": True}],
+        },
+        "spec": {"devices": {"requests": [{"name": REQUEST, "exactly": exactly}]}},
+    }
+
+
+def allocated(claim: JsonObject, *, node: str, pod: tuple[str, str], places: Sequence[Place]) -> JsonObject:
+    """The claim, as it was read, with these devices, reserved for this pod: the body of a replacement of its status."""
+    pod_name, pod_uid = pod
+    results = [
+        {"request": request, "driver": place.driver, "pool": place.pool, "device": place.device}
+        for request, place in zip(_requested(claim, len(places)), places, strict=True)
+    ]
+    at_node = {"matchFields": [{"key": "metadata.name", "operator": "In", "values": [node]}]}
+    status: JsonObject = {
+        "allocation": {"devices": {"results": results}, "nodeSelector": {"nodeSelectorTerms": [at_node]}},
+        "reservedFor": [{"resource": "pods", "name": pod_name, "uid": pod_uid}],
+    }
+    return {**_without_status(claim), "status": status}
+
+
+def deallocated(claim: JsonObject) -> JsonObject:
+    """The claim, as it was read, with no device: the body of a replacement of its status."""
+    return {**_without_status(claim), "status": {}}
+
+
+def protection(claim: JsonObject, *, wanted: bool) -> JsonObject | None:
+    """A merge patch, for the version that was read, that adds or takes away the finalizer; None if it is so already."""
+    now = [one for one in sequence(claim, "metadata", "finalizers") if isinstance(one, str)]
+    if (FINALIZER in now) == wanted:
+        return None
+    then = [*now, FINALIZER] if wanted else [one for one in now if one != FINALIZER]
+    return {"metadata": {"finalizers": then, "resourceVersion": version_of(claim)}}
+
+
+def counts(claim: JsonObject) -> tuple[tuple[str, int], ...]:
+    """Name and number of devices of each request of a claim; one that asks for all, or for one of several: 0."""
+    return tuple((text(one, "name"), _count(one)) for one in objects(claim, "spec", "devices", "requests"))
+
+
+def _count(request: JsonObject) -> int:
+    exactly = mapping(request, "exactly")
+    if text(exactly, "allocationMode") not in ("", "ExactCount"):
+        return 0
+    number = exactly.get("count", 1)
+    return number if exactly and isinstance(number, int) else 0
+
+
+def _requested(claim: JsonObject, devices: int) -> Iterable[str]:
+    """The request that each device answers. Raises ValueError if the claim asks for another number."""
+    answered = [name for name, number in counts(claim) for _ in range(number)]
+    if len(answered) != devices:
+        raise ValueError(f"claim {name_of(claim)} asks for {len(answered)} devices, and {devices} were chosen")
+    return answered
+
+
+def _without_status(claim: JsonObject) -> JsonObject:
+    return {key: value for key, value in claim.items() if key != "status"}
+
+
+def _owning_pod(raw: JsonObject) -> str:
+    owners = objects(raw, "metadata", "ownerReferences")
+    return next(
+        (text(one, "uid") for one in owners if text(one, "kind") == "Pod" and one.get("controller") is True), ""
+    )
+
+
+def _place(result: JsonObject) -> Place:
+    return Place(text(result, "driver"), text(result, "pool"), text(result, "device"))

@@ -1,0 +1,68 @@
+"""Manifests for orders of pods: the port through which the gangs make them. Pure, the same for the same order."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from muster.agent.core.cluster import CreatePods
+from muster.agent.core.kubernetes import claims, words
+from muster.agent.core.kubernetes.pods import PodOrder, gang_service, is_share, pod_labels, pod_manifest
+from muster.agent.core.kubernetes.policy import PodPolicy
+from muster.agent.core.kubernetes.rendezvous import Gang
+from muster.kube.objects import JsonObject
+from muster.schemas.job import Slot
+
+
+@dataclass(slots=True)
+class PodOrders:
+    """Implements `companions.Manifests`, and says what pods need beside themselves."""
+
+    policy: PodPolicy
+    _last: tuple[Sequence[Slot], Gang] | None = field(default=None)
+
+    def namespace(self, order: CreatePods) -> str:
+        """Where the pods of this attempt are, with their claims and Service."""
+        return words.namespace_for(self.policy.namespace, order.spec.team)
+
+    def pod(self, order: CreatePods, slot: Slot, peers: Sequence[Slot]) -> JsonObject:
+        """The pod of one slot, unbound. peers: all slots of the attempt. Raises ImpossiblePodError."""
+        return pod_manifest(self._order(order, slot, peers))
+
+    def service(self, order: CreatePods) -> JsonObject | None:
+        """The headless Service by which the pods of the attempt meet; None if there is nobody to meet."""
+        return gang_service(self._gang(order, order.slots), self.policy)
+
+    def is_claimed(self, order: CreatePods, slot: Slot) -> bool:
+        """Whether the slot's GPUs were chosen one by one, so that a claim names them; else the kubelet picks."""
+        return bool(slot.devices) and not is_share(slot, order.spec.task_groups[slot.group])
+
+    def claim(self, order: CreatePods, slot: Slot, *, name: str, uid: str) -> JsonObject:
+        """The claim of the slot's pod, which is there under this name and uid."""
+        wanted = self._order(order, slot, order.slots)
+        return claims.claim_manifest(
+            words.claim_name(name),
+            namespace=wanted.namespace,
+            labels=pod_labels(wanted),
+            pod=(name, uid),
+            device_class=self.policy.device_class,
+            count=len(slot.devices),
+        )
+
+    def _order(self, order: CreatePods, slot: Slot, peers: Sequence[Slot]) -> PodOrder:
+        return PodOrder(
+            self._gang(order, peers),
+            slot,
+            self.policy,
+            claimed=self.is_claimed(order, slot),
+            trace=order.trace,
+            resumed_s=order.resumed_s,
+        )
+
+    def _gang(self, order: CreatePods, peers: Sequence[Slot]) -> Gang:
+        """Kept for the next pod of the same gang, which comes next: a gang of 4,096 sorts its slots once."""
+        if self._last is not None and self._last[0] is peers:
+            known = self._last[1]
+            if (known.job_id, known.attempt) == (order.job_id, order.attempt):
+                return known
+        gang = Gang(order.job_id, order.attempt, order.spec, tuple(peers))
+        self._last = peers, gang
+        return gang

@@ -1,0 +1,279 @@
+"""A claim is made, allocated, looked at, and only then is its pod ready; what is refused is given back."""
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from muster.agent.core.kubernetes.calls import Create, Delete, Kind, Merge, Read, Refused, Replace
+from muster.agent.core.kubernetes.claims import FINALIZER, project_claim
+from muster.kube.objects import JsonObject, at, mapping, objects, sequence, text, uid_of, version_of
+from unit.agent.pods.allocating import NODE, Allocator, order, place
+from unit.agent.pods.claim_store import ClaimStore
+
+OTHER = "ZYXWVUTSRQPONMLKJIHGFEDCBA"
+
+
+def foreign(store: ClaimStore, number: int, *, name: str = "foreign", admin: bool = False) -> None:
+    """Somebody else allocated a device."""
+    made = store.make(Create(Kind.CLAIMS, "default", name, {"metadata": {"name": name, "namespace": "default"}}))
+    claim = store.make(Read(Kind.CLAIMS, "default", name))
+    assert made == claim
+    body: JsonObject = dict(claim.reply)  # type: ignore[union-attr]
+    result: JsonObject = {"request": "r", "driver": place(0).driver, "pool": NODE, "device": f"gpu-{number}"}
+    status: JsonObject = {
+        "allocation": {"devices": {"results": [{**result, **({"adminAccess": True} if admin else {})}]}}
+    }
+    store.make(Replace(Kind.CLAIMS, "default", name, {**body, "status": status}, subresource="status"))
+
+
+def holding(store: ClaimStore) -> list[str]:
+    """Devices that claims hold, with repetition."""
+    return [one.device for claim in store.claims() for one in project_claim(claim).places]
+
+
+def test_a_claim_is_made_protected_then_allocated_at_its_version_then_looked_at() -> None:
+    agent = Allocator(ClaimStore())
+    assert not agent.prepare(order(1, 3))
+    created = agent.work_once()
+    assert isinstance(created, Create)
+    assert sequence(created.body, "metadata", "finalizers") == [FINALIZER]
+    written = agent.work_once()
+    assert isinstance(written, Replace)
+    assert (written.subresource, version_of(written.body)) == ("status", "1")
+    assert agent.ready == []
+    agent.settle()
+    assert len(agent.ready) == 1
+    assert agent.prepare(order(1, 3))
+    assert holding(agent.store) == ["gpu-1", "gpu-3"]
+
+
+def test_an_allocation_names_devices_node_and_pod() -> None:
+    agent = Allocator(ClaimStore())
+    agent.prepare(order(2))
+    agent.settle()
+    (claim,) = agent.store.claims()
+    (owner,) = objects(claim, "metadata", "ownerReferences")
+    assert (owner["kind"], owner["uid"], owner["controller"]) == ("Pod", "pod-uid", True)
+    (result,) = objects(claim, "status", "allocation", "devices", "results")
+    assert result == {"request": "gpus", "driver": "gpu.nvidia.com", "pool": NODE, "device": "gpu-2"}
+    (term,) = objects(claim, "status", "allocation", "nodeSelector", "nodeSelectorTerms")
+    assert objects(term, "matchFields")[0]["values"] == [NODE]
+    assert [one["uid"] for one in objects(claim, "status", "reservedFor")] == ["pod-uid"]
+
+
+def test_a_new_leader_adopts_what_the_old_one_allocated() -> None:
+    store = ClaimStore()
+    first = Allocator(store)
+    first.prepare(order(0))
+    first.settle()
+    second = Allocator(store)
+    while second.watch_once():
+        pass
+    calls = len(store.calls)
+    second.prepare(order(0))
+    assert len(second.ready) == 1
+    assert len(store.calls) == calls
+
+
+def test_a_new_leader_takes_up_a_claim_that_was_only_made() -> None:
+    store = ClaimStore()
+    first = Allocator(store)
+    first.prepare(order(0))
+    first.work_once()
+    second = Allocator(store)
+    second.prepare(order(0))
+    second.settle()
+    assert len(second.ready) == 1
+    assert holding(store) == ["gpu-0"]
+
+
+def test_a_device_that_somebody_else_allocated_is_refused_and_ours_given_back() -> None:
+    agent = Allocator(ClaimStore())
+    foreign(agent.store, 1)
+    agent.prepare(order(1))
+    agent.settle()
+    assert agent.ready == []
+    assert ["foreign" in reason for reason in agent.refused.values()] == [True]
+    assert holding(agent.store) == ["gpu-1"]
+    assert agent.needs.counts.conflicts == 1
+
+
+def test_access_for_administrators_holds_nothing() -> None:
+    agent = Allocator(ClaimStore())
+    foreign(agent.store, 1, admin=True)
+    agent.prepare(order(1))
+    agent.settle()
+    assert len(agent.ready) == 1
+
+
+def test_a_device_that_went_is_refused_without_a_call() -> None:
+    agent = Allocator(ClaimStore())
+    assert not agent.prepare(order(9))
+    assert agent.store.calls == []
+    assert len(agent.refused) == 1
+
+
+def test_a_policy_that_refuses_takes_the_gang_back() -> None:
+    agent = Allocator(ClaimStore())
+    agent.prepare(order(0))
+    agent.work_once()
+    agent.answer_once(Refused(403, "Forbidden", "policy muster-claims denied it"))
+    assert ["denied it" in reason for reason in agent.refused.values()] == [True]
+
+
+def test_a_change_by_another_is_read_and_allocated_anew() -> None:
+    agent = Allocator(ClaimStore())
+    agent.prepare(order(0))
+    agent.work_once()
+    claim = agent.store.claims()[0]
+    change = {"metadata": {"finalizers": [FINALIZER, "other"], "resourceVersion": version_of(claim)}}
+    agent.store.make(Merge(Kind.CLAIMS, "muster-jobs", text(claim, "metadata", "name"), change))
+    agent.settle()
+    assert len(agent.ready) == 1
+
+
+def test_what_a_pod_had_goes_with_it() -> None:
+    agent = Allocator(ClaimStore())
+    agent.prepare(order(0))
+    agent.settle()
+    agent.release(order(0))
+    agent.settle()
+    assert agent.store.claims() == []
+
+
+@pytest.mark.parametrize("steps", range(4))
+def test_a_release_at_any_step_leaves_nothing(steps: int) -> None:
+    agent = Allocator(ClaimStore())
+    agent.prepare(order(0))
+    for _ in range(steps):
+        agent.work_once()
+    agent.release(order(0))
+    agent.settle()
+    assert agent.store.claims() == []
+    assert agent.ready == []
+
+
+def test_a_release_while_a_call_is_under_way_deletes_what_it_made() -> None:
+    agent = Allocator(ClaimStore())
+    agent.prepare(order(0))
+    task = agent.work.take(agent.now)
+    assert task is not None
+    agent.release(order(0))
+    agent.work.finished(task, agent.store.make(task.call), agent.now)
+    agent.settle()
+    assert agent.store.claims() == []
+
+
+def test_a_pod_that_comes_anew_gets_a_claim_of_its_own() -> None:
+    agent = Allocator(ClaimStore())
+    agent.prepare(order(0), uid="first")
+    agent.settle()
+    agent.release(order(0))
+    agent.prepare(order(1), uid="second")
+    agent.settle()
+    (claim,) = agent.store.claims()
+    assert project_claim(claim).owner == "second"
+    assert len(agent.ready) == 2
+
+
+def test_the_next_job_does_not_wait_for_the_last_claim_to_go() -> None:
+    agent = Allocator(ClaimStore())
+    agent.prepare(order(0))
+    agent.settle()
+    agent.release(order(0))
+    agent.prepare(order(0, job=OTHER), uid="next")
+    agent.settle()
+    assert [key.job_id for key in agent.ready][1:] == [OTHER]
+    assert holding(agent.store) == ["gpu-0"]
+
+
+def test_a_claim_that_an_object_made_for_its_pod_is_protected_and_allocated() -> None:
+    agent = Allocator(ClaimStore())
+    agent.own.guests.add(OTHER)
+    assert not agent.prepare(order(0, 1, job=OTHER), uid="theirs")
+    agent.settle()
+    assert agent.store.calls == []
+    owner = {"apiVersion": "v1", "kind": "Pod", "name": "p", "uid": "theirs", "controller": True}
+    request = {"name": "mine", "exactly": {"deviceClassName": "gpu.muster.dev", "count": 2}}
+    body: JsonObject = {
+        "metadata": {"name": "made", "namespace": "muster-jobs", "ownerReferences": [owner]},
+        "spec": {"devices": {"requests": [request]}},
+    }
+    agent.store.make(Create(Kind.CLAIMS, "muster-jobs", "made", body))
+    agent.settle()
+    assert len(agent.ready) == 1
+    (claim,) = agent.store.claims()
+    assert FINALIZER in sequence(claim, "metadata", "finalizers")
+    assert {text(one, "request") for one in objects(claim, "status", "allocation", "devices", "results")} == {"mine"}
+
+
+def test_a_claim_for_another_number_of_devices_is_refused() -> None:
+    agent = Allocator(ClaimStore())
+    agent.own.guests.add(OTHER)
+    agent.prepare(order(0, job=OTHER), uid="theirs")
+    owner = {"apiVersion": "v1", "kind": "Pod", "name": "p", "uid": "theirs", "controller": True}
+    request = {"name": "mine", "exactly": {"deviceClassName": "gpu.muster.dev", "count": 2}}
+    spec = {"devices": {"requests": [request]}}
+    body: JsonObject = {
+        "metadata": {"name": "made", "namespace": "muster-jobs", "ownerReferences": [owner]},
+        "spec": spec,
+    }
+    agent.store.make(Create(Kind.CLAIMS, "muster-jobs", "made", body))
+    agent.settle()
+    assert ["asks for 2 devices, and 1 were chosen" in reason for reason in agent.refused.values()] == [True]
+
+
+def test_pods_of_a_gang_meet_by_a_service_that_goes_with_it() -> None:
+    agent = Allocator(ClaimStore())
+    gang = order(0, replicas=2)
+    agent.needs.begin(gang, agent.now)
+    agent.settle()
+    assert [key[0] for key in agent.store.objects] == [Kind.SERVICES]
+    agent.needs.end(gang, agent.now)
+    agent.settle()
+    assert agent.store.objects == {}
+
+
+def test_a_single_pod_has_no_service() -> None:
+    agent = Allocator(ClaimStore())
+    agent.needs.begin(order(0), agent.now)
+    agent.needs.end(order(0), agent.now)
+    assert agent.work_once() is None
+
+
+def test_pods_without_chosen_devices_need_no_claim() -> None:
+    agent = Allocator(ClaimStore())
+    assert agent.prepare(order())
+    assert agent.work_once() is None
+
+
+@settings(max_examples=200, deadline=None)
+@given(st.lists(st.sampled_from(["a-works", "b-works", "a-sees", "b-sees"]), max_size=24))
+def test_of_two_who_allocate_one_device_at_most_one_may_bind(steps: list[str]) -> None:
+    store = ClaimStore()
+    both = {"a": Allocator(store), "b": Allocator(store)}
+    both["a"].prepare(order(0), uid="a")
+    both["b"].prepare(order(0, job=OTHER), uid="b")
+    for step in steps:
+        agent = both[step[0]]
+        agent.work_once() if step.endswith("works") else agent.watch_once()
+    for _ in range(3):
+        for agent in both.values():
+            agent.settle()
+    ready = [name for name, agent in both.items() if agent.ready]
+    assert len(ready) <= 1
+    if ready:
+        held = [project_claim(claim) for claim in store.claims() if project_claim(claim).places]
+        assert [claim.reserved for claim in held] == [(ready[0],)]
+
+
+def test_a_delete_names_the_uid_so_that_nothing_newer_goes() -> None:
+    agent = Allocator(ClaimStore())
+    agent.prepare(order(0))
+    agent.settle()
+    (claim,) = agent.store.claims()
+    agent.release(order(0))
+    call = agent.work_once()
+    assert isinstance(call, Delete)
+    assert call.uid == uid_of(claim)
+    assert at(mapping(claim, "metadata"), "deletionTimestamp") is None
