@@ -18,13 +18,15 @@ from muster.schemas.job import Slot
 class FleetBooks(NodeRecords):
     """Nodes with their grants, and what jobs hold there.
 
-    misfits: descriptions and holds that the fleet could not take as they were. Who keeps more in the same fleet than
-    jobs' holds overrides `_make_way`, `_touched` and `_before_reshape`.
+    misfits: descriptions and holds that the fleet could not take as they were. moved: jobs whose holds stand at other
+    places than their facts say, until somebody follows. Who keeps more in the same fleet than jobs' holds overrides
+    `_make_way`, `_touched` and `_before_reshape`.
     """
 
     def __init__(self) -> None:
         super().__init__()
         self.misfits = 0
+        self.moved: dict[str, None] = {}
 
     # --- holds -----------------------------------------------------------------------------------------------
 
@@ -41,12 +43,14 @@ class FleetBooks(NodeRecords):
     def free(self, job_id: str, slots: Iterable[Slot], *, fact: str, seq: int) -> None:
         """The job holds nothing any more."""
         self.picked.pop(job_id, None)
+        self.moved.pop(job_id, None)
         for name in {slot.node: None for slot in slots}:
             record = self.nodes[name]
             holds = record.jobs.pop(job_id)
             if record.whole == job_id:
                 record.whole = ""
             self._give(record, job_id, holds)
+            self._mend(name, record)
             self._forget(name)
         self._came_free(fact, seq)
 
@@ -60,11 +64,16 @@ class FleetBooks(NodeRecords):
                 continue
             self._give(record, job_id, [hold])
             holds.remove(hold)
+            self._mend(slot.node, record)
             if not holds:
                 del record.jobs[job_id]
                 record.whole = "" if record.whole == job_id else record.whole
                 self._forget(slot.node)
         self._came_free(fact, seq)
+
+    def placed(self, job_id: str, slots: Sequence[Slot]) -> tuple[Slot, ...]:
+        """The slots of a job, with the places at which the books keep those that are held by count."""
+        return tuple(self._slot_now(job_id, slot) if slot.gpus else slot for slot in slots)
 
     # --- what is there ---------------------------------------------------------------------------------------
 
@@ -135,6 +144,13 @@ class FleetBooks(NodeRecords):
         """The node is about to leave the fleet, or to be another shape: only jobs may hold something there."""
 
     # --- inside ----------------------------------------------------------------------------------------------
+
+    def _slot_now(self, job_id: str, slot: Slot) -> Slot:
+        record = self.nodes.get(slot.node)
+        for hold in record.jobs.get(job_id, ()) if record is not None else ():
+            if (hold.slot.group, hold.slot.replica) == (slot.group, slot.replica):
+                return slot.model_copy(update={"places": hold.slot.devices})
+        return slot
 
     def _note_holds(self, job_id: str, holds: Sequence[Hold], gang: GangRequest) -> None:
         for hold in holds:
@@ -237,9 +253,25 @@ class FleetBooks(NodeRecords):
             else:
                 holds = record.jobs[job_id]
                 holds[holds.index(hold)] = moved
+                self.moved[job_id] = None
                 return
         self.misfits += 1
         record.cut[job_id, hold] = self._enter_part(node, hold)
+        if record.is_overdrawn:
+            self.fleet.set_usable(hold.slot.node, record.usable, ill=record.is_ill)
+
+    def _mend(self, name: str, record: NodeRecord) -> None:
+        """Something came free where the kubelet picks: what could not be held whole before perhaps can be now."""
+        node = record.description
+        if not record.cut or node is None or not node.kubelet_picks:
+            return
+        for (job_id, hold), part in sorted(record.cut.items(), key=_by_place):
+            if part is not None:
+                self.fleet.release(part)
+            del record.cut[job_id, hold]
+            for refused in self._refused(record, node, job_id, [hold]):
+                self._enter_otherwise(record, node, job_id, refused)
+        self.fleet.set_usable(name, record.usable, ill=record.is_ill)
 
     def _enter_part(self, node: NodeJoined, hold: Hold) -> Hold | None:
         """Hold what is there of it, where devices or memory are gone; None if that is not what was wrong with it."""
@@ -255,3 +287,8 @@ class FleetBooks(NodeRecords):
         except HoldError:
             return None
         return part
+
+
+def _by_place(cut: tuple[tuple[str, Hold], Hold | None]) -> tuple[str, int, int]:
+    (job_id, hold), _ = cut
+    return job_id, hold.slot.group, hold.slot.replica

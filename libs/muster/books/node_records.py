@@ -42,7 +42,12 @@ class NodeRecord:
     def usable(self) -> bool:
         """Whether it takes new jobs."""
         is_free = self.description is not None and self.released and not self.lost
-        return is_free and not self.wishes and not self.barred
+        return is_free and not self.wishes and not self.barred and not self.is_overdrawn
+
+    @property
+    def is_overdrawn(self) -> bool:
+        """Whether more is held than the node has, where the kubelet picks: then what looks idle is not."""
+        return bool(self.cut) and self.is_by_count
 
     @property
     def is_by_count(self) -> bool:
@@ -201,6 +206,13 @@ class NodeRecords:
         device = self.devices.get(name)
         return device is not None and not device.released and not device.wishes and self.place_of(name) is not None
 
+    def pick(self, job_id: str, slots: Iterable[Slot], uuids: Iterable[str]) -> tuple[str, ...]:
+        """The job was seen with these devices; those that are kept of it: none where the scheduler picked them."""
+        picked = tuple(uuids) if any(slot.gpus for slot in slots) else ()
+        if picked:
+            self.picked[job_id] = frozenset(picked)
+        return picked
+
     def holders(self, kind: str, name: str) -> tuple[str, ...]:
         """Jobs that hold something there, also what they grow into.
 
@@ -216,6 +228,20 @@ class NodeRecords:
         if record.is_by_count:
             return tuple(sorted(job_id for job_id, holds in jobs if self._may_have(job_id, holds, name)))
         return tuple(sorted(job_id for job_id, holds in jobs if any(place[1] in hold.slot.devices for hold in holds)))
+
+    def devices_held(self, record: NodeRecord) -> frozenset[int]:
+        """Indexes of devices of a node that are held, or may be: where the kubelet picked some that nobody saw, all."""
+        if not record.is_by_count or record.description is None:
+            jobs = record.jobs.values()
+            return frozenset(
+                index for holds in jobs for hold in holds if hold.slot.gpu_milli for index in hold.slot.devices
+            )
+        present = record.description.present.items()
+        return frozenset(
+            index
+            for index, uuid in present
+            if any(self._may_have(job_id, holds, uuid) for job_id, holds in record.jobs.items())
+        )
 
     def _may_have(self, job_id: str, holds: Iterable[Hold], uuid: str) -> bool:
         held = sum(len(hold.slot.devices) for hold in holds)

@@ -18,7 +18,9 @@ class FleetSettings(_Section):
 
     nodes: how many. gpus_per_node, gpu_model, cpu_milli, memory_mib: of each node. rack_size: nodes of a rack.
     racks_per_block: racks of a block. nvlink_size: nodes of a rack that share an NVLink domain; 0 declares no such
-    level. csv: the node list; then nothing else here counts.
+    level. kubelet_picks: a placement says how many GPUs of a node and not which, as on clusters with a device plugin.
+    share_milli: sizes, ascending, in which a part of a GPU can be had; None: any. csv: the node list; then nothing else
+    here counts.
     """
 
     nodes: Annotated[int, Field(ge=0, le=100_000)] = 64
@@ -29,6 +31,8 @@ class FleetSettings(_Section):
     gpu_model: str = "H100"
     cpu_milli: Annotated[int, Field(ge=1)] = 128_000
     memory_mib: Annotated[int, Field(ge=1)] = 1_048_576
+    kubelet_picks: bool = False
+    share_milli: tuple[Annotated[int, Field(ge=1, le=1_000)], ...] | None = None
     csv: Path | None = None
 
     @model_validator(mode="after")
@@ -146,7 +150,7 @@ class GroupSettings(_Section):
     composable one. gpus_min, gpus_max: per composable node. warm_gpus: idle attached GPUs that are kept in the group.
     gpu_models: that its nodes take, best first. cpu_milli, memory_mib: of each node. rack_size: nodes of a rack.
     fabric: which attaches them. idle_w, busy_w: of a node without its GPUs. provision_s: from the wish to the node.
-    deprovision_s: until it is gone.
+    deprovision_s: until it is gone. kubelet_picks: as of the fleet.
     """
 
     name: Name
@@ -167,6 +171,7 @@ class GroupSettings(_Section):
     busy_w: Annotated[float, Field(ge=0)] = 600.0
     provision_s: Annotated[float, Field(ge=0)] = 600.0
     deprovision_s: Annotated[float, Field(ge=0)] = 60.0
+    kubelet_picks: bool = False
 
 
 class ModelSettings(_Section):

@@ -48,6 +48,8 @@ def read_fleet(settings: FleetSettings) -> Fleet:
         rack_size=settings.rack_size,
         racks_per_block=settings.racks_per_block,
         nvlink_size=settings.nvlink_size,
+        kubelet_picks=settings.kubelet_picks,
+        share_milli=settings.share_milli,
     )
 
 
@@ -78,6 +80,7 @@ def groups_of(settings: ScalingSettings) -> Groups:
             memory_mib=group.memory_mib,
             rack_size=group.rack_size,
             provision_s=group.provision_s,
+            kubelet_picks=group.kubelet_picks,
             deprovision_s=group.deprovision_s,
         )
         for group in settings.groups

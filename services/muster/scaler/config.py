@@ -41,4 +41,4 @@ def _group(group: GroupSettings) -> NodeGroup:
         raise ScalingConfigError(
             f"scaling.groups[{group.name}].nodes", f"{group.nodes} at the start are above nodes_max {group.nodes_max}"
         )
-    return NodeGroup(**group.model_dump(exclude={"nodes"}))
+    return NodeGroup(**group.model_dump(exclude={"nodes", "kubelet_picks"}))

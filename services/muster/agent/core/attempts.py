@@ -58,18 +58,26 @@ class Attempts:
         return True
 
     def end(
-        self, job_id: str, pods: Attempt, *, at: Instant, cause: str, lost_node: str = "", grace_s: float = 0.0
+        self,
+        job_id: str,
+        pods: Attempt,
+        *,
+        at: Instant,
+        cause: str,
+        lost_node: str = "",
+        grace_s: float = 0.0,
+        evict: bool = False,
     ) -> None:
-        """Ask the pods to end. A loss while they obey a stop ends them at once; another second end changes nothing."""
+        """Ask the pods to end; evict: to make way. A loss while they obey a stop ends them at once; another second end changes nothing."""
         if not pods.ending_at:
-            pods.ending_at, pods.grace_s = at, grace_s
+            pods.ending_at, pods.grace_s, pods.evict = at, grace_s, evict
         elif lost_node and not pods.lost_node:
             pods.lost_at = at
         else:
             return
         pods.lost_node, pods.last_fact = lost_node, cause
         self.running.pop(job_id, None)
-        self._cluster.carry_out(DeletePods(job_id, pods.number, at, lost_node, grace_s))
+        self._cluster.carry_out(DeletePods(job_id, pods.number, at, lost_node, grace_s, evict))
 
     def end_if_gone(self, job_id: str, pods: Attempt, fact: Fact) -> None:
         """A placement, or a resize, may pass the loss of one of its nodes."""
@@ -84,10 +92,10 @@ class Attempts:
                 self.end(job_id, pods, at=at, cause=cause, lost_node=name)
 
     def end_all_at(self, name: str, node: NodeRecord, device: int, *, at: Instant, cause: str) -> None:
-        """The same for what runs, or is about to run, on one device of the node."""
+        """The same for what runs, or is about to run, on one device of the node, or may do so."""
         for job_id, slots in tuple(node.slots.items()):
             pods = self.of(job_id)
-            if pods is not None and any(device in slot.devices for slot in slots):
+            if pods is not None and any(slot.gpus or device in slot.devices for slot in slots):
                 self.end(job_id, pods, at=at, cause=cause, lost_node=name)
 
     def free(self, job_id: str, pods: Attempt) -> None:
@@ -120,9 +128,11 @@ class Attempts:
             return
         at, cause = Instant(state.ending_at), state.last_fact
         if not state.lost_at:
-            self.end(job_id, pods, at=at, cause=cause, lost_node=state.lost_node, grace_s=state.grace_s)
+            self.end(
+                job_id, pods, at=at, cause=cause, lost_node=state.lost_node, grace_s=state.grace_s, evict=state.evict
+            )
             return
-        self.end(job_id, pods, at=at, cause=cause, grace_s=state.grace_s)
+        self.end(job_id, pods, at=at, cause=cause, grace_s=state.grace_s, evict=state.evict)
         self.end(job_id, pods, at=Instant(state.lost_at), cause=cause, lost_node=state.lost_node)
 
     def _occupy(self, job_id: str, pods: Attempt) -> None:

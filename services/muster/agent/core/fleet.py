@@ -12,14 +12,16 @@ Fleet = dict[str, NodeJoined]
 
 def regular_fleet(
     *, nodes: int, gpus_per_node: int, gpu_model: str, cpu_milli: int, memory_mib: int, rack_size: int,
-    racks_per_block: int, nvlink_size: int = 0,
+    racks_per_block: int, nvlink_size: int = 0, kubelet_picks: bool = False, share_milli: tuple[int, ...] | None = None,
 ) -> Fleet:  # fmt: skip
     """`nodes` equal nodes `gpu-0001`, ... in racks of `rack_size` nodes and blocks of `racks_per_block` racks.
 
-    nvlink_size: nodes of a rack that share an NVLink domain, 0 for none; it divides `rack_size`.
+    nvlink_size: nodes of a rack that share an NVLink domain, 0 for none; it divides `rack_size`. kubelet_picks: the
+    scheduler says how many GPUs of a node, and no more; then the node says nothing of where they stand.
+    share_milli: in which parts they can be had; None: any.
     """
     fleet: Fleet = {}
-    inside = device_domains(gpus_per_node)
+    inside = () if kubelet_picks else device_domains(gpus_per_node)
     for index in range(nodes):
         name = f"gpu-{index + 1:04d}"
         rack = index // rack_size
@@ -33,6 +35,8 @@ def regular_fleet(
             gpu_uuids=device_uuids(name, gpus_per_node),
             domains=tuple(domains),
             device_domains=inside,
+            kubelet_picks=kubelet_picks,
+            share_milli=share_milli,
         )
     return fleet
 

@@ -14,6 +14,7 @@ class NodeGroup:
 
     composable: its machines are on a fabric, and a node that is added later has no devices of its own.
     provision_s: from the wish to the node; deprovision_s: from when nothing is held there until it is gone.
+    kubelet_picks: the scheduler says how many of its nodes' GPUs, and no more.
     """
 
     name: str
@@ -26,6 +27,7 @@ class NodeGroup:
     rack_size: int = 8
     provision_s: float = 600.0
     deprovision_s: float = 60.0
+    kubelet_picks: bool = False
 
     def node(self, name: str, *, scale: str = "") -> NodeJoined:
         """Description of a node of this group, as it is when it comes. scale: by which choice; "": on the first day."""
@@ -36,10 +38,11 @@ class NodeGroup:
             gpu_model=self.gpu_model if gpus else "",
             gpu_uuids=device_uuids(name, gpus),
             domains=(("rack", f"{self.name}-r{self._rack(name)}"),),
-            device_domains=() if self.composable else device_domains(gpus),
+            device_domains=() if self.composable or self.kubelet_picks else device_domains(gpus),
             group=self.name,
             machine=machine_id(name) if self.composable else "",
             scale=scale,
+            kubelet_picks=self.kubelet_picks,
         )
 
     def first_nodes(self) -> Iterator[tuple[str, NodeJoined]]:

@@ -153,6 +153,4 @@ class SimulatedCluster:
                 return pods.life.exited()
 
     def _device_uuids(self, effect: CreatePods) -> tuple[tuple[str, ...], ...]:
-        return tuple(
-            tuple(self._nodes.device_uuid(slot.node, index) for index in slot.devices) for slot in effect.slots
-        )
+        return tuple(self._nodes.device_uuids(slot) for slot in effect.slots)

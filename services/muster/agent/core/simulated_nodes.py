@@ -27,9 +27,11 @@ from muster.agent.core.cluster import (
 )
 from muster.agent.core.devices import is_shown, with_device, without_device
 from muster.agent.core.groups import Groups
+from muster.agent.core.picked import devices_of
 from muster.agent.core.simulated_changes import Change, Changes, on_grid
 from muster.core import Instant, after
 from muster.schemas.facts.node import NodeJoined
+from muster.schemas.job import Slot
 
 
 @dataclass(slots=True)
@@ -109,12 +111,13 @@ class SimulatedNodes:
         moments = (self._heap[0][0] if self._heap else None, self._changes.next())
         return min((moment for moment in moments if moment is not None), default=None)
 
-    def device_uuid(self, node: str, index: int) -> str:
-        """What stands at this place of the node, "" if nothing does."""
-        known = self._nodes.get(node)
-        if known is None or not 0 <= index < len(known.description.gpu_uuids) or index in known.description.absent:
-            return ""
-        return known.description.gpu_uuids[index]
+    def device_uuids(self, slot: Slot) -> tuple[str, ...]:
+        """The devices that the slot's pod has; "" for one that is not there."""
+        node = self._nodes.get(slot.node)
+        if node is None:
+            return ("",) * slot.gpu_count
+        present = node.description.present
+        return tuple(present.get(index, "") for index in devices_of(slot, node.description))
 
     # --- nodes and devices that come and go ----------------------------------------------------------------------
 

@@ -2,6 +2,7 @@
 
 import hashlib
 
+from muster.agent.core.picked import devices_of
 from muster.agent.core.state import NodeRecord
 from muster.core import Instant
 from muster.schemas.facts.node import NodeJoined
@@ -19,7 +20,7 @@ def sample_node(name: str, node: NodeRecord, *, seed: int, interval: int, at: In
     description = node.description
     if description is None or node.lost or not description.gpu_uuids:
         return None
-    held = _holders(node)
+    held = _holders(node, description)
     memory_mib = MEMORY_MIB.get(description.gpu_model, MEMORY_MIB_DEFAULT)
     devices = tuple(
         _idle(description, index, memory_mib)
@@ -31,12 +32,12 @@ def sample_node(name: str, node: NodeRecord, *, seed: int, interval: int, at: In
     return NodeSample(node=name, at=at, gpu_model=description.gpu_model, devices=devices)
 
 
-def _holders(node: NodeRecord) -> dict[int, list[tuple[str, int]]]:
+def _holders(node: NodeRecord, description: NodeJoined) -> dict[int, list[tuple[str, int]]]:
     """By device: jobs there and the milli-GPUs that each holds of it."""
     held: dict[int, list[tuple[str, int]]] = {}
     for job_id, slots in node.slots.items():
         for slot in slots:
-            for device in slot.devices:
+            for device in devices_of(slot, description):
                 held.setdefault(device, []).append((job_id, slot.gpu_milli))
     return held
 

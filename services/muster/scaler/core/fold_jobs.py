@@ -1,6 +1,7 @@
 """How facts about jobs change what the scaler believes: what they ask, what they hold, why they wait."""
 
 from collections.abc import Callable
+from itertools import chain
 
 from muster.core import Fact
 from muster.scaler.core.jobs import WAITING, JobRecord
@@ -13,6 +14,7 @@ from muster.schemas.facts.job import (
     JobResizeRequested,
     JobRouted,
     JobUnschedulable,
+    PodsStarted,
 )
 from muster.schemas.facts.job_wishes import JobHeld
 from muster.schemas.job import Phase, Slot
@@ -52,6 +54,16 @@ def _placed(state: State, fact: Fact) -> None:
     state.served_at.pop(record.id, None)
     state.refused.pop(record.id, None)
     hold(state, record, record.slots, at=fact.time)
+
+
+def _pods_started(state: State, fact: Fact) -> None:
+    """Where the kubelet picked the devices it is told which."""
+    assert isinstance(fact.payload, PodsStarted)
+    record = state.jobs.records.get(fact.subject_id)
+    if record is None or record.phase is not Phase.PLACED:
+        return
+    if state.books.pick(record.id, record.slots, chain.from_iterable(fact.payload.device_uuids)):
+        state.books.touch(slot.node for slot in record.slots)
 
 
 def _ended(state: State, fact: Fact) -> None:
@@ -198,6 +210,7 @@ HANDLERS: dict[tuple[str, str], Callable[[State, Fact], None]] = {
     ("job", "unheld"): _held,
     ("job", "queued"): _queued,
     ("job", "placed"): _placed,
+    ("job", "pods-started"): _pods_started,
     ("job", "resize-requested"): _resize_requested,
     ("job", "resized"): _resized,
     ("job", "reserved"): _reserved,

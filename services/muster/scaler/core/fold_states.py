@@ -67,6 +67,7 @@ def _load_job(state: State, stored: JobState) -> None:
     record.slots, record.resize = stored.slots, stored.resize
     if record.slots:
         hold(state, record, record.held_slots, at=0)
+        state.books.pick(record.id, record.slots, stored.picked)
 
 
 def _load_attachment(state: State, name: str, stored: AttachmentState) -> None:

@@ -9,7 +9,6 @@ from dataclasses import dataclass, field
 from heapq import heapify, heappop, heappush
 
 from muster.books.fleet_books import FleetBooks
-from muster.books.node_records import NodeRecord
 from muster.core import Instant, after
 from muster.placement import DEVICE_MILLI
 from muster.scaler.core.groups import NodeGroup, ScalingConfig
@@ -93,7 +92,7 @@ class IdleClock:
             self._forget(name)
             return
         self._groups[name] = node.group
-        held = _held_devices(record)
+        held = books.devices_held(record)
         idle = {uuid: None for index, uuid in node.present.items() if index not in held}
         self._set_devices(name, idle, at)
         is_low = used_share(books, name) < LOW_SHARE
@@ -192,12 +191,6 @@ def used_share(books: FleetBooks, name: str) -> float:
 
 def _break_even_s(group: NodeGroup) -> float:
     return group.round_trip_s if group.composable else 0.0
-
-
-def _held_devices(record: NodeRecord) -> frozenset[int]:
-    return frozenset(
-        index for holds in record.jobs.values() for hold in holds if hold.slot.gpu_milli for index in hold.slot.devices
-    )
 
 
 def _stored(watch: Stopwatch) -> tuple[IdleSince, ...]:

@@ -16,7 +16,7 @@ from muster.scheduler.core.order import rank
 from muster.scheduler.core.preemption import Preemptions
 from muster.scheduler.core.reasons import OF_NODES, Blocked, Reason, cure_of, of_ceiling, of_shortage
 from muster.scheduler.core.remains import Remains
-from muster.scheduler.core.state import REPLICAS_MAX, State
+from muster.scheduler.core.state import NO_SHARING, OF_NO_SHARING, REPLICAS_MAX, State
 from muster.scheduler.core.turns import Place
 from muster.schemas.job import Job, JobSpec, Phase
 from muster.schemas.queries import DryRunAnswer
@@ -130,6 +130,8 @@ def _never(state: State, spec: JobSpec) -> DryRunAnswer | None:
     if replicas > REPLICAS_MAX:
         detail = f"{replicas} replicas in all, at most {REPLICAS_MAX} are placed at once"
         return DryRunAnswer(refused=True, field="task_groups.replicas", reason=Reason.TOO_LARGE, detail=detail)
+    if state.described.sharing == NO_SHARING and any(group.gpu_milli for group in spec.task_groups):
+        return DryRunAnswer(refused=True, field="task_groups.gpu_milli", reason=Reason.NO_SHARING, detail=OF_NO_SHARING)
     queue = state.queues.queues.get(spec.queue_name)
     if queue is None:
         known = ", ".join(sorted(state.queues.queues)[:8]) or "none yet"

@@ -3,7 +3,7 @@
 from muster.core import Fact
 from muster.scheduler.core import fold_jobs, fold_nodes, fold_queues, fold_reservations, fold_states, fold_wishes
 from muster.scheduler.core.state import Handler, State
-from muster.schemas.facts.control import ClusterSummary
+from muster.schemas.facts.control import ClusterDescribed, ClusterSummary
 
 
 def fold(state: State, fact: Fact) -> None:
@@ -28,6 +28,15 @@ def _summarised(state: State, fact: Fact) -> None:
     state.summary_stale = True  # what moved since the numbers were taken is not in them
 
 
+def _described(state: State, fact: Fact) -> None:
+    """What the cluster can do; those that just came may be impossible now, or not any more."""
+    assert isinstance(fact.payload, ClusterDescribed)
+    state.described = fact.payload
+    for job_id in state.arrivals:
+        state.enlist(state.jobs.records[job_id])
+    state.moves += 1
+
+
 def _checkpoint_requested(state: State, _fact: Fact) -> None:
     state.facts = -1  # this one itself is counted afterwards
 
@@ -39,6 +48,7 @@ HANDLERS: dict[tuple[str, str], Handler] = {
     **fold_nodes.HANDLERS,
     **fold_states.HANDLERS,
     **fold_reservations.HANDLERS,
+    ("cluster", "described"): _described,
     ("cluster", "summarised"): _summarised,
     ("log", "checkpoint-requested"): _checkpoint_requested,
 }

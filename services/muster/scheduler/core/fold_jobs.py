@@ -1,5 +1,7 @@
 """How facts about jobs change what the scheduler believes."""
 
+from itertools import chain
+
 from muster.core import Fact
 from muster.scheduler.core import booked_jobs
 from muster.scheduler.core.jobs import HOLDING, TRANSITIONS, WAITING, JobRecord
@@ -68,9 +70,8 @@ def _pods_started(state: State, fact: Fact) -> None:
     if record is not None and not record.started_fact:
         record.started_fact = fact.id
         state.dirty[record.id] = None
-        if any(slot.gpus for slot in record.slots):
-            record.picked = tuple(uuid for of_slot in fact.payload.device_uuids for uuid in of_slot)
-            state.books.picked[record.id] = frozenset(record.picked)
+        uuids = chain.from_iterable(fact.payload.device_uuids)
+        record.picked = state.books.pick(record.id, record.slots, uuids)
 
 
 def _pods_exited(state: State, fact: Fact) -> None:
@@ -184,7 +185,7 @@ def _placed(state: State, fact: Fact) -> None:
     record.reason = record.detail = ""
     record.reserved = None
     state.line.remove(record)
-    state.books.confirm(record.id, record.slots, record.kind.gang)
+    state.hold(record, record.slots)
     state.recount(record, at=fact.time)
 
 
@@ -237,7 +238,7 @@ def _hold_now(state: State, record: JobRecord, before: tuple[Slot, ...], fact: F
     if len(after) == len(before):
         return  # each is a part of the other
     state.books.free(record.id, before, fact=fact.id, seq=fact.seq)
-    state.books.confirm(record.id, after, record.kind.gang)
+    state.hold(record, after)
     record.picked = ()  # which of them the kubelet picks, or takes back, is not told
     state.recount(record, at=fact.time)
 

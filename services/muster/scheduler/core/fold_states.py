@@ -6,7 +6,7 @@ from muster.scheduler.core.fold_queues import set_queue
 from muster.scheduler.core.job_states import load_record
 from muster.scheduler.core.jobs import HOLDING
 from muster.scheduler.core.state import Handler, State
-from muster.schemas.facts.control import ClusterState
+from muster.schemas.facts.control import ClusterDescribed, ClusterState
 from muster.schemas.facts.job import JobState
 from muster.schemas.facts.node import GrantState, NodeState
 from muster.schemas.facts.queue import QueueState
@@ -27,6 +27,10 @@ def _state_recorded(state: State, fact: Fact) -> None:
         case ClusterState() as cluster:
             state.summary, state.summarised_at = cluster.summary, cluster.summarised_at
             state.queues.wishes.update({wish.fact: wish for wish in cluster.wishes})
+        case ClusterDescribed() as described:
+            state.described = described
+            for job_id in state.arrivals:
+                state.enlist(state.jobs.records[job_id])
         case _:
             return  # another service's view of its own subjects
     state.summary_stale = True
@@ -45,9 +49,8 @@ def _load_job(state: State, stored: JobState) -> None:
     if record.phase is Phase.SUBMITTED:
         state.arrivals[record.id] = None
     if record.phase in HOLDING:
-        state.books.confirm(record.id, record.held_slots, record.kind.gang)
-        if record.picked:
-            state.books.picked[record.id] = frozenset(record.picked)
+        state.hold(record, record.held_slots)
+        state.books.pick(record.id, record.slots, record.picked)
         state.recount(record)
     if record.phase is Phase.RUNNING:
         state.begin_run(record)

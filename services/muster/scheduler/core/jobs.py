@@ -71,7 +71,7 @@ class Kind:
         least = [group.replicas_least for group in gang.groups]
         self.amounts_least = gang_amounts(gang, least) if gang.is_elastic else self.amounts
         self.has_fixed_size = not any(group.shape.full_node for group in gang.groups)
-        self.has_shares = any(group.shape.gpu_milli for group in gang.groups)
+        self.has_shares = any(g.shape.gpu_milli and not g.shape.full_node for g in gang.groups)
         self.held_on: dict[tuple[str | int, ...], dict[str, int]] = {}
         self.users = 0
 

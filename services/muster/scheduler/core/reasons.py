@@ -33,6 +33,7 @@ class Reason(StrEnum):
     UNKNOWN_QUEUE = "unknown-queue"
     CLOSED_QUEUE = "closed-queue"
     TOO_LARGE = "too-large"
+    NO_SHARING = "no-sharing"
     STARTING = "starting"
     RUNNING = "running"
     STOPPING = "stopping"

@@ -6,7 +6,7 @@ They follow from the rest, and dropping them costs time, not truth.
 
 import heapq
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
 from muster.core import Fact, Instant
@@ -20,8 +20,8 @@ from muster.scheduler.core.reasons import Reason
 from muster.scheduler.core.reservations import Reservations
 from muster.scheduler.core.victims import Runs
 from muster.scheduler.core.waiting import Line
-from muster.schemas.facts.control import ClusterSummary
-from muster.schemas.job import Phase
+from muster.schemas.facts.control import ClusterDescribed, ClusterSummary
+from muster.schemas.job import Phase, Slot
 
 REPLICAS_MAX = 4_096
 """Replicas of one gang: its `placed` must stay a message of bounded size."""
@@ -32,6 +32,11 @@ DEMAND_SHAPES_MAX = 4_096
 DEMAND_TASKS_MAX = 65_536
 """Tasks counted; beyond it all counts are halved, so that the newest count most."""
 
+
+NO_SHARING = "none"
+"""How a cluster says that it gives no part of a GPU."""
+
+OF_NO_SHARING = "this cluster shares no GPU between jobs (sharing: none): ask for whole ones with gpus"
 
 _SAYS_NOTHING = frozenset({"", Reason.RELEASED})
 """Reasons of jobs that are yet to be told why they wait."""
@@ -64,7 +69,8 @@ class State:
     """arrivals: routed, not yet queued. awaited: queues of users that are yet to be made, with the arrivals that wait
     for each. capacity: what the nodes have. dirty: jobs that may need an answer. deadlines: (when, job, attempt), a
     heap with entries of runs that are over. runs: who could make way. anomalies: facts that fitted nothing, by what.
-    facts: folded since the last `checkpoint-requested`; folded: ever. moves: grows when a job, queue or node changed.
+    described: what the cluster can do, as its agent says. facts: folded since the last `checkpoint-requested`; folded:
+    ever. moves: grows when a job, queue or node changed.
     """
 
     cluster: str
@@ -84,6 +90,7 @@ class State:
     summary: ClusterSummary | None = None
     summarised_at: int = 0
     summary_stale: bool = False
+    described: ClusterDescribed = field(default_factory=ClusterDescribed)
     facts: int = 0
     folded: int = 0
     moves: int = 0
@@ -97,6 +104,8 @@ class State:
         """Why a job that just came can never run here; None if it may wait."""
         if record.kind.replicas > REPLICAS_MAX:
             return Reason.TOO_LARGE, f"{record.kind.replicas} replicas, at most {REPLICAS_MAX} are placed at once"
+        if record.kind.has_shares and self.described.sharing == NO_SHARING:
+            return Reason.NO_SHARING, OF_NO_SHARING
         queues = self.queues.queues
         queue, asked = queues.get(record.queue), queues.get(record.job.spec.queue_name)
         if queue is None and (asked is None or record.queue not in self.awaited):
@@ -131,6 +140,11 @@ class State:
         if record.queue not in self.queues.queues and record.queue != record.job.spec.queue_name:
             self.awaited.setdefault(record.queue, {})[record.id] = None
 
+    def hold(self, record: JobRecord, slots: Sequence[Slot]) -> None:
+        """The job holds these slots from now on; where only counts matter, perhaps at other places than they say."""
+        self.books.confirm(record.id, slots, record.kind.gang)
+        self._follow_moves()
+
     def recount(self, record: JobRecord, *, at: int = 0) -> None:
         """Let the queue count what the job holds from `at` on, whatever it counted before. 0: a checkpoint says so."""
         before, after = record.counted, NO_AMOUNTS
@@ -153,11 +167,22 @@ class State:
     def note_node(self, name: str, *, at: int = 0) -> None:
         """The node came, went, or is another one: the cluster has more or less, and jobs on it hold another model."""
         node = self.books.nodes.get(name)
+        self._follow_moves()
         is_other_model = self.capacity.set(name, node.description if node is not None else None)
         self.queues.set_capacity(self.capacity.totals)
         if is_other_model and node is not None:
             for job_id in tuple(node.jobs):
                 self.recount(self.jobs.records[job_id], at=at)
+
+    def _follow_moves(self) -> None:
+        """Records say the places that the books keep, so that a checkpoint says them too."""
+        for job_id in self.books.moved:
+            record = self.jobs.records[job_id]
+            record.slots = self.books.placed(job_id, record.slots)
+            if record.resize is not None:
+                slots = self.books.placed(job_id, record.resize.slots)
+                record.resize = record.resize.model_copy(update={"slots": slots})
+        self.books.moved.clear()
 
     def begin_run(self, record: JobRecord) -> None:
         """The job runs: its total run time and its slice will end."""
