@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 
 from muster.core.fact import Fact
 from muster.schemas.facts.job import JobPlaced, JobResized, JobResizeRequested, JobRouted, PodsExited, PodsStarted
+from muster.schemas.facts.node import NodeJoined
 from muster.schemas.job import Slot
 
 TERMINAL = frozenset({"succeeded", "failed", "cancelled", "timed-out"})
@@ -13,8 +14,10 @@ TERMINAL = frozenset({"succeeded", "failed", "cancelled", "timed-out"})
 
 @dataclass
 class Ledger:
-    """Who holds which device, and where every job stands, fact by fact."""
+    """Who holds which device, and where every job stands, fact by fact. By count, where the kubelet picks devices."""
 
+    node_milli: Counter[str] = field(default_factory=Counter)
+    offered_milli: dict[str, int] = field(default_factory=dict)
     device_milli: Counter[tuple[str, int]] = field(default_factory=Counter)
     held: dict[str, tuple[Slot, ...]] = field(default_factory=dict)
     sizes: dict[str, tuple[int, int]] = field(default_factory=dict)
@@ -27,6 +30,8 @@ class Ledger:
 
     def fold(self, fact: Fact) -> None:
         """One fact further."""
+        if isinstance(fact.payload, NodeJoined):
+            self.offered_milli[fact.subject_id] = 1000 * len(fact.payload.present)
         if fact.kind != "job":
             return
         self.names[fact.subject_id].append(fact.name)
@@ -72,6 +77,9 @@ class Ledger:
     def _take(self, fact: Fact, slots: Iterable[Slot]) -> None:
         for slot in slots:
             self.held[fact.subject_id] = (*self.held.get(fact.subject_id, ()), slot)
+            self.node_milli[slot.node] += slot.gpu_milli_held
+            if slot.gpus and self.node_milli[slot.node] > self.offered_milli.get(slot.node, 1 << 60):
+                self.violations.append(f"node {slot.node} over-held at {fact.seq}")
             for device in slot.devices:
                 self.device_milli[slot.node, device] += slot.gpu_milli
                 if self.device_milli[slot.node, device] > 1000:
@@ -84,6 +92,7 @@ class Ledger:
     def _give(self, job_id: str, slots: Iterable[Slot]) -> None:
         for slot in tuple(slots):
             self.held[job_id] = tuple(other for other in self.held[job_id] if other != slot)
+            self.node_milli[slot.node] -= slot.gpu_milli_held
             for device in slot.devices:
                 self.device_milli[slot.node, device] -= slot.gpu_milli
 
