@@ -284,7 +284,7 @@ class PodsState(Payload):
     when the loss came after a stop. last_fact: id of the newest fact that moved them. checkpointed_at: this run's
     newest checkpoint. resumed_s: work of earlier runs that checkpoints keep; of an exited attempt its own included.
     slots: what runs, once a resize was asked for (else the job's state says it). resizing: under way, asked at
-    resizing_at by resize_fact.
+    resizing_at by resize_fact. evict: they end to make way for others.
     """
 
     attempt: int
@@ -303,3 +303,4 @@ class PodsState(Payload):
     resizing: JobResizeRequested | None = None
     resizing_at: InstantNs = 0
     resize_fact: str = ""
+    evict: bool = False

@@ -68,7 +68,10 @@ class Attempts:
         grace_s: float = 0.0,
         evict: bool = False,
     ) -> None:
-        """Ask the pods to end; evict: to make way. A loss while they obey a stop ends them at once; another second end changes nothing."""
+        """Ask the pods to end; evict: to make way.
+
+        A loss while they obey a stop ends them at once; another second end changes nothing.
+        """
         if not pods.ending_at:
             pods.ending_at, pods.grace_s, pods.evict = at, grace_s, evict
         elif lost_node and not pods.lost_node:

@@ -16,6 +16,7 @@ from typing import Protocol
 
 from muster.core import Instant
 from muster.schemas.devices import GPU
+from muster.schemas.facts.control import ClusterDescribed
 from muster.schemas.facts.job import PodsOutcome
 from muster.schemas.facts.node import NodeJoined
 from muster.schemas.job import JobSpec, Slot, WorkloadRef
@@ -46,7 +47,8 @@ class CreatePods:
 class DeletePods:
     """Tell every pod of the attempt, started or not, to end, and end it after `grace_s` seconds at the latest.
 
-    lost_node: the node whose loss ends the gang, at once; "": a wish.
+    lost_node: the node whose loss ends the gang, at once; "": a wish. evict: they make way for others, as far as
+    disruption budgets allow within the grace.
     """
 
     job_id: str
@@ -54,6 +56,7 @@ class DeletePods:
     at: Instant
     lost_node: str = ""
     grace_s: float = 0.0
+    evict: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -161,6 +164,21 @@ class NodeLeftSeen:
 
 
 @dataclass(frozen=True, slots=True)
+class NodeClosedSeen:
+    """Somebody wants nothing new on the node: it is cordoned, or tainted against all. What runs there runs on."""
+
+    node: str
+    reason: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class NodeOpenSeen:
+    """A node that the log knows as closed takes jobs again."""
+
+    node: str
+
+
+@dataclass(frozen=True, slots=True)
 class ProvisionFailedSeen:
     """The node that this choice asked for will not come."""
 
@@ -208,9 +226,19 @@ class PodsResizedSeen:
     slots: int
 
 
-NodeObservation = NodeSeen | NodeLostSeen | NodeReturnedSeen | NodeLeftSeen | ProvisionFailedSeen
+@dataclass(frozen=True, slots=True)
+class ClusterSeen:
+    """What the cluster of this name is made of and can do."""
+
+    cluster: str
+    description: ClusterDescribed
+
+
+NodeObservation = (
+    NodeSeen | NodeLostSeen | NodeReturnedSeen | NodeLeftSeen | NodeClosedSeen | NodeOpenSeen | ProvisionFailedSeen
+)
 PodsObservation = PodsStartedSeen | PodsExitedSeen | CheckpointSeen | PodsResizedSeen
-Observation = NodeObservation | PodsObservation
+Observation = ClusterSeen | NodeObservation | PodsObservation
 
 
 class Cluster(Protocol):
@@ -231,7 +259,7 @@ class Cluster(Protocol):
         ...
 
     def observe(self, now: Instant) -> Sequence[Observation]:
-        """What is so at `now` and not acknowledged, nodes first, then oldest first; at most OBSERVATIONS_MAX."""
+        """What is so at `now` and not acknowledged: cluster, nodes, then oldest first; at most OBSERVATIONS_MAX."""
         ...
 
     def acknowledge(self, observation: Observation, at: Instant) -> None:

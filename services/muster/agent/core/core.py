@@ -10,20 +10,24 @@ from muster.agent.core.attempts import Attempts
 from muster.agent.core.cluster import (
     CheckpointSeen,
     Cluster,
+    ClusterSeen,
+    NodeClosedSeen,
     NodeLeftSeen,
     NodeLostSeen,
+    NodeOpenSeen,
     NodeReturnedSeen,
     NodeSeen,
     PodsExitedSeen,
     PodsStartedSeen,
     RecallNode,
 )
-from muster.agent.core.drafts import draft_of, state_drafts
+from muster.agent.core.drafts import CLOSED, draft_of, state_drafts
 from muster.agent.core.moves import Moves
 from muster.agent.core.state import Attempt, JobRecord, NodeRecord
 from muster.agent.core.workloads.policy import WorkloadPolicy
 from muster.agent.core.workloads.workloads import Workloads
 from muster.core import Draft, Fact, Instant
+from muster.schemas.facts.control import ClusterDescribed
 from muster.schemas.facts.job import (
     JobCheckpointed,
     JobPlaced,
@@ -35,9 +39,19 @@ from muster.schemas.facts.job import (
     PodsResized,
     PodsStarted,
     PodsState,
+    StopReason,
 )
-from muster.schemas.facts.node import NodeJoined, NodeLeft, NodeLost, NodeState
+from muster.schemas.facts.node import (
+    NodeJoined,
+    NodeLeft,
+    NodeLost,
+    NodeState,
+    Withheld,
+    WithholdRequested,
+    WithholdWithdrawn,
+)
 from muster.schemas.job import TERMINAL_PHASES
+from muster.schemas.registry import STATE_NAME
 
 
 class AgentCore:
@@ -55,6 +69,7 @@ class AgentCore:
         self.running = self._pods.running
         self.anomalies = 0
         self._cluster = cluster
+        self._described: ClusterSeen | None = None
         self._handlers = self._table()
 
     def apply(self, fact: Fact) -> None:
@@ -78,6 +93,8 @@ class AgentCore:
     def snapshot(self) -> Iterator[Draft]:
         """See `Core`. Slots, spec and trace of a job stand in the scheduler's state of it, which comes beside."""
         moves = self._moves
+        if self._described is not None:
+            yield Draft("cluster", self._described.cluster, STATE_NAME, self._described.description)
         yield from state_drafts(nodes=self.nodes, jobs=self.jobs, scales=moves.scales, removed=moves.removed)
         yield from self.workloads.snapshot()
 
@@ -98,7 +115,12 @@ class AgentCore:
             ("node", "returned"): self._returned,
             ("node", "left"): self._left,
             ("node", "state-recorded"): self._node_state,
+            ("node", "withhold-requested"): self._closed,
+            ("node", "withhold-withdrawn"): self._opened,
+            ("cluster", "described"): self._cluster_described,
+            ("cluster", "state-recorded"): self._cluster_described,
             **self._moves.table(),
+            ("node", "withheld"): self._withheld,
         }
 
     def _routed(self, fact: Fact) -> bool:
@@ -127,7 +149,10 @@ class AgentCore:
         if not isinstance(fact.payload, JobStopRequested) or job is None or fact.payload.attempt != job.attempt:
             return False
         if job.pods is not None:  # else it passed the exit, which says all there is to say
-            self._pods.end(fact.subject_id, job.pods, at=fact.time, cause=fact.id, grace_s=fact.payload.grace_s)
+            evict = fact.payload.reason is StopReason.PREEMPTED
+            self._pods.end(
+                fact.subject_id, job.pods, at=fact.time, cause=fact.id, grace_s=fact.payload.grace_s, evict=evict
+            )
         return True
 
     def _resize_requested(self, fact: Fact) -> bool:
@@ -246,7 +271,44 @@ class AgentCore:
         self._cluster.acknowledge(NodeSeen(fact.subject_id, state.description), at=node.changed_at)
         if state.lost:
             self._cluster.acknowledge(NodeLostSeen(fact.subject_id), at=node.changed_at)
+        if state.closed:
+            self._cluster.acknowledge(NodeClosedSeen(fact.subject_id, state.closed), at=node.changed_at)
         self._moves.restored(fact.subject_id, node)
+        return True
+
+    def _closed(self, fact: Fact) -> bool:
+        """Our own wish that nothing new is placed there; other services have theirs."""
+        wish, node = fact.payload, self.nodes.get(fact.subject_id)
+        if fact.writer != "agent" or not isinstance(wish, WithholdRequested):
+            return isinstance(wish, WithholdRequested)
+        if node is None:
+            return False
+        node.closed, node.is_withheld = wish.reason or CLOSED, False
+        self._cluster.acknowledge(NodeClosedSeen(fact.subject_id, wish.reason), at=fact.time)
+        return True
+
+    def _withheld(self, fact: Fact) -> bool:
+        answer, node = fact.payload, self.nodes.get(fact.subject_id)
+        if isinstance(answer, Withheld) and node is not None and node.closed and answer.request_id == CLOSED:
+            node.is_withheld = True
+        return self._moves.withheld(fact)
+
+    def _opened(self, fact: Fact) -> bool:
+        """A withdrawal that passed the answer is no withdrawal: it is said again, with `after_withheld`."""
+        wish, node = fact.payload, self.nodes.get(fact.subject_id)
+        if fact.writer != "agent" or not isinstance(wish, WithholdWithdrawn):
+            return isinstance(wish, WithholdWithdrawn)
+        if node is None or (node.is_withheld and not wish.after_withheld):
+            return False
+        node.closed, node.is_withheld = "", False
+        self._cluster.acknowledge(NodeOpenSeen(fact.subject_id), at=fact.time)
+        return True
+
+    def _cluster_described(self, fact: Fact) -> bool:
+        if not isinstance(fact.payload, ClusterDescribed):
+            return fact.writer != "agent"  # the scheduler's part of a checkpoint says how full it is
+        self._described = ClusterSeen(fact.subject_id, fact.payload)
+        self._cluster.acknowledge(self._described, at=fact.time)
         return True
 
     def _job_state(self, fact: Fact) -> bool:

@@ -4,9 +4,12 @@ from collections.abc import Iterator, Mapping
 
 from muster.agent.core.cluster import (
     CheckpointSeen,
+    ClusterSeen,
+    NodeClosedSeen,
     NodeLeftSeen,
     NodeLostSeen,
     NodeObservation,
+    NodeOpenSeen,
     NodeReturnedSeen,
     NodeSeen,
     Observation,
@@ -19,9 +22,20 @@ from muster.agent.core.state import JobRecord, NodeRecord, ScaleRecord
 from muster.core import Draft
 from muster.schemas.base import Payload
 from muster.schemas.facts.job import JobCheckpointed, PodsExited, PodsResized, PodsStarted, PodsState
-from muster.schemas.facts.node import GroupState, NodeLeft, NodeLost, NodeReturned, NodeState
+from muster.schemas.facts.node import (
+    GroupState,
+    NodeLeft,
+    NodeLost,
+    NodeReturned,
+    NodeState,
+    WithholdRequested,
+    WithholdWithdrawn,
+)
 from muster.schemas.facts.scale import ProvisionFailed
 from muster.schemas.registry import STATE_NAME
+
+CLOSED = "closed"
+"""Request under which a node is withheld that is cordoned, or tainted against all."""
 
 
 def draft_of(
@@ -46,6 +60,8 @@ def draft_of(
         case PodsResizedSeen():
             resized = PodsResized(attempt=seen.attempt, slots=seen.slots)
             return _of_job(seen.job_id, "pods-resized", resized, jobs)
+        case ClusterSeen():
+            return Draft("cluster", seen.cluster, "described", seen.description)
         case _:
             return _of_node(seen, nodes.get(seen.node), scales)
 
@@ -97,6 +113,11 @@ def _of_node(seen: NodeObservation, node: NodeRecord | None, scales: Mapping[str
             name, payload = "returned", NodeReturned()
         case NodeLeftSeen():
             name, payload = "left", NodeLeft(reason=seen.reason)
+        case NodeClosedSeen():
+            name, payload = "withhold-requested", WithholdRequested(request_id=CLOSED, reason=seen.reason)
+        case NodeOpenSeen():
+            answered = node is not None and node.is_withheld
+            name, payload = "withhold-withdrawn", WithholdWithdrawn(request_id=CLOSED, after_withheld=answered)
         case ProvisionFailedSeen():
             name, payload = "provision-failed", ProvisionFailed(scale=seen.scale, group=seen.group, reason=seen.reason)
             cause, trace = _why(seen.scale, scales)
@@ -130,6 +151,8 @@ def _node_state(node: NodeRecord) -> NodeState:
         leaving=node.leaving,
         leaving_at=node.leaving_at,
         trace=node.trace,
+        closed=node.closed,
+        is_withheld=node.is_withheld,
     )
 
 
@@ -146,6 +169,7 @@ def _pods_state(job_id: str, job: JobRecord) -> PodsState:
         lost_node=pods.lost_node,
         last_fact=pods.last_fact,
         grace_s=pods.grace_s,
+        evict=pods.evict,
         lost_at=pods.lost_at,
         checkpointed_at=pods.checkpointed_at,
         resumed_s=pods.resumed_s,

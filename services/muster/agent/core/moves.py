@@ -44,7 +44,7 @@ class Moves:
             ("scale", REMOVE): self._chosen,
             ("scale", "ended"): self._ended,
             ("scale", "state-recorded"): self._scale_state,
-            ("node", "withheld"): self._withheld,
+            ("node", "withheld"): self.withheld,
             ("node", "provision-failed"): self._provision_failed,
             ("attachment", "attached"): self._attached,
             ("attachment", "detached"): self._detached,
@@ -93,7 +93,8 @@ class Moves:
                 node.leaving, node.leaving_at = "", NOT_YET
         return True
 
-    def _withheld(self, fact: Fact) -> bool:
+    def withheld(self, fact: Fact) -> bool:
+        """A node may be taken away for a choice of the scaler."""
         payload, node = fact.payload, self._nodes.get(fact.subject_id)
         if not isinstance(payload, Withheld):
             return False

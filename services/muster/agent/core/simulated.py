@@ -14,6 +14,7 @@ from muster.agent.core.behaviour import Behaviour
 from muster.agent.core.cluster import (
     OBSERVATIONS_MAX,
     CheckpointSeen,
+    ClusterSeen,
     CreatePods,
     DeletePods,
     Effect,
@@ -81,6 +82,8 @@ class SimulatedCluster:
                 key = (observation.job_id, observation.attempt)
                 self._pods.pop(key, None)
                 self._seen.pop(key, None)
+            case ClusterSeen():
+                pass  # it describes itself to nobody
             case _:
                 self._nodes.acknowledge(observation, at)
 

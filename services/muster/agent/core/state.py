@@ -18,7 +18,8 @@ class NodeRecord:
 
     slots: what runs there, by job. lost_reason: why it is lost, "" while it answers. trace: whose fact moved it last,
     "" once that was told. detached: MiB of devices that it describes and that were taken away since, by uuid.
-    leaving: the scaler's choice by which it is being removed, since leaving_at.
+    leaving: the scaler's choice by which it is being removed, since leaving_at. closed: why it was asked to be
+    withheld, "" if it was not; is_withheld: that was answered.
     """
 
     description: NodeJoined | None = None
@@ -32,6 +33,8 @@ class NodeRecord:
     detached: dict[str, int] = field(default_factory=dict)
     leaving: str = ""
     leaving_at: Instant = NOT_YET
+    closed: str = ""
+    is_withheld: bool = False
 
     @property
     def is_gone(self) -> bool:
@@ -64,15 +67,17 @@ class NodeRecord:
         self.leaving, self.leaving_at = state.leaving, Instant(state.leaving_at)
         self.moved(at=Instant(state.changed_at), by=state.last_fact)
         self.trace = state.trace
+        self.closed, self.is_withheld = state.closed, state.is_withheld
 
 
 @dataclass(slots=True)
 class Attempt:
     """One attempt's pods from placed to exited. ending_at: since when they are asked to end, 0 if they are not.
 
-    last_fact: the newest fact that moved them, which is the cause of what they do next. lost_at: when a node was lost
-    while they were ending. resumed_s: work that it began with; checkpointed_at: its own newest checkpoint.
-    resizing: the resize under way, asked for at resizing_at; resize_fact: the newest that was asked for, "" if none.
+    evict: they make way. last_fact: the newest fact that moved them, which is the cause of what they do next. lost_at:
+    when a node was lost while they were ending. resumed_s: work that it began with; checkpointed_at: its own newest
+    checkpoint. resizing: the resize under way, asked for at resizing_at; resize_fact: the newest that was asked for, ""
+    if none.
     """
 
     number: int
@@ -83,6 +88,7 @@ class Attempt:
     started_at: Instant = NOT_YET
     ending_at: Instant = NOT_YET
     grace_s: float = 0.0
+    evict: bool = False
     lost_node: str = ""
     lost_at: Instant = NOT_YET
     resumed_s: float = 0.0

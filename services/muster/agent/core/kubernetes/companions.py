@@ -90,12 +90,55 @@ class NoCompanions:
 
 
 class Guests(Protocol):
-    """Which pods that others made (an object's controller, or a person) are the pods of which attempt. For ways in."""
+    """Pods that others made for a job - a person, or an object's controller: which is whose, and how they end."""
 
     def makes_own_pods(self, order: CreatePods) -> bool:
         """Whether the job's object makes its pods itself, so that they are waited for and bound, never created."""
         ...
 
+    def keys_of_order(self, order: CreatePods) -> tuple[str, ...]:
+        """By which pods of this attempt may be known: uids or names of objects that own them."""
+        ...
+
+    def keys_of_pod(self, pod: PodView) -> tuple[str, ...]:
+        """The same of a pod: it may be the attempt's where one key is equal."""
+        ...
+
     def place_of(self, order: CreatePods, pod: PodView) -> tuple[int, int] | None:
         """Group and replica of the attempt that this pod is; None: it is none of them."""
         ...
+
+    def begin(self, order: CreatePods, now: Instant) -> None:
+        """The attempt's pods may come: let its object make them. May come again."""
+        ...
+
+    def stop(self, order: CreatePods, *, grace_s: float, now: Instant) -> bool:
+        """End the attempt's pods by its object (suspend it). False: delete them one by one. May come again."""
+        ...
+
+
+class NoGuests:
+    """Implements `Guests` where every pod is Muster's own."""
+
+    def makes_own_pods(self, order: CreatePods) -> bool:  # noqa: ARG002 - the port
+        """See `Guests`."""
+        return False
+
+    def keys_of_order(self, order: CreatePods) -> tuple[str, ...]:  # noqa: ARG002 - the port
+        """See `Guests`."""
+        return ()
+
+    def keys_of_pod(self, pod: PodView) -> tuple[str, ...]:  # noqa: ARG002 - the port
+        """See `Guests`."""
+        return ()
+
+    def place_of(self, order: CreatePods, pod: PodView) -> tuple[int, int] | None:  # noqa: ARG002 - the port
+        """See `Guests`."""
+        return None
+
+    def begin(self, order: CreatePods, now: Instant) -> None:
+        """See `Guests`."""
+
+    def stop(self, order: CreatePods, *, grace_s: float, now: Instant) -> bool:  # noqa: ARG002 - the port
+        """See `Guests`."""
+        return False

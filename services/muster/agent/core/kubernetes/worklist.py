@@ -62,6 +62,11 @@ class Worklist:
         """Whether something waits or is under way under this key."""
         return key in self._tasks
 
+    def tries(self, key: Hashable) -> int:
+        """How often nobody answered what is asked under this key."""
+        task = self._tasks.get(key)
+        return 0 if task is None else task.tries
+
     def cancel(self, key: Hashable) -> bool:
         """Do not do it. False if it is under way: then its outcome is told, whatever it is, and it is not repeated."""
         task = self._tasks.get(key)

@@ -1,0 +1,191 @@
+"""A real cluster behind the agent's port, without I/O: effects and views in, calls and observations out.
+
+The shell feeds what its watches see (`pod_seen`, `node_seen`, ...), says when it has seen all (`synced`), works the
+calls that `take` gives and tells `finished`, and calls `settle` after each batch. All of it belongs to one leader's
+time: `reset` forgets it, and what the log says stays.
+"""
+
+import itertools
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+
+from muster.agent.core.cluster import (
+    OBSERVATIONS_MAX,
+    ClusterSeen,
+    Effect,
+    NodeLeftSeen,
+    NodeLostSeen,
+    NodeObservation,
+    Observation,
+    PodsEffect,
+)
+from muster.agent.core.kubernetes.calls import Outcome
+from muster.agent.core.kubernetes.companions import Companions, Guests, Manifests, NoCompanions, NoGuests
+from muster.agent.core.kubernetes.describing import Devices, NodePolicy, NoDevices
+from muster.agent.core.kubernetes.gangs import Gangs
+from muster.agent.core.kubernetes.leftovers import Leftovers
+from muster.agent.core.kubernetes.machines import Machines, NoMachines
+from muster.agent.core.kubernetes.names import SCHEDULER_NAME
+from muster.agent.core.kubernetes.nodes import Nodes
+from muster.agent.core.kubernetes.parts import Notes, Parts
+from muster.agent.core.kubernetes.views import NodeView, PodView
+from muster.agent.core.kubernetes.worklist import AT_ONCE, Task, Worklist
+from muster.core import Instant
+from muster.schemas.facts.control import ClusterDescribed
+
+
+@dataclass(frozen=True, slots=True)
+class ClusterOptions:
+    """cluster: as Muster calls it. bind_s, lost_s: see the settings. kept_s: ended pods stay so long."""
+
+    cluster: str
+    nodes: NodePolicy = field(default_factory=NodePolicy)
+    bind_s: float = 60.0
+    lost_s: float = 40.0
+    kept_s: float = 300.0
+
+
+class KubernetesCluster:
+    """Implements `Cluster`. manifests: makes pods; the others are parts that may be absent, and share the worklist.
+
+    notes: for the shell's log and metrics.
+    """
+
+    def __init__(
+        self,
+        options: ClusterOptions,
+        manifests: Manifests,
+        *,
+        worklist: Worklist | None = None,
+        companions: Companions | None = None,
+        guests: Guests | None = None,
+        devices: Devices | None = None,
+        machines: Machines | None = None,
+    ) -> None:
+        self.worklist = worklist or Worklist()
+        self.notes = Notes()
+        self._machines = machines or NoMachines()
+        self.nodes = Nodes(options.nodes, devices or NoDevices(), self._machines, lost_s=options.lost_s)
+        parts = Parts(
+            worklist=self.worklist,
+            manifests=manifests,
+            companions=companions or NoCompanions(),
+            guests=guests or NoGuests(),
+            nodes=self.nodes,
+            notes=self.notes,
+        )
+        self._leftovers = Leftovers(self.worklist, self.notes, keep_s=options.kept_s)
+        self.gangs = Gangs(parts, self._leftovers.seen, bind_s=options.bind_s)
+        self._cluster = options.cluster
+        self._companions = parts.companions
+        self._described: ClusterDescribed | None = None  # as it is
+        self._told: ClusterDescribed | None = None  # as the log has it
+
+    def carry_out(self, effect: Effect) -> None:
+        """See `Cluster`."""
+        if isinstance(effect, PodsEffect):
+            self.gangs.carry_out(effect)
+        else:
+            self._machines.carry_out(effect)
+
+    def observe(self, now: Instant) -> Sequence[Observation]:
+        """See `Cluster`."""
+        self.settle(now)
+        return tuple(itertools.islice(self._observations(), OBSERVATIONS_MAX))
+
+    def acknowledge(self, observation: Observation, at: Instant) -> None:
+        """See `Cluster`."""
+        if isinstance(observation, ClusterSeen):
+            self._told = observation.description
+        elif isinstance(observation, NodeObservation):
+            self.nodes.acknowledge(observation, at)
+            self._machines.acknowledge(observation, at)
+            if isinstance(observation, NodeLostSeen | NodeLeftSeen):
+                self.gangs.node_lost(observation.node)
+        else:
+            self.gangs.acknowledge(observation, at)
+
+    def next_change(self) -> Instant | None:
+        """See `Cluster`. A past moment where there is something to tell already."""
+        if self.has_news:
+            return AT_ONCE
+        moments = (self.gangs.next_change(), self.nodes.next_change(), self._machines.next_change())
+        leftover = self._leftovers.next_change() if self.gangs.is_synced else None
+        return min((moment for moment in (*moments, leftover) if moment is not None), default=None)
+
+    @property
+    def has_news(self) -> bool:
+        """Whether there is anything to tell, as of the last `settle`."""
+        is_described = self._described is not None and self._described != self._told
+        return is_described or self.gangs.has_news or self.nodes.has_news
+
+    def settle(self, now: Instant) -> None:
+        """Look at all that changed since the last time, or whose moment has come: calls and news follow."""
+        self.gangs.settle(now)
+        self.nodes.settle(now)
+        self._machines.settle(now)
+        if self.gangs.is_synced:
+            self._leftovers.settle(now)
+
+    def take(self, now: Instant) -> Task | None:
+        """The next call to make, None if there is none now; tell `finished` what came of it."""
+        return self.worklist.take(now)
+
+    def finished(self, task: Task, outcome: Outcome, now: Instant) -> None:
+        """What came of a call."""
+        self.worklist.finished(task, outcome, now)
+
+    def describe(self, description: ClusterDescribed) -> None:
+        """The cluster is so, and can do this."""
+        self._described = description
+
+    def pod_seen(self, view: PodView, now: Instant) -> None:
+        """A pod is so. Others' count as use of their node."""
+        if self.gangs.seen(view):
+            return
+        member = view.member
+        if member is not None and member.cluster == self._cluster:
+            self._leftovers.seen(view, now)
+        elif member is not None or view.scheduler != SCHEDULER_NAME:
+            self.nodes.pod_seen(view)
+
+    def pod_gone(self, view: PodView) -> None:
+        """A pod, as it was last seen, is no more."""
+        self.gangs.gone(view)
+        self._leftovers.gone(view.key)
+        self.nodes.pod_gone(view.key)
+
+    def node_seen(self, view: NodeView, now: Instant) -> None:
+        """A node is so."""
+        self.nodes.seen(view, now)
+
+    def node_gone(self, name: str) -> None:
+        """A node is no more."""
+        self.nodes.gone(name)
+        self.gangs.node_lost(name)
+
+    def synced(self) -> None:
+        """Everything that there is was seen: from now on absence means something."""
+        self.gangs.synced()
+        self.nodes.synced()
+
+    def outage(self, now: Instant) -> None:
+        """The API server does not answer: deadlines of what only it can do begin anew."""
+        self.gangs.outage(now)
+
+    def reset(self) -> None:
+        """This process leads no longer: nothing is under way, and what is there must be seen again."""
+        self.worklist.clear()
+        self.gangs.reset()
+        self.nodes.reset()
+        self._leftovers.reset()
+        self._machines.reset()
+        self._companions.clear()
+        self._described = None
+
+    def _observations(self) -> Iterator[Observation]:
+        if self._described is not None and self._described != self._told:
+            yield ClusterSeen(self._cluster, self._described)
+        yield from self.nodes.observations()
+        yield from self._machines.observations()
+        yield from self.gangs.observations()

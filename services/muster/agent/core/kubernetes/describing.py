@@ -1,0 +1,105 @@
+"""What a node offers to jobs: its allocatable resources, less what pods of others use, less what the system keeps."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Protocol
+
+from muster.agent.core.kubernetes.sharing import share_sizes
+from muster.agent.core.kubernetes.views import NO_REQUESTS, NodeView, Requests
+from muster.schemas.facts.node import GPUS_PER_NODE_MAX, NodeJoined
+
+
+@dataclass(frozen=True, slots=True)
+class NodePolicy:
+    """The part of a cluster's settings by which nodes are described.
+
+    resource: what the device plugin calls a GPU. model_label: node label with the GPUs' model; models: our name by its
+    value. levels: (level, node label), widest first. group_label: with the node group. machine_annotation: what the
+    fabric calls the machine. reserved_cpus: how many CPUs are kept for the system. sharing: thousandths of a GPU by
+    extended resource.
+    """
+
+    resource: str = "nvidia.com/gpu"
+    model_label: str = "nvidia.com/gpu.product"
+    models: Mapping[str, str] = field(default_factory=dict)
+    levels: tuple[tuple[str, str], ...] = ()
+    group_label: str = "muster.dev/node-group"
+    machine_annotation: str = "cluster-manager.cdi.io/machine"
+    reserved_cpus: int = 0
+    sharing: Mapping[str, int] = field(default_factory=dict)
+
+    @property
+    def labels(self) -> frozenset[str]:
+        """Of nodes, that must be kept."""
+        return frozenset({self.model_label, self.group_label, *(label for _, label in self.levels)})
+
+
+@dataclass(frozen=True, slots=True)
+class DescribedDevices:
+    """GPUs of a node whose uuids are known, as `NodeJoined` has them."""
+
+    gpu_uuids: tuple[str, ...] = ()
+    gpu_model: str = ""
+    absent: tuple[int, ...] = ()
+    device_domains: tuple[tuple[str, tuple[int, ...]], ...] = ()
+    memory_uuids: tuple[str, ...] = ()
+    socket_cpu_milli: tuple[int, ...] = ()
+
+
+class Devices(Protocol):
+    """Who knows the devices of nodes, where their drivers publish them."""
+
+    def of_node(self, node: NodeView, *, cpu_milli: int) -> DescribedDevices | None:
+        """None: the node's driver publishes none, and its kubelet picks. cpu_milli: that the node gives to jobs."""
+        ...
+
+
+class NoDevices:
+    """Implements `Devices` for a cluster of device plugins."""
+
+    def of_node(self, node: NodeView, *, cpu_milli: int) -> DescribedDevices | None:  # noqa: ARG002 - the port
+        """See `Devices`."""
+        return None
+
+
+def described(
+    node: NodeView, *, used: Requests = NO_REQUESTS, policy: NodePolicy, devices: Devices, scale: str = ""
+) -> NodeJoined:
+    """The node as jobs see it. used: by pods of others. scale: the scaler's choice by which it was added."""
+    offer = node.allocatable
+    # a kubelet told to reserve CPUs has taken them off already: capacity says how many there were
+    cpu = min(offer.cpu_milli, node.capacity_cpu_milli - 1000 * policy.reserved_cpus)
+    cpu_milli = max(0, cpu - used.cpu_milli)
+    known = devices.of_node(node, cpu_milli=cpu_milli)
+    common = NodeJoined(
+        cpu_milli=cpu_milli,
+        memory_mib=max(0, offer.memory_mib - used.memory_mib),
+        domains=tuple((level, node.label(label)) for level, label in policy.levels if node.label(label)),
+        group=node.label(policy.group_label),
+        machine=node.annotation(policy.machine_annotation),
+        scale=scale,
+    )
+    if known is not None:
+        update = {
+            "gpu_uuids": known.gpu_uuids,
+            "gpu_model": known.gpu_model,
+            "absent": known.absent,
+            "device_domains": known.device_domains,
+            "memory_uuids": known.memory_uuids,
+            "socket_cpu_milli": known.socket_cpu_milli,
+        }
+        return common.model_copy(update=update)
+    return common.model_copy(update=_counted(node, used, policy))
+
+
+def _counted(node: NodeView, used: Requests, policy: NodePolicy) -> dict[str, object]:
+    """GPUs that the kubelet picks: a number, and names of places. What pods of others hold is not there."""
+    have, gone = dict(node.allocatable.extended), dict(used.extended)
+    free = max(0, min(GPUS_PER_NODE_MAX, have.get(policy.resource, 0) - gone.get(policy.resource, 0)))
+    model = node.label(policy.model_label)
+    return {
+        "gpu_uuids": tuple(f"{node.name}/gpu-{place}" for place in range(free)),
+        "gpu_model": policy.models.get(model, model) if free else "",
+        "kubelet_picks": True,
+        "share_milli": share_sizes(have, policy.sharing),
+    }

@@ -1,0 +1,110 @@
+"""How pods are told to end: with grace, as disruption budgets allow, and at once where no kubelet answers."""
+
+import math
+from dataclasses import replace
+
+from muster.agent.core.kubernetes.calls import Delete, Done, Evict, Kind, Outcome, Refused
+from muster.agent.core.kubernetes.live import LiveAttempt, LivePod
+from muster.agent.core.kubernetes.parts import Parts, Touch
+from muster.core import Instant, seconds_between
+
+GRACE_S_LEAST = 1
+"""0 would take the object away without waiting for the processes to end."""
+EVICTION_SHARE = 0.5
+"""Of the grace: so long a disruption budget may hold off a preemption; the rest is what the pod gets as notice."""
+EVICT_AGAIN_S = 1.0
+REFUSED_AGAIN_S = 15.0
+"""Until a deletion that the API server refused is tried again: somebody has to grant it."""
+
+
+class Ender:
+    """touch: have an attempt looked at again."""
+
+    def __init__(self, parts: Parts, touch: Touch) -> None:
+        self._parts = parts
+        self._touch = touch
+
+    def end(self, one: LiveAttempt, pod: LivePod, *, grace_s: float, now: Instant, by_object: bool = False) -> bool:
+        """Have it end; again is no second time. True when no process of it runs any more, and none will.
+
+        by_object: the object that made the pod was told, so that nobody tells the pod.
+        """
+        if not pod.is_over and not pod.exists:
+            self._unmake(one, pod)
+        if pod.is_over:
+            if not pod.is_released:
+                pod.is_released = True
+                self._parts.companions.release(one.order, pod.slot, now)
+            return True
+        if pod.exists:
+            self._parts.worklist.cancel(("bind", pod.key))
+            if not by_object:
+                self._tell(one, pod, grace_s=grace_s, now=now)
+        return False
+
+    def forget(self, pod: LivePod) -> None:
+        """Nothing more is to be done about it."""
+        self._parts.worklist.cancel(("end", pod.key))
+
+    def _unmake(self, one: LiveAttempt, pod: LivePod) -> None:
+        """It was not seen yet. A creation that waits is called off; one under way is waited for."""
+        worklist = self._parts.worklist
+        pod.is_unsure = pod.is_unsure or bool(worklist.tries(("create", pod.key)))
+        if not worklist.cancel(("create", pod.key)) or not worklist.cancel(("read", pod.key)):
+            return
+        if not pod.is_unsure:
+            pod.lose()
+            return
+        call = Delete(Kind.PODS, pod.namespace, pod.name, grace_s=GRACE_S_LEAST)
+        worklist.ask(("end", pod.key), call, lambda _, now: self._cleared(one, pod, now))
+
+    def _cleared(self, one: LiveAttempt, pod: LivePod, now: Instant) -> None:
+        """What may have been made, and was never bound, is not there."""
+        pod.lose()
+        self._touch(one, now)
+
+    def _tell(self, one: LiveAttempt, pod: LivePod, *, grace_s: float, now: Instant) -> None:
+        """Delete or evict, unless it was told already, and as urgently."""
+        deletion, view = one.deletion, pod.view
+        lost_node = deletion.lost_node if deletion is not None else ""
+        is_lost = pod.slot.node == lost_node or self._parts.nodes.is_lost(pod.slot.node)
+        wanted_s = 0 if is_lost else max(GRACE_S_LEAST, math.ceil(0.0 if lost_node else grace_s))
+        if view is not None and view.ends_at and view.grace_s <= wanted_s:
+            pod.ending_s = view.grace_s if pod.ending_s is None else pod.ending_s
+            return
+        if pod.ending_s is not None and pod.ending_s <= wanted_s:
+            return
+        if deletion is not None and deletion.evict and wanted_s > GRACE_S_LEAST and pod.is_bound:
+            spent_s = max(0.0, seconds_between(deletion.at, now))
+            if spent_s < grace_s * EVICTION_SHARE:
+                self._ask(one, pod, Evict(pod.namespace, pod.name, pod.uid, wanted_s), wanted_s)
+                return
+            wanted_s = max(GRACE_S_LEAST, math.ceil(grace_s - spent_s))
+        self._ask(one, pod, Delete(Kind.PODS, pod.namespace, pod.name, pod.uid, wanted_s), wanted_s)
+
+    def _ask(self, one: LiveAttempt, pod: LivePod, call: Delete | Evict, grace_s: int) -> None:
+        def told(outcome: Outcome, now: Instant) -> None:
+            self._told(one, pod, outcome, now, grace_s=grace_s)
+
+        self._parts.worklist.ask(("end", pod.key), call, told)
+
+    def _told(self, one: LiveAttempt, pod: LivePod, outcome: Outcome, now: Instant, *, grace_s: int) -> None:
+        match outcome:
+            case Done():
+                pod.ending_s = grace_s if pod.ending_s is None else min(pod.ending_s, grace_s)
+            case Refused(code=404) | Refused(code=409):
+                pod.lose()  # the object of this uid is no more
+            case Refused(code=429):
+                self._touch(one, now, after_s=EVICT_AGAIN_S)  # a disruption budget: see `EVICTION_SHARE`
+                return
+            case Refused() if one.deletion is not None and one.deletion.evict:
+                self._parts.notes.say(f"pod {pod.name}: deleted, as it cannot be evicted: {outcome.message}")
+                one.deletion = replace(one.deletion, evict=False)
+            case Refused():
+                self._parts.notes.refused += 1
+                self._parts.notes.say(f"pod {pod.name} cannot be deleted: {outcome.message}")
+                self._touch(one, now, after_s=REFUSED_AGAIN_S)
+                return
+            case _:
+                pass  # it was called off, and nobody knows: it is told again
+        self._touch(one, now)

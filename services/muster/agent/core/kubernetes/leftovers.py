@@ -1,0 +1,81 @@
+"""Pods of Muster that belong to no attempt any more.
+
+One that ended is kept for a while, so that people can read its output, and then deleted, the oldest first where there
+are too many. One that did not end is an orphan - a former leader made it too late - and is deleted at once.
+"""
+
+import heapq
+
+from muster.agent.core.kubernetes.calls import Delete, Done, Kind, Outcome, Refused
+from muster.agent.core.kubernetes.ending import GRACE_S_LEAST, REFUSED_AGAIN_S
+from muster.agent.core.kubernetes.parts import Notes
+from muster.agent.core.kubernetes.views import PodView
+from muster.agent.core.kubernetes.worklist import Worklist
+from muster.core import Instant, after
+
+KEPT_MAX = 2_000
+"""Ended pods that are kept: far below the 12,500 at which the cluster's own garbage collection begins."""
+_Name = tuple[str, str]
+
+
+class Leftovers:
+    """keep_s: an ended pod stays so long."""
+
+    def __init__(self, worklist: Worklist, notes: Notes, *, keep_s: float) -> None:
+        self._worklist = worklist
+        self._notes = notes
+        self._keep_s = keep_s
+        self._pods: dict[_Name, PodView] = {}
+        self._due: list[tuple[Instant, _Name, str]] = []
+
+    def __len__(self) -> int:
+        return len(self._pods)
+
+    def seen(self, view: PodView, now: Instant) -> None:
+        """A pod of ours that belongs to no attempt is so."""
+        known = self._pods.get(view.key)
+        if view.ends_at:
+            self._pods.pop(view.key, None)
+            return
+        self._pods[view.key] = view
+        if known is not None and known.uid == view.uid and (known.end is None) == (view.end is None):
+            return
+        if view.end is None:
+            self._notes.orphans += 1
+            due = now
+        else:
+            due = after(view.end.finished_at or now, self._keep_s)
+        heapq.heappush(self._due, (due, view.key, view.uid))
+
+    def gone(self, key: tuple[str, str]) -> None:
+        """It is no more."""
+        if self._pods.pop(key, None) is not None:
+            self._worklist.cancel(("leftover", key))
+
+    def settle(self, now: Instant) -> None:
+        """Ask for the deletion of what is due. Only when all pods were seen."""
+        while self._due and (self._due[0][0] <= now or len(self._pods) > KEPT_MAX):
+            _, key, uid = heapq.heappop(self._due)
+            view = self._pods.get(key)
+            if view is not None and view.uid == uid:
+                self._delete(view)
+
+    def next_change(self) -> Instant | None:
+        """When `settle` could find something by time alone."""
+        return self._due[0][0] if self._due else None
+
+    def reset(self) -> None:
+        """Another leads."""
+        self._pods.clear()
+        self._due.clear()
+
+    def _delete(self, view: PodView) -> None:
+        def told(outcome: Outcome, now: Instant) -> None:
+            match outcome:
+                case Done() | Refused(code=404) | Refused(code=409):
+                    self._pods.pop(view.key, None)
+                case _ if view.key in self._pods:
+                    heapq.heappush(self._due, (after(now, REFUSED_AGAIN_S), view.key, view.uid))
+
+        call = Delete(Kind.PODS, view.namespace, view.name, view.uid, GRACE_S_LEAST)
+        self._worklist.ask(("leftover", view.key), call, told)

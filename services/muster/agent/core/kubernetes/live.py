@@ -1,0 +1,205 @@
+"""What is known of one attempt's pods: what was asked, what was seen, how it ended. Data and questions, no deeds."""
+
+from dataclasses import dataclass, field
+
+from muster.agent.core.cluster import CreatePods, DeletePods, PodsExitedSeen, ResizePods
+from muster.agent.core.kubernetes.names import PodKey
+from muster.agent.core.kubernetes.rendezvous import deciding_groups
+from muster.agent.core.kubernetes.views import End, PodView
+from muster.core import Instant, seconds_between
+from muster.schemas.facts.job import PodsOutcome
+from muster.schemas.job import Slot
+
+NEVER = Instant(0)
+CANNOT_START = 128
+"""Exit code of pods that cannot be: their manifest, or the API server's answer, says why."""
+ADMISSION = frozenset({"UnexpectedAdmissionError", "NodeAffinity", "NodePorts", "PodOSNotSupported"})
+"""Reasons of pods that the kubelet would not admit, beside "OutOf…" and "…AffinityError" (pkg/kubelet/lifecycle)."""
+DISRUPTED = frozenset({"Evicted", "Preempting", "NodeShutdown", "Terminated", "Shutdown", "NodeLost"})
+"""Reasons of pods that the kubelet, or what keeps nodes, ended without their doing."""
+CONTAINERS_RAN_SLACK_S = 1.0
+"""Kubelets tell seconds."""
+
+
+@dataclass(slots=True, eq=False)
+class LivePod:
+    """One pod. uid: of its object, "" before it is known. view: as watched, None before that and when it is gone.
+
+    end: how it ended, kept when the object is gone; own_end: by itself, not because it was told to. is_gone: it existed
+    and is no more, or never will. is_guest: somebody else made it. is_late: a resize that is not told yet adds it.
+    is_unsure: it may have been created: nobody answered. ending_s: grace of the deletion that was asked.
+    """
+
+    key: PodKey
+    slot: Slot
+    namespace: str
+    name: str
+    uid: str = ""
+    view: PodView | None = None
+    end: End | None = None
+    own_end: bool = False
+    is_gone: bool = False
+    is_guest: bool = False
+    is_ready: bool = False
+    is_preparing: bool = False
+    is_bound: bool = False
+    is_released: bool = False
+    is_late: bool = False
+    is_unsure: bool = False
+    ending_s: int | None = None
+
+    @property
+    def exists(self) -> bool:
+        """There is an object that was not seen to go."""
+        return bool(self.uid) and not self.is_gone
+
+    @property
+    def is_over(self) -> bool:
+        """No process of it runs any more, or ever will."""
+        return self.is_gone or self.end is not None
+
+    @property
+    def has_run(self) -> bool:
+        """It runs, or ran; a pod that the kubelet did not admit never did."""
+        if self.end is not None:
+            return not was_turned_away(self.end)
+        return self.view is not None and self.view.is_running
+
+    @property
+    def is_elsewhere(self) -> bool:
+        """It was bound to another node than ours."""
+        return self.view is not None and self.view.node not in ("", self.slot.node)
+
+    def see(self, view: PodView) -> None:
+        """It is so."""
+        self.uid, self.view = view.uid, view
+        self.is_gone = False
+        self.is_bound = self.is_bound or bool(view.node)
+        if view.end is not None and self.end is None:
+            self.end = view.end
+            self.own_end = not view.ends_at or view.end.says_done
+
+    def lose(self) -> None:
+        """Its object is no more."""
+        self.view, self.is_gone = None, True
+
+
+@dataclass(slots=True, eq=False)
+class LiveAttempt:
+    """The pods of one attempt. order: with the slots that shall run. leaving: pods that a resize ends.
+
+    started_at: since when the log has the start. running_at: since when all ran. verdict: how it ended by itself, or by
+    what happened to it. ended_at: since when none runs any more. bound_at: since when only part is bound. checkpoint:
+    the newest that its pods tell of; told: that the log has.
+    """
+
+    order: CreatePods
+    pods: dict[tuple[int, int], LivePod] = field(default_factory=dict)
+    leaving: list[LivePod] = field(default_factory=list)
+    deletion: DeletePods | None = None
+    resize: ResizePods | None = None
+    verdict: PodsExitedSeen | None = None
+    started_at: Instant = NEVER
+    running_at: Instant = NEVER
+    ended_at: Instant = NEVER
+    bound_at: Instant = NEVER
+    checkpoint: Instant = NEVER
+    checkpoint_offered: Instant = NEVER
+    checkpoint_told: Instant = NEVER
+    resized: bool = False
+    is_begun: bool = False
+
+    @property
+    def key(self) -> tuple[str, int]:
+        """Job and attempt."""
+        return self.order.job_id, self.order.attempt
+
+    @property
+    def is_ending(self) -> bool:
+        """Its pods shall be no more."""
+        return self.deletion is not None or self.verdict is not None
+
+    @property
+    def is_whole(self) -> bool:
+        """All its pods run or ran, and none that leaves is left."""
+        return all(pod.has_run for pod in self.pods.values())
+
+    @property
+    def has_succeeded(self) -> bool:
+        """The pods whose end is the job's end ended well, by themselves."""
+        deciding = deciding_groups(self.order.spec)
+        ends = [pod for (group, _), pod in self.pods.items() if group in deciding]
+        return bool(ends) and all(pod.end is not None and pod.end.succeeded and pod.own_end for pod in ends)
+
+    def exited(self) -> PodsExitedSeen:
+        """How it ended, once no pod runs."""
+        verdict = self.verdict
+        if verdict is None:
+            verdict = self._obeyed()
+        return PodsExitedSeen(
+            verdict.job_id, verdict.attempt, verdict.outcome, verdict.exit_code, self._ran_s(), verdict.node
+        )
+
+    def _obeyed(self) -> PodsExitedSeen:
+        """It was told to end; what had ended well by itself before that stands."""
+        deletion = self.deletion
+        lost_node = deletion.lost_node if deletion is not None else ""
+        if lost_node:
+            return self.says(PodsOutcome.NODE_LOST, node=lost_node)
+        return self.says(PodsOutcome.SUCCEEDED if self.has_succeeded else PodsOutcome.STOPPED)
+
+    def says(self, outcome: PodsOutcome, *, exit_code: int = 0, node: str = "") -> PodsExitedSeen:
+        """This outcome of this attempt."""
+        return PodsExitedSeen(self.order.job_id, self.order.attempt, outcome, exit_code, node=node)
+
+    def _ran_s(self) -> float:
+        """From when the log had the start (or all ran) to the end; no longer than the containers say that they ran."""
+        since = self.started_at or self.running_at
+        if not since:
+            return 0.0
+        ran_s = max(0.0, seconds_between(since, self.ended_at))
+        told_s = max((pod.end.ran_s for pod in self.pods.values() if pod.end is not None), default=0.0)
+        return min(ran_s, told_s + CONTAINERS_RAN_SLACK_S) if told_s else ran_s
+
+
+def was_turned_away(end: End) -> bool:
+    """The kubelet did not admit the pod: none of its containers was ever started."""
+    return not end.succeeded and (
+        end.reason.startswith("OutOf") or end.reason.endswith("AffinityError") or end.reason in ADMISSION
+    )
+
+
+def was_disrupted(end: End) -> bool:
+    """The pod ended through no doing of its own."""
+    return not end.succeeded and (was_turned_away(end) or end.reason in DISRUPTED or end.disrupted)
+
+
+def judged(one: LiveAttempt) -> PodsExitedSeen | None:
+    """How the attempt ends by what its pods show; None as long as nothing ends it.
+
+    A pod that failed fails the job, the first one by time; but one that was turned away by its kubelet, was disrupted,
+    or vanished behind Muster's back takes the gang back to the queue as a lost node does.
+    """
+    failed: LivePod | None = None
+    gone: LivePod | None = None
+    for pod in one.pods.values():
+        end = pod.end
+        if end is None:
+            view = pod.view
+            if pod.is_gone or pod.is_elsewhere or (view is not None and view.ends_at and pod.ending_s is None):
+                gone = gone or pod
+        elif was_disrupted(end) or (pod.ending_s is None and not pod.own_end):
+            gone = gone or pod
+        elif not end.succeeded and (failed is None or _finished(pod) < _finished(failed)):
+            failed = pod
+    if failed is not None and failed.end is not None:
+        return one.says(PodsOutcome.FAILED, exit_code=failed.end.exit_code or 1, node=failed.slot.node)
+    if one.has_succeeded:
+        return one.says(PodsOutcome.SUCCEEDED)
+    if gone is not None:
+        return one.says(PodsOutcome.NODE_LOST, node=gone.slot.node)
+    return None
+
+
+def _finished(pod: LivePod) -> Instant:
+    return pod.end.finished_at if pod.end is not None else NEVER

@@ -1,0 +1,152 @@
+"""How the pods of an attempt come to be: created all, then bound all, so that no node waits for half a gang."""
+
+from muster.agent.core.kubernetes.calls import Bind, Create, Done, Kind, Outcome, Read, Refused
+from muster.agent.core.kubernetes.live import CANNOT_START, LiveAttempt, LivePod
+from muster.agent.core.kubernetes.parts import Parts, Touch
+from muster.agent.core.kubernetes.policy import ImpossiblePodError
+from muster.agent.core.kubernetes.views import PodProjection
+from muster.agent.core.kubernetes.worklist import AT_ONCE
+from muster.core import Instant, after
+from muster.kube.objects import uid_of
+from muster.schemas.facts.job import PodsOutcome
+
+_NOT_FOUND, _CONFLICT = 404, 409
+AGAIN_S = 5.0
+"""Until a pod is asked for again whose namespace was not there, or whose object was not found after all."""
+
+
+class Maker:
+    """Asked only when all pods were seen, so that what is absent may be made. touch: have it looked at again."""
+
+    def __init__(self, parts: Parts, touch: Touch) -> None:
+        self._parts = parts
+        self._touch = touch
+        self._project = PodProjection()
+
+    def make(self, one: LiveAttempt, now: Instant) -> None:
+        """Ask for what is missing of the gang: objects first, and bindings once all objects are there and ready."""
+        if not one.is_begun:
+            one.is_begun = True
+            self._parts.companions.begin(one.order, now)
+            self._parts.guests.begin(one.order, now)
+        is_complete = True
+        for pod in one.pods.values():
+            if pod.is_over or pod.is_bound:
+                continue
+            if not pod.exists:
+                is_complete = False
+                self._create(one, pod, now)
+            elif not pod.is_ready:
+                is_complete = self._prepare(one, pod, now) and is_complete
+        if is_complete:
+            self._bind_all(one)
+
+    def roll_back(self, one: LiveAttempt, pod: LivePod, *, reason: str) -> None:
+        """The gang cannot run as it was placed: it goes back to the queue, without using the job's retries."""
+        if not one.is_ending:
+            self._parts.notes.rolled_back += 1
+            self._parts.notes.say(f"job {one.key[0]} attempt {one.key[1]} is rolled back: pod {pod.name}: {reason}")
+            one.verdict = one.says(PodsOutcome.NODE_LOST, node=pod.slot.node)
+
+    def forget(self, pod: LivePod) -> None:
+        """Nothing more is to be made of it."""
+        for what in ("create", "bind", "read"):
+            self._parts.worklist.cancel((what, pod.key))
+
+    def _create(self, one: LiveAttempt, pod: LivePod, now: Instant) -> None:
+        if one.started_at and not pod.is_late:
+            pod.lose()  # it ran, and is not there: it was taken away while nobody looked
+            self._touch(one, now)
+        elif not pod.is_guest and not self._parts.worklist.asks(("create", pod.key)):
+            self._ask_create(one, pod)
+
+    def _ask_create(self, one: LiveAttempt, pod: LivePod, *, at: Instant = AT_ONCE) -> None:
+        if any(other.name == pod.name and other.exists for other in one.leaving):
+            return  # its name is free when that one is gone
+        try:
+            body = self._parts.manifests.pod(one.order, pod.slot, one.order.slots)
+        except ImpossiblePodError as error:
+            self._fail(one, pod, str(error))
+            return
+        call = Create(Kind.PODS, pod.namespace, pod.name, body)
+        self._parts.worklist.ask(
+            ("create", pod.key), call, lambda outcome, now: self._created(one, pod, outcome, now), at=at
+        )
+
+    def _created(self, one: LiveAttempt, pod: LivePod, outcome: Outcome, now: Instant) -> None:
+        self._touch(one, now)
+        match outcome:
+            case Done() if not pod.uid:
+                pod.uid = uid_of(outcome.reply)  # the watch tells the rest
+            case Refused(code=409, reason="AlreadyExists") if not pod.uid:
+                self._read(one, pod)
+            case Refused() if not pod.uid and not one.is_ending:
+                self._refused(one, pod, outcome, now)
+            case _:
+                pod.is_unsure = pod.is_unsure or not isinstance(outcome, Done | Refused)
+
+    def _refused(self, one: LiveAttempt, pod: LivePod, refusal: Refused, now: Instant) -> None:
+        self._parts.notes.refused += 1
+        if refusal.code == _NOT_FOUND:  # its namespace: somebody has to make it
+            self._parts.notes.say(f"pod {pod.name}: {refusal.message}")
+            self._ask_create(one, pod, at=after(now, AGAIN_S))
+        elif refusal.code == _CONFLICT or "exceeded quota" in refusal.message:
+            self.roll_back(one, pod, reason=refusal.message)
+        else:
+            self._fail(one, pod, refusal.message)
+
+    def _fail(self, one: LiveAttempt, pod: LivePod, reason: str) -> None:
+        """There can be no such pod."""
+        self._parts.notes.say(f"job {one.key[0]} attempt {one.key[1]} fails: pod {pod.name}: {reason}")
+        one.verdict = one.says(PodsOutcome.FAILED, exit_code=CANNOT_START)
+
+    def _read(self, one: LiveAttempt, pod: LivePod, *, at: Instant = AT_ONCE) -> None:
+        call = Read(Kind.PODS, pod.namespace, pod.name)
+        self._parts.worklist.ask(
+            ("read", pod.key), call, lambda outcome, now: self._found(one, pod, outcome, now), at=at
+        )
+
+    def _found(self, one: LiveAttempt, pod: LivePod, outcome: Outcome, now: Instant) -> None:
+        """What stands where we wanted to create, or to bind: ours if it says so."""
+        self._touch(one, now)
+        match outcome:
+            case Done():
+                view = self._project(dict(outcome.reply))
+                if view.member is None or view.member.key != pod.key:
+                    self._fail(one, pod, f"another pod of this name is in namespace {pod.namespace}; delete it")
+                elif pod.view is None or pod.uid == view.uid:
+                    pod.see(view)
+                    self._touch(one, now)
+            case Refused(code=404) if pod.uid:
+                pod.lose()
+            case Refused(code=404) if not one.is_ending:
+                self._ask_create(one, pod)
+
+    def _prepare(self, one: LiveAttempt, pod: LivePod, now: Instant) -> bool:
+        """Whether it may be bound already."""
+        if not pod.is_preparing:
+            pod.is_preparing = True
+            pod.is_ready = self._parts.companions.prepare(one.order, pod.slot, name=pod.name, uid=pod.uid, now=now)
+        return pod.is_ready
+
+    def _bind_all(self, one: LiveAttempt) -> None:
+        for pod in one.pods.values():
+            is_gated = pod.view is not None and pod.view.gated
+            if pod.is_bound or pod.is_over or is_gated:
+                continue
+            self._ask_bind(one, pod)
+
+    def _ask_bind(self, one: LiveAttempt, pod: LivePod) -> None:
+        call = Bind(pod.namespace, pod.name, pod.uid, pod.slot.node)
+        self._parts.worklist.ask(("bind", pod.key), call, lambda outcome, now: self._bound(one, pod, outcome, now))
+
+    def _bound(self, one: LiveAttempt, pod: LivePod, outcome: Outcome, now: Instant) -> None:
+        self._touch(one, now)
+        match outcome:
+            case Done():
+                pod.is_bound = True
+            case Refused(code=409) if not pod.is_bound:
+                self._read(one, pod)  # perhaps by a call whose answer was lost
+            case Refused() if not pod.is_bound:
+                self._parts.notes.refused += 1
+                self.roll_back(one, pod, reason=outcome.message)

@@ -1,0 +1,214 @@
+"""Nodes of a real cluster: what the log should know of them, and does not yet.
+
+A node joins when it is first ready, is lost when it was not for `lost_s`, returns when it is ready again, and leaves
+when its object is gone. What pods of others use is taken off its description, told at most once a second. A node that
+is closed (cordoned, or tainted against all) is asked to be withheld, and given back when it is open again.
+"""
+
+import heapq
+from collections.abc import Iterable, Iterator, Mapping
+
+from muster.agent.core.cluster import (
+    NodeClosedSeen,
+    NodeLeftSeen,
+    NodeLostSeen,
+    NodeObservation,
+    NodeOpenSeen,
+    NodeReturnedSeen,
+    NodeSeen,
+)
+from muster.agent.core.kubernetes.describing import Devices, NodePolicy, described
+from muster.agent.core.kubernetes.machines import Machines
+from muster.agent.core.kubernetes.views import NodeView, PodView, Requests
+from muster.core import Instant, after
+from muster.schemas.facts.node import NodeJoined
+
+TELL_AGAIN_S = 1.0
+"""Between two descriptions of one node: pods of others come and go in bursts."""
+_AT_ONCE = Instant(0)
+
+
+class Nodes:
+    """Implements `parts.NodesSeen`. devices: who knows uuids. lost_s: unready for so long is lost."""
+
+    def __init__(self, policy: NodePolicy, devices: Devices, machines: Machines, *, lost_s: float) -> None:
+        self.views: dict[str, NodeView] = {}
+        self.is_synced = False
+        """Whether all nodes, all pods and all devices were seen: before, absence means nothing."""
+        self._policy = policy
+        self._devices = devices
+        self._machines = machines
+        self._lost_s = lost_s
+        self._told: dict[str, NodeJoined] = {}  # as the log has them
+        self._told_at: dict[str, Instant] = {}
+        self._lost: set[str] = set()
+        self._closed: dict[str, str] = {}
+        self._unready_since: dict[str, Instant] = {}
+        self._pods: dict[tuple[str, str], tuple[str, Requests]] = {}  # of others, with their nodes
+        self._used: dict[str, dict[tuple[str, str], Requests]] = {}
+        self._dirty: dict[str, None] = {}
+        self._news: dict[str, NodeObservation] = {}
+        self._timers: list[tuple[Instant, str]] = []
+
+    def seen(self, view: NodeView, now: Instant) -> None:
+        """The node is so."""
+        self.views[view.name] = view
+        if view.ready:
+            self._unready_since.pop(view.name, None)
+        else:
+            self._unready_since.setdefault(view.name, now)
+        self._dirty[view.name] = None
+
+    def gone(self, name: str) -> None:
+        """The node's object is no more."""
+        self.views.pop(name, None)
+        self._unready_since.pop(name, None)
+        self._dirty[name] = None
+
+    def pod_seen(self, view: PodView) -> None:
+        """A pod of others is so: it counts where it is bound, until it ended."""
+        node = "" if view.end is not None else view.node
+        known = self._pods.get(view.key)
+        if known is not None and known == (node, view.requests):
+            return
+        self.pod_gone(view.key)
+        if node:
+            self._pods[view.key] = (node, view.requests)
+            self._used.setdefault(node, {})[view.key] = view.requests
+            self._dirty[node] = None
+
+    def pod_gone(self, key: tuple[str, str]) -> None:
+        """A pod of others is no more."""
+        known = self._pods.pop(key, None)
+        if known is not None:
+            del self._used[known[0]][key]
+            self._dirty[known[0]] = None
+
+    def devices_changed(self, node: str) -> None:
+        """Who knows the devices would describe this node otherwise now."""
+        self._dirty[node] = None
+
+    def synced(self) -> None:
+        """All that there is was seen."""
+        self.is_synced = True
+        self._dirty.update(dict.fromkeys((*self.views, *self._told)))
+
+    def reset(self) -> None:
+        """Another leads: nothing is known of nodes until they are seen again; what the log has stays known."""
+        self.is_synced = False
+        for held in (self.views, self._unready_since, self._pods, self._used, self._dirty, self._news, self._timers):
+            held.clear()
+
+    def acknowledge(self, seen: NodeObservation, at: Instant) -> None:
+        """See `Cluster`."""
+        match seen:
+            case NodeSeen():
+                self._told[seen.node], self._told_at[seen.node] = seen.description, at
+            case NodeLostSeen():
+                self._lost.add(seen.node)
+            case NodeReturnedSeen():
+                self._lost.discard(seen.node)
+            case NodeClosedSeen():
+                self._closed[seen.node] = seen.reason
+            case NodeOpenSeen():
+                self._closed.pop(seen.node, None)
+            case NodeLeftSeen():
+                self._told.pop(seen.node, None)
+                self._told_at.pop(seen.node, None)
+                self._lost.discard(seen.node)
+            case _:
+                return
+        self._dirty[seen.node] = None
+
+    def settle(self, now: Instant) -> None:
+        """Look at every node of which something changed, or whose moment has come."""
+        while self._timers and self._timers[0][0] <= now:
+            self._dirty[heapq.heappop(self._timers)[1]] = None
+        if not self.is_synced:
+            return
+        dirty, self._dirty = self._dirty, {}
+        for name in dirty:
+            seen = self._observation(name, now)
+            if seen is None:
+                self._news.pop(name, None)
+            else:
+                self._news[name] = seen
+
+    def observations(self) -> Iterator[NodeObservation]:
+        """What is so and not acknowledged; as of the last `settle`."""
+        yield from self._news.values()
+
+    @property
+    def has_news(self) -> bool:
+        """Whether there is anything to tell."""
+        return bool(self._news)
+
+    def next_change(self) -> Instant | None:
+        """When `settle` could find something by time alone."""
+        if self._dirty and self.is_synced:
+            return _AT_ONCE
+        return self._timers[0][0] if self._timers else None
+
+    def is_lost(self, node: str) -> bool:
+        """See `NodesSeen`."""
+        return node in self._lost or (self.is_synced and node not in self.views)
+
+    def uuids(self, node: str, devices: tuple[int, ...]) -> tuple[str, ...]:
+        """See `NodesSeen`."""
+        told = self._told.get(node)
+        if told is None or told.kubelet_picks:
+            return ()
+        return tuple(told.gpu_uuids[place] for place in devices if place < len(told.gpu_uuids))
+
+    @property
+    def told(self) -> Mapping[str, NodeJoined]:
+        """Descriptions as the log has them."""
+        return self._told
+
+    def _observation(self, name: str, now: Instant) -> NodeObservation | None:
+        view, told = self.views.get(name), self._told.get(name)
+        if view is None:
+            return None if told is None else NodeLeftSeen(name, "it is no longer part of the cluster")
+        if not view.ready:
+            return self._unready(view, now) if told is not None else None
+        if name in self._lost:
+            return NodeReturnedSeen(name)
+        seen = self._described(view, told, now)
+        if seen is None and told is not None and bool(view.closed) != (name in self._closed):
+            return NodeClosedSeen(name, view.closed) if view.closed else NodeOpenSeen(name)
+        return seen
+
+    def _unready(self, view: NodeView, now: Instant) -> NodeLostSeen | None:
+        if view.name in self._lost:
+            return None
+        lost_at = after(self._unready_since[view.name], self._lost_s)
+        if now >= lost_at:
+            return NodeLostSeen(view.name, view.not_ready)
+        heapq.heappush(self._timers, (lost_at, view.name))
+        return None
+
+    def _described(self, view: NodeView, told: NodeJoined | None, now: Instant) -> NodeSeen | None:
+        description = described(
+            view,
+            used=_total(self._used.get(view.name, {}).values()),
+            policy=self._policy,
+            devices=self._devices,
+            scale=(told.scale if told is not None else "") or self._machines.scale_of(view.name),
+        )
+        if description == told:
+            return None
+        at = after(self._told_at.get(view.name, _AT_ONCE), TELL_AGAIN_S)
+        if now < at:
+            heapq.heappush(self._timers, (at, view.name))
+            return None
+        return NodeSeen(view.name, description)
+
+
+def _total(requests: Iterable[Requests]) -> Requests:
+    cpu_milli = memory_mib = 0
+    extended: dict[str, int] = {}
+    for one in requests:
+        cpu_milli, memory_mib = cpu_milli + one.cpu_milli, memory_mib + one.memory_mib
+        for resource, number in one.extended:
+            extended[resource] = extended.get(resource, 0) + number
+    return Requests(cpu_milli, memory_mib, tuple(sorted(extended.items())))

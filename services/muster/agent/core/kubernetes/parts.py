@@ -1,0 +1,68 @@
+"""What the parts of the cluster's core share."""
+
+from collections import deque
+from dataclasses import dataclass, field
+from typing import Protocol
+
+from muster.agent.core.kubernetes.companions import Companions, Guests, Manifests
+from muster.agent.core.kubernetes.live import LiveAttempt
+from muster.agent.core.kubernetes.worklist import Worklist
+from muster.core import Instant
+
+NOTES_MAX = 1000
+
+
+@dataclass(slots=True)
+class Notes:
+    """What the shell writes to its log for people, newest last; the oldest go first where nobody reads.
+
+    rolled_back: gangs that could not run as they were placed. vanished: of these, because a pod was gone or moved.
+    refused: calls that the API server will not do. orphans: pods of Muster that belong to no attempt.
+    """
+
+    lines: deque[str] = field(default_factory=lambda: deque(maxlen=NOTES_MAX))
+    rolled_back: int = 0
+    refused: int = 0
+    orphans: int = 0
+
+    def say(self, line: str) -> None:
+        """One line."""
+        self.lines.append(line)
+
+    def drain(self) -> list[str]:
+        """All lines since the last time."""
+        lines = list(self.lines)
+        self.lines.clear()
+        return lines
+
+
+class NodesSeen(Protocol):
+    """What the gangs ask of the nodes."""
+
+    def is_lost(self, node: str) -> bool:
+        """Whether no kubelet there will confirm anything: the node does not answer, or is no more."""
+        ...
+
+    def uuids(self, node: str, devices: tuple[int, ...]) -> tuple[str, ...]:
+        """Of the devices at these places, where the scheduler picks them; () where the kubelet does."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Parts:
+    """What attempts are worked with."""
+
+    worklist: Worklist
+    manifests: Manifests
+    companions: Companions
+    guests: Guests
+    nodes: NodesSeen
+    notes: Notes = field(default_factory=Notes)
+
+
+class Touch(Protocol):
+    """Have an attempt looked at again: with the next `settle`, or after a while."""
+
+    def __call__(self, one: LiveAttempt, now: Instant, *, after_s: float = 0.0) -> None:
+        """after_s: 0 for at once."""
+        ...
