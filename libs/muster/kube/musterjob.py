@@ -10,6 +10,7 @@ from typing import Final
 
 import yaml
 
+from muster.kube.camel import camel
 from muster.kube.objects import JsonObject, is_object, mapping, sequence
 from muster.kube.resources import Resource
 from muster.schemas.base import NAME_PATTERN
@@ -27,17 +28,6 @@ REJECTED = "rejected"
 """Phase of an object that can be no job; it may still be mended."""
 _MESSAGE_MAX = 4096
 _KEPT = ("type", "enum", "pattern", "minLength", "maxLength", "minimum", "maximum", "minItems", "maxItems")
-
-
-def camel(name: str) -> str:
-    """`total_run_time_s` as Kubernetes writes it."""
-    first, *rest = name.split("_")
-    return first + "".join(part.capitalize() for part in rest)
-
-
-def snake(name: str) -> str:
-    """The reverse of `camel`."""
-    return re.sub(r"(?<=[a-z0-9])([A-Z])", lambda found: f"_{found[1].lower()}", name)
 
 
 def spec_schema() -> JsonObject:
@@ -154,23 +144,6 @@ class _PlainDumper(yaml.SafeDumper):
     def ignore_aliases(self, data: object) -> bool:  # noqa: ARG002 - the dumper's own
         """Write everything out."""
         return True
-
-
-def job_body(spec: JsonObject) -> JsonObject:
-    """A `spec` as the fields of a JobSpec are named; keys of maps (labels, env) are left as they are."""
-    return {snake(name): _named(snake(name), value) for name, value in spec.items()}
-
-
-_MAPS = frozenset({"labels", "env"})
-"""Fields whose keys are the job's own."""
-
-
-def _named(field: str, value: object) -> object:
-    if is_object(value) and field not in _MAPS:
-        return job_body(value)
-    if isinstance(value, list):
-        return [_named(field, item) for item in value]
-    return value
 
 
 class _Converter:

@@ -5,7 +5,8 @@ from pathlib import Path
 import pytest
 import yaml
 
-from muster.kube.musterjob import LEFT_TO_THE_QUEUE, NOT_IN_SPEC, camel, crd, job_body, manifest, snake, spec_schema
+from muster.kube.camel import camel, job_body, snake
+from muster.kube.musterjob import LEFT_TO_THE_QUEUE, NOT_IN_SPEC, crd, manifest, spec_schema
 from muster.kube.objects import JsonObject, is_object, mapping, objects, text
 from muster.schemas.job import JobSpec, TaskGroup
 from muster.schemas.pod_options import ClaimMount, PodOptions, SecretVariable

@@ -5,11 +5,12 @@ compares equal to what is known is no change. Keep the views small, and free of 
 (resourceVersion, heartbeats).
 """
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
 from muster.agent.core.kubernetes import names
 from muster.agent.core.kubernetes.quantities import count, instant, mib_down, mib_up, milli
+from muster.agent.core.workloads.guests import Guest
 from muster.core import Instant
 from muster.kube.objects import (
     JsonObject,
@@ -109,6 +110,7 @@ class PodView:
     labels: tuple[tuple[str, str], ...] = ()
     owner: Owner | None = None
     gated: bool = False
+    guest: Guest | None = None
 
     @property
     def key(self) -> tuple[str, str]:
@@ -149,9 +151,10 @@ class NodeView:
 
 @dataclass(frozen=True, slots=True)
 class PodProjection:
-    """Makes a PodView. resource: what the device plugin calls a GPU, for `devices`."""
+    """Makes a PodView. resource: what the device plugin calls a GPU, for `devices`. guest_of: reads what a pod asks."""
 
     resource: str = "nvidia.com/gpu"
+    guest_of: Callable[[JsonObject], Guest | None] | None = None
 
     def __call__(self, raw: JsonObject) -> PodView:
         """Raises nothing: what is absent counts as its default."""
@@ -176,6 +179,7 @@ class PodProjection:
             labels=tuple(sorted(_guest_labels(raw, labels))) if is_guest else (),
             owner=_owner(raw) if is_guest else None,
             gated=bool(objects(spec, "schedulingGates")),
+            guest=self.guest_of(raw) if is_guest and self.guest_of is not None else None,
         )
 
 

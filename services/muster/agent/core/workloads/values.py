@@ -63,6 +63,7 @@ class Shown:
         return self.phase in _FINAL
 
 
+NOTHING_SHOWN = Shown()
 REFUSED = "refused"
 """Phase that an object shows whose job was never accepted."""
 _FINAL = frozenset({REFUSED, *(phase.value for phase in Phase if phase.is_terminal)})
@@ -74,7 +75,8 @@ class WorkloadView:
 
     generation: the API server raises it with every change of what is asked. deleting: somebody deleted it. suspended:
     it has no pods, and makes none. finished: it says itself that it is over. members: uids of pods that are a gang, in
-    the order of its slots.
+    the order of its slots. let_go_for: attempt for which Muster last let it make its pods. held: Muster suspended it,
+    and not its owner.
     """
 
     kind: WorkloadKind
@@ -84,10 +86,12 @@ class WorkloadView:
     uid: str
     generation: int
     asks: JobSpec | Unfit | None
-    shown: Shown = Shown()
+    shown: Shown = NOTHING_SHOWN
     deleting: bool = False
     suspended: bool = False
     finished: bool = False
+    let_go_for: int = 0
+    held: bool = False
     members: tuple[str, ...] = ()
 
     @property

@@ -15,7 +15,7 @@ from muster.core import Draft, Fact
 from muster.schemas import ids
 from muster.schemas.facts import workload as facts
 from muster.schemas.facts.job import JobRouted
-from muster.schemas.job import JobSpec
+from muster.schemas.job import JobSpec, Phase
 from muster.schemas.registry import STATE_NAME
 
 DRAFTS_MAX = 500
@@ -180,6 +180,10 @@ class Workloads:
             return f"{title} is gone" if self._is_read(record) else ""
         if view.deleting:
             return f"{title} was deleted"
+        standing = record.standing
+        is_started = standing.phase in (Phase.PLACED, Phase.RUNNING) and view.let_go_for == standing.attempt
+        if view.suspended and is_started and not view.held:
+            return f"{title} was suspended"
         return ""
 
     def _is_read(self, record: Workload) -> bool:

@@ -1,0 +1,118 @@
+"""From an object to a WorkloadView: what all kinds have in common, and what each says of itself."""
+
+import json
+from collections.abc import Callable, Mapping
+
+from muster.agent.core.workloads.asking import jobs, jobsets, mpijobs, musterjobs
+from muster.agent.core.workloads.policy import WorkloadPolicy
+from muster.agent.core.workloads.values import NoJobError, Shown, Unfit, WorkloadKind, WorkloadView
+from muster.kube.objects import (
+    JsonObject,
+    integer,
+    mapping,
+    name_of,
+    namespace_of,
+    objects,
+    strings,
+    text,
+    truth,
+    uid_of,
+)
+from muster.kube.workload_labels import ATTEMPT, GENERATION, HELD, JOB_ID, PHASE, QUEUE, REASON
+from muster.schemas.job import JobSpec
+
+Asks = Callable[[JsonObject, WorkloadPolicy], JobSpec]
+_ASKS: Mapping[WorkloadKind, Asks] = {
+    WorkloadKind.MUSTER_JOB: musterjobs.spec,
+    WorkloadKind.JOB: jobs.spec,
+    WorkloadKind.JOB_SET: jobsets.spec,
+    WorkloadKind.MPI_JOB: mpijobs.spec,
+}
+_SUSPEND: Mapping[WorkloadKind, tuple[str, ...]] = {
+    WorkloadKind.JOB: ("spec", "suspend"),
+    WorkloadKind.JOB_SET: ("spec", "suspend"),
+    WorkloadKind.MPI_JOB: ("spec", "runPolicy", "suspend"),
+}
+_ENDED: Mapping[WorkloadKind, frozenset[str]] = {
+    WorkloadKind.JOB: frozenset({"Complete", "Failed"}),
+    WorkloadKind.JOB_SET: frozenset({"Completed", "Failed"}),
+    WorkloadKind.MPI_JOB: frozenset({"Succeeded", "Failed"}),
+}
+REJECTED = "rejected"
+"""Phase of an object that can be no job; it may still be mended."""
+
+
+class WorkloadProjection:
+    """Makes views of one kind. None: the object asks nothing of Muster."""
+
+    def __init__(self, kind: WorkloadKind, api_version: str, policy: WorkloadPolicy) -> None:
+        self._kind = kind
+        self._api_version = api_version
+        self._policy = policy
+
+    def __call__(self, raw: JsonObject) -> WorkloadView | None:
+        """Raises nothing: what can be no job says why."""
+        kind, namespace = self._kind, namespace_of(raw)
+        if not self._policy.takes_up(namespace) or (
+            kind.makes_pods and QUEUE not in strings(raw, "metadata", "labels")
+        ):
+            return None
+        shown = _shown_by_status(raw) if kind is WorkloadKind.MUSTER_JOB else _shown_by_annotations(raw)
+        notes = strings(raw, "metadata", "annotations")
+        return WorkloadView(
+            kind=kind,
+            api_version=self._api_version,
+            namespace=namespace,
+            name=name_of(raw),
+            uid=uid_of(raw),
+            generation=integer(raw, "metadata", "generation"),
+            asks=None if shown.job_id else self._asks(raw),
+            shown=shown,
+            deleting=bool(text(raw, "metadata", "deletionTimestamp")),
+            suspended=truth(raw, *_SUSPEND[kind]) if kind.suspends else False,
+            finished=self._has_ended(raw),
+            let_go_for=int(number) if (number := notes.get(ATTEMPT, "")).isdecimal() else 0,
+            held=HELD in notes,
+        )
+
+    def _asks(self, raw: JsonObject) -> JobSpec | Unfit:
+        try:
+            return _ASKS[self._kind](raw, self._policy)
+        except NoJobError as error:
+            return Unfit(error.reason, error.field, error.cure)
+
+    def _has_ended(self, raw: JsonObject) -> bool:
+        ended = _ENDED.get(self._kind, frozenset())
+        return any(
+            text(condition, "type") in ended and text(condition, "status") == "True"
+            for condition in objects(raw, "status", "conditions")
+        )
+
+
+def said(body: Mapping[str, object]) -> str:
+    """A status or annotations as one text; what is None is absent."""
+    return json.dumps({key: value for key, value in body.items() if value is not None}, sort_keys=True)
+
+
+def _shown_by_status(raw: JsonObject) -> Shown:
+    status = mapping(raw, "status")
+    phase = text(status, "phase")
+    is_rejected = phase == REJECTED
+    return Shown(
+        job_id=text(status, "jobId"),
+        phase=phase,
+        said=said(status) if status else "",
+        generation=integer(status, "observedGeneration") if is_rejected else 0,
+    )
+
+
+def _shown_by_annotations(raw: JsonObject) -> Shown:
+    notes = strings(raw, "metadata", "annotations")
+    shown: JsonObject = {key: notes[key] for key in (JOB_ID, PHASE, REASON, GENERATION) if key in notes}
+    generation = notes.get(GENERATION, "")
+    return Shown(
+        job_id=notes.get(JOB_ID, ""),
+        phase=notes.get(PHASE, ""),
+        said=said(shown) if shown else "",
+        generation=int(generation) if generation.isdecimal() else 0,
+    )
