@@ -30,6 +30,8 @@ export interface Slot {
   node: string;
   devices: number[];
   gpu_milli: number;
+  gpus: number;
+  places: number[];
 }
 
 export interface JobView {

@@ -1,5 +1,6 @@
 /** Which node has which cells: numbered without gaps, rack by rack, so that typed arrays can be indexed by them. */
 
+import { placesOf } from "../../slots";
 import type { JobView, NodeView, Reading } from "../../wire";
 import type { Holders } from "./holders";
 import { group, type Rack } from "./racks";
@@ -79,7 +80,7 @@ export class Arrangement {
   countPlaces(row: JobView): boolean {
     let grows = false;
     for (const slot of row.slots) {
-      const least = Math.min(PLACES_MAX, 1 + Math.max(-1, ...slot.devices));
+      const least = Math.min(PLACES_MAX, 1 + Math.max(-1, ...placesOf(slot)));
       if (least > (this.slotPlaces.get(slot.node) ?? 0)) {
         this.slotPlaces.set(slot.node, least);
         grows ||= least > (this.places[this.indexOf(slot.node)] ?? PLACES_MAX);

@@ -24,7 +24,7 @@ const job = (id: string, devices: number[], milli = 1000, node = "gpu-0001"): Jo
     team: "physics",
     phase: "running",
     at: 1,
-    slots: [{ group: 0, replica: 0, node, devices, gpu_milli: milli }],
+    slots: [{ group: 0, replica: 0, node, devices, gpu_milli: milli, gpus: 0, places: [] }],
   });
 
 const reading = (utilisation: number): Reading => [utilisation, 50, 1000, 300];

@@ -5,6 +5,7 @@
  * that comes, goes or gets more places has everything arranged anew.
  */
 
+import { placesOf } from "../../slots";
 import type { JobView, NodeView, Reading, Slot } from "../../wire";
 import { Arrangement, type Source } from "./arrangement";
 import { Attention } from "./attention";
@@ -275,7 +276,7 @@ export class FleetCells extends Arrangement {
         continue;
       }
       this.see(at);
-      for (const device of slot.devices) {
+      for (const device of placesOf(slot)) {
         if (device < (this.places[at] as number)) {
           visit((this.base[at] as number) + device, slot.gpu_milli);
         }

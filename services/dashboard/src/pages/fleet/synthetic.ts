@@ -205,7 +205,8 @@ export class SyntheticFleet {
       const free = this.free[at] as number[];
       if (node?.usable && !node.lost && free.length >= perNode) {
         const devices = free.splice(0, perNode);
-        slots.push({ group: 0, replica: slots.length, node: node.name, devices, gpu_milli: gpus < 1 ? 500 : 1000 });
+        const part = { gpu_milli: gpus < 1 ? 500 : 1000, gpus: 0, places: [] };
+        slots.push({ group: 0, replica: slots.length, node: node.name, devices, ...part });
       }
       at = (at + 1) % this.free.length;
     }

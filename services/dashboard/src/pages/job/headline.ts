@@ -69,6 +69,7 @@ const REASONS: Readonly<Record<string, string>> = {
   "unknown-queue": "there is no such queue",
   "closed-queue": "its queue is closed",
   "too-large": "it asks for more than there is",
+  "no-sharing": "no GPU is shared between jobs here",
   "scheduler-unreachable": "the scheduler does not answer just now",
   "not-routed": "no cluster has taken it yet",
   submitted: "it has just come",

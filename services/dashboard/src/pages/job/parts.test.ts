@@ -78,7 +78,7 @@ describe("a job's life", () => {
 
 describe("a fact in a sentence", () => {
   it("has its numbers", () => {
-    const slots = [{ group: 0, replica: 0, node: "gpu-0001", devices: [0, 1], gpu_milli: 1_000 }];
+    const slots = [{ group: 0, replica: 0, node: "gpu-0001", devices: [0, 1], gpu_milli: 1_000, gpus: 0, places: [] }];
     expect(storyOf(at("placed", 0, { slots, slice_s: 3_600 }))).toBe(
       "Placed on gpu-0001, 2 GPUs; left alone for 1 h of running",
     );
@@ -115,10 +115,13 @@ describe("a waterfall", () => {
 
 describe("a placement", () => {
   const slots = [
-    { group: 0, replica: 0, node: "n2", devices: [0, 1], gpu_milli: 1_000 },
-    { group: 0, replica: 1, node: "n10", devices: [3], gpu_milli: 500 },
+    { group: 0, replica: 0, node: "n2", devices: [0, 1], gpu_milli: 1_000, gpus: 0, places: [] },
+    { group: 0, replica: 1, node: "n10", devices: [3], gpu_milli: 500, gpus: 0, places: [] },
   ];
-  const other = aJob({ id: "other", slots: [{ group: 0, replica: 0, node: "n2", devices: [7], gpu_milli: 1_000 }] });
+  const other = aJob({
+    id: "other",
+    slots: [{ group: 0, replica: 0, node: "n2", devices: [7], gpu_milli: 1_000, gpus: 0, places: [] }],
+  });
 
   it("shows the job's own cells and those of others, rack by rack", () => {
     const nodes = new Map([
@@ -146,6 +149,16 @@ describe("a placement", () => {
     ]);
     expect(racks[1]?.nodes[0]).toMatchObject({ state: "withheld", reason: "drained" });
     expect(racks[1]?.nodes[0]?.cells[3]?.mineMilli).toBe(500);
+  });
+
+  it("shows as many cells as it holds where the kubelet picks the GPUs", () => {
+    const held = { group: 0, replica: 0, node: "n2", devices: [], gpu_milli: 1_000, gpus: 3, places: [4, 5, 6] };
+    const nodes = new Map([["n2", aNode({ name: "n2", jobs: ["mine", "other"] })]]);
+    const racks = placementOf(aJob({ id: "mine", slots: [held], nodes: ["n2"] }), nodes, new Map([["other", other]]));
+    const [node] = racks[0]?.nodes ?? [];
+    expect(node?.isByCount).toBe(true);
+    expect(node?.cells.filter((cell) => cell.mineMilli === 1_000).length).toBe(3);
+    expect(node?.cells.filter((cell) => cell.othersMilli > 0).length).toBe(1);
   });
 
   it("still shows what it knows of a node that is gone", () => {
@@ -180,7 +193,9 @@ describe("readings", () => {
   });
 
   it("go on with what comes, once for each moment", () => {
-    const job = aJob({ slots: [{ group: 0, replica: 0, node: "n", devices: [0], gpu_milli: 1_000 }] });
+    const job = aJob({
+      slots: [{ group: 0, replica: 0, node: "n", devices: [0], gpu_milli: 1_000, gpus: 0, places: [] }],
+    });
     const newest = new Map([["n", [reading(50), null]]]);
     const more = withLive(kept, devicesOf(job), newest, 3);
     expect(more.columns[2]?.values).toEqual([reading(50), null]);

@@ -1,5 +1,6 @@
 /** Where a job's replicas stand: racks, nodes, and on each node the cells of its GPUs. Pure. */
 
+import { placesOf } from "../../slots";
 import type { JobView, NodeView, Slot } from "../../wire";
 
 /** milli: of this GPU, thousandths held by the job itself and by others. replicas: whose they are, `group.replica`. */
@@ -10,7 +11,10 @@ export interface Cell {
   readonly replicas: readonly string[];
 }
 
-/** state: "" if all is well with it. unknown: it is gone from the fleet, its cells are what the job says. */
+/**
+ * state: "" if all is well with it. unknown: it is gone from the fleet, its cells are what the job says. isByCount: the
+ * kubelet picked the GPUs, and a cell is one of them, nobody says which.
+ */
 export interface PlacedNode {
   readonly name: string;
   readonly model: string;
@@ -18,6 +22,7 @@ export interface PlacedNode {
   readonly reason: string;
   readonly cells: readonly Cell[];
   readonly replicas: number;
+  readonly isByCount: boolean;
 }
 
 /** name: domain of the outermost level that tells nodes apart, "" if the fleet has none. */
@@ -70,13 +75,13 @@ function placedNode(
   own: readonly Slot[],
   others: readonly Slot[],
 ): PlacedNode {
-  const highest = Math.max(-1, ...own.flatMap((slot) => slot.devices), ...others.flatMap((slot) => slot.devices));
+  const highest = Math.max(-1, ...own.flatMap(placesOf), ...others.flatMap(placesOf));
   const count = Math.max(node?.gpus ?? 0, highest + 1);
   const cells = Array.from({ length: count }, (_none, index) => ({
     index,
     mineMilli: heldOf(own, index),
     othersMilli: heldOf(others, index),
-    replicas: own.filter((slot) => slot.devices.includes(index)).map((slot) => `${slot.group}.${slot.replica}`),
+    replicas: own.filter((slot) => placesOf(slot).includes(index)).map((slot) => `${slot.group}.${slot.replica}`),
   }));
   return {
     name,
@@ -85,10 +90,11 @@ function placedNode(
     reason: node?.reason ?? "",
     cells,
     replicas: own.length,
+    isByCount: own.some((slot) => slot.gpus > 0),
   };
 }
 
 function heldOf(slots: readonly Slot[], index: number): number {
-  const held = slots.reduce((sum, slot) => sum + (slot.devices.includes(index) ? slot.gpu_milli : 0), 0);
+  const held = slots.reduce((sum, slot) => sum + (placesOf(slot).includes(index) ? slot.gpu_milli : 0), 0);
   return Math.min(WHOLE_MILLI, held);
 }

@@ -64,7 +64,7 @@ function NodeCells({ node, hasGpus }: { node: PlacedNode; hasGpus: boolean }) {
       </a>
       <span class="cells" role="img" aria-label={`${node.name}: ${told}`}>
         {(hasGpus ? node.cells : []).map((cell) => (
-          <CellBox key={cell.index} cell={cell} />
+          <CellBox key={cell.index} cell={cell} isByCount={node.isByCount} />
         ))}
       </span>
       <span class="muted">{state ? <span title={node.reason}>{state}</span> : told}</span>
@@ -72,10 +72,11 @@ function NodeCells({ node, hasGpus }: { node: PlacedNode; hasGpus: boolean }) {
   );
 }
 
-function CellBox({ cell }: { cell: Cell }) {
+function CellBox({ cell, isByCount }: { cell: Cell; isByCount: boolean }) {
+  const name = isByCount ? "A GPU that the kubelet picks" : `GPU ${cell.index}`;
   const words = cell.mineMilli
-    ? `GPU ${cell.index}: replica ${cell.replicas.join(", ")}${cell.mineMilli < 1000 ? `, ${cell.mineMilli / 1000} of it` : ""}`
-    : `GPU ${cell.index}: ${cell.othersMilli ? "others" : "free"}`;
+    ? `${name}: replica ${cell.replicas.join(", ")}${cell.mineMilli < 1000 ? `, ${cell.mineMilli / 1000} of it` : ""}`
+    : `${name}: ${cell.othersMilli ? "others" : "free"}`;
   if (cell.mineMilli >= 1_000) return <i class="cell cell-mine" title={words} />;
   return (
     <i class={`cell ${cell.mineMilli ? "" : cell.othersMilli ? "cell-others" : ""}`} title={words}>

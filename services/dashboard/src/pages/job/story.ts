@@ -1,5 +1,6 @@
 /** One fact in a sentence, from its body: what happened, with the numbers that matter. Pure. */
 
+import { milliHeld } from "../../slots";
 import type { FactView, Slot } from "../../wire";
 import { brief, gpus, long, nodeList } from "../jobs/words";
 import { reasonWords } from "./headline";
@@ -138,7 +139,7 @@ function madeWay(body: Body): string {
 
 function placesOf(body: Body): string {
   const slots = (Array.isArray(body["slots"]) ? body["slots"] : []) as Slot[];
-  const milli = slots.reduce((sum, slot) => sum + slot.gpu_milli * slot.devices.length, 0);
+  const milli = slots.reduce((sum, slot) => sum + milliHeld(slot), 0);
   const held = milli ? `, ${gpus(milli)} GPUs` : "";
   return `${nodeList(slots.map((slot) => slot.node)) || "no node"}${held}`;
 }

@@ -60,7 +60,7 @@ describe("words", () => {
   });
 
   it("tells an elastic job's GPUs with what it asks for", () => {
-    const slots = [{ group: 0, replica: 0, node: "n", devices: [0, 1], gpu_milli: 1_000 }];
+    const slots = [{ group: 0, replica: 0, node: "n", devices: [0, 1], gpu_milli: 1_000, gpus: 0, places: [] }];
     expect(heldGpus(aJob({ phase: "running", slots }))).toBe("2/8");
     expect(heldGpus(aJob({ phase: "succeeded", slots }))).toBe("8");
     expect(heldGpus(aJob({ gpu_milli: 500 }))).toBe("0.5");

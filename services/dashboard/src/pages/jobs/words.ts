@@ -1,5 +1,6 @@
 /** Values as people read them, the same words and numbers that `muster queue` and `muster why` print. Pure. */
 
+import { milliHeld } from "../../slots";
 import type { JobView } from "../../wire";
 
 export const NS_PER_S = 1e9;
@@ -95,7 +96,7 @@ export function gpus(milli: number | null): string {
 /** Thousandths that the job holds now. */
 export function heldMilli(job: JobView): number {
   let held = 0;
-  for (const slot of job.slots) held += slot.gpu_milli * slot.devices.length;
+  for (const slot of job.slots) held += milliHeld(slot);
   return held;
 }
 
