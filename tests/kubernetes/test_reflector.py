@@ -92,9 +92,9 @@ async def churn(kube: KubeConnection, space: str, prefix: str) -> None:
 
 
 @asynccontextmanager
-async def connected(plane: AnyPlane, *, url: str = "") -> AsyncIterator[KubeConnection]:
+async def connected(plane: AnyPlane, *, url: str = "", server: int = 0) -> AsyncIterator[KubeConnection]:
     """As admin; url: of a wire to the server instead."""
-    credentials = await from_kubeconfig(plane.kubeconfig())
+    credentials = await from_kubeconfig(plane.kubeconfig(server=server))
     where = AnotherReplica(credentials, url) if url else credentials
     async with KubeConnection(where, user_agent="muster-test/1") as connection:
         yield connection
@@ -181,6 +181,26 @@ async def test_a_restarted_api_server_is_followed_without_a_storm() -> None:
             relists = [one.reflector.figures.relists for one in followers]
         assert max(relists) <= 2, "at most once each, for a version that the new process does not have"
         assert lists == len(followers), "the test's own, one for each follower"
+
+
+async def test_what_a_new_process_never_kept_is_had_anew_once() -> None:
+    """Another API server went on meanwhile: the one that is back knows no version as old as ours, and says 410."""
+    async with open_plane(PlaneOptions(kwok=False, apiservers=2)) as plane, AsyncExitStack() as stack:
+        kube = await stack.enter_async_context(connected(plane))
+        other = await stack.enter_async_context(connected(plane, server=1))
+        space = await a_namespace(kube)
+        await churn(kube, space, "before")
+        followers = [Follower(kube, space, seed=seed) for seed in range(5)]
+        async with running(*followers):
+            await plane.stop("kube-apiserver-0")
+            await churn(other, space, "meanwhile")
+            await until(lambda: all(one.reflector.figures.failures >= 3 for one in followers))
+            await plane.start("kube-apiserver-0")
+            for follower in followers:
+                await follower.same_as(other, space)
+            figures = [one.reflector.figures for one in followers]
+            assert [(one.gone, one.relists) for one in figures] == [(1, 2)] * len(followers)
+            assert await lists_of_pods(kube) == 0, "the state came as a streaming list"
 
 
 async def test_without_streaming_lists_it_pages_once() -> None:
