@@ -1,6 +1,5 @@
 """One agent's needs of pods over a store of claims, stepped by hand."""
 
-from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from muster.agent.core.cluster import CreatePods
@@ -35,7 +34,7 @@ def order(*devices: int, job: str = JOB, attempt: int = 0, replicas: int = 1, ki
 
 
 class _Names:
-    def uuids(self, node: str, devices: Sequence[int]) -> tuple[str, ...]:
+    def uuids(self, node: str, devices: tuple[int, ...]) -> tuple[str, ...]:
         return tuple(UUIDS[device] for device in devices if device < len(UUIDS)) if node == NODE else ()
 
 
@@ -64,7 +63,7 @@ class Allocator:
         index = DeviceIndex(DRIVER)
         index.put(SliceView("one", DRIVER, NODE, 1, 1, NODE, devices))
         self.work = Worklist()
-        self.needs = PodNeeds(self.work, PodOrders(POLICY), _Names(), self.own, index)
+        self.needs = PodNeeds(self.work, PodOrders(POLICY), self.own, index, _Names())
         self.needs.watched_by(self)
         self.follower = Follower(self.store)
 

@@ -42,6 +42,12 @@ class Holders:
             _drop(self._by_place, place, key)
         _drop(self._by_owner, view.owner, key)
 
+    def clear(self) -> None:
+        """Forget all of them: they are to be seen again."""
+        self.claims.clear()
+        self._by_place.clear()
+        self._by_owner.clear()
+
     def of_pod(self, uid: str) -> list[ClaimView]:
         """Claims that were made for this pod."""
         return [self.claims[key] for key in self._by_owner.get(uid, ())]

@@ -5,7 +5,7 @@ given one), read, allocated and reserved at the version that was read, and seen 
 the pod may be bound. A step that is refused for good takes the gang back to the queue.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from enum import Enum, auto
 from functools import partial
@@ -35,9 +35,17 @@ _NOT_FOUND, _CONFLICT = 404, 409
 class DeviceNames(Protocol):
     """What the log calls the devices of nodes."""
 
-    def uuids(self, node: str, devices: Sequence[int]) -> tuple[str, ...]:
+    def uuids(self, node: str, devices: tuple[int, ...]) -> tuple[str, ...]:
         """Of the devices at these places of a node; fewer if it has not all of them."""
         ...
+
+
+class NoNames:
+    """Implements `DeviceNames` until there is who knows them."""
+
+    def uuids(self, node: str, devices: tuple[int, ...]) -> tuple[str, ...]:  # noqa: ARG002 - the port
+        """See `DeviceNames`."""
+        return ()
 
 
 class OwnPods(Protocol):
@@ -93,13 +101,13 @@ class Counts:
 
 @dataclass(slots=True, eq=False)
 class PodNeeds:
-    """Implements `companions.Companions`. names: of devices; index, holders: fed by whoever watches."""
+    """Implements `companions.Companions`. index, holders: fed by whoever watches. names: of devices, by the log."""
 
     worklist: Worklist
     orders: PodOrders
-    names: DeviceNames
     own_pods: OwnPods
     index: DeviceIndex
+    names: DeviceNames = field(default_factory=NoNames)
     holders: Holders = field(default_factory=Holders)
     counts: Counts = field(default_factory=Counts)
     _watcher: Watcher | None = None

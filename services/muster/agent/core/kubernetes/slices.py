@@ -123,6 +123,11 @@ class DeviceIndex:
             del self._by_node[old.node]
         return frozenset({old.node})
 
+    def clear(self) -> None:
+        """Forget all of them: they are to be seen again."""
+        self._slices.clear()
+        self._by_node.clear()
+
     def publishes(self, node: str) -> bool:
         """Whether the driver speaks for this node at all, if only to say that it has no device."""
         return node in self._by_node

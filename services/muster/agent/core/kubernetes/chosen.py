@@ -1,0 +1,138 @@
+"""Devices that Muster chooses one by one (DRA): all parts of it in one, as the cluster and its shell see them."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from muster.agent.core.cluster import CreatePods
+from muster.agent.core.kubernetes.claims import ClaimView
+from muster.agent.core.kubernetes.companions import Watcher
+from muster.agent.core.kubernetes.describing import DescribedDevices
+from muster.agent.core.kubernetes.holders import Holders, Key
+from muster.agent.core.kubernetes.needs import OwnPods, PodNeeds
+from muster.agent.core.kubernetes.nodes import Nodes
+from muster.agent.core.kubernetes.orders import PodOrders
+from muster.agent.core.kubernetes.ownership import OwnNodes
+from muster.agent.core.kubernetes.published import PublishedDevices
+from muster.agent.core.kubernetes.slices import DeviceIndex, SliceView
+from muster.agent.core.kubernetes.views import NodeView
+from muster.agent.core.kubernetes.worklist import Worklist
+from muster.core import Instant
+from muster.schemas.job import Slot
+
+
+@dataclass(frozen=True, slots=True)
+class DevicePolicy:
+    """The part of a cluster's settings that devices follow from.
+
+    driver: whose devices. models: our name by what the driver says. reserved: CPUs kept for the system on every node.
+    threads: of a core. own_nodes: nodes with devices are Muster's alone. namespace: its own, where the policies' list
+    is.
+    """
+
+    driver: str = "gpu.nvidia.com"
+    models: Mapping[str, str] = field(default_factory=dict)
+    reserved: frozenset[int] = frozenset()
+    threads: int = 2
+    own_nodes: bool = True
+    namespace: str = "muster"
+
+
+class ChosenDevices:
+    """Implements `companions.Companions`, also for pods without devices, and `describing.Devices`.
+
+    After the cluster is made, tell `belongs_to` its nodes. Where no slice is ever seen, no device is published, every
+    kubelet picks, and what is left are the gangs' Services.
+    """
+
+    def __init__(self, policy: DevicePolicy, worklist: Worklist, orders: PodOrders, own_pods: OwnPods) -> None:
+        index, holders = DeviceIndex(policy.driver), Holders()
+        self.needs = PodNeeds(worklist, orders, own_pods, index, holders=holders)
+        self.own_nodes = OwnNodes(worklist, policy.driver, policy.namespace) if policy.own_nodes else None
+        self._published = PublishedDevices(
+            index, holders, models=policy.models, reserved=policy.reserved, threads=policy.threads
+        )
+        self._nodes: Nodes | None = None
+        self._index = index
+        self._holders = holders
+        self._is_dirty = False
+
+    def belongs_to(self, nodes: Nodes) -> None:
+        """Whose devices these are."""
+        self._nodes = nodes
+        self.needs.names = nodes
+        self._published.told = nodes.told
+
+    def slice_seen(self, view: SliceView) -> None:
+        """A ResourceSlice is so."""
+        self._changed(self._index.put(view))
+
+    def slice_gone(self, name: str) -> None:
+        """A ResourceSlice is no more."""
+        self._changed(self._index.remove(name))
+
+    def claim_seen(self, view: ClaimView, now: Instant) -> None:
+        """A ResourceClaim is so, in the order of the watch. What others hold is not there for us."""
+        before = self._holders.claims.get(view.key)
+        self.needs.claim_seen(view, now)
+        if not view.job and (before is None or before.places != view.places):
+            self._changed(_pools(before) | _pools(view))
+
+    def claim_gone(self, key: Key) -> None:
+        """A ResourceClaim is no more."""
+        before = self._holders.claims.get(key)
+        self.needs.claim_gone(key)
+        if before is not None and not before.job:
+            self._changed(_pools(before))
+
+    def settle(self, now: Instant) -> None:
+        """After a batch: the nodes that have devices are Muster's, as soon as all nodes and slices were seen."""
+        if self.own_nodes is None or self._nodes is None or not self._nodes.is_synced:
+            return
+        if self._is_dirty:
+            self._is_dirty = False
+            self.own_nodes.want(self._index.nodes & self._nodes.views.keys())
+        self.own_nodes.settle(now)
+
+    def of_node(self, node: NodeView, *, cpu_milli: int) -> DescribedDevices | None:
+        """See `Devices`."""
+        self._is_dirty = True
+        return self._published.of_node(node, cpu_milli=cpu_milli)
+
+    def watched_by(self, watcher: Watcher) -> None:
+        """See `Companions`."""
+        self.needs.watched_by(watcher)
+
+    def begin(self, order: CreatePods, now: Instant) -> None:
+        """See `Companions`."""
+        self.needs.begin(order, now)
+
+    def prepare(self, order: CreatePods, slot: Slot, *, name: str, uid: str, now: Instant) -> bool:
+        """See `Companions`."""
+        return self.needs.prepare(order, slot, name=name, uid=uid, now=now)
+
+    def release(self, order: CreatePods, slot: Slot, now: Instant) -> None:
+        """See `Companions`."""
+        self.needs.release(order, slot, now)
+
+    def end(self, order: CreatePods, now: Instant) -> None:
+        """See `Companions`."""
+        self.needs.end(order, now)
+
+    def clear(self) -> None:
+        """See `Companions`: everything is to be seen again."""
+        self._index.clear()
+        self._holders.clear()
+        self.needs.clear()
+        if self.own_nodes is not None:
+            self.own_nodes.clear()
+
+    def _changed(self, nodes: frozenset[str]) -> None:
+        self._is_dirty = self._is_dirty or bool(nodes)
+        if self._nodes is not None:
+            for node in nodes:
+                self._nodes.devices_changed(node)
+
+
+def _pools(view: ClaimView | None) -> frozenset[str]:
+    """Pools of devices at nodes are called as their nodes."""
+    return frozenset(place.pool for place in view.places) if view is not None else frozenset()

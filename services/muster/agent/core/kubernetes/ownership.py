@@ -1,0 +1,131 @@
+"""Nodes with devices of ours are Muster's alone: a taint keeps other pods away, a list tells the admission policies.
+
+Whoever leads keeps both. A node is tainted first and listed then, so that the list says which are done; what is listed
+and ours no longer is set free. So a new leader reads one object, and not every node.
+"""
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from functools import partial
+
+from muster.agent.core.kubernetes import words
+from muster.agent.core.kubernetes.calls import Done, Kind, Merge, Outcome, Read, Refused
+from muster.agent.core.kubernetes.worklist import Worklist
+from muster.core import Instant, after
+from muster.kube.objects import JsonObject, objects, strings, text, version_of
+
+LIST_NAME = "muster-own-nodes"
+"""ConfigMap of Muster's own namespace: driver by node."""
+LOOK_AGAIN_S = 300.0
+"""Before what was refused is tried again: permissions and policies may be installed later."""
+NODES_AT_ONCE = 500
+"""Nodes that are tainted at a time, and that one change of the list names."""
+_NEVER = Instant(0)
+
+
+@dataclass(slots=True, eq=False)
+class OwnNodes:
+    """driver: of the devices. namespace: Muster's own, where the list is.
+
+    refused: what the API server would not do, in its words, by node ("": the list); it is tried again after a while.
+    """
+
+    worklist: Worklist
+    driver: str
+    namespace: str = "muster"
+    refused: dict[str, str] = field(default_factory=dict)
+    _wanted: frozenset[str] = frozenset()
+    _tainted: set[str] = field(default_factory=set)  # with our taint, as far as we know
+    _listed: frozenset[str] | None = None  # None: not read yet
+    _again_at: Instant = _NEVER
+    _is_due: bool = False  # something changed since the last look
+
+    def want(self, nodes: Iterable[str]) -> None:
+        """Exactly these nodes are Muster's."""
+        wanted = frozenset(nodes)
+        self._is_due = self._is_due or wanted != self._wanted
+        self._wanted = wanted
+
+    def settle(self, now: Instant) -> None:
+        """Ask for what is missing."""
+        if self.refused and now >= self._again_at:
+            self.refused.clear()
+            self._is_due = True
+        if not self._is_due:
+            return
+        self._is_due = False
+        if self._listed is None:
+            if "" not in self.refused and self._wanted:
+                self.worklist.ask("own-nodes", Read(Kind.CONFIG_MAPS, self.namespace, LIST_NAME), self._was_listed)
+            return
+        for node in sorted((self._wanted ^ self._tainted) - self.refused.keys())[:NODES_AT_ONCE]:
+            self.worklist.ask(("own", node), Read(Kind.NODES, "", node), partial(self._read, node))
+        self._list()
+
+    def next_change(self) -> Instant | None:
+        """When `settle` could do more by time alone."""
+        return self._again_at if self.refused else None
+
+    def clear(self) -> None:
+        """Another leads."""
+        self.refused.clear()
+        self._tainted.clear()
+        self._wanted, self._listed, self._is_due = frozenset(), None, False
+
+    def _list(self) -> None:
+        """What is tainted is listed, and nothing else."""
+        listed = self._listed or frozenset()
+        if "" in self.refused or listed == self._tainted:
+            return
+        change: JsonObject = {
+            node: self.driver if node in self._tainted else None
+            for node in sorted(listed ^ self._tainted)[:NODES_AT_ONCE]
+        }
+        call = Merge(Kind.CONFIG_MAPS, self.namespace, LIST_NAME, {"data": change})
+        self.worklist.ask("own-nodes", call, self._was_listed)
+
+    def _was_listed(self, outcome: Outcome, now: Instant) -> None:
+        self._is_due = True
+        if isinstance(outcome, Done):
+            is_first = self._listed is None
+            self._listed = frozenset(strings(dict(outcome.reply), "data"))
+            if is_first:
+                self._tainted |= self._listed
+        else:
+            self._listed = self._listed or frozenset()
+            self._was_refused("", outcome, now)
+
+    def _read(self, node: str, outcome: Outcome, now: Instant) -> None:
+        patch = taint_patch(dict(outcome.reply), wanted=node in self._wanted) if isinstance(outcome, Done) else None
+        if patch is None:
+            self._was_tainted(node, outcome, now)
+            return
+        call = Merge(Kind.NODES, "", node, patch)
+        self.worklist.ask(("own", node), call, partial(self._was_tainted, node))
+
+    def _was_tainted(self, node: str, outcome: Outcome, now: Instant) -> None:
+        self._is_due = True
+        if isinstance(outcome, Refused) and outcome.code == 404:
+            self._tainted.discard(node)
+        elif not isinstance(outcome, Done):
+            self._was_refused(node, outcome, now)
+        elif any(text(taint, "key") == words.OWN_TAINT for taint in objects(dict(outcome.reply), "spec", "taints")):
+            self._tainted.add(node)
+        else:
+            self._tainted.discard(node)
+
+    def _was_refused(self, what: str, outcome: Outcome, now: Instant) -> None:
+        if isinstance(outcome, Refused) and outcome.reason != "Conflict":  # after a conflict it is read again at once
+            self.refused[what] = outcome.message or outcome.reason
+            self._again_at = after(now, LOOK_AGAIN_S)
+
+
+def taint_patch(node: JsonObject, *, wanted: bool) -> JsonObject | None:
+    """A merge patch, for the version that was read, that adds or takes away our taint; None if it is so already."""
+    now = objects(node, "spec", "taints")
+    others = [taint for taint in now if text(taint, "key") != words.OWN_TAINT]
+    if wanted == (len(others) < len(now)):
+        return None
+    ours: JsonObject = {"key": words.OWN_TAINT, "effect": "NoSchedule"}
+    taints = [*others, ours] if wanted else others
+    return {"metadata": {"resourceVersion": version_of(node)}, "spec": {"taints": taints or None}}

@@ -1,0 +1,65 @@
+"""What a node's description says of devices that its driver publishes."""
+
+from muster.agent.core.kubernetes.claims import ClaimView
+from muster.agent.core.kubernetes.holders import Holders
+from muster.agent.core.kubernetes.published import PublishedDevices
+from muster.agent.core.kubernetes.slices import Device, DeviceIndex, SliceView
+from muster.agent.core.kubernetes.views import NodeView, Requests
+from muster.schemas.facts.node import NodeJoined
+from unit.agent.pods.allocating import DRIVER, NODE, place
+
+VIEW = NodeView(NODE, "uid", Requests(124_000, 1000), capacity_cpu_milli=128_000, ready=True)
+
+
+def published(*numbers: int, reserved: frozenset[int] = frozenset(), generation: int = 1) -> PublishedDevices:
+    devices = tuple(Device(place(at), f"GPU-{at}", "H100", "gpu", at // 2, str(at)) for at in numbers)
+    index = DeviceIndex(DRIVER)
+    index.put(SliceView("one", DRIVER, NODE, generation, 1, NODE, devices))
+    return PublishedDevices(index, Holders(), reserved=reserved)
+
+
+def test_a_node_of_a_device_plugin_is_none_of_ours() -> None:
+    assert published(0).of_node(NodeView("other", "uid"), cpu_milli=1000) is None
+
+
+def test_devices_are_described_with_their_sockets() -> None:
+    said = published(0, 1, 2, 3, reserved=frozenset({0, 64})).of_node(VIEW, cpu_milli=126_000)
+    assert said is not None
+    assert (said.gpu_uuids, said.gpu_model) == (("GPU-0", "GPU-1", "GPU-2", "GPU-3"), "H100")
+    assert said.device_domains[0] == ("socket", (0, 0, 1, 1))
+    assert said.socket_cpu_milli == (62_000, 64_000)
+
+
+def test_devices_keep_the_places_that_the_log_knows() -> None:
+    devices = published(0, 2)
+    devices.told = {NODE: NodeJoined(cpu_milli=1, memory_mib=1, gpu_uuids=("GPU-0", "GPU-1", "GPU-2"))}
+    said = devices.of_node(VIEW, cpu_milli=1)
+    assert said is not None
+    assert (said.gpu_uuids[2], said.absent) == ("GPU-2", (1,))
+
+
+def test_what_others_hold_is_not_there_for_us() -> None:
+    devices = published(0, 1)
+    devices.holders.put(ClaimView("default", "theirs", "u", places=(place(1),)))
+    devices.holders.put(ClaimView("jobs", "ours", "v", job="job", places=(place(0),)))
+    said = devices.of_node(VIEW, cpu_milli=1)
+    assert said is not None
+    assert said.gpu_uuids == ("GPU-0",)
+
+
+def test_a_pool_that_is_being_replaced_stands_as_it_was() -> None:
+    devices = published(0, 1)
+    devices.told = {NODE: NodeJoined(cpu_milli=1, memory_mib=1, gpu_model="H100", gpu_uuids=("GPU-0", "GPU-1"))}
+    devices.index.put(SliceView("two", DRIVER, NODE, 2, 2, NODE, ()))
+    said = devices.of_node(VIEW, cpu_milli=1)
+    assert said is not None
+    assert said.gpu_uuids == ("GPU-0", "GPU-1")
+
+
+def test_cpus_that_do_not_divide_are_not_told() -> None:
+    devices = published(0, 2)
+    odd = NodeView(NODE, "uid", capacity_cpu_milli=127_000)
+    said = devices.of_node(odd, cpu_milli=1)
+    assert said is not None
+    assert said.socket_cpu_milli == ()
+    assert devices.misfits == {NODE}
