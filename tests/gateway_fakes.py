@@ -27,7 +27,7 @@ from muster.gateway.problems import ProblemError
 from muster.gateway.tokens import TokenTable
 from muster.gateway.views import Views
 from muster.schemas.access import Role, TokenRecord, TokenView, token_hash
-from muster.schemas.apiserver import ApiServerReport
+from muster.schemas.apiserver import ApiServerReport, ClusterView
 from muster.schemas.devices import DeviceView, FabricView, RequestView
 from muster.schemas.facts.device import ComposeRequested, DecomposeRequested, DetachRequested
 from muster.schemas.facts.job import JobCancelRequested
@@ -227,6 +227,10 @@ class FakeScheduler:
         return tuple(
             row.model_copy(update={"active": True}).model_dump_json().encode() for row in self._view.reservation_rows
         )
+
+    async def cluster(self) -> ClusterView:
+        self._answer()
+        return ClusterView(name="atlas", devices="kubelet", sharing="none", nodes=3)
 
     async def queues(self) -> tuple[bytes, ...]:
         self._answer()

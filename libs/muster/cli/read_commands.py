@@ -1,4 +1,4 @@
-"""`muster queue`, `job`, `why`, `nodes`, `trace`."""
+"""`muster queue`, `job`, `why`, `nodes`, `clusters`, `trace`."""
 
 from dataclasses import asdict
 from typing import Annotated
@@ -10,7 +10,7 @@ from muster.cli.options import As, JobIdArgument, Output, StateDir, Team
 
 def register(app: typer.Typer) -> None:
     """Add the commands to the command line."""
-    for command in (queue, job, why, nodes, trace):
+    for command in (queue, job, why, nodes, clusters, trace):
         app.command()(command)
 
 
@@ -53,6 +53,13 @@ def nodes(
     from muster.cli import reading
 
     reading.nodes(state_dir, output, reasons=reasons)
+
+
+def clusters(*, state_dir: StateDir, output: As = Output.TABLE) -> None:
+    """Show the clusters: what they are, who picks GPUs there, and what they cannot do."""
+    from muster.cli import reading
+
+    reading.clusters(state_dir, output)
 
 
 def trace(job_id: JobIdArgument, *, state_dir: StateDir, output: As = Output.TABLE) -> None:

@@ -85,6 +85,16 @@ def nodes(state_dir: Path, form: Output, *, reasons: bool) -> None:
     output.table(headings, tables.node_rows(shown, wide=wide), right=tables.NUMBERS)
 
 
+def clusters(state_dir: Path, form: Output) -> None:
+    """All clusters."""
+    found = call(state_dir, lambda muster: muster.clusters())
+    if form is Output.JSON:
+        output.emit_models(found)
+        return
+    for cluster in found:
+        output.details(tables.cluster_pairs(cluster))
+
+
 def job_trace(state_dir: Path, job_id: str) -> trace_tree.JobTrace:
     """The tree of a job's facts. Raises CliError (refused) if there are none."""
 

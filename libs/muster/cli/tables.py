@@ -7,6 +7,7 @@ from muster.cli.text import SHORT_PHASE, duration, gpus, held_gpus, node_list, p
 from muster.cli.trace_alike import Shown, without_repeats
 from muster.cli.trace_tree import JOB, JobTrace, Span
 from muster.core.instant import NS_PER_S
+from muster.schemas.apiserver import ClusterView
 from muster.schemas.queries import WhyAnswer
 from muster.schemas.views import FactView, JobView, NodeView
 
@@ -66,6 +67,23 @@ def node_rows(nodes: Iterable[NodeView], *, wide: bool = False) -> Iterable[tupl
         )  # fmt: skip
         domains = ",".join(f"{level}={domain}" for level, domain in node.domains)
         yield (*row, str(node.memory_mib), str(node.memory_mib_held), domains, node.group) if wide else row
+
+
+def cluster_pairs(cluster: ClusterView) -> Sequence[tuple[str, str]]:
+    """One cluster in full."""
+    total, free = cluster.gpu_milli_total, cluster.gpu_milli_free
+    return (
+        ("cluster", cluster.name),
+        ("state", cluster.state),
+        ("backend", f"{cluster.backend} {cluster.version}".strip()),
+        ("nodes", str(cluster.nodes)),
+        ("gpus", f"{gpus(total - free)}/{gpus(total)}"),
+        ("jobs", f"{cluster.jobs_running} running, {cluster.jobs_queued} queued"),
+        ("gpus picked by", "the kubelet" if cluster.devices == "kubelet" else "the scheduler"),
+        ("parts of a gpu", cluster.sharing),
+        ("apis", ", ".join(cluster.served)),
+        ("lacking", "; ".join(cluster.lacking)),
+    )
 
 
 def job_pairs(job: JobView, *, now_ns: int) -> Sequence[tuple[str, str]]:

@@ -15,7 +15,7 @@ from muster.client.facts import TypedFact
 from muster.client.http import Door, Retry
 from muster.client.watch import follow
 from muster.schemas.access import Endpoints, TokenMade, TokenRecord, TokenView
-from muster.schemas.apiserver import ApiServerReport
+from muster.schemas.apiserver import ApiServerReport, ClusterView
 from muster.schemas.facts.queue import QueueSpec
 from muster.schemas.facts.reservation import ReservationSpec
 from muster.schemas.job import TERMINAL_PHASES, JobSpec, Phase, PriorityChange
@@ -45,6 +45,10 @@ class _Reservations(BaseModel):
 
 class _Nodes(BaseModel):
     nodes: list[NodeView]
+
+
+class _Clusters(BaseModel):
+    clusters: list[ClusterView]
 
 
 class _Facts(BaseModel):
@@ -225,6 +229,10 @@ class Muster(DeviceMethods):
     async def nodes(self) -> Sequence[NodeView]:
         """All nodes."""
         return _Nodes.model_validate_json(await self._door.ask("GET", "/v1/nodes")).nodes
+
+    async def clusters(self) -> Sequence[ClusterView]:
+        """What the clusters are, what they can do, and how full they are."""
+        return _Clusters.model_validate_json(await self._door.ask("GET", "/v1/clusters")).clusters
 
     async def apiserver(self) -> ApiServerReport:
         """How the cluster's API servers are, and what the guard advises; `guarded` is false where there are none."""

@@ -114,9 +114,9 @@ class AskReport(Wire):
 
 
 class ClusterView(Wire):
-    """A cluster, as `GET /v1/clusters` shows it: what it is (`described`) and how full it is (`summarised`).
+    """A cluster, as `GET /v1/clusters` shows it: what it is (`described`) and how full it is now.
 
-    state: active, draining, drained or lost, as the federation says.
+    Answered by its scheduler (`cluster`, asked with `AskFleet`). state: active, draining, drained or lost, as the federation says.
     """
 
     name: str

@@ -6,7 +6,7 @@ from typing import Protocol
 
 from muster.gateway.authorise import Principal
 from muster.schemas.access import TokenRecord, TokenView
-from muster.schemas.apiserver import ApiServerReport
+from muster.schemas.apiserver import ApiServerReport, ClusterView
 from muster.schemas.base import JobId
 from muster.schemas.facts.device import ComposeRequested, DecomposeRequested, DetachRequested
 from muster.schemas.facts.job import JobCancelRequested
@@ -209,6 +209,10 @@ class Scheduler(Protocol):
 
     async def nodes(self) -> tuple[bytes, ...]:
         """All nodes, encoded."""
+        ...
+
+    async def cluster(self) -> ClusterView:
+        """What its cluster is and how full it is."""
         ...
 
 

@@ -5,6 +5,7 @@ from collections.abc import Sequence
 from nats.aio.client import Client
 
 from muster.gateway.asking import Leader
+from muster.schemas.apiserver import ClusterView
 from muster.schemas.facts.queue import QueueSpec
 from muster.schemas.facts.reservation import ReservationSpec
 from muster.schemas.job import JobSpec
@@ -67,3 +68,7 @@ class NatsScheduler:
         """See `Scheduler.nodes`."""
         answer = await self._leader.ask("nodes", AskFleet(), NodesAnswer)
         return tuple(node.model_dump_json().encode() for node in answer.nodes)
+
+    async def cluster(self) -> ClusterView:
+        """See `Scheduler.cluster`."""
+        return await self._leader.ask("cluster", AskFleet(), ClusterView)

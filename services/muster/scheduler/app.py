@@ -6,7 +6,7 @@ from muster.bus.settings import Settings
 from muster.scheduler.core import SchedulerCore, answers, reservation_answers
 from muster.scheduler.core.cycle import Limits
 from muster.scheduler.metrics_sink import SchedulerSink
-from muster.schemas import queries
+from muster.schemas import apiserver, queries
 from muster.schemas.registry import StreamRole
 
 DECLARATION = Declaration(
@@ -18,6 +18,7 @@ DECLARATION = Declaration(
         QueryType("dry-run", queries.AskDryRun, queries.DryRunAnswer),
         QueryType("queues", queries.AskFleet, queries.QueuesAnswer),
         QueryType("nodes", queries.AskFleet, queries.NodesAnswer),
+        QueryType("cluster", queries.AskFleet, apiserver.ClusterView),
         QueryType("queue-check", queries.AskQueueChange, queries.QueueCheckAnswer),
         QueryType("reservations", queries.AskFleet, queries.ReservationsAnswer),
         QueryType("reservation-check", queries.AskReservation, queries.QueueCheckAnswer),
@@ -45,6 +46,7 @@ def services(settings: Settings) -> tuple[CoreService | Hosted, ...]:
                 "dry-run": answers.answer_dry_run,
                 "queues": answers.answer_queues,
                 "nodes": answers.answer_nodes,
+                "cluster": answers.answer_cluster,
                 "queue-check": answers.answer_queue_check,
                 "reservations": reservation_answers.answer_reservations,
                 "reservation-check": reservation_answers.answer_reservation_check,

@@ -26,6 +26,7 @@ from muster.client import (
 )
 from muster.client.facts import TypedFact
 from muster.schemas import ids
+from muster.schemas.apiserver import ClusterView
 from muster.schemas.job import Job
 from muster.schemas.views import Problem, job_view
 
@@ -102,6 +103,9 @@ class FakeMuster:
     async def queues(self, *, shares: bool = False) -> Sequence[QueueView]:
         self.shares_asked = shares
         return self.known
+
+    async def clusters(self) -> Sequence[ClusterView]:
+        return [ClusterView(name="c", devices="kubelet", sharing="none", lacking=("no DRA: devices by count",))]
 
     async def nodes(self) -> Sequence[NodeView]:
         return [

@@ -160,6 +160,17 @@ def test_reasons_lists_only_what_cannot_be_used(muster: FakeMuster, capsys: pyte
     assert [node["name"] for node in json.loads(capsys.readouterr().out)] == ["gpu-02"]
 
 
+def test_clusters_say_who_picks_gpus_and_what_is_lacking(
+    muster: FakeMuster, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run(["clusters"]) == 0
+    told = capsys.readouterr().out
+    assert "the kubelet" in told
+    assert "no DRA: devices by count" in told
+    assert run(["clusters", "-o", "json"]) == 0
+    assert json.loads(capsys.readouterr().out)[0]["sharing"] == "none"
+
+
 @pytest.mark.parametrize(("phase", "code"), [(Phase.SUCCEEDED, 0), (Phase.FAILED, 1), (Phase.CANCELLED, 1)])
 def test_watching_a_job_ends_as_the_job_does(muster: FakeMuster, one: str, phase: Phase, code: int) -> None:
     muster.facts = [fact("running", one), fact(phase.value, one)]

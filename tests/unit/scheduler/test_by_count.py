@@ -2,10 +2,12 @@
 
 import pytest
 
+from muster.scheduler.core.answers import answer_cluster
 from muster.schemas.facts.control import ClusterDescribed
 from muster.schemas.facts.job import PodsExited, PodsOutcome, PodsStarted
 from muster.schemas.facts.node import Withheld, WithholdRequested
 from muster.schemas.job import Phase
+from muster.schemas.queries import AskFleet
 from unit.scheduler.by_count import Counted
 from unit.scheduler.test_checkpoints import Watched
 from unit.scheduler.world import CLUSTER, World, belief, books_balance, job
@@ -242,3 +244,14 @@ def test_a_checkpoint_after_any_fact_keeps_counts_and_places() -> None:
     world.later(20)
     assert belief(world.refold()) == belief(world.core)
     assert world.phase(gang) is Phase.PLACED
+
+
+def test_the_cluster_answers_what_it_is_and_how_full() -> None:
+    world = Counted(nodes=2, gpus=4)
+    lacking = ("no resource.k8s.io: GPUs are placed by count",)
+    described = ClusterDescribed(backend="kubernetes", devices="kubelet", sharing="mig", lacking=lacking)
+    world.say("agent", "cluster", CLUSTER, "described", described)
+    world.submit("one", gpus=3)
+    told = answer_cluster(world.core, AskFleet(), world.now)
+    assert (told.name, told.devices, told.sharing, told.lacking) == (CLUSTER, "kubelet", "mig", lacking)
+    assert (told.nodes, told.gpu_milli_total, told.gpu_milli_free, told.jobs_running) == (2, 8000, 5000, 1)

@@ -8,7 +8,7 @@ from pydantic import BaseModel
 from pydantic.json_schema import models_json_schema
 
 from muster.schemas.access import TokenMade, TokenRecord, TokenView
-from muster.schemas.apiserver import ApiServerReport
+from muster.schemas.apiserver import ApiServerReport, ClusterView
 from muster.schemas.devices import (
     ComposabilityBody,
     ComposabilityManifest,
@@ -38,6 +38,7 @@ _REFUSALS = {
 }
 _SHOWN: tuple[type[BaseModel], ...] = (
     ApiServerReport,
+    ClusterView,
     ComposabilityBody,
     ComposabilityManifest,
     DeviceView,

@@ -7,8 +7,10 @@ from muster.scheduler.core.explained import explain
 from muster.scheduler.core.jobs import HOLDING, WAITING
 from muster.scheduler.core.reasons import PHASE_REASONS, Reason, cure_of
 from muster.scheduler.core.state import State
+from muster.scheduler.core.summary import summarise
 from muster.scheduler.core.views import node_view, queue_view, view_of
 from muster.scheduler.core.waiting import entry_of
+from muster.schemas.apiserver import ClusterView
 from muster.schemas.base import Wire
 from muster.schemas.queries import (
     AskDryRun,
@@ -100,6 +102,13 @@ def answer_nodes(core: Core, _ask: Wire, _now: Instant) -> NodesAnswer:
             if record.description is not None
         )
     )
+
+
+def answer_cluster(core: Core, _ask: Wire, _now: Instant) -> ClusterView:
+    """`cluster`: what it is and how full it is."""
+    state = _settled(core)
+    told = summarise(state).model_dump(exclude={"cluster"})
+    return ClusterView(name=state.cluster, **state.described.model_dump(), **told)
 
 
 def answer_queue_check(core: Core, ask: Wire, _now: Instant) -> QueueCheckAnswer:

@@ -19,14 +19,14 @@ def summary(state: State, now: Instant, remains: Remains) -> list[Draft]:
     if state.summary is not None and now < due:
         remains.wait_until(due)
         return []
-    numbers = _summarise(state)
+    numbers = summarise(state)
     if numbers == state.summary:
         state.summary_stale = False
         return []
     return [Draft("cluster", state.cluster, "summarised", numbers)]
 
 
-def _summarise(state: State) -> ClusterSummary:
+def summarise(state: State) -> ClusterSummary:
     """How full the cluster is."""
     totals = state.books.fleet.totals.values()
     return ClusterSummary(
