@@ -23,7 +23,13 @@ UPDATE_PERIOD_S = 60.0
 """Node topology updaters write so often by default (node-feature-discovery's sleep interval)."""
 
 CHURN_S = 10.0
-"""How long subscribers and informers are watched while workloads come and go."""
+"""How long a few more workloads are submitted while followers follow."""
 
-MUSTER_READY_S_MAX = 180.0
-"""From a started stack to all nodes usable."""
+CHURN_REST_S = 2.0
+"""After the last of them, before the figures are taken."""
+
+LISTS_AT_ONCE = 8
+"""Of the informers that start."""
+
+LIST_HEAD_BYTES = 4_096
+"""Of a list: its version stands there."""

@@ -38,7 +38,7 @@ def _bound_over_time(axes: Axes, results: Sequence[Result]) -> None:
     axes.set_xlabel("seconds since the first was created")
     axes.set_ylabel("workloads bound")
     axes.set_ylim(bottom=0)
-    axes.legend(loc="lower right", fontsize="small")
+    axes.legend(loc="best", fontsize="small")
 
 
 def _bars(axes: Axes, results: Sequence[Result], title: str, values: Sequence[float]) -> None:
@@ -53,4 +53,4 @@ def _stacked(axes: Axes, results: Sequence[Result], title: str, servers: Sequenc
     axes.barh(names, own, left=servers, label="schedulers, or Muster")
     axes.invert_yaxis()
     axes.set_xlabel(title)
-    axes.legend(loc="lower right", fontsize="small")
+    axes.legend(loc="lower center", bbox_to_anchor=(0.5, 1.0), ncols=2, fontsize="small")

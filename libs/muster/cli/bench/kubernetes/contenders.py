@@ -2,6 +2,7 @@
 
 from muster.cli.bench.kubernetes.plan import Contender
 from muster.cli.bench.kubernetes.scenarios.floor import Floor
+from muster.cli.bench.kubernetes.scenarios.muster import MusterStack
 from muster.cli.bench.kubernetes.scenarios.old_stack import OldStack
 from muster.cli.bench.kubernetes.scenarios.scheduled import KubeScheduler
 from muster.cli.bench.kubernetes.stage import Scenario
@@ -22,4 +23,4 @@ def scenario_of(contender: Contender) -> Scenario:
         case Contender.CLAIMS:
             return KubeScheduler(contender, Profile.DEFAULT, claims=True)
         case Contender.MUSTER | Contender.MUSTER_CLAIMS:
-            raise NotImplementedError
+            return MusterStack(contender, claims=contender is Contender.MUSTER_CLAIMS)

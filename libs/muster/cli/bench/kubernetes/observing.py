@@ -41,9 +41,9 @@ class Seen:
     nodes: dict[str, str] = field(default_factory=dict)
     last_bound_s: float = 0.0
 
-    def created(self, key: str) -> None:
-        """It is about to be created."""
-        self.created_s[key] = time.monotonic()
+    def created(self, key: str, *, at_s: float | None = None) -> None:
+        """It is about to be created; or it was, at that time."""
+        self.created_s[key] = time.monotonic() if at_s is None else at_s
 
     def bound(self, key: str, node: str) -> None:
         """It was seen bound; only the first time counts."""

@@ -67,9 +67,10 @@ def rows(results: Sequence[Result]) -> list[tuple[str, ...]]:
         ("etcd, CPU", *(f"{one.cpu_s.get(ETCD, 0):.1f} s" for one in results)),
         ("schedulers or Muster, memory", *(f"{one.own_peak_mib:.0f} MiB" for one in results)),
         ("schedulers or Muster, CPU", *(f"{one.own_cpu_s:.1f} s" for one in results)),
-        ("LISTs in all", *(f"{one.total.lists}" for one in results)),
+        ("LISTs at its start", *(f"{one.start.lists}" for one in results)),
         ("LISTs while placing", *(f"{one.surge.lists}" for one in results)),
-        ("watches open", *(f"{one.total.watching}" for one in results)),
+        ("watches opened at its start", *(f"{one.start.watches}" for one in results)),
+        ("watches opened while placing", *(f"{one.surge.watches}" for one in results)),
         ("GETs while placing", *(f"{one.surge.reads}" for one in results)),
         ("writes while placing", *(f"{one.surge.writes}" for one in results)),
     ]

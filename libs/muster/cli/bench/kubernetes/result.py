@@ -48,8 +48,9 @@ class Crowd:
 class Result:
     """placed, stranded: workloads. wall_s: first created to last bound. finished: False if the limit ended it.
 
-    peak_mib, cpu_s: by process, from the first workload on. total: requests since the API server started. surge: of
-    them, those from the first workload on. bound_at_s: when each was bound, since the first was created, ascending.
+    peak_mib, cpu_s: by process, from the first workload on. start: requests while the contender was made ready: what
+    the plane's own parts asked before is not in it. surge: those from the first workload on. bound_at_s: when each was
+    bound, since the first was created; ascending.
     """
 
     contender: Contender
@@ -59,7 +60,7 @@ class Result:
     latency_ms: Quantiles
     peak_mib: Mapping[str, float]
     cpu_s: Mapping[str, float]
-    total: Requests
+    start: Requests
     surge: Requests
     finished: bool
     bound_at_s: tuple[float, ...] = ()
@@ -106,11 +107,13 @@ class Result:
             "own_peak_mib": self.own_peak_mib,
             "own_cpu_s": self.own_cpu_s,
             "requests": {
-                "lists": self.total.lists,
+                "lists_at_start": self.start.lists,
                 "lists_in_surge": self.surge.lists,
-                "streamed_lists": self.total.streamed,
-                "watches": self.total.watches,
-                "watches_open": self.total.watching,
+                "lists_in_surge_of": dict(self.surge.lists_of),
+                "streamed_lists_at_start": self.start.streamed,
+                "streamed_lists_in_surge": self.surge.streamed,
+                "watches_at_start": self.start.watches,
+                "watches_in_surge": self.surge.watches,
                 "reads": self.surge.reads,
                 "writes": self.surge.writes,
                 "by_verb": dict(self.surge.by_verb),

@@ -98,11 +98,12 @@ async def play(
         await create_all(client, [namespace(NAMESPACE)])
         fleet = await make_fleet(client, plan.nodes, shape=scenario.shape(plan))
         stage = Stage(plan, plane, client, fleet, where, say)
+        empty = await _calm(client)
         async with scenario.opened(stage) as running:
-            return await _measured(scenario, stage, running, progress)
+            return await _measured(scenario, stage, running, empty, progress)
 
 
-async def _measured(scenario: Scenario, stage: Stage, running: Running, progress: Progress) -> Result:
+async def _measured(scenario: Scenario, stage: Stage, running: Running, empty: Requests, progress: Progress) -> Result:
     def usage() -> Mapping[str, Usage]:
         return {**stage.plane.usage(), **running.usage()}
 
@@ -121,7 +122,7 @@ async def _measured(scenario: Scenario, stage: Stage, running: Running, progress
         latency_ms=seen.latency_ms(),
         peak_mib=samples.peak_mib,
         cpu_s=samples.cpu_s,
-        total=after,
+        start=before.since(empty),
         surge=after.since(before),
         finished=finished,
         bound_at_s=seen.bound_at_s(),

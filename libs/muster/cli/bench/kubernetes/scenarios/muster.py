@@ -1,0 +1,142 @@
+"""Muster: a whole stack as `muster up` starts it, with its agent on the control plane; jobs come over HTTP."""
+
+import asyncio
+import json
+import time
+from collections.abc import AsyncIterator, Iterator, Mapping
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import cast
+
+import aiohttp
+from pydantic import JsonValue
+
+from muster.cli.bench.fleet_ready import fleet_ready
+from muster.cli.bench.fresh_stack import FreshStack, fresh_stack
+from muster.cli.bench.kubernetes.manifests import NAMESPACE
+from muster.cli.bench.kubernetes.observing import Pod, Seen
+from muster.cli.bench.kubernetes.plan import Contender, Plan
+from muster.cli.bench.kubernetes.result import Crowd
+from muster.cli.bench.kubernetes.scenarios.churn import crowds
+from muster.cli.bench.kubernetes.stage import Running, Stage
+from muster.cli.bench.load import ACCEPTED, Request
+from muster.cli.bench.workload import LONG_RUN_S, TEAM, bodies
+from muster.cli.errors import refused
+from muster.kube.local.child import Usage
+from muster.kube.local.fleet import create_all
+from muster.kube.local.nodes import Devices, Manifest, NodeShape
+from muster.kube.local.options import CONTROLLERS, PlaneOptions
+from muster.kube.permissions import PATHS, TABLE
+from muster.schemas.facts.queue import QueueSpec
+from muster.stack import control
+
+USER = "muster"
+GROUPS = ("system:serviceaccounts",)
+"""As a pod of the cluster: flow control treats it as every other service account."""
+JOB_LABEL = "muster.dev/job"
+ROLES = "/apis/rbac.authorization.k8s.io/v1/clusterroles"
+BINDINGS = "/apis/rbac.authorization.k8s.io/v1/clusterrolebindings"
+
+
+@dataclass(frozen=True, slots=True)
+class MusterStack:
+    """The scenario. claims: GPUs are devices, and Muster allocates the pods' claims itself; else a number per node."""
+
+    contender: Contender
+    claims: bool = False
+
+    def options(self, plan: Plan) -> PlaneOptions:
+        """No scheduler of Kubernetes at all."""
+        del plan
+        return PlaneOptions(controllers=CONTROLLERS, node_lease_s=0, users=((USER, GROUPS),))
+
+    def shape(self, plan: Plan) -> NodeShape:
+        """With a device plugin, or with devices."""
+        del plan
+        return NodeShape(devices=Devices.DRA if self.claims else Devices.PLUGIN)
+
+    @asynccontextmanager
+    async def opened(self, stage: Stage) -> AsyncIterator[Running]:
+        """Let Muster do what it says that it needs, and start it; ready once every node is usable."""
+        await create_all(stage.client, rights())
+        settings = {"kubernetes": cluster(stage.plane.kubeconfig(USER), claims=self.claims)}
+        what = f"a stack on {stage.plan.nodes} nodes of Kubernetes"
+        async with fresh_stack(stage.directory / "stack", settings, split=False, say=stage.say, what=what) as stack:
+            await stack.muster.set_queue(QueueSpec(name=TEAM))
+            await fleet_ready(stack.muster, nodes=stage.plan.nodes, queue=TEAM)
+            yield _Stack(stage, stack)
+
+
+class _Stack:
+    notes: tuple[str, ...] = ("created: when the job's HTTP request is sent; all of Muster's processes are counted",)
+
+    def __init__(self, stage: Stage, stack: FreshStack) -> None:
+        self._stage = stage
+        self._stack = stack
+
+    def key_of(self, pod: Pod) -> str:
+        """The job's id, as the pod's label has it."""
+        metadata = cast("Mapping[str, JsonValue]", pod["metadata"])
+        labels = cast("Mapping[str, JsonValue]", metadata.get("labels") or {})
+        return str(labels.get(JOB_LABEL, ""))
+
+    def usage(self) -> Mapping[str, Usage]:
+        """Of every process of the stack."""
+        found = control.status(self._stack.directory).processes
+        return {f"muster {one.name}": Usage(one.rss_mib, one.cpu_s) for one in found}
+
+    async def submit(self, seen: Seen) -> None:
+        """One request per job, as fast as the connections allow. Raises CliError if one is refused."""
+        plan = self._stage.plan
+        waiting: Iterator[Request] = bodies(plan.workloads, prefix="work", run_s=LONG_RUN_S)
+        headers = {"Authorization": f"Bearer {self._stack.token}", "Content-Type": "application/json"}
+        async with aiohttp.ClientSession(
+            self._stack.url, headers=headers, connector=aiohttp.TCPConnector(limit=plan.connections)
+        ) as session, asyncio.TaskGroup() as group:  # fmt: skip
+            for _ in range(plan.connections):
+                group.create_task(_send(session, waiting, seen))
+
+    async def afterwards(self) -> tuple[Crowd, ...]:
+        """What followers of the state cost."""
+        return await crowds(self._stage, self._stack)
+
+
+async def _send(session: aiohttp.ClientSession, waiting: Iterator[Request], seen: Seen) -> None:
+    for key, body in waiting:
+        began_s = time.monotonic()
+        async with session.post("/v1/jobs", data=body, headers={"Idempotency-Key": key}) as answer:
+            text = await answer.read()
+        if answer.status not in ACCEPTED:
+            raise refused(f"job {key} was refused: {answer.status}: {text[:300].decode(errors='replace')}")
+        seen.created(str(json.loads(text)["id"]).lower(), at_s=began_s)
+
+
+def cluster(kubeconfig: Path, *, claims: bool) -> dict[str, object]:
+    """Muster's settings of the cluster."""
+    return {
+        "kubeconfig": str(kubeconfig),
+        "namespace": NAMESPACE,
+        "image": "bench",
+        "devices": "dra" if claims else "device-plugin",
+        "if_lacking": "fall-back",
+    }
+
+
+def rights() -> Iterator[tuple[str, Manifest]]:
+    """One role with every permission that Muster names, bound to its user."""
+    rules: list[Manifest] = [
+        {"apiGroups": [row.group], "resources": [row.resource], "verbs": list(row.verbs)} for row in TABLE
+    ]
+    rules += [{"nonResourceURLs": list(row.paths), "verbs": ["get"]} for row in PATHS]
+    head = {"apiVersion": "rbac.authorization.k8s.io/v1", "metadata": {"name": "muster-bench"}}
+    yield ROLES, {**head, "kind": "ClusterRole", "rules": rules}
+    yield (
+        BINDINGS,
+        {
+            **head,
+            "kind": "ClusterRoleBinding",
+            "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": "muster-bench"},
+            "subjects": [{"kind": "User", "name": USER, "apiGroup": "rbac.authorization.k8s.io"}],
+        },
+    )

@@ -1,0 +1,50 @@
+"""`muster bench kubernetes` at a small size: every contender places what fits, on a control plane of its own."""
+
+import json
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner
+
+from muster.cli.main import app
+
+WORKLOADS, NODES = 40, 20
+FITTING = ("floor", "kube-scheduler-packing", "old-stack")
+"""Those that place all that fits; kube-scheduler's default profile, and claims, spread and strand some."""
+
+
+def bench(*words: str) -> dict[str, object]:
+    argv = ["bench", "kubernetes", "--workloads", f"{WORKLOADS}", "--nodes", f"{NODES}", *words, "-o", "json"]
+    found = CliRunner().invoke(app, argv)
+    assert found.exit_code == 0, found.output
+    return json.loads(found.stdout)
+
+
+@pytest.mark.timeout(300)
+def test_contenders_are_compared_in_one_run(tmp_path: Path) -> None:
+    chosen = [word for name in FITTING for word in ("--contender", name)]
+
+    found = bench(*chosen, "--out", str(tmp_path))
+
+    assert [(one["contender"], one["placed"], one["finished"]) for one in found["contenders"]] == [
+        (name, WORKLOADS, True) for name in FITTING
+    ]
+    floor, scheduled, old = found["contenders"]
+    assert set(floor["peak_mib"]) < set(scheduled["peak_mib"]) < set(old["peak_mib"])
+    assert floor["requests"]["writes"] >= 2 * WORKLOADS
+    assert all(one["create_to_bound_ms"]["p99"] > 0 for one in found["contenders"])
+    assert {path.name for path in tmp_path.iterdir()} == {"kubernetes.json", "kubernetes.png"}
+
+
+@pytest.mark.timeout(300)
+def test_claims_are_placed_by_kube_scheduler_too(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("muster.cli.bench.kubernetes.bounds.SETTLED_S", 5.0)  # some are stranded, which is waited for
+    (found,) = bench("--contender", "kube-scheduler-dra", "--limit", "120")["contenders"]
+
+    assert found["placed"] > WORKLOADS * 0.9
+
+
+def test_what_cannot_fit_is_refused_before_anything_starts() -> None:
+    found = CliRunner().invoke(app, ["bench", "kubernetes", "--workloads", "100", "--nodes", "2"])
+
+    assert "--nodes: 2 nodes have 16 GPUs" in str(found.exception)
