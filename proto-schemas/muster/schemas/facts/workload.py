@@ -95,7 +95,9 @@ class Standing(Wire):
     nodes_total: int = 0
     stopping: bool = False
     exit_code: int = 0
+    accepted_at: InstantNs = 0
     queued_at: InstantNs = 0
+    placed_at: InstantNs = 0
     started_at: InstantNs = 0
     ended_at: InstantNs = 0
     last_fact: str = ""
@@ -112,4 +114,4 @@ class WorkloadState(Payload):
     asked_fact: str = ""
     cancelled: bool = False
     refused: JobRefused | None = None
-    standing: Standing = Standing()
+    standing: Standing = Field(default_factory=Standing)

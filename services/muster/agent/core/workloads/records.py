@@ -81,7 +81,7 @@ def moved(standing: Standing, fact: Fact) -> Standing | None:
 def _changes(fact: Fact) -> dict[str, object] | None:
     match fact.payload:
         case jobs.JobRouted():
-            return {"accepted": True}
+            return {"accepted": True, "accepted_at": fact.time}
         case jobs.JobQueued() as queued:
             is_first = queued.reason is jobs.QueuedReason.SUBMITTED
             return {
@@ -104,6 +104,7 @@ def _changes(fact: Fact) -> dict[str, object] | None:
                 "attempt": placed.attempt,
                 "nodes": nodes[:NODES_SHOWN_MAX],
                 "nodes_total": len(nodes),
+                "placed_at": fact.time,
                 "reason": "",
                 "detail": "",
             }

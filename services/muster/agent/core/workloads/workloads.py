@@ -38,6 +38,7 @@ class Workloads:
         self.changed: dict[str, None] = {}
         self._settled: dict[str, None] = {}
         self._by_job: dict[str, str] = {}
+        self._leads: dict[str, str] = {}  # uid of the workload by uid of each of its pods
         self._open: dict[str, None] = {}
         self._read: set[WorkloadKind] = set()
         self._handlers: dict[tuple[str, str], Callable[[Fact], bool]] = {
@@ -60,6 +61,8 @@ class Workloads:
         """The object is so. True if something may follow from that."""
         self.views[view.uid] = view
         self._open[view.uid] = None
+        if view.uid in self.records or view.uid in self.rejected:
+            self.changed[view.uid] = None
         return self._follows(view.uid)
 
     def lose(self, uid: str) -> bool:
@@ -83,6 +86,11 @@ class Workloads:
         self._read.clear()
         self.changed.clear()
         self._open.clear()
+
+    def members_of(self, uid: str) -> tuple[str, ...]:
+        """Uids of the pods, in the order of its slots, of the gang that this pod is in as the log has it; else none."""
+        lead = self._leads.get(uid)
+        return self.records[lead].asked.origin.members if lead is not None else ()
 
     def of_job(self, job_id: str) -> Workload | None:
         """The workload whose job that is."""
@@ -203,6 +211,7 @@ class Workloads:
     def _enter(self, record: Workload) -> None:
         self.records[record.uid] = record
         self._by_job[record.job_id] = record.uid
+        self._leads.update(dict.fromkeys(record.asked.origin.members, record.uid))
         self.rejected.pop(record.uid, None)
         self._touch(record.uid)
 
@@ -227,6 +236,8 @@ class Workloads:
         if record is None:
             return False
         self._by_job.pop(record.job_id, None)
+        for member in record.asked.origin.members:
+            self._leads.pop(member, None)
         self.changed.pop(fact.subject_id, None)
         self._settled[fact.subject_id] = None
         _bound(self._settled)

@@ -28,11 +28,12 @@ _ASKS: Mapping[WorkloadKind, Asks] = {
     WorkloadKind.JOB_SET: jobsets.spec,
     WorkloadKind.MPI_JOB: mpijobs.spec,
 }
-_SUSPEND: Mapping[WorkloadKind, tuple[str, ...]] = {
+SUSPEND: Mapping[WorkloadKind, tuple[str, ...]] = {
     WorkloadKind.JOB: ("spec", "suspend"),
     WorkloadKind.JOB_SET: ("spec", "suspend"),
     WorkloadKind.MPI_JOB: ("spec", "runPolicy", "suspend"),
 }
+"""Where an object says that it shall have no pods."""
 _ENDED: Mapping[WorkloadKind, frozenset[str]] = {
     WorkloadKind.JOB: frozenset({"Complete", "Failed"}),
     WorkloadKind.JOB_SET: frozenset({"Completed", "Failed"}),
@@ -69,7 +70,7 @@ class WorkloadProjection:
             asks=None if shown.job_id else self._asks(raw),
             shown=shown,
             deleting=bool(text(raw, "metadata", "deletionTimestamp")),
-            suspended=truth(raw, *_SUSPEND[kind]) if kind.suspends else False,
+            suspended=truth(raw, *SUSPEND[kind]) if kind.suspends else False,
             finished=self._has_ended(raw),
             let_go_for=int(number) if (number := notes.get(ATTEMPT, "")).isdecimal() else 0,
             held=HELD in notes,

@@ -1,0 +1,184 @@
+"""Pods that objects make themselves, as the cluster's core asks for them: which pod is which slot of an attempt.
+
+Implements `muster.agent.core.kubernetes.companions.Guests`. An object that can be suspended makes its pods when it is
+let go; ordinary pods are there already.
+"""
+
+from collections.abc import Mapping
+
+from muster.agent.core.cluster import CreatePods
+from muster.agent.core.kubernetes.calls import Kind, Merge, Outcome, Refused
+from muster.agent.core.kubernetes.views import PodView
+from muster.agent.core.kubernetes.worklist import Worklist
+from muster.agent.core.workloads.showing import hold, let_go
+from muster.agent.core.workloads.values import WorkloadKind
+from muster.agent.core.workloads.workloads import Workloads
+from muster.core import Instant
+from muster.schemas.job import WorkloadRef
+
+INDEX = "batch.kubernetes.io/job-completion-index"
+JOB_SET = "jobset.sigs.k8s.io/jobset-name"
+JOB_SET_GROUP = "jobset.sigs.k8s.io/replicatedjob-name"
+JOB_SET_REPLICAS = "jobset.sigs.k8s.io/replicatedjob-replicas"
+JOB_SET_INDEX = "jobset.sigs.k8s.io/job-index"
+MPI_JOB = "training.kubeflow.org/job-name"
+MPI_ROLE = "training.kubeflow.org/job-role"
+MPI_INDEX = "training.kubeflow.org/replica-index"
+
+Place = tuple[int, int]
+"""Group and replica."""
+_KINDS = {WorkloadKind.JOB: Kind.JOBS, WorkloadKind.JOB_SET: Kind.JOB_SETS, WorkloadKind.MPI_JOB: Kind.MPI_JOBS}
+_NOT_FOUND = 404
+
+
+class ObjectGuests:
+    """worklist: where objects are let go and held. refused: by the API server, in words, until somebody reads them."""
+
+    def __init__(self, worklist: Worklist, workloads: Workloads) -> None:
+        self.refused: list[str] = []
+        self._worklist = worklist
+        self._workloads = workloads
+        self._held: set[tuple[str, int]] = set()
+        self._by_arrival: dict[tuple[str, int], dict[str, Place]] = {}
+        """Of pods that nothing numbers: the place that each got, by attempt and uid."""
+
+    def makes_own_pods(self, order: CreatePods) -> bool:
+        """See `Guests`."""
+        return order.origin is not None and WorkloadKind(order.origin.kind).makes_pods
+
+    def keys_of_order(self, order: CreatePods) -> tuple[str, ...]:
+        """See `Guests`."""
+        origin = _origin(order)
+        match WorkloadKind(origin.kind):
+            case WorkloadKind.POD:
+                return origin.members
+            case WorkloadKind.JOB_SET | WorkloadKind.MPI_JOB:
+                return (_named(origin.kind, origin.namespace, origin.name),)
+            case _:
+                return (origin.uid,)
+
+    def keys_of_pod(self, pod: PodView) -> tuple[str, ...]:
+        """See `Guests`."""
+        keys, labels = [pod.uid], dict(pod.labels)
+        if pod.owner is not None:
+            keys.append(pod.owner.uid)
+        for kind, label in ((WorkloadKind.JOB_SET, JOB_SET), (WorkloadKind.MPI_JOB, MPI_JOB)):
+            if label in labels:
+                keys.append(_named(kind.value, pod.namespace, labels[label]))
+        return tuple(keys)
+
+    def place_of(self, order: CreatePods, pod: PodView) -> tuple[int, int] | None:
+        """See `Guests`. What leaves, or failed elsewhere, is of an attempt before."""
+        if pod.ends_at:
+            return None
+        place = self._place(order, pod)
+        if place is None or pod.end is None or pod.end.succeeded:
+            return place
+        nodes = {(slot.group, slot.replica): slot.node for slot in order.slots}
+        return place if nodes.get(place) == pod.node else None
+
+    def begin(self, order: CreatePods, now: Instant) -> None:  # noqa: ARG002 - the port
+        """See `Guests`."""
+        origin = _origin(order)
+        kind = WorkloadKind(origin.kind)
+        if kind in _KINDS:
+            self._worklist.cancel(("hold", origin.uid))
+            body = let_go(kind, order.attempt)
+            self._ask("let-go", origin, body)
+
+    def stop(self, order: CreatePods, *, grace_s: float, now: Instant) -> bool:  # noqa: ARG002 - the port
+        """See `Guests`. An attempt that ends by itself, or with its node, is not held: the object may go on or try
+        again, and pods on a lost node wait for nobody. Pods have the grace that their object gives them.
+        """
+        origin, key = _origin(order), (order.job_id, order.attempt)
+        kind, record = WorkloadKind(origin.kind), self._workloads.of_job(order.job_id)
+        if kind not in _KINDS or record is None or not record.standing.stopping:
+            self._by_arrival.pop(key, None)
+            return False
+        if key not in self._held:
+            self._held.add(key)
+            self._by_arrival.pop(key, None)
+            self._worklist.cancel(("let-go", origin.uid))
+            self._ask("hold", origin, hold(kind))
+        return True
+
+    def clear(self) -> None:
+        """Another leads: what was asked is asked again."""
+        self._held.clear()
+        self._by_arrival.clear()
+
+    def _ask(self, what: str, origin: WorkloadRef, body: Mapping[str, object]) -> None:
+        call = Merge(_KINDS[WorkloadKind(origin.kind)], origin.namespace, origin.name, dict(body))
+
+        def told(outcome: Outcome, now: Instant) -> None:  # noqa: ARG001 - the port
+            if isinstance(outcome, Refused) and outcome.code != _NOT_FOUND:
+                self.refused.append(f"{origin.kind} {origin.namespace}/{origin.name}: {what}: {outcome.message}")
+
+        self._worklist.ask((what, origin.uid), call, told)
+
+    def _place(self, order: CreatePods, pod: PodView) -> Place | None:
+        origin, labels = _origin(order), dict(pod.labels)
+        match WorkloadKind(origin.kind):
+            case WorkloadKind.POD:
+                return _places(order)[origin.members.index(pod.uid)] if pod.uid in origin.members else None
+            case WorkloadKind.JOB:
+                index = labels.get(INDEX)
+                return _numbered(order, 0, index) if index is not None else self._arrived(order, pod)
+            case WorkloadKind.JOB_SET:
+                return _of_job_set(order, labels)
+            case WorkloadKind.MPI_JOB:
+                group = _group(order, labels.get(MPI_ROLE, ""))
+                return None if group is None else _numbered(order, group, labels.get(MPI_INDEX, "0"))
+            case _:
+                return None
+
+    def _arrived(self, order: CreatePods, pod: PodView) -> Place | None:
+        """Pods of a Job without indexes are alike: the first free place."""
+        taken = self._by_arrival.setdefault((order.job_id, order.attempt), {})
+        if pod.uid in taken:
+            return taken[pod.uid]
+        held = set(taken.values())
+        wanted = [place for place in _places(order) if place not in held]
+        if not wanted:
+            return None
+        nodes = {(slot.group, slot.replica): slot.node for slot in order.slots}
+        same_node = (place for place in wanted if nodes[place] == pod.node)  # bound before this agent led
+        taken[pod.uid] = next(same_node, wanted[0])
+        return taken[pod.uid]
+
+
+def _origin(order: CreatePods) -> WorkloadRef:
+    assert order.origin is not None, "only objects make pods themselves"
+    return order.origin
+
+
+def _named(kind: str, namespace: str, name: str) -> str:
+    return f"{kind}/{namespace}/{name}"
+
+
+def _places(order: CreatePods) -> list[Place]:
+    """All places of the job, whether they have a slot or not, in the order of an object's pods."""
+    groups = enumerate(order.spec.task_groups)
+    return [(group, replica) for group, shape in groups for replica in range(shape.replicas)]
+
+
+def _group(order: CreatePods, name: str) -> int | None:
+    names = [group.name for group in order.spec.task_groups]
+    return names.index(name) if name in names else None
+
+
+def _numbered(order: CreatePods, group: int, index: str) -> Place | None:
+    if not index.isdecimal() or int(index) >= order.spec.task_groups[group].replicas:
+        return None
+    return group, int(index)
+
+
+def _of_job_set(order: CreatePods, labels: Mapping[str, str]) -> Place | None:
+    """A group's replicas are its Jobs' pods: those of Job 0 first."""
+    group = _group(order, labels.get(JOB_SET_GROUP, ""))
+    numbers = [labels.get(label, "") for label in (JOB_SET_REPLICAS, JOB_SET_INDEX, INDEX)]
+    if group is None or not all(number.isdecimal() for number in numbers):
+        return None
+    jobs, job, index = map(int, numbers)
+    each = order.spec.task_groups[group].replicas // max(1, jobs)
+    return _numbered(order, group, str(job * each + index)) if index < each else None

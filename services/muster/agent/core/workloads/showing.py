@@ -1,0 +1,206 @@
+"""What an object shows of its job: a MusterJob in its status, others in annotations, pods in a condition.
+
+All of it follows from the log and the object, so that writing it again writes the same.
+"""
+
+from dataclasses import dataclass
+
+from muster.agent.core.workloads.asking.pods import camel_reason, said_by
+from muster.agent.core.workloads.asking.views import REJECTED, SUSPEND, said
+from muster.agent.core.workloads.moments import rfc3339
+from muster.agent.core.workloads.records import Workload
+from muster.agent.core.workloads.values import REASON_CHARS_MAX, REFUSED, Unfit, WorkloadKind, WorkloadView
+from muster.kube.objects import JsonObject
+from muster.kube.workload_labels import ATTEMPT, GENERATION, HELD, JOB_ID, PHASE, POD_CONDITION, REASON
+from muster.schemas.job import Phase
+
+_PLACED = frozenset({Phase.PLACED, Phase.RUNNING, Phase.STOPPING})
+
+
+@dataclass(frozen=True, slots=True)
+class Showing:
+    """One write. body: a merge patch, of a pod a strategic one. subresource: "status" or "". said: all that it shows.
+
+    urgent: what of it must not wait: while only the rest changes, an object is written seldom.
+    """
+
+    body: JsonObject
+    subresource: str
+    said: str
+    urgent: str
+
+
+def showing_of(record: Workload, view: WorkloadView) -> Showing:
+    """What this object should show of its job."""
+    match view.kind:
+        case WorkloadKind.MUSTER_JOB:
+            return _in_status(_status(record, view.generation))
+        case WorkloadKind.POD:
+            return _in_condition(phase_of(record), why(record), job_id=record.job_id, is_good=record.refused is None)
+        case _:
+            return _in_annotations(record, view)
+
+
+def rejection_of(unfit: Unfit, view: WorkloadView) -> Showing:
+    """What this object should show, which can be no job."""
+    message = words(unfit.reason, unfit.field, unfit.cure)
+    match view.kind:
+        case WorkloadKind.MUSTER_JOB:
+            condition = _condition("Accepted", "False", reason="Rejected", message=message, at=None)
+            condition["lastTransitionTime"] = EPOCH
+            status: JsonObject = {
+                "observedGeneration": view.generation,
+                "phase": REJECTED,
+                "reason": unfit.field or REJECTED,
+                "message": message,
+                "conditions": [condition],
+            }
+            return _in_status(status)
+        case WorkloadKind.POD:
+            return _in_condition(REJECTED, message, job_id="", is_good=False)
+        case _:
+            notes: JsonObject = {PHASE: REJECTED, REASON: message, GENERATION: str(view.generation)}
+            return Showing({"metadata": {"annotations": notes}}, "", said(notes), REJECTED)
+
+
+EPOCH = "1970-01-01T00:00:00Z"
+"""Since when an object is rejected, which no fact dates: it was never anything else."""
+
+
+def phase_of(record: Workload) -> str:
+    """The phase that the object shows."""
+    return REFUSED if record.refused is not None else record.standing.phase.value
+
+
+def why(record: Workload) -> str:
+    """Why it is in that phase, in words; "" if there is nothing to tell."""
+    if record.refused is not None:
+        return words(record.refused.reason, record.refused.field, record.refused.cure)
+    standing = record.standing
+    if standing.phase in (Phase.PLACED, Phase.RUNNING):
+        more = (
+            f" and {standing.nodes_total - len(standing.nodes)} more"
+            if standing.nodes_total > len(standing.nodes)
+            else ""
+        )
+        return f"on {', '.join(standing.nodes)}{more}"
+    return ": ".join(part for part in (standing.reason, standing.detail) if part)
+
+
+def words(reason: str, field: str, cure: str) -> str:
+    """A refusal in one sentence and its cure."""
+    told = f"{field}: {reason}" if field else reason
+    return (f"{told.rstrip('.')}. {cure}" if cure else told)[:REASON_CHARS_MAX]
+
+
+def let_go(kind: WorkloadKind, attempt: int) -> JsonObject:
+    """Merge patch that lets an object make the pods of this attempt."""
+    from_here: JsonObject = {"metadata": {"annotations": {ATTEMPT: str(attempt), HELD: None}}}
+    return _suspending(from_here, kind, to=False)
+
+
+def hold(kind: WorkloadKind) -> JsonObject:
+    """Merge patch that ends an object's pods, and lets it make none."""
+    return _suspending({"metadata": {"annotations": {HELD: "true"}}}, kind, to=True)
+
+
+def _suspending(body: JsonObject, kind: WorkloadKind, *, to: bool) -> JsonObject:
+    inner: object = to
+    for name in reversed(SUSPEND[kind][1:]):
+        inner = {name: inner}
+    return {**body, SUSPEND[kind][0]: inner}
+
+
+def _in_status(status: JsonObject) -> Showing:
+    """Fields that are no more are taken away by null."""
+    absent: JsonObject = dict.fromkeys(_STATUS_FIELDS)
+    urgent = said({key: status.get(key) for key in ("phase", "reason", "attempt", "nodes", "jobId")})
+    return Showing({"status": {**absent, **status}}, "status", said(status), urgent)
+
+
+_STATUS_FIELDS = (
+    "observedGeneration", "jobId", "phase", "reason", "message", "queue", "gpus", "attempt", "nodes", "nodesTotal",
+    "exitCode", "queuedAt", "startedAt", "endedAt", "conditions",
+)  # fmt: skip
+
+
+def _status(record: Workload, generation: int) -> JsonObject:
+    standing = record.standing
+    refused = record.refused
+    milli = record.asked.spec.gpu_milli_total
+    return {
+        "observedGeneration": generation,
+        "jobId": record.job_id,
+        "phase": phase_of(record),
+        "reason": (refused.field or REFUSED) if refused is not None else standing.reason or None,
+        "message": why(record) or None,
+        "queue": standing.queue or record.asked.spec.queue_name,
+        "gpus": f"{milli / 1000:g}",
+        "attempt": standing.attempt or None,
+        "nodes": list(standing.nodes) or None,
+        "nodesTotal": standing.nodes_total or None,
+        "exitCode": standing.exit_code if standing.ended_at else None,
+        "queuedAt": rfc3339(standing.queued_at),
+        "startedAt": rfc3339(standing.started_at),
+        "endedAt": rfc3339(standing.ended_at),
+        "conditions": _conditions(record),
+    }
+
+
+def _conditions(record: Workload) -> list[JsonObject]:
+    standing, refused = record.standing, record.refused
+    if refused is not None:
+        return [_condition("Accepted", "False", reason="Refused", message=why(record), at=record.asked_at)]
+    if not standing.accepted:
+        waits = "the gateway has not answered yet"
+        return [_condition("Accepted", "Unknown", reason="Submitted", message=waits, at=record.asked_at)]
+    conditions = [_condition("Accepted", "True", reason="Accepted", message=record.job_id, at=standing.accepted_at)]
+    is_placed = standing.phase in _PLACED
+    reason = camel_reason(standing.reason or standing.phase.value)
+    if not standing.phase.is_terminal:
+        since = standing.placed_at if is_placed else standing.queued_at or standing.accepted_at
+        placed = _condition("Placed", str(is_placed), reason=reason, message=why(record), at=since)
+        conditions.append(placed)
+    else:
+        reason = camel_reason(standing.phase.value)
+        conditions.append(_condition("Finished", "True", reason=reason, message=why(record), at=standing.ended_at))
+    return conditions
+
+
+def _condition(kind: str, status: str, *, reason: str, message: str, at: int | None) -> JsonObject:
+    return {
+        "type": kind,
+        "status": status,
+        "reason": reason,
+        "message": message,
+        "lastTransitionTime": rfc3339(at or 0) or EPOCH,
+    }
+
+
+def _in_annotations(record: Workload, view: WorkloadView) -> Showing:
+    phase = phase_of(record)
+    shown: JsonObject = {JOB_ID: record.job_id, PHASE: phase, REASON: why(record) or None}
+    notes: JsonObject = {**shown, GENERATION: None}
+    body: JsonObject = {"metadata": {"annotations": notes}}
+    if record.is_over and not (view.finished or view.suspended):
+        notes[HELD] = "true"  # else its controller goes on making pods that nobody places
+        body = _suspending(body, view.kind, to=True)
+    return Showing(body, "", said(shown), said({JOB_ID: record.job_id, PHASE: phase, REASON: record.standing.reason}))
+
+
+def _in_condition(phase: str, told: str, *, job_id: str, is_good: bool) -> Showing:
+    message = f"{job_id}: {told}" if job_id and told else job_id or told
+    reason = camel_reason(phase)
+    conditions: list[JsonObject] = [
+        {"type": POD_CONDITION, "status": str(is_good), "reason": reason, "message": message}
+    ]
+    if phase in (Phase.SUBMITTED, Phase.QUEUED, REFUSED, REJECTED):
+        conditions.append(
+            {
+                "type": "PodScheduled",
+                "status": "False",
+                "reason": "Unschedulable",
+                "message": told or "it waits in its queue",
+            }
+        )
+    return Showing({"status": {"conditions": conditions}}, "status", said_by(phase, message), f"{phase} {told[:24]}")
