@@ -6,18 +6,16 @@ object's own: `metadata.name`, and the team of its namespace. The run times have
 """
 
 import re
-from typing import Final
 
 import yaml
 
 from muster.kube.camel import camel
 from muster.kube.objects import JsonObject, is_object, mapping, sequence
-from muster.kube.resources import Resource
+from muster.kube.resources import MUSTER_JOBS
 from muster.schemas.base import NAME_PATTERN
 from muster.schemas.facts.workload import NODES_SHOWN_MAX
 from muster.schemas.job import JobSpec, Phase
 
-MUSTER_JOBS: Final = Resource("muster.dev", "v1alpha1", "musterjobs", namespaced=True, kind="MusterJob")
 SHORT_NAME = "mj"
 NOT_IN_SPEC = frozenset({"name", "team", "left_out"})
 """Fields of JobSpec that follow from the object and from what it leaves out."""

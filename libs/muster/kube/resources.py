@@ -103,3 +103,6 @@ ADMISSION_POLICY_BINDINGS = Resource(
     namespaced=False,
     kind="ValidatingAdmissionPolicyBinding",
 )
+MUSTER_JOBS = Resource("muster.dev", "v1alpha1", "musterjobs", namespaced=True, kind="MusterJob")
+JOB_SETS = Resource("jobset.x-k8s.io", "v1alpha2", "jobsets", namespaced=True, kind="JobSet")
+MPI_JOBS = Resource("kubeflow.org", "v2beta1", "mpijobs", namespaced=True, kind="MPIJob")
