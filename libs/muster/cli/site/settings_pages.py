@@ -71,5 +71,6 @@ def _default(value: object) -> str:
     if isinstance(value, BaseModel):
         return "see the section"
     if isinstance(value, tuple):
-        return code(json.dumps(list(value)))
+        plain = [one.model_dump(mode="json") if isinstance(one, BaseModel) else one for one in value]
+        return code(json.dumps(plain))
     return code(json.dumps(value))
