@@ -29,15 +29,16 @@ VERBS = (
 ASKED_AT_ONCE = 32
 EVERYBODY = frozenset({"selfsubjectaccessreviews", "selfsubjectrulesreviews", "selfsubjectreviews"})
 """What each user may do: ask what it may do."""
-Right = tuple[str, str, str, str]
-"""Namespace, group, resource, verb."""
+Right = tuple[str, str, str, str, str]
+"""Namespace, group, resource, verb, and of which object ("": any)."""
 
 
 @pytest.fixture
 async def admin(plane: AnyPlane) -> AsyncIterator[aiohttp.ClientSession]:
     """With Muster's roles bound to accounts, as the base does it."""
     manifest = str(K8S / "base" / "rbac.yaml")
-    kubectl(plane, "apply", "--server-side", "-f", manifest)
+    for first in (str(K8S / "base" / "namespaces.yaml"), manifest):
+        kubectl(plane, "apply", "--server-side", "-f", first)
     async with plane.client() as client:
         yield client
     kubectl(plane, "delete", "--ignore-not-found", "-f", manifest)
@@ -45,7 +46,11 @@ async def admin(plane: AnyPlane) -> AsyncIterator[aiohttp.ClientSession]:
 
 def wanted(service: str) -> set[Right]:
     return {
-        (row.namespace, row.group, row.resource, verb) for row in TABLE if row.service == service for verb in row.verbs
+        (row.namespace, row.group, row.resource, verb, name)
+        for row in TABLE
+        if row.service == service
+        for verb in row.verbs
+        for name in row.names or ("",)
     }
 
 
@@ -68,7 +73,7 @@ async def may(admin: aiohttp.ClientSession, service: str, asked: Iterable[Right]
     account = f"system:serviceaccount:muster:{account_of(service)}"
 
     async def one(right: Right) -> bool:
-        namespace, group, resource, verb = right
+        namespace, group, resource, verb, name = right
         plural, _, subresource = resource.partition("/")
         attributes = {
             "namespace": namespace,
@@ -76,6 +81,7 @@ async def may(admin: aiohttp.ClientSession, service: str, asked: Iterable[Right]
             "resource": plural,
             "subresource": subresource,
             "verb": verb,
+            "name": name,
         }
         spec: JsonObject = {
             "user": account,
@@ -100,7 +106,7 @@ async def test_a_service_may_do_what_the_table_says(admin: aiohttp.ClientSession
 async def test_a_service_may_do_nothing_else_to_whatever_the_api_server_has(
     admin: aiohttp.ClientSession, service: str
 ) -> None:
-    everything = {("", group, resource, verb) for group, resource in await served(admin) for verb in VERBS}
+    everything = {("", group, resource, verb, "") for group, resource in await served(admin) for verb in VERBS}
     allowed = {right for right in await may(admin, service, everything) if right[2] not in EVERYBODY}
     assert len(everything) > 500
     assert allowed <= wanted(service)
@@ -109,7 +115,7 @@ async def test_a_service_may_do_nothing_else_to_whatever_the_api_server_has(
 @pytest.mark.parametrize("service", [AGENT, GUARD])
 async def test_no_service_may_do_anything_with_secrets(admin: aiohttp.ClientSession, service: str) -> None:
     asked = {
-        (space, "", "secrets", verb)
+        (space, "", "secrets", verb, "")
         for space in ("", "muster", "muster-jobs", "kube-system", "default")
         for verb in VERBS
     }

@@ -41,7 +41,10 @@ class NetworkSettings(_Section):
 
 
 class PluginPods(_Section):
-    """Pods that must start anew on a node when its devices changed. labels: that they carry."""
+    """Pods that must start anew on a node when its devices changed.
+
+    namespace: in which they run. labels: that they carry.
+    """
 
     namespace: str
     labels: dict[str, str]
@@ -74,9 +77,11 @@ class KubernetesSettings(_Section):
     DRA devices are Muster's alone (taint and admission policy). model_label: node label with the GPUs' model. models:
     our name by what that label, or the device's productName, says. levels: topology, widest first, as node label by
     level. group_label: node label with the node group. machine_annotation: node annotation with what its fabric calls
-    it. reserved_cpus: CPU set kept for the system on every node ("0-1,64-65"). sharing, network: see there. image: of
-    jobs that name none. user_namespaces: pods that want one get it. shm: pods get a larger /dev/shm. bind_s: a gang
-    that is bound only in part after so long is rolled back. lost_s: a node that is not ready for so long is lost.
+    it. reserved_cpus: CPU set kept for the system on every node ("0-1,64-65"). cpu_threads: of a core, as the nodes
+    count their CPUs. sharing, network: see there. image: of jobs that name none. user_namespaces: pods that want one
+    get it. run_as: user id in the containers of jobs, which then obey the pod-security profile `restricted`; None: the
+    image's own. shm: pods get a larger /dev/shm. own_namespace: where Muster's own objects are. bind_s: a gang that is
+    bound only in part after so long is rolled back. lost_s: a node that is not ready for so long is lost.
     writes: to the API server at a time. requests: what takes up ComposabilityRequest objects: Muster's composer, the
     field's operator, or nobody. plugin_pods: restarted after an attach or detach on that node. scaling: nodes of
     groups. connection_age_s: connections are renewed after so long, so that load spreads over API servers. compare_s:
@@ -96,16 +101,19 @@ class KubernetesSettings(_Section):
     driver: str = "gpu.nvidia.com"
     device_class: str = "gpu.muster.dev"
     own_nodes: bool = True
+    own_namespace: Name = "muster"
     model_label: str = "nvidia.com/gpu.product"
     models: dict[str, str] = {}
     levels: dict[str, str] = {"block": "topology.kubernetes.io/zone", "rack": "muster.dev/rack"}
     group_label: str = "muster.dev/node-group"
     machine_annotation: str = "cluster-manager.cdi.io/machine"
     reserved_cpus: Annotated[str, Field(pattern=r"^(\d+(-\d+)?(,\d+(-\d+)?)*)?$")] = ""
+    cpu_threads: Annotated[int, Field(ge=1, le=8)] = 2
     sharing: SharingSettings = SharingSettings()
     network: NetworkSettings = NetworkSettings()
     image: str = ""
     user_namespaces: bool = True
+    run_as: Annotated[int, Field(ge=1, le=2_147_483_647)] | None = None
     shm: bool = True
     bind_s: Annotated[float, Field(gt=0)] = 60.0
     lost_s: Annotated[float, Field(ge=0)] = 40.0
@@ -122,7 +130,10 @@ class KubernetesSettings(_Section):
 
 
 class GuardedKind(_Section):
-    """A kind whose LISTs are let through a few at a time. seats: per API server. group: "" is the core group."""
+    """A kind whose LISTs are let through a few at a time.
+
+    resource: its plural. group: "" is the core group. seats: per API server.
+    """
 
     resource: str = "secrets"
     group: str = ""

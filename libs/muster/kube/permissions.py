@@ -23,6 +23,7 @@ class Feature(StrEnum):
     JOBSETS = "jobsets"
     MPIJOBS = "mpijobs"
     DRA = "dra"
+    OWN_NODES = "own-nodes"
     DISRUPTION_BUDGETS = "disruption-budgets"
     NETWORKS = "networks"
     HOT_PLUG = "hot-plug"
@@ -100,14 +101,6 @@ TABLE: tuple[Permission, ...] = (
         Feature.NETWORKS,
     ),
     Permission(
-        AGENT,
-        "",
-        "configmaps",
-        ("get", "create", "delete"),
-        "host files of MPI gangs",
-        Feature.NETWORKS,
-    ),
-    Permission(
         AGENT, "", "pods/status", ("patch",), "why a foreign pod with our scheduler's name waits", Feature.WORKLOADS
     ),
     Permission(
@@ -150,6 +143,27 @@ TABLE: tuple[Permission, ...] = (
     ),
     Permission(
         AGENT, "resource.k8s.io", "resourceclaims/status", ("patch", "update"), "the chosen devices", Feature.DRA
+    ),
+    Permission(
+        AGENT, "", "nodes", ("get", "patch"), "nodes with devices of ours carry a taint of ours", Feature.OWN_NODES
+    ),
+    Permission(
+        AGENT,
+        "",
+        "configmaps",
+        ("get", "patch"),
+        "which nodes those are, for the admission policies",
+        Feature.OWN_NODES,
+        namespace="muster",
+        names=("muster-own-nodes",),
+    ),
+    Permission(
+        AGENT,
+        "muster.dev",
+        "nodes",
+        ("bind",),
+        "by this, which no API serves, the admission policies know Muster (k8s/base/dra)",
+        Feature.OWN_NODES,
     ),
     Permission(
         AGENT,

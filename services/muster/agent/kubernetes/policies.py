@@ -1,0 +1,35 @@
+"""What pods and devices follow from, out of a cluster's settings."""
+
+from muster.agent.core.kubernetes.chosen import DevicePolicy
+from muster.agent.core.kubernetes.cpus import read_cpu_set
+from muster.agent.core.kubernetes.policy import PodPolicy
+from muster.bus.kubernetes_settings import KubernetesSettings
+
+
+def pod_policy(cluster: str, settings: KubernetesSettings) -> PodPolicy:
+    """For manifests. cluster: as Muster calls it."""
+    return PodPolicy(
+        cluster=cluster,
+        namespace=settings.namespace,
+        resource=settings.resource,
+        device_class=settings.device_class,
+        sharing=settings.sharing.profiles,
+        rdma=settings.network.rdma,
+        networks=settings.network.annotations,
+        image=settings.image,
+        user_namespaces=settings.user_namespaces,
+        shm=settings.shm,
+        run_as=settings.run_as,
+    )
+
+
+def device_policy(settings: KubernetesSettings) -> DevicePolicy:
+    """For devices that Muster chooses. Raises CpuSetError."""
+    return DevicePolicy(
+        driver=settings.driver,
+        models=settings.models,
+        reserved=read_cpu_set(settings.reserved_cpus),
+        threads=settings.cpu_threads,
+        own_nodes=settings.own_nodes,
+        namespace=settings.own_namespace,
+    )
