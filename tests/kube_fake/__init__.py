@@ -11,10 +11,11 @@ finalizers, pages, selectors, streaming lists, bookmarks, 410 after `compact()`,
 resources. It checks no schemas, runs no admission, collects no garbage. `kube.faults` breaks it in every known way.
 """
 
+from kube_fake.asked import Logged
 from kube_fake.faults import Faults, Rule
 from kube_fake.kubelet import EXIT_CODE, OUT_OF, RUN_S, FakeKubelet
 from kube_fake.samples import binding, custom_resource, node, pod
-from kube_fake.server import FakeKube, Logged, fake_kube
+from kube_fake.server import FakeKube, fake_kube
 from kube_fake.store import Refusal, Store
 
 __all__ = [

@@ -18,7 +18,7 @@ from muster.kube.errors import (
     InvalidError,
     NotFoundError,
 )
-from muster.kube.objects import JsonObject, at, mapping, name_of, sequence, text, uid_of, version_of
+from muster.kube.objects import JsonObject, at, mapping, name_of, objects, sequence, text, uid_of, version_of
 from muster.kube.resources import CONFIG_MAPS, CUSTOM_RESOURCE_DEFINITIONS, PODS, Resource
 from muster.kube.shapes import Patch, Selection, Writing
 from waiting import until_async
@@ -338,6 +338,20 @@ class ApiServerContract:
         assert text(now, "metadata", "labels", "x") == "1"
         with pytest.raises(ConflictError):
             await kube.replace_status(PODS, "p", made, namespace=space)
+
+    async def test_the_server_says_what_it_is_and_serves(self, kube: KubeConnection) -> None:
+        version = await kube.get_path("/version")
+        assert text(version, "gitVersion").startswith("v1.")
+        groups = [text(one, "name") for one in objects(await kube.get_path("/apis"), "groups")]
+        assert {"batch", "resource.k8s.io", "flowcontrol.apiserver.k8s.io"} <= set(groups)
+        claims = objects(await kube.get_path("/apis/resource.k8s.io/v1"), "resources")
+        assert {"resourceclaims", "resourceslices"} <= {text(one, "name") for one in claims}
+        versions = objects(await kube.get_path("/apis/batch"), "versions")
+        assert "batch/v1" in [text(one, "groupVersion") for one in versions]
+        assert "pods" in [text(one, "name") for one in objects(await kube.get_path("/api/v1"), "resources")]
+        for path in ("/apis/no.such", "/apis/no.such/v1", "/nothing"):
+            with pytest.raises(NotFoundError):
+                await kube.get_path(path)
 
     async def test_a_custom_resource_is_served_once_defined(self, kube: KubeConnection, space: str) -> None:
         definition = custom_resource(STATES.group, STATES.plural, STATES.kind)

@@ -8,9 +8,9 @@ import pytest
 from contract.kube.suite import ApiServerContract, config_map, watching
 from kube_fake import FakeKube, fake_kube, pod
 from muster.kube.connection import KubeConnection
-from muster.kube.errors import ForbiddenError, TooManyRequestsError, UnavailableError
+from muster.kube.errors import ForbiddenError, NotFoundError, TooManyRequestsError, UnavailableError
 from muster.kube.objects import JsonObject, at, name_of, version_of
-from muster.kube.resources import CONFIG_MAPS, NAMESPACES, PODS, SELF_SUBJECT_ACCESS_REVIEWS
+from muster.kube.resources import CONFIG_MAPS, NAMESPACES, PODS, RESOURCE_CLAIMS, SELF_SUBJECT_ACCESS_REVIEWS
 
 
 @pytest.fixture
@@ -86,6 +86,16 @@ async def test_a_disruption_budget_keeps_a_pod(fake: FakeKube, kube: KubeConnect
         await kube.create_subresource(PODS, "p", "eviction", {"metadata": {"name": "p"}}, namespace="default")
     assert refused.value.by_budget
     assert fake.count("create", "pods/eviction") == 1
+
+
+async def test_a_cluster_can_lack_an_api() -> None:
+    async with (
+        fake_kube(without=["resource.k8s.io"]) as fake,
+        KubeConnection.plain(fake.url, user_agent="muster-test/1") as kube,
+    ):
+        for asking in (kube.get_path("/apis/resource.k8s.io/v1"), kube.list_page(RESOURCE_CLAIMS)):
+            with pytest.raises(NotFoundError):
+                await asking
 
 
 async def test_requests_are_logged_with_who_asked(fake: FakeKube, kube: KubeConnection) -> None:
