@@ -92,6 +92,27 @@ class NoCompanions:
 class Guests(Protocol):
     """Pods that others made for a job - a person, or an object's controller: which is whose, and how they end."""
 
+    @property
+    def has_news(self) -> bool:
+        """Whether objects were seen of which the log has to hear."""
+        ...
+
+    def seen(self, pod: PodView) -> None:
+        """A pod is so, whosever it is: it may ask to run by itself."""
+        ...
+
+    def gone(self, pod: PodView) -> None:
+        """A pod, as it was last seen, is no more."""
+        ...
+
+    def synced(self) -> None:
+        """All objects and pods were seen: what is not among them is not there."""
+        ...
+
+    def clear(self) -> None:
+        """Another leads: nothing is known of objects until they are seen again."""
+        ...
+
     def makes_own_pods(self, order: CreatePods) -> bool:
         """Whether the job's object makes its pods itself, so that they are waited for and bound, never created."""
         ...
@@ -119,6 +140,20 @@ class Guests(Protocol):
 
 class NoGuests:
     """Implements `Guests` where every pod is Muster's own."""
+
+    has_news = False
+
+    def seen(self, pod: PodView) -> None:
+        """See `Guests`."""
+
+    def gone(self, pod: PodView) -> None:
+        """See `Guests`."""
+
+    def synced(self) -> None:
+        """See `Guests`."""
+
+    def clear(self) -> None:
+        """See `Guests`."""
 
     def makes_own_pods(self, order: CreatePods) -> bool:  # noqa: ARG002 - the port
         """See `Guests`."""

@@ -42,6 +42,23 @@ class ObjectGuests:
         self._by_arrival: dict[tuple[str, int], dict[str, Place]] = {}
         """Of pods that nothing numbers: the place that each got, by attempt and uid."""
 
+    @property
+    def has_news(self) -> bool:
+        """See `Guests`."""
+        return self._workloads.has_news
+
+    def seen(self, pod: PodView) -> None:
+        """See `Guests`."""
+        self._workloads.see_pod(pod)
+
+    def gone(self, pod: PodView) -> None:
+        """See `Guests`."""
+        self._workloads.lose_pod(pod.uid)
+
+    def synced(self) -> None:
+        """See `Guests`."""
+        self._workloads.all_read()
+
     def makes_own_pods(self, order: CreatePods) -> bool:
         """See `Guests`."""
         return order.origin is not None and WorkloadKind(order.origin.kind).makes_pods
@@ -103,7 +120,8 @@ class ObjectGuests:
         return True
 
     def clear(self) -> None:
-        """Another leads: what was asked is asked again."""
+        """See `Guests`. What was asked of objects is asked again."""
+        self._workloads.forget_views()
         self._held.clear()
         self._by_arrival.clear()
 

@@ -8,6 +8,8 @@ is `settled`. What is seen comes from watches, so only of kinds that were read w
 from collections.abc import Callable, Iterator
 from typing import TypeVar
 
+from muster.agent.core.kubernetes.views import PodView
+from muster.agent.core.workloads.gangs import PodGangs
 from muster.agent.core.workloads.policy import WorkloadPolicy, principal
 from muster.agent.core.workloads.records import Workload, moved, restored
 from muster.agent.core.workloads.values import Unfit, WorkloadKind, WorkloadView
@@ -27,7 +29,8 @@ REMEMBERED_MAX = 10_000
 class Workloads:
     """records: workloads that are not settled, by uid. views: objects as seen. rejected: generation by uid.
 
-    changed: uids whose standing somebody should show; whoever shows it takes them out.
+    changed: uids whose standing somebody should show; whoever shows it takes them out. watched: kinds beside pods.
+    gangs: ordinary pods.
     """
 
     def __init__(self, policy: WorkloadPolicy) -> None:
@@ -36,6 +39,8 @@ class Workloads:
         self.views: dict[str, WorkloadView] = {}
         self.rejected: dict[str, tuple[int, Unfit]] = {}
         self.changed: dict[str, None] = {}
+        self.watched: tuple[WorkloadKind, ...] = ()
+        self.gangs = PodGangs(policy, self.members_of)
         self._settled: dict[str, None] = {}
         self._by_job: dict[str, str] = {}
         self._leads: dict[str, str] = {}  # uid of the workload by uid of each of its pods
@@ -73,6 +78,31 @@ class Workloads:
         self._open[uid] = None
         return uid in self.records
 
+    @property
+    def has_news(self) -> bool:
+        """Whether `decide` may have something to say."""
+        return bool(self._open)
+
+    def see_pod(self, view: PodView) -> None:
+        """A pod is so: it may ask to run, alone or with others."""
+        if view.guest is not None and (workload := self.gangs.see(view)) is not None:
+            self.see(workload)
+
+    def lose_pod(self, uid: str) -> None:
+        """A pod is gone."""
+        match self.gangs.lose(uid):
+            case WorkloadView() as workload:
+                self.see(workload)
+            case str() as lead:
+                self.lose(lead)
+            case None:
+                pass
+
+    def all_read(self) -> None:
+        """All objects of the kinds that are watched have been seen, and all pods."""
+        for kind in (*self.watched, WorkloadKind.POD):
+            self.read(kind)
+
     def read(self, kind: WorkloadKind) -> None:
         """All objects of this kind have been seen: those of the log that have not, are gone."""
         self._read.add(kind)
@@ -83,6 +113,7 @@ class Workloads:
     def forget_views(self) -> None:
         """Nothing is watched any more: another leads."""
         self.views.clear()
+        self.gangs.clear()
         self._read.clear()
         self.changed.clear()
         self._open.clear()
