@@ -3,10 +3,17 @@
 import json
 from pathlib import Path
 
+import aiohttp
 import pytest
 from typer.testing import CliRunner
 
+from muster.cli.bench.kubernetes.counting import Requests, requests_of
+from muster.cli.bench.kubernetes.followers import informers
+from muster.cli.bench.kubernetes.manifests import namespace, pod
 from muster.cli.main import app
+from muster.kube.local.fleet import create_all
+from muster.kube.local.plane import ControlPlane
+from waiting import until, until_async
 
 WORKLOADS, NODES = 40, 20
 FITTING = ("floor", "kube-scheduler-packing", "old-stack")
@@ -48,3 +55,24 @@ def test_what_cannot_fit_is_refused_before_anything_starts() -> None:
     found = CliRunner().invoke(app, ["bench", "kubernetes", "--workloads", "100", "--nodes", "2"])
 
     assert "--nodes: 2 nodes have 16 GPUs" in str(found.exception)
+
+
+async def test_each_informer_costs_the_api_server_a_list_and_a_watch(plane: ControlPlane) -> None:
+    pods = [pod(number, 1, scheduler="nobody") for number in range(20)]
+    async with plane.client() as client:
+        await create_all(client, [namespace(), *pods])
+        before = await requests_of(client)
+        async with informers(5, plane) as received:
+            await until_async(lambda: _watched(client, before, 5))
+            at_rest = received.size_bytes
+            await create_all(client, [pod(20, 1, scheduler="nobody")])
+            await until(lambda: received.size_bytes > at_rest)
+
+        asked = (await requests_of(client)).since(before)
+
+    assert asked.lists_of["pods"] == 5
+    assert at_rest > 5 * 20 * 500
+
+
+async def _watched(client: aiohttp.ClientSession, before: Requests, count: int) -> bool:
+    return (await requests_of(client)).since(before).watching >= count
