@@ -81,11 +81,12 @@ class KubernetesSettings(_Section):
     count their CPUs. sharing, network: see there. image: of jobs that name none. user_namespaces: pods that want one
     get it. run_as: user id in the containers of jobs, which then obey the pod-security profile `restricted`; None: the
     image's own. shm: pods get a larger /dev/shm. own_namespace: where Muster's own objects are. bind_s: a gang that is
-    bound only in part after so long is rolled back. lost_s: a node that is not ready for so long is lost.
-    writes: to the API server at a time. requests: what takes up ComposabilityRequest objects: Muster's composer, the
-    field's operator, or nobody. plugin_pods: restarted after an attach or detach on that node. scaling: nodes of
-    groups. connection_age_s: connections are renewed after so long, so that load spreads over API servers. compare_s:
-    between two comparisons of what is held with what the API server has.
+    bound only in part after so long is rolled back. lost_s: a node that is not ready for so long is lost. kept_s: pods
+    that ended are kept for so long, so that their output can be read. writes: to the API server at a time. requests:
+    what takes up ComposabilityRequest objects: Muster's composer, the field's operator, or nobody. plugin_pods:
+    restarted after an attach or detach on that node. scaling: nodes of groups. connection_age_s: connections are
+    renewed after so long, so that load spreads over API servers. compare_s: between two comparisons of what is held
+    with what the API server has.
     """
 
     kubeconfig: Path | None = None
@@ -117,6 +118,7 @@ class KubernetesSettings(_Section):
     shm: bool = True
     bind_s: Annotated[float, Field(gt=0)] = 60.0
     lost_s: Annotated[float, Field(ge=0)] = 40.0
+    kept_s: Annotated[float, Field(ge=0)] = 300.0
     writes: Annotated[int, Field(ge=1, le=1_000)] = 32
     requests: Literal["muster", "operator", "none"] = "none"
     plugin_pods: tuple[PluginPods, ...] = (

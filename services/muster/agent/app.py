@@ -1,4 +1,4 @@
-"""Wiring only: the agent's core over the simulated cluster, and what it emits beside the log."""
+"""Wiring only: the agent's core over the simulated cluster, and what it emits beside the log; or over Kubernetes."""
 
 from functools import partial
 
@@ -8,8 +8,10 @@ from muster.agent.core.fleet import Fleet, openb_fleet, regular_fleet
 from muster.agent.core.groups import Groups, NodeGroup
 from muster.agent.core.simulated import SimulatedCluster
 from muster.agent.emission import Emission
+from muster.agent.kubernetes.backend import new_core, new_sink, node_policy
 from muster.bus.clock import SystemTime
 from muster.bus.declaration import Declaration
+from muster.bus.kubernetes_settings import KubernetesSettings
 from muster.bus.service import CoreService, Hosted
 from muster.bus.settings import FleetSettings, ScalingSettings, Settings, SimulationSettings
 from muster.schemas.registry import StreamRole
@@ -22,7 +24,12 @@ DECLARATION = Declaration(
 
 
 def services(settings: Settings) -> tuple[CoreService | Hosted, ...]:
-    """One agent for the cluster. Raises OSError or OpenbFormatError if the node list cannot be read."""
+    """One agent for the cluster.
+
+    Raises OSError or OpenbFormatError if the node list cannot be read, CpuSetError for reserved CPUs that cannot be.
+    """
+    if settings.kubernetes is not None:
+        return (_kubernetes_agent(settings.cluster, settings.kubernetes),)
     fleet, behaviour = read_fleet(settings.fleet), behaviour_of(settings.simulation)
     groups = groups_of(settings.scaling)
     return (
@@ -32,6 +39,17 @@ def services(settings: Settings) -> tuple[CoreService | Hosted, ...]:
             core=lambda: AgentCore(SimulatedCluster(fleet, behaviour, groups)),
             sink=partial(Emission, cluster=settings.cluster, settings=settings.simulation, clock=SystemTime()),
         ),
+    )
+
+
+def _kubernetes_agent(cluster: str, settings: KubernetesSettings) -> CoreService:
+    """Telemetry and output of real pods are read where they are made: by DCGM exporters, and by `kubectl logs`."""
+    node_policy(settings)  # what cannot be read stops the start, not the first fold
+    return CoreService(
+        declaration=DECLARATION,
+        role=StreamRole.LOG,
+        core=lambda: new_core(cluster, settings),
+        sink=lambda: new_sink(settings),
     )
 
 

@@ -57,7 +57,8 @@ from muster.schemas.registry import STATE_NAME
 class AgentCore:
     """Implements `Core`. cluster: a new, empty one; the fold fills it. workloads: the same, of objects that ask.
 
-    jobs, nodes: for reading by what follows the fold (telemetry, output). anomalies: facts that fit no state.
+    cluster, jobs, nodes: for reading by what follows the fold (telemetry, output, the cluster's own shell). anomalies:
+    facts that fit no state.
     """
 
     def __init__(self, cluster: Cluster, workloads: Workloads | None = None) -> None:
@@ -68,7 +69,7 @@ class AgentCore:
         self.nodes = self._pods.nodes
         self.running = self._pods.running
         self.anomalies = 0
-        self._cluster = cluster
+        self._cluster = self.cluster = cluster
         self._described: ClusterSeen | None = None
         self._handlers = self._table()
 

@@ -30,6 +30,7 @@ from muster.agent.core.kubernetes.nodes import Nodes
 from muster.agent.core.kubernetes.parts import Notes, Parts
 from muster.agent.core.kubernetes.views import NodeView, PodView
 from muster.agent.core.kubernetes.worklist import AT_ONCE, Task, Worklist
+from muster.agent.core.simulated_changes import GRID_NS, on_grid
 from muster.core import Instant
 from muster.schemas.facts.control import ClusterDescribed
 
@@ -78,6 +79,10 @@ class KubernetesCluster:
         self.gangs = Gangs(parts, self._leftovers.seen, bind_s=options.bind_s)
         self._cluster = options.cluster
         self._companions = parts.companions
+        self._guests = parts.guests
+        self.is_broken = False
+        """Whether what feeds this has ended: then there is always something to look at."""
+        self._tell_at: Instant | None = None
         self._described: ClusterDescribed | None = None  # as it is
         self._told: ClusterDescribed | None = None  # as the log has it
 
@@ -91,6 +96,8 @@ class KubernetesCluster:
     def observe(self, now: Instant) -> Sequence[Observation]:
         """See `Cluster`."""
         self.settle(now)
+        if self._tell_at is not None:
+            self._tell_at = max(self._tell_at, Instant(on_grid(now) + GRID_NS))
         return tuple(itertools.islice(self._observations(), OBSERVATIONS_MAX))
 
     def acknowledge(self, observation: Observation, at: Instant) -> None:
@@ -106,9 +113,11 @@ class KubernetesCluster:
             self.gangs.acknowledge(observation, at)
 
     def next_change(self) -> Instant | None:
-        """See `Cluster`. A past moment where there is something to tell already."""
-        if self.has_news:
+        """See `Cluster`. News are told together on a grid, because every batch of facts is a guarded write."""
+        if self.is_broken:
             return AT_ONCE
+        if self._tell_at is not None:
+            return self._tell_at
         moments = (self.gangs.next_change(), self.nodes.next_change(), self._machines.next_change())
         leftover = self._leftovers.next_change() if self.gangs.is_synced else None
         return min((moment for moment in (*moments, leftover) if moment is not None), default=None)
@@ -117,7 +126,8 @@ class KubernetesCluster:
     def has_news(self) -> bool:
         """Whether there is anything to tell, as of the last `settle`."""
         is_described = self._described is not None and self._described != self._told
-        return is_described or self.gangs.has_news or self.nodes.has_news
+        moves = self._machines.next_change() == AT_ONCE
+        return is_described or moves or self.gangs.has_news or self.nodes.has_news or self._guests.has_news
 
     def settle(self, now: Instant) -> None:
         """Look at all that changed since the last time, or whose moment has come: calls and news follow."""
@@ -126,6 +136,10 @@ class KubernetesCluster:
         self._machines.settle(now)
         if self.gangs.is_synced:
             self._leftovers.settle(now)
+        if not self.has_news:
+            self._tell_at = None
+        elif self._tell_at is None:
+            self._tell_at = on_grid(now)
 
     def take(self, now: Instant) -> Task | None:
         """The next call to make, None if there is none now; tell `finished` what came of it."""
@@ -141,6 +155,7 @@ class KubernetesCluster:
 
     def pod_seen(self, view: PodView, now: Instant) -> None:
         """A pod is so. Others' count as use of their node."""
+        self._guests.seen(view)
         if self.gangs.seen(view):
             return
         member = view.member
@@ -151,6 +166,7 @@ class KubernetesCluster:
 
     def pod_gone(self, view: PodView) -> None:
         """A pod, as it was last seen, is no more."""
+        self._guests.gone(view)
         self.gangs.gone(view)
         self._leftovers.gone(view.key)
         self.nodes.pod_gone(view.key)
@@ -166,6 +182,7 @@ class KubernetesCluster:
 
     def synced(self) -> None:
         """Everything that there is was seen: from now on absence means something."""
+        self._guests.synced()
         self.gangs.synced()
         self.nodes.synced()
 
@@ -181,7 +198,9 @@ class KubernetesCluster:
         self._leftovers.reset()
         self._machines.reset()
         self._companions.clear()
-        self._described = None
+        self._guests.clear()
+        self._described = self._tell_at = None
+        self.is_broken = False
 
     def _observations(self) -> Iterator[Observation]:
         if self._described is not None and self._described != self._told:

@@ -1,0 +1,126 @@
+"""What the API server serves and lets the agent do, asked once at the start; what is lacking is said in words.
+
+Permissions are asked with SelfSubjectAccessReviews, one per verb of the agent's rows in `muster.kube.permissions`.
+"""
+
+import asyncio
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+from muster.bus.kubernetes_settings import KubernetesSettings
+from muster.kube.connection import KubeConnection
+from muster.kube.objects import objects, text, truth
+from muster.kube.permissions import AGENT, Feature, Permission, permissions_of
+from muster.kube.resources import SELF_SUBJECT_ACCESS_REVIEWS
+from muster.schemas.facts.control import ClusterDescribed
+
+OLDEST = (1, 32)
+ASKED_AT_A_TIME = 8
+GROUPS_OF = {
+    Feature.DRA: "resource.k8s.io",
+    Feature.MUSTERJOBS: "muster.dev",
+    Feature.JOBSETS: "jobset.x-k8s.io",
+    Feature.MPIJOBS: "kubeflow.org",
+    Feature.COMPOSABILITY: "cro.hpsys.ibm.ie.com",
+    Feature.MACHINES: "cluster.x-k8s.io",
+    Feature.OPENSHIFT_MACHINES: "machine.openshift.io",
+}
+"""API groups of features whose kinds need not be served."""
+INSTEAD = {
+    Feature.EVENTS: "nothing is told in events",
+    Feature.WORKLOADS: "pods and Jobs with our scheduler's name are not taken up",
+    Feature.MUSTERJOBS: "MusterJobs are not taken up",
+    Feature.JOBSETS: "JobSets are not taken up",
+    Feature.MPIJOBS: "MPIJobs are not taken up",
+    Feature.DRA: "kubelets pick the GPUs",
+    Feature.DISRUPTION_BUDGETS: "evictions find out about disruption budgets",
+    Feature.NETWORKS: "pods of a gang have no names",
+    Feature.HOT_PLUG: "plugins find new devices by themselves",
+    Feature.COMPOSABILITY: "ComposabilityRequests are not taken up",
+    Feature.MACHINES: "nodes are not added or removed",
+    Feature.OPENSHIFT_MACHINES: "nodes are not added or removed",
+    Feature.POOL_SLICES: "devices of the fabric are not published",
+}
+
+
+class AbilityError(Exception):
+    """The cluster lacks what Muster cannot do without, or what the settings say it must have."""
+
+
+@dataclass(frozen=True, slots=True)
+class Abilities:
+    """version: of the API server. served: optional API groups. without: features that cannot be had, and why."""
+
+    version: str
+    served: frozenset[str]
+    without: tuple[tuple[Feature, str], ...] = ()
+
+    def has(self, feature: Feature) -> bool:
+        """Whether the feature's kinds are served and all its permissions are granted."""
+        return all(feature is not missing for missing, _ in self.without)
+
+    def lacking(self, wanted: Iterable[Feature]) -> tuple[str, ...]:
+        """In words, of these features: what is missing, and what is done instead."""
+        asked = frozenset(wanted)
+        return tuple(f"{why}; {INSTEAD[feature]}" for feature, why in self.without if feature in asked)
+
+
+async def find_abilities(connection: KubeConnection, *, wanted: Sequence[Feature]) -> Abilities:
+    """Ask the API server. Raises AbilityError where it is too old or a core permission is missing, and KubeError."""
+    version = await connection.get_path("/version")
+    number = tuple(int("".join(filter(str.isdigit, text(version, key))) or 0) for key in ("major", "minor"))
+    if number < OLDEST:
+        raise AbilityError(
+            f"the API server is of version {text(version, 'gitVersion')}; Muster needs {OLDEST[0]}.{OLDEST[1]} or newer"
+        )
+    groups = frozenset(text(group, "name") for group in objects(await connection.get_path("/apis"), "groups"))
+    without: dict[Feature, str] = {}
+    for feature in wanted:
+        group = GROUPS_OF.get(feature)
+        if group is not None and group not in groups:
+            without[feature] = f"API group {group} is not served"
+    rows = [row for row in permissions_of(AGENT) if row.feature not in without]
+    for row, verb in await _denied(connection, [row for row in rows if row.feature in (Feature.CORE, *wanted)]):
+        where = f" in namespace {row.namespace}" if row.namespace else ""
+        words = f"permission to {verb} {row.title}{where} is missing ({row.why})"
+        if row.feature is Feature.CORE:
+            raise AbilityError(f"{words}; grant it: `muster kubernetes rbac` prints the manifests")
+        without.setdefault(row.feature, words)
+    return Abilities(text(version, "gitVersion"), groups & frozenset(GROUPS_OF.values()), tuple(without.items()))
+
+
+def described(
+    abilities: Abilities, settings: KubernetesSettings, *, claims: bool, wanted: Sequence[Feature]
+) -> ClusterDescribed:
+    """The fact `described`. claims: devices come by claims here, so that the scheduler picks them."""
+    return ClusterDescribed(
+        backend="kubernetes",
+        version=abilities.version,
+        devices="scheduler" if claims else "kubelet",
+        sharing=settings.sharing.mode,
+        served=tuple(sorted(abilities.served)),
+        lacking=tuple(words[:1024] for words in abilities.lacking(wanted)),
+    )
+
+
+async def _denied(connection: KubeConnection, rows: Iterable[Permission]) -> list[tuple[Permission, str]]:
+    """Rows and verbs that the agent may not."""
+    gate = asyncio.Semaphore(ASKED_AT_A_TIME)
+
+    async def may(row: Permission, verb: str) -> bool:
+        resource, _, subresource = row.resource.partition("/")
+        attributes = {
+            "group": row.group, "resource": resource, "subresource": subresource, "verb": verb,
+            "namespace": row.namespace, "name": row.names[0] if row.names else "",
+        }  # fmt: skip
+        body: dict[str, object] = {
+            "apiVersion": "authorization.k8s.io/v1",
+            "kind": "SelfSubjectAccessReview",
+            "spec": {"resourceAttributes": {key: value for key, value in attributes.items() if value}},
+        }
+        async with gate:
+            return truth(await connection.create(SELF_SUBJECT_ACCESS_REVIEWS, body), "status", "allowed")
+
+    asked = [(row, verb) for row in rows for verb in row.verbs]
+    answers = await asyncio.gather(*(may(row, verb) for row, verb in asked))
+    return [pair for pair, allowed in zip(asked, answers, strict=True) if not allowed]

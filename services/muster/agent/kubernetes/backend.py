@@ -1,0 +1,140 @@
+"""Wiring only: the Kubernetes cluster of the settings, and the sink that works it."""
+
+import os
+import socket
+import zlib
+from collections.abc import Sequence
+from importlib.metadata import version
+
+from muster.agent.core.core import AgentCore
+from muster.agent.core.kubernetes.chosen import ChosenDevices
+from muster.agent.core.kubernetes.cluster import ClusterOptions, KubernetesCluster
+from muster.agent.core.kubernetes.companions import NoGuests
+from muster.agent.core.kubernetes.cpus import read_cpu_set
+from muster.agent.core.kubernetes.describing import NodePolicy, NoDevices
+from muster.agent.core.kubernetes.orders import PodOrders
+from muster.agent.core.kubernetes.views import NodeProjection, NodeView, PodProjection, PodView
+from muster.agent.core.kubernetes.words import GPU_TAINT, OWN_TAINT
+from muster.agent.core.kubernetes.worklist import Worklist
+from muster.agent.kubernetes.parts import Part
+from muster.agent.kubernetes.policies import device_policy, pod_policy
+from muster.agent.kubernetes.sink import KubernetesSink
+from muster.agent.kubernetes.watching import KindWatch, Watch
+from muster.bus.clock import SystemTime
+from muster.bus.kubernetes_settings import KubernetesSettings
+from muster.core import Instant
+from muster.kube.bounds import CONNECTIONS_MAX
+from muster.kube.connection import KubeConnection, user_agent_of
+from muster.kube.credentials import from_kubeconfig, in_cluster
+from muster.kube.holdings import Change
+from muster.kube.resources import NODES, PODS
+from muster.kube.shapes import Selection
+
+DISTRIBUTION = "gpumuster"
+
+
+def new_core(cluster: str, settings: KubernetesSettings) -> AgentCore:
+    """The agent's core over a Kubernetes cluster, empty. cluster: as Muster calls it. Raises CpuSetError."""
+    return AgentCore(new_cluster(cluster, settings))
+
+
+def new_cluster(name: str, settings: KubernetesSettings) -> KubernetesCluster:
+    """A new, empty one. Raises CpuSetError."""
+    worklist, orders, guests = Worklist(seed_of_process()), PodOrders(pod_policy(name, settings)), NoGuests()
+    devices = ChosenDevices(device_policy(settings), worklist, orders, guests)
+    cluster = KubernetesCluster(
+        ClusterOptions(
+            cluster=name,
+            nodes=node_policy(settings),
+            bind_s=settings.bind_s,
+            lost_s=settings.lost_s,
+            kept_s=settings.kept_s,
+        ),
+        orders,
+        worklist=worklist,
+        companions=devices,
+        devices=NoDevices() if settings.devices == "device-plugin" else devices,
+        guests=guests,
+    )
+    devices.belongs_to(cluster.nodes)
+    return cluster
+
+
+def new_sink(settings: KubernetesSettings) -> KubernetesSink:
+    """The sink of one term."""
+
+    async def connect() -> KubeConnection:
+        return await open_connection(settings)
+
+    return KubernetesSink(
+        settings, connect=connect, watches=watches_of, parts=parts_of, clock=SystemTime(), seed=seed_of_process()
+    )
+
+
+def parts_of(core: AgentCore) -> Sequence[Part]:  # noqa: ARG001 - none yet needs it
+    """What else lives at the API server."""
+    return ()
+
+
+async def open_connection(settings: KubernetesSettings) -> KubeConnection:
+    """Requests are sent once: whether one is repeated is asked of who leads. Raises KubeConfigError."""
+    if settings.kubeconfig is None:
+        credentials = await in_cluster()
+    else:
+        credentials = await from_kubeconfig(settings.kubeconfig, context=settings.context or "")
+    return KubeConnection(
+        credentials,
+        user_agent=user_agent_of("agent", version(DISTRIBUTION)),
+        seed=seed_of_process(),
+        connections_max=max(CONNECTIONS_MAX, settings.writes),
+        connection_age_s_max=settings.connection_age_s,
+        attempts_max=1,
+    )
+
+
+def watches_of(cluster: KubernetesCluster, settings: KubernetesSettings) -> Sequence[Watch]:
+    """Pods, all of them because others' use is counted, and the nodes that Muster schedules."""
+
+    def pod(change: Change[PodView], now: Instant) -> None:
+        before, view = change.before, change.now
+        if before is not None and (view is None or view.uid != before.uid):
+            cluster.pod_gone(before)
+        if view is not None:
+            cluster.pod_seen(view, now)
+
+    def node(change: Change[NodeView], now: Instant) -> None:
+        if change.now is None:
+            cluster.node_gone(change.key.name)
+        else:
+            cluster.node_seen(change.now, now)
+
+    policy = node_policy(settings)
+    nodes = NodeProjection(
+        labels=policy.labels,
+        annotations=frozenset({settings.machine_annotation}),
+        tolerated=frozenset({GPU_TAINT, OWN_TAINT, settings.resource}),
+    )
+    chosen = Selection(labels=",".join(f"{key}={value}" for key, value in sorted(settings.node_selector.items())))
+    return (
+        KindWatch(NODES, nodes, node, select=chosen),
+        KindWatch(PODS, PodProjection(settings.resource), pod),
+    )
+
+
+def node_policy(settings: KubernetesSettings) -> NodePolicy:
+    """The part of the settings by which nodes are described. Raises CpuSetError."""
+    return NodePolicy(
+        resource=settings.resource,
+        model_label=settings.model_label,
+        models=settings.models,
+        levels=tuple(settings.levels.items()),
+        group_label=settings.group_label,
+        machine_annotation=settings.machine_annotation,
+        reserved_cpus=len(read_cpu_set(settings.reserved_cpus)),
+        sharing=settings.sharing.profiles,
+    )
+
+
+def seed_of_process() -> int:
+    """Another one for each replica: what waits after a common failure does not come back together."""
+    return zlib.crc32(f"{socket.gethostname()}/{os.getpid()}".encode())

@@ -1,0 +1,89 @@
+"""Devices that Muster chooses, at the API server: what is watched for them, and which nodes become Muster's alone."""
+
+import asyncio
+import logging
+from collections.abc import Callable, Sequence
+
+from muster.agent.core.kubernetes.chosen import ChosenDevices
+from muster.agent.core.kubernetes.claims import ClaimView, project_claim
+from muster.agent.core.kubernetes.slices import SliceView, project_slice
+from muster.agent.kubernetes.abilities import Abilities
+from muster.agent.kubernetes.watching import KindWatch, Watch
+from muster.core import Fact, Instant
+from muster.kube.connection import KubeConnection
+from muster.kube.holdings import Change
+from muster.kube.permissions import Feature
+from muster.kube.resources import RESOURCE_CLAIMS, RESOURCE_SLICES
+
+_logger = logging.getLogger(__name__)
+
+OWN_NODES_S = 1.0
+"""Between two looks at which nodes are Muster's; a node is none before its driver has published its devices."""
+
+
+class DevicesPart:
+    """Implements `parts.Part`. is_wanted: the settings do not leave devices to the kubelets. now: the sink's clock."""
+
+    def __init__(self, chosen: ChosenDevices, *, is_wanted: bool, now: Callable[[], Instant]) -> None:
+        self._chosen = chosen
+        self._is_wanted = is_wanted
+        self._now = now
+        self._owns = False
+        self._told: frozenset[str] = frozenset()
+
+    @property
+    def features(self) -> tuple[Feature, ...]:
+        """See `Part`."""
+        if not self._is_wanted:
+            return (Feature.NETWORKS,)
+        owning = (Feature.OWN_NODES,) if self._chosen.own_nodes is not None else ()
+        return (Feature.NETWORKS, Feature.DRA, *owning)
+
+    def watches(self, abilities: Abilities) -> Sequence[Watch]:
+        """See `Part`. Without both of them every device would seem to be free, so both are needed."""
+        if not self._is_wanted or not abilities.has(Feature.DRA):
+            return ()
+        self._owns = abilities.has(Feature.OWN_NODES)
+        return dra_watches(self._chosen)
+
+    def picks_devices(self) -> bool:
+        """See `Part`."""
+        return bool(self._chosen.nodes)
+
+    async def run(self, connection: KubeConnection) -> None:  # noqa: ARG002 - the sink works what is asked for
+        """See `Part`."""
+        while self._owns:
+            await asyncio.sleep(OWN_NODES_S)
+            self._chosen.settle(self._now())
+            self._tell()
+
+    def after_fold(self, facts: Sequence[Fact], now: Instant) -> None:
+        """See `Part`. Facts say nothing of it."""
+
+    def _tell(self) -> None:
+        own = self._chosen.own_nodes
+        refused = frozenset() if own is None else frozenset(own.refused.values())
+        for words in sorted(refused - self._told):
+            _logger.warning("nodes with devices are not Muster's alone: %s", words)
+        self._told = refused
+
+
+def dra_watches(chosen: ChosenDevices) -> tuple[Watch, ...]:
+    """Slices of drivers, and claims, everybody's."""
+
+    def slices(change: Change[SliceView], _: Instant) -> None:
+        if change.now is not None:
+            chosen.slice_seen(change.now)
+        else:
+            chosen.slice_gone(change.key.name)
+
+    def claims(change: Change[ClaimView], now: Instant) -> None:
+        if change.now is not None:
+            chosen.claim_seen(change.now, now)
+        else:
+            chosen.claim_gone((change.key.namespace, change.key.name))
+
+    return (
+        KindWatch(RESOURCE_SLICES, project_slice, slices),
+        KindWatch(RESOURCE_CLAIMS, project_claim, claims),
+    )

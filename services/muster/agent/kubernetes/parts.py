@@ -1,0 +1,35 @@
+"""What else lives at the API server beside pods and nodes: claims, workloads, machines. Each is a part of the sink."""
+
+from collections.abc import Sequence
+from typing import Protocol
+
+from muster.agent.kubernetes.abilities import Abilities
+from muster.agent.kubernetes.watching import Watch
+from muster.core import Fact, Instant
+from muster.kube.connection import KubeConnection
+from muster.kube.permissions import Feature
+
+
+class Part(Protocol):
+    """Made for one leader's time. Calls that it asks on the cluster's worklist are worked by the sink."""
+
+    @property
+    def features(self) -> tuple[Feature, ...]:
+        """What it wants to have; what cannot be had is told, and left out of `watches`."""
+        ...
+
+    def watches(self, abilities: Abilities) -> Sequence[Watch]:
+        """What it wants to see, of what can be had."""
+        ...
+
+    def picks_devices(self) -> bool:
+        """Whether devices are chosen one by one here; asked when all was seen."""
+        ...
+
+    async def run(self, connection: KubeConnection) -> None:
+        """What it does by itself until it is cancelled; nothing, for most."""
+        ...
+
+    def after_fold(self, facts: Sequence[Fact], now: Instant) -> None:
+        """Facts were folded."""
+        ...

@@ -1,0 +1,218 @@
+"""The agent at an API server: watches feed the cluster's core, its calls are worked, and the shell is woken for news.
+
+Only the leader's sink is open. Nothing here waits for the API server before the service leads: without it the agent
+folds on, and what is asked of it waits. Whatever fails for good stops the service (crash-only), with the reason.
+"""
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable, Sequence
+
+from muster.agent.core.core import AgentCore
+from muster.agent.core.kubernetes.calls import Call, Outcome
+from muster.agent.core.kubernetes.cluster import KubernetesCluster
+from muster.agent.kubernetes.abilities import Abilities, AbilityError, described, find_abilities
+from muster.agent.kubernetes.parts import Part
+from muster.agent.kubernetes.performing import perform
+from muster.agent.kubernetes.watching import Running, Watch, all_synced
+from muster.agent.kubernetes.workers import Workers
+from muster.bus.clock import TimeSource
+from muster.bus.kubernetes_settings import KubernetesSettings
+from muster.bus.service import Seat
+from muster.core import Core, Fact, Instant
+from muster.kube.connection import KubeConnection
+from muster.kube.errors import KubeConfigError, KubeError
+from muster.kube.permissions import Feature
+from muster.kube.retrying import backoff_s
+
+_logger = logging.getLogger(__name__)
+
+TICK_S = 0.1
+"""How often moments that have come are looked for."""
+ABILITIES_S_MAX = 10.0
+"""The longest wait before the API server is asked again what it can do."""
+
+Connect = Callable[[], Awaitable[KubeConnection]]
+"""Makes a new connection, whose requests are sent once each."""
+Watches = Callable[[KubernetesCluster, KubernetesSettings], Sequence[Watch]]
+Parts = Callable[[AgentCore], Sequence[Part]]
+
+
+class KubernetesSink:
+    """Implements `muster.bus.service.Sink`. watches: of pods and nodes; parts: of what else there is.
+
+    clock: of the machine. seed: of this process, spreads reconnects. features: that pods and nodes profit from.
+    """
+
+    features = (Feature.DISRUPTION_BUDGETS,)
+
+    def __init__(
+        self,
+        settings: KubernetesSettings,
+        *,
+        connect: Connect,
+        watches: Watches,
+        parts: Parts = lambda _: (),
+        clock: TimeSource,
+        seed: int = 0,
+    ) -> None:
+        self._settings = settings
+        self._connect = connect
+        self._watches = watches
+        self._make_parts = parts
+        self._clock = clock
+        self._seed = seed
+        self._latest = Instant(0)
+        self._opened: _Open | None = None
+        self._task: asyncio.Task[None] | None = None
+
+    async def open(self, core: Core, connection: object, seat: Seat) -> None:  # noqa: ARG002 - the port
+        """See `Sink`."""
+        assert isinstance(core, AgentCore), "the agent's sink follows the agent's core"
+        cluster = core.cluster
+        assert isinstance(cluster, KubernetesCluster), "this sink works a Kubernetes cluster"
+        cluster.reset()
+        self._opened = _Open(cluster, tuple(self._make_parts(core)), seat, self._now)
+        self._task = asyncio.create_task(self._run(self._opened), name="agent at the API server")
+        self._task.add_done_callback(lambda _: self._ended(cluster, seat))
+
+    async def after_fold(self, facts: Sequence[Fact], *, last_seq: int, now: Instant) -> None:  # noqa: ARG002 - the port
+        """See `Sink`. Raises what stopped the watches or the workers."""
+        if self._task is not None and self._task.done():
+            self._task.result()
+        self._latest = max(self._latest, now)
+        if self._opened is not None:
+            for part in self._opened.parts:
+                part.after_fold(facts, now)
+            self._opened.settle()
+
+    async def close(self) -> None:
+        """See `Sink`."""
+        task, self._task = self._task, None
+        opened, self._opened = self._opened, None
+        if task is not None:
+            task.cancel()
+            await asyncio.wait({task})
+        if opened is not None:
+            opened.cluster.reset()
+        if task is not None and not task.cancelled():
+            task.result()  # it had ended before: tell why
+
+    @property
+    def watching(self) -> Sequence[Running]:
+        """The watches that are kept up now, for metrics."""
+        return () if self._opened is None else self._opened.running
+
+    def _now(self) -> Instant:
+        """Never backwards, and never before what the log said."""
+        self._latest = max(self._latest, self._clock.wall())
+        return self._latest
+
+    def _ended(self, cluster: KubernetesCluster, seat: Seat) -> None:
+        """The shell asks when there is something to tell: so there is, if only why nothing goes on."""
+        cluster.is_broken = True
+        seat.wake()
+
+    async def _run(self, opened: "_Open") -> None:
+        async with await self._connect() as connection:
+            wanted = (*self.features, *(feature for part in opened.parts for feature in part.features))
+            abilities = await self._abilities(connection, wanted)
+            watches = [*self._watches(opened.cluster, self._settings)]
+            for part in opened.parts:
+                watches += part.watches(abilities)
+            opened.workers = self._workers(opened, connection)
+            async with asyncio.TaskGroup() as tasks:
+                needed: list[Running] = []
+                for number, watch in enumerate(watches):
+                    running = self._started(watch, connection, opened, number)
+                    opened.running.append(running)
+                    tasks.create_task(running.run())
+                    if watch.is_needed:
+                        needed.append(running)
+                for part in opened.parts:
+                    tasks.create_task(part.run(connection))
+                tasks.create_task(opened.workers.run())
+                tasks.create_task(_tick(opened))
+                await all_synced(needed)
+                self._synced(opened, abilities, wanted)
+
+    def _started(self, watch: Watch, connection: KubeConnection, opened: "_Open", number: int) -> Running:
+        return watch.start(
+            connection, opened.after_batch, self._now, seed=self._seed + number, compare_s=self._settings.compare_s
+        )
+
+    def _workers(self, opened: "_Open", connection: KubeConnection) -> Workers:
+        async def send(call: Call) -> Outcome:
+            return await perform(connection, call)
+
+        return Workers(
+            opened.cluster,
+            send,
+            most=self._settings.writes,
+            may_write=opened.seat.leads,
+            now=self._now,
+            after=opened.settle,
+        )
+
+    def _synced(self, opened: "_Open", abilities: Abilities, wanted: Sequence[Feature]) -> None:
+        claims = any(part.picks_devices() for part in opened.parts)
+        opened.cluster.describe(described(abilities, self._settings, claims=claims, wanted=wanted))
+        opened.cluster.synced()
+        opened.settle()
+
+    async def _abilities(self, connection: KubeConnection, wanted: Sequence[Feature]) -> Abilities:
+        """What the API server can do, once it answers. Raises AbilityError as the settings say."""
+        attempt = 0
+        while True:
+            attempt += 1
+            try:
+                abilities = await find_abilities(connection, wanted=wanted)
+            except (KubeError, KubeConfigError) as error:
+                wait_s = backoff_s(attempt, seed=self._seed, max_s=ABILITIES_S_MAX)
+                _logger.warning("cannot ask the API server what it can do; again in %.1f s: %s", wait_s, error)
+                await asyncio.sleep(wait_s)
+                continue
+            lacking = abilities.lacking(wanted)
+            if lacking and self._settings.if_lacking == "stop":
+                raise AbilityError(f"{lacking[0]} (kubernetes.if_lacking is `stop`)")
+            for words in lacking:
+                _logger.warning("the cluster lacks something: %s", words)
+            return abilities
+
+
+class _Open:
+    """One leader's time."""
+
+    def __init__(
+        self, cluster: KubernetesCluster, parts: tuple[Part, ...], seat: Seat, now: Callable[[], Instant]
+    ) -> None:
+        self.cluster = cluster
+        self.parts = parts
+        self.seat = seat
+        self.workers: Workers | None = None
+        self.running: list[Running] = []
+        self._now = now
+        self._had_news = False
+
+    def settle(self) -> None:
+        """Something may follow from what was seen, told or done: calls are given out, and news wake the shell once."""
+        now = self._now()
+        self.cluster.settle(now)
+        for line in self.cluster.notes.drain():
+            _logger.warning("%s", line)
+        if self.workers is not None:
+            self.workers.feed()
+        has_news = self.cluster.has_news
+        if has_news and not self._had_news:
+            self.seat.wake()
+        self._had_news = has_news
+
+    async def after_batch(self) -> None:
+        """A watch fed a batch."""
+        self.settle()
+
+
+async def _tick(opened: _Open) -> None:
+    while True:
+        await asyncio.sleep(TICK_S)
+        opened.settle()

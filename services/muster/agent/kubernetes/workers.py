@@ -1,0 +1,121 @@
+"""Workers that make calls while their service leads, a bounded number at a time."""
+
+import asyncio
+import logging
+from collections import deque
+from collections.abc import Awaitable, Callable
+from typing import Protocol
+
+from muster.agent.core.kubernetes.calls import Call, Outcome, Unanswered
+from muster.agent.core.kubernetes.worklist import Task
+from muster.core import Instant
+
+_logger = logging.getLogger(__name__)
+
+REST_S_MIN, REST_S_MAX = 0.5, 5.0
+"""After a call that nobody answered no other is begun for so long: the first time, and at most."""
+
+
+class Work(Protocol):
+    """Where calls come from."""
+
+    def take(self, now: Instant) -> Task | None:
+        """The next call to make."""
+        ...
+
+    def finished(self, task: Task, outcome: Outcome, now: Instant) -> None:
+        """What came of it."""
+        ...
+
+    def outage(self, now: Instant) -> None:
+        """The API server does not answer."""
+        ...
+
+
+class Workers:
+    """most: calls at a time. may_write: whether the service leads, at this very moment. after: called after each call.
+
+    made: calls so far; unanswered: of these, without an answer; under_way: at this moment.
+    """
+
+    def __init__(
+        self,
+        work: Work,
+        perform: Callable[[Call], Awaitable[Outcome]],
+        *,
+        most: int,
+        may_write: Callable[[], bool],
+        now: Callable[[], Instant],
+        after: Callable[[], None],
+    ) -> None:
+        self.unanswered = 0
+        self.under_way = 0
+        self.made = 0
+        self._work = work
+        self._perform = perform
+        self._most = most
+        self._may_write = may_write
+        self._now = now
+        self._after = after
+        self._idle: deque[asyncio.Future[Task]] = deque()
+        self._rest_s = 0.0
+        self._rests_until_s = 0.0
+
+    async def run(self) -> None:
+        """Until it is cancelled. Raises an ExceptionGroup of what the work raised."""
+        async with asyncio.TaskGroup() as tasks:
+            for _ in range(self._most):
+                tasks.create_task(self._one())
+
+    def feed(self) -> None:
+        """Give calls that wait to workers that do not work."""
+        while self._idle and self._is_open():
+            task = self._work.take(self._now())
+            if task is None:
+                return
+            self._idle.popleft().set_result(task)
+
+    def _is_open(self) -> bool:
+        return asyncio.get_running_loop().time() >= self._rests_until_s and self._may_write()
+
+    async def _one(self) -> None:
+        while True:
+            task = await self._next()
+            if self._may_write():  # asked again: the process may have stood still since the call was given
+                self.under_way += 1
+                try:
+                    outcome = await self._perform(task.call)
+                finally:
+                    self.under_way -= 1
+                self.made += 1
+                self._rest(outcome)
+            else:
+                outcome = Unanswered("another leads")
+            self._work.finished(task, outcome, self._now())
+            self._after()
+
+    async def _next(self) -> Task:
+        if self._is_open():
+            task = self._work.take(self._now())
+            if task is not None:
+                return task
+        given: asyncio.Future[Task] = asyncio.get_running_loop().create_future()
+        self._idle.append(given)
+        return await given
+
+    def _rest(self, outcome: Outcome) -> None:
+        """While the API server does not answer, no more than a round of calls asks it now and then."""
+        if not isinstance(outcome, Unanswered):
+            if self._rest_s:
+                _logger.warning("the API server answers again")
+            self._rest_s = 0.0
+            return
+        self.unanswered += 1
+        loop_s = asyncio.get_running_loop().time()
+        if loop_s < self._rests_until_s:
+            return
+        if not self._rest_s:
+            _logger.warning("the API server does not answer: %s", outcome.message)
+        self._rest_s = min(REST_S_MAX, max(REST_S_MIN, 2 * self._rest_s))
+        self._rests_until_s = loop_s + self._rest_s
+        self._work.outage(self._now())

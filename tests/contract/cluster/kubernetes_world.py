@@ -1,0 +1,188 @@
+"""A Kubernetes in virtual time: a store of objects, kubelets that run what is bound, programs that jobs' labels describe.
+
+A program starts START_S after its pod was bound, runs as long as its label says, writes a checkpoint a little later than
+every interval, and obeys a deletion at once, or after its last checkpoint. It says "done" when it ends well by itself.
+"""
+
+import heapq
+import itertools
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
+from typing import cast
+
+from contract.cluster.suite import START_S as EPOCH_S
+from kube_fake import Refusal, Store, node
+from muster.agent.core.behaviour import Behaviour, notice_s, restart_s, run_plan
+from muster.agent.core.cluster import CreatePods
+from muster.agent.core.kubernetes import names
+from muster.agent.core.kubernetes.calls import Bind, Call, Create, Delete, Done, Evict, Merge, Outcome, Read, Refused
+from muster.kube import resources
+from muster.kube.objects import JsonObject, integer, mapping, name_of, namespace_of, objects, strings, text, uid_of
+from muster.kube.resources import NODES, PODS, Resource
+
+START_S = 8.0
+CHECKPOINT_LATENESS = 1.1
+BEHAVIOUR = Behaviour(seed=1)
+BY_TITLE = {value.title: value for value in vars(resources).values() if isinstance(value, Resource)}
+
+
+@dataclass
+class World:
+    """plans: what the pods of a job (as labelled) and attempt do; on_event: called after each thing that happened by itself."""
+
+    store: Store
+    now_s: float = 0.0
+    plans: dict[tuple[str, str], CreatePods] = field(default_factory=dict)
+    on_event: Callable[[], None] = lambda: None
+    _due: list[tuple[float, int, Callable[[], None]]] = field(default_factory=list)
+    _numbers: "itertools.count[int]" = field(default_factory=itertools.count)
+
+    def __post_init__(self) -> None:
+        self.store.now = self.clock
+        for title in ("pods", "nodes", "services", "namespaces", "resourceclaims.resource.k8s.io"):
+            self.store.register(BY_TITLE[title])
+        self.store.create(BY_TITLE["namespaces"], {"metadata": {"name": "muster-jobs"}})
+
+    def clock(self) -> datetime:
+        return datetime.fromtimestamp(EPOCH_S, tz=UTC) + timedelta(seconds=self.now_s)
+
+    def stamp(self) -> str:
+        return self.clock().strftime("%Y-%m-%dT%H:%M:%S.%fZ")
+
+    def add_node(self, name: str, *, gpus: int = 8) -> None:
+        self.store.create(NODES, node(name, gpus=gpus))
+
+    def set_ready(self, name: str, *, ready: bool) -> None:
+        status = dict(mapping(self.store.get(NODES, name), "status"))
+        status["conditions"] = [{"type": "Ready", "status": "True" if ready else "Unknown", "message": "no heartbeat"}]
+        self.store.replace(NODES, name, {"metadata": {}, "status": status}, status=True)
+
+    def plan(self, order: CreatePods) -> None:
+        self.plans[names.job_label(order.job_id), str(order.attempt)] = order
+
+    def plan_of(self, pod: JsonObject) -> CreatePods:
+        labels = strings(pod, "metadata", "labels")
+        return self.plans[labels[names.JOB_LABEL], labels[names.ATTEMPT_LABEL]]
+
+    def at(self, at_s: float, act: Callable[[], None]) -> None:
+        heapq.heappush(self._due, (at_s, next(self._numbers), act))
+
+    def next_s(self) -> float | None:
+        return self._due[0][0] if self._due else None
+
+    def advance(self, to_s: float) -> None:
+        """Let time pass. What happens at one moment happens in order."""
+        while self._due and self._due[0][0] <= to_s:
+            self.now_s, _, act = heapq.heappop(self._due)
+            act()
+            self.on_event()
+        self.now_s = max(self.now_s, to_s)
+
+    def bound(self, pod: JsonObject) -> None:
+        """A kubelet has it."""
+        self.at(self.now_s + START_S, lambda: self._start(pod))
+
+    def asked_to_end(self, pod: JsonObject) -> None:
+        """Its deletion was asked, with a grace."""
+        plan = self.plan_of(pod)
+        grace_s = float(integer(pod, "metadata", "deletionGracePeriodSeconds"))
+        delay_s = None
+        if text(pod, "status", "phase") == "Running":
+            delay_s = notice_s(BEHAVIOUR, plan.spec, job_id=plan.job_id, attempt=plan.attempt, grace_s=grace_s)
+        self.at(self.now_s + (delay_s or 0.0), lambda: self._stop(pod, saves=delay_s is not None))
+
+    def _now(self, pod: JsonObject) -> JsonObject | None:
+        now = self.store.find(PODS, name_of(pod), namespace_of(pod))
+        return now if now is not None and uid_of(now) == uid_of(pod) else None
+
+    def _start(self, pod: JsonObject) -> None:
+        now = self._now(pod)
+        if now is None or text(now, "metadata", "deletionTimestamp"):
+            return
+        plan = self.plan_of(pod)
+        device = {"name": "nvidia.com/gpu", "resources": [{"resourceID": f"GPU-{name_of(pod)}", "health": "Healthy"}]}
+        self._say(
+            now,
+            phase="Running",
+            containerStatuses=[
+                {
+                    "name": "main",
+                    "state": {"running": {"startedAt": self.stamp()}},
+                    "allocatedResourcesStatus": [device],
+                }
+            ],
+        )
+        run = run_plan(BEHAVIOUR, plan.spec, job_id=plan.job_id, attempt=plan.attempt, resumed_s=plan.resumed_s)
+        self.at(self.now_s + run.run_s, lambda: self._end(pod, run.exit_code))
+        saving = plan.spec.checkpointing
+        if saving is not None:
+            every_s = saving.interval_s * CHECKPOINT_LATENESS
+            self.at(self.now_s + restart_s(plan.spec, plan.resumed_s) + every_s, lambda: self._save(pod, every_s))
+
+    def _save(self, pod: JsonObject, every_s: float) -> None:
+        now = self._now(pod)
+        if now is not None and text(now, "status", "phase") == "Running":
+            self._annotate(now)
+            self.at(self.now_s + every_s, lambda: self._save(pod, every_s))
+
+    def _annotate(self, pod: JsonObject) -> None:
+        annotations = {**mapping(pod, "metadata", "annotations"), names.CHECKPOINT_ANNOTATION: self.stamp()}
+        changed = {**pod, "metadata": {**mapping(pod, "metadata"), "annotations": annotations, "resourceVersion": ""}}
+        self.store.replace(PODS, name_of(pod), changed, namespace_of(pod))
+
+    def _end(self, pod: JsonObject, code: int) -> None:
+        now = self._now(pod)
+        if now is not None and text(now, "status", "phase") == "Running":
+            self._terminate(now, code, message="" if code else "done")
+
+    def _stop(self, pod: JsonObject, *, saves: bool) -> None:
+        now = self._now(pod)
+        if now is None:
+            return
+        if text(now, "status", "phase") == "Running":
+            if saves:
+                self._annotate(now)
+            self._terminate(cast("JsonObject", self._now(pod)), 143)
+        self.store.delete(PODS, name_of(pod), namespace_of(pod), grace_s=0)
+
+    def _terminate(self, pod: JsonObject, code: int, message: str = "") -> None:
+        began = objects(pod, "status", "containerStatuses")[0]
+        running = mapping(began, "state", "running")
+        over = {"exitCode": code, "message": message, "finishedAt": self.stamp(), **running}
+        self._say(
+            pod,
+            phase="Failed" if code else "Succeeded",
+            containerStatuses=[{"name": "main", "state": {"terminated": over}}],
+        )
+
+    def _say(self, pod: JsonObject, **status: object) -> None:
+        body = {"metadata": {}, "status": {**mapping(pod, "status"), **status}}
+        self.store.replace(PODS, name_of(pod), body, namespace_of(pod), status=True)
+
+    def do(self, call: Call) -> Outcome:
+        """What the API server would answer."""
+        try:
+            return Done(self._done(call))
+        except Refusal as refusal:
+            return Refused(refusal.code, text(refusal.status, "reason"), str(refusal))
+
+    def _done(self, call: Call) -> JsonObject:
+        match call:
+            case Create():
+                return self.store.create(BY_TITLE[call.kind.value], call.body, call.namespace)
+            case Bind():
+                target = {"metadata": {"uid": call.uid}, "target": {"kind": "Node", "name": call.node}}
+                self.store.bind(call.name, call.namespace, target)
+                return {}
+            case Delete() | Evict():
+                kind = PODS if isinstance(call, Evict) else BY_TITLE[call.kind.value]
+                return self.store.delete(kind, call.name, call.namespace, uid=call.uid, grace_s=call.grace_s) or {}
+            case Read():
+                return self.store.get(BY_TITLE[call.kind.value], call.name, call.namespace)
+            case Merge():
+                raise AssertionError("nothing here is patched")
+            case _:
+                return self.store.replace(
+                    BY_TITLE[call.kind.value], call.name, call.body, call.namespace, status=bool(call.subresource)
+                )
