@@ -65,11 +65,18 @@ class KubeConnection:
         context: str = "",
         user_agent: str,
         seed: int = 0,
+        connections_max: int = bounds.CONNECTIONS_MAX,
         connection_age_s_max: float = bounds.CONNECTION_AGE_S,
     ) -> Self:
         """With a kubeconfig file, or with None as the pod's service account. Sends nothing. Raises KubeConfigError."""
         credentials = await in_cluster() if kubeconfig is None else await from_kubeconfig(kubeconfig, context=context)
-        return cls(credentials, user_agent=user_agent, seed=seed, connection_age_s_max=connection_age_s_max)
+        return cls(
+            credentials,
+            user_agent=user_agent,
+            seed=seed,
+            connections_max=connections_max,
+            connection_age_s_max=connection_age_s_max,
+        )
 
     @classmethod
     def plain(cls, url: str, *, user_agent: str, seed: int = 0) -> Self:

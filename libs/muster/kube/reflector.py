@@ -26,7 +26,6 @@ from muster.kube.errors import (
     InvalidError,
     KubeError,
     NotFoundError,
-    UnauthorizedError,
     UnavailableError,
     status_error,
 )
@@ -199,7 +198,7 @@ class Reflector(Generic[ViewT]):
             if self._too_large > bounds.TOO_LARGE_MAX:
                 self._too_large = 0
                 return self._relist()
-        if isinstance(error, ForbiddenError | NotFoundError | UnauthorizedError | InvalidError):
+        if isinstance(error, ForbiddenError | NotFoundError | InvalidError):
             return bounds.REFUSED_S * (0.5 + uniform(self._seed, "refused", self._attempts))
         return self._back_off(at_least_s=float(getattr(error, "retry_after_s", 0.0)))
 

@@ -115,6 +115,9 @@ class Transport:
             except (aiohttp.ClientError, OSError, TimeoutError) as error:
                 raise no_answer(request.asked, error, sent=False) from error
             try:
+                if response.status == HTTPStatus.UNAUTHORIZED:
+                    self._credentials.reject()  # who asks again does so with credentials that are read again
+                    await pool.renew()
                 if response.status != HTTPStatus.OK:
                     raise await self._failure(request, response)
                 yield Lines(response, asked=request.asked, silence_s=silence_s)

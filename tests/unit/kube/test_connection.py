@@ -283,6 +283,21 @@ async def test_a_token_that_was_renewed_in_its_file_is_read_again(tmp_path: Path
     assert server.shown == [f"Bearer {each}" for each in ("old", "old", "old", "old", "new")]
 
 
+async def test_a_watch_that_is_refused_makes_the_token_be_read_again(tmp_path: Path) -> None:
+    token = tmp_path / "token"
+    token.write_text("old")
+    server = Bearers("new")
+    async with answering(server.answer) as url:
+        path = kubeconfig(tmp_path / "config", url, tokenFile=str(token))
+        async with await KubeConnection.open(kubeconfig=path, user_agent=AGENT) as kube:
+            token.write_text("new")
+            with pytest.raises(UnauthorizedError):
+                await kube.watch(PODS, timeout_s=5, silence_s=5.0).__aenter__()
+            async with kube.watch(PODS, timeout_s=5, silence_s=5.0) as lines:
+                assert await anext(lines.batches()) == [b'{"items": []}']
+    assert server.shown == ["Bearer old", "Bearer new"]
+
+
 async def test_an_exec_plugin_logs_in(tmp_path: Path) -> None:
     said = '{"apiVersion":"client.authentication.k8s.io/v1","kind":"ExecCredential","status":{"token":"t1"}}'
     server = Bearers("t1")
