@@ -62,6 +62,11 @@ class ChosenDevices:
         self.needs.names = nodes
         self._published.told = nodes.told
 
+    @property
+    def nodes(self) -> frozenset[str]:
+        """Nodes whose driver speaks for them."""
+        return self._index.nodes
+
     def slice_seen(self, view: SliceView) -> None:
         """A ResourceSlice is so."""
         self._changed(self._index.put(view))
