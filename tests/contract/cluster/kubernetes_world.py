@@ -1,7 +1,7 @@
-"""A Kubernetes in virtual time: a store of objects, kubelets that run what is bound, programs that jobs' labels describe.
+"""A Kubernetes in virtual time: a store of objects, kubelets that run what is bound, and programs as labels say.
 
-A program starts START_S after its pod was bound, runs as long as its label says, writes a checkpoint a little later than
-every interval, and obeys a deletion at once, or after its last checkpoint. It says "done" when it ends well by itself.
+A program starts START_S after its pod was bound, runs as long as its label says, writes a checkpoint a little later
+than every interval, and obeys a deletion at once, or after its last checkpoint. It says "done" when it ends by itself.
 """
 
 import heapq
@@ -13,6 +13,7 @@ from typing import cast
 
 from contract.cluster.suite import START_S as EPOCH_S
 from kube_fake import Refusal, Store, node
+from kube_fake.store import Event
 from muster.agent.core.behaviour import Behaviour, notice_s, restart_s, run_plan
 from muster.agent.core.cluster import CreatePods
 from muster.agent.core.kubernetes import names
@@ -29,7 +30,7 @@ BY_TITLE = {value.title: value for value in vars(resources).values() if isinstan
 
 @dataclass
 class World:
-    """plans: what the pods of a job (as labelled) and attempt do; on_event: called after each thing that happened by itself."""
+    """plans: what the pods of a job (as labelled) and attempt do. on_event: called after each thing that happened."""
 
     store: Store
     now_s: float = 0.0
@@ -40,6 +41,7 @@ class World:
 
     def __post_init__(self) -> None:
         self.store.now = self.clock
+        self.store.listeners.append(self.see)
         for title in ("pods", "nodes", "services", "namespaces", "resourceclaims.resource.k8s.io"):
             self.store.register(BY_TITLE[title])
         self.store.create(BY_TITLE["namespaces"], {"metadata": {"name": "muster-jobs"}})
@@ -79,12 +81,17 @@ class World:
             self.on_event()
         self.now_s = max(self.now_s, to_s)
 
-    def bound(self, pod: JsonObject) -> None:
-        """A kubelet has it."""
-        self.at(self.now_s + START_S, lambda: self._start(pod))
+    def see(self, event: Event) -> None:
+        """The kubelets look at every change of a pod."""
+        if event.resource != PODS or event.gone:
+            return
+        now, before = event.now.obj, None if event.before is None else event.before.obj
+        if text(now, "spec", "nodeName") and not text(before, "spec", "nodeName"):
+            self.at(self.now_s + START_S, lambda: self._start(now))
+        if text(now, "metadata", "deletionTimestamp") and not text(before, "metadata", "deletionTimestamp"):
+            self._asked_to_end(now)
 
-    def asked_to_end(self, pod: JsonObject) -> None:
-        """Its deletion was asked, with a grace."""
+    def _asked_to_end(self, pod: JsonObject) -> None:
         plan = self.plan_of(pod)
         grace_s = float(integer(pod, "metadata", "deletionGracePeriodSeconds"))
         delay_s = None

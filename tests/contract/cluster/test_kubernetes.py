@@ -11,7 +11,7 @@ from muster.agent.core.kubernetes.orders import PodOrders
 from muster.agent.core.kubernetes.policy import PodPolicy
 from muster.agent.core.kubernetes.views import NodeProjection, PodProjection
 from muster.core import NS_PER_S, Instant
-from muster.kube.objects import name_of, text
+from muster.kube.objects import name_of
 from muster.kube.resources import NODES, PODS
 
 
@@ -66,14 +66,8 @@ class Driven:
                 NodeProjection()(raw), self.now
             )
         elif event.resource == PODS:
-            view, before = PodProjection()(raw), None if event.before is None else event.before.obj
+            view = PodProjection()(raw)
             self.cluster.pod_gone(view) if event.gone else self.cluster.pod_seen(view, self.now)
-            if event.gone:
-                return
-            if view.node and not text(before, "spec", "nodeName"):
-                self.world.bound(raw)
-            if view.ends_at and not text(before, "metadata", "deletionTimestamp"):
-                self.world.asked_to_end(raw)
 
 
 class TestKubernetesCluster(ClusterContract):
