@@ -1,0 +1,87 @@
+"""A metrics page as a leading guard shows it, made by the guard's own code: for checks of queries without a cluster."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from threading import Thread
+
+from prometheus_client import REGISTRY
+from prometheus_client.exposition import choose_encoder
+from prometheus_client.registry import CollectorRegistry
+
+from muster.core import Instant
+from muster.guard.core.look import ClientLists, FlowLook, Look, Replica
+from muster.guard.core.pages import Page
+from muster.guard.core.state import State
+from muster.guard.metrics import GuardMetrics
+
+LOOPBACK = "127.0.0.1"
+LEVEL = "muster-list-secrets"
+_PREFIXES = ("muster_apiserver_", "muster_guard_")
+
+
+def look() -> Look:
+    """Two API servers that answer and one that does not; somebody lists too much."""
+    page = Page(
+        rss_bytes=900 * 2**20,
+        heap_goal_bytes=700 * 2**20,
+        reading=3,
+        writing=1,
+        watches={"pods": 40},
+        seats={LEVEL: 2},
+        executing={LEVEL: 2.0},
+        queued={LEVEL: 8.0},
+        objects={"secrets": 300},
+        sizes={"secrets": 40_000_000},
+    )
+    per_minute = {("secrets", "cluster"): 90.0, ("secrets", "resource"): 300.0}
+    rates = {"per_minute": per_minute, "rejected_per_minute": {LEVEL: 1.0}, "requests_per_s": 80.0, "cpu_cores": 0.4}
+    return Look(
+        at=Instant(0),
+        replicas=(
+            Replica("10.0.0.1:6443", page, **rates),  # type: ignore[arg-type]
+            Replica("10.0.0.2:6443", page, **rates),  # type: ignore[arg-type]
+            Replica("10.0.0.3:6443", error="refused"),
+        ),
+        flows=(FlowLook(LEVEL, "secrets", 2, found=(2, 2), is_right=True),),
+        clients=(ClientLists("dashboard/1.0", "system:serviceaccount:kubeflow:dashboard", "secrets", 90.0, 30),),
+    )
+
+
+class _OfGuard(CollectorRegistry):
+    """What of this process's metrics a guard's page has."""
+
+    def collect(self) -> Iterator[object]:  # type: ignore[override]
+        return (family for family in REGISTRY.collect() if family.name.startswith(_PREFIXES))
+
+
+@contextmanager
+def guard_page() -> Iterator[str]:
+    """Address of the page."""
+    shown = GuardMetrics()
+    shown.show_look(look(), None)
+    shown.show_state(State())
+    registry = _OfGuard()
+
+    class Handler(BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            encode, media_type = choose_encoder(self.headers.get("Accept", ""))
+            self.send_response(200)
+            self.send_header("Content-Type", media_type)
+            self.end_headers()
+            self.wfile.write(encode(registry))
+
+        def log_message(self, format: str, *args: object) -> None:  # noqa: A002 - the base class's name
+            """A test's output is for its failures."""
+
+    server = ThreadingHTTPServer((LOOPBACK, 0), Handler)
+    server.daemon_threads = True
+    thread = Thread(target=server.serve_forever, daemon=True)
+    thread.start()
+    try:
+        yield f"http://{LOOPBACK}:{server.server_port}/metrics"
+    finally:
+        shown.hide()
+        server.shutdown()
+        server.server_close()
+        thread.join()
