@@ -57,6 +57,8 @@ def no_answer(asked: Asked, error: Exception, *, sent: bool) -> KubeError:
     changes = asked.verb not in {"get", "list", "watch"}
     unknown = sent and changes
     hint = "it may have been done: look before repeating it" if unknown else "nothing was done"
+    if isinstance(error, aiohttp.ClientConnectorCertificateError | aiohttp.ClientConnectorSSLError):
+        hint = "check certificate-authority, tls-server-name and the server's address in the kubeconfig"
     return UnavailableError(
         f"{asked}: the API server cannot be reached: {said}; {hint}", asked=asked, effect_unknown=unknown
     )
