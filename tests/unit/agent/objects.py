@@ -5,6 +5,7 @@ from muster.agent.core.simulated import SimulatedCluster
 from muster.agent.core.workloads.policy import WorkloadPolicy
 from muster.agent.core.workloads.values import Shown, Unfit, WorkloadKind, WorkloadView
 from muster.agent.core.workloads.workloads import Workloads
+from muster.schemas.facts.control import ClusterDescribed
 from muster.schemas.facts.job import JobPlaced, JobQueued, JobRouted, JobRunning
 from muster.schemas.facts.workload import JobRefused, WorkloadSubmitRequested
 from muster.schemas.job import Job, JobSpec, Slot, TaskGroup
@@ -38,7 +39,12 @@ class WatchingAgent(VirtualAgent):
         self.new_core = lambda: AgentCore(SimulatedCluster(fleet, QUICK), Workloads(POLICY))
         self.core = self.new_core()
         self.settle()
+        self.describe("kubelet")
         self.core.workloads.read(WorkloadKind.MUSTER_JOB)
+
+    def describe(self, devices: str) -> None:
+        described = ClusterDescribed(backend="kubernetes", devices=devices)
+        self.write("agent", "cluster", "local", "described", described)
 
     @property
     def workloads(self) -> Workloads:

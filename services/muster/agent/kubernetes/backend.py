@@ -9,17 +9,20 @@ from importlib.metadata import version
 from muster.agent.core.core import AgentCore
 from muster.agent.core.kubernetes.chosen import ChosenDevices
 from muster.agent.core.kubernetes.cluster import ClusterOptions, KubernetesCluster
-from muster.agent.core.kubernetes.companions import NoGuests
 from muster.agent.core.kubernetes.cpus import read_cpu_set
 from muster.agent.core.kubernetes.describing import NodePolicy, NoDevices
 from muster.agent.core.kubernetes.orders import PodOrders
 from muster.agent.core.kubernetes.views import NodeProjection, NodeView, PodProjection, PodView
 from muster.agent.core.kubernetes.words import GPU_TAINT, OWN_TAINT
 from muster.agent.core.kubernetes.worklist import Worklist
+from muster.agent.core.workloads.asking.pods import GuestProjection
+from muster.agent.core.workloads.hosting import ObjectGuests
+from muster.agent.core.workloads.workloads import Workloads
 from muster.agent.kubernetes.parts import Part
 from muster.agent.kubernetes.policies import device_policy, pod_policy
 from muster.agent.kubernetes.sink import KubernetesSink
 from muster.agent.kubernetes.watching import KindWatch, Watch
+from muster.agent.kubernetes.workloads import WorkloadsPart, workload_policy
 from muster.bus.clock import SystemTime
 from muster.bus.kubernetes_settings import KubernetesSettings
 from muster.core import Instant
@@ -35,12 +38,14 @@ DISTRIBUTION = "gpumuster"
 
 def new_core(cluster: str, settings: KubernetesSettings) -> AgentCore:
     """The agent's core over a Kubernetes cluster, empty. cluster: as Muster calls it. Raises CpuSetError."""
-    return AgentCore(new_cluster(cluster, settings))
+    workloads = Workloads(workload_policy(cluster, settings))
+    return AgentCore(new_cluster(cluster, settings, workloads), workloads)
 
 
-def new_cluster(name: str, settings: KubernetesSettings) -> KubernetesCluster:
-    """A new, empty one. Raises CpuSetError."""
-    worklist, orders, guests = Worklist(seed_of_process()), PodOrders(pod_policy(name, settings)), NoGuests()
+def new_cluster(name: str, settings: KubernetesSettings, workloads: Workloads) -> KubernetesCluster:
+    """A new, empty one. workloads: objects whose pods may be theirs. Raises CpuSetError."""
+    worklist, orders = Worklist(seed_of_process()), PodOrders(pod_policy(name, settings))
+    guests = ObjectGuests(worklist, workloads)
     devices = ChosenDevices(device_policy(settings), worklist, orders, guests)
     cluster = KubernetesCluster(
         ClusterOptions(
@@ -71,9 +76,9 @@ def new_sink(settings: KubernetesSettings) -> KubernetesSink:
     )
 
 
-def parts_of(core: AgentCore) -> Sequence[Part]:  # noqa: ARG001 - none yet needs it
+def parts_of(core: AgentCore) -> Sequence[Part]:
     """What else lives at the API server."""
-    return ()
+    return (WorkloadsPart(core.workloads, now=SystemTime().wall),)
 
 
 async def open_connection(settings: KubernetesSettings) -> KubeConnection:
@@ -114,10 +119,11 @@ def watches_of(cluster: KubernetesCluster, settings: KubernetesSettings) -> Sequ
         annotations=frozenset({settings.machine_annotation}),
         tolerated=frozenset({GPU_TAINT, OWN_TAINT, settings.resource}),
     )
+    guests = GuestProjection(workload_policy("", settings))
     chosen = Selection(labels=",".join(f"{key}={value}" for key, value in sorted(settings.node_selector.items())))
     return (
         KindWatch(NODES, nodes, node, select=chosen),
-        KindWatch(PODS, PodProjection(settings.resource), pod),
+        KindWatch(PODS, PodProjection(settings.resource, guests), pod),
     )
 
 

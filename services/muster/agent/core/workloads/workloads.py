@@ -16,6 +16,7 @@ from muster.agent.core.workloads.values import Unfit, WorkloadKind, WorkloadView
 from muster.core import Draft, Fact
 from muster.schemas import ids
 from muster.schemas.facts import workload as facts
+from muster.schemas.facts.control import ClusterDescribed
 from muster.schemas.facts.job import JobRouted
 from muster.schemas.job import JobSpec, Phase
 from muster.schemas.registry import STATE_NAME
@@ -24,13 +25,17 @@ DRAFTS_MAX = 500
 """Of one decision; the rest comes with the next."""
 REMEMBERED_MAX = 10_000
 """Objects that are over or can be no job of which that is remembered while they stay; the objects show it too."""
+NO_CLAIM = Unfit(
+    "on this cluster GPUs are given by claims, which a pod that somebody else makes does not have",
+    cure="Make it a MusterJob, whose pods Muster makes with what they need.",
+)
 
 
 class Workloads:
     """records: workloads that are not settled, by uid. views: objects as seen. rejected: generation by uid.
 
     changed: uids whose standing somebody should show; whoever shows it takes them out. watched: kinds beside pods.
-    gangs: ordinary pods.
+    gangs: ordinary pods. claims: GPUs are had by claims here, None while the log does not say.
     """
 
     def __init__(self, policy: WorkloadPolicy) -> None:
@@ -39,6 +44,8 @@ class Workloads:
         self.views: dict[str, WorkloadView] = {}
         self.rejected: dict[str, tuple[int, Unfit]] = {}
         self.changed: dict[str, None] = {}
+        self.claims: bool | None = None
+        self.takes_pods = True
         self.watched: tuple[WorkloadKind, ...] = ()
         self.gangs = PodGangs(policy, self.members_of)
         self._settled: dict[str, None] = {}
@@ -53,6 +60,8 @@ class Workloads:
             ("workload", "settled"): self._is_settled,
             ("workload", STATE_NAME): self._state,
             ("job", "refusal-forwarded"): self._refused,
+            ("cluster", "described"): self._described,
+            ("cluster", STATE_NAME): self._described,
         }
 
     def apply(self, fact: Fact) -> bool:
@@ -85,7 +94,7 @@ class Workloads:
 
     def see_pod(self, view: PodView) -> None:
         """A pod is so: it may ask to run, alone or with others."""
-        if view.guest is not None and (workload := self.gangs.see(view)) is not None:
+        if self.takes_pods and view.guest is not None and (workload := self.gangs.see(view)) is not None:
             self.see(workload)
 
     def lose_pod(self, uid: str) -> None:
@@ -171,7 +180,7 @@ class Workloads:
         """What an object that the log does not know asks."""
         if view.deleting or view.finished or view.uid in self._settled:
             return None
-        match view.asks:
+        match self._asks(view):
             case None:
                 return None
             case Unfit() as unfit:
@@ -187,6 +196,15 @@ class Workloads:
                     trace=trace,
                 )
                 return Draft("workload", view.uid, "submit-requested", asked, trace=trace)
+
+    def _asks(self, view: WorkloadView) -> JobSpec | Unfit | None:
+        """Nothing is asked before it is known how GPUs are had here."""
+        asks = view.asks
+        if not isinstance(asks, JobSpec) or not view.kind.makes_pods:
+            return asks
+        if self.claims and asks.gpu_milli_total:
+            return NO_CLAIM
+        return None if self.claims is None else asks
 
     def _rejection(self, view: WorkloadView, unfit: Unfit) -> Draft | None:
         """Said once for each generation of the object."""
@@ -231,6 +249,13 @@ class Workloads:
     def _touch(self, uid: str) -> None:
         self._open[uid] = None
         self.changed[uid] = None
+
+    def _described(self, fact: Fact) -> bool:
+        if not isinstance(fact.payload, ClusterDescribed):
+            return fact.name == STATE_NAME  # the scheduler's part of a cluster
+        self.claims = fact.payload.devices == "scheduler"
+        self._open.update(dict.fromkeys(self.views))
+        return True
 
     def _asked(self, fact: Fact) -> bool:
         payload = fact.payload

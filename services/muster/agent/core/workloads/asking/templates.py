@@ -26,12 +26,6 @@ def shape_of(pod_spec: JsonObject, policy: WorkloadPolicy, *, path: str) -> Shap
     requests = pod_requests(_with_limits(pod_spec))
     extended = dict(requests.extended)
     gpus, gpu_milli = extended.get(policy.resource, 0), _share(extended, policy, path=path)
-    if (gpus or gpu_milli) and policy.claims:
-        raise NoJobError(
-            "on this cluster GPUs are given by claims, which a pod cannot be given any more",
-            field=f"{path}.containers",
-            cure=_MUSTERJOB,
-        )
     return Shape(gpus, gpu_milli, _models(pod_spec, policy, path=path), requests.cpu_milli, requests.memory_mib)
 
 
