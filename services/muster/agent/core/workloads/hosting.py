@@ -65,8 +65,12 @@ class ObjectGuests:
 
     def keys_of_order(self, order: CreatePods) -> tuple[str, ...]:
         """See `Guests`."""
-        origin = _origin(order)
+        origin = order.origin
+        if origin is None:
+            return ()
         match WorkloadKind(origin.kind):
+            case WorkloadKind.MUSTER_JOB:
+                return ()
             case WorkloadKind.POD:
                 return origin.members
             case WorkloadKind.JOB_SET | WorkloadKind.MPI_JOB:
@@ -96,12 +100,10 @@ class ObjectGuests:
 
     def begin(self, order: CreatePods, now: Instant) -> None:  # noqa: ARG002 - the port
         """See `Guests`."""
-        origin = _origin(order)
-        kind = WorkloadKind(origin.kind)
-        if kind in _KINDS:
+        origin = order.origin
+        if origin is not None and (kind := WorkloadKind(origin.kind)) in _KINDS:
             self._worklist.cancel(("hold", origin.uid))
-            body = let_go(kind, order.attempt)
-            self._ask("let-go", origin, body)
+            self._ask("let-go", origin, let_go(kind, order.attempt))
 
     def stop(self, order: CreatePods, *, grace_s: float, now: Instant) -> bool:  # noqa: ARG002 - the port
         """See `Guests`. An attempt that ends by itself, or with its node, is not held: the object may go on or try
