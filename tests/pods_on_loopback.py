@@ -19,7 +19,6 @@ from muster.bus.clock import SystemTime
 from muster.bus.settings import Settings
 from muster.bus.settings_file import load_settings
 from muster.core.instant import NS_PER_S
-from muster.schemas.access import Endpoints
 from muster.stack.declared import SERVICES
 from muster.stack.in_kubernetes import write
 from muster.stack.nats_server import nats_binary
@@ -34,9 +33,10 @@ _WORDS = (sys.executable, "-m", "muster.cli.main")
 
 @dataclass
 class Pods:
-    """Processes by the name of their pod. volumes: what each part's Secret holds, as files."""
+    """Processes by the name of their pod. secrets: what `muster init kubernetes` wrote. ports: where things listen."""
 
     directory: Path
+    secrets: Path
     settings: Settings
     ports: Mapping[str, int]
     running: dict[str, subprocess.Popen[bytes]] = field(default_factory=dict)
@@ -44,7 +44,7 @@ class Pods:
     @property
     def host(self) -> Path:
         """The administrator's state directory."""
-        return self.directory / "secrets" / "host"
+        return self.secrets / "host"
 
     def volume(self, part: str) -> Path:
         """Where a part's Secret is mounted."""
@@ -118,10 +118,15 @@ class Pods:
         }
 
 
+def free_ports() -> dict[str, int]:
+    """Where things may listen."""
+    return {name: free_port() for name in ("client", "monitor", "websocket", "cluster", "redis", "http")}
+
+
 @contextmanager
-def pods(directory: Path, sections: Mapping[str, object], *, services: Sequence[str] = SERVICES) -> Iterator[Pods]:
-    """Servers, streams, then services; sections: of the settings."""
-    ports = {name: free_port() for name in ("client", "monitor", "websocket", "cluster", "redis", "http")}
+def pods(directory: Path, sections: Mapping[str, object]) -> Iterator[Pods]:
+    """A stack of its own, running. sections: of the settings."""
+    ports = free_ports()
     http = f"http://{LOOPBACK}:{ports['http']}"
     layout = Layout(
         http_url=http,
@@ -130,33 +135,48 @@ def pods(directory: Path, sections: Mapping[str, object], *, services: Sequence[
         flat=True,
     )
     settings = Settings.model_validate({"state_dir": layout.home, "credentials_dir": layout.home, **sections})
-    started = Pods(directory, settings, ports)
     write(directory / "secrets", layout, settings, now_s=SystemTime().wall() // NS_PER_S)
-    _mount(directory)
-    endpoints = Endpoints(http=http, nats=layout.nats_url, websocket=layout.websocket_url)
-    (started.host / "run" / "endpoints.json").write_text(endpoints.model_dump_json())
+    with running(directory, directory / "secrets", ports) as started:
+        yield started
+
+
+@contextmanager
+def running(
+    directory: Path, secrets: Path, ports: Mapping[str, int], *, kubeconfigs: Mapping[str, Path] | None = None
+) -> Iterator[Pods]:
+    """What `muster init kubernetes` wrote, running: servers, streams, then services.
+
+    kubeconfigs: by service, in the place of the account that its pod would have.
+    """
+    _mount(secrets, directory / "volumes", kubeconfigs or {})
+    started = Pods(directory, secrets, load_settings(directory / "volumes" / "bus", {}), ports)
     try:
-        for number in range(settings.bus.replicas):
+        for number in range(started.settings.bus.replicas):
             started.start_server(number)
         started.start_redis()
         started.run("bus", "init", "bus", "--patience-s", "60")
-        for service in services:
+        for service in SERVICES:
             started.start_service(service)
         yield started
     finally:
         started.end()
 
 
-def _mount(directory: Path) -> None:
+def _mount(secrets: Path, volumes: Path, kubeconfigs: Mapping[str, Path]) -> None:
     """Every Secret as a directory of files, and none of the others."""
-    secrets = directory / "secrets"
     told = yaml.safe_load((secrets / "kustomization.yaml").read_text())
     for one in cast("list[dict[str, object]]", told["secretGenerator"]):
-        place = directory / "volumes" / str(one["name"]).removeprefix("muster-")
+        part = str(one["name"]).removeprefix("muster-")
+        place = volumes / part
         place.mkdir(parents=True)
         for line in cast("list[str]", one["files"]):
             key, _, path = line.partition("=")
             (place / key).write_bytes((secrets / path).read_bytes())
+        if part in kubeconfigs:
+            file = place / "settings.json"
+            settings = json.loads(file.read_text())
+            settings["kubernetes"]["kubeconfig"] = str(kubeconfigs[part])
+            file.write_text(json.dumps(settings))
 
 
 def _moved(told: str, number: int, data: Path, ports: Mapping[str, int]) -> str:

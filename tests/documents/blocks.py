@@ -15,7 +15,7 @@ SHOWN = frozenset({"", "text", "yaml", "json", "js", "toml", "ini", "promql", "h
 """Languages of blocks that are read, not run."""
 
 _FENCE = re.compile(r"^( *)(`{3,}|~{3,})\s*(\S*)")
-_PROGRAMS = "muster|make|docker|curl|nats|python3?|pip|bash|promtool|redis-cli"
+_PROGRAMS = "muster|make|docker|curl|nats|python3?|pip|bash|promtool|redis-cli|kubectl|kind"
 _COMMAND = re.compile(rf"^\s*(?:[$>] )?(?:\w+=\S*\s+)*(?:\S*/)?(?:{_PROGRAMS}) (?![=─|])")
 
 

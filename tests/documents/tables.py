@@ -35,7 +35,8 @@ class Stand:
     """What the commands of one page need. `PAGE_DEFAULT` is for pages that are not in the table.
 
     stack: options of the `muster up` that runs beside them, None: nothing runs. fills: what words stand for.
-    before: what the page takes for granted. settings: sections that stand in settings.json at the start.
+    before: what the page takes for granted. settings: sections that stand in settings.json at the start. by: the test
+    that runs the page instead of ours, as `path::name`, because it needs another place.
     """
 
     stack: str | None = "--no-examples"
@@ -43,6 +44,7 @@ class Stand:
     before: str = ""
     settings: Mapping[str, object] = field(default_factory=dict)
     instead: tuple[Instead, ...] = ()
+    by: str = ""
 
 
 MINUTES = "takes minutes at this size"
@@ -260,6 +262,23 @@ PAGES: Mapping[str, Stand] = {
                 run="timeout --signal=INT 5 muster watch || test $? -eq 124",
             ),
             Instead(TEST_COMPOSE, IN_CONTAINERS, by=TEST_COMPOSE),
+        ),
+    ),
+    "docs/kubernetes.md": Stand(
+        by="tests/kubernetes/test_docs.py::test_commands_of_the_installation",
+        instead=(
+            Instead("docker build -f compose/Dockerfile -t muster:local .", IN_CONTAINERS, by=TEST_COMPOSE),
+            Instead(
+                "kubectl -n muster port-forward service/gateway 8080 &",
+                "KWOK's pods answer nobody: what they would run, runs beside them on loopback",
+                run="kubectl -n muster get service gateway -o jsonpath='{.spec.ports[0].port}' | grep -x 8080",
+            ),
+            Instead(
+                "kubectl apply -k k8s/overlays/production",
+                "the same cluster holds the other overlay",
+                by="tests/kubernetes/test_manifests.py::test_the_api_server_takes_every_object",
+            ),
+            Instead("make test-k8s", "this test is one of them", by="make test-k8s"),
         ),
     ),
     "docs/benchmarks.md": Stand(

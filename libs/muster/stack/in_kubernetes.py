@@ -67,7 +67,12 @@ def write(
         for part in wanted
         if (files := list(_keys(directory, part)))
     ]
-    body = {"apiVersion": "kustomize.config.k8s.io/v1beta1", "kind": "Kustomization", "secretGenerator": generators}
+    body = {
+        "apiVersion": "kustomize.config.k8s.io/v1beta1",
+        "kind": "Kustomization",
+        "generatorOptions": {"labels": {"app.kubernetes.io/part-of": "muster"}},
+        "secretGenerator": generators,
+    }
     write_private(directory / KUSTOMIZATION, _HEAD + yaml.safe_dump(body, sort_keys=False))
     return tuple(map(secret_of, wanted))
 

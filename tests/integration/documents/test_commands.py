@@ -18,10 +18,10 @@ SHARED = "docs/runbooks"
 
 
 def groups() -> dict[str, list[Block]]:
-    """Blocks that are run, by page; those of the shared folder together."""
+    """Blocks that are run here, by page; those of the shared folder together."""
     found: dict[str, list[Block]] = {}
     for block in all_blocks():
-        if block.language in RUN:
+        if block.language in RUN and not stand_of(block.page).by:
             folder = block.page.rpartition("/")[0]
             found.setdefault(SHARED if folder == SHARED else block.page, []).append(block)
     return found

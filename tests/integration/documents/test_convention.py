@@ -61,16 +61,25 @@ def test_what_runs_it_instead_is_there(page: str, instead: Instead) -> None:
     if instead.by.startswith("make "):
         assert reached_by_ci(instead.by.removeprefix("make ")), f"{page}: CI does not come to {instead.by}"
     else:
-        path, _, name = instead.by.partition("::")
-        tree = ast.parse((ROOT / path).read_text())
-        names = {node.name for node in ast.walk(tree) if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)}
-        assert name in names, f"{page}: {path} has no test {name}"
+        assert_there_is(instead.by, page)
+
+
+@pytest.mark.parametrize("page", [page for page, stand in PAGES.items() if stand.by])
+def test_what_runs_a_whole_page_is_there(page: str) -> None:
+    assert_there_is(PAGES[page].by, page)
+
+
+def assert_there_is(test: str, page: str) -> None:
+    path, _, name = test.partition("::")
+    tree = ast.parse((ROOT / path).read_text())
+    names = {node.name for node in ast.walk(tree) if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)}
+    assert name in names, f"{page}: {path} has no test {name}"
 
 
 def reached_by_ci(target: str) -> bool:
     """Whether `.ci/run` makes this target, by what it depends on."""
     assert "exec make check" in (ROOT / ".ci/run").read_text()
-    rules = dict(re.findall(r"^([a-z-]+):([^#\n=]*)", (ROOT / "Makefile").read_text(), re.MULTILINE))
+    rules = dict(re.findall(r"^([a-z0-9-]+):([^#\n=]*)", (ROOT / "Makefile").read_text(), re.MULTILINE))
     reached = ["check"]
     for one in reached:  # grows while it is walked
         reached += [below for below in rules.get(one, "").split() if below in rules and below not in reached]

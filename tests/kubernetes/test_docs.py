@@ -1,0 +1,106 @@
+"""What docs/kubernetes.md says people can type is typed here, at a real API server whose nodes are KWOK's.
+
+The pods of Muster only seem to run there. What is in them runs beside, on loopback: each part with its own Secret,
+agent and guard as the users that their pods' accounts are, with the rights that `kubectl apply` gave these and no more.
+"""
+
+import shutil
+from collections.abc import AsyncIterator
+from contextlib import AsyncExitStack, asynccontextmanager
+from pathlib import Path
+
+import pytest
+
+from documents.blocks import RUN, Block, all_blocks
+from documents.stage import Stage, made
+from documents.tables import stand_of
+from integration.documents.test_commands import scripted
+from kube_manifests import K8S, kubectl
+from kube_planes import open_plane
+from muster.kube.local.fleet import make_fleet
+from muster.kube.local.options import CONTROLLERS, PlaneOptions
+from muster.kube.local.plane import STAGES, ControlPlane
+from pods_on_loopback import free_ports, running
+
+PAGE = "docs/kubernetes.md"
+ACCOUNTS = {service: f"system:serviceaccount:muster:muster-{service}" for service in ("agent", "guard")}
+GROUPS = ("system:serviceaccounts", "system:serviceaccounts:muster")
+OPTIONS = PlaneOptions(
+    scheduler=True,
+    controllers=(
+        *CONTROLLERS,
+        "deployment-controller",
+        "persistentvolume-binder-controller",
+        "persistentvolumeclaim-protection-controller",
+        "replicaset-controller",
+        "statefulset-controller",
+    ),
+    kwok_stages=(STAGES, Path(__file__).with_name("kwok-ends.yaml")),
+    users=tuple((account, GROUPS) for account in ACCOUNTS.values()),
+)
+NODES = 3
+DISK = """
+apiVersion: v1
+kind: PersistentVolume
+metadata: {name: disk}
+spec:
+  capacity: {storage: 10Gi}
+  accessModes: [ReadWriteOnce]
+  hostPath: {path: /nowhere}
+"""
+TALKS = "port-forward"
+"""From the block with this on, people talk to what runs in the pods."""
+
+pytestmark = pytest.mark.timeout(600)
+
+
+def blocks() -> list[Block]:
+    return [block for block in all_blocks() if block.page == PAGE and block.language in RUN]
+
+
+@asynccontextmanager
+async def cluster() -> AsyncIterator[ControlPlane]:
+    """Nodes with GPUs, and a disk: what a reader's cluster has."""
+    async with open_plane(OPTIONS) as plane:
+        async with plane.client() as client:
+            await make_fleet(client, NODES)
+        kubectl(plane, "apply", "-f", "-", given=DISK)
+        yield plane
+
+
+async def staged(plane: ControlPlane, directory: Path, ports: dict[str, int]) -> Stage:
+    """The reader's clone and shell. The container that makes the streams ends at once, as the others run at once."""
+    stage = made(directory)
+    (stage.work / "k8s").unlink()
+    shutil.copytree(K8S, stage.work / "k8s", ignore=shutil.ignore_patterns("secrets"))
+    job = stage.work / "k8s" / "base" / "bus.yaml"
+    told = job.read_text()
+    ending = told.replace(
+        "    metadata:\n      labels:", '    metadata:\n      annotations: {muster.dev/run-s: "0"}\n      labels:'
+    )
+    assert ending != told
+    job.write_text(ending)
+    await stage.run(
+        f"export KUBECONFIG={plane.kubeconfig()} PATH={plane.program('kubectl').parent}:$PATH "
+        f"MUSTER_INIT_HTTP_URL=http://127.0.0.1:{ports['http']} "
+        f"MUSTER_INIT_NATS_URL=nats://127.0.0.1:{ports['client']} "
+        f"MUSTER_INIT_WEBSOCKET_URL=ws://127.0.0.1:{ports['websocket']}"
+    )
+    return stage
+
+
+async def test_commands_of_the_installation(tmp_path: Path) -> None:
+    ports = free_ports()
+    async with cluster() as plane, AsyncExitStack() as inside:
+        stage = await staged(plane, tmp_path / "stage", ports)
+        for block in blocks():
+            if TALKS in block.text:
+                secrets = stage.work / "k8s" / "overlays" / "development" / "secrets"
+                kubeconfigs = {service: plane.kubeconfig(account) for service, account in ACCOUNTS.items()}
+                inside.enter_context(running(tmp_path / "pods", secrets, ports, kubeconfigs=kubeconfigs))
+            script = "\n".join(scripted(block, stand_of(PAGE).instead))
+            if script:
+                try:
+                    await stage.run(script)
+                except AssertionError as error:
+                    raise AssertionError(f"{PAGE}:{block.line}: {error}") from None
