@@ -1,0 +1,49 @@
+"""A stack over a fake API server: from `POST /v1/jobs` to pods that ran, and what the log says of it."""
+
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import pytest_asyncio
+
+from kube_fake import RUN_S, FakeKube, FakeKubelet, fake_kube, node
+from kubernetes_house import NAMESPACE, kubeconfig_for, open_kubernetes_house
+from living_stack import House, job
+from muster.kube.objects import JsonObject, name_of, namespace_of, text
+from muster.kube.resources import NAMESPACES, NODES, PODS
+from muster.schemas.job import Phase
+
+
+@pytest_asyncio.fixture
+async def kube() -> AsyncIterator[FakeKube]:
+    async with fake_kube() as kube:
+        kube.add(NAMESPACES, {"metadata": {"name": NAMESPACE}})
+        for number in range(4):
+            kube.add(NODES, node(f"gpu-{number}"))
+
+        def runs_shortly(pod: JsonObject) -> None:
+            patch: JsonObject = {"metadata": {"annotations": {RUN_S: "0.3"}}}
+            kube.change(PODS, name_of(pod), patch, namespace_of(pod))
+
+        kube.on_bind.append(runs_shortly)
+        with FakeKubelet(kube):
+            yield kube
+
+
+@pytest_asyncio.fixture
+async def house(kube: FakeKube, tmp_path: Path) -> AsyncIterator[House]:
+    path = kubeconfig_for(kube.url, tmp_path)
+    async with open_kubernetes_house(tmp_path / "state", path, kept_s=0.0) as house:
+        yield house
+
+
+async def test_jobs_become_pods_that_run_and_end(kube: FakeKube, house: House) -> None:
+    singles = [await house.muster.submit(job(f"single-{number}")) for number in range(6)]
+    gang = await house.muster.submit(job("gang", gpus=8, replicas=3))
+    ended = await house.ended([one.id for one in (*singles, gang)])
+    assert {one.phase for one in ended} == {Phase.SUCCEEDED}
+    assert await house.violations([one.id for one in ended]) == []
+    binds = kube.asked("create", "pods/binding")
+    assert len(binds) == len({one.name for one in binds}) == 9
+    assert {one.namespace for one in binds} == {NAMESPACE}
+    assert kube.count("list", "pods") == 0, "pods come by a streaming list"
+    assert text(kube.log[0].query, "watch") in ("", "1")
