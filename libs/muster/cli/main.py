@@ -11,6 +11,7 @@ from muster.cli import (
     dashboard_command,
     demo_commands,
     device_commands,
+    guard_commands,
     init_command,
     job_commands,
     kubernetes_commands,
@@ -60,6 +61,7 @@ for group in (
     token_commands,
     webhook_commands,
     kubernetes_commands,
+    guard_commands,
 ):
     app.add_typer(group.app)
 

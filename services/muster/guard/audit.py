@@ -4,6 +4,7 @@ What is kept of an event is counted and forgotten. Set up on the API servers' si
 policy that logs LISTs at level Metadata and nothing else; `muster guard audit` writes both files.
 """
 
+import re
 from collections.abc import Callable
 from dataclasses import dataclass
 
@@ -12,6 +13,12 @@ from pydantic_core import from_json
 
 from muster.guard.limits import AGENT_CHARS_MAX, AUDIT_BODY_BYTES_MAX, AUDIT_CLOSE_S, USER_CHARS_MAX
 from muster.kube.objects import JsonObject, objects, text
+
+_BY_NAME = re.compile(r"[?&]fieldSelector=metadata\.name(%3D|=)")
+
+
+class AuditPortError(OSError):
+    """It cannot listen there; the message names the setting."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,7 +34,7 @@ def listed_of(event: JsonObject) -> Listed | None:
     """None for what is no answered LIST, and for one of a single object by its name, as kubelets make them."""
     if text(event, "verb") != "list" or text(event, "stage") != "ResponseComplete":
         return None
-    if text(event, "objectRef", "name"):
+    if text(event, "objectRef", "name") or _BY_NAME.search(text(event, "requestURI")):
         return None
     group, resource = text(event, "objectRef", "apiGroup"), text(event, "objectRef", "resource")
     return Listed(
@@ -60,12 +67,17 @@ class AuditReceiver:
         return int(self._runner.addresses[0][1])
 
     async def start(self) -> None:
-        """Listen. Raises OSError where the port is taken."""
+        """Listen. Raises AuditPortError where that cannot be."""
         app = web.Application(client_max_size=AUDIT_BODY_BYTES_MAX)
         app.router.add_post("/{anything:.*}", self._receive)
         self._runner = web.AppRunner(app, access_log=None, shutdown_timeout=AUDIT_CLOSE_S)
         await self._runner.setup()
-        await web.TCPSite(self._runner, self._host, self._port).start()
+        try:
+            await web.TCPSite(self._runner, self._host, self._port).start()
+        except OSError as error:
+            raise AuditPortError(
+                f"guard.audit_port: cannot listen on {self._host}:{self._port}: {error}; choose another port, or 0"
+            ) from error
 
     async def close(self) -> None:
         """Listen no more."""

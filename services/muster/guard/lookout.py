@@ -21,7 +21,7 @@ from muster.guard.scraping import ReplicaScraper
 from muster.guard.watches import Watches
 from muster.kube.connection import KubeConnection, user_agent_of
 from muster.kube.errors import KubeConfigError, KubeError
-from muster.kube.objects import text
+from muster.kube.objects import JsonObject, text
 
 _AUDIT, _REQUESTS = "audit", "requests"
 
@@ -30,7 +30,7 @@ class Lookout:
     """Opened for one term, or for one command. now: the moment of a look and of what is counted.
 
     on_flow: called when flow-control objects changed. As a context manager; entering raises KubeConfigError, and
-    OSError where the audit webhook's port is taken.
+    AuditPortError where it cannot listen for the audit webhook.
     """
 
     def __init__(
@@ -73,12 +73,12 @@ class Lookout:
         for scraper in self._replicas.scrapers:
             stack.push_async_callback(scraper.close)
         self._watches = Watches(self.connection, on_flow=self._on_flow)
-        running = self._watches.running()
         if place.audit_port:
             self.audit = AuditReceiver(host=place.audit_host, port=place.audit_port, take=self._listed)
-            await self.audit.start()
             stack.push_async_callback(self.audit.close)
-        else:
+            await self.audit.start()
+        running = self._watches.running()
+        if self.audit is None:
             running += [self._watch_requests(scraper) for scraper in self._replicas.scrapers]
         self._tasks = [asyncio.create_task(one) for one in running]
         stack.push_async_callback(_end, self._tasks)
@@ -93,6 +93,10 @@ class Lookout:
         """One look at everything. What does not answer is said in it."""
         look, _ = await self._look()
         return look
+
+    def flow_objects(self) -> list[JsonObject] | None:
+        """Every FlowSchema and PriorityLevelConfiguration; None if they cannot be read."""
+        return self._watches.flow_objects()
 
     async def plan(self) -> tuple[Look, FlowPlan]:
         """A look, and what flow control would have written."""

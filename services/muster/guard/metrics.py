@@ -27,9 +27,6 @@ _INFLIGHT = Gauge("muster_apiserver_inflight_requests", "Requests being worked o
 _REQUESTS = Gauge("muster_apiserver_requests_per_second", "Requests answered lately.", ("replica",))
 _WATCHES = Gauge("muster_apiserver_watches", "Watches that are open.", ("replica",))
 _LISTS = Gauge("muster_apiserver_lists_per_minute", "LISTs answered lately, by resource.", ("resource",))
-_NAMED = Gauge(
-    "muster_apiserver_named_lists_per_minute", "LISTs of one object by its name, as kubelets make them.", ("resource",)
-)
 _CLIENT = Gauge(
     "muster_apiserver_client_lists_per_minute", "LISTs of the clients that list most.", ("client", "resource")
 )
@@ -111,10 +108,8 @@ class GuardMetrics:
     def _show_resources(self, look: Look) -> None:
         lists: dict[str, float] = {}
         for replica in look.up:
-            for resource in {resource for resource, _ in replica.per_minute}:
-                lists[resource] = lists.get(resource, 0.0) + replica.lists_per_minute(resource)
-                if named := replica.lists_per_minute(resource, named=True):
-                    self._look.show(_NAMED, named, resource)
+            for resource, rate in replica.per_minute.items():
+                lists[resource] = lists.get(resource, 0.0) + rate
         for resource in sorted(lists, key=lambda one: -lists[one])[:RESOURCES_SHOWN]:
             self._look.show(_LISTS, lists[resource], resource)
         stored = largest(look, RESOURCES_SHOWN)

@@ -3,6 +3,8 @@
 from dataclasses import dataclass
 from enum import StrEnum
 
+from muster.guard.core.limits import MEMORY_FLOOR_MIB, SKEW_FLOOR_MIB
+
 
 class Subjects(StrEnum):
     """Whose requests are held back. Nodes, the control plane and `system:masters` never are: see flow.PRECEDENCE."""
@@ -32,7 +34,10 @@ class Kind:
 
 @dataclass(frozen=True, slots=True)
 class GuardConfig:
-    """See `GuardSettings`. apply: flow control is kept as wanted; else the guard only tells."""
+    """See `GuardSettings`. apply: flow control is kept as wanted; else the guard only tells.
+
+    memory_floor_mib, skew_floor_mib: memory, and a difference in memory, below which nobody needs advice.
+    """
 
     kinds: tuple[Kind, ...] = (Kind(),)
     subjects: Subjects = Subjects.SERVICE_ACCOUNTS
@@ -40,3 +45,5 @@ class GuardConfig:
     skew_ratio: float = 2.0
     lists_per_minute: float = 30.0
     secrets_per_workload: int = 50
+    memory_floor_mib: float = MEMORY_FLOOR_MIB
+    skew_floor_mib: float = SKEW_FLOOR_MIB

@@ -5,13 +5,13 @@ from dataclasses import dataclass, field
 
 from muster.core import Instant
 from muster.guard.core.flow import Level
-from muster.guard.core.pages import MIB, NAMED, Page
+from muster.guard.core.pages import MIB, Page
 from muster.guard.core.seats import ServerSeats
 
 
 @dataclass(frozen=True, slots=True)
 class Replica:
-    """One API server. page: None if it did not answer, then `error` says why. per_minute: LISTs by (resource, scope).
+    """One API server. page: None if it did not answer, then `error` says why. per_minute: LISTs by resource.
 
     All rates are those since the page before. waits_s_p99: seconds that 99 of 100 requests waited at most, by level.
     memory: moments and MiB, oldest first. streams_max: of one HTTP/2 connection, 0 if unknown.
@@ -20,7 +20,7 @@ class Replica:
     name: str
     page: Page | None = None
     error: str = ""
-    per_minute: Mapping[tuple[str, str], float] = field(default_factory=dict)
+    per_minute: Mapping[str, float] = field(default_factory=dict)
     rejected_per_minute: Mapping[str, float] = field(default_factory=dict)
     waits_s_p99: Mapping[str, float] = field(default_factory=dict)
     requests_per_s: float = 0.0
@@ -33,13 +33,10 @@ class Replica:
         """Resident memory, 0 if unknown."""
         return self.page.rss_bytes / MIB if self.page else 0.0
 
-    def lists_per_minute(self, resource: str = "", *, named: bool = False) -> float:
-        """LISTs of a resource, or of all; those of one object by its name are counted apart."""
-        return sum(
-            rate
-            for (title, scope), rate in self.per_minute.items()
-            if resource in ("", title) and (scope == NAMED) is named
-        )
+    @property
+    def lists_per_minute(self) -> float:
+        """LISTs of all resources."""
+        return sum(self.per_minute.values())
 
 
 @dataclass(frozen=True, slots=True)

@@ -34,8 +34,6 @@ PREFIXES = (
 )  # fmt: skip
 """Of the lines that are read; the page has 1.6 MB, most of it histograms."""
 _LABEL = re.compile(r'(\w+)="((?:[^"\\]|\\.)*)"')
-NAMED = "resource"
-"""Scope of a LIST of one object by its name, as kubelets make them for each secret of their pods."""
 _WAITS = "apiserver_flowcontrol_request_wait_duration_seconds_bucket"
 
 
@@ -43,9 +41,10 @@ _WAITS = "apiserver_flowcontrol_request_wait_duration_seconds_bucket"
 class Page:
     """One page. Resources are titles ("secrets", "jobs.batch"), levels names of priority levels.
 
-    gogc: None where the page does not say. memory_limit_bytes: None for none. lists: answered LISTs by (resource,
-    scope). requests: answered ones of all verbs. objects, sizes: of what is stored, estimated. waits: by (level, bucket
-    in seconds), cumulative over buckets as Prometheus' histograms are. All counts since the process started.
+    gogc: None where the page does not say. memory_limit_bytes: None for none. lists: answered LISTs, those of one
+    object by a field selector too, as kubelets make them. requests: answered ones of all verbs. objects, sizes: of what
+    is stored, estimated. waits: by (level, bucket in seconds), cumulative over buckets as Prometheus' histograms are.
+    All counts since the process started.
     """
 
     rss_bytes: float = 0.0
@@ -60,7 +59,7 @@ class Page:
     writing: int = 0
     watches: Mapping[str, int] = field(default_factory=dict)
     requests: float = 0.0
-    lists: Mapping[tuple[str, str], float] = field(default_factory=dict)
+    lists: Mapping[str, float] = field(default_factory=dict)
     objects: Mapping[str, float] = field(default_factory=dict)
     sizes: Mapping[str, float] = field(default_factory=dict)
     seats: Mapping[str, int] = field(default_factory=dict)
@@ -98,7 +97,7 @@ class PageReader:
         self._version = ""
         self._inflight: Counter[str] = Counter()
         self._watches: Counter[str] = Counter()
-        self._lists: dict[tuple[str, str], float] = defaultdict(float)
+        self._lists: dict[str, float] = defaultdict(float)
         self._requests = 0.0
         self._waits: dict[tuple[str, float], float] = defaultdict(float)
         self._by_resource: dict[str, dict[str, float]] = {}
@@ -120,7 +119,7 @@ class PageReader:
         elif name == "apiserver_request_total":
             self._requests += value
             if labels.get("verb") == "LIST":
-                self._lists[_title(labels), labels.get("scope", "")] += value
+                self._lists[_title(labels)] += value
         elif name == "apiserver_longrunning_requests":
             if labels.get("verb") == "WATCH":
                 self._watches[_title(labels)] += int(value)

@@ -89,7 +89,7 @@ def _replica(replica: Replica) -> ApiServerReplica:
         in_flight=page.reading,
         in_flight_mutating=page.writing,
         requests_per_s=round(replica.requests_per_s, 2),
-        lists_per_s=round((replica.lists_per_minute() + replica.lists_per_minute(named=True)) / MINUTE_S, 3),
+        lists_per_s=round(replica.lists_per_minute / MINUTE_S, 3),
         watches=sum(page.watches.values()),
         memory=memory,
         seen_at=seen_at,

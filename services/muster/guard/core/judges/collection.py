@@ -2,7 +2,7 @@
 
 from muster.guard.core.config import GuardConfig
 from muster.guard.core.judges.finding import Finding
-from muster.guard.core.limits import GOGC_ADVISED, GOGC_DEFAULT, MEMORY_FLOOR_MIB, MEMORY_LIMIT_PART
+from muster.guard.core.limits import BETTER, GOGC_ADVISED, GOGC_DEFAULT, MEMORY_LIMIT_PART
 from muster.guard.core.look import Look, Replica
 from muster.guard.core.pages import MIB
 
@@ -14,26 +14,27 @@ _CURE = (
 )
 
 
-def judge(look: Look, config: GuardConfig) -> list[Finding] | None:  # noqa: ARG001 - a judge
+def judge(look: Look, config: GuardConfig) -> list[Finding] | None:
     """For each API server that is large enough, has Go's default or more, and no memory limit."""
     if not look.up:
         return None
     measured = effect(look)
-    return [_finding(replica, measured) for replica in look.up if _is_concerned(replica)]
+    floor_mib = config.memory_floor_mib
+    return [_finding(one, measured, floor_mib) for one in look.up if _is_concerned(one, floor_mib)]
 
 
-def _is_concerned(replica: Replica) -> bool:
+def _is_concerned(replica: Replica, floor_mib: float) -> bool:
     page = replica.page
     return (
         page is not None
         and page.gogc is not None
         and (page.gogc >= GOGC_DEFAULT or page.gogc < 0)
         and page.memory_limit_bytes is None
-        and replica.memory_mib >= MEMORY_FLOOR_MIB
+        and replica.memory_mib >= floor_mib * BETTER
     )
 
 
-def _finding(replica: Replica, measured: str) -> Finding:
+def _finding(replica: Replica, measured: str, floor_mib: float) -> Finding:
     page = replica.page
     assert page is not None
     live_mib, goal_mib = live_mib_of(replica), page.heap_goal_bytes / MIB
@@ -42,7 +43,7 @@ def _finding(replica: Replica, measured: str) -> Finding:
         code=CODE,
         about=replica.name,
         severity="info",
-        degree=replica.memory_mib / MEMORY_FLOOR_MIB,
+        degree=replica.memory_mib / floor_mib,
         detail=(
             f"{replica.name} has {replica.memory_mib:.0f} MiB with GOGC={page.gogc}: of {live_mib:.0f} MiB that live "
             f"the heap grows to {goal_mib:.0f} MiB before garbage is collected; with GOGC={GOGC_ADVISED} to "

@@ -2,7 +2,6 @@
 
 from muster.guard.core.config import GuardConfig
 from muster.guard.core.judges.finding import Finding
-from muster.guard.core.limits import SKEW_FLOOR_MIB
 from muster.guard.core.look import Look, Replica
 
 CODE = "memory-skew"
@@ -17,7 +16,7 @@ def judge(look: Look, config: GuardConfig) -> list[Finding] | None:
         return None if len(look.replicas) >= _TWO else []
     least, most = up[0], up[-1]
     ratio = skew_of(look)
-    if most.memory_mib - least.memory_mib < SKEW_FLOOR_MIB:
+    if most.memory_mib - least.memory_mib < config.skew_floor_mib:
         return []
     return [
         Finding(

@@ -1,0 +1,1 @@
+"""`muster guard demo`: what endangers API servers, shown on a local control plane, before and after the cure."""

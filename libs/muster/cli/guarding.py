@@ -1,0 +1,203 @@
+"""The guard from the command line: its report, and flow control applied by hand."""
+
+import asyncio
+import json
+import os
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass, replace
+from importlib.metadata import version
+from pathlib import Path
+from typing import TypeVar
+
+import typer
+
+from muster.bus.clock import SystemTime
+from muster.bus.settings import Settings
+from muster.bus.settings_file import load_settings
+from muster.cli import guard_tables, output
+from muster.cli.errors import CliError, refused, unreachable, usage
+from muster.cli.options import Output
+from muster.cli.session import call
+from muster.guard.app import config_of, place_of
+from muster.guard.core.advising import advise
+from muster.guard.core.config import GuardConfig, Kind, Subjects
+from muster.guard.core.flow import leftovers
+from muster.guard.core.flow_plan import FlowPlan
+from muster.guard.core.look import Look
+from muster.guard.core.report import report_of
+from muster.guard.core.state import State
+from muster.guard.flow_writing import remove as remove_objects
+from muster.guard.flow_writing import write
+from muster.guard.lookout import Lookout
+from muster.guard.replicas import Place
+from muster.kube.errors import KubeConfigError, KubeError
+from muster.kube.objects import JsonObject, name_of
+from muster.schemas.apiserver import ApiServerReport
+from muster.schemas.facts.guard import AdviceRaised, AdviceState
+
+Answer = TypeVar("Answer")
+
+
+@dataclass(frozen=True, slots=True)
+class Reach:
+    """How a cluster is reached: what was given on the command line, else the stack's settings, else $KUBECONFIG."""
+
+    state_dir: Path
+    kubeconfig: Path | None = None
+    context: str = ""
+    api_servers: tuple[str, ...] = ()
+
+
+def report_of_stack(state_dir: Path, form: Output) -> None:
+    """What the running guard says. Raises CliError."""
+    _print(call(state_dir, lambda muster: muster.apiserver()), form)
+
+
+def report_of_cluster(reach: Reach, form: Output, *, seconds: float) -> None:
+    """The same from two looks at a cluster, `seconds` apart. Raises CliError."""
+
+    async def ask(lookout: Lookout) -> Look:
+        await lookout.look()
+        await asyncio.sleep(seconds)
+        return await lookout.look()
+
+    place, config = _reached(reach)
+    look = _at(place, config, ask)
+    _print(report_of(look, _advice(look, config), config, guarded=True), form)
+
+
+def apply(reach: Reach, form: Output, *, kinds: Sequence[str] | None, everybody: bool, dry_run: bool) -> None:
+    """Put flow control there, or print what would be written. Raises CliError (refused) if it cannot be right."""
+    place, config = _reached(reach)
+    if kinds:
+        config = replace(config, kinds=tuple(map(kind_of, kinds)))
+    if everybody:
+        config = replace(config, subjects=Subjects.EVERYBODY)
+
+    async def ask(lookout: Lookout) -> tuple[Look, FlowPlan]:
+        look, plan = await lookout.plan()
+        if dry_run:
+            await write(lookout.connection, plan, dry_run=True)
+            return look, plan
+        return await lookout.keep(), plan
+
+    look, plan = _at(place, config, ask)
+    if look.levels is None:
+        raise unreachable("; ".join(look.lacking))
+    if dry_run:
+        _print_plan(plan, form)
+    else:
+        _print_flows(look, form)
+    failed = [flow for flow in look.flows if not flow.is_right and (not dry_run or not flow.total)]
+    if failed:
+        raise refused("; ".join(f"{flow.level}: {flow.reason}" for flow in failed))
+
+
+def remove(reach: Reach) -> None:
+    """Take everything of ours away. Raises CliError."""
+
+    async def ask(lookout: Lookout) -> list[JsonObject]:
+        found = lookout.flow_objects()
+        if found is None:
+            raise unreachable("; ".join((await lookout.look()).lacking))
+        gone = leftovers(found, [])
+        await remove_objects(lookout.connection, gone)
+        return gone
+
+    place, config = _reached(reach)
+    gone = _at(place, config, ask)
+    typer.echo(f"{len(gone)} flow-control objects removed")
+
+
+def kind_of(word: str) -> Kind:
+    """`secrets=2`, `jobs.batch=4`. Raises CliError (usage)."""
+    title, equals, seats = word.partition("=")
+    resource, _, group = title.partition(".")
+    if not (equals and resource and seats.isdecimal() and int(seats) >= 1):
+        raise usage(f"--kind: {word!r} is not RESOURCE=SEATS with at least 1 seat, as in secrets=2 or jobs.batch=4")
+    return Kind(resource, group, int(seats))
+
+
+def _reached(reach: Reach) -> tuple[Place, GuardConfig]:
+    settings = _settings(reach.state_dir)
+    given = place_of(settings) if settings is not None else None
+    config = config_of(settings) if settings is not None else GuardConfig()
+    if reach.kubeconfig is not None or given is None:
+        named = reach.kubeconfig or _from_environment()
+        given = Place(kubeconfig=named)
+    return replace(
+        given,
+        context=reach.context or given.context,
+        api_servers=reach.api_servers or given.api_servers,
+        audit_port=0,  # a command does not listen where the guard does
+    ), config
+
+
+def _settings(state_dir: Path) -> Settings | None:
+    """Of the stack, where there is one."""
+    if not (state_dir / "settings.json").is_file():
+        return None
+    try:
+        return load_settings(state_dir, os.environ)
+    except ValueError as error:
+        raise usage(f"--state-dir: {error}") from error
+
+
+def _from_environment() -> Path:
+    named = os.environ.get("KUBECONFIG", "").split(os.pathsep)[0]
+    path = Path(named) if named else Path.home() / ".kube" / "config"
+    if not path.is_file():
+        raise usage(f"--kubeconfig: the settings name no cluster and {path} is not there; name a kubeconfig file")
+    return path
+
+
+def _at(place: Place, config: GuardConfig, ask: Callable[[Lookout], Awaitable[Answer]]) -> Answer:
+    """One conversation with a cluster. Raises CliError."""
+    time = SystemTime()
+
+    async def conversation() -> Answer:
+        async with Lookout(place, config, version=version("gpumuster"), now=time.wall) as lookout:
+            return await ask(lookout)
+
+    try:
+        return asyncio.run(conversation())
+    except KubeConfigError as error:
+        raise usage(f"--kubeconfig: {error}") from error
+    except KubeError as error:
+        raise _told(error) from error
+
+
+def _told(error: KubeError) -> CliError:
+    return unreachable(str(error)) if error.code == 0 else refused(str(error))
+
+
+def _advice(look: Look, config: GuardConfig) -> State:
+    """What a guard that has just started would say of this look."""
+    state = State()
+    for draft in advise({}, look, config, look.at):
+        if isinstance(draft.payload, AdviceRaised):
+            state.advice[draft.subject_id] = AdviceState(raised=draft.payload, raised_at=look.at)
+    return state
+
+
+def _print(report: ApiServerReport, form: Output) -> None:
+    if form is Output.JSON:
+        output.emit_model(report)
+    else:
+        guard_tables.print_report(report)
+
+
+def _print_plan(plan: FlowPlan, form: Output) -> None:
+    """The objects as one List, which `kubectl apply -f -` takes too; deletions on stderr."""
+    listed = {"apiVersion": "v1", "kind": "List", "items": list(plan.writes)}
+    typer.echo(json.dumps(listed, indent=2))
+    if form is not Output.JSON:
+        for obj in plan.deletes:
+            output.talk().print(f"would delete {obj['kind']} {name_of(obj)}")
+
+
+def _print_flows(look: Look, form: Output) -> None:
+    if form is Output.JSON:
+        output.emit_json({"server_seats": guard_tables.seats_json(look), "levels": guard_tables.flows_json(look)})
+    else:
+        output.table(guard_tables.FLOWS, guard_tables.flow_rows(look), right=guard_tables.NUMBERS)
