@@ -4,6 +4,7 @@ import os
 import socket
 import zlib
 from collections.abc import Sequence
+from functools import partial
 from importlib.metadata import version
 
 from muster.agent.core.core import AgentCore
@@ -18,6 +19,7 @@ from muster.agent.core.kubernetes.worklist import Worklist
 from muster.agent.core.workloads.asking.pods import GuestProjection
 from muster.agent.core.workloads.hosting import ObjectGuests
 from muster.agent.core.workloads.workloads import Workloads
+from muster.agent.kubernetes.dra import DevicesPart
 from muster.agent.kubernetes.parts import Part
 from muster.agent.kubernetes.policies import device_policy, pod_policy
 from muster.agent.kubernetes.sink import KubernetesSink
@@ -72,13 +74,25 @@ def new_sink(settings: KubernetesSettings) -> KubernetesSink:
         return await open_connection(settings)
 
     return KubernetesSink(
-        settings, connect=connect, watches=watches_of, parts=parts_of, clock=SystemTime(), seed=seed_of_process()
+        settings,
+        connect=connect,
+        watches=watches_of,
+        parts=partial(parts_of, settings),
+        clock=SystemTime(),
+        seed=seed_of_process(),
     )
 
 
-def parts_of(core: AgentCore) -> Sequence[Part]:
+def parts_of(settings: KubernetesSettings, core: AgentCore) -> Sequence[Part]:
     """What else lives at the API server."""
-    return (WorkloadsPart(core.workloads, now=SystemTime().wall),)
+    now = SystemTime().wall
+    assert isinstance(core.cluster, KubernetesCluster), "these are parts of a Kubernetes cluster"
+    devices = core.cluster.companions
+    assert isinstance(devices, ChosenDevices), "`new_cluster` made it so"
+    return (
+        DevicesPart(devices, is_wanted=settings.devices != "device-plugin", now=now),
+        WorkloadsPart(core.workloads, now=now),
+    )
 
 
 async def open_connection(settings: KubernetesSettings) -> KubeConnection:

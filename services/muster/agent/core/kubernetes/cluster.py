@@ -78,7 +78,7 @@ class KubernetesCluster:
         self._leftovers = Leftovers(self.worklist, self.notes, keep_s=options.kept_s)
         self.gangs = Gangs(parts, self._leftovers.seen, bind_s=options.bind_s)
         self._cluster = options.cluster
-        self._companions = parts.companions
+        self.companions = parts.companions
         self._guests = parts.guests
         self.is_broken = False
         """Whether what feeds this has ended: then there is always something to look at."""
@@ -197,7 +197,7 @@ class KubernetesCluster:
         self.nodes.reset()
         self._leftovers.reset()
         self._machines.reset()
-        self._companions.clear()
+        self.companions.clear()
         self._guests.clear()
         self._described = self._tell_at = None
         self.is_broken = False
