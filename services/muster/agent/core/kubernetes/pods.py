@@ -1,6 +1,7 @@
 """The manifest of one pod: a pure function of the job, its place and the cluster's settings."""
 
 import math
+import re
 from dataclasses import dataclass
 
 from muster.agent.core.kubernetes import names, options, sharing, words
@@ -13,6 +14,7 @@ CONTAINER = "main"
 CLAIM = "gpus"
 """What the pod calls its ResourceClaim."""
 WHOLE_MILLI = 1000
+_QUALIFIED = re.compile(r"^([a-z0-9]([-a-z0-9.]{0,251}[a-z0-9])?/)?[A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?$")
 GRACE_S_MIN = 1
 """The shortest termination that Kubernetes does not read as "at once"."""
 
@@ -118,8 +120,10 @@ def _attempt_labels(gang: Gang, policy: PodPolicy) -> dict[str, str]:
 
 
 def _annotations(order: PodOrder) -> dict[str, str]:
+    """The job's labels that can be annotations, for whoever looks at pods; then what Muster says itself."""
     gang, slot = order.gang, order.slot
-    found = {words.JOB_NAME: gang.spec.name, words.COMPLETION_INDEX: str(slot.replica)}
+    found = {label: said for label, said in gang.spec.labels.items() if _QUALIFIED.match(label)}
+    found |= {words.JOB_NAME: gang.spec.name, words.COMPLETION_INDEX: str(slot.replica)}
     if order.trace:
         found[words.TRACE] = order.trace
     if gang.launches(slot):
