@@ -120,7 +120,17 @@ SMALLER_BENCHES = tuple(
 PAGES: Mapping[str, Stand] = {
     "README.md": Stand(
         stack="",
-        instead=(UP, WATCHED, Instead("make test", "this test is one of them", by="make test")),
+        instead=(
+            UP,
+            WATCHED,
+            Instead("make test", "this test is one of them", by="make test"),
+            Instead(
+                "docker build -f compose/Dockerfile -t muster:local .",
+                "it needs a cluster: these are commands of the page that tells more",
+                by="tests/kubernetes/test_docs.py::test_the_readme_says_what_the_installation_says",
+                block=True,
+            ),
+        ),
     ),
     "CONTRIBUTING.md": Stand(
         stack=None,

@@ -7,6 +7,7 @@ agent and guard as the users that their pods' accounts are, with the rights that
 import shutil
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -15,11 +16,13 @@ from documents.blocks import RUN, Block, all_blocks
 from documents.stage import Stage, made
 from documents.tables import stand_of
 from integration.documents.test_commands import scripted
+from kube_audit import REFUSED, asked, audit_flags
 from kube_manifests import K8S, kubectl
 from kube_planes import open_plane
 from muster.kube.local.fleet import make_fleet
 from muster.kube.local.options import CONTROLLERS, PlaneOptions
 from muster.kube.local.plane import STAGES, ControlPlane
+from muster.kube.permissions import permissions_of
 from pods_on_loopback import free_ports, running
 
 PAGE = "docs/kubernetes.md"
@@ -48,6 +51,9 @@ spec:
   accessModes: [ReadWriteOnce]
   hostPath: {path: /nowhere}
 """
+CREATED = 201
+EVERYBODY = {("authorization.k8s.io", "selfsubjectaccessreviews", "create")}
+"""What every user may do."""
 TALKS = "port-forward"
 """From the block with this on, people talk to what runs in the pods."""
 
@@ -59,9 +65,9 @@ def blocks() -> list[Block]:
 
 
 @asynccontextmanager
-async def cluster() -> AsyncIterator[ControlPlane]:
-    """Nodes with GPUs, and a disk: what a reader's cluster has."""
-    async with open_plane(OPTIONS) as plane:
+async def cluster(audit: Path) -> AsyncIterator[ControlPlane]:
+    """Nodes with GPUs, and a disk: what a reader's cluster has. What agent and guard ask is written down."""
+    async with open_plane(replace(OPTIONS, apiserver_flags=audit_flags(audit, ACCOUNTS.values()))) as plane:
         async with plane.client() as client:
             await make_fleet(client, NODES)
         kubectl(plane, "apply", "-f", "-", given=DISK)
@@ -89,9 +95,22 @@ async def staged(plane: ControlPlane, directory: Path, ports: dict[str, int]) ->
     return stage
 
 
+def assert_rights_were_enough(audit: Path) -> None:
+    """Agent and guard were refused nothing, and used nothing that is not in the table."""
+    found = asked(audit)
+    for service, account in ACCOUNTS.items():
+        own = [one for one in found if one.user == account]
+        assert [one for one in own if one.code == REFUSED] == []
+        used = {(one.group, one.resource, one.verb) for one in own if one.resource} - EVERYBODY
+        assert used <= {(row.group, row.resource, verb) for row in permissions_of(service) for verb in row.verbs}
+        assert used, f"the {service} asked nothing"
+    bound = [one for one in found if one.resource == "pods/binding" and one.code == CREATED]
+    assert {one.user for one in bound} == {ACCOUNTS["agent"]}, "the first job's pod"
+
+
 async def test_commands_of_the_installation(tmp_path: Path) -> None:
-    ports = free_ports()
-    async with cluster() as plane, AsyncExitStack() as inside:
+    ports, audit = free_ports(), tmp_path / "audit"
+    async with cluster(audit) as plane, AsyncExitStack() as inside:
         stage = await staged(plane, tmp_path / "stage", ports)
         for block in blocks():
             if TALKS in block.text:
@@ -104,3 +123,18 @@ async def test_commands_of_the_installation(tmp_path: Path) -> None:
                     await stage.run(script)
                 except AssertionError as error:
                     raise AssertionError(f"{PAGE}:{block.line}: {error}") from None
+        assert_rights_were_enough(audit)
+
+
+def test_the_readme_says_what_the_installation_says() -> None:
+    """Its commands are those of the page, in their order, as from a clone with a virtual environment."""
+    there = [one for block in blocks() for one in block.parts()]
+    said = [
+        one.replace(".venv/bin/", "")
+        for block in all_blocks()
+        if block.page == "README.md" and "kubectl" in block.text
+        for one in block.parts()
+    ]
+    assert len(said) > 5
+    left = iter(there)
+    assert [one for one in said if one not in left] == []
