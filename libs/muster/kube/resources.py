@@ -105,4 +105,15 @@ ADMISSION_POLICY_BINDINGS = Resource(
 )
 MUSTER_JOBS = Resource("muster.dev", "v1alpha1", "musterjobs", namespaced=True, kind="MusterJob")
 JOB_SETS = Resource("jobset.x-k8s.io", "v1alpha2", "jobsets", namespaced=True, kind="JobSet")
+MACHINE_SETS = Resource("cluster.x-k8s.io", "v1beta1", "machinesets", namespaced=True, kind="MachineSet")
+"""`MACHINE_SETS` and `MACHINES` are also served as v1beta2; what Muster reads and writes there is the same."""
+MACHINES = Resource("cluster.x-k8s.io", "v1beta1", "machines", namespaced=True, kind="Machine")
+OPENSHIFT_MACHINE_SETS = Resource("machine.openshift.io", "v1beta1", "machinesets", namespaced=True, kind="MachineSet")
+OPENSHIFT_MACHINES = Resource("machine.openshift.io", "v1beta1", "machines", namespaced=True, kind="Machine")
+COMPOSABILITY_REQUESTS = Resource(
+    "cro.hpsys.ibm.ie.com", "v1alpha1", "composabilityrequests", namespaced=False, kind="ComposabilityRequest"
+)
+COMPOSABLE_RESOURCES = Resource(
+    "cro.hpsys.ibm.ie.com", "v1alpha1", "composableresources", namespaced=False, kind="ComposableResource"
+)
 MPI_JOBS = Resource("kubeflow.org", "v2beta1", "mpijobs", namespaced=True, kind="MPIJob")

@@ -59,7 +59,7 @@ class Outcome:
 
 class Choices:
     """Those under way, in the order in which they were made; by node, by job and by device.
-    adds: those of nodes that are added, by node.
+    adds: those of nodes that are added, by node. came: nodes that came for a choice, under whatever name, by choice.
 
     stirred: those to be looked at, because something was folded that concerns them or their time is over; due: when
     each of the others fails by time, and `dues` the same as a heap.
@@ -72,6 +72,7 @@ class Choices:
         self.of_job: dict[str, dict[str, OpenChoice]] = {}
         self.of_device: dict[str, OpenChoice] = {}
         self.adds: dict[str, OpenChoice] = {}
+        self.came: dict[str, str] = {}
         self.outcomes: dict[str, Outcome] = {}
         self.given_up: dict[str, Outcome] = {}
         self.stirred: dict[str, None] = {}
@@ -109,6 +110,7 @@ class Choices:
         self.due.pop(choice_id, None)
         self.outcomes.pop(choice_id, None)
         self.given_up.pop(choice_id, None)
+        self.came.pop(choice_id, None)
         if choice is None:
             return None
         if self.adds.get(choice.chosen.node) is choice:

@@ -121,7 +121,7 @@ def _is_done(state: State, choice: OpenChoice) -> bool:
             mine = attachments.of_request.get(choice.id, {}).values()
             return sum(one.phase is AttachmentPhase.ONLINE for one in mine) >= sum(part.count for part in chosen.parts)
         case name if name == ADD:
-            record = state.books.nodes.get(chosen.node)
+            record = state.books.nodes.get(state.choices.came.get(choice.id, chosen.node))
             return record is not None and record.usable
         case name if name == REMOVE_NODE:
             return state.books.describe(chosen.node) is None

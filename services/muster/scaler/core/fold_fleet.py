@@ -40,7 +40,9 @@ def _set_lost(state: State, fact: Fact, *, lost: bool) -> None:
 
 def _left(state: State, fact: Fact) -> None:
     name, books = fact.subject_id, state.books
-    group = books.group_of(name)
+    group, description = books.group_of(name), books.describe(name)
+    if description is not None:
+        state.choices.came.pop(description.scale, None)
     books.touch((name,))
     if not books.leave(name, fact=fact.id):
         state.anomalies["left of no node"] += 1
@@ -56,6 +58,9 @@ def _left(state: State, fact: Fact) -> None:
 def note_node(state: State, name: str, *, at: int = 0) -> None:
     """The node came, went, or is another one: jobs on it may hold another model. at 0: a checkpoint says so."""
     description = state.books.describe(name)
+    if description is not None and description.scale:
+        state.choices.came[description.scale] = name
+        state.choices.stir(description.scale)
     for device in description.present.values() if description is not None else ():
         state.find_node(device)
     if state.books.note_group(name):
@@ -97,6 +102,9 @@ def _released(state: State, fact: Fact) -> None:
     _touch(state, fact)
     if not state.books.release(fact.kind, fact.subject_id, fact=fact.id, seq=fact.seq):
         state.anomalies["released out of turn"] += 1
+    description = state.books.describe(fact.subject_id) if fact.kind == NODE else None
+    if description is not None and description.scale:
+        state.choices.stir(description.scale)
     state.books.freed += 1
 
 

@@ -217,7 +217,8 @@ def free_node_names(group: NodeGroup, taken: Iterable[str], count: int) -> list[
     used, known = frozenset(taken), _names(group.name)
     while len(known) < group.nodes_max and len(known) < len(used) + count:
         known.append(node_name(group.name, len(known) + 1))
-    return list(islice((name for name in known[: group.nodes_max] if name not in used), max(0, count)))
+    left = max(0, min(count, group.nodes_max - len(used)))  # nodes of a real cluster have names of its own
+    return list(islice((name for name in known[: group.nodes_max] if name not in used), left))
 
 
 @lru_cache(maxsize=GROUPS_MAX)

@@ -23,6 +23,12 @@ class Kind(StrEnum):
     MUSTER_JOBS = "musterjobs.muster.dev"
     MPI_JOBS = "mpijobs.kubeflow.org"
     JOB_SETS = "jobsets.jobset.x-k8s.io"
+    MACHINE_SETS = "machinesets.cluster.x-k8s.io"
+    MACHINES = "machines.cluster.x-k8s.io"
+    OPENSHIFT_MACHINE_SETS = "machinesets.machine.openshift.io"
+    OPENSHIFT_MACHINES = "machines.machine.openshift.io"
+    COMPOSABILITY_REQUESTS = "composabilityrequests.cro.hpsys.ibm.ie.com"
+    COMPOSABLE_RESOURCES = "composableresources.cro.hpsys.ibm.ie.com"
 
 
 JsonObject = dict[str, object]

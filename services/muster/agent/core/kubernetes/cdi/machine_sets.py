@@ -1,0 +1,326 @@
+"""Nodes of groups come and go by the replicas of their MachineSets. Implements `machines.Machines`.
+
+A choice of the scaler raises or lowers replicas exactly once: the same patch that changes them names the choice in an
+annotation, and carries the version that was read. So a patch that was repeated, or another leader, finds the choice
+named and does no more. A machine that comes for a choice is marked with it, and so is known again when its node joins;
+one that is to go is marked for deletion before the replicas are lowered.
+
+What is not as Muster last wrote it, somebody else did: that is told (`drift`), and adopted once the machines are there.
+"""
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+
+from muster.agent.core.cluster import (
+    AddNode,
+    CancelScale,
+    NodeEffect,
+    NodeLeftSeen,
+    NodeObservation,
+    NodeSeen,
+    ProvisionFailedSeen,
+    RemoveNode,
+)
+from muster.agent.core.kubernetes.calls import JsonObject, Kind, Merge, Outcome, Refused
+from muster.agent.core.kubernetes.cdi.machine_views import (
+    ADDS,
+    OURS,
+    REMOVES,
+    REPLICAS,
+    SCALE,
+    MachineSetView,
+    MachineView,
+)
+from muster.agent.core.kubernetes.worklist import AT_ONCE, Worklist
+from muster.core import NS_PER_S, Instant, after
+
+CLOCKS_S = 5.0
+"""A machine that has a node already counts as new if it was made after the choice, clocks differing by so much."""
+
+REFUSED_AGAIN_S = 5.0
+"""Until a patch is asked for again that the API server refused for another reason than its version."""
+NO_MACHINE = "no Machine of a MachineSet became this node"
+
+
+@dataclass(frozen=True, slots=True)
+class MachinePolicy:
+    """namespace: of the MachineSets. sets: MachineSet by node group. delete_mark: annotation by which a MachineSet
+    chooses whom it gives up. fixed: annotations that a MachineSet shall have, by node group: the spec that it shows.
+    machines, machine_sets: of which API.
+    """
+
+    namespace: str = "default"
+    sets: Mapping[str, str] = field(default_factory=dict)
+    delete_mark: str = "cluster.x-k8s.io/delete-machine"
+    fixed: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
+    machine_sets: Kind = Kind.MACHINE_SETS
+    machines: Kind = Kind.MACHINES
+
+    @property
+    def annotations(self) -> frozenset[str]:
+        """Of MachineSets, that are kept."""
+        return frozenset(OURS) | {key for one in self.fixed.values() for key in one}
+
+
+@dataclass(frozen=True, slots=True)
+class Drift:
+    """Somebody else changed a MachineSet's replicas. was: as Muster knew them."""
+
+    group: str
+    set_name: str
+    was: int
+    now: int
+
+
+class MachineSets:
+    """Implements `machines.Machines`. tell: told of a node of which it became known for which choice it came."""
+
+    def __init__(self, policy: MachinePolicy, worklist: Worklist) -> None:
+        self.tell: Callable[[str], None] = lambda _: None
+        self._policy = policy
+        self._worklist = worklist
+        self._groups = {name: group for group, name in policy.sets.items()}
+        self._adds: dict[str, AddNode] = {}  # of the log: not there yet, not given up
+        self._removes: dict[str, RemoveNode] = {}
+        self._failed: dict[str, ProvisionFailedSeen] = {}
+        self._sets: dict[str, MachineSetView] = {}
+        self._machines: dict[str, MachineView] = {}
+        self._of_node: dict[str, str] = {}
+        self._is_synced = False
+        self._is_dirty = True
+        self._rests_until: Instant | None = None
+
+    # --- what the log says -----------------------------------------------------------------------------------
+
+    def carry_out(self, effect: NodeEffect) -> None:
+        """See `Machines`."""
+        self._is_dirty = True
+        match effect:
+            case AddNode() if effect.group not in self._policy.sets:
+                reason = f"no MachineSet is named for node group {effect.group}: name it in kubernetes.scaling.names"
+                self._fail(effect.scale, effect.group, effect.node, reason)
+            case AddNode():
+                self._adds.setdefault(effect.scale, effect)
+            case RemoveNode():
+                self._removes.setdefault(effect.scale, effect)
+            case CancelScale():
+                self._cancel(effect.scale)
+            case _:
+                pass  # devices are seen at the node itself; what a checkpoint recalls is seen too
+
+    def acknowledge(self, seen: NodeObservation, at: Instant) -> None:  # noqa: ARG002 - the port
+        """See `Machines`."""
+        self._is_dirty = True
+        match seen:
+            case ProvisionFailedSeen():
+                self._failed.pop(seen.scale, None)
+                self._cancel(seen.scale)
+            case NodeSeen() if seen.description.scale in self._adds:
+                del self._adds[seen.description.scale]
+            case NodeLeftSeen():
+                for scale in [scale for scale, one in self._removes.items() if one.node == seen.node]:
+                    del self._removes[scale]
+            case _:
+                pass
+
+    def _cancel(self, scale: str) -> None:
+        """Nobody waits for it: an addition that did not come is undone, a removal that began is not."""
+        self._adds.pop(scale, None)
+        self._removes.pop(scale, None)
+        self._failed.pop(scale, None)
+
+    def _fail(self, scale: str, group: str, node: str, reason: str) -> None:
+        self._failed[scale] = ProvisionFailedSeen(scale, group, node, reason)
+
+    # --- what the API server shows ---------------------------------------------------------------------------
+
+    def set_seen(self, view: MachineSetView) -> None:
+        """A MachineSet is so; those of no group are nobody's here."""
+        if view.name in self._groups:
+            self._sets[view.name] = view
+            self._is_dirty = True
+
+    def set_gone(self, name: str) -> None:
+        """It is no more."""
+        self._sets.pop(name, None)
+        self._is_dirty = True
+
+    def machine_seen(self, view: MachineView) -> None:
+        """A machine is so."""
+        before = self._machines.get(view.name)
+        if view.of not in self._groups:
+            return
+        self._machines[view.name] = view
+        if before is not None and before.node and before.node != view.node:
+            self._of_node.pop(before.node, None)
+        if view.node:
+            self._of_node[view.node] = view.name
+            if view.scale and (before is None or (before.node, before.scale) != (view.node, view.scale)):
+                self.tell(view.node)
+        self._is_dirty = True
+
+    def machine_gone(self, name: str) -> None:
+        """It is no more."""
+        view = self._machines.pop(name, None)
+        if view is not None and self._of_node.get(view.node) == name:
+            del self._of_node[view.node]
+        self._is_dirty = True
+
+    def synced(self) -> None:
+        """All MachineSets and Machines were seen."""
+        self._is_synced = self._is_dirty = True
+
+    def reset(self) -> None:
+        """See `Machines`. What the log says stays."""
+        self._sets.clear()
+        self._machines.clear()
+        self._of_node.clear()
+        self._is_synced, self._rests_until = False, None
+        self._is_dirty = True
+
+    # --- what follows ----------------------------------------------------------------------------------------
+
+    def scale_of(self, node: str) -> str:
+        """See `Machines`."""
+        machine = self._machines.get(self._of_node.get(node, ""))
+        return machine.scale if machine is not None else ""
+
+    def observations(self) -> Iterator[NodeObservation]:
+        """See `Machines`."""
+        yield from self._failed.values()
+
+    def next_change(self) -> Instant | None:
+        """See `Machines`."""
+        if self._failed:
+            return AT_ONCE
+        return self._rests_until
+
+    def drifts(self) -> Iterator[Drift]:
+        """MachineSets whose replicas somebody else changed, and whose machines are not all there yet."""
+        for name, view in self._sets.items():
+            was = view.own_replicas
+            if was is not None and was != view.replicas:
+                yield Drift(self._groups[name], name, was, view.replicas)
+
+    def settle(self, now: Instant) -> None:
+        """See `Machines`. One patch at a time for each MachineSet, and for each Machine."""
+        if self._rests_until is not None and now >= self._rests_until:
+            self._rests_until, self._is_dirty = None, True
+        if not self._is_synced or not self._is_dirty or self._rests_until is not None:
+            return
+        self._is_dirty = False
+        for group, name in self._policy.sets.items():
+            view = self._sets.get(name)
+            if view is None:
+                for add in [add for add in self._adds.values() if add.group == group]:
+                    reason = f"there is no MachineSet {name} in namespace {self._policy.namespace}"
+                    self._fail(add.scale, group, add.node, reason)
+            else:
+                self._mark_machines(group, view)
+                self._write_set(group, view)
+        self._look_for_removed()
+
+    def _mark_machines(self, group: str, view: MachineSetView) -> None:
+        """Every machine that came for a choice says for which, the oldest for the first."""
+        mine = [machine for machine in self._machines.values() if machine.of == view.name]
+        known = {machine.scale for machine in mine}
+        wanted = [scale for scale in view.choices(ADDS) if scale not in known]
+        free = sorted(
+            (one for one in mine if not one.scale and not one.is_going), key=lambda one: (one.created, one.name)
+        )
+        for scale in wanted:
+            add = self._adds.get(scale)
+            since = before(add.at, CLOCKS_S) if add is not None else AT_ONCE
+            machine = next((one for one in free if not one.node or one.created >= since), None)
+            if machine is not None:
+                free.remove(machine)
+                self._annotate(machine, {SCALE: scale})
+        for machine in mine:
+            if machine.failure and machine.scale in self._adds:
+                add = self._adds[machine.scale]
+                self._fail(add.scale, group, add.node, f"machine {machine.name}: {machine.failure}")
+
+    def _annotate(self, machine: MachineView, annotations: Mapping[str, str]) -> None:
+        policy = self._policy
+        body: JsonObject = {"metadata": {"uid": machine.uid, "annotations": dict(annotations)}}
+        call = Merge(policy.machines, policy.namespace, machine.name, body)
+        self._worklist.ask(("machine", machine.name), call, self._done)
+
+    def _write_set(self, group: str, view: MachineSetView) -> None:
+        """One patch: replicas and for whom they are, and what the MachineSet shall show of its nodes."""
+        adds, removes = list(view.choices(ADDS)), list(view.choices(REMOVES))
+        replicas = view.replicas
+        for scale in [scale for scale in adds if scale not in self._adds]:
+            replicas -= self._undo(scale, adds)
+        for add in self._adds.values():
+            if add.group == group and add.scale not in adds:
+                adds.append(add.scale)
+                replicas += 1
+        for remove in self._removes.values():
+            if remove.scale not in removes and self._may_lower(remove, view):
+                removes.append(remove.scale)
+                replicas -= 1
+        removes = [scale for scale in removes if scale in self._removes]
+        wanted = {ADDS: ",".join(adds), REMOVES: ",".join(removes), **self._policy.fixed.get(group, {})}
+        is_theirs = view.own_replicas is not None and view.own_replicas != view.replicas
+        if not is_theirs or replicas != view.replicas or view.ready == view.replicas:
+            wanted[REPLICAS] = str(max(0, replicas))
+        changed = {key: value for key, value in wanted.items() if view.annotations.get(key, "") != value}
+        if changed:
+            self._patch(view, changed, max(0, replicas))
+
+    def _undo(self, scale: str, adds: list[str]) -> int:
+        """How many replicas fewer it means that nobody waits for this addition any more: its node came, or will not."""
+        machine = next((one for one in self._machines.values() if one.scale == scale), None)
+        if machine is not None and machine.node:
+            adds.remove(scale)
+            return 0
+        if machine is not None and not machine.is_going and not self._mark_for_deletion(machine):
+            return 0
+        adds.remove(scale)
+        return 1
+
+    def _may_lower(self, remove: RemoveNode, view: MachineSetView) -> bool:
+        """Whether its machine is of this set, and marked so that the set gives up that one."""
+        machine = self._machines.get(self._of_node.get(remove.node, ""))
+        if machine is None or machine.of != view.name or machine.is_going:
+            return False
+        return self._mark_for_deletion(machine)
+
+    def _mark_for_deletion(self, machine: MachineView) -> bool:
+        """Whether the machine is marked; if not it is asked for."""
+        if machine.is_marked:
+            return True
+        self._annotate(machine, {self._policy.delete_mark: "yes"})
+        return False
+
+    def _patch(self, view: MachineSetView, annotations: Mapping[str, str], replicas: int) -> None:
+        policy = self._policy
+        body: JsonObject = {"metadata": {"resourceVersion": view.version, "annotations": dict(annotations)}}
+        if replicas != view.replicas:
+            body["spec"] = {"replicas": replicas}
+        self._worklist.ask(
+            ("machine-set", view.name), Merge(policy.machine_sets, policy.namespace, view.name, body), self._done
+        )
+
+    def _done(self, outcome: Outcome, now: Instant) -> None:
+        """What was done is seen by the watches. A refusal by version too: then it is decided anew."""
+        self._is_dirty = True
+        if isinstance(outcome, Refused) and outcome.code != _CONFLICT:
+            self._rests_until = after(now, REFUSED_AGAIN_S)
+
+    def _look_for_removed(self) -> None:
+        """A node that no machine became cannot be taken away by a MachineSet."""
+        begun = {scale for view in self._sets.values() for scale in view.choices(REMOVES)}
+        for scale, remove in self._removes.items():
+            if remove.node not in self._of_node and scale not in begun and scale not in self._failed:
+                group = next((group for group, name in self._policy.sets.items() if name in self._sets), "")
+                self._fail(scale, group, remove.node, NO_MACHINE)
+
+
+def before(at: Instant, seconds: float) -> Instant:
+    """So long before a moment."""
+    return Instant(max(0, at - round(seconds * NS_PER_S)))
+
+
+_CONFLICT = 409
