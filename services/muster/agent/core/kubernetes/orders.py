@@ -1,7 +1,7 @@
 """Manifests for orders of pods: the port through which the gangs make them. Pure, the same for the same order."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from muster.agent.core.cluster import CreatePods
 from muster.agent.core.kubernetes import claims, words
@@ -21,7 +21,7 @@ class PodOrders:
 
     def namespace(self, order: CreatePods) -> str:
         """Where the pods of this attempt are, with their claims and Service."""
-        return words.namespace_for(self.policy.namespace, order.spec.team)
+        return words.namespace_for(self._policy(order).namespace, order.spec.team)
 
     def pod(self, order: CreatePods, slot: Slot, peers: Sequence[Slot]) -> JsonObject:
         """The pod of one slot, unbound. peers: all slots of the attempt. Raises ImpossiblePodError."""
@@ -29,7 +29,7 @@ class PodOrders:
 
     def service(self, order: CreatePods) -> JsonObject | None:
         """The headless Service by which the pods of the attempt meet; None if there is nobody to meet."""
-        return gang_service(self._gang(order, order.slots), self.policy)
+        return gang_service(self._gang(order, order.slots), self._policy(order))
 
     def is_claimed(self, order: CreatePods, slot: Slot) -> bool:
         """Whether the slot's GPUs were chosen one by one, so that a claim names them; else the kubelet picks."""
@@ -47,11 +47,15 @@ class PodOrders:
             count=len(slot.devices),
         )
 
+    def _policy(self, order: CreatePods) -> PodPolicy:
+        """Pods of a job that stands for an object are beside it, where its Secrets and volumes are."""
+        return self.policy if order.origin is None else replace(self.policy, namespace=order.origin.namespace)
+
     def _order(self, order: CreatePods, slot: Slot, peers: Sequence[Slot]) -> PodOrder:
         return PodOrder(
             self._gang(order, peers),
             slot,
-            self.policy,
+            self._policy(order),
             claimed=self.is_claimed(order, slot),
             trace=order.trace,
             resumed_s=order.resumed_s,
