@@ -1,0 +1,164 @@
+"""The agent at a real API server, with KWOK's kubelets: jobs become pods, and what happens to these becomes facts."""
+
+import itertools
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest_asyncio
+
+from kube_planes import AnyPlane
+from kubernetes_house import open_kubernetes_house
+from living_stack import House, job
+from muster.kube.connection import KubeConnection
+from muster.kube.credentials import from_kubeconfig
+from muster.kube.local.fleet import make_fleet
+from muster.kube.objects import JsonObject, name_of
+from muster.kube.resources import NAMESPACES, NODES, PODS
+from muster.kube.shapes import Patch, Selection
+from muster.schemas.job import JobSpec, Phase
+from waiting import until_async
+
+_NUMBERS = itertools.count()
+WAIT_S = 60.0
+
+
+def running_job(name: str, *, run_s: float | None = None, exit_code: int = 0, **fields: object) -> JobSpec:
+    """A job whose pods KWOK ends after `run_s`; None: they run on."""
+    labels = {} if run_s is None else {"muster.dev/run-s": f"{run_s:g}", "muster.dev/exit-code": str(exit_code)}
+    spec = job(name, **fields)  # type: ignore[arg-type] - fields of a job
+    return spec.model_copy(update={"labels": labels})
+
+
+@dataclass
+class Agent:
+    """A stack on nodes and a namespace of its own."""
+
+    house: House
+    kube: KubeConnection
+    namespace: str
+    prefix: str
+
+    async def pods(self) -> list[JsonObject]:
+        return (await self.kube.list_page(PODS, select=Selection(self.namespace))).items
+
+    async def until_gone(self) -> None:
+        async def none() -> bool:
+            return not await self.pods()
+
+        await until_async(none, patience_s=WAIT_S)
+
+    async def phase_is(self, job_id: str, phase: Phase) -> None:
+        await self.house.job_that(job_id, lambda view: view.phase is phase, WAIT_S)
+
+
+@asynccontextmanager
+async def open_agent(plane: AnyPlane, directory: Path, *, nodes: int = 4, **kubernetes: object) -> AsyncIterator[Agent]:
+    """A stack whose agent knows only its own nodes and namespace."""
+    number = next(_NUMBERS)
+    namespace = prefix = f"agent{number}"
+    credentials = await from_kubeconfig(plane.kubeconfig())
+    async with KubeConnection(credentials, user_agent="muster-test/1") as kube, plane.client() as client:
+        await kube.create(NAMESPACES, {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": namespace}})
+        fleet = await make_fleet(client, nodes, prefix=prefix, labels={"muster.dev/test": prefix})
+        settings = {"namespace": namespace, "node_selector": {"muster.dev/test": prefix}, "kept_s": 0.0, **kubernetes}
+        try:
+            async with open_kubernetes_house(directory, plane.kubeconfig(), **settings) as house:
+                yield Agent(house, kube, namespace, prefix)
+        finally:
+            for name in fleet.names:
+                await kube.delete(NODES, name)
+            await kube.delete(NAMESPACES, namespace)
+
+
+@pytest_asyncio.fixture(loop_scope="function")
+async def agent(plane: AnyPlane, tmp_path: Path) -> AsyncIterator[Agent]:
+    async with open_agent(plane, tmp_path / "state") as agent:
+        yield agent
+
+
+async def test_jobs_run_and_end_with_their_exit_codes(agent: Agent) -> None:
+    well = [await agent.house.muster.submit(running_job(f"well-{n}", run_s=0.5)) for n in range(4)]
+    gang = await agent.house.muster.submit(running_job("gang", run_s=0.5, gpus=8, replicas=3))
+    badly = await agent.house.muster.submit(running_job("badly", run_s=0.5, exit_code=7))
+    ended = await agent.house.ended([one.id for one in (*well, gang, badly)])
+    assert [one.phase for one in ended] == [Phase.SUCCEEDED] * 5 + [Phase.FAILED]
+    assert ended[-1].exit_code == 7
+    assert await agent.house.violations([one.id for one in ended]) == []
+    await agent.until_gone()
+
+
+async def test_a_pod_that_is_deleted_behind_its_back_takes_its_gang_back_to_the_queue(agent: Agent) -> None:
+    gang = await agent.house.muster.submit(running_job("gang", gpus=4, replicas=2))
+    await agent.phase_is(gang.id, Phase.RUNNING)
+    first = {name_of(pod) for pod in await agent.pods()}
+    await agent.kube.delete(PODS, min(first), namespace=agent.namespace, grace_s=0)
+
+    async def runs_again() -> bool:
+        pods = await agent.pods()
+        return len(pods) == 2 and not first & {name_of(pod) for pod in pods}
+
+    await until_async(runs_again, patience_s=WAIT_S)
+    view = await agent.house.job_that(gang.id, lambda one: one.attempt == 2 and one.phase is Phase.RUNNING, WAIT_S)
+    assert view.exit_code == 0
+    await agent.house.muster.cancel(gang.id)
+    await agent.phase_is(gang.id, Phase.CANCELLED)
+    await agent.until_gone()
+
+
+async def test_a_cordoned_node_gets_nothing_new_until_it_is_open_again(agent: Agent) -> None:
+    names = sorted(name_of(node) for node in await _nodes(agent))
+    for name in names[1:]:
+        await agent.kube.patch(NODES, name, {"spec": {"unschedulable": True}}, kind=Patch.MERGE)
+
+    async def withheld() -> bool:
+        return len([fact for fact in await agent.house.facts() if fact.name == "withheld"]) == len(names) - 1
+
+    await until_async(withheld, patience_s=WAIT_S)
+    jobs = [await agent.house.muster.submit(running_job(f"whole-{n}", gpus=8, run_s=0.3)) for n in range(3)]
+    ended = await agent.house.ended([one.id for one in jobs])
+    assert {node for one in ended for node in one.nodes} == {names[0]}
+    for name in names[1:]:
+        await agent.kube.patch(NODES, name, {"spec": {"unschedulable": False}}, kind=Patch.MERGE)
+    jobs = [await agent.house.muster.submit(running_job(f"wide-{n}", gpus=8)) for n in range(len(names))]
+    for one in jobs:
+        await agent.phase_is(one.id, Phase.RUNNING)
+
+
+async def test_what_pods_of_others_use_is_not_given_away(agent: Agent) -> None:
+    names = sorted(name_of(node) for node in await _nodes(agent))
+    for number, name in enumerate(names):
+        await agent.kube.create(PODS, _foreign(f"foreign-{number}", name), namespace=agent.namespace)
+
+    async def counted() -> bool:
+        joined = [fact for fact in await agent.house.facts() if (fact.kind, fact.name) == ("node", "joined")]
+        newest = {fact.subject_id: len(fact.payload.gpu_uuids) for fact in joined}  # type: ignore[attr-defined]
+        return set(newest.values()) == {5}
+
+    await until_async(counted, patience_s=WAIT_S)
+    small = await agent.house.muster.submit(running_job("small", gpus=5, run_s=0.3))
+    assert [one.phase for one in await agent.house.ended([small.id])] == [Phase.SUCCEEDED]
+
+
+async def test_a_node_that_is_gone_takes_its_gang_back_to_the_queue(agent: Agent) -> None:
+    one = await agent.house.muster.submit(running_job("one", gpus=8))
+    await agent.phase_is(one.id, Phase.RUNNING)
+    node = (await agent.house.muster.get(one.id)).nodes[0]
+    await agent.kube.delete(NODES, node)
+    view = await agent.house.job_that(one.id, lambda now: now.attempt == 2 and now.phase is Phase.RUNNING, WAIT_S)
+    assert view.nodes != (node,)
+
+
+async def _nodes(agent: Agent) -> list[JsonObject]:
+    selected = Selection(labels=f"muster.dev/test={agent.prefix}")
+    return (await agent.kube.list_page(NODES, select=selected)).items
+
+
+def _foreign(name: str, node: str) -> JsonObject:
+    gpus = {"nvidia.com/gpu": "3"}
+    container = {"name": "main", "image": "busybox", "resources": {"limits": gpus, "requests": gpus}}
+    return {
+        "apiVersion": "v1", "kind": "Pod", "metadata": {"name": name},
+        "spec": {"nodeName": node, "containers": [container]},
+    }  # fmt: skip
