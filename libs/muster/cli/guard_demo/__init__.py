@@ -1,1 +1,1 @@
-"""`muster guard demo`: what endangers API servers, shown on a local control plane, before and after the cure."""
+"""`muster guard demo`: what endangers API servers, on a local control plane, before and after the cure."""

@@ -1,0 +1,80 @@
+"""The audit webhook, over HTTP on loopback; and the HTTP/2 greeting's bytes."""
+
+import json
+import socket
+from collections.abc import AsyncIterator
+
+import aiohttp
+import pytest
+
+from muster.guard.audit import AuditPortError, AuditReceiver, Listed
+from muster.guard.http2 import streams_max, streams_of
+
+EVENT = {
+    "stage": "ResponseComplete", "verb": "list", "requestURI": "/api/v1/pods", "userAgent": "a/1 x",
+    "user": {"username": "ann"}, "objectRef": {"resource": "pods"},
+}  # fmt: skip
+
+
+class Heard:
+    """A receiver and what it took."""
+
+    def __init__(self) -> None:
+        self.taken: list[Listed] = []
+        self.receiver = AuditReceiver(host="127.0.0.1", port=0, take=self.taken.append)
+
+    async def post(self, body: bytes) -> int:
+        url = f"http://127.0.0.1:{self.receiver.port}/"
+        async with aiohttp.ClientSession() as client, client.post(url, data=body) as answer:
+            return answer.status
+
+
+@pytest.fixture
+async def heard() -> AsyncIterator[Heard]:
+    found = Heard()
+    await found.receiver.start()
+    yield found
+    await found.receiver.close()
+
+
+async def test_lists_of_a_batch_are_taken(heard: Heard) -> None:
+    batch = {"kind": "EventList", "items": [EVENT, {**EVENT, "verb": "get"}, EVENT]}
+    assert await heard.post(json.dumps(batch).encode()) == 200
+    assert heard.taken == [Listed("a/1", "ann", "pods")] * 2
+    assert heard.receiver.events == 3
+
+
+@pytest.mark.parametrize("body", [b"{}", b"[]", b'{"items": [3, null, {"verb": "list"}]}'])
+async def test_what_holds_no_lists_is_taken_as_nothing(heard: Heard, body: bytes) -> None:
+    assert await heard.post(body) == 200
+    assert heard.taken == []
+
+
+async def test_what_is_no_json_is_refused_and_counted(heard: Heard) -> None:
+    assert await heard.post(b"no json") == 400
+    assert heard.receiver.refused == 1
+
+
+async def test_a_port_that_is_taken_names_the_setting() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        receiver = AuditReceiver(host="127.0.0.1", port=taken.getsockname()[1], take=lambda _: None)
+        with pytest.raises(AuditPortError, match=r"guard\.audit_port"):
+            await receiver.start()
+        await receiver.close()
+
+
+@pytest.mark.parametrize(
+    ("settings", "streams"),
+    [
+        (b"\x00\x05\x00\x00\x40\x00\x00\x03\x00\x00\x00\xfa", 250),
+        (b"\x00\x05\x00\x00\x40\x00", 2**31 - 1),
+        (b"", 2**31 - 1),
+    ],
+)
+def test_streams_are_in_the_settings_frame(settings: bytes, streams: int) -> None:
+    assert streams_of(settings) == streams
+
+
+async def test_a_server_that_is_not_there_tells_no_streams() -> None:
+    assert await streams_max("http://127.0.0.1:1") == 0
+    assert await streams_max("https://127.0.0.1:1") == 0

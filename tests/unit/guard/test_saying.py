@@ -1,0 +1,157 @@
+"""From looks to facts: said once, said again when much worse, taken back when over, and nothing without a look."""
+
+from dataclasses import replace
+
+from muster.core import Draft, Fact, Instant
+from muster.core.instant import NS_PER_S, after
+from muster.guard.core import GuardCore
+from muster.guard.core.config import GuardConfig
+from muster.guard.core.limits import ADVICE_MAX
+from muster.guard.core.look import ClientLists, Look
+from muster.guard.core.seats import ServerSeats
+from muster.schemas.facts.guard import AdviceCleared, AdviceRaised, FlowApplied, FlowDrifted
+from unit.guard.pages_samples import NOW, flow, lister, look, replica
+
+
+class Eyes:
+    """The port: what is seen is given."""
+
+    def __init__(self) -> None:
+        self.seen: Look | None = None
+
+    def look(self) -> Look | None:
+        return self.seen
+
+
+class House:
+    """A guard whose drafts become facts at once."""
+
+    def __init__(self) -> None:
+        self.eyes = Eyes()
+        self.core = GuardCore(self.eyes, GuardConfig())
+        self.now = NOW
+        self._seq = 0
+
+    def sees(self, seen: Look | None, *, after_s: float = 15.0) -> list[Draft]:
+        """What is said of it; saying it twice would be a defect."""
+        self.eyes.seen, self.now = seen, after(self.now, after_s)
+        drafts = self.core.decide(self.now)
+        for draft in drafts:
+            self._seq += 1
+            fact = Fact(
+                f"f{self._seq}", self._seq, self.now, "atlas", "guard", draft.kind, draft.subject_id, draft.name,
+                draft.causes, "", draft.payload,
+            )  # fmt: skip
+            self.core.apply(fact)
+        assert self.core.decide(self.now) == []
+        return drafts
+
+
+def names(drafts: list[Draft]) -> list[str]:
+    return [draft.name for draft in drafts]
+
+
+def listing(*rates: float) -> Look:
+    return look(clients=tuple(lister(rate, f"client-{number}/1") for number, rate in enumerate(rates)))
+
+
+def test_nothing_is_said_before_the_first_look() -> None:
+    assert House().sees(None) == []
+
+
+def test_advice_is_raised_once_and_cleared_with_how_long_it_lasted() -> None:
+    house = House()
+    (raised,) = house.sees(listing(60))
+    assert isinstance(raised.payload, AdviceRaised)
+    assert house.sees(listing(61)) == []
+    (cleared,) = house.sees(listing(5))
+    assert cleared.payload == AdviceCleared(code="lists-too-much", lasted_s=30.0)
+    assert cleared.subject_id == raised.subject_id
+    assert cleared.causes == ("f1",)
+
+
+def test_advice_does_not_come_and_go_at_the_threshold() -> None:
+    house = House()
+    assert names(house.sees(listing(31))) == ["raised"]
+    assert house.sees(listing(29)) == []
+    assert names(house.sees(listing(20))) == ["cleared"]
+    assert house.sees(listing(29)) == []
+
+
+def test_what_became_much_worse_is_said_again() -> None:
+    house = House()
+    house.sees(listing(40))
+    assert house.sees(listing(79)) == []
+    assert names(house.sees(listing(81))) == ["raised"]
+    assert house.core.state.advice[next(iter(house.core.state.advice))].raised_at == after(NOW, 15.0)
+
+
+def test_what_cannot_be_seen_stands() -> None:
+    house = House()
+    house.sees(listing(60))
+    assert house.sees(look(clients_from="")) == []
+
+
+def test_the_worst_are_raised_first_where_there_is_no_room_for_all() -> None:
+    clients = tuple(ClientLists(f"client-{number}/1", "u", "pods", 31.0 + number) for number in range(ADVICE_MAX + 50))
+    house = House()
+    drafts = house.sees(look(clients=clients))
+    assert len(drafts) == ADVICE_MAX
+    least = min(one.payload.figures[1].value for one in drafts if isinstance(one.payload, AdviceRaised))
+    assert least == 31.0 + 50
+
+
+def right(**changes: object) -> Look:
+    return look(
+        flows=(replace(flow(is_right=True), **changes),),  # type: ignore[arg-type]
+        server=ServerSeats(600, 600),
+    )
+
+
+def wrong(found: tuple[int, int] | None, reason: str = "API servers have not taken it up") -> Look:
+    return look(flows=(flow(is_right=False, found=found, reason=reason),), server=ServerSeats(600, 600))
+
+
+def only_flows(drafts: list[Draft]) -> list[Draft]:
+    return [draft for draft in drafts if draft.kind == "flow"]
+
+
+def test_a_flow_is_told_when_it_became_right_and_when_it_is_no_longer() -> None:
+    house = House()
+    assert only_flows(house.sees(wrong(None))) == []
+    (applied,) = only_flows(house.sees(right(written=True)))
+    assert applied.payload == FlowApplied(
+        seats=2, shares=1, ballast_shares=54, total_shares=300, server_seats=600, resource="secrets",
+        why="first seen, written by the guard",
+    )  # fmt: skip
+    assert only_flows(house.sees(right())) == []
+    (drifted,) = only_flows(house.sees(wrong((3, 3))))
+    assert drifted.payload == FlowDrifted(seats=2, seats_found=3, reason="API servers have not taken it up")
+    assert only_flows(house.sees(wrong((3, 3)))) == []
+    (mended,) = only_flows(house.sees(right()))
+    assert isinstance(mended.payload, FlowApplied)
+    assert mended.payload.why == "mended, found so"
+
+
+def test_other_shares_for_the_same_seats_are_told_because_other_levels_changed() -> None:
+    house = House()
+    house.sees(right())
+    (again,) = only_flows(house.sees(right(shares=2, ballast=0, total=947, written=True)))
+    assert isinstance(again.payload, FlowApplied)
+    assert again.payload.why == "other levels changed, written by the guard"
+
+
+def test_a_replica_that_differs_is_the_one_that_is_told() -> None:
+    house = House()
+    house.sees(right())
+    (drifted,) = only_flows(house.sees(wrong((2, 5))))
+    assert isinstance(drifted.payload, FlowDrifted)
+    assert drifted.payload.seats_found == 5
+
+
+def test_flows_that_cannot_be_seen_have_not_drifted() -> None:
+    house = House()
+    house.sees(right())
+    assert only_flows(house.sees(look(levels=None, flows=(), server=None))) == []
+    assert house.now > Instant(NS_PER_S)
+    assert replica().memory_mib == 300
