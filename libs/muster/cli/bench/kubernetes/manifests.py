@@ -1,13 +1,23 @@
 """The objects that the contenders are given: pods that ask for GPUs by number, or by claims."""
 
-from collections.abc import Mapping
+from functools import cache
+from typing import cast
 
+from muster.agent.core.kubernetes.pods import PodOrder, pod_manifest
+from muster.agent.core.kubernetes.policy import PodPolicy
+from muster.agent.core.kubernetes.rendezvous import Gang
+from muster.cli.bench.workload import TEAM
 from muster.kube.local.nodes import DRIVER, GPU, Manifest
+from muster.schemas.ids import job_id
+from muster.schemas.job import JobSpec, Slot, TaskGroup
 
 NAMESPACE = "bench"
 PODS = f"/api/v1/namespaces/{NAMESPACE}/pods"
 TEMPLATES = f"/apis/resource.k8s.io/v1/namespaces/{NAMESPACE}/resourceclaimtemplates"
-CPU, MEMORY = "1", "1Gi"
+IMAGE = "bench"
+CPU_MILLI, MEMORY_MIB = 1000, 1024
+"""As in the bodies of `muster.cli.bench.workload`."""
+_TRACE = f"00-{1:032x}-{1:016x}-01"
 
 
 def namespace(name: str = NAMESPACE) -> tuple[str, Manifest]:
@@ -15,20 +25,29 @@ def namespace(name: str = NAMESPACE) -> tuple[str, Manifest]:
     return "/api/v1/namespaces", {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}}
 
 
-def pod_name(number: int, *, prefix: str = "work") -> str:
+def pod_name(number: int) -> str:
     """Of the n-th workload."""
-    return f"{prefix}-{number:05}"
+    return f"work-{number:05}"
 
 
-def pod(number: int, gpus: int, *, scheduler: str, prefix: str = "work") -> tuple[str, Manifest]:
+def pod(number: int, gpus: int, *, scheduler: str) -> tuple[str, Manifest]:
     """Path and object of a workload that asks its GPUs by number."""
-    return PODS, _pod(pod_name(number, prefix=prefix), scheduler, {"limits": {GPU: str(gpus)}}, {})
+    return PODS, _named(number, {**_spec(gpus), "schedulerName": scheduler}, gpus)
 
 
 def claiming_pod(number: int, gpus: int, *, scheduler: str) -> tuple[str, Manifest]:
     """Path and object of a workload that claims its GPUs."""
-    claims = {"resourceClaims": [{"name": "gpus", "resourceClaimTemplateName": template_name(gpus)}]}
-    return PODS, _pod(pod_name(number), scheduler, {"claims": [{"name": "gpus"}]}, claims)
+    spec = _spec(gpus)
+    (container,) = cast("list[dict[str, Manifest]]", spec["containers"])
+    resources: dict[str, object] = {
+        kind: {name: amount for name, amount in cast("Manifest", amounts).items() if name != GPU}
+        for kind, amounts in container["resources"].items()
+    }
+    claims = [{"name": "gpus", "resourceClaimTemplateName": template_name(gpus)}]
+    claiming = {**container, "resources": {**resources, "claims": [{"name": "gpus"}]}}
+    return PODS, _named(
+        number, {**spec, "schedulerName": scheduler, "containers": [claiming], "resourceClaims": claims}, gpus
+    )
 
 
 def template_name(gpus: int) -> str:
@@ -57,21 +76,22 @@ def binding(name: str, node: str) -> tuple[str, Manifest]:
     }
 
 
-def _pod(name: str, scheduler: str, gpus: Mapping[str, object], spec: Mapping[str, object]) -> Manifest:
-    return {
-        "apiVersion": "v1",
-        "kind": "Pod",
-        "metadata": {"name": name},
-        "spec": {
-            "schedulerName": scheduler,
-            "restartPolicy": "Never",
-            "containers": [
-                {
-                    "name": "main",
-                    "image": "bench",
-                    "resources": {"requests": {"cpu": CPU, "memory": MEMORY}, **gpus},
-                }
-            ],
-            **spec,
-        },
-    }
+def _named(number: int, spec: Manifest, gpus: int) -> Manifest:
+    alike = _alike(gpus)
+    metadata = cast("Manifest", alike["metadata"])
+    return {**alike, "metadata": {**metadata, "name": pod_name(number)}, "spec": spec}
+
+
+def _spec(gpus: int) -> Manifest:
+    return cast("Manifest", _alike(gpus)["spec"])
+
+
+@cache
+def _alike(gpus: int) -> Manifest:
+    """The pod that Muster's agent makes of such a job: what a pod costs the API server is the same for everybody."""
+    group = TaskGroup(gpus=gpus, cpu_milli=CPU_MILLI, memory_mib=MEMORY_MIB)
+    spec = JobSpec(name=NAMESPACE, team=TEAM, task_groups=(group,))
+    slot = Slot(group=0, replica=0, node="", gpus=gpus, gpu_milli=1000)
+    gang = Gang(job_id(team=TEAM, principal="bench", idempotency_key=str(gpus)), 1, spec, (slot,))
+    policy = PodPolicy(cluster="bench", namespace=NAMESPACE, image=IMAGE)
+    return pod_manifest(PodOrder(gang, slot, policy, trace=_TRACE))

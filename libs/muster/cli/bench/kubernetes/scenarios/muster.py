@@ -14,7 +14,7 @@ from pydantic import JsonValue
 
 from muster.cli.bench.fleet_ready import fleet_ready
 from muster.cli.bench.fresh_stack import FreshStack, fresh_stack
-from muster.cli.bench.kubernetes.manifests import NAMESPACE
+from muster.cli.bench.kubernetes.manifests import IMAGE, NAMESPACE
 from muster.cli.bench.kubernetes.observing import Pod, Seen
 from muster.cli.bench.kubernetes.plan import Contender, Plan
 from muster.cli.bench.kubernetes.result import Crowd
@@ -117,7 +117,7 @@ def cluster(kubeconfig: Path, *, claims: bool) -> dict[str, object]:
     return {
         "kubeconfig": str(kubeconfig),
         "namespace": NAMESPACE,
-        "image": "bench",
+        "image": IMAGE,
         "devices": "dra" if claims else "device-plugin",
         "if_lacking": "fall-back",
     }
