@@ -262,6 +262,11 @@ PAGES: Mapping[str, Stand] = {
                 )
             ),
             Instead(
+                f"KUBECONFIG_FILE=./kubeconfig {COMPOSE} -f compose/compose.kubernetes.yaml up --detach --build",
+                "it needs a cluster that containers reach; what compose makes of both files is looked at",
+                by="tests/compose/test_kubernetes.py::test_agent_and_guard_keep_their_credentials_and_see_the_kubeconfig",
+            ),
+            Instead(
                 "muster submit --state-dir ./muster-host examples/single-gpu.yaml",
                 "that directory comes out of a container; the state directory of the stack beside this page is like it",
                 run="muster submit examples/single-gpu.yaml",

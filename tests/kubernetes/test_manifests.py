@@ -44,6 +44,11 @@ def test_the_api_server_takes_every_object(prepared: AnyPlane, manifests: tuple[
     assert len(re.findall(r"serverside-applied \(server dry run\)", said)) == len(manifests)
 
 
+def test_the_api_server_takes_what_clusters_with_dra_add(prepared: AnyPlane) -> None:
+    said = kubectl(prepared, "apply", "--server-side", "--dry-run=server", "-k", str(K8S / "base" / "dra"))
+    assert "deviceclass.resource.k8s.io/gpu.muster.dev serverside-applied (server dry run)" in said
+
+
 def test_every_pod_passes_the_restricted_standard(prepared: AnyPlane, manifests: tuple[JsonObject, ...]) -> None:
     pods = [pod_of(one) for one in of_kind(manifests, *WORKLOADS)]
     said = kubectl(prepared, "create", "--dry-run=server", "-f", "-", given=yaml.safe_dump_all(pods))

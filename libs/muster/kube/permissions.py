@@ -33,6 +33,8 @@ class Feature(StrEnum):
     POOL_SLICES = "pool-slices"
     FLOW_CONTROL = "flow-control"
     APISERVER_METRICS = "apiserver-metrics"
+    REQUESTS_AT_WORK = "requests-at-work"
+    WORKLOAD_SECRETS = "workload-secrets"
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,27 +78,25 @@ class PathPermission:
 
 
 _SEEN = ("list", "watch")
-_READ = ("get", "list", "watch")
 
 TABLE: tuple[Permission, ...] = (
     Permission(AGENT, "", "nodes", _SEEN, "what there is to place jobs on"),
     Permission(AGENT, "", "pods", ("get", "list", "watch", "create", "delete"), "pods of jobs; others' use is counted"),
     Permission(AGENT, "", "pods/binding", ("create",), "a pod goes to the node that the scheduler chose"),
-    Permission(AGENT, "", "pods/eviction", ("create",), "preemption honours disruption budgets within the grace"),
-    Permission(AGENT, "", "events", ("create", "patch"), "what people see in `kubectl describe`", Feature.EVENTS),
     Permission(
         AGENT,
-        "policy",
-        "poddisruptionbudgets",
-        _SEEN,
-        "which pods may not be evicted now",
+        "",
+        "pods/eviction",
+        ("create",),
+        "preemption honours disruption budgets within the grace",
         Feature.DISRUPTION_BUDGETS,
     ),
+    Permission(AGENT, "", "events", ("create",), "what people see in `kubectl describe`", Feature.EVENTS),
     Permission(
         AGENT,
         "",
         "services",
-        ("get", "create", "delete"),
+        ("create", "delete"),
         "pods of a gang find each other by name",
         Feature.NETWORKS,
     ),
@@ -107,19 +107,17 @@ TABLE: tuple[Permission, ...] = (
         AGENT,
         "batch",
         "jobs",
-        ("get", "list", "watch", "patch"),
+        ("list", "watch", "patch"),
         "Jobs of a queue are held and let go",
         Feature.WORKLOADS,
     ),
-    Permission(
-        AGENT, "muster.dev", "musterjobs", ("get", "list", "watch", "patch"), "jobs as objects", Feature.MUSTERJOBS
-    ),
+    Permission(AGENT, "muster.dev", "musterjobs", _SEEN, "jobs as objects", Feature.MUSTERJOBS),
     Permission(AGENT, "muster.dev", "musterjobs/status", ("patch",), "how the job is", Feature.MUSTERJOBS),
     Permission(
         AGENT,
         "jobset.x-k8s.io",
         "jobsets",
-        ("get", "list", "watch", "patch"),
+        ("list", "watch", "patch"),
         "JobSets of a queue are held and let go",
         Feature.JOBSETS,
     ),
@@ -127,23 +125,20 @@ TABLE: tuple[Permission, ...] = (
         AGENT,
         "kubeflow.org",
         "mpijobs",
-        ("get", "list", "watch", "patch"),
+        ("list", "watch", "patch"),
         "MPIJobs of a queue are held and let go",
         Feature.MPIJOBS,
     ),
     Permission(AGENT, "resource.k8s.io", "resourceslices", _SEEN, "devices of nodes", Feature.DRA),
-    Permission(AGENT, "resource.k8s.io", "deviceclasses", _SEEN, "whether ours is there", Feature.DRA),
     Permission(
         AGENT,
         "resource.k8s.io",
         "resourceclaims",
-        ("get", "list", "watch", "create", "delete", "patch", "update"),
+        ("get", "list", "watch", "create", "delete", "patch"),
         "a claim per pod; the finalizer that keeps an allocation",
         Feature.DRA,
     ),
-    Permission(
-        AGENT, "resource.k8s.io", "resourceclaims/status", ("patch", "update"), "the chosen devices", Feature.DRA
-    ),
+    Permission(AGENT, "resource.k8s.io", "resourceclaims/status", ("update",), "the chosen devices", Feature.DRA),
     Permission(
         AGENT, "", "nodes", ("get", "patch"), "nodes with devices of ours carry a taint of ours", Feature.OWN_NODES
     ),
@@ -169,7 +164,7 @@ TABLE: tuple[Permission, ...] = (
         AGENT,
         "resource.k8s.io",
         "resourceclaims/binding",
-        ("patch", "update"),
+        ("update",),
         "the same, where the API server asks for it by its own name (1.36 and newer)",
         Feature.DRA,
     ),
@@ -177,16 +172,19 @@ TABLE: tuple[Permission, ...] = (
         GUARD,
         "discovery.k8s.io",
         "endpointslices",
-        _SEEN,
+        ("list",),
         "where each API server is",
         Feature.APISERVER_METRICS,
         namespace="default",
     ),
     Permission(
+        GUARD, "", "pods", _SEEN, "which workloads name many Secrets (never what is in them)", Feature.WORKLOAD_SECRETS
+    ),
+    Permission(
         GUARD,
         "flowcontrol.apiserver.k8s.io",
         "flowschemas",
-        ("get", "list", "watch", "create", "update", "patch", "delete"),
+        ("list", "watch", "create", "patch", "delete"),
         "LISTs of guarded kinds go to a level of their own",
         Feature.FLOW_CONTROL,
     ),
@@ -194,7 +192,7 @@ TABLE: tuple[Permission, ...] = (
         GUARD,
         "flowcontrol.apiserver.k8s.io",
         "prioritylevelconfigurations",
-        ("get", "list", "watch", "create", "update", "patch", "delete"),
+        ("list", "watch", "create", "patch", "delete"),
         "that level, its ballast, and the shares of all others",
         Feature.FLOW_CONTROL,
     ),
@@ -203,6 +201,12 @@ TABLE: tuple[Permission, ...] = (
 PATHS: tuple[PathPermission, ...] = (
     PathPermission(
         GUARD, ("/metrics",), "memory, LISTs and flow control of each API server", Feature.APISERVER_METRICS
+    ),
+    PathPermission(
+        GUARD,
+        ("/debug/api_priority_and_fairness/dump_requests",),
+        "who lists, where no audit webhook tells",
+        Feature.REQUESTS_AT_WORK,
     ),
 )
 

@@ -19,7 +19,6 @@ CLUSTER_SCOPED = frozenset(
         "nodes",
         "namespaces",
         "resourceslices",
-        "deviceclasses",
         "priorityclasses",
         "flowschemas",
         "prioritylevelconfigurations",

@@ -96,3 +96,8 @@ def test_the_manifests_in_the_repository_are_those_of_the_table() -> None:
     written = (BASE / "rbac.yaml").read_text(encoding="utf-8")
     assert written == rbac_yaml(Scope()), "make them anew: muster kubernetes rbac > k8s/base/rbac.yaml"
     assert len(list(yaml.safe_load_all(written))) == len(manifests())
+
+
+def test_the_page_on_permissions_says_what_is_lost_without_each_feature() -> None:
+    page = (BASE.parents[1] / "docs" / "permissions.md").read_text(encoding="utf-8")
+    assert [feature for feature in Feature if f"`{feature}`" not in page] == []
