@@ -20,6 +20,7 @@ DECLARATION = Declaration(
     service="agent",
     folds=(StreamRole.LOG,),
     publishes=("telemetry.{cluster}.*", "logs.{cluster}.*"),
+    withholds=True,  # nodes that somebody closed in Kubernetes
 )
 
 
