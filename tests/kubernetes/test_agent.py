@@ -2,7 +2,7 @@
 
 import itertools
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -13,6 +13,7 @@ from kubernetes_house import open_kubernetes_house
 from living_stack import House, job
 from muster.kube.connection import KubeConnection
 from muster.kube.credentials import from_kubeconfig
+from muster.kube.errors import NotFoundError
 from muster.kube.local.fleet import make_fleet
 from muster.kube.objects import JsonObject, name_of
 from muster.kube.resources import NAMESPACES, NODES, PODS
@@ -68,7 +69,8 @@ async def open_agent(plane: AnyPlane, directory: Path, *, nodes: int = 4, **kube
                 yield Agent(house, kube, namespace, prefix)
         finally:
             for name in fleet.names:
-                await kube.delete(NODES, name)
+                with suppress(NotFoundError):  # a test may have taken it away
+                    await kube.delete(NODES, name)
             await kube.delete(NAMESPACES, namespace)
 
 
