@@ -57,12 +57,14 @@ class Maker:
         if one.started_at and not pod.is_late:
             pod.lose()  # it ran, and is not there: it was taken away while nobody looked
             self._touch(one, now)
-        elif not pod.is_guest and not self._parts.worklist.asks(("create", pod.key)):
+        elif not pod.is_guest and not self._parts.worklist.asks(("read", pod.key)):
             self._ask_create(one, pod)
 
     def _ask_create(self, one: LiveAttempt, pod: LivePod, *, at: Instant = AT_ONCE) -> None:
         if any(other.name == pod.name and other.exists for other in one.leaving):
             return  # its name is free when that one is gone
+        if self._parts.worklist.asks(("create", pod.key)):
+            return
         try:
             body = self._parts.manifests.pod(one.order, pod.slot, one.order.slots)
         except ImpossiblePodError as error:

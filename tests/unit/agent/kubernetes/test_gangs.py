@@ -1,0 +1,270 @@
+"""Gangs on a real cluster: made whole, bound whole, rolled back whole."""
+
+from dataclasses import replace
+
+from muster.agent.core.cluster import PodsExitedSeen, PodsResizedSeen, PodsStartedSeen
+from muster.agent.core.kubernetes.calls import Bind, Create, Delete, Done, Read, Refused, Unanswered
+from muster.schemas.facts.job import PodsOutcome
+from unit.agent.kubernetes.rig import JOB, REFUSED, Rig, at, failed, key, order, pod, slot
+
+TWO = order(slot(0), slot(1))
+
+
+def names(calls: list[object]) -> list[str]:
+    return [type(call).__name__ for call in calls]
+
+
+def test_nothing_is_made_before_all_pods_were_seen() -> None:
+    rig = Rig()
+    rig.cluster.carry_out(order())
+    assert rig.calls() == []
+    rig.ready()
+    assert names(rig.calls()) == ["Create"]
+
+
+def test_nothing_is_bound_before_every_pod_of_the_gang_exists() -> None:
+    rig = Rig().ready()
+    rig.cluster.carry_out(TWO)
+    first, second = rig.calls()
+    rig.answer(call=first)
+    assert rig.calls() == []
+    rig.answer(call=second)
+    assert [(call.name, call.node) for call in rig.calls() if isinstance(call, Bind)] == [
+        (first.name, "n0"),
+        (second.name, "n1"),
+    ]
+
+
+def test_a_binding_names_the_uid_that_was_created() -> None:
+    rig = Rig().ready()
+    rig.cluster.carry_out(order())
+    (create,) = rig.calls()
+    rig.answer(Done({"metadata": {"uid": "u-7"}}))
+    assert rig.calls() == [Bind("jobs", create.name, "u-7", "n0")]
+
+
+def test_pods_that_exist_are_adopted_and_not_made_again() -> None:
+    rig = Rig()
+    rig.cluster.carry_out(TWO)
+    rig.see(pod(key(0), node="n0", phase="Running"), pod(key(1)))
+    rig.ready()
+    assert [(type(call), call.name) for call in rig.calls()] == [(Bind, pod(key(1)).name)]
+
+
+def test_a_pod_that_exists_unseen_is_looked_at_and_adopted() -> None:
+    rig = Rig().ready()
+    rig.cluster.carry_out(order())
+    rig.calls()
+    rig.answer(Refused(409, "AlreadyExists", "exists"))
+    (read,) = rig.calls()
+    assert isinstance(read, Read)
+    labels = {
+        "muster.dev/cluster": "atlas", "muster.dev/job": JOB.lower(), "muster.dev/attempt": "1",
+        "muster.dev/group-index": "0", "muster.dev/replica": "0",
+    }  # fmt: skip
+    rig.answer(Done({"metadata": {"name": read.name, "namespace": "jobs", "uid": "u-1", "labels": labels}}))
+    assert rig.calls() == [Bind("jobs", read.name, "u-1", "n0")]
+
+
+def test_a_creation_that_nobody_answered_is_asked_again_after_a_while() -> None:
+    rig = Rig().ready()
+    rig.cluster.carry_out(order())
+    (create,) = rig.calls()
+    rig.answer(Unanswered("no answer"))
+    assert rig.calls() == []
+    rig.pass_time(1.0)
+    assert rig.calls() == [create]
+
+
+def test_a_start_is_seen_when_all_run() -> None:
+    rig = Rig().ready()
+    first, second = rig.create(TWO)
+    rig.see(replace(first, phase="Running"), second)
+    assert rig.observe() == ()
+    rig.see(replace(second, phase="Running", devices=("GPU-5",)))
+    assert rig.observe() == (PodsStartedSeen(JOB, 1, ((), ("GPU-5",))),)
+
+
+def test_a_refused_binding_that_was_ours_all_along_is_none() -> None:
+    rig = Rig().ready()
+    rig.cluster.carry_out(order())
+    rig.calls()
+    rig.answer()
+    rig.calls()
+    rig.see(pod(node="n0"))
+    rig.answer(REFUSED)
+    assert rig.calls() == []
+    assert rig.observe() == ()
+
+
+def test_a_pod_that_is_bound_elsewhere_rolls_the_gang_back() -> None:
+    rig = Rig().ready()
+    rig.cluster.carry_out(TWO)
+    rig.calls()
+    rig.answer()
+    rig.see(pod(key(0), node="n9"), pod(key(1)))
+    deletes = [call for call in rig.calls() if isinstance(call, Delete)]
+    assert [call.name for call in deletes] == [pod(key(0)).name, pod(key(1)).name]
+    rig.lose(pod(key(0)))
+    rig.lose(pod(key(1)))
+    assert rig.exit().outcome is PodsOutcome.NODE_LOST
+
+
+def test_a_binding_that_is_refused_for_good_rolls_the_gang_back() -> None:
+    rig = Rig().ready()
+    rig.cluster.carry_out(TWO)
+    rig.calls()
+    rig.answer()
+    first, second = rig.calls()
+    rig.answer(Done(), call=first)
+    rig.answer(Refused(404, "NotFound", "pod is not there"), call=second)
+    deleted = [call.name for call in rig.calls()]
+    assert deleted == [first.name, second.name]
+    rig.lose(pod(key(0)))
+    rig.lose(pod(key(1)))
+    assert rig.exit() == PodsExitedSeen(JOB, 1, PodsOutcome.NODE_LOST, node="n1")
+
+
+def test_a_gang_that_is_bound_only_in_part_is_rolled_back_after_a_while() -> None:
+    rig = Rig().ready()
+    rig.cluster.carry_out(TWO)
+    rig.calls()
+    rig.answer()
+    first, _ = rig.calls()
+    rig.answer(call=first)
+    rig.pass_time(59.0)
+    assert rig.calls() == []
+    rig.pass_time(2.0)
+    assert any(isinstance(call, Delete) for call in rig.calls())
+
+
+def test_an_outage_gives_a_gang_that_is_bound_in_part_its_time_anew() -> None:
+    rig = Rig().ready()
+    rig.cluster.carry_out(TWO)
+    rig.calls()
+    rig.answer()
+    first, second = rig.calls()
+    rig.answer(call=first)
+    rig.pass_time(50.0)
+    rig.cluster.outage(rig.now)
+    rig.answer(Unanswered("no answer"), call=second)
+    rig.pass_time(30.0)
+    assert names(rig.calls()) == ["Bind"]
+
+
+def test_a_kubelet_that_will_not_admit_a_pod_takes_the_gang_back_to_the_queue() -> None:
+    for reason in ("OutOfnvidia.com/gpu", "OutOfcpu", "UnexpectedAdmissionError", "TopologyAffinityError"):
+        rig = Rig().ready()
+        first, second = rig.create(TWO)
+        rig.see(replace(first, phase="Failed", end=failed(reason)), replace(second, phase="Running"))
+        (delete,) = rig.calls()
+        assert delete.name == second.name
+        rig.answer()
+        rig.lose(second)
+        assert rig.exit() == PodsExitedSeen(JOB, 1, PodsOutcome.NODE_LOST, node="n0"), reason
+
+
+def test_the_first_pod_that_fails_fails_the_job_and_ends_its_peers() -> None:
+    rig = Rig().ready()
+    first, second = rig.run(TWO)
+    rig.now_s = 20.0
+    late, early = failed(code=9, finished_at=at(19)), failed(code=3, finished_at=at(18))
+    rig.see(replace(first, phase="Failed", end=late), replace(second, phase="Failed", end=early))
+    assert rig.calls() == []
+    assert rig.exit() == PodsExitedSeen(JOB, 1, PodsOutcome.FAILED, 3, 20.0, "n1")
+
+
+def test_peers_of_a_failed_pod_are_ended_before_the_exit_is_told() -> None:
+    rig = Rig().ready()
+    first, second = rig.run(TWO)
+    rig.see(replace(first, phase="Failed", end=failed(code=1)))
+    (delete,) = rig.calls()
+    assert delete.name == second.name
+    rig.answer()
+    assert rig.observe() == ()
+    rig.lose(second)
+    assert rig.exit().outcome is PodsOutcome.FAILED
+
+
+def test_a_job_whose_deciding_group_succeeds_is_done_and_its_servers_are_ended() -> None:
+    rig = Rig().ready()
+    launched = order(slot(0), slot(0, group=1, node="n1"), groups=("launcher", "worker"))
+    launcher, worker = rig.run(launched)
+    rig.see(replace(launcher, phase="Succeeded", end=failed(succeeded=True)))
+    (delete,) = rig.calls()
+    assert delete.name == worker.name
+    rig.answer()
+    rig.lose(worker)
+    assert rig.exit().outcome is PodsOutcome.SUCCEEDED
+
+
+def test_a_pod_that_vanishes_takes_its_gang_back_to_the_queue() -> None:
+    rig = Rig().ready()
+    first, second = rig.run(TWO)
+    rig.lose(first)
+    (delete,) = rig.calls()
+    rig.answer()
+    rig.lose(second)
+    assert delete.name == second.name
+    assert rig.exit().outcome is PodsOutcome.NODE_LOST
+
+
+def test_a_pod_of_a_started_gang_that_is_not_there_after_a_change_of_leader_vanished() -> None:
+    rig = Rig().ready()
+    first, second = rig.run(TWO)
+    rig.cluster.reset()
+    rig.see(first)
+    rig.ready()
+    (delete,) = rig.calls()
+    assert delete.name == first.name
+    rig.answer()
+    rig.lose(first)
+    assert rig.exit().outcome is PodsOutcome.NODE_LOST
+    assert second.name != delete.name
+
+
+def test_a_pod_that_others_evict_did_not_fail() -> None:
+    rig = Rig().ready()
+    (view,) = rig.run(order())
+    rig.see(replace(view, phase="Failed", end=failed(code=143), ends_at=at(30), grace_s=30))
+    assert rig.exit().outcome is PodsOutcome.NODE_LOST
+
+
+def test_a_pod_that_cannot_be_fails_the_job() -> None:
+    rig = Rig().ready()
+    rig.cluster.carry_out(order())
+    rig.calls()
+    rig.answer(Refused(422, "Invalid", "spec.containers: Required value"))
+    assert rig.exit().outcome is PodsOutcome.FAILED
+
+
+def test_a_resize_adds_what_is_missing_and_ends_what_is_too_much() -> None:
+    rig = Rig().ready()
+    first, second = rig.run(TWO)
+    rig.resize(slot(0), slot(2))
+    calls = rig.calls()
+    assert sorted(names(calls)) == ["Create", "Delete"]
+    rig.answer()
+    rig.lose(second)
+    (bind,) = rig.calls()
+    assert isinstance(bind, Bind)
+    rig.answer()
+    third = pod(key(2), node="n2")
+    rig.see(third)
+    assert rig.observe() == ()
+    rig.see(replace(third, phase="Running"))
+    assert rig.observe() == (PodsResizedSeen(JOB, 1, 2),)
+    assert first.is_running
+
+
+def test_a_replica_that_moves_comes_anew_when_the_old_one_is_gone() -> None:
+    rig = Rig().ready()
+    (view,) = rig.run(order())
+    rig.resize(slot(0, node="n2"))
+    assert names(rig.calls()) == ["Delete"]
+    rig.answer()
+    rig.lose(view)
+    (create,) = rig.calls()
+    assert isinstance(create, Create)
+    rig.answer(Done({"metadata": {"uid": "new"}}))
+    assert rig.calls() == [Bind("jobs", create.name, "new", "n2")]
