@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from muster.core import Instant
+from muster.schemas.base import Payload
 from muster.schemas.devices import GPU
 from muster.schemas.facts.control import ClusterDescribed
 from muster.schemas.facts.job import PodsOutcome
@@ -234,11 +235,24 @@ class ClusterSeen:
     description: ClusterDescribed
 
 
+@dataclass(frozen=True, slots=True)
+class WordSeen:
+    """What somebody beside Muster wants, as a fact says it: an autoscaler outside, an object that asks for devices.
+
+    kind, subject, name: of the fact; payload: its body.
+    """
+
+    kind: str
+    subject: str
+    name: str
+    payload: Payload
+
+
 NodeObservation = (
     NodeSeen | NodeLostSeen | NodeReturnedSeen | NodeLeftSeen | NodeClosedSeen | NodeOpenSeen | ProvisionFailedSeen
 )
 PodsObservation = PodsStartedSeen | PodsExitedSeen | CheckpointSeen | PodsResizedSeen
-Observation = ClusterSeen | NodeObservation | PodsObservation
+Observation = ClusterSeen | WordSeen | NodeObservation | PodsObservation
 
 
 class Cluster(Protocol):

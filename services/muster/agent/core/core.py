@@ -20,6 +20,7 @@ from muster.agent.core.cluster import (
     PodsExitedSeen,
     PodsStartedSeen,
     RecallNode,
+    WordSeen,
 )
 from muster.agent.core.drafts import CLOSED, draft_of, state_drafts
 from muster.agent.core.moves import Moves
@@ -50,8 +51,12 @@ from muster.schemas.facts.node import (
     WithholdRequested,
     WithholdWithdrawn,
 )
+from muster.schemas.facts.scale import ScalerState
 from muster.schemas.job import TERMINAL_PHASES
 from muster.schemas.registry import STATE_NAME
+
+AUTOSCALER_WORDS = ("node-wanted", "node-refused", "node-unneeded", "removal-blocked", "settled")
+COMPOSABILITY_WORDS = ("compose-requested", "decompose-requested")
 
 
 class AgentCore:
@@ -118,6 +123,9 @@ class AgentCore:
             ("node", "state-recorded"): self._node_state,
             ("node", "withhold-requested"): self._closed,
             ("node", "withhold-withdrawn"): self._opened,
+            **{("autoscaler", name): self._word for name in AUTOSCALER_WORDS},
+            **{("composability", name): self._word for name in COMPOSABILITY_WORDS},
+            ("scaler", STATE_NAME): self._scaler_state,
             ("cluster", "described"): self._cluster_described,
             ("cluster", "state-recorded"): self._cluster_described,
             **self._moves.table(),
@@ -303,6 +311,18 @@ class AgentCore:
             return False
         node.closed, node.is_withheld = "", False
         self._cluster.acknowledge(NodeOpenSeen(fact.subject_id), at=fact.time)
+        return True
+
+    def _word(self, fact: Fact) -> bool:
+        self._cluster.acknowledge(WordSeen(fact.kind, fact.subject_id, fact.name, fact.payload), at=fact.time)
+        return True
+
+    def _scaler_state(self, fact: Fact) -> bool:
+        """What an autoscaler said stands in the scaler's part of a checkpoint."""
+        if not isinstance(fact.payload, ScalerState):
+            return False
+        for one in fact.payload.signals:
+            self._cluster.acknowledge(WordSeen("autoscaler", one.subject, one.name, one.signal), at=Instant(one.at))
         return True
 
     def _cluster_described(self, fact: Fact) -> bool:

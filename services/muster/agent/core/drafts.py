@@ -17,6 +17,7 @@ from muster.agent.core.cluster import (
     PodsResizedSeen,
     PodsStartedSeen,
     ProvisionFailedSeen,
+    WordSeen,
 )
 from muster.agent.core.state import JobRecord, NodeRecord, ScaleRecord
 from muster.core import Draft
@@ -55,6 +56,8 @@ def draft_of(
                 attempt=seen.attempt, outcome=seen.outcome, exit_code=seen.exit_code, ran_s=seen.ran_s, node=seen.node
             )
             return _of_job(seen.job_id, "pods-exited", gone, jobs)
+        case WordSeen():
+            return Draft(seen.kind, seen.subject, seen.name, seen.payload)
         case CheckpointSeen():
             return _of_job(seen.job_id, "checkpointed", JobCheckpointed(attempt=seen.attempt), jobs)
         case PodsResizedSeen():

@@ -24,6 +24,7 @@ from muster.agent.core.cluster import (
     PodsResizedSeen,
     PodsStartedSeen,
     ResizePods,
+    WordSeen,
 )
 from muster.agent.core.groups import Groups
 from muster.agent.core.simulated_changes import on_grid
@@ -82,7 +83,7 @@ class SimulatedCluster:
                 key = (observation.job_id, observation.attempt)
                 self._pods.pop(key, None)
                 self._seen.pop(key, None)
-            case ClusterSeen():
+            case ClusterSeen() | WordSeen():
                 pass  # it describes itself to nobody
             case _:
                 self._nodes.acknowledge(observation, at)

@@ -18,6 +18,7 @@ from muster.agent.core.cluster import (
     NodeObservation,
     Observation,
     PodsEffect,
+    WordSeen,
 )
 from muster.agent.core.kubernetes.calls import Outcome
 from muster.agent.core.kubernetes.companions import Companions, Guests, Manifests, NoCompanions, NoGuests
@@ -104,6 +105,8 @@ class KubernetesCluster:
         """See `Cluster`."""
         if isinstance(observation, ClusterSeen):
             self._told = observation.description
+        elif isinstance(observation, WordSeen):
+            self._machines.acknowledge(observation, at)
         elif isinstance(observation, NodeObservation):
             self.nodes.acknowledge(observation, at)
             self._machines.acknowledge(observation, at)
@@ -174,10 +177,12 @@ class KubernetesCluster:
     def node_seen(self, view: NodeView, now: Instant) -> None:
         """A node is so."""
         self.nodes.seen(view, now)
+        self._machines.node_seen(view)
 
     def node_gone(self, name: str) -> None:
         """A node is no more."""
         self.nodes.gone(name)
+        self._machines.node_gone(name)
         self.gangs.node_lost(name)
 
     def synced(self) -> None:
@@ -185,6 +190,7 @@ class KubernetesCluster:
         self._guests.synced()
         self.gangs.synced()
         self.nodes.synced()
+        self._machines.synced()
 
     def outage(self, now: Instant) -> None:
         """The API server does not answer: deadlines of what only it can do begin anew."""

@@ -3,7 +3,8 @@
 from collections.abc import Iterator
 from typing import Protocol
 
-from muster.agent.core.cluster import AddNode, NodeEffect, NodeObservation, ProvisionFailedSeen
+from muster.agent.core.cluster import AddNode, NodeEffect, NodeObservation, ProvisionFailedSeen, WordSeen
+from muster.agent.core.kubernetes.views import NodeView
 from muster.core import Instant
 
 
@@ -14,15 +15,27 @@ class Machines(Protocol):
         """See `Cluster`."""
         ...
 
-    def acknowledge(self, seen: NodeObservation, at: Instant) -> None:
+    def acknowledge(self, seen: NodeObservation | WordSeen, at: Instant) -> None:
         """See `Cluster`: every observation of nodes, also those that others made."""
+        ...
+
+    def node_seen(self, view: NodeView) -> None:
+        """A node is so."""
+        ...
+
+    def node_gone(self, name: str) -> None:
+        """A node is no more."""
+        ...
+
+    def synced(self) -> None:
+        """All that there is was seen."""
         ...
 
     def settle(self, now: Instant) -> None:
         """Look at what changed, or whose moment has come."""
         ...
 
-    def observations(self) -> Iterator[NodeObservation]:
+    def observations(self) -> Iterator[NodeObservation | WordSeen]:
         """What is so and not acknowledged; as of the last `settle`."""
         ...
 
@@ -54,15 +67,24 @@ class NoMachines:
             reason = f"no MachineSet is named for node group {effect.group}: name it in kubernetes.scaling.names"
             self._failed[effect.scale] = ProvisionFailedSeen(effect.scale, effect.group, effect.node, reason)
 
-    def acknowledge(self, seen: NodeObservation, at: Instant) -> None:  # noqa: ARG002 - the port
+    def acknowledge(self, seen: NodeObservation | WordSeen, at: Instant) -> None:  # noqa: ARG002 - the port
         """See `Machines`."""
         if isinstance(seen, ProvisionFailedSeen):
             self._failed.pop(seen.scale, None)
 
+    def node_seen(self, view: NodeView) -> None:
+        """See `Machines`."""
+
+    def node_gone(self, name: str) -> None:
+        """See `Machines`."""
+
+    def synced(self) -> None:
+        """See `Machines`."""
+
     def settle(self, now: Instant) -> None:
         """See `Machines`."""
 
-    def observations(self) -> Iterator[NodeObservation]:
+    def observations(self) -> Iterator[NodeObservation | WordSeen]:
         """See `Machines`."""
         yield from self._failed.values()
 

@@ -27,6 +27,7 @@ from muster.kube.objects import (
 )
 
 NOT_SEEN = Instant(0)
+UNNEEDED_TAINTS = frozenset({"ToBeDeletedByClusterAutoscaler", "DeletionCandidateOfClusterAutoscaler"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,6 +128,7 @@ class PodView:
 class NodeView:
     """A node. allocatable: to pods; capacity_cpu_milli: with what is kept for the system. closed: why nothing new is to
     be placed there ("cordoned", "taint …"), "" if nothing speaks against. labels, annotations: those asked for.
+    unneeded: the taint by which the Cluster Autoscaler says that it would remove the node.
     """
 
     name: str
@@ -139,6 +141,7 @@ class NodeView:
     labels: tuple[tuple[str, str], ...] = ()
     annotations: tuple[tuple[str, str], ...] = ()
     deleting: bool = False
+    unneeded: str = ""
 
     def label(self, key: str) -> str:
         """Value of a label that was asked for, "" if the node has none."""
@@ -206,6 +209,7 @@ class NodeProjection:
             labels=_kept(strings(raw, "metadata", "labels"), self.labels),
             annotations=_kept(strings(raw, "metadata", "annotations"), self.annotations),
             deleting=bool(text(raw, "metadata", "deletionTimestamp")),
+            unneeded=next((key for one in objects(spec, "taints") if (key := text(one, "key")) in UNNEEDED_TAINTS), ""),
         )
 
     def _closed(self, spec: JsonObject) -> str:

@@ -20,6 +20,7 @@ from muster.agent.core.cluster import (
     NodeSeen,
     ProvisionFailedSeen,
     RemoveNode,
+    WordSeen,
 )
 from muster.agent.core.kubernetes.calls import JsonObject, Kind, Merge, Outcome, Refused
 from muster.agent.core.kubernetes.cdi.machine_views import (
@@ -31,6 +32,7 @@ from muster.agent.core.kubernetes.cdi.machine_views import (
     MachineSetView,
     MachineView,
 )
+from muster.agent.core.kubernetes.views import NodeView
 from muster.agent.core.kubernetes.worklist import AT_ONCE, Worklist
 from muster.core import NS_PER_S, Instant, after
 
@@ -108,7 +110,7 @@ class MachineSets:
             case _:
                 pass  # devices are seen at the node itself; what a checkpoint recalls is seen too
 
-    def acknowledge(self, seen: NodeObservation, at: Instant) -> None:  # noqa: ARG002 - the port
+    def acknowledge(self, seen: NodeObservation | WordSeen, at: Instant) -> None:  # noqa: ARG002 - the port
         """See `Machines`."""
         self._is_dirty = True
         match seen:
@@ -167,7 +169,7 @@ class MachineSets:
         self._is_dirty = True
 
     def synced(self) -> None:
-        """All MachineSets and Machines were seen."""
+        """See `Machines`: all MachineSets and Machines were seen."""
         self._is_synced = self._is_dirty = True
 
     def reset(self) -> None:
@@ -185,7 +187,13 @@ class MachineSets:
         machine = self._machines.get(self._of_node.get(node, ""))
         return machine.scale if machine is not None else ""
 
-    def observations(self) -> Iterator[NodeObservation]:
+    def node_seen(self, view: NodeView) -> None:
+        """See `Machines`. A machine says which node it became."""
+
+    def node_gone(self, name: str) -> None:
+        """See `Machines`."""
+
+    def observations(self) -> Iterator[NodeObservation | WordSeen]:
         """See `Machines`."""
         yield from self._failed.values()
 

@@ -1,0 +1,187 @@
+"""The Cluster Autoscaler's traces as the four cases' words: each told once, and settled when no trace is left."""
+
+from muster.agent.core.cluster import WordSeen
+from muster.agent.core.kubernetes.cdi.machine_sets import Drift
+from muster.agent.core.kubernetes.cdi.signals import EVENT_S, Signals, backoffs_in, project_event
+from muster.agent.core.kubernetes.views import NodeProjection
+from muster.core import NS_PER_S, Instant
+from muster.schemas.facts.scale import AutoscalerSignal
+
+START = Instant(1_767_225_600 * NS_PER_S)  # 2026-01-01T00:00:00Z
+SETS = {"hgx": "hgx-machines", "cpu": "cpu-machines"}
+
+
+class House:
+    """Signals whose observations the log takes."""
+
+    def __init__(self) -> None:
+        self.signals = Signals(
+            SETS, lambda namespace, pod: {"ml/train-0": "JOB1", "ml/eval-0": "JOB2"}.get(f"{namespace}/{pod}", "")
+        )
+        self.now = START
+        self.log: list[tuple[str, str, AutoscalerSignal]] = []
+        self.signals.synced()
+        self._events = 0
+
+    def run(self) -> list[tuple[str, str]]:
+        """Tell until nothing is left; what was told now."""
+        before = len(self.log)
+        for _ in range(20):
+            self.signals.settle(self.now)
+            news = list(self.signals.observations())
+            if not news:
+                return [(subject, word) for subject, word, _ in self.log[before:]]
+            for seen in news:
+                assert isinstance(seen.payload, AutoscalerSignal)
+                self.log.append((seen.subject, seen.name, seen.payload))
+                self.signals.acknowledge(seen)
+        raise AssertionError("it is never told")
+
+    def event(self, reason: str, about: str, message: str = "", *, kind: str = "Pod") -> None:
+        self._events += 1
+        namespace, _, name = about.rpartition("/")
+        raw = {
+            "metadata": {"uid": f"e{self._events}"}, "reason": reason, "message": message,
+            "involvedObject": {"kind": kind, "namespace": namespace, "name": name},
+            "lastTimestamp": "2026-01-01T00:00:00Z",
+        }  # fmt: skip
+        view = project_event(raw)
+        assert view is not None
+        self.signals.event_seen(view)
+
+    def node(self, name: str, *taints: str) -> None:
+        spec = {"taints": [{"key": key, "effect": "PreferNoSchedule"} for key in taints]}
+        self.signals.node_seen(NodeProjection()({"metadata": {"name": name}, "spec": spec}), "hgx")
+
+    def later(self, seconds: float) -> None:
+        self.now = Instant(self.now + round(seconds * NS_PER_S))
+
+
+def test_a_node_that_is_a_candidate_is_unneeded_until_the_taint_goes() -> None:
+    house = House()
+    house.node("n1", "DeletionCandidateOfClusterAutoscaler")
+    assert house.run() == [("n1", "node-unneeded")]
+    assert house.log[-1][2].group == "hgx"
+    house.node("n1", "ToBeDeletedByClusterAutoscaler")
+    assert house.run() == []
+    house.node("n1")
+    assert house.run() == [("n1", "settled")]
+
+
+def test_a_node_that_cannot_be_removed_is_blocked() -> None:
+    house = House()
+    house.node("n1", "ToBeDeletedByClusterAutoscaler")
+    house.run()
+    house.event("ScaleDownFailed", "n1", "failed to drain: pod has a disruption budget", kind="Node")
+    assert house.run() == [("n1", "removal-blocked")]
+    assert "disruption budget" in house.log[-1][2].reason
+    house.later(EVENT_S + 1)
+    assert house.run() == [("n1", "node-unneeded")]
+
+
+def test_a_node_that_leaves_wants_nothing_any_more() -> None:
+    house = House()
+    house.node("n1", "ToBeDeletedByClusterAutoscaler")
+    house.run()
+    house.signals.node_gone("n1")
+    assert house.run() == [("n1", "settled")]
+
+
+def test_a_scale_up_for_a_job_is_wanted_of_its_group() -> None:
+    house = House()
+    house.event(
+        "TriggeredScaleUp", "ml/train-0", "pod triggered scale-up: [{MachineSet/default/hgx-machines 1->2 (max: 9)}]"
+    )
+    assert house.run() == [("hgx", "node-wanted")]
+    assert house.log[-1][2].jobs == ("JOB1",)
+
+
+def test_pods_of_nobody_here_say_nothing() -> None:
+    house = House()
+    house.event(
+        "TriggeredScaleUp", "web/frontend-7", "pod triggered scale-up: [{MachineSet/default/cpu-machines 1->2}]"
+    )
+    assert house.run() == []
+
+
+def test_another_scan_that_says_the_same_is_not_told_again() -> None:
+    house = House()
+    for scan in range(3):
+        house.event(
+            "NotTriggerScaleUp", "ml/train-0", f"pod didn't trigger scale-up: {scan} Insufficient nvidia.com/gpu"
+        )
+        house.run()
+    assert [(subject, word) for subject, word, _ in house.log] == [("any-group", "node-refused")]
+
+
+def test_what_is_refused_now_is_wanted_no_longer() -> None:
+    house = House()
+    house.event("TriggeredScaleUp", "ml/train-0", "pod triggered scale-up: [{hgx-machines 1->2}]")
+    house.run()
+    house.event("NotTriggerScaleUp", "ml/train-0", "max node group size reached")
+    told = house.run()
+    assert ("hgx", "settled") in told
+    assert ("any-group", "node-refused") in told
+
+
+def test_a_group_in_backoff_refuses_those_who_wait_for_it() -> None:
+    house = House()
+    house.event("TriggeredScaleUp", "ml/train-0", "pod triggered scale-up: [{hgx-machines 1->2}]")
+    house.run()
+    house.signals.backoffs_seen({"MachineSet/default/hgx-machines": "out of machines"})
+    house.run()
+    subject, word, signal = house.log[-1]
+    assert (subject, word, signal.jobs, signal.reason) == ("hgx", "node-refused", ("JOB1",), "out of machines")
+
+
+def test_a_machine_set_that_somebody_raised_is_a_wish_for_nodes() -> None:
+    house = House()
+    house.signals.drifts_seen((Drift("hgx", "hgx-machines", 2, 4),))
+    assert house.run() == [("hgx", "node-wanted")]
+    assert "from 2 to 4" in house.log[-1][2].reason
+    house.signals.drifts_seen(())
+    assert house.run() == [("hgx", "settled")]
+
+
+def test_events_lapse() -> None:
+    house = House()
+    house.event("NotTriggerScaleUp", "ml/eval-0", "no group fits")
+    house.run()
+    assert house.signals.next_change() == START + round(EVENT_S * NS_PER_S)
+    house.later(EVENT_S + 1)
+    assert house.run() == [("any-group", "settled")]
+
+
+def test_another_leader_tells_nothing_twice_and_settles_what_is_over() -> None:
+    house = House()
+    house.node("n1", "ToBeDeletedByClusterAutoscaler")
+    house.node("n2", "ToBeDeletedByClusterAutoscaler")
+    house.run()
+    house.signals.reset()
+    house.node("n1", "ToBeDeletedByClusterAutoscaler")
+    assert house.run() == []  # not before all was seen
+    house.signals.synced()
+    assert house.run() == [("n2", "settled")]
+
+
+def test_a_checkpoint_says_what_stands() -> None:
+    house = House()
+    house.signals.acknowledge(WordSeen("autoscaler", "n9", "node-unneeded", AutoscalerSignal(node="n9")))
+    assert house.run() == [("n9", "settled")]
+
+
+def test_the_status_names_groups_in_backoff() -> None:
+    told = """
+time: 2026-01-01 00:00:00
+autoscalerStatus: Running
+nodeGroups:
+- name: MachineSet/default/hgx-machines
+  scaleUp:
+    status: Backoff
+    backoffInfo: {errorCode: OTHER, errorMessage: out of machines}
+- name: MachineSet/default/cpu-machines
+  scaleUp: {status: NoActivity}
+"""
+    assert backoffs_in(told) == {"MachineSet/default/hgx-machines": "out of machines"}
+    assert backoffs_in("nodeGroups: {") == {}
+    assert backoffs_in("[1, 2]") == {}
