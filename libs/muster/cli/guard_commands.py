@@ -124,6 +124,6 @@ def demo(
 
     Takes about five minutes; starts real API servers on loopback and ends them.
     """
-    from muster.cli.guard_demo import run
+    from muster.cli.guard_demo.run import tell
 
-    run.demo(story or [], output, emulated_version=emulated_version)
+    tell(story or [], output, emulated_version=emulated_version)

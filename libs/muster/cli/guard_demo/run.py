@@ -37,25 +37,25 @@ def stories(emulated_version: str) -> dict[str, tuple[Told, ...]]:
     }
 
 
-def demo(names: Sequence[str], form: Output, *, emulated_version: str) -> None:
+def tell(names: Sequence[str], form: Output, *, emulated_version: str) -> None:
     """The command. Raises CliError."""
     every = stories(emulated_version)
     if unknown := [name for name in names if name not in every]:
         raise usage(f"--story: there is no {unknown[0]!r}; there are {', '.join(every)}")
     try:
-        found = asyncio.run(_tell([one for name in names or every for one in every[name]], form))
+        found = asyncio.run(_told([one for name in names or every for one in every[name]], form))
     except (LocalPlaneError, KubeError) as error:
         raise refused(str(error)) from error
     if form is Output.JSON:
         output.emit_json({"emulated_version": emulated_version, "stories": [as_json(story) for story in found]})
 
 
-async def _tell(wanted: Sequence[Told], form: Output) -> list[Story]:
+async def _told(wanted: Sequence[Told], form: Output) -> list[Story]:
     """Each is printed as soon as it is over: the whole takes minutes."""
     found = []
-    for number, tell in enumerate(wanted, start=1):
+    for number, story in enumerate(wanted, start=1):
         with output.talk().status(f"story {number} of {len(wanted)}"):
-            found.append(await tell())
+            found.append(await story())
         if form is not Output.JSON:
             _print(found[-1])
     return found
