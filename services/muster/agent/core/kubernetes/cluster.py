@@ -64,7 +64,7 @@ class KubernetesCluster:
         devices: Devices | None = None,
         machines: Machines | None = None,
     ) -> None:
-        self.worklist = worklist or Worklist()
+        self.worklist = Worklist() if worklist is None else worklist  # an empty one is false
         self.notes = Notes()
         self._machines = machines or NoMachines()
         self.nodes = Nodes(options.nodes, devices or NoDevices(), self._machines, lost_s=options.lost_s)
@@ -161,6 +161,8 @@ class KubernetesCluster:
         self._guests.seen(view)
         if self.gangs.seen(view):
             return
+        if view.plugin:
+            self._machines.plugin_seen(view)
         member = view.member
         if member is not None and member.cluster == self._cluster:
             self._leftovers.seen(view, now)
@@ -171,6 +173,8 @@ class KubernetesCluster:
         """A pod, as it was last seen, is no more."""
         self._guests.gone(view)
         self.gangs.gone(view)
+        if view.plugin:
+            self._machines.plugin_gone(view)
         self._leftovers.gone(view.key)
         self.nodes.pod_gone(view.key)
 
