@@ -25,6 +25,7 @@ from muster.guard.metrics import GuardMetrics
 from muster.guard.replicas import Place
 from muster.kube.errors import KubeConfigError
 
+_AT_ONCE = Instant(0)
 _logger = logging.getLogger(__name__)
 
 
@@ -34,6 +35,7 @@ class ServerWatch:
     def __init__(self, place: Place, config: GuardConfig, *, scrape_s: float, version: str) -> None:
         self._place, self._config, self._scrape_s, self._version = place, config, scrape_s, version
         self._look: Look | None = None
+        self._is_new = self._is_opened = False
         self._seat = Seat()
         self._core: GuardCore | None = None
         self._task: asyncio.Task[None] | None = None
@@ -45,18 +47,30 @@ class ServerWatch:
         """See `Servers.look`."""
         return self._look
 
+    def observe(self) -> Look | None:
+        """See `Servers.observe`."""
+        self._is_new = False
+        return self._look
+
+    def next_change(self) -> Instant | None:
+        """See `Servers.next_change`; also at once when a term begins, or a task has ended: `after_fold` is wanted."""
+        ended = self._task is not None and self._task.done()
+        return _AT_ONCE if self._is_new or self._is_opened or ended else None
+
     async def open(self, core: Core, connection: Client, seat: Seat) -> None:  # noqa: ARG002 - the port
         """See `Sink.open`."""
         assert isinstance(core, GuardCore), "these are the guard's looks"
         await self.close()
-        self._core, self._seat = core, seat
+        self._core, self._seat, self._is_opened = core, seat, True
         self._metrics = GuardMetrics()
 
     async def after_fold(self, facts: Sequence[Fact], *, last_seq: int, now: Instant) -> None:  # noqa: ARG002 - the port
         """See `Sink.after_fold`: the first one says what time it is."""
+        self._is_opened = False
         self._now, self._now_at_s = now, asyncio.get_running_loop().time()
         if self._task is None:
             self._task = asyncio.create_task(self._run())
+            self._task.add_done_callback(lambda _: self._seat.wake())
         elif self._task.done():
             self._task.result()  # a defect stops the service: recovery opens this anew
         assert self._core is not None, "a sink is opened first"
@@ -64,14 +78,12 @@ class ServerWatch:
 
     async def close(self) -> None:
         """See `Sink.close`."""
-        self._look = None
+        self._look, self._is_new, self._is_opened = None, False, False
         self._metrics.hide()
         if self._task is not None:
-            self._task.cancel()
-            with suppress(asyncio.CancelledError, TimeoutError):
-                async with asyncio.timeout(STOP_S_MAX):
-                    await self._task
-            self._task = None
+            task, self._task = self._task, None
+            task.cancel()
+            await asyncio.wait([task], timeout=STOP_S_MAX)
 
     async def _run(self) -> None:
         while True:
@@ -84,9 +96,11 @@ class ServerWatch:
                     on_flow=self._flow_changed.set,
                 ) as lookout:
                     await self._watch(lookout)
-            except KubeConfigError as error:
+            except* KubeConfigError as errors:
                 _logger.warning(
-                    "the API server's credentials cannot be read, trying again in %g s: %s", REOPEN_S, error
+                    "the API server's credentials cannot be read, trying again in %g s: %s",
+                    REOPEN_S,
+                    "; ".join(map(str, errors.exceptions)),
                 )
             await asyncio.sleep(REOPEN_S)
 
@@ -96,7 +110,7 @@ class ServerWatch:
             self._flow_changed.clear()
             applies = self._config.apply
             look = await (lookout.keep(leads=self._seat.leads) if applies else lookout.look())
-            self._look = look
+            self._look, self._is_new = look, True
             self._metrics.show_look(look, lookout.audit)
             self._seat.wake()
             if (failure := lookout.failure()) is not None:

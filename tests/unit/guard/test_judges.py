@@ -1,5 +1,7 @@
 """Each advice: what raises it, what it says, and what it needs to see."""
 
+from dataclasses import replace
+
 from muster.guard.core.config import GuardConfig
 from muster.guard.core.judges import JUDGES, collection, ended_pods, lists, skew, streams, unlimited, workloads
 from muster.guard.core.judges.finding import Finding
@@ -105,6 +107,12 @@ def test_lists_that_nothing_holds_back_are_told_worse_where_they_are_encoded_who
     assert [one.severity for one in (*raised(unlimited.CODE, old), *raised(unlimited.CODE, new))] == ["warning", "info"]
     assert "has 3 seats" in raised(unlimited.CODE, new)[0].detail
     assert "muster guard apply" in raised(unlimited.CODE, new)[0].cure
+
+
+def test_lists_that_cannot_be_held_back_are_told_with_the_reason() -> None:
+    never = replace(flow(is_right=False, found=None, reason="more seats than there are"), total=0)
+    (found,) = raised(unlimited.CODE, look(flows=(never,)))
+    assert found.cure == "more seats than there are"
 
 
 def test_the_guard_that_applies_flow_control_does_not_advise_it() -> None:

@@ -22,6 +22,12 @@ class Eyes:
     def look(self) -> Look | None:
         return self.seen
 
+    def observe(self) -> Look | None:
+        return self.seen
+
+    def next_change(self) -> None:
+        return
+
 
 class House:
     """A guard whose drafts become facts at once."""

@@ -36,14 +36,14 @@ class GuardCore:
 
     def decide(self, now: Instant) -> list[Draft]:
         """See `Core`: nothing before the first look."""
-        look = self.look
+        look = self._servers.observe()
         if look is None:
             return []
         return [*advise(self.state.advice, look, self.config, now), *tell_flows(self.state.flows, look)]
 
     def next_wakeup(self) -> Instant | None:
-        """See `Core`: a new look wakes it."""
-        return None
+        """See `Core`: at once while there is a look that was not decided on."""
+        return self._servers.next_change()
 
     def snapshot(self) -> Iterator[Draft]:
         """See `Core`."""

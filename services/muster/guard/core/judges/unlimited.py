@@ -5,6 +5,7 @@ from muster.guard.core.judges.finding import Finding
 from muster.guard.core.look import FlowLook, Look
 
 CODE = "lists-unlimited"
+_CURE = "run `muster guard apply`, or let the guard do it: setting guard.apply"
 _STREAMS_SINCE = (1, 33)
 _ENCODES = (
     "; these API servers encode a LIST as a whole in memory, so that a burst of large ones can end them (from 1.33 on "
@@ -32,7 +33,7 @@ def _finding(look: Look, flow: FlowLook) -> Finding:
             f"LISTs of {flow.resource} are not held back to {flow.wanted} at a time: {has}"
             f"{_ENCODES if _encodes_whole(look) else ''}"
         ),
-        cure=flow.reason or "run `muster guard apply`, or let the guard do it: setting guard.apply",
+        cure=_CURE if flow.total else flow.reason,
         figures=(("seats_wanted", float(flow.wanted)),),
     )
 

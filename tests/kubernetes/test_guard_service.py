@@ -1,0 +1,153 @@
+"""The guard as a service, over a real bus and a real API server: what it does becomes facts, and is answered."""
+
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+
+import aiohttp
+import pytest
+
+from hosted_services import LOG, HostedServices, until_leading
+from kube_planes import open_plane
+from muster.bus.kubernetes_settings import GuardSettings, KubernetesSettings
+from muster.core.fact import Fact
+from muster.gateway.guard_client import NatsGuard
+from muster.guard import app
+from muster.guard.core.flow import MANAGED_BY, MANAGER
+from muster.kube.local.options import PlaneOptions
+from muster.kube.local.plane import ControlPlane
+from muster.schemas.apiserver import ApiServerReport
+from muster.schemas.facts.guard import AdviceRaised, FlowApplied
+from servers import CLUSTER, DECLARATIONS, NatsServer, running_nats
+from waiting import until_async
+
+pytestmark = pytest.mark.timeout(180)
+
+LEVELS = "/apis/flowcontrol.apiserver.k8s.io/v1/prioritylevelconfigurations"
+SCHEMAS = "/apis/flowcontrol.apiserver.k8s.io/v1/flowschemas"
+SCRAPE_S = 0.5
+
+
+@pytest.fixture
+def bus() -> Iterator[NatsServer]:
+    """A bus that knows the guard."""
+    known = [one for one in DECLARATIONS if one.service != "guard"]
+    with running_nats(declarations=[*known, app.DECLARATION]) as server:
+        yield server
+
+
+@dataclass
+class Guarded:
+    """A plane, a bus, and guards over both."""
+
+    plane: ControlPlane
+    house: HostedServices
+
+    async def host(self, *, apply: bool) -> None:
+        """One more process with a guard."""
+        settings = self.house.settings.model_copy(
+            update={
+                "kubernetes": KubernetesSettings(kubeconfig=self.plane.kubeconfig(), api_servers=self.plane.servers),
+                "guard": GuardSettings(apply=apply, scrape_s=SCRAPE_S),
+            }
+        )
+        await self.house.host(*app.services(settings))
+
+    async def report(self) -> ApiServerReport:
+        return await NatsGuard(await self.house.client("gateway-query"), cluster=CLUSTER).report()
+
+    async def said(self, kind: str, name: str, number: int = 1) -> list[Fact]:
+        """At least so many facts of that name."""
+        found: list[Fact] = []
+
+        async def are_there() -> bool:
+            found[:] = [fact for fact in await self.house.facts(name) if fact.kind == kind]
+            return len(found) >= number
+
+        await until_async(are_there)
+        return found
+
+    async def managed(self) -> set[str]:
+        """Names of the guard's own objects at the API server."""
+        names = set()
+        async with self.plane.client() as client:
+            for path in (LEVELS, SCHEMAS):
+                async with client.get(path, params={"labelSelector": f"{MANAGED_BY}={MANAGER}"}) as answer:
+                    names |= {item["metadata"]["name"] for item in (await answer.json())["items"]}
+        return names
+
+
+@asynccontextmanager
+async def guarded(bus: NatsServer) -> AsyncIterator[Guarded]:
+    """Everything, without a guard yet."""
+    house = HostedServices(bus)
+    await house.prepare()
+    async with open_plane(PlaneOptions(kwok=False)) as plane:
+        yield Guarded(plane, house)
+        await house.end()
+
+
+async def post_level(client: aiohttp.ClientSession, name: str, shares: int) -> None:
+    spec = {"type": "Limited", "limited": {"nominalConcurrencyShares": shares, "limitResponse": {"type": "Reject"}}}
+    async with client.post(LEVELS, json={"metadata": {"name": name}, "spec": spec}) as answer:
+        answer.raise_for_status()
+
+
+async def test_flow_control_is_applied_kept_and_told(bus: NatsServer) -> None:
+    async with guarded(bus) as house, house.plane.client() as client:
+        await house.host(apply=True)
+        (first,) = await house.said("flow", "applied")
+        assert isinstance(first.payload, FlowApplied)
+        assert (first.payload.seats, first.payload.shares, first.payload.ballast_shares) == (2, 1, 54)
+        assert await house.managed() == {"muster-list-secrets", "muster-ballast"}
+
+        await post_level(client, "somebodys", 700)
+        second = (await house.said("flow", "applied", 2))[1]
+        assert isinstance(second.payload, FlowApplied)
+        assert second.payload.total_shares == 947
+        assert second.payload.why == "other levels changed, written by the guard"
+        assert await house.managed() == {"muster-list-secrets"}
+
+        report = await house.report()
+        assert (report.cluster, report.guarded, report.applies) == (CLUSTER, True, True)
+        assert [(level.seats, level.wanted) for level in report.levels if level.wanted] == [(2, 2)]
+
+
+async def test_without_apply_it_writes_nothing_and_advises(bus: NatsServer) -> None:
+    async with guarded(bus) as house:
+        await house.host(apply=False)
+        (raised,) = await house.said("advice", "raised")
+        assert isinstance(raised.payload, AdviceRaised)
+        assert raised.payload.code == "lists-unlimited"
+        assert "muster guard apply" in raised.payload.cure
+        assert await house.managed() == set()
+        report = await house.report()
+        assert [advice.code for advice in report.advices] == ["lists-unlimited"]
+        assert len(report.replicas) == 1
+
+
+async def test_another_guard_takes_over_and_says_nothing_twice(bus: NatsServer) -> None:
+    async with guarded(bus) as house:
+        await house.host(apply=True)
+        await house.said("flow", "applied")
+        await house.host(apply=True)
+        await house.house.hostings[0].end()
+        second = house.house.hostings[1].shells
+        await until_leading(second)
+
+        async def sees() -> bool:
+            return bool((await house.report()).replicas)
+
+        await until_async(sees)
+        assert len(await house.said("flow", "applied")) == 1
+
+
+async def test_a_guard_without_a_cluster_leads_and_reports_that_there_is_none(bus: NatsServer) -> None:
+    house = HostedServices(bus)
+    await house.prepare()
+    await house.host(*app.services(house.settings))
+    await until_leading(house.hostings[0].shells)
+    client = await house.client("gateway-query")
+    assert await NatsGuard(client, cluster=CLUSTER).report() == ApiServerReport(cluster=CLUSTER)
+    await house.end()
+    assert LOG.cluster == CLUSTER
