@@ -98,7 +98,7 @@ async def play(
         await create_all(client, [namespace(NAMESPACE)])
         fleet = await make_fleet(client, plan.nodes, shape=scenario.shape(plan))
         stage = Stage(plan, plane, client, fleet, where, say)
-        empty = await _calm(client)
+        empty = await calm(client)
         async with scenario.opened(stage) as running:
             return await _measured(scenario, stage, running, empty, progress)
 
@@ -109,7 +109,7 @@ async def _measured(scenario: Scenario, stage: Stage, running: Running, empty: R
 
     plan = stage.plan
     async with observing(stage.client, key_of=running.key_of) as seen, sampling(usage) as samples:
-        before = await _calm(stage.client)
+        before = await calm(stage.client)
         samples.begin()
         finished = await _placed(running, seen, plan, progress)
         after = await requests_of(stage.client)
@@ -131,14 +131,14 @@ async def _measured(scenario: Scenario, stage: Stage, running: Running, empty: R
     )
 
 
-async def _calm(client: aiohttp.ClientSession) -> Requests:
-    """The requests so far, once all who were started have listed what they follow."""
+async def calm(client: aiohttp.ClientSession) -> Requests:
+    """The requests so far, once nobody lists or writes any more: what was begun is done."""
     loop = asyncio.get_running_loop()
     found, since_s, end_s = await requests_of(client), loop.time(), loop.time() + bounds.CALM_S_MAX
     while loop.time() - since_s < bounds.CALM_S and loop.time() < end_s:
         await asyncio.sleep(bounds.CALM_S / 3)
         now = await requests_of(client)
-        if now.lists != found.lists:
+        if (now.lists, now.writes) != (found.lists, found.writes):
             since_s = loop.time()
         found = now
     return found

@@ -11,7 +11,7 @@ from muster.cli.bench.kubernetes.counting import requests_of
 from muster.cli.bench.kubernetes.followers import Received, informers, subscribers
 from muster.cli.bench.kubernetes.plan import GPUS_PER_NODE
 from muster.cli.bench.kubernetes.result import API_SERVER, Crowd
-from muster.cli.bench.kubernetes.stage import Stage
+from muster.cli.bench.kubernetes.stage import Stage, calm
 from muster.cli.bench.load import steady, submit
 from muster.cli.bench.workload import LONG_RUN_S, RUN_LABEL, TEAM
 
@@ -31,6 +31,7 @@ async def crowds(stage: Stage, stack: FreshStack) -> tuple[Crowd, ...]:
     count = stage.plan.subscribers
     if not count:
         return ()
+    await calm(stage.client)
     free = stage.plan.nodes * GPUS_PER_NODE - sum(stage.plan.gpus)
     jobs = min(JOBS_MAX, free // CROWDS)
     following: tuple[tuple[str, int, AbstractAsyncContextManager[Received]], ...] = (

@@ -24,8 +24,8 @@ from muster.cli.bench.load import ACCEPTED, Request
 from muster.cli.bench.workload import LONG_RUN_S, TEAM, bodies
 from muster.cli.errors import refused
 from muster.kube.local.child import Usage
-from muster.kube.local.fleet import create_all
-from muster.kube.local.nodes import Devices, Manifest, NodeShape
+from muster.kube.local.fleet import CLASSES, create_all
+from muster.kube.local.nodes import Devices, Manifest, NodeShape, device_class
 from muster.kube.local.options import CONTROLLERS, PlaneOptions
 from muster.kube.permissions import PATHS, TABLE
 from muster.schemas.facts.queue import QueueSpec
@@ -35,6 +35,7 @@ USER = "muster"
 GROUPS = ("system:serviceaccounts",)
 """As a pod of the cluster: flow control treats it as every other service account."""
 JOB_LABEL = "muster.dev/job"
+DEVICE_CLASS = "gpu.muster.dev"
 ROLES = "/apis/rbac.authorization.k8s.io/v1/clusterroles"
 BINDINGS = "/apis/rbac.authorization.k8s.io/v1/clusterrolebindings"
 
@@ -60,6 +61,8 @@ class MusterStack:
     async def opened(self, stage: Stage) -> AsyncIterator[Running]:
         """Let Muster do what it says that it needs, and start it; ready once every node is usable."""
         await create_all(stage.client, rights())
+        if self.claims:
+            await create_all(stage.client, [(CLASSES, device_class(DEVICE_CLASS))])
         settings = {"kubernetes": cluster(stage.plane.kubeconfig(USER), claims=self.claims)}
         what = f"a stack on {stage.plan.nodes} nodes of Kubernetes"
         async with fresh_stack(stage.directory / "stack", settings, split=False, say=stage.say, what=what) as stack:
@@ -119,6 +122,8 @@ def cluster(kubeconfig: Path, *, claims: bool) -> dict[str, object]:
         "namespace": NAMESPACE,
         "image": IMAGE,
         "devices": "dra" if claims else "device-plugin",
+        "device_class": DEVICE_CLASS,
+        "own_nodes": False,  # nobody else is there to be kept away
         "if_lacking": "fall-back",
     }
 
