@@ -1,0 +1,82 @@
+"""A leader of the agent stopped in the middle of its calls, taken over, and continued: nothing is bound twice."""
+
+import asyncio
+import contextlib
+import os
+import signal
+import sys
+from collections import Counter
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+import pytest
+
+from kube_fake import RUN_S, FakeKubelet, fake_kube, node
+from kubernetes_house import NAMESPACE, kubeconfig_for, open_kubernetes_house
+from living_stack import House, job
+from muster.kube.objects import JsonObject, name_of, namespace_of
+from muster.kube.resources import NAMESPACES, NODES, PODS
+from muster.schemas.job import Phase
+from waiting import until_async
+
+pytestmark = [pytest.mark.connected, pytest.mark.timeout(180)]
+
+
+@asynccontextmanager
+async def second_agent(house: House) -> AsyncIterator[int]:
+    """Another agent on the same log: it follows until the first one's lease ends."""
+    process = await asyncio.create_subprocess_exec(
+        sys.executable, "-m", "muster.cli.main", "run", "agent", "--state-dir", str(house.settings.state_dir),
+        stdout=asyncio.subprocess.DEVNULL, stderr=asyncio.subprocess.DEVNULL,
+        env={**os.environ, "MUSTER_METRICS_PORT": "0"},
+    )  # fmt: skip
+    try:
+        yield process.pid
+    finally:
+        with contextlib.suppress(ProcessLookupError):
+            process.kill()
+        await process.wait()
+
+
+async def test_a_stopped_leader_is_replaced_and_binds_nothing_twice_when_it_continues(tmp_path: Path) -> None:
+    async with fake_kube() as kube:
+        kube.add(NAMESPACES, {"metadata": {"name": NAMESPACE}})
+        for number in range(40):
+            kube.add(NODES, node(f"gpu-{number:02}"))
+        bound: Counter[str] = Counter()
+
+        def count(pod: JsonObject) -> None:
+            bound[name_of(pod)] += 1
+            kube.change(PODS, name_of(pod), {"metadata": {"annotations": {RUN_S: "0.5"}}}, namespace_of(pod))
+
+        kube.on_bind.append(count)
+        path = kubeconfig_for(kube.url, tmp_path)
+        kube.faults.latency_s = 0.05
+        with FakeKubelet(kube):
+            async with open_kubernetes_house(tmp_path / "state", path, split=True, kept_s=0.0) as house:
+                await _takes_over(house, bound)
+                assert not kube.store.all(PODS, NAMESPACE), "everything was cleared away"
+
+
+async def _takes_over(house: House, bound: "Counter[str]") -> None:
+    async with second_agent(house):
+        leader = house.pid("agent")
+        accepted = [(await house.muster.submit(job(f"before-{index}"))).id for index in range(60)]
+        os.kill(leader, signal.SIGSTOP)
+        try:
+            accepted += [(await house.muster.submit(job(f"during-{index}", replicas=2))).id for index in range(30)]
+
+            async def replaced() -> bool:
+                terms = [fact for fact in await house.facts() if fact.name == "term-started"]
+                return sum(fact.writer == "agent" for fact in terms) > 1
+
+            await until_async(replaced)
+        finally:
+            os.kill(leader, signal.SIGCONT)
+        accepted += [(await house.muster.submit(job(f"after-{index}"))).id for index in range(30)]
+        ended = await house.ended(accepted)
+        assert {one.phase for one in ended} == {Phase.SUCCEEDED}
+        assert {one.attempt for one in ended} == {1}, "nothing was lost on the way"
+        assert await house.violations(accepted) == []
+        assert max(bound.values()) == 1
