@@ -130,7 +130,8 @@ class PodGangs:
             if asks is None:
                 return None, uids
             if isinstance(asks, Unfit):
-                return Unfit(f"pod {pod.name}: {asks.reason}", asks.field, asks.cure), uids
+                reason = f"pod {pod.name}: {asks.reason}" if guest.gang else asks.reason
+                return Unfit(reason, asks.field, asks.cure), uids
             asked.append(asks)
         try:
             team = self._policy.team(first.namespace)

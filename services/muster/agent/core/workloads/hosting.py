@@ -106,12 +106,15 @@ class ObjectGuests:
             self._ask("let-go", origin, let_go(kind, order.attempt))
 
     def stop(self, order: CreatePods, *, grace_s: float, now: Instant) -> bool:  # noqa: ARG002 - the port
-        """See `Guests`. An attempt that ends by itself, or with its node, is not held: the object may go on or try
-        again, and pods on a lost node wait for nobody. Pods have the grace that their object gives them.
+        """See `Guests`. Pods have the grace that their object gives them.
+
+        An attempt that ends by itself, or with its node, is not held: the object may go on or try again, and pods on a
+        lost node wait for nobody. Nor is an object that is gone, whose pods may have stayed behind.
         """
         origin, key = _origin(order), (order.job_id, order.attempt)
         kind, record = WorkloadKind(origin.kind), self._workloads.of_job(order.job_id)
-        if kind not in _KINDS or record is None or not record.standing.stopping:
+        is_there = origin.uid in self._workloads.views
+        if kind not in _KINDS or record is None or not record.standing.stopping or not is_there:
             self._by_arrival.pop(key, None)
             return False
         if key not in self._held:
