@@ -12,9 +12,12 @@ REFUSED = 403
 
 @dataclass(frozen=True, slots=True)
 class Asked:
-    """One request. resource: with its subresource; "" for a path that is no resource. code: of the answer."""
+    """One request. client: its user agent. resource: with its subresource; "" for a path that is no resource. code: of
+    the answer.
+    """
 
     user: str
+    client: str
     verb: str
     group: str
     resource: str
@@ -28,7 +31,7 @@ def audit_flags(directory: Path, users: Iterable[str]) -> tuple[str, ...]:
     policy = {
         "apiVersion": "audit.k8s.io/v1",
         "kind": "Policy",
-        "omitStages": ["RequestReceived", "ResponseStarted"],
+        "omitStages": ["RequestReceived"],
         "rules": [{"level": "Metadata", "users": list(users)}, {"level": "None"}],
     }
     directory.mkdir(parents=True, exist_ok=True)
@@ -54,6 +57,7 @@ def _asked(event: JsonObject) -> Asked:
     resource, subresource = text(event, "objectRef", "resource"), text(event, "objectRef", "subresource")
     return Asked(
         user=text(event, "user", "username"),
+        client=text(event, "userAgent"),
         verb=text(event, "verb"),
         group=text(event, "objectRef", "apiGroup"),
         resource=f"{resource}/{subresource}" if subresource else resource,
