@@ -294,9 +294,10 @@ class Gangs:
         self._roll_back_in_part(one, now)
 
     def _roll_back_in_part(self, one: LiveAttempt, now: Instant) -> None:
-        """A gang that is bound only in part holds nodes for nothing."""
+        """A gang that is bound only in part, or whose pods somebody else does not make, holds nodes for nothing."""
         unbound = [pod for pod in one.pods.values() if not pod.is_bound]
-        if not unbound or len(unbound) == len(one.pods):
+        is_awaited = any(pod.is_guest and not pod.exists for pod in unbound)  # its controller may never make it
+        if not unbound or (len(unbound) == len(one.pods) and not is_awaited):
             one.bound_at = NEVER
         elif not one.bound_at:
             one.bound_at = now
