@@ -128,6 +128,16 @@ class JobSpec(Wire):
             raise ValueError(f"task_groups: names must be distinct, found {', '.join(sorted(names))}")
         return self
 
+    @model_validator(mode="after")
+    def _whole_cores_are_whole(self) -> Self:
+        for group in self.task_groups if self.pod.whole_cores else ():
+            if group.cpu_milli % 1000 or not group.cpu_milli or not group.memory_mib:
+                raise ValueError(
+                    f"pod.whole_cores: group {group.name} asks for {group.cpu_milli} milli-cores and {group.memory_mib}"
+                    f" MiB; ask for memory and for {max(1, -(-group.cpu_milli // 1000)) * 1000} milli-cores"
+                )
+        return self
+
     @property
     def queue_name(self) -> str:
         """The queue asked for, or the team's own."""
