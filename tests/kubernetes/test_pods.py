@@ -57,13 +57,14 @@ async def namespace(kube: KubeConnection, standard: str) -> str:
     return name
 
 
-def policy(where: str, *, run_as: int | None = None, rdma: bool = False) -> PodPolicy:
+def policy(where: str, *, run_as: int | None = None, rdma: bool = False, lock: bool = False) -> PodPolicy:
     return PodPolicy(
         cluster="atlas",
         namespace=where,
         image="registry.example/train:1",
         sharing={"nvidia.com/gpu.shared": 125},
         rdma={"rdma/hca": 1} if rdma else {},
+        lock_memory=lock,
         networks={"fast": {"k8s.v1.cni.cncf.io/networks": "infiniband"}},
         run_as=run_as,
     )
@@ -94,10 +95,13 @@ async def test_root_in_the_image_does_not_pass_the_restricted_standard(kube: Kub
         await taken(kube, orders(JOBS["one GPU"], policy(await namespace(kube, "restricted"))))
 
 
-async def test_devices_between_nodes_need_a_namespace_that_lets_memory_be_locked(kube: KubeConnection) -> None:
+async def test_devices_between_nodes_pass_the_standards_and_locked_memory_does_not(kube: KubeConnection) -> None:
+    several = JOBS["a gang"]
+    await taken(kube, orders(several, policy(await namespace(kube, "baseline"), rdma=True)))
+    await taken(kube, orders(several, policy(await namespace(kube, "restricted"), rdma=True, run_as=1000)))
     with pytest.raises(ForbiddenError, match="IPC_LOCK"):
-        await taken(kube, orders(JOBS["a gang"], policy(await namespace(kube, "baseline"), rdma=True)))
-    await taken(kube, orders(JOBS["a gang"], policy(await namespace(kube, "privileged"), rdma=True)))
+        await taken(kube, orders(several, policy(await namespace(kube, "baseline"), rdma=True, lock=True)))
+    await taken(kube, orders(several, policy(await namespace(kube, "privileged"), rdma=True, lock=True)))
 
 
 async def test_whole_cores_make_a_pod_guaranteed(kube: KubeConnection) -> None:

@@ -32,11 +32,14 @@ class SharingSettings(_Section):
 class NetworkSettings(_Section):
     """What the cluster offers to jobs of several nodes. A job asks by name (`pod.networks`).
 
-    rdma: extended resources that one pod gets, and how many of each. annotations: that name the secondary networks, by
+    rdma: extended resources that one pod gets, and how many of each. lock_memory: pods with them may lock memory
+    (IPC_LOCK), which takes them out of their user namespace and needs a namespace that allows it; without, the limit of
+    the container runtime counts (containerd's LimitMEMLOCK=infinity). annotations: that name the secondary networks, by
     the name that jobs use ("fast": {"k8s.v1.cni.cncf.io/networks": "infiniband"}).
     """
 
     rdma: dict[str, Annotated[int, Field(ge=1)]] = {}
+    lock_memory: bool = False
     annotations: dict[str, dict[str, str]] = {}
 
 

@@ -15,6 +15,7 @@ def pod_policy(cluster: str, settings: KubernetesSettings) -> PodPolicy:
         device_class=settings.device_class,
         sharing=settings.sharing.profiles,
         rdma=settings.network.rdma,
+        lock_memory=settings.network.lock_memory,
         networks=settings.network.annotations,
         image=settings.image,
         user_namespaces=settings.user_namespaces,

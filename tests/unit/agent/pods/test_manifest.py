@@ -1,5 +1,7 @@
 """The manifest of one pod: what follows from the job, its place and the cluster."""
 
+import dataclasses
+
 import pytest
 
 from muster.agent.core.kubernetes.pods import PodOrder, gang_service, pod_manifest
@@ -182,7 +184,17 @@ RDMA = PodPolicy(
 def test_rdma_devices_come_with_several_pods(replicas: int, asked: bool | None, gets: bool) -> None:
     manifest = pod_manifest(order(spec(TaskGroup(replicas=replicas, gpus=1), pod=PodOptions(rdma=asked)), policy=RDMA))
     assert (limits(manifest).get("rdma/hca") == "1") is gets
-    assert (at(container(manifest), "securityContext", "capabilities") == {"add": ["IPC_LOCK"]}) is gets
+    assert at(container(manifest), "securityContext", "capabilities") is None
+    assert at(manifest, "spec", "hostUsers") is False
+
+
+def test_memory_is_locked_outside_a_user_namespace_where_the_cluster_says_so() -> None:
+    policy = dataclasses.replace(RDMA, lock_memory=True)
+    manifest = pod_manifest(order(spec(TaskGroup(replicas=2, gpus=1)), policy=policy))
+    assert at(container(manifest), "securityContext", "capabilities") == {"add": ["IPC_LOCK"]}
+    assert at(manifest, "spec", "hostUsers") is None
+    alone = pod_manifest(order(spec(), policy=policy))
+    assert at(container(alone), "securityContext", "capabilities") is None
 
 
 def test_rdma_is_refused_where_there_is_none() -> None:

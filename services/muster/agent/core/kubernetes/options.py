@@ -16,7 +16,9 @@ SHM = "/dev/shm"  # noqa: S108 - where POSIX puts shared memory
 OURS = ("MUSTER_", "JOB_COMPLETION_INDEX")
 """Beginnings of variables that a job cannot set: they say which pod it is."""
 LOCK_MEMORY = "IPC_LOCK"
-"""Registering memory with an RDMA device locks it; the profile `baseline` does not allow this capability."""
+"""Registering memory with an RDMA device locks it, as far as the limit of the container's runtime goes, or without end
+with this capability: outside a user namespace only, and not under the profile `baseline`.
+"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -140,6 +142,11 @@ def network_annotations(options: PodOptions, policy: PodPolicy) -> dict[str, str
     return found
 
 
+def is_inside(options: PodOptions, policy: PodPolicy, *, locks_memory: bool) -> bool:
+    """Whether the pod has a user namespace of its own, in which no capability counts outside."""
+    return options.user_namespace and policy.user_namespaces and not locks_memory
+
+
 def pod_security(policy: PodPolicy) -> JsonObject:
     """What holds for the whole pod."""
     context: JsonObject = {"seccompProfile": {"type": "RuntimeDefault"}}
@@ -159,7 +166,7 @@ def container_security(options: PodOptions, policy: PodPolicy, *, locks_memory: 
     added: JsonObject = {"add": [LOCK_MEMORY]} if locks_memory else {}
     if policy.run_as is not None:
         return {"allowPrivilegeEscalation": False, "capabilities": {"drop": ["ALL"], **added}}
-    inside = options.user_namespace and policy.user_namespaces
+    inside = is_inside(options, policy, locks_memory=locks_memory)
     context: JsonObject = {} if inside else {"allowPrivilegeEscalation": False}
     if added:
         context["capabilities"] = added

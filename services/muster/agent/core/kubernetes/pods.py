@@ -2,6 +2,7 @@
 
 import math
 import re
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 from muster.agent.core.kubernetes import names, options, sharing, words
@@ -148,7 +149,7 @@ def _spec(order: PodOrder) -> JsonObject:
         spec["volumes"] = volumes
     if asked.service_account is not None:
         spec["serviceAccountName"] = asked.service_account
-    if asked.user_namespace and policy.user_namespaces:
+    if options.is_inside(asked, policy, locks_memory=_locks_memory(order)):
         spec["hostUsers"] = False
     if gang.has_service:
         spec["hostname"] = words.host_name(gang.spec, order.slot.group, order.slot.replica)
@@ -162,8 +163,7 @@ def _container(order: PodOrder) -> tuple[JsonObject, list[JsonObject]]:
     """The one container, and the volumes that it mounts."""
     gang, group, policy, asked = order.gang, order.group, order.policy, order.gang.spec.pod
     launches = gang.launches(order.slot)
-    fabric = options.between_nodes(gang.spec, pods=len(gang.slots), launches=launches, policy=policy)
-    resources = options.quantities(gang.spec, group, devices={**_gpus(order), **fabric})
+    resources = options.quantities(gang.spec, group, devices={**_gpus(order), **_fabric(order)})
     if order.has_claim:
         resources["claims"] = [{"name": CLAIM}]
     stored = options.storage(asked, memory_mib=group.memory_mib, policy=policy, has_hosts=launches)
@@ -172,7 +172,7 @@ def _container(order: PodOrder) -> tuple[JsonObject, list[JsonObject]]:
         "image": _image(order),
         "env": options.environment(asked, _told(order)),
         "resources": resources,
-        "securityContext": options.container_security(asked, policy, locks_memory=bool(fabric)),
+        "securityContext": options.container_security(asked, policy, locks_memory=_locks_memory(order)),
     }
     command = group.command or gang.spec.command
     if command:
@@ -180,6 +180,17 @@ def _container(order: PodOrder) -> tuple[JsonObject, list[JsonObject]]:
     if stored:
         container["volumeMounts"] = [one.mount for one in stored]
     return container, [one.volume for one in stored]
+
+
+def _fabric(order: PodOrder) -> Mapping[str, int]:
+    gang = order.gang
+    return options.between_nodes(
+        gang.spec, pods=len(gang.slots), launches=gang.launches(order.slot), policy=order.policy
+    )
+
+
+def _locks_memory(order: PodOrder) -> bool:
+    return order.policy.lock_memory and bool(_fabric(order))
 
 
 def _image(order: PodOrder) -> str:

@@ -10,9 +10,9 @@ class PodPolicy:
 
     cluster: as Muster calls it. namespace: `{team}` stands for the team. resource: what a GPU is called as an extended
     resource. device_class: of our claims. sharing: thousandths of a GPU by extended resource. rdma: extended resources
-    that a pod gets, and how many. networks: annotations by network. image: of jobs that name none. user_namespaces,
-    shm: whether pods get them. run_as: user id in the containers; None: the image's own. With one, pods obey the
-    pod-security profile `restricted`.
+    that a pod gets, and how many. lock_memory: pods with them may lock memory. networks: annotations by network. image:
+    of jobs that name none. user_namespaces, shm: whether pods get them. run_as: user id in the containers; None: the
+    image's own. With one, pods obey the pod-security profile `restricted`.
     """
 
     cluster: str
@@ -21,6 +21,7 @@ class PodPolicy:
     device_class: str = "gpu.muster.dev"
     sharing: Mapping[str, int] = field(default_factory=dict)
     rdma: Mapping[str, int] = field(default_factory=dict)
+    lock_memory: bool = False
     networks: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
     image: str = ""
     user_namespaces: bool = True
