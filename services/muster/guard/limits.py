@@ -10,6 +10,7 @@ DUMP_ROWS_MAX = 5_000
 """Requests that are read of one look."""
 SYNC_S_MAX = 15.0
 """For the first state of flow control and pods; a look is made without them after that."""
+SYNC_POLL_S = 0.02
 PROBE_S_MAX = 3.0
 """The HTTP/2 greeting of one API server."""
 PROBE_FRAMES_MAX = 16

@@ -2,11 +2,12 @@
 
 import asyncio
 from collections.abc import Callable, Coroutine
+from contextlib import suppress
 from typing import Final
 
 from muster.guard.core.look import Pods
 from muster.guard.core.pods import PodView, project_pod, tally
-from muster.guard.limits import SYNC_S_MAX
+from muster.guard.limits import SYNC_POLL_S, SYNC_S_MAX
 from muster.kube.connection import KubeConnection
 from muster.kube.holdings import Change
 from muster.kube.objects import JsonObject, mapping, name_of, strings
@@ -36,13 +37,12 @@ class Watches:
         return [self._levels.run(), self._schemas.run(), self._pods.run()]
 
     async def synced(self) -> None:
-        """Until the first state is there, or it takes too long: a look then says what is missing."""
-        waits = [one.wait_synced() for one in (self._levels, self._schemas, self._pods)]
-        try:
+        """Until the first state, or the first refusal, of each is there, or it takes too long; a look says what is not."""
+        every = (self._levels, self._schemas, self._pods)
+        with suppress(TimeoutError):
             async with asyncio.timeout(SYNC_S_MAX):
-                await asyncio.gather(*waits)
-        except TimeoutError:
-            return
+                while not all(one.synced or one.figures.failures for one in every):  # noqa: ASYNC110 - no event for both
+                    await asyncio.sleep(SYNC_POLL_S)
 
     def flow_objects(self) -> list[JsonObject] | None:
         """Every FlowSchema and PriorityLevelConfiguration; None if they are not known."""

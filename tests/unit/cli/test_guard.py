@@ -1,0 +1,95 @@
+"""`muster guard`: what it takes, what it prints, and the files for the audit webhook."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from muster.cli import guard_tables, guarding
+from muster.cli.errors import CliError, ExitCode
+from muster.cli.guard_audit import files
+from muster.cli.guard_demo.result import Measure, Story, as_json, rows
+from muster.cli.guard_demo.run import stories
+from muster.cli.guard_demo.run import tell as tell_demo
+from muster.cli.main import run
+from muster.cli.options import Output
+from muster.guard.core.config import Kind
+from muster.schemas.apiserver import (
+    ApiServerReplica,
+    ApiServerReport,
+    FlowLevel,
+    Lister,
+    StandingAdvice,
+    StoredKind,
+)
+
+REPORT = ApiServerReport(
+    guarded=True,
+    replicas=(ApiServerReplica(name="10.0.0.1:6443", memory_mib=2_094),),
+    memory_skew=4.1,
+    listers=(Lister(client="poller/1.0", resource="secrets", lists_per_minute=240, lists=240),),
+    levels=(FlowLevel(name="muster-list-secrets", seats=3, wanted=2, queued=10),),
+    kinds=(StoredKind(resource="secrets", objects=300, bytes=42 * 2**20),),
+    advices=(StandingAdvice(id="memory-skew", code="memory-skew", detail="4.1 times", cure="goaway"),),
+    lacking=("pods cannot be read",),
+)
+
+
+@pytest.mark.parametrize(
+    ("word", "kind"),
+    [("secrets=2", Kind("secrets", "", 2)), ("workloads.kueue.x-k8s.io=4", Kind("workloads", "kueue.x-k8s.io", 4))],
+)
+def test_a_kind_is_a_resource_and_its_seats(word: str, kind: Kind) -> None:
+    assert guarding.kind_of(word) == kind
+
+
+@pytest.mark.parametrize("word", ["secrets", "secrets=0", "=2", "secrets=two", ".batch=2"])
+def test_what_is_no_kind_is_refused_with_an_example(word: str) -> None:
+    with pytest.raises(CliError, match=r"secrets=2 or jobs\.batch=4") as refused:
+        guarding.kind_of(word)
+    assert refused.value.code is ExitCode.USAGE
+
+
+def test_a_report_shows_everything_that_it_holds(capsys: pytest.CaptureFixture[str]) -> None:
+    guard_tables.print_report(REPORT)
+    said = capsys.readouterr().out
+    for words in ("2094", "4.10 times", "poller/1.0", "240", "muster-list-secrets", "42.0", "goaway", "pods cannot"):
+        assert words in said
+
+
+def test_a_report_of_a_simulated_cluster_says_so(capsys: pytest.CaptureFixture[str]) -> None:
+    guard_tables.print_report(ApiServerReport())
+    assert "simulated" in capsys.readouterr().out
+
+
+def test_without_a_cluster_it_is_said_how_to_name_one(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("KUBECONFIG", str(tmp_path / "none"))
+    assert run(["guard", "apply", "--dry-run", "--state-dir", str(tmp_path)]) == ExitCode.USAGE
+    assert "--kubeconfig" in capsys.readouterr().err
+
+
+def test_the_audit_files_log_lists_alone_and_name_the_guard(tmp_path: Path) -> None:
+    flags = files(tmp_path / "new", url="http://guard.muster:9110")
+    assert flags[0] == f"--audit-policy-file={tmp_path}/new/audit-policy.json"
+    policy = json.loads((tmp_path / "new" / "audit-policy.json").read_text())
+    assert policy["rules"] == [{"level": "Metadata", "verbs": ["list"]}, {"level": "None"}]
+    webhook = json.loads((tmp_path / "new" / "audit-webhook.json").read_text())
+    assert webhook["clusters"][0]["cluster"]["server"] == "http://guard.muster:9110"
+
+
+def test_a_story_has_its_figures_before_and_after_with_the_change() -> None:
+    story = Story("limits", "t", "no limit", "two", (Measure("peak_mib", "peak, MiB", 2_000, 500),), advice="much")
+    assert list(rows(story)) == [("peak, MiB", "2000", "500", "-75 %")]
+    told = as_json(story)
+    assert (told["before"], told["after"]) == (
+        {"what": "no limit", "advice": "much", "peak_mib": 2_000},
+        {"what": "two", "advice": "", "peak_mib": 500},
+    )
+
+
+def test_every_danger_has_a_story_and_an_unknown_one_is_refused() -> None:
+    assert list(stories("1.32")) == ["lists", "skew", "memory", "secrets", "limits"]
+    with pytest.raises(CliError, match="there is no 'weather'"):
+        tell_demo(["weather"], Output.TABLE, emulated_version="1.32")
