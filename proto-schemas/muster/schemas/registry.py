@@ -132,6 +132,10 @@ TABLE: tuple[FactType, ...] = (
     *_rows(LOG, "guard", "advice", raised=guard.AdviceRaised, cleared=guard.AdviceCleared),
     *_rows(LOG, "guard", "flow", applied=guard.FlowApplied, drifted=guard.FlowDrifted),
     *_rows(
+        LOG, "agent", "composability",
+        compose_requested=device.ComposeRequested, decompose_requested=device.DecomposeRequested,
+    ),
+    *_rows(
         LOG, "agent", "autoscaler",
         node_wanted=scale.AutoscalerSignal, node_refused=scale.AutoscalerSignal, node_unneeded=scale.AutoscalerSignal,
         removal_blocked=scale.AutoscalerSignal, settled=scale.AutoscalerSignal,

@@ -190,6 +190,8 @@ def _ended(state: State, fact: Fact) -> None:
 
 
 HANDLERS: dict[tuple[str, str], Handler] = {
+    ("composability", "compose-requested"): _compose_forwarded,  # objects of the cluster, by its agent
+    ("composability", "decompose-requested"): _decompose_forwarded,
     ("composability", "compose-forwarded"): _compose_forwarded,
     ("composability", "decompose-forwarded"): _decompose_forwarded,
     ("device", "detach-forwarded"): _detach_forwarded,

@@ -1,9 +1,10 @@
 """What a node offers to jobs: its allocatable resources, less what pods of others use, less what the system keeps."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Protocol
 
+from muster.agent.core.kubernetes.machines import NO_DEVICES, CountedDevices
 from muster.agent.core.kubernetes.sharing import share_sizes
 from muster.agent.core.kubernetes.views import NO_REQUESTS, NodeView, Requests
 from muster.schemas.facts.node import GPUS_PER_NODE_MAX, NodeJoined
@@ -63,9 +64,18 @@ class NoDevices:
 
 
 def described(
-    node: NodeView, *, used: Requests = NO_REQUESTS, policy: NodePolicy, devices: Devices, scale: str = ""
+    node: NodeView,
+    *,
+    used: Requests = NO_REQUESTS,
+    policy: NodePolicy,
+    devices: Devices,
+    scale: str = "",
+    attached: Callable[[str, int], CountedDevices] = lambda *_: NO_DEVICES,
 ) -> NodeJoined:
-    """The node as jobs see it. used: by pods of others. scale: the scaler's choice by which it was added."""
+    """The node as jobs see it. used: by pods of others. scale: the scaler's choice by which it was added.
+
+    attached: knows what a fabric attached to a node whose kubelet picks, by its name and capacity.
+    """
     offer = node.allocatable
     # a kubelet told to reserve CPUs has taken them off already: capacity says how many there were
     cpu = min(offer.cpu_milli, node.capacity_cpu_milli - 1000 * policy.reserved_cpus)
@@ -89,16 +99,24 @@ def described(
             "socket_cpu_milli": known.socket_cpu_milli,
         }
         return common.model_copy(update=update)
-    return common.model_copy(update=_counted(node, used, policy))
+    return common.model_copy(update=_counted(node, used, policy, attached))
 
 
-def _counted(node: NodeView, used: Requests, policy: NodePolicy) -> dict[str, object]:
-    """GPUs that the kubelet picks: a number, and names of places. What pods of others hold is not there."""
+def _counted(
+    node: NodeView, used: Requests, policy: NodePolicy, attached: Callable[[str, int], CountedDevices]
+) -> dict[str, object]:
+    """GPUs that the kubelet picks: a number, and names of places. What pods of others hold is not there.
+
+    Of what a fabric attached the uuids are known: they stand before the places, for they are asked for by name.
+    """
     have, gone = dict(node.allocatable.extended), dict(used.extended)
-    free = max(0, min(GPUS_PER_NODE_MAX, have.get(policy.resource, 0) - gone.get(policy.resource, 0)))
+    capacity = have.get(policy.resource, 0)
+    known = attached(node.name, capacity)
+    free = max(0, min(GPUS_PER_NODE_MAX, capacity - known.gone - gone.get(policy.resource, 0)))
+    uuids = known.uuids[:free]
     model = node.label(policy.model_label)
     return {
-        "gpu_uuids": tuple(f"{node.name}/gpu-{place}" for place in range(free)),
+        "gpu_uuids": (*uuids, *(f"{node.name}/gpu-{place}" for place in range(free - len(uuids)))),
         "gpu_model": policy.models.get(model, model) if free else "",
         "kubelet_picks": True,
         "share_milli": share_sizes(have, policy.sharing),

@@ -1,11 +1,25 @@
 """Who adds nodes to a cluster and takes them away, and who moves devices: a port, and what does neither."""
 
 from collections.abc import Iterator
+from dataclasses import dataclass
 from typing import Protocol
 
 from muster.agent.core.cluster import AddNode, NodeEffect, NodeObservation, ProvisionFailedSeen, WordSeen
-from muster.agent.core.kubernetes.views import NodeView
+from muster.agent.core.kubernetes.views import NodeView, PodView
 from muster.core import Instant
+
+
+@dataclass(frozen=True, slots=True)
+class CountedDevices:
+    """Of a node whose kubelet picks: uuids of attached GPUs that it surely has; gone: how many its capacity may count
+    that it has not any more.
+    """
+
+    uuids: tuple[str, ...] = ()
+    gone: int = 0
+
+
+NO_DEVICES = CountedDevices()
 
 
 class Machines(Protocol):
@@ -21,6 +35,18 @@ class Machines(Protocol):
 
     def node_seen(self, view: NodeView) -> None:
         """A node is so."""
+        ...
+
+    def plugin_seen(self, view: PodView) -> None:
+        """A pod of a device plugin, or of what goes with it, is so."""
+        ...
+
+    def plugin_gone(self, view: PodView) -> None:
+        """It is no more."""
+        ...
+
+    def devices_of(self, node: str, capacity: int) -> CountedDevices:
+        """What is known of the devices of a node whose kubelet picks. capacity: that it has by itself."""
         ...
 
     def node_gone(self, name: str) -> None:
@@ -74,6 +100,16 @@ class NoMachines:
 
     def node_seen(self, view: NodeView) -> None:
         """See `Machines`."""
+
+    def plugin_seen(self, view: PodView) -> None:
+        """See `Machines`."""
+
+    def plugin_gone(self, view: PodView) -> None:
+        """See `Machines`."""
+
+    def devices_of(self, node: str, capacity: int) -> CountedDevices:  # noqa: ARG002 - the port
+        """See `Machines`."""
+        return NO_DEVICES
 
     def node_gone(self, name: str) -> None:
         """See `Machines`."""

@@ -194,6 +194,7 @@ class Nodes:
             policy=self._policy,
             devices=self._devices,
             scale=(told.scale if told is not None else "") or self._machines.scale_of(view.name),
+            attached=self._machines.devices_of,
         )
         if description == told:
             return None

@@ -5,7 +5,7 @@ compares equal to what is known is no change. Keep the views small, and free of 
 (resourceVersion, heartbeats).
 """
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 
 from muster.agent.core.kubernetes import names
@@ -92,6 +92,7 @@ class PodView:
 
     ends_at: until when it was asked to end, 0 if nobody asked; grace_s: that it was given. waiting: why its containers
     do not start ("ImagePullBackOff"), "" if nothing holds them up. devices: what the kubelet gave it, where it tells.
+    plugin: of which sort of plugin it is, "" if of none; created_at: of a plugin's.
     """
 
     namespace: str
@@ -112,6 +113,8 @@ class PodView:
     owner: Owner | None = None
     gated: bool = False
     guest: Guest | None = None
+    plugin: str = ""
+    created_at: Instant = NOT_SEEN
 
     @property
     def key(self) -> tuple[str, str]:
@@ -154,16 +157,21 @@ class NodeView:
 
 @dataclass(frozen=True, slots=True)
 class PodProjection:
-    """Makes a PodView. resource: what the device plugin calls a GPU, for `devices`. guest_of: reads what a pod asks."""
+    """Makes a PodView. resource: what the device plugin calls a GPU, for `devices`. guest_of: reads what a pod asks.
+
+    plugin_of: says of which sort of plugin a pod is (namespace, labels), "" for others.
+    """
 
     resource: str = "nvidia.com/gpu"
     guest_of: Callable[[JsonObject], Guest | None] | None = None
+    plugin_of: Callable[[str, Mapping[str, str]], str] | None = None
 
     def __call__(self, raw: JsonObject) -> PodView:
         """Raises nothing: what is absent counts as its default."""
         spec, status, labels = mapping(raw, "spec"), mapping(raw, "status"), strings(raw, "metadata", "labels")
         scheduler, member = text(spec, "schedulerName"), _member(labels)
         is_guest = member is None and scheduler == names.SCHEDULER_NAME
+        plugin = self.plugin_of(namespace_of(raw), labels) if self.plugin_of is not None and member is None else ""
         return PodView(
             namespace=namespace_of(raw),
             name=name_of(raw),
@@ -183,6 +191,8 @@ class PodProjection:
             owner=_owner(raw) if is_guest else None,
             gated=bool(objects(spec, "schedulingGates")),
             guest=self.guest_of(raw) if is_guest and self.guest_of is not None else None,
+            plugin=plugin,
+            created_at=instant(text(raw, "metadata", "creationTimestamp")) if plugin else NOT_SEEN,
         )
 
 

@@ -1,0 +1,137 @@
+"""All that makes a cluster's machines composable, behind the one port: MachineSets, hot plug, an autoscaler's words."""
+
+from collections.abc import Iterator
+
+from muster.agent.core.cluster import (
+    AddNode,
+    CancelScale,
+    NodeEffect,
+    NodeObservation,
+    NodeSeen,
+    RemoveNode,
+    WordSeen,
+)
+from muster.agent.core.kubernetes.cdi.hot_plug import HotPlug
+from muster.agent.core.kubernetes.cdi.machine_sets import MachineSets
+from muster.agent.core.kubernetes.cdi.requests import Requests
+from muster.agent.core.kubernetes.cdi.signals import KIND as AUTOSCALER
+from muster.agent.core.kubernetes.cdi.signals import Signals
+from muster.agent.core.kubernetes.machines import CountedDevices, Machines
+from muster.agent.core.kubernetes.nodes import Nodes
+from muster.agent.core.kubernetes.views import NodeView, PodView
+from muster.agent.core.kubernetes.worklist import AT_ONCE
+from muster.core import Instant
+
+
+class ComposableMachines:
+    """Implements `machines.Machines`. sets: who adds and removes nodes. group_label: node label with the node group."""
+
+    def __init__(
+        self,
+        sets: Machines,
+        plugs: HotPlug,
+        *,
+        signals: Signals | None = None,
+        requests: Requests | None = None,
+        group_label: str = "",
+    ) -> None:
+        self.sets, self.plugs, self.signals, self.requests = sets, plugs, signals, requests
+        self._group_label = group_label
+
+    def belongs_to(self, nodes: Nodes) -> None:
+        """These nodes are described by what is known here."""
+        self.plugs.tell = nodes.devices_changed
+        if isinstance(self.sets, MachineSets):
+            self.sets.tell = nodes.devices_changed
+
+    def carry_out(self, effect: NodeEffect) -> None:
+        """See `Machines`."""
+        if isinstance(effect, AddNode | RemoveNode | CancelScale):
+            self.sets.carry_out(effect)
+        else:
+            self.plugs.carry_out(effect)
+
+    def acknowledge(self, seen: NodeObservation | WordSeen, at: Instant) -> None:
+        """See `Machines`."""
+        match seen:
+            case WordSeen(kind=kind) if kind == AUTOSCALER:
+                if self.signals is not None:
+                    self.signals.acknowledge(seen)
+            case WordSeen():
+                if self.requests is not None:
+                    self.requests.acknowledge(seen)
+            case _:
+                self.sets.acknowledge(seen, at)
+                if isinstance(seen, NodeSeen):
+                    self.plugs.described(seen.node, seen.description.gpu_uuids)
+
+    def node_seen(self, view: NodeView) -> None:
+        """See `Machines`."""
+        self.sets.node_seen(view)
+        if self.signals is not None:
+            self.signals.node_seen(view, view.label(self._group_label))
+
+    def node_gone(self, name: str) -> None:
+        """See `Machines`."""
+        self.sets.node_gone(name)
+        self.plugs.node_gone(name)
+        if self.signals is not None:
+            self.signals.node_gone(name)
+
+    def plugin_seen(self, view: PodView) -> None:
+        """See `Machines`."""
+        self.plugs.pod_seen(view)
+
+    def plugin_gone(self, view: PodView) -> None:
+        """See `Machines`."""
+        self.plugs.pod_gone(view)
+
+    def devices_of(self, node: str, capacity: int) -> CountedDevices:
+        """See `Machines`."""
+        return self.plugs.devices_of(node, capacity)
+
+    def synced(self) -> None:
+        """See `Machines`."""
+        self.sets.synced()
+        self.plugs.synced()
+        for part in (self.signals, self.requests):
+            if part is not None:
+                part.synced()
+
+    def settle(self, now: Instant) -> None:
+        """See `Machines`."""
+        self.sets.settle(now)
+        self.plugs.settle(now)
+        if self.signals is not None:
+            if isinstance(self.sets, MachineSets):
+                self.signals.drifts_seen(tuple(self.sets.drifts()))
+            self.signals.settle(now)
+        if self.requests is not None:
+            self.requests.settle(now)
+
+    def observations(self) -> Iterator[NodeObservation | WordSeen]:
+        """See `Machines`."""
+        yield from self.sets.observations()
+        for part in (self.signals, self.requests):
+            if part is not None:
+                yield from part.observations()
+
+    def scale_of(self, node: str) -> str:
+        """See `Machines`."""
+        return self.sets.scale_of(node)
+
+    def next_change(self) -> Instant | None:
+        """See `Machines`."""
+        parts = [part for part in (self.signals, self.requests) if part is not None]
+        if any(part.has_news for part in parts):
+            return AT_ONCE
+        moments = (self.sets.next_change(), self.plugs.next_change(), *(part.next_change() for part in parts))
+        return min((moment for moment in moments if moment is not None), default=None)
+
+    def reset(self) -> None:
+        """See `Machines`."""
+        self.sets.reset()
+        self.plugs.reset()
+        for part in (self.signals, self.requests):
+            if part is not None:
+                part.reset()

@@ -1,0 +1,205 @@
+"""Hot plug: after an attach or detach that node's plugins start anew, and nothing else; then its capacity is believed.
+
+A device plugin looks for devices when it starts. So every plugin pod of the node that is older than the newest change
+is deleted (its DaemonSet makes another), by uid, which whoever leads may repeat: jobs run on, for a plugin holds none
+of their devices. Where drivers publish devices one by one a device is there when its uuid is; where the kubelet picks,
+when a device plugin that is younger than the attachment is ready and the node's capacity counts it. Until then a
+device that came is not shown, so it is not `released`; one that went is not counted, whatever the capacity still says.
+"""
+
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, field
+
+from muster.agent.core.cluster import NodeEffect, PlugDevice, UnplugDevice
+from muster.agent.core.kubernetes.calls import Delete, Kind, Outcome, Refused
+from muster.agent.core.kubernetes.machines import NO_DEVICES, CountedDevices
+from muster.agent.core.kubernetes.views import NOT_SEEN, PodView
+from muster.agent.core.kubernetes.worklist import Worklist
+from muster.core import NS_PER_S, Instant, after
+from muster.schemas.devices import GPU
+
+COUNTS, BESIDE = "counts", "beside"
+"""A plugin pod by which a node's capacity counts GPUs, and another one (`PodView.plugin`)."""
+CLOCKS_S = 1.0
+"""Pods say when they were made in whole seconds: one of the same second may be older."""
+REFUSED_AGAIN_S = 30.0
+"""Until a deletion is asked for again that was refused."""
+
+
+@dataclass(slots=True)
+class _Node:
+    """plugged: attached GPUs, in the order of the log. unplugged_at: of devices that went, and may still be counted.
+
+    changed_at: the newest attach or detach: plugins that are older start anew. young: pods that came after it, whatever
+    the clocks say. told: devices that the log's description of the node shows. had_plugin: one that counts was seen.
+    """
+
+    plugged: dict[str, Instant] = field(default_factory=dict)
+    unplugged_at: dict[str, Instant] = field(default_factory=dict)
+    changed_at: Instant = NOT_SEEN
+    pods: dict[tuple[str, str], PodView] = field(default_factory=dict)
+    young: set[str] = field(default_factory=set)
+    told: frozenset[str] = frozenset()
+    had_plugin: bool = False
+
+    def is_young(self, view: PodView, since: Instant) -> bool:
+        """Whether a pod looked for devices after this moment."""
+        return view.uid in self.young or _made(view) > since
+
+    def counts(self, at: Instant) -> bool:
+        """Whether the node's capacity says what was there at this moment: plugins that count started since, and are
+        ready. Without any plugin that is known it says so at any time.
+        """
+        pods = [view for view in self.pods.values() if view.plugin == COUNTS]
+        if not pods:
+            return not self.had_plugin
+        return all(view.is_running and self.is_young(view, at) for view in pods)
+
+
+class HotPlug:
+    """tell: told of a node that would be described otherwise now. may_restart: plugins' pods may be deleted."""
+
+    def __init__(self, worklist: Worklist, *, may_restart: bool = True) -> None:
+        self.tell: Callable[[str], None] = lambda _: None
+        self._worklist = worklist
+        self._may_restart = may_restart
+        self._nodes: dict[str, _Node] = {}
+        self._dirty: dict[str, None] = {}
+        self._again: dict[str, Instant] = {}
+        self._is_synced = False
+
+    # --- what the log says -----------------------------------------------------------------------------------
+
+    def carry_out(self, effect: NodeEffect) -> None:
+        """A device was attached to the node's machine, or taken away from it."""
+        match effect:
+            case PlugDevice(type=kind) if kind == GPU:
+                node = self._node(effect.node)
+                node.plugged.setdefault(effect.device_uuid, effect.at)
+                node.unplugged_at.pop(effect.device_uuid, None)
+            case UnplugDevice():
+                node = self._node(effect.node)
+                if node.plugged.pop(effect.device_uuid, None) is None:
+                    return
+                node.unplugged_at[effect.device_uuid] = effect.at
+            case _:
+                return
+        node.changed_at = max(node.changed_at, effect.at)
+        node.young.clear()
+        self._touch(effect.node)
+
+    def described(self, name: str, uuids: Iterable[str]) -> None:
+        """The log describes the node with these devices."""
+        node = self._nodes.get(name)
+        if node is not None:
+            node.told = frozenset(uuids).intersection(node.plugged)
+
+    def _node(self, name: str) -> _Node:
+        node = self._nodes.get(name)
+        if node is None:
+            node = self._nodes[name] = _Node()
+        return node
+
+    # --- what the API server shows ---------------------------------------------------------------------------
+
+    def pod_seen(self, view: PodView) -> None:
+        """A plugin's pod is so."""
+        if not view.node:
+            return
+        node = self._node(view.node)
+        known = node.pods.get(view.key)
+        if self._is_synced and (known is None or known.uid != view.uid):
+            node.young.add(view.uid)
+        node.pods[view.key] = view
+        node.had_plugin = node.had_plugin or view.plugin == COUNTS
+        self._touch(view.node)
+
+    def pod_gone(self, view: PodView) -> None:
+        """It is no more."""
+        node = self._nodes.get(view.node)
+        if node is not None and node.pods.pop(view.key, None) is not None:
+            node.young.discard(view.uid)
+            self._touch(view.node)
+
+    def node_gone(self, name: str) -> None:
+        """The node is no more; its devices stay on the machine, and are there when it comes again."""
+        self._dirty.pop(name, None)
+
+    def synced(self) -> None:
+        """All pods were seen."""
+        self._is_synced = True
+        for name in self._nodes:
+            self._touch(name)
+
+    def reset(self) -> None:
+        """Another leads; what the log says stays."""
+        self._is_synced = False
+        self._again.clear()
+        for node in self._nodes.values():
+            node.pods.clear()
+            node.young.clear()
+
+    # --- what follows ----------------------------------------------------------------------------------------
+
+    def devices_of(self, name: str, capacity: int) -> CountedDevices:
+        """What is known of a node whose kubelet picks. capacity: GPUs that it has by itself."""
+        node = self._nodes.get(name)
+        if node is None or not (node.plugged or node.unplugged_at):
+            return NO_DEVICES
+        there = [uuid for uuid, at in node.plugged.items() if uuid in node.told or node.counts(at)]
+        gone = sum(not node.counts(at) for at in node.unplugged_at.values())
+        return CountedDevices(tuple(there[: max(0, capacity - gone)]), gone)
+
+    def settle(self, now: Instant) -> None:
+        """Have plugins start anew that are older than the newest change of their node."""
+        for name in [name for name, at in self._again.items() if at <= now]:
+            del self._again[name]
+            self._dirty[name] = None
+        if not self._is_synced:
+            return
+        dirty, self._dirty = self._dirty, {}
+        for name in dirty:
+            node = self._nodes.get(name)
+            if node is not None and name not in self._again:
+                if node.changed_at:
+                    self._restart(name, node)
+                self._forget_gone(node)
+
+    def next_change(self) -> Instant | None:
+        """When `settle` could find something by time alone."""
+        return min(self._again.values(), default=None)
+
+    def _restart(self, name: str, node: _Node) -> None:
+        for view in self._older(node) if self._may_restart else ():
+            call = Delete(Kind.PODS, view.namespace, view.name, view.uid)
+            self._worklist.ask(("plugin", view.namespace, view.name), call, self._then(name))
+
+    def _then(self, name: str) -> Callable[[Outcome, Instant], None]:
+        def then(outcome: Outcome, now: Instant) -> None:
+            if isinstance(outcome, Refused) and outcome.code not in _GONE:
+                self._again[name] = after(now, REFUSED_AGAIN_S)
+            self._dirty[name] = None
+
+        return then
+
+    def _older(self, node: _Node) -> Iterator[PodView]:
+        """Plugins that started before the newest change, and were not asked to end yet."""
+        for view in node.pods.values():
+            if not node.is_young(view, node.changed_at) and not view.ends_at and view.end is None:
+                yield view
+
+    def _forget_gone(self, node: _Node) -> None:
+        """Plugins that started since do not count devices that went before."""
+        node.unplugged_at = {uuid: at for uuid, at in node.unplugged_at.items() if not node.counts(at)}
+
+    def _touch(self, name: str) -> None:
+        self._dirty[name] = None
+        self.tell(name)
+
+
+def _made(view: PodView) -> Instant:
+    """When a pod surely was not there yet."""
+    return Instant(view.created_at - round(CLOCKS_S * NS_PER_S)) if view.created_at else Instant(0)
+
+
+_GONE = (404, 409)

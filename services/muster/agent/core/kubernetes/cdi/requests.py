@@ -1,0 +1,195 @@
+"""ComposabilityRequest objects served by Muster's composer: objects become facts, and facts the objects' status.
+
+An object is kept by a finalizer until the composer says that nothing of it is attached any more. A request of the same
+name that somebody made through the Muster API stays theirs: the object is told so.
+"""
+
+from collections.abc import Iterator
+
+from muster.agent.core.cluster import WordSeen
+from muster.agent.core.kubernetes.calls import JsonObject, Kind, Merge, Outcome, Refused
+from muster.agent.core.kubernetes.cdi.request_book import (
+    COMPOSE,
+    DECOMPOSE,
+    KIND,
+    OVER,
+    PRINCIPAL,
+    Device,
+    Request,
+    RequestBook,
+)
+from muster.agent.core.kubernetes.cdi.request_views import FINALIZER, RequestView, canonical
+from muster.agent.core.kubernetes.worklist import Worklist
+from muster.core import Fact, Instant, after
+from muster.schemas.devices import RequestPhase
+from muster.schemas.facts.device import ComposeRequested, DecomposeRequested
+
+REFUSED_AGAIN_S = 10.0
+"""Until a write is asked for again that the API server refused for another reason than its version."""
+
+
+class Requests:
+    """The book of requests, and their objects. Objects are seen by the leader alone, facts by everybody."""
+
+    def __init__(self, worklist: Worklist) -> None:
+        self._worklist = worklist
+        self.book = RequestBook()
+        self._objects: dict[str, RequestView] = {}
+        self._dirty: dict[str, None] = {}
+        self._news: dict[str, WordSeen] = {}
+        self._again: dict[str, Instant] = {}
+        self._is_synced = False
+
+    def apply(self, fact: Fact) -> None:
+        """One fact further; of the leader and of those who stand by."""
+        self.book.apply(fact)
+
+    def acknowledge(self, seen: WordSeen) -> None:
+        """What was said is in the log: `apply` had it."""
+        self._dirty[seen.subject] = None
+
+    # --- what the API server shows ---------------------------------------------------------------------------
+
+    def object_seen(self, view: RequestView) -> None:
+        """An object is so."""
+        self._objects[view.name] = view
+        self._dirty[view.name] = None
+
+    def object_gone(self, name: str) -> None:
+        """It is no more."""
+        self._objects.pop(name, None)
+        self._dirty[name] = None
+
+    def synced(self) -> None:
+        """All objects were seen."""
+        self._is_synced = True
+        self._dirty.update(dict.fromkeys((*self._objects, *self.book.requests)))
+
+    def reset(self) -> None:
+        """Another leads; what the log says stays."""
+        self._is_synced = False
+        for held in (self._objects, self._news, self._again):
+            held.clear()
+
+    # --- what follows ----------------------------------------------------------------------------------------
+
+    @property
+    def has_news(self) -> bool:
+        """Whether there is anything to tell."""
+        return bool(self._news)
+
+    def observations(self) -> Iterator[WordSeen]:
+        """What objects ask and the log has not, as of the last `settle`."""
+        yield from self._news.values()
+
+    def next_change(self) -> Instant | None:
+        """When `settle` could find something by time alone."""
+        return min(self._again.values(), default=None)
+
+    def settle(self, now: Instant) -> None:
+        """Look at every object and request of which something changed."""
+        for name in [name for name, at in self._again.items() if at <= now]:
+            del self._again[name]
+            self._dirty[name] = None
+        if not self._is_synced:
+            return
+        dirty, self._dirty = {**self._dirty, **self.book.changed}, {}
+        self.book.changed.clear()
+        for name in dirty:
+            if name in self._again:
+                continue
+            word = self._word(name)
+            if word is None:
+                self._news.pop(name, None)
+            else:
+                self._news[name] = word
+            self._write(name)
+
+    def _word(self, name: str) -> WordSeen | None:
+        """What the object asks for that was not asked for yet."""
+        view, request = self._objects.get(name), self.book.requests.get(name)
+        if request is not None and request.is_others:
+            return None
+        if view is None or view.is_going:
+            may_go = request is not None and request.asked is not None and not request.going
+            if not may_go or request is None or not (request.is_live or request.phase is None):
+                return None
+            force = request.asked is not None and request.asked.force_detach
+            gone = DecomposeRequested(principal=PRINCIPAL, reason="its object was deleted", force=force, may_force=True)
+            return WordSeen(KIND, name, DECOMPOSE, gone)
+        if view.spec is None or not view.is_kept:
+            return None
+        is_over = request is not None and request.phase is RequestPhase.ENDED
+        if request is not None and request.asked == view.spec and not request.going and not is_over:
+            return None
+        return WordSeen(KIND, name, COMPOSE, ComposeRequested(spec=view.spec, principal=PRINCIPAL, may_force=True))
+
+    def _write(self, name: str) -> None:
+        """The finalizer first, then the status; one write at a time for each object."""
+        view, request = self._objects.get(name), self.book.requests.get(name)
+        if view is None:
+            if request is not None and not request.is_live and (request.going or request.asked is None):
+                del self.book.requests[name]
+            return
+        is_others = request is not None and request.is_others
+        if view.is_going:
+            is_over = request is None or is_others or request.asked is None or request.phase in OVER
+            if view.is_kept and is_over:
+                self._keep(view, kept=False)
+                return
+        elif not view.is_kept and not is_others:
+            self._keep(view, kept=True)
+            return
+        status = self._status(view, request)
+        if canonical(status) != view.status:
+            body: JsonObject = {"status": {**_EMPTY, **status}}
+            self._ask(view, Merge(Kind.COMPOSABILITY_REQUESTS, "", view.name, body, "status"))
+
+    def _keep(self, view: RequestView, *, kept: bool) -> None:
+        finalizers = [one for one in view.finalizers if one != FINALIZER] + ([FINALIZER] if kept else [])
+        body: JsonObject = {"metadata": {"resourceVersion": view.version, "finalizers": finalizers}}
+        self._ask(view, Merge(Kind.COMPOSABILITY_REQUESTS, "", view.name, body))
+
+    def _ask(self, view: RequestView, call: Merge) -> None:
+        def then(outcome: Outcome, now: Instant) -> None:
+            self._dirty[view.name] = None
+            if isinstance(outcome, Refused) and outcome.code not in _STALE:
+                self._again[view.name] = after(now, REFUSED_AGAIN_S)
+
+        self._worklist.ask(("composability", view.name), call, then)
+
+    def _status(self, view: RequestView, request: Request | None) -> JsonObject:
+        """As the operator writes it: state, error, resources by name, and the spec that they are of."""
+        if request is not None and request.is_others:
+            words = f"a request {view.name} was made through the Muster API by {request.principal}; choose another name"
+            return {"state": RequestPhase.NODE_ALLOCATING.value, "error": words}
+        if view.error:
+            return {"state": RequestPhase.NODE_ALLOCATING.value, "error": view.error}
+        phase = request.phase if request is not None and request.phase is not None else RequestPhase.NODE_ALLOCATING
+        state = RequestPhase.NODE_ALLOCATING if phase in (RequestPhase.REFUSED, RequestPhase.ENDED) else phase
+        status: JsonObject = {"state": state.value}
+        if request is not None and request.error:
+            status["error"] = request.error
+        resources = {name: _shown(self.book.devices[name]) for name in sorted(request.devices)} if request else {}
+        if resources:
+            status["resources"] = resources
+        if request is not None and request.spec is not None:
+            status["scalarResource"] = request.spec.model_dump(mode="json", exclude_defaults=True) | {
+                "type": request.spec.type,
+                "model": request.spec.model,
+                "size": request.spec.size,
+            }
+        return status
+
+
+def _shown(device: Device) -> JsonObject:
+    told: JsonObject = {"state": device.phase.operator_word, "node_name": device.node}
+    for key, value in (("device_id", device.uuid), ("cdi_device_id", device.device_id), ("error", device.error)):
+        if value:
+            told[key] = value
+    return told
+
+
+_EMPTY: JsonObject = {"error": None, "resources": None, "scalarResource": None}
+"""A merge patch takes away what it says is null."""
+_STALE = (404, 409)
