@@ -43,6 +43,13 @@ class Usage:
     cpu_s: float
 
 
+def usage_of(pid: int) -> Usage:
+    """What a process takes now. Raises psutil.NoSuchProcess."""
+    process = psutil.Process(pid)
+    times = process.cpu_times()
+    return Usage(process.memory_info().rss / 2**20, times.user + times.system)
+
+
 def _die_with_parent() -> None:
     """In the new child, before its program starts: the kernel ends it when this process is gone (Linux)."""
     if _LIBC is not None:
@@ -75,9 +82,7 @@ class Child:
         if (pid := self.pid) is None:
             return None
         try:
-            process = psutil.Process(pid)
-            times = process.cpu_times()
-            return Usage(process.memory_info().rss / 2**20, times.user + times.system)
+            return usage_of(pid)
         except psutil.NoSuchProcess:
             return None
 

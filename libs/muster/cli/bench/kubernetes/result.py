@@ -9,9 +9,9 @@ from muster.cli.bench.kubernetes.counting import Requests
 from muster.cli.bench.kubernetes.plan import Contender
 from muster.cli.bench.workload import Quantiles
 
-API_SERVER, ETCD = "kube-apiserver-0", "etcd"
-OF_THE_PLANE = frozenset({API_SERVER, ETCD, "kube-controller-manager", "kwok"})
-"""Processes that every contender has; the others are its own."""
+API_SERVER, ETCD, BENCH = "kube-apiserver-0", "etcd", "bench"
+OF_THE_PLANE = frozenset({API_SERVER, ETCD, "kube-controller-manager", "kwok", BENCH})
+"""Processes that every contender has, the bench itself among them; the others are its own."""
 
 
 @dataclass(frozen=True, slots=True)

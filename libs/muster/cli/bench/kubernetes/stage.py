@@ -1,6 +1,7 @@
 """One contender on its own fresh control plane: from an empty fleet until everything is bound, or nothing moves."""
 
 import asyncio
+import os
 import time
 from collections.abc import Callable, Mapping
 from contextlib import AbstractAsyncContextManager
@@ -15,9 +16,9 @@ from muster.cli.bench.kubernetes.counting import Requests, requests_of
 from muster.cli.bench.kubernetes.manifests import NAMESPACE, namespace
 from muster.cli.bench.kubernetes.observing import Pod, Seen, observing
 from muster.cli.bench.kubernetes.plan import Contender, Plan
-from muster.cli.bench.kubernetes.result import Crowd, Result
+from muster.cli.bench.kubernetes.result import BENCH, Crowd, Result
 from muster.cli.bench.kubernetes.sampling import sampling
-from muster.kube.local.child import Usage
+from muster.kube.local.child import Usage, usage_of
 from muster.kube.local.fleet import Fleet, create_all, make_fleet
 from muster.kube.local.nodes import NodeShape
 from muster.kube.local.options import PlaneOptions
@@ -105,7 +106,7 @@ async def play(
 
 async def _measured(scenario: Scenario, stage: Stage, running: Running, empty: Requests, progress: Progress) -> Result:
     def usage() -> Mapping[str, Usage]:
-        return {**stage.plane.usage(), **running.usage()}
+        return {**stage.plane.usage(), **running.usage(), BENCH: usage_of(os.getpid())}
 
     plan = stage.plan
     async with observing(stage.client, key_of=running.key_of) as seen, sampling(usage) as samples:
