@@ -4,10 +4,10 @@ import os
 import socket
 import zlib
 from collections.abc import Sequence
-from functools import partial
 from importlib.metadata import version
 
 from muster.agent.core.core import AgentCore
+from muster.agent.core.kubernetes.cdi.composable import ComposableMachines
 from muster.agent.core.kubernetes.chosen import ChosenDevices
 from muster.agent.core.kubernetes.cluster import ClusterOptions, KubernetesCluster
 from muster.agent.core.kubernetes.cpus import read_cpu_set
@@ -19,7 +19,9 @@ from muster.agent.core.kubernetes.worklist import Worklist
 from muster.agent.core.workloads.asking.pods import GuestProjection
 from muster.agent.core.workloads.hosting import ObjectGuests
 from muster.agent.core.workloads.workloads import Workloads
+from muster.agent.kubernetes.cdi import CdiPart, machines_of, plugin_of
 from muster.agent.kubernetes.dra import DevicesPart
+from muster.agent.kubernetes.metrics import MetricsPart
 from muster.agent.kubernetes.parts import Part
 from muster.agent.kubernetes.policies import device_policy, pod_policy
 from muster.agent.kubernetes.sink import KubernetesSink
@@ -27,6 +29,7 @@ from muster.agent.kubernetes.watching import KindWatch, Watch
 from muster.agent.kubernetes.workloads import WorkloadsPart, workload_policy
 from muster.bus.clock import SystemTime
 from muster.bus.kubernetes_settings import KubernetesSettings
+from muster.bus.settings import ScalingSettings
 from muster.core import Instant
 from muster.kube.bounds import CONNECTIONS_MAX
 from muster.kube.connection import KubeConnection, user_agent_of
@@ -38,20 +41,27 @@ from muster.kube.shapes import Selection
 DISTRIBUTION = "gpumuster"
 
 
-def new_core(cluster: str, settings: KubernetesSettings) -> AgentCore:
+def new_core(cluster: str, settings: KubernetesSettings, scaling: ScalingSettings | None = None) -> AgentCore:
     """The agent's core over a Kubernetes cluster, empty. cluster: as Muster calls it. Raises CpuSetError."""
     workloads = Workloads(workload_policy(cluster, settings))
-    return AgentCore(new_cluster(cluster, settings, workloads), workloads)
+    made = new_cluster(cluster, settings, workloads, scaling)
+    machines = made.machines
+    assert isinstance(machines, ComposableMachines), "`new_cluster` made it so"
+    return AgentCore(made, workloads, machines.apply)
 
 
-def new_cluster(name: str, settings: KubernetesSettings, workloads: Workloads) -> KubernetesCluster:
+def new_cluster(
+    name: str, settings: KubernetesSettings, workloads: Workloads, scaling: ScalingSettings | None = None
+) -> KubernetesCluster:
     """A new, empty one. workloads: objects whose pods may be theirs. Raises CpuSetError."""
     worklist, orders = Worklist(seed_of_process()), PodOrders(pod_policy(name, settings))
+    machines = machines_of(settings, scaling or ScalingSettings(), worklist)
     guests = ObjectGuests(worklist, workloads)
     devices = ChosenDevices(device_policy(settings), worklist, orders, guests)
     cluster = KubernetesCluster(
         ClusterOptions(
             cluster=name,
+            namespace=settings.namespace,
             nodes=node_policy(settings),
             bind_s=settings.bind_s,
             lost_s=settings.lost_s,
@@ -62,8 +72,10 @@ def new_cluster(name: str, settings: KubernetesSettings, workloads: Workloads) -
         companions=devices,
         devices=NoDevices() if settings.devices == "device-plugin" else devices,
         guests=guests,
+        machines=machines,
     )
     devices.belongs_to(cluster.nodes)
+    machines.belongs_to(cluster.nodes)
     return cluster
 
 
@@ -73,14 +85,18 @@ def new_sink(settings: KubernetesSettings) -> KubernetesSink:
     async def connect() -> KubeConnection:
         return await open_connection(settings)
 
-    return KubernetesSink(
+    def parts(core: AgentCore) -> Sequence[Part]:
+        return (*parts_of(settings, core), MetricsPart(lambda: sink.watching))
+
+    sink = KubernetesSink(
         settings,
         connect=connect,
         watches=watches_of,
-        parts=partial(parts_of, settings),
+        parts=parts,
         clock=SystemTime(),
         seed=seed_of_process(),
     )
+    return sink
 
 
 def parts_of(settings: KubernetesSettings, core: AgentCore) -> Sequence[Part]:
