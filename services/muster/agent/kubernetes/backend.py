@@ -7,7 +7,6 @@ from collections.abc import Sequence
 from importlib.metadata import version
 
 from muster.agent.core.core import AgentCore
-from muster.agent.core.kubernetes.cdi.composable import ComposableMachines
 from muster.agent.core.kubernetes.chosen import ChosenDevices
 from muster.agent.core.kubernetes.cluster import ClusterOptions, KubernetesCluster
 from muster.agent.core.kubernetes.cpus import read_cpu_set
@@ -19,7 +18,6 @@ from muster.agent.core.kubernetes.worklist import Worklist
 from muster.agent.core.workloads.asking.pods import GuestProjection
 from muster.agent.core.workloads.hosting import ObjectGuests
 from muster.agent.core.workloads.workloads import Workloads
-from muster.agent.kubernetes.cdi import CdiPart, machines_of, plugin_of
 from muster.agent.kubernetes.dra import DevicesPart
 from muster.agent.kubernetes.metrics import MetricsPart
 from muster.agent.kubernetes.parts import Part
@@ -29,7 +27,6 @@ from muster.agent.kubernetes.watching import KindWatch, Watch
 from muster.agent.kubernetes.workloads import WorkloadsPart, workload_policy
 from muster.bus.clock import SystemTime
 from muster.bus.kubernetes_settings import KubernetesSettings
-from muster.bus.settings import ScalingSettings
 from muster.core import Instant
 from muster.kube.bounds import CONNECTIONS_MAX
 from muster.kube.connection import KubeConnection, user_agent_of
@@ -41,27 +38,20 @@ from muster.kube.shapes import Selection
 DISTRIBUTION = "gpumuster"
 
 
-def new_core(cluster: str, settings: KubernetesSettings, scaling: ScalingSettings | None = None) -> AgentCore:
+def new_core(cluster: str, settings: KubernetesSettings) -> AgentCore:
     """The agent's core over a Kubernetes cluster, empty. cluster: as Muster calls it. Raises CpuSetError."""
     workloads = Workloads(workload_policy(cluster, settings))
-    made = new_cluster(cluster, settings, workloads, scaling)
-    machines = made.machines
-    assert isinstance(machines, ComposableMachines), "`new_cluster` made it so"
-    return AgentCore(made, workloads, machines.apply)
+    return AgentCore(new_cluster(cluster, settings, workloads), workloads)
 
 
-def new_cluster(
-    name: str, settings: KubernetesSettings, workloads: Workloads, scaling: ScalingSettings | None = None
-) -> KubernetesCluster:
+def new_cluster(name: str, settings: KubernetesSettings, workloads: Workloads) -> KubernetesCluster:
     """A new, empty one. workloads: objects whose pods may be theirs. Raises CpuSetError."""
     worklist, orders = Worklist(seed_of_process()), PodOrders(pod_policy(name, settings))
-    machines = machines_of(settings, scaling or ScalingSettings(), worklist)
     guests = ObjectGuests(worklist, workloads)
     devices = ChosenDevices(device_policy(settings), worklist, orders, guests)
     cluster = KubernetesCluster(
         ClusterOptions(
             cluster=name,
-            namespace=settings.namespace,
             nodes=node_policy(settings),
             bind_s=settings.bind_s,
             lost_s=settings.lost_s,
@@ -72,10 +62,8 @@ def new_cluster(
         companions=devices,
         devices=NoDevices() if settings.devices == "device-plugin" else devices,
         guests=guests,
-        machines=machines,
     )
     devices.belongs_to(cluster.nodes)
-    machines.belongs_to(cluster.nodes)
     return cluster
 
 
