@@ -13,7 +13,7 @@ from typing import Self
 
 from muster.kube import bounds
 from muster.kube.credentials import AnotherReplica, Credentials, NoCredentials, from_kubeconfig, in_cluster
-from muster.kube.errors import Asked
+from muster.kube.errors import Asked, UnavailableError
 from muster.kube.objects import JsonObject, integer, objects, text, version_of
 from muster.kube.resources import Resource
 from muster.kube.shapes import EVERYTHING, PLAIN, Page, Patch, Propagation, Selection, Writing
@@ -149,6 +149,9 @@ class KubeConnection:
         said = await self._transport.json(
             where.request("GET", "list", query=query, accept=accept, timeout_s=bounds.LIST_S)
         )
+        if not version_of(said):  # believed, it would mean that nothing is there any more
+            asked = Asked("list", resource.title, select.namespace)
+            raise UnavailableError(f"{asked}: the answer is no list; is the address an API server's?", asked=asked)
         return Page(
             items=objects(said, "items"),
             version=version_of(said),

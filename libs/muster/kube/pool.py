@@ -69,7 +69,7 @@ class Pool:
     async def close(self) -> None:
         """Close all connections, also those in use."""
         await self._retire()
-        for generation in self._old:
+        for generation in tuple(self._old):  # a request that ends meanwhile takes its own away
             await generation.session.close()
 
     async def _next(self) -> _Generation:

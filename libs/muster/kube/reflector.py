@@ -12,7 +12,7 @@ How it stays whole and cheap (reference: Kubernetes API concepts; KEP 3157 for s
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from contextlib import AbstractAsyncContextManager
-from typing import Generic, Protocol, TypeVar, cast
+from typing import Generic, Protocol, TypeVar
 
 from pydantic_core import from_json
 
@@ -269,8 +269,11 @@ class Reflector(Generic[ViewT]):
         figures, changes = self._figures, list[Change[ViewT]]()
         figures.heard_s = self._now_s()
         for line in batch:
-            event = self._event(line)
-            kind, obj = text(event, "type"), mapping(event, "object")
+            try:
+                kind, obj = self._event(line)
+            except KubeError:
+                await self._deliver(changes)  # they are held, and the watch goes on after them: nobody tells them again
+                raise
             if kind == "BOOKMARK":
                 figures.bookmarks += 1
                 figures.bookmark_s = figures.heard_s
@@ -281,9 +284,6 @@ class Reflector(Generic[ViewT]):
                 elif not initial:
                     self._holdings.reached(number(version_of(obj)))
                     self._resume = version_of(obj)
-            elif kind == "ERROR":
-                await self._deliver(changes)
-                raise status_error(Asked("watch", self._resource.title, self._select.namespace), obj)
             else:
                 figures.events += 1
                 if initial:
@@ -295,12 +295,17 @@ class Reflector(Generic[ViewT]):
         self._failures = self._too_large = 0
         return initial
 
-    def _event(self, line: bytes) -> object:
+    def _event(self, line: bytes) -> tuple[str, JsonObject]:
+        """Type and object. Raises what an ERROR says, and UnavailableError for what is no event."""
+        asked = Asked("watch", self._resource.title, self._select.namespace)
         try:
-            return cast("object", from_json(line))
+            event: object = from_json(line)
         except ValueError as error:  # the connection broke off within an event
-            asked = Asked("watch", self._resource.title, self._select.namespace)
             raise UnavailableError(f"{asked}: an event is no JSON: {error}", asked=asked) from error
+        kind, obj = text(event, "type"), mapping(event, "object")
+        if kind == "ERROR":
+            raise status_error(asked, obj)
+        return kind, obj
 
     async def _take(self, version: str) -> None:
         """The new state is whole: hold it and deliver what differs."""

@@ -1,6 +1,7 @@
 """A connection says who asks, tries again what can be tried again, and tells apart what went wrong."""
 
 import asyncio
+import json
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -32,6 +33,7 @@ from muster.kube.resources import CONFIG_MAPS, NODES, PODS, RESOURCE_CLAIMS
 from muster.kube.retrying import backoff_s, wait_s
 
 AGENT = user_agent_of("test", "1.2")
+EMPTY = {"kind": "PodList", "metadata": {"resourceVersion": "1"}, "items": []}
 ASKED = Asked("create", "pods/binding", namespace="n", name="p")
 
 
@@ -204,7 +206,7 @@ async def test_connections_are_renewed_by_age_and_watches_keep_theirs(fake: Fake
             await asyncio.sleep(0.2)
             await response.write(b'{"type":"second"}\n')
             return response
-        return web.json_response({"items": []})
+        return web.json_response(EMPTY)
 
     async with answering(answer) as url:
         connection = KubeConnection(NoCredentials(url), user_agent=AGENT, connection_age_s_max=0.05)
@@ -238,6 +240,15 @@ async def test_nonsense_is_no_object() -> None:
                 await kube.list_page(resource)
 
 
+async def test_an_answer_without_a_version_is_no_empty_list() -> None:
+    async def answer(request: web.Request) -> web.StreamResponse:
+        return web.json_response({"status": "ok"})
+
+    async with answering(answer) as url, KubeConnection.plain(url, user_agent=AGENT) as kube:
+        with pytest.raises(UnavailableError, match="the answer is no list"):
+            await kube.list_page(PODS)
+
+
 async def test_a_line_has_a_bound(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("muster.kube.streams.LINE_BYTES_MAX", 10)
 
@@ -264,7 +275,7 @@ class Bearers:
         self.shown.append(request.headers.get("Authorization", ""))
         if self.shown[-1] != f"Bearer {self.accepted}":
             return web.json_response({"kind": "Status", "reason": "Unauthorized"}, status=401)
-        return web.json_response({"items": []})
+        return web.json_response(EMPTY)
 
 
 async def test_a_token_that_was_renewed_in_its_file_is_read_again(tmp_path: Path) -> None:
@@ -294,7 +305,7 @@ async def test_a_watch_that_is_refused_makes_the_token_be_read_again(tmp_path: P
             with pytest.raises(UnauthorizedError):
                 await kube.watch(PODS, timeout_s=5, silence_s=5.0).__aenter__()
             async with kube.watch(PODS, timeout_s=5, silence_s=5.0) as lines:
-                assert await anext(lines.batches()) == [b'{"items": []}']
+                assert [json.loads(line) for line in await anext(lines.batches())] == [EMPTY]
     assert server.shown == ["Bearer old", "Bearer new"]
 
 

@@ -192,6 +192,17 @@ async def test_bookmarks_keep_a_quiet_watch_from_being_forgotten(kube: FakeKube)
         assert (followed.reflector.figures.gone, followed.reflector.figures.relists) == (0, 1)
 
 
+async def test_what_came_before_a_broken_event_is_delivered(kube: FakeKube) -> None:
+    async with following(kube) as followed:
+        kube.store.create(PODS, pod("whole"), "default")
+        for watch in kube.watches:
+            watch.put(b'{"type":"MODIFIED","obj\n')
+        await caught_up(followed, kube)
+        kube.store.create(PODS, pod("after"), "default")
+        await caught_up(followed, kube)
+        assert followed.told == [("added", "whole"), ("added", "after")]
+
+
 async def test_a_half_open_watch_is_left_by_its_silence(kube: FakeKube) -> None:
     async with following(kube, silence_s=0.2) as followed:
         kube.faults.frozen = True
