@@ -46,11 +46,13 @@ class NetworkSettings(_Section):
 class PluginPods(_Section):
     """Pods that must start anew on a node when its devices changed.
 
-    namespace: in which they run. labels: that they carry.
+    namespace: in which they run. labels: that they carry. counts: the node's capacity counts the GPUs that they find, so
+    that a device that was attached is believed once such a pod is younger and runs.
     """
 
     namespace: str
     labels: dict[str, str]
+    counts: bool = True
 
 
 class ScaleTargets(_Section):
@@ -126,7 +128,7 @@ class KubernetesSettings(_Section):
     requests: Literal["muster", "operator", "none"] = "none"
     plugin_pods: tuple[PluginPods, ...] = (
         PluginPods(namespace="gpu-operator", labels={"app": "nvidia-device-plugin-daemonset"}),
-        PluginPods(namespace="gpu-operator", labels={"app": "nvidia-dcgm-exporter"}),
+        PluginPods(namespace="gpu-operator", labels={"app": "nvidia-dcgm-exporter"}, counts=False),
         PluginPods(namespace="nvidia-dra-driver-gpu", labels={"app.kubernetes.io/component": "kubelet-plugin"}),
     )
     scaling: ScaleTargets = ScaleTargets()

@@ -30,6 +30,7 @@ class Feature(StrEnum):
     COMPOSABILITY = "composability"
     MACHINES = "machines"
     OPENSHIFT_MACHINES = "openshift-machines"
+    AUTOSCALER = "autoscaler"
     POOL_SLICES = "pool-slices"
     FLOW_CONTROL = "flow-control"
     APISERVER_METRICS = "apiserver-metrics"
@@ -167,6 +168,54 @@ TABLE: tuple[Permission, ...] = (
         ("update",),
         "the same, where the API server asks for it by its own name (1.36 and newer)",
         Feature.DRA,
+    ),
+    *(
+        Permission(AGENT, group, resource, ("list", "watch", "patch"), why, feature)
+        for group, feature in (
+            ("cluster.x-k8s.io", Feature.MACHINES),
+            ("machine.openshift.io", Feature.OPENSHIFT_MACHINES),
+        )
+        for resource, why in (
+            ("machinesets", "nodes of groups come and go by replicas"),
+            ("machines", "which machine became which node, and which one goes"),
+        )
+    ),
+    Permission(
+        AGENT, "", "events", ("list", "watch"), "what the Cluster Autoscaler says of pods and nodes", Feature.AUTOSCALER
+    ),
+    Permission(
+        AGENT,
+        "",
+        "configmaps",
+        ("get",),
+        "which node groups the Cluster Autoscaler cannot grow just now",
+        Feature.AUTOSCALER,
+        namespace="kube-system",
+        names=("cluster-autoscaler-status",),
+    ),
+    Permission(
+        AGENT,
+        "cro.hpsys.ibm.ie.com",
+        "composabilityrequests",
+        ("list", "watch", "patch"),
+        "requests for devices as objects; a finalizer keeps one until its devices are back",
+        Feature.COMPOSABILITY,
+    ),
+    Permission(
+        AGENT,
+        "cro.hpsys.ibm.ie.com",
+        "composabilityrequests/status",
+        ("patch",),
+        "how such a request is served",
+        Feature.COMPOSABILITY,
+    ),
+    Permission(
+        AGENT,
+        "resource.k8s.io",
+        "resourceslices",
+        ("create", "update", "delete"),
+        "devices in the fabric's pool are published",
+        Feature.POOL_SLICES,
     ),
     Permission(
         GUARD,

@@ -30,7 +30,7 @@ def services(settings: Settings) -> tuple[CoreService | Hosted, ...]:
     Raises OSError or OpenbFormatError if the node list cannot be read, CpuSetError for reserved CPUs that cannot be.
     """
     if settings.kubernetes is not None:
-        return (_kubernetes_agent(settings.cluster, settings.kubernetes),)
+        return (_kubernetes_agent(settings.cluster, settings.kubernetes, settings.scaling),)
     fleet, behaviour = read_fleet(settings.fleet), behaviour_of(settings.simulation)
     groups = groups_of(settings.scaling)
     return (
@@ -43,13 +43,13 @@ def services(settings: Settings) -> tuple[CoreService | Hosted, ...]:
     )
 
 
-def _kubernetes_agent(cluster: str, settings: KubernetesSettings) -> CoreService:
+def _kubernetes_agent(cluster: str, settings: KubernetesSettings, scaling: ScalingSettings) -> CoreService:
     """Telemetry and output of real pods are read where they are made: by DCGM exporters, and by `kubectl logs`."""
     node_policy(settings)  # what cannot be read stops the start, not the first fold
     return CoreService(
         declaration=DECLARATION,
         role=StreamRole.LOG,
-        core=lambda: new_core(cluster, settings),
+        core=lambda: new_core(cluster, settings, scaling),
         sink=lambda: new_sink(settings),
     )
 

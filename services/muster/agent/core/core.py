@@ -62,11 +62,17 @@ COMPOSABILITY_WORDS = ("compose-requested", "decompose-requested")
 class AgentCore:
     """Implements `Core`. cluster: a new, empty one; the fold fills it. workloads: the same, of objects that ask.
 
-    cluster, jobs, nodes: for reading by what follows the fold (telemetry, output, the cluster's own shell). anomalies:
-    facts that fit no state.
+    beside: told every fact after it was folded. cluster, jobs, nodes: for reading by what follows the fold (telemetry,
+    output, the cluster's own shell). anomalies: facts that fit no state.
     """
 
-    def __init__(self, cluster: Cluster, workloads: Workloads | None = None) -> None:
+    def __init__(
+        self,
+        cluster: Cluster,
+        workloads: Workloads | None = None,
+        beside: Callable[[Fact], None] = lambda _: None,
+    ) -> None:
+        self._beside = beside
         self.workloads = workloads or Workloads(WorkloadPolicy(cluster=""))
         self._pods = Attempts(cluster)
         self._moves = Moves(self._pods, cluster)
@@ -85,6 +91,7 @@ class AgentCore:
             self.anomalies += 1
         if not self.workloads.apply(fact):
             self.anomalies += 1
+        self._beside(fact)
 
     def decide(self, now: Instant) -> list[Draft]:
         """See `Core`. Bounded by the cluster's OBSERVATIONS_MAX and the workloads' DRAFTS_MAX."""

@@ -40,6 +40,7 @@ INSTEAD = {
     Feature.COMPOSABILITY: "ComposabilityRequests are not taken up",
     Feature.MACHINES: "nodes are not added or removed",
     Feature.OPENSHIFT_MACHINES: "nodes are not added or removed",
+    Feature.AUTOSCALER: "the Cluster Autoscaler's wishes are not heard",
     Feature.POOL_SLICES: "devices of the fabric are not published",
 }
 

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from importlib.metadata import version
 
 from muster.agent.core.core import AgentCore
+from muster.agent.core.kubernetes.cdi.composable import ComposableMachines
 from muster.agent.core.kubernetes.chosen import ChosenDevices
 from muster.agent.core.kubernetes.cluster import ClusterOptions, KubernetesCluster
 from muster.agent.core.kubernetes.cpus import read_cpu_set
@@ -18,6 +19,7 @@ from muster.agent.core.kubernetes.worklist import Worklist
 from muster.agent.core.workloads.asking.pods import GuestProjection
 from muster.agent.core.workloads.hosting import ObjectGuests
 from muster.agent.core.workloads.workloads import Workloads
+from muster.agent.kubernetes.cdi import CdiPart, machines_of, plugin_of
 from muster.agent.kubernetes.dra import DevicesPart
 from muster.agent.kubernetes.metrics import MetricsPart
 from muster.agent.kubernetes.parts import Part
@@ -27,6 +29,7 @@ from muster.agent.kubernetes.watching import KindWatch, Watch
 from muster.agent.kubernetes.workloads import WorkloadsPart, workload_policy
 from muster.bus.clock import SystemTime
 from muster.bus.kubernetes_settings import KubernetesSettings
+from muster.bus.settings import ScalingSettings
 from muster.core import Instant
 from muster.kube.bounds import CONNECTIONS_MAX
 from muster.kube.connection import KubeConnection, user_agent_of
@@ -38,15 +41,21 @@ from muster.kube.shapes import Selection
 DISTRIBUTION = "gpumuster"
 
 
-def new_core(cluster: str, settings: KubernetesSettings) -> AgentCore:
+def new_core(cluster: str, settings: KubernetesSettings, scaling: ScalingSettings | None = None) -> AgentCore:
     """The agent's core over a Kubernetes cluster, empty. cluster: as Muster calls it. Raises CpuSetError."""
     workloads = Workloads(workload_policy(cluster, settings))
-    return AgentCore(new_cluster(cluster, settings, workloads), workloads)
+    made = new_cluster(cluster, settings, workloads, scaling)
+    machines = made.machines
+    assert isinstance(machines, ComposableMachines), "`new_cluster` made it so"
+    return AgentCore(made, workloads, machines.apply)
 
 
-def new_cluster(name: str, settings: KubernetesSettings, workloads: Workloads) -> KubernetesCluster:
+def new_cluster(
+    name: str, settings: KubernetesSettings, workloads: Workloads, scaling: ScalingSettings | None = None
+) -> KubernetesCluster:
     """A new, empty one. workloads: objects whose pods may be theirs. Raises CpuSetError."""
     worklist, orders = Worklist(seed_of_process()), PodOrders(pod_policy(name, settings))
+    machines = machines_of(settings, scaling or ScalingSettings(), worklist)
     guests = ObjectGuests(worklist, workloads)
     devices = ChosenDevices(device_policy(settings), worklist, orders, guests)
     cluster = KubernetesCluster(
@@ -62,8 +71,10 @@ def new_cluster(name: str, settings: KubernetesSettings, workloads: Workloads) -
         companions=devices,
         devices=NoDevices() if settings.devices == "device-plugin" else devices,
         guests=guests,
+        machines=machines,
     )
     devices.belongs_to(cluster.nodes)
+    machines.belongs_to(cluster.nodes)
     return cluster
 
 
@@ -93,9 +104,12 @@ def parts_of(settings: KubernetesSettings, core: AgentCore) -> Sequence[Part]:
     assert isinstance(core.cluster, KubernetesCluster), "these are parts of a Kubernetes cluster"
     devices = core.cluster.companions
     assert isinstance(devices, ChosenDevices), "`new_cluster` made it so"
+    machines = core.cluster.machines
+    assert isinstance(machines, ComposableMachines), "`new_cluster` made it so"
     return (
         DevicesPart(devices, is_wanted=settings.devices != "device-plugin", now=now),
         WorkloadsPart(core.workloads, now=now),
+        CdiPart(settings, machines, core),
     )
 
 
@@ -141,7 +155,7 @@ def watches_of(cluster: KubernetesCluster, settings: KubernetesSettings) -> Sequ
     chosen = Selection(labels=",".join(f"{key}={value}" for key, value in sorted(settings.node_selector.items())))
     return (
         KindWatch(NODES, nodes, node, select=chosen),
-        KindWatch(PODS, PodProjection(settings.resource, guests), pod),
+        KindWatch(PODS, PodProjection(settings.resource, guests, plugin_of(settings)), pod),
     )
 
 

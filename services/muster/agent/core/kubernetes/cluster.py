@@ -66,7 +66,7 @@ class KubernetesCluster:
     ) -> None:
         self.worklist = Worklist() if worklist is None else worklist  # an empty one is false
         self.notes = Notes()
-        self._machines = machines or NoMachines()
+        self.machines = self._machines = machines or NoMachines()
         self.nodes = Nodes(options.nodes, devices or NoDevices(), self._machines, lost_s=options.lost_s)
         parts = Parts(
             worklist=self.worklist,

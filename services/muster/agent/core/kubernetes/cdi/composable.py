@@ -16,11 +16,11 @@ from muster.agent.core.kubernetes.cdi.machine_sets import MachineSets
 from muster.agent.core.kubernetes.cdi.requests import Requests
 from muster.agent.core.kubernetes.cdi.signals import KIND as AUTOSCALER
 from muster.agent.core.kubernetes.cdi.signals import Signals
-from muster.agent.core.kubernetes.machines import CountedDevices, Machines
+from muster.agent.core.kubernetes.machines import CountedDevices, NoMachines
 from muster.agent.core.kubernetes.nodes import Nodes
 from muster.agent.core.kubernetes.views import NodeView, PodView
 from muster.agent.core.kubernetes.worklist import AT_ONCE
-from muster.core import Instant
+from muster.core import Fact, Instant
 
 
 class ComposableMachines:
@@ -28,7 +28,7 @@ class ComposableMachines:
 
     def __init__(
         self,
-        sets: Machines,
+        sets: MachineSets | NoMachines,
         plugs: HotPlug,
         *,
         signals: Signals | None = None,
@@ -43,6 +43,11 @@ class ComposableMachines:
         self.plugs.tell = nodes.devices_changed
         if isinstance(self.sets, MachineSets):
             self.sets.tell = nodes.devices_changed
+
+    def apply(self, fact: Fact) -> None:
+        """One fact further, of the leader and of those who stand by."""
+        if self.requests is not None:
+            self.requests.apply(fact)
 
     def carry_out(self, effect: NodeEffect) -> None:
         """See `Machines`."""

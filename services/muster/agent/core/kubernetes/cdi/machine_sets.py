@@ -79,7 +79,7 @@ class MachineSets:
 
     def __init__(self, policy: MachinePolicy, worklist: Worklist) -> None:
         self.tell: Callable[[str], None] = lambda _: None
-        self._policy = policy
+        self.policy = policy
         self._worklist = worklist
         self._groups = {name: group for group, name in policy.sets.items()}
         self._adds: dict[str, AddNode] = {}  # of the log: not there yet, not given up
@@ -98,7 +98,7 @@ class MachineSets:
         """See `Machines`."""
         self._is_dirty = True
         match effect:
-            case AddNode() if effect.group not in self._policy.sets:
+            case AddNode() if effect.group not in self.policy.sets:
                 reason = f"no MachineSet is named for node group {effect.group}: name it in kubernetes.scaling.names"
                 self._fail(effect.scale, effect.group, effect.node, reason)
             case AddNode():
@@ -217,11 +217,11 @@ class MachineSets:
         if not self._is_synced or not self._is_dirty or self._rests_until is not None:
             return
         self._is_dirty = False
-        for group, name in self._policy.sets.items():
+        for group, name in self.policy.sets.items():
             view = self._sets.get(name)
             if view is None:
                 for add in [add for add in self._adds.values() if add.group == group]:
-                    reason = f"there is no MachineSet {name} in namespace {self._policy.namespace}"
+                    reason = f"there is no MachineSet {name} in namespace {self.policy.namespace}"
                     self._fail(add.scale, group, add.node, reason)
             else:
                 self._mark_machines(group, view)
@@ -249,7 +249,7 @@ class MachineSets:
                 self._fail(add.scale, group, add.node, f"machine {machine.name}: {machine.failure}")
 
     def _annotate(self, machine: MachineView, annotations: Mapping[str, str]) -> None:
-        policy = self._policy
+        policy = self.policy
         body: JsonObject = {"metadata": {"uid": machine.uid, "annotations": dict(annotations)}}
         call = Merge(policy.machines, policy.namespace, machine.name, body)
         self._worklist.ask(("machine", machine.name), call, self._done)
@@ -269,7 +269,7 @@ class MachineSets:
                 removes.append(remove.scale)
                 replicas -= 1
         removes = [scale for scale in removes if scale in self._removes]
-        wanted = {ADDS: ",".join(adds), REMOVES: ",".join(removes), **self._policy.fixed.get(group, {})}
+        wanted = {ADDS: ",".join(adds), REMOVES: ",".join(removes), **self.policy.fixed.get(group, {})}
         is_theirs = view.own_replicas is not None and view.own_replicas != view.replicas
         if not is_theirs or replicas != view.replicas or view.ready == view.replicas:
             wanted[REPLICAS] = str(max(0, replicas))
@@ -299,11 +299,11 @@ class MachineSets:
         """Whether the machine is marked; if not it is asked for."""
         if machine.is_marked:
             return True
-        self._annotate(machine, {self._policy.delete_mark: "yes"})
+        self._annotate(machine, {self.policy.delete_mark: "yes"})
         return False
 
     def _patch(self, view: MachineSetView, annotations: Mapping[str, str], replicas: int) -> None:
-        policy = self._policy
+        policy = self.policy
         body: JsonObject = {"metadata": {"resourceVersion": view.version, "annotations": dict(annotations)}}
         if replicas != view.replicas:
             body["spec"] = {"replicas": replicas}
@@ -322,7 +322,7 @@ class MachineSets:
         begun = {scale for view in self._sets.values() for scale in view.choices(REMOVES)}
         for scale, remove in self._removes.items():
             if remove.node not in self._of_node and scale not in begun and scale not in self._failed:
-                group = next((group for group, name in self._policy.sets.items() if name in self._sets), "")
+                group = next((group for group, name in self.policy.sets.items() if name in self._sets), "")
                 self._fail(scale, group, remove.node, NO_MACHINE)
 
 

@@ -1,0 +1,209 @@
+"""Composable machines at the API server: what is watched of them, and what the settings make of them."""
+
+import asyncio
+import logging
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from functools import partial
+
+from muster.agent.core.core import AgentCore
+from muster.agent.core.kubernetes.calls import Kind
+from muster.agent.core.kubernetes.cdi.composable import ComposableMachines
+from muster.agent.core.kubernetes.cdi.hot_plug import BESIDE, COUNTS, HotPlug
+from muster.agent.core.kubernetes.cdi.machine_sets import MachinePolicy, MachineSets
+from muster.agent.core.kubernetes.cdi.machine_views import (
+    SPEC,
+    MachineSetView,
+    MachineView,
+    project_machine,
+    project_machine_set,
+)
+from muster.agent.core.kubernetes.cdi.request_views import RequestView, project_request
+from muster.agent.core.kubernetes.cdi.requests import Requests
+from muster.agent.core.kubernetes.cdi.signals import REASONS, EventView, Signals, backoffs_in, project_event
+from muster.agent.core.kubernetes.machines import NoMachines
+from muster.agent.core.kubernetes.worklist import Worklist
+from muster.agent.kubernetes.abilities import Abilities
+from muster.agent.kubernetes.watching import KindWatch, Watch
+from muster.bus.kubernetes_settings import KubernetesSettings
+from muster.bus.settings import GroupSettings, ScalingSettings
+from muster.core import Fact, Instant
+from muster.kube import resources
+from muster.kube.connection import KubeConnection
+from muster.kube.errors import KubeError, NotFoundError
+from muster.kube.holdings import Change
+from muster.kube.objects import text
+from muster.kube.permissions import Feature
+from muster.kube.shapes import Selection
+
+_logger = logging.getLogger(__name__)
+
+STATUS_NAMESPACE, STATUS_NAME = "kube-system", "cluster-autoscaler-status"
+STATUS_S = 10.0
+"""Between two looks at the Cluster Autoscaler's status: it scans as often."""
+OPENSHIFT = "machine.openshift.io/v1beta1"
+CAPACITY = "capacity.cluster-autoscaler.kubernetes.io/"
+"""Annotations by which the Cluster Autoscaler knows what a node of a MachineSet would be like, also of an empty one."""
+
+
+def machines_of(settings: KubernetesSettings, scaling: ScalingSettings, worklist: Worklist) -> ComposableMachines:
+    """What the settings say of nodes and devices that come and go."""
+    names = settings.scaling.names
+    return ComposableMachines(
+        MachineSets(machine_policy(settings, scaling), worklist) if names else NoMachines(),
+        HotPlug(worklist, may_restart=bool(settings.plugin_pods)),
+        signals=Signals(names) if settings.scaling.autoscaler else None,
+        requests=Requests(worklist) if settings.requests == "muster" else None,
+        group_label=settings.group_label,
+    )
+
+
+def machine_policy(settings: KubernetesSettings, scaling: ScalingSettings) -> MachinePolicy:
+    """MachineSets by group. Those of composable groups show one fixed spec, with the most GPUs that a node can have."""
+    is_openshift = settings.scaling.api == OPENSHIFT
+    fixed = {group.name: fixed_spec(group, settings.resource) for group in scaling.groups if group.composable}
+    return MachinePolicy(
+        namespace=settings.scaling.namespace,
+        sets=settings.scaling.names,
+        delete_mark="machine.openshift.io/delete-machine" if is_openshift else "cluster.x-k8s.io/delete-machine",
+        fixed={group: spec for group, spec in fixed.items() if group in settings.scaling.names},
+        machine_sets=Kind.OPENSHIFT_MACHINE_SETS if is_openshift else Kind.MACHINE_SETS,
+        machines=Kind.OPENSHIFT_MACHINES if is_openshift else Kind.MACHINES,
+    )
+
+
+def fixed_spec(group: GroupSettings, resource: str) -> Mapping[str, str]:
+    """What a composable group's MachineSet says of its nodes, for whoever scales it from outside."""
+    return {
+        SPEC: "spec-fixed",
+        f"{CAPACITY}cpu": f"{group.cpu_milli}m",
+        f"{CAPACITY}memory": f"{group.memory_mib}Mi",
+        f"{CAPACITY}gpu-type": resource,
+        f"{CAPACITY}gpu-count": str(group.gpus_max),
+    }
+
+
+def plugin_of(settings: KubernetesSettings) -> Callable[[str, Mapping[str, str]], str]:
+    """Of which sort of plugin a pod is, by its namespace and labels; "" for others."""
+    known = settings.plugin_pods
+
+    def sort(namespace: str, labels: Mapping[str, str]) -> str:
+        for one in known:
+            if one.namespace == namespace and one.labels.items() <= labels.items():
+                return COUNTS if one.counts else BESIDE
+        return ""
+
+    return sort
+
+
+class CdiPart:
+    """Implements `muster.agent.kubernetes.parts.Part`."""
+
+    def __init__(self, settings: KubernetesSettings, machines: ComposableMachines, core: AgentCore) -> None:
+        self._settings = settings
+        self._machines = machines
+        self._reads_status = False
+        if machines.signals is not None:
+            machines.signals.job_of = partial(job_of, core)
+
+    @property
+    def features(self) -> tuple[Feature, ...]:
+        """See `Part`."""
+        wanted = [self._of_machines] if isinstance(self._machines.sets, MachineSets) else []
+        wanted += [Feature.AUTOSCALER] if self._machines.signals is not None else []
+        wanted += [Feature.COMPOSABILITY] if self._machines.requests is not None else []
+        return tuple(wanted)
+
+    @property
+    def _of_machines(self) -> Feature:
+        return Feature.OPENSHIFT_MACHINES if self._settings.scaling.api == OPENSHIFT else Feature.MACHINES
+
+    def watches(self, abilities: Abilities) -> Sequence[Watch]:
+        """See `Part`."""
+        machines, found = self._machines, list[Watch]()
+        if isinstance(machines.sets, MachineSets) and abilities.has(self._of_machines):
+            found += self._machine_watches(machines.sets)
+        if machines.signals is not None and abilities.has(Feature.AUTOSCALER):
+            self._reads_status = True
+            found += [_event_watch(machines.signals, reason) for reason in REASONS]
+        if machines.requests is not None and abilities.has(Feature.COMPOSABILITY):
+            found.append(_request_watch(machines.requests))
+        return tuple(found)
+
+    def picks_devices(self) -> bool:
+        """See `Part`."""
+        return False
+
+    def after_fold(self, facts: Sequence[Fact], now: Instant) -> None:
+        """See `Part`. What facts say the core folded."""
+
+    async def run(self, connection: KubeConnection) -> None:
+        """See `Part`: look at the autoscaler's status now and then."""
+        signals = self._machines.signals
+        while self._reads_status and signals is not None:
+            try:
+                status = await connection.get(resources.CONFIG_MAPS, STATUS_NAME, namespace=STATUS_NAMESPACE)
+                signals.backoffs_seen(backoffs_in(text(status, "data", "status")))
+            except NotFoundError:
+                signals.backoffs_seen({})
+            except KubeError as error:
+                _logger.info("cannot read the autoscaler's status: %s", error)
+            await asyncio.sleep(STATUS_S)
+
+    def _machine_watches(self, sets: MachineSets) -> tuple[Watch, Watch]:
+        policy = sets.policy
+        place = Selection(namespace=policy.namespace)
+
+        def machine_set(change: Change[MachineSetView], _: Instant) -> None:
+            if change.now is not None:
+                sets.set_seen(change.now)
+            else:
+                sets.set_gone(change.key.name)
+
+        def machine(change: Change[MachineView], _: Instant) -> None:
+            if change.now is not None:
+                sets.machine_seen(change.now)
+            else:
+                sets.machine_gone(change.key.name)
+
+        version = self._settings.scaling.api.partition("/")[2]
+        if policy.machines is Kind.OPENSHIFT_MACHINES:
+            of_sets, of_machines = resources.OPENSHIFT_MACHINE_SETS, resources.OPENSHIFT_MACHINES
+        else:
+            of_sets = replace(resources.MACHINE_SETS, version=version)
+            of_machines = replace(resources.MACHINES, version=version)
+        return (
+            KindWatch(of_sets, partial(project_machine_set, kept=policy.annotations), machine_set, select=place),
+            KindWatch(of_machines, partial(project_machine, delete_mark=policy.delete_mark), machine, select=place),
+        )
+
+
+def _event_watch(signals: Signals, reason: str) -> Watch:
+    """The API server sends only events of this reason: all others are many, and of no use here."""
+
+    def feed(change: Change[EventView], _: Instant) -> None:
+        if change.now is not None:
+            signals.event_seen(change.now)
+
+    return KindWatch(resources.EVENTS, project_event, feed, select=Selection(fields=f"reason={reason}"))
+
+
+def _request_watch(requests: Requests) -> Watch:
+    def feed(change: Change[RequestView], _: Instant) -> None:
+        if change.now is not None:
+            requests.object_seen(change.now)
+        else:
+            requests.object_gone(change.key.name)
+
+    return KindWatch(resources.COMPOSABILITY_REQUESTS, project_request, feed)
+
+
+def job_of(core: AgentCore, namespace: str, pod: str) -> str:
+    """The job whose object made this pod, or is it; "" if none is known."""
+    for job_id, job in core.jobs.items():
+        origin = job.origin
+        if origin is None or origin.namespace != namespace:
+            continue
+        if pod == origin.name or pod in origin.members or pod.startswith(f"{origin.name}-"):
+            return job_id
+    return ""
