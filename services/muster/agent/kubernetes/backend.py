@@ -61,6 +61,7 @@ def new_cluster(
     cluster = KubernetesCluster(
         ClusterOptions(
             cluster=name,
+            namespace=settings.namespace,
             nodes=node_policy(settings),
             bind_s=settings.bind_s,
             lost_s=settings.lost_s,

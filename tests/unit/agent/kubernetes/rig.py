@@ -68,7 +68,7 @@ class Rig:
 
     cluster: KubernetesCluster = field(
         default_factory=lambda: KubernetesCluster(
-            ClusterOptions(cluster="atlas", bind_s=60.0, lost_s=40.0, kept_s=300.0), Manifests()
+            ClusterOptions(cluster="atlas", namespace=SPACE, bind_s=60.0, lost_s=40.0, kept_s=300.0), Manifests()
         )
     )
     now_s: float = 0.0

@@ -4,6 +4,7 @@ from dataclasses import replace
 
 from muster.agent.core.cluster import PodsExitedSeen
 from muster.agent.core.kubernetes.calls import Create, Delete, Done, Evict, Refused, Unanswered
+from muster.agent.core.kubernetes.leftovers import KEPT_MAX
 from muster.schemas.facts.job import PodsOutcome
 from unit.agent.kubernetes.rig import Rig, at, failed, key, node, order, pod, slot
 
@@ -237,3 +238,53 @@ def test_nothing_is_under_way_after_a_change_of_leader() -> None:
 
 def exit_of(attempt: int) -> PodsExitedSeen:
     return PodsExitedSeen("J" * 26, attempt, PodsOutcome.STOPPED)
+
+
+def test_a_failure_of_its_own_before_it_could_obey_stands() -> None:
+    rig = Rig().ready()
+    (view,) = rig.run(order())
+    rig.delete(grace_s=30)
+    rig.see(replace(view, phase="Failed", end=failed(code=5)))
+    assert (rig.exit().outcome, rig.exit().exit_code) == (PodsOutcome.FAILED, 5)
+
+
+def test_a_conflict_of_an_eviction_does_not_mean_that_the_pod_is_gone() -> None:
+    rig = Rig().ready()
+    rig.run(order())
+    rig.delete(grace_s=20, evict=True)
+    rig.calls()
+    rig.answer(Refused(409, "Conflict", "the disruption budget has been modified; please apply your changes again"))
+    assert rig.observe() == ()
+    rig.pass_time(1.0)
+    (call,) = rig.calls()
+    assert isinstance(call, Evict)
+
+
+def test_no_exit_is_told_while_a_creation_may_still_make_the_pod_anew() -> None:
+    """It was made by the first try, whose answer was lost; the second is under way while the first object goes."""
+    rig = Rig().ready()
+    rig.cluster.carry_out(order())
+    rig.calls()
+    rig.answer(Unanswered("500 after the work"))
+    rig.pass_time(1.0)
+    (create,) = rig.calls()
+    rig.see(pod())
+    rig.delete()
+    (delete,) = rig.calls()
+    rig.answer(call=delete)
+    rig.lose(pod())
+    assert rig.observe() == ()
+    rig.answer(Done({"metadata": {"uid": "second"}}), call=create)
+    rig.see(replace(pod(), uid="second"))
+    (delete,) = [call for call in rig.calls() if isinstance(call, Delete)]
+    assert delete.uid == "second"
+
+
+def test_of_too_many_ended_pods_only_the_oldest_go() -> None:
+    rig = Rig().ready()
+    for number in range(KEPT_MAX + 3):
+        one = key(attempt=number + 1)
+        rig.cluster.pod_seen(
+            pod(one, phase="Succeeded", end=failed(succeeded=True, finished_at=at(number / 1000))), rig.now
+        )
+    assert [call.name for call in rig.calls()] == [pod(key(attempt=n)).name for n in (1, 2, 3)]

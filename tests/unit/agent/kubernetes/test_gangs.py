@@ -2,12 +2,20 @@
 
 from dataclasses import replace
 
-from muster.agent.core.cluster import PodsExitedSeen, PodsResizedSeen, PodsStartedSeen
+from muster.agent.core.cluster import PodsExitedSeen, PodsResizedSeen, PodsStartedSeen, ResizePods
 from muster.agent.core.kubernetes.calls import Bind, Create, Delete, Done, Read, Refused, Unanswered
 from muster.schemas.facts.job import PodsOutcome
 from unit.agent.kubernetes.rig import JOB, REFUSED, Rig, at, failed, key, order, pod, slot
 
 TWO = order(slot(0), slot(1))
+RESIZE = ResizePods(JOB, 1, at(0), (), grace_s=120.0)
+LABELS = {
+    "muster.dev/cluster": "atlas",
+    "muster.dev/job": JOB.lower(),
+    "muster.dev/attempt": "1",
+    "muster.dev/group-index": "0",
+    "muster.dev/replica": "0",
+}
 
 
 def names(calls: list[object]) -> list[str]:
@@ -58,11 +66,7 @@ def test_a_pod_that_exists_unseen_is_looked_at_and_adopted() -> None:
     rig.answer(Refused(409, "AlreadyExists", "exists"))
     (read,) = rig.calls()
     assert isinstance(read, Read)
-    labels = {
-        "muster.dev/cluster": "atlas", "muster.dev/job": JOB.lower(), "muster.dev/attempt": "1",
-        "muster.dev/group-index": "0", "muster.dev/replica": "0",
-    }  # fmt: skip
-    rig.answer(Done({"metadata": {"name": read.name, "namespace": "jobs", "uid": "u-1", "labels": labels}}))
+    rig.answer(Done({"metadata": {"name": read.name, "namespace": "jobs", "uid": "u-1", "labels": LABELS}}))
     assert rig.calls() == [Bind("jobs", read.name, "u-1", "n0")]
 
 
@@ -268,3 +272,103 @@ def test_a_replica_that_moves_comes_anew_when_the_old_one_is_gone() -> None:
     assert isinstance(create, Create)
     rig.answer(Done({"metadata": {"uid": "new"}}))
     assert rig.calls() == [Bind("jobs", create.name, "new", "n2")]
+
+
+def test_another_object_under_the_name_of_a_running_pod_takes_the_gang_back_to_the_queue() -> None:
+    rig = Rig().ready()
+    (view,) = rig.run(order())
+    rig.see(replace(view, uid="another", node="", phase="Pending"))
+    (delete,) = rig.calls()
+    assert isinstance(delete, Delete)
+    assert delete.uid == "another"
+    rig.answer()
+    rig.lose(replace(view, uid="another"))
+    assert rig.exit().outcome is PodsOutcome.NODE_LOST
+
+
+def test_another_object_under_the_name_of_a_pod_that_did_not_start_is_bound_in_its_place() -> None:
+    rig = Rig().ready()
+    (view,) = rig.create(order())
+    rig.see(view)
+    rig.see(replace(view, uid="another", node=""))
+    assert rig.calls() == [Bind("jobs", view.name, "another", "n0")]
+
+
+def test_the_name_of_a_pod_that_moves_is_free_when_its_object_is_gone_and_not_when_it_ended() -> None:
+    rig = Rig().ready()
+    (view,) = rig.run(order())
+    rig.resize(slot(0, node="n2"))
+    rig.calls()
+    rig.answer()
+    ended = replace(view, phase="Failed", end=failed(code=143), ends_at=at(1), grace_s=1)
+    rig.see(ended)
+    assert rig.calls() == []
+    rig.see(replace(ended, waiting="still seen"))
+    rig.lose(ended)
+    assert names(rig.calls()) == ["Create"]
+    assert rig.observe() == ()
+
+
+def test_a_pod_that_waits_for_another_to_save_its_work_does_not_count_as_unbound() -> None:
+    rig = Rig().ready()
+    rig.run(TWO)
+    rig.cluster.carry_out(replace(RESIZE, slots=(slot(0), slot(1, node="n2"))))
+    rig.calls()
+    rig.answer()
+    rig.pass_time(119.0)
+    assert rig.calls() == []
+    assert rig.observe() == ()
+
+
+def test_a_new_leader_knows_the_pods_that_a_resize_ends() -> None:
+    rig = Rig().ready()
+    first, second = rig.run(TWO)
+    rig.cluster.carry_out(replace(RESIZE, slots=(slot(0),)))
+    rig.calls()
+    rig.answer()
+    rig.cluster.reset()
+    rig.see(first, replace(second, ends_at=at(120), grace_s=120))
+    rig.ready()
+    assert rig.calls() == [], "it has its grace"
+    assert rig.observe() == ()
+    rig.lose(second)
+    assert rig.observe() == (PodsResizedSeen(JOB, 1, 1),)
+
+
+def test_a_copy_of_a_pod_with_its_labels_is_no_pod_of_the_gang_and_is_left_alone() -> None:
+    rig = Rig().ready()
+    (view,) = rig.run(order())
+    for copy in (replace(view, name="copy", uid="c1"), replace(view, namespace="default", uid="c2")):
+        rig.see(copy)
+        rig.lose(copy)
+    assert rig.calls() == []
+    assert not any(isinstance(seen, PodsExitedSeen) for seen in rig.observe())
+
+
+def test_a_gate_holds_the_whole_gang_and_its_time_does_not_run() -> None:
+    rig = Rig()
+    rig.cluster.carry_out(TWO)
+    rig.see(pod(key(0)), pod(key(1), gated=True))
+    rig.ready()
+    assert rig.calls() == []
+    rig.pass_time(1000.0)
+    assert rig.calls() == []
+    rig.see(pod(key(1)))
+    assert names(rig.calls()) == ["Bind", "Bind"]
+
+
+def test_a_binding_that_is_refused_while_the_watch_lags_is_asked_again_after_a_while() -> None:
+    rig = Rig().ready()
+    rig.cluster.carry_out(order())
+    rig.calls()
+    rig.answer()
+    rig.calls()
+    rig.answer(REFUSED)
+    (read,) = rig.calls()
+    assert isinstance(read, Read)
+    rig.answer(
+        Done({"metadata": {"name": read.name, "namespace": "jobs", "uid": f"uid-{read.name}", "labels": LABELS}})
+    )
+    assert rig.calls() == []
+    rig.pass_time(5.0)
+    assert names(rig.calls()) == ["Bind"]

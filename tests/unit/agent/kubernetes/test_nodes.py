@@ -15,7 +15,9 @@ from muster.agent.core.cluster import (
 from muster.agent.core.kubernetes.describing import NodePolicy, NoDevices, described
 from muster.agent.core.kubernetes.views import PodView, Requests
 from muster.schemas.facts.node import NodeJoined
-from unit.agent.kubernetes.rig import GPU, Rig, failed, key, node, pod
+from unit.agent.kubernetes.rig import GPU, Rig, failed, key, node, order, pod
+
+REQUESTS = Requests(0, 0, ((GPU, 1),))
 
 
 def foreign(name: str, *, on: str = "n0", gpus: int = 0, cpu_milli: int = 0) -> PodView:
@@ -108,10 +110,32 @@ def test_many_changes_of_others_are_told_together_once_a_second() -> None:
     assert seen_description(rig).cpu_milli == 64_000 - 2_100
 
 
-def test_pods_of_muster_are_no_use_of_others() -> None:
+def test_pods_of_attempts_are_no_use_of_others() -> None:
     rig = Rig().ready(node("n0"))
+    rig.cluster.carry_out(order())
     rig.pass_time(2.0)
     rig.see(pod(key(), node="n0", requests=Requests(1000, 1000, ((GPU, 1),))))
+    assert rig.observe() == ()
+
+
+def test_pods_with_our_name_that_no_attempt_has_use_their_node() -> None:
+    """Bound by their maker, or an orphan that still runs: the kubelet counts them, too."""
+    rig = Rig().ready(node("n0"))
+    rig.pass_time(2.0)
+    rig.see(replace(foreign("a", gpus=2), scheduler="muster"), pod(key(attempt=9), node="n0", requests=REQUESTS))
+    assert len(seen_description(rig).gpu_uuids) == 5
+
+
+def test_a_closed_node_joins_when_it_is_open_also_when_it_comes_again() -> None:
+    rig = Rig().ready(node("n0"))
+    rig.cluster.acknowledge(NodeClosedSeen("n0", "cordoned"), rig.now)
+    rig.cluster.node_gone("n0")
+    (left,) = rig.observe()
+    rig.cluster.acknowledge(left, rig.now)
+    rig.cluster.node_seen(node("n0", closed="cordoned"), rig.now)
+    assert rig.observe() == ()
+    rig.cluster.node_seen(node("n0"), rig.now)
+    assert len(seen_description(rig).gpu_uuids) == 8
     assert rig.observe() == ()
 
 

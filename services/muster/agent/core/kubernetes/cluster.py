@@ -26,7 +26,7 @@ from muster.agent.core.kubernetes.describing import Devices, NodePolicy, NoDevic
 from muster.agent.core.kubernetes.gangs import Gangs
 from muster.agent.core.kubernetes.leftovers import Leftovers
 from muster.agent.core.kubernetes.machines import Machines, NoMachines
-from muster.agent.core.kubernetes.names import SCHEDULER_NAME
+from muster.agent.core.kubernetes.names import pod_name
 from muster.agent.core.kubernetes.nodes import Nodes
 from muster.agent.core.kubernetes.parts import Notes, Parts
 from muster.agent.core.kubernetes.views import NodeView, PodView
@@ -38,9 +38,13 @@ from muster.schemas.facts.control import ClusterDescribed
 
 @dataclass(frozen=True, slots=True)
 class ClusterOptions:
-    """cluster: as Muster calls it. bind_s, lost_s: see the settings. kept_s: ended pods stay so long."""
+    """cluster: as Muster calls it. namespace: of its pods, `{team}` for the team. bind_s, lost_s: see the settings.
+
+    kept_s: ended pods stay so long.
+    """
 
     cluster: str
+    namespace: str = "muster-jobs"
     nodes: NodePolicy = field(default_factory=NodePolicy)
     bind_s: float = 60.0
     lost_s: float = 40.0
@@ -78,7 +82,7 @@ class KubernetesCluster:
         )
         self._leftovers = Leftovers(self.worklist, self.notes, keep_s=options.kept_s)
         self.gangs = Gangs(parts, self._leftovers.seen, bind_s=options.bind_s)
-        self._cluster = options.cluster
+        self._cluster, self._namespace = options.cluster, options.namespace
         self.companions = parts.companions
         self._guests = parts.guests
         self.is_broken = False
@@ -160,14 +164,13 @@ class KubernetesCluster:
         """A pod is so. Others' count as use of their node."""
         self._guests.seen(view)
         if self.gangs.seen(view):
+            self.nodes.pod_gone(view.key)  # it is counted by whoever placed it
             return
         if view.plugin:
             self._machines.plugin_seen(view)
-        member = view.member
-        if member is not None and member.cluster == self._cluster:
+        if self._is_ours(view):
             self._leftovers.seen(view, now)
-        elif member is not None or view.scheduler != SCHEDULER_NAME:
-            self.nodes.pod_seen(view)
+        self.nodes.pod_seen(view)
 
     def pod_gone(self, view: PodView) -> None:
         """A pod, as it was last seen, is no more."""
@@ -211,6 +214,16 @@ class KubernetesCluster:
         self._guests.clear()
         self._described = self._tell_at = None
         self.is_broken = False
+
+    def _is_ours(self, view: PodView) -> bool:
+        """Made by this Muster: its name and namespace say so, not only labels, which people copy."""
+        member = view.member
+        if member is None or member.cluster != self._cluster or view.name != pod_name(member.key):
+            return False
+        before, _, behind = self._namespace.partition("{team}")
+        if before == self._namespace:
+            return view.namespace == before
+        return view.namespace.startswith(before) and view.namespace.endswith(behind)
 
     def _observations(self) -> Iterator[Observation]:
         if self._described is not None and self._described != self._told:

@@ -24,23 +24,41 @@ class Ender:
         self._parts = parts
         self._touch = touch
 
-    def end(self, one: LiveAttempt, pod: LivePod, *, grace_s: float, now: Instant, by_object: bool = False) -> bool:
+    def end(
+        self,
+        one: LiveAttempt,
+        pod: LivePod,
+        *,
+        grace_s: float,
+        now: Instant,
+        by_object: bool = False,
+        clears: bool = False,
+    ) -> bool:
         """Have it end; again is no second time. True when no process of it runs any more, and none will.
 
-        by_object: the object that made the pod was told, so that nobody tells the pod.
+        by_object: the object that made the pod was told, so that nobody tells the pod. clears: its name is wanted, so
+        that its object must go, too.
         """
         if not pod.is_over and not pod.exists:
             self._unmake(one, pod)
         if pod.is_over:
-            if not pod.is_released:
-                pod.is_released = True
-                self._parts.companions.release(one.order, pod.slot, now)
-            return True
+            return self._ended(one, pod, now, clears=clears)
         if pod.exists:
             self._parts.worklist.cancel(("bind", pod.key))
             if not by_object:
                 self._tell(one, pod, grace_s=grace_s, now=now)
         return False
+
+    def _ended(self, one: LiveAttempt, pod: LivePod, now: Instant, *, clears: bool) -> bool:
+        """It ended; but a creation that is still under way may make it anew."""
+        if not self._parts.worklist.cancel(("create", pod.key)):
+            return False
+        if not pod.is_released:
+            pod.is_released = True
+            self._parts.companions.release(one.order, pod.slot, now)
+        if clears and pod.exists and pod.ending_s is None and pod.view is not None and not pod.view.ends_at:
+            self._ask(one, pod, Delete(Kind.PODS, pod.namespace, pod.name, pod.uid, GRACE_S_LEAST), GRACE_S_LEAST)
+        return True
 
     def forget(self, pod: LivePod) -> None:
         """Nothing more is to be done about it."""
@@ -92,10 +110,12 @@ class Ender:
         match outcome:
             case Done():
                 pod.ending_s = grace_s if pod.ending_s is None else min(pod.ending_s, grace_s)
-            case Refused(code=404) | Refused(code=409):
+            case Refused(code=404):
+                pod.lose()
+            case Refused(code=409) if "uid" in outcome.message.lower():
                 pod.lose()  # the object of this uid is no more
-            case Refused(code=429):
-                self._touch(one, now, after_s=EVICT_AGAIN_S)  # a disruption budget: see `EVICTION_SHARE`
+            case Refused(code=429) | Refused(code=409):
+                self._touch(one, now, after_s=EVICT_AGAIN_S)  # a disruption budget, or its status changed meanwhile
                 return
             case Refused() if one.deletion is not None and one.deletion.evict:
                 self._parts.notes.say(f"pod {pod.name}: deleted, as it cannot be evicted: {outcome.message}")

@@ -21,6 +21,7 @@ from muster.agent.core.cluster import (
     PodsStartedSeen,
     ResizePods,
 )
+from muster.agent.core.kubernetes.belonging import Belonging
 from muster.agent.core.kubernetes.ending import Ender
 from muster.agent.core.kubernetes.live import NEVER, LiveAttempt, LivePod, judged
 from muster.agent.core.kubernetes.making import Maker
@@ -28,6 +29,7 @@ from muster.agent.core.kubernetes.names import PodKey, pod_name
 from muster.agent.core.kubernetes.parts import Parts
 from muster.agent.core.kubernetes.views import PodView
 from muster.core import Instant, after
+from muster.schemas.facts.job import PodsOutcome
 from muster.schemas.job import Slot
 
 LEFTOVER_GRACE_S = 5.0
@@ -53,10 +55,7 @@ class Gangs:
         self._dirty: dict[_Key, None] = {}
         self._news: dict[_Key, None] = {}
         self._timers: list[tuple[Instant, _Key]] = []
-        self._views: dict[tuple[str, str], PodView] = {}
-        self._hosts: dict[str, dict[_Key, None]] = {}  # attempts that wait for pods of others, by key of their objects
-        self._strangers: dict[str, dict[tuple[str, str], None]] = {}  # pods that nobody claimed yet, by the same keys
-        self._guests: dict[str, PodKey] = {}  # by uid
+        self._belonging = Belonging(self.attempts, parts.manifests, parts.guests)
         parts.companions.watched_by(self)
 
     def carry_out(self, effect: PodsEffect) -> None:
@@ -122,12 +121,10 @@ class Gangs:
 
     def seen(self, view: PodView) -> bool:
         """The pod is so. False if it is no pod of an attempt."""
-        self._views[view.key] = view
-        pod_key = self._key_of(view)
-        if pod_key is None:
-            return False
-        one = self.attempts.get((pod_key.job_id, pod_key.attempt))
-        pod = None if one is None else self._pod_of(one, pod_key, view.uid)
+        self._belonging.views[view.key] = view
+        key = self._belonging.key_of(view)
+        one = None if key is None else self.attempts.get((key.job_id, key.attempt))
+        pod = None if one is None or key is None else self._pod_of(one, key, view)
         if one is None or pod is None:
             return False
         pod.see(view)
@@ -137,19 +134,17 @@ class Gangs:
 
     def gone(self, view: PodView) -> bool:
         """The pod, as it was last seen, is no more."""
-        self._views.pop(view.key, None)
-        for key in self._parts.guests.keys_of_pod(view):
-            self._strangers.get(key, {}).pop(view.key, None)
-        pod_key = self._guests.pop(view.uid, None) or (view.member.key if view.member is not None else None)
-        one = None if pod_key is None else self.attempts.get((pod_key.job_id, pod_key.attempt))
-        if one is None or pod_key is None:
+        key = self._belonging.lose(view)
+        one = None if key is None else self.attempts.get((key.job_id, key.attempt))
+        if one is None or key is None:
             return False
-        pod = self._pod_of(one, pod_key, view.uid)
-        if pod is None or pod.uid != view.uid:
-            return False
-        pod.lose()
-        self._dirty[one.key] = None
-        return True
+        there = one.pods.get((key.group, key.replica))
+        for pod in (*one.leaving, *((there,) if there is not None else ())):
+            if pod.uid == view.uid:
+                pod.lose()
+                self._dirty[one.key] = None
+                return True
+        return False
 
     def synced(self) -> None:
         """All pods were seen: what is not among them is not there."""
@@ -165,16 +160,14 @@ class Gangs:
     def reset(self) -> None:
         """Another leads: nothing is under way here, and nothing is known of pods until they are seen again."""
         self.is_synced = False
-        self._views.clear()
-        self._strangers.clear()
-        self._guests.clear()
+        self._belonging.clear()
         self._dirty.clear()
         self._news.clear()
         self._timers.clear()
         for one in self.attempts.values():
             one.leaving.clear()
             one.bound_at, one.is_begun, one.ended_at, one.running_at = NEVER, False, NEVER, NEVER
-            one.verdict = None
+            one.verdict, one.resized = None, False
             one.pods = {
                 place: self._new_pod(one.order, pod.slot, is_late=pod.is_late) for place, pod in one.pods.items()
             }
@@ -200,10 +193,8 @@ class Gangs:
         for slot in order.slots:
             self._add_pod(one, slot)
         if self._parts.guests.makes_own_pods(order):
-            for key in self._parts.guests.keys_of_order(order):
-                self._hosts.setdefault(key, {})[one.key] = None
-                for name in tuple(self._strangers.get(key, ())):
-                    self.seen(self._views[name])
+            for view in self._belonging.host(one):
+                self.seen(view)
         self._dirty[one.key] = None
 
     def _new_pod(self, order: CreatePods, slot: Slot, *, is_late: bool) -> LivePod:
@@ -215,7 +206,7 @@ class Gangs:
     def _add_pod(self, one: LiveAttempt, slot: Slot, *, is_late: bool = False) -> None:
         """A pod that is wanted. An object of its name may be there: an earlier leader's, but not one that leaves."""
         pod = one.pods[slot.group, slot.replica] = self._new_pod(one.order, slot, is_late=is_late)
-        known = self._views.get((pod.namespace, pod.name))
+        known = self._belonging.views.get((pod.namespace, pod.name))
         is_leaving = known is not None and any(known.uid == other.uid for other in one.leaving)
         if known is not None and known.member is not None and known.member.key == pod.key and not is_leaving:
             pod.see(known)
@@ -242,28 +233,40 @@ class Gangs:
         one.resize, one.resized = wanted, False
         self._dirty[one.key] = None
 
-    def _key_of(self, view: PodView) -> PodKey | None:
-        if view.member is not None:
-            return view.member.key
-        if view.uid in self._guests:
-            return self._guests[view.uid]
-        for key in self._parts.guests.keys_of_pod(view):
-            for name in self._hosts.get(key, ()):
-                order = self.attempts[name].order
-                place = self._parts.guests.place_of(order, view)
-                pod = None if place is None else self.attempts[name].pods.get(place)
-                if pod is not None and (not pod.uid or pod.is_gone):
-                    pod.namespace, pod.name = view.namespace, view.name
-                    self._guests[view.uid] = pod.key
-                    return pod.key
-            self._strangers.setdefault(key, {})[view.key] = None
-        return None
+    def _pod_of(self, one: LiveAttempt, key: PodKey, view: PodView) -> LivePod | None:
+        """Whose object this is: by its uid; one that is known under no uid is that of the place, or leaves it."""
+        pod = next((other for other in one.leaving if other.uid == view.uid), one.pods.get((key.group, key.replica)))
+        if pod is None:
+            return self._stray(one, key, view)
+        if pod.uid == view.uid:
+            return pod
+        if one.ended_at or (pod.is_over and pod.end is not None):
+            return None  # made too late, by a call of old: nobody waits for it
+        if not pod.uid:
+            moves = one.resize is not None and view.node not in ("", pod.slot.node)
+            return self._stray(one, key, view) if moves else pod
+        return self._anew(one, pod)
 
-    def _pod_of(self, one: LiveAttempt, key: PodKey, uid: str) -> LivePod | None:
-        for pod in one.leaving:
-            if pod.uid == uid:
-                return pod
-        return one.pods.get((key.group, key.replica))
+    def _stray(self, one: LiveAttempt, key: PodKey, view: PodView) -> LivePod | None:
+        """A pod that a resize ends, which was asked of a former leader."""
+        if one.ended_at or view.member is None:
+            return None
+        slot = Slot(group=key.group, replica=key.replica, node=view.node)
+        pod = LivePod(key, slot, view.namespace, view.name)
+        one.leaving.append(pod)
+        return pod
+
+    def _anew(self, one: LiveAttempt, old: LivePod) -> LivePod:
+        """The object under this name is another one now: the old pod is gone, and what was done to it is undone."""
+        was_running = bool(one.started_at or one.running_at or old.has_run)
+        self._maker.forget(old)
+        self._ender.forget(old)
+        pod = self._new_pod(one.order, old.slot, is_late=old.is_late)
+        pod.namespace, pod.name = old.namespace, old.name
+        one.pods[old.key.group, old.key.replica] = pod
+        if was_running and not old.is_late:
+            self._maker.roll_back(one, old, reason="it was taken away, and another made under its name")
+        return pod
 
     def _touch(self, one: LiveAttempt, now: Instant, *, after_s: float = 0.0) -> None:
         """Look at it again: with the next `settle`, or after a while."""
@@ -278,6 +281,8 @@ class Gangs:
             return
         if not one.is_ending:
             one.verdict = judged(one)
+            if one.verdict is not None and one.verdict.outcome is PodsOutcome.NODE_LOST:
+                self._maker.tell_loss(one, one.verdict.node)
         if one.is_ending:
             self._end(one, now)
         else:
@@ -285,19 +290,25 @@ class Gangs:
         self._retell(one)
 
     def _run(self, one: LiveAttempt, now: Instant) -> None:
-        self._maker.make(one, now)
         grace_s = one.resize.grace_s if one.resize is not None else LEFTOVER_GRACE_S
-        one.leaving = [pod for pod in one.leaving if not self._ender.end(one, pod, grace_s=grace_s, now=now)]
+        for pod in one.leaving:
+            self._ender.end(one, pod, grace_s=grace_s, now=now, clears=True)
+        one.leaving = [pod for pod in one.leaving if not pod.is_gone]  # a name is free when its object is gone
+        self._maker.make(one, now)
         if not one.running_at and one.is_whole:
             one.running_at = now
-        one.resized = one.resize is not None and not one.leaving and one.is_whole
+        one.resized = one.resize is not None and one.is_whole and all(pod.is_over for pod in one.leaving)
         self._roll_back_in_part(one, now)
 
     def _roll_back_in_part(self, one: LiveAttempt, now: Instant) -> None:
-        """A gang that is bound only in part, or whose pods somebody else does not make, holds nodes for nothing."""
-        unbound = [pod for pod in one.pods.values() if not pod.is_bound]
+        """A gang that is bound only in part, or whose pods somebody else does not make, holds nodes for nothing.
+
+        A pod that waits for another to leave, or that somebody holds back, has its time.
+        """
+        unbound = [pod for pod in one.pods.values() if not pod.is_bound and (pod.exists or not pod.is_late)]
         is_awaited = any(pod.is_guest and not pod.exists for pod in unbound)  # its controller may never make it
-        if not unbound or (len(unbound) == len(one.pods) and not is_awaited):
+        is_bound = any(pod.is_bound for pod in one.pods.values())
+        if not unbound or not (is_bound or is_awaited) or any(pod.is_gated for pod in unbound):
             one.bound_at = NEVER
         elif not one.bound_at:
             one.bound_at = now
@@ -356,11 +367,9 @@ class Gangs:
         for pod in itertools.chain(one.pods.values(), one.leaving):
             self._maker.forget(pod)
             self._ender.forget(pod)
-            self._guests.pop(pod.uid, None)
             if pod.view is not None and not pod.is_guest:
                 self._leave(pod.view, now)
-        for key in self._parts.guests.keys_of_order(one.order):
-            self._hosts.get(key, {}).pop(one.key, None)
+        self._belonging.unhost(one)
         self._parts.companions.end(one.order, now)
         self._news.pop(one.key, None)
         del self.attempts[one.key]

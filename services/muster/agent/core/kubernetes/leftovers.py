@@ -27,6 +27,7 @@ class Leftovers:
         self._keep_s = keep_s
         self._pods: dict[_Name, PodView] = {}
         self._due: list[tuple[Instant, _Name, str]] = []
+        self._asked: set[_Name] = set()  # whose deletion is under way
 
     def __len__(self) -> int:
         return len(self._pods)
@@ -35,7 +36,7 @@ class Leftovers:
         """A pod of ours that belongs to no attempt is so."""
         known = self._pods.get(view.key)
         if view.ends_at:
-            self._pods.pop(view.key, None)
+            self._drop(view.key)
             return
         self._pods[view.key] = view
         if known is not None and known.uid == view.uid and (known.end is None) == (view.end is None):
@@ -49,12 +50,13 @@ class Leftovers:
 
     def gone(self, key: tuple[str, str]) -> None:
         """It is no more."""
-        if self._pods.pop(key, None) is not None:
+        if key in self._pods:
+            self._drop(key)
             self._worklist.cancel(("leftover", key))
 
     def settle(self, now: Instant) -> None:
         """Ask for the deletion of what is due. Only when all pods were seen."""
-        while self._due and (self._due[0][0] <= now or len(self._pods) > KEPT_MAX):
+        while self._due and (self._due[0][0] <= now or len(self._pods) - len(self._asked) > KEPT_MAX):
             _, key, uid = heapq.heappop(self._due)
             view = self._pods.get(key)
             if view is not None and view.uid == uid:
@@ -68,12 +70,20 @@ class Leftovers:
         """Another leads."""
         self._pods.clear()
         self._due.clear()
+        self._asked.clear()
+
+    def _drop(self, key: _Name) -> None:
+        self._pods.pop(key, None)
+        self._asked.discard(key)
 
     def _delete(self, view: PodView) -> None:
+        self._asked.add(view.key)
+
         def told(outcome: Outcome, now: Instant) -> None:
+            self._asked.discard(view.key)
             match outcome:
                 case Done() | Refused(code=404) | Refused(code=409):
-                    self._pods.pop(view.key, None)
+                    self._drop(view.key)
                 case _ if view.key in self._pods:
                     heapq.heappush(self._due, (after(now, REFUSED_AGAIN_S), view.key, view.uid))
 

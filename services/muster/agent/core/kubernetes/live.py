@@ -28,6 +28,7 @@ class LivePod:
     end: how it ended, kept when the object is gone; own_end: by itself, not because it was told to. is_gone: it existed
     and is no more, or never will. is_guest: somebody else made it. is_late: a resize that is not told yet adds it.
     is_unsure: it may have been created: nobody answered. ending_s: grace of the deletion that was asked.
+    bind_at: not before, since it was refused.
     """
 
     key: PodKey
@@ -47,6 +48,7 @@ class LivePod:
     is_late: bool = False
     is_unsure: bool = False
     ending_s: int | None = None
+    bind_at: Instant = NEVER
 
     @property
     def exists(self) -> bool:
@@ -69,6 +71,11 @@ class LivePod:
     def is_elsewhere(self) -> bool:
         """It was bound to another node than ours."""
         return self.view is not None and self.view.node not in ("", self.slot.node)
+
+    @property
+    def is_gated(self) -> bool:
+        """Somebody holds it back (schedulingGates): it cannot be bound yet."""
+        return self.view is not None and self.view.gated
 
     def see(self, view: PodView) -> None:
         """It is so."""
@@ -141,12 +148,12 @@ class LiveAttempt:
         )
 
     def _obeyed(self) -> PodsExitedSeen:
-        """It was told to end; what had ended well by itself before that stands."""
-        deletion = self.deletion
+        """It was told to end; how it had ended by itself before it obeyed stands."""
+        deletion, own = self.deletion, own_end_of(self)
         lost_node = deletion.lost_node if deletion is not None else ""
-        if lost_node:
-            return self.says(PodsOutcome.NODE_LOST, node=lost_node)
-        return self.says(PodsOutcome.SUCCEEDED if self.has_succeeded else PodsOutcome.STOPPED)
+        if own is not None and (own.outcome is PodsOutcome.SUCCEEDED or not lost_node):
+            return own
+        return self.says(PodsOutcome.NODE_LOST, node=lost_node) if lost_node else self.says(PodsOutcome.STOPPED)
 
     def says(self, outcome: PodsOutcome, *, exit_code: int = 0, node: str = "") -> PodsExitedSeen:
         """This outcome of this attempt."""
@@ -174,31 +181,38 @@ def was_disrupted(end: End) -> bool:
     return not end.succeeded and (was_turned_away(end) or end.reason in DISRUPTED or end.disrupted)
 
 
-def judged(one: LiveAttempt) -> PodsExitedSeen | None:
-    """How the attempt ends by what its pods show; None as long as nothing ends it.
-
-    A pod that failed fails the job, the first one by time; but one that was turned away by its kubelet, was disrupted,
-    or vanished behind Muster's back takes the gang back to the queue as a lost node does.
-    """
+def own_end_of(one: LiveAttempt) -> PodsExitedSeen | None:
+    """How the attempt ended by itself: the first pod that failed, by time, fails it; None if it did not."""
     failed: LivePod | None = None
-    gone: LivePod | None = None
     for pod in one.pods.values():
-        end = pod.end
-        if end is None:
-            view = pod.view
-            if pod.is_gone or pod.is_elsewhere or (view is not None and view.ends_at and pod.ending_s is None):
-                gone = gone or pod
-        elif was_disrupted(end) or (pod.ending_s is None and not pod.own_end):
-            gone = gone or pod
-        elif not end.succeeded and (failed is None or _finished(pod) < _finished(failed)):
+        if pod.end is None or pod.end.succeeded or not pod.own_end or was_disrupted(pod.end):
+            continue
+        if failed is None or _finished(pod) < _finished(failed):
             failed = pod
     if failed is not None and failed.end is not None:
         return one.says(PodsOutcome.FAILED, exit_code=failed.end.exit_code or 1, node=failed.slot.node)
-    if one.has_succeeded:
-        return one.says(PodsOutcome.SUCCEEDED)
-    if gone is not None:
-        return one.says(PodsOutcome.NODE_LOST, node=gone.slot.node)
-    return None
+    return one.says(PodsOutcome.SUCCEEDED) if one.has_succeeded else None
+
+
+def judged(one: LiveAttempt) -> PodsExitedSeen | None:
+    """How an attempt that nobody told to end ends by what its pods show; None as long as nothing ends it.
+
+    A pod that was turned away by its kubelet, was disrupted, or vanished behind Muster's back takes the gang back to
+    the queue as a lost node does.
+    """
+    own = own_end_of(one)
+    if own is not None:
+        return own
+    gone = next((pod for pod in one.pods.values() if _is_taken(pod)), None)
+    return None if gone is None else one.says(PodsOutcome.NODE_LOST, node=gone.slot.node)
+
+
+def _is_taken(pod: LivePod) -> bool:
+    """Somebody or something else ended it, or is about to."""
+    if pod.end is not None:
+        return was_disrupted(pod.end) or not pod.own_end
+    asked = pod.view is not None and bool(pod.view.ends_at)
+    return pod.is_gone or pod.is_elsewhere or (asked and pod.ending_s is None)
 
 
 def _finished(pod: LivePod) -> Instant:

@@ -38,6 +38,7 @@ class Maker:
                 self._create(one, pod, now)
             elif not pod.is_ready:
                 is_complete = self._prepare(one, pod, now) and is_complete
+            is_complete = is_complete and not pod.is_gated
         if is_complete:
             self._bind_all(one)
 
@@ -47,6 +48,13 @@ class Maker:
             self._parts.notes.rolled_back += 1
             self._parts.notes.say(f"job {one.key[0]} attempt {one.key[1]} is rolled back: pod {pod.name}: {reason}")
             one.verdict = one.says(PodsOutcome.NODE_LOST, node=pod.slot.node)
+
+    def tell_loss(self, one: LiveAttempt, node: str) -> None:
+        """A pod was taken away by others."""
+        self._parts.notes.rolled_back += 1
+        self._parts.notes.say(
+            f"job {one.key[0]} attempt {one.key[1]} goes back to the queue: its pod on {node} is gone"
+        )
 
     def forget(self, pod: LivePod) -> None:
         """Nothing more is to be made of it."""
@@ -133,14 +141,14 @@ class Maker:
 
     def _bind_all(self, one: LiveAttempt) -> None:
         for pod in one.pods.values():
-            is_gated = pod.view is not None and pod.view.gated
-            if pod.is_bound or pod.is_over or is_gated:
-                continue
-            self._ask_bind(one, pod)
+            if not pod.is_bound and not pod.is_over:
+                self._ask_bind(one, pod)
 
     def _ask_bind(self, one: LiveAttempt, pod: LivePod) -> None:
         call = Bind(pod.namespace, pod.name, pod.uid, pod.slot.node)
-        self._parts.worklist.ask(("bind", pod.key), call, lambda outcome, now: self._bound(one, pod, outcome, now))
+        self._parts.worklist.ask(
+            ("bind", pod.key), call, lambda outcome, now: self._bound(one, pod, outcome, now), at=pod.bind_at
+        )
 
     def _bound(self, one: LiveAttempt, pod: LivePod, outcome: Outcome, now: Instant) -> None:
         self._touch(one, now)
@@ -148,6 +156,7 @@ class Maker:
             case Done():
                 pod.is_bound = True
             case Refused(code=409) if not pod.is_bound:
+                pod.bind_at = after(now, AGAIN_S)
                 self._read(one, pod)  # perhaps by a call whose answer was lost
             case Refused() if not pod.is_bound:
                 self._parts.notes.refused += 1

@@ -116,6 +116,7 @@ class Nodes:
                 self._told.pop(seen.node, None)
                 self._told_at.pop(seen.node, None)
                 self._lost.discard(seen.node)
+                self._closed.pop(seen.node, None)
             case _:
                 return
         self._dirty[seen.node] = None
@@ -173,6 +174,8 @@ class Nodes:
             return self._unready(view, now) if told is not None else None
         if name in self._lost:
             return NodeReturnedSeen(name)
+        if told is None and view.closed:
+            return None  # it joins when it is open: else jobs could be placed there before it is withheld
         seen = self._described(view, told, now)
         if seen is None and told is not None and bool(view.closed) != (name in self._closed):
             return NodeClosedSeen(name, view.closed) if view.closed else NodeOpenSeen(name)
