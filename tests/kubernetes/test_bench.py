@@ -51,6 +51,20 @@ def test_claims_are_placed_by_kube_scheduler_too(monkeypatch: pytest.MonkeyPatch
     assert found["placed"] > WORKLOADS * 0.9
 
 
+@pytest.mark.timeout(300)
+def test_muster_places_everything_and_its_followers_ask_the_api_server_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("muster.cli.bench.kubernetes.bounds.CHURN_S", 2.0)
+
+    found = bench("--contender", "muster", "--contender", "muster-dra", "--subscribers", "5")
+
+    for one in found["contenders"]:
+        assert (one["placed"], one["finished"]) == (WORKLOADS, True), one["contender"]
+        assert one["requests"]["lists_in_surge"] == 0
+        _, subscribed, informed = one["crowds"]
+        assert (subscribed["lists"], subscribed["received_mib"] > 0) == (0, True)
+        assert (informed["lists_of"]["pods"], informed["watches"] >= 5) == (5, True)
+
+
 def test_what_cannot_fit_is_refused_before_anything_starts() -> None:
     found = CliRunner().invoke(app, ["bench", "kubernetes", "--workloads", "100", "--nodes", "2"])
 

@@ -42,11 +42,15 @@ def result(contender: Contender, *, placed: int = 100, binds_per_s: float = 50.0
         latency_ms=Quantiles(p99 / 2, p99, p99),
         peak_mib={API_SERVER: 300.0, "kube-scheduler": 80.0, "second": 20.0},
         cpu_s={API_SERVER: 3.0, "kube-scheduler": 2.0, "second": 1.0},
-        start=Requests({"LIST": 9}),
-        surge=Requests({"LIST": 1, "POST": 200}),
+        start=Requests({"LIST": 9}, lists_of={"pods": 9}),
+        surge=Requests({"LIST": 1, "POST": 200}, lists_of={"pods": 1}),
         finished=True,
         bound_at_s=(0.1, 0.2),
-        crowds=(Crowd("informers", 100, 12.0, 50.0, 2.0, Requests({"LIST": 100}, watching=100), 700.0),),
+        crowds=(
+            Crowd(
+                "informers", 100, 12.0, 50.0, 2.0, Requests({"LIST": 100}, watching=100, lists_of={"pods": 100}), 700.0
+            ),
+        ),
     )
 
 
@@ -61,6 +65,9 @@ class TestCounting:
         found = parse(METRICS)
 
         assert (found.watching, found.watches, found.streamed) == (6, 10, 2)
+
+    def test_what_the_api_server_lists_by_itself_is_nobodys(self) -> None:
+        assert Requests({"LIST": 3}, lists_of={"limitranges": 2, "pods": 1}).lists == 1
 
     def test_only_what_came_since_is_told(self) -> None:
         earlier, later = Requests({"LIST": 3}, 2, 1, {"pods": 3}), Requests({"LIST": 5, "PUT": 1}, 1, 1, {"pods": 5})

@@ -39,6 +39,7 @@ class Crowd:
             "apiserver_rss_mib": round(self.rss_mib, 1),
             "apiserver_cpu_s": round(self.cpu_s, 2),
             "lists": self.requests.lists,
+            "lists_of": dict(self.requests.lists_of),
             "watches": self.requests.watches,
             "received_mib": round(self.received_mib, 1),
         }
