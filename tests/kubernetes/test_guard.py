@@ -4,11 +4,13 @@ import sys
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from dataclasses import replace
+from pathlib import Path
 
 import aiohttp
 import pytest
 
 from kube_planes import open_plane
+from muster.cli.guard_demo.balancer import Balancer
 from muster.cli.guard_demo.burst import Burst, burst
 from muster.cli.guard_demo.filling import READERS, fill, let_read
 from muster.cli.guard_demo.limits import BURST
@@ -18,6 +20,7 @@ from muster.guard.core.flow import BALLAST
 from muster.guard.core.look import FlowLook, Look
 from muster.guard.lookout import Lookout
 from muster.guard.replicas import Place
+from muster.kube.local.access import write_kubeconfig
 from muster.kube.local.options import PlaneOptions
 from muster.kube.local.plane import ControlPlane
 from waiting import until_async
@@ -180,3 +183,19 @@ async def test_streams_of_an_http2_connection_are_read_from_the_servers_greeting
     options = replace(ALONE, apiserver_flags=("--http2-max-streams-per-connection=321",))
     async with open_plane(options) as plane, guarding(plane) as lookout:
         assert (await lookout.look()).replicas[0].streams_max == 321
+
+
+async def test_api_servers_behind_one_address_are_told_apart(tmp_path: Path) -> None:
+    async with open_plane(replace(ALONE, apiservers=2)) as plane, Balancer(plane.servers) as balancer:
+        config = write_kubeconfig(
+            tmp_path / "balanced", server=balancer.url, ca=plane.ca, user="admin", token=plane.token()
+        )
+        async with Lookout(Place(config), CONFIG, version="0", now=lambda: Instant(1)) as lookout:
+
+            async def both_are_seen() -> bool:
+                return len((await lookout.look()).up) == 2
+
+            await until_async(both_are_seen)
+            look = await lookout.keep()
+            assert only(look).is_right
+            assert any("told apart by when they started" in sentence for sentence in look.lacking)

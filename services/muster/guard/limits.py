@@ -14,6 +14,10 @@ SYNC_POLL_S = 0.02
 PROBE_S_MAX = 3.0
 """The HTTP/2 greeting of one API server."""
 PROBE_FRAMES_MAX = 16
+SHARED_S = 300.0
+"""An API server behind a shared address is shown so long after it was last met."""
+SHARED_AGE_S = 0.001
+"""Age of connections to a shared address: each look makes a new one, which may reach another API server."""
 REPLICAS_MAX = 16
 """API servers that are looked at."""
 SETTLE_S_MAX = 8.0

@@ -61,15 +61,15 @@ class Lookout:
         await self._stack.aclose()
 
     async def _open(self, stack: AsyncExitStack) -> None:
-        place = self._place
+        place, user_agent = self._place, user_agent_of("guard", self._version)
         self.connection = await KubeConnection.open(
             kubeconfig=place.kubeconfig,
             context=place.context,
-            user_agent=user_agent_of("guard", self._version),
+            user_agent=user_agent,
             connection_age_s_max=place.connection_age_s,
         )
         stack.push_async_callback(self.connection.close)
-        self._replicas: Replicas = await find_replicas(self.connection, place)
+        self._replicas: Replicas = await find_replicas(self.connection, place, user_agent=user_agent)
         for scraper in self._replicas.scrapers:
             stack.push_async_callback(scraper.close)
         self._watches = Watches(self.connection, on_flow=self._on_flow)
@@ -128,7 +128,8 @@ class Lookout:
 
     async def _look(self) -> tuple[Look, FlowPlan]:
         now = self._now()
-        replicas = await asyncio.gather(*(scraper.scrape(now) for scraper in self._replicas.scrapers))
+        scraped = await asyncio.gather(*(scraper.scrape(now) for scraper in self._replicas.scrapers))
+        replicas = tuple(replica for of_one in scraped for replica in of_one)
         found = self._watches.flow_objects()
         levels = None if found is None else tuple(level_of(one) for one in found if text(one, "kind") == LEVEL)
         server = server_seats_of(replicas, levels) if levels else None
@@ -141,7 +142,7 @@ class Lookout:
         return (
             Look(
                 at=now,
-                replicas=tuple(replicas),
+                replicas=replicas,
                 levels=levels,
                 server=server,
                 flows=plan.looks,

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from urllib.parse import urlsplit
 
-from muster.guard.limits import REPLICAS_MAX
+from muster.guard.limits import REPLICAS_MAX, SHARED_AGE_S
 from muster.guard.scraping import ReplicaScraper
 from muster.kube.connection import KubeConnection
 from muster.kube.errors import KubeConfigError, KubeError
@@ -37,9 +37,9 @@ class Replicas:
     lacking: str = ""
 
 
-async def find_replicas(connection: KubeConnection, place: Place) -> Replicas:
-    """Those that the settings name, else those that the `kubernetes` service lists and that can be reached, else the
-    one address that the kubeconfig names."""
+async def find_replicas(connection: KubeConnection, place: Place, *, user_agent: str) -> Replicas:
+    """Those that the settings name, else those that the `kubernetes` service lists if all can be reached, else what is
+    behind the one address that the kubeconfig names. Raises KubeConfigError."""
     if place.api_servers:
         urls = place.api_servers[:REPLICAS_MAX]
         return Replicas(tuple(ReplicaScraper(_name(url), connection.at_replica(url)) for url in urls))
@@ -59,10 +59,16 @@ async def find_replicas(connection: KubeConnection, place: Place) -> Replicas:
     for scraper in found:
         await scraper.close()
     lacking = (
-        f"API servers are looked at through one address, {connection.url}, behind which there may be several: {why}; "
-        f"name them in kubernetes.api_servers"
+        f"API servers are looked at through one address, {connection.url}, and told apart by when they started, since "
+        f"they could not be reached one by one: {why}; name them in kubernetes.api_servers"
     )
-    return Replicas((ReplicaScraper(_name(connection.url), connection.at_replica(connection.url)),), lacking)
+    return Replicas((ReplicaScraper(_name(connection.url), await _young(place, user_agent), shared=True),), lacking)
+
+
+async def _young(place: Place, user_agent: str) -> KubeConnection:
+    return await KubeConnection.open(
+        kubeconfig=place.kubeconfig, context=place.context, user_agent=user_agent, connection_age_s_max=SHARED_AGE_S
+    )
 
 
 async def _listed(connection: KubeConnection) -> tuple[tuple[str, ...], str]:

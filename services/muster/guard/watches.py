@@ -37,7 +37,7 @@ class Watches:
         return [self._levels.run(), self._schemas.run(), self._pods.run()]
 
     async def synced(self) -> None:
-        """Until the first state, or the first refusal, of each is there, or it takes too long; a look says what is not."""
+        """Until of each the first state, or the first refusal, is there, or it takes too long; looks say what lacks."""
         every = (self._levels, self._schemas, self._pods)
         with suppress(TimeoutError):
             async with asyncio.timeout(SYNC_S_MAX):
