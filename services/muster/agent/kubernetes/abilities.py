@@ -34,7 +34,7 @@ INSTEAD = {
     Feature.MPIJOBS: "MPIJobs are not taken up",
     Feature.DRA: "kubelets pick the GPUs",
     Feature.OWN_NODES: "other schedulers may use nodes whose devices Muster chooses",
-    Feature.DISRUPTION_BUDGETS: "evictions find out about disruption budgets",
+    Feature.DISRUPTION_BUDGETS: "pods are deleted without asking disruption budgets",
     Feature.NETWORKS: "pods of a gang have no names",
     Feature.HOT_PLUG: "plugins find new devices by themselves",
     Feature.COMPOSABILITY: "ComposabilityRequests are not taken up",

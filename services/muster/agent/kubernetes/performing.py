@@ -41,11 +41,11 @@ async def perform(connection: KubeConnection, call: Call) -> Outcome:
     except TooManyRequestsError as error:
         if error.by_budget:
             return Refused(error.code, error.reason, str(error))
-        return Unanswered(str(error), error.retry_after_s)
+        return Unanswered(str(error), error.retry_after_s, reached=True)
     except UnavailableError as error:
-        return Unanswered(str(error), error.retry_after_s)
+        return Unanswered(str(error), error.retry_after_s, reached=bool(error.code))
     except UnauthorizedError as error:
-        return Unanswered(str(error), UNAUTHORIZED_S)
+        return Unanswered(str(error), UNAUTHORIZED_S, reached=True)
     except KubeConfigError as error:
         return Unanswered(str(error), UNAUTHORIZED_S)
     except KubeError as error:

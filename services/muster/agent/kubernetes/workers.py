@@ -13,7 +13,9 @@ from muster.core import Instant
 _logger = logging.getLogger(__name__)
 
 REST_S_MIN, REST_S_MAX = 0.5, 5.0
-"""After a call that nobody answered no other is begun for so long: the first time, and at most."""
+"""While the API server does not answer no call is begun for so long: the first time, and at most."""
+IN_A_ROW = 8
+"""So many errors of the server itself, and not one good answer between them, are an outage as well."""
 
 
 class Work(Protocol):
@@ -58,6 +60,7 @@ class Workers:
         self._now = now
         self._after = after
         self._idle: deque[asyncio.Future[Task]] = deque()
+        self._in_a_row = 0
         self._rest_s = 0.0
         self._rests_until_s = 0.0
 
@@ -108,9 +111,12 @@ class Workers:
         if not isinstance(outcome, Unanswered):
             if self._rest_s:
                 _logger.warning("the API server answers again")
-            self._rest_s = 0.0
+            self._rest_s, self._in_a_row = 0.0, 0
             return
         self.unanswered += 1
+        self._in_a_row += 1
+        if outcome.reached and self._in_a_row < IN_A_ROW:
+            return  # what concerns one call alone is waited for by that call alone
         loop_s = asyncio.get_running_loop().time()
         if loop_s < self._rests_until_s:
             return

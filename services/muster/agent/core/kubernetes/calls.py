@@ -135,10 +135,14 @@ class Refused:
 
 @dataclass(frozen=True, slots=True)
 class Unanswered:
-    """Nobody knows whether it was done: the server does not answer, or is overloaded. It may be repeated."""
+    """Nobody knows whether it was done: the server does not answer, or is overloaded. It may be repeated.
+
+    reached: the server answered, with an error of its own (5xx, 429), which may concern this call alone.
+    """
 
     message: str = ""
     retry_after_s: float = 0.0
+    reached: bool = False
 
 
 Outcome = Done | Refused | Unanswered
