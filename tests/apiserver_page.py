@@ -1,4 +1,4 @@
-"""A metrics page as a leading guard shows it, made by the guard's own code: for checks of queries without a cluster."""
+"""Metrics of a real cluster as guard and agent show them, made by their own code: for checks of queries without one."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -7,17 +7,20 @@ from threading import Thread
 
 from prometheus_client import REGISTRY
 from prometheus_client.exposition import choose_encoder
+from prometheus_client.metrics_core import Metric
 from prometheus_client.registry import CollectorRegistry
 
+from muster.agent.kubernetes.metrics import MetricsPart
 from muster.core import Instant
 from muster.guard.core.look import ClientLists, FlowLook, Look, Replica
 from muster.guard.core.pages import Page
 from muster.guard.core.state import State
 from muster.guard.metrics import GuardMetrics
+from muster.kube.figures import ReflectorFigures
 
 LOOPBACK = "127.0.0.1"
 LEVEL = "muster-list-secrets"
-_PREFIXES = ("muster_apiserver_", "muster_guard_")
+_PREFIXES = ("muster_apiserver_", "muster_guard_", "muster_kube_")
 
 
 def look() -> Look:
@@ -48,20 +51,35 @@ def look() -> Look:
     )
 
 
-class _OfGuard(CollectorRegistry):
-    """What of this process's metrics a guard's page has."""
+class _Seen:
+    """A watch that has seen all pods."""
 
-    def collect(self) -> Iterator[object]:  # type: ignore[override]
+    figures = ReflectorFigures("pods", synced=True, objects=40, relists=1, failures=1, missed=1, events=90, heard_s=1.0)
+    synced = True
+
+    async def run(self) -> None:
+        """Nothing more comes."""
+
+    async def wait_synced(self) -> None:
+        """At once."""
+
+
+class _OfCluster(CollectorRegistry):
+    """What of this process's metrics the pages of guard and agent have."""
+
+    def collect(self) -> Iterator[Metric]:
         return (family for family in REGISTRY.collect() if family.name.startswith(_PREFIXES))
 
 
 @contextmanager
-def guard_page() -> Iterator[str]:
+def cluster_page() -> Iterator[str]:
     """Address of the page."""
     shown = GuardMetrics()
     shown.show_look(look(), None)
     shown.show_state(State())
-    registry = _OfGuard()
+    agent = MetricsPart(lambda: [_Seen()])
+    agent.show(2.0, requests=9)
+    registry = _OfCluster()
 
     class Handler(BaseHTTPRequestHandler):
         def do_GET(self) -> None:

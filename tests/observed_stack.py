@@ -10,7 +10,7 @@ from threading import Thread
 import httpx
 from prometheus_client.openmetrics.parser import text_string_to_metric_families
 
-from apiserver_page import guard_page
+from apiserver_page import cluster_page
 from devices_house import DevicesHouse, open_devices_house, settings_with
 from living_stack import job
 from muster.cli.demo_devices import play_all
@@ -98,7 +98,7 @@ def _receiver() -> Iterator[str]:
 @asynccontextmanager
 async def observed_stack(state_dir: Path) -> AsyncIterator[ObservedStack]:
     """Started, with all services; devices came and went, jobs succeeded and failed, a webhook was told."""
-    with _receiver() as url, guard_page() as guards:
+    with _receiver() as url, cluster_page() as page:
         hook = {"name": "ops", "url": url, "events": ["job-ended", "scale-chosen"]}
         settings = {**settings_with(simulation={"telemetry_interval_s": 1.0}), "webhooks": [hook]}
         async with open_devices_house(state_dir, settings) as there:
@@ -107,7 +107,7 @@ async def observed_stack(state_dir: Path) -> AsyncIterator[ObservedStack]:
             bounded = QueueSpec(name="bounded", gpu_milli_quota=1_000, gpu_milli_limit=2_000)
             await there.house.muster.set_queue(bounded)
             await _run_jobs(there)
-            yield ObservedStack(there, (guards,))
+            yield ObservedStack(there, (page,))
 
 
 async def _run_jobs(there: DevicesHouse) -> None:
