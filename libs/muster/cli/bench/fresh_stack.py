@@ -67,8 +67,9 @@ async def fresh_stack(
     ports = dict.fromkeys(("nats", "monitor", "websocket", "redis", "http", "fabric"), 0)
     options = StartOptions(state_dir=directory, settings=dict(settings), ports=ports, split=split)
     say(f"starting {what} in {directory}")
-    await asyncio.to_thread(control.detach, options)
+    starting = asyncio.create_task(asyncio.to_thread(control.detach, options))
     try:
+        await asyncio.shield(starting)
         async with connected(directory) as muster:
             state, endpoints = StateDir(directory), control.status(directory).endpoints
             assert endpoints is not None, "a stack that was just started listens nowhere"
@@ -81,6 +82,7 @@ async def fresh_stack(
             )
     finally:
         say("stopping the stack")
+        await asyncio.wait({starting})  # whoever is cancelled meanwhile would leave behind what is not there yet
         await asyncio.to_thread(control.down, directory)
 
 
