@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 
 from muster.agent.core.cluster import NodeEffect, PlugDevice, UnplugDevice
-from muster.agent.core.kubernetes.calls import Delete, Kind, Outcome, Refused
+from muster.agent.core.kubernetes.calls import Delete, Done, Kind, Outcome, Refused
 from muster.agent.core.kubernetes.machines import NO_DEVICES, CountedDevices
 from muster.agent.core.kubernetes.views import NOT_SEEN, PodView
 from muster.agent.core.kubernetes.worklist import Worklist
@@ -32,6 +32,7 @@ class _Node:
 
     changed_at: the newest attach or detach: plugins that are older start anew. young: pods that came after it, whatever
     the clocks say. told: devices that the log's description of the node shows. had_plugin: one that counts was seen.
+    asked: pods that were deleted.
     """
 
     plugged: dict[str, Instant] = field(default_factory=dict)
@@ -41,6 +42,7 @@ class _Node:
     young: set[str] = field(default_factory=set)
     told: frozenset[str] = frozenset()
     had_plugin: bool = False
+    asked: set[str] = field(default_factory=set)
 
     def is_young(self, view: PodView, since: Instant) -> bool:
         """Whether a pod looked for devices after this moment."""
@@ -50,7 +52,7 @@ class _Node:
         """Whether the node's capacity says what was there at this moment: plugins that count started since, and are
         ready. Without any plugin that is known it says so at any time.
         """
-        pods = [view for view in self.pods.values() if view.plugin == COUNTS]
+        pods = [view for view in self.pods.values() if view.plugin == COUNTS and not view.ends_at]
         if not pods:
             return not self.had_plugin
         return all(view.is_running and self.is_young(view, at) for view in pods)
@@ -119,6 +121,7 @@ class HotPlug:
         node = self._nodes.get(view.node)
         if node is not None and node.pods.pop(view.key, None) is not None:
             node.young.discard(view.uid)
+            node.asked.discard(view.uid)
             self._touch(view.node)
 
     def node_gone(self, name: str) -> None:
@@ -138,6 +141,7 @@ class HotPlug:
         for node in self._nodes.values():
             node.pods.clear()
             node.young.clear()
+            node.asked.clear()
 
     # --- what follows ----------------------------------------------------------------------------------------
 
@@ -172,11 +176,13 @@ class HotPlug:
     def _restart(self, name: str, node: _Node) -> None:
         for view in self._older(node) if self._may_restart else ():
             call = Delete(Kind.PODS, view.namespace, view.name, view.uid)
-            self._worklist.ask(("plugin", view.namespace, view.name), call, self._then(name))
+            self._worklist.ask(("plugin", view.namespace, view.name), call, self._then(name, view.uid))
 
-    def _then(self, name: str) -> Callable[[Outcome, Instant], None]:
+    def _then(self, name: str, uid: str) -> Callable[[Outcome, Instant], None]:
         def then(outcome: Outcome, now: Instant) -> None:
-            if isinstance(outcome, Refused) and outcome.code not in _GONE:
+            if isinstance(outcome, Done):
+                self._node(name).asked.add(uid)
+            elif isinstance(outcome, Refused) and outcome.code not in _GONE:
                 self._again[name] = after(now, REFUSED_AGAIN_S)
             self._dirty[name] = None
 
@@ -185,7 +191,7 @@ class HotPlug:
     def _older(self, node: _Node) -> Iterator[PodView]:
         """Plugins that started before the newest change, and were not asked to end yet."""
         for view in node.pods.values():
-            if not node.is_young(view, node.changed_at) and not view.ends_at and view.end is None:
+            if view.uid not in node.asked and not node.is_young(view, node.changed_at) and not view.ends_at:
                 yield view
 
     def _forget_gone(self, node: _Node) -> None:

@@ -1,0 +1,226 @@
+"""The agent's part in composable machines over HTTP to a fake API server: watches, patches, facts, status."""
+
+import asyncio
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+
+import pytest
+
+from kube_fake import FakeKube, Refusal
+from kube_fake.samples import node
+from muster.agent.core.cluster import AddNode
+from muster.agent.core.core import AgentCore
+from muster.agent.kubernetes.backend import new_core, parts_of, watches_of
+from muster.agent.kubernetes.cdi import CAPACITY
+from muster.agent.kubernetes.sink import KubernetesSink
+from muster.bus.clock import SystemTime
+from muster.bus.kubernetes_settings import KubernetesSettings, PluginPods, ScaleTargets
+from muster.bus.service import Seat
+from muster.bus.settings import GroupSettings, ScalingSettings
+from muster.core import Draft, Fact
+from muster.kube import resources
+from muster.kube.connection import KubeConnection
+from muster.kube.objects import JsonObject, at, integer, mapping, strings, text
+from muster.schemas.base import Payload
+from muster.schemas.devices import ComposabilitySpec, RequestPhase
+from muster.schemas.facts.device import DeviceAttached, RequestAccepted, RequestEnded, RequestMoved
+from muster.schemas.facts.node import NodeJoined
+from waiting import until_async
+
+SETTINGS = KubernetesSettings(
+    image="busybox",
+    devices="device-plugin",
+    requests="muster",
+    scaling=ScaleTargets(namespace="capi", names={"hgx": "hgx-set"}, autoscaler=True),
+    plugin_pods=(PluginPods(namespace="gpu-operator", labels={"app": "plugin"}),),
+)
+SCALING = ScalingSettings(
+    groups=(GroupSettings(name="hgx", composable=True, gpus_max=8, gpu_models=("A100",), fabric="f", nodes_max=9),)
+)
+
+
+class Shell:
+    """What the agent says becomes facts that it folds."""
+
+    def __init__(self, kube: FakeKube) -> None:
+        self.kube = kube
+        self.core: AgentCore = new_core("atlas", SETTINGS, SCALING)
+        self.log: list[Fact] = []
+        self.time = SystemTime()
+        self.sink = KubernetesSink(
+            SETTINGS, connect=self._connect, watches=watches_of,
+            parts=lambda core: parts_of(SETTINGS, core), clock=self.time,
+        )  # fmt: skip
+
+    async def _connect(self) -> KubeConnection:
+        return KubeConnection.plain(self.kube.url, user_agent="muster-agent/test")
+
+    def say(self, writer: str, kind: str, subject: str, name: str, payload: Payload) -> None:
+        draft = Draft(kind, subject, name, payload)
+        self._append(writer, draft)
+
+    def _append(self, writer: str, draft: Draft) -> None:
+        seq = len(self.log) + 1
+        fact = Fact(
+            f"f{seq}", seq, self.time.wall(), "atlas", writer, draft.kind, draft.subject_id, draft.name, draft.causes,
+            draft.trace, draft.payload,
+        )  # fmt: skip
+        self.log.append(fact)
+        self.core.apply(fact)
+
+    def said(self, kind: str, name: str) -> list[Fact]:
+        return [fact for fact in self.log if (fact.kind, fact.name) == (kind, name)]
+
+    async def step(self) -> None:
+        await self.sink.after_fold((), last_seq=0, now=self.time.wall())
+        for draft in self.core.decide(self.time.wall()):
+            self._append("agent", draft)
+
+    async def until(self, check: Callable[[], bool]) -> None:
+        async def checked() -> bool:
+            await self.step()
+            return check()
+
+        await until_async(checked, patience_s=10)
+
+    def is_gone(self, resource: resources.Resource, name: str) -> bool:
+        try:
+            self.get(resource, name)
+        except Refusal:
+            return True
+        return False
+
+    def get(self, resource: resources.Resource, name: str, namespace: str = "") -> JsonObject:
+        return self.kube.store.get(resource, name, namespace)
+
+
+@asynccontextmanager
+async def opened() -> AsyncIterator[Shell]:
+    kube = FakeKube()
+    await kube.start()
+    for namespace in ("capi", "gpu-operator"):
+        kube.add(resources.NAMESPACES, {"metadata": {"name": namespace}})
+    kube.add(resources.MACHINE_SETS, {"metadata": {"name": "hgx-set", "namespace": "capi"}, "spec": {"replicas": 1}})
+    shell = Shell(kube)
+    await shell.sink.open(shell.core, None, Seat())
+    try:
+        yield shell
+    finally:
+        await shell.sink.close()
+        await kube.stop()
+
+
+def machine(name: str) -> JsonObject:
+    return {
+        "metadata": {
+            "name": name, "namespace": "capi",
+            "ownerReferences": [{"kind": "MachineSet", "name": "hgx-set", "uid": "u"}],
+        },
+        "spec": {},
+    }  # fmt: skip
+
+
+async def test_a_node_comes_by_a_replica_and_joins_as_that_of_the_choice() -> None:
+    async with opened() as shell:
+        shell.core.cluster.carry_out(AddNode("s000001", "hgx", "hgx-0001", shell.time.wall()))
+        await shell.until(
+            lambda: integer(shell.get(resources.MACHINE_SETS, "hgx-set", "capi"), "spec", "replicas") == 2
+        )
+        shell.kube.add(resources.MACHINES, machine("m2"))
+        shell.kube.add(resources.NODES, node("ip-10-0-0-7", gpus=8))
+        shell.kube.set_status(resources.MACHINES, "m2", {"nodeRef": {"name": "ip-10-0-0-7"}}, "capi")
+        await shell.until(
+            lambda: any(
+                isinstance(fact.payload, NodeJoined) and fact.payload.scale == "s000001"
+                for fact in shell.said("node", "joined")
+            )
+        )
+        shown = strings(shell.get(resources.MACHINE_SETS, "hgx-set", "capi"), "metadata", "annotations")
+        assert shown["muster.dev/spec"] == "spec-fixed"
+        assert shown[f"{CAPACITY}gpu-count"] == "8"
+        assert integer(shell.get(resources.MACHINE_SETS, "hgx-set", "capi"), "spec", "replicas") == 2
+
+
+async def test_the_autoscalers_taints_events_and_status_become_facts() -> None:
+    async with opened() as shell:
+        shell.kube.add(resources.NODES, node("n1", gpus=8))
+        await shell.until(lambda: bool(shell.said("node", "joined")))
+        shell.kube.change(
+            resources.NODES,
+            "n1",
+            {"spec": {"taints": [{"key": "DeletionCandidateOfClusterAutoscaler", "effect": "PreferNoSchedule"}]}},
+        )
+        await shell.until(lambda: bool(shell.said("autoscaler", "node-unneeded")))
+        assert shell.said("autoscaler", "node-unneeded")[0].subject_id == "n1"
+        shell.kube.change(resources.MACHINE_SETS, "hgx-set", {"spec": {"replicas": 4}}, "capi")
+        await shell.until(lambda: bool(shell.said("autoscaler", "node-wanted")))
+        assert shell.said("autoscaler", "node-wanted")[0].subject_id == "hgx"
+        watched = [one.query for one in shell.kube.asked("watch", "events") + shell.kube.asked("list", "events")]
+        assert all("reason=" in str(query) for query in watched)
+
+
+async def test_an_object_is_kept_served_and_let_go() -> None:
+    async with opened() as shell:
+        spec = {"type": "gpu", "model": "A100", "size": 1, "target_node": "n1"}
+        shell.kube.add(resources.COMPOSABILITY_REQUESTS, {"metadata": {"name": "gpus"}, "spec": {"resource": spec}})
+        await shell.until(lambda: bool(shell.said("composability", "compose-requested")))
+        body = ComposabilitySpec.model_validate(spec)
+        shell.say("composer", "composability", "gpus", "accepted",
+                  RequestAccepted(spec=body, principal="kubernetes:composabilityrequests"))  # fmt: skip
+        shell.say("composer", "composability", "gpus", "moved", RequestMoved(phase=RequestPhase.RUNNING))
+        raw = lambda: shell.get(resources.COMPOSABILITY_REQUESTS, "gpus")  # noqa: E731 - read again and again
+        await shell.until(lambda: text(raw(), "status", "state") == "Running")
+        shell.kube.remove(resources.COMPOSABILITY_REQUESTS, "gpus")
+        await shell.until(lambda: bool(shell.said("composability", "decompose-requested")))
+        assert at(raw(), "metadata", "deletionTimestamp") is not None
+        shell.say("composer", "composability", "gpus", "ended", RequestEnded())
+        await shell.until(lambda: shell.is_gone(resources.COMPOSABILITY_REQUESTS, "gpus"))
+
+
+async def test_after_an_attach_only_that_nodes_plugin_starts_anew() -> None:
+    async with opened() as shell:
+        for name in ("n1", "n2"):
+            shell.kube.add(resources.NODES, node(name, gpus=0))
+            plugin: JsonObject = {
+                "metadata": {"name": f"plugin-{name}", "namespace": "gpu-operator", "labels": {"app": "plugin"}},
+                "spec": {"nodeName": name, "containers": [{"name": "c", "image": "i"}]},
+                "status": {"phase": "Running"},
+            }
+            shell.kube.add(resources.PODS, plugin)
+        await shell.until(lambda: len(shell.said("node", "joined")) == 2)
+        attached = DeviceAttached(device_uuid="GPU-a", device_id="res-1", node="n1", model="A100")
+        shell.say("composer", "attachment", "gpu-1", "attached", attached)
+        await shell.until(lambda: bool(shell.kube.asked("delete", "pods")))
+        assert [one.name for one in shell.kube.asked("delete", "pods")] == ["plugin-n1"]
+        new = {**plugin, "metadata": {**mapping(plugin, "metadata"), "name": "plugin-n1-b"}}
+        new["spec"] = {**mapping(plugin, "spec"), "nodeName": "n1"}
+        shell.kube.add(resources.PODS, new)
+        shell.kube.set_status(
+            resources.NODES, "n1", {"allocatable": {"nvidia.com/gpu": "1"}, "capacity": {"nvidia.com/gpu": "1"}}
+        )
+        await shell.until(
+            lambda: any(
+                isinstance(fact.payload, NodeJoined) and "GPU-a" in fact.payload.gpu_uuids
+                for fact in shell.said("node", "joined")
+            )
+        )
+        await asyncio.sleep(0)
+        assert len(shell.kube.asked("delete", "pods")) == 1
+
+
+@pytest.mark.parametrize("group", ["cluster.x-k8s.io", "cro.hpsys.ibm.ie.com"])
+async def test_what_is_not_served_is_said_and_the_rest_goes_on(group: str) -> None:
+    async with opened() as shell:
+        pass
+    kube = FakeKube(without=(group,))
+    await kube.start()
+    shell = Shell(kube)
+    await shell.sink.open(shell.core, None, Seat())
+    try:
+        kube.add(resources.NODES, node("n1", gpus=1))
+        await shell.until(lambda: bool(shell.said("node", "joined")))
+        (described,) = shell.said("cluster", "described")
+        assert any(group in words for words in described.payload.lacking)  # type: ignore[attr-defined]
+    finally:
+        await shell.sink.close()
+        await kube.stop()
