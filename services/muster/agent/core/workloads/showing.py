@@ -14,6 +14,8 @@ from muster.kube.objects import JsonObject
 from muster.kube.workload_labels import ATTEMPT, GENERATION, HELD, JOB_ID, PHASE, POD_CONDITION, REASON
 from muster.schemas.job import Phase
 
+_ENDED_FROM_OUTSIDE = frozenset({Phase.CANCELLED, Phase.TIMED_OUT})
+"""Ends of which an object's controller cannot know. After the others it must count its pods by itself, unsuspended."""
 _PLACED = frozenset({Phase.PLACED, Phase.RUNNING, Phase.STOPPING})
 
 
@@ -182,7 +184,7 @@ def _in_annotations(record: Workload, view: WorkloadView) -> Showing:
     shown: JsonObject = {JOB_ID: record.job_id, PHASE: phase, REASON: why(record) or None}
     notes: JsonObject = {**shown, GENERATION: None}
     body: JsonObject = {"metadata": {"annotations": notes}}
-    if record.is_over and not (view.finished or view.suspended):
+    if record.standing.phase in _ENDED_FROM_OUTSIDE and not (view.finished or view.suspended):
         notes[HELD] = "true"  # else its controller goes on making pods that nobody places
         body = _suspending(body, view.kind, to=True)
     return Showing(body, "", said(shown), said({JOB_ID: record.job_id, PHASE: phase, REASON: record.standing.reason}))

@@ -241,6 +241,8 @@ class Workloads:
         is_started = standing.phase in (Phase.PLACED, Phase.RUNNING) and view.let_go_for == standing.attempt
         if view.suspended and is_started and not view.held:
             return f"{title} was suspended"
+        if view.finished and standing.phase in (Phase.QUEUED, Phase.PLACED):
+            return f"{title} has ended by itself"
         return ""
 
     def _is_read(self, record: Workload) -> bool:

@@ -1,0 +1,197 @@
+"""What objects of every kind ask, and what can be no job."""
+
+from collections.abc import Mapping
+
+import pytest
+
+from muster.agent.core.workloads.asking.pods import GuestProjection
+from muster.agent.core.workloads.asking.views import WorkloadProjection
+from muster.agent.core.workloads.guests import Guest, PodAsks
+from muster.agent.core.workloads.policy import WorkloadPolicy
+from muster.agent.core.workloads.values import Unfit, WorkloadKind, WorkloadView
+from muster.kube.objects import JsonObject, mapping, objects
+from muster.kube.workload_kinds import RESOURCES
+from muster.schemas.job import JobKind, JobSpec, Topology
+from objects_that_ask import asking_pod, batch_job, job_set, mpi_job, muster_job, template
+
+POLICY = WorkloadPolicy(
+    cluster="atlas",
+    teams={"physics": "phys"},
+    sharing={"nvidia.com/mig-1g.10gb": 143, "nvidia.com/mig-3g.40gb": 430},
+    models={"NVIDIA-H100-80GB-HBM3": "H100"},
+)
+
+
+def view_of(kind: WorkloadKind, raw: JsonObject, policy: WorkloadPolicy = POLICY) -> WorkloadView | None:
+    mapping(raw, "metadata")["uid"] = "u-1"
+    return WorkloadProjection(kind, RESOURCES[kind.value].api_version, policy)(raw)
+
+
+def asked(kind: WorkloadKind, raw: JsonObject) -> JobSpec:
+    view = view_of(kind, raw)
+    assert view is not None
+    assert isinstance(view.asks, JobSpec), view.asks
+    return view.asks
+
+
+def unfit(kind: WorkloadKind, raw: JsonObject) -> Unfit:
+    view = view_of(kind, raw)
+    assert view is not None
+    assert isinstance(view.asks, Unfit), view.asks
+    assert view.asks.cure
+    return view.asks
+
+
+def pod_spec(job: JsonObject) -> JsonObject:
+    return mapping(job, "spec", "template", "spec")
+
+
+def guest_of(pod: JsonObject) -> Guest | None:
+    mapping(pod, "status")
+    return GuestProjection(POLICY)({**pod, "status": {"phase": "Pending"}})
+
+
+def test_a_muster_job_asks_what_it_says_for_the_team_of_its_namespace() -> None:
+    spec = asked(WorkloadKind.MUSTER_JOB, muster_job("train", replicas=3, gpus=2, priority=7, minSliceS=60))
+    assert (spec.name, spec.team, spec.priority, spec.min_slice_s) == ("train", "phys", 7, 60.0)
+    assert (spec.task_groups[0].replicas, spec.task_groups[0].gpus) == (3, 2)
+    assert spec.left_out == ("total_run_time_s",), "what it leaves out is the queue's"
+
+
+def test_a_muster_job_cannot_speak_for_another_team() -> None:
+    assert asked(WorkloadKind.MUSTER_JOB, muster_job("train", team="red")).team == "phys"
+
+
+def test_what_the_schema_cannot_check_is_told_by_its_field() -> None:
+    told = unfit(WorkloadKind.MUSTER_JOB, muster_job("train", pod={"env": {"no-name": "1"}}))
+    assert told.field == "spec.pod"
+
+
+def test_a_job_asks_for_all_its_pods_at_once() -> None:
+    raw = batch_job("sweep", pods=4, gpus=2, backoffLimit=3, activeDeadlineSeconds=600)
+    mapping(raw, "metadata")["annotations"] = {
+        "muster.dev/priority": "9", "muster.dev/topology": "rack:required", "muster.dev/preemptible": "false",
+    }  # fmt: skip
+    spec = asked(WorkloadKind.JOB, raw)
+    [group] = spec.task_groups
+    assert (group.replicas, group.gpus, group.cpu_milli) == (4, 2, 1000), "limits stand for requests that are absent"
+    assert (spec.queue, spec.priority, spec.preemptible, spec.retries) == ("physics", 9, False, 3)
+    assert spec.topology == Topology(level="rack", required=True)
+    assert (spec.total_run_time_s, spec.left_out) == (600.0, ("min_slice_s",))
+
+
+def test_a_job_set_has_a_group_for_each_replicated_job() -> None:
+    spec = asked(WorkloadKind.JOB_SET, job_set("pretrain"))
+    assert [(group.name, group.replicas) for group in spec.task_groups] == [("driver", 1), ("worker", 4)]
+
+
+def test_an_mpi_job_has_a_launcher_and_workers() -> None:
+    spec = asked(WorkloadKind.MPI_JOB, mpi_job("reduce", workers=3))
+    assert [(group.name, group.replicas, group.gpus) for group in spec.task_groups] == [
+        ("launcher", 1, 0), ("worker", 3, 1),
+    ]  # fmt: skip
+    assert spec.kind is JobKind.MPI
+
+
+def test_an_object_without_the_label_asks_nothing() -> None:
+    raw = batch_job("quiet")
+    mapping(raw, "metadata")["labels"] = {}
+    assert view_of(WorkloadKind.JOB, raw) is None
+
+
+def test_only_namespaces_of_the_settings_are_taken_up() -> None:
+    policy = WorkloadPolicy(cluster="atlas", namespaces=frozenset({"other"}))
+    assert view_of(WorkloadKind.MUSTER_JOB, muster_job("train"), policy) is None
+
+
+def test_a_part_of_a_gpu_is_asked_by_its_resource() -> None:
+    raw = batch_job("shared", pods=1)
+    objects(pod_spec(raw), "containers")[0]["resources"] = {"limits": {"nvidia.com/mig-3g.40gb": "1"}}
+    assert asked(WorkloadKind.JOB, raw).task_groups[0].gpu_milli == 430
+
+
+@pytest.mark.parametrize("place", ["nodeSelector", "affinity"])
+def test_a_model_is_asked_by_its_node_label(place: str) -> None:
+    raw = batch_job("picky")
+    if place == "nodeSelector":
+        pod_spec(raw)["nodeSelector"] = {"nvidia.com/gpu.product": "NVIDIA-H100-80GB-HBM3"}
+    else:
+        said = {"key": "nvidia.com/gpu.product", "operator": "In", "values": ["NVIDIA-H100-80GB-HBM3"]}
+        pod_spec(raw)["affinity"] = required_nodes(said)
+    assert asked(WorkloadKind.JOB, raw).task_groups[0].gpu_models == ("H100",)
+
+
+def required_nodes(expression: Mapping[str, object]) -> JsonObject:
+    terms = {"nodeSelectorTerms": [{"matchExpressions": [dict(expression)]}]}
+    return {"nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": terms}}
+
+
+@pytest.mark.parametrize(
+    ("said", "field"),
+    [
+        ({"schedulerName": "default-scheduler"}, "schedulerName"),
+        ({"nodeSelector": {"zone": "a"}}, "nodeSelector[zone]"),
+        ({"affinity": required_nodes({"key": "zone", "operator": "In", "values": ["a"]})}, "affinity.nodeAffinity"),
+        ({"affinity": {"podAntiAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [{}]}}}, "affinity.pod"),
+        ({"topologySpreadConstraints": [{"whenUnsatisfiable": "DoNotSchedule"}]}, "topologySpreadConstraints"),
+        ({"resourceClaims": [{"name": "gpu"}]}, "resourceClaims"),
+    ],
+)
+def test_what_muster_would_not_honour_is_no_job(said: JsonObject, field: str) -> None:
+    raw = batch_job("bad")
+    mapping(raw, "spec")["template"] = template(**said)
+    assert unfit(WorkloadKind.JOB, raw).field.startswith(f"spec.template.spec.{field}")
+
+
+@pytest.mark.parametrize(
+    ("kind", "raw", "field"),
+    [
+        (WorkloadKind.JOB, batch_job("bad", completions=8), "spec.completions"),
+        (WorkloadKind.JOB_SET, {"spec": {"startupPolicy": {"startupPolicyOrder": "InOrder"}}}, "spec.startupPolicy"),
+        (WorkloadKind.MPI_JOB, {"spec": {"launcherCreationPolicy": "WaitForWorkersReady"}}, "spec.launcherCreation"),
+    ],
+)
+def test_what_does_not_start_at_once_is_no_gang(kind: WorkloadKind, raw: JsonObject, field: str) -> None:
+    base = batch_job("bad")
+    merged = {**base, "spec": {**mapping(base, "spec"), **mapping(raw, "spec")}}
+    assert unfit(kind, merged).field.startswith(field)
+
+
+def test_an_option_that_is_none_is_told_by_its_annotation() -> None:
+    raw = batch_job("bad")
+    mapping(raw, "metadata")["annotations"] = {"muster.dev/priority": "high"}
+    assert unfit(WorkloadKind.JOB, raw).field == "metadata.annotations[muster.dev/priority]"
+
+
+def test_an_object_that_shows_its_job_asks_no_more() -> None:
+    raw = batch_job("taken")
+    mapping(raw, "metadata")["annotations"] = {"muster.dev/job-id": "A" * 26, "muster.dev/phase": "queued"}
+    view = view_of(WorkloadKind.JOB, raw)
+    assert view is not None
+    assert (view.asks, view.shown.job_id, view.suspended) == (None, "A" * 26, True)
+
+
+def test_a_pod_asks_by_itself_until_it_is_bound() -> None:
+    pod = asking_pod("one", gpus=2)
+    guest = guest_of(pod)
+    assert guest is not None
+    assert isinstance(guest.asks, PodAsks)
+    assert (guest.asks.shape.gpus, guest.gang) == (2, "")
+    mapping(pod, "spec")["nodeName"] = "n1"
+    bound = guest_of(pod)
+    assert bound is not None
+    assert bound.asks is None
+
+
+def test_pods_of_jobs_never_ask_by_themselves() -> None:
+    pod = asking_pod("one")
+    mapping(pod, "metadata")["ownerReferences"] = [{"kind": "Job", "name": "j", "uid": "u", "controller": True}]
+    assert guest_of(pod) is None
+
+
+@pytest.mark.parametrize(("gang", "size"), [("ring", 0), ("ring", 100_000)])
+def test_a_gang_without_a_possible_size_is_no_job(gang: str, size: int) -> None:
+    guest = guest_of(asking_pod("one", gang=gang, size=size))
+    assert guest is not None
+    assert isinstance(guest.asks, Unfit)
+    assert "gang-size" in guest.asks.field
