@@ -1,6 +1,5 @@
 """The agent's part in composable machines over HTTP to a fake API server: watches, patches, facts, status."""
 
-import asyncio
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 
@@ -195,6 +194,7 @@ async def test_after_an_attach_only_that_nodes_plugin_starts_anew() -> None:
         new = {**plugin, "metadata": {**mapping(plugin, "metadata"), "name": "plugin-n1-b"}}
         new["spec"] = {**mapping(plugin, "spec"), "nodeName": "n1"}
         shell.kube.add(resources.PODS, new)
+        shell.kube.set_status(resources.PODS, "plugin-n1-b", {"phase": "Running"}, "gpu-operator")
         shell.kube.set_status(
             resources.NODES, "n1", {"allocatable": {"nvidia.com/gpu": "1"}, "capacity": {"nvidia.com/gpu": "1"}}
         )
@@ -204,7 +204,7 @@ async def test_after_an_attach_only_that_nodes_plugin_starts_anew() -> None:
                 for fact in shell.said("node", "joined")
             )
         )
-        await asyncio.sleep(0)
+        assert shell.said("node", "joined")[-1].payload.gpu_model == "A100"  # type: ignore[attr-defined]
         assert len(shell.kube.asked("delete", "pods")) == 1
 
 

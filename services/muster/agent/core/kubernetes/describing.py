@@ -114,7 +114,7 @@ def _counted(
     known = attached(node.name, capacity)
     free = max(0, min(GPUS_PER_NODE_MAX, capacity - known.gone - gone.get(policy.resource, 0)))
     uuids = known.uuids[:free]
-    model = node.label(policy.model_label)
+    model = node.label(policy.model_label) or known.model
     return {
         "gpu_uuids": (*uuids, *(f"{node.name}/gpu-{place}" for place in range(free - len(uuids)))),
         "gpu_model": policy.models.get(model, model) if free else "",

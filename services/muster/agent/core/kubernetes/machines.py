@@ -12,11 +12,12 @@ from muster.core import Instant
 @dataclass(frozen=True, slots=True)
 class CountedDevices:
     """Of a node whose kubelet picks: uuids of attached GPUs that it surely has; gone: how many its capacity may count
-    that it has not any more.
+    that it has not any more. model: of the attached ones, for a node that says nothing of it.
     """
 
     uuids: tuple[str, ...] = ()
     gone: int = 0
+    model: str = ""
 
 
 NO_DEVICES = CountedDevices()

@@ -28,15 +28,15 @@ REFUSED_AGAIN_S = 30.0
 
 @dataclass(slots=True)
 class _Node:
-    """plugged: attached GPUs, in the order of the log. unplugged_at: of devices that went, and may still be counted.
-
-    changed_at: the newest attach or detach: plugins that are older start anew. young: pods that came after it, whatever
-    the clocks say. told: devices that the log's description of the node shows. had_plugin: one that counts was seen.
-    asked: pods that were deleted.
+    """plugged: attached GPUs, in the order of the log; model: of them. unplugged_at: of devices that went, and may still
+    be counted. changed_at: the newest attach or detach: plugins that are older start anew. young: pods that came after
+    it, whatever the clocks say. asked: pods that were deleted. told: devices that the log's description of the node
+    shows. had_plugin: one that counts was seen.
     """
 
     plugged: dict[str, Instant] = field(default_factory=dict)
     unplugged_at: dict[str, Instant] = field(default_factory=dict)
+    model: str = ""
     changed_at: Instant = NOT_SEEN
     pods: dict[tuple[str, str], PodView] = field(default_factory=dict)
     young: set[str] = field(default_factory=set)
@@ -78,6 +78,7 @@ class HotPlug:
             case PlugDevice(type=kind) if kind == GPU:
                 node = self._node(effect.node)
                 node.plugged.setdefault(effect.device_uuid, effect.at)
+                node.model = effect.model or node.model
                 node.unplugged_at.pop(effect.device_uuid, None)
             case UnplugDevice():
                 node = self._node(effect.node)
@@ -152,7 +153,7 @@ class HotPlug:
             return NO_DEVICES
         there = [uuid for uuid, at in node.plugged.items() if uuid in node.told or node.counts(at)]
         gone = sum(not node.counts(at) for at in node.unplugged_at.values())
-        return CountedDevices(tuple(there[: max(0, capacity - gone)]), gone)
+        return CountedDevices(tuple(there[: max(0, capacity - gone)]), gone, node.model)
 
     def settle(self, now: Instant) -> None:
         """Have plugins start anew that are older than the newest change of their node."""
