@@ -190,10 +190,10 @@ class FleetBooks(NodeRecords):
         sizes = node.share_milli
         try:
             shares = () if sizes is None else sizes or NO_SHARES
-            return NodeShape(name, *amounts, node.domains, inside, absent, shares)
+            return NodeShape(name, *amounts, node.domains, inside, absent, shares, node.parts_only)
         except ShapeError:
             self.misfits += 1
-            return NodeShape(name, *amounts, absent=absent)
+            return NodeShape(name, *amounts, absent=absent, parts_only=node.parts_only)
 
     def _uninstall(self, name: str, record: NodeRecord) -> None:
         self._before_reshape(name)

@@ -8,7 +8,7 @@ from dataclasses import replace
 
 from muster.placement.fleet import Fleet
 from muster.placement.ledger import _Sums
-from muster.placement.shapes import DEVICE_MILLI, HoldError
+from muster.placement.shapes import HoldError
 
 
 def grow(fleet: Fleet, name: str, count: int, *, model: str) -> None:
@@ -31,7 +31,7 @@ def shrink(fleet: Fleet, name: str, count: int, *, model: str) -> None:
     Raises HoldError if one of them is held.
     """
     node = fleet.ledger.node(name)
-    if count > len(node.idle) or any(idle != DEVICE_MILLI for idle in node.idle[len(node.idle) - count :]):
+    if count > len(node.idle) or any(idle != node.shape.device_milli for idle in node.idle[len(node.idle) - count :]):
         raise HoldError(f"node {name} does not have {count} idle devices at its end")
     _reshape(fleet, name, node.shape.gpu_count - count, model)
 
@@ -47,8 +47,8 @@ def _reshape(fleet: Fleet, name: str, count: int, model: str) -> None:
     sums = ledger._sums  # noqa: SLF001
     added = count - before.gpu_count
     node.shape = replace(before, gpu_count=count, gpu_model=model)
-    sums[before.gpu_model].total -= DEVICE_MILLI * before.device_count
-    sums.setdefault(model, _Sums()).total += DEVICE_MILLI * node.shape.device_count
-    node.idle = node.idle + [DEVICE_MILLI] * added if added > 0 else node.idle[:count]
+    sums[before.gpu_model].total -= before.device_milli * before.device_count
+    sums.setdefault(model, _Sums()).total += node.shape.device_milli * node.shape.device_count
+    node.idle = node.idle + [node.shape.device_milli] * added if added > 0 else node.idle[:count]
     node.usable = usable
     ledger._file(node)  # noqa: SLF001

@@ -9,7 +9,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 
 from muster.placement.node import Node
-from muster.placement.shapes import DEVICE_MILLI, GpuTotals, Hold, HoldError, NodeShape
+from muster.placement.shapes import GpuTotals, Hold, HoldError, NodeShape
 from muster.placement.state import NodeState, StateKey
 from muster.placement.topology import Domain
 
@@ -52,7 +52,7 @@ class Ledger:
         """Add an empty, usable node that stands in these domains. Its name must be new."""
         assert shape.name not in self.nodes
         self.nodes[shape.name] = node = Node(shape, domains)
-        self._sums.setdefault(shape.gpu_model, _Sums()).total += DEVICE_MILLI * shape.device_count
+        self._sums.setdefault(shape.gpu_model, _Sums()).total += shape.device_milli * shape.device_count
         self._file(node)
         self.version += 1
 
@@ -63,7 +63,7 @@ class Ledger:
             raise HoldError(f"node {name} still has {node.holds} holds: release them before removing it")
         node.usable = False
         self._file(node)
-        self._sums[node.shape.gpu_model].total -= DEVICE_MILLI * node.shape.device_count
+        self._sums[node.shape.gpu_model].total -= node.shape.device_milli * node.shape.device_count
         del self.nodes[name]
         self.ill.pop(node, None)
         self.moves += 1  # of a node that was not usable no state tells
@@ -141,8 +141,9 @@ class Ledger:
             raise HoldError(f"node {slot.node} holds {node.holds} tasks and less than is released: {hold}")
         self._check_devices(node, hold)
         for index in slot.devices:
-            if idle[index] + share > DEVICE_MILLI:
-                raise HoldError(f"node {slot.node} device {index} holds {DEVICE_MILLI - idle[index]} milli: {hold}")
+            if idle[index] + share > node.shape.device_milli:
+                held = node.shape.device_milli - idle[index]
+                raise HoldError(f"node {slot.node} device {index} holds {held} milli: {hold}")
         node.cpu_milli, node.memory_mib = cpu, memory
         node.holds -= 1
         if slot.devices:
@@ -201,7 +202,7 @@ class Ledger:
             raise HoldError(f"node {node.shape.name} has devices 0 to {len(node.idle) - 1}, each held once: {hold}")
         if node.shape.absent and not node.shape.absent.isdisjoint(devices):
             raise HoldError(f"node {node.shape.name} has no devices {sorted(node.shape.absent)}: {hold}")
-        if not 0 < share <= DEVICE_MILLI or hold.cpu_milli < 0 or hold.memory_mib < 0:
+        if not 0 < share <= node.shape.device_milli or hold.cpu_milli < 0 or hold.memory_mib < 0:
             raise HoldError(f"a hold has amounts from 0 and 1 to 1000 gpu_milli per device: {hold}")
 
     def _file(self, node: Node) -> None:
@@ -211,8 +212,8 @@ class Ledger:
         if node.usable:
             shares = tuple(node.free_shares()) if node.idle else ()
             parts = node.arrangement() if node.layout is not None else ()
-            whole = not node.holds and not node.broken
             shape = node.shape
+            whole = not node.holds and not node.broken and not shape.parts_only
             key = StateKey(
                 sum(shares), node.cpu_milli, node.memory_mib, shares, shape.gpu_model, whole, parts, shape.share_sizes
             )

@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Sequence, Set
 
 from muster.placement.devices import BROKEN, Arrangement, layout_of
-from muster.placement.shapes import DEVICE_MILLI, NodeShape
+from muster.placement.shapes import NodeShape
 from muster.placement.state import NodeState
 from muster.placement.topology import Domain
 
@@ -38,7 +38,7 @@ class Node:
         self.domains = domains
         self.cpu_milli = shape.cpu_milli
         self.memory_mib = shape.memory_mib
-        self.idle = [DEVICE_MILLI] * shape.gpu_count
+        self.idle = [shape.device_milli] * shape.gpu_count
         for index in shape.absent:
             self.idle[index] = 0
         self.broken: Set[int] = frozenset()

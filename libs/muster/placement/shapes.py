@@ -16,6 +16,11 @@ NODE_LEVEL = "node"
 """The narrowest topology level: it exists in every fleet without being declared."""
 
 
+PARTS_MILLI = DEVICE_MILLI + 1
+"""What a device counts of which only parts can be had. No idle amount of it is ever that of a whole device, and seven
+parts of 143, as the smallest profile of MIG gives them, fit.
+"""
+
 NO_SHARES = (0,)
 """`NodeShape.share_sizes` of a node on which no part of a device can be had."""
 
@@ -48,7 +53,8 @@ class NodeShape:
     `(("socket", (0, 0, 1, 1)), ("pair", (0, 0, 1, 1)))`. Each domain lies within one of the level before.
 
     `gpu_count` is the number of places for devices, which are known by their index; `absent` names those without one.
-    `share_sizes` are the parts of a device that can be had, ascending; (): any, NO_SHARES: none.
+    `share_sizes` are the parts of a device that can be had, ascending; (): any, NO_SHARES: none. `parts_only`: no
+    device can be had whole, nor the node.
 
     Raises ShapeError for negative amounts, for a level named twice or named "node", for device domains that do not
     number every place or are not nested, for an absent index that is no place, and for sizes out of order.
@@ -63,6 +69,7 @@ class NodeShape:
     device_domains: tuple[tuple[str, tuple[int, ...]], ...] = ()
     absent: frozenset[int] = frozenset()
     share_sizes: tuple[int, ...] = ()
+    parts_only: bool = False
 
     def __post_init__(self) -> None:
         if self.share_sizes and self.share_sizes != NO_SHARES:
@@ -89,6 +96,11 @@ class NodeShape:
     def device_count(self) -> int:
         """How many devices are there."""
         return self.gpu_count - len(self.absent)
+
+    @property
+    def device_milli(self) -> int:
+        """What a device counts with nothing held of it."""
+        return PARTS_MILLI if self.parts_only else DEVICE_MILLI
 
     def _check_share_sizes(self) -> None:
         sizes = self.share_sizes

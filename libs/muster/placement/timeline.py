@@ -14,6 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from muster.placement.ledger import Ledger
+from muster.placement.node import Node
 from muster.placement.shapes import DEVICE_MILLI, NODE_LEVEL, Hold, TaskShape, share_of
 from muster.placement.state import UNBOUNDED_COUNT
 from muster.placement.topology import Path
@@ -25,7 +26,7 @@ Number = TypeVar("Number", np.int64, np.float64)
 NEVER = np.iinfo(np.int64).max
 """The moment of what does not come free."""
 
-NO_SIZE = DEVICE_MILLI + 1
+NO_SIZE = 2 * DEVICE_MILLI
 """More than a device has: what a share takes that no size of the node is enough for."""
 
 REQUEST_CLASSES_MAX = 64
@@ -57,7 +58,7 @@ class Nodes:
         self._shapes = [node.shape for node in nodes]
         self._within: dict[str, Ints] = {}
         self._domains: dict[tuple[str, bool], Ints] = {}
-        self.is_sound = np.fromiter((not node.broken for node in nodes), np.bool_, count)
+        self.is_sound = np.fromiter((_is_sound(node) for node in nodes), np.bool_, count)
         models: dict[str, int] = {}
         self.model = np.fromiter(
             (models.setdefault(node.shape.gpu_model, len(models)) for node in nodes), np.int64, count
@@ -96,7 +97,7 @@ class Nodes:
             now.idle[place, : len(node.idle)] = node.idle
             now.good[place] = 1
             now.good[place, sorted(node.broken)] = 0
-            now.is_sound[place] = not node.broken
+            now.is_sound[place] = _is_sound(node)
         return now
 
     def within(self, level: str) -> Ints:
@@ -323,3 +324,8 @@ class Rows:
 def is_allowed(model: str, shape: TaskShape) -> bool:
     """Whether the request may run beside devices of this model."""
     return (not shape.gpu_models or model in shape.gpu_models) and model not in shape.models_excluded
+
+
+def _is_sound(node: Node) -> bool:
+    """Whether it could be had as a whole."""
+    return not node.broken and not node.shape.parts_only

@@ -22,8 +22,8 @@ class NodeJoined(Payload):
     scale: the scaler's choice by which it was added. memory_uuids: memory devices that its fabric attached and that it
     shows; `memory_mib` counts them. kubelet_picks: a placement says how many of its GPUs (`Slot.gpus`), and the kubelet
     which; `gpu_uuids` are then names of places, unless the node tells real ones. share_milli: the sizes, ascending,
-    in which a part of a GPU can be had; None: any. socket_cpu_milli: of `cpu_milli`, what each socket gives to jobs,
-    without what is reserved for the system; () if that is not known.
+    in which a part of a GPU can be had; None: any. parts_only: no GPU can be had whole. socket_cpu_milli: of
+    `cpu_milli`, what each socket gives to jobs, without what is reserved for the system; () if that is not known.
     """
 
     cpu_milli: int
@@ -39,6 +39,7 @@ class NodeJoined(Payload):
     memory_uuids: Annotated[tuple[Label, ...], Field(max_length=MEMORY_DEVICES_MAX)] = ()
     kubelet_picks: bool = False
     share_milli: tuple[int, ...] | None = None
+    parts_only: bool = False
     socket_cpu_milli: tuple[int, ...] = ()
 
     @property

@@ -7,7 +7,7 @@ together with places that are free for all finds them later, by backfill. Nothin
 from collections.abc import Iterator
 
 from muster.core import Draft, Instant
-from muster.placement import DEVICE_MILLI, Fleet, GangRequest, Hold
+from muster.placement import Fleet, GangRequest, Hold
 from muster.placement import Slot as Place
 from muster.scheduler.core.bookings import KEPT, Booking
 from muster.scheduler.core.jobs import JobRecord
@@ -132,7 +132,7 @@ def _only(fleet: Fleet, booking: Booking) -> Fleet:
         if node is None or not node.usable:
             continue
         small.add_node(node.shape)
-        left = [0 if index in node.shape.absent else DEVICE_MILLI for index in range(len(node.idle))]
+        left = [0 if index in node.shape.absent else node.shape.device_milli for index in range(len(node.idle))]
         cpu_milli, memory_mib = node.shape.cpu_milli, node.shape.memory_mib
         for hold in kept:
             cpu_milli, memory_mib = cpu_milli - hold.cpu_milli, memory_mib - hold.memory_mib

@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from typing import Protocol
 
 from muster.agent.core.kubernetes.machines import NO_DEVICES, CountedDevices
-from muster.agent.core.kubernetes.sharing import share_sizes
+from muster.agent.core.kubernetes.sharing import NO_PARTS, parts_of
 from muster.agent.core.kubernetes.views import NO_REQUESTS, NodeView, Requests
 from muster.schemas.facts.node import GPUS_PER_NODE_MAX, NodeJoined
 
@@ -97,6 +97,7 @@ def described(
             "device_domains": known.device_domains,
             "memory_uuids": known.memory_uuids,
             "socket_cpu_milli": known.socket_cpu_milli,
+            "share_milli": (),  # what is shared is given by a device plugin, on nodes of its own
         }
         return common.model_copy(update=update)
     return common.model_copy(update=_counted(node, used, policy, attached))
@@ -107,17 +108,21 @@ def _counted(
 ) -> dict[str, object]:
     """GPUs that the kubelet picks: a number, and names of places. What pods of others hold is not there.
 
-    Of what a fabric attached the uuids are known: they stand before the places, for they are asked for by name.
+    Of what a fabric attached the uuids are known: they stand before the places, for they are asked for by name. A node
+    without whole GPUs may have parts of them.
     """
     have, gone = dict(node.allocatable.extended), dict(used.extended)
-    capacity = have.get(policy.resource, 0)
+    capacity = 0 if policy.resource in policy.sharing else have.get(policy.resource, 0)
+    parts = parts_of(have, policy.sharing) if not capacity else NO_PARTS
     known = attached(node.name, capacity)
-    free = max(0, min(GPUS_PER_NODE_MAX, capacity - known.gone - gone.get(policy.resource, 0)))
+    free = capacity - known.gone - gone.get(policy.resource, 0)
+    free = max(0, min(GPUS_PER_NODE_MAX, parts.places or free))
     uuids = known.uuids[:free]
     model = node.label(policy.model_label) or known.model
     return {
         "gpu_uuids": (*uuids, *(f"{node.name}/gpu-{place}" for place in range(free - len(uuids)))),
         "gpu_model": policy.models.get(model, model) if free else "",
         "kubelet_picks": True,
-        "share_milli": share_sizes(have, policy.sharing),
+        "share_milli": (parts.milli,) if parts.places else (),
+        "parts_only": bool(parts.places),
     }

@@ -1,6 +1,10 @@
 """Parts of a GPU as extended resources: MIG profiles, MPS or time-slicing, as the cluster's settings name them."""
 
 from collections.abc import Mapping
+from dataclasses import dataclass
+
+PARTS_MILLI = 1001
+"""What a GPU counts that is only had in parts, as `muster.placement` has it: seven of 143 fit."""
 
 
 def profile_for(gpu_milli: int, profiles: Mapping[str, int]) -> str | None:
@@ -12,9 +16,26 @@ def profile_for(gpu_milli: int, profiles: Mapping[str, int]) -> str | None:
     return min(fitting)[1] if fitting else None
 
 
-def share_sizes(allocatable: Mapping[str, int], profiles: Mapping[str, int]) -> tuple[int, ...]:
-    """The sizes, ascending, in which this node gives parts of a GPU: `NodeJoined.share_milli`.
+@dataclass(frozen=True, slots=True)
+class Parts:
+    """What a node gives of its shared GPUs. places: GPUs. milli: thousandths that each part has."""
 
-    allocatable: how many of each extended resource the node has.
+    places: int = 0
+    milli: int = 0
+
+
+NO_PARTS = Parts()
+
+
+def parts_of(allocatable: Mapping[str, int], profiles: Mapping[str, int]) -> Parts:
+    """The node's parts, where all its GPUs are shared.
+
+    allocatable: how many of each extended resource it has. A node has parts of one size: of several, those that are
+    most of its GPUs, since nobody but the kubelet knows which GPU gives which. Pods of others on such a node are not
+    taken off: a GPU of which they have a part would be lost whole.
     """
-    return tuple(sorted({milli for resource, milli in profiles.items() if allocatable.get(resource, 0) > 0}))
+    offered = [(allocatable.get(resource, 0) * milli, milli, resource) for resource, milli in profiles.items()]
+    most, milli, resource = max(offered, default=(0, 0, ""))
+    if not most:
+        return NO_PARTS
+    return Parts(places=allocatable[resource] // (PARTS_MILLI // milli), milli=milli)
