@@ -10,14 +10,16 @@ from typer.testing import CliRunner
 from muster.cli.bench.kubernetes.counting import Requests, requests_of
 from muster.cli.bench.kubernetes.followers import informers
 from muster.cli.bench.kubernetes.manifests import namespace, pod
+from muster.cli.bench.kubernetes.plan import Contender
 from muster.cli.main import app
 from muster.kube.local.fleet import create_all
 from muster.kube.local.plane import ControlPlane
 from waiting import until, until_async
 
 WORKLOADS, NODES = 40, 20
-FITTING = ("floor", "kube-scheduler-packing", "old-stack")
-"""Those that place all that fits; kube-scheduler's default profile, and claims, spread and strand some."""
+FOLLOWERS = 5
+PLACE_ALL = ("floor", "kube-scheduler-packing", "old-stack", "muster", "muster-dra")
+"""The others spread, and may strand what needs a whole node."""
 
 
 def bench(*words: str) -> dict[str, object]:
@@ -28,41 +30,26 @@ def bench(*words: str) -> dict[str, object]:
 
 
 @pytest.mark.timeout(300)
-def test_contenders_are_compared_in_one_run(tmp_path: Path) -> None:
-    chosen = [word for name in FITTING for word in ("--contender", name)]
-
-    found = bench(*chosen, "--out", str(tmp_path))
-
-    assert [(one["contender"], one["placed"], one["finished"]) for one in found["contenders"]] == [
-        (name, WORKLOADS, True) for name in FITTING
-    ]
-    floor, scheduled, old = found["contenders"]
-    assert set(floor["peak_mib"]) < set(scheduled["peak_mib"]) < set(old["peak_mib"])
-    assert floor["requests"]["writes"] >= 2 * WORKLOADS
-    assert all(one["create_to_bound_ms"]["p99"] > 0 for one in found["contenders"])
-    assert {path.name for path in tmp_path.iterdir()} == {"kubernetes.json", "kubernetes.png"}
-
-
-@pytest.mark.timeout(300)
-def test_claims_are_placed_by_kube_scheduler_too(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("muster.cli.bench.kubernetes.bounds.SETTLED_S", 5.0)  # some are stranded, which is waited for
-    (found,) = bench("--contender", "kube-scheduler-dra", "--limit", "120")["contenders"]
-
-    assert found["placed"] > WORKLOADS * 0.9
-
-
-@pytest.mark.timeout(300)
-def test_muster_places_everything_and_its_followers_ask_the_api_server_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_all_contenders_are_compared_in_one_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("muster.cli.bench.kubernetes.bounds.CALM_S", 0.6)
+    monkeypatch.setattr("muster.cli.bench.kubernetes.bounds.SETTLED_S", 5.0)
     monkeypatch.setattr("muster.cli.bench.kubernetes.bounds.CHURN_S", 2.0)
 
-    found = bench("--contender", "muster", "--contender", "muster-dra", "--subscribers", "5")
+    found = bench("--subscribers", f"{FOLLOWERS}", "--out", str(tmp_path))
 
-    for one in found["contenders"]:
-        assert (one["placed"], one["finished"]) == (WORKLOADS, True), one["contender"]
-        assert one["requests"]["lists_in_surge"] == 0
-        _, subscribed, informed = one["crowds"]
-        assert (subscribed["lists"], subscribed["received_mib"] > 0) == (0, True)
-        assert (informed["lists_of"]["pods"], informed["watches"] >= 5) == (5, True)
+    by_name = {one["contender"]: one for one in found["contenders"]}
+    assert list(by_name) == [contender.value for contender in Contender]
+    assert {name: by_name[name]["placed"] for name in PLACE_ALL} == dict.fromkeys(PLACE_ALL, WORKLOADS)
+    assert all(one["placed"] >= WORKLOADS * 0.9 and one["finished"] for one in by_name.values())
+    assert by_name["floor"]["requests"]["writes"] >= 2 * WORKLOADS
+    assert set(by_name["floor"]["peak_mib"]) < set(by_name["kube-scheduler"]["peak_mib"])
+    assert {"kube-scheduler", "topology-scheduler"} <= set(by_name["old-stack"]["peak_mib"])
+    assert [by_name[name]["requests"]["lists_in_surge"] for name in ("muster", "muster-dra")] == [0, 0]
+    assert [verdict["contender"] for verdict in found["verdicts"]] == ["muster", "muster-dra"]
+    assert {path.name for path in tmp_path.iterdir()} == {"kubernetes.json", "kubernetes.png"}
+    _, subscribed, informed = by_name["muster"]["crowds"]
+    assert (subscribed["lists"], subscribed["received_mib"] > 0) == (0, True)
+    assert (informed["lists_of"]["pods"], informed["watches"] >= FOLLOWERS) == (FOLLOWERS, True)
 
 
 def test_what_cannot_fit_is_refused_before_anything_starts() -> None:

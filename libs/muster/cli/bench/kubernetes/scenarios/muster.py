@@ -68,15 +68,16 @@ class MusterStack:
         async with fresh_stack(stage.directory / "stack", settings, split=False, say=stage.say, what=what) as stack:
             await stack.muster.set_queue(QueueSpec(name=TEAM))
             await fleet_ready(stack.muster, nodes=stage.plan.nodes, queue=TEAM)
-            yield _Stack(stage, stack)
+            yield _Stack(stage, stack, with_crowds=not self.claims)
 
 
 class _Stack:
     notes: tuple[str, ...] = ("created: when the job's HTTP request is sent; all of Muster's processes are counted",)
 
-    def __init__(self, stage: Stage, stack: FreshStack) -> None:
+    def __init__(self, stage: Stage, stack: FreshStack, *, with_crowds: bool) -> None:
         self._stage = stage
         self._stack = stack
+        self._with_crowds = with_crowds
 
     def key_of(self, pod: Pod) -> str:
         """The job's id, as the pod's label has it."""
@@ -101,8 +102,8 @@ class _Stack:
                 group.create_task(_send(session, waiting, seen))
 
     async def afterwards(self) -> tuple[Crowd, ...]:
-        """What followers of the state cost."""
-        return await crowds(self._stage, self._stack)
+        """What followers of the state cost: measured once, for it is the same with claims."""
+        return await crowds(self._stage, self._stack) if self._with_crowds else ()
 
 
 async def _send(session: aiohttp.ClientSession, waiting: Iterator[Request], seen: Seen) -> None:
