@@ -20,6 +20,7 @@ from muster.kube.objects import JsonObject
 from muster.kube.resources import NAMESPACES, NODES, PODS
 from muster.kube.shapes import Selection
 from muster.schemas.job import JobSpec, Phase
+from muster.schemas.labels import EXIT_CODE, RUN_S
 from waiting import until_async
 
 _NUMBERS = itertools.count()
@@ -28,7 +29,7 @@ WAIT_S = 60.0
 
 def running_job(name: str, *, run_s: float | None = None, exit_code: int = 0, **fields: object) -> JobSpec:
     """A job whose pods KWOK ends after `run_s`; None: they run on."""
-    labels = {} if run_s is None else {"muster.dev/run-s": f"{run_s:g}", "muster.dev/exit-code": str(exit_code)}
+    labels = {} if run_s is None else {RUN_S: f"{run_s:g}", EXIT_CODE: str(exit_code)}
     spec = job(name, **fields)  # type: ignore[arg-type] - fields of a job
     return spec.model_copy(update={"labels": labels})
 

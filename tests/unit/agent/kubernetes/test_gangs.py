@@ -372,3 +372,14 @@ def test_a_binding_that_is_refused_while_the_watch_lags_is_asked_again_after_a_w
     assert rig.calls() == []
     rig.pass_time(5.0)
     assert names(rig.calls()) == ["Bind"]
+
+
+def test_a_gang_that_is_there_and_never_ready_to_be_bound_is_rolled_back() -> None:
+    rig = Rig().ready()
+    rig.cluster.carry_out(order())
+    rig.calls()
+    rig.answer()
+    rig.calls()
+    rig.pass_time(61.0)
+    rig.answer(Unanswered("still no answer"))
+    assert names(rig.calls()) == ["Delete"]

@@ -34,7 +34,7 @@ def test_what_a_node_offers_is_rounded_down() -> None:
     assert (mib_down("1023Ki"), mib_up("1023Ki"), count("7")) == (0, 1, 7)
 
 
-@pytest.mark.parametrize("nonsense", ["", "abc", None, True, [], "1..2", "9" * 100])
+@pytest.mark.parametrize("nonsense", ["", "abc", None, True, [], "1..2", "9" * 100, "1e999999999"])
 def test_what_is_no_quantity_counts_as_none(nonsense: object) -> None:
     assert milli(nonsense) == 0
 

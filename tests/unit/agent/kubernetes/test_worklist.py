@@ -43,6 +43,15 @@ def test_what_nobody_answered_is_asked_again_and_not_told() -> None:
     assert told.outcomes == []
 
 
+def test_what_finishes_something_goes_before_what_begins_more() -> None:
+    work, told = Worklist(), Told()
+    for name in "abc":
+        work.ask(name, CALL, told)
+    work.ask("bind", CALL, told, is_urgent=True)
+    taken = [task.key for task in iter(lambda: work.take(at(0)), None)]
+    assert taken == ["bind", "a", "b", "c"]
+
+
 def test_it_waits_as_long_as_the_server_says() -> None:
     work, told = Worklist(), Told()
     work.ask("a", CALL, told)

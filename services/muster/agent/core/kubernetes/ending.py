@@ -104,7 +104,7 @@ class Ender:
         def told(outcome: Outcome, now: Instant) -> None:
             self._told(one, pod, outcome, now, grace_s=grace_s)
 
-        self._parts.worklist.ask(("end", pod.key), call, told)
+        self._parts.worklist.ask(("end", pod.key), call, told, is_urgent=True)
 
     def _told(self, one: LiveAttempt, pod: LivePod, outcome: Outcome, now: Instant, *, grace_s: int) -> None:
         match outcome:

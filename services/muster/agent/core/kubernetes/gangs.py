@@ -301,20 +301,22 @@ class Gangs:
         self._roll_back_in_part(one, now)
 
     def _roll_back_in_part(self, one: LiveAttempt, now: Instant) -> None:
-        """A gang that is bound only in part, or whose pods somebody else does not make, holds nodes for nothing.
+        """A gang that is bound only in part holds nodes for nothing.
 
-        A pod that waits for another to leave, or that somebody holds back, has its time.
+        So does one that exists whole and is not bound, or whose pods somebody else does not make. A pod that waits for
+        another to leave, or that somebody holds back, has its time.
         """
         unbound = [pod for pod in one.pods.values() if not pod.is_bound and (pod.exists or not pod.is_late)]
         is_awaited = any(pod.is_guest and not pod.exists for pod in unbound)  # its controller may never make it
         is_bound = any(pod.is_bound for pod in one.pods.values())
-        if not unbound or not (is_bound or is_awaited) or any(pod.is_gated for pod in unbound):
+        is_there = all(pod.exists for pod in unbound)
+        if not unbound or not (is_bound or is_there or is_awaited) or any(pod.is_gated for pod in unbound):
             one.bound_at = NEVER
         elif not one.bound_at:
             one.bound_at = now
             self._touch(one, now, after_s=self._bind_s)
         elif now >= after(one.bound_at, self._bind_s):
-            self._maker.roll_back(one, unbound[0], reason=f"bound only in part for {self._bind_s:g} s")
+            self._maker.roll_back(one, unbound[0], reason=f"not bound for {self._bind_s:g} s")
             self._dirty[one.key] = None
 
     def outage(self, now: Instant) -> None:

@@ -113,7 +113,7 @@ class Maker:
     def _read(self, one: LiveAttempt, pod: LivePod, *, at: Instant = AT_ONCE) -> None:
         call = Read(Kind.PODS, pod.namespace, pod.name)
         self._parts.worklist.ask(
-            ("read", pod.key), call, lambda outcome, now: self._found(one, pod, outcome, now), at=at
+            ("read", pod.key), call, lambda outcome, now: self._found(one, pod, outcome, now), at=at, is_urgent=True
         )
 
     def _found(self, one: LiveAttempt, pod: LivePod, outcome: Outcome, now: Instant) -> None:
@@ -147,7 +147,11 @@ class Maker:
     def _ask_bind(self, one: LiveAttempt, pod: LivePod) -> None:
         call = Bind(pod.namespace, pod.name, pod.uid, pod.slot.node)
         self._parts.worklist.ask(
-            ("bind", pod.key), call, lambda outcome, now: self._bound(one, pod, outcome, now), at=pod.bind_at
+            ("bind", pod.key),
+            call,
+            lambda outcome, now: self._bound(one, pod, outcome, now),
+            at=pod.bind_at,
+            is_urgent=True,
         )
 
     def _bound(self, one: LiveAttempt, pod: LivePod, outcome: Outcome, now: Instant) -> None:

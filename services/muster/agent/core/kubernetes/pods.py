@@ -10,12 +10,15 @@ from muster.agent.core.kubernetes.policy import ImpossiblePodError, PodPolicy
 from muster.agent.core.kubernetes.rendezvous import Gang, hosts_lines, service_manifest, variables
 from muster.kube.objects import JsonObject
 from muster.schemas.job import Slot, TaskGroup
+from muster.schemas.labels import EXIT_CODE, RUN_S
 
 CONTAINER = "main"
 CLAIM = "gpus"
 """What the pod calls its ResourceClaim."""
 WHOLE_MILLI = 1000
-_QUALIFIED = re.compile(r"^([a-z0-9]([-a-z0-9.]{0,251}[a-z0-9])?/)?[A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?$")
+_SIMULATED = ((RUN_S, "muster.dev/run-s"), (EXIT_CODE, "muster.dev/exit-code"))
+"""What a job says to simulated clusters, and where simulated kubelets (KWOK, with Muster's stages) look for it."""
+_NUMBER = re.compile(r"[0-9]{1,9}(\.[0-9]{1,6})?")
 GRACE_S_MIN = 1
 """The shortest termination that Kubernetes does not read as "at once"."""
 
@@ -121,9 +124,10 @@ def _attempt_labels(gang: Gang, policy: PodPolicy) -> dict[str, str]:
 
 
 def _annotations(order: PodOrder) -> dict[str, str]:
-    """The job's labels that can be annotations, for whoever looks at pods; then what Muster says itself."""
+    """Of the job's labels only those for simulations: annotations tell runtimes and networks what to give a pod."""
     gang, slot = order.gang, order.slot
-    found = {label: said for label, said in gang.spec.labels.items() if _QUALIFIED.match(label)}
+    simulated = ((said, gang.spec.labels.get(label, "")) for label, said in _SIMULATED)
+    found = {said: value for said, value in simulated if _NUMBER.fullmatch(value)}
     found |= {words.JOB_NAME: gang.spec.name, words.COMPLETION_INDEX: str(slot.replica)}
     if order.trace:
         found[words.TRACE] = order.trace

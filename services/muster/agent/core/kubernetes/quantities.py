@@ -29,6 +29,7 @@ _SUFFIXES = {
 _CACHED = 4096  # a cluster writes few different quantities
 _DAYS_TO_1970 = 719_468
 _QUANTITY_CHARS_MAX = 64
+_DIGITS_MAX = 30  # the server's own limit is 2**63 - 1; a larger power of ten would be a number of gigabytes
 
 
 def amount(quantity: object) -> Decimal:
@@ -70,7 +71,9 @@ def _parsed(text: str) -> Decimal:
         value = Decimal(number)
     except InvalidOperation:
         return Decimal(0)
-    return value * _SUFFIXES[suffix] if value.is_finite() else Decimal(0)
+    if not value.is_finite() or value.adjusted() > _DIGITS_MAX:
+        return Decimal(0)
+    return value * _SUFFIXES[suffix]
 
 
 def _up(value: Decimal) -> int:

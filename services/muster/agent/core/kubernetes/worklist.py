@@ -26,12 +26,13 @@ Then = Callable[[Outcome, Instant], None]
 
 @dataclass(slots=True, eq=False)
 class Task:
-    """One call. key: of which there is one at a time. tries: that nobody answered. at: not before."""
+    """One call. key: of which there is one at a time. at: not before. is_urgent: before others. tries: unanswered."""
 
     key: Hashable
     call: Call
     then: Then = field(repr=False)
     at: Instant = AT_ONCE
+    is_urgent: bool = False
     tries: int = 0
     is_under_way: bool = False
     is_cancelled: bool = False
@@ -44,17 +45,21 @@ class Worklist:
         self._seed = seed
         self._tasks: dict[Hashable, Task] = {}
         self._ready: deque[Task] = deque()
+        self._urgent: deque[Task] = deque()
         self._later: list[tuple[Instant, int, Task]] = []
         self._numbers = itertools.count()
 
     def __len__(self) -> int:
         return len(self._tasks)
 
-    def ask(self, key: Hashable, call: Call, then: Then, *, at: Instant = AT_ONCE) -> bool:
-        """Have it done, not before `at`. False if something is asked for under this key already, or under way."""
+    def ask(self, key: Hashable, call: Call, then: Then, *, at: Instant = AT_ONCE, is_urgent: bool = False) -> bool:
+        """Have it done, not before `at`. False if something is asked for under this key already, or under way.
+
+        is_urgent: before all that is not: what finishes something goes before what begins more.
+        """
         if key in self._tasks:
             return False
-        task = self._tasks[key] = Task(key, call, then, at)
+        task = self._tasks[key] = Task(key, call, then, at, is_urgent)
         self._queue(task)
         return True
 
@@ -81,12 +86,13 @@ class Worklist:
     def take(self, now: Instant) -> Task | None:
         """The next call to make; tell `finished` what came of it."""
         while self._later and self._later[0][0] <= now:
-            self._ready.append(heapq.heappop(self._later)[2])
-        while self._ready:
-            task = self._ready.popleft()
-            if not task.is_cancelled:
-                task.is_under_way = True
-                return task
+            self._make_ready(heapq.heappop(self._later)[2])
+        for ready in (self._urgent, self._ready):
+            while ready:
+                task = ready.popleft()
+                if not task.is_cancelled:
+                    task.is_under_way = True
+                    return task
         return None
 
     def finished(self, task: Task, outcome: Outcome, now: Instant) -> None:
@@ -104,7 +110,7 @@ class Worklist:
 
     def next_at(self) -> Instant | None:
         """When `take` could give more by time alone; None if never, 0 if it has some now."""
-        if any(not task.is_cancelled for task in itertools.islice(self._ready, 1)):
+        if self._ready or self._urgent:
             return AT_ONCE
         return self._later[0][0] if self._later else None
 
@@ -114,16 +120,20 @@ class Worklist:
             task.is_cancelled = True
         self._tasks.clear()
         self._ready.clear()
+        self._urgent.clear()
         self._later.clear()
 
     def _queue(self, task: Task) -> None:
         if not task.at:
-            self._ready.append(task)
+            self._make_ready(task)
             return
         heapq.heappush(self._later, (task.at, next(self._numbers), task))
         if len(self._later) > len(self._tasks) + STALE_MAX:
             self._later = [entry for entry in self._later if not entry[2].is_cancelled]
             heapq.heapify(self._later)
+
+    def _make_ready(self, task: Task) -> None:
+        (self._urgent if task.is_urgent else self._ready).append(task)
 
     def _backoff_s(self, task: Task) -> float:
         full_s = min(BACKOFF_S_MAX, BACKOFF_S_MIN * 2.0 ** min(task.tries - 1, 10))
