@@ -1,0 +1,241 @@
+"""Gangs of ordinary pods, and which pod of an object is which slot of its job."""
+
+from collections.abc import Iterable
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from muster.agent.core.cluster import CreatePods
+from muster.agent.core.kubernetes.calls import Merge
+from muster.agent.core.kubernetes.views import End, Owner, PodProjection, PodView
+from muster.agent.core.kubernetes.worklist import Worklist
+from muster.agent.core.workloads.asking.pods import GuestProjection
+from muster.agent.core.workloads.gangs import PodGangs
+from muster.agent.core.workloads.hosting import ObjectGuests
+from muster.agent.core.workloads.policy import WorkloadPolicy
+from muster.agent.core.workloads.values import Unfit, WorkloadKind, WorkloadView
+from muster.agent.core.workloads.workloads import Workloads
+from muster.core import Instant
+from muster.kube.objects import at, mapping
+from muster.schemas.facts.job import JobStopRequested, StopReason
+from muster.schemas.job import JobSpec, Slot, TaskGroup, WorkloadRef
+from objects_that_ask import asking_pod
+from unit.agent.objects import POLICY as SEEN_POLICY
+from unit.agent.objects import WatchingAgent, seen
+
+POLICY = WorkloadPolicy(cluster="local")
+PROJECTION = PodProjection(guest_of=GuestProjection(POLICY))
+NOW = Instant(1)
+
+
+def pod(name: str, *, gang: str = "", size: int = 0, gpus: int = 1, group: str = "") -> PodView:
+    raw = asking_pod(name, gang=gang, size=size, gpus=gpus)
+    mapping(raw, "metadata")["uid"] = f"uid-{name}"
+    if group:
+        mapping(raw, "metadata", "labels")["muster.dev/group"] = group
+    return PROJECTION({**raw, "status": {"phase": "Pending"}})
+
+
+def made(name: str, labels: dict[str, str], *, owner: str = "u-1", node: str = "", **rest: object) -> PodView:
+    """A pod that an object's controller made."""
+    values: dict[str, object] = {
+        "namespace": "physics", "name": name, "uid": f"uid-{name}", "node": node, "scheduler": "muster",
+        "labels": tuple(labels.items()), "owner": Owner("Job", "j", owner), **rest,
+    }  # fmt: skip
+    return PodView(**values)  # type: ignore[arg-type]
+
+
+def gangs(members: dict[str, tuple[str, ...]] | None = None) -> PodGangs:
+    known = members or {}
+    return PodGangs(POLICY, lambda uid: known.get(uid, ()))
+
+
+def last(workloads: Iterable[WorkloadView | None]) -> WorkloadView:
+    [*_, found] = workloads
+    assert found is not None
+    return found
+
+
+def order(kind: WorkloadKind, *groups: TaskGroup, attempt: int = 1, members: tuple[str, ...] = ()) -> CreatePods:
+    origin = WorkloadRef(
+        cluster="local", api_version="v1", kind=kind.value, namespace="physics", name="j", uid="u-1", members=members
+    )
+    spec = JobSpec(name="j", team="physics", task_groups=groups)
+    slots = tuple(
+        Slot(group=index, replica=replica, node=f"n{index}{replica}")
+        for index, group in enumerate(groups)
+        for replica in range(group.replicas)
+    )
+    return CreatePods("J" * 26, attempt, NOW, slots, spec, origin=origin)
+
+
+@pytest.fixture
+def guests() -> ObjectGuests:
+    return ObjectGuests(Worklist(), Workloads(SEEN_POLICY))
+
+
+def test_a_pod_alone_is_a_job_of_one_replica() -> None:
+    workload = last([gangs().see(pod("one", gpus=3))])
+    assert isinstance(workload.asks, JobSpec)
+    assert (workload.uid, workload.name, workload.members) == ("uid-one", "one", ("uid-one",))
+    assert workload.asks.task_groups[0].gpus == 3
+
+
+def test_a_gang_asks_when_all_its_pods_are_there_whatever_their_order() -> None:
+    known = gangs()
+    assert known.see(pod("w-2", gang="ring", size=3)) is None
+    assert known.see(pod("w-10", gang="ring", size=3)) is None
+    assert known.see(pod("other-0", gang="pair", size=2)) is None
+    workload = last([known.see(pod("w-1", gang="ring", size=3))])
+    assert workload.members == ("uid-w-1", "uid-w-2", "uid-w-10"), "numbers in names count as numbers"
+    assert isinstance(workload.asks, JobSpec)
+    assert workload.asks.task_groups[0].replicas == 3
+
+
+def test_pods_of_other_shapes_are_groups_of_their_own() -> None:
+    known = gangs()
+    shapes = [("a", 1, ""), ("b", 8, ""), ("c", 1, ""), ("d", 0, "launcher")]
+    workload = last([known.see(pod(name, gang="mix", size=4, gpus=gpus, group=group)) for name, gpus, group in shapes])
+    assert isinstance(workload.asks, JobSpec)
+    assert [(group.name, group.replicas, group.gpus) for group in workload.asks.task_groups] == [
+        ("main", 2, 1), ("main-2", 1, 8), ("launcher", 1, 0),
+    ]  # fmt: skip
+    assert workload.members == ("uid-a", "uid-c", "uid-b", "uid-d"), "in the order of the slots"
+
+
+def test_one_pod_that_can_be_no_job_makes_none_of_its_gang() -> None:
+    known = gangs()
+    bad = asking_pod("b", gang="ring", size=2, nodeSelector={"zone": "a"})
+    mapping(bad, "metadata")["uid"] = "uid-b"
+    known.see(pod("a", gang="ring", size=2))
+    workload = last([known.see(PROJECTION({**bad, "status": {"phase": "Pending"}}))])
+    assert isinstance(workload.asks, Unfit)
+    assert "pod b" in workload.asks.reason
+
+
+def test_more_pods_than_the_gang_has_wait_for_a_gang_of_their_own() -> None:
+    known = gangs()
+    first = last([known.see(pod(f"w-{n}", gang="ring", size=2)) for n in range(2)])
+    assert known.see(pod("w-2", gang="ring", size=2)) is None
+    second = last([known.see(pod("w-3", gang="ring", size=2))])
+    assert not set(first.members) & set(second.members)
+
+
+def test_a_gang_that_lost_a_pod_is_going_and_one_that_lost_all_is_gone() -> None:
+    known = gangs()
+    for number in range(2):
+        known.see(pod(f"w-{number}", gang="ring", size=2))
+    left = known.lose("uid-w-0")
+    assert isinstance(left, WorkloadView)
+    assert (left.uid, left.deleting) == ("uid-w-0", True)
+    assert known.lose("uid-w-1") == "uid-w-0"
+
+
+def test_an_agent_that_comes_back_has_the_gang_as_the_log_has_it() -> None:
+    members = ("uid-w-1", "uid-w-0")
+    known = gangs(dict.fromkeys(members, members))
+    first = last([known.see(pod("w-0", gang="ring", size=2))])
+    assert (first.uid, first.deleting) == ("uid-w-1", True), "until the other one is seen"
+    both = last([known.see(pod("w-1", gang="ring", size=2))])
+    assert (both.uid, both.members, both.deleting) == ("uid-w-1", members, False)
+
+
+@given(st.permutations([f"w-{number}" for number in range(6)]))
+def test_a_gang_is_the_same_in_whatever_order_its_pods_are_seen(names: list[str]) -> None:
+    known = gangs()
+    workload = last([known.see(pod(name, gang="ring", size=6, gpus=int(name[-1]) % 2)) for name in names])
+    assert workload.members == tuple(f"uid-w-{number}" for number in (0, 2, 4, 1, 3, 5))
+
+
+def test_pods_of_an_indexed_job_are_told_by_their_index(guests: ObjectGuests) -> None:
+    wanted = order(WorkloadKind.JOB, TaskGroup(replicas=3))
+    assert guests.makes_own_pods(wanted)
+    index = "batch.kubernetes.io/job-completion-index"
+    assert guests.place_of(wanted, made("a", {index: "2"})) == (0, 2)
+    assert guests.place_of(wanted, made("b", {index: "3"})) is None
+    assert set(guests.keys_of_order(wanted)) & set(guests.keys_of_pod(made("a", {})))
+
+
+def test_pods_of_a_job_without_indexes_take_places_as_they_come(guests: ObjectGuests) -> None:
+    wanted = order(WorkloadKind.JOB, TaskGroup(replicas=2))
+    assert [guests.place_of(wanted, made(name, {})) for name in ("a", "b", "a", "c")] == [(0, 0), (0, 1), (0, 0), None]
+
+
+def test_a_pod_that_is_bound_already_keeps_the_place_of_its_node(guests: ObjectGuests) -> None:
+    wanted = order(WorkloadKind.JOB, TaskGroup(replicas=2))
+    assert guests.place_of(wanted, made("b", {}, node="n01")) == (0, 1)
+
+
+def test_pods_of_a_job_set_are_told_by_group_job_and_index(guests: ObjectGuests) -> None:
+    wanted = order(WorkloadKind.JOB_SET, TaskGroup(name="driver"), TaskGroup(name="worker", replicas=6))
+    labels = {
+        "jobset.sigs.k8s.io/jobset-name": "j",
+        "jobset.sigs.k8s.io/replicatedjob-name": "worker",
+        "jobset.sigs.k8s.io/replicatedjob-replicas": "2",
+        "jobset.sigs.k8s.io/job-index": "1",
+        "batch.kubernetes.io/job-completion-index": "2",
+    }
+    one = made("a", labels, owner="of-a-child-job")
+    assert guests.place_of(wanted, one) == (1, 5)
+    assert set(guests.keys_of_order(wanted)) & set(guests.keys_of_pod(one))
+
+
+def test_pods_of_an_mpi_job_are_told_by_role_and_index(guests: ObjectGuests) -> None:
+    wanted = order(WorkloadKind.MPI_JOB, TaskGroup(name="launcher"), TaskGroup(name="worker", replicas=2))
+    labels = {"training.kubeflow.org/job-name": "j", "training.kubeflow.org/job-role": "worker"}
+    worker = made("a", {**labels, "training.kubeflow.org/replica-index": "1"})
+    launcher = made("b", {**labels, "training.kubeflow.org/job-role": "launcher"}, owner="of-the-launchers-job")
+    assert [guests.place_of(wanted, one) for one in (worker, launcher)] == [(1, 1), (0, 0)]
+    assert set(guests.keys_of_order(wanted)) & set(guests.keys_of_pod(launcher))
+
+
+def test_pods_of_an_attempt_before_are_none_of_this_one(guests: ObjectGuests) -> None:
+    wanted = order(WorkloadKind.JOB, TaskGroup(replicas=2))
+    index = {"batch.kubernetes.io/job-completion-index": "1"}
+    assert guests.place_of(wanted, made("leaves", index, ends_at=Instant(5))) is None
+    assert guests.place_of(wanted, made("failed", index, node="elsewhere", end=End(succeeded=False))) is None
+    assert guests.place_of(wanted, made("failed-here", index, node="n01", end=End(succeeded=False))) == (0, 1)
+
+
+def calls(worklist: Worklist) -> list[Merge]:
+    found: list[Merge] = []
+    while (task := worklist.take(NOW)) is not None:
+        assert isinstance(task.call, Merge)
+        found.append(task.call)
+    return found
+
+
+def test_an_object_is_let_go_for_an_attempt_and_held_when_it_is_asked_to_stop() -> None:
+    agent, worklist = WatchingAgent(), Worklist()
+    guests = ObjectGuests(worklist, agent.workloads)
+    agent.see(seen(kind=WorkloadKind.JOB, suspended=True))
+    job = agent.accept()
+    wanted = order(WorkloadKind.JOB, TaskGroup())
+    wanted = CreatePods(job.id, 1, NOW, wanted.slots, wanted.spec, origin=agent.asked().origin)
+    guests.begin(wanted, NOW)
+    [call] = calls(worklist)
+    assert (at(call.body, "spec", "suspend"), at(call.body, "metadata", "annotations", "muster.dev/let-go-for")) == (
+        False, "1",
+    )  # fmt: skip
+    worklist.clear()
+    agent.start(job, "gpu-0001")
+    assert not guests.stop(wanted, grace_s=1, now=NOW), "it ends by itself: its controller must see that unsuspended"
+    agent.write("scheduler", "job", job.id, "stop-requested", JobStopRequested(attempt=1, reason=StopReason.PREEMPTED))
+    assert guests.stop(wanted, grace_s=1, now=NOW)
+    assert guests.stop(wanted, grace_s=1, now=NOW), "again is no second time"
+    [call] = calls(worklist)
+    assert at(call.body, "spec", "suspend") is True
+    agent.workloads.lose("u-1")
+    worklist.clear()
+    guests.clear()
+    assert not guests.stop(wanted, grace_s=1, now=NOW), "nobody can hold what is gone"
+
+
+def test_jobs_of_people_and_muster_jobs_are_no_guests(guests: ObjectGuests) -> None:
+    mine = order(WorkloadKind.MUSTER_JOB, TaskGroup())
+    theirs = CreatePods("J" * 26, 1, NOW, mine.slots, mine.spec)
+    for one in (mine, theirs):
+        assert not guests.makes_own_pods(one)
+        assert guests.keys_of_order(one) == ()
+        guests.begin(one, NOW)
