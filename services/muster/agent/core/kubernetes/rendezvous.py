@@ -48,14 +48,24 @@ class Gang:
     def groups(self) -> Mapping[str, tuple[Slot, ...]]:
         """Slots by the name of their group, in order."""
         found: dict[str, list[Slot]] = {}
-        for slot in sorted(self.slots, key=_place):
+        for slot in self.everybody:
             found.setdefault(self.group_of(slot), []).append(slot)
         return {name: tuple(slots) for name, slots in found.items()}
 
     @cached_property
+    def everybody(self) -> tuple[Slot, ...]:
+        """All slots, in the order of their ranks."""
+        return tuple(sorted(self.slots, key=_place))
+
+    @cached_property
     def ranks(self) -> Mapping[tuple[int, int], int]:
         """Rank among all pods by (group, replica)."""
-        return {place: rank for rank, place in enumerate(sorted(_place(slot) for slot in self.slots))}
+        return {_place(slot): rank for rank, slot in enumerate(self.everybody)}
+
+    @cached_property
+    def ranks_in_group(self) -> Mapping[tuple[int, int], int]:
+        """Rank among the pods of the same group by (group, replica)."""
+        return {_place(slot): rank for slots in self.groups.values() for rank, slot in enumerate(slots)}
 
     def host(self, slot: Slot) -> str:
         """As other pods of the gang reach it: within the namespace."""
@@ -161,8 +171,8 @@ def _torch(gang: Gang, slot: Slot) -> Iterator[tuple[str, str]]:
     Beside servers of parameters, which speak another protocol, only pods of the same group are ranks.
     """
     apart = SERVERS in gang.groups
-    peers = gang.groups[gang.group_of(slot)] if apart else tuple(every for one in gang.groups.values() for every in one)
-    rank = peers.index(slot) if apart else gang.ranks[_place(slot)]
+    peers = gang.groups[gang.group_of(slot)] if apart else gang.everybody
+    rank = (gang.ranks_in_group if apart else gang.ranks)[_place(slot)]
     first = gang.host(peers[0])
     yield from (("MASTER_ADDR", first), ("MASTER_PORT", str(TORCH_PORT)))
     yield from (("WORLD_SIZE", str(len(peers))), ("RANK", str(rank)))
