@@ -13,7 +13,7 @@ import pytest_asyncio
 
 from kube_planes import open_plane
 from muster.cli.errors import ExitCode
-from muster.cli.guard_audit import files
+from muster.cli.guard_audit import TOKEN, files
 from muster.cli.guard_demo.filling import READERS, fill, let_read
 from muster.core import Instant
 from muster.guard.core.config import GuardConfig
@@ -114,12 +114,18 @@ def test_a_story_of_the_demonstration_is_told_with_figures_before_and_after() ->
 
 async def test_a_client_that_lists_too_much_is_named_by_its_user_agent(tmp_path: Path) -> None:
     (port,) = free_ports(1, seed=os.getpid() + 7_000)
-    flags = files(tmp_path, url=f"http://{LOOPBACK}:{port}")
+    flags = files(tmp_path, url=f"http://{LOOPBACK}:{port}", token="the-token")
     haste = ("--audit-webhook-batch-max-wait=200ms", "--audit-webhook-initial-backoff=200ms")
     options = PlaneOptions(kwok=False, users=OPTIONS.users, apiserver_flags=(*flags, *haste))
     async with open_plane(options) as plane:
         await let_read(plane)
-        place = Place(plane.kubeconfig(), api_servers=plane.servers, audit_host=LOOPBACK, audit_port=port)
+        place = Place(
+            plane.kubeconfig(),
+            api_servers=plane.servers,
+            audit_host=LOOPBACK,
+            audit_port=port,
+            audit_token=tmp_path / TOKEN,
+        )
         config = GuardConfig(lists_per_minute=60)
         async with (
             Lookout(place, config, version="0", now=lambda: Instant(1)) as lookout,

@@ -46,8 +46,8 @@ class NetworkSettings(_Section):
 class PluginPods(_Section):
     """Pods that must start anew on a node when its devices changed.
 
-    namespace: in which they run. labels: that they carry. counts: the node's capacity counts the GPUs that they find, so
-    that a device that was attached is believed once such a pod is younger and runs.
+    namespace: in which they run. labels: that they carry. counts: the node's capacity counts the GPUs that they find,
+    so that a device that was attached is believed once such a pod is younger and runs.
     """
 
     namespace: str
@@ -67,6 +67,17 @@ class ScaleTargets(_Section):
     namespace: str = "default"
     names: dict[str, str] = {}
     autoscaler: bool = False
+
+
+class PoolSettings(_Section):
+    """Devices in the pools of fabrics, published as ResourceSlices for claims of other schedulers.
+
+    names: what a device of a model is called there; none: nothing is published. fabrics: number of each fabric, by its
+    name. Needs DRA, and the API server's gate DRADeviceBindingConditions.
+    """
+
+    names: dict[str, Name] = {}
+    fabrics: dict[str, Annotated[int, Field(ge=0, le=100)]] = {}
 
 
 class KubernetesSettings(_Section):
@@ -89,9 +100,9 @@ class KubernetesSettings(_Section):
     bound only in part after so long is rolled back. lost_s: a node that is not ready for so long is lost. kept_s: pods
     that ended are kept for so long, so that their output can be read. writes: to the API server at a time. requests:
     what takes up ComposabilityRequest objects: Muster's composer, the field's operator, or nobody. plugin_pods:
-    restarted after an attach or detach on that node. scaling: nodes of groups. connection_age_s: connections are
-    renewed after so long, so that load spreads over API servers. compare_s: between two comparisons of what is held
-    with what the API server has.
+    restarted after an attach or detach on that node. scaling: nodes of groups. pool: devices of fabrics, published.
+    connection_age_s: connections are renewed after so long, so that load spreads over API servers. compare_s: between
+    two comparisons of what is held with what the API server has.
     """
 
     kubeconfig: Path | None = None
@@ -132,8 +143,16 @@ class KubernetesSettings(_Section):
         PluginPods(namespace="nvidia-dra-driver-gpu", labels={"app.kubernetes.io/component": "kubelet-plugin"}),
     )
     scaling: ScaleTargets = ScaleTargets()
+    pool: PoolSettings = PoolSettings()
     connection_age_s: Annotated[float, Field(gt=0)] = 600.0
     compare_s: Annotated[float, Field(gt=0)] = 300.0
+
+    @property
+    def writes_in(self) -> tuple[str, ...]:
+        """Namespaces in which pods of jobs can be; none: all of them."""
+        if not self.namespaces or "{team}" in self.namespace:
+            return ()
+        return tuple(dict.fromkeys((self.namespace, *self.namespaces)))
 
 
 class GuardedKind(_Section):
@@ -154,7 +173,8 @@ class GuardSettings(_Section):
     whom that concerns: service accounts, or everybody who is authenticated. scrape_s: between two looks at the API
     servers' metrics. skew_ratio: largest memory of an API server over the smallest, from which it is told.
     lists_per_minute: of one client, from which it is told. audit_host, audit_port: where it listens for the API
-    servers' audit webhook; port 0: nowhere. secrets_per_workload: from so many it is told.
+    servers' audit webhook; port 0: nowhere. audit_token: a file with the token that they send; without one, anybody who
+    reaches the port may tell tales of others. secrets_per_workload: from so many it is told.
     """
 
     enabled: bool = True
@@ -166,4 +186,5 @@ class GuardSettings(_Section):
     lists_per_minute: Annotated[float, Field(gt=0)] = 30.0
     audit_host: str = "127.0.0.1"
     audit_port: Annotated[int, Field(ge=0, le=65_535)] = 0
+    audit_token: Path | None = None
     secrets_per_workload: Annotated[int, Field(ge=1)] = 50

@@ -97,12 +97,12 @@ def remove(
 @app.command()
 def audit(
     *,
-    into: Annotated[Path, typer.Argument(help="Where the two files are written.", metavar="DIR", file_okay=False)],
+    into: Annotated[Path, typer.Argument(help="Where the files are written.", metavar="DIR", file_okay=False)],
     url: Annotated[
         str, typer.Option(help="Where the guard listens, as API servers reach it: setting guard.audit_port.")
     ],
 ) -> None:
-    """Write what API servers need to tell the guard who lists: an audit policy of LISTs alone, a webhook's file."""
+    """Write what API servers need to tell the guard who lists: a policy of LISTs alone, a webhook, a token."""
     from muster.cli import guard_audit
 
     guard_audit.write(into, url=url)

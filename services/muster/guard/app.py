@@ -71,4 +71,5 @@ def place_of(settings: Settings) -> Place | None:
         connection_age_s=kubernetes.connection_age_s,
         audit_host=settings.guard.audit_host,
         audit_port=settings.guard.audit_port,
+        audit_token=settings.guard.audit_token,
     )

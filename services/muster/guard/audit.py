@@ -4,21 +4,24 @@ What is kept of an event is counted and forgotten. Set up on the API servers' si
 policy that logs LISTs at level Metadata and nothing else; `muster guard audit` writes both files.
 """
 
+import hmac
 import re
 from collections.abc import Callable
 from dataclasses import dataclass
+from pathlib import Path
 
 from aiohttp import web
 from pydantic_core import from_json
 
-from muster.guard.limits import AGENT_CHARS_MAX, AUDIT_BODY_BYTES_MAX, AUDIT_CLOSE_S, USER_CHARS_MAX
+from muster.guard.core.words import AGENT_CHARS_MAX, NAME_CHARS_MAX, shown
+from muster.guard.limits import AUDIT_BODY_BYTES_MAX, AUDIT_CLOSE_S
 from muster.kube.objects import JsonObject, objects, text
 
 _BY_NAME = re.compile(r"[?&]fieldSelector=metadata\.name(%3D|=)")
 
 
 class AuditPortError(OSError):
-    """It cannot listen there; the message names the setting."""
+    """It cannot listen there, or its token cannot be read; the message names the setting."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,26 +42,43 @@ def listed_of(event: JsonObject) -> Listed | None:
     group, resource = text(event, "objectRef", "apiGroup"), text(event, "objectRef", "resource")
     return Listed(
         agent=agent_of(text(event, "userAgent")),
-        user=text(event, "user", "username")[:USER_CHARS_MAX],
-        resource=f"{resource}.{group}" if group else resource,
+        user=shown(text(event, "user", "username"), NAME_CHARS_MAX),
+        resource=shown(f"{resource}.{group}" if group else resource, NAME_CHARS_MAX),
     )
 
 
 def agent_of(user_agent: str) -> str:
     """The first product of a User-Agent, which names the program: "kubectl/v1.34.4"."""
-    return user_agent.split(" ", 1)[0][:AGENT_CHARS_MAX]
+    return shown(user_agent.split(" ", 1)[0], AGENT_CHARS_MAX)
+
+
+def read_token(path: Path | None) -> str:
+    """What the file of guard.audit_token holds; "" without one. Raises AuditPortError."""
+    if path is None:
+        return ""
+    try:
+        token = path.read_text().strip()
+    except OSError as error:
+        raise AuditPortError(f"guard.audit_token: {error}; `muster guard audit` writes one") from error
+    if not token:
+        raise AuditPortError(f"guard.audit_token: {path} is empty; `muster guard audit` writes one")
+    return token
 
 
 class AuditReceiver:
-    """An HTTP server for batches of events. take: called for each answered LIST, in the event loop."""
+    """An HTTP server for batches of events. take: called for each answered LIST, in the event loop.
 
-    def __init__(self, *, host: str, port: int, take: Callable[[Listed], None]) -> None:
+    token: that API servers must send; with "" anybody who reaches the port may tell tales of others.
+    """
+
+    def __init__(self, *, host: str, port: int, take: Callable[[Listed], None], token: str = "") -> None:
         self._host, self._port, self._take = host, port, take
+        self._authorization = f"Bearer {token}".encode() if token else b""
         self._runner: web.AppRunner | None = None
         self.events = 0
         """Events that came."""
         self.refused = 0
-        """Batches that were none."""
+        """Batches that were none, or came without the token."""
 
     @property
     def port(self) -> int:
@@ -86,6 +106,9 @@ class AuditReceiver:
             self._runner = None
 
     async def _receive(self, request: web.Request) -> web.Response:
+        if not self._is_allowed(request):
+            self.refused += 1
+            return web.Response(status=401, text="the token of guard.audit_token is wanted")
         try:
             batch = from_json(await request.read())
         except ValueError:
@@ -96,3 +119,7 @@ class AuditReceiver:
             if (listed := listed_of(event)) is not None:
                 self._take(listed)
         return web.Response(status=200)
+
+    def _is_allowed(self, request: web.Request) -> bool:
+        sent = request.headers.get("Authorization", "").encode(errors="replace")
+        return not self._authorization or hmac.compare_digest(sent, self._authorization)

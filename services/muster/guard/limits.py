@@ -30,8 +30,5 @@ REOPEN_S = 15.0
 AUDIT_BODY_BYTES_MAX = 16 * 1024 * 1024
 """One batch of an API server's audit webhook: 400 events, of level Metadata some 1.5 KB each."""
 AUDIT_CLOSE_S = 2.0
-AGENT_CHARS_MAX = 120
-USER_CHARS_MAX = 253
-"""Of what a client calls itself."""
 STOP_S_MAX = 5.0
 """For everything that was opened to be closed."""

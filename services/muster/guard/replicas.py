@@ -19,7 +19,7 @@ _ENDPOINTS = Selection(namespace="default", labels="kubernetes.io/service-name=k
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """How a cluster is reached; see `KubernetesSettings`. audit_host, audit_port: of the audit webhook; 0: nowhere."""
+    """How a cluster is reached; see `KubernetesSettings`. audit_*: of the audit webhook; port 0: nowhere."""
 
     kubeconfig: Path | None
     context: str = ""
@@ -27,6 +27,7 @@ class Place:
     connection_age_s: float = 600.0
     audit_host: str = ""
     audit_port: int = 0
+    audit_token: Path | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -71,12 +71,23 @@ def test_without_a_cluster_it_is_said_how_to_name_one(
 
 
 def test_the_audit_files_log_lists_alone_and_name_the_guard(tmp_path: Path) -> None:
-    flags = files(tmp_path / "new", url="http://guard.muster:9110")
+    flags = files(tmp_path / "new", url="http://guard.muster:9110", token="secret")
     assert flags[0] == f"--audit-policy-file={tmp_path}/new/audit-policy.json"
     policy = json.loads((tmp_path / "new" / "audit-policy.json").read_text())
     assert policy["rules"] == [{"level": "Metadata", "verbs": ["list"]}, {"level": "None"}]
     webhook = json.loads((tmp_path / "new" / "audit-webhook.json").read_text())
     assert webhook["clusters"][0]["cluster"]["server"] == "http://guard.muster:9110"
+    assert webhook["users"][0]["user"]["token"] == "secret"
+    assert all(path.stat().st_mode & 0o077 == 0 for path in (tmp_path / "new").iterdir())
+
+
+def test_a_token_that_is_there_stays(tmp_path: Path) -> None:
+    words = ["guard", "audit", str(tmp_path / "new"), "--url", "http://guard.muster:9110"]
+    assert run(words) == ExitCode.OK
+    first = (tmp_path / "new" / "audit-token").read_text()
+    assert len(first) > 32
+    assert run(words) == ExitCode.OK
+    assert (tmp_path / "new" / "audit-token").read_text() == first
 
 
 def test_a_story_has_its_figures_before_and_after_with_the_change() -> None:

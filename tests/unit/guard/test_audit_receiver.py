@@ -3,11 +3,12 @@
 import json
 import socket
 from collections.abc import AsyncIterator
+from pathlib import Path
 
 import aiohttp
 import pytest
 
-from muster.guard.audit import AuditPortError, AuditReceiver, Listed
+from muster.guard.audit import AuditPortError, AuditReceiver, Listed, read_token
 from muster.guard.http2 import streams_max, streams_of
 
 EVENT = {
@@ -53,6 +54,28 @@ async def test_what_holds_no_lists_is_taken_as_nothing(heard: Heard, body: bytes
 async def test_what_is_no_json_is_refused_and_counted(heard: Heard) -> None:
     assert await heard.post(b"no json") == 400
     assert heard.receiver.refused == 1
+
+
+async def test_a_batch_without_the_token_is_turned_away_and_counted() -> None:
+    taken: list[Listed] = []
+    receiver = AuditReceiver(host="127.0.0.1", port=0, take=taken.append, token="the-token")
+    await receiver.start()
+    url, body = f"http://127.0.0.1:{receiver.port}/", json.dumps({"items": [EVENT]}).encode()
+    async with aiohttp.ClientSession() as client:
+        for header, status in (("", 401), ("Bearer another", 401), ("Bearer ☃", 401), ("Bearer the-token", 200)):
+            headers = {"Authorization": header} if header else {}
+            async with client.post(url, data=body, headers=headers) as answer:
+                assert answer.status == status
+    await receiver.close()
+    assert (len(taken), receiver.refused) == (1, 3)
+
+
+def test_a_token_that_cannot_be_read_names_the_setting(tmp_path: Path) -> None:
+    (tmp_path / "empty").write_text("\n")
+    for path in (tmp_path / "none", tmp_path / "empty"):
+        with pytest.raises(AuditPortError, match=r"guard\.audit_token"):
+            read_token(path)
+    assert read_token(None) == ""
 
 
 async def test_a_port_that_is_taken_names_the_setting() -> None:

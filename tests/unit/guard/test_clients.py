@@ -8,8 +8,11 @@ from muster.core import Instant
 from muster.core.instant import after
 from muster.guard.audit import Listed, agent_of, listed_of
 from muster.guard.core.clients import OTHERS, ClientTally
+from muster.guard.core.config import GuardConfig
 from muster.guard.core.dump import lists_of
+from muster.guard.core.judges import lists
 from muster.guard.core.limits import CLIENTS_MAX, WINDOW_S
+from muster.guard.core.look import ClientLists, Look
 from muster.kube.objects import JsonObject
 
 NOW = Instant(5_000_000_000_000)
@@ -82,7 +85,8 @@ def event(**changes: object) -> JsonObject:
 
 def test_an_audit_event_tells_the_user_agent() -> None:
     assert listed_of(event()) == Listed("kubectl/v1.34.4", "ann", "jobs.batch")
-    assert agent_of("x" * 1_000) == "x" * 120
+    assert agent_of("x" * 1_000) == "x" * 119 + "…"
+    assert agent_of("a\x00\nb c") == "a??b"
 
 
 @pytest.mark.parametrize(
@@ -103,3 +107,14 @@ def test_a_dump_of_requests_tells_users_queued_or_at_work_but_no_kubelets() -> N
         ("ann", "secrets"),
         ("ann", "jobs.batch"),
     ]
+
+
+def test_however_long_a_client_calls_things_what_is_said_of_it_fits_a_fact() -> None:
+    listed = listed_of(
+        event(userAgent="a" * 9_000, user={"username": "b" * 9_000}, objectRef={"resource": "r" * 9_000})
+    )
+    assert listed is not None
+    client = ClientLists(listed.agent, listed.user, listed.resource, 9_000.0)
+    seen = Look(NOW, clients=(client,), clients_from="audit")
+    (finding,) = lists.judge(seen, GuardConfig()) or []
+    assert len(finding.payload.detail) <= 1_024

@@ -107,3 +107,13 @@ def test_own_objects_that_nobody_wants_go_the_schema_before_its_level() -> None:
         ("FlowSchema", "muster-list-pods"),
         ("PriorityLevelConfiguration", "muster-list-pods"),
     ]
+
+
+def test_somebody_elses_object_with_a_copied_label_is_left_alone_and_counts() -> None:
+    theirs: JsonObject = {
+        "kind": "PriorityLevelConfiguration",
+        "metadata": {"name": "theirs", "labels": {"app.kubernetes.io/managed-by": "muster-guard"}},
+        "spec": {"type": "Limited", "limited": {"nominalConcurrencyShares": 700}},
+    }
+    assert leftovers([theirs], []) == []
+    assert planned((*DEFAULTS, level_of(theirs))).total == 945 + 2

@@ -31,6 +31,7 @@ apiserver_flowcontrol_current_inqueue_requests{flow_schema="b",priority_level="p
 apiserver_flowcontrol_request_wait_duration_seconds_bucket{execute="true",priority_level="p",le="0.5"} 1
 etcd_requests_total{operation="get"} 5
 broken{
+apiserver_flowcontrol_request_wait_duration_seconds_bucket{priority_level="p",le="abc"} 1
 """
 
 

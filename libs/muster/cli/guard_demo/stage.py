@@ -18,6 +18,7 @@ from muster.guard.lookout import Lookout
 from muster.guard.replicas import Place
 from muster.kube.local.options import PlaneOptions
 from muster.kube.local.plane import ControlPlane, control_plane
+from muster.kube.local.ports import LOOPBACK
 
 READER = "reader"
 """An ordinary user who may list secrets; flow control exempts the admin."""
@@ -37,9 +38,17 @@ async def stage(options: PlaneOptions) -> AsyncIterator[ControlPlane]:
 
 
 @asynccontextmanager
-async def eyes(plane: ControlPlane, config: GuardConfig = CONFIG, *, audit_port: int = 0) -> AsyncIterator[Lookout]:
+async def eyes(
+    plane: ControlPlane, config: GuardConfig = CONFIG, *, audit_port: int = 0, audit_token: Path | None = None
+) -> AsyncIterator[Lookout]:
     """A guard without a stack: it looks, and applies where it is told to."""
-    place = Place(plane.kubeconfig(), api_servers=plane.servers, audit_host="127.0.0.1", audit_port=audit_port)
+    place = Place(
+        plane.kubeconfig(),
+        api_servers=plane.servers,
+        audit_host=LOOPBACK,
+        audit_port=audit_port,
+        audit_token=audit_token,
+    )
     async with Lookout(place, config, version=version("gpumuster"), now=SystemTime().wall) as lookout:
         yield lookout
 

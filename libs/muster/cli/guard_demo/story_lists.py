@@ -1,12 +1,13 @@
 """Who lists too much: a program that polls secrets is named by its user agent; then it watches instead."""
 
 import asyncio
+import os
 from collections.abc import Awaitable, Callable
 from pathlib import Path
 
 import aiohttp
 
-from muster.cli.guard_audit import files
+from muster.cli.guard_audit import TOKEN, files
 from muster.cli.guard_demo.filling import fill, let_read
 from muster.cli.guard_demo.limits import AUDIT_WAIT_S, POLLED_SECRETS, POLLS_PER_S, POLLS_S, READ_BYTES
 from muster.cli.guard_demo.result import Measure, Story
@@ -27,12 +28,13 @@ _HASTE = ("--audit-webhook-batch-max-wait=500ms", "--audit-webhook-initial-backo
 async def listing(folder: Path, *, seed: int) -> Story:
     """Before: a LIST ten times a second; after: one LIST and a watch. folder: for the audit policy."""
     (port,) = free_ports(1, seed=seed + _APART)
-    flags = (*files(folder, url=f"http://{LOOPBACK}:{port}"), *_HASTE)
+    flags = (*files(folder, url=f"http://{LOOPBACK}:{port}", token=os.urandom(16).hex()), *_HASTE)
+    token = folder / TOKEN
     async with stage(PlaneOptions(kwok=False, users=USERS, apiserver_flags=flags)) as plane:
         await let_read(plane)
         await fill(plane, secrets=_SECRETS, size_bytes=_SECRET_BYTES)
-        before, sent_before = await _seen_during(plane, _poll, port)
-        after, sent_after = await _seen_during(plane, _watch, port)
+        before, sent_before = await _seen_during(plane, _poll, port, token)
+        after, sent_after = await _seen_during(plane, _watch, port, token)
     return Story(
         name="lists",
         title="Who lists too much",
@@ -51,9 +53,9 @@ async def listing(folder: Path, *, seed: int) -> Story:
 _Client = Callable[[aiohttp.ClientSession], Awaitable[int]]
 
 
-async def _seen_during(plane: ControlPlane, run: _Client, port: int) -> tuple[Look, float]:
+async def _seen_during(plane: ControlPlane, run: _Client, port: int, token: Path) -> tuple[Look, float]:
     """What the guard sees while a client runs, and MiB a minute that were sent to it."""
-    async with eyes(plane, audit_port=port) as lookout, plane.client(READER) as client:
+    async with eyes(plane, audit_port=port, audit_token=token) as lookout, plane.client(READER) as client:
         client.headers["User-Agent"] = AGENT
         await lookout.look()
         received = await run(client)

@@ -5,6 +5,9 @@ from enum import StrEnum
 
 from muster.guard.core.limits import MEMORY_FLOOR_MIB, SKEW_FLOOR_MIB
 
+LEVEL_PREFIX = "muster-list-"
+"""Of the names of the guard's priority levels and flow schemas."""
+
 
 class Subjects(StrEnum):
     """Whose requests are held back. Nodes, the control plane and `system:masters` never are: see flow.PRECEDENCE."""
@@ -29,7 +32,7 @@ class Kind:
     @property
     def level(self) -> str:
         """Its priority level and flow schema."""
-        return f"muster-list-{self.title}"
+        return f"{LEVEL_PREFIX}{self.title}"
 
 
 @dataclass(frozen=True, slots=True)

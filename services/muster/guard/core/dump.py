@@ -9,6 +9,8 @@ import re
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
+from muster.guard.core.words import NAME_CHARS_MAX, shown
+
 _COLUMN = re.compile(r",\s+")
 _COLUMNS = 18
 _NODES = "system:node:"
@@ -34,4 +36,5 @@ def lists_of(lines: Iterable[str]) -> Iterator[Request]:
             continue
         group = columns[_VERSION].rpartition("/")[0]
         resource = columns[_RESOURCE]
-        yield Request(columns[_ARRIVED], columns[_USER], f"{resource}.{group}" if group else resource)
+        user = shown(columns[_USER], NAME_CHARS_MAX)
+        yield Request(columns[_ARRIVED], user, shown(f"{resource}.{group}" if group else resource, NAME_CHARS_MAX))

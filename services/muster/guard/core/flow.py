@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from muster.guard.core.config import Kind, Subjects
+from muster.guard.core.config import LEVEL_PREFIX, Kind, Subjects
 from muster.guard.core.seats import Impossible, Plan, ServerSeats, Want, are_right, plan_for
 from muster.kube.objects import JsonObject, at, integer, mapping, name_of, strings, text
 
@@ -35,6 +35,13 @@ class Level:
     managed: bool = False
 
 
+def is_ours(raw: JsonObject) -> bool:
+    """By label and by name: somebody else's object with a copied label is left alone."""
+    name = name_of(raw)
+    labelled = strings(raw, "metadata", "labels").get(MANAGED_BY) == MANAGER
+    return labelled and (name == BALLAST or name.startswith(LEVEL_PREFIX))
+
+
 def level_of(raw: JsonObject) -> Level:
     """What the guard keeps of a PriorityLevelConfiguration; absent numbers are the API's defaults."""
     is_exempt = text(raw, "spec", "type") == "Exempt"
@@ -45,7 +52,7 @@ def level_of(raw: JsonObject) -> Level:
         shares=integer(spec, "nominalConcurrencyShares", default=0 if is_exempt else 30),
         lendable=integer(spec, "lendablePercent"),
         borrowing=limit if isinstance(limit, int) else None,
-        managed=strings(raw, "metadata", "labels").get(MANAGED_BY) == MANAGER,
+        managed=is_ours(raw),
     )
 
 
@@ -80,8 +87,7 @@ def objects_of(kinds: Sequence[Kind], subjects: Subjects, plan: Plan) -> list[Js
 def leftovers(found: Sequence[JsonObject], wanted: Sequence[JsonObject]) -> list[JsonObject]:
     """The guard's own objects that are wanted no more, schemas first: a level that one names may not go before it."""
     keep = {(text(one, "kind"), name_of(one)) for one in wanted}
-    mine = [one for one in found if strings(one, "metadata", "labels").get(MANAGED_BY) == MANAGER]
-    gone = [one for one in mine if (text(one, "kind"), name_of(one)) not in keep]
+    gone = [one for one in found if is_ours(one) and (text(one, "kind"), name_of(one)) not in keep]
     return sorted(gone, key=lambda one: text(one, "kind") != SCHEMA)
 
 

@@ -5,6 +5,7 @@ from collections.abc import Iterator, Mapping
 from muster.core import Draft
 from muster.guard.core.look import FlowLook, Look
 from muster.guard.core.state import FLOW
+from muster.guard.core.words import shown
 from muster.schemas.facts.guard import FlowApplied, FlowDrifted, FlowState
 
 
@@ -47,6 +48,6 @@ def _why(flow: FlowLook, state: FlowState) -> str:
 def _drifted(flow: FlowLook, state: FlowState) -> Iterator[Draft]:
     low, high = flow.found or (0, 0)
     seats = high if high != flow.wanted else low
-    drifted = FlowDrifted(seats=flow.wanted, seats_found=seats, reason=flow.reason)
+    drifted = FlowDrifted(seats=flow.wanted, seats_found=seats, reason=shown(flow.reason))
     if state.drifted != drifted:
         yield Draft(FLOW, flow.level, "drifted", drifted)

@@ -113,7 +113,8 @@ class PageReader:
         if not math.isfinite(value):
             return
         if name == _WAITS:
-            self._waits[labels.get("priority_level", ""), float(labels.get("le", "inf"))] += value
+            if (bound := _bound(labels.get("le", ""))) is not None:
+                self._waits[labels.get("priority_level", ""), bound] += value
         elif name.startswith("apiserver_flowcontrol_"):
             self._by_level[name][labels.get("priority_level", "")] += value
         elif name == "apiserver_request_total":
@@ -170,6 +171,13 @@ def page_of(lines: Iterable[bytes]) -> Page:
     reader = PageReader()
     reader.feed(lines)
     return reader.page()
+
+
+def _bound(words: str) -> float | None:
+    try:
+        return float(words)
+    except ValueError:
+        return None
 
 
 def _title(labels: Mapping[str, str]) -> str:

@@ -14,6 +14,7 @@ from muster.kube.objects import JsonObject, mapping, name_of, namespace_of, obje
 _ENDED = frozenset({"Succeeded", "Failed"})
 _GENERATED = re.compile(r"-[a-z0-9]{8,10}$")  # a Deployment's ReplicaSet ends in a hash of its template
 _MINE = "muster.dev/job"
+_DIGITS_MAX = 9
 _FLAGS = ("--goaway-chance", "--terminated-pod-gc-threshold")
 
 
@@ -138,7 +139,7 @@ def _flags(raw: JsonObject) -> Iterator[tuple[str, str]]:
 
 
 def _whole(word: str) -> int | None:
-    return int(word) if word.isdecimal() else None
+    return int(word) if word.isdecimal() and len(word) <= _DIGITS_MAX else None
 
 
 def _number(word: str) -> float | None:

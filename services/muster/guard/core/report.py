@@ -7,6 +7,7 @@ from muster.guard.core.judges.skew import skew_of
 from muster.guard.core.look import ClientLists, Look, Replica
 from muster.guard.core.rates import MINUTE_S
 from muster.guard.core.state import State
+from muster.guard.core.words import shown
 from muster.schemas.apiserver import (
     ADVICES_MAX,
     KINDS_MAX,
@@ -53,11 +54,11 @@ def report_of(look: Look | None, state: State, config: GuardConfig, *, guarded: 
         listers=tuple(map(_lister, look.clients[:LISTERS_MAX])),
         levels=_levels(look),
         kinds=tuple(
-            StoredKind(resource=resource, objects=int(number), bytes=int(size))
+            StoredKind(resource=resource, objects=int(number), bytes=max(0, int(size)))
             for resource, number, size in largest(look, KINDS_MAX)
         ),
         advices=advices,
-        lacking=look.lacking,
+        lacking=tuple(map(shown, look.lacking)),
     )
 
 
@@ -79,11 +80,11 @@ def _replica(replica: Replica) -> ApiServerReplica:
     page = replica.page
     seen_at = replica.memory[-1][0] if replica.memory else 0
     if page is None:
-        return ApiServerReplica(name=replica.name, memory=memory, seen_at=seen_at, error=replica.error)
+        return ApiServerReplica(name=replica.name, memory=memory, seen_at=seen_at, error=shown(replica.error))
     return ApiServerReplica(
         name=replica.name,
         version=page.version,
-        started_at=round(page.started_at_s * _NS_PER_S),
+        started_at=max(0, round(page.started_at_s * _NS_PER_S)),
         memory_mib=round(replica.memory_mib, 1),
         cpu_cores=round(replica.cpu_cores, 3),
         in_flight=page.reading,

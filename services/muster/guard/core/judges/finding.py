@@ -7,6 +7,7 @@ from typing import Literal
 
 from muster.guard.core.config import GuardConfig
 from muster.guard.core.look import Look
+from muster.guard.core.words import shown
 from muster.schemas.facts.guard import AdviceRaised, Figure
 
 DEGREE = "degree"
@@ -42,10 +43,10 @@ class Finding:
         figures = ((DEGREE, self.degree), *self.figures)
         return AdviceRaised(
             code=self.code,
-            about=self.about,
+            about=shown(self.about),
             severity=self.severity,
-            detail=self.detail,
-            cure=self.cure,
+            detail=shown(self.detail),
+            cure=shown(self.cure),
             figures=tuple(Figure(name=name, value=round(value, 3)) for name, value in figures),
         )
 

@@ -26,7 +26,7 @@ def _finding(look: Look, client: ClientLists, threshold: float) -> Finding:
     seen = "" if look.clients_from == "audit" else "; it was seen at work so often, the real number is higher"
     return Finding(
         code=CODE,
-        about=f"{name} {client.resource}"[:256],
+        about=f"{name} {client.resource}",
         degree=client.per_minute / threshold,
         detail=f"{name} lists {client.resource} {client.per_minute:.0f} times a minute{size}{seen}",
         cure=_CURE,
