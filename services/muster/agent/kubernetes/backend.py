@@ -76,6 +76,9 @@ def new_cluster(
     )
     devices.belongs_to(cluster.nodes)
     machines.belongs_to(cluster.nodes)
+    if machines.pool is not None:
+        devices.on_claim = machines.pool.claim_seen
+        devices.on_claim_gone = lambda view: machines.claim_gone(view.uid)
     return cluster
 
 

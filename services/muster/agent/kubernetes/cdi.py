@@ -18,6 +18,8 @@ from muster.agent.core.kubernetes.cdi.machine_views import (
     project_machine,
     project_machine_set,
 )
+from muster.agent.core.kubernetes.cdi.pool import Pool, PoolPolicy
+from muster.agent.core.kubernetes.cdi.request_book import RequestBook
 from muster.agent.core.kubernetes.cdi.request_views import RequestView, project_request
 from muster.agent.core.kubernetes.cdi.requests import Requests
 from muster.agent.core.kubernetes.cdi.signals import REASONS, EventView, Signals, backoffs_in, project_event
@@ -48,12 +50,14 @@ CAPACITY = "capacity.cluster-autoscaler.kubernetes.io/"
 
 def machines_of(settings: KubernetesSettings, scaling: ScalingSettings, worklist: Worklist) -> ComposableMachines:
     """What the settings say of nodes and devices that come and go."""
-    names = settings.scaling.names
+    names, book = settings.scaling.names, RequestBook()
     return ComposableMachines(
         MachineSets(machine_policy(settings, scaling), worklist) if names else NoMachines(),
         HotPlug(worklist, may_restart=bool(settings.plugin_pods)),
+        book,
         signals=Signals(names) if settings.scaling.autoscaler else None,
-        requests=Requests(worklist) if settings.requests == "muster" else None,
+        requests=Requests(worklist, book) if settings.requests == "muster" else None,
+        pool=Pool(pool_policy(settings, scaling), worklist, book) if settings.pool.names else None,
         group_label=settings.group_label,
     )
 
@@ -70,6 +74,15 @@ def machine_policy(settings: KubernetesSettings, scaling: ScalingSettings) -> Ma
         machine_sets=Kind.OPENSHIFT_MACHINE_SETS if is_openshift else Kind.MACHINE_SETS,
         machines=Kind.OPENSHIFT_MACHINES if is_openshift else Kind.MACHINES,
     )
+
+
+def pool_policy(settings: KubernetesSettings, scaling: ScalingSettings) -> PoolPolicy:
+    """What of fabrics' pools is published, and for which nodes: those of the groups that a fabric serves."""
+    groups: dict[str, list[str]] = {}
+    for group in scaling.groups:
+        if group.composable:
+            groups.setdefault(group.fabric, []).append(group.name)
+    return PoolPolicy(settings.driver, settings.pool.names, settings.pool.fabrics, groups, settings.group_label)
 
 
 def fixed_spec(group: GroupSettings, resource: str) -> Mapping[str, str]:
@@ -112,6 +125,7 @@ class CdiPart:
         wanted = [self._of_machines] if isinstance(self._machines.sets, MachineSets) else []
         wanted += [Feature.AUTOSCALER] if self._machines.signals is not None else []
         wanted += [Feature.COMPOSABILITY] if self._machines.requests is not None else []
+        wanted += [Feature.DRA, Feature.POOL_SLICES] if self._machines.pool is not None else []
         return tuple(wanted)
 
     @property
@@ -121,6 +135,8 @@ class CdiPart:
     def watches(self, abilities: Abilities) -> Sequence[Watch]:
         """See `Part`."""
         machines, found = self._machines, list[Watch]()
+        if machines.pool is not None:
+            machines.pool.is_permitted = abilities.has(Feature.DRA) and abilities.has(Feature.POOL_SLICES)
         if isinstance(machines.sets, MachineSets) and abilities.has(self._of_machines):
             found += self._machine_watches(machines.sets)
         if machines.signals is not None and abilities.has(Feature.AUTOSCALER):

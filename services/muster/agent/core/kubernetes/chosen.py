@@ -1,6 +1,6 @@
 """Devices that Muster chooses one by one (DRA): all parts of it in one, as the cluster and its shell see them."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
 from muster.agent.core.cluster import CreatePods
@@ -41,7 +41,7 @@ class ChosenDevices:
     """Implements `companions.Companions`, also for pods without devices, and `describing.Devices`.
 
     After the cluster is made, tell `belongs_to` its nodes. Where no slice is ever seen, no device is published, every
-    kubelet picks, and what is left are the gangs' Services.
+    kubelet picks, and what is left are the gangs' Services. on_claim, on_claim_gone: whoever else follows claims.
     """
 
     def __init__(self, policy: DevicePolicy, worklist: Worklist, orders: PodOrders, own_pods: OwnPods) -> None:
@@ -55,6 +55,8 @@ class ChosenDevices:
         self._index = index
         self._holders = holders
         self._is_dirty = False
+        self.on_claim: Callable[[ClaimView], None] = lambda _: None
+        self.on_claim_gone: Callable[[ClaimView], None] = lambda _: None
 
     def belongs_to(self, nodes: Nodes) -> None:
         """Whose devices these are."""
@@ -79,6 +81,7 @@ class ChosenDevices:
         """A ResourceClaim is so, in the order of the watch. What others hold is not there for us."""
         before = self._holders.claims.get(view.key)
         self.needs.claim_seen(view, now)
+        self.on_claim(view)
         if not view.job and (before is None or before.places != view.places):
             self._changed(_pools(before) | _pools(view))
 
@@ -86,6 +89,8 @@ class ChosenDevices:
         """A ResourceClaim is no more."""
         before = self._holders.claims.get(key)
         self.needs.claim_gone(key)
+        if before is not None:
+            self.on_claim_gone(before)
         if before is not None and not before.job:
             self._changed(_pools(before))
 

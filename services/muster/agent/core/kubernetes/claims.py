@@ -33,7 +33,8 @@ REQUEST = "gpus"
 class ClaimView:
     """A claim. owner: uid of the pod that it was made for. places: that it was given. reserved: uids of pods.
 
-    job: as our labels say it, "" for others' claims. deleting: it is to go as soon as nobody needs it.
+    node: of which it was given them, if its allocation says one. job: as our labels say it, "" for others' claims.
+    deleting: it is to go as soon as nobody needs it.
     """
 
     namespace: str
@@ -44,6 +45,7 @@ class ClaimView:
     places: tuple[Place, ...] = ()
     reserved: tuple[str, ...] = ()
     deleting: bool = False
+    node: str = ""
 
     @property
     def key(self) -> tuple[str, str]:
@@ -64,6 +66,7 @@ def project_claim(raw: JsonObject) -> ClaimView:
         places=tuple(_place(one) for one in results if one.get("adminAccess") is not True),
         reserved=tuple(text(one, "uid") for one in reserved),
         deleting=bool(text(raw, "metadata", "deletionTimestamp")),
+        node=_node(raw),
     )
 
 
@@ -153,6 +156,16 @@ def _owning_pod(raw: JsonObject) -> str:
     return next(
         (text(one, "uid") for one in owners if text(one, "kind") == "Pod" and one.get("controller") is True), ""
     )
+
+
+def _node(raw: JsonObject) -> str:
+    """The one node that an allocation is for, "" if it does not say one."""
+    for term in objects(raw, "status", "allocation", "nodeSelector", "nodeSelectorTerms"):
+        for field in objects(term, "matchFields"):
+            values = sequence(field, "values")
+            if text(field, "key") == "metadata.name" and len(values) == 1 and isinstance(values[0], str):
+                return values[0]
+    return ""
 
 
 def _place(result: JsonObject) -> Place:

@@ -13,6 +13,8 @@ from muster.agent.core.cluster import (
 )
 from muster.agent.core.kubernetes.cdi.hot_plug import HotPlug
 from muster.agent.core.kubernetes.cdi.machine_sets import MachineSets
+from muster.agent.core.kubernetes.cdi.pool import Pool
+from muster.agent.core.kubernetes.cdi.request_book import RequestBook
 from muster.agent.core.kubernetes.cdi.requests import Requests
 from muster.agent.core.kubernetes.cdi.signals import KIND as AUTOSCALER
 from muster.agent.core.kubernetes.cdi.signals import Signals
@@ -30,12 +32,15 @@ class ComposableMachines:
         self,
         sets: MachineSets | NoMachines,
         plugs: HotPlug,
+        book: RequestBook,
         *,
         signals: Signals | None = None,
         requests: Requests | None = None,
+        pool: Pool | None = None,
         group_label: str = "",
     ) -> None:
-        self.sets, self.plugs, self.signals, self.requests = sets, plugs, signals, requests
+        self.sets, self.plugs, self.signals, self.requests, self.pool = sets, plugs, signals, requests, pool
+        self.book = book
         self._group_label = group_label
 
     def belongs_to(self, nodes: Nodes) -> None:
@@ -46,8 +51,9 @@ class ComposableMachines:
 
     def apply(self, fact: Fact) -> None:
         """One fact further, of the leader and of those who stand by."""
-        if self.requests is not None:
-            self.requests.apply(fact)
+        self.book.apply(fact)
+        if self.pool is not None:
+            self.pool.apply(fact)
 
     def carry_out(self, effect: NodeEffect) -> None:
         """See `Machines`."""
@@ -63,8 +69,9 @@ class ComposableMachines:
                 if self.signals is not None:
                     self.signals.acknowledge(seen)
             case WordSeen():
-                if self.requests is not None:
-                    self.requests.acknowledge(seen)
+                for part in (self.requests, self.pool):
+                    if part is not None:
+                        part.acknowledge(seen)
             case _:
                 self.sets.acknowledge(seen, at)
                 if isinstance(seen, NodeSeen):
@@ -91,6 +98,11 @@ class ComposableMachines:
         """See `Machines`."""
         self.plugs.pod_gone(view)
 
+    def claim_gone(self, uid: str) -> None:
+        """A ResourceClaim is no more."""
+        if self.pool is not None:
+            self.pool.claim_gone(uid)
+
     def devices_of(self, node: str, capacity: int) -> CountedDevices:
         """See `Machines`."""
         return self.plugs.devices_of(node, capacity)
@@ -99,9 +111,8 @@ class ComposableMachines:
         """See `Machines`."""
         self.sets.synced()
         self.plugs.synced()
-        for part in (self.signals, self.requests):
-            if part is not None:
-                part.synced()
+        for part in self._parts():
+            part.synced()
 
     def settle(self, now: Instant) -> None:
         """See `Machines`."""
@@ -111,15 +122,15 @@ class ComposableMachines:
             if isinstance(self.sets, MachineSets):
                 self.signals.drifts_seen(tuple(self.sets.drifts()))
             self.signals.settle(now)
-        if self.requests is not None:
-            self.requests.settle(now)
+        for part in (self.requests, self.pool):
+            if part is not None:
+                part.settle(now)
 
     def observations(self) -> Iterator[NodeObservation | WordSeen]:
         """See `Machines`."""
         yield from self.sets.observations()
-        for part in (self.signals, self.requests):
-            if part is not None:
-                yield from part.observations()
+        for part in self._parts():
+            yield from part.observations()
 
     def scale_of(self, node: str) -> str:
         """See `Machines`."""
@@ -127,7 +138,7 @@ class ComposableMachines:
 
     def next_change(self) -> Instant | None:
         """See `Machines`."""
-        parts = [part for part in (self.signals, self.requests) if part is not None]
+        parts = self._parts()
         if any(part.has_news for part in parts):
             return AT_ONCE
         moments = (self.sets.next_change(), self.plugs.next_change(), *(part.next_change() for part in parts))
@@ -137,6 +148,9 @@ class ComposableMachines:
         """See `Machines`."""
         self.sets.reset()
         self.plugs.reset()
-        for part in (self.signals, self.requests):
-            if part is not None:
-                part.reset()
+        for part in self._parts():
+            part.reset()
+
+    def _parts(self) -> list[Signals | Requests | Pool]:
+        """Those that are there, of those that say words."""
+        return [part for part in (self.signals, self.requests, self.pool) if part is not None]

@@ -28,7 +28,7 @@ REFUSED_AGAIN_S = 30.0
 
 @dataclass(slots=True)
 class _Node:
-    """plugged: attached GPUs, in the order of the log; model: of them. unplugged_at: of devices that went, and may still
+    """plugged: attached GPUs, in the order of the log; model: of them. unplugged_at: of those that went, and may still
     be counted. changed_at: the newest attach or detach: plugins that are older start anew. young: pods that came after
     it, whatever the clocks say. asked: pods that were deleted. told: devices that the log's description of the node
     shows. had_plugin: one that counts was seen.

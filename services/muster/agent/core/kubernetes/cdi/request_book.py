@@ -23,6 +23,9 @@ from muster.schemas.facts.device import (
 KIND, ATTACHMENT = "composability", "attachment"
 PRINCIPAL = "kubernetes:composabilityrequests"
 """Who asks for what objects ask for. Whoever may write them may use force: they lie in no namespace."""
+CLAIMS = "kubernetes:resourceclaims"
+"""Who asks for what claims were given of a pool."""
+OURS = (PRINCIPAL, CLAIMS)
 COMPOSE, DECOMPOSE = "compose-requested", "decompose-requested"
 ENDED_MAX = 1_024
 """Ended requests that are remembered."""
@@ -52,10 +55,11 @@ class Device:
 
 @dataclass(slots=True)
 class Request:
-    """One request, as the log has it. asked: the spec that was asked for last from here; going: so was its end."""
+    """One request, as the log has it. asked: what was asked for last from here, by whom; going: so was its end."""
 
     principal: str = ""
     asked: ComposabilitySpec | None = None
+    asked_by: str = ""
     going: bool = False
     spec: ComposabilitySpec | None = None
     phase: RequestPhase | None = None
@@ -70,16 +74,16 @@ class Request:
     @property
     def is_others(self) -> bool:
         """Whether it lives, and somebody made it through the Muster API."""
-        return self.is_live and self.principal != PRINCIPAL
+        return self.is_live and self.principal not in OURS
 
 
 class RequestBook:
-    """requests: by name; devices: by attachment. changed: requests of which something was folded since a look."""
+    """requests: by name; devices: by attachment. followers: told the name of each request that changed."""
 
     def __init__(self) -> None:
         self.requests: dict[str, Request] = {}
         self.devices: dict[str, Device] = {}
-        self.changed: dict[str, None] = {}
+        self.followers: list[Callable[[str], None]] = []
         self._handlers: Mapping[tuple[str, str], Callable[[Fact], None]] = {
             (KIND, COMPOSE): self._asked,
             (KIND, DECOMPOSE): self._unasked,
@@ -98,8 +102,12 @@ class RequestBook:
         if handler is not None:
             handler(fact)
 
+    def _tell(self, name: str) -> None:
+        for follower in self.followers:
+            follower(name)
+
     def _request(self, name: str) -> Request:
-        self.changed[name] = None
+        self._tell(name)
         request = self.requests.get(name)
         if request is None:
             request = self.requests[name] = Request()
@@ -109,7 +117,7 @@ class RequestBook:
         if fact.writer != "agent" or not isinstance(fact.payload, ComposeRequested):
             return
         request = self._request(fact.subject_id)
-        request.asked, request.going = fact.payload.spec, False
+        request.asked, request.asked_by, request.going = fact.payload.spec, fact.payload.principal, False
         if not request.is_live:
             request.phase, request.spec, request.error = None, None, ""
 
@@ -165,12 +173,12 @@ class RequestBook:
         request = self._request(fact.subject_id)
         request.spec, request.principal, request.phase = state.spec, state.principal, state.phase
         request.error = state.error
-        if state.principal == PRINCIPAL:
-            request.asked, request.going = state.spec, state.deleting
+        if state.principal in OURS:
+            request.asked, request.asked_by, request.going = state.spec, state.principal, state.deleting
         for wish in state.wishes:
-            if wish.compose is not None and wish.compose.principal == PRINCIPAL:
-                request.asked, request.going = wish.compose.spec, False
-            if wish.decompose is not None and wish.decompose.principal == PRINCIPAL:
+            if wish.compose is not None and wish.compose.principal in OURS:
+                request.asked, request.asked_by, request.going = wish.compose.spec, wish.compose.principal, False
+            if wish.decompose is not None and wish.decompose.principal in OURS:
                 request.going = True
 
     def _attachment_state(self, fact: Fact) -> None:
@@ -192,7 +200,7 @@ class RequestBook:
         device = self.devices.get(fact.subject_id)
         if device is None:
             return
-        self.changed[device.request] = None
+        self._tell(device.request)
         if isinstance(payload, DeviceAttached):
             device.phase, device.uuid, device.device_id = (
                 AttachmentPhase.ATTACHED,

@@ -31,9 +31,10 @@ REFUSED_AGAIN_S = 10.0
 class Requests:
     """The book of requests, and their objects. Objects are seen by the leader alone, facts by everybody."""
 
-    def __init__(self, worklist: Worklist) -> None:
+    def __init__(self, worklist: Worklist, book: RequestBook | None = None) -> None:
         self._worklist = worklist
-        self.book = RequestBook()
+        self.book = book or RequestBook()
+        self.book.followers.append(self._changed)
         self._objects: dict[str, RequestView] = {}
         self._dirty: dict[str, None] = {}
         self._news: dict[str, WordSeen] = {}
@@ -43,6 +44,9 @@ class Requests:
     def apply(self, fact: Fact) -> None:
         """One fact further; of the leader and of those who stand by."""
         self.book.apply(fact)
+
+    def _changed(self, name: str) -> None:
+        self._dirty[name] = None
 
     def acknowledge(self, seen: WordSeen) -> None:
         """What was said is in the log: `apply` had it."""
@@ -93,8 +97,7 @@ class Requests:
             self._dirty[name] = None
         if not self._is_synced:
             return
-        dirty, self._dirty = {**self._dirty, **self.book.changed}, {}
-        self.book.changed.clear()
+        dirty, self._dirty = self._dirty, {}
         for name in dirty:
             if name in self._again:
                 continue
@@ -108,7 +111,7 @@ class Requests:
     def _word(self, name: str) -> WordSeen | None:
         """What the object asks for that was not asked for yet."""
         view, request = self._objects.get(name), self.book.requests.get(name)
-        if request is not None and request.is_others:
+        if request is not None and (request.is_others or request.asked_by not in ("", PRINCIPAL)):
             return None
         if view is None or view.is_going:
             may_go = request is not None and request.asked is not None and not request.going
@@ -128,8 +131,6 @@ class Requests:
         """The finalizer first, then the status; one write at a time for each object."""
         view, request = self._objects.get(name), self.book.requests.get(name)
         if view is None:
-            if request is not None and not request.is_live and (request.going or request.asked is None):
-                del self.book.requests[name]
             return
         is_others = request is not None and request.is_others
         if view.is_going:

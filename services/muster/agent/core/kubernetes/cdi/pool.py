@@ -1,0 +1,318 @@
+"""Devices in the pool of a fabric as ResourceSlices, so that other schedulers' claims may ask for them (KEP-5007).
+
+A slice of a pool names no node: its devices bind to whichever node of the fabric is chosen, and a claim that was given
+one waits for a condition. The word for success is `FabricDeviceReschedule`, as CoHDI's driver has it: the scheduler
+then gives the claim the device that its node publishes by now. Until the claim is gone the request for its devices
+stands; then they go back.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+
+from muster.agent.core.cluster import WordSeen
+from muster.agent.core.kubernetes.calls import Create, Done, JsonObject, Kind, Outcome, Read, Refused, Replace
+from muster.agent.core.kubernetes.cdi.pool_book import PoolBook, PoolKey
+from muster.agent.core.kubernetes.cdi.request_book import CLAIMS, COMPOSE, DECOMPOSE, KIND, OVER, Request, RequestBook
+from muster.agent.core.kubernetes.claims import ClaimView
+from muster.agent.core.kubernetes.worklist import Then, Worklist
+from muster.core import NS_PER_S, Fact, Instant, after
+from muster.kube.objects import integer, mapping, objects, sequence, text, version_of
+from muster.schemas.devices import ComposabilitySpec, RequestPhase
+from muster.schemas.facts.device import ComposeRequested, DecomposeRequested
+
+READY, RESCHEDULE, FAILED = "FabricDeviceReady", "FabricDeviceReschedule", "FabricDeviceFailed"
+DEVICES_MAX = 128
+"""Devices of one slice, and so of a pool: nobody needs to see more of what is free than that there is some."""
+LOOK_AGAIN_S = 300.0
+"""Between two looks whether a pool's slice is still as it was written."""
+REFUSED_AGAIN_S = 10.0
+API_VERSION = "resource.k8s.io/v1"
+PREFIX = "claim-"
+
+
+@dataclass(frozen=True, slots=True)
+class PoolPolicy:
+    """driver: of the devices. names: what a device of a model is called; fabrics: a fabric's number, by name. groups:
+    node groups of a fabric, by name; group_label: of their nodes.
+    """
+
+    driver: str
+    names: Mapping[str, str]
+    fabrics: Mapping[str, int]
+    groups: Mapping[str, Sequence[str]]
+    group_label: str
+
+    def pool(self, key: PoolKey) -> str:
+        """The pool's name, which is its slice's too."""
+        return f"{self.names[key.model]}-fabric{self.fabrics[key.fabric]}"
+
+
+@dataclass(slots=True)
+class _Claim:
+    """A claim that was given devices of a pool. told: the condition that it was told."""
+
+    view: ClaimView
+    key: PoolKey
+    told: str = ""
+
+
+class Pool:
+    """What is published, and who was given some of it."""
+
+    def __init__(self, policy: PoolPolicy, worklist: Worklist, book: RequestBook) -> None:
+        self.policy = policy
+        self.book = PoolBook()
+        self._worklist = worklist
+        self._requests = book
+        self._pools = {
+            policy.pool(PoolKey(fabric, model)): PoolKey(fabric, model)
+            for fabric in policy.fabrics
+            for model in policy.names
+        }
+        self._dirty: dict[str, None] = {}
+        self._claims: dict[str, _Claim] = {}  # by name of their request
+        self._changed: dict[str, None] = {}
+        self._news: dict[str, WordSeen] = {}
+        self._again: dict[str, Instant] = {}
+        self._look_at: Instant | None = None
+        self._is_synced = False
+        self.is_permitted = True
+        """Whether slices may be written and claims seen; asked once a leader begins."""
+        book.followers.append(self._request_changed)
+
+    # --- what is told ----------------------------------------------------------------------------------------
+
+    def apply(self, fact: Fact) -> None:
+        """One fact further."""
+        for key in self.book.apply(fact):
+            if key.model in self.policy.names and key.fabric in self.policy.fabrics:
+                self._dirty[self.policy.pool(key)] = None
+
+    def acknowledge(self, seen: WordSeen) -> None:
+        """What was said is in the log."""
+        self._changed[seen.subject] = None
+
+    def _request_changed(self, name: str) -> None:
+        if name.startswith(PREFIX):
+            self._changed[name] = None
+
+    def claim_seen(self, view: ClaimView) -> None:
+        """A claim is so, anybody's."""
+        name = PREFIX + view.uid
+        mine = [place.pool for place in view.places if place.driver == self.policy.driver and place.pool in self._pools]
+        known = self._claims.get(name)
+        if mine and view.node:
+            if known is None or known.view != view:
+                self._claims[name] = _Claim(view, self._pools[mine[0]], known.told if known is not None else "")
+                self._changed[name] = None
+        elif known is None and self._is_asked(name):
+            self._claims[name] = _Claim(view, PoolKey("", ""))
+        elif known is not None:
+            known.view = view  # it was given the node's own device: the request stands until the claim is gone
+            known.told = ""
+
+    def _is_asked(self, name: str) -> bool:
+        request = self._requests.requests.get(name)
+        return request is not None and request.asked_by == CLAIMS
+
+    def claim_gone(self, uid: str) -> None:
+        """A claim is no more."""
+        if self._claims.pop(PREFIX + uid, None) is not None:
+            self._changed[PREFIX + uid] = None
+
+    def synced(self) -> None:
+        """All claims were seen."""
+        self._is_synced = True
+        self._dirty.update(dict.fromkeys(self._pools))
+        asked = (name for name, one in self._requests.requests.items() if one.asked_by == CLAIMS)
+        self._changed.update(dict.fromkeys((*self._claims, *asked)))
+
+    def reset(self) -> None:
+        """Another leads; what the log says stays."""
+        self._is_synced, self._look_at = False, None
+        for held in (self._claims, self._news, self._again):
+            held.clear()
+
+    # --- what follows ----------------------------------------------------------------------------------------
+
+    @property
+    def has_news(self) -> bool:
+        """Whether there is anything to tell."""
+        return bool(self._news)
+
+    def observations(self) -> Iterator[WordSeen]:
+        """What claims ask and the log has not, as of the last `settle`."""
+        yield from self._news.values()
+
+    def next_change(self) -> Instant | None:
+        """When `settle` could find something by time alone."""
+        moments = [*self._again.values(), *([self._look_at] if self._look_at is not None else [])]
+        return min(moments, default=None)
+
+    def settle(self, now: Instant) -> None:
+        """Publish what changed, ask for what claims were given, and tell them how it is."""
+        if not self._is_synced or not self.is_permitted:
+            return
+        if self._look_at is None or now >= self._look_at:
+            self._look_at = after(now, LOOK_AGAIN_S)
+            self._dirty.update(dict.fromkeys(self._pools))
+        for name in [name for name, at in self._again.items() if at <= now]:
+            del self._again[name]
+            (self._dirty if name in self._pools else self._changed)[name] = None
+        for name in [name for name in self._dirty if name not in self._again]:
+            del self._dirty[name]
+            self._worklist.ask(("pool", name), Read(Kind.SLICES, "", name), self._then_write(name))
+        changed, self._changed = self._changed, {}
+        for name in changed:
+            word = self._word(name)
+            if word is None:
+                self._news.pop(name, None)
+            else:
+                self._news[name] = word
+            claim, request = self._claims.get(name), self._requests.requests.get(name)
+            condition = _condition(request)
+            if claim is not None and condition and claim.told != condition and self._is_waiting(claim):
+                self._tell(name, claim, condition)
+
+    def _is_waiting(self, claim: _Claim) -> bool:
+        return any(place.pool in self._pools for place in claim.view.places)
+
+    def _word(self, name: str) -> WordSeen | None:
+        claim, request = self._claims.get(name), self._requests.requests.get(name)
+        if claim is None:
+            if request is None or request.asked_by != CLAIMS or request.going or request.phase in OVER:
+                return None
+            gone = DecomposeRequested(principal=CLAIMS, reason="its claim is gone")
+            return WordSeen(KIND, name, DECOMPOSE, gone)
+        if request is not None and request.asked is not None and not request.going:
+            return None
+        size = sum(place.pool in self._pools for place in claim.view.places)
+        spec = ComposabilitySpec(model=claim.key.model, size=size, target_node=claim.view.node)
+        return WordSeen(KIND, name, COMPOSE, ComposeRequested(spec=spec, principal=CLAIMS))
+
+    # --- slices ----------------------------------------------------------------------------------------------
+
+    def _then_write(self, name: str) -> Then:
+        def then(outcome: Outcome, now: Instant) -> None:
+            key = self._pools[name]
+            if isinstance(outcome, Refused) and outcome.code == _NOT_FOUND:
+                body = self._slice(name, key, generation=1)
+                self._worklist.ask(("pool", name), Create(Kind.SLICES, "", name, body), self._then_look(name))
+            elif isinstance(outcome, Refused):
+                self._again[name] = after(now, REFUSED_AGAIN_S)
+            elif isinstance(outcome, Done):
+                raw = dict(outcome.reply)
+                generation = integer(raw, "spec", "pool", "generation", default=1)
+                wanted = self._slice(name, key, generation=generation)
+                if _shown(raw) != _shown(wanted):
+                    body = self._slice(name, key, generation=generation + 1)
+                    body["metadata"] = {**mapping(raw, "metadata"), "resourceVersion": version_of(raw)}
+                    call = Replace(Kind.SLICES, "", name, body)
+                    self._worklist.ask(("pool", name), call, self._then_look(name))
+
+        return then
+
+    def _then_look(self, name: str) -> Then:
+        def then(outcome: Outcome, now: Instant) -> None:
+            if isinstance(outcome, Refused):
+                wait_s = 0.0 if outcome.code == _CONFLICT else REFUSED_AGAIN_S
+                self._again[name] = after(now, wait_s)
+
+        return then
+
+    def _slice(self, name: str, key: PoolKey, *, generation: int) -> JsonObject:
+        """The slice of a pool, with as many devices as are free."""
+        policy, device = self.policy, self.policy.names[key.model]
+        group: JsonObject = {
+            "key": policy.group_label, "operator": "In", "values": list(policy.groups.get(key.fabric, ())),
+        }  # fmt: skip
+        free = min(DEVICES_MAX, self.book.free(key))
+        return {
+            "apiVersion": API_VERSION,
+            "kind": "ResourceSlice",
+            "metadata": {"name": name, "labels": {"app.kubernetes.io/managed-by": "muster"}},
+            "spec": {
+                "driver": policy.driver,
+                "pool": {"name": name, "generation": generation, "resourceSliceCount": 1},
+                "nodeSelector": {"nodeSelectorTerms": [{"matchExpressions": [group]}]},
+                "devices": [_device(f"{device}-{number}", key.model) for number in range(free)],
+            },
+        }
+
+    # --- conditions ------------------------------------------------------------------------------------------
+
+    def _tell(self, name: str, claim: _Claim, condition: str) -> None:
+        """Read the claim, and put the condition to each of its devices of a pool."""
+        view = claim.view
+
+        def then(outcome: Outcome, now: Instant) -> None:
+            if not isinstance(outcome, Done):
+                self._again[name] = after(now, REFUSED_AGAIN_S)
+                return
+            body = self._with_condition(dict(outcome.reply), condition, now)
+            call = Replace(Kind.CLAIMS, view.namespace, view.name, body, "status")
+            self._worklist.ask(("pool-claim", name), call, told)
+
+        def told(outcome: Outcome, now: Instant) -> None:
+            if isinstance(outcome, Refused):
+                self._again[name] = after(now, 0.0 if outcome.code == _CONFLICT else REFUSED_AGAIN_S)
+            else:
+                claim.told = condition
+
+        self._worklist.ask(("pool-claim", name), Read(Kind.CLAIMS, view.namespace, view.name), then)
+
+    def _with_condition(self, raw: JsonObject, condition: str, now: Instant) -> JsonObject:
+        status = dict(mapping(raw, "status"))
+        devices = [one for one in sequence(status, "devices") if not self._is_of_pool(one)]
+        at = datetime.fromtimestamp(now // NS_PER_S, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+        said: JsonObject = {
+            "type": condition, "status": "True", "reason": _REASONS[condition], "message": _MESSAGES[condition],
+            "lastTransitionTime": at,
+        }  # fmt: skip
+        for result in objects(status, "allocation", "devices", "results"):
+            if self._is_of_pool(result):
+                named = {key: text(result, key) for key in ("driver", "pool", "device")}
+                devices.append({**named, "conditions": [said]})
+        return {**raw, "status": {**status, "devices": devices}}
+
+    def _is_of_pool(self, device: object) -> bool:
+        return text(device, "driver") == self.policy.driver and text(device, "pool") in self._pools
+
+
+def _condition(request: Request | None) -> str:
+    """What a claim is to be told; "" while nothing is known."""
+    if request is None or request.asked_by != CLAIMS:
+        return ""
+    if request.phase is RequestPhase.RUNNING:
+        return RESCHEDULE
+    return FAILED if request.phase in OVER and not request.going else ""
+
+
+def _device(name: str, model: str) -> JsonObject:
+    """One device of a pool: a count without identity, as the field's driver publishes it."""
+    attributes = {"productName": {"string": model}, "type": {"string": "gpu"}, "uuid": {"string": ""}}
+    return {
+        "name": name,
+        "attributes": attributes,
+        "bindsToNode": True,
+        "bindingConditions": [READY],
+        "bindingFailureConditions": [RESCHEDULE, FAILED],
+    }
+
+
+def _shown(raw: JsonObject) -> tuple[object, ...]:
+    """What of a slice is ours to say, but its generation."""
+    spec = mapping(raw, "spec")
+    names = tuple(
+        (text(one, "name"), text(one, "attributes", "productName", "string")) for one in objects(spec, "devices")
+    )
+    return text(spec, "driver"), mapping(spec, "nodeSelector"), names
+
+
+_REASONS = {RESCHEDULE: "Attached", FAILED: "NotAttached"}
+_MESSAGES = {
+    RESCHEDULE: "the device is on the node, which publishes it: allocate it there",
+    FAILED: "the fabric did not attach a device to this node",
+}
+_NOT_FOUND, _CONFLICT = 404, 409

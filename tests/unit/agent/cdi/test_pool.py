@@ -1,0 +1,232 @@
+"""Pools of fabrics as ResourceSlices, and claims that were given something of them."""
+
+from typing import Any
+
+import pytest
+
+from muster.agent.core.kubernetes.calls import Create, Done, Kind, Outcome, Read, Refused, Replace
+from muster.agent.core.kubernetes.cdi.pool import DEVICES_MAX, FAILED, READY, RESCHEDULE, Pool, PoolPolicy
+from muster.agent.core.kubernetes.cdi.request_book import RequestBook
+from muster.agent.core.kubernetes.claims import project_claim
+from muster.agent.core.kubernetes.worklist import Worklist
+from muster.core import Draft, Fact
+from muster.schemas.devices import GPU
+from unit.composer.house import A100, House
+
+POLICY = PoolPolicy("gpu.nvidia.com", {A100: "a100"}, {"one": 0}, {"one": ("composable",)}, "muster.dev/node-group")
+POOL = "a100-fabric0"
+
+
+class Yard(House):
+    """The real composer, the agent's part, and an API server of slices and claims."""
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        self.slices: dict[str, dict[str, Any]] = {}
+        self.claims: dict[str, dict[str, Any]] = {}
+        self.version = 0
+        self.writes: list[object] = []
+        self.conflicts = 0
+        self.lead(())
+        self.fabrics.stock("one", (GPU, A100), 4)
+        self.node("n1")
+        self.wait(0)
+        self.run()
+
+    def lead(self, facts: Any) -> None:
+        self.worklist, self.book = Worklist(), RequestBook()
+        self.pool = Pool(POLICY, self.worklist, self.book)
+        for fact in facts:
+            self._fold(fact)
+        for raw in self.claims.values():
+            self.pool.claim_seen(project_claim(raw))
+        self.pool.synced()
+
+    def _append(self, writer: str, draft: Draft) -> Fact:
+        fact = super()._append(writer, draft)
+        self._fold(fact)
+        return fact
+
+    def _fold(self, fact: Fact) -> None:
+        self.book.apply(fact)
+        self.pool.apply(fact)
+
+    def run(self) -> None:
+        for _ in range(200):
+            self.pool.settle(self.now)
+            news = list(self.pool.observations())
+            for seen in news:
+                self.say("agent", seen.kind, seen.subject, seen.name, seen.payload)
+                self.pool.acknowledge(seen)
+            task = self.worklist.take(self.now)
+            if task is not None:
+                self.worklist.finished(task, self._answer(task.call), self.now)
+            if not self.settle() and not news and task is None:
+                return
+        raise AssertionError("no end")
+
+    def _answer(self, call: object) -> Outcome:
+        assert isinstance(call, Read | Create | Replace)
+        stored = self.slices if call.kind is Kind.SLICES else self.claims
+        if isinstance(call, Read):
+            return Done(stored[call.name]) if call.name in stored else Refused(404, "NotFound")
+        self.writes.append(call)
+        body: Any = call.body
+        if isinstance(call, Replace) and self.conflicts:
+            self.conflicts -= 1
+            stored[call.name]["metadata"]["resourceVersion"] += "x"
+            return Refused(409, "Conflict")
+        if (
+            isinstance(call, Replace)
+            and body["metadata"].get("resourceVersion") != stored[call.name]["metadata"]["resourceVersion"]
+        ):
+            return Refused(409, "Conflict")
+        self.version += 1
+        stored[call.name] = {**body, "metadata": {**body["metadata"], "resourceVersion": str(self.version)}}
+        if stored is self.claims:
+            self.pool.claim_seen(project_claim(stored[call.name]))
+        return Done(stored[call.name])
+
+    def published(self) -> list[str]:
+        return [one["name"] for one in self.slices[POOL]["spec"]["devices"]]
+
+    def generation(self) -> int:
+        return int(self.slices[POOL]["spec"]["pool"]["generation"])
+
+    def claim(self, name: str, *, pool: str = POOL, node: str = "n1", devices: int = 1) -> None:
+        """A scheduler gives the claim devices."""
+        results = [
+            {"request": "r", "driver": POLICY.driver, "pool": pool, "device": f"a100-{at}"} for at in range(devices)
+        ]
+        field = {"key": "metadata.name", "operator": "In", "values": [node]}
+        allocation = {
+            "devices": {"results": results},
+            "nodeSelector": {"nodeSelectorTerms": [{"matchFields": [field]}]},
+        }
+        self.version += 1
+        metadata = {"name": name, "namespace": "ml", "uid": f"uid-{name}", "resourceVersion": str(self.version)}
+        self.claims[name] = {"metadata": metadata, "spec": {}, "status": {"allocation": allocation}}
+        self.pool.claim_seen(project_claim(self.claims[name]))
+
+    def conditions(self, name: str) -> list[str]:
+        return [said["type"] for one in self.claims[name]["status"].get("devices", []) for said in one["conditions"]]
+
+    def attach_all(self) -> None:
+        self.run()
+        while self.fabrics.attaching:
+            for call in self.fabrics.attaching:
+                self.fabrics.finish(call)
+            self.run()
+        self.plug()
+        self.run()
+
+
+def test_what_is_free_is_published_without_identity() -> None:
+    yard = Yard()
+    spec = yard.slices[POOL]["spec"]
+    assert yard.published() == ["a100-0", "a100-1", "a100-2", "a100-3"]
+    assert spec["pool"] == {"name": POOL, "generation": 1, "resourceSliceCount": 1}
+    (term,) = spec["nodeSelector"]["nodeSelectorTerms"]
+    assert term["matchExpressions"] == [{"key": "muster.dev/node-group", "operator": "In", "values": ["composable"]}]
+    assert "nodeName" not in spec
+    device = spec["devices"][0]
+    assert device["attributes"]["uuid"] == {"string": ""}
+    assert (device["bindsToNode"], device["bindingConditions"]) == (True, [READY])
+    assert device["bindingFailureConditions"] == [RESCHEDULE, FAILED]
+
+
+def test_what_was_attached_is_in_the_pool_no_longer() -> None:
+    yard = Yard()
+    yard.compose(size=3)
+    yard.attach_all()
+    assert yard.published() == ["a100-0"]
+    assert yard.generation() > 1
+
+
+def test_nothing_is_written_that_is_so_already() -> None:
+    yard = Yard()
+    before = len(yard.writes)
+    yard.wait(1_000)
+    yard.run()
+    assert len(yard.writes) == before
+    yard.slices[POOL]["spec"]["devices"] = []
+    yard.wait(1_000)
+    yard.run()
+    assert len(yard.published()) == 4
+
+
+def test_of_a_large_pool_no_more_is_shown_than_a_slice_holds() -> None:
+    yard = Yard()
+    yard.fabrics.stock("one", (GPU, A100), 500)
+    yard.wait(10_000)
+    yard.run()
+    assert len(yard.published()) == DEVICES_MAX
+
+
+def test_a_claim_that_was_given_one_gets_it_on_its_node() -> None:
+    yard = Yard()
+    yard.claim("train", devices=2)
+    yard.run()
+    assert yard.conditions("train") == []
+    yard.attach_all()
+    assert yard.conditions("train") == [RESCHEDULE, RESCHEDULE]
+    assert len(yard.descriptions["n1"].gpu_uuids) == 2
+
+
+def test_a_claim_that_cannot_be_served_is_told() -> None:
+    yard = Yard()
+    yard.claim("train", node="nowhere")
+    yard.attach_all()
+    assert yard.conditions("train") == [FAILED]
+
+
+def test_a_claim_of_the_nodes_own_devices_is_nobodys_here() -> None:
+    yard = Yard()
+    yard.claim("local", pool="n1")
+    yard.attach_all()
+    assert yard.conditions("local") == []
+    assert yard.names("composability") == []
+
+
+def test_the_device_stays_while_the_claim_uses_it_and_goes_back_after() -> None:
+    yard = Yard()
+    yard.claim("train")
+    yard.attach_all()
+    yard.claim("train", pool="n1")  # rescheduled, onto what the node publishes now
+    yard.attach_all()
+    assert "decompose-requested" not in yard.names("composability")
+    yard.claims.clear()
+    yard.pool.claim_gone("uid-train")
+    yard.run()
+    yard.withdraw_all()
+    yard.run()
+    assert yard.names("composability")[-1] == "ended"
+    assert len(yard.published()) == 4
+
+
+def test_a_condition_is_put_beside_what_others_said_and_after_a_conflict() -> None:
+    yard = Yard()
+    yard.claim("train")
+    yard.claims["train"]["status"]["devices"] = [
+        {"driver": "nic.example.com", "pool": "n1", "device": "n0", "conditions": []}
+    ]
+    yard.conflicts = 1
+    yard.attach_all()
+    yard.wait(20)
+    yard.run()
+    assert yard.conditions("train") == [RESCHEDULE]
+    assert len(yard.claims["train"]["status"]["devices"]) == 2
+
+
+@pytest.mark.parametrize("is_rescheduled", [False, True])
+def test_another_leader_asks_nothing_twice_and_gives_nothing_back(is_rescheduled: bool) -> None:
+    yard = Yard()
+    yard.claim("train")
+    yard.attach_all()
+    if is_rescheduled:
+        yard.claim("train", pool="n1")
+    yard.run()
+    before = len(yard.log)
+    yard.lead(tuple(yard.log))
+    yard.run()
+    assert [fact.name for fact in yard.log[before:]] == []
