@@ -3,7 +3,7 @@
 import asyncio
 import logging
 from collections import deque
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Hashable
 from typing import Protocol
 
 from muster.agent.core.kubernetes.calls import Call, Outcome, Unanswered
@@ -15,7 +15,7 @@ _logger = logging.getLogger(__name__)
 REST_S_MIN, REST_S_MAX = 0.5, 5.0
 """While the API server does not answer no call is begun for so long: the first time, and at most."""
 IN_A_ROW = 8
-"""So many errors of the server itself, and not one good answer between them, are an outage as well."""
+"""So many calls with errors of the server itself, and not one good answer between them, are an outage as well."""
 
 
 class Work(Protocol):
@@ -60,7 +60,7 @@ class Workers:
         self._now = now
         self._after = after
         self._idle: deque[asyncio.Future[Task]] = deque()
-        self._in_a_row = 0
+        self._in_a_row: set[Hashable] = set()
         self._rest_s = 0.0
         self._rests_until_s = 0.0
 
@@ -91,7 +91,7 @@ class Workers:
                 finally:
                     self.under_way -= 1
                 self.made += 1
-                self._rest(outcome)
+                self._rest(task.key, outcome)
             else:
                 outcome = Unanswered("another leads")
             self._work.finished(task, outcome, self._now())
@@ -106,16 +106,17 @@ class Workers:
         self._idle.append(given)
         return await given
 
-    def _rest(self, outcome: Outcome) -> None:
+    def _rest(self, key: Hashable, outcome: Outcome) -> None:
         """While the API server does not answer, no more than a round of calls asks it now and then."""
         if not isinstance(outcome, Unanswered):
             if self._rest_s:
                 _logger.warning("the API server answers again")
-            self._rest_s, self._in_a_row = 0.0, 0
+            self._rest_s = 0.0
+            self._in_a_row.clear()
             return
         self.unanswered += 1
-        self._in_a_row += 1
-        if outcome.reached and self._in_a_row < IN_A_ROW:
+        self._in_a_row.add(key)
+        if outcome.reached and len(self._in_a_row) < IN_A_ROW:
             return  # what concerns one call alone is waited for by that call alone
         loop_s = asyncio.get_running_loop().time()
         if loop_s < self._rests_until_s:

@@ -383,3 +383,13 @@ def test_a_gang_that_is_there_and_never_ready_to_be_bound_is_rolled_back() -> No
     rig.pass_time(61.0)
     rig.answer(Unanswered("still no answer"))
     assert names(rig.calls()) == ["Delete"]
+
+
+def test_who_only_follows_keeps_nothing_of_attempts_that_ended() -> None:
+    rig = Rig()
+    for number in range(1, 20):
+        rig.cluster.carry_out(order(attempt=number))
+        rig.cluster.acknowledge(PodsExitedSeen(JOB, number, PodsOutcome.SUCCEEDED), rig.now)
+    assert not rig.cluster.gangs.attempts
+    assert not rig.cluster.gangs._dirty
+    assert not len(rig.cluster.worklist)

@@ -133,6 +133,25 @@ async def test_errors_without_one_good_answer_between_are_an_outage() -> None:
         assert len(office.begun) <= IN_A_ROW + 1
 
 
+async def test_one_call_that_always_fails_is_no_outage_however_often_it_is_tried() -> None:
+    office = Office(answer=Unanswered("500 from a webhook", reached=True))
+    office.gate.set()
+    now_s = [0.0]
+    office.ask("poisoned")
+    workers = Workers(
+        office, office.perform, most=2, may_write=lambda: True, now=lambda: at(now_s[0]), after=lambda: None
+    )
+    task = asyncio.create_task(workers.run())
+    for _ in range(3 * IN_A_ROW):
+        now_s[0] += 20.0
+        workers.feed()
+        await settled()
+    task.cancel()
+    await asyncio.wait({task})
+    assert len(office.begun) > IN_A_ROW
+    assert office.outages == 0
+
+
 async def test_a_refusal_is_an_answer() -> None:
     office = Office(answer=Refused(409, "Conflict"))
     office.gate.set()

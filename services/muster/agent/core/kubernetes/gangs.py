@@ -372,6 +372,8 @@ class Gangs:
             if pod.view is not None and not pod.is_guest:
                 self._leave(pod.view, now)
         self._belonging.unhost(one)
-        self._parts.companions.end(one.order, now)
+        if self.is_synced:  # who only follows has nobody to ask; what is left then goes with its owner
+            self._parts.companions.end(one.order, now)
         self._news.pop(one.key, None)
+        self._dirty.pop(one.key, None)
         del self.attempts[one.key]
