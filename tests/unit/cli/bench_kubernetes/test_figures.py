@@ -1,6 +1,7 @@
 """`muster bench kubernetes`: what is counted, and what it is made into."""
 
 import json
+import time
 
 import pytest
 from hypothesis import given
@@ -113,6 +114,14 @@ class TestSeen:
         assert seen.wall_s == pytest.approx(2.0)
         assert seen.latency_ms().p99 == pytest.approx(2_000, abs=1)
         assert seen.bound_at_s() == (pytest.approx(2.0),)
+
+    def test_the_longest_wait_without_any_bound_is_kept(self) -> None:
+        seen = Seen()
+        seen.created("a", at_s=time.monotonic() - 30.0)
+        for key in ("a", "b"):
+            seen.bound(key, "node-1")
+
+        assert seen.longest_gap_s == pytest.approx(30.0, abs=1.0)
 
     def test_nothing_bound_takes_no_time(self) -> None:
         seen = Seen()

@@ -34,12 +34,16 @@ def node_of(pod: Pod) -> str:
 
 @dataclass
 class Seen:
-    """By workload, on this process's monotonic clock, in seconds. nodes: where each is bound."""
+    """By workload, on this process's monotonic clock, in seconds. nodes: where each is bound.
+
+    longest_gap_s: the longest time in which nothing was bound, since the first was created.
+    """
 
     created_s: dict[str, float] = field(default_factory=dict)
     bound_s: dict[str, float] = field(default_factory=dict)
     nodes: dict[str, str] = field(default_factory=dict)
     last_bound_s: float = 0.0
+    longest_gap_s: float = 0.0
 
     def created(self, key: str, *, at_s: float | None = None) -> None:
         """It is about to be created; or it was, at that time."""
@@ -49,8 +53,13 @@ class Seen:
         """It was seen bound; only the first time counts."""
         if key in self.bound_s:
             return
-        self.last_bound_s = self.bound_s[key] = time.monotonic()
+        now_s = self.bound_s[key] = time.monotonic()
+        self.longest_gap_s = max(self.longest_gap_s, now_s - (self.last_bound_s or self._began_s(now_s)))
+        self.last_bound_s = now_s
         self.nodes[key] = node
+
+    def _began_s(self, now_s: float) -> float:
+        return min(self.created_s.values(), default=now_s)
 
     @property
     def placed(self) -> int:

@@ -145,15 +145,20 @@ async def calm(client: aiohttp.ClientSession) -> Requests:
     return found
 
 
+def _patience_s(seen: Seen) -> float:
+    """Who works in steps binds nothing while it is at another one: so it is given twice the longest time so far."""
+    return max(bounds.SETTLED_S, 2 * seen.longest_gap_s)
+
+
 async def _placed(running: Running, seen: Seen, plan: Plan, progress: Progress) -> bool:
-    """Whether it came to an end by itself: all bound, or nothing bound for SETTLED_S. The limit ends it, too."""
+    """Whether it came to an end by itself: all bound, or no more bound for SETTLED_S. The limit ends it, too."""
     began_s = time.monotonic()
     submitting = asyncio.create_task(running.submit(seen))
     try:
         while seen.placed < plan.workloads:
             if submitting.done():
                 submitting.result()  # raises what went wrong
-                if time.monotonic() - max(seen.last_bound_s, began_s) > bounds.SETTLED_S:
+                if seen.last_bound_s and time.monotonic() - seen.last_bound_s > _patience_s(seen):
                     return True
             if time.monotonic() - began_s > plan.limit_s:
                 return False
