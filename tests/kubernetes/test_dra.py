@@ -13,13 +13,14 @@ from kube_manifests import K8S, kubectl
 from kube_planes import ORDINARY, AnyPlane
 from muster.agent.core.cluster import CreatePods
 from muster.agent.core.kubernetes.policy import PodPolicy
+from muster.cli.permitting import rbac_yaml
 from muster.core import Instant
 from muster.kube.connection import KubeConnection
 from muster.kube.errors import NotFoundError
 from muster.kube.local.fleet import make_fleet
 from muster.kube.local.nodes import Devices, NodeShape
 from muster.kube.objects import JsonObject, at, objects, sequence, strings, text
-from muster.kube.rbac import account_of
+from muster.kube.rbac import OF_FABRICS, Scope, account_of
 from muster.kube.resources import CONFIG_MAPS, NAMESPACES, NODES, PODS, RESOURCE_CLAIMS
 from muster.kube.shapes import Patch
 from muster.schemas.job import Slot, TaskGroup
@@ -34,12 +35,13 @@ JOB = "ABCDEFGHIJKLMNOPQRSTUVWX"
 @pytest.fixture(scope="module")
 def own(plane: AnyPlane) -> Iterator[None]:
     """Muster's namespaces, rights, device class and policies."""
-    for words in (["-f", str(K8S / "base" / "namespaces.yaml")], ["-f", str(K8S / "base" / "rbac.yaml")]):
-        kubectl(plane, "apply", "--server-side", *words)
+    rights = rbac_yaml(Scope(without=OF_FABRICS))  # in every namespace: each test has one of its own
+    kubectl(plane, "apply", "--server-side", "-f", str(K8S / "base" / "namespaces.yaml"))
+    kubectl(plane, "apply", "--server-side", "-f", "-", given=rights)
     kubectl(plane, "apply", "--server-side", "-k", str(K8S / "base" / "dra"))
     yield
     kubectl(plane, "delete", "--ignore-not-found", "-k", str(K8S / "base" / "dra"))
-    kubectl(plane, "delete", "--ignore-not-found", "-f", str(K8S / "base" / "rbac.yaml"))
+    kubectl(plane, "delete", "--ignore-not-found", "-f", "-", given=rights)
 
 
 @pytest.fixture

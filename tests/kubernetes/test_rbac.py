@@ -7,11 +7,11 @@ from typing import cast
 import aiohttp
 import pytest
 
-from kube_manifests import K8S, kubectl
+from kube_manifests import JOBS, K8S, kubectl
 from kube_planes import AnyPlane
 from muster.kube.objects import JsonObject, at, objects, text
 from muster.kube.permissions import AGENT, GUARD, TABLE
-from muster.kube.rbac import account_of
+from muster.kube.rbac import OF_FABRICS, account_of, asked_in
 
 VERBS = (
     "get",
@@ -45,11 +45,13 @@ async def admin(plane: AnyPlane) -> AsyncIterator[aiohttp.ClientSession]:
 
 
 def wanted(service: str) -> set[Right]:
+    """What the base grants: writing is kept to the namespace of jobs, and nothing is granted that only fabrics need."""
     return {
-        (row.namespace, row.group, row.resource, verb, name)
+        (namespace, row.group, row.resource, verb, name)
         for row in TABLE
-        if row.service == service
+        if row.service == service and row.feature not in OF_FABRICS
         for verb in row.verbs
+        for namespace in asked_in(row, verb, (JOBS,))
         for name in row.names or ("",)
     }
 
@@ -120,6 +122,13 @@ async def test_no_service_may_do_anything_with_secrets(admin: aiohttp.ClientSess
         for verb in VERBS
     }
     assert await may(admin, service, asked) == set()
+
+
+async def test_jobs_are_made_in_their_namespace_alone(admin: aiohttp.ClientSession) -> None:
+    """Who may create pods somewhere can mount what is secret there."""
+    spaces = ("", "default", "kube-system", "muster", JOBS)
+    asked = {(space, "", "pods", verb, "") for space in spaces for verb in ("create", "delete")}
+    assert {right[0] for right in await may(admin, AGENT, asked)} == {JOBS}
 
 
 async def test_who_has_no_role_may_do_nothing(admin: aiohttp.ClientSession) -> None:

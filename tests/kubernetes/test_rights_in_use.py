@@ -11,8 +11,9 @@ import pytest
 from kube_audit import REFUSED, Asked, asked, audit_flags
 from kube_manifests import K8S, kubectl
 from kube_planes import open_plane
-from kubernetes_house import open_kubernetes_house
+from kubernetes_house import NAMESPACE, open_kubernetes_house
 from living_stack import TEAM, House, job
+from muster.cli.permitting import rbac_yaml
 from muster.kube.connection import KubeConnection
 from muster.kube.local.fleet import make_fleet
 from muster.kube.local.nodes import Devices, NodeShape
@@ -20,7 +21,8 @@ from muster.kube.local.options import CONTROLLERS, PlaneOptions
 from muster.kube.local.plane import ControlPlane
 from muster.kube.objects import JsonObject, text
 from muster.kube.permissions import AGENT, permissions_of
-from muster.kube.resources import CONFIG_MAPS, JOBS, MUSTER_JOBS, NAMESPACES, PODS
+from muster.kube.rbac import OF_FABRICS, Scope
+from muster.kube.resources import CONFIG_MAPS, JOBS, MUSTER_JOBS, PODS
 from muster.schemas.job import JobSpec, Phase
 from waiting import until_async
 
@@ -75,9 +77,10 @@ async def story(directory: Path) -> AsyncIterator[Story]:
         kubeconfig = plane.kubeconfig(ACCOUNT)
         async with (
             await KubeConnection.open(kubeconfig=plane.kubeconfig(), user_agent="muster-test/1") as admin,
-            open_kubernetes_house(directory / "state", kubeconfig, devices="auto", own_nodes=True) as house,
+            open_kubernetes_house(
+                directory / "state", kubeconfig, devices="auto", own_nodes=True, namespaces=[TEAM]
+            ) as house,
         ):
-            await admin.create(NAMESPACES, {"metadata": {"name": TEAM}})
             yield Story(house, admin, directory / "audit")
 
 
@@ -89,13 +92,20 @@ async def installed(plane: ControlPlane) -> None:
             "-f",
             str(base / "namespaces.yaml"),
             "-f",
-            str(base / "rbac.yaml"),
-            "-f",
             str(base / "crds" / "musterjob.yaml"),
         ],
         ["-k", str(base / "dra")],
     ):
         kubectl(plane, "apply", "--server-side", *words)
+    kubectl(plane, "create", "namespace", TEAM)
+    kubectl(
+        plane,
+        "apply",
+        "--server-side",
+        "-f",
+        "-",
+        given=rbac_yaml(Scope(writes_in=(NAMESPACE, TEAM), without=OF_FABRICS)),
+    )
     async with plane.client() as client:
         await make_fleet(client, 2, prefix="plain")
         await make_fleet(client, 1, shape=NodeShape(devices=Devices.DRA), prefix="dra")
@@ -103,7 +113,7 @@ async def installed(plane: ControlPlane) -> None:
 
 def running(name: str, *, run_s: float | None = None, **fields: object) -> JobSpec:
     """A job whose pods KWOK ends after `run_s`; None: they run on."""
-    labels = {} if run_s is None else {"muster.dev/run-s": f"{run_s:g}"}
+    labels = {} if run_s is None else {"sim.muster.dev/run-s": f"{run_s:g}"}
     return job(name, **fields).model_copy(update={"labels": labels})  # type: ignore[arg-type] - fields of a job
 
 
@@ -133,7 +143,7 @@ async def jobs_that_are_objects(story: Story) -> None:
     group = {"cpuMilli": 100, "memoryMib": 128}
     asking = {
         "metadata": {"name": "asks"},
-        "spec": {"image": "busybox", "taskGroups": [group], "labels": {"muster.dev/run-s": "0.3"}},
+        "spec": {"image": "busybox", "taskGroups": [group], "labels": {"sim.muster.dev/run-s": "0.3"}},
     }
     await story.admin.create(
         MUSTER_JOBS, {"apiVersion": "muster.dev/v1alpha1", "kind": "MusterJob", **asking}, namespace=TEAM
@@ -172,7 +182,7 @@ async def test_the_agent_is_refused_nothing_and_uses_every_right_that_it_has(tmp
         requests = told.of_agent()
     assert [one for one in requests if one.code == REFUSED] == []
     used = {(one.group, one.resource, one.verb) for one in requests if one.resource} - {EVERYBODY}
-    table = {(row.group, row.resource, verb) for row in permissions_of(AGENT) for verb in row.verbs}
+    table = {(row.group, row.resource, verb) for row in permissions_of(AGENT, without=OF_FABRICS) for verb in row.verbs}
     assert used <= table
     assert {right for right in table - used if right not in NOT_HERE} == set(), "nobody needs these: take them away"
     assert set(NOT_HERE) <= table, "these are no longer granted"

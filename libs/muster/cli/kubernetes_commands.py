@@ -22,11 +22,12 @@ def rbac(
         list[str] | None, typer.Option(help="A namespace whose jobs Muster runs; repeat. By default all of them.")
     ] = None,
     without: Annotated[list[Feature] | None, typer.Option(help="Leave out what this feature needs; repeat.")] = None,
+    fabrics: Annotated[bool, typer.Option(help="With what a cluster needs in which devices or nodes move.")] = True,
 ) -> None:
     """Print the roles and bindings of the agent and the guard, from the table of what they use."""
     from muster.cli import permitting
 
-    permitting.rbac(namespace=namespace, writes_in=writes_in or [], without=without or [])
+    permitting.rbac(namespace=namespace, writes_in=writes_in or [], without=without or [], fabrics=fabrics)
 
 
 @app.command()

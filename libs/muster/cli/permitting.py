@@ -8,10 +8,10 @@ import yaml
 from muster.cli import output
 from muster.cli.errors import usage
 from muster.kube.permissions import PATHS, TABLE, Feature
-from muster.kube.rbac import Scope, manifests
+from muster.kube.rbac import OF_FABRICS, Scope, manifests
 
 HEAD = """# What the agent and the guard may do, from the table in libs/muster/kube/permissions.py:
-#   muster kubernetes rbac > k8s/base/rbac.yaml
+#   muster kubernetes rbac --writes-in muster-jobs --no-fabrics > k8s/base/rbac.yaml
 """
 
 
@@ -20,11 +20,12 @@ def rbac_yaml(scope: Scope) -> str:
     return HEAD + yaml.safe_dump_all(manifests(scope), sort_keys=False, default_flow_style=None, width=110)
 
 
-def rbac(*, namespace: str, writes_in: Sequence[str], without: Sequence[Feature]) -> None:
+def rbac(*, namespace: str, writes_in: Sequence[str], without: Sequence[Feature], fabrics: bool) -> None:
     """Print the manifests. Raises CliError."""
     if Feature.CORE in without:
         raise usage("--without core: without these permissions the agent stops; leave out another feature")
-    scope = Scope(namespace=namespace, writes_in=tuple(dict.fromkeys(writes_in)), without=tuple(without))
+    left_out = (*without, *(() if fabrics else OF_FABRICS))
+    scope = Scope(namespace=namespace, writes_in=tuple(dict.fromkeys(writes_in)), without=left_out)
     typer.echo(rbac_yaml(scope), nl=False)
 
 

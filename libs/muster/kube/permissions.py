@@ -217,6 +217,18 @@ TABLE: tuple[Permission, ...] = (
         "devices in the fabric's pool are published",
         Feature.POOL_SLICES,
     ),
+    *(
+        Permission(
+            AGENT,
+            "",
+            "pods",
+            ("delete",),
+            "plugins and drivers look for devices anew on a node whose devices changed (`kubernetes.plugin_pods`)",
+            Feature.HOT_PLUG,
+            namespace=namespace,
+        )
+        for namespace in ("gpu-operator", "nvidia-dra-driver-gpu")
+    ),
     Permission(
         GUARD,
         "discovery.k8s.io",

@@ -28,6 +28,16 @@ CLUSTER_SCOPED = frozenset(
 )
 """Resources of the table that lie in no namespace, so that writing them cannot be kept to one."""
 
+OF_FABRICS = (
+    Feature.HOT_PLUG,
+    Feature.COMPOSABILITY,
+    Feature.MACHINES,
+    Feature.OPENSHIFT_MACHINES,
+    Feature.AUTOSCALER,
+    Feature.POOL_SLICES,
+)
+"""For clusters in which devices or nodes move. What they write lies where machines and drivers are, not with jobs."""
+
 
 @dataclass(frozen=True, slots=True)
 class Rule:
@@ -54,6 +64,11 @@ class Scope:
     namespace: str = OWN_NAMESPACE
     writes_in: tuple[str, ...] = ()
     without: tuple[Feature, ...] = ()
+
+
+def asked_in(row: Permission, verb: str, writes_in: Sequence[str]) -> tuple[str, ...]:
+    """Where a verb must be had; "" is everywhere. writes_in: as in `Scope`."""
+    return tuple(namespace for namespace, verbs in _spread(row, writes_in) if verb in verbs)
 
 
 def account_of(service: str) -> str:
@@ -96,7 +111,7 @@ def rules_by_namespace(rows: Iterable[Permission], *, writes_in: Sequence[str]) 
 
 def _spread(row: Permission, writes_in: Sequence[str]) -> Iterator[tuple[str, tuple[str, ...]]]:
     """Where each verb of a row is granted."""
-    if row.namespace or not writes_in or row.resource.partition("/")[0] in CLUSTER_SCOPED:
+    if row.namespace or not writes_in or row.feature in OF_FABRICS or row.resource.partition("/")[0] in CLUSTER_SCOPED:
         yield row.namespace, row.verbs
         return
     reading = tuple(verb for verb in row.verbs if verb in READING)

@@ -10,7 +10,7 @@ import yaml
 from muster.cli.permitting import rbac_yaml
 from muster.kube.objects import JsonObject, at, objects, text
 from muster.kube.permissions import AGENT, GUARD, PATHS, TABLE, Feature, Permission
-from muster.kube.rbac import READING, Scope, manifests
+from muster.kube.rbac import OF_FABRICS, READING, Scope, asked_in, manifests
 
 BASE = Path(__file__).parents[3] / "k8s" / "base"
 
@@ -94,8 +94,22 @@ def test_every_role_is_bound_to_the_account_of_its_service() -> None:
 
 def test_the_manifests_in_the_repository_are_those_of_the_table() -> None:
     written = (BASE / "rbac.yaml").read_text(encoding="utf-8")
-    assert written == rbac_yaml(Scope()), "make them anew: muster kubernetes rbac > k8s/base/rbac.yaml"
-    assert len(list(yaml.safe_load_all(written))) == len(manifests())
+    scope = Scope(writes_in=("muster-jobs",), without=OF_FABRICS)
+    again = "make them anew: muster kubernetes rbac --writes-in muster-jobs --no-fabrics > k8s/base/rbac.yaml"
+    assert written == rbac_yaml(scope), again
+    assert len(list(yaml.safe_load_all(written))) == len(manifests(scope))
+
+
+def test_what_is_asked_of_the_api_server_is_what_is_granted() -> None:
+    writes_in = ("team-a", "team-b")
+    asked = {
+        (namespace, row.group, row.resource, verb)
+        for row in TABLE
+        if row.service == AGENT
+        for verb in row.verbs
+        for namespace in asked_in(row, verb, writes_in)
+    }
+    assert asked == granted(AGENT, Scope(writes_in=writes_in))
 
 
 def test_the_page_on_permissions_says_what_is_lost_without_each_feature() -> None:

@@ -11,6 +11,7 @@ from muster.bus.kubernetes_settings import KubernetesSettings
 from muster.kube.connection import KubeConnection
 from muster.kube.objects import objects, text, truth
 from muster.kube.permissions import AGENT, Feature, Permission, permissions_of
+from muster.kube.rbac import asked_in
 from muster.kube.resources import SELF_SUBJECT_ACCESS_REVIEWS
 from muster.schemas.facts.control import ClusterDescribed
 
@@ -67,8 +68,13 @@ class Abilities:
         return tuple(f"{why}; {INSTEAD[feature]}" for feature, why in self.without if feature in asked)
 
 
-async def find_abilities(connection: KubeConnection, *, wanted: Sequence[Feature]) -> Abilities:
-    """Ask the API server. Raises AbilityError where it is too old or a core permission is missing, and KubeError."""
+async def find_abilities(
+    connection: KubeConnection, *, wanted: Sequence[Feature], writes_in: Sequence[str] = ()
+) -> Abilities:
+    """Ask the API server. writes_in: namespaces in which jobs are; none: all of them.
+
+    Raises AbilityError where it is too old or a core permission is missing, and KubeError.
+    """
     version = await connection.get_path("/version")
     number = tuple(int("".join(filter(str.isdigit, text(version, key))) or 0) for key in ("major", "minor"))
     if number < OLDEST:
@@ -82,8 +88,9 @@ async def find_abilities(connection: KubeConnection, *, wanted: Sequence[Feature
         if group is not None and group not in groups:
             without[feature] = f"API group {group} is not served"
     rows = [row for row in permissions_of(AGENT) if row.feature not in without]
-    for row, verb in await _denied(connection, [row for row in rows if row.feature in (Feature.CORE, *wanted)]):
-        where = f" in namespace {row.namespace}" if row.namespace else ""
+    asked = [row for row in rows if row.feature in (Feature.CORE, *wanted)]
+    for row, verb, namespace in await _denied(connection, asked, writes_in):
+        where = f" in namespace {namespace}" if namespace else ""
         words = f"permission to {verb} {row.title}{where} is missing ({row.why})"
         if row.feature is Feature.CORE:
             raise AbilityError(f"{words}; grant it: `muster kubernetes rbac` prints the manifests")
@@ -105,15 +112,17 @@ def described(
     )
 
 
-async def _denied(connection: KubeConnection, rows: Iterable[Permission]) -> list[tuple[Permission, str]]:
-    """Rows and verbs that the agent may not."""
+async def _denied(
+    connection: KubeConnection, rows: Iterable[Permission], writes_in: Sequence[str]
+) -> list[tuple[Permission, str, str]]:
+    """Rows and verbs that the agent may not, and where."""
     gate = asyncio.Semaphore(ASKED_AT_A_TIME)
 
-    async def may(row: Permission, verb: str) -> bool:
+    async def may(row: Permission, verb: str, namespace: str) -> bool:
         resource, _, subresource = row.resource.partition("/")
         attributes = {
             "group": row.group, "resource": resource, "subresource": subresource, "verb": verb,
-            "namespace": row.namespace, "name": row.names[0] if row.names else "",
+            "namespace": namespace, "name": row.names[0] if row.names else "",
         }  # fmt: skip
         body: dict[str, object] = {
             "apiVersion": "authorization.k8s.io/v1",
@@ -123,6 +132,6 @@ async def _denied(connection: KubeConnection, rows: Iterable[Permission]) -> lis
         async with gate:
             return truth(await connection.create(SELF_SUBJECT_ACCESS_REVIEWS, body), "status", "allowed")
 
-    asked = [(row, verb) for row in rows for verb in row.verbs]
-    answers = await asyncio.gather(*(may(row, verb) for row, verb in asked))
-    return [pair for pair, allowed in zip(asked, answers, strict=True) if not allowed]
+    asked = [(row, verb, where) for row in rows for verb in row.verbs for where in asked_in(row, verb, writes_in)]
+    answers = await asyncio.gather(*(may(*one) for one in asked))
+    return [one for one, allowed in zip(asked, answers, strict=True) if not allowed]

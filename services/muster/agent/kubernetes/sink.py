@@ -166,7 +166,7 @@ class KubernetesSink:
         while True:
             attempt += 1
             try:
-                abilities = await find_abilities(connection, wanted=wanted)
+                abilities = await find_abilities(connection, wanted=wanted, writes_in=self._settings.writes_in)
             except (KubeError, KubeConfigError) as error:
                 wait_s = backoff_s(attempt, seed=self._seed, max_s=ABILITIES_S_MAX)
                 _logger.warning("cannot ask the API server what it can do; again in %.1f s: %s", wait_s, error)
