@@ -28,14 +28,16 @@ def policy() -> dict[str, object]:
 
 
 def webhook(url: str, token: str) -> dict[str, object]:
-    """A kubeconfig whose server is the guard, with the token that it asks for."""
+    """A kubeconfig whose server is the guard, with the token that it asks for in the path: over plain HTTP API servers
+    send no credentials of a user.
+    """
     return {
         "apiVersion": "v1",
         "kind": "Config",
-        "clusters": [{"name": "guard", "cluster": {"server": url}}],
+        "clusters": [{"name": "guard", "cluster": {"server": f"{url.rstrip('/')}/audit/{token}"}}],
         "contexts": [{"name": "guard", "context": {"cluster": "guard", "user": "api-server"}}],
         "current-context": "guard",
-        "users": [{"name": "api-server", "user": {"token": token}}],
+        "users": [{"name": "api-server", "user": {}}],
     }
 
 

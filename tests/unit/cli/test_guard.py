@@ -76,8 +76,7 @@ def test_the_audit_files_log_lists_alone_and_name_the_guard(tmp_path: Path) -> N
     policy = json.loads((tmp_path / "new" / "audit-policy.json").read_text())
     assert policy["rules"] == [{"level": "Metadata", "verbs": ["list"]}, {"level": "None"}]
     webhook = json.loads((tmp_path / "new" / "audit-webhook.json").read_text())
-    assert webhook["clusters"][0]["cluster"]["server"] == "http://guard.muster:9110"
-    assert webhook["users"][0]["user"]["token"] == "secret"
+    assert webhook["clusters"][0]["cluster"]["server"] == "http://guard.muster:9110/audit/secret"
     assert all(path.stat().st_mode & 0o077 == 0 for path in (tmp_path / "new").iterdir())
 
 

@@ -60,14 +60,17 @@ async def test_a_batch_without_the_token_is_turned_away_and_counted() -> None:
     taken: list[Listed] = []
     receiver = AuditReceiver(host="127.0.0.1", port=0, take=taken.append, token="the-token")
     await receiver.start()
-    url, body = f"http://127.0.0.1:{receiver.port}/", json.dumps({"items": [EVENT]}).encode()
+    url, body = f"http://127.0.0.1:{receiver.port}", json.dumps({"items": [EVENT]}).encode()
     async with aiohttp.ClientSession() as client:
         for header, status in (("", 401), ("Bearer another", 401), ("Bearer ☃", 401), ("Bearer the-token", 200)):
             headers = {"Authorization": header} if header else {}
             async with client.post(url, data=body, headers=headers) as answer:
                 assert answer.status == status
+        for path, status in (("/audit/another", 401), ("/the-token/x", 401), ("/audit/the-token", 200)):
+            async with client.post(f"{url}{path}", data=body) as answer:
+                assert answer.status == status
     await receiver.close()
-    assert (len(taken), receiver.refused) == (1, 3)
+    assert (len(taken), receiver.refused) == (2, 5)
 
 
 def test_a_token_that_cannot_be_read_names_the_setting(tmp_path: Path) -> None:
