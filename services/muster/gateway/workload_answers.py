@@ -5,7 +5,7 @@ from enum import StrEnum
 
 from muster.core.fact import Fact
 from muster.gateway import accept
-from muster.gateway.house import House
+from muster.gateway.house import REASON_CHARS_MAX, House
 from muster.gateway.ports import JobRef, NotStoredError, UnreachableError
 from muster.gateway.problems import ProblemError
 from muster.gateway.submit import refuse_what_can_never_run
@@ -80,9 +80,9 @@ async def _submit(house: House, asked: Fact, wish: WorkloadSubmitRequested, *, i
         refused = JobRefused(
             workload=wish.origin.uid,
             cluster=wish.origin.cluster,
-            reason=problem.detail or problem.title,
+            reason=(problem.detail or problem.title)[:REASON_CHARS_MAX],
             field=problem.field,
-            cure=problem.cure,
+            cure=problem.cure[:REASON_CHARS_MAX],
         )
         await house.log.refuse(JobRef(wish.job_id, asked.trace), refused)
         return Answered(Answer.REFUSED, problem.detail)

@@ -228,7 +228,7 @@ async def test_a_preempted_job_is_held_and_let_go_again(space: Space, house: Hou
         mapping(body, "metadata")["annotations"] = {"muster.dev/min-slice-s": "0"}
         space.add(JOBS, body)
         low = await space.shows(JOBS, "low", "running")
-        first = {uid_of(pod) for pod in space.all(PODS)}
+        first = {uid_of(pod) for pod in space.all(PODS) if name_of(pod).startswith("low-")}
         space.run_s = SHORTLY
         urgent = muster_job("urgent", gpus=8, priority=900)
         space.add(MUSTER_JOBS, urgent)

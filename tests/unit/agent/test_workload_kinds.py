@@ -3,12 +3,14 @@
 from collections.abc import Mapping
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from muster.agent.core.workloads.asking.pods import GuestProjection
 from muster.agent.core.workloads.asking.views import WorkloadProjection
 from muster.agent.core.workloads.guests import Guest, PodAsks
 from muster.agent.core.workloads.policy import WorkloadPolicy
-from muster.agent.core.workloads.values import Unfit, WorkloadKind, WorkloadView
+from muster.agent.core.workloads.values import NOTHING_SHOWN, Unfit, WorkloadKind, WorkloadView
 from muster.kube.objects import JsonObject, mapping, objects
 from muster.kube.workload_kinds import RESOURCES
 from muster.schemas.job import JobKind, JobSpec, Topology
@@ -164,11 +166,52 @@ def test_an_option_that_is_none_is_told_by_its_annotation() -> None:
 
 
 def test_an_object_that_shows_its_job_asks_no_more() -> None:
-    raw = batch_job("taken")
-    mapping(raw, "metadata")["annotations"] = {"muster.dev/job-id": "A" * 26, "muster.dev/phase": "queued"}
+    raw, job_id = batch_job("taken"), POLICY.job_id("physics", "u-1")
+    mapping(raw, "metadata")["annotations"] = {"muster.dev/job-id": job_id, "muster.dev/phase": "queued"}
     view = view_of(WorkloadKind.JOB, raw)
     assert view is not None
-    assert (view.asks, view.shown.job_id, view.suspended) == (None, "A" * 26, True)
+    assert (view.asks, view.shown.job_id, view.suspended) == (None, job_id, True)
+
+
+def test_what_was_copied_from_another_object_counts_for_nothing() -> None:
+    raw = batch_job("copy")
+    notes = {"job-id": "A" * 26, "phase": "succeeded", "let-go-for": f"1/{'A' * 26}", "held": "A" * 26,
+             "rejected-generation": "9/u-0"}  # fmt: skip
+    mapping(raw, "metadata")["annotations"] = {f"muster.dev/{key}": value for key, value in notes.items()}
+    view = view_of(WorkloadKind.JOB, raw)
+    assert view is not None
+    assert isinstance(view.asks, JobSpec)
+    assert (view.shown, view.let_go_for, view.held) == (NOTHING_SHOWN, 0, False)
+
+
+def test_a_pod_with_a_scheduling_gate_asks_nothing_yet() -> None:
+    guest = guest_of(asking_pod("one", schedulingGates=[{"name": "example.com/wait"}]))
+    assert guest is not None
+    assert guest.asks is None
+
+
+NOTES = [f"muster.dev/{name}" for name in (
+    "let-go-for", "held", "job-id", "phase", "reason", "rejected-generation", "gang", "gang-size", "priority", "kind",
+    "topology", "total-run-time-s", "grace-s",
+)]  # fmt: skip
+ODD = ("9" * 5_000, f"{'9' * 5_000}/u-1", "²", "-1", "nan", "1e999")
+SAID = st.one_of(st.text(max_size=20), st.sampled_from(ODD))
+
+
+@given(
+    kind=st.sampled_from([WorkloadKind.MUSTER_JOB, WorkloadKind.JOB, WorkloadKind.JOB_SET, WorkloadKind.MPI_JOB]),
+    notes=st.dictionaries(st.sampled_from(NOTES), SAID),
+    spec=st.dictionaries(
+        st.sampled_from(["parallelism", "completions", "template", "backoffLimit", "taskGroups", "mpiReplicaSpecs"]),
+        st.one_of(st.none(), st.integers(), SAID, st.lists(st.integers()), st.just({"spec": {"containers": [1]}})),
+    ),
+)
+def test_no_object_stops_who_looks_at_it(kind: WorkloadKind, notes: dict[str, str], spec: JsonObject) -> None:
+    for base in (batch_job("odd"), asking_pod("odd")):
+        mapping(base, "metadata")["annotations"] = notes
+        mapping(base, "metadata", "labels").update(notes)
+        guest_of(base)
+        view_of(kind, {**base, "spec": {**mapping(base, "spec"), **spec}})
 
 
 def test_a_pod_asks_by_itself_until_it_is_bound() -> None:

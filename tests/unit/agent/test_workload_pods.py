@@ -1,13 +1,16 @@
 """Gangs of ordinary pods, and which pod of an object is which slot of its job."""
 
 from collections.abc import Iterable
+from dataclasses import replace
+from typing import ClassVar
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from muster.agent.core.cluster import CreatePods
-from muster.agent.core.kubernetes.calls import Merge
+from muster.agent.core.kubernetes.calls import Merge, Refused
+from muster.agent.core.kubernetes.names import PodKey
 from muster.agent.core.kubernetes.views import End, Owner, PodProjection, PodView
 from muster.agent.core.kubernetes.worklist import Worklist
 from muster.agent.core.workloads.asking.pods import GuestProjection
@@ -51,9 +54,9 @@ def gangs(members: dict[str, tuple[str, ...]] | None = None) -> PodGangs:
     return PodGangs(POLICY, lambda uid: known.get(uid, ()))
 
 
-def last(workloads: Iterable[WorkloadView | None]) -> WorkloadView:
-    [*_, found] = workloads
-    assert found is not None
+def last(seen_so_far: Iterable[list[WorkloadView]]) -> WorkloadView:
+    """What the last of these pods made."""
+    [*_, [*_, found]] = seen_so_far
     return found
 
 
@@ -84,9 +87,10 @@ def test_a_pod_alone_is_a_job_of_one_replica() -> None:
 
 def test_a_gang_asks_when_all_its_pods_are_there_whatever_their_order() -> None:
     known = gangs()
-    assert known.see(pod("w-2", gang="ring", size=3)) is None
-    assert known.see(pod("w-10", gang="ring", size=3)) is None
-    assert known.see(pod("other-0", gang="pair", size=2)) is None
+    for early in (pod("w-2", gang="ring", size=3), pod("w-10", gang="ring", size=3), pod("o-0", gang="pair", size=2)):
+        [waits] = known.see(early)
+        assert waits.asks is None
+        assert f"until all {3 if early.name[0] == 'w' else 2} pods" in waits.note
     workload = last([known.see(pod("w-1", gang="ring", size=3))])
     assert workload.members == ("uid-w-1", "uid-w-2", "uid-w-10"), "numbers in names count as numbers"
     assert isinstance(workload.asks, JobSpec)
@@ -117,7 +121,7 @@ def test_one_pod_that_can_be_no_job_makes_none_of_its_gang() -> None:
 def test_more_pods_than_the_gang_has_wait_for_a_gang_of_their_own() -> None:
     known = gangs()
     first = last([known.see(pod(f"w-{n}", gang="ring", size=2)) for n in range(2)])
-    assert known.see(pod("w-2", gang="ring", size=2)) is None
+    assert last([known.see(pod("w-2", gang="ring", size=2))]).asks is None
     second = last([known.see(pod("w-3", gang="ring", size=2))])
     assert not set(first.members) & set(second.members)
 
@@ -139,6 +143,26 @@ def test_an_agent_that_comes_back_has_the_gang_as_the_log_has_it() -> None:
     assert (first.uid, first.deleting) == ("uid-w-1", True), "until the other one is seen"
     both = last([known.see(pod("w-1", gang="ring", size=2))])
     assert (both.uid, both.members, both.deleting) == ("uid-w-1", members, False)
+
+
+def test_pods_of_one_gang_that_say_different_sizes_are_all_told() -> None:
+    known = gangs()
+    for name in ("a", "b"):
+        known.see(pod(name, gang="ring", size=3))
+    told = known.see(pod("c", gang="ring", size=2))
+    assert {one.uid for one in told} == {"uid-a", "uid-b", "uid-c"}
+    assert all(isinstance(one.asks, Unfit) for one in told)
+    assert isinstance(last([known.see(pod("c", gang="ring", size=3))]).asks, JobSpec), "it was mended"
+
+
+def test_events_of_members_that_change_nothing_say_nothing() -> None:
+    known = gangs()
+    members = [pod(f"w-{number}", gang="ring", size=3) for number in range(3)]
+    last([known.see(one) for one in members])
+    assert [known.see(replace(one, node="n1")) for one in members] == [[], [], []]
+    assert last([known.see(replace(members[1], ends_at=Instant(5)))]).deleting
+    ended = [known.see(replace(one, end=End(succeeded=True))) for one in members]
+    assert ended[-1][-1].finished
 
 
 @given(st.permutations([f"w-{number}" for number in range(6)]))
@@ -215,9 +239,8 @@ def test_an_object_is_let_go_for_an_attempt_and_held_when_it_is_asked_to_stop() 
     wanted = CreatePods(job.id, 1, NOW, wanted.slots, wanted.spec, origin=agent.asked().origin)
     guests.begin(wanted, NOW)
     [call] = calls(worklist)
-    assert (at(call.body, "spec", "suspend"), at(call.body, "metadata", "annotations", "muster.dev/let-go-for")) == (
-        False, "1",
-    )  # fmt: skip
+    assert at(call.body, "spec", "suspend") is False
+    assert at(call.body, "metadata", "uid") == "u-1", "of no later object of its name"
     worklist.clear()
     agent.start(job, "gpu-0001")
     assert not guests.stop(wanted, grace_s=1, now=NOW), "it ends by itself: its controller must see that unsuspended"
@@ -229,7 +252,28 @@ def test_an_object_is_let_go_for_an_attempt_and_held_when_it_is_asked_to_stop() 
     agent.workloads.lose("u-1")
     worklist.clear()
     guests.clear()
+    agent.workloads.forget_views()
     assert not guests.stop(wanted, grace_s=1, now=NOW), "nobody can hold what is gone"
+
+
+def test_an_object_that_cannot_be_let_go_gives_its_place_back(guests: ObjectGuests) -> None:
+    class Watching:
+        reasons: ClassVar[list[str]] = []
+
+        def is_ready(self, key: PodKey, now: Instant) -> None: ...
+
+        def is_refused(self, key: PodKey, now: Instant, *, reason: str) -> None:
+            assert now == NOW
+            self.reasons.append(f"{key.job_id} {reason}")
+
+    worklist = Worklist()
+    guests = ObjectGuests(worklist, Workloads(SEEN_POLICY))
+    guests.watched_by(Watching())
+    guests.begin(order(WorkloadKind.JOB, TaskGroup()), NOW)
+    task = worklist.take(NOW)
+    assert task is not None
+    worklist.finished(task, Refused(422, "Invalid", "a webhook says no"), NOW)
+    assert Watching.reasons == [f"{'J' * 26} Job physics/j cannot be let go: a webhook says no"]
 
 
 def test_jobs_of_people_and_muster_jobs_are_no_guests(guests: ObjectGuests) -> None:

@@ -61,6 +61,7 @@ def test_what_is_written_is_what_the_object_then_shows(agent: WatchingAgent) -> 
     agent.start(agent.accept(), "gpu-0001")
     showing = shown(agent)
     raw = muster_job("train")
+    mapping(raw, "metadata").update(uid="u-1", namespace="blue")
     raw["status"] = {key: value for key, value in mapping(showing.body, "status").items() if value is not None}
     view = WorkloadProjection(WorkloadKind.MUSTER_JOB, MUSTER_JOBS.api_version, POLICY)(raw)
     assert view is not None

@@ -10,7 +10,7 @@ from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
 
-from muster.agent.core.workloads.showing import Showing, rejection_of, showing_of
+from muster.agent.core.workloads.showing import Showing, rejection_of, showing_of, waiting_of
 from muster.agent.core.workloads.telling import News, event, news_of, rejection_news
 from muster.agent.core.workloads.values import WorkloadKind, WorkloadView
 from muster.agent.core.workloads.workloads import Workloads
@@ -25,7 +25,7 @@ from muster.kube.errors import (
     UnauthorizedError,
     UnavailableError,
 )
-from muster.kube.objects import JsonObject
+from muster.kube.objects import JsonObject, mapping
 from muster.kube.resources import EVENTS
 from muster.kube.shapes import Patch
 from muster.kube.workload_kinds import RESOURCES
@@ -135,31 +135,33 @@ class WorkloadWriter:
             return showing_of(record, view), news_of(record)
         generation, unfit = self._workloads.rejected.get(view.uid, (-1, None))
         if unfit is None or generation < view.generation:
-            return None
+            return (waiting_of(view), None) if view.note else None
         return rejection_of(unfit, view), rejection_news(unfit, view)
 
     async def _write(self, connection: KubeConnection, view: WorkloadView, showing: Showing) -> None:
         self.writes += 1
         is_pod = view.kind is WorkloadKind.POD
-        for name in self._names(view):
+        for name, uid in self._targets(view):
+            metadata: JsonObject = {**mapping(showing.body, "metadata"), "uid": uid}  # of no later one of its name
             await connection.patch(
                 RESOURCES[view.kind.value],
                 name,
-                showing.body,
+                {**showing.body, "metadata": metadata},
                 kind=Patch.STRATEGIC if is_pod else Patch.MERGE,
                 namespace=view.namespace,
                 subresource=showing.subresource,
             )
 
-    def _names(self, view: WorkloadView) -> list[str]:
+    def _targets(self, view: WorkloadView) -> list[tuple[str, str]]:
+        """Names and uids of what shows it."""
         if view.kind is not WorkloadKind.POD:
-            return [view.name]
+            return [(view.name, view.uid)]
         pods = self._workloads.gangs.pods(view.uid)[:MEMBERS_SHOWN_MAX]
-        return [pod.name for pod in reversed(pods)]  # the first, which tells that all are written, last
+        return [(pod.name, pod.uid) for pod in reversed(pods)]  # the first, which tells that all are written, last
 
     async def _tell(self, connection: KubeConnection, view: WorkloadView, news: News) -> None:
-        about = next(reversed(self._names(view)), "")
-        body: JsonObject = event(news, view, now=self._now(), name=about)
+        name, uid = next(reversed(self._targets(view)), (view.name, view.uid))
+        body: JsonObject = event(news, view, now=self._now(), name=name, uid=uid)
         with suppress(AlreadyExistsError):  # told by an earlier leader
             await connection.create(EVENTS, body, namespace=view.namespace)
         self._told[news.key] = None

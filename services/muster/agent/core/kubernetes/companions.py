@@ -92,6 +92,10 @@ class NoCompanions:
 class Guests(Protocol):
     """Pods that others made for a job - a person, or an object's controller: which is whose, and how they end."""
 
+    def watched_by(self, watcher: Watcher) -> None:
+        """Tell this one of pods that will never be made, from now on."""
+        ...
+
     @property
     def has_news(self) -> bool:
         """Whether objects were seen of which the log has to hear."""
@@ -142,6 +146,9 @@ class NoGuests:
     """Implements `Guests` where every pod is Muster's own."""
 
     has_news = False
+
+    def watched_by(self, watcher: Watcher) -> None:
+        """See `Guests`."""
 
     def seen(self, pod: PodView) -> None:
         """See `Guests`."""

@@ -1,151 +1,201 @@
-"""Ordinary pods as workloads: each alone, or those of one gang together once all are there."""
+"""Ordinary pods as workloads: each alone, or those of one gang together once all are there.
+
+Work grows with what changed: pods of a gang are sorted once, when the last one came, and a later event of one of them
+looks at that one alone.
+"""
 
 import re
 from collections.abc import Callable
+from dataclasses import dataclass, field, replace
 
 from muster.agent.core.kubernetes.views import PodView
 from muster.agent.core.workloads.asking.pods import gang_spec
 from muster.agent.core.workloads.guests import Guest, PodAsks
 from muster.agent.core.workloads.policy import WorkloadPolicy
 from muster.agent.core.workloads.values import NoJobError, Unfit, WorkloadKind, WorkloadView
+from muster.kube.workload_labels import GANG_SIZE
 from muster.schemas.job import JobSpec
 
-LeadOf = Callable[[str], tuple[str, ...]]
+MembersOf = Callable[[str], tuple[str, ...]]
 """Members, in the order of their slots, of the workload that this pod is a member of as the log has it; else none."""
 
 
-class PodGangs:
-    """lead_of: what the log knows. Each change gives the workload as it is now, or the uid of one that is gone."""
+@dataclass(slots=True)
+class _Gang:
+    """A workload of pods. gone: members that are not there, or leave; ended: that are over."""
 
-    def __init__(self, policy: WorkloadPolicy, members_of: LeadOf) -> None:
+    view: WorkloadView
+    gone: set[str] = field(default_factory=set)
+    ended: set[str] = field(default_factory=set)
+
+
+class PodGangs:
+    """members_of: what the log knows. Each change gives the workloads that are otherwise now."""
+
+    def __init__(self, policy: WorkloadPolicy, members_of: MembersOf) -> None:
         self._policy = policy
         self._members_of = members_of
         self._pods: dict[str, PodView] = {}
-        self._by_gang: dict[tuple[str, str], dict[str, None]] = {}
-        self._members: dict[str, tuple[str, ...]] = {}
-        """Of every pod that is a member, its fellows; the first leads."""
+        self._free: dict[tuple[str, str], dict[str, None]] = {}
+        """Uids of pods that ask and are members of nothing yet, by namespace and gang."""
+        self._gangs: dict[str, _Gang] = {}
+        self._leads: dict[str, str] = {}
 
-    def see(self, view: PodView) -> WorkloadView | None:
-        """The pod is so; None while its gang is not complete, or if it is no pod of this kind."""
+    def see(self, view: PodView) -> list[WorkloadView]:
+        """The pod is so."""
         guest = view.guest
         if guest is None:
-            return None
+            return []
         self._pods[view.uid] = view
-        if guest.gang:
-            self._by_gang.setdefault((view.namespace, guest.gang), {})[view.uid] = None
-        members = self._members.get(view.uid) or self._joined(view, guest)
-        return self._workload(members) if members else None
+        lead = self._leads.get(view.uid)
+        if lead is not None and isinstance(self._gangs[lead].view.asks, Unfit):
+            self._dissolve(lead)  # its labels may have been mended
+        elif lead is not None:
+            return self._changed(self._gangs[lead], view)
+        known = self._members_of(view.uid)
+        if known:
+            return [self._join(known, None)]
+        if guest.asks is None or view.ends_at:
+            self._forget_free(view)
+            return []
+        if not guest.gang:
+            return [self._join((view.uid,), self._spec((view,), guest))]
+        return self._gathered(view, guest)
 
-    def lose(self, uid: str) -> WorkloadView | str | None:
+    def lose(self, view_uid: str) -> WorkloadView | str | None:
         """The pod is gone: the workload that it leaves behind, or the uid of one of which nothing is left."""
-        view = self._pods.pop(uid, None)
+        view = self._pods.pop(view_uid, None)
         if view is None or view.guest is None:
             return None
-        gang = self._by_gang.get((view.namespace, view.guest.gang))
-        if gang is not None:
-            gang.pop(uid, None)
-            if not gang:
-                del self._by_gang[view.namespace, view.guest.gang]
-        members = self._members.pop(uid, None)
-        if members is None:
-            return None
-        if any(member in self._pods for member in members):
-            return self._workload(members)
-        return members[0]
+        self._forget_free(view)
+        lead = self._leads.pop(view_uid, None)
+        if lead is None:
+            return view_uid
+        gang = self._gangs[lead]
+        if any(member in self._pods for member in gang.view.members):
+            gang.gone.add(view_uid)
+            gang.view = replace(gang.view, deleting=True)
+            return gang.view
+        self._dissolve(lead)
+        return lead
 
     def pods(self, lead: str) -> tuple[PodView, ...]:
         """The pods, as far as they are there, of the workload with this uid."""
-        members = self._members.get(lead) or self._members_of(lead) or (lead,)
+        gang = self._gangs.get(lead)
+        members = gang.view.members if gang is not None else (lead,)
         return tuple(self._pods[uid] for uid in members if uid in self._pods)
-
-    def waiting(self, view: PodView) -> tuple[int, int]:
-        """How many of its gang are there that have no job yet, and how many there must be."""
-        guest = view.guest
-        if guest is None:
-            return 0, 0
-        return len(self._free(view.namespace, guest)), guest.gang_size
 
     def clear(self) -> None:
         """Nothing is watched any more."""
-        self._pods.clear()
-        self._by_gang.clear()
-        self._members.clear()
+        for known in (self._pods, self._free, self._gangs, self._leads):
+            known.clear()
 
-    def _joined(self, view: PodView, guest: Guest) -> tuple[str, ...]:
-        """The members of the gang that the pod completes, or is of as the log has it."""
-        known = self._members_of(view.uid)
-        if not known and guest.asks is not None:
-            free = self._free(view.namespace, guest) if guest.gang else [view.uid]
-            known = tuple(free[: guest.gang_size]) if len(free) >= guest.gang_size else ()
-        for member in known:
-            self._members[member] = known
-        return known
+    def _dissolve(self, lead: str) -> None:
+        for member in self._gangs.pop(lead).view.members:
+            self._leads.pop(member, None)
 
-    def _free(self, namespace: str, guest: Guest) -> list[str]:
-        """Pods of a gang that ask and are no members yet, the oldest first."""
-        return sorted(
-            (
-                uid
-                for uid in self._by_gang.get((namespace, guest.gang), ())
-                if uid not in self._members and not self._members_of(uid) and _asks(self._pods[uid])
-            ),
-            key=lambda uid: _age(self._pods[uid]),
-        )
+    def _changed(self, gang: _Gang, view: PodView) -> list[WorkloadView]:
+        """A member's event: what of the gang it changes."""
+        before, guest = gang.view, view.guest
+        if view.ends_at and view.end is None:
+            gang.gone.add(view.uid)
+        else:
+            gang.gone.discard(view.uid)
+        if view.end is not None:
+            gang.ended.add(view.uid)
+        shown = guest.shown if guest is not None and view.uid == before.uid else before.shown
+        over = len(gang.ended) == len(before.members)
+        gang.view = replace(before, deleting=bool(gang.gone), finished=over, shown=shown)
+        return [gang.view] if gang.view != before else []
 
-    def _workload(self, members: tuple[str, ...]) -> WorkloadView:
-        """What the members are together; its uid is the first one's."""
+    def _gathered(self, view: PodView, guest: Guest) -> list[WorkloadView]:
+        """A pod of a gang came: the gang if it is whole, else that the pod waits, or that they do not agree."""
+        free = self._free.setdefault((view.namespace, guest.gang), {})
+        free[view.uid] = None
+        pods = [self._pods[uid] for uid in free]
+        if len({pod.guest.gang_size for pod in pods if pod.guest is not None}) > 1:
+            unfit = Unfit(
+                f"pods of gang {guest.gang} say different sizes",
+                f"metadata.labels[{GANG_SIZE}]",
+                "Say one size on all.",
+            )
+            return [self._alone(pod, asks=unfit) for pod in pods]
+        if len(free) < guest.gang_size:
+            return [self._alone(view, note=f"it waits until all {guest.gang_size} pods of gang {guest.gang} are there")]
+        pods = sorted(pods, key=_age)[: guest.gang_size]
+        return [self._join(tuple(pod.uid for pod in pods), self._spec(tuple(pods), guest))]
+
+    def _alone(self, view: PodView, *, asks: Unfit | None = None, note: str = "") -> WorkloadView:
+        guest = view.guest
+        assert guest is not None, "only guests wait"
+        return _view_of(view, guest, (view.uid,), name=view.name, asks=asks, note=note)
+
+    def _join(self, members: tuple[str, ...], spec: tuple[JobSpec | Unfit, tuple[str, ...]] | None) -> WorkloadView:
+        """From here on they are members of one workload; its uid is the first one's."""
+        if spec is not None:
+            members = spec[1]
         there = [self._pods[uid] for uid in members if uid in self._pods]
         first = there[0]
         guest = first.guest
         assert guest is not None, "members are guests"
-        asks, order = self._asks(first, guest, there) if len(there) == len(members) else (None, members)
-        if asks is not None and order != members:
-            members = order
-            for member in members:
-                self._members[member] = members
-        lead = self._pods.get(members[0], first)
-        shown = lead.guest.shown if lead.guest is not None else guest.shown
-        return WorkloadView(
-            kind=WorkloadKind.POD,
-            api_version="v1",
-            namespace=first.namespace,
-            name=guest.gang or first.name,
-            uid=members[0],
-            generation=0,
-            asks=asks,
-            shown=shown,
-            deleting=len(there) < len(members) or any(pod.ends_at and pod.end is None for pod in there),
-            finished=all(pod.end is not None for pod in there),
-            members=members,
+        gang = _Gang(
+            _view_of(first, guest, members, name=guest.gang or first.name, asks=None if spec is None else spec[0]),
+            gone={uid for uid in members if uid not in self._pods},
         )
-
-    def _asks(
-        self, first: PodView, guest: Guest, there: list[PodView]
-    ) -> tuple[JobSpec | Unfit | None, tuple[str, ...]]:
-        """What they ask together, and their order by slots."""
-        uids = tuple(pod.uid for pod in there)
-        asked: list[PodAsks] = []
+        self._gangs[members[0]] = gang
+        for uid in members:
+            self._leads[uid] = members[0]
         for pod in there:
+            self._forget_free(pod)
+            self._changed(gang, pod)
+        gang.view = replace(gang.view, deleting=bool(gang.gone))
+        return gang.view
+
+    def _spec(self, pods: tuple[PodView, ...], guest: Guest) -> tuple[JobSpec | Unfit, tuple[str, ...]]:
+        """What they ask together, and their uids in the order of the slots."""
+        uids = tuple(pod.uid for pod in pods)
+        asked: list[PodAsks] = []
+        for pod in pods:
             asks = pod.guest.asks if pod.guest is not None else None
-            if asks is None:
-                return None, uids
             if isinstance(asks, Unfit):
                 reason = f"pod {pod.name}: {asks.reason}" if guest.gang else asks.reason
                 return Unfit(reason, asks.field, asks.cure), uids
+            assert asks is not None, "pods that ask nothing are not gathered"
             asked.append(asks)
         try:
-            team = self._policy.team(first.namespace)
-            spec, order = gang_spec(asked, name=guest.gang or first.name, team=team)
+            team = self._policy.team(pods[0].namespace)
+            spec, order = gang_spec(asked, name=guest.gang or pods[0].name, team=team)
         except NoJobError as error:
             return Unfit(error.reason, error.field, error.cure), uids
         return spec, tuple(uids[index] for index in order)
 
+    def _forget_free(self, view: PodView) -> None:
+        key = view.namespace, view.guest.gang if view.guest is not None else ""
+        free = self._free.get(key)
+        if free is not None:
+            free.pop(view.uid, None)
+            if not free:
+                del self._free[key]
 
-def _asks(view: PodView) -> bool:
-    return view.guest is not None and view.guest.asks is not None and not view.ends_at
+
+def _view_of(
+    pod: PodView, guest: Guest, members: tuple[str, ...], *, name: str, asks: JobSpec | Unfit | None, note: str = ""
+) -> WorkloadView:
+    return WorkloadView(
+        kind=WorkloadKind.POD,
+        api_version="v1",
+        namespace=pod.namespace,
+        name=name,
+        uid=members[0],
+        generation=0,
+        asks=asks,
+        shown=guest.shown,
+        members=members,
+        note=note,
+    )
 
 
 def _age(view: PodView) -> tuple[int, list[str | int], str]:
     """By creation, then by name with its numbers read as numbers."""
-    parts: list[str | int] = [int(part) if part.isdecimal() else part for part in re.split(r"(\d+)", view.name)]
+    parts: list[str | int] = [int(part) if part.isdecimal() else part for part in re.split(r"(\d{1,18})", view.name)]
     return (view.guest.created if view.guest is not None else 0), parts, view.uid

@@ -8,6 +8,8 @@ from collections.abc import Mapping
 
 from muster.agent.core.cluster import CreatePods
 from muster.agent.core.kubernetes.calls import Kind, Merge, Outcome, Refused
+from muster.agent.core.kubernetes.companions import Watcher
+from muster.agent.core.kubernetes.names import PodKey
 from muster.agent.core.kubernetes.views import PodView
 from muster.agent.core.kubernetes.worklist import Worklist
 from muster.agent.core.workloads.showing import hold, let_go
@@ -28,14 +30,13 @@ MPI_INDEX = "training.kubeflow.org/replica-index"
 Place = tuple[int, int]
 """Group and replica."""
 _KINDS = {WorkloadKind.JOB: Kind.JOBS, WorkloadKind.JOB_SET: Kind.JOB_SETS, WorkloadKind.MPI_JOB: Kind.MPI_JOBS}
-_NOT_FOUND = 404
 
 
 class ObjectGuests:
-    """worklist: where objects are let go and held. refused: by the API server, in words, until somebody reads them."""
+    """worklist: where objects are let go and held."""
 
     def __init__(self, worklist: Worklist, workloads: Workloads) -> None:
-        self.refused: list[str] = []
+        self._watcher: Watcher | None = None
         self._worklist = worklist
         self._workloads = workloads
         self._held: set[tuple[str, int]] = set()
@@ -103,7 +104,8 @@ class ObjectGuests:
         origin = order.origin
         if origin is not None and (kind := WorkloadKind(origin.kind)) in _KINDS:
             self._worklist.cancel(("hold", origin.uid))
-            self._ask("let-go", origin, let_go(kind, order.attempt))
+            body = let_go(kind, origin.uid, job_id=order.job_id, attempt=order.attempt)
+            self._ask("let-go", order, body)
 
     def stop(self, order: CreatePods, *, grace_s: float, now: Instant) -> bool:  # noqa: ARG002 - the port
         """See `Guests`. Pods have the grace that their object gives them.
@@ -121,7 +123,7 @@ class ObjectGuests:
             self._held.add(key)
             self._by_arrival.pop(key, None)
             self._worklist.cancel(("let-go", origin.uid))
-            self._ask("hold", origin, hold(kind))
+            self._ask("hold", order, hold(kind, origin.uid, job_id=order.job_id))
         return True
 
     def clear(self) -> None:
@@ -130,12 +132,20 @@ class ObjectGuests:
         self._held.clear()
         self._by_arrival.clear()
 
-    def _ask(self, what: str, origin: WorkloadRef, body: Mapping[str, object]) -> None:
+    def watched_by(self, watcher: Watcher) -> None:
+        """See `Guests`."""
+        self._watcher = watcher
+
+    def _ask(self, what: str, order: CreatePods, body: Mapping[str, object]) -> None:
+        origin, first = _origin(order), order.slots[0]
         call = Merge(_KINDS[WorkloadKind(origin.kind)], origin.namespace, origin.name, dict(body))
 
-        def told(outcome: Outcome, now: Instant) -> None:  # noqa: ARG001 - the port
-            if isinstance(outcome, Refused) and outcome.code != _NOT_FOUND:
-                self.refused.append(f"{origin.kind} {origin.namespace}/{origin.name}: {what}: {outcome.message}")
+        def told(outcome: Outcome, now: Instant) -> None:
+            """Nobody makes the pods of an object that cannot be let go: the gang gives its place back."""
+            if isinstance(outcome, Refused) and what == "let-go" and self._watcher is not None:
+                reason = f"{origin.kind} {origin.namespace}/{origin.name} cannot be let go: {outcome.message}"
+                key = PodKey(order.job_id, order.attempt, first.group, first.replica)
+                self._watcher.is_refused(key, now, reason=reason)
 
         self._worklist.ask((what, origin.uid), call, told)
 

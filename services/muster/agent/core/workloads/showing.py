@@ -6,7 +6,7 @@ All of it follows from the log and the object, so that writing it again writes t
 from dataclasses import dataclass
 
 from muster.agent.core.workloads.asking.pods import camel_reason, said_by
-from muster.agent.core.workloads.asking.views import REJECTED, SUSPEND, said
+from muster.agent.core.workloads.asking.views import REJECTED, SUSPEND, said, tagged
 from muster.agent.core.workloads.moments import rfc3339
 from muster.agent.core.workloads.records import Workload
 from muster.agent.core.workloads.values import REASON_CHARS_MAX, REFUSED, Unfit, WorkloadKind, WorkloadView
@@ -61,10 +61,17 @@ def rejection_of(unfit: Unfit, view: WorkloadView) -> Showing:
         case WorkloadKind.POD:
             return _in_condition(REJECTED, message, job_id="", is_good=False)
         case _:
-            notes: JsonObject = {PHASE: REJECTED, REASON: message, GENERATION: str(view.generation)}
+            notes: JsonObject = {PHASE: REJECTED, REASON: message, GENERATION: tagged(view.generation, view.uid)}
             return Showing({"metadata": {"annotations": notes}}, "", said(notes), REJECTED)
 
 
+def waiting_of(view: WorkloadView) -> Showing:
+    """What a pod should show that asks nothing yet."""
+    return _in_condition(WAITING, view.note, job_id="", is_good=False)
+
+
+WAITING = "waiting"
+"""Phase of a pod whose gang is not whole."""
 EPOCH = "1970-01-01T00:00:00Z"
 """Since when an object is rejected, which no fact dates: it was never anything else."""
 
@@ -95,15 +102,15 @@ def words(reason: str, field: str, cure: str) -> str:
     return (f"{told.rstrip('.')}. {cure}" if cure else told)[:REASON_CHARS_MAX]
 
 
-def let_go(kind: WorkloadKind, attempt: int) -> JsonObject:
-    """Merge patch that lets an object make the pods of this attempt."""
-    from_here: JsonObject = {"metadata": {"annotations": {ATTEMPT: str(attempt), HELD: None}}}
-    return _suspending(from_here, kind, to=False)
+def let_go(kind: WorkloadKind, uid: str, *, job_id: str, attempt: int) -> JsonObject:
+    """Merge patch that lets the object of this uid make the pods of this attempt."""
+    notes: JsonObject = {ATTEMPT: tagged(attempt, job_id), HELD: None}
+    return _suspending({"metadata": {"uid": uid, "annotations": notes}}, kind, to=False)
 
 
-def hold(kind: WorkloadKind) -> JsonObject:
-    """Merge patch that ends an object's pods, and lets it make none."""
-    return _suspending({"metadata": {"annotations": {HELD: "true"}}}, kind, to=True)
+def hold(kind: WorkloadKind, uid: str, *, job_id: str) -> JsonObject:
+    """Merge patch that ends the object's pods, and lets it make none."""
+    return _suspending({"metadata": {"uid": uid, "annotations": {HELD: job_id}}}, kind, to=True)
 
 
 def _suspending(body: JsonObject, kind: WorkloadKind, *, to: bool) -> JsonObject:
@@ -185,7 +192,7 @@ def _in_annotations(record: Workload, view: WorkloadView) -> Showing:
     notes: JsonObject = {**shown, GENERATION: None}
     body: JsonObject = {"metadata": {"annotations": notes}}
     if record.standing.phase in _ENDED_FROM_OUTSIDE and not (view.finished or view.suspended):
-        notes[HELD] = "true"  # else its controller goes on making pods that nobody places
+        notes[HELD] = record.job_id  # else its controller goes on making pods that nobody places
         body = _suspending(body, view.kind, to=True)
     return Showing(body, "", said(shown), said({JOB_ID: record.job_id, PHASE: phase, REASON: record.standing.reason}))
 
@@ -196,7 +203,7 @@ def _in_condition(phase: str, told: str, *, job_id: str, is_good: bool) -> Showi
     conditions: list[JsonObject] = [
         {"type": POD_CONDITION, "status": str(is_good), "reason": reason, "message": message}
     ]
-    if phase in (Phase.SUBMITTED, Phase.QUEUED, REFUSED, REJECTED):
+    if phase in (Phase.SUBMITTED, Phase.QUEUED, REFUSED, REJECTED, WAITING):
         conditions.append(
             {
                 "type": "PodScheduled",

@@ -76,7 +76,7 @@ class WorkloadView:
     generation: the API server raises it with every change of what is asked. deleting: somebody deleted it. suspended:
     it has no pods, and makes none. finished: it says itself that it is over. members: uids of pods that are a gang, in
     the order of its slots. let_go_for: attempt for which Muster last let it make its pods. held: Muster suspended it,
-    and not its owner.
+    and not its owner. note: why it asks nothing yet, for whoever looks at it.
     """
 
     kind: WorkloadKind
@@ -92,6 +92,7 @@ class WorkloadView:
     finished: bool = False
     let_go_for: int = 0
     held: bool = False
+    note: str = ""
     members: tuple[str, ...] = ()
 
     @property

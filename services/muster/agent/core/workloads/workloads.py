@@ -12,7 +12,7 @@ from muster.agent.core.kubernetes.views import PodView
 from muster.agent.core.workloads.gangs import PodGangs
 from muster.agent.core.workloads.policy import WorkloadPolicy, principal
 from muster.agent.core.workloads.records import Workload, moved, restored
-from muster.agent.core.workloads.values import Unfit, WorkloadKind, WorkloadView
+from muster.agent.core.workloads.values import REASON_CHARS_MAX, Unfit, WorkloadKind, WorkloadView
 from muster.core import Draft, Fact
 from muster.schemas import ids
 from muster.schemas.facts import workload as facts
@@ -75,7 +75,7 @@ class Workloads:
         """The object is so. True if something may follow from that."""
         self.views[view.uid] = view
         self._open[view.uid] = None
-        if view.uid in self.records or view.uid in self.rejected:
+        if view.uid in self.records or view.uid in self.rejected or view.note:
             self.changed[view.uid] = None
         return self._follows(view.uid)
 
@@ -94,8 +94,14 @@ class Workloads:
 
     def see_pod(self, view: PodView) -> None:
         """A pod is so: it may ask to run, alone or with others."""
-        if self.takes_pods and view.guest is not None and (workload := self.gangs.see(view)) is not None:
+        if not self.takes_pods or view.guest is None:
+            return
+        for workload in self.gangs.see(view):
             self.see(workload)
+            for member in workload.members[1:]:  # while the gang was not whole they were seen one by one
+                if self.views.pop(member, None) is not None:
+                    self._open.pop(member, None)
+                    self.changed.pop(member, None)
 
     def lose_pod(self, uid: str) -> None:
         """A pod is gone."""
@@ -173,7 +179,9 @@ class Workloads:
         why = self._why_cancel(record, view)
         if not why:
             return None
-        cancel = facts.WorkloadCancelRequested(job_id=record.job_id, principal=record.asked.principal, reason=why)
+        cancel = facts.WorkloadCancelRequested(
+            job_id=record.job_id, principal=record.asked.principal, reason=why[:REASON_CHARS_MAX]
+        )
         return Draft("workload", uid, "cancel-requested", cancel, (record.cause,), record.asked.trace)
 
     def _taken_up(self, view: WorkloadView) -> Draft | None:
@@ -214,9 +222,9 @@ class Workloads:
         payload = facts.WorkloadRejected(
             origin=view.ref(self.policy.cluster),
             generation=view.generation,
-            reason=unfit.reason,
-            field=unfit.field,
-            cure=unfit.cure,
+            reason=unfit.reason[:REASON_CHARS_MAX],
+            field=unfit.field[:REASON_CHARS_MAX],
+            cure=unfit.cure[:REASON_CHARS_MAX],
         )
         return Draft("workload", view.uid, "rejected", payload)
 

@@ -15,6 +15,13 @@ LEFT_TO_THE_QUEUE = ("total_run_time_s", "min_slice_s")
 _REQUIRED = ":required"
 
 
+def small_number(said: str, *, most: int) -> int | None:
+    """A whole number from 0 to `most` that somebody wrote; None for anything else, however long it is."""
+    if not said.isascii() or not said.isdecimal() or len(said) > len(str(most)) or int(said) > most:
+        return None
+    return int(said)
+
+
 def words_of(raw: JsonObject) -> dict[str, str]:
     """Labels and annotations together; an annotation of the same name wins, since it may say more."""
     return strings(raw, "metadata", "labels") | strings(raw, "metadata", "annotations")

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from muster.agent.core.kubernetes.quantities import instant
-from muster.agent.core.workloads.asking.common import OPTION_FIELDS, options_of, spec_of, words_of
+from muster.agent.core.workloads.asking.common import OPTION_FIELDS, options_of, small_number, spec_of, words_of
 from muster.agent.core.workloads.asking.templates import shape_of
 from muster.agent.core.workloads.guests import MAIN, Guest, PodAsks, Shape
 from muster.agent.core.workloads.policy import WorkloadPolicy
@@ -29,18 +29,18 @@ class GuestProjection:
         if QUEUE not in labels or not self.policy.takes_up(namespace_of(raw)) or _is_owned(raw):
             return None
         gang, words = labels.get(GANG, ""), words_of(raw)
-        size = words.get(GANG_SIZE, "1")
-        is_size = size.isdecimal() and 1 <= int(size) <= REPLICAS_MAX
+        size = small_number(words.get(GANG_SIZE, "1"), most=REPLICAS_MAX) or 0
         shown = _shown(raw)
-        waits = not text(raw, "spec", "nodeName") and text(raw, "status", "phase") == "Pending"
+        is_gated = bool(objects(raw, "spec", "schedulingGates"))  # somebody else wants to do something first
+        waits = not text(raw, "spec", "nodeName") and text(raw, "status", "phase") == "Pending" and not is_gated
         asks: PodAsks | Unfit | None = None
         if waits and not shown.job_id:
-            asks = self._asks(raw) if is_size and (gang or size == "1") else _bad_size(gang)
+            asks = self._asks(raw) if size and (gang or size == 1) else _bad_size(gang)
         return Guest(
             asks=asks,
             created=instant(text(raw, "metadata", "creationTimestamp")),
             gang=gang,
-            gang_size=int(size) if is_size else 1,
+            gang_size=size or 1,
             shown=shown,
         )
 
@@ -93,7 +93,7 @@ def _shown(raw: JsonObject) -> Shown:
     for condition in objects(raw, "status", "conditions"):
         if text(condition, "type") == POD_CONDITION:
             phase, message = kebab(text(condition, "reason")), text(condition, "message")
-            job_id = message.partition(" ")[0].rstrip(":") if text(condition, "status") != "False" else ""
+            job_id = message.partition(":")[0] if text(condition, "status") != "False" else ""
             return Shown(job_id=job_id, phase=phase, said=said_by(phase, message))
     return NOTHING_SHOWN
 

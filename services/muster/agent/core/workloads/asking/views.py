@@ -4,8 +4,9 @@ import json
 from collections.abc import Callable, Mapping
 
 from muster.agent.core.workloads.asking import jobs, jobsets, mpijobs, musterjobs
+from muster.agent.core.workloads.asking.common import small_number
 from muster.agent.core.workloads.policy import WorkloadPolicy
-from muster.agent.core.workloads.values import NoJobError, Shown, Unfit, WorkloadKind, WorkloadView
+from muster.agent.core.workloads.values import NOTHING_SHOWN, NoJobError, Shown, Unfit, WorkloadKind, WorkloadView
 from muster.kube.objects import (
     JsonObject,
     integer,
@@ -39,6 +40,8 @@ _ENDED: Mapping[WorkloadKind, frozenset[str]] = {
     WorkloadKind.JOB_SET: frozenset({"Completed", "Failed"}),
     WorkloadKind.MPI_JOB: frozenset({"Succeeded", "Failed"}),
 }
+NUMBER_MAX = 2**53
+"""Of an attempt or generation that an object shows."""
 REJECTED = "rejected"
 """Phase of an object that can be no job; it may still be mended."""
 
@@ -58,7 +61,9 @@ class WorkloadProjection:
             kind.makes_pods and QUEUE not in strings(raw, "metadata", "labels")
         ):
             return None
-        shown = _shown_by_status(raw) if kind is WorkloadKind.MUSTER_JOB else _shown_by_annotations(raw)
+        job_id = self._policy.job_id(namespace, uid_of(raw))
+        is_ours = kind is WorkloadKind.MUSTER_JOB
+        shown = _shown_by_status(raw, job_id) if is_ours else _shown_by_annotations(raw, job_id)
         notes = strings(raw, "metadata", "annotations")
         return WorkloadView(
             kind=kind,
@@ -72,8 +77,8 @@ class WorkloadProjection:
             deleting=bool(text(raw, "metadata", "deletionTimestamp")),
             suspended=truth(raw, *SUSPEND[kind]) if kind.suspends else False,
             finished=self._has_ended(raw),
-            let_go_for=int(number) if (number := notes.get(ATTEMPT, "")).isdecimal() else 0,
-            held=HELD in notes,
+            let_go_for=_number_of(notes.get(ATTEMPT, ""), job_id),
+            held=notes.get(HELD) == job_id,
         )
 
     def _asks(self, raw: JsonObject) -> JobSpec | Unfit:
@@ -95,8 +100,21 @@ def said(body: Mapping[str, object]) -> str:
     return json.dumps({key: value for key, value in body.items() if value is not None}, sort_keys=True)
 
 
-def _shown_by_status(raw: JsonObject) -> Shown:
+def tagged(number: int, owner: str) -> str:
+    """A number that counts for this very job or object only: annotations are copied with objects."""
+    return f"{number}/{owner}"
+
+
+def _number_of(said: str, owner: str) -> int:
+    """The reverse; 0 for what somebody else was told."""
+    number, _, whose = said.partition("/")
+    return (small_number(number, most=NUMBER_MAX) or 0) if whose == owner else 0
+
+
+def _shown_by_status(raw: JsonObject, job_id: str) -> Shown:
     status = mapping(raw, "status")
+    if text(status, "jobId") not in ("", job_id):
+        return NOTHING_SHOWN
     phase = text(status, "phase")
     is_rejected = phase == REJECTED
     return Shown(
@@ -107,13 +125,16 @@ def _shown_by_status(raw: JsonObject) -> Shown:
     )
 
 
-def _shown_by_annotations(raw: JsonObject) -> Shown:
+def _shown_by_annotations(raw: JsonObject, job_id: str) -> Shown:
+    """What the object's maker copied from another one counts for nothing."""
     notes = strings(raw, "metadata", "annotations")
+    generation = _number_of(notes.get(GENERATION, ""), uid_of(raw))
+    if notes.get(JOB_ID, "") != job_id and not generation:
+        return NOTHING_SHOWN
     shown: JsonObject = {key: notes[key] for key in (JOB_ID, PHASE, REASON, GENERATION) if key in notes}
-    generation = notes.get(GENERATION, "")
     return Shown(
         job_id=notes.get(JOB_ID, ""),
         phase=notes.get(PHASE, ""),
         said=said(shown) if shown else "",
-        generation=int(generation) if generation.isdecimal() else 0,
+        generation=generation,
     )
