@@ -57,6 +57,7 @@ class Gangs:
         self._timers: list[tuple[Instant, _Key]] = []
         self._belonging = Belonging(self.attempts, parts.manifests, parts.guests)
         parts.companions.watched_by(self)
+        parts.guests.watched_by(self)
 
     def carry_out(self, effect: PodsEffect) -> None:
         """See `Cluster`."""
