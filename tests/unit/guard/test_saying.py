@@ -2,6 +2,8 @@
 
 from dataclasses import replace
 
+import pytest
+
 from muster.core import Draft, Fact, Instant
 from muster.core.instant import NS_PER_S, after
 from muster.guard.core import GuardCore
@@ -161,3 +163,17 @@ def test_flows_that_cannot_be_seen_have_not_drifted() -> None:
     assert only_flows(house.sees(look(levels=None, flows=(), server=None))) == []
     assert house.now > Instant(NS_PER_S)
     assert replica().memory_mib == 300
+
+
+def test_a_busy_log_does_not_have_the_same_look_judged_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    house, judged = House(), list[Look]()
+    house.sees(listing(60))
+
+    def judge(seen: Look, config: GuardConfig) -> None:
+        judged.append(seen)
+
+    monkeypatch.setattr("muster.guard.core.advising.JUDGES", {"any": judge})
+    assert [house.core.decide(house.now) for _ in range(3)] == [[], [], []]
+    assert judged == []
+    house.sees(listing(60))
+    assert len(judged) == 1

@@ -23,6 +23,8 @@ class GuardCore:
         self.config = config
         self.guarded = guarded
         self._servers = servers
+        self._settled: Look | None = None
+        """Everything was said of this look: the log of a busy cluster has the core decide again and again."""
 
     @property
     def look(self) -> Look | None:
@@ -33,13 +35,17 @@ class GuardCore:
         """See `Core`; what fits no state is counted in `state.anomalies`."""
         if fact.kind in OWN:
             self.state.fold(fact)
+            self._settled = None
 
     def decide(self, now: Instant) -> list[Draft]:
         """See `Core`: nothing before the first look."""
         look = self._servers.observe()
-        if look is None:
+        if look is None or look is self._settled:
             return []
-        return [*advise(self.state.advice, look, self.config, now), *tell_flows(self.state.flows, look)]
+        drafts = [*advise(self.state.advice, look, self.config, now), *tell_flows(self.state.flows, look)]
+        if not drafts:
+            self._settled = look
+        return drafts
 
     def next_wakeup(self) -> Instant | None:
         """See `Core`: at once while there is a look that was not decided on."""

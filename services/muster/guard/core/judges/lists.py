@@ -2,6 +2,7 @@
 
 from muster.guard.core.config import GuardConfig
 from muster.guard.core.judges.finding import Finding
+from muster.guard.core.limits import BETTER
 from muster.guard.core.look import ClientLists, Look
 from muster.guard.core.pages import MIB
 
@@ -16,7 +17,8 @@ def judge(look: Look, config: GuardConfig) -> list[Finding] | None:
     """From the clients' own LISTs; None where nobody reports clients."""
     if not look.clients_from:
         return None
-    return [_finding(look, client, config.lists_per_minute) for client in look.clients]
+    threshold = config.lists_per_minute
+    return [_finding(look, one, threshold) for one in look.clients if one.per_minute >= BETTER * threshold]
 
 
 def _finding(look: Look, client: ClientLists, threshold: float) -> Finding:
