@@ -153,3 +153,18 @@ def test_services_run_twice_in_production_and_once_in_development(manifests: tup
     for name in SERVICES:
         deployment = next(one for one in of_kind(manifests, "Deployment") if text(one, "metadata", "name") == name)
         assert at(deployment, "spec", "replicas") == (2 if production else 1), name
+
+
+def test_the_page_on_sizing_says_what_production_asks_for(manifests: tuple[JsonObject, ...]) -> None:
+    cores = mebibytes = 0.0
+    for workload in of_kind(manifests, "Deployment", "StatefulSet"):
+        replicas = cast("int", at(workload, "spec", "replicas"))
+        for container in objects(pod_of(workload), "spec", "containers"):
+            cpu, memory = (text(container, "resources", "requests", kind) for kind in ("cpu", "memory"))
+            cores += replicas * (float(cpu[:-1]) / 1000 if cpu.endswith("m") else float(cpu))
+            mebibytes += replicas * int(memory[:-2]) * (1024 if memory.endswith("Gi") else 1)
+    page = (K8S.parent / "docs" / "sizing.md").read_text(encoding="utf-8")
+    if at(of_kind(manifests, "StatefulSet")[0], "spec", "replicas") == 3:
+        assert f"requests of {cores:.1f} cores and {mebibytes / 1024:.1f} GiB" in page
+    else:
+        assert cores < 3, "development fits on a small machine"
