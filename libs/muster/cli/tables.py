@@ -110,6 +110,7 @@ def job_pairs(job: JobView, *, now_ns: int) -> Sequence[tuple[str, str]]:
         ("preemptible", "" if job.preemptible else "no"),
         ("preemptions", str(job.preemptions) if job.preemptions else ""),
         ("made way for", job.made_way_for),
+        ("object", job.origin),
         *((name, moments.when(at, now_ns=now_ns)) for name, at in ahead if at),
         ("ran before", duration(job.ran_s) if job.ran_s and not job.phase.is_terminal else ""),
         ("cluster", job.cluster),

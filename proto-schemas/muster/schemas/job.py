@@ -164,6 +164,11 @@ class WorkloadRef(Wire):
     uid: Label
     members: Annotated[tuple[Label, ...], Field(max_length=REPLICAS_MAX)] = ()
 
+    @property
+    def title(self) -> str:
+        """As people say it: "MusterJob physics/train"."""
+        return f"{self.kind} {self.namespace}/{self.name}"
+
 
 class Job(Wire):
     """A job as accepted: immutable from `submitted` to the end.

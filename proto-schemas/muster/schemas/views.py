@@ -12,6 +12,7 @@ class JobView(Wire):
     """One job as people see it. Times are 0 while they have not come; phase says where it stands.
 
     priority: as asked last. held: somebody asked that it is not started; it waits, and is passed over.
+    origin: the object of Kubernetes that it stands for, "MusterJob physics/train"; "" if a person submitted it.
     """
 
     id: str
@@ -48,6 +49,7 @@ class JobView(Wire):
     reserved_at: InstantNs = 0
     made_way_for: str = ""
     held: bool = False
+    origin: str = ""
 
 
 def job_view(job: Job) -> JobView:
@@ -68,6 +70,7 @@ def job_view(job: Job) -> JobView:
         trace=job.trace,
         min_replicas=sum(group.replicas_least for group in spec.task_groups),
         preemptible=spec.preemptible,
+        origin=job.origin.title if job.origin is not None else "",
     )
 
 

@@ -69,6 +69,7 @@ export interface JobView {
   reserved_at: InstantNs;
   made_way_for: string;
   held: boolean;
+  origin: string;
 }
 
 export interface NodeView {

@@ -62,6 +62,7 @@ export function jobRow(id: string, phase: Phase, given: Partial<JobView> = {}): 
     reserved_at: 0,
     made_way_for: "",
     held: false,
+    origin: "",
     ...given,
   };
 }

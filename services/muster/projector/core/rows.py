@@ -54,6 +54,7 @@ class JobRow:
     reserved_at: int = 0
     made_way_for: str = ""
     held: bool = False
+    origin: str = ""
 
 
 def job_row(job: Job, *, cluster: str, submitted_at: int, seq: int) -> JobRow:
@@ -77,6 +78,7 @@ def job_row(job: Job, *, cluster: str, submitted_at: int, seq: int) -> JobRow:
         seq=seq,
         min_replicas=sum(group.replicas_least for group in spec.task_groups),
         preemptible=spec.preemptible,
+        origin=job.origin.title if job.origin is not None else "",
     )
 
 

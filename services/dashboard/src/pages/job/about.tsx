@@ -16,6 +16,7 @@ export function About({ job }: { job: JobView }) {
     ["GPUs", heldGpus(job)],
     ["Replicas", replicasOf(job)],
     ["Cluster", job.cluster],
+    ["Object", job.origin],
     ["Run", job.attempt ? String(job.attempt) : ""],
     ["Preemptible", job.preemptible ? "" : "no"],
     ["Preempted", job.preemptions ? `${job.preemptions} times` : ""],

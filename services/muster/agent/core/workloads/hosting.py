@@ -143,7 +143,7 @@ class ObjectGuests:
         def told(outcome: Outcome, now: Instant) -> None:
             """Nobody makes the pods of an object that cannot be let go: the gang gives its place back."""
             if isinstance(outcome, Refused) and what == "let-go" and self._watcher is not None:
-                reason = f"{origin.kind} {origin.namespace}/{origin.name} cannot be let go: {outcome.message}"
+                reason = f"{origin.title} cannot be let go: {outcome.message}"
                 key = PodKey(order.job_id, order.attempt, first.group, first.replica)
                 self._watcher.is_refused(key, now, reason=reason)
 

@@ -240,7 +240,7 @@ class Workloads:
 
     def _why_cancel(self, record: Workload, view: WorkloadView | None) -> str:
         origin = record.asked.origin
-        title = f"{origin.kind} {origin.namespace}/{origin.name}"
+        title = origin.title
         if view is None:
             return f"{title} is gone" if self._is_read(record) else ""
         if view.deleting:
