@@ -261,9 +261,12 @@ class FleetBooks(NodeRecords):
             self.fleet.set_usable(hold.slot.node, record.usable, ill=record.is_ill)
 
     def _mend(self, name: str, record: NodeRecord) -> None:
-        """Something came free where the kubelet picks: what could not be held whole before perhaps can be now."""
+        """Something came free where the kubelet picks: what could not be held whole before perhaps can be now.
+
+        What came free may itself have been the last that was not held whole; then the node takes jobs again, too.
+        """
         node = record.description
-        if not record.cut or node is None or not node.kubelet_picks:
+        if node is None or not node.kubelet_picks:
             return
         for (job_id, hold), part in sorted(record.cut.items(), key=_by_place):
             if part is not None:
@@ -271,7 +274,8 @@ class FleetBooks(NodeRecords):
             del record.cut[job_id, hold]
             for refused in self._refused(record, node, job_id, [hold]):
                 self._enter_otherwise(record, node, job_id, refused)
-        self.fleet.set_usable(name, record.usable, ill=record.is_ill)
+        if self.fleet.ledger.node(name).usable != record.usable:
+            self.fleet.set_usable(name, record.usable, ill=record.is_ill)
 
     def _enter_part(self, node: NodeJoined, hold: Hold) -> Hold | None:
         """Hold what is there of it, where devices or memory are gone; None if that is not what was wrong with it."""

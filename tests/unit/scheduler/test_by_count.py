@@ -55,6 +55,17 @@ def test_what_ends_gives_back_as_many() -> None:
     books_balance(world.core)
 
 
+def test_a_node_that_lost_a_gpu_takes_jobs_again_when_who_held_too_much_is_gone() -> None:
+    world = Counted(nodes=1, gpus=2)
+    one = world.submit("one", gpus=2)
+    world.started(one)
+    world.describe("n0", gpus=1)
+    two = world.submit("two")
+    assert world.phase(two) is Phase.QUEUED, "more is held than there is"
+    world.exited(one)
+    assert world.phase(two) is Phase.PLACED
+
+
 class TestSizesOfShares:
     def test_a_part_is_rounded_up_to_the_next_size(self) -> None:
         world = Counted()
