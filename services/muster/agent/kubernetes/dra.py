@@ -81,7 +81,7 @@ def dra_watches(chosen: ChosenDevices) -> tuple[Watch, ...]:
         if change.now is not None:
             chosen.claim_seen(change.now, now)
         else:
-            chosen.claim_gone((change.key.namespace, change.key.name))
+            chosen.claim_gone((change.key.namespace, change.key.name), now)
 
     return (
         KindWatch(RESOURCE_SLICES, project_slice, slices),

@@ -79,6 +79,7 @@ class Allocator:
         """Its pod is there."""
         one = wanted.slots[slot]
         name = f"mj-{wanted.job_id.lower()}-{wanted.attempt}-{one.group}-{one.replica}"
+        self.store.pod(POLICY.namespace, name, uid)
         return self.needs.prepare(wanted, one, name=name, uid=uid, now=self.now)
 
     def release(self, wanted: CreatePods, slot: int = 0) -> None:
@@ -108,7 +109,7 @@ class Allocator:
             return False
         key, raw = event
         if raw is None:
-            self.needs.claim_gone(key)
+            self.needs.claim_gone(key, self.now)
         else:
             self.needs.claim_seen(project_claim(raw), self.now)
         return True

@@ -1,7 +1,6 @@
 """An API server of claims and services in memory, one call at a time, with versions and a watch in their order."""
 
 import copy
-from collections import deque
 from dataclasses import dataclass, field
 
 from muster.agent.core.kubernetes.calls import (
@@ -35,6 +34,11 @@ class ClaimStore:
     def claims(self) -> list[JsonObject]:
         """All that are there."""
         return [one for (kind, _, _), one in self.objects.items() if kind is Kind.CLAIMS]
+
+    def pod(self, namespace: str, name: str, uid: str, *, phase: str = "Pending") -> None:
+        """A pod is so."""
+        metadata: JsonObject = {"name": name, "namespace": namespace, "uid": uid}
+        self.objects[Kind.PODS, namespace, name] = {"metadata": metadata, "status": {"phase": phase}}
 
     def make(self, call: Call) -> Outcome:
         """What the server would answer."""
@@ -111,6 +115,3 @@ class Follower:
             return None
         self.seen += 1
         return self.store.events[self.seen - 1]
-
-
-Waiting = deque[Call]

@@ -277,3 +277,79 @@ def test_a_delete_names_the_uid_so_that_nothing_newer_goes() -> None:
     assert isinstance(call, Delete)
     assert call.uid == uid_of(claim)
     assert at(mapping(claim, "metadata"), "deletionTimestamp") is None
+
+
+def bound_by_an_earlier_leader(store: ClaimStore) -> Allocator:
+    """A new leader, which has seen the claim of a pod that runs and is prepared no more."""
+    first = Allocator(store)
+    first.prepare(order(0))
+    first.settle()
+    second = Allocator(store)
+    while second.watch_once():
+        pass
+    return second
+
+
+def test_a_new_leader_takes_back_what_a_pod_had_that_it_never_prepared() -> None:
+    agent = bound_by_an_earlier_leader(ClaimStore())
+    agent.release(order(0))
+    agent.settle()
+    assert agent.store.claims() == []
+
+
+@pytest.mark.parametrize("phase", ["Succeeded", "Failed", ""])
+def test_a_claim_of_a_pod_that_is_over_is_taken_back_instead_of_refusing_the_next(phase: str) -> None:
+    agent = bound_by_an_earlier_leader(ClaimStore())
+    (pod,) = (key for key in agent.store.objects if key[0] is Kind.PODS)
+    if phase:
+        agent.store.pod(pod[1], pod[2], "pod-uid", phase=phase)
+    else:
+        del agent.store.objects[pod]
+    agent.prepare(order(0, job=OTHER), uid="next")
+    agent.settle()
+    assert [key.job_id for key in agent.ready] == [OTHER]
+    assert holding(agent.store) == ["gpu-0"]
+
+
+def test_a_claim_of_a_pod_that_runs_refuses_the_next() -> None:
+    agent = bound_by_an_earlier_leader(ClaimStore())
+    agent.prepare(order(0, job=OTHER), uid="next")
+    agent.settle()
+    assert agent.ready == []
+    assert len(agent.refused) == 1
+
+
+def test_a_claim_that_is_deleted_before_it_was_looked_at_is_refused() -> None:
+    agent = Allocator(ClaimStore())
+    agent.prepare(order(0))
+    while agent.work_once() is not None:
+        pass
+    (claim,) = agent.store.claims()
+    name = text(claim, "metadata", "name")
+    agent.store.make(Delete(Kind.CLAIMS, "muster-jobs", name, uid_of(claim)))
+    agent.store.events[:] = agent.store.events[-1:]  # the rest was never told
+    agent.settle()
+    assert agent.ready == []
+    assert ["taken back" in reason for reason in agent.refused.values()] == [True]
+
+
+def test_a_claim_that_is_gone_before_it_was_looked_at_is_refused() -> None:
+    agent = Allocator(ClaimStore())
+    agent.prepare(order(0))
+    while agent.work_once() is not None:
+        pass
+    (key,) = ((namespace, name) for kind, namespace, name in agent.store.objects if kind is Kind.CLAIMS)
+    agent.store.events[:] = [(key, None)]
+    agent.settle()
+    assert ["was deleted" in reason for reason in agent.refused.values()] == [True]
+
+
+def test_an_older_view_of_our_claim_is_no_reason_to_give_up() -> None:
+    agent = Allocator(ClaimStore())
+    agent.prepare(order(0))
+    while agent.work_once() is not None:
+        pass
+    assert agent.watch_once()  # as it was made, without devices
+    assert (agent.ready, agent.refused) == ([], {})
+    assert agent.watch_once()
+    assert len(agent.ready) == 1

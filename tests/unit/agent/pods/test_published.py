@@ -63,3 +63,52 @@ def test_cpus_that_do_not_divide_are_not_told() -> None:
     assert said is not None
     assert said.socket_cpu_milli == ()
     assert devices.misfits == {NODE}
+
+
+def told(*uuids: str) -> dict[str, NodeJoined]:
+    return {NODE: NodeJoined(cpu_milli=1, memory_mib=1, gpu_model="H100", gpu_uuids=uuids)}
+
+
+def held(devices: PublishedDevices, *numbers: int) -> None:
+    """A job of Muster's holds these."""
+    claim = ClaimView("jobs", "ours", "v", job="job", node=NODE, places=tuple(place(number) for number in numbers))
+    devices.holders.put(claim)
+
+
+def test_a_driver_that_is_silent_leaves_nothing_to_a_device_plugin_while_devices_are_held() -> None:
+    devices = published(0, 1)
+    devices.told = told("GPU-0", "GPU-1")
+    held(devices, 1)
+    devices.index.remove("one")
+    said = devices.of_node(VIEW, cpu_milli=1)
+    assert said is not None
+    assert (said.gpu_uuids, said.absent) == (("GPU-0", "GPU-1"), (0, 1))
+    devices.holders.clear()
+    assert devices.of_node(VIEW, cpu_milli=1) is None
+
+
+def test_devices_come_back_to_their_places_after_a_silence() -> None:
+    devices = published(0, 1, 2)
+    devices.of_node(VIEW, cpu_milli=1)
+    devices.index.put(SliceView("one", DRIVER, NODE, 2, 1, NODE, ()))
+    empty = devices.of_node(VIEW, cpu_milli=1)
+    assert empty is not None
+    assert empty.gpu_uuids == ()
+    late = tuple(Device(place(at), f"GPU-{at}", "H100", "gpu", 0, "") for at in (2, 1))
+    devices.index.put(SliceView("one", DRIVER, NODE, 3, 1, NODE, late))
+    said = devices.of_node(VIEW, cpu_milli=1)
+    assert said is not None
+    assert (said.gpu_uuids[1:], said.absent) == (("GPU-1", "GPU-2"), (0,))
+
+
+def test_a_device_that_is_to_be_left_alone_stays_in_sight_while_it_is_held() -> None:
+    devices = published(0)
+    ill = Device(place(1), "GPU-1", "H100", "gpu", 0, "", tainted=True)
+    devices.index.put(SliceView("two", DRIVER, NODE, 1, 1, NODE, (ill,)))
+    before = devices.of_node(VIEW, cpu_milli=1)
+    held(devices, 1)
+    during = devices.of_node(VIEW, cpu_milli=1)
+    assert before is not None
+    assert during is not None
+    assert (before.gpu_uuids, during.gpu_uuids) == (("GPU-0",), ("GPU-0", "GPU-1"))
+    assert devices.follows_claims(NODE)

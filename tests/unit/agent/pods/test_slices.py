@@ -77,14 +77,14 @@ def test_numbers_count_as_numbers() -> None:
 
 def test_a_device_keeps_its_place_when_another_goes_and_comes_back() -> None:
     first = describe([device(0), device(1), device(2)], models={})
-    without = describe([device(0), device(2)], models={}, before=(first.gpu_uuids, first.absent))
+    without = describe([device(0), device(2)], models={}, before=first.gpu_uuids)
     assert (without.gpu_uuids[2], without.absent) == ("GPU-2", (1,))
-    again = describe([device(0), device(2), device(7)], models={}, before=(without.gpu_uuids, without.absent))
+    again = describe([device(0), device(2), device(7)], models={}, before=without.gpu_uuids)
     assert (again.gpu_uuids, again.absent) == (("GPU-0", "GPU-7", "GPU-2"), ())
 
 
 def test_holes_at_the_end_are_cut_off() -> None:
-    said = describe([device(0)], models={}, before=(("GPU-0", "GPU-1"), ()))
+    said = describe([device(0)], models={}, before=("GPU-0", "GPU-1"))
     assert (said.gpu_uuids, said.absent) == (("GPU-0",), ())
 
 
@@ -113,12 +113,13 @@ def test_topology_that_one_device_does_not_tell_is_not_told() -> None:
 
 @given(st.lists(st.sets(st.integers(0, 9), max_size=8), min_size=1, max_size=6))
 def test_places_are_never_shared_nor_changed(rounds: list[set[int]]) -> None:
-    before: tuple[tuple[str, ...], tuple[int, ...]] = ((), ())
+    before: tuple[str, ...] = ()
+    absent: tuple[int, ...] = ()
     for numbers in rounds:
         said = describe([device(number) for number in sorted(numbers)], models={}, before=before)
         there = {uuid: place for place, uuid in enumerate(said.gpu_uuids) if place not in said.absent}
         assert set(there) == {f"GPU-{number}" for number in numbers}
-        was = {uuid: place for place, uuid in enumerate(before[0]) if place not in before[1]}
+        was = {uuid: place for place, uuid in enumerate(before) if place not in absent}
         assert all(there[uuid] == place for uuid, place in was.items() if uuid in there)
         assert all(len(numbers) == len(said.gpu_uuids) for _, numbers in said.device_domains)
-        before = (said.gpu_uuids, said.absent)
+        before, absent = said.gpu_uuids, said.absent

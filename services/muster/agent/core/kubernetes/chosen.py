@@ -82,17 +82,16 @@ class ChosenDevices:
         before = self._holders.claims.get(view.key)
         self.needs.claim_seen(view, now)
         self.on_claim(view)
-        if not view.job and (before is None or before.places != view.places):
-            self._changed(_pools(before) | _pools(view))
+        if before is None or before.places != view.places:
+            self._moved(before, view)
 
-    def claim_gone(self, key: Key) -> None:
+    def claim_gone(self, key: Key, now: Instant) -> None:
         """A ResourceClaim is no more."""
         before = self._holders.claims.get(key)
-        self.needs.claim_gone(key)
+        self.needs.claim_gone(key, now)
         if before is not None:
             self.on_claim_gone(before)
-        if before is not None and not before.job:
-            self._changed(_pools(before))
+            self._moved(before, None)
 
     def settle(self, now: Instant) -> None:
         """After a batch: the nodes that have devices are Muster's, as soon as all nodes and slices were seen."""
@@ -135,6 +134,12 @@ class ChosenDevices:
         self.needs.clear()
         if self.own_nodes is not None:
             self.own_nodes.clear()
+
+    def _moved(self, before: ClaimView | None, after: ClaimView | None) -> None:
+        """What others hold is not there for us; what we hold keeps a device in sight that otherwise would not be."""
+        is_others = any(view is not None and not view.job for view in (before, after))
+        nodes = _pools(before) | _pools(after)
+        self._changed(nodes if is_others else frozenset(filter(self._published.follows_claims, nodes)))
 
     def _changed(self, nodes: frozenset[str]) -> None:
         self._is_dirty = self._is_dirty or bool(nodes)

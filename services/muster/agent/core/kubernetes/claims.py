@@ -6,7 +6,7 @@ at the version that was read, and only then its pod is bound. Sources: api/resou
 """
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from muster.agent.core.kubernetes import names
 from muster.agent.core.kubernetes.slices import Place
@@ -25,6 +25,7 @@ from muster.kube.objects import (
 
 API_VERSION = "resource.k8s.io/v1"
 FINALIZER = "resource.kubernetes.io/delete-protection"
+_DIGITS_MAX = 20
 REQUEST = "gpus"
 """Name of the one request of a claim of ours."""
 
@@ -34,7 +35,8 @@ class ClaimView:
     """A claim. owner: uid of the pod that it was made for. places: that it was given. reserved: uids of pods.
 
     node: of which it was given them, if its allocation says one. job: as our labels say it, "" for others' claims.
-    deleting: it is to go as soon as nobody needs it.
+    deleting: it is to go as soon as nobody needs it. version: grows with every change, and is none
+    by itself.
     """
 
     namespace: str
@@ -46,6 +48,7 @@ class ClaimView:
     reserved: tuple[str, ...] = ()
     deleting: bool = False
     node: str = ""
+    version: int = field(default=0, compare=False)
 
     @property
     def key(self) -> tuple[str, str]:
@@ -67,6 +70,7 @@ def project_claim(raw: JsonObject) -> ClaimView:
         reserved=tuple(text(one, "uid") for one in reserved),
         deleting=bool(text(raw, "metadata", "deletionTimestamp")),
         node=_node(raw),
+        version=_number(version_of(raw)),
     )
 
 
@@ -161,11 +165,16 @@ def _owning_pod(raw: JsonObject) -> str:
 def _node(raw: JsonObject) -> str:
     """The one node that an allocation is for, "" if it does not say one."""
     for term in objects(raw, "status", "allocation", "nodeSelector", "nodeSelectorTerms"):
-        for field in objects(term, "matchFields"):
-            values = sequence(field, "values")
-            if text(field, "key") == "metadata.name" and len(values) == 1 and isinstance(values[0], str):
+        for match in objects(term, "matchFields"):
+            values = sequence(match, "values")
+            if text(match, "key") == "metadata.name" and len(values) == 1 and isinstance(values[0], str):
                 return values[0]
     return ""
+
+
+def _number(version: str) -> int:
+    """Of a resourceVersion: clients may compare it since Kubernetes 1.35, and it was etcd's number ever before."""
+    return int(version) if version.isdecimal() and len(version) <= _DIGITS_MAX else 0
 
 
 def _place(result: JsonObject) -> Place:

@@ -185,7 +185,7 @@ class Gangs:
         """See `Watcher`."""
         one = self.attempts.get((key.job_id, key.attempt))
         pod = None if one is None else one.pods.get((key.group, key.replica))
-        if one is not None and pod is not None:
+        if one is not None and pod is not None and not pod.is_bound:
             self._maker.roll_back(one, pod, reason=reason)
             self._touch(one, now)
 

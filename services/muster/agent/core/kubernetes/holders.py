@@ -23,6 +23,7 @@ class Holders:
     claims: dict[Key, ClaimView] = field(default_factory=dict)
     _by_place: dict[Place, dict[Key, None]] = field(default_factory=dict)
     _by_owner: dict[str, dict[Key, None]] = field(default_factory=dict)
+    _at: dict[str, int] = field(default_factory=dict)  # claims of ours by node
 
     def put(self, view: ClaimView) -> None:
         """A claim is so."""
@@ -30,6 +31,8 @@ class Holders:
         self.claims[view.key] = view
         for place in view.places:
             self._by_place.setdefault(place, {})[view.key] = None
+        if view.job and view.places:
+            self._at[view.node] = self._at.get(view.node, 0) + 1
         if view.owner:
             self._by_owner.setdefault(view.owner, {})[view.key] = None
 
@@ -41,12 +44,17 @@ class Holders:
         for place in view.places:
             _drop(self._by_place, place, key)
         _drop(self._by_owner, view.owner, key)
+        if view.job and view.places:
+            left = self._at.pop(view.node) - 1
+            if left:
+                self._at[view.node] = left
 
     def clear(self) -> None:
         """Forget all of them: they are to be seen again."""
         self.claims.clear()
         self._by_place.clear()
         self._by_owner.clear()
+        self._at.clear()
 
     def of_pod(self, uid: str) -> list[ClaimView]:
         """Claims that were made for this pod."""
@@ -57,6 +65,14 @@ class Holders:
         keys = dict.fromkeys(key for place in places for key in self._by_place.get(place, ()) if key != than)
         found = (self.claims[key] for key in keys)
         return [claim for claim in found if not (claim.job and claim.deleting)]
+
+    def ours(self, place: Place) -> bool:
+        """Whether a claim of Muster's holds it."""
+        return any(self.claims[key].job for key in self._by_place.get(place, ()))
+
+    def hold_at(self, node: str) -> bool:
+        """Whether claims of Muster's hold devices of this node."""
+        return self._at.get(node, 0) > 0
 
     def foreign(self, places: Iterable[Place]) -> list[ClaimView]:
         """Claims of others than Muster that hold one of these devices."""

@@ -17,12 +17,12 @@ from muster.agent.core.kubernetes.calls import Create, Delete, Done, Kind, Merge
 from muster.agent.core.kubernetes.claims import ClaimView
 from muster.agent.core.kubernetes.companions import Watcher
 from muster.agent.core.kubernetes.holders import Holders, Key
-from muster.agent.core.kubernetes.names import PodKey
+from muster.agent.core.kubernetes.names import PodKey, pod_name
 from muster.agent.core.kubernetes.orders import PodOrders
 from muster.agent.core.kubernetes.slices import DeviceIndex, Place
 from muster.agent.core.kubernetes.worklist import Worklist
 from muster.core import Instant, after
-from muster.kube.objects import JsonObject, uid_of
+from muster.kube.objects import JsonObject, text, uid_of
 from muster.schemas.job import Slot
 
 TRIES_MAX = 8
@@ -78,7 +78,9 @@ class _Need:
     step: _Step = _Step.WORKING
     tries: int = 0
     uid: str = ""  # of the claim, once it is known
+    version: int = 0  # of our own write
     is_released: bool = False
+    slot: Slot | None = None
 
     @property
     def at(self) -> Key:
@@ -151,7 +153,7 @@ class PodNeeds:
             return False
         is_guest = self.own_pods.makes_own_pods(order)
         namespace = self.orders.namespace(order)
-        need = _Need(key, slot.node, namespace, "", (name, uid), places, is_guest)
+        need = _Need(key, slot.node, namespace, "", (name, uid), places, is_guest, slot=slot)
         self._needs[key], self._by_pod[uid] = need, key
         if is_guest:
             self._await(need, now)
@@ -161,11 +163,16 @@ class PodNeeds:
         return need.step is _Step.READY
 
     def release(self, order: CreatePods, slot: Slot, now: Instant) -> None:  # noqa: ARG002 - the port
-        """See `Companions`. A claim that another made goes with its pod, which is not ours to end."""
+        """See `Companions`. A claim that another made goes with its pod, which is not ours to end.
+
+        Of a pod that an earlier leader bound no need is known: its claim is found by its name.
+        """
         key = PodKey(order.job_id, order.attempt, slot.group, slot.replica)
-        need = self._needs.pop(key, None)
-        if need is None:
+        need = self._needs.get(key)
+        if need is None or need.slot != slot:  # the one that is known is of the pod that comes anew in its place
+            self._release_unknown(order, slot, key, but=need)
             return
+        del self._needs[key]
         need.step = _Step.OVER
         self._by_pod.pop(need.pod[1], None)
         self._by_claim.pop(need.at, None)
@@ -176,26 +183,47 @@ class PodNeeds:
         if self.worklist.cancel(need.work):
             self._delete(need)  # else its outcome does
 
+    def _release_unknown(self, order: CreatePods, slot: Slot, key: PodKey, *, but: _Need | None) -> None:
+        if self.own_pods.makes_own_pods(order) or not self.orders.is_claimed(order, slot):
+            return
+        at = (self.orders.namespace(order), words.claim_name(pod_name(key)))
+        view = self.holders.claims.get(at)
+        if view is not None and view.job and (but is None or view.owner != but.pod[1]):
+            self._drop(view, key)
+
+    def _drop(self, view: ClaimView, key: PodKey) -> None:
+        """Take back a claim of ours of which no need is known."""
+        need = _Need(key, view.node, view.namespace, view.name, ("", view.owner), view.places, is_guest=False)
+        need.step, need.uid, need.is_released = _Step.OVER, view.uid, True
+        self._leaving[need.at] = None
+        self._delete(need)
+
     def clear(self) -> None:
         """See `Companions`."""
         for index in (self._needs, self._by_claim, self._by_pod, self._leaving):
             index.clear()
 
     def claim_seen(self, view: ClaimView, now: Instant) -> None:
-        """A claim is so: told in the order of the watch."""
+        """A claim is so: told in the order of the watch. What we wrote may have been taken back by somebody else."""
         self.holders.put(view)
         need = self._needs.get(self._by_claim.get(view.key) or self._by_pod.get(view.owner) or _NOBODY)
         if need is None:
             return
         if need.step is _Step.ABSENT and view.owner == need.pod[1]:
             self._await(need, now)
+        elif need.step in (_Step.WRITTEN, _Step.READY) and not _is_right(view, need):
+            if view.deleting or view.version > need.version:
+                self._lose(need, now, f"claim {need.claim} was taken back by somebody else")
         elif need.step is _Step.WRITTEN:
             self._look(need, now)
 
-    def claim_gone(self, key: Key) -> None:
+    def claim_gone(self, key: Key, now: Instant) -> None:
         """A claim is no more."""
         self.holders.remove(key)
         self._leaving.pop(key, None)
+        need = self._needs.get(self._by_claim.get(key) or _NOBODY)
+        if need is not None and need.step in (_Step.WRITTEN, _Step.READY):
+            self._lose(need, now, f"claim {need.claim} was deleted by somebody else")
 
     def _places(self, slot: Slot) -> tuple[tuple[Place, ...], str]:
         """Where the slot's devices are, or the one that is not there."""
@@ -277,7 +305,7 @@ class PodNeeds:
 
     def _written(self, need: _Need, outcome: Outcome, now: Instant) -> None:
         if isinstance(outcome, Done):
-            need.step = _Step.WRITTEN
+            need.step, need.version = _Step.WRITTEN, claims.project_claim(dict(outcome.reply)).version
             self._look(need, now)
         else:
             self._claim_is_or_read(need, outcome, now)
@@ -288,13 +316,33 @@ class PodNeeds:
         if view is None or not _is_right(view, need):
             return
         others = [other for other in self.holders.others(need.places, than=need.at) if other.key not in self._leaving]
-        if others:
-            self.counts.conflicts += 1
-            self._refuse(need, now, f"claim {others[0].namespace}/{others[0].name} holds a device that was placed")
-            return
-        need.step = _Step.READY
-        if self._watcher is not None:
-            self._watcher.is_ready(need.key, now)
+        if not others:
+            need.step = _Step.READY
+            if self._watcher is not None:
+                self._watcher.is_ready(need.key, now)
+        elif others[0].job and others[0].key not in self._by_claim:
+            self._examine(need, others[0])
+        else:
+            self._conflict(need, others[0], now)
+
+    def _examine(self, need: _Need, other: ClaimView) -> None:
+        """A claim of ours that nobody here knows: of a pod that an earlier leader made. Is that pod over?"""
+        pod = words.pod_of_claim(other.name)
+
+        def told(outcome: Outcome, now: Instant) -> None:
+            if need.step is not _Step.WRITTEN:
+                return
+            if _is_over(outcome, other.owner):
+                self._drop(other, PodKey(other.job, 0, 0, 0))
+                self._look(need, now)
+            else:
+                self._conflict(need, other, now)
+
+        self.worklist.ask(("claim-pod", need.key, other.uid), Read(Kind.PODS, other.namespace, pod), told)
+
+    def _conflict(self, need: _Need, other: ClaimView, now: Instant) -> None:
+        self.counts.conflicts += 1
+        self._refuse(need, now, f"claim {other.namespace}/{other.name} holds a device that was placed")
 
     def _refuse(self, need: _Need, now: Instant, reason: str) -> None:
         """The gang cannot have it: what was allocated is given back at once, for whoever else looks."""
@@ -302,6 +350,12 @@ class PodNeeds:
         view = self.holders.claims.get(need.at)
         if view is not None and view.places and need.pod[1] in view.reserved:
             self._deallocate(need, now)
+        self._tell_refused(need.key, now, reason)
+
+    def _lose(self, need: _Need, now: Instant, reason: str) -> None:
+        """Somebody else took it. A pod that is bound runs on: whoever watches knows which are."""
+        if need.step is _Step.WRITTEN:
+            need.step = _Step.OVER
         self._tell_refused(need.key, now, reason)
 
     def _tell_refused(self, key: PodKey, now: Instant, reason: str) -> None:
@@ -389,6 +443,14 @@ def _is_right(view: ClaimView, need: _Need) -> bool:
     """Whether the claim gives this pod exactly its devices."""
     uid = need.pod[1]
     return uid in view.reserved and set(view.places) == set(need.places) and not view.deleting and view.owner == uid
+
+
+def _is_over(outcome: Outcome, uid: str) -> bool:
+    """Whether the pod of this uid, as it was read, runs no more."""
+    if isinstance(outcome, Refused):
+        return outcome.code == _NOT_FOUND
+    pod = dict(outcome.reply) if isinstance(outcome, Done) else {}
+    return bool(pod) and (uid_of(pod) != uid or text(pod, "status", "phase") in ("Succeeded", "Failed"))
 
 
 def _words(need: _Need, outcome: Outcome) -> str:

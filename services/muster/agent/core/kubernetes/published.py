@@ -1,16 +1,14 @@
 """What a node's description says of devices that its driver publishes: the port `describing.Devices`."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from muster.agent.core.kubernetes.cpus import CpuLayout, CpuSetError, socket_cpu_milli
 from muster.agent.core.kubernetes.describing import DescribedDevices
 from muster.agent.core.kubernetes.holders import Holders
-from muster.agent.core.kubernetes.slices import Device, DeviceIndex, describe
+from muster.agent.core.kubernetes.slices import Described, Device, DeviceIndex, describe
 from muster.agent.core.kubernetes.views import NodeView
-from muster.schemas.facts.node import NodeJoined
-
-_NOTHING: tuple[tuple[str, ...], tuple[int, ...]] = ((), ())
+from muster.schemas.facts.node import GPUS_PER_NODE_MAX, NodeJoined
 
 
 @dataclass(slots=True, eq=False)
@@ -28,18 +26,23 @@ class PublishedDevices:
     threads: int = 2
     told: Mapping[str, NodeJoined] = field(default_factory=dict)
     misfits: set[str] = field(default_factory=set)
+    _places: dict[str, tuple[str, ...]] = field(default_factory=dict)
 
     def of_node(self, node: NodeView, *, cpu_milli: int) -> DescribedDevices | None:
         """See `Devices`. A device that a claim of others holds is not there for us, as long as it does."""
-        if not self.index.publishes(node.name):
-            return None
         told = self.told.get(node.name)
-        before = _NOTHING if told is None or told.kubelet_picks else (told.gpu_uuids, told.absent)
+        if told is not None and told.kubelet_picks:
+            told = None
+        if not self.index.publishes(node.name):
+            return self._silent(node.name, told)
         devices = self.index.devices(node.name)
         if devices is None:  # its driver is replacing its slices: what was known stands until it is done
             return _as_told(told)
         ours = [device for device in devices if not self.holders.foreign([device.place])]
-        said = describe(ours, models=self.models, before=before)
+        held = frozenset(device.uuid for device in devices if device.tainted and self.holders.ours(device.place))
+        before = self._places.get(node.name) or (told.gpu_uuids if told is not None else ())
+        said = describe(ours, models=self.models, before=before, held=held)
+        self._remember(node.name, before, said)
         return DescribedDevices(
             gpu_uuids=said.gpu_uuids,
             gpu_model=said.gpu_model,
@@ -48,6 +51,28 @@ class PublishedDevices:
             memory_uuids=told.memory_uuids if told is not None else (),
             socket_cpu_milli=self._sockets(node, devices, cpu_milli),
         )
+
+    def follows_claims(self, node: str) -> bool:
+        """Whether claims of ours decide what is told of it: its driver is silent, or wants devices left alone."""
+        return not self.index.publishes(node) or self.index.has_taints(node)
+
+    def _silent(self, node: str, told: NodeJoined | None) -> DescribedDevices | None:
+        """A driver that starts anew wipes its slices. As long as pods of ours hold devices there, nothing is to be had,
+        above all not by a device plugin beside it, and devices keep their places.
+        """
+        if told is None or not told.gpu_uuids or not self.holders.hold_at(node):
+            return None
+        known = _as_told(told)
+        return replace(known, absent=tuple(range(len(known.gpu_uuids))))
+
+    def _remember(self, node: str, before: tuple[str, ...], said: Described) -> None:
+        """Which device was last at each place: one that comes back goes where it was, if nothing else is there."""
+        now = tuple("" if place in said.absent else uuid for place, uuid in enumerate(said.gpu_uuids))
+        longer = max(len(now), len(before))
+        self._places[node] = tuple(
+            (now[place] if place < len(now) else "") or (before[place] if place < len(before) else "")
+            for place in range(longer)
+        )[:GPUS_PER_NODE_MAX]
 
     def _sockets(self, node: NodeView, devices: tuple[Device, ...], cpu_milli: int) -> tuple[int, ...]:
         """As many as the devices name; () if they name none, or if that cannot be."""

@@ -151,6 +151,10 @@ class DeviceIndex:
             found += (device for view in current for device in view.devices if _is_whole_gpu(device))
         return tuple(sorted(found, key=_name_order))
 
+    def has_taints(self, node: str) -> bool:
+        """Whether its driver wants some of its devices left alone."""
+        return any(device.tainted for view in self._by_node.get(node, {}).values() for device in view.devices)
+
     def find(self, node: str, uuid: str) -> Device | None:
         """The device of this uuid at the node, also one that is tainted."""
         views = self._by_node.get(node, {}).values()
@@ -185,10 +189,10 @@ def describe(
     devices: Iterable[Device],
     *,
     models: Mapping[str, str],
-    before: tuple[tuple[str, ...], tuple[int, ...]] = ((), ()),
+    before: tuple[str, ...] = (),
     held: frozenset[str] = frozenset(),
 ) -> Described:
-    """A node's devices by place. before: `gpu_uuids` and `absent` as the log knows them: a device keeps its place.
+    """A node's devices by place. before: which device was last at each place, there or not: it keeps its place.
 
     models: our name by what the driver says. held: uuids that jobs have, which stay although they are tainted. A node
     shows GPUs of one model: of several, the one that it has most of, by name where that is undecided.
@@ -216,13 +220,12 @@ def describe(
     )
 
 
-def _places(uuids: list[str], before: tuple[tuple[str, ...], tuple[int, ...]]) -> list[str]:
+def _places(uuids: list[str], before: tuple[str, ...]) -> list[str]:
     """Uuid by place, "" for a hole: known devices where they were, new ones in the lowest holes, none at the end."""
-    old_uuids, old_absent = before
     here = set(uuids)
-    places = [uuid if index not in old_absent and uuid in here else "" for index, uuid in enumerate(old_uuids)]
-    new = iter([uuid for uuid in uuids if uuid not in set(places)])
-    places = [uuid or next(new, "") for uuid in places] + list(new)
+    known = [uuid if uuid in here else "" for uuid in before]
+    new = iter([uuid for uuid in uuids if uuid not in set(known)])
+    places = [uuid or next(new, "") for uuid in known] + list(new)
     while places and not places[-1]:
         places.pop()
     return places

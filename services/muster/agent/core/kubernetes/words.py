@@ -13,6 +13,7 @@ OWN_TAINT = "muster.dev/own"
 """Taint of nodes whose devices Muster alone gives away."""
 GPU_TAINT = "nvidia.com/gpu"
 """Taint by which clusters keep other pods off nodes with GPUs."""
+_CLAIM = "-gpus"
 _GROUP_CHARS_MAX = 57  # with "-4095" behind it, a host name
 
 
@@ -29,7 +30,12 @@ def host_name(spec: JobSpec, group: int, replica: int) -> str:
 
 def claim_name(pod: str) -> str:
     """Of the ResourceClaim of a pod's GPUs."""
-    return f"{pod}-gpus"
+    return f"{pod}{_CLAIM}"
+
+
+def pod_of_claim(claim: str) -> str:
+    """The name of the pod of a claim of ours."""
+    return claim.removesuffix(_CLAIM)
 
 
 def namespace_for(pattern: str, team: str) -> str:
