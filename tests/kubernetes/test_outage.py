@@ -22,7 +22,8 @@ from muster.schemas.job import Phase
 from waiting import until_async
 
 API_SERVER = "kube-apiserver-0"
-JOBS, GANGS = 150, 10
+OUTAGE_S = 60.0
+JOBS, GANGS = 100, 8
 PATIENCE_S = 150.0
 
 
@@ -74,8 +75,7 @@ async def phases(house: House, job_ids: list[str]) -> list[Phase]:
 
 
 @pytest.mark.timeout(400)
-@pytest.mark.parametrize("outage_s", [6.0, 60.0])
-async def test_a_surge_survives_an_outage_of_the_api_server(tmp_path: Path, outage_s: float) -> None:
+async def test_a_surge_survives_an_outage_of_the_api_server(tmp_path: Path) -> None:
     async with (
         open_plane(PlaneOptions(controllers=CONTROLLERS)) as plane,
         open_agent(plane, tmp_path / "state", nodes=30, bind_s=20.0) as agent,
@@ -86,7 +86,7 @@ async def test_a_surge_survives_an_outage_of_the_api_server(tmp_path: Path, outa
         jobs += [(await submit(running_job(f"gang-{n}", run_s=1.0, replicas=4))).id for n in range(GANGS)]
         await plane.stop(API_SERVER)
         jobs += [(await submit(running_job(f"late-{n}", run_s=1.0))).id for n in range(JOBS - JOBS // 2)]
-        await asyncio.sleep(outage_s)  # the outage itself is what passes
+        await asyncio.sleep(OUTAGE_S)  # the outage itself is what passes
         before = await phases(agent.house, jobs)
         await plane.start(API_SERVER)
         ended = await agent.house.ended(jobs, patience_s=PATIENCE_S)
