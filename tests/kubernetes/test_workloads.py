@@ -21,6 +21,7 @@ from muster.kube.shapes import Patch, Selection
 from muster.kube.workload_labels import JOB_ID, PHASE, QUEUE
 from muster.schemas.facts.queue import QueueSpec
 from muster.schemas.job import Phase
+from muster.schemas.labels import EXIT_CODE, RUN_S
 from objects_that_ask import asking_pod, batch_job, condition, muster_job, note
 from waiting import until_async
 
@@ -39,6 +40,8 @@ EXAMPLES = {
 """By file: its object (of several, the first), and how many pods it means."""
 ENDS = {"muster.dev/run-s": "0.5", "muster.dev/exit-code": "0"}
 """Annotations by which KWOK ends a pod."""
+JOB_ENDS = {RUN_S: "0.5", EXIT_CODE: "0"}
+"""Labels of a job whose pods have them."""
 
 
 class Space:
@@ -136,7 +139,7 @@ async def test_an_example_runs_and_is_cancelled_by_deleting_it(space: Space, exa
 
 async def test_kubectl_shows_a_muster_job_from_queued_to_its_end(space: Space) -> None:
     body = muster_job("shown", replicas=2, gpus=4)
-    mapping(body, "spec")["labels"] = ENDS
+    mapping(body, "spec")["labels"] = JOB_ENDS
     space.apply(body)
     ended = await space.shows(MUSTER_JOBS, "shown", "succeeded")
     head, row = space.kubectl("get", "mj", "shown", "-o", "wide").splitlines()
@@ -159,7 +162,7 @@ async def test_a_rejected_muster_job_may_be_mended(space: Space) -> None:
     space.apply(muster_job("mended", pod={"env": {"no-variable": "1"}}))
     await space.shows(MUSTER_JOBS, "mended", "rejected")
     body = muster_job("mended")
-    mapping(body, "spec")["labels"] = ENDS
+    mapping(body, "spec")["labels"] = JOB_ENDS
     space.apply(body)
     await space.shows(MUSTER_JOBS, "mended", "succeeded")
 
