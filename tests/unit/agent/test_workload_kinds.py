@@ -6,6 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from muster.agent.core.workloads.asking.common import SPEC_BYTES_MAX
 from muster.agent.core.workloads.asking.pods import GuestProjection
 from muster.agent.core.workloads.asking.views import WorkloadProjection
 from muster.agent.core.workloads.guests import Guest, PodAsks
@@ -13,7 +14,9 @@ from muster.agent.core.workloads.policy import WorkloadPolicy
 from muster.agent.core.workloads.values import NOTHING_SHOWN, Unfit, WorkloadKind, WorkloadView
 from muster.kube.objects import JsonObject, mapping, objects
 from muster.kube.workload_kinds import RESOURCES
-from muster.schemas.job import JobKind, JobSpec, Topology
+from muster.schemas.base import FACT_BYTES_MAX
+from muster.schemas.facts.workload import WorkloadSubmitRequested
+from muster.schemas.job import REPLICAS_MAX, JobKind, JobSpec, Topology, WorkloadRef
 from objects_that_ask import asking_pod, batch_job, job_set, mpi_job, muster_job, template
 
 POLICY = WorkloadPolicy(
@@ -67,6 +70,25 @@ def test_a_muster_job_cannot_speak_for_another_team() -> None:
 def test_what_the_schema_cannot_check_is_told_by_its_field() -> None:
     told = unfit(WorkloadKind.MUSTER_JOB, muster_job("train", pod={"env": {"no-name": "1"}}))
     assert told.field == "spec.pod"
+
+
+def test_an_object_that_is_too_large_for_a_fact_is_no_job() -> None:
+    groups = [{"name": f"g{number}", "gpus": 1, "command": ["x" * 1_000] * 64} for number in range(8)]
+    raw = muster_job("large")
+    mapping(raw, "spec")["taskGroups"] = groups
+    told = unfit(WorkloadKind.MUSTER_JOB, raw)
+    assert told.field == "spec"
+    assert "bytes" in told.reason
+
+
+def test_the_largest_gang_of_pods_fits_into_a_fact() -> None:
+    spec = asked(WorkloadKind.MUSTER_JOB, muster_job("x"))
+    origin = WorkloadRef(
+        cluster="atlas", api_version="v1", kind="Pod", namespace="n" * 63, name="x", uid="u" * 36,
+        members=tuple(f"{number:036d}" for number in range(REPLICAS_MAX)),
+    )  # fmt: skip
+    fact = WorkloadSubmitRequested(job_id="A" * 26, spec=spec, principal="kubernetes:n", origin=origin)
+    assert len(fact.model_dump_json()) + SPEC_BYTES_MAX < FACT_BYTES_MAX
 
 
 def test_a_job_asks_for_all_its_pods_at_once() -> None:
