@@ -27,7 +27,7 @@ DRAFTS_MAX = 500
 REMEMBERED_MAX = 10_000
 """Objects that are over or can be no job of which that is remembered while they stay; the objects show it too."""
 ASKED_BYTES_MAX = FACT_BYTES_MAX // 2
-"""Of a wish as a fact: the log would take no larger one, and what becomes of it (the job, its state) holds it and more."""
+"""Of a wish as a fact. What becomes of it (the job, its state) holds it and more, and the log takes no larger facts."""
 NO_CLAIM = Unfit(
     "on this cluster GPUs are given by claims, which a pod that somebody else makes does not have",
     cure="Make it a MusterJob, whose pods Muster makes with what they need.",
