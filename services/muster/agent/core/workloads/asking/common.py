@@ -8,12 +8,9 @@ from pydantic import ValidationError
 from muster.agent.core.workloads.values import NoJobError
 from muster.kube.objects import JsonObject, strings
 from muster.kube.workload_labels import OPTIONS, QUEUE, TOPOLOGY
-from muster.schemas.base import FACT_BYTES_MAX
 from muster.schemas.job import JobSpec
 
 NAME_CHARS_MAX = 63
-SPEC_BYTES_MAX = FACT_BYTES_MAX // 3
-"""The same facts hold the uids of a gang's pods, and those of the job more; an object may have 1.5 MB."""
 LEFT_TO_THE_QUEUE = ("total_run_time_s", "min_slice_s")
 _REQUIRED = ":required"
 
@@ -48,7 +45,7 @@ def spec_of(body: JsonObject, *, name: str, team: str, fields: Mapping[str, str]
     """The JobSpec of these fields. fields: how the object calls a field of it. Raises NoJobError."""
     left_out = tuple(field for field in LEFT_TO_THE_QUEUE if field not in body)
     try:
-        spec = JobSpec.model_validate({**body, "name": job_name(name), "team": team, "left_out": left_out})
+        return JobSpec.model_validate({**body, "name": job_name(name), "team": team, "left_out": left_out})
     except ValidationError as error:
         first = error.errors(include_url=False, include_context=False)[0]
         path = ".".join(map(str, first["loc"]))
@@ -56,14 +53,6 @@ def spec_of(body: JsonObject, *, name: str, team: str, fields: Mapping[str, str]
         raise NoJobError(
             f"{first['msg']} (found {str(first['input'])[:100]!r})", field=said, cure="Correct it and apply it again."
         ) from error
-    size = len(spec.model_dump_json())
-    if size > SPEC_BYTES_MAX:
-        raise NoJobError(
-            f"the job takes {size} bytes, and at most {SPEC_BYTES_MAX} can be told",
-            field="spec",
-            cure="Shorten commands, variables and labels; put large input into a file that the job reads.",
-        )
-    return spec
 
 
 OPTION_FIELDS: dict[str, str] = {field: f"metadata.annotations[{key}]" for key, field in OPTIONS.items()} | {
