@@ -54,6 +54,17 @@ def test_an_object_that_can_be_no_job_is_rejected_once_for_each_change_of_it(age
     assert (said.reason, said.field, said.cure, said.generation) == (UNFIT.reason, UNFIT.field, UNFIT.cure, 2)
 
 
+def test_an_object_that_no_fact_can_hold_is_rejected(agent: WatchingAgent) -> None:
+    """An object may have 1.5 MB, a fact a third of that; the agent must not stumble over it for ever."""
+    large = SPEC.model_copy(update={"command": tuple("x" * 1024 for _ in range(256)), "labels": {"a": "y" * 1024}})
+    agent.see(seen(asks=large))
+    assert agent.names() == ["rejected"]
+    said = agent.facts("rejected")[-1].payload
+    assert isinstance(said, WorkloadRejected)
+    assert said.field == "spec"
+    assert "bytes" in said.reason
+
+
 def test_a_rejected_object_that_was_mended_becomes_a_job(agent: WatchingAgent) -> None:
     agent.see(seen(asks=UNFIT))
     agent.see(seen(generation=2))
