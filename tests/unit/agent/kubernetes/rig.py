@@ -147,9 +147,8 @@ class Rig:
         return self.cluster.observe(self.now)
 
     def exit(self) -> PodsExitedSeen:
-        """The one thing that there is to tell."""
-        (seen,) = self.observe()
-        assert isinstance(seen, PodsExitedSeen), seen
+        """The one exit that there is to tell."""
+        (seen,) = (seen for seen in self.observe() if isinstance(seen, PodsExitedSeen))
         return seen
 
     def delete(self, *, grace_s: float = 0.0, evict: bool = False, lost_node: str = "") -> None:

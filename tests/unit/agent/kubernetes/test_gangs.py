@@ -393,3 +393,13 @@ def test_who_only_follows_keeps_nothing_of_attempts_that_ended() -> None:
     assert not rig.cluster.gangs.attempts
     assert not rig.cluster.gangs._dirty
     assert not len(rig.cluster.worklist)
+
+
+def test_a_quota_is_waited_for_before_the_gang_is_queued_again() -> None:
+    rig = Rig().ready()
+    rig.cluster.carry_out(order())
+    for _ in range(7):
+        assert names(rig.calls()) == ["Create"]
+        rig.answer(Refused(403, "Forbidden", "exceeded quota: gpus, requested: 1, used: 8, limited: 8"))
+        rig.pass_time(5.0)
+    assert rig.exit().outcome is PodsOutcome.NODE_LOST

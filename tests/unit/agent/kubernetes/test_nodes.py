@@ -169,3 +169,38 @@ def test_what_a_deposed_leader_saw_is_forgotten_and_what_the_log_has_is_not() ->
     assert rig.observe() == ()
     rig.ready(node("n0"))
     assert rig.observe() == ()
+
+
+def turn_away(rig: Rig, attempt: int) -> None:
+    """An attempt whose pod the kubelet of n0 will not have; its exit is acknowledged, and what is told beside it."""
+    rig.cluster.carry_out(order(attempt=attempt))
+    view = pod(key(attempt=attempt), node="n0", phase="Failed", end=failed("OutOfnvidia.com/gpu"))
+    rig.see(view)
+    rig.calls()
+
+
+def test_a_node_that_turns_pods_away_gets_nothing_new_for_a_while() -> None:
+    rig = Rig().ready(node("n0"))
+    turn_away(rig, 1)
+    closed, exited = rig.observe()
+    assert isinstance(closed, NodeClosedSeen), "before the exit, so that the scheduler looks elsewhere"
+    assert "OutOfnvidia.com/gpu" in closed.reason
+    rig.cluster.acknowledge(closed, rig.now)
+    rig.cluster.acknowledge(exited, rig.now)
+    rig.pass_time(29.0)
+    assert rig.observe() == ()
+    rig.pass_time(1.0)
+    assert rig.observe() == (NodeOpenSeen("n0"),)
+
+
+def test_a_node_that_goes_on_turning_pods_away_is_left_alone_for_longer_each_time() -> None:
+    rig = Rig().ready(node("n0"))
+    for attempt, away_s in enumerate((30.0, 60.0, 120.0, 240.0, 480.0, 480.0), start=1):
+        turn_away(rig, attempt)
+        for seen in rig.observe():
+            rig.cluster.acknowledge(seen, rig.now)
+        rig.pass_time(away_s - 1.0)
+        assert not any(isinstance(seen, NodeOpenSeen) for seen in rig.observe())
+        rig.pass_time(1.0)
+        (opened,) = (seen for seen in rig.observe() if isinstance(seen, NodeOpenSeen))
+        rig.cluster.acknowledge(opened, rig.now)

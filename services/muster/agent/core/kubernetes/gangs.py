@@ -23,7 +23,7 @@ from muster.agent.core.cluster import (
 )
 from muster.agent.core.kubernetes.belonging import Belonging
 from muster.agent.core.kubernetes.ending import Ender
-from muster.agent.core.kubernetes.live import NEVER, LiveAttempt, LivePod, judged
+from muster.agent.core.kubernetes.live import NEVER, LiveAttempt, LivePod, judged, was_turned_away
 from muster.agent.core.kubernetes.making import Maker
 from muster.agent.core.kubernetes.names import PodKey, pod_name
 from muster.agent.core.kubernetes.parts import Parts
@@ -187,6 +187,7 @@ class Gangs:
         pod = None if one is None else one.pods.get((key.group, key.replica))
         if one is not None and pod is not None and not pod.is_bound:
             self._maker.roll_back(one, pod, reason=reason)
+            self._parts.nodes.turned_away(pod.slot.node, now, why=reason)
             self._touch(one, now)
 
     def _begin(self, order: CreatePods) -> None:
@@ -284,11 +285,20 @@ class Gangs:
             one.verdict = judged(one)
             if one.verdict is not None and one.verdict.outcome is PodsOutcome.NODE_LOST:
                 self._maker.tell_loss(one, one.verdict.node)
+                self._shun(one, now)
         if one.is_ending:
             self._end(one, now)
         else:
             self._run(one, now)
         self._retell(one)
+
+    def _shun(self, one: LiveAttempt, now: Instant) -> None:
+        """Nodes whose kubelets would not have a pod of it."""
+        for pod in one.pods.values():
+            if pod.end is not None and was_turned_away(pod.end):
+                self._parts.nodes.turned_away(
+                    pod.slot.node, now, why=f"its kubelet turned a pod away: {pod.end.reason}"
+                )
 
     def _run(self, one: LiveAttempt, now: Instant) -> None:
         grace_s = one.resize.grace_s if one.resize is not None else LEFTOVER_GRACE_S

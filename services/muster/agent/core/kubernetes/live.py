@@ -28,7 +28,7 @@ class LivePod:
     end: how it ended, kept when the object is gone; own_end: by itself, not because it was told to. is_gone: it existed
     and is no more, or never will. is_guest: somebody else made it. is_late: a resize that is not told yet adds it.
     is_unsure: it may have been created: nobody answered. ending_s: grace of the deletion that was asked.
-    bind_at: not before, since it was refused.
+    bind_at: not before, since it was refused. refusals: for want of quota.
     """
 
     key: PodKey
@@ -49,6 +49,7 @@ class LivePod:
     is_unsure: bool = False
     ending_s: int | None = None
     bind_at: Instant = NEVER
+    refusals: int = 0
 
     @property
     def exists(self) -> bool:

@@ -11,6 +11,8 @@ from muster.kube.objects import uid_of
 from muster.schemas.facts.job import PodsOutcome
 
 _NOT_FOUND, _CONFLICT = 404, 409
+REFUSALS_MAX = 6
+"""Of one pod for the namespace's quota: then its gang makes room for others, and is queued again."""
 AGAIN_S = 5.0
 """Until a pod is asked for again whose namespace was not there, or whose object was not found after all."""
 
@@ -100,6 +102,9 @@ class Maker:
         if refusal.code == _NOT_FOUND:  # its namespace: somebody has to make it
             self._parts.notes.say(f"pod {pod.name}: {refusal.message}")
             self._ask_create(one, pod, at=after(now, AGAIN_S))
+        elif "exceeded quota" in refusal.message and pod.refusals < REFUSALS_MAX:
+            pod.refusals += 1
+            self._ask_create(one, pod, at=after(now, AGAIN_S))
         elif refusal.code == _CONFLICT or "exceeded quota" in refusal.message:
             self.roll_back(one, pod, reason=refusal.message)
         else:
@@ -164,4 +169,6 @@ class Maker:
                 self._read(one, pod)  # perhaps by a call whose answer was lost
             case Refused() if not pod.is_bound:
                 self._parts.notes.refused += 1
+                if outcome.code != _NOT_FOUND:  # that is about the pod
+                    self._parts.nodes.turned_away(pod.slot.node, now, why=f"a binding was refused: {outcome.message}")
                 self.roll_back(one, pod, reason=outcome.message)

@@ -7,6 +7,7 @@ is closed (cordoned, or tainted against all) is asked to be withheld, and given 
 
 import heapq
 from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
 
 from muster.agent.core.cluster import (
     NodeClosedSeen,
@@ -23,9 +24,20 @@ from muster.agent.core.kubernetes.views import NodeView, PodView, Requests
 from muster.core import Instant, after
 from muster.schemas.facts.node import NodeJoined
 
+AWAY_S_MIN, AWAY_S_MAX = 30.0, 480.0
+"""A node that turned a pod away gets nothing new for so long; doubled while it happens again soon after."""
 TELL_AGAIN_S = 1.0
 """Between two descriptions of one node: pods of others come and go in bursts."""
 _AT_ONCE = Instant(0)
+
+
+@dataclass(frozen=True, slots=True)
+class _Away:
+    """A node that turned pods away: until when nothing new goes there, which is `seconds` after the last time."""
+
+    until: Instant
+    seconds: float
+    why: str
 
 
 class Nodes:
@@ -44,6 +56,7 @@ class Nodes:
         self._lost: set[str] = set()
         self._closed: dict[str, str] = {}
         self._unready_since: dict[str, Instant] = {}
+        self._away: dict[str, _Away] = {}
         self._pods: dict[tuple[str, str], tuple[str, Requests]] = {}  # of others, with their nodes
         self._used: dict[str, dict[tuple[str, str], Requests]] = {}
         self._dirty: dict[str, None] = {}
@@ -154,6 +167,16 @@ class Nodes:
         """See `NodesSeen`."""
         return node in self._lost or (self.is_synced and node not in self.views)
 
+    def turned_away(self, node: str, now: Instant, *, why: str) -> None:
+        """See `NodesSeen`. Else the scheduler, whose books have room there, would place it there again at once."""
+        before = self._away.get(node)
+        if before is not None and now < before.until:
+            return
+        is_again = before is not None and now < after(before.until, before.seconds)
+        seconds = min(AWAY_S_MAX, 2 * before.seconds) if before is not None and is_again else AWAY_S_MIN
+        self._away[node] = _Away(after(now, seconds), seconds, why)
+        self._dirty[node] = None
+
     def uuids(self, node: str, devices: tuple[int, ...]) -> tuple[str, ...]:
         """See `NodesSeen`."""
         told = self._told.get(node)
@@ -176,10 +199,19 @@ class Nodes:
             return NodeReturnedSeen(name)
         if told is None and view.closed:
             return None  # it joins when it is open: else jobs could be placed there before it is withheld
+        closed = view.closed or self._kept_away(name, now)
+        if closed and told is not None and name not in self._closed:
+            return NodeClosedSeen(name, closed)
         seen = self._described(view, told, now)
-        if seen is None and told is not None and bool(view.closed) != (name in self._closed):
-            return NodeClosedSeen(name, view.closed) if view.closed else NodeOpenSeen(name)
-        return seen
+        return NodeOpenSeen(name) if seen is None and not closed and name in self._closed else seen
+
+    def _kept_away(self, name: str, now: Instant) -> str:
+        """Why nothing new is to go there for a while."""
+        away = self._away.get(name)
+        if away is None or now >= away.until:
+            return ""
+        heapq.heappush(self._timers, (away.until, name))
+        return away.why
 
     def _unready(self, view: NodeView, now: Instant) -> NodeLostSeen | None:
         if view.name in self._lost:

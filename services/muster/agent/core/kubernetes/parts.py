@@ -43,6 +43,10 @@ class NodesSeen(Protocol):
         """Whether no kubelet there will confirm anything: the node does not answer, or is no more."""
         ...
 
+    def turned_away(self, node: str, now: Instant, *, why: str) -> None:
+        """A pod cannot be had there, whatever the books say: nothing new for a while, longer if it happens again."""
+        ...
+
     def uuids(self, node: str, devices: tuple[int, ...]) -> tuple[str, ...]:
         """Of the devices at these places, where the scheduler picks them; () where the kubelet does."""
         ...
