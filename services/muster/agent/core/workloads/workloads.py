@@ -15,6 +15,7 @@ from muster.agent.core.workloads.records import Workload, moved, restored
 from muster.agent.core.workloads.values import REASON_CHARS_MAX, Unfit, WorkloadKind, WorkloadView
 from muster.core import Draft, Fact
 from muster.schemas import ids
+from muster.schemas.base import FACT_BYTES_MAX
 from muster.schemas.facts import workload as facts
 from muster.schemas.facts.control import ClusterDescribed
 from muster.schemas.facts.job import JobRouted
@@ -25,6 +26,8 @@ DRAFTS_MAX = 500
 """Of one decision; the rest comes with the next."""
 REMEMBERED_MAX = 10_000
 """Objects that are over or can be no job of which that is remembered while they stay; the objects show it too."""
+ASKED_BYTES_MAX = FACT_BYTES_MAX // 2
+"""Of a wish as a fact. What becomes of it (the job, its state) holds it and more, and the log takes no larger facts."""
 NO_CLAIM = Unfit(
     "on this cluster GPUs are given by claims, which a pod that somebody else makes does not have",
     cure="Make it a MusterJob, whose pods Muster makes with what they need.",
@@ -203,6 +206,9 @@ class Workloads:
                     origin=view.ref(self.policy.cluster),
                     trace=trace,
                 )
+                size = len(asked.model_dump_json())
+                if size > ASKED_BYTES_MAX:
+                    return self._rejection(view, _too_large(size))
                 return Draft("workload", view.uid, "submit-requested", asked, trace=trace)
 
     def _asks(self, view: WorkloadView) -> JobSpec | Unfit | None:
@@ -334,6 +340,11 @@ class Workloads:
             return False
         self._enter(restored(fact.payload))
         return True
+
+
+def _too_large(size: int) -> Unfit:
+    reason = f"the job would be a fact of {size} bytes, and at most {ASKED_BYTES_MAX} can be"
+    return Unfit(reason, field="spec", cure="Put long commands and variables into the image or a volume.")
 
 
 _Value = TypeVar("_Value")
