@@ -122,7 +122,8 @@ class SimulatedFabricSettings(_Section):
 class FabricSettings(_Section):
     """One composable fabric and the manager that it is reached through.
 
-    name: as groups name it. driver: how the manager is spoken to. url: base of the manager's API; a simulated one is
+    name: as groups name it. driver: how the manager is spoken to; operator: the field's operator moves the devices of a
+    real cluster, by its objects, and has no url. url: base of the manager's API; a simulated one is
     filled in by the stack. tenant, cluster_id: as Fsas managers call us. credentials: a JSON file with username,
     password, realm, client_id, client_secret (Fsas managers); never the values. limit: calls at a time.
     call_s: time-out of one call. memory_models: of memory devices in the pool; those of GPUs are the node groups'.
@@ -130,7 +131,7 @@ class FabricSettings(_Section):
     """
 
     name: Name
-    driver: Literal["fm", "cm", "nec", "sunfish"] = "fm"
+    driver: Literal["fm", "cm", "nec", "sunfish", "operator"] = "fm"
     url: str = ""
     tenant: str = "tenant"
     cluster_id: str = "cluster"
@@ -293,3 +294,16 @@ class Settings(_Section):
     webhooks: tuple[WebhookSettings, ...] = ()
     guard: GuardSettings = GuardSettings()
     bus: BusSettings = BusSettings()
+
+    @model_validator(mode="after")
+    def _one_moves_devices(self) -> Self:
+        """The operator takes back what others attach, so where it runs nobody else moves devices, and it alone does."""
+        operated = [fabric.name for fabric in self.fabrics if fabric.driver == "operator"]
+        asks_it = self.kubernetes is not None and self.kubernetes.requests == "operator"
+        if operated and not asks_it:
+            raise ValueError(f"fabrics: {operated[0]}: driver `operator` needs kubernetes.requests `operator`")
+        if asks_it and len(operated) != 1:
+            raise ValueError("kubernetes.requests: with `operator` name one fabric whose driver is `operator`")
+        if asks_it and len(self.fabrics) > 1:
+            raise ValueError("fabrics: beside the operator's there may be none: it takes back what others attach")
+        return self

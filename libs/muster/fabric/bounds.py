@@ -28,5 +28,5 @@ SURVEY_PARALLEL = 8
 """Requests of one survey at a time."""
 POLL_S_MIN, POLL_S_MAX, POLL_GROWTH = 0.1, 2.0, 1.5
 """An operation that goes on by itself is looked at after so long, then ever more rarely."""
-PARALLEL_MAX = {"fm": 1_024, "cm": 1_024, "nec": 1, "sunfish": 1_024}
+PARALLEL_MAX = {"fm": 1_024, "cm": 1_024, "nec": 1, "sunfish": 1_024, "operator": 1_024}
 """Calls that a manager takes at a time, by driver; those that name no limit leave it to the setting."""

@@ -24,7 +24,7 @@ def open_driver(
     """A driver with connections of its own, or `client`'s, whose answers are checked; nothing is sent yet. Close it.
 
     models: (type, model) pairs that the fabric may hold: some managers count their pool only per model.
-    Raises CredentialsError, and ValueError if `url` is missing.
+    Raises CredentialsError, and ValueError if `url` is missing or nothing is to be sent to one.
     """
     if not fabric.url:
         raise ValueError(f"fabrics: {fabric.name}: url is empty; give the base address of its manager's API")
@@ -50,6 +50,8 @@ def _driver(fabric: FabricSettings, http: ManagerHttp, manager: FabricManager) -
             return LayoutApply(http, call_s=fabric.call_s)
         case "sunfish":
             return Redfish(http, call_s=fabric.call_s)
+        case "operator":
+            raise ValueError(f"fabrics: {fabric.name}: the field's operator is no manager with an address")
 
 
 def new_client(*, limit: int, verify: ssl.SSLContext | bool = True) -> httpx.AsyncClient:

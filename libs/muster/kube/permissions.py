@@ -28,6 +28,7 @@ class Feature(StrEnum):
     NETWORKS = "networks"
     HOT_PLUG = "hot-plug"
     COMPOSABILITY = "composability"
+    OPERATOR = "operator"
     MACHINES = "machines"
     OPENSHIFT_MACHINES = "openshift-machines"
     AUTOSCALER = "autoscaler"
@@ -170,6 +171,18 @@ TABLE: tuple[Permission, ...] = (
         Feature.DRA,
     ),
     *(
+        Permission(
+            AGENT,
+            "",
+            "pods",
+            ("delete",),
+            "plugins of a node start anew after its devices changed",
+            Feature.HOT_PLUG,
+            namespace=namespace,
+        )
+        for namespace in ("gpu-operator", "nvidia-dra-driver-gpu")
+    ),
+    *(
         Permission(AGENT, group, resource, ("list", "watch", "patch"), why, feature)
         for group, feature in (
             ("cluster.x-k8s.io", Feature.MACHINES),
@@ -208,6 +221,22 @@ TABLE: tuple[Permission, ...] = (
         ("patch",),
         "how such a request is served",
         Feature.COMPOSABILITY,
+    ),
+    Permission(
+        AGENT,
+        "cro.hpsys.ibm.ie.com",
+        "composabilityrequests",
+        ("list", "watch", "create", "patch", "delete"),
+        "devices are asked of the field's operator",
+        Feature.OPERATOR,
+    ),
+    Permission(
+        AGENT,
+        "cro.hpsys.ibm.ie.com",
+        "composableresources",
+        ("list", "watch", "patch"),
+        "which devices the operator attached, and which one goes first",
+        Feature.OPERATOR,
     ),
     Permission(
         AGENT,

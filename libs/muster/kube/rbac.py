@@ -31,6 +31,7 @@ CLUSTER_SCOPED = frozenset(
 OF_FABRICS = (
     Feature.HOT_PLUG,
     Feature.COMPOSABILITY,
+    Feature.OPERATOR,
     Feature.MACHINES,
     Feature.OPENSHIFT_MACHINES,
     Feature.AUTOSCALER,

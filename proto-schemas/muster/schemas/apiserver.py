@@ -116,7 +116,8 @@ class AskReport(Wire):
 class ClusterView(Wire):
     """A cluster, as `GET /v1/clusters` shows it: what it is (`described`) and how full it is now.
 
-    Answered by its scheduler (`cluster`, asked with `AskFleet`). state: active, draining, drained or lost, as the federation says.
+    Answered by its scheduler (`cluster`, asked with `AskFleet`). state: active, draining, drained or lost, as the
+    federation says.
     """
 
     name: str

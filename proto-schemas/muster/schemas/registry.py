@@ -135,6 +135,7 @@ TABLE: tuple[FactType, ...] = (
         LOG, "agent", "composability",
         compose_requested=device.ComposeRequested, decompose_requested=device.DecomposeRequested,
     ),
+    *_rows(LOG, "agent", "fabric", operator_seen=device.OperatorSeen),
     *_rows(
         LOG, "agent", "autoscaler",
         node_wanted=scale.AutoscalerSignal, node_refused=scale.AutoscalerSignal, node_unneeded=scale.AutoscalerSignal,

@@ -30,7 +30,7 @@ def services(settings: Settings) -> tuple[CoreService | Hosted, ...]:
     Raises OSError or OpenbFormatError if the node list cannot be read, CpuSetError for reserved CPUs that cannot be.
     """
     if settings.kubernetes is not None:
-        return (_kubernetes_agent(settings.cluster, settings.kubernetes, settings.scaling),)
+        return (_kubernetes_agent(settings, settings.kubernetes),)
     fleet, behaviour = read_fleet(settings.fleet), behaviour_of(settings.simulation)
     groups = groups_of(settings.scaling)
     return (
@@ -43,13 +43,14 @@ def services(settings: Settings) -> tuple[CoreService | Hosted, ...]:
     )
 
 
-def _kubernetes_agent(cluster: str, settings: KubernetesSettings, scaling: ScalingSettings) -> CoreService:
+def _kubernetes_agent(stack: Settings, settings: KubernetesSettings) -> CoreService:
     """Telemetry and output of real pods are read where they are made: by DCGM exporters, and by `kubectl logs`."""
+    operated = next((fabric.name for fabric in stack.fabrics if fabric.driver == "operator"), "")
     node_policy(settings)  # what cannot be read stops the start, not the first fold
     return CoreService(
         declaration=DECLARATION,
         role=StreamRole.LOG,
-        core=lambda: new_core(cluster, settings, scaling),
+        core=lambda: new_core(stack.cluster, settings, stack.scaling, operated=operated),
         sink=lambda: new_sink(settings),
     )
 

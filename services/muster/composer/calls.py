@@ -35,7 +35,7 @@ from muster.core.fact import Core, Fact
 from muster.core.instant import after, seconds_between
 from muster.fabric.checked import checked
 from muster.fabric.driver import AttachOrder, DetachOrder, FabricDriver, FabricError
-from muster.schemas.facts.device import CallFailure
+from muster.schemas.facts.device import CallFailure, OperatorSeen
 
 ERROR_CHARS_MAX = 400
 """Of what an outcome says."""
@@ -79,9 +79,14 @@ class _Lane:
 
 
 class FabricCalls:
-    """The port `Fabrics` and the sink that works it. One instance serves a service's cores, one after the other."""
+    """The port `Fabrics` and the sink that works it. One instance serves a service's cores, one after the other.
 
-    def __init__(self, lines: Mapping[str, Line]) -> None:
+    seen: kept right for drivers of fabrics that the field's operator moves, by name.
+    """
+
+    def __init__(self, lines: Mapping[str, Line], seen: dict[str, OperatorSeen] | None = None) -> None:
+        self._seen = {} if seen is None else seen
+        self._core: ComposerCore | None = None
         self._lanes = {name: _Lane(line) for name, line in lines.items()}
         self._outcomes: dict[_Key, Outcome] = {}
         self._taken: set[_Key] = set()
@@ -149,6 +154,7 @@ class FabricCalls:
         await self.close()
         self._seat = seat
         if isinstance(core, ComposerCore):
+            self._core = core
             self._watch = FabricWatch(core, {name: lane.line.models for name, lane in self._lanes.items()})
         for lane in self._lanes.values():
             lane.driver = checked(lane.line.open())
@@ -156,6 +162,9 @@ class FabricCalls:
     async def after_fold(self, facts: Sequence[Fact], *, last_seq: int, now: Instant) -> None:  # noqa: ARG002 - the port
         """Begin what may begin. Raises what a driver raised beside FabricError: a defect ends the service."""
         self._saw(now)
+        if self._core is not None:
+            fabrics = self._core.state.fabrics.items()
+            self._seen.update({name: fabric.operator for name, fabric in fabrics if fabric.operator is not None})
         if self._watch is not None:
             self._watch.after_fold(facts, now)
         if self._defect is not None:

@@ -1,15 +1,17 @@
 """From the settings to what makes the calls: one line per fabric."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import partial
 
 from muster.bus.settings import FabricSettings, GroupSettings, Settings
 from muster.composer.calls import FabricCalls, Line
+from muster.composer.operator_driver import OperatorDriver
 from muster.fabric.driver import FabricDriver
 from muster.fabric.open import open_driver
 from muster.fabric.token import CredentialsError
 from muster.fabric.unopened import UnopenedDriver
 from muster.schemas.devices import CXL_MEMORY, GPU
+from muster.schemas.facts.device import OperatorSeen
 
 SURVEY_S_MAX = 60.0
 """One look at one fabric, even where its calls may take longer."""
@@ -18,16 +20,16 @@ SURVEY_S_MAX = 60.0
 def fabric_calls(settings: Settings) -> FabricCalls:
     """All fabrics of the settings. One that cannot be opened is unavailable and says why; the others go on."""
     groups = settings.scaling.groups
-    lines = dict[str, Line]()
+    lines, seen = dict[str, Line](), dict[str, OperatorSeen]()
     for fabric in settings.fabrics:
         models = models_of(fabric, groups)
         lines[fabric.name] = Line(
-            open=partial(_opened, fabric, models),
+            open=partial(_opened, fabric, models, seen),
             limit=fabric.limit,
             survey_s=min(fabric.call_s, SURVEY_S_MAX),
             models=models,
         )
-    return FabricCalls(lines)
+    return FabricCalls(lines, seen)
 
 
 def models_of(fabric: FabricSettings, groups: Sequence[GroupSettings]) -> tuple[tuple[str, str], ...]:
@@ -40,7 +42,11 @@ def models_of(fabric: FabricSettings, groups: Sequence[GroupSettings]) -> tuple[
     return tuple(dict.fromkeys([*((GPU, model) for model in gpus), *((CXL_MEMORY, model) for model in memory)]))
 
 
-def _opened(fabric: FabricSettings, models: tuple[tuple[str, str], ...]) -> FabricDriver:
+def _opened(
+    fabric: FabricSettings, models: tuple[tuple[str, str], ...], seen: Mapping[str, OperatorSeen]
+) -> FabricDriver:
+    if fabric.driver == "operator":
+        return OperatorDriver(partial(seen.get, fabric.name), models=models, call_s=fabric.call_s)
     try:
         return open_driver(fabric, models=models)
     except (CredentialsError, ValueError) as error:

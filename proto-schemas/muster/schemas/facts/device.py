@@ -368,10 +368,37 @@ class MachineKnown(Wire):
     joined_at: InstantNs = 0
 
 
+class OperatorDevice(Wire):
+    """A device that the field's operator has on a node for Muster (one ComposableResource).
+
+    state: as its status says ("Attaching", "Online", "Detaching", "Deleting"). device_id: as the fabric calls it.
+    """
+
+    name: Label
+    node: Label
+    type: Label = GPU
+    model: Label
+    state: str = ""
+    device_uuid: str = ""
+    device_id: str = ""
+    error: Text = ""
+
+
+class OperatorSeen(Payload):
+    """`operator-seen` of a fabric that is moved by the field's operator: what it has on nodes for Muster now.
+
+    errors: of its requests.
+    """
+
+    devices: Annotated[tuple[OperatorDevice, ...], Field(max_length=SIZE_MAX)] = ()
+    errors: tuple[Text, ...] = ()
+
+
 class FabricState(Payload):
     """`state-recorded` of a fabric. failure: the newest one. succeeded_at: when a call last did what it was asked.
 
-    moved_at: when a device last came or went. machines: see `MachineKnown`. away: newest last.
+    moved_at: when a device last came or went. machines: see `MachineKnown`. away: newest last. operator: what the
+    field's operator has for Muster, where that moves the devices.
     """
 
     pool: tuple[PoolModel, ...] = ()
@@ -388,6 +415,7 @@ class FabricState(Payload):
     moved_at: InstantNs = 0
     machines: tuple[MachineKnown, ...] = ()
     away: tuple[DeviceAway, ...] = ()
+    operator: OperatorSeen | None = None
 
 
 class ComposeWish(Wire):

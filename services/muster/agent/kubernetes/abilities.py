@@ -23,6 +23,7 @@ GROUPS_OF = {
     Feature.JOBSETS: "jobset.x-k8s.io",
     Feature.MPIJOBS: "kubeflow.org",
     Feature.COMPOSABILITY: "cro.hpsys.ibm.ie.com",
+    Feature.OPERATOR: "cro.hpsys.ibm.ie.com",
     Feature.MACHINES: "cluster.x-k8s.io",
     Feature.OPENSHIFT_MACHINES: "machine.openshift.io",
 }
@@ -39,6 +40,7 @@ INSTEAD = {
     Feature.NETWORKS: "pods of a gang have no names",
     Feature.HOT_PLUG: "plugins find new devices by themselves",
     Feature.COMPOSABILITY: "ComposabilityRequests are not taken up",
+    Feature.OPERATOR: "no device is asked of the field's operator",
     Feature.MACHINES: "nodes are not added or removed",
     Feature.OPENSHIFT_MACHINES: "nodes are not added or removed",
     Feature.AUTOSCALER: "the Cluster Autoscaler's wishes are not heard",

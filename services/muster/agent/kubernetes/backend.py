@@ -41,21 +41,31 @@ from muster.kube.shapes import Selection
 DISTRIBUTION = "gpumuster"
 
 
-def new_core(cluster: str, settings: KubernetesSettings, scaling: ScalingSettings | None = None) -> AgentCore:
-    """The agent's core over a Kubernetes cluster, empty. cluster: as Muster calls it. Raises CpuSetError."""
+def new_core(
+    cluster: str, settings: KubernetesSettings, scaling: ScalingSettings | None = None, *, operated: str = ""
+) -> AgentCore:
+    """The agent's core over a Kubernetes cluster, empty. cluster: as Muster calls it. Raises CpuSetError.
+
+    operated: the fabric that the field's operator moves, "" if none.
+    """
     workloads = Workloads(workload_policy(cluster, settings))
-    made = new_cluster(cluster, settings, workloads, scaling)
+    made = new_cluster(cluster, settings, workloads, scaling, operated=operated)
     machines = made.machines
     assert isinstance(machines, ComposableMachines), "`new_cluster` made it so"
     return AgentCore(made, workloads, machines.apply)
 
 
 def new_cluster(
-    name: str, settings: KubernetesSettings, workloads: Workloads, scaling: ScalingSettings | None = None
+    name: str,
+    settings: KubernetesSettings,
+    workloads: Workloads,
+    scaling: ScalingSettings | None = None,
+    *,
+    operated: str = "",
 ) -> KubernetesCluster:
     """A new, empty one. workloads: objects whose pods may be theirs. Raises CpuSetError."""
     worklist, orders = Worklist(seed_of_process()), PodOrders(pod_policy(name, settings))
-    machines = machines_of(settings, scaling or ScalingSettings(), worklist)
+    machines = machines_of(settings, scaling or ScalingSettings(), worklist, operated=operated)
     guests = ObjectGuests(worklist, workloads)
     devices = ChosenDevices(device_policy(settings), worklist, orders, guests)
     cluster = KubernetesCluster(
@@ -172,6 +182,7 @@ def node_policy(settings: KubernetesSettings) -> NodePolicy:
         levels=tuple(settings.levels.items()),
         group_label=settings.group_label,
         machine_annotation=settings.machine_annotation,
+        machine_is_node=settings.requests == "operator",
         reserved_cpus=len(read_cpu_set(settings.reserved_cpus)),
         sharing=settings.sharing.profiles,
     )

@@ -18,6 +18,15 @@ from muster.agent.core.kubernetes.cdi.machine_views import (
     project_machine,
     project_machine_set,
 )
+from muster.agent.core.kubernetes.cdi.operator import Operator
+from muster.agent.core.kubernetes.cdi.operator_views import (
+    MANAGED_BY,
+    OWN,
+    OwnRequestView,
+    ResourceView,
+    project_own_request,
+    project_resource,
+)
 from muster.agent.core.kubernetes.cdi.pool import Pool, PoolPolicy
 from muster.agent.core.kubernetes.cdi.request_book import RequestBook
 from muster.agent.core.kubernetes.cdi.request_views import RequestView, project_request
@@ -48,15 +57,18 @@ CAPACITY = "capacity.cluster-autoscaler.kubernetes.io/"
 """Annotations by which the Cluster Autoscaler knows what a node of a MachineSet would be like, also of an empty one."""
 
 
-def machines_of(settings: KubernetesSettings, scaling: ScalingSettings, worklist: Worklist) -> ComposableMachines:
-    """What the settings say of nodes and devices that come and go."""
+def machines_of(
+    settings: KubernetesSettings, scaling: ScalingSettings, worklist: Worklist, *, operated: str = ""
+) -> ComposableMachines:
+    """What the settings say of nodes and devices that come and go. operated: the fabric that the operator moves."""
     names, book = settings.scaling.names, RequestBook()
     return ComposableMachines(
         MachineSets(machine_policy(settings, scaling), worklist) if names else NoMachines(),
-        HotPlug(worklist, may_restart=bool(settings.plugin_pods)),
+        HotPlug(worklist, may_restart=bool(settings.plugin_pods) and any(group.composable for group in scaling.groups)),
         book,
         signals=Signals(names) if settings.scaling.autoscaler else None,
         requests=Requests(worklist, book) if settings.requests == "muster" else None,
+        operator=Operator(operated, worklist) if operated and settings.requests == "operator" else None,
         pool=Pool(pool_policy(settings, scaling), worklist, book) if settings.pool.names else None,
         group_label=settings.group_label,
     )
@@ -123,8 +135,10 @@ class CdiPart:
     def features(self) -> tuple[Feature, ...]:
         """See `Part`."""
         wanted = [self._of_machines] if isinstance(self._machines.sets, MachineSets) else []
+        wanted += [Feature.HOT_PLUG] if self._machines.plugs.may_restart else []
         wanted += [Feature.AUTOSCALER] if self._machines.signals is not None else []
         wanted += [Feature.COMPOSABILITY] if self._machines.requests is not None else []
+        wanted += [Feature.OPERATOR] if self._machines.operator is not None else []
         wanted += [Feature.DRA, Feature.POOL_SLICES] if self._machines.pool is not None else []
         return tuple(wanted)
 
@@ -135,6 +149,7 @@ class CdiPart:
     def watches(self, abilities: Abilities) -> Sequence[Watch]:
         """See `Part`."""
         machines, found = self._machines, list[Watch]()
+        machines.plugs.may_restart = machines.plugs.may_restart and abilities.has(Feature.HOT_PLUG)
         if machines.pool is not None:
             machines.pool.is_permitted = abilities.has(Feature.DRA) and abilities.has(Feature.POOL_SLICES)
         if isinstance(machines.sets, MachineSets) and abilities.has(self._of_machines):
@@ -144,6 +159,8 @@ class CdiPart:
             found += [_event_watch(machines.signals, reason) for reason in REASONS]
         if machines.requests is not None and abilities.has(Feature.COMPOSABILITY):
             found.append(_request_watch(machines.requests))
+        if machines.operator is not None and abilities.has(Feature.OPERATOR):
+            found += _operator_watches(machines.operator)
         return tuple(found)
 
     def picks_devices(self) -> bool:
@@ -212,6 +229,26 @@ def _request_watch(requests: Requests) -> Watch:
             requests.object_gone(change.key.name)
 
     return KindWatch(resources.COMPOSABILITY_REQUESTS, project_request, feed)
+
+
+def _operator_watches(operator: Operator) -> tuple[Watch, Watch]:
+    def request(change: Change[OwnRequestView], _: Instant) -> None:
+        if change.now is not None:
+            operator.request_seen(change.now)
+        else:
+            operator.request_gone(change.key.name)
+
+    def resource(change: Change[ResourceView], _: Instant) -> None:
+        if change.now is not None:
+            operator.resource_seen(change.now)
+        else:
+            operator.resource_gone(change.key.name)
+
+    ours = Selection(labels=f"{MANAGED_BY}={OWN}")
+    return (
+        KindWatch(resources.COMPOSABILITY_REQUESTS, project_own_request, request, select=ours),
+        KindWatch(resources.COMPOSABLE_RESOURCES, project_resource, resource),
+    )
 
 
 def job_of(core: AgentCore, namespace: str, pod: str) -> str:

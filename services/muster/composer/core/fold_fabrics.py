@@ -4,7 +4,7 @@ from muster.composer.core.handlers import Handler
 from muster.composer.core.records import NEVER
 from muster.composer.core.state import State
 from muster.core import Fact, Instant
-from muster.schemas.facts.device import BreakerOpened, FabricSurveyed, OrphanFound, OrphanState
+from muster.schemas.facts.device import BreakerOpened, FabricSurveyed, OperatorSeen, OrphanFound, OrphanState
 
 
 def _surveyed(state: State, fact: Fact) -> None:
@@ -51,7 +51,13 @@ def _orphan_returned(state: State, fact: Fact) -> None:
         state.anomaly("return of no orphan")
 
 
+def _operator_seen(state: State, fact: Fact) -> None:
+    assert isinstance(fact.payload, OperatorSeen)
+    state.fabric(fact.subject_id).operator = fact.payload
+
+
 HANDLERS: dict[tuple[str, str], Handler] = {
+    ("fabric", "operator-seen"): _operator_seen,
     ("fabric", "surveyed"): _surveyed,
     ("fabric", "breaker-opened"): _breaker_opened,
     ("fabric", "breaker-closed"): _breaker_closed,

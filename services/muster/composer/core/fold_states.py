@@ -68,6 +68,7 @@ def _load_fabric(fabric: Fabric, stored: FabricState) -> None:
     fabric.moved_at = Instant(stored.moved_at)
     for device in stored.away:
         fabric.take_away(device)
+    fabric.operator = stored.operator
 
 
 def state_drafts(state: State) -> Iterator[Draft]:
@@ -120,6 +121,7 @@ def _fabric_state(state: State, fabric: Fabric) -> FabricState:
         moved_at=fabric.moved_at,
         machines=tuple(state.nodes.machines(fabric.name)),
         away=tuple(fabric.away.values()),
+        operator=fabric.operator,
     )
 
 

@@ -13,6 +13,7 @@ from muster.schemas.facts.device import (
     CallFailure,
     DetachWish,
     DeviceAway,
+    OperatorSeen,
     OrphanState,
     RequestWish,
 )
@@ -180,7 +181,8 @@ class Fabric:
 
     is_surveyed: its pool was told of. failures: calls in a row that speak against it. retry_at: its breaker is open
     until then, and half open afterwards; 0: closed. succeeded_at: when a call last did what it was asked.
-    moved_at: when a device last came or went. away: devices that went back to the pool, by id, newest last.
+    moved_at: when a device last came or went. away: devices that went back to the pool, by id, newest last. operator:
+    what the field's operator has, where that moves the devices.
     """
 
     name: str
@@ -198,6 +200,7 @@ class Fabric:
     moved_at: Instant = NEVER
     away: dict[str, DeviceAway] = made_by(default_factory=dict)
     uuids_away: dict[str, str] = made_by(default_factory=dict)
+    operator: OperatorSeen | None = None
 
     def take_away(self, device: DeviceAway) -> bool:
         """It went back to the pool. So many are remembered; whether the oldest was forgotten for it."""

@@ -16,7 +16,8 @@ class NodePolicy:
 
     resource: what the device plugin calls a GPU. model_label: node label with the GPUs' model; models: our name by its
     value. levels: (level, node label), widest first. group_label: with the node group. machine_annotation: what the
-    fabric calls the machine. reserved_cpus: how many CPUs are kept for the system. sharing: thousandths of a GPU by
+    fabric calls the machine; machine_is_node: as the node is called. reserved_cpus: how many CPUs are kept for the
+    system. sharing: thousandths of a GPU by
     extended resource.
     """
 
@@ -26,6 +27,7 @@ class NodePolicy:
     levels: tuple[tuple[str, str], ...] = ()
     group_label: str = "muster.dev/node-group"
     machine_annotation: str = "cluster-manager.cdi.io/machine"
+    machine_is_node: bool = False
     reserved_cpus: int = 0
     sharing: Mapping[str, int] = field(default_factory=dict)
 
@@ -86,7 +88,7 @@ def described(
         memory_mib=max(0, offer.memory_mib - used.memory_mib),
         domains=tuple((level, node.label(label)) for level, label in policy.levels if node.label(label)),
         group=node.label(policy.group_label),
-        machine=node.annotation(policy.machine_annotation),
+        machine=node.name if policy.machine_is_node else node.annotation(policy.machine_annotation),
         scale=scale,
     )
     if known is not None:

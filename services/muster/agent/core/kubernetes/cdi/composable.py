@@ -13,6 +13,7 @@ from muster.agent.core.cluster import (
 )
 from muster.agent.core.kubernetes.cdi.hot_plug import HotPlug
 from muster.agent.core.kubernetes.cdi.machine_sets import MachineSets
+from muster.agent.core.kubernetes.cdi.operator import Operator
 from muster.agent.core.kubernetes.cdi.pool import Pool
 from muster.agent.core.kubernetes.cdi.request_book import RequestBook
 from muster.agent.core.kubernetes.cdi.requests import Requests
@@ -37,9 +38,11 @@ class ComposableMachines:
         signals: Signals | None = None,
         requests: Requests | None = None,
         pool: Pool | None = None,
+        operator: Operator | None = None,
         group_label: str = "",
     ) -> None:
         self.sets, self.plugs, self.signals, self.requests, self.pool = sets, plugs, signals, requests, pool
+        self.operator = operator
         self.book = book
         self._group_label = group_label
 
@@ -52,8 +55,9 @@ class ComposableMachines:
     def apply(self, fact: Fact) -> None:
         """One fact further, of the leader and of those who stand by."""
         self.book.apply(fact)
-        if self.pool is not None:
-            self.pool.apply(fact)
+        for part in (self.pool, self.operator):
+            if part is not None:
+                part.apply(fact)
 
     def carry_out(self, effect: NodeEffect) -> None:
         """See `Machines`."""
@@ -69,7 +73,7 @@ class ComposableMachines:
                 if self.signals is not None:
                     self.signals.acknowledge(seen)
             case WordSeen():
-                for part in (self.requests, self.pool):
+                for part in (self.requests, self.pool, self.operator):
                     if part is not None:
                         part.acknowledge(seen)
             case _:
@@ -122,7 +126,7 @@ class ComposableMachines:
             if isinstance(self.sets, MachineSets):
                 self.signals.drifts_seen(tuple(self.sets.drifts()))
             self.signals.settle(now)
-        for part in (self.requests, self.pool):
+        for part in (self.requests, self.pool, self.operator):
             if part is not None:
                 part.settle(now)
 
@@ -151,6 +155,6 @@ class ComposableMachines:
         for part in self._parts():
             part.reset()
 
-    def _parts(self) -> list[Signals | Requests | Pool]:
+    def _parts(self) -> list[Signals | Requests | Pool | Operator]:
         """Those that are there, of those that say words."""
-        return [part for part in (self.signals, self.requests, self.pool) if part is not None]
+        return [part for part in (self.signals, self.requests, self.pool, self.operator) if part is not None]

@@ -64,7 +64,7 @@ class HotPlug:
     def __init__(self, worklist: Worklist, *, may_restart: bool = True) -> None:
         self.tell: Callable[[str], None] = lambda _: None
         self._worklist = worklist
-        self._may_restart = may_restart
+        self.may_restart = may_restart
         self._nodes: dict[str, _Node] = {}
         self._dirty: dict[str, None] = {}
         self._again: dict[str, Instant] = {}
@@ -175,7 +175,7 @@ class HotPlug:
         return min(self._again.values(), default=None)
 
     def _restart(self, name: str, node: _Node) -> None:
-        for view in self._older(node) if self._may_restart else ():
+        for view in self._older(node) if self.may_restart else ():
             call = Delete(Kind.PODS, view.namespace, view.name, view.uid)
             self._worklist.ask(("plugin", view.namespace, view.name), call, self._then(name, view.uid))
 

@@ -1,0 +1,252 @@
+"""Devices moved by the field's operator: the composer's intents become its objects, and those the composer's news.
+
+Of each node, type and model there is one ComposabilityRequest of Muster's, as the operator wants it; its size is how
+many attachments the composer began and has not begun to take away. That follows from the log, so whoever leads writes
+the same. A device that is to go is marked before the size is lowered. Nothing but `spec.resource` is written, and
+requests of others are left alone.
+"""
+
+import hashlib
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from muster.agent.core.cluster import WordSeen
+from muster.agent.core.kubernetes.calls import Create, Delete, JsonObject, Kind, Merge, Outcome, Refused
+from muster.agent.core.kubernetes.cdi.operator_views import (
+    DELETE_MARK,
+    MANAGED_BY,
+    OWN,
+    OwnRequestView,
+    ResourceView,
+    Site,
+)
+from muster.agent.core.kubernetes.worklist import Worklist
+from muster.core import Fact, Instant, after
+from muster.schemas.devices import AttachmentPhase
+from muster.schemas.facts.device import (
+    AttachmentRequested,
+    AttachmentState,
+    CallStarted,
+    FabricState,
+    OperatorDevice,
+    OperatorSeen,
+    RequestAccepted,
+)
+
+KIND, SEEN = "fabric", "operator-seen"
+API_VERSION = "cro.hpsys.ibm.ie.com/v1alpha1"
+REFUSED_AGAIN_S = 10.0
+ERRORS_MAX = 16
+_COMING_OR_THERE = frozenset(
+    {
+        AttachmentPhase.ATTACHING,
+        AttachmentPhase.ATTACHED,
+        AttachmentPhase.VISIBLE,
+        AttachmentPhase.ONLINE,
+        AttachmentPhase.WITHHOLDING,
+    }
+)
+
+
+@dataclass(slots=True)
+class _Attachment:
+    """One device of the composer's. is_wanted: its attach was begun, its detach was not."""
+
+    site: Site
+    is_wanted: bool = False
+    device_id: str = ""
+
+
+class Operator:
+    """fabric: the name of the one that the operator moves."""
+
+    def __init__(self, fabric: str, worklist: Worklist) -> None:
+        self._fabric = fabric
+        self._worklist = worklist
+        self._attachments: dict[str, _Attachment] = {}
+        self._requests: dict[str, OwnRequestView] = {}
+        self._resources: dict[str, ResourceView] = {}
+        self._told: OperatorSeen | None = None
+        self._news: OperatorSeen | None = None
+        self._is_dirty = True
+        self._is_synced = False
+        self._again: Instant | None = None
+
+    # --- what the log says -----------------------------------------------------------------------------------
+
+    def apply(self, fact: Fact) -> None:
+        """One fact further."""
+        match fact.payload:
+            case RequestAccepted() as accepted:
+                for order in accepted.orders:
+                    if order.fabric == self._fabric:
+                        site = Site(order.machine, accepted.spec.type, order.model or accepted.spec.model)
+                        self._attachments[order.id] = _Attachment(site)
+            case AttachmentRequested() as asked if asked.fabric == self._fabric:
+                site = Site(asked.machine, asked.type, asked.model)
+                self._attachments.setdefault(fact.subject_id, _Attachment(site))
+            case CallStarted() as call:
+                self._begun(fact, call)
+            case AttachmentState() as state if state.requested.fabric == self._fabric and not state.phase.is_over:
+                site = Site(state.requested.machine, state.requested.type, state.requested.model)
+                is_wanted = state.phase in _COMING_OR_THERE
+                self._attachments[fact.subject_id] = _Attachment(site, is_wanted, state.device_id)
+            case OperatorSeen() as seen if fact.subject_id == self._fabric:
+                self._told = seen
+            case FabricState() as state if fact.subject_id == self._fabric:
+                self._told = state.operator
+            case _ if fact.kind == "attachment" and fact.name in ("detached", "failed"):
+                self._attachments.pop(fact.subject_id, None)
+            case _ if fact.kind == "attachment" and fact.name == "detach-given-up":
+                self._want(fact.subject_id, is_wanted=True)
+            case _:
+                return
+        self._is_dirty = True
+
+    def _begun(self, fact: Fact, call: CallStarted) -> None:
+        self._want(fact.subject_id, is_wanted=fact.name == "attaching")
+        known = self._attachments.get(fact.subject_id)
+        if known is not None and call.device_id:
+            known.device_id = call.device_id
+
+    def _want(self, attachment: str, *, is_wanted: bool) -> None:
+        known = self._attachments.get(attachment)
+        if known is not None:
+            known.is_wanted = is_wanted
+
+    def acknowledge(self, seen: WordSeen) -> None:  # noqa: ARG002 - as of the others
+        """What was said is in the log: `apply` had it."""
+        self._is_dirty = True
+
+    # --- what the API server shows ---------------------------------------------------------------------------
+
+    def request_seen(self, view: OwnRequestView) -> None:
+        """A request of ours is so."""
+        self._requests[view.name] = view
+        self._is_dirty = True
+
+    def request_gone(self, name: str) -> None:
+        """It is no more."""
+        self._requests.pop(name, None)
+        self._is_dirty = True
+
+    def resource_seen(self, view: ResourceView) -> None:
+        """A device of the operator is so."""
+        self._resources[view.name] = view
+        self._is_dirty = True
+
+    def resource_gone(self, name: str) -> None:
+        """It is no more."""
+        self._resources.pop(name, None)
+        self._is_dirty = True
+
+    def synced(self) -> None:
+        """All objects were seen."""
+        self._is_synced = self._is_dirty = True
+
+    def reset(self) -> None:
+        """Another leads; what the log says stays."""
+        self._requests.clear()
+        self._resources.clear()
+        self._is_synced, self._news, self._again = False, None, None
+
+    # --- what follows ----------------------------------------------------------------------------------------
+
+    @property
+    def has_news(self) -> bool:
+        """Whether there is anything to tell."""
+        return self._news is not None
+
+    def observations(self) -> Iterator[WordSeen]:
+        """What the operator has, if the log has it otherwise; as of the last `settle`."""
+        if self._news is not None:
+            yield WordSeen(KIND, self._fabric, SEEN, self._news)
+
+    def next_change(self) -> Instant | None:
+        """When `settle` could find something by time alone."""
+        return self._again
+
+    def settle(self, now: Instant) -> None:
+        """Write what the composer began, and tell what the operator has."""
+        if self._again is not None and now >= self._again:
+            self._again, self._is_dirty = None, True
+        if not self._is_synced or not self._is_dirty or self._again is not None:
+            return
+        self._is_dirty = False
+        wanted = Counter(one.site for one in self._attachments.values() if one.is_wanted)
+        known = {view.site: view for view in self._requests.values()}
+        for site in sorted({*wanted, *known}, key=lambda site: (site.node, site.type, site.model)):
+            self._write(site, known.get(site), wanted[site])
+        seen = self._seen()
+        self._news = seen if seen != (self._told or OperatorSeen()) or self._told is None else None
+
+    def _write(self, site: Site, view: OwnRequestView | None, size: int) -> None:
+        if view is None:
+            if size:
+                name = name_of(site)
+                self._ask(name, Create(Kind.COMPOSABILITY_REQUESTS, "", name, _manifest(name, site, size)))
+            return
+        if view.is_going:
+            return
+        mine = [one for one in self._resources.values() if one.of == view.name]
+        if size >= view.size or self._mark(site, mine):
+            self._size(view, size)
+        if not size and not view.size and not mine:
+            self._ask(view.name, Delete(Kind.COMPOSABILITY_REQUESTS, "", view.name, view.uid))
+
+    def _size(self, view: OwnRequestView, size: int) -> None:
+        if view.size != size:
+            body: JsonObject = {
+                "metadata": {"resourceVersion": view.version}, "spec": {"resource": {"size": size}},
+            }  # fmt: skip
+            self._ask(view.name, Merge(Kind.COMPOSABILITY_REQUESTS, "", view.name, body))
+
+    def _mark(self, site: Site, mine: list[ResourceView]) -> bool:
+        """Whether every device of this request that is to go is marked, so that the operator takes no other one."""
+        going = {one.device_id for one in self._attachments.values() if one.site == site and not one.is_wanted}
+        going.discard("")
+        unmarked = [one for one in mine if one.device_id in going and not one.is_marked]
+        for one in unmarked:
+            body: JsonObject = {"metadata": {"uid": one.uid, "annotations": {DELETE_MARK: "true"}}}
+            self._ask(one.name, Merge(Kind.COMPOSABLE_RESOURCES, "", one.name, body))
+        return not unmarked
+
+    def _ask(self, name: str, call: Create | Merge | Delete) -> None:
+        def then(outcome: Outcome, now: Instant) -> None:
+            self._is_dirty = True
+            if isinstance(outcome, Refused) and outcome.code not in _STALE:
+                self._again = after(now, REFUSED_AGAIN_S)
+
+        self._worklist.ask(("operator", name), call, then)
+
+    def _seen(self) -> OperatorSeen:
+        devices = tuple(
+            OperatorDevice(
+                name=one.name, node=one.site.node, type=one.site.type, model=one.site.model, state=one.state,
+                device_uuid=one.device_uuid, device_id=one.device_id, error=one.error,
+            )
+            for one in sorted(self._resources.values(), key=lambda one: one.name)
+            if one.of in self._requests
+        )  # fmt: skip
+        errors = tuple(f"{view.site.node}: {view.error}" for view in self._requests.values() if view.error)
+        return OperatorSeen(devices=devices, errors=tuple(sorted(errors))[:ERRORS_MAX])
+
+
+def name_of(site: Site) -> str:
+    """The name of the request for a site: the same for every leader."""
+    told = hashlib.sha256(f"{site.node}\x1f{site.type}\x1f{site.model}".encode()).hexdigest()
+    return f"muster-{told[:16]}"
+
+
+def _manifest(name: str, site: Site, size: int) -> JsonObject:
+    resource = {"type": site.type, "model": site.model, "size": size, "target_node": site.node}
+    return {
+        "apiVersion": API_VERSION,
+        "kind": "ComposabilityRequest",
+        "metadata": {"name": name, "labels": {MANAGED_BY: OWN}},
+        "spec": {"resource": {**resource, "allocation_policy": "samenode"}},
+    }
+
+
+_STALE = (404, 409)

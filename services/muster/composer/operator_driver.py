@@ -1,0 +1,101 @@
+"""A fabric that the field's operator moves (Composable Resource Operator): nobody else may, or it takes devices back.
+
+The call itself is an object that the agent writes when it folds the intent, `attaching` or `detaching`; here it is only
+waited for, in what the agent tells of the operator's devices. A device has come when it is Online.
+"""
+
+import asyncio
+from collections import Counter
+from collections.abc import Callable, Iterable
+
+from muster.fabric.driver import AttachOrder, DetachOrder, FabricTimeoutError, FabricUnavailableError
+from muster.fabric.inventory import Inventory, MachineDevice
+from muster.schemas.facts.device import OperatorDevice, OperatorSeen
+
+ONLINE = "Online"
+LOOK_S = 0.1
+"""Between two looks at what was told."""
+FREE_UNKNOWN = 64
+"""Devices of a model that are taken to be free: the operator does not tell, and says by an error when there is none."""
+
+
+class OperatorDriver:
+    """Implements `FabricDriver`. seen: what the agent told last, None before it told anything."""
+
+    parallel_max = 1_024
+
+    def __init__(
+        self, seen: Callable[[], OperatorSeen | None], *, models: Iterable[tuple[str, str]], call_s: float
+    ) -> None:
+        self._seen = seen
+        self._models = tuple(models)
+        self._call_s = call_s
+        self._waiting: Counter[tuple[str, str, str]] = Counter()
+        self._before: dict[tuple[str, str, str], int] = {}
+
+    async def attach(self, order: AttachOrder) -> tuple[MachineDevice, ...]:
+        """Wait until one more is Online than were, and than others wait for. Raises FabricTimeoutError."""
+        key = order.machine, order.type, order.model
+        if not self._waiting[key]:
+            self._before[key] = len(self._online(order))
+        self._waiting[key] += 1
+        wanted = self._before[key] + self._waiting[key]
+        try:
+            async with asyncio.timeout(self._call_s):
+                while len(found := self._online(order)) < wanted:  # noqa: ASYNC110 - facts tell, in another task
+                    await asyncio.sleep(LOOK_S)
+            self._before[key] += 1
+        except TimeoutError as error:
+            why = "; ".join(dict.fromkeys(one.error for one in self._of(order.machine) if one.error))
+            raise FabricTimeoutError(
+                f"the operator did not attach a {order.model}: {why or 'it says nothing'}"
+            ) from error
+        finally:
+            self._waiting[key] -= 1
+        return tuple(map(_device, found))
+
+    async def detach(self, order: DetachOrder) -> bool:
+        """Wait until the operator has it no more. Raises FabricTimeoutError."""
+        if not self._has(order):
+            return False
+        try:
+            async with asyncio.timeout(self._call_s):
+                while self._has(order):  # noqa: ASYNC110 - the same
+                    await asyncio.sleep(LOOK_S)
+        except TimeoutError as error:
+            raise FabricTimeoutError(f"the operator did not take {order.device_id} away") from error
+        return True
+
+    async def survey(self) -> Inventory:
+        """What the operator has for Muster. Raises FabricUnavailableError before anything was told."""
+        told = self._seen()
+        if told is None:
+            raise FabricUnavailableError("the agent told nothing of the operator yet")
+        machines: dict[str, list[MachineDevice]] = {}
+        for one in told.devices:
+            if one.state == ONLINE:
+                machines.setdefault(one.node, []).append(_device(one))
+        return Inventory(
+            free=dict.fromkeys(self._models, FREE_UNKNOWN), machines={name: tuple(on) for name, on in machines.items()}
+        )
+
+    async def close(self) -> None:
+        """Nothing is open."""
+
+    def _of(self, machine: str) -> list[OperatorDevice]:
+        told = self._seen()
+        return [] if told is None else [one for one in told.devices if one.node == machine]
+
+    def _online(self, order: AttachOrder) -> list[OperatorDevice]:
+        return [
+            one
+            for one in self._of(order.machine)
+            if (one.state, one.type, one.model) == (ONLINE, order.type, order.model)
+        ]
+
+    def _has(self, order: DetachOrder) -> bool:
+        return any(one.device_id == order.device_id for one in self._of(order.machine))
+
+
+def _device(one: OperatorDevice) -> MachineDevice:
+    return MachineDevice(one.device_id or one.name, one.device_uuid, one.model, one.type)
