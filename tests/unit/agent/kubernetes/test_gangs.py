@@ -403,3 +403,28 @@ def test_a_quota_is_waited_for_before_the_gang_is_queued_again() -> None:
         rig.answer(Refused(403, "Forbidden", "exceeded quota: gpus, requested: 1, used: 8, limited: 8"))
         rig.pass_time(5.0)
     assert rig.exit().outcome is PodsOutcome.NODE_LOST
+
+
+def test_a_gang_whose_image_does_not_come_fails_after_a_while() -> None:
+    rig = Rig().ready()
+    first, second = rig.create(TWO)
+    rig.see(first, replace(second, waiting="ImagePullBackOff"))
+    assert "ImagePullBackOff" in rig.cluster.notes.lines[-1]
+    rig.pass_time(599.0)
+    assert rig.calls() == []
+    rig.pass_time(1.0)
+    assert names(rig.calls()) == ["Delete", "Delete"]
+    rig.lose(first)
+    rig.lose(second)
+    assert rig.exit().outcome is PodsOutcome.FAILED
+
+
+def test_an_image_that_comes_late_is_in_time() -> None:
+    rig = Rig().ready()
+    (view,) = rig.create(order())
+    rig.see(replace(view, waiting="ErrImagePull"))
+    rig.pass_time(500.0)
+    rig.see(replace(view, phase="Running"))
+    rig.pass_time(500.0)
+    assert rig.calls() == []
+    assert isinstance(rig.observe()[0], PodsStartedSeen)

@@ -310,6 +310,7 @@ class Gangs:
             one.running_at = now
         one.resized = one.resize is not None and one.is_whole and all(pod.is_over for pod in one.leaving)
         self._roll_back_in_part(one, now)
+        self._maker.wait_for(one, now)
 
     def _roll_back_in_part(self, one: LiveAttempt, now: Instant) -> None:
         """A gang that is bound only in part holds nodes for nothing.

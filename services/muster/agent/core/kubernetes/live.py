@@ -17,6 +17,17 @@ ADMISSION = frozenset({"UnexpectedAdmissionError", "NodeAffinity", "NodePorts", 
 """Reasons of pods that the kubelet would not admit, beside "OutOf…" and "…AffinityError" (pkg/kubelet/lifecycle)."""
 DISRUPTED = frozenset({"Evicted", "Preempting", "NodeShutdown", "Terminated", "Shutdown", "NodeLost"})
 """Reasons of pods that the kubelet, or what keeps nodes, ended without their doing."""
+HELD_UP = frozenset(
+    {
+        "ErrImagePull",
+        "ImagePullBackOff",
+        "InvalidImageName",
+        "ErrImageNeverPull",
+        "CreateContainerConfigError",
+        "CreateContainerError",
+    }
+)
+"""What a container waits for that seldom comes by itself: an image, a Secret or a ConfigMap that is not there."""
 CONTAINERS_RAN_SLACK_S = 1.0
 """Kubelets tell seconds."""
 
@@ -74,6 +85,11 @@ class LivePod:
         return self.view is not None and self.view.node not in ("", self.slot.node)
 
     @property
+    def held_up(self) -> str:
+        """Why its containers do not start, "" if nothing holds them up that time alone would not cure."""
+        return self.view.waiting if self.view is not None and self.view.waiting in HELD_UP else ""
+
+    @property
     def is_gated(self) -> bool:
         """Somebody holds it back (schedulingGates): it cannot be bound yet."""
         return self.view is not None and self.view.gated
@@ -98,7 +114,7 @@ class LiveAttempt:
 
     started_at: since when the log has the start. running_at: since when all ran. verdict: how it ended by itself, or by
     what happened to it. ended_at: since when none runs any more. bound_at: since when only part is bound. checkpoint:
-    the newest that its pods tell of; told: that the log has.
+    the newest that its pods tell of; told: that the log has. held_up_at: since when a container cannot be started.
     """
 
     order: CreatePods
@@ -114,6 +130,7 @@ class LiveAttempt:
     checkpoint: Instant = NEVER
     checkpoint_offered: Instant = NEVER
     checkpoint_told: Instant = NEVER
+    held_up_at: Instant = NEVER
     resized: bool = False
     is_begun: bool = False
 

@@ -1,7 +1,7 @@
 """How the pods of an attempt come to be: created all, then bound all, so that no node waits for half a gang."""
 
 from muster.agent.core.kubernetes.calls import Bind, Create, Done, Kind, Outcome, Read, Refused
-from muster.agent.core.kubernetes.live import CANNOT_START, LiveAttempt, LivePod
+from muster.agent.core.kubernetes.live import CANNOT_START, NEVER, LiveAttempt, LivePod
 from muster.agent.core.kubernetes.parts import Parts, Touch
 from muster.agent.core.kubernetes.policy import ImpossiblePodError
 from muster.agent.core.kubernetes.views import PodProjection
@@ -11,6 +11,8 @@ from muster.kube.objects import uid_of
 from muster.schemas.facts.job import PodsOutcome
 
 _NOT_FOUND, _CONFLICT = 404, 409
+HELD_UP_S = 600.0
+"""A gang of which a container cannot be started (its image is not there) for so long fails."""
 REFUSALS_MAX = 6
 """Of one pod for the namespace's quota: then its gang makes room for others, and is queued again."""
 AGAIN_S = 5.0
@@ -50,6 +52,19 @@ class Maker:
             self._parts.notes.rolled_back += 1
             self._parts.notes.say(f"job {one.key[0]} attempt {one.key[1]} is rolled back: pod {pod.name}: {reason}")
             one.verdict = one.says(PodsOutcome.NODE_LOST, node=pod.slot.node)
+
+    def wait_for(self, one: LiveAttempt, now: Instant) -> None:
+        """Containers that cannot be started hold nodes for nothing; but an image or a Secret may still come."""
+        pod = next((pod for pod in one.pods.values() if pod.held_up), None)
+        if pod is None:
+            one.held_up_at = NEVER
+        elif not one.held_up_at:
+            one.held_up_at = now
+            self._parts.notes.say(f"job {one.key[0]} attempt {one.key[1]} waits: pod {pod.name}: {pod.held_up}")
+            self._touch(one, now, after_s=HELD_UP_S)
+        elif now >= after(one.held_up_at, HELD_UP_S):
+            self._fail(one, pod, f"{pod.held_up} for {HELD_UP_S:g} s")
+            self._touch(one, now)
 
     def tell_loss(self, one: LiveAttempt, node: str) -> None:
         """A pod was taken away by others."""
