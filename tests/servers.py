@@ -62,6 +62,7 @@ DECLARATIONS = (
     ),
     Declaration("agent", folds=(StreamRole.LOG,), publishes=("telemetry.{cluster}.*", "logs.{cluster}.*")),
     Declaration("scaler", folds=(StreamRole.LOG,), queries=(QueryType("choices", _Any, _Any),), withholds=True),
+    Declaration("guard", folds=(StreamRole.LOG,), queries=(QueryType("report", _Any, _Any),)),
     Declaration(
         "composer",
         folds=(StreamRole.LOG,),
