@@ -1,30 +1,24 @@
 """The agent's part in composable machines over HTTP to a fake API server: watches, patches, facts, status."""
 
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
 import pytest
 
+from agent_shell import AgentShell
 from kube_fake import FakeKube, Refusal
 from kube_fake.samples import node
 from muster.agent.core.cluster import AddNode
-from muster.agent.core.core import AgentCore
-from muster.agent.kubernetes.backend import new_core, parts_of, watches_of
 from muster.agent.kubernetes.cdi import CAPACITY
-from muster.agent.kubernetes.sink import KubernetesSink
-from muster.bus.clock import SystemTime
 from muster.bus.kubernetes_settings import KubernetesSettings, PluginPods, ScaleTargets
 from muster.bus.service import Seat
 from muster.bus.settings import GroupSettings, ScalingSettings
-from muster.core import Draft, Fact
 from muster.kube import resources
 from muster.kube.connection import KubeConnection
 from muster.kube.objects import JsonObject, at, integer, mapping, strings, text
-from muster.schemas.base import Payload
 from muster.schemas.devices import ComposabilitySpec, RequestPhase
 from muster.schemas.facts.device import DeviceAttached, RequestAccepted, RequestEnded, RequestMoved
 from muster.schemas.facts.node import NodeJoined
-from waiting import until_async
 
 SETTINGS = KubernetesSettings(
     image="busybox",
@@ -38,49 +32,16 @@ SCALING = ScalingSettings(
 )
 
 
-class Shell:
-    """What the agent says becomes facts that it folds."""
+class Shell(AgentShell):
+    """At a fake API server."""
 
     def __init__(self, kube: FakeKube) -> None:
         self.kube = kube
-        self.core: AgentCore = new_core("atlas", SETTINGS, SCALING)
-        self.log: list[Fact] = []
-        self.time = SystemTime()
-        self.sink = KubernetesSink(
-            SETTINGS, connect=self._connect, watches=watches_of,
-            parts=lambda core: parts_of(SETTINGS, core), clock=self.time,
-        )  # fmt: skip
 
-    async def _connect(self) -> KubeConnection:
-        return KubeConnection.plain(self.kube.url, user_agent="muster-agent/test")
+        async def connect() -> KubeConnection:
+            return KubeConnection.plain(kube.url, user_agent="muster-agent/test")
 
-    def say(self, writer: str, kind: str, subject: str, name: str, payload: Payload) -> None:
-        draft = Draft(kind, subject, name, payload)
-        self._append(writer, draft)
-
-    def _append(self, writer: str, draft: Draft) -> None:
-        seq = len(self.log) + 1
-        fact = Fact(
-            f"f{seq}", seq, self.time.wall(), "atlas", writer, draft.kind, draft.subject_id, draft.name, draft.causes,
-            draft.trace, draft.payload,
-        )  # fmt: skip
-        self.log.append(fact)
-        self.core.apply(fact)
-
-    def said(self, kind: str, name: str) -> list[Fact]:
-        return [fact for fact in self.log if (fact.kind, fact.name) == (kind, name)]
-
-    async def step(self) -> None:
-        await self.sink.after_fold((), last_seq=0, now=self.time.wall())
-        for draft in self.core.decide(self.time.wall()):
-            self._append("agent", draft)
-
-    async def until(self, check: Callable[[], bool]) -> None:
-        async def checked() -> bool:
-            await self.step()
-            return check()
-
-        await until_async(checked, patience_s=10)
+        super().__init__(SETTINGS, SCALING, connect)
 
     def is_gone(self, resource: resources.Resource, name: str) -> bool:
         try:
