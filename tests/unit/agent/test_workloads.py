@@ -140,6 +140,17 @@ def test_a_job_that_ended_is_settled_when_its_object_is_gone(agent: WatchingAgen
     assert agent.names() == ["submit-requested", "settled"]
 
 
+def test_nothing_is_settled_of_an_object_that_nobody_looked_for_yet(agent: WatchingAgent) -> None:
+    agent.see(seen())
+    agent.finish(agent.accept())
+    agent.restart()
+    agent.settle()
+    assert "settled" not in agent.names(), "it may be there, and must show the end first"
+    agent.workloads.read(WorkloadKind.MUSTER_JOB)
+    agent.settle()
+    assert agent.names()[-1] == "settled"
+
+
 def test_a_refusal_that_comes_after_the_job_counts_for_nothing(agent: WatchingAgent) -> None:
     agent.see(seen())
     agent.accept()
