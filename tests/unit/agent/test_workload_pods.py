@@ -181,6 +181,17 @@ def test_pods_of_an_indexed_job_are_told_by_their_index(guests: ObjectGuests) ->
     assert set(guests.keys_of_order(wanted)) & set(guests.keys_of_pod(made("a", {})))
 
 
+def test_an_index_that_is_none_is_of_no_pod_however_long_it_is(guests: ObjectGuests) -> None:
+    """It may be an annotation, which everybody can write."""
+    index, endless = "batch.kubernetes.io/job-completion-index", "9" * 5000
+    wanted = order(WorkloadKind.JOB, TaskGroup(replicas=3))
+    assert [guests.place_of(wanted, made("a", {index: said})) for said in (endless, "-1", "x")] == [None] * 3
+    group = {f"jobset.sigs.k8s.io/{name}": said for name, said in (
+        ("jobset-name", "j"), ("replicatedjob-name", "main"), ("replicatedjob-replicas", "1"), ("job-index", "0"),
+    )}  # fmt: skip
+    assert guests.place_of(order(WorkloadKind.JOB_SET, TaskGroup()), made("b", {**group, index: endless})) is None
+
+
 def test_pods_of_a_job_without_indexes_take_places_as_they_come(guests: ObjectGuests) -> None:
     wanted = order(WorkloadKind.JOB, TaskGroup(replicas=2))
     assert [guests.place_of(wanted, made(name, {})) for name in ("a", "b", "a", "c")] == [(0, 0), (0, 1), (0, 0), None]

@@ -12,11 +12,12 @@ from muster.agent.core.kubernetes.companions import Watcher
 from muster.agent.core.kubernetes.names import PodKey
 from muster.agent.core.kubernetes.views import PodView
 from muster.agent.core.kubernetes.worklist import Worklist
+from muster.agent.core.workloads.asking.common import small_number
 from muster.agent.core.workloads.showing import hold, let_go
 from muster.agent.core.workloads.values import WorkloadKind
 from muster.agent.core.workloads.workloads import Workloads
 from muster.core import Instant
-from muster.schemas.job import WorkloadRef
+from muster.schemas.job import REPLICAS_MAX, WorkloadRef
 
 INDEX = "batch.kubernetes.io/job-completion-index"
 JOB_SET = "jobset.sigs.k8s.io/jobset-name"
@@ -201,17 +202,16 @@ def _group(order: CreatePods, name: str) -> int | None:
 
 
 def _numbered(order: CreatePods, group: int, index: str) -> Place | None:
-    if not index.isdecimal() or int(index) >= order.spec.task_groups[group].replicas:
-        return None
-    return group, int(index)
+    number = small_number(index, most=order.spec.task_groups[group].replicas - 1)
+    return None if number is None else (group, number)
 
 
 def _of_job_set(order: CreatePods, labels: Mapping[str, str]) -> Place | None:
     """A group's replicas are its Jobs' pods: those of Job 0 first."""
     group = _group(order, labels.get(JOB_SET_GROUP, ""))
-    numbers = [labels.get(label, "") for label in (JOB_SET_REPLICAS, JOB_SET_INDEX, INDEX)]
-    if group is None or not all(number.isdecimal() for number in numbers):
+    said = (labels.get(label, "") for label in (JOB_SET_REPLICAS, JOB_SET_INDEX, INDEX))
+    jobs, job, index = (small_number(one, most=REPLICAS_MAX) for one in said)
+    if group is None or jobs is None or job is None or index is None:
         return None
-    jobs, job, index = map(int, numbers)
     each = order.spec.task_groups[group].replicas // max(1, jobs)
     return _numbered(order, group, str(job * each + index)) if index < each else None
