@@ -26,6 +26,8 @@ from muster.schemas.subjects import LogName
 IDLE_S = 1.0
 GRACE_S = 0.25
 RETRY_S = 0.05
+UNANSWERED_MAX = 2
+"""Checks without an answer on a connection that stands: the consumer was on a server of a cluster that is gone."""
 
 _logger = logging.getLogger(__name__)
 
@@ -48,6 +50,7 @@ class RawReader:
         self._drop = drop
         self._feed: Feed | None = None
         self._checked_at = 0.0
+        self._unanswered = 0
         self._after_seq = after_seq
         self.waiting: deque[Delivered] = deque()
 
@@ -105,9 +108,12 @@ class RawReader:
         self._checked_at = now
         try:
             await feed.refill()
-            return await feed.behind(GRACE_S)
-        except LogUnavailableError:
-            return ""  # the connection says so by itself, or the next check answers
+            behind = await feed.behind(GRACE_S)
+        except LogUnavailableError:  # the connection says so by itself, or one of the next checks answers
+            self._unanswered += 1
+            return "" if self._unanswered < UNANSWERED_MAX else "its server does not answer"
+        self._unanswered = 0
+        return behind
 
     async def _repair(self, trouble: str) -> None:
         if trouble.startswith("hole"):
@@ -133,6 +139,7 @@ class RawReader:
             await feed.close()
             raise
         self._feed = feed
+        self._unanswered = 0
         self._checked_at = asyncio.get_running_loop().time()
 
 
