@@ -18,6 +18,7 @@ from muster.kube.objects import JsonObject, at, name_of, objects, text
 from muster.kube.resources import DEVICE_CLASSES, NAMESPACES, NODES, PODS, RESOURCE_CLAIMS, RESOURCE_SLICES, SERVICES
 from muster.kube.shapes import Selection
 from muster.schemas.job import JobSpec, Phase, Topology
+from muster.schemas.labels import RUN_S
 from waiting import until_async
 
 _NUMBERS = itertools.count()
@@ -27,7 +28,7 @@ DRIVER = "gpu.nvidia.com"
 
 def running(name: str, *, run_s: float | None = None, **fields: object) -> JobSpec:
     """A job whose pods KWOK ends after `run_s`; None: they run on."""
-    labels = {} if run_s is None else {"muster.dev/run-s": f"{run_s:g}"}
+    labels = {} if run_s is None else {RUN_S: f"{run_s:g}"}
     return job(name, **fields).model_copy(update={"labels": labels})  # type: ignore[arg-type] - fields of a job
 
 

@@ -67,6 +67,7 @@ def policy(where: str, *, run_as: int | None = None, rdma: bool = False, lock: b
         lock_memory=lock,
         networks={"fast": {"k8s.v1.cni.cncf.io/networks": "infiniband"}},
         run_as=run_as,
+        names_objects=True,
     )
 
 

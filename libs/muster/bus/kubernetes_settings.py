@@ -96,7 +96,8 @@ class KubernetesSettings(_Section):
     it. reserved_cpus: CPU set kept for the system on every node ("0-1,64-65"). cpu_threads: of a core, as the nodes
     count their CPUs. sharing, network: see there. image: of jobs that name none. user_namespaces: pods that want one
     get it. run_as: user id in the containers of jobs, which then obey the pod-security profile `restricted`; None: the
-    image's own. shm: pods get a larger /dev/shm. own_namespace: where Muster's own objects are. bind_s: a gang that is
+    image's own. shared_objects: jobs of all teams may name Secrets, claims and service accounts of a namespace that
+    they share. shm: pods get a larger /dev/shm. own_namespace: where Muster's own objects are. bind_s: a gang that is
     bound only in part after so long is rolled back. lost_s: a node that is not ready for so long is lost. kept_s: pods
     that ended are kept for so long, so that their output can be read. writes: to the API server at a time. requests:
     what takes up ComposabilityRequest objects: Muster's composer, the field's operator, or nobody. plugin_pods:
@@ -131,6 +132,7 @@ class KubernetesSettings(_Section):
     image: str = ""
     user_namespaces: bool = True
     run_as: Annotated[int, Field(ge=1, le=2_147_483_647)] | None = None
+    shared_objects: bool = False
     shm: bool = True
     bind_s: Annotated[float, Field(gt=0)] = 60.0
     lost_s: Annotated[float, Field(ge=0)] = 40.0

@@ -21,6 +21,7 @@ def pod_policy(cluster: str, settings: KubernetesSettings) -> PodPolicy:
         user_namespaces=settings.user_namespaces,
         shm=settings.shm,
         run_as=settings.run_as,
+        names_objects=settings.shared_objects or "{team}" in settings.namespace,
     )
 
 

@@ -7,7 +7,7 @@ from muster.schemas.job import JobSpec, Slot, TaskGroup
 from muster.schemas.pod_options import PodOptions
 
 JOB = "ABCDEFGHIJKLMNOPQRSTUVWXYZ"
-POLICY = PodPolicy(cluster="atlas", image="registry.example/train:1")
+POLICY = PodPolicy(cluster="atlas", image="registry.example/train:1", names_objects=True)
 
 
 def spec(*groups: TaskGroup, pod: PodOptions | None = None, **more: object) -> JobSpec:

@@ -1,5 +1,7 @@
 """A claim is made, allocated, looked at, and only then is its pod ready; what is refused is given back."""
 
+import dataclasses
+
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -223,21 +225,42 @@ def test_a_claim_for_another_number_of_devices_is_refused() -> None:
     assert ["asks for 2 devices, and 1 were chosen" in reason for reason in agent.refused.values()] == [True]
 
 
-def test_pods_of_a_gang_meet_by_a_service_that_goes_with_it() -> None:
+def services(store: ClaimStore) -> list[JsonObject]:
+    return [one for (kind, _, _), one in store.objects.items() if kind is Kind.SERVICES]
+
+
+def test_pods_of_a_gang_meet_by_a_service_that_goes_with_its_first_pod_or_before() -> None:
     agent = Allocator(ClaimStore())
-    gang = order(0, replicas=2)
+    gang = order(replicas=2)
     agent.needs.begin(gang, agent.now)
+    agent.prepare(gang, 1, uid="second")
     agent.settle()
-    assert [key[0] for key in agent.store.objects] == [Kind.SERVICES]
+    assert services(agent.store) == []
+    agent.prepare(gang, 0, uid="first")
+    agent.settle()
+    (service,) = services(agent.store)
+    assert [one["uid"] for one in objects(service, "metadata", "ownerReferences")] == ["first"]
     agent.needs.end(gang, agent.now)
     agent.settle()
-    assert agent.store.objects == {}
+    assert services(agent.store) == []
+
+
+def test_a_gang_that_may_lose_its_first_pod_keeps_its_service() -> None:
+    agent = Allocator(ClaimStore())
+    gang = order(replicas=2)
+    group = gang.spec.task_groups[0].model_copy(update={"min_replicas": 1})
+    elastic = dataclasses.replace(gang, spec=gang.spec.model_copy(update={"task_groups": (group,)}))
+    agent.prepare(elastic, 0, uid="first")
+    agent.settle()
+    (service,) = services(agent.store)
+    assert objects(service, "metadata", "ownerReferences") == []
 
 
 def test_a_single_pod_has_no_service() -> None:
     agent = Allocator(ClaimStore())
-    agent.needs.begin(order(0), agent.now)
-    agent.needs.end(order(0), agent.now)
+    agent.needs.begin(order(), agent.now)
+    agent.prepare(order())
+    agent.needs.end(order(), agent.now)
     assert agent.work_once() is None
 
 

@@ -210,6 +210,26 @@ def test_networks_are_annotations_of_the_cluster() -> None:
         pod_manifest(order(spec(pod=PodOptions(networks=("slow",))), policy=RDMA))
 
 
+@pytest.mark.parametrize(
+    "asked",
+    [
+        PodOptions(secret_env=(SecretVariable(variable="TOKEN", secret="hub", key="token"),)),
+        PodOptions(volumes=(ClaimMount(claim="data", path="/data"),)),
+        PodOptions(service_account="trainer"),
+    ],
+)
+def test_objects_of_a_namespace_that_teams_share_are_not_to_be_named(asked: PodOptions) -> None:
+    shared = dataclasses.replace(POLICY, names_objects=False)
+    with pytest.raises(ImpossiblePodError, match="share the namespace muster-jobs"):
+        pod_manifest(order(spec(pod=asked), policy=shared))
+    assert pod_manifest(order(spec(pod=asked)))
+
+
+def test_a_pod_without_gpus_cannot_make_itself_see_some() -> None:
+    asked = PodOptions(env={"NVIDIA_VISIBLE_DEVICES": "all"})
+    assert variables(pod_manifest(order(spec(TaskGroup(), pod=asked))))["NVIDIA_VISIBLE_DEVICES"] == "void"
+
+
 def test_one_pod_alone_needs_no_service() -> None:
     assert gang_service(gang(spec()), POLICY) is None
     service = gang_service(gang(spec(TaskGroup(replicas=2))), POLICY)

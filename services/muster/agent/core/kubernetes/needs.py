@@ -122,9 +122,14 @@ class PodNeeds:
         """See `Companions`."""
         self._watcher = watcher
 
-    def begin(self, order: CreatePods, now: Instant) -> None:  # noqa: ARG002 - the port
-        """See `Companions`."""
-        service = None if self.own_pods.makes_own_pods(order) else self.orders.service(order)
+    def begin(self, order: CreatePods, now: Instant) -> None:
+        """See `Companions`: nothing is due yet, for a Service is to have an owner, with which it goes."""
+
+    def _serve(self, order: CreatePods, slot: Slot, pod: tuple[str, str]) -> None:
+        """Made once the first pod exists, which owns it; of a gang that may lose that pod and go on, nobody does."""
+        if self.own_pods.makes_own_pods(order) or not self.orders.is_first(order, slot):
+            return
+        service = self.orders.service(order, owner=pod)
         if service is not None:
             name = words.attempt_name(order.job_id, order.attempt)
             call = Create(Kind.SERVICES, self.orders.namespace(order), name, service)
@@ -141,6 +146,7 @@ class PodNeeds:
 
     def prepare(self, order: CreatePods, slot: Slot, *, name: str, uid: str, now: Instant) -> bool:
         """See `Companions`."""
+        self._serve(order, slot, (name, uid))
         if not self.orders.is_claimed(order, slot):
             return True
         key = PodKey(order.job_id, order.attempt, slot.group, slot.replica)
@@ -338,7 +344,9 @@ class PodNeeds:
             else:
                 self._conflict(need, other, now)
 
-        self.worklist.ask(("claim-pod", need.key, other.uid), Read(Kind.PODS, other.namespace, pod), told)
+        self.worklist.ask(
+            ("claim-pod", need.key, other.uid), Read(Kind.PODS, other.namespace, pod), told, is_urgent=True
+        )
 
     def _conflict(self, need: _Need, other: ClaimView, now: Instant) -> None:
         self.counts.conflicts += 1
@@ -383,7 +391,7 @@ class PodNeeds:
             self._leaving.pop(need.at, None)
             return
         call = Delete(Kind.CLAIMS, *need.at, uid=uid)
-        self.worklist.ask(need.work, call, lambda outcome, _: self._deleted(need, outcome))
+        self.worklist.ask(need.work, call, lambda outcome, _: self._deleted(need, outcome), is_urgent=True)
 
     def _deleted(self, need: _Need, outcome: Outcome) -> None:
         """It goes once the finalizer is taken away: nobody else has to notice first."""
@@ -393,7 +401,7 @@ class PodNeeds:
             self._leaving.pop(need.at, None)
             return
         call = Merge(Kind.CLAIMS, *need.at, patch)
-        self.worklist.ask(need.work, call, lambda *_: self._leaving.pop(need.at, None))
+        self.worklist.ask(need.work, call, lambda *_: self._leaving.pop(need.at, None), is_urgent=True)
 
     def _ask(
         self,
@@ -419,7 +427,7 @@ class PodNeeds:
                 told(need, outcome, now)
 
         at = after(now, after_s) if after_s else Instant(0)
-        self.worklist.ask(need.work, call, then, at=at)
+        self.worklist.ask(need.work, call, then, at=at, is_urgent=True)  # before more is begun
 
     def _refuse_tired(self, need: _Need, now: Instant) -> None:
         if need.step is not _Step.OVER:

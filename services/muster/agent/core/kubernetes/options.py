@@ -13,8 +13,8 @@ from muster.schemas.pod_options import PodOptions
 
 SCRATCH = "/scratch"
 SHM = "/dev/shm"  # noqa: S108 - where POSIX puts shared memory
-OURS = ("MUSTER_", "JOB_COMPLETION_INDEX")
-"""Beginnings of variables that a job cannot set: they say which pod it is."""
+OURS = ("MUSTER_", "JOB_COMPLETION_INDEX", "NVIDIA_VISIBLE_DEVICES")
+"""Beginnings of variables that a job cannot set: they say which pod it is, and which GPUs it sees."""
 LOCK_MEMORY = "IPC_LOCK"
 """Registering memory with an RDMA device locks it, as far as the limit of the container's runtime goes, or without end
 with this capability: outside a user namespace only, and not under the profile `baseline`.
@@ -145,6 +145,23 @@ def network_annotations(options: PodOptions, policy: PodPolicy) -> dict[str, str
 def is_inside(options: PodOptions, policy: PodPolicy, *, locks_memory: bool) -> bool:
     """Whether the pod has a user namespace of its own, in which no capability counts outside."""
     return options.user_namespace and policy.user_namespaces and not locks_memory
+
+
+def check_named(options: PodOptions, policy: PodPolicy) -> None:
+    """Raises ImpossiblePodError where a job names objects of a namespace that is not its team's alone."""
+    named = {
+        "pod.secret_env": bool(options.secret_env),
+        "pod.volumes": bool(options.volumes),
+        "pod.service_account": options.service_account is not None,
+    }
+    for field, is_named in named.items():
+        if is_named and not policy.names_objects:
+            raise ImpossiblePodError(
+                f"all teams' jobs share the namespace {policy.namespace}, and could so use each other's objects",
+                field=field,
+                cure="give each team a namespace ({team} in kubernetes.namespace), submit an object in your own"
+                " namespace, or set kubernetes.shared_objects where teams trust each other",
+            )
 
 
 def pod_security(policy: PodPolicy) -> JsonObject:

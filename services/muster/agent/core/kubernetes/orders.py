@@ -27,9 +27,19 @@ class PodOrders:
         """The pod of one slot, unbound. peers: all slots of the attempt. Raises ImpossiblePodError."""
         return pod_manifest(self._order(order, slot, peers))
 
-    def service(self, order: CreatePods) -> JsonObject | None:
-        """The headless Service by which the pods of the attempt meet; None if there is nobody to meet."""
-        return gang_service(self._gang(order, order.slots), self._policy(order))
+    def is_first(self, order: CreatePods, slot: Slot) -> bool:
+        """Whether the slot is the first of its attempt."""
+        first = self._gang(order, order.slots).everybody[0]
+        return (slot.group, slot.replica) == (first.group, first.replica)
+
+    def service(self, order: CreatePods, *, owner: tuple[str, str] = ("", "")) -> JsonObject | None:
+        """The headless Service by which the pods of the attempt meet; None if there is nobody to meet.
+
+        owner: name and uid of a pod with which it goes, unless the gang may grow and shrink around that one.
+        """
+        is_elastic = any(group.min_replicas is not None for group in order.spec.task_groups)
+        gang = self._gang(order, order.slots)
+        return gang_service(gang, self._policy(order), owner=("", "") if is_elastic else owner)
 
     def is_claimed(self, order: CreatePods, slot: Slot) -> bool:
         """Whether the slot's GPUs were chosen one by one, so that a claim names them; else the kubelet picks."""
@@ -49,7 +59,11 @@ class PodOrders:
 
     def _policy(self, order: CreatePods) -> PodPolicy:
         """Pods of a job that stands for an object are beside it, where its Secrets and volumes are."""
-        return self.policy if order.origin is None else replace(self.policy, namespace=order.origin.namespace)
+        return (
+            self.policy
+            if order.origin is None
+            else replace(self.policy, namespace=order.origin.namespace, names_objects=True)
+        )
 
     def _order(self, order: CreatePods, slot: Slot, peers: Sequence[Slot]) -> PodOrder:
         return PodOrder(

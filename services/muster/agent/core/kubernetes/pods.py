@@ -90,12 +90,12 @@ def pod_labels(order: PodOrder) -> dict[str, str]:
     }
 
 
-def gang_service(gang: Gang, policy: PodPolicy) -> JsonObject | None:
-    """The headless Service of an attempt; None for one that has a single pod."""
+def gang_service(gang: Gang, policy: PodPolicy, *, owner: tuple[str, str] = ("", "")) -> JsonObject | None:
+    """The headless Service of an attempt; None for one that has a single pod. owner: a pod's name and uid, if any."""
     if not gang.has_service:
         return None
     namespace = words.namespace_for(policy.namespace, gang.spec.team)
-    return service_manifest(gang, namespace=namespace, labels=_attempt_labels(gang, policy))
+    return service_manifest(gang, namespace=namespace, labels=_attempt_labels(gang, policy), owner=owner)
 
 
 def pod_manifest(order: PodOrder) -> JsonObject:
@@ -138,6 +138,7 @@ def _annotations(order: PodOrder) -> dict[str, str]:
 
 def _spec(order: PodOrder) -> JsonObject:
     gang, policy, asked = order.gang, order.policy, order.gang.spec.pod
+    options.check_named(asked, policy)
     container, volumes = _container(order)
     spec: JsonObject = {
         "schedulerName": names.SCHEDULER_NAME,

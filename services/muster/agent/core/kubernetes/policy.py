@@ -12,7 +12,8 @@ class PodPolicy:
     resource. device_class: of our claims. sharing: thousandths of a GPU by extended resource. rdma: extended resources
     that a pod gets, and how many. lock_memory: pods with them may lock memory. networks: annotations by network. image:
     of jobs that name none. user_namespaces, shm: whether pods get them. run_as: user id in the containers; None: the
-    image's own. With one, pods obey the pod-security profile `restricted`.
+    image's own. With one, pods obey the pod-security profile `restricted`. names_objects: jobs may name
+    Secrets, claims and service accounts there.
     """
 
     cluster: str
@@ -27,6 +28,7 @@ class PodPolicy:
     user_namespaces: bool = True
     shm: bool = True
     run_as: int | None = None
+    names_objects: bool = False
 
 
 class ImpossiblePodError(Exception):

@@ -107,12 +107,20 @@ def deciding_groups(spec: JobSpec) -> frozenset[int]:
     return everybody
 
 
-def service_manifest(gang: Gang, *, namespace: str, labels: Mapping[str, str]) -> JsonObject:
-    """The headless Service: names of pods from their start on, since they wait for each other before they are ready."""
+def service_manifest(
+    gang: Gang, *, namespace: str, labels: Mapping[str, str], owner: tuple[str, str] = ("", "")
+) -> JsonObject:
+    """The headless Service: names of pods from their start on, since they wait for each other before they are ready.
+
+    owner: name and uid of the pod with which it goes; "": nobody.
+    """
+    metadata: JsonObject = {"name": gang.service, "namespace": namespace, "labels": dict(labels)}
+    if owner[1]:
+        metadata["ownerReferences"] = [{"apiVersion": "v1", "kind": "Pod", "name": owner[0], "uid": owner[1]}]
     return {
         "apiVersion": "v1",
         "kind": "Service",
-        "metadata": {"name": gang.service, "namespace": namespace, "labels": dict(labels)},
+        "metadata": metadata,
         "spec": {
             "clusterIP": "None",
             "publishNotReadyAddresses": True,
