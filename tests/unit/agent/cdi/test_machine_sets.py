@@ -5,7 +5,7 @@ import pytest
 from muster.agent.core.cluster import AddNode, CancelScale, NodeLeftSeen, NodeSeen, ProvisionFailedSeen, RemoveNode
 from muster.agent.core.kubernetes.cdi.machine_sets import NO_MACHINE, Drift
 from muster.schemas.facts.node import NodeJoined
-from unit.agent.cdi.machine_yard import FIXED, GROUP, SET, START, Yard
+from unit.agent.cdi.machine_yard import FIXED, GROUP, SET, START, Stored, Yard
 
 
 def add(scale: str = "s1", *, group: str = GROUP) -> AddNode:
@@ -106,6 +106,48 @@ def test_a_choice_that_ended_while_nobody_led_is_undone_too() -> None:
     yard.lead()
     yard.run()
     assert yard.replicas_now() == 1
+
+
+def test_an_undone_choice_takes_no_machine_that_runs_though_its_own_is_not_known_yet() -> None:
+    yard = Yard(replicas=1)
+    yard.core.carry_out(add())
+    yard.run()
+    yard.machines["m2"] = Stored({**yard.machines["m1"].body, "metadata": {**yard.machines["m1"].body["metadata"]}})
+    yard.machines["m2"].body["metadata"].update({"name": "m2", "uid": "um2", "annotations": {}})
+    yard.machines["m2"].body["status"] = {}
+    yard.core.machine_seen(yard.machine(yard.machines["m2"]))  # and at once nobody waits for it any more
+    yard.core.carry_out(CancelScale("s1"))
+    yard.run()
+    assert yard.replicas_now() == 1
+    assert yard.follow() == ["m1"]
+
+
+def test_an_undone_choice_of_which_no_machine_was_made_yet_lowers_at_once() -> None:
+    yard = Yard(replicas=1)
+    yard.core.carry_out(add())
+    yard.run()
+    yard.core.carry_out(CancelScale("s1"))
+    yard.run()
+    assert yard.replicas_now() == 1
+    assert yard.scales() == {"m1": ""}
+
+
+def test_a_machine_that_somebody_deletes_is_not_made_anew() -> None:
+    yard = Yard(replicas=2)
+    yard.machines["m2"].body["metadata"]["deletionTimestamp"] = "2030-01-01T00:00:00Z"
+    yard.show()
+    yard.core.carry_out(RemoveNode("s7", "node-of-m2", START))
+    yard.run()
+    assert yard.replicas_now() == 1
+
+
+def test_a_number_that_nobody_can_read_is_none() -> None:
+    yard = Yard(replicas=1)
+    yard.set.body["metadata"]["annotations"]["muster.dev/replicas"] = "9" * 5_000
+    yard.set.version += 1
+    yard.show()
+    yard.run()
+    assert yard.view().own_replicas == 1
 
 
 def test_a_node_that_came_stays_when_its_choice_ends() -> None:

@@ -232,13 +232,12 @@ class MachineSets:
         """Every machine that came for a choice says for which, the oldest for the first."""
         mine = [machine for machine in self._machines.values() if machine.of == view.name]
         known = {machine.scale for machine in mine}
-        wanted = [scale for scale in view.choices(ADDS) if scale not in known]
+        wanted = [scale for scale in view.choices(ADDS) if scale not in known and scale in self._adds]
         free = sorted(
             (one for one in mine if not one.scale and not one.is_going), key=lambda one: (one.created, one.name)
         )
         for scale in wanted:
-            add = self._adds.get(scale)
-            since = before(add.at, CLOCKS_S) if add is not None else AT_ONCE
+            since = before(self._adds[scale].at, CLOCKS_S)
             machine = next((one for one in free if not one.node or one.created >= since), None)
             if machine is not None:
                 free.remove(machine)
@@ -259,7 +258,7 @@ class MachineSets:
         adds, removes = list(view.choices(ADDS)), list(view.choices(REMOVES))
         replicas = view.replicas
         for scale in [scale for scale in adds if scale not in self._adds]:
-            replicas -= self._undo(scale, adds)
+            replicas -= self._undo(scale, view, adds)
         for add in self._adds.values():
             if add.group == group and add.scale not in adds:
                 adds.append(add.scale)
@@ -277,9 +276,19 @@ class MachineSets:
         if changed:
             self._patch(view, changed, max(0, replicas))
 
-    def _undo(self, scale: str, adds: list[str]) -> int:
-        """How many replicas fewer it means that nobody waits for this addition any more: its node came, or will not."""
+    def _undo(self, scale: str, view: MachineSetView, adds: list[str]) -> int:
+        """How many replicas fewer it means that nobody waits for this addition any more: its node came, or will not.
+
+        Replicas are lowered only if no machine was made for them yet, or one without a node is marked to go: else the
+        MachineSet would choose, perhaps one on which jobs run.
+        """
+        mine = [one for one in self._machines.values() if one.of == view.name and not one.is_going]
         machine = next((one for one in self._machines.values() if one.scale == scale), None)
+        if machine is None and len(mine) >= view.replicas:
+            machine = next((one for one in mine if not one.scale and not one.node), None)
+            if machine is None:  # all that there are became nodes: so did this one
+                adds.remove(scale)
+                return 0
         if machine is not None and machine.node:
             adds.remove(scale)
             return 0
@@ -289,11 +298,11 @@ class MachineSets:
         return 1
 
     def _may_lower(self, remove: RemoveNode, view: MachineSetView) -> bool:
-        """Whether its machine is of this set, and marked so that the set gives up that one."""
+        """Whether its machine is of this set, and goes before others: it is marked, or somebody deletes it already."""
         machine = self._machines.get(self._of_node.get(remove.node, ""))
-        if machine is None or machine.of != view.name or machine.is_going:
+        if machine is None or machine.of != view.name:
             return False
-        return self._mark_for_deletion(machine)
+        return machine.is_going or self._mark_for_deletion(machine)
 
     def _mark_for_deletion(self, machine: MachineView) -> bool:
         """Whether the machine is marked; if not it is asked for."""

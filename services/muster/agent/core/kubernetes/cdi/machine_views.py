@@ -19,6 +19,8 @@ SCALE = "muster.dev/scale"
 SPEC = "muster.dev/spec"
 """Annotation of a MachineSet: "spec-fixed" if it shows one spec, whatever devices its nodes have just now."""
 OURS = (ADDS, REMOVES, REPLICAS, SPEC)
+DIGITS_MAX = 9
+"""Of a number in an annotation: anybody may write there, and a long one is costly to read, or cannot be."""
 
 _FAILED = frozenset({"Failed"})
 
@@ -42,7 +44,7 @@ class MachineSetView:
     def own_replicas(self) -> int | None:
         """As Muster last wrote them; None if it never did."""
         written = self.annotations.get(REPLICAS, "")
-        return int(written) if written.isdecimal() else None
+        return int(written) if len(written) <= DIGITS_MAX and written.isdecimal() else None
 
 
 @dataclass(frozen=True, slots=True)
