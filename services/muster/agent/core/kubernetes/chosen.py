@@ -16,8 +16,11 @@ from muster.agent.core.kubernetes.published import PublishedDevices
 from muster.agent.core.kubernetes.slices import DeviceIndex, SliceView
 from muster.agent.core.kubernetes.views import NodeView
 from muster.agent.core.kubernetes.worklist import Worklist
-from muster.core import Instant
+from muster.core import Instant, seconds_between
 from muster.schemas.job import Slot
+
+SILENCE_S = 300.0
+"""A node stays Muster's alone for so long after its driver's slices went: one that starts anew wipes them first."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,6 +58,8 @@ class ChosenDevices:
         self._index = index
         self._holders = holders
         self._is_dirty = False
+        self._spoke: frozenset[str] = frozenset()
+        self._silent: dict[str, Instant] = {}
         self.on_claim: Callable[[ClaimView], None] = lambda _: None
         self.on_claim_gone: Callable[[ClaimView], None] = lambda _: None
 
@@ -97,10 +102,22 @@ class ChosenDevices:
         """After a batch: the nodes that have devices are Muster's, as soon as all nodes and slices were seen."""
         if self.own_nodes is None or self._nodes is None or not self._nodes.is_synced:
             return
-        if self._is_dirty:
+        if self._is_dirty or self._silent:
             self._is_dirty = False
-            self.own_nodes.want(self._index.nodes & self._nodes.views.keys())
+            self.own_nodes.want(self._own(now) & self._nodes.views.keys())
         self.own_nodes.settle(now)
+
+    def _own(self, now: Instant) -> frozenset[str]:
+        """Nodes whose driver speaks, or spoke a moment ago - it starts anew - or where pods of ours hold devices."""
+        speaking = self._index.nodes
+        for node in self._spoke - speaking:
+            self._silent.setdefault(node, now)
+        for node in tuple(self._silent):
+            is_over = seconds_between(self._silent[node], now) >= SILENCE_S and not self._holders.hold_at(node)
+            if node in speaking or is_over:
+                del self._silent[node]
+        self._spoke = speaking | self._silent.keys()
+        return self._spoke
 
     def of_node(self, node: NodeView, *, cpu_milli: int) -> DescribedDevices | None:
         """See `Devices`."""
@@ -132,6 +149,8 @@ class ChosenDevices:
         self._index.clear()
         self._holders.clear()
         self.needs.clear()
+        self._spoke = frozenset()
+        self._silent.clear()
         if self.own_nodes is not None:
             self.own_nodes.clear()
 

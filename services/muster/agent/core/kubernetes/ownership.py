@@ -46,6 +46,11 @@ class OwnNodes:
         self._is_due = self._is_due or wanted != self._wanted
         self._wanted = wanted
 
+    @property
+    def wanted(self) -> frozenset[str]:
+        """Nodes that are to be Muster's."""
+        return self._wanted
+
     def settle(self, now: Instant) -> None:
         """Ask for what is missing."""
         if self.refused and now >= self._again_at:
