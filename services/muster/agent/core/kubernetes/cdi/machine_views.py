@@ -19,6 +19,8 @@ SCALE = "muster.dev/scale"
 SPEC = "muster.dev/spec"
 """Annotation of a MachineSet: "spec-fixed" if it shows one spec, whatever devices its nodes have just now."""
 OURS = (ADDS, REMOVES, REPLICAS, SPEC)
+WORDS_MAX = 512
+"""Characters of why a machine failed."""
 DIGITS_MAX = 9
 """Of a number in an annotation: anybody may write there, and a long one is costly to read, or cannot be."""
 
@@ -97,5 +99,5 @@ def project_machine(raw: JsonObject, *, delete_mark: str = "") -> MachineView | 
         created=instant(text(raw, "metadata", "creationTimestamp")),
         is_marked=delete_mark in strings(raw, "metadata", "annotations"),
         is_going=at(raw, "metadata", "deletionTimestamp") is not None,
-        failure=failed,
+        failure=failed[:WORDS_MAX],
     )

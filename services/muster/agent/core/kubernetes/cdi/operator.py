@@ -23,7 +23,7 @@ from muster.agent.core.kubernetes.cdi.operator_views import (
 )
 from muster.agent.core.kubernetes.worklist import Worklist
 from muster.core import Fact, Instant, after
-from muster.schemas.devices import AttachmentPhase
+from muster.schemas.devices import SIZE_MAX, AttachmentPhase
 from muster.schemas.facts.device import (
     AttachmentRequested,
     AttachmentState,
@@ -227,10 +227,10 @@ class Operator:
                 device_uuid=one.device_uuid, device_id=one.device_id, error=one.error,
             )
             for one in sorted(self._resources.values(), key=lambda one: one.name)
-            if one.of in self._requests
+            if one.of in self._requests and one.site.can_be_told
         )  # fmt: skip
         errors = tuple(f"{view.site.node}: {view.error}" for view in self._requests.values() if view.error)
-        return OperatorSeen(devices=devices, errors=tuple(sorted(errors))[:ERRORS_MAX])
+        return OperatorSeen(devices=devices[:SIZE_MAX], errors=tuple(sorted(errors))[:ERRORS_MAX])
 
 
 def name_of(site: Site) -> str:

@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 
 from muster.kube.objects import JsonObject, at, integer, mapping, name_of, strings, text, uid_of, version_of
+from muster.schemas.base import LABEL_CHARS_MAX
 from muster.schemas.devices import GPU
 
 MANAGED_BY = "app.kubernetes.io/managed-by"
@@ -12,6 +13,10 @@ DELETE_MARK = "cohdi.io/delete-device"
 """Annotation of a resource: the operator gives this one back before others."""
 
 
+WORDS_MAX = 512
+"""Characters of what the operator says of an error."""
+
+
 @dataclass(frozen=True, slots=True)
 class Site:
     """Where devices of one request go, and what they are: the operator has one request for each."""
@@ -19,6 +24,11 @@ class Site:
     node: str
     type: str
     model: str
+
+    @property
+    def can_be_told(self) -> bool:
+        """Whether a fact can hold it: anybody may write such objects."""
+        return all(0 < len(word) <= LABEL_CHARS_MAX for word in (self.node, self.type, self.model))
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,7 +70,7 @@ def project_own_request(raw: JsonObject) -> OwnRequestView | None:
         version=version_of(raw),
         site=Site(text(resource, "target_node"), text(resource, "type") or GPU, text(resource, "model")),
         size=integer(resource, "size"),
-        error=text(raw, "status", "error"),
+        error=text(raw, "status", "error")[:WORDS_MAX],
         is_going=at(raw, "metadata", "deletionTimestamp") is not None,
     )
 
@@ -73,9 +83,9 @@ def project_resource(raw: JsonObject) -> ResourceView:
         uid=uid_of(raw),
         of=strings(raw, "metadata", "labels").get(MANAGED_BY, ""),
         site=Site(text(spec, "target_node"), text(spec, "type") or GPU, text(spec, "model")),
-        state=text(status, "state"),
-        device_uuid=text(status, "device_id"),
-        device_id=text(status, "cdi_device_id"),
-        error=text(status, "error"),
+        state=text(status, "state")[:LABEL_CHARS_MAX],
+        device_uuid=text(status, "device_id")[:LABEL_CHARS_MAX],
+        device_id=text(status, "cdi_device_id")[:LABEL_CHARS_MAX],
+        error=text(status, "error")[:WORDS_MAX],
         is_marked=strings(raw, "metadata", "annotations").get(DELETE_MARK) == "true",
     )

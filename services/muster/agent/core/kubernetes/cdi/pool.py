@@ -18,6 +18,7 @@ from muster.agent.core.kubernetes.claims import ClaimView
 from muster.agent.core.kubernetes.worklist import Then, Worklist
 from muster.core import NS_PER_S, Fact, Instant, after
 from muster.kube.objects import integer, mapping, objects, sequence, text, version_of
+from muster.schemas.base import LABEL_CHARS_MAX
 from muster.schemas.devices import ComposabilitySpec, RequestPhase
 from muster.schemas.facts.device import ComposeRequested, DecomposeRequested
 
@@ -102,7 +103,7 @@ class Pool:
         name = PREFIX + view.uid
         mine = [place.pool for place in view.places if place.driver == self.policy.driver and place.pool in self._pools]
         known = self._claims.get(name)
-        if mine and view.node:
+        if mine and 0 < len(view.node) <= LABEL_CHARS_MAX:
             if known is None or known.view != view:
                 self._claims[name] = _Claim(view, self._pools[mine[0]], known.told if known is not None else "")
                 self._changed[name] = None
