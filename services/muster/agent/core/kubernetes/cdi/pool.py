@@ -8,7 +8,6 @@ stands; then they go back.
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import UTC, datetime
 
 from muster.agent.core.cluster import WordSeen
 from muster.agent.core.kubernetes.calls import Create, Done, JsonObject, Kind, Outcome, Read, Refused, Replace
@@ -16,7 +15,8 @@ from muster.agent.core.kubernetes.cdi.pool_book import PoolBook, PoolKey
 from muster.agent.core.kubernetes.cdi.request_book import CLAIMS, COMPOSE, DECOMPOSE, KIND, OVER, Request, RequestBook
 from muster.agent.core.kubernetes.claims import ClaimView
 from muster.agent.core.kubernetes.worklist import Then, Worklist
-from muster.core import NS_PER_S, Fact, Instant, after
+from muster.agent.core.workloads.moments import rfc3339
+from muster.core import Fact, Instant, after
 from muster.kube.objects import integer, mapping, objects, sequence, text, version_of
 from muster.schemas.base import LABEL_CHARS_MAX
 from muster.schemas.devices import ComposabilitySpec, RequestPhase
@@ -266,7 +266,7 @@ class Pool:
     def _with_condition(self, raw: JsonObject, condition: str, now: Instant) -> JsonObject:
         status = dict(mapping(raw, "status"))
         devices = [one for one in sequence(status, "devices") if not self._is_of_pool(one)]
-        at = datetime.fromtimestamp(now // NS_PER_S, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+        at = rfc3339(now)
         said: JsonObject = {
             "type": condition, "status": "True", "reason": _REASONS[condition], "message": _MESSAGES[condition],
             "lastTransitionTime": at,
