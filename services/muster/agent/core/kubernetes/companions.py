@@ -34,7 +34,7 @@ class Watcher(Protocol):
         ...
 
     def is_refused(self, key: PodKey, now: Instant, *, reason: str) -> None:
-        """It cannot have it there: the gang is rolled back whole and queued again."""
+        """It cannot have it there: unless it is bound already, the gang is rolled back whole and queued again."""
         ...
 
 
