@@ -145,6 +145,9 @@ def required_nodes(expression: Mapping[str, object]) -> JsonObject:
     [
         ({"schedulerName": "default-scheduler"}, "schedulerName"),
         ({"nodeSelector": {"zone": "a"}}, "nodeSelector[zone]"),
+        ({"os": {"name": "windows"}}, "os.name"),
+        ({"initContainers": [{"name": "i", "ports": [{"hostPort": 22}]}]}, "initContainers.ports"),
+        ({"hostNetwork": True, "initContainers": [{"name": "i", "ports": [{"containerPort": 22}]}]}, "initContainers"),
         ({"affinity": required_nodes({"key": "zone", "operator": "In", "values": ["a"]})}, "affinity.nodeAffinity"),
         ({"affinity": {"podAntiAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [{}]}}}, "affinity.pod"),
         ({"topologySpreadConstraints": [{"whenUnsatisfiable": "DoNotSchedule"}]}, "topologySpreadConstraints"),

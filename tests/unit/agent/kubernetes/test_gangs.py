@@ -2,8 +2,12 @@
 
 from dataclasses import replace
 
-from muster.agent.core.cluster import PodsExitedSeen, PodsResizedSeen, PodsStartedSeen, ResizePods
+import pytest
+
+from muster.agent.core.cluster import NodeClosedSeen, PodsExitedSeen, PodsResizedSeen, PodsStartedSeen, ResizePods
 from muster.agent.core.kubernetes.calls import Bind, Create, Delete, Done, Read, Refused, Unanswered
+from muster.agent.core.kubernetes.making import REFUSALS_MAX
+from muster.agent.core.kubernetes.verdicts import FOR_NODES_MAX, FOR_PODS_MAX
 from muster.schemas.facts.job import PodsOutcome
 from unit.agent.kubernetes.rig import JOB, REFUSED, Rig, at, failed, key, order, pod, slot
 
@@ -428,3 +432,53 @@ def test_an_image_that_comes_late_is_in_time() -> None:
     rig.pass_time(500.0)
     assert rig.calls() == []
     assert isinstance(rig.observe()[0], PodsStartedSeen)
+
+
+def turned_away(rig: Rig, attempt: int, reason: str) -> PodsOutcome:
+    """How an attempt ends whose pod the kubelet of n0 will not have."""
+    rig.cluster.carry_out(order(attempt=attempt))
+    rig.see(pod(key(attempt=attempt), node="n0", phase="Failed", end=failed(reason)))
+    rig.calls()
+    exited = rig.exit()
+    for seen in rig.observe():
+        rig.cluster.acknowledge(seen, rig.now)
+    return exited.outcome
+
+
+@pytest.mark.parametrize("reason", ["NodePorts", "PodOSNotSupported", "NodeAffinity"])
+def test_a_pod_that_no_kubelet_would_have_closes_no_node_and_fails_after_a_few_attempts(reason: str) -> None:
+    rig = Rig().ready()
+    for attempt in range(1, FOR_PODS_MAX + 1):
+        assert turned_away(rig, attempt, reason) is PodsOutcome.NODE_LOST
+        assert not any(isinstance(seen, NodeClosedSeen) for seen in rig.observe())
+    assert turned_away(rig, FOR_PODS_MAX + 1, reason) is PodsOutcome.FAILED
+    assert reason in rig.cluster.notes.lines[-1]
+
+
+def test_a_job_that_many_nodes_turn_away_fails_in_the_end() -> None:
+    rig = Rig().ready()
+    outcomes = [turned_away(rig, attempt, "OutOfcpu") for attempt in range(1, FOR_NODES_MAX + 2)]
+    assert outcomes == [PodsOutcome.NODE_LOST] * FOR_NODES_MAX + [PodsOutcome.FAILED]
+
+
+def test_attempts_that_were_turned_away_count_only_in_a_row() -> None:
+    rig = Rig().ready()
+    for attempt in range(1, 2 * FOR_PODS_MAX, 2):
+        assert turned_away(rig, attempt, "NodePorts") is PodsOutcome.NODE_LOST
+        (view,) = rig.run(order(attempt=attempt + 1))
+        rig.lose(view)
+        rig.cluster.acknowledge(rig.exit(), rig.now)
+    assert turned_away(rig, 2 * FOR_PODS_MAX + 1, "NodePorts") is PodsOutcome.NODE_LOST
+
+
+def test_a_binding_that_a_policy_refuses_is_tried_for_a_while_and_closes_no_node() -> None:
+    rig = Rig().ready()
+    rig.cluster.carry_out(order())
+    rig.calls()
+    rig.answer()
+    for _ in range(REFUSALS_MAX + 1):
+        assert names(rig.calls()) == ["Bind"]
+        rig.answer(Refused(403, "Forbidden", "a policy says no"))
+        rig.pass_time(5.0)
+    assert names(rig.calls()) == ["Delete"]
+    assert not any(isinstance(seen, NodeClosedSeen) for seen in rig.observe())

@@ -23,10 +23,11 @@ from muster.agent.core.cluster import (
 )
 from muster.agent.core.kubernetes.belonging import Belonging
 from muster.agent.core.kubernetes.ending import Ender
-from muster.agent.core.kubernetes.live import NEVER, LiveAttempt, LivePod, judged, was_turned_away
+from muster.agent.core.kubernetes.live import NEVER, LiveAttempt, LivePod, judged
 from muster.agent.core.kubernetes.making import Maker
 from muster.agent.core.kubernetes.names import PodKey, pod_name
 from muster.agent.core.kubernetes.parts import Parts
+from muster.agent.core.kubernetes.verdicts import FOR_NODES_MAX, FOR_PODS_MAX, Verdicts
 from muster.agent.core.kubernetes.views import PodView
 from muster.core import Instant, after
 from muster.schemas.facts.job import PodsOutcome
@@ -50,7 +51,8 @@ class Gangs:
         self._parts = parts
         self._leave = leave
         self._bind_s = bind_s
-        self._maker = Maker(parts, self._touch)
+        self._verdicts = Verdicts(parts)
+        self._maker = Maker(parts, self._verdicts, self._touch)
         self._ender = Ender(parts, self._touch)
         self._dirty: dict[_Key, None] = {}
         self._news: dict[_Key, None] = {}
@@ -79,6 +81,7 @@ class Gangs:
         match seen:
             case PodsStartedSeen():
                 one.started_at = one.started_at or at
+                self._verdicts.started(one.key[0])
             case CheckpointSeen():
                 one.checkpoint_told = max(one.checkpoint_told, one.checkpoint_offered or at)
                 one.checkpoint_offered = NEVER
@@ -186,8 +189,9 @@ class Gangs:
         one = self.attempts.get((key.job_id, key.attempt))
         pod = None if one is None else one.pods.get((key.group, key.replica))
         if one is not None and pod is not None and not pod.is_bound:
-            self._maker.roll_back(one, pod, reason=reason)
-            self._parts.nodes.turned_away(pod.slot.node, now, why=reason)
+            if pod.exists:  # else its object cannot be let go, which is no fault of the node
+                self._parts.nodes.turned_away(pod.slot.node, now, why=reason)
+            self._verdicts.refuse(one, pod, reason=reason, most=FOR_NODES_MAX if pod.exists else FOR_PODS_MAX)
             self._touch(one, now)
 
     def _begin(self, order: CreatePods) -> None:
@@ -267,7 +271,7 @@ class Gangs:
         pod.namespace, pod.name = old.namespace, old.name
         one.pods[old.key.group, old.key.replica] = pod
         if was_running and not old.is_late:
-            self._maker.roll_back(one, old, reason="it was taken away, and another made under its name")
+            self._verdicts.roll_back(one, old, reason="it was taken away, and another made under its name")
         return pod
 
     def _touch(self, one: LiveAttempt, now: Instant, *, after_s: float = 0.0) -> None:
@@ -282,23 +286,19 @@ class Gangs:
             self._retell(one)
             return
         if not one.is_ending:
-            one.verdict = judged(one)
-            if one.verdict is not None and one.verdict.outcome is PodsOutcome.NODE_LOST:
-                self._maker.tell_loss(one, one.verdict.node)
-                self._shun(one, now)
+            self._judge(one, now)
         if one.is_ending:
             self._end(one, now)
         else:
             self._run(one, now)
         self._retell(one)
 
-    def _shun(self, one: LiveAttempt, now: Instant) -> None:
-        """Nodes whose kubelets would not have a pod of it."""
-        for pod in one.pods.values():
-            if pod.end is not None and was_turned_away(pod.end):
-                self._parts.nodes.turned_away(
-                    pod.slot.node, now, why=f"its kubelet turned a pod away: {pod.end.reason}"
-                )
+    def _judge(self, one: LiveAttempt, now: Instant) -> None:
+        verdict = judged(one)
+        if verdict is None or verdict.outcome is not PodsOutcome.NODE_LOST:
+            one.verdict = verdict
+        elif not self._verdicts.turned_away(one, now):
+            self._verdicts.lost(one, verdict.node)
 
     def _run(self, one: LiveAttempt, now: Instant) -> None:
         grace_s = one.resize.grace_s if one.resize is not None else LEFTOVER_GRACE_S
@@ -328,7 +328,7 @@ class Gangs:
             one.bound_at = now
             self._touch(one, now, after_s=self._bind_s)
         elif now >= after(one.bound_at, self._bind_s):
-            self._maker.roll_back(one, unbound[0], reason=f"not bound for {self._bind_s:g} s")
+            self._verdicts.roll_back(one, unbound[0], reason=f"not bound for {self._bind_s:g} s")
             self._dirty[one.key] = None
 
     def outage(self, now: Instant) -> None:

@@ -1,20 +1,20 @@
 """How the pods of an attempt come to be: created all, then bound all, so that no node waits for half a gang."""
 
 from muster.agent.core.kubernetes.calls import Bind, Create, Done, Kind, Outcome, Read, Refused
-from muster.agent.core.kubernetes.live import CANNOT_START, NEVER, LiveAttempt, LivePod
+from muster.agent.core.kubernetes.live import NEVER, LiveAttempt, LivePod
 from muster.agent.core.kubernetes.parts import Parts, Touch
 from muster.agent.core.kubernetes.policy import ImpossiblePodError
+from muster.agent.core.kubernetes.verdicts import Verdicts
 from muster.agent.core.kubernetes.views import PodProjection
 from muster.agent.core.kubernetes.worklist import AT_ONCE
 from muster.core import Instant, after
 from muster.kube.objects import uid_of
-from muster.schemas.facts.job import PodsOutcome
 
 _NOT_FOUND, _CONFLICT = 404, 409
 HELD_UP_S = 600.0
 """A gang of which a container cannot be started (its image is not there) for so long fails."""
 REFUSALS_MAX = 6
-"""Of one pod for the namespace's quota: then its gang makes room for others, and is queued again."""
+"""Of one pod for the namespace's quota, or of its binding: then its gang makes room for others, and is queued again."""
 AGAIN_S = 5.0
 """Until a pod is asked for again whose namespace was not there, or whose object was not found after all."""
 
@@ -22,8 +22,9 @@ AGAIN_S = 5.0
 class Maker:
     """Asked only when all pods were seen, so that what is absent may be made. touch: have it looked at again."""
 
-    def __init__(self, parts: Parts, touch: Touch) -> None:
+    def __init__(self, parts: Parts, verdicts: Verdicts, touch: Touch) -> None:
         self._parts = parts
+        self._verdicts = verdicts
         self._touch = touch
         self._project = PodProjection()
 
@@ -46,13 +47,6 @@ class Maker:
         if is_complete:
             self._bind_all(one)
 
-    def roll_back(self, one: LiveAttempt, pod: LivePod, *, reason: str) -> None:
-        """The gang cannot run as it was placed: it goes back to the queue, without using the job's retries."""
-        if not one.is_ending:
-            self._parts.notes.rolled_back += 1
-            self._parts.notes.say(f"job {one.key[0]} attempt {one.key[1]} is rolled back: pod {pod.name}: {reason}")
-            one.verdict = one.says(PodsOutcome.NODE_LOST, node=pod.slot.node)
-
     def wait_for(self, one: LiveAttempt, now: Instant) -> None:
         """Containers that cannot be started hold nodes for nothing; but an image or a Secret may still come."""
         pod = next((pod for pod in one.pods.values() if pod.held_up), None)
@@ -63,15 +57,8 @@ class Maker:
             self._parts.notes.say(f"job {one.key[0]} attempt {one.key[1]} waits: pod {pod.name}: {pod.held_up}")
             self._touch(one, now, after_s=HELD_UP_S)
         elif now >= after(one.held_up_at, HELD_UP_S):
-            self._fail(one, pod, f"{pod.held_up} for {HELD_UP_S:g} s")
+            self._verdicts.fail(one, pod, reason=f"{pod.held_up} for {HELD_UP_S:g} s")
             self._touch(one, now)
-
-    def tell_loss(self, one: LiveAttempt, node: str) -> None:
-        """A pod was taken away by others."""
-        self._parts.notes.rolled_back += 1
-        self._parts.notes.say(
-            f"job {one.key[0]} attempt {one.key[1]} goes back to the queue: its pod on {node} is gone"
-        )
 
     def forget(self, pod: LivePod) -> None:
         """Nothing more is to be made of it."""
@@ -93,7 +80,7 @@ class Maker:
         try:
             body = self._parts.manifests.pod(one.order, pod.slot, one.order.slots)
         except ImpossiblePodError as error:
-            self._fail(one, pod, str(error))
+            self._verdicts.fail(one, pod, reason=str(error))
             return
         call = Create(Kind.PODS, pod.namespace, pod.name, body)
         self._parts.worklist.ask(
@@ -121,14 +108,9 @@ class Maker:
             pod.refusals += 1
             self._ask_create(one, pod, at=after(now, AGAIN_S))
         elif refusal.code == _CONFLICT or "exceeded quota" in refusal.message:
-            self.roll_back(one, pod, reason=refusal.message)
+            self._verdicts.roll_back(one, pod, reason=refusal.message)
         else:
-            self._fail(one, pod, refusal.message)
-
-    def _fail(self, one: LiveAttempt, pod: LivePod, reason: str) -> None:
-        """There can be no such pod."""
-        self._parts.notes.say(f"job {one.key[0]} attempt {one.key[1]} fails: pod {pod.name}: {reason}")
-        one.verdict = one.says(PodsOutcome.FAILED, exit_code=CANNOT_START)
+            self._verdicts.fail(one, pod, reason=refusal.message)
 
     def _read(self, one: LiveAttempt, pod: LivePod, *, at: Instant = AT_ONCE) -> None:
         call = Read(Kind.PODS, pod.namespace, pod.name)
@@ -143,7 +125,8 @@ class Maker:
             case Done():
                 view = self._project(dict(outcome.reply))
                 if view.member is None or view.member.key != pod.key:
-                    self._fail(one, pod, f"another pod of this name is in namespace {pod.namespace}; delete it")
+                    reason = f"another pod of this name is in namespace {pod.namespace}; delete it"
+                    self._verdicts.fail(one, pod, reason=reason)
                 elif pod.view is None or pod.uid == view.uid:
                     pod.see(view)
                     self._touch(one, now)
@@ -182,8 +165,12 @@ class Maker:
             case Refused(code=409) if not pod.is_bound:
                 pod.bind_at = after(now, AGAIN_S)
                 self._read(one, pod)  # perhaps by a call whose answer was lost
-            case Refused() if not pod.is_bound:
+            case Refused(code=404) if not pod.is_bound:
                 self._parts.notes.refused += 1
-                if outcome.code != _NOT_FOUND:  # that is about the pod
-                    self._parts.nodes.turned_away(pod.slot.node, now, why=f"a binding was refused: {outcome.message}")
-                self.roll_back(one, pod, reason=outcome.message)
+                self._verdicts.roll_back(one, pod, reason=outcome.message)
+            case Refused() if not pod.is_bound:  # by a policy: that is about the pod, and may be about a moment
+                self._parts.notes.refused += 1
+                pod.refusals += 1
+                pod.bind_at = after(now, AGAIN_S)
+                if pod.refusals > REFUSALS_MAX:
+                    self._verdicts.refuse(one, pod, reason=f"its binding was refused: {outcome.message}")

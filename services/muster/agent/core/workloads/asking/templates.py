@@ -7,7 +7,7 @@ from muster.agent.core.kubernetes.views import pod_requests
 from muster.agent.core.workloads.guests import Shape
 from muster.agent.core.workloads.policy import WorkloadPolicy
 from muster.agent.core.workloads.values import NoJobError
-from muster.kube.objects import JsonObject, is_object, mapping, objects, sequence, strings, text
+from muster.kube.objects import JsonObject, integer, is_object, mapping, objects, sequence, strings, text, truth
 
 OF_EVERY_NODE = frozenset({"kubernetes.io/os", "kubernetes.io/arch"})
 """Labels in a node selector that say nothing of where among Muster's nodes."""
@@ -23,6 +23,7 @@ def shape_of(pod_spec: JsonObject, policy: WorkloadPolicy, *, path: str) -> Shap
             cure=f"Set `schedulerName: {SCHEDULER_NAME}`, or take the queue's label away.",
         )
     _refuse_unknown_places(pod_spec, policy, path=path)
+    _refuse_own_nodes(pod_spec, path=path)
     requests = pod_requests(_with_limits(pod_spec))
     extended = dict(requests.extended)
     gpus, gpu_milli = extended.get(policy.resource, 0), _share(extended, policy, path=path)
@@ -98,6 +99,22 @@ def _refuse_unknown_places(pod_spec: JsonObject, policy: WorkloadPolicy, *, path
             field=f"{path}.resourceClaims",
             cure=f"Ask for {policy.resource} instead. {_MUSTERJOB}",
         )
+
+
+def _refuse_own_nodes(pod_spec: JsonObject, *, path: str) -> None:
+    """What kubelets would turn away: Muster places by neither ports nor operating systems."""
+    system = text(pod_spec, "os", "name")
+    if system not in ("", "linux"):
+        raise NoJobError(f"Muster's nodes do not run {system}", field=f"{path}.os.name", cure="Use linux.")
+    on_node = truth(pod_spec, "hostNetwork")  # there every port is the node's
+    for kind in ("containers", "initContainers"):
+        ports = (port for one in objects(pod_spec, kind) for port in objects(one, "ports"))
+        if any(on_node or integer(port, "hostPort") for port in ports):
+            raise NoJobError(
+                "Muster does not place by ports of nodes",
+                field=f"{path}.{kind}.ports",
+                cure="Take them away; pods reach each other under their names.",
+            )
 
 
 def _unknown_place(field: str, policy: WorkloadPolicy) -> NoJobError:

@@ -1,0 +1,89 @@
+"""Attempts that end without an end of their pods' own: back to the queue, or for good.
+
+A kubelet that has not the devices that the books say gets nothing new for a while. What it holds against the pod itself
+every other kubelet would, too: nodes stay open, and the job fails after a few attempts, with the reason.
+"""
+
+from muster.agent.core.kubernetes.live import CANNOT_START, LiveAttempt, LivePod, was_turned_away
+from muster.agent.core.kubernetes.parts import Parts
+from muster.agent.core.kubernetes.views import End
+from muster.core import Instant
+from muster.schemas.facts.job import PodsOutcome
+
+FOR_PODS_MAX = 3
+"""Attempts in a row of one job that may go back to the queue because its pods were refused for what they are."""
+FOR_NODES_MAX = 10
+"""The same for want of something on the node: that is another node, or the same one much later, each time."""
+JOBS_MAX = 1_000
+"""Jobs whose refused attempts are counted; those longest ago are forgotten. The scheduler has a bound of its own."""
+
+
+def is_for_node(end: End) -> bool:
+    """The kubelet found less on its node than the books say; else it would never have this pod, whatever is free."""
+    return end.reason.startswith("OutOf") or end.reason in ("UnexpectedAdmissionError", "TopologyAffinityError")
+
+
+class Verdicts:
+    """Passes them on attempts; one that has a verdict keeps it."""
+
+    def __init__(self, parts: Parts) -> None:
+        self._parts = parts
+        self._refused: dict[str, tuple[int, int]] = {}  # by job: its last refused attempt, and how many there were
+
+    def roll_back(self, one: LiveAttempt, pod: LivePod, *, reason: str) -> None:
+        """The gang cannot run as it was placed: it goes back to the queue, without using the job's retries."""
+        if not one.is_ending:
+            self._parts.notes.rolled_back += 1
+            self._parts.notes.say(f"job {one.key[0]} attempt {one.key[1]} is rolled back: pod {pod.name}: {reason}")
+            one.verdict = one.says(PodsOutcome.NODE_LOST, node=pod.slot.node)
+
+    def fail(self, one: LiveAttempt, pod: LivePod, *, reason: str) -> None:
+        """There can be no such pod."""
+        self._parts.notes.say(f"job {one.key[0]} attempt {one.key[1]} fails: pod {pod.name}: {reason}")
+        one.verdict = one.says(PodsOutcome.FAILED, exit_code=CANNOT_START)
+
+    def lost(self, one: LiveAttempt, node: str) -> None:
+        """A pod was taken away by others."""
+        self._parts.notes.rolled_back += 1
+        self._parts.notes.say(
+            f"job {one.key[0]} attempt {one.key[1]} goes back to the queue: its pod on {node} is gone"
+        )
+        one.verdict = one.says(PodsOutcome.NODE_LOST, node=node)
+
+    def refuse(self, one: LiveAttempt, pod: LivePod, *, reason: str, most: int = FOR_PODS_MAX) -> None:
+        """The pod was refused: back to the queue, but only so often in a row."""
+        if one.is_ending:
+            return
+        times = self._count(one)
+        if times > most:
+            self.fail(one, pod, reason=f"{reason} ({times} attempts in a row were refused)")
+        else:
+            self.roll_back(one, pod, reason=reason)
+
+    def turned_away(self, one: LiveAttempt, now: Instant) -> bool:
+        """Whether a kubelet would not have a pod of it: then it ends, and nodes at fault get nothing for a while."""
+        away = [(pod, pod.end) for pod in one.pods.values() if pod.end is not None and was_turned_away(pod.end)]
+        if not away:
+            return False
+        for pod, end in away:
+            if is_for_node(end):
+                self._parts.nodes.turned_away(pod.slot.node, now, why=f"its kubelet turned a pod away: {end.reason}")
+        pod, end = next(((pod, end) for pod, end in away if not is_for_node(end)), away[0])
+        said = ": ".join(filter(None, (end.reason, end.message)))
+        most = FOR_NODES_MAX if is_for_node(end) else FOR_PODS_MAX
+        self.refuse(one, pod, reason=f"the kubelet of {pod.slot.node} turned it away: {said}", most=most)
+        return True
+
+    def started(self, job_id: str) -> None:
+        """An attempt runs: what was in its way is over."""
+        self._refused.pop(job_id, None)
+
+    def _count(self, one: LiveAttempt) -> int:
+        """Refused attempts of its job in a row, with this one, which counts once."""
+        job_id, attempt = one.key
+        last, times = self._refused.pop(job_id, (0, 0))
+        times += attempt != last
+        self._refused[job_id] = attempt, times
+        if len(self._refused) > JOBS_MAX:
+            del self._refused[next(iter(self._refused))]
+        return times
