@@ -376,3 +376,20 @@ def test_an_older_view_of_our_claim_is_no_reason_to_give_up() -> None:
     assert (agent.ready, agent.refused) == ([], {})
     assert agent.watch_once()
     assert len(agent.ready) == 1
+
+
+def test_a_new_leader_that_finds_its_claim_written_looks_at_others_too() -> None:
+    agent = bound_by_an_earlier_leader(ClaimStore())
+    (pod,) = (key for key in agent.store.objects if key[0] is Kind.PODS)
+    later = Allocator(agent.store)
+    later.prepare(order(0, job=OTHER), uid="next")
+    while later.work_once() is not None:  # it writes, and dies before it looks
+        pass
+    agent.store.pod(pod[1], pod[2], "pod-uid", phase="Succeeded")
+    heir = Allocator(agent.store)
+    while heir.watch_once():
+        pass
+    heir.prepare(order(0, job=OTHER), uid="next")
+    heir.settle()
+    assert [key.job_id for key in heir.ready] == [OTHER]
+    assert holding(agent.store) == ["gpu-0"]
