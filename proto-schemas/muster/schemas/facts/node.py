@@ -107,8 +107,8 @@ class NodeState(Payload):
     """`state-recorded` of a node, by the agent: what is there and whether it answers. lost_reason: as `lost` said.
 
     detached: uuid and MiB of devices that it describes and that were taken away since. leaving: the scaler's choice by
-    which it is being removed, since `leaving_at`. trace: whose fact moved it last, until it was told. closed: why it was
-    asked to be withheld, "" if it was not; is_withheld: that was answered.
+    which it is being removed, since `leaving_at`. trace: whose fact moved it last, until it was told. closed: why it
+    was asked to be withheld, "" if it was not; is_withheld: that was answered.
     """
 
     description: NodeJoined
