@@ -98,8 +98,8 @@ TABLE: tuple[Permission, ...] = (
         AGENT,
         "",
         "services",
-        ("create", "delete"),
-        "pods of a gang find each other by name",
+        ("list", "create", "delete"),
+        "pods of a gang find each other by name; what a former leader left of it is found",
         Feature.NETWORKS,
     ),
     Permission(

@@ -21,6 +21,7 @@ from muster.agent.core.workloads.hosting import ObjectGuests
 from muster.agent.core.workloads.workloads import Workloads
 from muster.agent.kubernetes.cdi import CdiPart, machines_of, plugin_of
 from muster.agent.kubernetes.dra import DevicesPart
+from muster.agent.kubernetes.gang_services import GangServicesPart
 from muster.agent.kubernetes.metrics import MetricsPart
 from muster.agent.kubernetes.parts import Part
 from muster.agent.kubernetes.policies import device_policy, pod_policy
@@ -122,6 +123,7 @@ def parts_of(settings: KubernetesSettings, core: AgentCore) -> Sequence[Part]:
     assert isinstance(machines, ComposableMachines), "`new_cluster` made it so"
     return (
         DevicesPart(devices, is_wanted=settings.devices != "device-plugin", now=now),
+        GangServicesPart(core.cluster, seed=seed_of_process()),
         WorkloadsPart(core.workloads, now=now),
         CdiPart(settings, machines, core),
     )

@@ -82,7 +82,7 @@ class KubernetesCluster:
         )
         self._leftovers = Leftovers(self.worklist, self.notes, keep_s=options.kept_s)
         self.gangs = Gangs(parts, self._leftovers.seen, bind_s=options.bind_s)
-        self._cluster, self._namespace = options.cluster, options.namespace
+        self.name, self._namespace = options.cluster, options.namespace
         self.companions = parts.companions
         self._guests = parts.guests
         self.is_broken = False
@@ -215,19 +215,23 @@ class KubernetesCluster:
         self._described = self._tell_at = None
         self.is_broken = False
 
+    def has_namespace(self, namespace: str) -> bool:
+        """Whether pods of Muster's own may be there."""
+        before, _, behind = self._namespace.partition("{team}")
+        if before == self._namespace:
+            return namespace == before
+        return namespace.startswith(before) and namespace.endswith(behind)
+
     def _is_ours(self, view: PodView) -> bool:
         """Made by this Muster: its name and namespace say so, not only labels, which people copy."""
         member = view.member
-        if member is None or member.cluster != self._cluster or view.name != pod_name(member.key):
+        if member is None or member.cluster != self.name or view.name != pod_name(member.key):
             return False
-        before, _, behind = self._namespace.partition("{team}")
-        if before == self._namespace:
-            return view.namespace == before
-        return view.namespace.startswith(before) and view.namespace.endswith(behind)
+        return self.has_namespace(view.namespace)
 
     def _observations(self) -> Iterator[Observation]:
         if self._described is not None and self._described != self._told:
-            yield ClusterSeen(self._cluster, self._described)
+            yield ClusterSeen(self.name, self._described)
         yield from self.nodes.observations()
         yield from self._machines.observations()
         yield from self.gangs.observations()

@@ -300,15 +300,18 @@ def _readiness(status: JsonObject) -> tuple[bool, str]:
     return False, "the kubelet has not reported yet"
 
 
+def attempt_of(labels: Mapping[str, str]) -> tuple[str, int] | None:
+    """Job and attempt of which Muster's own labels say that the object is; None if they do not."""
+    job, attempt = labels.get(names.JOB_LABEL), labels.get(names.ATTEMPT_LABEL, "")
+    return None if job is None or not attempt.isdecimal() else (names.job_of_label(job), int(attempt))
+
+
 def _member(labels: dict[str, str]) -> Member | None:
-    job = labels.get(names.JOB_LABEL)
-    if job is None or names.CLUSTER_LABEL not in labels:
+    of, cluster = attempt_of(labels), labels.get(names.CLUSTER_LABEL)
+    group, replica = labels.get(names.GROUP_INDEX_LABEL, ""), labels.get(names.REPLICA_LABEL, "")
+    if of is None or cluster is None or not group.isdecimal() or not replica.isdecimal():
         return None
-    numbers = [labels.get(key, "") for key in (names.ATTEMPT_LABEL, names.GROUP_INDEX_LABEL, names.REPLICA_LABEL)]
-    if not all(number.isdecimal() for number in numbers):
-        return None
-    attempt, group, replica = map(int, numbers)
-    return Member(labels[names.CLUSTER_LABEL], names.job_of_label(job), attempt, group, replica)
+    return Member(cluster, *of, int(group), int(replica))
 
 
 def _guest_labels(raw: JsonObject, labels: dict[str, str]) -> Iterable[tuple[str, str]]:

@@ -1,0 +1,100 @@
+"""Services of gangs that nobody deleted: their leader ended between the exit of the gang and their deletion.
+
+Most go with the pod that owns them; those of gangs that may lose any pod have no owner. They are few, so that nothing
+watches them: whoever begins to lead asks for them once.
+"""
+
+import asyncio
+from collections.abc import Sequence
+
+from muster.agent.core.kubernetes import names
+from muster.agent.core.kubernetes.calls import Delete, Kind, Outcome, Refused
+from muster.agent.core.kubernetes.cluster import KubernetesCluster
+from muster.agent.core.kubernetes.views import attempt_of
+from muster.agent.core.kubernetes.words import attempt_name
+from muster.agent.kubernetes.abilities import Abilities
+from muster.agent.kubernetes.watching import Watch
+from muster.core import Fact, Instant
+from muster.kube.connection import KubeConnection
+from muster.kube.errors import KubeError
+from muster.kube.objects import JsonObject, name_of, namespace_of, strings, uid_of
+from muster.kube.permissions import Feature
+from muster.kube.resources import SERVICES
+from muster.kube.retrying import backoff_s
+from muster.kube.shapes import Selection
+
+LOOK_S = 0.5
+"""How often it is looked whether all was seen."""
+TRIES_MAX = 5
+"""Of one page; then the next leader does it."""
+_NOT_FOUND, _CONFLICT = 404, 409
+
+
+class GangServicesPart:
+    """Implements `parts.Part`. seed: of this process."""
+
+    features = (Feature.NETWORKS,)
+
+    def __init__(self, cluster: KubernetesCluster, *, seed: int = 0) -> None:
+        self._cluster = cluster
+        self._select = Selection(labels=f"{names.CLUSTER_LABEL}={cluster.name},{names.JOB_LABEL}")
+        self._seed = seed
+        self._may_list = False
+
+    def watches(self, abilities: Abilities) -> Sequence[Watch]:
+        """See `Part`."""
+        self._may_list = abilities.has(Feature.NETWORKS)
+        return ()
+
+    def picks_devices(self) -> bool:
+        """See `Part`."""
+        return False
+
+    async def run(self, connection: KubeConnection) -> None:
+        """See `Part`. Once; what it asks for is worked by the sink."""
+        while self._may_list:
+            await asyncio.sleep(LOOK_S)
+            if self._cluster.gangs.is_synced:
+                await self._look(connection)
+                return
+
+    def after_fold(self, facts: Sequence[Fact], now: Instant) -> None:
+        """See `Part`. Facts say nothing of it."""
+
+    def look_at(self, service: JsonObject) -> None:
+        """Have it deleted if it is the Service of an attempt that is over. Only when the log was folded to its head."""
+        attempt, where = attempt_of(strings(service, "metadata", "labels")), (namespace_of(service), name_of(service))
+        if attempt is None or attempt in self._cluster.gangs.attempts:
+            return
+        if where[1] != attempt_name(*attempt) or not self._cluster.has_namespace(where[0]):
+            return  # labels are copied easily
+
+        def told(outcome: Outcome, now: Instant) -> None:  # noqa: ARG001 - told like all others
+            if isinstance(outcome, Refused) and outcome.code not in (_NOT_FOUND, _CONFLICT):
+                self._cluster.notes.say(f"service {where[1]} cannot be deleted: {outcome.message}")
+
+        self._cluster.worklist.ask(("service-left", where), Delete(Kind.SERVICES, *where, uid_of(service)), told)
+
+    async def _look(self, connection: KubeConnection) -> None:
+        token = ""
+        while (page := await self._page(connection, token)) is not None:
+            services, token = page
+            for service in services:
+                self.look_at(service)
+            if not token:
+                return
+
+    async def _page(self, connection: KubeConnection, token: str) -> tuple[list[JsonObject], str] | None:
+        """Services, and the token of the next page; None if the API server does not give it."""
+        for attempt in range(1, TRIES_MAX + 1):
+            try:
+                page = await connection.list_page(
+                    SERVICES, select=self._select, continue_token=token, metadata_only=True
+                )
+            except KubeError as error:
+                told = str(error)
+                await asyncio.sleep(backoff_s(attempt, seed=self._seed))
+            else:
+                return page.items, page.continue_token
+        self._cluster.notes.say(f"services of gangs that are over were not looked for: {told}")
+        return None
