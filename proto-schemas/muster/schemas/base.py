@@ -12,7 +12,8 @@ NAME_PATTERN = r"^[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?$"  # RFC 1123 label: also a
 
 Name = Annotated[str, StringConstraints(pattern=NAME_PATTERN)]
 """A team, queue, cluster or task group: lower-case letters, digits and hyphens, at most 63."""
-Text = Annotated[str, StringConstraints(max_length=1024)]
+TEXT_CHARS_MAX = 1024
+Text = Annotated[str, StringConstraints(max_length=TEXT_CHARS_MAX)]
 LABEL_CHARS_MAX = 253
 Label = Annotated[str, StringConstraints(min_length=1, max_length=LABEL_CHARS_MAX)]
 JobId = Annotated[str, StringConstraints(pattern=r"^[A-Z2-7]{26}$")]

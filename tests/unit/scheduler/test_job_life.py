@@ -2,6 +2,7 @@
 
 import pytest
 
+from muster.schemas.base import TEXT_CHARS_MAX
 from muster.schemas.facts.job import JobCancelRequested, PodsExited, PodsOutcome, PodsStarted
 from muster.schemas.facts.queue import QueueChangeRequested, QueueSpec
 from muster.schemas.job import Phase
@@ -100,6 +101,16 @@ def test_a_job_whose_nodes_keep_dying_ends() -> None:
         assert attempt < 100
     assert world.phase(one) is Phase.FAILED
     assert "node-losses" in world.last(one.id, "failed").payload.reason
+
+
+def test_what_the_cluster_said_of_an_exit_is_said_of_the_job() -> None:
+    world = World(nodes=1)
+    one = world.submit("one", retries=1)
+    for attempt, outcome, detail in ((1, "node-lost", "OutOfcpu"), (2, "failed", "exit code 128: no image")):
+        world.exited(one, outcome, attempt=attempt, exit_code=128, reason=detail.split(": ")[-1])
+        assert world.last(one.id, "queued").payload.detail == detail
+    world.exited(one, "failed", attempt=3, exit_code=128, reason=TEXT_CHARS_MAX * "x")
+    assert world.last(one.id, "failed").payload.reason.startswith("exit code 128: xxx")
 
 
 def test_total_run_time_counts_over_all_runs() -> None:

@@ -129,9 +129,12 @@ class World:
         self.run()
 
     def exited(
-        self, one: Job, outcome: str = "succeeded", *, attempt: int = 1, exit_code: int = 0, ran_s: float = 0.0
-    ) -> None:
-        payload = PodsExited(attempt=attempt, outcome=PodsOutcome(outcome), exit_code=exit_code, ran_s=ran_s)
+        self, one: Job, outcome: str = "succeeded", *, attempt: int = 1, exit_code: int = 0, ran_s: float = 0.0,
+        reason: str = "",
+    ) -> None:  # fmt: skip
+        payload = PodsExited(
+            attempt=attempt, outcome=PodsOutcome(outcome), exit_code=exit_code, ran_s=ran_s, reason=reason
+        )
         self.say("agent", "job", one.id, "pods-exited", payload)
         self.run()
 

@@ -176,13 +176,17 @@ class PodsOutcome(StrEnum):
 
 
 class PodsExited(Payload):
-    """`pods-exited`: no pod of this attempt runs any more. exit_code: of the first pod that failed, else 0."""
+    """`pods-exited`: no pod of this attempt runs any more. exit_code: of the first pod that failed, else 0.
+
+    reason: in words, where the cluster says more than that: why a pod was refused, or could not be started.
+    """
 
     attempt: int
     outcome: PodsOutcome
     exit_code: int = 0
     ran_s: float = 0.0
     node: str = ""
+    reason: Text = ""
 
 
 class JobCheckpointed(Payload):

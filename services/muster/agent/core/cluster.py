@@ -200,7 +200,10 @@ class PodsStartedSeen:
 
 @dataclass(frozen=True, slots=True)
 class PodsExitedSeen:
-    """No pod of the attempt runs any more. exit_code: of the first that failed, else 0; node: where that was."""
+    """No pod of the attempt runs any more. exit_code: of the first that failed, else 0; node: where that was.
+
+    reason: in words, where the cluster says more; at most TEXT_CHARS_MAX.
+    """
 
     job_id: str
     attempt: int
@@ -208,6 +211,7 @@ class PodsExitedSeen:
     exit_code: int = 0
     ran_s: float = 0.0
     node: str = ""
+    reason: str = ""
 
 
 @dataclass(frozen=True, slots=True)

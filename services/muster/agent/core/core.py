@@ -222,7 +222,9 @@ class AgentCore:
         job.pods = None
         if job.is_over:
             del self.jobs[fact.subject_id]
-        seen = PodsExitedSeen(fact.subject_id, gone.attempt, gone.outcome, gone.exit_code, gone.ran_s, gone.node)
+        seen = PodsExitedSeen(
+            fact.subject_id, gone.attempt, gone.outcome, gone.exit_code, gone.ran_s, gone.node, gone.reason
+        )
         self._cluster.acknowledge(seen, at=fact.time)
         return True
 

@@ -53,7 +53,12 @@ def draft_of(
             return _of_job(seen.job_id, "pods-started", started, jobs)
         case PodsExitedSeen():
             gone = PodsExited(
-                attempt=seen.attempt, outcome=seen.outcome, exit_code=seen.exit_code, ran_s=seen.ran_s, node=seen.node
+                attempt=seen.attempt,
+                outcome=seen.outcome,
+                exit_code=seen.exit_code,
+                ran_s=seen.ran_s,
+                node=seen.node,
+                reason=seen.reason,
             )
             return _of_job(seen.job_id, "pods-exited", gone, jobs)
         case WordSeen():

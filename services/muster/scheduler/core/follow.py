@@ -6,7 +6,7 @@ from muster.scheduler.core.jobs import WAITING, JobRecord
 from muster.scheduler.core.reasons import Reason
 from muster.scheduler.core.remains import MOVES_MAX, Remains
 from muster.scheduler.core.state import State
-from muster.schemas.base import Payload
+from muster.schemas.base import TEXT_CHARS_MAX, Payload
 from muster.schemas.facts.job import (
     JobFinished,
     JobQueued,
@@ -110,13 +110,20 @@ def _after_exit(record: JobRecord, exited: PodsExited) -> Draft:
         detail = f"made way for {record.made_way_for}" if record.made_way_for else ""
         return _requeue(record, QueuedReason.PREEMPTED, detail, causes)
     if exited.outcome is PodsOutcome.FAILED:
+        told = _told(f"exit code {exited.exit_code}", exited.reason)
         if record.retries_used >= spec.retries:
-            return _finish(record, Phase.FAILED, reason=f"exit code {exited.exit_code}", causes=causes)
-        return _requeue(record, QueuedReason.RETRY, f"exit code {exited.exit_code}", causes)
+            return _finish(record, Phase.FAILED, reason=told, causes=causes)
+        return _requeue(record, QueuedReason.RETRY, told, causes)
     if record.node_losses >= NODE_LOSSES_MAX:
         reason = f"{Reason.NODE_LOSSES.value}: {record.node_losses + 1} runs ended with their node"
-        return _finish(record, Phase.FAILED, reason=reason, causes=causes)
-    return _requeue(record, QueuedReason.NODE_LOST, f"node {exited.node}" if exited.node else "", causes)
+        return _finish(record, Phase.FAILED, reason=_told(reason, exited.reason), causes=causes)
+    detail = _told(f"node {exited.node}" if exited.node else "", exited.reason)
+    return _requeue(record, QueuedReason.NODE_LOST, detail, causes)
+
+
+def _told(what: str, reason: str) -> str:
+    """With what the cluster said of it, as far as a fact may say it."""
+    return ": ".join(filter(None, (what, reason)))[:TEXT_CHARS_MAX]
 
 
 def _over(total_run_time_s: float) -> str:

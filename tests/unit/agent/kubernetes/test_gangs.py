@@ -8,6 +8,7 @@ from muster.agent.core.cluster import NodeClosedSeen, PodsExitedSeen, PodsResize
 from muster.agent.core.kubernetes.calls import Bind, Create, Delete, Done, Read, Refused, Unanswered
 from muster.agent.core.kubernetes.making import REFUSALS_MAX
 from muster.agent.core.kubernetes.verdicts import FOR_NODES_MAX, FOR_PODS_MAX
+from muster.schemas.base import TEXT_CHARS_MAX
 from muster.schemas.facts.job import PodsOutcome
 from unit.agent.kubernetes.rig import JOB, REFUSED, Rig, at, failed, key, order, pod, slot
 
@@ -130,7 +131,7 @@ def test_a_binding_that_is_refused_for_good_rolls_the_gang_back() -> None:
     assert deleted == [first.name, second.name]
     rig.lose(pod(key(0)))
     rig.lose(pod(key(1)))
-    assert rig.exit() == PodsExitedSeen(JOB, 1, PodsOutcome.NODE_LOST, node="n1")
+    assert rig.exit() == PodsExitedSeen(JOB, 1, PodsOutcome.NODE_LOST, node="n1", reason="pod is not there")
 
 
 def test_a_gang_that_is_bound_only_in_part_is_rolled_back_after_a_while() -> None:
@@ -164,12 +165,14 @@ def test_a_kubelet_that_will_not_admit_a_pod_takes_the_gang_back_to_the_queue() 
     for reason in ("OutOfnvidia.com/gpu", "OutOfcpu", "UnexpectedAdmissionError", "TopologyAffinityError"):
         rig = Rig().ready()
         first, second = rig.create(TWO)
-        rig.see(replace(first, phase="Failed", end=failed(reason)), replace(second, phase="Running"))
+        end = failed(reason, message="Pod was rejected")
+        rig.see(replace(first, phase="Failed", end=end), replace(second, phase="Running"))
         (delete,) = rig.calls()
         assert delete.name == second.name
         rig.answer()
         rig.lose(second)
-        assert rig.exit() == PodsExitedSeen(JOB, 1, PodsOutcome.NODE_LOST, node="n0"), reason
+        told = f"the kubelet of n0 turned it away: {reason}: Pod was rejected"
+        assert rig.exit() == PodsExitedSeen(JOB, 1, PodsOutcome.NODE_LOST, node="n0", reason=told)
 
 
 def test_the_first_pod_that_fails_fails_the_job_and_ends_its_peers() -> None:
@@ -242,8 +245,11 @@ def test_a_pod_that_cannot_be_fails_the_job() -> None:
     rig = Rig().ready()
     rig.cluster.carry_out(order())
     rig.calls()
-    rig.answer(Refused(422, "Invalid", "spec.containers: Required value"))
-    assert rig.exit().outcome is PodsOutcome.FAILED
+    rig.answer(Refused(422, "Invalid", "spec.containers: Required value" + 2000 * "!"))
+    exited = rig.exit()
+    assert exited.outcome is PodsOutcome.FAILED
+    assert exited.reason.startswith("spec.containers: Required value!")
+    assert len(exited.reason) <= TEXT_CHARS_MAX // 2
 
 
 def test_a_resize_adds_what_is_missing_and_ends_what_is_too_much() -> None:
@@ -420,7 +426,9 @@ def test_a_gang_whose_image_does_not_come_fails_after_a_while() -> None:
     assert names(rig.calls()) == ["Delete", "Delete"]
     rig.lose(first)
     rig.lose(second)
-    assert rig.exit().outcome is PodsOutcome.FAILED
+    exited = rig.exit()
+    assert (exited.outcome, exited.node) == (PodsOutcome.FAILED, "n1")
+    assert exited.reason == "ImagePullBackOff for 600 s"
 
 
 def test_an_image_that_comes_late_is_in_time() -> None:

@@ -81,6 +81,20 @@ def test_a_pod_that_was_deleted_says_until_when_it_lives_and_how_it_ended() -> N
     assert (view.ends_at, view.grace_s) == (1_700_000_030 * NS_PER_S, 30)
 
 
+@pytest.mark.parametrize(
+    ("status", "told"),
+    [
+        ({"reason": "OutOfcpu", "message": "not enough cpu"}, "OutOfcpu: not enough cpu"),
+        ({"containerStatuses": [{"state": {"terminated": {"exitCode": 137, "reason": "OOMKilled"}}}]}, "OOMKilled"),
+        ({"containerStatuses": [{"state": {"terminated": {"exitCode": 1, "reason": "Error"}}}]}, ""),
+    ],
+)
+def test_an_end_says_why_where_somebody_said_it(status: JsonObject, told: str) -> None:
+    view = PodProjection()({"status": {"phase": "Failed", **status}})
+    assert view.end is not None
+    assert view.end.told == told
+
+
 def test_a_disrupted_pod_says_so() -> None:
     conditions = [{"type": "DisruptionTarget", "status": "True", "reason": "DeletionByTaintManager"}]
     view = PodProjection()({"status": {"phase": "Failed", "conditions": conditions}})

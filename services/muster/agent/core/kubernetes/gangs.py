@@ -298,7 +298,7 @@ class Gangs:
         if verdict is None or verdict.outcome is not PodsOutcome.NODE_LOST:
             one.verdict = verdict
         elif not self._verdicts.turned_away(one, now):
-            self._verdicts.lost(one, verdict.node)
+            self._verdicts.lost(one, verdict)
 
     def _run(self, one: LiveAttempt, now: Instant) -> None:
         grace_s = one.resize.grace_s if one.resize is not None else LEFTOVER_GRACE_S

@@ -1,6 +1,6 @@
 """What is known of one attempt's pods: what was asked, what was seen, how it ended. Data and questions, no deeds."""
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from muster.agent.core.cluster import CreatePods, DeletePods, PodsExitedSeen, ResizePods
 from muster.agent.core.kubernetes.names import PodKey
@@ -28,6 +28,8 @@ HELD_UP = frozenset(
     }
 )
 """What a container waits for that seldom comes by itself: an image, a Secret or a ConfigMap that is not there."""
+REASON_CHARS_MAX = 512
+"""Of why an attempt ended: servers and kubelets write long sentences."""
 CONTAINERS_RAN_SLACK_S = 1.0
 """Kubelets tell seconds."""
 
@@ -161,9 +163,7 @@ class LiveAttempt:
         verdict = self.verdict
         if verdict is None:
             verdict = self._obeyed()
-        return PodsExitedSeen(
-            verdict.job_id, verdict.attempt, verdict.outcome, verdict.exit_code, self._ran_s(), verdict.node
-        )
+        return replace(verdict, ran_s=self._ran_s())
 
     def _obeyed(self) -> PodsExitedSeen:
         """It was told to end; how it had ended by itself before it obeyed stands."""
@@ -173,9 +173,10 @@ class LiveAttempt:
             return own
         return self.says(PodsOutcome.NODE_LOST, node=lost_node) if lost_node else self.says(PodsOutcome.STOPPED)
 
-    def says(self, outcome: PodsOutcome, *, exit_code: int = 0, node: str = "") -> PodsExitedSeen:
+    def says(self, outcome: PodsOutcome, *, exit_code: int = 0, node: str = "", reason: str = "") -> PodsExitedSeen:
         """This outcome of this attempt."""
-        return PodsExitedSeen(self.order.job_id, self.order.attempt, outcome, exit_code, node=node)
+        job_id, attempt = self.key
+        return PodsExitedSeen(job_id, attempt, outcome, exit_code, node=node, reason=reason[:REASON_CHARS_MAX])
 
     def _ran_s(self) -> float:
         """From when the log had the start (or all ran) to the end; no longer than the containers say that they ran."""
@@ -208,7 +209,8 @@ def own_end_of(one: LiveAttempt) -> PodsExitedSeen | None:
         if failed is None or _finished(pod) < _finished(failed):
             failed = pod
     if failed is not None and failed.end is not None:
-        return one.says(PodsOutcome.FAILED, exit_code=failed.end.exit_code or 1, node=failed.slot.node)
+        end = failed.end
+        return one.says(PodsOutcome.FAILED, exit_code=end.exit_code or 1, node=failed.slot.node, reason=end.told)
     return one.says(PodsOutcome.SUCCEEDED) if one.has_succeeded else None
 
 
@@ -222,7 +224,7 @@ def judged(one: LiveAttempt) -> PodsExitedSeen | None:
     if own is not None:
         return own
     gone = next((pod for pod in one.pods.values() if _is_taken(pod)), None)
-    return None if gone is None else one.says(PodsOutcome.NODE_LOST, node=gone.slot.node)
+    return None if gone is None else one.says(PodsOutcome.NODE_LOST, node=gone.slot.node, reason=_how_taken(gone))
 
 
 def _is_taken(pod: LivePod) -> bool:
@@ -231,6 +233,15 @@ def _is_taken(pod: LivePod) -> bool:
         return was_disrupted(pod.end) or not pod.own_end
     asked = pod.view is not None and bool(pod.view.ends_at)
     return pod.is_gone or pod.is_elsewhere or (asked and pod.ending_s is None)
+
+
+def _how_taken(pod: LivePod) -> str:
+    """In words, of a pod that is taken."""
+    if pod.end is not None:
+        return pod.end.told or "its pod was ended"
+    if pod.is_elsewhere and pod.view is not None:
+        return f"its pod was bound to {pod.view.node} by others"
+    return "its pod is gone" if pod.is_gone else "its pod is deleted by others"
 
 
 def _finished(pod: LivePod) -> Instant:

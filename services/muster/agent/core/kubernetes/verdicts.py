@@ -4,6 +4,7 @@ A kubelet that has not the devices that the books say gets nothing new for a whi
 every other kubelet would, too: nodes stay open, and the job fails after a few attempts, with the reason.
 """
 
+from muster.agent.core.cluster import PodsExitedSeen
 from muster.agent.core.kubernetes.live import CANNOT_START, LiveAttempt, LivePod, was_turned_away
 from muster.agent.core.kubernetes.parts import Parts
 from muster.agent.core.kubernetes.views import End
@@ -35,20 +36,20 @@ class Verdicts:
         if not one.is_ending:
             self._parts.notes.rolled_back += 1
             self._parts.notes.say(f"job {one.key[0]} attempt {one.key[1]} is rolled back: pod {pod.name}: {reason}")
-            one.verdict = one.says(PodsOutcome.NODE_LOST, node=pod.slot.node)
+            one.verdict = one.says(PodsOutcome.NODE_LOST, node=pod.slot.node, reason=reason)
 
     def fail(self, one: LiveAttempt, pod: LivePod, *, reason: str) -> None:
         """There can be no such pod."""
         self._parts.notes.say(f"job {one.key[0]} attempt {one.key[1]} fails: pod {pod.name}: {reason}")
-        one.verdict = one.says(PodsOutcome.FAILED, exit_code=CANNOT_START)
+        one.verdict = one.says(PodsOutcome.FAILED, exit_code=CANNOT_START, node=pod.slot.node, reason=reason)
 
-    def lost(self, one: LiveAttempt, node: str) -> None:
+    def lost(self, one: LiveAttempt, loss: PodsExitedSeen) -> None:
         """A pod was taken away by others."""
         self._parts.notes.rolled_back += 1
         self._parts.notes.say(
-            f"job {one.key[0]} attempt {one.key[1]} goes back to the queue: its pod on {node} is gone"
+            f"job {one.key[0]} attempt {one.key[1]} goes back to the queue: on {loss.node} {loss.reason}"
         )
-        one.verdict = one.says(PodsOutcome.NODE_LOST, node=node)
+        one.verdict = loss
 
     def refuse(self, one: LiveAttempt, pod: LivePod, *, reason: str, most: int = FOR_PODS_MAX) -> None:
         """The pod was refused: back to the queue, but only so often in a row."""
@@ -69,9 +70,8 @@ class Verdicts:
             if is_for_node(end):
                 self._parts.nodes.turned_away(pod.slot.node, now, why=f"its kubelet turned a pod away: {end.reason}")
         pod, end = next(((pod, end) for pod, end in away if not is_for_node(end)), away[0])
-        said = ": ".join(filter(None, (end.reason, end.message)))
         most = FOR_NODES_MAX if is_for_node(end) else FOR_PODS_MAX
-        self.refuse(one, pod, reason=f"the kubelet of {pod.slot.node} turned it away: {said}", most=most)
+        self.refuse(one, pod, reason=f"the kubelet of {pod.slot.node} turned it away: {end.told}", most=most)
         return True
 
     def started(self, job_id: str) -> None:

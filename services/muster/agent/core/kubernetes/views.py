@@ -69,8 +69,9 @@ class Owner:
 
 @dataclass(frozen=True, slots=True)
 class End:
-    """How a pod ended. exit_code: of its first container that failed, else 0. says_done: its program declared itself
-    done (termination message "done"), so that success counts also where it had been told to stop.
+    """How a pod ended. exit_code: of its first container that failed, else 0. message: the pod's, or why that container
+    ended ("OOMKilled"). says_done: its program declared itself done (termination message "done"), so that success
+    counts also where it had been told to stop.
 
     finished_at, ran_s: of its containers, by the kubelet's clock; 0 where none ever ran.
     """
@@ -83,6 +84,11 @@ class End:
     ran_s: float = 0.0
     says_done: bool = False
     disrupted: bool = False
+
+    @property
+    def told(self) -> str:
+        """Why, in words; "" if nobody said."""
+        return ": ".join(filter(None, (self.reason, self.message)))
 
 
 @dataclass(frozen=True, slots=True)
@@ -334,10 +340,11 @@ def _end(status: JsonObject) -> End | None:
     phase = text(status, "phase")
     if phase not in ("Succeeded", "Failed"):
         return None
-    code, began, ended, message = 0, NOT_SEEN, NOT_SEEN, ""
+    code, began, ended, message, why = 0, NOT_SEEN, NOT_SEEN, "", ""
     for container in (*objects(status, "containerStatuses"), *objects(status, "initContainerStatuses")):
         over = mapping(container, "state", "terminated")
         code = code or integer(over, "exitCode")
+        why = why or (text(over, "reason") if integer(over, "exitCode") else "")
         started, finished = instant(text(over, "startedAt")), instant(text(over, "finishedAt"))
         began = min(began, started) if began and started else began or started
         ended = max(ended, finished)
@@ -346,7 +353,7 @@ def _end(status: JsonObject) -> End | None:
         succeeded=phase == "Succeeded",
         exit_code=code,
         reason=text(status, "reason"),
-        message=text(status, "message"),
+        message=text(status, "message") or ("" if why == "Error" else why),
         finished_at=ended,
         ran_s=max(0, ended - began) / 1e9 if began else 0.0,
         says_done=message == "done",
