@@ -10,7 +10,9 @@ from muster.agent.core.kubernetes.views import PodView
 
 _Key = tuple[str, int]
 _Name = tuple[str, str]
+_K = TypeVar("_K")
 _T = TypeVar("_T")
+_V = TypeVar("_V")
 
 
 class Belonging:
@@ -24,6 +26,7 @@ class Belonging:
         self._hosts: dict[str, dict[_Key, None]] = {}  # attempts that wait for pods of others, by key of their objects
         self._strangers: dict[str, dict[_Name, None]] = {}  # pods that nobody claimed yet, by the same keys
         self._claimed: dict[str, PodKey] = {}  # by uid
+        self._guests_of: dict[_Key, dict[str, _Name]] = {}  # the same by attempt: uids with their names
 
     def key_of(self, view: PodView) -> PodKey | None:
         """Which pod it is; None if it is of no attempt that lives.
@@ -46,24 +49,31 @@ class Belonging:
         return found
 
     def unhost(self, one: LiveAttempt) -> None:
-        """It waits no longer, and its pods are nobody's."""
+        """It waits no longer, and its pods are nobody's.
+
+        Those that are done are so for the attempt after it, too: their object counts them, and makes no others. Those
+        that came too late for this one may be in time for that. Failed ones are made anew.
+        """
         for key in self._guests.keys_of_order(one.order):
             _drop(self._hosts, key, one.key)
-        for pod in one.pods.values():
-            self._claimed.pop(pod.uid, None)
+        for uid, name in self._guests_of.pop(one.key, {}).items():
+            del self._claimed[uid]
+            view = self.views.get(name)
+            if view is not None and view.uid == uid and (view.end is None or view.end.succeeded):
+                self._leave(view)
 
     def lose(self, view: PodView) -> PodKey | None:
         """The pod is no more. Which it was."""
-        key = self.key_of(view) if view.member is not None else self._claimed.get(view.uid)
+        key = self.key_of(view) if view.member is not None else self._claimed.pop(view.uid, None)
         self.views.pop(view.key, None)
-        self._claimed.pop(view.uid, None)
-        for one in self._guests.keys_of_pod(view):
-            _drop(self._strangers, one, view.key)
+        if key is not None:
+            _drop(self._guests_of, (key.job_id, key.attempt), view.uid)
+        self._take(view)
         return key
 
     def clear(self) -> None:
         """Nothing is known of pods any more."""
-        for held in (self.views, self._strangers, self._claimed):
+        for held in (self.views, self._strangers, self._claimed, self._guests_of):
             held.clear()
 
     def _claim(self, view: PodView) -> PodKey | None:
@@ -76,12 +86,24 @@ class Belonging:
                 if pod is not None and (not pod.uid or pod.is_gone):
                     pod.namespace, pod.name = view.namespace, view.name
                     self._claimed[view.uid] = pod.key
+                    self._guests_of.setdefault(one.key, {})[view.uid] = view.key
+                    self._take(view)
                     return pod.key
-            self._strangers.setdefault(key, {})[view.key] = None
+        self._leave(view)
         return None
 
+    def _leave(self, view: PodView) -> None:
+        """Nobody claims it; an attempt that comes may."""
+        for key in self._guests.keys_of_pod(view):
+            self._strangers.setdefault(key, {})[view.key] = None
 
-def _drop(of: dict[str, dict[_T, None]], key: str, one: _T) -> None:
+    def _take(self, view: PodView) -> None:
+        """No attempt that comes may."""
+        for key in self._guests.keys_of_pod(view):
+            _drop(self._strangers, key, view.key)
+
+
+def _drop(of: dict[_K, dict[_T, _V]], key: _K, one: _T) -> None:
     """Without leaving an empty one behind."""
     held = of.get(key, {})
     held.pop(one, None)

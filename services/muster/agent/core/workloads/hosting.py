@@ -10,13 +10,13 @@ from muster.agent.core.cluster import CreatePods
 from muster.agent.core.kubernetes.calls import Kind, Merge, Outcome, Refused
 from muster.agent.core.kubernetes.companions import Watcher
 from muster.agent.core.kubernetes.names import PodKey
-from muster.agent.core.kubernetes.views import PodView
+from muster.agent.core.kubernetes.views import NOT_SEEN, End, PodView
 from muster.agent.core.kubernetes.worklist import Worklist
 from muster.agent.core.workloads.asking.common import small_number
 from muster.agent.core.workloads.showing import hold, let_go
 from muster.agent.core.workloads.values import WorkloadKind
 from muster.agent.core.workloads.workloads import Workloads
-from muster.core import Instant
+from muster.core import Instant, after
 from muster.schemas.job import REPLICAS_MAX, WorkloadRef
 
 INDEX = "batch.kubernetes.io/job-completion-index"
@@ -92,7 +92,7 @@ class ObjectGuests:
 
     def place_of(self, order: CreatePods, pod: PodView) -> tuple[int, int] | None:
         """See `Guests`. What leaves, or failed elsewhere, is of an attempt before."""
-        if pod.ends_at:
+        if pod.ends_at or (pod.end is not None and _failed_before(order, pod.end)):
             return None
         place = self._place(order, pod)
         if place is None or pod.end is None or pod.end.succeeded:
@@ -179,6 +179,11 @@ class ObjectGuests:
         same_node = (place for place in wanted if nodes[place] == pod.node)  # bound before this agent led
         taken[pod.uid] = next(same_node, wanted[0])
         return taken[pod.uid]
+
+
+def _failed_before(order: CreatePods, end: End) -> bool:
+    """It did, before this attempt was placed. Kubelets tell whole seconds."""
+    return not end.succeeded and end.finished_at > NOT_SEEN and after(end.finished_at, 1.0) <= order.at
 
 
 def _origin(order: CreatePods) -> WorkloadRef:
