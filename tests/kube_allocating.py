@@ -15,7 +15,8 @@ from muster.agent.core.kubernetes.names import PodKey
 from muster.agent.core.kubernetes.nodes import Nodes
 from muster.agent.core.kubernetes.orders import PodOrders
 from muster.agent.core.kubernetes.policy import PodPolicy
-from muster.agent.core.kubernetes.views import NodeProjection, NodeView
+from muster.agent.core.kubernetes.projections import NodeProjection
+from muster.agent.core.kubernetes.views import NodeView
 from muster.agent.core.kubernetes.worklist import Worklist
 from muster.agent.kubernetes.dra import dra_watches
 from muster.agent.kubernetes.performing import perform

@@ -11,7 +11,8 @@ import pytest
 from kube_agents import open_agent, running_job
 from kube_planes import open_plane
 from living_stack import House
-from muster.agent.core.kubernetes.views import PodProjection, PodView
+from muster.agent.core.kubernetes.projections import PodProjection
+from muster.agent.core.kubernetes.views import PodView
 from muster.kube.connection import KubeConnection
 from muster.kube.holdings import Change
 from muster.kube.local.options import CONTROLLERS, PlaneOptions

@@ -9,7 +9,7 @@ from muster.agent.core.cluster import Cluster, CreatePods, Effect, Observation
 from muster.agent.core.kubernetes.cluster import ClusterOptions, KubernetesCluster
 from muster.agent.core.kubernetes.orders import PodOrders
 from muster.agent.core.kubernetes.policy import PodPolicy
-from muster.agent.core.kubernetes.views import NodeProjection, PodProjection
+from muster.agent.core.kubernetes.projections import NodeProjection, PodProjection
 from muster.core import NS_PER_S, Instant
 from muster.kube.objects import name_of
 from muster.kube.resources import NODES, PODS

@@ -11,7 +11,8 @@ from hypothesis import strategies as st
 from muster.agent.core.cluster import CreatePods
 from muster.agent.core.kubernetes.calls import Merge, Refused
 from muster.agent.core.kubernetes.names import PodKey
-from muster.agent.core.kubernetes.views import End, Owner, PodProjection, PodView
+from muster.agent.core.kubernetes.projections import PodProjection
+from muster.agent.core.kubernetes.views import End, Owner, PodView
 from muster.agent.core.kubernetes.worklist import Worklist
 from muster.agent.core.workloads.asking.pods import GuestProjection
 from muster.agent.core.workloads.gangs import PodGangs

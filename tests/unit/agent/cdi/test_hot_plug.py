@@ -4,7 +4,8 @@ from muster.agent.core.cluster import PlugDevice, UnplugDevice
 from muster.agent.core.kubernetes.calls import Delete, Done, Outcome, Refused, Unanswered
 from muster.agent.core.kubernetes.cdi.hot_plug import BESIDE, COUNTS, HotPlug
 from muster.agent.core.kubernetes.describing import NodePolicy, NoDevices, described
-from muster.agent.core.kubernetes.views import NodeProjection, PodView
+from muster.agent.core.kubernetes.projections import NodeProjection
+from muster.agent.core.kubernetes.views import PodView
 from muster.agent.core.kubernetes.worklist import Worklist
 from muster.core import NS_PER_S, Instant
 

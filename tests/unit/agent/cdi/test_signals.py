@@ -3,7 +3,7 @@
 from muster.agent.core.cluster import WordSeen
 from muster.agent.core.kubernetes.cdi.machine_sets import Drift
 from muster.agent.core.kubernetes.cdi.signals import EVENT_S, Signals, backoffs_in, project_event
-from muster.agent.core.kubernetes.views import NodeProjection
+from muster.agent.core.kubernetes.projections import NodeProjection
 from muster.core import NS_PER_S, Instant
 from muster.schemas.facts.scale import AutoscalerSignal
 

@@ -26,7 +26,8 @@ from muster.agent.core.kubernetes.calls import Bind, Call, Outcome, Refused, Una
 from muster.agent.core.kubernetes.cluster import ClusterOptions, KubernetesCluster
 from muster.agent.core.kubernetes.orders import PodOrders
 from muster.agent.core.kubernetes.policy import PodPolicy
-from muster.agent.core.kubernetes.views import NodeProjection, PodProjection, PodView
+from muster.agent.core.kubernetes.projections import NodeProjection, PodProjection
+from muster.agent.core.kubernetes.views import PodView
 from muster.agent.core.kubernetes.worklist import Task
 from muster.core import Instant
 from muster.kube.objects import JsonObject, mapping, name_of, namespace_of, text

@@ -4,8 +4,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from muster.agent.core.kubernetes.projections import NodeProjection, PodProjection
 from muster.agent.core.kubernetes.quantities import count, instant, mib_down, mib_up, milli
-from muster.agent.core.kubernetes.views import NodeProjection, PodProjection, Requests, pod_requests
+from muster.agent.core.kubernetes.requests import pod_requests
+from muster.agent.core.kubernetes.views import Requests
 from muster.core import NS_PER_S
 from muster.kube.objects import JsonObject
 

@@ -4,8 +4,8 @@ from muster.agent.core.kubernetes.calls import Bind, Create, Done, Kind, Outcome
 from muster.agent.core.kubernetes.live import NEVER, LiveAttempt, LivePod
 from muster.agent.core.kubernetes.parts import Parts, Touch
 from muster.agent.core.kubernetes.policy import ImpossiblePodError
+from muster.agent.core.kubernetes.projections import PodProjection
 from muster.agent.core.kubernetes.verdicts import Verdicts
-from muster.agent.core.kubernetes.views import PodProjection
 from muster.agent.core.kubernetes.worklist import AT_ONCE
 from muster.core import Instant, after
 from muster.kube.objects import uid_of

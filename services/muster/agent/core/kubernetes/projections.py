@@ -1,0 +1,196 @@
+"""Views of pods and nodes out of the objects as the API server sends them; the reflectors apply these to every event.
+
+They raise nothing, whatever an object says: what is absent, or is nonsense, counts as its default.
+"""
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+
+from muster.agent.core.kubernetes import names
+from muster.agent.core.kubernetes.quantities import instant, milli
+from muster.agent.core.kubernetes.requests import offered, pod_requests
+from muster.agent.core.kubernetes.views import NOT_SEEN, End, Member, NodeView, Owner, PodView
+from muster.agent.core.workloads.guests import Guest
+from muster.kube.objects import (
+    JsonObject,
+    at,
+    integer,
+    mapping,
+    name_of,
+    namespace_of,
+    objects,
+    strings,
+    text,
+    truth,
+    uid_of,
+)
+
+UNNEEDED_TAINTS = frozenset({"ToBeDeletedByClusterAutoscaler", "DeletionCandidateOfClusterAutoscaler"})
+"""By which the Cluster Autoscaler says that it would remove a node."""
+
+
+@dataclass(frozen=True, slots=True)
+class PodProjection:
+    """Makes a PodView. resource: what the device plugin calls a GPU, for `devices`. guest_of: reads what a pod asks.
+
+    plugin_of: says of which sort of plugin a pod is (namespace, labels), "" for others.
+    """
+
+    resource: str = "nvidia.com/gpu"
+    guest_of: Callable[[JsonObject], Guest | None] | None = None
+    plugin_of: Callable[[str, Mapping[str, str]], str] | None = None
+
+    def __call__(self, raw: JsonObject) -> PodView:
+        """Raises nothing: what is absent counts as its default."""
+        spec, status, labels = mapping(raw, "spec"), mapping(raw, "status"), strings(raw, "metadata", "labels")
+        scheduler, member = text(spec, "schedulerName"), _member(labels)
+        is_guest = member is None and scheduler == names.SCHEDULER_NAME
+        plugin = self.plugin_of(namespace_of(raw), labels) if self.plugin_of is not None and member is None else ""
+        return PodView(
+            namespace=namespace_of(raw),
+            name=name_of(raw),
+            uid=uid_of(raw),
+            node=text(spec, "nodeName"),
+            phase=text(status, "phase"),
+            scheduler=scheduler,
+            requests=pod_requests(spec),
+            member=member,
+            end=_end(status),
+            ends_at=instant(text(raw, "metadata", "deletionTimestamp")),
+            grace_s=integer(raw, "metadata", "deletionGracePeriodSeconds"),
+            waiting=_waiting(status),
+            devices=_devices(status, self.resource),
+            checkpointed_at=instant(text(raw, "metadata", "annotations", names.CHECKPOINT_ANNOTATION)),
+            labels=tuple(sorted(_guest_labels(raw, labels))) if is_guest else (),
+            owner=_owner(raw) if is_guest else None,
+            gated=bool(objects(spec, "schedulingGates")),
+            guest=self.guest_of(raw) if is_guest and self.guest_of is not None else None,
+            plugin=plugin,
+            created_at=instant(text(raw, "metadata", "creationTimestamp")) if plugin else NOT_SEEN,
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class NodeProjection:
+    """Makes a NodeView. labels, annotations: that are kept. tolerated: keys of taints that Muster's pods tolerate."""
+
+    labels: frozenset[str] = frozenset()
+    annotations: frozenset[str] = frozenset()
+    tolerated: frozenset[str] = frozenset()
+
+    def __call__(self, raw: JsonObject) -> NodeView:
+        """Raises nothing: what is absent counts as its default."""
+        spec, status = mapping(raw, "spec"), mapping(raw, "status")
+        ready, why = _readiness(status)
+        return NodeView(
+            name=name_of(raw),
+            uid=uid_of(raw),
+            allocatable=offered(mapping(status, "allocatable")),
+            capacity_cpu_milli=milli(at(status, "capacity", "cpu")),
+            ready=ready,
+            not_ready=why,
+            closed=self._closed(spec),
+            labels=_kept(strings(raw, "metadata", "labels"), self.labels),
+            annotations=_kept(strings(raw, "metadata", "annotations"), self.annotations),
+            deleting=bool(text(raw, "metadata", "deletionTimestamp")),
+            unneeded=next((key for one in objects(spec, "taints") if (key := text(one, "key")) in UNNEEDED_TAINTS), ""),
+        )
+
+    def _closed(self, spec: JsonObject) -> str:
+        if truth(spec, "unschedulable"):
+            return "cordoned"
+        for taint in objects(spec, "taints"):
+            key, effect = text(taint, "key"), text(taint, "effect")
+            is_ours = key in self.tolerated or key.startswith("node.kubernetes.io/")  # those follow readiness
+            if effect in ("NoSchedule", "NoExecute") and not is_ours:
+                return f"taint {key}:{effect}"
+        return ""
+
+
+def _kept(have: dict[str, str], wanted: frozenset[str]) -> tuple[tuple[str, str], ...]:
+    return tuple((key, have[key]) for key in sorted(wanted) if key in have)
+
+
+def _readiness(status: JsonObject) -> tuple[bool, str]:
+    for condition in objects(status, "conditions"):
+        if text(condition, "type") == "Ready":
+            if text(condition, "status") == "True":
+                return True, ""
+            return False, text(condition, "message") or text(condition, "reason") or "not ready"
+    return False, "the kubelet has not reported yet"
+
+
+def attempt_of(labels: Mapping[str, str]) -> tuple[str, int] | None:
+    """Job and attempt of which Muster's own labels say that the object is; None if they do not."""
+    job, attempt = labels.get(names.JOB_LABEL), labels.get(names.ATTEMPT_LABEL, "")
+    return None if job is None or not attempt.isdecimal() else (names.job_of_label(job), int(attempt))
+
+
+def _member(labels: dict[str, str]) -> Member | None:
+    of, cluster = attempt_of(labels), labels.get(names.CLUSTER_LABEL)
+    group, replica = labels.get(names.GROUP_INDEX_LABEL, ""), labels.get(names.REPLICA_LABEL, "")
+    if of is None or cluster is None or not group.isdecimal() or not replica.isdecimal():
+        return None
+    return Member(cluster, *of, int(group), int(replica))
+
+
+def _guest_labels(raw: JsonObject, labels: dict[str, str]) -> Iterable[tuple[str, str]]:
+    """Labels of a pod that is bound for somebody, and its completion index, which may be an annotation."""
+    yield from labels.items()
+    index = "batch.kubernetes.io/job-completion-index"
+    value = text(raw, "metadata", "annotations", index)
+    if value and index not in labels:
+        yield index, value
+
+
+def _owner(raw: JsonObject) -> Owner | None:
+    for owner in objects(raw, "metadata", "ownerReferences"):
+        if truth(owner, "controller"):
+            return Owner(text(owner, "kind"), text(owner, "name"), text(owner, "uid"))
+    return None
+
+
+def _end(status: JsonObject) -> End | None:
+    phase = text(status, "phase")
+    if phase not in ("Succeeded", "Failed"):
+        return None
+    code, began, ended, message, why = 0, NOT_SEEN, NOT_SEEN, "", ""
+    for container in (*objects(status, "containerStatuses"), *objects(status, "initContainerStatuses")):
+        over = mapping(container, "state", "terminated")
+        code = code or integer(over, "exitCode")
+        why = why or (text(over, "reason") if integer(over, "exitCode") else "")
+        started, finished = instant(text(over, "startedAt")), instant(text(over, "finishedAt"))
+        began = min(began, started) if began and started else began or started
+        ended = max(ended, finished)
+        message = message or text(over, "message").strip()
+    return End(
+        succeeded=phase == "Succeeded",
+        exit_code=code,
+        reason=text(status, "reason"),
+        message=text(status, "message") or ("" if why == "Error" else why),
+        finished_at=ended,
+        ran_s=max(0, ended - began) / 1e9 if began else 0.0,
+        says_done=message == "done",
+        disrupted=any(
+            text(condition, "type") == "DisruptionTarget" and text(condition, "status") == "True"
+            for condition in objects(status, "conditions")
+        ),
+    )
+
+
+def _waiting(status: JsonObject) -> str:
+    for container in (*objects(status, "initContainerStatuses"), *objects(status, "containerStatuses")):
+        reason = text(container, "state", "waiting", "reason")
+        if reason not in ("", "ContainerCreating", "PodInitializing"):
+            return reason
+    return ""
+
+
+def _devices(status: JsonObject, resource: str) -> tuple[str, ...]:
+    """Uuids of the GPUs that the kubelet gave the pod, where it publishes them (KEP-4680, ResourceHealthStatus)."""
+    found: list[str] = []
+    for container in objects(status, "containerStatuses"):
+        for allocated in objects(container, "allocatedResourcesStatus"):
+            if text(allocated, "name") == resource:
+                found += [text(device, "resourceID") for device in objects(allocated, "resources")]
+    return tuple(sorted(filter(None, found)))
