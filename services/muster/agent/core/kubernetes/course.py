@@ -1,0 +1,91 @@
+"""The course of an attempt: what is to be done with its pods next, as they were asked and seen."""
+
+import itertools
+
+from muster.agent.core.kubernetes.ending import Ender
+from muster.agent.core.kubernetes.live import NEVER, LiveAttempt, judged
+from muster.agent.core.kubernetes.making import Maker
+from muster.agent.core.kubernetes.parts import Parts, Touch
+from muster.agent.core.kubernetes.verdicts import Verdicts
+from muster.core import Instant, after
+from muster.schemas.facts.job import PodsOutcome
+
+LEFTOVER_GRACE_S = 5.0
+"""For pods that outlive their gang: servers, workers of a launcher that is done, peers of one that failed."""
+
+
+class Course:
+    """touch: have an attempt looked at again. bind_s: how long a gang may be bound only in part."""
+
+    def __init__(
+        self, parts: Parts, verdicts: Verdicts, maker: Maker, ender: Ender, touch: Touch, *, bind_s: float
+    ) -> None:
+        self._parts = parts
+        self._verdicts = verdicts
+        self._maker = maker
+        self._ender = ender
+        self._touch = touch
+        self._bind_s = bind_s
+
+    def advance(self, one: LiveAttempt, now: Instant) -> None:
+        """Ask for what is missing, or end it. Only when all pods were seen."""
+        if not one.is_ending:
+            self._judge(one, now)
+        if one.is_ending:
+            self._end(one, now)
+        else:
+            self._run(one, now)
+
+    def put_off(self, one: LiveAttempt, now: Instant) -> None:
+        """The API server does not answer: what is bound only in part has its time anew."""
+        if one.bound_at:
+            one.bound_at = now
+            self._touch(one, now, after_s=self._bind_s)
+
+    def _judge(self, one: LiveAttempt, now: Instant) -> None:
+        verdict = judged(one)
+        if verdict is None or verdict.outcome is not PodsOutcome.NODE_LOST:
+            one.verdict = verdict
+        elif not self._verdicts.turned_away(one, now):
+            self._verdicts.lost(one, verdict)
+
+    def _run(self, one: LiveAttempt, now: Instant) -> None:
+        grace_s = one.resize.grace_s if one.resize is not None else LEFTOVER_GRACE_S
+        for pod in one.leaving:
+            self._ender.end(one, pod, grace_s=grace_s, now=now, clears=True)
+        one.leaving = [pod for pod in one.leaving if not pod.is_gone]  # a name is free when its object is gone
+        self._maker.make(one, now)
+        if not one.running_at and one.is_whole:
+            one.running_at = now
+        one.resized = one.resize is not None and one.is_whole and all(pod.is_over for pod in one.leaving)
+        self._roll_back_in_part(one, now)
+        self._maker.wait_for(one, now)
+
+    def _roll_back_in_part(self, one: LiveAttempt, now: Instant) -> None:
+        """A gang that is bound only in part holds nodes for nothing.
+
+        So does one that exists whole and is not bound, or whose pods somebody else does not make. A pod that waits for
+        another to leave, or that somebody holds back, has its time.
+        """
+        unbound = [pod for pod in one.pods.values() if not pod.is_bound and (pod.exists or not pod.is_late)]
+        is_awaited = any(pod.is_guest and not pod.exists for pod in unbound)  # its controller may never make it
+        is_bound = any(pod.is_bound for pod in one.pods.values())
+        is_there = all(pod.exists for pod in unbound)
+        if not unbound or not (is_bound or is_there or is_awaited) or any(pod.is_gated for pod in unbound):
+            one.bound_at = NEVER
+        elif not one.bound_at:
+            one.bound_at = now
+            self._touch(one, now, after_s=self._bind_s)
+        elif now >= after(one.bound_at, self._bind_s):
+            self._verdicts.roll_back(one, unbound[0], reason=f"not bound for {self._bind_s:g} s")
+            self._touch(one, now)
+
+    def _end(self, one: LiveAttempt, now: Instant) -> None:
+        grace_s = one.deletion.grace_s if one.deletion is not None else min(LEFTOVER_GRACE_S, one.order.spec.grace_s)
+        guests = self._parts.guests
+        by_object = guests.makes_own_pods(one.order) and guests.stop(one.order, grace_s=grace_s, now=now)
+        left = 0
+        for pod in itertools.chain(one.pods.values(), one.leaving):
+            left += not self._ender.end(one, pod, grace_s=grace_s, now=now, by_object=by_object)
+        if not left and not one.ended_at:
+            one.ended_at = now
