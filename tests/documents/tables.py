@@ -310,6 +310,26 @@ PAGES: Mapping[str, Stand] = {
                 "it needs Chromium; that test runs it with one look",
                 by="tests/browser/test_bench.py::test_the_bench_of_frames_sees_each_colouring_drawn",
             ),
+            Instead(
+                "PYTHONPATH=tests .venv/bin/python -m bench.reflector",
+                "it needs a real API server; that test runs it small",
+                by="tests/kubernetes/test_bench.py::test_the_bench_of_the_reflector_compares_its_ways",
+            ),
+            Instead(
+                "PYTHONPATH=tests .venv/bin/python -m bench.reflector --outage 60 --reflectors 20 --pods 500",
+                "it needs a real API server, and a minute without it",
+                by="tests/kubernetes/test_bench.py::test_the_bench_of_the_reflector_compares_its_ways",
+            ),
+            Instead(
+                ".venv/bin/muster guard demo",
+                "five minutes of real API servers; that test tells one story",
+                by="tests/kubernetes/test_guard_commands.py::test_a_story_of_the_demonstration_is_told_with_figures_before_and_after",
+            ),
+            Instead(
+                ".venv/bin/muster bench kubernetes --workloads 4000 --nodes 1750",
+                "seven control planes; that test runs it small",
+                by="tests/kubernetes/test_bench.py::test_all_contenders_are_compared_in_one_run",
+            ),
             *SMALLER_BENCHES,
         ),
     ),

@@ -1,6 +1,9 @@
 """`muster bench kubernetes` at a small size: every contender places what fits, on a control plane of its own."""
 
 import json
+import os
+import subprocess
+import sys
 from pathlib import Path
 
 import aiohttp
@@ -81,3 +84,11 @@ async def test_each_informer_costs_the_api_server_a_list_and_a_watch(plane: Cont
 
 async def _watched(client: aiohttp.ClientSession, before: Requests, count: int) -> bool:
     return (await requests_of(client)).since(before).watching >= count
+
+
+def test_the_bench_of_the_reflector_compares_its_ways() -> None:
+    argv = [sys.executable, "-m", "bench.reflector", "--pods", "200", "--ways", "reflector", "typed"]
+    environment = {**os.environ, "PYTHONPATH": str(Path(__file__).parents[1])}
+    said = subprocess.run(argv, env=environment, capture_output=True, text=True, timeout=200, check=True).stdout
+    assert "reflector" in said
+    assert "typed" in said
