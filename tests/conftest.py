@@ -4,8 +4,12 @@ from collections.abc import Iterator
 
 import pytest
 import redis
+from hypothesis import HealthCheck, settings
 
 from servers import NatsServer, RedisServer, running_nats, running_redis
+
+settings.register_profile("shared-machine", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.load_profile("shared-machine")  # how long an example takes says how busy the machine is, not what is wrong
 
 
 @pytest.fixture

@@ -36,7 +36,7 @@ UNSEEN = {
 QUIET = ("ALERTS{", "muster_append_refused_total", "muster_append_backoff_seconds", "muster_attachments_failed_total")
 """In panels that show trouble alone: nothing, where there is none."""
 
-ANSWERS_S_MAX = 30.0
+ANSWERS_S_MAX = 90.0
 
 
 @pytest_asyncio.fixture(scope="module", loop_scope="module")
