@@ -2,10 +2,30 @@
 
 import asyncio
 from collections.abc import Iterator
+from contextlib import suppress
+from pathlib import Path
 
 import pytest
 
 from kube_planes import AnyPlane, any_plane
+from muster.kube.local.errors import BuildFailedError, NoProgramsError
+from muster.kube.local.programs import ALL, TOPOLOGY_SCHEDULER, locate
+
+HERE = Path(__file__).parent
+
+
+def pytest_collection_finish(session: pytest.Session) -> None:
+    """Build what is missing before the first test: it takes minutes, and a test's time is limited.
+
+    Without programs and without Go each test says what to install, or finds another cluster.
+    """
+    if session.config.option.collectonly or not any(item.path.is_relative_to(HERE) for item in session.items):
+        return
+    try:
+        with suppress(NoProgramsError):
+            locate((*ALL, TOPOLOGY_SCHEDULER), say=session.config.get_terminal_writer().line)
+    except BuildFailedError as error:
+        pytest.exit(str(error), returncode=1)
 
 
 @pytest.fixture(scope="session")
