@@ -5,7 +5,7 @@ import os
 import signal
 import sys
 from collections.abc import AsyncIterator, Callable
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -142,6 +142,22 @@ def job(name: str, *, gpus: int = 1, replicas: int = 1, run_s: float = 0.5, **fi
             **fields,
         }
     )
+
+
+@asynccontextmanager
+async def second(service: str, house: House) -> AsyncIterator[int]:
+    """Another process of a service on the same log, by its pid: it follows until the first one's lease ends."""
+    process = await asyncio.create_subprocess_exec(
+        sys.executable, "-m", "muster.cli.main", "run", service, "--state-dir", str(house.settings.state_dir),
+        stdout=asyncio.subprocess.DEVNULL, stderr=asyncio.subprocess.DEVNULL,
+        env={**os.environ, "MUSTER_METRICS_PORT": "0"},
+    )  # fmt: skip
+    try:
+        yield process.pid
+    finally:
+        with suppress(ProcessLookupError):
+            process.kill()
+        await process.wait()
 
 
 @asynccontextmanager

@@ -1,18 +1,13 @@
 """A composer stopped in mid-attach, taken over, continued: what it had begun is adopted, nothing is attached twice."""
 
-import asyncio
-import contextlib
 import os
 import signal
-import sys
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
 from pathlib import Path
 
 import httpx
 import pytest
 
-from living_stack import House, open_house, options
+from living_stack import House, open_house, options, second
 from muster.schemas.devices import AllocationPolicy, AttachmentPhase, ComposabilitySpec, RequestPhase
 from muster.schemas.facts.device import DeviceAttached
 from waiting import until_async
@@ -39,22 +34,6 @@ def settings() -> dict[str, object]:
     }
 
 
-@asynccontextmanager
-async def second_composer(house: House) -> AsyncIterator[None]:
-    """Another composer on the same log: it follows until the first one's lease ends."""
-    process = await asyncio.create_subprocess_exec(
-        sys.executable, "-m", "muster.cli.main", "run", "composer", "--state-dir", str(house.settings.state_dir),
-        stdout=asyncio.subprocess.DEVNULL, stderr=asyncio.subprocess.DEVNULL,
-        env={**os.environ, "MUSTER_METRICS_PORT": "0"},
-    )  # fmt: skip
-    try:
-        yield
-    finally:
-        with contextlib.suppress(ProcessLookupError):
-            process.kill()
-        await process.wait()
-
-
 async def terms(house: House) -> int:
     """How many composers have led."""
     return sum(fact.writer == "composer" and fact.name == "term-started" for fact in await house.facts())
@@ -75,7 +54,7 @@ async def test_calls_of_a_stopped_leader_are_adopted_and_made_no_second_time(tmp
     start = options(tmp_path, split=True)
     ports = {**start.ports, "fabric": 0}
     start = start.model_copy(update={"settings": {**start.settings, **settings()}, "ports": ports})
-    async with open_house(start) as house, second_composer(house):
+    async with open_house(start) as house, second("composer", house):
 
         async def is_ready() -> bool:
             fabrics = await house.muster.fabrics()

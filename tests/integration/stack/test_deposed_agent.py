@@ -1,42 +1,21 @@
 """A leader of the agent stopped in the middle of its calls, taken over, and continued: nothing is bound twice."""
 
-import asyncio
-import contextlib
 import os
 import signal
-import sys
 from collections import Counter
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
 from pathlib import Path
 
 import pytest
 
 from kube_fake import RUN_S, FakeKubelet, fake_kube, node
 from kubernetes_house import NAMESPACE, kubeconfig_for, open_kubernetes_house
-from living_stack import House, job
+from living_stack import House, job, second
 from muster.kube.objects import JsonObject, name_of, namespace_of
 from muster.kube.resources import NAMESPACES, NODES, PODS
 from muster.schemas.job import Phase
 from waiting import until_async
 
 pytestmark = [pytest.mark.connected, pytest.mark.timeout(180)]
-
-
-@asynccontextmanager
-async def second_agent(house: House) -> AsyncIterator[int]:
-    """Another agent on the same log: it follows until the first one's lease ends."""
-    process = await asyncio.create_subprocess_exec(
-        sys.executable, "-m", "muster.cli.main", "run", "agent", "--state-dir", str(house.settings.state_dir),
-        stdout=asyncio.subprocess.DEVNULL, stderr=asyncio.subprocess.DEVNULL,
-        env={**os.environ, "MUSTER_METRICS_PORT": "0"},
-    )  # fmt: skip
-    try:
-        yield process.pid
-    finally:
-        with contextlib.suppress(ProcessLookupError):
-            process.kill()
-        await process.wait()
 
 
 async def test_a_stopped_leader_is_replaced_and_binds_nothing_twice_when_it_continues(tmp_path: Path) -> None:
@@ -60,7 +39,7 @@ async def test_a_stopped_leader_is_replaced_and_binds_nothing_twice_when_it_cont
 
 
 async def _takes_over(house: House, bound: "Counter[str]") -> None:
-    async with second_agent(house):
+    async with second("agent", house):
         leader = house.pid("agent")
         accepted = [(await house.muster.submit(job(f"before-{index}"))).id for index in range(60)]
         os.kill(leader, signal.SIGSTOP)

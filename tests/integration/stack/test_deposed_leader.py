@@ -1,36 +1,15 @@
 """A leader stopped in the middle, taken over, and continued: the broker refuses what it still wanted to say."""
 
-import asyncio
-import contextlib
 import os
 import signal
-import sys
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
 from pathlib import Path
 
 import pytest
 
-from living_stack import House, job, open_house, options
+from living_stack import House, job, open_house, options, second
 from waiting import until_async
 
 pytestmark = [pytest.mark.connected, pytest.mark.timeout(180)]
-
-
-@asynccontextmanager
-async def second_scheduler(house: House) -> AsyncIterator[int]:
-    """Another scheduler on the same log: it follows until the first one's lease ends."""
-    process = await asyncio.create_subprocess_exec(
-        sys.executable, "-m", "muster.cli.main", "run", "scheduler", "--state-dir", str(house.settings.state_dir),
-        stdout=asyncio.subprocess.DEVNULL, stderr=asyncio.subprocess.DEVNULL,
-        env={**os.environ, "MUSTER_METRICS_PORT": "0"},
-    )  # fmt: skip
-    try:
-        yield process.pid
-    finally:
-        with contextlib.suppress(ProcessLookupError):
-            process.kill()
-        await process.wait()
 
 
 async def terms(house: House) -> int:
@@ -39,7 +18,7 @@ async def terms(house: House) -> int:
 
 
 async def test_a_stopped_leader_is_replaced_and_says_nothing_more_when_it_continues(tmp_path: Path) -> None:
-    async with open_house(options(tmp_path, split=True)) as house, second_scheduler(house):
+    async with open_house(options(tmp_path, split=True)) as house, second("scheduler", house):
         before = await terms(house)
         leader = house.pid("scheduler")
         accepted = [(await house.muster.submit(job(f"before-{index}", run_s=2.0))).id for index in range(40)]
