@@ -20,6 +20,11 @@ _init = typer.Typer(
 )
 
 
+_HttpUrl = Annotated[str, typer.Option(envvar="MUSTER_INIT_HTTP_URL", help="The gateway, as browsers reach it.")]
+_WebsocketUrl = Annotated[str, typer.Option(envvar="MUSTER_INIT_WEBSOCKET_URL", help="NATS, as browsers reach it.")]
+_NatsUrl = Annotated[str, typer.Option(envvar="MUSTER_INIT_NATS_URL", help="NATS, as the admin's machine reaches it.")]
+
+
 @_init.command("files")
 def files(
     *,
@@ -27,15 +32,9 @@ def files(
     settings: Annotated[
         Path | None, typer.Option(help="YAML: sections of the settings, such as `fleet`.", dir_okay=False, exists=True)
     ] = None,
-    http_url: Annotated[
-        str, typer.Option(envvar="MUSTER_INIT_HTTP_URL", help="The gateway, as browsers reach it.")
-    ] = "http://127.0.0.1:8080",
-    websocket_url: Annotated[
-        str, typer.Option(envvar="MUSTER_INIT_WEBSOCKET_URL", help="NATS, as browsers reach it.")
-    ] = "ws://127.0.0.1:9222",
-    nats_url: Annotated[
-        str, typer.Option(envvar="MUSTER_INIT_NATS_URL", help="NATS, as the admin's machine reaches it.")
-    ] = "nats://127.0.0.1:4222",
+    http_url: _HttpUrl = "http://127.0.0.1:8080",
+    websocket_url: _WebsocketUrl = "ws://127.0.0.1:9222",
+    nats_url: _NatsUrl = "nats://127.0.0.1:4222",
 ) -> None:
     """Make keys, credentials, passwords, the admin's token and every part's settings. Again: keys and token stay."""
     from muster.cli import initialising
@@ -51,15 +50,9 @@ def kubernetes(
         Path | None,
         typer.Option(help="YAML: sections of the settings, such as `kubernetes`.", dir_okay=False, exists=True),
     ] = None,
-    http_url: Annotated[
-        str, typer.Option(envvar="MUSTER_INIT_HTTP_URL", help="The gateway, as browsers reach it.")
-    ] = "http://127.0.0.1:8080",
-    websocket_url: Annotated[
-        str, typer.Option(envvar="MUSTER_INIT_WEBSOCKET_URL", help="NATS, as browsers reach it.")
-    ] = "ws://127.0.0.1:9222",
-    nats_url: Annotated[
-        str, typer.Option(envvar="MUSTER_INIT_NATS_URL", help="NATS, as the admin's machine reaches it.")
-    ] = "nats://127.0.0.1:4222",
+    http_url: _HttpUrl = "http://127.0.0.1:8080",
+    websocket_url: _WebsocketUrl = "ws://127.0.0.1:9222",
+    nats_url: _NatsUrl = "nats://127.0.0.1:4222",
 ) -> None:
     """Make the same for a stack in Kubernetes, and the kustomization that makes a Secret of each part's."""
     from muster.cli import initialising

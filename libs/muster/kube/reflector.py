@@ -18,7 +18,7 @@ from pydantic_core import from_json
 
 from muster.core.seeded import uniform
 from muster.kube import bounds
-from muster.kube.comparing import Comparer, Verdict
+from muster.kube.comparing import Comparer, Lister, Verdict
 from muster.kube.errors import (
     Asked,
     ForbiddenError,
@@ -34,7 +34,7 @@ from muster.kube.holdings import Change, Holdings, Key, number
 from muster.kube.objects import JsonObject, at, mapping, text, version_of
 from muster.kube.resources import Resource
 from muster.kube.retrying import backoff_s
-from muster.kube.shapes import EVERYTHING, Page, Selection
+from muster.kube.shapes import EVERYTHING, Selection
 from muster.kube.streams import Lines
 
 ViewT = TypeVar("ViewT")
@@ -44,7 +44,7 @@ TOO_LARGE = "Too large resource version"
 """How a server says that it has not reached a version; client-go reads the same words."""
 
 
-class Server(Protocol):
+class Server(Lister, Protocol):
     """What a reflector asks of a `KubeConnection`."""
 
     def watch(
@@ -59,20 +59,6 @@ class Server(Protocol):
         silence_s: float,
     ) -> AbstractAsyncContextManager[Lines]:
         """See `KubeConnection.watch`."""
-        ...
-
-    async def list_page(
-        self,
-        resource: Resource,
-        *,
-        select: Selection = EVERYTHING,
-        limit: int = bounds.PAGE_ITEMS,
-        continue_token: str = "",
-        version: str = "",
-        version_match: str = "",
-        metadata_only: bool = False,
-    ) -> Page:
-        """See `KubeConnection.list_page`."""
         ...
 
 
