@@ -41,11 +41,6 @@ class Pool:
         self._old: list[_Generation] = []
         self._opening = asyncio.Lock()
 
-    @property
-    def generations(self) -> int:
-        """How many were opened."""
-        return self._opened
-
     @asynccontextmanager
     async def session(self) -> AsyncIterator[aiohttp.ClientSession]:
         """A session to send one request on, with its answer. Raises KubeConfigError."""

@@ -58,11 +58,9 @@ EVENTS = Resource("", "v1", "events", namespaced=True, kind="Event")
 SERVICES = Resource("", "v1", "services", namespaced=True, kind="Service")
 CONFIG_MAPS = Resource("", "v1", "configmaps", namespaced=True, kind="ConfigMap")
 SECRETS = Resource("", "v1", "secrets", namespaced=True, kind="Secret")
-"""Listed by the guard as metadata only; no part of Muster reads one."""
+"""What tests load an API server with; no part of Muster lists or reads one."""
 JOBS = Resource("batch", "v1", "jobs", namespaced=True, kind="Job")
-LEASES = Resource("coordination.k8s.io", "v1", "leases", namespaced=True, kind="Lease")
 ENDPOINT_SLICES = Resource("discovery.k8s.io", "v1", "endpointslices", namespaced=True, kind="EndpointSlice")
-PRIORITY_CLASSES = Resource("scheduling.k8s.io", "v1", "priorityclasses", namespaced=False, kind="PriorityClass")
 CUSTOM_RESOURCE_DEFINITIONS = Resource(
     "apiextensions.k8s.io", "v1", "customresourcedefinitions", namespaced=False, kind="CustomResourceDefinition"
 )
@@ -77,9 +75,6 @@ PRIORITY_LEVELS = Resource(
 DEVICE_CLASSES = Resource("resource.k8s.io", "v1", "deviceclasses", namespaced=False, kind="DeviceClass")
 RESOURCE_SLICES = Resource("resource.k8s.io", "v1", "resourceslices", namespaced=False, kind="ResourceSlice")
 RESOURCE_CLAIMS = Resource("resource.k8s.io", "v1", "resourceclaims", namespaced=True, kind="ResourceClaim")
-RESOURCE_CLAIM_TEMPLATES = Resource(
-    "resource.k8s.io", "v1", "resourceclaimtemplates", namespaced=True, kind="ResourceClaimTemplate"
-)
 CLUSTER_ROLES = Resource("rbac.authorization.k8s.io", "v1", "clusterroles", namespaced=False, kind="ClusterRole")
 CLUSTER_ROLE_BINDINGS = Resource(
     "rbac.authorization.k8s.io", "v1", "clusterrolebindings", namespaced=False, kind="ClusterRoleBinding"
@@ -88,20 +83,6 @@ ROLES = Resource("rbac.authorization.k8s.io", "v1", "roles", namespaced=True, ki
 ROLE_BINDINGS = Resource("rbac.authorization.k8s.io", "v1", "rolebindings", namespaced=True, kind="RoleBinding")
 SELF_SUBJECT_ACCESS_REVIEWS = Resource(
     "authorization.k8s.io", "v1", "selfsubjectaccessreviews", namespaced=False, kind="SelfSubjectAccessReview"
-)
-ADMISSION_POLICIES = Resource(
-    "admissionregistration.k8s.io",
-    "v1",
-    "validatingadmissionpolicies",
-    namespaced=False,
-    kind="ValidatingAdmissionPolicy",
-)
-ADMISSION_POLICY_BINDINGS = Resource(
-    "admissionregistration.k8s.io",
-    "v1",
-    "validatingadmissionpolicybindings",
-    namespaced=False,
-    kind="ValidatingAdmissionPolicyBinding",
 )
 MUSTER_JOBS = Resource("muster.dev", "v1alpha1", "musterjobs", namespaced=True, kind="MusterJob")
 JOB_SETS = Resource("jobset.x-k8s.io", "v1alpha2", "jobsets", namespaced=True, kind="JobSet")

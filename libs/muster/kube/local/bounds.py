@@ -30,9 +30,6 @@ PORT_TRIES_MAX = 4
 FLEET_PARALLEL = 32
 """Requests at a time when a fleet is made."""
 
-FLEET_READY_S_MAX = 180.0
-"""From the last node made until all are Ready."""
-
 REQUEST_S_MAX = 60.0
 """One request to the API server."""
 

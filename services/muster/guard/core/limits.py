@@ -15,8 +15,6 @@ SLOTS = 6
 """Parts of that window, which are forgotten one by one."""
 SHOWN_MAX = 50
 """Rows of each table of a report."""
-CONTRIBUTORS_MAX = 5
-"""Names in one sentence."""
 
 MEMORY_FLOOR_MIB = 512.0
 """Below this nobody needs advice about an API server's memory."""

@@ -125,9 +125,6 @@ class Signals:
             del self._events[min(self._events, key=lambda uid: self._events[uid].at)]
         self._is_dirty = True
 
-    def event_gone(self, uid: str) -> None:
-        """The API server forgot it, which says nothing: it lapses by itself."""
-
     def backoffs_seen(self, backoffs: Mapping[str, str]) -> None:
         """Why groups, by the autoscaler's name of them, are not grown just now, as its status says."""
         if dict(self._backoffs) != dict(backoffs):
