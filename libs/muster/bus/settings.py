@@ -5,7 +5,12 @@ from typing import Annotated, Literal, Self
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
+from muster.bus.federation_settings import FederationSettings
+from muster.bus.health_settings import HealthSettings
 from muster.bus.kubernetes_settings import GuardSettings, KubernetesSettings
+from muster.bus.preflight_settings import PreflightSettings
+from muster.bus.telemetry_settings import TelemetrySettings
+from muster.bus.upgrade_settings import UpgradeSettings
 from muster.schemas.base import Name
 
 
@@ -271,7 +276,8 @@ class Settings(_Section):
     are. credentials_dir: one `<user>.creds` per NATS user that this process may use. http_host, http_port: where the
     gateway listens. metrics_port: where this process shows its metrics; 0: nowhere. websocket_url: where browsers reach
     NATS. dashboard_url: where people reach the gateway, for links in messages. kubernetes: the real cluster; None: a
-    simulated one. fleet, simulation, scheduler, scaling, fabrics, composer, webhooks, guard, bus: see below.
+    simulated one. fleet, simulation, scheduler, scaling, fabrics, composer, webhooks, guard, telemetry, health,
+    preflight, upgrades, federation, bus: see below.
     """
 
     state_dir: Path
@@ -293,6 +299,11 @@ class Settings(_Section):
     composer: ComposerSettings = ComposerSettings()
     webhooks: tuple[WebhookSettings, ...] = ()
     guard: GuardSettings = GuardSettings()
+    telemetry: TelemetrySettings = TelemetrySettings()
+    health: HealthSettings = HealthSettings()
+    preflight: PreflightSettings = PreflightSettings()
+    upgrades: UpgradeSettings = UpgradeSettings()
+    federation: FederationSettings = FederationSettings()
     bus: BusSettings = BusSettings()
 
     @model_validator(mode="after")

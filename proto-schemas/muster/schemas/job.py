@@ -97,7 +97,9 @@ class JobSpec(Wire):
     retries: runs after a failure of the job itself; a failure of the infrastructure uses none.
     preemptible: may be stopped to make way, and may therefore borrow. grace_s: from the notice to stop to the end.
     same_model: all replicas on GPUs of one model. left_out: which of the run times the submitter left to the queue,
-    set by the gateway. pod: options of its pods, where they are pods of Kubernetes.
+    set by the gateway. pod: options of its pods, where they are pods of Kubernetes. pin: it stays on the cluster that
+    it was given to, and runs on there while that cluster is out of reach. preflight: the suite of checks before its
+    first step, by name; "none" for none; None: as the platform says.
     """
 
     name: Name
@@ -120,6 +122,8 @@ class JobSpec(Wire):
     same_model: bool = False
     left_out: tuple[Literal["total_run_time_s", "min_slice_s"], ...] = ()
     pod: PodOptions = PodOptions()
+    pin: bool = False
+    preflight: Name | None = None
 
     @model_validator(mode="after")
     def _group_names_are_distinct(self) -> Self:

@@ -8,7 +8,19 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from muster.schemas.base import Payload
-from muster.schemas.facts import control, device, guard, job, job_wishes, node, queue, reservation, scale, workload
+from muster.schemas.facts import (
+    control,
+    device,
+    guard,
+    job,
+    job_wishes,
+    node,
+    operations,
+    queue,
+    reservation,
+    scale,
+    workload,
+)
 
 
 class StreamRole(StrEnum):
@@ -123,6 +135,16 @@ TABLE: tuple[FactType, ...] = (
         joined=node.NodeJoined, lost=node.NodeLost, returned=node.NodeReturned, left=node.NodeLeft,
     ),
     *_rows(LOG, "agent", "node", provision_failed=scale.ProvisionFailed),
+    *_rows(
+        LOG, "agent", "node",
+        action_ended=operations.NodeActionEnded, checks_reported=operations.ChecksReported,
+    ),
+    *_rows(LOG, "agent", "job", checks_reported=operations.ChecksReported),
+    *_rows(
+        LOG, "health", "job",
+        preflight_passed=operations.PreflightPassed, preflight_failed=operations.PreflightFailed,
+        fault_told=operations.JobFault,
+    ),
     *_rows(LOG, "agent", "cluster", described=control.ClusterDescribed),
     *_rows(
         LOG, "agent", "workload",
@@ -149,6 +171,11 @@ TABLE: tuple[FactType, ...] = (
         compose_requested=device.ComposeRequested, decompose_requested=device.DecomposeRequested,
     ),
     *_rows(FED, "gateway", "device", detach_requested=device.DetachRequested),
+    *_rows(
+        FED, "gateway", "node",
+        cordon_requested=operations.CordonRequested, drain_requested=operations.CordonRequested,
+        resume_requested=operations.CordonRequested,
+    ),
     *(
         row
         for stream in (LOG, FED)
@@ -158,6 +185,11 @@ TABLE: tuple[FactType, ...] = (
                 compose_forwarded=device.ComposeRequested, decompose_forwarded=device.DecomposeRequested,
             ),
             *_rows(stream, "federation", "device", detach_forwarded=device.DetachRequested),
+            *_rows(
+                stream, "federation", "node",
+                cordon_forwarded=operations.CordonRequested, drain_forwarded=operations.CordonRequested,
+                resume_forwarded=operations.CordonRequested,
+            ),
         )
     ),
     *_rows(
@@ -185,6 +217,14 @@ TABLE: tuple[FactType, ...] = (
         for row in (
             *_rows(stream, "operator", "log", voided=control.Voided),
             *_rows(stream, ANY_SERVICE, "log", term_started=control.TermStarted, fence=control.Fence),
+        )
+    ),
+    *(
+        row
+        for service in ("health", "upgrader")
+        for row in _rows(
+            LOG, service, "node",
+            action_requested=operations.NodeActionRequested, checks_requested=operations.ChecksRequested,
         )
     ),
     *_rows(LOG, ANY_SERVICE, "node", withhold_requested=node.WithholdRequested),

@@ -4,6 +4,7 @@ from enum import StrEnum
 
 from muster.schemas.base import InstantNs, JobId, Payload, Text
 from muster.schemas.facts.job_wishes import JobHeld, JobWish
+from muster.schemas.facts.operations import NodeExcluded, PreflightPlan
 from muster.schemas.job import Job, Phase, Priority, Slot
 
 
@@ -14,10 +15,19 @@ class JobSubmitted(Payload):
 
 
 class JobRouted(Payload):
-    """`routed`: federation chose the cluster; carries the whole job, so a cluster needs nothing else."""
+    """`routed`: federation chose the cluster; carries the whole job, so a cluster needs nothing else.
+
+    assignment: counts the clusters that the job was given to. lost_after_s: so long after the cluster's last contact
+    with the federation the job is given to another one; 0: never. age_s: how long it waited elsewhere before, which
+    counts for its place in line. rule: by which it goes there, in words.
+    """
 
     job: Job
     cluster: str
+    assignment: int = 1
+    lost_after_s: float = 0.0
+    age_s: float = 0.0
+    rule: Text = ""
 
 
 class JobEnded(Payload):
@@ -53,7 +63,8 @@ class QueuedReason(StrEnum):
 class JobQueued(Payload):
     """`queued`: the job waits in `queue`. attempt: number of the run that it waits for, from 1.
 
-    total_run_time_s, min_slice_s: after the queue's defaults and maxima; None: as the job says.
+    total_run_time_s, min_slice_s: after the queue's defaults and maxima; None: as the job says. excluded: nodes that it
+    is not placed on from now on.
     """
 
     queue: str
@@ -62,17 +73,20 @@ class JobQueued(Payload):
     detail: Text = ""
     total_run_time_s: float | None = None
     min_slice_s: float | None = None
+    excluded: tuple[NodeExcluded, ...] = ()
 
 
 class JobPlaced(Payload):
     """`placed`: the whole gang has its slots; they are held until `queued` again or a terminal fact.
 
-    slice_s: how long the run is not preempted, counted from `running`.
+    slice_s: how long the run is not preempted, counted from `running`. preflight: what is checked before its first
+    step; None: nothing, it runs when its pods do.
     """
 
     attempt: int
     slots: tuple[Slot, ...]
     slice_s: float = 0.0
+    preflight: PreflightPlan | None = None
 
 
 class JobReserved(Payload):

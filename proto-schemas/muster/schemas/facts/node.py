@@ -1,5 +1,6 @@
 """Facts of nodes and of their devices."""
 
+from enum import StrEnum
 from typing import Annotated
 
 from pydantic import Field
@@ -24,6 +25,7 @@ class NodeJoined(Payload):
     which; `gpu_uuids` are then names of places, unless the node tells real ones. share_milli: the sizes, ascending,
     in which a part of a GPU can be had; None: any. parts_only: no GPU can be had whole. socket_cpu_milli: of
     `cpu_milli`, what each socket gives to jobs, without what is reserved for the system; () if that is not known.
+    versions: of its components, as (component, version), where they are known. labels: by which campaigns select it.
     """
 
     cpu_milli: int
@@ -41,6 +43,8 @@ class NodeJoined(Payload):
     share_milli: tuple[int, ...] | None = None
     parts_only: bool = False
     socket_cpu_milli: tuple[int, ...] = ()
+    versions: tuple[tuple[str, str], ...] = ()
+    labels: tuple[tuple[str, str], ...] = ()
 
     @property
     def present(self) -> dict[int, str]:
@@ -66,15 +70,32 @@ class NodeLeft(Payload):
     reason: Text = ""
 
 
+class RunningJobs(StrEnum):
+    """What becomes of jobs that hold a node or device which is to be withheld.
+
+    finish: they end by themselves. move: those that checkpoint are stopped after a checkpoint and queued again, the
+    others finish. requeue: all are stopped at once and queued again; no retry of theirs is used.
+    """
+
+    FINISH = "finish"
+    MOVE = "move"
+    REQUEUE = "requeue"
+
+
 class WithholdRequested(Payload):
     """`withhold-requested`: a service asks that nothing new be placed on a node or device.
 
     The writer acts only after the scheduler's `withheld` for this request. force: do not wait for holds to end.
+    running: what becomes of those who hold it. from_at: it has to be free from then on: until then only what ends
+    before may start there; 0: from now on. The same request said again changes running and from_at, as long as it is
+    not answered.
     """
 
     request_id: Label
     reason: Text = ""
     force: bool = False
+    running: RunningJobs = RunningJobs.FINISH
+    from_at: InstantNs = 0
 
 
 class WithholdWithdrawn(Payload):
@@ -138,7 +159,7 @@ class GroupState(Payload):
 class WithholdWish(Wire):
     """One request to withhold, as the scheduler keeps it. fact: which fact asked. answered: `withheld` was said.
 
-    by: the service that asked, "" if that is not known.
+    by: the service that asked, "" if that is not known. running, from_at, reason: as asked.
     """
 
     request_id: Label
@@ -146,6 +167,9 @@ class WithholdWish(Wire):
     force: bool = False
     answered: bool = False
     by: str = ""
+    running: RunningJobs = RunningJobs.FINISH
+    from_at: InstantNs = 0
+    reason: Text = ""
 
 
 class GrantState(Payload):

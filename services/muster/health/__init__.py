@@ -1,0 +1,1 @@
+"""Keeps jobs off bad hardware: verdicts on nodes and devices, and pre-flight verdicts."""

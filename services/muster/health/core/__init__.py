@@ -1,0 +1,1 @@
+"""The pure part of the health service."""

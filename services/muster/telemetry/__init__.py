@@ -1,0 +1,1 @@
+"""What every GPU does, and for whom: scrapes exporter pages, the only writer of TELEMETRY."""

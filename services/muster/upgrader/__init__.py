@@ -1,0 +1,1 @@
+"""Upgrades nodes under running jobs without hurting one: campaigns and their plans."""
