@@ -1,0 +1,81 @@
+"""Suites: checks under one name. Some come with Muster, the settings add more or replace them."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from muster.bus.preflight_settings import CheckSettings, PreflightSettings, SuiteSettings
+from muster.checks import catalogue
+from muster.checks.errors import CheckError
+from muster.schemas.facts.operations import CheckOrder
+
+NONE = "none"
+"""The suite that a job names to be checked by none."""
+
+
+@dataclass(frozen=True, slots=True)
+class Suite:
+    """limit_s: of all checks together. cannot_run_passes: whether a check that could not run lets the job pass."""
+
+    name: str
+    checks: tuple[CheckOrder, ...]
+    limit_s: float = 600.0
+    cannot_run_passes: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class PreflightPolicy:
+    """Which suites there are, and which job gets which. default: of jobs that name none; "": those are not checked.
+
+    gpus_least: jobs of fewer whole GPUs get the default suite not, and may name one.
+    """
+
+    suites: Mapping[str, Suite] = field(default_factory=lambda: BUILT_IN)
+    default: str = ""
+    gpus_least: int = 1
+
+
+def _built_in() -> dict[str, Suite]:
+    order, level = catalogue.order, {name: {"level": name} for name in ("1", "2", "3")}
+    count, health = order(catalogue.DEVICE_COUNT), order(catalogue.GPU_HEALTH)
+    peers, reduce = order(catalogue.PEER_BANDWIDTH), order(catalogue.ALL_REDUCE)
+    suites = (
+        Suite("quick", (count, health), limit_s=120.0),
+        Suite("standard", (count, health, order(catalogue.DCGM, parameters=level["1"]), peers, reduce)),
+        Suite("periodic", (count, health), limit_s=120.0),
+        Suite("validate", (count, health, order(catalogue.DCGM, parameters=level["2"]), peers), limit_s=900.0),
+        Suite("deep", (count, health, order(catalogue.DCGM, limit_s=2400.0, parameters=level["3"]), peers), 3600.0),
+    )
+    return {suite.name: suite for suite in suites}
+
+
+BUILT_IN: Mapping[str, Suite] = _built_in()
+QUICK = BUILT_IN["quick"]
+
+
+def policy_of(settings: PreflightSettings) -> PreflightPolicy:
+    """What the settings make of it. Raises CheckError for checks, parameters and suites that do not exist."""
+    suites = {**BUILT_IN, **{one.name: _suite_of(one) for one in settings.suites}}
+    if settings.default is not None and settings.default not in suites:
+        raise CheckError(f"preflight.default: there is no suite {settings.default!r}; there are {', '.join(suites)}")
+    return PreflightPolicy(suites, settings.default or "", settings.gpus_least)
+
+
+def suite_of(policy: PreflightPolicy, name: str) -> Suite:
+    """The suite of this name. Raises CheckError."""
+    suite = policy.suites.get(name)
+    if suite is None:
+        raise CheckError(f"preflight: there is no suite {name!r}; there are {', '.join((*policy.suites, NONE))}")
+    return suite
+
+
+def _suite_of(settings: SuiteSettings) -> Suite:
+    if settings.name == NONE:
+        raise CheckError(f"preflight.suites: {NONE!r} is the name for no checks; call it otherwise")
+    orders = tuple(_order_of(one) for one in settings.checks)
+    return Suite(settings.name, orders, settings.limit_s, settings.cannot_run_passes)
+
+
+def _order_of(settings: CheckSettings) -> CheckOrder:
+    return catalogue.order(
+        settings.check, limit_s=settings.limit_s, parameters=settings.parameters, command=settings.command
+    )
