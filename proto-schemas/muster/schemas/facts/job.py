@@ -302,7 +302,8 @@ class PodsState(Payload):
     when the loss came after a stop. last_fact: id of the newest fact that moved them. checkpointed_at: this run's
     newest checkpoint. resumed_s: work of earlier runs that checkpoints keep; of an exited attempt its own included.
     slots: what runs, once a resize was asked for (else the job's state says it). resizing: under way, asked at
-    resizing_at by resize_fact. evict: they end to make way for others.
+    resizing_at by resize_fact. evict: they end to make way for others. preflight: what is checked before their first
+    step; is_checked: that was reported whole; opened_at: when they were told to begin.
     """
 
     attempt: int
@@ -322,3 +323,6 @@ class PodsState(Payload):
     resizing_at: InstantNs = 0
     resize_fact: str = ""
     evict: bool = False
+    preflight: PreflightPlan | None = None
+    is_checked: bool = False
+    opened_at: InstantNs = 0

@@ -174,18 +174,21 @@ class NodeActionEnded(Payload):
 
 
 class NodeWorkState(Payload):
-    """`state-recorded` by the agent of an action or of checks on a node that are not ended. asked: what was asked.
+    """`state-recorded` of work, by the agent: an action or checks on a node, as asked; both None: that has ended.
 
-    fact: that asked. started_at: when it was begun, 0: not yet.
+    fact: that asked, at requested_at. ended_at: 0 while it is under way. The newest that ended are kept, so that the
+    same request said again is not carried out again. is_repair: an action that ended done and makes a node well.
     """
 
     node: Label
+    request_id: str = ""
     fact: str = ""
     trace: str = ""
     action: NodeActionRequested | None = None
     checks: ChecksRequested | None = None
     requested_at: InstantNs = 0
-    started_at: InstantNs = 0
+    ended_at: InstantNs = 0
+    is_repair: bool = False
 
 
 class CordonRequested(Payload):
