@@ -10,8 +10,11 @@ from enum import StrEnum
 from muster.schemas.base import Payload
 from muster.schemas.facts import (
     control,
+    cordons,
     device,
+    federation,
     guard,
+    health,
     job,
     job_wishes,
     node,
@@ -19,6 +22,8 @@ from muster.schemas.facts import (
     queue,
     reservation,
     scale,
+    telemetry,
+    upgrade,
     workload,
 )
 
@@ -74,6 +79,8 @@ _FORWARDED_OF_JOBS: dict[str, type[Payload]] = {
     "release_forwarded": job_wishes.JobHoldRequested,
     "priority_forwarded": job_wishes.JobPriorityRequested,
     "refusal_forwarded": workload.JobRefused,
+    "recall_forwarded": federation.JobRecalled,
+    "drop_forwarded": federation.JobRecalled,
 }
 
 TABLE: tuple[FactType, ...] = (
@@ -90,6 +97,30 @@ TABLE: tuple[FactType, ...] = (
         reserve_requested=reservation.ReserveRequested, end_requested=reservation.ReserveEndRequested,
     ),
     *_rows(FED, "federation", "job", **_FORWARDED_OF_JOBS, job_ended=job.JobEnded, cancelled=job.JobFinished),
+    *_rows(
+        FED, "federation", "job",
+        job_returned=federation.JobReturned, job_return_refused=federation.JobReturnRefused,
+        reroute_refused=federation.JobRerouteRefused,
+    ),
+    *_rows(FED, "gateway", "job", reroute_requested=federation.JobRerouteRequested),
+    *_rows(
+        FED, "gateway", "cluster",
+        drain_requested=federation.ClusterDrainRequested, resume_requested=federation.ClusterResumeRequested,
+    ),
+    *_rows(FED, "gateway", "routing", change_requested=federation.RoutingChangeRequested),
+    *_rows(
+        FED, "federation", "routing",
+        changed=federation.RoutingChanged, change_refused=federation.RoutingChangeRefused,
+    ),
+    *_rows(
+        FED, "federation", "cluster",
+        draining=federation.ClusterMoved, drained=federation.ClusterMoved, resumed=federation.ClusterMoved,
+        lost=federation.ClusterMoved, returned=federation.ClusterMoved,
+        drain_refused=federation.ClusterMoved, resume_refused=federation.ClusterMoved,
+        contact_renewed=federation.ContactRenewed,
+    ),
+    *_rows(LOG, "federation", "cluster", contact_renewed=federation.ContactRenewed),
+    *_rows(LOG, "agent", "cluster", contact_lost=federation.ContactLost),
     *_rows(FED, "federation", "queue", change_forwarded=queue.QueueChangeRequested),
     *_rows(FED, "federation", "cluster", cluster_summarised=control.ClusterSummary),
     *_rows(FED, "federation", "log", checkpoint_requested=control.CheckpointRequested),
@@ -128,6 +159,10 @@ TABLE: tuple[FactType, ...] = (
     *_rows(LOG, "scheduler", "queue", changed=queue.QueueChanged, change_refused=queue.QueueChangeRefused),
     *_rows(LOG, "scheduler", "cluster", summarised=control.ClusterSummary),
     *_rows(LOG, "scheduler", "log", checkpoint_requested=control.CheckpointRequested),
+    *_rows(
+        LOG, "scheduler", "job",
+        returned=federation.JobReturned, return_refused=federation.JobReturnRefused,
+    ),
     *_rows(LOG, "agent", "job", pods_started=job.PodsStarted, pods_exited=job.PodsExited),
     *_rows(LOG, "agent", "job", checkpointed=job.JobCheckpointed, pods_resized=job.PodsResized),
     *_rows(
@@ -145,12 +180,34 @@ TABLE: tuple[FactType, ...] = (
         preflight_passed=operations.PreflightPassed, preflight_failed=operations.PreflightFailed,
         fault_told=operations.JobFault,
     ),
+    *(
+        row
+        for kind in ("node", "device")
+        for row in _rows(
+            LOG, "health", kind,
+            suspect=health.HealthMoved, quarantined=health.HealthMoved, repairing=health.HealthMoved,
+            verifying=health.HealthMoved, healthy=health.HealthMoved,
+        )
+    ),
+    *_rows(LOG, "health", "node", fault_observed=health.FaultObserved, fault_cleared=health.FaultCleared),
+    *_rows(LOG, "health", "health", brake_tripped=health.BrakeTripped, brake_reset=health.BrakeReset),
+    *_rows(FED, "gateway", "health", brake_reset_requested=health.BrakeResetRequested),
+    *_rows(FED, "gateway", "node", verify_requested=health.VerifyRequested),
+    *(
+        row
+        for stream in (LOG, FED)
+        for row in (
+            *_rows(stream, "federation", "health", brake_reset_forwarded=health.BrakeResetRequested),
+            *_rows(stream, "federation", "node", verify_forwarded=health.VerifyRequested),
+        )
+    ),
     *_rows(LOG, "agent", "cluster", described=control.ClusterDescribed),
     *_rows(
         LOG, "agent", "workload",
         submit_requested=workload.WorkloadSubmitRequested, cancel_requested=workload.WorkloadCancelRequested,
         rejected=workload.WorkloadRejected, settled=workload.WorkloadSettled,
     ),
+    *_rows(LOG, "telemetry", "job", use_reported=telemetry.JobUseReported),
     *_rows(LOG, "guard", "advice", raised=guard.AdviceRaised, cleared=guard.AdviceCleared),
     *_rows(LOG, "guard", "flow", applied=guard.FlowApplied, drifted=guard.FlowDrifted),
     *_rows(
@@ -173,8 +230,8 @@ TABLE: tuple[FactType, ...] = (
     *_rows(FED, "gateway", "device", detach_requested=device.DetachRequested),
     *_rows(
         FED, "gateway", "node",
-        cordon_requested=operations.CordonRequested, drain_requested=operations.CordonRequested,
-        resume_requested=operations.CordonRequested,
+        cordon_requested=cordons.CordonRequested, drain_requested=cordons.CordonRequested,
+        resume_requested=cordons.CordonRequested,
     ),
     *(
         row
@@ -187,8 +244,8 @@ TABLE: tuple[FactType, ...] = (
             *_rows(stream, "federation", "device", detach_forwarded=device.DetachRequested),
             *_rows(
                 stream, "federation", "node",
-                cordon_forwarded=operations.CordonRequested, drain_forwarded=operations.CordonRequested,
-                resume_forwarded=operations.CordonRequested,
+                cordon_forwarded=cordons.CordonRequested, drain_forwarded=cordons.CordonRequested,
+                resume_forwarded=cordons.CordonRequested,
             ),
         )
     ),
@@ -210,6 +267,10 @@ TABLE: tuple[FactType, ...] = (
         orphan_found=device.OrphanFound, orphan_returned=device.OrphanReturned,
     ),
     *_rows(FED_UP, "scheduler", "job", **_TERMINAL),
+    *_rows(
+        FED_UP, "scheduler", "job",
+        returned=federation.JobReturned, return_refused=federation.JobReturnRefused,
+    ),
     *_rows(FED_UP, "scheduler", "cluster", summarised=control.ClusterSummary),
     *(
         row
@@ -227,6 +288,27 @@ TABLE: tuple[FactType, ...] = (
             action_requested=operations.NodeActionRequested, checks_requested=operations.ChecksRequested,
         )
     ),
+    *_rows(
+        FED, "gateway", "campaign",
+        start_requested=upgrade.CampaignStartRequested, pause_requested=upgrade.CampaignChangeRequested,
+        resume_requested=upgrade.CampaignChangeRequested, abort_requested=upgrade.CampaignChangeRequested,
+    ),
+    *(
+        row
+        for stream in (LOG, FED)
+        for row in _rows(
+            stream, "federation", "campaign",
+            start_forwarded=upgrade.CampaignStartRequested, pause_forwarded=upgrade.CampaignChangeRequested,
+            resume_forwarded=upgrade.CampaignChangeRequested, abort_forwarded=upgrade.CampaignChangeRequested,
+        )
+    ),
+    *_rows(
+        LOG, "upgrader", "campaign",
+        accepted=upgrade.CampaignAccepted, refused=upgrade.CampaignRefused, paused=upgrade.CampaignChanged,
+        resumed=upgrade.CampaignChanged, stopped=upgrade.CampaignStopped, aborted=upgrade.CampaignChanged,
+        ended=upgrade.CampaignEnded,
+    ),
+    *_rows(LOG, "upgrader", "node", upgrade_stepped=upgrade.NodeStepped),
     *_rows(LOG, ANY_SERVICE, "node", withhold_requested=node.WithholdRequested),
     *_rows(LOG, ANY_SERVICE, "device", withhold_requested=node.WithholdRequested),
     *_rows(LOG, ANY_SERVICE, "node", withhold_withdrawn=node.WithholdWithdrawn),
@@ -237,8 +319,11 @@ STATE_NAME = "state-recorded"
 STATE_TABLE: tuple[FactType, ...] = (
     *_rows(FED, "federation", "job", state_recorded=job.RoutedState),
     *_rows(FED, "federation", "cluster", state_recorded=control.ClusterSummary),
+    *_rows(FED, "federation", "member", state_recorded=federation.MemberState),
+    *_rows(FED, "federation", "routing", state_recorded=federation.RoutingState),
     *_rows(FED, "federation", "queue", state_recorded=queue.QueueWishes),
     *_rows(FED, "federation", "reservation", state_recorded=reservation.ReservationState),
+    *_rows(FED, "federation", "node", state_recorded=cordons.CordonWishes),
     *_rows(FED, "federation", "workload", state_recorded=workload.RefusalState),
     *_rows(LOG, "scheduler", "reservation", state_recorded=reservation.ReservationState),
     *_rows(LOG, "scheduler", "cluster", state_recorded=control.ClusterState),
@@ -252,14 +337,21 @@ STATE_TABLE: tuple[FactType, ...] = (
     *_rows(LOG, "agent", "job", state_recorded=job.PodsState),
     *_rows(LOG, "agent", "cluster", state_recorded=control.ClusterDescribed),
     *_rows(LOG, "agent", "workload", state_recorded=workload.WorkloadState),
+    *_rows(LOG, "telemetry", "job", state_recorded=telemetry.JobUseState),
     *_rows(LOG, "guard", "advice", state_recorded=guard.AdviceState),
     *_rows(LOG, "guard", "flow", state_recorded=guard.FlowState),
+    *_rows(LOG, "health", "node", state_recorded=health.UnitState),
+    *_rows(LOG, "health", "device", state_recorded=health.UnitState),
+    *_rows(LOG, "health", "health", state_recorded=health.BrakeState),
     *_rows(LOG, "scaler", "scale", state_recorded=scale.ScaleState),
     *_rows(LOG, "scaler", "scaler", state_recorded=scale.ScalerState),
     *_rows(LOG, "composer", "composability", state_recorded=device.RequestState),
     *_rows(LOG, "composer", "attachment", state_recorded=device.AttachmentState),
     *_rows(LOG, "composer", "fabric", state_recorded=device.FabricState),
     *_rows(FED, "federation", "composability", state_recorded=device.ComposeWishes),
+    *_rows(FED, "federation", "campaign", state_recorded=upgrade.CampaignWishes),
+    *_rows(LOG, "upgrader", "campaign", state_recorded=upgrade.CampaignState),
+    *_rows(LOG, "upgrader", "node", state_recorded=upgrade.NodeTurnsState),
 )
 """State facts (`muster.state.v1`): they stand in checkpoints only, one writer per row, so no two parts overlap."""
 

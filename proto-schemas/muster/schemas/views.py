@@ -3,6 +3,7 @@
 from pydantic import Field
 
 from muster.schemas.base import InstantNs, Wire
+from muster.schemas.facts.node import RunningJobs
 from muster.schemas.facts.queue import QueueOrder, QueueSpec
 from muster.schemas.facts.reservation import ReservationSpec
 from muster.schemas.job import Job, JobKind, Phase, Slot
@@ -13,6 +14,9 @@ class JobView(Wire):
 
     priority: as asked last. held: somebody asked that it is not started; it waits, and is passed over.
     origin: the object of Kubernetes that it stands for, "MusterJob physics/train"; "" if a person submitted it.
+    retries_used: of `retries`, by failures of the job itself. node_losses: runs that ended with their node, or for a
+    fault of it. preflight_failures: runs in a row that ended before their first step. lost_s: work of all ended runs
+    that no checkpoint keeps; lost_last_s: of the last. excluded: nodes that it is not placed on.
     """
 
     id: str
@@ -50,6 +54,13 @@ class JobView(Wire):
     made_way_for: str = ""
     held: bool = False
     origin: str = ""
+    retries: int = 0
+    retries_used: int = 0
+    node_losses: int = 0
+    preflight_failures: int = 0
+    lost_s: float = 0.0
+    lost_last_s: float = 0.0
+    excluded: tuple[str, ...] = ()
 
 
 def job_view(job: Job) -> JobView:
@@ -71,13 +82,34 @@ def job_view(job: Job) -> JobView:
         min_replicas=sum(group.replicas_least for group in spec.task_groups),
         preemptible=spec.preemptible,
         origin=job.origin.title if job.origin is not None else "",
+        retries=spec.retries,
     )
+
+
+class NodeReason(Wire):
+    """Why a node, or a device of it, takes nothing new, or soon will not.
+
+    what: "cordoned", "drained" (by a person), "withheld" (by a service; is_held: jobs still hold it), "planned" (it has
+    to be free `from_at` on), "lost" or "not-released". by: the person or service. request_id: a service's. device: the
+    uuid, "": the node. running: what becomes of jobs there. since: when it was asked.
+    """
+
+    what: str
+    by: str = ""
+    reason: str = ""
+    request_id: str = ""
+    device: str = ""
+    running: RunningJobs | None = None
+    since: InstantNs = 0
+    from_at: InstantNs = 0
+    is_held: bool = False
 
 
 class NodeView(Wire):
     """One node. usable: released by the scheduler, answering, not withheld. device_domains, group: as in `NodeJoined`.
 
-    gpus: devices that are there now; places of a composable node that have none are not counted.
+    gpus: devices that are there now; places of a composable node that have none are not counted. reasons: all that
+    speaks against using it or one of its devices, now or later; `reason`: the first that does now, in words.
     """
 
     name: str
@@ -96,6 +128,7 @@ class NodeView(Wire):
     jobs: tuple[str, ...] = ()
     device_domains: tuple[tuple[str, tuple[int, ...]], ...] = ()
     group: str = ""
+    reasons: tuple[NodeReason, ...] = ()
 
 
 class QueueView(Wire):

@@ -5,6 +5,7 @@ from typing import Annotated
 from pydantic import Field
 
 from muster.schemas.base import InstantNs, Label, Payload, Text
+from muster.schemas.facts.federation import ContactState
 from muster.schemas.facts.queue import QueueWish
 
 
@@ -42,7 +43,8 @@ class Voided(Payload):
 class ClusterSummary(Payload):
     """`summarised` and `cluster-summarised`: how full a cluster is, for routing.
 
-    source_seq: of `cluster-summarised`: sequence of the copied fact in FED_UP.
+    source_seq: of `cluster-summarised`: sequence of the copied fact in FED_UP. number: counts those that ask to be
+    answered by `contact-renewed`, 0: none is asked for. contact: number of the newest that was answered here.
     """
 
     cluster: str = ""
@@ -52,6 +54,8 @@ class ClusterSummary(Payload):
     jobs_queued: int = 0
     jobs_running: int = 0
     source_seq: int = 0
+    number: int = 0
+    contact: int = 0
 
 
 class ClusterDescribed(Payload):
@@ -72,8 +76,12 @@ class ClusterDescribed(Payload):
 
 
 class ClusterState(Payload):
-    """`state-recorded` of a cluster, by its scheduler: what it last said of it, and queue changes not yet answered."""
+    """`state-recorded` of a cluster, by its scheduler: what it last said of it, and queue changes not yet answered.
+
+    contact: with the federation; None where it was never asked for.
+    """
 
     summary: ClusterSummary | None = None
     summarised_at: InstantNs = 0
     wishes: tuple[QueueWish, ...] = ()
+    contact: ContactState | None = None

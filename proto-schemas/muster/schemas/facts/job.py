@@ -3,8 +3,9 @@
 from enum import StrEnum
 
 from muster.schemas.base import InstantNs, JobId, Payload, Text
+from muster.schemas.facts.federation import JobRecalled, Reroute
 from muster.schemas.facts.job_wishes import JobHeld, JobWish
-from muster.schemas.facts.operations import NodeExcluded, PreflightPlan
+from muster.schemas.facts.operations import NodeExcluded, PreflightFailed, PreflightPlan
 from muster.schemas.job import Job, Phase, Priority, Slot
 
 
@@ -33,7 +34,8 @@ class JobRouted(Payload):
 class JobEnded(Payload):
     """`job-ended`: a cluster's terminal fact as it came back to the federation.
 
-    source_seq: sequence of the copied fact in FED_UP; copying goes on after the greatest one.
+    source_seq: sequence of the copied fact in FED_UP; copying goes on after the greatest one. assignment: which of the
+    job's it ended; another one than the job has now counts for nothing.
     """
 
     cluster: str
@@ -41,6 +43,7 @@ class JobEnded(Payload):
     ended_at: InstantNs
     reason: Text = ""
     source_seq: int = 0
+    assignment: int = 1
 
 
 class JobCancelRequested(Payload):
@@ -210,12 +213,13 @@ class JobCheckpointed(Payload):
 
 
 class JobFinished(Payload):
-    """The terminal facts `succeeded`, `failed`, `cancelled`, `timed-out`."""
+    """The terminal facts `succeeded`, `failed`, `cancelled`, `timed-out`. assignment: as `routed` said."""
 
     attempt: int = 0
     exit_code: int = 0
     reason: Text = ""
     ran_s: float = 0.0
+    assignment: int = 1
 
 
 class JobState(Payload):
@@ -231,7 +235,9 @@ class JobState(Payload):
     resized_at: when the run got the size it has, 0 if it has it since its start.
     made_way_for: while stopping or shrinking for another job. preemptions: runs that ended so.
     held: as the newest one said, while it is. priority: as asked last, None: as the job says. wishes: not yet answered.
-    picked: devices that the kubelet picked for the run, as far as they were observed.
+    picked: devices that the kubelet picked for the run, as far as they were observed. assignment, lost_after_s: as
+    `routed` said. recall: that it be given back, as asked by recall_fact and not answered; recall_drops: whatever it is
+    doing.
     """
 
     job: Job
@@ -275,12 +281,18 @@ class JobState(Payload):
     priority: Priority | None = None
     wishes: tuple[JobWish, ...] = ()
     picked: tuple[str, ...] = ()
+    assignment: int = 1
+    lost_after_s: float = 0.0
+    recall: JobRecalled | None = None
+    recall_drops: bool = False
+    recall_fact: str = ""
 
 
 class RoutedState(Payload):
     """`state-recorded` of a job in the federation. cluster: empty while it is not routed.
 
-    cancel, cancel_fact: the newest cancellation and the fact that asked for it. wishes: not yet forwarded.
+    cancel, cancel_fact: the newest cancellation and the fact that asked for it. wishes: not yet forwarded. assignment,
+    lost_after_s, rule: as `routed` said, at routed_at. reroute: under way.
     """
 
     job: Job
@@ -293,6 +305,11 @@ class RoutedState(Payload):
     cancel: JobCancelRequested | None = None
     cancel_fact: str = ""
     wishes: tuple[JobWish, ...] = ()
+    assignment: int = 0
+    lost_after_s: float = 0.0
+    rule: str = ""
+    routed_at: InstantNs = 0
+    reroute: Reroute | None = None
 
 
 class PodsState(Payload):

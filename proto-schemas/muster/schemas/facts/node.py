@@ -6,6 +6,7 @@ from typing import Annotated
 from pydantic import Field
 
 from muster.schemas.base import InstantNs, Label, Payload, Text, Wire
+from muster.schemas.facts.cordons import Cordon
 
 GPUS_PER_NODE_MAX = 64
 MEMORY_DEVICES_MAX = 64
@@ -26,6 +27,7 @@ class NodeJoined(Payload):
     in which a part of a GPU can be had; None: any. parts_only: no GPU can be had whole. socket_cpu_milli: of
     `cpu_milli`, what each socket gives to jobs, without what is reserved for the system; () if that is not known.
     versions: of its components, as (component, version), where they are known. labels: by which campaigns select it.
+    address: at which its exporter is reached, "" if that is not known.
     """
 
     cpu_milli: int
@@ -45,6 +47,7 @@ class NodeJoined(Payload):
     socket_cpu_milli: tuple[int, ...] = ()
     versions: tuple[tuple[str, str], ...] = ()
     labels: tuple[tuple[str, str], ...] = ()
+    address: str = ""
 
     @property
     def present(self) -> dict[int, str]:
@@ -159,7 +162,8 @@ class GroupState(Payload):
 class WithholdWish(Wire):
     """One request to withhold, as the scheduler keeps it. fact: which fact asked. answered: `withheld` was said.
 
-    by: the service that asked, "" if that is not known. running, from_at, reason: as asked.
+    by: the service that asked, "" if that is not known. running, from_at, reason: as asked; from_at is 0 if that moment
+    had come when it was asked. asked_at: when it was asked so.
     """
 
     request_id: Label
@@ -170,12 +174,13 @@ class WithholdWish(Wire):
     running: RunningJobs = RunningJobs.FINISH
     from_at: InstantNs = 0
     reason: Text = ""
+    asked_at: InstantNs = 0
 
 
 class GrantState(Payload):
     """`state-recorded` of a node or device, by the scheduler: whether it may be used, and who asked otherwise.
 
-    withheld: every request was answered. last_fact: the newest fact that moved the grant.
+    withheld: every request was answered. last_fact: the newest fact that moved the grant. cordon: of a node, by a person.
     """
 
     released: bool
@@ -183,3 +188,4 @@ class GrantState(Payload):
     withheld: bool = False
     wishes: tuple[WithholdWish, ...] = ()
     last_fact: str = ""
+    cordon: Cordon | None = None

@@ -10,6 +10,8 @@ from typing import Annotated
 from pydantic import Field
 
 from muster.schemas.base import InstantNs, JobId, Label, Payload, Text, Wire
+from muster.schemas.facts.cordons import Cordon as Cordon
+from muster.schemas.facts.cordons import CordonRequested as CordonRequested
 from muster.schemas.telemetry import Measured
 
 CHECKS_MAX = 32
@@ -189,28 +191,6 @@ class NodeWorkState(Payload):
     requested_at: InstantNs = 0
     ended_at: InstantNs = 0
     is_repair: bool = False
-
-
-class CordonRequested(Payload):
-    """`cordon-requested`, `drain-requested`, `resume-requested` of a node, by a person, and what federation forwards.
-
-    cordon: nothing new is placed there. drain: besides, jobs that allow it are checkpointed and moved; the others
-    finish. Neither kills. resume: the person wants it used again; what services withhold it for stands.
-    """
-
-    principal: str
-    reason: Text = ""
-    cluster: str = ""
-
-
-class Cordon(Wire):
-    """A cordon that stands. draining: jobs that allow it are moved. fact: that asked for it."""
-
-    principal: str
-    reason: Text = ""
-    draining: bool = False
-    since: InstantNs = 0
-    fact: str = ""
 
 
 class NodeExcluded(Wire):

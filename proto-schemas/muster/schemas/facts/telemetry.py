@@ -1,0 +1,77 @@
+"""Facts of what GPUs did for jobs, told by the telemetry service: seldom, and of jobs that were measured at all."""
+
+from typing import Annotated
+
+from pydantic import Field
+
+from muster.schemas.base import InstantNs, Label, Payload, Wire
+from muster.schemas.telemetry import Measured
+
+USED_DEVICES_MAX = 16
+
+
+class Use(Wire):
+    """What GPUs did, summed up over devices and time.
+
+    measured_s: GPU-seconds for which there is a reading; busy_s: of these, weighed by DCGM's utilisation, which says no
+    more than that something ran; idle_s: those in which nothing did. sm_active_s, tensor_active_s, dram_active_s:
+    weighed by the activity, over sm_measured_s, tensor_measured_s, dram_measured_s, since not every exporter shows it.
+    energy_j: from the energy counters, where there are none from the power. memory_mib_max, power_w_max,
+    temperature_c_max: of the device that had most. memory_total_mib: of that device.
+    """
+
+    measured_s: Measured = 0.0
+    busy_s: Measured = 0.0
+    idle_s: Measured = 0.0
+    sm_active_s: Measured = 0.0
+    sm_measured_s: Measured = 0.0
+    tensor_active_s: Measured = 0.0
+    tensor_measured_s: Measured = 0.0
+    dram_active_s: Measured = 0.0
+    dram_measured_s: Measured = 0.0
+    energy_j: Measured = 0.0
+    memory_mib_max: int = 0
+    memory_total_mib: int = 0
+    power_w_max: Measured = 0.0
+    temperature_c_max: Measured = 0.0
+
+
+class DeviceUse(Wire):
+    """What one GPU did for one job. index: its place on the node."""
+
+    node: Label
+    index: int
+    uuid: str = ""
+    use: Use = Use()
+
+
+class JobUseReported(Payload):
+    """`use-reported` of a job: all that its GPUs did for it until now, over all of its runs; the newest one counts.
+
+    since, until: of the first reading and of the newest. gpus: how many different devices it was measured on. devices:
+    the least busy of them. is_last: the job is over, and nothing more will come.
+    """
+
+    use: Use
+    since: InstantNs = 0
+    until: InstantNs = 0
+    gpus: int = 0
+    devices: Annotated[tuple[DeviceUse, ...], Field(max_length=USED_DEVICES_MAX)] = ()
+    is_last: bool = False
+
+
+class JobUseState(Payload):
+    """`state-recorded` of a job, by telemetry: what it last said of its use. ended_at: 0 while it is not over.
+
+    team, queue, user: whose it is. fact: the newest that moved it; trace: of the job.
+    """
+
+    reported: JobUseReported | None = None
+    reported_at: InstantNs = 0
+    ended_at: InstantNs = 0
+    team: str = ""
+    queue: str = ""
+    user: str = ""
+    name: str = ""
+    fact: str = ""
+    trace: str = ""
