@@ -1,13 +1,85 @@
 """Settings of the federation: its clusters, where jobs go, and when a silent cluster is given up."""
 
-from typing import Annotated
+from typing import Annotated, Self
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, ConfigDict, Field, model_validator
+
+from muster.schemas.base import Name
+from muster.schemas.routing import CLUSTERS_MAX, RoutingPolicy
+
+CLOCK_RATE_ERROR_MAX = 0.001
+"""What clocks may differ in rate, of a second: ten times what an undisciplined quartz does, and NTP slews by 0.0005."""
 
 
-class FederationSettings(BaseModel):
-    """lost_after_s: a cluster that is silent for so long is given up, and its jobs go elsewhere; 0: never."""
-
+class _Section(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid")
 
+
+class MemberSettings(_Section):
+    """One cluster of the federation.
+
+    name: as in its own settings. domain: its JetStream domain, "" for the federation's own. lost_after_s: None: as for
+    all.
+    """
+
+    name: Name
+    domain: str = ""
+    lost_after_s: Annotated[float, Field(ge=0)] | None = None
+
+
+class FederationSettings(_Section):
+    """clusters: all members, in the order in which they are preferred; none: the one cluster of this stack.
+
+    lost_after_s: a cluster that is silent for so long is given up, and its jobs go elsewhere; 0: never. margin_s: jobs
+    end there so long before, and go elsewhere so long after: it covers the grace of the jobs that are ended, and what
+    clocks differ in rate. heartbeat_s: between two signs of life of a cluster that may be given up. policy: where jobs
+    go until somebody changes it with `muster routes set`.
+    """
+
+    clusters: Annotated[tuple[MemberSettings, ...], Field(max_length=CLUSTERS_MAX)] = ()
     lost_after_s: Annotated[float, Field(ge=0)] = 0.0
+    margin_s: Annotated[float, Field(ge=0)] = 60.0
+    heartbeat_s: Annotated[float, Field(gt=0)] = 5.0
+    policy: RoutingPolicy = RoutingPolicy()
+
+    @model_validator(mode="after")
+    def _names_are_distinct(self) -> Self:
+        names = [member.name for member in self.clusters]
+        if len(set(names)) != len(names):
+            raise ValueError(f"clusters: names must be distinct, found {', '.join(sorted(names))}")
+        return self
+
+    @model_validator(mode="after")
+    def _rules_lead_to_members(self) -> Self:
+        known = {member.name for member in self.clusters}
+        strange = sorted(set(self.policy.clusters) - known)
+        if known and strange:
+            raise ValueError(f"policy: no cluster {strange[0]}; there are {', '.join(sorted(known))}")
+        return self
+
+    @model_validator(mode="after")
+    def _margins_leave_time_to_run(self) -> Self:
+        for name, lost_after_s in self.lost_after().items():
+            if not lost_after_s:
+                continue
+            least = self.margin_s + 3 * self.heartbeat_s
+            if lost_after_s <= least:
+                raise ValueError(
+                    f"lost_after_s {lost_after_s:g} of {name or 'the cluster'}: it must exceed margin_s and three "
+                    f"heartbeats ({least:g}), or every delay ends jobs"
+                )
+            if self.margin_s < lost_after_s * CLOCK_RATE_ERROR_MAX:
+                raise ValueError(
+                    f"margin_s {self.margin_s:g}: clocks may drift by {lost_after_s * CLOCK_RATE_ERROR_MAX:g} s in "
+                    f"lost_after_s {lost_after_s:g}; set at least that, and the grace of the jobs besides"
+                )
+        return self
+
+    def lost_after(self) -> dict[str, float]:
+        """lost_after_s of every cluster by name; of the one without a name where none are named."""
+        if not self.clusters:
+            return {"": self.lost_after_s}
+        return {
+            member.name: self.lost_after_s if member.lost_after_s is None else member.lost_after_s
+            for member in self.clusters
+        }
