@@ -1,0 +1,63 @@
+"""The health core: folds the cluster's log by its parts, and joins what they decide.
+
+Another part (see `part.py`) is another line in `HealthCore.__init__`.
+"""
+
+from collections.abc import Iterator
+
+from muster.core import Draft, Fact, Instant
+from muster.health.core.part import Handler, Part
+from muster.health.core.preflight import PreflightVerdicts
+
+DRAFTS_MAX = 500
+"""What one decision says at most, about; the rest follows at once."""
+
+
+class HealthCore:
+    """Implements `Core`: the only writer of health's verdicts in one cluster.
+
+    preflight: verdicts on jobs' checks.
+    """
+
+    def __init__(self) -> None:
+        self.preflight = PreflightVerdicts()
+        self._parts: tuple[Part, ...] = (self.preflight,)
+        self._handlers = _joined(self._parts)
+        self._now = Instant(0)
+        self._is_full = False
+
+    def apply(self, fact: Fact) -> None:
+        """See `Core`. A fact that no part folds costs one look-up."""
+        for handler in self._handlers.get((fact.kind, fact.name), ()):
+            handler(fact)
+
+    def decide(self, now: Instant) -> list[Draft]:
+        """See `Core`. About DRAFTS_MAX drafts at most."""
+        self._now = now
+        drafts: list[Draft] = []
+        for part in self._parts:
+            if len(drafts) >= DRAFTS_MAX:
+                break
+            drafts += part.decide(now, DRAFTS_MAX - len(drafts))
+        self._is_full = len(drafts) >= DRAFTS_MAX
+        return drafts
+
+    def next_wakeup(self) -> Instant | None:
+        """See `Core`."""
+        if self._is_full:
+            return self._now
+        moments = (part.next_wakeup() for part in self._parts)
+        return min((moment for moment in moments if moment is not None), default=None)
+
+    def snapshot(self) -> Iterator[Draft]:
+        """See `Core`."""
+        for part in self._parts:
+            yield from part.snapshot()
+
+
+def _joined(parts: tuple[Part, ...]) -> dict[tuple[str, str], tuple[Handler, ...]]:
+    joined: dict[tuple[str, str], tuple[Handler, ...]] = {}
+    for part in parts:
+        for name, handler in part.handlers.items():
+            joined[name] = (*joined.get(name, ()), handler)
+    return joined
