@@ -61,8 +61,16 @@ DECLARATIONS = (
         ),
     ),
     Declaration("agent", folds=(StreamRole.LOG,), publishes=("telemetry.{cluster}.*", "logs.{cluster}.*")),
+    Declaration("telemetry", folds=(StreamRole.LOG,), publishes=("telemetry.{cluster}.*",)),
     Declaration("scaler", folds=(StreamRole.LOG,), queries=(QueryType("choices", _Any, _Any),), withholds=True),
     Declaration("guard", folds=(StreamRole.LOG,), queries=(QueryType("report", _Any, _Any),)),
+    Declaration(
+        "health",
+        folds=(StreamRole.LOG,),
+        queries=(QueryType("conditions", _Any, _Any),),
+        subscribes=("telemetry.{cluster}.*",),
+        withholds=True,
+    ),
     Declaration(
         "composer",
         folds=(StreamRole.LOG,),

@@ -16,7 +16,10 @@ from waiting import until_async
 
 pytestmark = pytest.mark.timeout(3_000)
 
-OBSERVED = {"gateway", "federation", "scheduler", "agent", "scaler", "composer", "projector", "notifier", "guard"}
+OBSERVED = {
+    "gateway", "federation", "scheduler", "agent", "scaler", "composer", "projector", "notifier", "guard", "telemetry",
+    "health",
+}  # fmt: skip
 TRACE_ID = "5eed0000000000000000000000c0ffee"
 SPANS_S_MAX = 60.0
 

@@ -20,13 +20,15 @@ from muster.core.fact import Core, Fact
 from muster.core.instant import Instant
 from muster.federation import app as federation
 from muster.guard import app as guard
+from muster.health import app as health
 from muster.projector import app as projector
 from muster.scaler import app as scaler
 from muster.scheduler import app as scheduler
 from muster.schemas.subjects import LogName
+from muster.telemetry import app as telemetry
 
 _PLAIN = (str, bytes, int, float, bool, type(None), Enum)
-_APPS = (scheduler, agent, scaler, composer, guard, projector, federation)
+_APPS = (scheduler, agent, scaler, composer, guard, health, projector, federation, telemetry)
 
 
 class SilentFabrics:

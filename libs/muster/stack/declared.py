@@ -16,7 +16,10 @@ from muster.bus.access import AccountName, BusUser, Rights, bus_users
 from muster.bus.declaration import Declaration
 from muster.bus.settings import Settings
 
-SERVICES = ("gateway", "federation", "scheduler", "agent", "scaler", "composer", "projector", "notifier", "guard")
+SERVICES = (
+    "gateway", "federation", "scheduler", "agent", "scaler", "composer", "projector", "notifier", "guard",
+    "telemetry", "health",
+)  # fmt: skip
 ANSWER_S_MAX = 60.0
 
 

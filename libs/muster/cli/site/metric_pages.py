@@ -19,7 +19,10 @@ HEAD = """# Metrics
 Every service process has a page (`muster status` says where), the gateway one of its own at `/metrics`. A histogram has
 the series `_bucket`, `_sum` and `_count`. What to look at and when: [observability](../concepts/observability.md).
 """
-SERVICES = ("gateway", "federation", "scheduler", "agent", "scaler", "composer", "projector", "notifier", "guard")
+SERVICES = (
+    "gateway", "federation", "scheduler", "agent", "scaler", "composer", "projector", "notifier", "guard",
+    "telemetry", "health",
+)  # fmt: skip
 SHARED = "every service"
 
 
