@@ -1,0 +1,73 @@
+"""The telemetry service's core: folds who holds what, decides what is said of the use that jobs made of it."""
+
+from collections.abc import Iterator
+
+from muster.core import Draft, Fact, Instant
+from muster.schemas.facts.telemetry import JobUseReported
+from muster.schemas.job import TERMINAL_PHASES
+from muster.telemetry.core.holdings import Holdings
+from muster.telemetry.core.meters import Meters
+from muster.telemetry.core.state import JOB, REPORTED, State
+
+DRAFTS_MAX = 500
+"""Of one decision; what is left comes with the next."""
+_TERMINAL = frozenset(phase.value for phase in TERMINAL_PHASES)
+
+
+class TelemetryCore:
+    """Implements `Core`: the only writer of jobs' use. holdings, state: as folded, for reading."""
+
+    def __init__(self, meters: Meters) -> None:
+        self.holdings = Holdings()
+        self.state = State()
+        self.meters = meters
+
+    def apply(self, fact: Fact) -> None:
+        """See `Core`; what fits no state is counted in the anomalies of its parts."""
+        if fact.kind == JOB:
+            self._of_job(fact)
+        elif fact.kind == "node":
+            self.holdings.apply(fact)
+
+    def decide(self, now: Instant) -> list[Draft]:
+        """See `Core`: reports that are due, and the last word of jobs that ended while nobody measured them."""
+        drafts: list[Draft] = []
+        for job_id, report in self.meters.due(now):
+            drafts.append(self._draft(job_id, report))
+            if len(drafts) >= DRAFTS_MAX:
+                return drafts
+        told = {draft.subject_id for draft in drafts}
+        for job_id in self.state.unfinished:
+            if job_id not in told:
+                last = self.state.told[job_id].reported.model_copy(update={"is_last": True})
+                drafts.append(self._draft(job_id, last))
+                if len(drafts) >= DRAFTS_MAX:
+                    break
+        return drafts
+
+    def next_wakeup(self) -> Instant | None:
+        """See `Core`."""
+        return self.meters.next_due()
+
+    def snapshot(self) -> Iterator[Draft]:
+        """See `Core`."""
+        return self.state.snapshot()
+
+    def _of_job(self, fact: Fact) -> None:
+        if fact.writer == "telemetry":
+            held = self.holdings.jobs.get(fact.subject_id)
+            self.state.fold(fact, held.job if held else None, held.queue if held else "")
+            told = self.state.told.get(fact.subject_id)
+            if told is not None:
+                self.meters.acknowledge(fact.subject_id, told.reported, told.reported_at)
+            return
+        self.holdings.apply(fact)
+        if fact.name in _TERMINAL:
+            self.state.fold(fact, None, "")
+            self.meters.ended(fact.subject_id)
+
+    def _draft(self, job_id: str, report: JobUseReported) -> Draft:
+        told, held = self.state.told.get(job_id), self.holdings.jobs.get(job_id)
+        trace = told.trace if told is not None else held.job.trace if held is not None else ""
+        causes = (told.fact,) if told is not None else ()
+        return Draft(JOB, job_id, REPORTED, report, causes=causes, trace=trace)

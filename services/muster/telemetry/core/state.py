@@ -1,0 +1,125 @@
+"""What the log says of jobs' use of their GPUs: the newest report of each, of jobs that are over a bounded number."""
+
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from muster.core import Draft, Fact, Instant
+from muster.schemas.facts.telemetry import JobUseReported, JobUseState
+from muster.schemas.job import TERMINAL_PHASES, Job
+from muster.schemas.registry import STATE_NAME
+
+JOB = "job"
+REPORTED = "use-reported"
+NOT_YET = Instant(0)
+OVER_MAX = 2_000
+"""Jobs that are over and are still answered for; the one that ended first is forgotten first."""
+_TERMINAL = frozenset(phase.value for phase in TERMINAL_PHASES)
+
+
+@dataclass(slots=True)
+class Told:
+    """What was said of one job. ended_at: 0 while it is not over."""
+
+    reported: JobUseReported
+    reported_at: Instant
+    team: str
+    queue: str
+    user: str
+    name: str
+    trace: str
+    fact: str
+    ended_at: Instant = NOT_YET
+
+    @property
+    def unfinished(self) -> bool:
+        """True if the last word is to be said."""
+        return bool(self.ended_at) and not self.reported.is_last
+
+
+class State:
+    """Folded from what telemetry said and from the ends of jobs. told: by job; over: of these, in the order of ends.
+
+    unfinished: jobs that are over and whose last word was not said.
+    """
+
+    def __init__(self) -> None:
+        self.told: dict[str, Told] = {}
+        self.over: dict[str, None] = {}
+        self.unfinished: dict[str, None] = {}
+        self.anomalies: Counter[str] = Counter()
+
+    def fold(self, fact: Fact, job: Job | None, queue: str) -> None:
+        """One fact of a job further. job, queue: whose it is, None if the job is not known (any more)."""
+        match fact.payload:
+            case JobUseReported() as reported:
+                self._reported(fact, reported, job, queue)
+            case JobUseState(reported=JobUseReported()) as state:
+                self._restore(fact.subject_id, state)
+            case _ if fact.name in _TERMINAL and fact.subject_id in self.told:
+                told = self.told[fact.subject_id]
+                told.ended_at = fact.time
+                self._settle(fact.subject_id, told)
+
+    def _reported(self, fact: Fact, reported: JobUseReported, job: Job | None, queue: str) -> None:
+        told = self.told.get(fact.subject_id)
+        if told is None:
+            told = self.told[fact.subject_id] = Told(
+                reported,
+                fact.time,
+                team=job.spec.team if job else "",
+                queue=queue,
+                user=job.principal if job else "",
+                name=job.spec.name if job else "",
+                trace=fact.trace,
+                fact=fact.id,
+            )
+        told.reported, told.reported_at, told.fact = reported, fact.time, fact.id
+        if reported.is_last and not told.ended_at:
+            told.ended_at = fact.time
+        self._settle(fact.subject_id, told)
+
+    def _restore(self, job_id: str, state: JobUseState) -> None:
+        assert state.reported is not None, "only what was reported is recorded"
+        told = self.told[job_id] = Told(
+            state.reported,
+            Instant(state.reported_at),
+            team=state.team,
+            queue=state.queue,
+            user=state.user,
+            name=state.name,
+            trace=state.trace,
+            fact=state.fact,
+            ended_at=Instant(state.ended_at),
+        )
+        self._settle(job_id, told)
+
+    def _settle(self, job_id: str, told: Told) -> None:
+        if told.unfinished:
+            self.unfinished[job_id] = None
+        else:
+            self.unfinished.pop(job_id, None)
+        if told.ended_at and job_id not in self.over:
+            self.over[job_id] = None
+            while len(self.over) > OVER_MAX:
+                oldest = next(iter(self.over))
+                del self.over[oldest], self.told[oldest]
+                self.unfinished.pop(oldest, None)
+
+    def snapshot(self) -> Iterator[Draft]:
+        """State facts, which folded into a new state give this one: those that are over come in their order."""
+        live = (job_id for job_id in self.told if job_id not in self.over)
+        for job_id in (*live, *self.over):
+            told = self.told[job_id]
+            state = JobUseState(
+                reported=told.reported,
+                reported_at=told.reported_at,
+                ended_at=told.ended_at,
+                team=told.team,
+                queue=told.queue,
+                user=told.user,
+                name=told.name,
+                fact=told.fact,
+                trace=told.trace,
+            )
+            yield Draft(JOB, job_id, STATE_NAME, state)
