@@ -169,7 +169,7 @@ class OpenFault(Wire):
 
 
 class FaultMark(Wire):
-    """One observation, kept for bursts and for what repeats. incident: it began one."""
+    """One observation, kept for bursts and for what repeats."""
 
     code: Label
     fault_class: FaultClass
@@ -177,17 +177,19 @@ class FaultMark(Wire):
     at: InstantNs = 0
     count: int = 1
     teams: tuple[str, ...] = ()
+    store_only: bool = False
 
 
 class UnitState(Payload):
     """`state-recorded` of a node or device, by health.
 
-    phase, since, began_at (when it was suspect), incident, attempt, action, work_id, until, needs_person: as told.
-    faults: that stand. request_id: under which it was asked to be withheld, "" if it was not; running: as asked last;
-    is_withheld: that was answered. work_done: the action ended well or the checks passed, and the next state was not
-    told; work_failed: why not. evidence_at: from when on a page counts as evidence. marks: of a node, the newest
+    phase, since, began_at (when it was suspect), incident, attempt, action, work_id, until, needs_person, because: as
+    told. needs_checks: it comes back after checks alone. faults: that stand. request_id: under which it was asked to be
+    withheld, "" if it was not; running: as asked last; is_withheld: that was answered. work_done: the action ended well
+    or the checks passed, and the next state was not told; work_failed: why not. marks: of a node, the newest
     observations, oldest first. incidents: of a node, when its illnesses began. moved_fact: the newest fact that moved
-    it. trust: a person's word stands for checks. maintained_by: request by which another service has it.
+    it. verify_fact: by which a person asked for checks; trust: the person's word stands for them. asked_by: requests of
+    other services to withhold it, (request, service); maintained_by: those that were answered: they have it.
     """
 
     node: Label
@@ -200,6 +202,7 @@ class UnitState(Payload):
     work_id: str = ""
     until: InstantNs = 0
     needs_person: bool = False
+    needs_checks: bool = False
     because: Text = ""
     faults: Annotated[tuple[OpenFault, ...], Field(max_length=OPEN_MAX)] = ()
     request_id: str = ""
@@ -207,12 +210,12 @@ class UnitState(Payload):
     is_withheld: bool = False
     work_done: bool = False
     work_failed: Text = ""
-    evidence_at: InstantNs = 0
     marks: Annotated[tuple[FaultMark, ...], Field(max_length=MARKS_MAX)] = ()
     incidents: Annotated[tuple[InstantNs, ...], Field(max_length=MARKS_MAX)] = ()
     moved_fact: str = ""
     verify_fact: str = ""
     trust: bool = False
+    asked_by: tuple[tuple[str, str], ...] = ()
     maintained_by: tuple[tuple[str, str], ...] = ()
 
 

@@ -237,7 +237,9 @@ class JobState(Payload):
     held: as the newest one said, while it is. priority: as asked last, None: as the job says. wishes: not yet answered.
     picked: devices that the kubelet picked for the run, as far as they were observed. assignment, lost_after_s: as
     `routed` said. recall: that it be given back, as asked by recall_fact and not answered; recall_drops: whatever it is
-    doing.
+    doing. stop_detail: as the newest `stop-requested` said. preflight_plan: of the run; preflight_fact: it passed;
+    preflight_failed (told by preflight_failed_fact): it did not. preflight_failures: in a row, up to now. excluded:
+    nodes that it is not placed on. lost_s: work of all ended runs that no checkpoint keeps; lost_last_s: of the last.
     """
 
     job: Job
@@ -286,13 +288,23 @@ class JobState(Payload):
     recall: JobRecalled | None = None
     recall_drops: bool = False
     recall_fact: str = ""
+    stop_detail: Text = ""
+    preflight_plan: PreflightPlan | None = None
+    preflight_fact: str = ""
+    preflight_failed: PreflightFailed | None = None
+    preflight_failed_fact: str = ""
+    preflight_failures: int = 0
+    excluded: tuple[NodeExcluded, ...] = ()
+    lost_s: float = 0.0
+    lost_last_s: float = 0.0
 
 
 class RoutedState(Payload):
     """`state-recorded` of a job in the federation. cluster: empty while it is not routed.
 
     cancel, cancel_fact: the newest cancellation and the fact that asked for it. wishes: not yet forwarded. assignment,
-    lost_after_s, rule: as `routed` said, at routed_at. reroute: under way.
+    lost_after_s, rule: as `routed` said, at routed_at. reroute: under way. standing: wishes that were forwarded, for
+    the next cluster. owed: clusters that were told to drop it and have not said that they did.
     """
 
     job: Job
@@ -310,6 +322,8 @@ class RoutedState(Payload):
     rule: str = ""
     routed_at: InstantNs = 0
     reroute: Reroute | None = None
+    standing: tuple[JobWish, ...] = ()
+    owed: tuple[str, ...] = ()
 
 
 class PodsState(Payload):

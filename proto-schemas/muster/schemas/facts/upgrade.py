@@ -9,11 +9,8 @@ from muster.schemas.base import InstantNs, Label, Name, Payload, Text, Wire
 from muster.schemas.facts.node import RunningJobs
 from muster.schemas.facts.operations import (
     ACTION_S_MAX,
-    CHECK_S_MAX,
-    CHECKS_MAX,
     COMMAND_MAX,
-    Cordon,
-    CheckOrder,
+    ActionOutcome,
     NodeAction,
 )
 
@@ -64,10 +61,10 @@ class CampaignSpec(Wire):
     one time; 0: as many as may be out of use. per_rack, per_group: out of use in one rack, in one node group; None: no
     limit of its own. windows: a node is taken within one of them; none: at any time. failures_max: after so many nodes
     failed no further one is taken. running: what becomes of jobs on a node whose turn has come: finish, or move, for
-    those that checkpoint and may be preempted; none is ever stopped otherwise. validate: checks after the upgrade;
-    empty: those of the settings. takes_s: of one node, as it is planned. action_limit_s, validate_limit_s: then it has
-    failed. roll_back_to: the version that a failed node is brought back to, "" for the one that it had; roll_back:
-    whether it is. starts_at: no node is taken before; 0: at once.
+    those that checkpoint and may be preempted; none is ever stopped otherwise. suite: checks after the upgrade, by
+    name. takes_s: of one node, as it is planned. action_limit_s: then the upgrade of a node has failed. roll_back:
+    whether a node that failed is brought to another version again: roll_back_to, or with "" the one that it had.
+    starts_at: no node is taken before; 0: at once.
     """
 
     name: Name
@@ -82,10 +79,9 @@ class CampaignSpec(Wire):
     windows: Annotated[tuple[Window, ...], Field(max_length=WINDOWS_MAX)] = ()
     failures_max: Annotated[int, Field(ge=1, le=SELECTED_MAX)] = 1
     running: RunningJobs = RunningJobs.FINISH
-    validate_with: Annotated[tuple[CheckOrder, ...], Field(max_length=CHECKS_MAX)] = ()
+    suite: Name = "validate"
     takes_s: Annotated[float, Field(gt=0, le=ACTION_S_MAX)] = 1200.0
     action_limit_s: Annotated[float, Field(gt=0, le=ACTION_S_MAX)] = 1800.0
-    validate_limit_s: Annotated[float, Field(gt=0, le=CHECK_S_MAX)] = 900.0
     roll_back: bool = False
     roll_back_to: Annotated[str, StringConstraints(max_length=128)] = ""
     starts_at: InstantNs = 0
@@ -101,7 +97,9 @@ class CampaignSpec(Wire):
         versioned = component not in (NodeAction.COMMAND, NodeAction.REBOOT)
         if versioned != bool(self.version):
             said = "name the version" if versioned else "has no version"
-            raise ValueError(f"version: {component.value} {said}" if not versioned else f"version: {said} to upgrade to")
+            raise ValueError(
+                f"version: {component.value} {said}" if not versioned else f"version: {said} to upgrade to"
+            )
         if self.running is RunningJobs.REQUEUE:
             raise ValueError("running: an upgrade stops no job that does not allow it: say finish or move")
         if self.roll_back and not versioned:
@@ -173,9 +171,8 @@ class CampaignStopped(Payload):
 class CampaignEnded(Payload):
     """`ended`: every node had its turn, or the campaign was aborted and nothing is under way any more.
 
-    done, failed, rolled_back, left_out: nodes. unavailable_s: node-seconds from drained to the end of the turn;
-    waited_s: of those, and of nodes that waited for jobs, seconds in which no job could use them, in GPU-hours:
-    gpu_hours_lost. failed_nodes: those that are still withheld, until a person resumes them.
+    done, failed, rolled_back, left_out: nodes. gpu_hours_lost: of GPUs that nobody used while the campaign kept their
+    node. failed_nodes: those that are still withheld, until a person resumes them.
     """
 
     aborted: bool = False
@@ -255,11 +252,12 @@ class CampaignWishes(Payload):
 class CampaignState(Payload):
     """`state-recorded` of a campaign, by the upgrader. spec: None while it was only asked for. wishes: not answered.
 
-    paused, stopped, aborted: why, "" if it is not; by whom and when it was accepted. ended: of one that is over.
-    lost_gpu_s: GPU-seconds that its turns took from jobs so far. tally: ended turns by step.
+    number: the sequence of `accepted`. paused, stopped, aborted: why, "" if it is not. failures: of nodes so far;
+    failures_forgiven: of those, before the last resume. ended: of one that is over.
     """
 
     spec: CampaignSpec | None = None
+    number: int = 0
     principal: str = ""
     accepted_at: InstantNs = 0
     fact: str = ""
@@ -269,7 +267,6 @@ class CampaignState(Payload):
     aborted: str = ""
     failures: int = 0
     failures_forgiven: int = 0
-    lost_gpu_s: float = 0.0
     ended: CampaignEnded | None = None
     ended_at: InstantNs = 0
     wishes: tuple[CampaignWish, ...] = ()
@@ -279,30 +276,34 @@ class CampaignState(Payload):
 class TurnState(Wire):
     """One node's turn in one campaign, as the upgrader keeps it.
 
-    request_id: of its withhold request, "" while there is none; from_at, running: as asked last; is_withheld: answered.
-    work_id: of the action or checks under way. since: of the step; taken_at: since when no job could use it.
+    asks: how often the node was asked to be withheld. since: of the step. request_id: of the withhold request that
+    stands, "" for none; from_at, running: as asked last; is_withheld: answered. work_id: of the action or checks under
+    way; outcome: of them, "" while they go on, and in words why not. version_before: when its turn came. lost_gpu_s:
+    GPU-seconds that nobody used while the request stood, counted up to counted_at. freed: it failed, and a person gave
+    it back.
     """
 
     campaign: Name
     step: Step = Step.PLANNED
     attempt: int = 1
+    asks: int = 0
     since: InstantNs = 0
-    taken_at: InstantNs = 0
     request_id: str = ""
     from_at: InstantNs = 0
     running: RunningJobs = RunningJobs.FINISH
     is_withheld: bool = False
-    withheld_fact: str = ""
     work_id: str = ""
-    outcome: str = ""
-    outcome_fact: str = ""
+    outcome: ActionOutcome | None = None
     version_before: str = ""
     detail: Text = ""
+    cordoned_by: str = ""
+    counted_at: InstantNs = 0
+    lost_gpu_s: float = 0.0
+    freed: bool = False
     last_fact: str = ""
 
 
 class NodeTurnsState(Payload):
-    """`state-recorded` of a node, by the upgrader: its turns, and the cordon of a person that stands there."""
+    """`state-recorded` of a node, by the upgrader: its turns in campaigns, of those that are over the failed ones."""
 
     turns: tuple[TurnState, ...] = ()
-    cordon: Cordon | None = None
