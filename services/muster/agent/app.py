@@ -3,6 +3,7 @@
 from functools import partial
 
 from muster.agent.core.behaviour import Behaviour
+from muster.agent.core.checking import WorkBehaviour
 from muster.agent.core.core import AgentCore
 from muster.agent.core.fleet import Fleet, openb_fleet, regular_fleet
 from muster.agent.core.groups import Groups, NodeGroup
@@ -12,6 +13,7 @@ from muster.agent.kubernetes.backend import new_core, new_sink, node_policy
 from muster.bus.clock import SystemTime
 from muster.bus.declaration import Declaration
 from muster.bus.kubernetes_settings import KubernetesSettings
+from muster.bus.preflight_settings import SimulatedWorkSettings
 from muster.bus.service import CoreService, Hosted
 from muster.bus.settings import FleetSettings, ScalingSettings, Settings, SimulationSettings
 from muster.schemas.registry import StreamRole
@@ -31,7 +33,8 @@ def services(settings: Settings) -> tuple[CoreService | Hosted, ...]:
     """
     if settings.kubernetes is not None:
         return (_kubernetes_agent(settings, settings.kubernetes),)
-    fleet, behaviour = read_fleet(settings.fleet), behaviour_of(settings.simulation)
+    behaviour = behaviour_of(settings.simulation, settings.preflight.simulated)
+    fleet = read_fleet(settings.fleet)
     groups = groups_of(settings.scaling)
     return (
         CoreService(
@@ -73,8 +76,9 @@ def read_fleet(settings: FleetSettings) -> Fleet:
     )
 
 
-def behaviour_of(settings: SimulationSettings) -> Behaviour:
-    """The part of the simulation's settings that draws pods and nodes."""
+def behaviour_of(settings: SimulationSettings, work: SimulatedWorkSettings | None = None) -> Behaviour:
+    """The part of the simulation's settings that draws pods and nodes. work: how nodes are checked and worked on."""
+    work = work or SimulatedWorkSettings()
     return Behaviour(
         seed=settings.seed,
         start_s=settings.start_s,
@@ -84,6 +88,14 @@ def behaviour_of(settings: SimulationSettings) -> Behaviour:
         node_failures_per_day=settings.node_failures_per_day,
         node_repair_s=settings.node_repair_s,
         provision_failure_share=settings.provision_failure_share,
+        work=WorkBehaviour(
+            check_s=work.check_s,
+            action_s=work.action_s,
+            check_fail_share=work.check_fail_share,
+            check_cannot_run_share=work.check_cannot_run_share,
+            action_fail_share=work.action_fail_share,
+            bad_nodes=work.bad_nodes,
+        ),
     )
 
 

@@ -1,8 +1,11 @@
 """The simulated cluster keeps the contract of all clusters."""
 
+from contract.cluster.checked import CheckedContract
 from contract.cluster.composable import ComposableContract
 from contract.cluster.suite import moment
+from contract.cluster.worked_on import WorkedOnContract
 from muster.agent.core.behaviour import Behaviour
+from muster.agent.core.checking import WorkBehaviour
 from muster.agent.core.cluster import Cluster, NodeLostSeen
 from muster.agent.core.fleet import regular_fleet
 from muster.agent.core.groups import Groups, NodeGroup
@@ -15,12 +18,18 @@ BEHAVIOUR = Behaviour(seed=1, node_repair_s=120.0)
 WORKERS = NodeGroup("workers", composable=True, nodes=1, provision_s=50.0, deprovision_s=20.0)
 
 
-class TestSimulatedCluster(ComposableContract):
+FAILING = Behaviour(seed=1, work=WorkBehaviour(bad_nodes={"gpu-0001": "gpu-health"}))
+
+
+class TestSimulatedCluster(ComposableContract, CheckedContract, WorkedOnContract):
     def new_cluster(self) -> Cluster:
         return SimulatedCluster(FLEET, BEHAVIOUR)
 
     def composable_cluster(self) -> Cluster:
         return SimulatedCluster(FLEET, BEHAVIOUR, Groups({"workers": WORKERS}, visible_s=10.0))
+
+    def failing_cluster(self) -> Cluster:
+        return SimulatedCluster(FLEET, FAILING)
 
     def lose_node(self, cluster: Cluster, node: str, *, at_s: float) -> None:
         """A simulated node fails by rate only; what another agent has told counts as well."""

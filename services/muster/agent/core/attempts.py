@@ -2,9 +2,11 @@
 
 from muster.agent.core.cluster import (
     CheckpointSeen,
+    ChecksSeen,
     Cluster,
     CreatePods,
     DeletePods,
+    OpenGate,
     PodsResizedSeen,
     PodsStartedSeen,
     ResizePods,
@@ -35,9 +37,21 @@ class Attempts:
         self._occupy(job_id, pods)
         self._cluster.carry_out(
             CreatePods(
-                job_id, pods.number, pods.placed_at, pods.slots, job.spec, pods.trace, pods.resumed_s, job.origin
+                job_id, pods.number, pods.placed_at, pods.slots, job.spec, pods.trace, pods.resumed_s, job.origin,
+                pods.preflight,
             )
-        )
+        )  # fmt: skip
+
+    def checked(self, job_id: str, pods: Attempt, *, at: Instant) -> None:
+        """The log has all that its checks found."""
+        pods.is_checked = True
+        self._cluster.acknowledge(ChecksSeen(job_id, pods.number), at=at)
+
+    def open(self, job_id: str, pods: Attempt, *, at: Instant) -> None:
+        """Its first step may begin."""
+        if pods.preflight is not None and not pods.opened_at and not pods.ending_at:
+            pods.opened_at = at
+            self._cluster.carry_out(OpenGate(job_id, pods.number, at))
 
     def resize(self, job_id: str, pods: Attempt, wanted: JobResizeRequested, *, at: Instant, by: str) -> None:
         """Fact `by` asks for other slots; until they run, the old ones count too."""
@@ -111,6 +125,7 @@ class Attempts:
         slots = state.slots if state.resize_fact else job.recorded_slots
         pods = Attempt(state.attempt, slots, job.trace, Instant(state.placed_at), state.last_fact)
         pods.resumed_s, pods.resize_fact = state.resumed_s, state.resize_fact
+        pods.preflight = state.preflight
         job.recorded_pods, job.recorded_slots = None, ()
         self.create(job_id, job, pods)
         if state.started_at:
@@ -118,6 +133,10 @@ class Attempts:
             if not state.ending_at:
                 self.running[job_id] = pods
             self._cluster.acknowledge(PodsStartedSeen(job_id, pods.number), at=pods.started_at)
+        if state.is_checked:
+            self.checked(job_id, pods, at=pods.started_at)
+        if state.opened_at:
+            self.open(job_id, pods, at=Instant(state.opened_at))
         if state.checkpointed_at:
             pods.checkpointed_at = Instant(state.checkpointed_at)
             self._cluster.acknowledge(CheckpointSeen(job_id, pods.number), at=pods.checkpointed_at)

@@ -1,8 +1,9 @@
 """How simulated pods and nodes behave: every number is a function of the seed and of what it is for."""
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
+from muster.agent.core.checking import WorkBehaviour
 from muster.core import Instant, after
 from muster.core.seeded import exponential, lognormal, uniform
 from muster.schemas import labels
@@ -25,7 +26,7 @@ class Behaviour:
     """start_s, run_s: medians of log-normal times. job_failure_share: of runs whose job names no exit code.
 
     node_failures_per_day: per node, independent (exponential times between). node_repair_s: from lost to returned.
-    provision_failure_share: of nodes that the scaler adds.
+    provision_failure_share: of nodes that the scaler adds. work: how checks and actions go.
     """
 
     seed: int = 1
@@ -36,6 +37,7 @@ class Behaviour:
     node_failures_per_day: float = 0.0
     node_repair_s: float = 120.0
     provision_failure_share: float = 0.0
+    work: WorkBehaviour = field(default_factory=WorkBehaviour)
 
 
 @dataclass(frozen=True, slots=True)

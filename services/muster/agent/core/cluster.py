@@ -10,7 +10,7 @@ service leads, and answers `observe` from what its watches brought. A simulated 
 everything from seeds and from the times of facts.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -20,10 +20,20 @@ from muster.schemas.devices import GPU
 from muster.schemas.facts.control import ClusterDescribed
 from muster.schemas.facts.job import PodsOutcome
 from muster.schemas.facts.node import NodeJoined
+from muster.schemas.facts.operations import (
+    CheckResult,
+    ChecksReported,
+    ChecksRequested,
+    NodeActionEnded,
+    NodeActionRequested,
+    PreflightPlan,
+)
 from muster.schemas.job import JobSpec, Slot, WorkloadRef
 
 OBSERVATIONS_MAX = 1000
 """Observations that one call of `observe` gives; the rest comes with the next."""
+RESULTS_PER_FACT = 200
+"""Of checks that one fact tells, so that long words of so many never exceed what a fact may hold."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,7 +41,8 @@ class CreatePods:
     """Make one pod per slot and start them together. at: when the attempt was placed.
 
     resumed_s: seconds of work that checkpoints of earlier attempts keep; the pods go on from there. origin: the object
-    that the job stands for; some make their pods themselves.
+    that the job stands for; some make their pods themselves. preflight: what is checked once they are started; then
+    the first step waits for `OpenGate`.
     """
 
     job_id: str
@@ -42,6 +53,16 @@ class CreatePods:
     trace: str = ""
     resumed_s: float = 0.0
     origin: WorkloadRef | None = None
+    preflight: PreflightPlan | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class OpenGate:
+    """The attempt passed its checks: the first step of its pods begins. Without checks there is no gate."""
+
+    job_id: str
+    attempt: int
+    at: Instant
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,9 +149,19 @@ class RecallNode:
     description: NodeJoined | None
 
 
-PodsEffect = CreatePods | DeletePods | ResizePods
+@dataclass(frozen=True, slots=True)
+class WorkOnNode:
+    """Do something to the node, or check it. at: when it was asked. Once for each node and request."""
+
+    node: str
+    request_id: str
+    at: Instant
+    asked: NodeActionRequested | ChecksRequested
+
+
+PodsEffect = CreatePods | OpenGate | DeletePods | ResizePods
 NodeEffect = AddNode | RemoveNode | CancelScale | PlugDevice | UnplugDevice | RecallNode
-Effect = PodsEffect | NodeEffect
+Effect = PodsEffect | NodeEffect | WorkOnNode
 
 
 @dataclass(frozen=True, slots=True)
@@ -232,6 +263,33 @@ class PodsResizedSeen:
 
 
 @dataclass(frozen=True, slots=True)
+class ChecksSeen:
+    """What the checks before the first step of the attempt found. is_last: nothing more will be found."""
+
+    job_id: str
+    attempt: int
+    results: tuple[CheckResult, ...] = ()
+    is_last: bool = True
+
+
+def checks_seen(job_id: str, attempt: int, results: Sequence[CheckResult]) -> Iterator[ChecksSeen]:
+    """All that was found, in as many parts as facts have to tell it."""
+    last = max(0, len(results) - 1) // RESULTS_PER_FACT * RESULTS_PER_FACT
+    for first in range(0, last + 1, RESULTS_PER_FACT):
+        part = tuple(results[first : first + RESULTS_PER_FACT])
+        yield ChecksSeen(job_id, attempt, part, is_last=first == last)
+
+
+@dataclass(frozen=True, slots=True)
+class WorkSeen:
+    """What was to be done to the node, or checked on it, has ended."""
+
+    node: str
+    request_id: str
+    ended: NodeActionEnded | ChecksReported
+
+
+@dataclass(frozen=True, slots=True)
 class ClusterSeen:
     """What the cluster of this name is made of and can do."""
 
@@ -255,8 +313,8 @@ class WordSeen:
 NodeObservation = (
     NodeSeen | NodeLostSeen | NodeReturnedSeen | NodeLeftSeen | NodeClosedSeen | NodeOpenSeen | ProvisionFailedSeen
 )
-PodsObservation = PodsStartedSeen | PodsExitedSeen | CheckpointSeen | PodsResizedSeen
-Observation = ClusterSeen | WordSeen | NodeObservation | PodsObservation
+PodsObservation = PodsStartedSeen | PodsExitedSeen | CheckpointSeen | PodsResizedSeen | ChecksSeen
+Observation = ClusterSeen | WordSeen | NodeObservation | PodsObservation | WorkSeen
 
 
 class Cluster(Protocol):
@@ -265,6 +323,8 @@ class Cluster(Protocol):
     What every implementation keeps: each attempt that was created is seen to exit exactly once, also if it was
     deleted before it started; it is seen to start at most once, and not after it was seen to exit. Checkpoints and
     resizes are seen between start and exit. An end of their own that comes before the pods obeyed a deletion stands.
+    Checks of an attempt are seen whole once, after its start, if it was to be checked; without `OpenGate` it then ends
+    by nothing but a deletion or a loss. Work on a node is seen to end exactly once, within its limit.
     """
 
     def carry_out(self, effect: Effect) -> None:
@@ -272,7 +332,8 @@ class Cluster(Protocol):
 
         Of two resizes the later counts; a deletion counts before any of them. A node that was asked for is seen, or is
         seen not to come; one that was taken away is seen to have left. A node shows a device some time after it was
-        plugged, and is seen without it at once when it is unplugged.
+        plugged, and is seen without it at once when it is unplugged. What this cluster cannot do to a node is seen to
+        end as `cannot-run`.
         """
         ...
 

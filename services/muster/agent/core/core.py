@@ -24,6 +24,7 @@ from muster.agent.core.cluster import (
 )
 from muster.agent.core.drafts import CLOSED, draft_of, state_drafts
 from muster.agent.core.moves import Moves
+from muster.agent.core.node_work import NodeWork
 from muster.agent.core.state import Attempt, JobRecord, NodeRecord
 from muster.agent.core.workloads.policy import WorkloadPolicy
 from muster.agent.core.workloads.workloads import Workloads
@@ -34,6 +35,7 @@ from muster.schemas.facts.job import (
     JobPlaced,
     JobResizeRequested,
     JobRouted,
+    JobRunning,
     JobState,
     JobStopRequested,
     PodsExited,
@@ -51,6 +53,7 @@ from muster.schemas.facts.node import (
     WithholdRequested,
     WithholdWithdrawn,
 )
+from muster.schemas.facts.operations import ChecksReported
 from muster.schemas.facts.scale import ScalerState
 from muster.schemas.job import TERMINAL_PHASES
 from muster.schemas.registry import STATE_NAME
@@ -76,6 +79,7 @@ class AgentCore:
         self.workloads = workloads or Workloads(WorkloadPolicy(cluster=""))
         self._pods = Attempts(cluster)
         self._moves = Moves(self._pods, cluster)
+        self._work = NodeWork(cluster)
         self.jobs = self._pods.jobs
         self.nodes = self._pods.nodes
         self.running = self._pods.running
@@ -95,8 +99,8 @@ class AgentCore:
 
     def decide(self, now: Instant) -> list[Draft]:
         """See `Core`. Bounded by the cluster's OBSERVATIONS_MAX and the workloads' DRAFTS_MAX."""
-        scales, seen = self._moves.scales, self._cluster.observe(now)
-        drafts = [draft_of(one, jobs=self.jobs, nodes=self.nodes, scales=scales) for one in seen]
+        scales, work, seen = self._moves.scales, self._work.open, self._cluster.observe(now)
+        drafts = [draft_of(one, jobs=self.jobs, nodes=self.nodes, scales=scales, work=work) for one in seen]
         return drafts + self.workloads.decide()
 
     def next_wakeup(self) -> Instant | None:
@@ -109,6 +113,7 @@ class AgentCore:
         if self._described is not None:
             yield Draft("cluster", self._described.cluster, STATE_NAME, self._described.description)
         yield from state_drafts(nodes=self.nodes, jobs=self.jobs, scales=moves.scales, removed=moves.removed)
+        yield from self._work.snapshot()
         yield from self.workloads.snapshot()
 
     def _table(self) -> Mapping[tuple[str, str], Callable[[Fact], bool]]:
@@ -118,6 +123,8 @@ class AgentCore:
             ("job", "stop-requested"): self._stop_requested,
             ("job", "pods-started"): self._started,
             ("job", "pods-exited"): self._exited,
+            ("job", "checks-reported"): self._checks_reported,
+            ("job", "running"): self._running,
             ("job", "checkpointed"): self._checkpointed,
             ("job", "resize-requested"): self._resize_requested,
             ("job", "pods-resized"): self._resized,
@@ -136,6 +143,7 @@ class AgentCore:
             ("cluster", "described"): self._cluster_described,
             ("cluster", "state-recorded"): self._cluster_described,
             **self._moves.table(),
+            **self._work.table(),
             ("node", "withheld"): self._withheld,
         }
 
@@ -155,7 +163,7 @@ class AgentCore:
             return False
         job.attempt = placed.attempt
         pods = Attempt(placed.attempt, placed.slots, fact.trace or job.trace, fact.time, fact.id)
-        pods.resumed_s = job.kept_s
+        pods.resumed_s, pods.preflight = job.kept_s, placed.preflight
         self._pods.create(fact.subject_id, job, pods)
         self._pods.end_if_gone(fact.subject_id, pods, fact)
         return True
@@ -193,6 +201,24 @@ class AgentCore:
             pods.last_fact = fact.id
             self.running[fact.subject_id] = pods
         self._cluster.acknowledge(PodsStartedSeen(fact.subject_id, started.attempt, started.device_uuids), at=fact.time)
+        return True
+
+    def _checks_reported(self, fact: Fact) -> bool:
+        found = fact.payload
+        pods = self._pods.of(fact.subject_id)
+        if not isinstance(found, ChecksReported) or pods is None or pods.number != found.attempt:
+            return False
+        if found.is_last:
+            self._pods.checked(fact.subject_id, pods, at=fact.time)
+        return True
+
+    def _running(self, fact: Fact) -> bool:
+        running = fact.payload
+        pods = self._pods.of(fact.subject_id)
+        if not isinstance(running, JobRunning):
+            return False
+        if pods is not None and pods.number == running.attempt:  # else it passed the exit
+            self._pods.open(fact.subject_id, pods, at=fact.time)
         return True
 
     def _checkpointed(self, fact: Fact) -> bool:

@@ -4,6 +4,7 @@ from collections.abc import Iterator, Mapping
 
 from muster.agent.core.cluster import (
     CheckpointSeen,
+    ChecksSeen,
     ClusterSeen,
     NodeClosedSeen,
     NodeLeftSeen,
@@ -18,7 +19,9 @@ from muster.agent.core.cluster import (
     PodsStartedSeen,
     ProvisionFailedSeen,
     WordSeen,
+    WorkSeen,
 )
+from muster.agent.core.node_work import Work
 from muster.agent.core.state import JobRecord, NodeRecord, ScaleRecord
 from muster.core import Draft
 from muster.schemas.base import Payload
@@ -32,6 +35,7 @@ from muster.schemas.facts.node import (
     WithholdRequested,
     WithholdWithdrawn,
 )
+from muster.schemas.facts.operations import ChecksReported, NodeActionEnded
 from muster.schemas.facts.scale import ProvisionFailed
 from muster.schemas.registry import STATE_NAME
 
@@ -45,6 +49,7 @@ def draft_of(
     jobs: Mapping[str, JobRecord],
     nodes: Mapping[str, NodeRecord],
     scales: Mapping[str, ScaleRecord],
+    work: Mapping[tuple[str, str], Work],
 ) -> Draft:
     """The fact that tells of one observation, with the trace of its job and the fact that led to it."""
     match seen:
@@ -68,6 +73,13 @@ def draft_of(
         case PodsResizedSeen():
             resized = PodsResized(attempt=seen.attempt, slots=seen.slots)
             return _of_job(seen.job_id, "pods-resized", resized, jobs)
+        case ChecksSeen():
+            found = ChecksReported(attempt=seen.attempt, results=seen.results, is_last=seen.is_last)
+            return _of_job(seen.job_id, "checks-reported", found, jobs)
+        case WorkSeen():
+            asked = work[seen.node, seen.request_id]
+            name = "action-ended" if isinstance(seen.ended, NodeActionEnded) else "checks-reported"
+            return Draft("node", seen.node, name, seen.ended, causes=(asked.fact,), trace=asked.trace)
         case ClusterSeen():
             return Draft("cluster", seen.cluster, "described", seen.description)
         case _:
@@ -185,4 +197,7 @@ def _pods_state(job_id: str, job: JobRecord) -> PodsState:
         resizing=pods.resizing,
         resizing_at=pods.resizing_at,
         resize_fact=pods.resize_fact,
+        preflight=pods.preflight,
+        is_checked=pods.is_checked,
+        opened_at=pods.opened_at,
     )

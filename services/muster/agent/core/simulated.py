@@ -7,31 +7,39 @@ grows with what happens, not with how many nodes and pods there are.
 
 import heapq
 import itertools
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from muster.agent.core.behaviour import Behaviour
+from muster.agent.core.checking import results_of, wished_of
 from muster.agent.core.cluster import (
     OBSERVATIONS_MAX,
     CheckpointSeen,
+    ChecksSeen,
     ClusterSeen,
     CreatePods,
     DeletePods,
     Effect,
     Observation,
+    OpenGate,
     PodsEffect,
     PodsExitedSeen,
     PodsResizedSeen,
     PodsStartedSeen,
     ResizePods,
     WordSeen,
+    WorkOnNode,
+    WorkSeen,
+    checks_seen,
 )
 from muster.agent.core.groups import Groups
 from muster.agent.core.simulated_changes import on_grid
 from muster.agent.core.simulated_nodes import SimulatedNodes
 from muster.agent.core.simulated_pods import SimulatedPods, Step, new_pods
+from muster.agent.core.simulated_work import SimulatedWork
 from muster.core import Instant
 from muster.schemas.facts.node import NodeJoined
+from muster.schemas.facts.operations import CheckResult
 
 STALE_MAX = 1000  # heap entries of what will no longer happen, beyond twice as many as there are pods
 
@@ -40,11 +48,13 @@ _Key = tuple[str, int]
 
 @dataclass(slots=True)
 class _Pods:
-    """One attempt's pods. step: what is seen of them next; due: when. One heap entry for all that they will do."""
+    """One attempt's pods. step: what is seen of them next; due: when, None: nothing is, until something is asked of
+    them. One heap entry for all that they will do.
+    """
 
     life: SimulatedPods
     step: Step
-    due: Instant
+    due: Instant | None
 
 
 class SimulatedCluster:
@@ -53,6 +63,7 @@ class SimulatedCluster:
     def __init__(self, fleet: Mapping[str, NodeJoined], behaviour: Behaviour, groups: Groups | None = None) -> None:
         self._behaviour = behaviour
         self._nodes = SimulatedNodes(fleet, behaviour, groups or Groups())
+        self._work = SimulatedWork(behaviour)
         self._pods: dict[_Key, _Pods] = {}
         self._heap: list[tuple[Instant, _Key]] = []  # entries whose moment is no longer their subject's are stale
         self._seen: dict[_Key, Instant] = {}  # in the order seen: since when it is so
@@ -61,6 +72,8 @@ class SimulatedCluster:
         """See `Cluster`."""
         if isinstance(effect, PodsEffect):
             self._carry_out_pods(effect)
+        elif isinstance(effect, WorkOnNode):
+            self._work.carry_out(effect)
         else:
             self._nodes.carry_out(effect)
 
@@ -71,13 +84,14 @@ class SimulatedCluster:
             due, key = heapq.heappop(self._heap)
             if not self._is_stale(due, key):
                 self._seen[key] = due
-        pods = (self._pods_observation(self._pods[key]) for key in self._seen)
-        return tuple(itertools.islice(itertools.chain(nodes, pods), OBSERVATIONS_MAX))
+        work = self._work.observe(now)
+        pods = itertools.chain.from_iterable(self._pods_observations(self._pods[key]) for key in self._seen)
+        return tuple(itertools.islice(itertools.chain(nodes, work, pods), OBSERVATIONS_MAX))
 
     def acknowledge(self, observation: Observation, at: Instant) -> None:
         """See `Cluster`."""
         match observation:
-            case PodsStartedSeen() | CheckpointSeen() | PodsResizedSeen():
+            case PodsStartedSeen() | CheckpointSeen() | PodsResizedSeen() | ChecksSeen():
                 self._acknowledge_step(observation, at)
             case PodsExitedSeen():
                 key = (observation.job_id, observation.attempt)
@@ -85,6 +99,9 @@ class SimulatedCluster:
                 self._seen.pop(key, None)
             case ClusterSeen() | WordSeen():
                 pass  # it describes itself to nobody
+            case WorkSeen():
+                if (component := self._work.acknowledge(observation)) is not None:
+                    self._nodes.set_version(observation.node, *component)
             case _:
                 self._nodes.acknowledge(observation, at)
 
@@ -93,8 +110,8 @@ class SimulatedCluster:
         while self._heap and self._is_stale(*self._heap[0]):
             heapq.heappop(self._heap)
         pods = next(iter(self._seen.values()), self._heap[0][0] if self._heap else None)
-        nodes = self._nodes.next_change()
-        return min((moment for moment in (nodes, pods) if moment is not None), default=None)
+        nodes, work = self._nodes.next_change(), self._work.next_change()
+        return min((moment for moment in (nodes, work, pods) if moment is not None), default=None)
 
     def _carry_out_pods(self, effect: PodsEffect) -> None:
         key = (effect.job_id, effect.attempt)
@@ -102,15 +119,18 @@ class SimulatedCluster:
         match effect:
             case CreatePods() if pods is None:
                 life = new_pods(self._behaviour, effect)
-                step, due = life.next_step(self._behaviour)
-                self._pods[key] = _Pods(life, step, on_grid(due))
-                self._push(key, self._pods[key].due)
+                self._pods[key] = made = _Pods(life, Step.START, None)
+                self._look_again(key, made)
+            case OpenGate() if pods is not None and pods.life.open(self._behaviour, effect.at):
+                self._look_again(key, pods)
             case DeletePods() if pods is not None and pods.life.delete(self._behaviour, effect):
                 self._look_again(key, pods)
             case ResizePods() if pods is not None and pods.life.ask_resize(self._behaviour, effect):
                 self._look_again(key, pods)
 
-    def _acknowledge_step(self, observation: PodsStartedSeen | CheckpointSeen | PodsResizedSeen, at: Instant) -> None:
+    def _acknowledge_step(
+        self, observation: PodsStartedSeen | CheckpointSeen | PodsResizedSeen | ChecksSeen, at: Instant
+    ) -> None:
         key = (observation.job_id, observation.attempt)
         pods = self._pods.get(key)
         if pods is None:
@@ -120,6 +140,8 @@ class SimulatedCluster:
                 has_moved = pods.life.start(self._behaviour, at)
             case PodsResizedSeen():
                 has_moved = pods.life.resized()
+            case ChecksSeen():
+                has_moved = pods.life.checked()
             case CheckpointSeen():
                 pods.life.checkpointed(self._behaviour, at)
                 has_moved = True
@@ -130,8 +152,9 @@ class SimulatedCluster:
         """The pods' next step may be another now; what was seen and not acknowledged is overtaken by it."""
         pods.step, at = pods.life.next_step(self._behaviour)
         self._seen.pop(key, None)
-        pods.due = on_grid(at)
-        self._push(key, pods.due)
+        pods.due = None if at is None else on_grid(at)
+        if pods.due is not None:
+            self._push(key, pods.due)
 
     def _push(self, key: _Key, due: Instant) -> None:
         heapq.heappush(self._heap, (due, key))
@@ -143,18 +166,33 @@ class SimulatedCluster:
         pods = self._pods.get(key)
         return pods is None or pods.due != due
 
-    def _pods_observation(self, pods: _Pods) -> Observation:
+    def _pods_observations(self, pods: _Pods) -> Iterable[Observation]:
         effect = pods.life.effect
         match pods.step:
             case Step.START:
-                return PodsStartedSeen(effect.job_id, effect.attempt, self._device_uuids(effect))
+                return (PodsStartedSeen(effect.job_id, effect.attempt, self._device_uuids(effect)),)
+            case Step.CHECKS:
+                return checks_seen(effect.job_id, effect.attempt, self._results(effect))
             case Step.CHECKPOINT:
-                return CheckpointSeen(effect.job_id, effect.attempt)
+                return (CheckpointSeen(effect.job_id, effect.attempt),)
             case Step.RESIZE:
                 wanted = pods.life.resize
-                return PodsResizedSeen(effect.job_id, effect.attempt, len(wanted.slots) if wanted is not None else 0)
+                return (PodsResizedSeen(effect.job_id, effect.attempt, len(wanted.slots) if wanted is not None else 0),)
             case Step.EXIT:
-                return pods.life.exited()
+                return (pods.life.exited(),)
+
+    def _results(self, effect: CreatePods) -> tuple[CheckResult, ...]:
+        assert effect.preflight is not None, "only what has a plan is checked"
+        found = results_of(
+            self._behaviour.work,
+            effect.preflight.checks,
+            tuple(dict.fromkeys(slot.node for slot in effect.slots)),
+            seed=self._behaviour.seed,
+            purpose=f"{effect.job_id}/{effect.attempt}",
+            repaired=self._work.repaired,
+            wished=wished_of(effect.spec, effect.attempt),
+        )
+        return tuple(found)
 
     def _device_uuids(self, effect: CreatePods) -> tuple[tuple[str, ...], ...]:
         return tuple(self._nodes.device_uuids(slot) for slot in effect.slots)

@@ -119,6 +119,14 @@ class SimulatedNodes:
         present = node.description.present
         return tuple(present.get(index, "") for index in devices_of(slot, node.description))
 
+    def set_version(self, name: str, component: str, version: str) -> None:
+        """The node has another version of a component, and says so."""
+        node = self._nodes.get(name)
+        if node is not None:
+            versions = tuple(sorted({**dict(node.description.versions), component: version}.items()))
+            node.description = node.description.model_copy(update={"versions": versions})
+            self._show(name, node)
+
     # --- nodes and devices that come and go ----------------------------------------------------------------------
 
     def _plug(self, effect: PlugDevice) -> None:
@@ -146,6 +154,8 @@ class SimulatedNodes:
             for device in self._changes.devices_of(effect.node):
                 if is_shown(description, device.device_uuid):
                     self._changes.shown(device.device_uuid)
+        elif description.versions and (node := self._nodes.get(effect.node)) is not None:
+            node.description = node.description.model_copy(update={"versions": description.versions})
 
     def _happen(self, change: Change, moment: Instant) -> None:
         match change:

@@ -17,6 +17,7 @@ from muster.agent.core.behaviour import (
     run_plan,
     start_delay_s,
 )
+from muster.agent.core.checking import checks_s, never_reports
 from muster.agent.core.cluster import CreatePods, DeletePods, PodsExitedSeen, ResizePods
 from muster.agent.core.state import NOT_YET
 from muster.core import Instant, after, seconds_between
@@ -27,6 +28,7 @@ class Step(Enum):
     """What is seen of the pods next."""
 
     START = "start"
+    CHECKS = "checks"
     CHECKPOINT = "checkpoint"
     RESIZE = "resize"
     EXIT = "exit"
@@ -37,7 +39,8 @@ class SimulatedPods:
     """The pods of one attempt. effect: as they were made, with the slots that run now. start_at: when they all run.
 
     started_at: since when the log has that; however late it is told, they run from `start_at`. exit_at: when they obey
-    `deletion`. resize_at: when `resize` is done.
+    `deletion`. resize_at: when `resize` is done. checks_s: that its checks take, None: they never end; is_checked: the
+    log has what they found; opened_at: since when its first step may begin.
     """
 
     effect: CreatePods
@@ -50,14 +53,21 @@ class SimulatedPods:
     resize_at: Instant = NOT_YET
     checkpointed_at: Instant = NOT_YET
     checkpoint_at: Instant | None = None
+    checks_s: float | None = 0.0
+    is_checked: bool = False
+    opened_at: Instant | None = None
 
-    def next_step(self, behaviour: Behaviour) -> tuple[Step, Instant]:
-        """What they do next if nothing more is asked of them, and when."""
+    def next_step(self, behaviour: Behaviour) -> tuple[Step, Instant | None]:
+        """What they do next if nothing more is asked of them, and when; None: nothing."""
         if self.deletion is not None:
             writes = self._notice_s(behaviour, self.deletion) is not None and self.checkpointed_at < self.deletion.at
             return Step.CHECKPOINT if writes else Step.EXIT, self.exit_at
         if self.started_at is None:
             return Step.START, self.start_at
+        if self.effect.preflight is not None and not self.is_checked:
+            return Step.CHECKS, None if self.checks_s is None else after(self.started_at, self.checks_s)
+        if self.run_end is None:
+            return Step.EXIT, None
         step, at = Step.EXIT, self.run_end
         if self.resize is not None and self.resize_at < at:
             step, at = Step.RESIZE, max(self.resize_at, self.started_at)
@@ -66,17 +76,39 @@ class SimulatedPods:
         return step, at
 
     @property
-    def run_end(self) -> Instant:
-        """When they end by themselves."""
-        return after(self.start_at, self.plan.run_s)
+    def works_since(self) -> Instant | None:
+        """Since when they do what the job is for; None: they do not yet."""
+        return self.start_at if self.effect.preflight is None else self.opened_at
+
+    @property
+    def run_end(self) -> Instant | None:
+        """When they end by themselves; None while they wait to begin."""
+        since = self.works_since
+        return None if since is None else after(since, self.plan.run_s)
 
     def start(self, behaviour: Behaviour, at: Instant) -> bool:
         """They run since `at`. False if that was known."""
         if self.started_at is not None:
             return False
         self.started_at = at
-        back_s = restart_s(self.effect.spec, self.effect.resumed_s)
-        self._plan_checkpoint(behaviour, after(at, back_s))
+        if self.effect.preflight is None:
+            self._begin(behaviour, at)
+        return True
+
+    def checked(self) -> bool:
+        """The log has what their checks found. False if that was known."""
+        if self.is_checked:
+            return False
+        self.is_checked = True
+        return True
+
+    def open(self, behaviour: Behaviour, at: Instant) -> bool:
+        """Their first step begins. False if it did, or need not be told, or they are ending."""
+        if self.effect.preflight is None or self.opened_at is not None or self.deletion is not None:
+            return False
+        self.opened_at = at
+        self.is_checked = True  # who says so had an answer, or did not wait for one
+        self._begin(behaviour, at)
         return True
 
     def checkpointed(self, behaviour: Behaviour, at: Instant) -> None:
@@ -91,7 +123,7 @@ class SimulatedPods:
         if self.deletion is not None:
             if not deletion.lost_node or self.exit_at <= exit_at:
                 return False
-        elif self.started_at is not None and self.run_end <= exit_at:
+        elif self.started_at is not None and self.run_end is not None and self.run_end <= exit_at:
             return False
         self.deletion, self.exit_at = deletion, exit_at
         return True
@@ -123,7 +155,8 @@ class SimulatedPods:
         """How they ended, if they did."""
         effect, deletion = self.effect, self.deletion
         if deletion is not None:
-            started_at = self.exit_at if self.started_at is None else self.started_at
+            started_at = self.started_at if effect.preflight is None else self.opened_at
+            started_at = self.exit_at if started_at is None else started_at
             return PodsExitedSeen(
                 effect.job_id,
                 effect.attempt,
@@ -135,6 +168,10 @@ class SimulatedPods:
         failing = effect.slots[int(plan.failing * len(effect.slots))].node if plan.exit_code and effect.slots else ""
         return PodsExitedSeen(effect.job_id, effect.attempt, plan.outcome, plan.exit_code, plan.run_s, failing)
 
+    def _begin(self, behaviour: Behaviour, at: Instant) -> None:
+        back_s = restart_s(self.effect.spec, self.effect.resumed_s)
+        self._plan_checkpoint(behaviour, after(at, back_s))
+
     def _plan_checkpoint(self, behaviour: Behaviour, since: Instant) -> None:
         effect = self.effect
         self.checkpoint_at = next_checkpoint(
@@ -143,7 +180,8 @@ class SimulatedPods:
 
     def _notice_s(self, behaviour: Behaviour, deletion: DeletePods) -> float | None:
         """Until the last checkpoint; None without one. What had not begun by the notice has nothing to save."""
-        if deletion.lost_node or self.started_at is None or self.started_at >= deletion.at:
+        since = self.started_at if self.effect.preflight is None else self.opened_at
+        if deletion.lost_node or since is None or since >= deletion.at:
             return None
         effect = self.effect
         return notice_s(behaviour, effect.spec, job_id=effect.job_id, attempt=effect.attempt, grace_s=deletion.grace_s)
@@ -153,4 +191,9 @@ def new_pods(behaviour: Behaviour, effect: CreatePods) -> SimulatedPods:
     """Pods that were just asked for."""
     plan = run_plan(behaviour, effect.spec, job_id=effect.job_id, attempt=effect.attempt, resumed_s=effect.resumed_s)
     delay_s = start_delay_s(behaviour, job_id=effect.job_id, attempt=effect.attempt)
-    return SimulatedPods(effect, plan, after(effect.at, delay_s))
+    pods = SimulatedPods(effect, plan, after(effect.at, delay_s))
+    if effect.preflight is not None:
+        purpose = f"{effect.job_id}/{effect.attempt}"
+        drawn_s = checks_s(behaviour.work, effect.preflight.checks, seed=behaviour.seed, purpose=purpose)
+        pods.checks_s = None if never_reports(effect.spec) else drawn_s
+    return pods

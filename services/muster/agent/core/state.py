@@ -7,6 +7,7 @@ from muster.agent.core.devices import is_shown, without_device
 from muster.core import Instant, seconds_between
 from muster.schemas.facts.job import JobResizeRequested, PodsState
 from muster.schemas.facts.node import NodeJoined, NodeState
+from muster.schemas.facts.operations import PreflightPlan
 from muster.schemas.job import JobSpec, Slot, WorkloadRef
 
 NOT_YET = Instant(0)
@@ -77,7 +78,8 @@ class Attempt:
     evict: they make way. last_fact: the newest fact that moved them, which is the cause of what they do next. lost_at:
     when a node was lost while they were ending. resumed_s: work that it began with; checkpointed_at: its own newest
     checkpoint. resizing: the resize under way, asked for at resizing_at; resize_fact: the newest that was asked for, ""
-    if none.
+    if none. preflight: what is checked before its first step; is_checked: the log has all results; opened_at: since
+    when the first step may begin, 0 while it may not or where nothing is checked.
     """
 
     number: int
@@ -96,6 +98,14 @@ class Attempt:
     resizing: JobResizeRequested | None = None
     resizing_at: Instant = NOT_YET
     resize_fact: str = ""
+    preflight: PreflightPlan | None = None
+    is_checked: bool = False
+    opened_at: Instant = NOT_YET
+
+    @property
+    def works_since(self) -> Instant:
+        """Since when it does what the job is for; 0 while it does not."""
+        return self.started_at if self.preflight is None else self.opened_at
 
     @property
     def touched(self) -> tuple[Slot, ...]:
@@ -112,7 +122,7 @@ class Attempt:
         if not self.checkpointed_at or spec.checkpointing is None:
             return self.resumed_s
         restart_s = spec.checkpointing.restart_s if self.resumed_s else 0.0
-        at_s = min(seconds_between(self.started_at, self.checkpointed_at), ran_s)
+        at_s = min(seconds_between(self.works_since, self.checkpointed_at), ran_s)
         return self.resumed_s + max(0.0, at_s - restart_s)
 
 

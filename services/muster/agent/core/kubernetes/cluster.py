@@ -19,6 +19,8 @@ from muster.agent.core.cluster import (
     Observation,
     PodsEffect,
     WordSeen,
+    WorkOnNode,
+    WorkSeen,
 )
 from muster.agent.core.kubernetes.calls import Outcome
 from muster.agent.core.kubernetes.companions import Companions, Guests, Manifests, NoCompanions, NoGuests
@@ -27,6 +29,7 @@ from muster.agent.core.kubernetes.gangs import Gangs
 from muster.agent.core.kubernetes.leftovers import Leftovers
 from muster.agent.core.kubernetes.machines import Machines, NoMachines
 from muster.agent.core.kubernetes.names import pod_name
+from muster.agent.core.kubernetes.node_work import NodeWorks
 from muster.agent.core.kubernetes.nodes import Nodes
 from muster.agent.core.kubernetes.parts import Notes, Parts
 from muster.agent.core.kubernetes.views import NodeView, PodView
@@ -80,6 +83,7 @@ class KubernetesCluster:
             nodes=self.nodes,
             notes=self.notes,
         )
+        self._works = NodeWorks()
         self._leftovers = Leftovers(self.worklist, self.notes, keep_s=options.kept_s)
         self.gangs = Gangs(parts, self._leftovers.seen, bind_s=options.bind_s)
         self.name, self._namespace = options.cluster, options.namespace
@@ -95,6 +99,8 @@ class KubernetesCluster:
         """See `Cluster`."""
         if isinstance(effect, PodsEffect):
             self.gangs.carry_out(effect)
+        elif isinstance(effect, WorkOnNode):
+            self._works.carry_out(effect)
         else:
             self._machines.carry_out(effect)
 
@@ -109,6 +115,8 @@ class KubernetesCluster:
         """See `Cluster`."""
         if isinstance(observation, ClusterSeen):
             self._told = observation.description
+        elif isinstance(observation, WorkSeen):
+            self._works.acknowledge(observation)
         elif isinstance(observation, WordSeen):
             self._machines.acknowledge(observation, at)
         elif isinstance(observation, NodeObservation):
@@ -134,7 +142,14 @@ class KubernetesCluster:
         """Whether there is anything to tell, as of the last `settle`."""
         is_described = self._described is not None and self._described != self._told
         moves = self._machines.next_change() == AT_ONCE
-        return is_described or moves or self.gangs.has_news or self.nodes.has_news or self._guests.has_news
+        return (
+            is_described
+            or moves
+            or self.gangs.has_news
+            or self.nodes.has_news
+            or self._works.has_news
+            or self._guests.has_news
+        )
 
     def settle(self, now: Instant) -> None:
         """Look at all that changed since the last time, or whose moment has come: calls and news follow."""
@@ -234,4 +249,5 @@ class KubernetesCluster:
             yield ClusterSeen(self.name, self._described)
         yield from self.nodes.observations()
         yield from self._machines.observations()
+        yield from self._works.observations()
         yield from self.gangs.observations()

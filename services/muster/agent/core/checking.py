@@ -1,0 +1,123 @@
+"""How checks and actions on simulated nodes go: every answer is a function of the seed and of what it is for."""
+
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from muster.core.seeded import lognormal, uniform
+from muster.schemas import labels
+from muster.schemas.facts.operations import (
+    ActionOutcome,
+    CheckOrder,
+    CheckOutcome,
+    CheckResult,
+    NodeActionEnded,
+    NodeActionRequested,
+)
+from muster.schemas.job import JobSpec
+
+SIGMA = 0.2  # deviation of the logarithm of all times here
+FAIL, FAIL_ONCE, CANNOT_RUN, HANG = "fail", "fail-once", "cannot-run", "hang"
+
+
+@dataclass(frozen=True, slots=True)
+class WorkBehaviour:
+    """See `muster.bus.preflight_settings.SimulatedWorkSettings`."""
+
+    check_s: float = 2.0
+    action_s: float = 20.0
+    check_fail_share: float = 0.0
+    check_cannot_run_share: float = 0.0
+    action_fail_share: float = 0.0
+    bad_nodes: Mapping[str, str] = field(default_factory=dict)
+
+
+def checks_s(behaviour: WorkBehaviour, checks: Sequence[CheckOrder], *, seed: int, purpose: str) -> float:
+    """Seconds that all checks together take: no longer than their limits."""
+    return min(_drawn_s(behaviour.check_s, seed, purpose, "checks"), sum(one.limit_s for one in checks))
+
+
+def action_s(behaviour: WorkBehaviour, *, seed: int, purpose: str) -> float:
+    """Seconds that an action takes."""
+    return _drawn_s(behaviour.action_s, seed, purpose, "action")
+
+
+def never_reports(spec: JobSpec) -> bool:
+    """Whether the job asks for checks that hang."""
+    return spec.labels.get(labels.PREFLIGHT) == HANG
+
+
+def results_of(
+    behaviour: WorkBehaviour,
+    checks: Sequence[CheckOrder],
+    nodes: Sequence[str],
+    *,
+    seed: int,
+    purpose: str,
+    repaired: Collection[str] = (),
+    wished: str = "",
+) -> Iterator[CheckResult]:
+    """What each check finds on each node. repaired: nodes that are bad no more. wished: of the first node, see the
+    label.
+    """
+    for node in nodes:
+        troubled, outcome = _trouble(behaviour, checks, node, seed=seed, purpose=purpose, is_repaired=node in repaired)
+        if wished and node == nodes[0]:
+            troubled = checks[-1].check
+            outcome = CheckOutcome.CANNOT_RUN if wished == CANNOT_RUN else CheckOutcome.FAIL
+        for one in checks:
+            is_troubled = one.check == troubled
+            yield CheckResult(
+                node=node,
+                check=one.check,
+                outcome=outcome if is_troubled else CheckOutcome.PASS,
+                detail=_WORDS[outcome] if is_troubled else "",
+            )
+
+
+def wished_of(spec: JobSpec, attempt: int) -> str:
+    """What the job's label wants of its checks: "" for nothing in particular."""
+    wished = spec.labels.get(labels.PREFLIGHT, "")
+    return wished if wished in (FAIL, CANNOT_RUN) or (wished == FAIL_ONCE and attempt == 1) else ""
+
+
+def action_ended(
+    behaviour: WorkBehaviour, asked: NodeActionRequested, *, seed: int, purpose: str, took_s: float
+) -> NodeActionEnded:
+    """How the action ends."""
+    if took_s > asked.limit_s:
+        words = f"not done within {asked.limit_s:g} s"
+        return NodeActionEnded(
+            request_id=asked.request_id, outcome=ActionOutcome.FAILED, detail=words, took_s=asked.limit_s
+        )
+    if uniform(seed, purpose, "fails") < behaviour.action_fail_share:
+        words = f"simulated failure of {asked.action.value}"
+        return NodeActionEnded(request_id=asked.request_id, outcome=ActionOutcome.FAILED, detail=words, took_s=took_s)
+    done = ActionOutcome.DONE
+    return NodeActionEnded(request_id=asked.request_id, outcome=done, version=asked.version, took_s=took_s)
+
+
+_WORDS = {
+    CheckOutcome.FAIL: "simulated failure",
+    CheckOutcome.CANNOT_RUN: "simulated: the tool does not answer",
+    CheckOutcome.PASS: "",
+}
+
+
+def _trouble(
+    behaviour: WorkBehaviour, checks: Sequence[CheckOrder], node: str, *, seed: int, purpose: str, is_repaired: bool
+) -> tuple[str, CheckOutcome]:
+    """The check that does not pass on the node, "" if all do."""
+    bad = "" if is_repaired else behaviour.bad_nodes.get(node, "")
+    if bad and any(one.check == bad for one in checks):
+        return bad, CheckOutcome.FAIL
+    drawn = uniform(seed, purpose, node, "trouble")
+    chosen = checks[int(uniform(seed, purpose, node, "which") * len(checks))].check
+    if drawn < behaviour.check_fail_share:
+        return chosen, CheckOutcome.FAIL
+    if drawn < behaviour.check_fail_share + behaviour.check_cannot_run_share:
+        return chosen, CheckOutcome.CANNOT_RUN
+    return "", CheckOutcome.PASS
+
+
+def _drawn_s(median_s: float, seed: int, *purpose: str) -> float:
+    return lognormal(median_s, SIGMA, seed, *purpose) if median_s else 0.0

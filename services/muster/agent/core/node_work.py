@@ -1,0 +1,135 @@
+"""Actions and checks on nodes, outside of jobs: each request is carried out once, and its end is told once.
+
+A request is one of a node: who asks gives each wish its own id, and may say it again without harm. The ids that ended
+last are kept, also in checkpoints, so that a request that comes again late is not carried out again.
+"""
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+
+from muster.agent.core.cluster import Cluster, WorkOnNode, WorkSeen
+from muster.core import Draft, Fact, Instant
+from muster.schemas.facts.operations import (
+    ActionOutcome,
+    ChecksReported,
+    ChecksRequested,
+    NodeAction,
+    NodeActionEnded,
+    NodeActionRequested,
+    NodeWorkState,
+)
+from muster.schemas.registry import STATE_NAME
+
+ENDED_MAX = 4096
+"""Requests that ended and are remembered, over all nodes; the oldest are forgotten."""
+REPAIRS = frozenset({NodeAction.RESET, NodeAction.REBOOT, NodeAction.REPLACE})
+"""After which hardware is another, or begins anew."""
+
+Key = tuple[str, str]
+
+
+@dataclass(frozen=True, slots=True)
+class Work:
+    """One request that is not ended. fact: that asked, at `at`."""
+
+    asked: NodeActionRequested | ChecksRequested
+    fact: str
+    trace: str
+    at: Instant
+
+
+@dataclass(frozen=True, slots=True)
+class Ended:
+    """One that is. is_repair: it made the node's hardware another."""
+
+    at: Instant
+    is_repair: bool = False
+
+
+class NodeWork:
+    """open: what is under way, by node and request. ended: the newest that are not any more."""
+
+    def __init__(self, cluster: Cluster) -> None:
+        self.open: dict[Key, Work] = {}
+        self.ended: dict[Key, Ended] = {}
+        self._cluster = cluster
+
+    def table(self) -> Mapping[tuple[str, str], Callable[[Fact], bool]]:
+        """Handlers by kind and name of a fact; each returns whether the fact fits."""
+        return {
+            ("node", "action-requested"): self._asked,
+            ("node", "checks-requested"): self._asked,
+            ("node", "action-ended"): self._over,
+            ("node", "checks-reported"): self._over,
+            ("work", STATE_NAME): self._state,
+        }
+
+    def snapshot(self) -> Iterator[Draft]:
+        """What a checkpoint keeps."""
+        for (node, request_id), work in self.open.items():
+            asked = work.asked
+            state = NodeWorkState(
+                node=node,
+                request_id=request_id,
+                fact=work.fact,
+                trace=work.trace,
+                action=asked if isinstance(asked, NodeActionRequested) else None,
+                checks=asked if isinstance(asked, ChecksRequested) else None,
+                requested_at=work.at,
+            )
+            yield Draft("work", _subject(node, request_id), STATE_NAME, state)
+        for (node, request_id), ended in self.ended.items():
+            state = NodeWorkState(node=node, request_id=request_id, ended_at=ended.at, is_repair=ended.is_repair)
+            yield Draft("work", _subject(node, request_id), STATE_NAME, state)
+
+    def _asked(self, fact: Fact) -> bool:
+        asked = fact.payload
+        if not isinstance(asked, NodeActionRequested | ChecksRequested):
+            return False
+        key = (fact.subject_id, asked.request_id)
+        if key not in self.open and key not in self.ended:
+            self._begin(key, Work(asked, fact.id, fact.trace, fact.time))
+        return True
+
+    def _begin(self, key: Key, work: Work) -> None:
+        self.open[key] = work
+        self._cluster.carry_out(WorkOnNode(*key, work.at, work.asked))
+
+    def _over(self, fact: Fact) -> bool:
+        ended = fact.payload
+        if not isinstance(ended, NodeActionEnded | ChecksReported):
+            return False
+        key = (fact.subject_id, ended.request_id)
+        work = self.open.pop(key, None)
+        if work is None:
+            return False
+        is_done = isinstance(ended, NodeActionEnded) and ended.outcome is ActionOutcome.DONE
+        is_repair = is_done and isinstance(work.asked, NodeActionRequested) and work.asked.action in REPAIRS
+        self._remember(key, Ended(fact.time, is_repair))
+        self._cluster.acknowledge(WorkSeen(*key, ended), at=fact.time)
+        return True
+
+    def _remember(self, key: Key, ended: Ended) -> None:
+        self.ended[key] = ended
+        if len(self.ended) > ENDED_MAX:
+            del self.ended[next(iter(self.ended))]
+
+    def _state(self, fact: Fact) -> bool:
+        state = fact.payload
+        if not isinstance(state, NodeWorkState):
+            return False
+        key = (state.node, state.request_id)
+        asked = state.action or state.checks
+        if asked is not None:
+            self._begin(key, Work(asked, state.fact, state.trace, Instant(state.requested_at)))
+            return True
+        at = Instant(state.ended_at)
+        self._remember(key, Ended(at, state.is_repair))
+        if state.is_repair:  # what the node is since then no fact tells any more
+            ended = NodeActionEnded(request_id=state.request_id, outcome=ActionOutcome.DONE)
+            self._cluster.acknowledge(WorkSeen(*key, ended), at=at)
+        return True
+
+
+def _subject(node: str, request_id: str) -> str:
+    return f"{node}/{request_id}"
