@@ -71,6 +71,7 @@ DECLARATIONS = (
         subscribes=("telemetry.{cluster}.*",),
         withholds=True,
     ),
+    Declaration("upgrader", folds=(StreamRole.LOG,), queries=(QueryType("campaigns", _Any, _Any),), withholds=True),
     Declaration(
         "composer",
         folds=(StreamRole.LOG,),

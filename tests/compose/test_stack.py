@@ -18,7 +18,7 @@ pytestmark = pytest.mark.timeout(3_000)
 
 OBSERVED = {
     "gateway", "federation", "scheduler", "agent", "scaler", "composer", "projector", "notifier", "guard", "telemetry",
-    "health",
+    "health", "upgrader",
 }  # fmt: skip
 TRACE_ID = "5eed0000000000000000000000c0ffee"
 SPANS_S_MAX = 60.0

@@ -26,9 +26,10 @@ from muster.scaler import app as scaler
 from muster.scheduler import app as scheduler
 from muster.schemas.subjects import LogName
 from muster.telemetry import app as telemetry
+from muster.upgrader import app as upgrader
 
 _PLAIN = (str, bytes, int, float, bool, type(None), Enum)
-_APPS = (scheduler, agent, scaler, composer, guard, health, projector, federation, telemetry)
+_APPS = (scheduler, agent, scaler, composer, guard, health, projector, federation, telemetry, upgrader)
 
 
 class SilentFabrics:

@@ -18,7 +18,7 @@ from muster.bus.settings import Settings
 
 SERVICES = (
     "gateway", "federation", "scheduler", "agent", "scaler", "composer", "projector", "notifier", "guard",
-    "telemetry", "health",
+    "telemetry", "health", "upgrader",
 )  # fmt: skip
 ANSWER_S_MAX = 60.0
 

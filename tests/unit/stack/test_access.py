@@ -113,7 +113,7 @@ def test_who_chooses_devices_cannot_say_that_they_are_attached() -> None:
 
 def test_only_responders_may_reply() -> None:
     repliers = {name for name in USERS if may_publish(name, "_R_.abc")}
-    assert repliers == {"scheduler", "scaler", "composer", "guard"}
+    assert repliers == {"scheduler", "scaler", "composer", "guard", "health", "upgrader"}
 
 
 def test_every_user_receives_in_its_own_inbox_alone() -> None:

@@ -21,7 +21,7 @@ the series `_bucket`, `_sum` and `_count`. What to look at and when: [observabil
 """
 SERVICES = (
     "gateway", "federation", "scheduler", "agent", "scaler", "composer", "projector", "notifier", "guard",
-    "telemetry", "health",
+    "telemetry", "health", "upgrader",
 )  # fmt: skip
 SHARED = "every service"
 

@@ -1,0 +1,179 @@
+"""How campaigns, and the steps of their nodes, change what the upgrader believes."""
+
+from collections.abc import Callable
+from functools import partial
+
+from muster.core import Fact, Instant
+from muster.schemas.facts.health import BrakeTripped
+from muster.schemas.facts.upgrade import (
+    CampaignAccepted,
+    CampaignAsk,
+    CampaignChanged,
+    CampaignChangeRequested,
+    CampaignEnded,
+    CampaignStartRequested,
+    CampaignStopped,
+    CampaignWish,
+    NodeStepped,
+    Step,
+)
+from muster.upgrader.core import limits
+from muster.upgrader.core.campaigns import Campaign, Turn
+from muster.upgrader.core.nodes import Node
+from muster.upgrader.core.state import State
+
+NO_REASON = "as asked"
+_FAILURES = frozenset({Step.ROLLING_BACK, Step.FAILED})
+
+
+def _asked(state: State, fact: Fact, *, ask: CampaignAsk) -> None:
+    wish = CampaignWish(fact=fact.id, name=fact.subject_id, ask=ask, trace=fact.trace)
+    match fact.payload:
+        case CampaignStartRequested(spec=spec, principal=principal):
+            wish = wish.model_copy(update={"spec": spec, "principal": principal})
+        case CampaignChangeRequested(principal=principal, reason=reason):
+            wish = wish.model_copy(update={"reason": reason, "principal": principal})
+    state.wishes[fact.id] = wish
+    state.moves += 1
+
+
+def _accepted(state: State, fact: Fact) -> None:
+    assert isinstance(fact.payload, CampaignAccepted)
+    said = fact.payload
+    _answered(state, fact)
+    campaign = Campaign(
+        fact.subject_id, said.spec, fact.seq, fact.time, fact.id, fact.trace, said.principal, last_fact=fact.id
+    )
+    state.campaigns.pop(campaign.name, None)
+    state.campaigns[campaign.name] = campaign
+    for name in sorted(state.nodes):
+        _add(campaign, state.nodes[name], fact.time)
+    _forget_oldest(state)
+
+
+def _changed(state: State, fact: Fact) -> None:
+    assert isinstance(fact.payload, CampaignChanged)
+    _answered(state, fact)
+    campaign = _live(state, fact)
+    if campaign is None:
+        return
+    reason = fact.payload.reason or NO_REASON
+    match fact.name:
+        case "paused":
+            campaign.paused = reason
+        case "aborted":
+            campaign.aborted = reason
+        case _:
+            campaign.paused = campaign.stopped = ""
+            campaign.failures_forgiven = campaign.failures
+            for turn in campaign.turns.values():
+                if turn.step is Step.FAILED and turn.request_id:
+                    turn.step, turn.attempt, turn.since = Step.PLANNED, turn.attempt + 1, fact.time
+                    turn.work_id, turn.outcome = "", None
+
+
+def _refused(state: State, fact: Fact) -> None:
+    _answered(state, fact)
+
+
+def _stopped(state: State, fact: Fact) -> None:
+    assert isinstance(fact.payload, CampaignStopped)
+    campaign = _live(state, fact)
+    if campaign is not None:
+        campaign.stopped = fact.payload.reason
+
+
+def _ended(state: State, fact: Fact) -> None:
+    assert isinstance(fact.payload, CampaignEnded)
+    campaign = _live(state, fact)
+    if campaign is None:
+        return
+    for name in [name for name, turn in campaign.turns.items() if turn.request_id]:
+        state.count_idle(state.node(name), fact.time)
+    campaign.ended, campaign.ended_at = fact.payload, fact.time
+    campaign.turns = {name: turn for name, turn in campaign.turns.items() if turn.request_id}
+    _forget_oldest(state)
+
+
+def _stepped(state: State, fact: Fact) -> None:
+    assert isinstance(fact.payload, NodeStepped)
+    said = fact.payload
+    campaign = state.campaigns.get(said.campaign)
+    turn = campaign.turns.get(fact.subject_id) if campaign is not None else None
+    if campaign is None or turn is None:
+        state.anomalies["stepped in no turn"] += 1
+        return
+    node = state.node(fact.subject_id)
+    if said.step is Step.CORDONED:
+        turn.version_before = node.version(campaign.spec.component.value)
+        turn.cordoned_by = said.cordoned_by
+    if said.step in _FAILURES and turn.step not in _FAILURES:
+        campaign.failures += 1
+    turn.step, turn.since, turn.detail = said.step, fact.time, said.detail
+    turn.work_id, turn.outcome = said.request_id, None
+    turn.last_fact = fact.id
+    state.moves += 1
+
+
+def note_node(state: State, node: Node, fact: Fact) -> None:
+    """The node came, or is described otherwise: campaigns that fit take it, and one that has the version is done."""
+    for campaign in state.live:
+        turn = campaign.turns.get(node.name)
+        if turn is None:
+            _add(campaign, node, fact.time)
+        elif turn.step is Step.PLANNED and not turn.request_id and campaign.is_at_version(node):
+            turn.step, turn.since, turn.detail = Step.DONE, fact.time, AT_VERSION
+    state.moves += bool(state.campaigns)
+
+
+AT_VERSION = "it had the version already"
+
+
+def _add(campaign: Campaign, node: Node, at: Instant) -> None:
+    if not campaign.selects(node):
+        return
+    turn = campaign.turns[node.name] = Turn(campaign.name, node.name, since=at)
+    if campaign.is_at_version(node):
+        turn.step, turn.detail = Step.DONE, AT_VERSION
+
+
+def _live(state: State, fact: Fact) -> Campaign | None:
+    campaign = state.campaigns.get(fact.subject_id)
+    if campaign is None or campaign.ended is not None:
+        state.anomalies[f"{fact.name} of no live campaign"] += 1
+        return None
+    campaign.last_fact = fact.id
+    return campaign
+
+
+def _answered(state: State, fact: Fact) -> None:
+    for cause in fact.causes:
+        state.wishes.pop(cause, None)
+    state.moves += 1
+
+
+def _forget_oldest(state: State) -> None:
+    """Of campaigns that are over, those without a node that waits for a person go first."""
+    over = [campaign for campaign in state.campaigns.values() if campaign.ended is not None and not campaign.turns]
+    for campaign in over[: -limits.ENDED_KEPT]:
+        del state.campaigns[campaign.name]
+    state.moves += 1
+
+
+def _braked(state: State, fact: Fact) -> None:
+    tripped = isinstance(fact.payload, BrakeTripped)
+    state.braked = fact.payload.because or "too many nodes at once" if isinstance(fact.payload, BrakeTripped) else ""
+    state.moves += tripped or bool(state.campaigns)
+
+
+HANDLERS: dict[tuple[str, str], Callable[[State, Fact], None]] = {
+    **{("campaign", f"{ask.value}-forwarded"): partial(_asked, ask=ask) for ask in CampaignAsk},
+    ("campaign", "accepted"): _accepted,
+    ("campaign", "refused"): _refused,
+    **{("campaign", name): _changed for name in ("paused", "resumed", "aborted")},
+    ("campaign", "stopped"): _stopped,
+    ("campaign", "ended"): _ended,
+    ("node", "upgrade-stepped"): _stepped,
+    ("health", "brake-tripped"): _braked,
+    ("health", "brake-reset"): _braked,
+}

@@ -1,0 +1,59 @@
+"""How the parts of a checkpoint, in any order, become what the upgrader believes; and its own part of one."""
+
+from collections.abc import Iterator
+
+from muster.core import Draft, Fact
+from muster.schemas.facts.health import BrakeState
+from muster.schemas.facts.job import JobState
+from muster.schemas.facts.node import GrantState, NodeState
+from muster.schemas.facts.upgrade import CampaignState, CampaignWish, NodeTurnsState
+from muster.schemas.registry import STATE_NAME
+from muster.upgrader.core import fold_jobs, fold_nodes
+from muster.upgrader.core.campaigns import campaign_of, turn_of
+from muster.upgrader.core.state import State
+
+
+def restore(state: State, fact: Fact) -> None:
+    """One part of a checkpoint. Turns are kept until their campaign comes, which may be later."""
+    match fact.payload:
+        case JobState() as job:
+            fold_jobs.load(state, job)
+        case NodeState() as node:
+            fold_nodes.load_node(state, fact.subject_id, node)
+        case GrantState() as grant if fact.kind == "node":
+            fold_nodes.load_grant(state, fact.subject_id, grant)
+        case BrakeState(tripped=tripped):
+            state.braked = "" if tripped is None else tripped.because or "too many nodes at once"
+        case CampaignState() as stored:
+            _load_campaign(state, fact.subject_id, stored)
+        case NodeTurnsState(turns=turns):
+            for turn in turns:
+                campaign = state.campaigns.get(turn.campaign)
+                where = campaign.turns if campaign is not None else state.early.setdefault(turn.campaign, {})
+                where[fact.subject_id] = turn_of(fact.subject_id, turn)
+        case _:
+            return
+    state.moves += 1
+
+
+def states(state: State) -> Iterator[Draft]:
+    """Campaigns, requests without an answer, and turns by node."""
+    asked: dict[str, tuple[CampaignWish, ...]] = {}
+    for wish in state.wishes.values():
+        asked[wish.name] = (*asked.get(wish.name, ()), wish)
+    for campaign in state.campaigns.values():
+        stored = campaign.stored().model_copy(update={"wishes": asked.pop(campaign.name, ())})
+        yield Draft("campaign", campaign.name, STATE_NAME, stored, trace=campaign.trace)
+    for name, wishes in asked.items():
+        yield Draft("campaign", name, STATE_NAME, CampaignState(wishes=wishes))
+    for node in sorted({name for campaign in state.campaigns.values() for name in campaign.turns}):
+        turns = tuple(turn.stored() for turn in state.turns_on(node))
+        yield Draft("node", node, STATE_NAME, NodeTurnsState(turns=turns))
+
+
+def _load_campaign(state: State, name: str, stored: CampaignState) -> None:
+    state.wishes.update({wish.fact: wish for wish in stored.wishes})
+    campaign = campaign_of(name, stored)
+    if campaign is not None:
+        campaign.turns = state.early.pop(name, {})
+        state.campaigns[name] = campaign

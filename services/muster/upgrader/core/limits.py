@@ -1,0 +1,19 @@
+"""Bounds of the upgrader's core, in one place."""
+
+ENDED_KEPT = 16
+"""Campaigns that are over and are still shown; those with nodes that failed and wait for a person stay besides."""
+
+WISHES_MAX = 64
+"""Requests that wait for an answer; further ones are refused at once."""
+
+DRAFTS_MAX = 512
+"""Drafts of one decision; what is left over comes with the next."""
+
+REPLAN_S = 5.0
+"""Turns are planned anew at most so often: in between, what began goes on."""
+
+RESAY_S = 60.0
+"""A turn that moved by less than that is not announced anew."""
+
+ANSWER_SLACK_S = 120.0
+"""So long after its limit an action or a check that was not answered counts as failed."""
