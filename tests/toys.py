@@ -193,6 +193,7 @@ class MemoryServiceLog:
     def __init__(self, log: MemoryLog) -> None:
         self.log = log
         self.name = log.name
+        self.is_copy = False
         self.hub = Hub(self._open)
         self.readers_opened = 0
 

@@ -77,11 +77,15 @@ class Rights:
 
 @dataclass(frozen=True, slots=True)
 class BusUser:
-    """One NATS user: `<credentials_dir>/<name>.creds` is what it connects with."""
+    """One NATS user: `<credentials_dir>/<name>.creds` is what it connects with.
+
+    lasting: its credentials are good beyond the next start, until the user is gone.
+    """
 
     name: str
     account: AccountName
     rights: Rights
+    lasting: bool = False
 
 
 def inbox_prefix(user: str) -> str:

@@ -3,6 +3,13 @@
 API = "$JS.API"
 LEASES_BUCKET = "leases"
 CHECKPOINTS_BUCKET = "checkpoints"
+CENTRE_DOMAIN = "fed"
+"""JetStream domain of the centre's broker; a reserved name, so no cluster has it. A cell's is its cluster's name."""
+
+
+def api_of(domain: str) -> str:
+    """JetStream's API of another domain, as its leaf nodes reach it."""
+    return f"$JS.{domain}.API"
 
 
 def telemetry_stream(cluster: str) -> str:

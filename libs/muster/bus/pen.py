@@ -132,3 +132,31 @@ class Pen:
         if self._backoff_s:
             self._backoff_s = 0.0
             self._metrics.backoff_s.set(0)
+
+
+class DryPen(Pen):
+    """The pen of who follows the copy of a log: its leader serves by its lease alone, and writes nothing.
+
+    A term fences appends; where there are none, nobody needs one, and the link to the log itself may be cut.
+    """
+
+    async def start_term(self, *, term: int, holder: str) -> Appended:  # noqa: ARG002 - the pen's signature
+        """Nothing to append, nothing to wait for."""
+        self.wanted = False
+        return Appended(0, 0)
+
+    def folded(self, state: Folder) -> None:
+        """Whatever term the log knows from when the service wrote there, it is nobody's who could be fenced off."""
+        self.term = state.term
+
+    def may_append(self, *, folded_seq: int) -> bool:  # noqa: ARG002 - the pen's signature
+        """Never."""
+        return False
+
+    def renewal_due(self) -> bool:
+        """There is no fence."""
+        return False
+
+    def wait_s(self, wake_in_s: float, *, folded_seq: int) -> float:  # noqa: ARG002 - the pen's signature
+        """As long as the core can wait for facts."""
+        return wake_in_s

@@ -33,6 +33,7 @@ from muster.bus.shell_parts import ShellParts
 from muster.bus.store_watch import watch_stores
 from muster.bus.supervise import Condition, Supervision, supervise
 from muster.bus.tracing import Tracing, make_tracing
+from muster.schemas.registry import StreamRole
 from muster.schemas.subjects import LogName
 
 _logger = logging.getLogger(__name__)
@@ -92,7 +93,7 @@ class Process:
         await self._start_answering()
         if self._logs:
             logs = [name.stream for name in self._logs]
-            others = [stream for stream in all_streams((self._settings.cluster,)) if stream not in logs]
+            others = [stream for stream in all_streams(self._settings.clusters) if stream not in logs]
             watching = watch_stores(self._connections[READER], logs, others=others)
             self._tasks.append(asyncio.create_task(watching, name="stores"))
         self._tasks.append(asyncio.create_task(watch_loop(), name="loop"))
@@ -135,7 +136,7 @@ class Process:
 
     async def _shell(self, service: CoreService, leases: LeaseThread) -> Shell:
         name = service.declaration.service
-        log = await self._log(log_of(service.role, self._settings.cluster), name)
+        log = await self._log(log_of(service.role, service.cluster or self._settings.cluster), name)
         connection = self._connections[name]
         tracing = make_tracing(name, scope=log.name.scope, template=f"muster.{log.name.scope}.>")
         self._tracings.append(tracing)
@@ -155,7 +156,8 @@ class Process:
         reader = await self._connection(READER)
         pen = await self._connection(service)
         if name not in self._logs:
-            self._logs[name] = SharedLog(reader, name)
+            is_copy = self._settings.role == "centre" and name.role is StreamRole.LOG
+            self._logs[name] = SharedLog(reader, name, is_copy=is_copy)
             self._stack.enter_context(LOGS.exporting(name.stream, self._logs[name].counters))
         self._logs[name].pens[service] = pen
         return self._logs[name]

@@ -52,7 +52,8 @@ QueryHandler = Callable[[Core, Wire, Instant], Wire]
 class CoreService:
     """A fold with decisions. core: makes a new, empty core, because start-up and recovery are one path.
 
-    queries: by name of `declaration.queries`. sink: makes what follows the folds, None if nothing does.
+    queries: by name of `declaration.queries`. sink: makes what follows the folds, None if nothing does. cluster: whose
+    log it folds, "" for the one that the settings name.
     """
 
     declaration: Declaration
@@ -60,6 +61,7 @@ class CoreService:
     core: Callable[[], Core]
     queries: Mapping[str, QueryHandler] = field(default_factory=dict)
     sink: Callable[[], Sink] | None = None
+    cluster: str = ""
 
 
 class Hosted(Protocol):

@@ -272,7 +272,10 @@ class WebhookSettings(_Section):
 class Settings(_Section):
     """One stack, or one process of it.
 
-    state_dir: everything of the stack. cluster: its name, part of every subject. nats_url, redis_url: where the servers
+    state_dir: everything of the stack. role: whole: one cluster and its federation on one broker; centre: the
+    federation of the clusters that `federation.clusters` names, each of which is a cell: one cluster with a broker of
+    its own that joins the centre's as a leaf node. cluster: its name, part of every subject; in the centre one of its
+    clusters, the first unless another is named. nats_url, redis_url: where the servers
     are. credentials_dir: one `<user>.creds` per NATS user that this process may use. http_host, http_port: where the
     gateway listens. metrics_port: where this process shows its metrics; 0: nowhere. websocket_url: where browsers reach
     NATS. dashboard_url: where people reach the gateway, for links in messages. kubernetes: the real cluster; None: a
@@ -281,6 +284,7 @@ class Settings(_Section):
     """
 
     state_dir: Path
+    role: Literal["whole", "centre", "cell"] = "whole"
     cluster: Name = "local"
     nats_url: str = "nats://127.0.0.1:4222"
     redis_url: str = "redis://127.0.0.1:6379/0"
@@ -305,6 +309,32 @@ class Settings(_Section):
     upgrades: UpgradeSettings = UpgradeSettings()
     federation: FederationSettings = FederationSettings()
     bus: BusSettings = BusSettings()
+
+    @property
+    def clusters(self) -> tuple[str, ...]:
+        """Names of the clusters whose logs are on this broker: its own, or in the centre copies of all."""
+        if self.role != "centre":
+            return (self.cluster,)
+        return tuple(member.name for member in self.federation.clusters)
+
+    @model_validator(mode="before")
+    @classmethod
+    def _a_centre_is_one_of_its_clusters(cls, said: object) -> object:
+        """Fill in the cluster that questions to the federation are asked under."""
+        if not isinstance(said, dict) or said.get("role") != "centre" or "cluster" in said:
+            return said
+        members = FederationSettings.model_validate(said.get("federation", {})).clusters
+        return {**said, "cluster": members[0].name} if members else said
+
+    @model_validator(mode="after")
+    def _a_centre_has_clusters(self) -> Self:
+        if self.role == "centre" and self.cluster not in self.clusters:
+            names = ", ".join(self.clusters) or "none"
+            raise ValueError(
+                f"cluster: {self.cluster!r} is none of federation.clusters ({names}); a centre has at least one, and "
+                "its own name is one of them"
+            )
+        return self
 
     @model_validator(mode="after")
     def _one_moves_devices(self) -> Self:

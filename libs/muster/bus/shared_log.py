@@ -17,10 +17,14 @@ from muster.schemas.subjects import FED_LOG, FED_UP_LOG, LogName, cluster_log, f
 
 
 class SharedLog:
-    """`shell_parts.ServiceLog` over nats-server. pens: connections by service; add one before it is asked for."""
+    """`shell_parts.ServiceLog` over nats-server. pens: connections by service; add one before it is asked for.
 
-    def __init__(self, reader: Client, name: LogName) -> None:
+    is_copy: the log itself is on another broker, and who folds the copy says nothing there.
+    """
+
+    def __init__(self, reader: Client, name: LogName, *, is_copy: bool = False) -> None:
         self.name = name
+        self.is_copy = is_copy
         self.counters = LogCounters()
         self.pens: dict[str, Client] = {}
         self._reader = reader

@@ -13,7 +13,7 @@ from contextlib import suppress
 from muster.bus.fold import Folder
 from muster.bus.lease import Lease
 from muster.bus.metrics import ShellMetrics, shell_metrics
-from muster.bus.pen import Pen
+from muster.bus.pen import DryPen, Pen
 from muster.bus.ports import Batch, LogError
 from muster.bus.service import CoreService, Seat, Sink
 from muster.bus.shell_parts import ShellParts, WakeableReader
@@ -150,7 +150,8 @@ class Shell:
 
         lease.when_lost(tell)
         self._lease = lease
-        pen = Pen(self.log.appender(self.name), self._clock, self.metrics, self._limits)
+        make = DryPen if self.log.is_copy else Pen
+        pen = make(self.log.appender(self.name), self._clock, self.metrics, self._limits)
         await self._start_term(lease, pen)
         self._state.takes_snapshots = self._parts.checkpoints.has_part_of(self.name)
         sink = self.service.sink() if self.service.sink is not None else None

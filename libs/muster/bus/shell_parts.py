@@ -27,6 +27,11 @@ class ServiceLog(Protocol):
 
     name: LogName
 
+    @property
+    def is_copy(self) -> bool:
+        """Whether the log is only followed here, and written elsewhere."""
+        ...
+
     async def reader(self, *, after_seq: int) -> WakeableReader:
         """Everything after a sequence. Raises LogError."""
         ...

@@ -9,14 +9,16 @@ from nats.aio.client import Client
 from muster.bus import jsapi
 from muster.bus.errors import StreamConflictError
 from muster.bus.names import (
+    CENTRE_DOMAIN,
     CHECKPOINTS_BUCKET,
     LEASES_BUCKET,
+    api_of,
     bucket_stream,
     output_stream,
     store_stream,
     telemetry_stream,
 )
-from muster.bus.settings import Settings
+from muster.bus.settings import BusSettings, Settings
 from muster.core.instant import NS_PER_S
 from muster.schemas.access import TOKENS_BUCKET
 from muster.schemas.registry import TABLE, StreamRole
@@ -45,30 +47,71 @@ class StreamPlan:
 
 
 def plan(settings: Settings) -> tuple[StreamPlan, ...]:
-    """Every stream of the stack, in an order in which sources come before what takes from them."""
-    bus, log = settings.bus, cluster_log(settings.cluster)
-    fed = _log_config(FED_LOG.subjects, bus.fed_bytes_max)
-    own = _log_config(log.subjects, bus.log_bytes_max)
-    reports = {**_config((), bytes_max=bus.fed_bytes_max), "deny_delete": True}
+    """Every stream of this broker, in an order in which sources come before what takes from them."""
+    bus, own = settings.bus, settings.cluster
+    made: tuple[StreamPlan, ...]
+    match settings.role:
+        case "whole":
+            made = (_fed(bus), _log(own, bus), _reports((own,), bus), *_beside(own))
+        case "centre":
+            copied = (copy for cluster in settings.clusters for copy in _copies(cluster, bus))
+            made = (_fed(bus), *copied, _reports(settings.clusters, bus))
+        case "cell":
+            made = (_log(own, bus, fed_domain=CENTRE_DOMAIN), *_beside(own))
     streams = (
-        StreamPlan(FED_LOG.stream, fed),
-        StreamPlan(log.stream, own, (_source(FED_LOG.stream, _addressed_to(settings.cluster)),)),
-        StreamPlan(FED_UP_LOG.stream, reports, (_source(log.stream, _reported_by(settings.cluster)),)),
+        *made,
         StreamPlan(DEAD_STREAM, _config(("dead.>",), bytes_max=DEAD_BYTES_MAX)),
-        StreamPlan(
-            telemetry_stream(settings.cluster),
-            _recent((f"telemetry.{settings.cluster}.>",), bytes_max=TELEMETRY_BYTES_MAX, age_s=TELEMETRY_AGE_S),
-        ),
-        StreamPlan(
-            output_stream(settings.cluster),
-            _recent((f"logs.{settings.cluster}.>",), bytes_max=OUTPUT_BYTES_MAX, age_s=OUTPUT_AGE_S),
-        ),
         StreamPlan(bucket_stream(LEASES_BUCKET), _bucket(LEASES_BUCKET, ttl_s=bus.lease_ttl_s)),
         StreamPlan(bucket_stream(TOKENS_BUCKET), _bucket(TOKENS_BUCKET)),
         StreamPlan(store_stream(CHECKPOINTS_BUCKET), _object_store(CHECKPOINTS_BUCKET)),
     )
     return tuple(
         StreamPlan(stream.name, {**stream.config, "num_replicas": bus.replicas}, stream.sources) for stream in streams
+    )
+
+
+def _fed(bus: BusSettings) -> StreamPlan:
+    return StreamPlan(FED_LOG.stream, _log_config(FED_LOG.subjects, bus.fed_bytes_max))
+
+
+def _log(cluster: str, bus: BusSettings, *, fed_domain: str = "") -> StreamPlan:
+    """A cluster's log, which takes from FED what is addressed to it. fed_domain: of another broker, that has FED."""
+    log = cluster_log(cluster)
+    config = _log_config(log.subjects, bus.log_bytes_max)
+    return StreamPlan(log.stream, config, (_source(FED_LOG.stream, _addressed_to(cluster), domain=fed_domain),))
+
+
+def _reports(clusters: Sequence[str], bus: BusSettings) -> StreamPlan:
+    """What the clusters tell the federation, from their logs or the copies of those on this broker."""
+    config = {**_config((), bytes_max=bus.fed_bytes_max), "deny_delete": True}
+    sources = tuple(_source(cluster_log(cluster).stream, _reported_by(cluster)) for cluster in clusters)
+    return StreamPlan(FED_UP_LOG.stream, config, sources)
+
+
+def _beside(cluster: str) -> tuple[StreamPlan, StreamPlan]:
+    """Telemetry and output of a cluster."""
+    output = _recent((f"logs.{cluster}.>",), bytes_max=OUTPUT_BYTES_MAX, age_s=OUTPUT_AGE_S)
+    return _telemetry(cluster), StreamPlan(output_stream(cluster), output)
+
+
+def _telemetry(cluster: str) -> StreamPlan:
+    readings = _recent((f"telemetry.{cluster}.>",), bytes_max=TELEMETRY_BYTES_MAX, age_s=TELEMETRY_AGE_S)
+    return StreamPlan(telemetry_stream(cluster), readings)
+
+
+def _copies(cluster: str, bus: BusSettings) -> tuple[StreamPlan, ...]:
+    """What a centre has of a cell: its log, message for message, its output, and its telemetry as it comes in.
+
+    A copy has its original's sequences, times and headers, and nobody writes to it. Readings of a time when the link
+    was cut are not worth their way.
+    """
+    log, output = cluster_log(cluster).stream, output_stream(cluster)
+    copied = {**_config((), bytes_max=bus.log_bytes_max), "duplicate_window": 0, "deny_delete": True}
+    printed = {**_recent((), bytes_max=OUTPUT_BYTES_MAX, age_s=OUTPUT_AGE_S), "duplicate_window": 0}
+    return (
+        StreamPlan(log, {**copied, "mirror": {"name": log, "external": _external(cluster)}}),
+        StreamPlan(output, {**printed, "mirror": {"name": output, "external": _external(cluster)}}),
+        _telemetry(cluster),
     )
 
 
@@ -181,9 +224,15 @@ def _object_store(name: str) -> Json:
     return {**config, "allow_rollup_hdrs": True, "allow_direct": False}
 
 
-def _source(stream: str, transforms: Sequence[tuple[str, str]]) -> Json:
-    """All streams are in one JetStream domain; an external source naming its own domain would move nothing."""
-    return {"name": stream, "subject_transforms": [{"src": src, "dest": dest} for src, dest in transforms]}
+def _source(stream: str, transforms: Sequence[tuple[str, str]], *, domain: str = "") -> Json:
+    """domain: another JetStream domain; an external source that names its own would be accepted and move nothing."""
+    source: Json = {"name": stream, "subject_transforms": [{"src": src, "dest": dest} for src, dest in transforms]}
+    return {**source, "external": _external(domain)} if domain else source
+
+
+def _external(domain: str) -> Json:
+    """As the server completes it, so that the next start finds no difference."""
+    return {"api": api_of(domain), "deliver": ""}
 
 
 def _addressed_to(cluster: str) -> list[tuple[str, str]]:

@@ -8,18 +8,21 @@ import asyncio
 import importlib
 import json
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import asdict
 from typing import cast
 
 from muster.bus.access import AccountName, BusUser, Rights, bus_users
 from muster.bus.declaration import Declaration
+from muster.bus.leaf import cell_user
 from muster.bus.settings import Settings
 
 SERVICES = (
     "gateway", "federation", "scheduler", "agent", "scaler", "composer", "projector", "notifier", "guard",
-    "telemetry", "health", "upgrader",
+    "telemetry", "health",
 )  # fmt: skip
+CENTRE_SERVICES = frozenset({"gateway", "federation", "projector", "notifier"})
+"""Those of a centre; every other service is a cluster's own."""
 ANSWER_S_MAX = 60.0
 
 
@@ -38,6 +41,24 @@ def declaration_of(service: str) -> Declaration:
     return found
 
 
+def services_of(settings: Settings) -> tuple[str, ...]:
+    """The services that run on this broker, in their order."""
+    match settings.role:
+        case "whole":
+            return SERVICES
+        case "centre":
+            return tuple(name for name in SERVICES if name in CENTRE_SERVICES)
+        case "cell":
+            return tuple(name for name in SERVICES if name not in CENTRE_SERVICES)
+
+
+def users_of_bus(declarations: Iterable[Declaration], settings: Settings) -> tuple[BusUser, ...]:
+    """Every user of this broker; in a centre also those that stand for the brokers of its cells."""
+    users = bus_users(declarations, clusters=settings.clusters)
+    cells = settings.clusters if settings.role == "centre" else ()
+    return (*users, *map(cell_user, cells))
+
+
 def dump_users(users: Sequence[BusUser]) -> str:
     """Users as JSON."""
     return json.dumps([asdict(user) for user in users])
@@ -54,6 +75,7 @@ def load_users(text: str | bytes) -> tuple[BusUser, ...]:
                 str(row["name"]),
                 AccountName(str(row["account"])),
                 Rights(tuple(rights["publish"]), tuple(rights["subscribe"])),
+                lasting=row["lasting"] is True,
             )
         )
     return tuple(users)
@@ -93,7 +115,7 @@ def main(services: Sequence[str], settings: str) -> int:
     """Print the users; 1 and a line on stderr if a service cannot be asked, or not work with these settings."""
     try:
         read = Settings.model_validate_json(settings)
-        users = bus_users(map(declaration_of, services), clusters=(read.cluster,))
+        users = users_of_bus(map(declaration_of, services), read)
         for service in services:
             check_settings(service, read)
     except (DeclarationError, ValueError) as error:

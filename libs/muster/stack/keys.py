@@ -5,7 +5,7 @@ rights which a declaration gave up are gone, also for who kept the old file.
 """
 
 import os
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Set
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -58,8 +58,11 @@ def mint_access(
     accounts = {name: key(f"account-{name}", jwt.PREFIX_ACCOUNT) for name in AccountName}
     view_signer = key("view-signer", jwt.PREFIX_ACCOUNT)
     written = set()
+    lasting: set[Path] = set()
     for user in users:
         user_key = key(f"user-{user.name}", jwt.PREFIX_USER)
+        if user.lasting:
+            lasting.add(keys_dir / f"user-{user.name}.nk")
         account = accounts[user.account]
         token = jwt.user_jwt(
             user.rights,
@@ -84,6 +87,7 @@ def mint_access(
             {name: account.public for name, account in accounts.items()},
             view_signer=view_signer.public,
             revoked_before_s=now_s - 1,
+            revoked=_revoked(keys_dir, lasting=lasting),
         )
     }
     return MintedAccess(
@@ -93,10 +97,21 @@ def mint_access(
     )
 
 
+def _revoked(keys_dir: Path, *, lasting: Set[Path]) -> tuple[str, ...]:
+    """Users of the account LOG whose older tokens are void, one by one where some are to last; else all."""
+    if not lasting:
+        return ()
+    others = sorted(set(keys_dir.glob("user-*.nk")) - lasting)
+    return tuple(jwt.key_of_seed(path.read_text().strip()).public for path in others)
+
+
 def account_specs(
-    public: Mapping[AccountName, str], *, view_signer: str, revoked_before_s: int
+    public: Mapping[AccountName, str], *, view_signer: str, revoked_before_s: int, revoked: tuple[str, ...] = ()
 ) -> tuple[jwt.AccountSpec, ...]:
-    """How the accounts are joined: questions come in from QUERY, the live view goes out to VIEW, nothing else."""
+    """How the accounts are joined: questions come in from QUERY, the live view goes out to VIEW, nothing else.
+
+    revoked: users of LOG whose older tokens are void; none: all.
+    """
     log = public[AccountName.LOG]
     return (
         jwt.AccountSpec(AccountName.SYS),
@@ -108,6 +123,7 @@ def account_specs(
                 {"name": "view", "subject": "view.>", "type": "stream"},
             ),
             revoked_before_s=revoked_before_s,
+            revoked=revoked,
         ),
         jwt.AccountSpec(
             AccountName.QUERY,

@@ -16,6 +16,9 @@ SYNC_INTERVAL_S = 10.0
 what was written; a power cut may cost the last seconds. Production sets `always` and three replicas (docs)."""
 SYNC_ALWAYS = 0.0
 ROUTE_USER = "route"
+LEAF_RECONNECT_S = 1
+LEAF_PING_S = 5
+LEAF_PINGS_MAX = 2
 ROUTE_TIMEOUT_S = 5
 MEMORY_LIMIT_MIB = 384  # GOMEMLIMIT: near it the collector works hard, so far above what some 100,000 subjects need
 
@@ -40,12 +43,24 @@ class NatsCluster:
 
 
 @dataclass(frozen=True, slots=True)
+class Leaf:
+    """The broker that this one joins as a leaf node. url: where it takes leaf nodes ("nats-leaf://HOST:PORT", or
+    "tls://HOST:PORT"). account: public key of this broker's account that is joined. credentials: of the other one.
+    """
+
+    url: str
+    account: str
+    credentials: Path
+
+
+@dataclass(frozen=True, slots=True)
 class NatsConfig:
     """One server. It listens on loopback only, unless host says otherwise: monitoring in any case.
 
     websocket_port: None for no WebSocket listener. origins: web pages that may use it. store_bytes_max: None leaves it
     to the free disk. access: None opens the server to everybody on this machine (tests of things other than access).
-    cluster: None for a server alone. pid_file: where its process id stands, for whoever sends it signals.
+    cluster: None for a server alone. pid_file: where its process id stands, for whoever sends it signals. domain: its
+    JetStream domain, "" for none. leaf_port: where it takes leaf nodes. leaf: the broker that it joins as one.
     """
 
     port: int
@@ -60,6 +75,9 @@ class NatsConfig:
     host: str = LOOPBACK
     cluster: NatsCluster | None = None
     pid_file: Path | None = None
+    domain: str = ""
+    leaf_port: int | None = None
+    leaf: Leaf | None = None
 
     @property
     def url(self) -> str:
@@ -104,6 +122,7 @@ def render(config: NatsConfig) -> str:
         f"max_control_line: {CONTROL_LINE_BYTES_MAX}",
         f'write_deadline: "{WRITE_DEADLINE_S}s"',
         "jetstream {",
+        *([f"  domain: {json.dumps(config.domain)}"] if config.domain else []),
         f"  store_dir: {json.dumps(str(config.store_dir))}",
         f"  sync_interval: {json.dumps(sync)}",
         *([f"  max_file_store: {config.store_bytes_max}"] if config.store_bytes_max is not None else []),
@@ -128,9 +147,28 @@ def render(config: NatsConfig) -> str:
         ]
     if config.cluster is not None:
         lines += _cluster(config.cluster, host=config.host)
+    if config.leaf_port is not None or config.leaf is not None:
+        lines += _leaf_nodes(config)
     if config.pid_file is not None:
         lines.append(f"pid_file: {json.dumps(str(config.pid_file))}")
     return "\n".join(lines) + "\n"
+
+
+def _leaf_nodes(config: NatsConfig) -> list[str]:
+    """A link that is dead without being closed is noticed after `LEAF_PING_S` times `LEAF_PINGS_MAX`."""
+    lines = [f'ping_interval: "{LEAF_PING_S}s"', f"ping_max: {LEAF_PINGS_MAX}", "leafnodes {"]
+    if config.leaf_port is not None:
+        lines += [f"  listen: {json.dumps(f'{config.host}:{config.leaf_port}')}", "  no_advertise: true"]
+    if config.leaf is not None:
+        lines += [
+            f'  reconnect: "{LEAF_RECONNECT_S}s"',
+            "  remotes: [ {",
+            f"    urls: [{json.dumps(config.leaf.url)}]",
+            f"    account: {json.dumps(config.leaf.account)}",
+            f"    credentials: {json.dumps(str(config.leaf.credentials))}",
+            "  } ]",
+        ]
+    return [*lines, "}"]
 
 
 def _cluster(cluster: NatsCluster, *, host: str) -> list[str]:

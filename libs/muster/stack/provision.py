@@ -9,11 +9,10 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from muster.bus import jwt
-from muster.bus.access import bus_users
 from muster.bus.declaration import Declaration
 from muster.bus.settings import Settings
 from muster.stack import nats_server, redis_server
-from muster.stack.declared import SERVICES, check_settings, declaration_of
+from muster.stack.declared import SERVICES, check_settings, declaration_of, users_of_bus
 from muster.stack.entering import new_secret, new_token
 from muster.stack.fabrics import write_credentials
 from muster.stack.keys import MintedAccess, mint_access, write_private
@@ -76,7 +75,7 @@ def provision(
     redis_password = _once(keys / _REDIS_PASSWORD, new_secret)
     token = _once(keys / _TOKEN, new_token)
     grafana = _once(keys / _GRAFANA_PASSWORD, new_secret)
-    access = _mint(keys, declarations, cluster=settings.cluster, now_s=now_s, entropy=entropy)
+    access = _mint(keys, declarations, settings, now_s=now_s, entropy=entropy)
     write_credentials(_with_logins_in(whole, keys), secret=new_secret)
     told = parts(declarations, whole, layout, redis_password=redis_password)
     for part in told:
@@ -94,12 +93,12 @@ def _once(path: Path, make: Callable[[], str]) -> str:
 
 
 def _mint(
-    keys: Path, declarations: Sequence[Declaration], *, cluster: str, now_s: int, entropy: Callable[[int], bytes]
+    keys: Path, declarations: Sequence[Declaration], settings: Settings, *, now_s: int, entropy: Callable[[int], bytes]
 ) -> MintedAccess:
     return mint_access(
         keys_dir=keys,
         credentials_dir=keys / _CREDENTIALS,
-        users=bus_users(declarations, clusters=(cluster,)),
+        users=users_of_bus(declarations, settings),
         now_s=now_s,
         entropy=entropy,
     )

@@ -15,11 +15,10 @@ from muster.bus.service import Connect
 from muster.bus.settings import Settings
 from muster.bus.tracing import make_tracing
 from muster.gateway.catalogue import CatalogueCache
+from muster.gateway.cells import nats_cell, scheduler_of
 from muster.gateway.dashboard import STATIC, Site, headers
-from muster.gateway.device_clients import NatsComposer, NatsScaler
 from muster.gateway.feed import Feed
 from muster.gateway.growth import shapes_to_come
-from muster.gateway.guard_client import NatsGuard
 from muster.gateway.house import House
 from muster.gateway.http import make_app
 from muster.gateway.live import Live, credentials
@@ -27,7 +26,6 @@ from muster.gateway.readings import Readings
 from muster.gateway.recent import RecentMessages
 from muster.gateway.redis_view import RedisView
 from muster.gateway.request_log import NatsRequestLog
-from muster.gateway.scheduler_client import NatsScheduler
 from muster.gateway.snapshot import Snapshots
 from muster.gateway.tokens import NatsTokens
 from muster.gateway.views import Views
@@ -74,30 +72,38 @@ class Gateway:
             settings.redis_url, socket_timeout=FEED_TIMEOUT_S, socket_connect_timeout=REDIS_TIMEOUT_S
         )
         time = SystemTime()
-        cluster = cluster_log(settings.cluster)
+        logs = {name: cluster_log(name) for name in settings.clusters}
+        models = {name: read_model(log) for name, log in logs.items()}
+        fed = read_model(FED_LOG)
         tokens = NatsTokens(client)
         tracing = make_tracing("gateway", scope=FED_LOG.scope, template=FED_LOG.subjects)
         log = NatsRequestLog(client, time=time, tracing=tracing)
-        scheduler = NatsScheduler(asking, cluster=settings.cluster)
-        view = RedisView(redis, clusters=(read_model(cluster),), fed=read_model(FED_LOG))
+        cells = {
+            name: nats_cell(name, RedisView(redis, clusters=(model,), fed=fed), asking)
+            for name, model in models.items()
+        }
+        first, scheduler = cells[settings.cluster], scheduler_of(cells)
+        view = RedisView(redis, clusters=tuple(models.values()), fed=fed)
         catalogue = CatalogueCache(view=view, scheduler=scheduler, time=time, to_come=shapes_to_come(settings.scaling))
-        feed = Feed(listening, {log_name: read_model(log_name) for log_name in (cluster, FED_LOG)})
-        clusters = {settings.cluster: read_model(cluster)}
-        snapshots = Snapshots(redis, clusters=clusters, fed=read_model(FED_LOG), time=time)
+        feed = Feed(listening, {log_name: read_model(log_name) for log_name in (*logs.values(), FED_LOG)})
+        snapshots = Snapshots(redis, clusters=models, fed=fed, time=time)
         house = House(
             log=log,
             view=view,
             scheduler=scheduler,
-            composer=NatsComposer(asking, cluster=settings.cluster),
-            scaler=NatsScaler(asking, cluster=settings.cluster),
-            guard=NatsGuard(asking, cluster=settings.cluster),
+            composer=first.composer,
+            scaler=first.scaler,
+            guard=first.guard,
             tokens=tokens,
             catalogue=catalogue,
             feed=feed,
             views=Views(view, scheduler, log, time),
             time=time,
-            live=Live(snapshots, credentials(settings, time), Readings(RecentMessages(client), settings.cluster, time)),
+            live=Live(
+                snapshots, credentials(settings, time), Readings(RecentMessages(client), settings.clusters, time)
+            ),
             site=Site(STATIC, headers(settings.websocket_url)),
+            cells=cells,
         )
         try:
             async with asyncio.TaskGroup() as tasks:
@@ -105,8 +111,9 @@ class Gateway:
                 tasks.create_task(catalogue.keep_fresh(), name="keep-catalogue-fresh")
                 tasks.create_task(feed.run(), name="feed")
                 tasks.create_task(_serve(house, settings), name="http")
-                if settings.kubernetes is not None:
-                    tasks.create_task(Workloads(client, cluster, house).run(), name="workloads")
+                if settings.kubernetes is not None or settings.role == "centre":
+                    for name, log_name in logs.items():
+                        tasks.create_task(Workloads(client, log_name, house).run(), name=f"workloads of {name}")
         finally:
             await asyncio.to_thread(tracing.close)
             await redis.aclose()

@@ -1,13 +1,15 @@
 """What a request handler needs, in one place, and the steps that every handler begins with."""
 
 import re
-from dataclasses import dataclass, field
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
 
 from starlette.requests import Request
 
 from muster.bus.clock import TimeSource
 from muster.gateway.authorise import Principal
 from muster.gateway.catalogue import CatalogueCache
+from muster.gateway.cells import Cell, cell_named
 from muster.gateway.dashboard import Site
 from muster.gateway.feed import Feed
 from muster.gateway.live import Live
@@ -24,7 +26,7 @@ DRAINED_BYTES_MAX = 32 * 1024 * 1024  # of a body that is refused: a client that
 
 @dataclass(frozen=True)
 class House:
-    """Everything behind the door. live, site: None where dashboards are not served."""
+    """Everything behind the door. live, site: None where dashboards are not served. cells: each cluster by itself."""
 
     log: RequestLog
     view: ReadView
@@ -40,13 +42,31 @@ class House:
     metrics: Metrics = field(default_factory=Metrics)
     live: Live | None = None
     site: Site | None = None
+    cells: Mapping[str, Cell] = field(default_factory=dict)
+
+    def of_cluster(self, name: str) -> "House":
+        """The same as if there were no other cluster. Raises ProblemError (404)."""
+        cell = cell_named(self.cells, name)
+        return replace(
+            self,
+            view=cell.view,
+            scheduler=cell.scheduler,
+            composer=cell.composer,
+            scaler=cell.scaler,
+            guard=cell.guard,
+            views=replace(self.views, view=cell.view, scheduler=cell.scheduler),
+        )
 
 
 def house_of(request: Request) -> House:
-    """The house that this application was made for."""
+    """The house that this application was made for, or one cluster's part of it if the request names one.
+
+    Raises ProblemError (404) if there is no such cluster.
+    """
     house = request.app.state.house
     assert isinstance(house, House), "the application is wired with a house"
-    return house
+    cluster = request.query_params.get("cluster", "") if house.cells else ""
+    return house.of_cluster(cluster) if cluster else house
 
 
 def principal_of(request: Request) -> Principal:

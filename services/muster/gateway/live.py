@@ -25,7 +25,7 @@ _log = logging.getLogger(__name__)
 class Credentials:
     """Gives dashboards their users. url: of the broker's WebSocket. signer: None if this gateway has none."""
 
-    cluster: str
+    clusters: tuple[str, ...]
     url: str
     signer: ViewSigner | None
     time: TimeSource
@@ -37,7 +37,7 @@ class Credentials:
         teams = (EVERY_TEAM,) if sees_all(principal) else _teams(principal)
         user = mint_view_user(
             self.signer,
-            clusters=(self.cluster,),
+            clusters=self.clusters,
             teams=teams,
             now_s=self.time.wall() // NS_PER_S,
             expires_in_s=CREDENTIAL_S,
@@ -49,7 +49,7 @@ class Credentials:
             seed=user.seed,
             inbox_prefix=user.inbox_prefix,
             expires_at_s=user.expires_at_s,
-            clusters=(self.cluster, FED_CLUSTER),
+            clusters=(*self.clusters, FED_CLUSTER),
             audiences=live_audiences(principal),
         )
 
@@ -86,4 +86,4 @@ def credentials(settings: Settings, time: TimeSource) -> Credentials:
     except FileNotFoundError:
         _log.warning("%s is not there: dashboards cannot listen through this gateway", path)
         signer = None
-    return Credentials(settings.cluster, settings.websocket_url, signer, time)
+    return Credentials(settings.clusters, settings.websocket_url, signer, time)

@@ -22,10 +22,10 @@ TRIES_MAX = 4
 
 @dataclass(frozen=True)
 class Readings:
-    """Reads what one cluster's nodes and jobs sent."""
+    """Reads what nodes and jobs of these clusters sent."""
 
     recent: RecentMessages
-    cluster: str
+    clusters: tuple[str, ...]
     time: TimeSource
 
     async def of_job(self, job: JobView, *, since_s: float) -> JobReadings:
@@ -34,13 +34,13 @@ class Readings:
         Raises UnreachableError.
         """
         since_ns = self.time.wall() - round(since_s * NS_PER_S)
-        nodes = job.nodes[:NODES_MAX] if job.cluster == self.cluster else ()
+        nodes = job.nodes[:NODES_MAX] if job.cluster in self.clusters else ()
         for _ in range(TRIES_MAX):
             if not nodes:
                 break
             found = await self.recent.since(
-                telemetry_stream(self.cluster),
-                [telemetry_subject(self.cluster, node) for node in nodes],
+                telemetry_stream(job.cluster),
+                [telemetry_subject(job.cluster, node) for node in nodes],
                 since_ns=since_ns,
                 messages_max=SAMPLES_MAX,
             )
@@ -52,26 +52,26 @@ class Readings:
     async def output(self, job: JobView, *, lines: int) -> OutputPage:
         """The newest lines that the job printed, as far as they are kept. Raises UnreachableError."""
         page = OutputPage(job_id=job.id)
-        if job.cluster != self.cluster:
+        if job.cluster not in self.clusters:
             return page
         for window_s in OUTPUT_WINDOWS_S:
-            page, is_cut = await self._printed(job.id, window_s, lines)
+            page, is_cut = await self._printed(job, window_s, lines)
             if is_cut or len(page.lines) >= lines:
                 break
         return page
 
-    async def _printed(self, job_id: str, window_s: float, lines: int) -> tuple[OutputPage, bool]:
+    async def _printed(self, job: JobView, window_s: float, lines: int) -> tuple[OutputPage, bool]:
         """Lines of the last while; True if it was made shorter because there was too much."""
         is_cut = False
         for _ in range(TRIES_MAX):
             found = await self.recent.since(
-                output_stream(self.cluster),
-                [output_subject(self.cluster, job_id)],
+                output_stream(job.cluster),
+                [output_subject(job.cluster, job.id)],
                 since_ns=self.time.wall() - round(window_s * NS_PER_S),
                 messages_max=OUTPUT_MESSAGES_MAX,
             )
             if found.count <= OUTPUT_MESSAGES_MAX:
-                return await asyncio.to_thread(output_page, job_id, found.messages, lines=lines), is_cut
+                return await asyncio.to_thread(output_page, job.id, found.messages, lines=lines), is_cut
             is_cut = True
             window_s *= OUTPUT_MESSAGES_MAX / found.count / SHORTER
-        return OutputPage(job_id=job_id), is_cut
+        return OutputPage(job_id=job.id), is_cut

@@ -43,7 +43,7 @@ class Notifier:
 def places_of(settings: Settings) -> Iterator[Place]:
     """Every lane: a webhook in a log that holds facts of its events."""
     for webhook in settings.webhooks:
-        for log in (cluster_log(settings.cluster), FED_LOG):
+        for log in (*map(cluster_log, settings.clusters), FED_LOG):
             if wanted := patterns(webhook.events, log):
                 yield Place(log, webhook.name, wanted)
 

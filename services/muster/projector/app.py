@@ -31,8 +31,6 @@ DECLARATION = Declaration(
 
 def services(settings: Settings) -> tuple[CoreService, ...]:
     """One projection per log."""
-    cluster, log = settings.cluster, cluster_log(settings.cluster)
-
     time = SystemTime()
 
     def of_log(log: LogName) -> tuple[Sink, ...]:
@@ -41,16 +39,23 @@ def services(settings: Settings) -> tuple[CoreService, ...]:
             ViewSink(log.scope, log.stream, time),
         )
 
-    def beside_log(log: LogName) -> tuple[Sink, ...]:
-        return (TelemetrySink(cluster, settings.redis_url, read_model(log)), OutputSink(cluster, time))
+    def of_cluster(cluster: str) -> CoreService:
+        log = cluster_log(cluster)
 
-    return (
-        CoreService(
+        def sinks() -> Sinks:
+            beside = (TelemetrySink(cluster, settings.redis_url, read_model(log)), OutputSink(cluster, time))
+            return Sinks(*of_log(log), *beside)
+
+        return CoreService(
             declaration=DECLARATION,
             role=StreamRole.LOG,
             core=lambda: ProjectorCore(cluster),
-            sink=lambda: Sinks(*of_log(log), *beside_log(log)),
-        ),
+            sink=sinks,
+            cluster=cluster,
+        )
+
+    return (
+        *map(of_cluster, settings.clusters),
         CoreService(
             declaration=DECLARATION,
             role=StreamRole.FED,

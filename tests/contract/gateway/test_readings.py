@@ -40,7 +40,7 @@ class Streams:
 
     @property
     def readings(self) -> Readings:
-        return Readings(RecentMessages(self.gateway), CLUSTER, SystemTime())
+        return Readings(RecentMessages(self.gateway), (CLUSTER,), SystemTime())
 
     async def measured(self, node: str, *, count: int = 1) -> None:
         for number in range(count):

@@ -47,7 +47,7 @@ class House:
     def __init__(self, signer: ViewSigner | None = SIGNER, url: str = URL) -> None:
         self.snapshots = FakeSnapshots()
         self.time = FakeTime()
-        credentials = Credentials("atlas", url, signer, self.time)
+        credentials = Credentials(("atlas",), url, signer, self.time)
         live = Live(self.snapshots, credentials, None)  # type: ignore[arg-type]
         self.app = make_app(replace(FakeHouse().house, live=live))
 

@@ -46,7 +46,7 @@ def printed(age_s: float) -> bytes:
 def looked(ages_s: Sequence[float]) -> tuple[FakeStream, Readings]:
     time = FakeTime(wall_ns=100_000 * NS_PER_S)
     stream = FakeStream(sorted(ages_s, reverse=True), time)
-    return stream, Readings(stream, "atlas", time)  # type: ignore[arg-type]
+    return stream, Readings(stream, ("atlas",), time)  # type: ignore[arg-type]
 
 
 async def test_a_job_that_prints_often_is_read_a_short_way_back() -> None:

@@ -1,0 +1,53 @@
+"""What may cross the link between the centre's broker and a cell's: the rights of the cell's leaf node. Pure.
+
+A cell's broker is a leaf node of the centre's, joined by one credential of the centre's account LOG. Without rights
+that say otherwise everything would cross that somebody listens to: a cell's dead letters and checkpoints would be
+stored in the centre as well, and whoever may write facts on one side could write the other's. So what crosses is
+enumerated (tried on nats-server 2.15, decision 0037):
+
+- towards the cell: the centre's requests for copies of the cell's log and output, deliveries of FED, questions;
+- towards the centre: the request for FED, deliveries of the copies, answers, telemetry and output as it comes.
+
+Facts cross in sourced streams alone: nobody on one side can publish a subject that a log on the other side takes.
+"""
+
+from muster.bus.access import AccountName, BusUser, Rights
+from muster.bus.names import CENTRE_DOMAIN, api_of, output_stream
+from muster.schemas.subjects import FED_LOG, cluster_log
+
+_MIRRORED, _SOURCED, _ANSWERED = "$JS.M.>", "$JS.S.>", "$JSC.R.>"
+"""Where a server has messages delivered that it copies or sources, and answers to its own requests for consumers."""
+_QUESTION_ANSWERS = "_R_.>"
+"""Answers to questions that came in through an account's import, as all that are asked of clusters do."""
+
+
+def cell_user_name(cluster: str) -> str:
+    """Name of the credential that a cell's broker joins the centre's with."""
+    return f"cell-{cluster}"
+
+
+def cell_user(cluster: str) -> BusUser:
+    """The user of the centre's broker that stands for a cell's. It lasts: cells are not told of the centre's starts."""
+    return BusUser(cell_user_name(cluster), AccountName.LOG, cell_rights(cluster), lasting=True)
+
+
+def cell_rights(cluster: str) -> Rights:
+    """publish: what crosses from the cell to the centre. subscribe: from the centre to the cell."""
+    own, centre = api_of(cluster), api_of(CENTRE_DOMAIN)
+    copied = (cluster_log(cluster).stream, output_stream(cluster))
+    return Rights(
+        publish=(
+            f"{centre}.CONSUMER.CREATE.{FED_LOG.stream}.>",
+            _MIRRORED,
+            _ANSWERED,
+            _QUESTION_ANSWERS,
+            f"telemetry.{cluster}.>",
+            f"logs.{cluster}.>",
+        ),
+        subscribe=(
+            *(f"{own}.CONSUMER.CREATE.{stream}" for stream in copied),
+            _SOURCED,
+            _ANSWERED,
+            f"query.{cluster}.>",
+        ),
+    )

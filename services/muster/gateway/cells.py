@@ -1,0 +1,58 @@
+"""What a gateway asks of one cluster, and of which cluster a request speaks.
+
+A request that names a cluster (`?cluster=NAME`) is answered as if there were no other one. Without it, jobs, nodes,
+queues and reservations are those of all clusters; devices, fabrics, the scaler's choices and the API server are the
+first cluster's.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from nats.aio.client import Client
+
+from muster.gateway.device_clients import NatsComposer, NatsScaler
+from muster.gateway.guard_client import NatsGuard
+from muster.gateway.ports import Composer, Guard, ReadView, Scaler, Scheduler
+from muster.gateway.problems import not_found
+from muster.gateway.scheduler_client import NatsScheduler
+from muster.gateway.schedulers import Schedulers
+
+NAME_CHARS_TOLD = 100
+
+
+@dataclass(frozen=True, slots=True)
+class Cell:
+    """Who answers for one cluster. view: its rows alone, and the federation's."""
+
+    name: str
+    view: ReadView
+    scheduler: Scheduler
+    composer: Composer
+    scaler: Scaler
+    guard: Guard
+
+
+def nats_cell(name: str, view: ReadView, asking: Client) -> Cell:
+    """The services of a cluster, asked over the bus."""
+    return Cell(
+        name,
+        view,
+        NatsScheduler(asking, cluster=name),
+        NatsComposer(asking, cluster=name),
+        NatsScaler(asking, cluster=name),
+        NatsGuard(asking, cluster=name),
+    )
+
+
+def scheduler_of(cells: Mapping[str, Cell]) -> Scheduler:
+    """The schedulers of all clusters as one."""
+    schedulers = {name: cell.scheduler for name, cell in cells.items()}
+    return next(iter(schedulers.values())) if len(schedulers) == 1 else Schedulers(schedulers)
+
+
+def cell_named(cells: Mapping[str, Cell], name: str) -> Cell:
+    """That cluster's. Raises ProblemError (404)."""
+    cell = cells.get(name)
+    if cell is None:
+        raise not_found("cluster", name[:NAME_CHARS_TOLD])
+    return cell
