@@ -334,6 +334,7 @@ STATE_TABLE: tuple[FactType, ...] = (
     *_rows(LOG, "agent", "node", state_recorded=node.NodeState),
     *_rows(LOG, "agent", "group", state_recorded=node.GroupState),
     *_rows(LOG, "agent", "work", state_recorded=operations.NodeWorkState),
+    *_rows(LOG, "health", "preflight", state_recorded=operations.PreflightState),
     *_rows(LOG, "agent", "job", state_recorded=job.PodsState),
     *_rows(LOG, "agent", "cluster", state_recorded=control.ClusterDescribed),
     *_rows(LOG, "agent", "workload", state_recorded=workload.WorkloadState),

@@ -125,6 +125,22 @@ class PreflightFailed(Payload):
     took_s: Measured = 0.0
 
 
+class PreflightState(Payload):
+    """`state-recorded` of a job's pre-flight, by health: an attempt without a verdict.
+
+    cause: the newest fact of it. started_at: of its pods, 0: not yet. is_last: all is reported.
+    """
+
+    attempt: int
+    plan: PreflightPlan
+    nodes: tuple[Label, ...]
+    cause: str = ""
+    started_at: InstantNs = 0
+    reported_at: InstantNs = 0
+    results: tuple[CheckResult, ...] = ()
+    is_last: bool = False
+
+
 class NodeAction(StrEnum):
     """What can be done to a node or to one of its devices.
 

@@ -1,29 +1,201 @@
 """Verdicts on pre-flight checks, a part of the health core (see `part.py`): from what the agent reports come
 `preflight-passed` and `preflight-failed`.
+
+What a check found counts for its job at once if it failed, and whole once all is reported, or the plan's limit is over.
+A check that could not run is neither a pass nor a failure: the plan says whether it lets the job pass, with a warning.
 """
 
+import heapq
 from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
 
-from muster.core import Draft, Instant
+from muster.core import Draft, Fact, Instant, after, seconds_between
+from muster.health.core.blame import blamed, words_of
 from muster.health.core.part import Handler
+from muster.schemas.facts.job import JobPlaced, PodsStarted
+from muster.schemas.facts.operations import (
+    CheckOutcome,
+    CheckResult,
+    ChecksReported,
+    PreflightFailed,
+    PreflightPassed,
+    PreflightPlan,
+    PreflightState,
+)
+from muster.schemas.job import TERMINAL_PHASES
+from muster.schemas.registry import STATE_NAME
+
+REPORT_S = 10.0
+"""Beyond the plan's limit: what ended in time may be told so much later."""
+FAILED_MAX = 100
+"""Results that a verdict carries; the facts of the agent have all of them."""
+WARNINGS_MAX = 20
+OVER = ("pods-exited", "stop-requested", "queued", *(phase.value for phase in TERMINAL_PHASES))
+"""After which nobody waits for a verdict on the attempt."""
+_NEVER = Instant(0)
+
+
+@dataclass(slots=True)
+class _Checked:
+    """An attempt without a verdict. nodes: that it is on. cause: the newest fact of it, at `reported_at`.
+
+    started_at: since when its pods run; is_last: all is reported.
+    """
+
+    attempt: int
+    plan: PreflightPlan
+    nodes: tuple[str, ...]
+    trace: str
+    cause: str
+    started_at: Instant = _NEVER
+    reported_at: Instant = _NEVER
+    results: list[CheckResult] = field(default_factory=list)
+    is_last: bool = False
+
+    @property
+    def deadline(self) -> Instant:
+        """When nothing more is waited for."""
+        return after(self.started_at, self.plan.limit_s + REPORT_S)
+
+    def unreported(self) -> Iterator[CheckResult]:
+        """Checks of nodes that nobody told of: they could not run, as far as anybody knows."""
+        reported = {one.node for one in self.results}
+        for node in self.nodes:
+            for order in self.plan.checks if node not in reported else ():
+                detail = "nothing was reported in time"
+                yield CheckResult(node=node, check=order.check, outcome=CheckOutcome.CANNOT_RUN, detail=detail)
 
 
 class PreflightVerdicts:
-    """Implements `Part`. Says nothing yet."""
+    """Implements `Part`."""
+
+    def __init__(self) -> None:
+        self._jobs: dict[str, _Checked] = {}
+        self._ready: dict[str, None] = {}
+        self._deadlines: list[tuple[Instant, str, int]] = []  # entries of attempts that are over are stale
 
     @property
     def handlers(self) -> Mapping[tuple[str, str], Handler]:
         """See `Part.handlers`."""
-        return {}
+        return {
+            ("job", "placed"): self._placed,
+            ("job", "pods-started"): self._started,
+            ("job", "checks-reported"): self._reported,
+            ("job", "preflight-passed"): self._over,
+            ("job", "preflight-failed"): self._over,
+            **{("job", name): self._over for name in OVER},
+            ("preflight", STATE_NAME): self._state,
+        }
 
-    def decide(self, now: Instant, room: int) -> list[Draft]:  # noqa: ARG002 - the port
+    def decide(self, now: Instant, room: int) -> list[Draft]:
         """See `Part.decide`."""
-        return []
+        self._look(now)
+        drafts: list[Draft] = []
+        for job_id in self._ready:
+            if len(drafts) >= room:
+                break
+            drafts.append(_verdict(job_id, self._jobs[job_id]))
+        return drafts
 
     def next_wakeup(self) -> Instant | None:
         """See `Part.next_wakeup`."""
-        return None
+        if self._ready:
+            return _NEVER
+        while self._deadlines and self._is_stale(*self._deadlines[0]):
+            heapq.heappop(self._deadlines)
+        return self._deadlines[0][0] if self._deadlines else None
 
     def snapshot(self) -> Iterator[Draft]:
         """See `Part.snapshot`."""
-        return iter(())
+        for job_id, one in self._jobs.items():
+            state = PreflightState(
+                attempt=one.attempt,
+                plan=one.plan,
+                nodes=one.nodes,
+                cause=one.cause,
+                started_at=one.started_at,
+                reported_at=one.reported_at,
+                results=tuple(one.results),
+                is_last=one.is_last,
+            )
+            yield Draft("preflight", job_id, STATE_NAME, state, trace=one.trace)
+
+    def _look(self, now: Instant) -> None:
+        """Whose time is over has a verdict to get."""
+        while self._deadlines and self._deadlines[0][0] <= now:
+            moment, job_id, attempt = heapq.heappop(self._deadlines)
+            if not self._is_stale(moment, job_id, attempt):
+                self._ready[job_id] = None
+
+    def _is_stale(self, moment: Instant, job_id: str, attempt: int) -> bool:  # noqa: ARG002 - as the heap has it
+        one = self._jobs.get(job_id)
+        return one is None or one.attempt != attempt
+
+    def _placed(self, fact: Fact) -> None:
+        placed = fact.payload
+        if isinstance(placed, JobPlaced) and placed.preflight is not None:
+            nodes = tuple(dict.fromkeys(slot.node for slot in placed.slots))
+            self._jobs[fact.subject_id] = _Checked(placed.attempt, placed.preflight, nodes, fact.trace, fact.id)
+
+    def _started(self, fact: Fact) -> None:
+        one, started = self._jobs.get(fact.subject_id), fact.payload
+        if one is not None and isinstance(started, PodsStarted) and started.attempt == one.attempt:
+            one.started_at = one.reported_at = fact.time
+            one.cause = fact.id
+            self._await(fact.subject_id, one)
+
+    def _await(self, job_id: str, one: _Checked) -> None:
+        heapq.heappush(self._deadlines, (one.deadline, job_id, one.attempt))
+
+    def _reported(self, fact: Fact) -> None:
+        one, found = self._jobs.get(fact.subject_id), fact.payload
+        if one is None or not isinstance(found, ChecksReported) or found.attempt != one.attempt:
+            return
+        if found.is_last and one.is_last:
+            return  # told twice: by two leaders
+        one.results += found.results
+        one.cause, one.reported_at, one.is_last = fact.id, fact.time, found.is_last
+        if one.is_last or any(result.outcome is CheckOutcome.FAIL for result in found.results):
+            self._ready[fact.subject_id] = None
+
+    def _over(self, fact: Fact) -> None:
+        self._jobs.pop(fact.subject_id, None)
+        self._ready.pop(fact.subject_id, None)
+
+    def _state(self, fact: Fact) -> None:
+        state = fact.payload
+        if not isinstance(state, PreflightState):
+            return
+        one = _Checked(state.attempt, state.plan, state.nodes, fact.trace, state.cause)
+        one.started_at, one.reported_at = Instant(state.started_at), Instant(state.reported_at)
+        one.results, one.is_last = list(state.results), state.is_last
+        self._jobs[fact.subject_id] = one
+        if one.started_at:
+            self._await(fact.subject_id, one)
+        if one.is_last or any(result.outcome is CheckOutcome.FAIL for result in one.results):
+            self._ready[fact.subject_id] = None
+
+
+def _verdict(job_id: str, one: _Checked) -> Draft:
+    """Whoever is ready gets one: it failed, or all is known that will be."""
+    failed = [result for result in one.results if result.outcome is CheckOutcome.FAIL]
+    unable = [result for result in one.results if result.outcome is CheckOutcome.CANNOT_RUN]
+    took_s = max(0.0, seconds_between(one.started_at or one.reported_at, one.reported_at))
+    if not failed:
+        unable += one.unreported()
+    against = failed or (unable if not one.plan.cannot_run_passes else [])
+    payload: PreflightFailed | PreflightPassed
+    if against:
+        payload = PreflightFailed(
+            attempt=one.attempt,
+            suite=one.plan.suite,
+            nodes=blamed(one.plan, against, one.nodes),
+            reason=words_of(against[0], more=len(against) - 1),
+            failed=tuple(against[:FAILED_MAX]),
+            took_s=took_s,
+        )
+    else:
+        warned = tuple(words_of(result) for result in unable[:WARNINGS_MAX])
+        payload = PreflightPassed(attempt=one.attempt, suite=one.plan.suite, warned=warned, took_s=took_s)
+    name = "preflight-failed" if against else "preflight-passed"
+    return Draft("job", job_id, name, payload, causes=(one.cause,), trace=one.trace)
