@@ -70,7 +70,8 @@ class TeamLimit(Wire):
 class RoutingPolicy(Wire):
     """All rules, the first that matches counts, and the teams' limits over all clusters.
 
-    No rules: every job goes to the first cluster of the settings. Else the last rule must match every job.
+    No rules: every job goes to the first cluster of the settings that takes jobs. Else the last rule must match every
+    job.
     """
 
     rules: Annotated[tuple[RoutingRule, ...], Field(max_length=RULES_MAX)] = ()

@@ -198,6 +198,7 @@ class ClusterWish(Wire):
     """A drain or a resume of a cluster that was asked for by `fact` and is not answered. drain: else a resume."""
 
     fact: str
+    cluster: str = ""
     drain: ClusterDrainRequested | None = None
     resume: ClusterResumeRequested | None = None
     trace: str = ""
@@ -232,7 +233,7 @@ class Reroute(Wire):
     """A job is being moved: who or what asked for it, and where to.
 
     to: clusters that may take it, in this order; none: as the rules say, without where it is. forwarded: the cluster
-    was asked to give it back. principal: "" if a cluster is drained.
+    was asked to give it back. principal: "" if a cluster is drained. refused: why it stays, "" until that was said.
     """
 
     fact: str
@@ -240,3 +241,4 @@ class Reroute(Wire):
     principal: str = ""
     reason: Text = ""
     forwarded: bool = False
+    refused: Text = ""
