@@ -37,12 +37,12 @@ class DeviceSample(Wire):
     """One GPU at one moment. job_ids: who holds it. None: the exporter does not show it.
 
     utilisation_pct: 0 to 100, DCGM's DEV_GPU_UTIL, which says no more than that something ran. sm_active_pct,
-    tensor_active_pct, dram_active_pct: 0 to 100, from DCGM's PROF fields. energy_mj: counter. nvlink_bytes: counter.
+    tensor_active_pct, dram_active_pct: 0 to 100, from DCGM's PROF fields. energy_mj: counter. nvlink_bytes_s,
     pcie_tx_bytes_s, pcie_rx_bytes_s: rates. pcie_replays, ecc_sbe, ecc_dbe, rows_remapped_sbe, rows_remapped_dbe:
     counters. remap_pending, remap_failed: flags. xid: the newest code, which never clears. xid_counts: (code, how many
     in the exporter's window), where it counts them. recovery_action: as DCGM recommends it, "" for none. watches: DCGM
     health. throttled: reasons of clock events. owners: as the page or the node names who holds it, before it is known
-    which jobs these are (namespace/pod).
+    which jobs these are (namespace/pod). lacking: fields without None that the page does not show; they are 0 here.
     """
 
     index: Annotated[int, Field(ge=0, lt=GPUS_PER_NODE_MAX)]
@@ -58,7 +58,7 @@ class DeviceSample(Wire):
     dram_active_pct: Measured | None = None
     memory_temperature_c: Measured | None = None
     energy_mj: int | None = None
-    nvlink_bytes: int | None = None
+    nvlink_bytes_s: Measured | None = None
     pcie_tx_bytes_s: Measured | None = None
     pcie_rx_bytes_s: Measured | None = None
     pcie_replays: int | None = None
@@ -74,6 +74,7 @@ class DeviceSample(Wire):
     watches: tuple[WatchReading, ...] = ()
     throttled: tuple[str, ...] = ()
     owners: tuple[str, ...] = ()
+    lacking: tuple[str, ...] = ()
 
 
 class ExporterState(StrEnum):

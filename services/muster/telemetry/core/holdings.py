@@ -47,11 +47,15 @@ class HeldJob:
 
 
 class Holdings:
-    """Folds facts of nodes and jobs. nodes, jobs: for reading. anomalies: facts that fit no state, by name."""
+    """Folds facts of nodes and jobs. nodes, jobs: for reading. anomalies: facts that fit no state, by name.
+
+    origins: by namespace/name, the live job of an object of Kubernetes that makes its pods itself.
+    """
 
     def __init__(self) -> None:
         self.nodes: dict[str, HeldNode] = {}
         self.jobs: dict[str, HeldJob] = {}
+        self.origins: dict[str, str] = {}
         self.anomalies: Counter[str] = Counter()
         self._exited: set[str] = set()
         self._handlers: Mapping[tuple[str, str], Callable[[Fact], None]] = {
@@ -99,6 +103,7 @@ class Holdings:
         if isinstance(fact.payload, JobRouted) and fact.subject_id not in self.jobs:
             job = fact.payload.job
             self.jobs[fact.subject_id] = HeldJob(job, job.spec.queue_name)
+            self._originate(job)
 
     def _queued(self, fact: Fact) -> None:
         job = self._job(fact)
@@ -135,6 +140,9 @@ class Holdings:
         if job is not None:
             self._let_go(fact.subject_id, job)
             del self.jobs[fact.subject_id]
+            origin = job.job.origin
+            if origin is not None and self.origins.get(title := f"{origin.namespace}/{origin.name}") == fact.subject_id:
+                del self.origins[title]
 
     def _joined(self, fact: Fact) -> None:
         if isinstance(fact.payload, NodeJoined):
@@ -176,9 +184,14 @@ class Holdings:
                     self._let_go(fact.subject_id, known)
         elif isinstance(state, JobState) and state.phase not in TERMINAL_PHASES:
             job = self.jobs[fact.subject_id] = HeldJob(state.job, state.queue or state.job.spec.queue_name)
+            self._originate(state.job)
             if state.slots and fact.subject_id not in self._exited and state.exited is None:
                 self._hold(fact.subject_id, job, state.slots, Instant(state.placed_at))
                 job.picked = _of_run(state.slots, state.picked)
+
+    def _originate(self, job: Job) -> None:
+        if job.origin is not None:
+            self.origins[f"{job.origin.namespace}/{job.origin.name}"] = job.id
 
     def _hold(self, job_id: str, job: HeldJob, slots: tuple[Slot, ...], since: Instant) -> None:
         job.slots, job.held_since = slots, since

@@ -1,0 +1,142 @@
+"""What an exporter's page says of each GPU of its node, in Muster's words and units."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from muster.telemetry.core.names import (
+    DRIVER,
+    INDEX,
+    INSTANCE,
+    JOB,
+    LABELLED,
+    MEANINGS,
+    MODEL,
+    NAMESPACE,
+    POD,
+    PROFILE,
+    UUID,
+    Field,
+    Number,
+    is_blank,
+    label_of,
+)
+from muster.telemetry.core.tokens import samples
+
+WHOLE = ""
+"""The instance of a GPU that is not cut into instances (MIG)."""
+
+
+@dataclass(slots=True)
+class Instance:
+    """A GPU, or an instance of one. profile: as MIG calls it ("1g.10gb"), "" for a whole one.
+
+    owners: namespace/pod of whom the page names; jobs: ids that it names itself. xids, watches, events: counts by XID,
+    levels and error codes by health watch, counts by clock event.
+    """
+
+    profile: str = ""
+    values: dict[Field, Number] = field(default_factory=dict)
+    owners: dict[str, None] = field(default_factory=dict)
+    jobs: dict[str, None] = field(default_factory=dict)
+    xids: dict[int, int] = field(default_factory=dict)
+    watches: dict[str, tuple[int, str]] = field(default_factory=dict)
+    events: dict[str, int] = field(default_factory=dict)
+
+
+@dataclass(slots=True)
+class Gpu:
+    """One GPU of a page. index: as the driver numbers it, None if the page does not say. instances: by their id."""
+
+    uuid: str
+    index: int | None = None
+    model: str = ""
+    instances: dict[str, Instance] = field(default_factory=dict)
+
+
+@dataclass(slots=True)
+class Page:
+    """One page. gpus: by uuid, in the page's order. driver: its version, "" if the page does not say."""
+
+    gpus: dict[str, Gpu] = field(default_factory=dict)
+    driver: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class _Series:
+    """What the labels of a series say: whose values they are, and what else it is about."""
+
+    instance: Instance | None
+    labels: Mapping[str, str]
+
+
+def read_page(text: str) -> Page:
+    """The page. Series of the same thing, as time-slicing makes them for every pod, count once: the greatest value.
+
+    Raises PageError.
+    """
+    page = Page()
+
+    def entity(labels: dict[str, str]) -> _Series:
+        return _Series(_instance(page, labels), labels)
+
+    for name, series, value in samples(text, wanted=MEANINGS, entity=entity):
+        instance = series.instance
+        if instance is None or is_blank(value):
+            continue
+        meaning = MEANINGS[name]
+        of = meaning.field
+        if of in LABELLED:
+            _count(instance, of, series.labels, int(value))
+            continue
+        converted = meaning.convert(value)
+        known = instance.values.get(of)
+        if known is None or converted > known:
+            instance.values[of] = converted
+    return page
+
+
+def _instance(page: Page, labels: Mapping[str, str]) -> Instance | None:
+    """Where the values of a series belong; None for a switch, a CPU, or whatever else has no GPU."""
+    uuid = label_of(labels, UUID)
+    if not uuid:
+        return None
+    if not page.driver:
+        page.driver = label_of(labels, DRIVER)
+    gpu = page.gpus.get(uuid)
+    if gpu is None:
+        gpu = page.gpus[uuid] = Gpu(uuid)
+    index = label_of(labels, INDEX)
+    if gpu.index is None and index.isdecimal() and index.isascii():
+        gpu.index = int(index)
+    if not gpu.model:
+        gpu.model = label_of(labels, MODEL)
+    key = label_of(labels, INSTANCE) or WHOLE
+    instance = gpu.instances.get(key)
+    if instance is None:
+        instance = gpu.instances[key] = Instance(label_of(labels, PROFILE))
+    _owned(instance, labels)
+    return instance
+
+
+def _owned(instance: Instance, labels: Mapping[str, str]) -> None:
+    job = label_of(labels, JOB)
+    if job:
+        instance.jobs[job] = None
+    pod = label_of(labels, POD)
+    if pod:
+        instance.owners[f"{label_of(labels, NAMESPACE)}/{pod}"] = None
+
+
+def _count(instance: Instance, of: Field, labels: Mapping[str, str], value: int) -> None:
+    if of is Field.XID_COUNT:
+        code = labels.get("xid", "")
+        if code.isdecimal() and code.isascii() and value > 0:
+            instance.xids[int(code)] = max(value, instance.xids.get(int(code), 0))
+    elif of is Field.WATCH:
+        watch = labels.get("health_watch", "")
+        if watch and value >= instance.watches.get(watch, (-1, ""))[0]:
+            instance.watches[watch] = value, labels.get("health_error_code", "")
+    else:
+        event = labels.get("clock_event", "")
+        if event and value > 0:
+            instance.events[event] = max(value, instance.events.get(event, 0))

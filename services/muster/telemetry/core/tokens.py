@@ -1,0 +1,102 @@
+"""The lines of an exporter's page, as prometheus-client reads them, in a small part of its time.
+
+The library goes through labels character by character; exporters print them without escapes, and some forty lines of a
+page have the same ones. So plain labels are split here, each different text of them once per page. Whatever is not
+exactly `name{labels} number`, escapes nothing and is new, is the library's as a whole.
+tests/unit/telemetry/test_tokens.py holds both against each other; docs/benchmarks.md has the times.
+"""
+
+from collections.abc import Callable, Container, Iterator
+from typing import TypeVar
+
+from prometheus_client.parser import text_string_to_metric_families
+from prometheus_client.samples import Sample
+
+from muster.telemetry.core.names import Number
+
+LINES_MAX = 100_000
+_SHOWN_CHARS_MAX = 200
+Entity = TypeVar("Entity")
+
+
+class PageError(ValueError):
+    """The page is no page of metrics. The message names the line."""
+
+
+def samples(
+    text: str, *, wanted: Container[str], entity: Callable[[dict[str, str]], Entity]
+) -> Iterator[tuple[str, Entity, Number]]:
+    """Name, what `entity` makes of the labels, and value of every sample whose name is wanted, in the page's order.
+
+    entity: called once for each different text of labels, as a rule. Raises PageError at the first line that is none;
+    lines of names that are not wanted are not looked into.
+    """
+    known: dict[str, Entity] = {}
+    lines = text.split("\n")
+    if len(lines) > LINES_MAX:
+        raise PageError(f"the page has {len(lines)} lines; {LINES_MAX} are read")
+    for place, line in enumerate(lines, start=1):
+        if not line or line[0] == "#":
+            continue
+        name, brace, rest = line.partition("{")
+        if not brace or name not in wanted:
+            if not name.isidentifier():  # no name alone: perhaps there are no labels, or it is written otherwise
+                yield from _whole(line, place, wanted, entity)
+            continue
+        labels, end, digits = rest.rpartition("} ")
+        value = _number(digits) if end else None
+        found = known.get(labels)
+        if found is None and value is not None and (read := _labels(labels)) is not None:
+            found = known[labels] = entity(read)
+        if found is None or value is None:
+            yield from _whole(line, place, wanted, entity)
+        else:
+            yield name, found, value
+
+
+def _labels(text: str) -> dict[str, str] | None:
+    """The labels of a text without escapes, in which a quote ends a value and nothing else; None for any other."""
+    if "\\" in text or text[-1:] != '"':
+        return None
+    labels: dict[str, str] = {}
+    for part in text[:-1].split('",'):
+        name, equals, value = part.partition('="')
+        if not equals or '"' in value or not (name.isascii() and name.isidentifier()) or name[:2] == "__":
+            return None
+        if name in labels:
+            return None
+        labels[name] = value
+    return labels
+
+
+def _number(digits: str) -> Number | None:
+    """The number as the library reads it; None for one that it has to look at."""
+    if digits.isdecimal():
+        return int(digits) if digits.isascii() else None
+    if "." not in digits or "_" in digits:
+        return None
+    try:
+        return float(digits)
+    except ValueError:
+        return None
+
+
+def _whole(
+    line: str, place: int, wanted: Container[str], entity: Callable[[dict[str, str]], Entity]
+) -> Iterator[tuple[str, Entity, Number]]:
+    """A line that the library reads: comments and blank lines hold no sample."""
+    stripped = line.strip()
+    if not stripped or stripped.startswith("#"):
+        return
+    try:
+        read = tuple(_library(stripped))
+    except (ValueError, IndexError) as error:
+        raise PageError(f"line {place} is no sample: {stripped[:_SHOWN_CHARS_MAX]!r}") from error
+    for sample in read:
+        if sample.name in wanted:
+            yield sample.name, entity(dict(sample.labels)), sample.value
+
+
+def _library(text: str) -> Iterator[Sample]:
+    for family in text_string_to_metric_families(text):
+        yield from family.samples
