@@ -1,6 +1,7 @@
 """An answer as a stream of lines: a watch, or a page of metrics that is never held whole."""
 
 import asyncio
+import ssl
 from collections.abc import AsyncIterator
 
 import aiohttp
@@ -57,7 +58,7 @@ def no_answer(asked: Asked, error: Exception, *, sent: bool) -> KubeError:
     changes = asked.verb not in {"get", "list", "watch"}
     unknown = sent and changes
     hint = "it may have been done: look before repeating it" if unknown else "nothing was done"
-    if isinstance(error, aiohttp.ClientConnectorCertificateError | aiohttp.ClientConnectorSSLError):
+    if isinstance(error, aiohttp.ClientConnectorCertificateError | aiohttp.ClientConnectorSSLError | ssl.SSLError):
         hint = "check certificate-authority, tls-server-name and the server's address in the kubeconfig"
     return UnavailableError(
         f"{asked}: the API server cannot be reached: {said}; {hint}", asked=asked, effect_unknown=unknown

@@ -5,18 +5,19 @@ from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from http import HTTPStatus
-from urllib.parse import urlencode
+from urllib.parse import urlencode, urlsplit
 
 import aiohttp
 from pydantic_core import from_json, to_json
 
 from muster.kube import bounds
 from muster.kube.credentials import Credentials
-from muster.kube.errors import Asked, KubeError, UnauthorizedError, UnavailableError, error_of
+from muster.kube.errors import Asked, KubeConfigError, KubeError, UnauthorizedError, UnavailableError, error_of
 from muster.kube.objects import JsonObject, is_object
 from muster.kube.pool import Pool
 from muster.kube.retrying import wait_s
 from muster.kube.streams import Lines, no_answer
+from muster.kube.wires import Wires
 
 JSON = "application/json"
 
@@ -67,11 +68,14 @@ class Transport:
             )
             for number, most in enumerate((connections_max, watches_max))
         )
+        self._wires = Wires(credentials, connections_max=connections_max, age_s_max=connection_age_s_max, seed=seed)
+        self._user_agent = user_agent
         self.sent = 0
         """Requests that went out, retries and watches included."""
 
     async def close(self) -> None:
         """Close every connection, also those of running watches."""
+        self._wires.close()
         await self._requests.close()
         await self._watches.close()
 
@@ -88,6 +92,7 @@ class Transport:
                     raise
                 if isinstance(error, UnauthorizedError):
                     self._credentials.reject()
+                    self._wires.renew()
                     await self._requests.renew()
             attempt += 1
             await asyncio.sleep(wait)
@@ -126,6 +131,22 @@ class Transport:
 
     async def _once(self, request: Request, data: bytes | None) -> bytes:
         """One attempt; the answer's body."""
+        if self._credentials.proxy is not None:
+            return await self._through_proxy(request, data)
+        head = _head(request, await self._headers(request), url=self._credentials.url, length=len(data or b""))
+        self.sent += 1
+        is_sent = False
+        try:
+            async with asyncio.timeout(request.timeout_s), self._wires.wire() as wire:
+                is_sent = True
+                answer = await wire.exchange(head + data if data else head)
+        except (OSError, TimeoutError) as error:
+            raise no_answer(request.asked, error, sent=is_sent) from error
+        if answer.status >= HTTPStatus.MULTIPLE_CHOICES:
+            raise error_of(request.asked, answer.status, answer.body, retry_after=answer.retry_after)
+        return answer.body
+
+    async def _through_proxy(self, request: Request, data: bytes | None) -> bytes:
         async with self._requests.session() as session:
             headers = await self._headers(request)
             self.sent += 1
@@ -157,12 +178,25 @@ class Transport:
         return error_of(request.asked, response.status, said, retry_after=response.headers.get("Retry-After", ""))
 
     async def _headers(self, request: Request) -> dict[str, str]:
-        headers = {"Accept": request.accept}
+        headers = {"Accept": request.accept, "User-Agent": self._user_agent}
         if request.body is not None:
             headers["Content-Type"] = request.content_type
         if authorization := await self._credentials.authorization():
             headers["Authorization"] = authorization
         return headers
+
+
+def _head(request: Request, headers: Mapping[str, str], *, url: str, length: int) -> bytes:
+    """The request up to its body. Raises KubeConfigError for credentials that are no header."""
+    server = urlsplit(url)
+    lines = [f"{request.method} {server.path}{request.target} HTTP/1.1", f"Host: {server.netloc}"]
+    lines += [f"{name}: {value}" for name, value in headers.items()]
+    if length or request.method not in ("GET", "DELETE"):
+        lines.append(f"Content-Length: {length}")
+    if any("\r" in line or "\n" in line for line in lines):
+        raise KubeConfigError("the token holds a line break; look at the file or the plugin that it comes from")
+    lines += ["", ""]
+    return "\r\n".join(lines).encode("latin-1", errors="replace")
 
 
 async def _whole(response: aiohttp.ClientResponse, asked: Asked) -> bytes:
