@@ -34,7 +34,8 @@ class Worker:
         if asked.verb == "create" and asked.subresource:
             return 201, self._act(asked)
         if asked.verb == "create":
-            return 201, self._create(asked)
+            made = self._create(asked)
+            return 201, {**PARTIAL, "metadata": made["metadata"]} if asked.metadata_only else made
         if asked.verb == "delete":
             return 200, self._delete(asked)
         stored = None

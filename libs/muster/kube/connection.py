@@ -160,11 +160,20 @@ class KubeConnection:
         )
 
     async def create(
-        self, resource: Resource, body: JsonObject, *, namespace: str = "", writing: Writing = PLAIN
+        self,
+        resource: Resource,
+        body: JsonObject,
+        *,
+        namespace: str = "",
+        writing: Writing = PLAIN,
+        metadata_only: bool = False,
     ) -> JsonObject:
-        """A new object, as the server completed it."""
+        """A new object, as the server completed it; of that its metadata alone, if nothing else is wanted."""
         where = _Where(resource, namespace=namespace)
-        return await self._transport.json(where.request("POST", "create", query=writing.query(), body=body))
+        accept = METADATA_ONE if metadata_only else JSON
+        return await self._transport.json(
+            where.request("POST", "create", query=writing.query(), body=body, accept=accept)
+        )
 
     async def create_subresource(
         self,

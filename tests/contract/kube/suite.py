@@ -228,7 +228,9 @@ class ApiServerContract:
         assert [name_of(item) for item in page.items if name_of(item).startswith("m")] == names
 
     async def test_metadata_alone_can_be_had(self, kube: KubeConnection, space: str) -> None:
-        await kube.create(CONFIG_MAPS, config_map("a", labels={"test": "meta"}, colour="red"), namespace=space)
+        given = config_map("a", labels={"test": "meta"}, colour="red")
+        made = await kube.create(CONFIG_MAPS, given, namespace=space, metadata_only=True)
+        assert (name_of(made), "data" in made, bool(uid_of(made))) == ("a", False, True)
         select = Selection(space, labels="test=meta")
         page = await kube.list_page(CONFIG_MAPS, select=select, metadata_only=True)
         one = await kube.get(CONFIG_MAPS, "a", namespace=space, metadata_only=True)

@@ -55,7 +55,9 @@ async def perform(connection: KubeConnection, call: Call) -> Outcome:
 async def _sent(connection: KubeConnection, call: Call) -> JsonObject:
     match call:
         case Create():
-            return await connection.create(resource_of(call.kind), call.body, namespace=call.namespace)
+            return await connection.create(
+                resource_of(call.kind), call.body, namespace=call.namespace, metadata_only=call.brief
+            )
         case Bind():
             body = _binding(call)
             return await connection.create_subresource(PODS, call.name, "binding", body, namespace=call.namespace)

@@ -37,12 +37,13 @@ JsonObject = dict[str, object]
 
 @dataclass(frozen=True, slots=True)
 class Create:
-    """A new object. body: with kind, metadata and all."""
+    """A new object. body: with kind, metadata and all. brief: of the reply nothing but its metadata is wanted."""
 
     kind: Kind
     namespace: str
     name: str
     body: JsonObject = field(compare=False)
+    brief: bool = False
 
 
 @dataclass(frozen=True, slots=True)

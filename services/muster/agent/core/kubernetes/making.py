@@ -82,7 +82,7 @@ class Maker:
         except ImpossiblePodError as error:
             self._verdicts.fail(one, pod, reason=str(error))
             return
-        call = Create(Kind.PODS, pod.namespace, pod.name, body)
+        call = Create(Kind.PODS, pod.namespace, pod.name, body, brief=True)
         self._parts.worklist.ask(
             ("create", pod.key), call, lambda outcome, now: self._created(one, pod, outcome, now), at=at
         )
