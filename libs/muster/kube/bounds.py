@@ -36,6 +36,10 @@ PAGE_ITEMS = 500
 """Of one page of a list: client-go's own choice."""
 PAGES_MAX = 10_000
 """Of one list."""
+GATHER_S = 0.02
+"""After a read that brought little: so what comes in a stream of single events is read, and told, together."""
+GATHER_EVENTS_MAX = 16
+"""What is little; more means that a state comes, or that the reader is behind, and then nothing waits."""
 WATCH_S = 300
 """A watch is asked for at least so long and at most twice that, by seed, as client-go does: replicas renew apart."""
 SILENCE_S = 100.0

@@ -234,6 +234,8 @@ class Reflector(Generic[ViewT]):
             self._figures.relists += initial  # only now: a server may refuse streaming lists
             async for batch in self._batches(lines):
                 initial = await self._fold(batch, initial=initial)
+                if len(batch) <= bounds.GATHER_EVENTS_MAX:
+                    await asyncio.sleep(bounds.GATHER_S)
 
     async def _batches(self, lines: Lines) -> AsyncIterator[list[bytes]]:
         """Batches until the end, or until a verdict, which breaks off the reading only, never a delivery."""

@@ -40,9 +40,11 @@ class Followed:
     changes: list[Change[str]] = field(default_factory=list)
     seen: dict[Key, str] = field(default_factory=dict)
     slowly: Callable[[], object] | None = None
+    deliveries: int = 0
 
     async def take(self, changes: list[Change[str]]) -> None:
         self.changes += changes
+        self.deliveries += 1
         for change in changes:
             if change.now is None:
                 del self.seen[change.key]
@@ -120,6 +122,18 @@ async def test_the_state_comes_in_one_watch_and_what_happens_follows(kube: FakeK
         assert followed.told[1:] == [("added", "b"), ("modified", "a"), ("deleted", "b")]
         assert followed.reflector.get("a", namespace="default") == "n1"
     assert (kube.count("list"), kube.count("watch")) == (0, 1)
+
+
+async def test_events_that_trickle_in_are_told_together(kube: FakeKube, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(bounds, "GATHER_S", 0.2)
+    async with following(kube) as followed:
+        kube.add(PODS, pod("first"))
+        await until(lambda: names(followed) == ["first"])
+        for number in range(10):
+            kube.add(PODS, pod(f"p{number}"))
+            await asyncio.sleep(0.002)
+        await caught_up(followed, kube)
+        assert followed.deliveries <= 4
 
 
 async def test_a_server_without_streaming_lists_is_asked_for_pages_once(monkeypatch: pytest.MonkeyPatch) -> None:

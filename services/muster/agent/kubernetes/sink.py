@@ -29,6 +29,8 @@ _logger = logging.getLogger(__name__)
 
 TICK_S = 0.1
 """How often moments that have come are looked for."""
+SETTLE_S = 0.005
+"""From one look at what follows to the next: under load what comes in between is looked at together."""
 ABILITIES_S_MAX = 10.0
 """The longest wait before the API server is asked again what it can do."""
 
@@ -133,6 +135,7 @@ class KubernetesSink:
                     tasks.create_task(part.run(connection))
                 tasks.create_task(opened.workers.run())
                 tasks.create_task(_tick(opened))
+                tasks.create_task(_settle(opened))
                 await all_synced(needed)
                 self._synced(opened, abilities, wanted)
 
@@ -151,7 +154,7 @@ class KubernetesSink:
             most=self._settings.writes,
             may_write=opened.seat.leads,
             now=self._now,
-            after=opened.settle,
+            after=opened.look,
         )
 
     def _synced(self, opened: "_Open", abilities: Abilities, wanted: Sequence[Feature]) -> None:
@@ -193,9 +196,19 @@ class _Open:
         self.running: list[Running] = []
         self._now = now
         self._had_news = False
+        self._look = asyncio.Event()
+
+    def look(self) -> None:
+        """Something was seen or done: what follows from it is looked for soon."""
+        self._look.set()
+
+    async def looked_for(self) -> None:
+        """Until somebody wants a look."""
+        await self._look.wait()
 
     def settle(self) -> None:
         """Something may follow from what was seen, told or done: calls are given out, and news wake the shell once."""
+        self._look.clear()
         now = self._now()
         self.cluster.settle(now)
         for line in self.cluster.notes.drain():
@@ -209,10 +222,17 @@ class _Open:
 
     async def after_batch(self) -> None:
         """A watch fed a batch."""
-        self.settle()
+        self.look()
 
 
 async def _tick(opened: _Open) -> None:
     while True:
         await asyncio.sleep(TICK_S)
+        opened.look()
+
+
+async def _settle(opened: _Open) -> None:
+    while True:
+        await opened.looked_for()
         opened.settle()
+        await asyncio.sleep(SETTLE_S)
