@@ -41,12 +41,12 @@ def amount(quantity: object) -> Decimal:
 
 def milli(quantity: object) -> int:
     """In thousandths, rounded up as Kubernetes does ("100u" is 1m)."""
-    return _up(amount(quantity) * 1000)
+    return _milli(quantity) if isinstance(quantity, str) else _up(amount(quantity) * 1000)
 
 
 def mib_up(quantity: object) -> int:
     """In MiB, rounded up: what somebody asks for."""
-    return _up(amount(quantity) / 2**20)
+    return _mib_up(quantity) if isinstance(quantity, str) else _up(amount(quantity) / 2**20)
 
 
 def mib_down(quantity: object) -> int:
@@ -57,6 +57,16 @@ def mib_down(quantity: object) -> int:
 def count(quantity: object) -> int:
     """A whole number of things."""
     return int(amount(quantity))
+
+
+@lru_cache(maxsize=_CACHED)
+def _milli(text: str) -> int:
+    return _up(_parsed(text) * 1000)
+
+
+@lru_cache(maxsize=_CACHED)
+def _mib_up(text: str) -> int:
+    return _up(_parsed(text) / 2**20)
 
 
 @lru_cache(maxsize=_CACHED)
