@@ -21,7 +21,7 @@ class _Section(BaseModel):
 class FleetSettings(_Section):
     """The simulated cluster's nodes: a regular fleet, or exactly those of an openb node list (`csv`).
 
-    nodes: how many. gpus_per_node, gpu_model, cpu_milli, memory_mib: of each node. rack_size: nodes of a rack.
+    nodes: how many. prefix: their names begin with it. gpus_per_node, gpu_model, cpu_milli, memory_mib: of each node. rack_size: nodes of a rack.
     racks_per_block: racks of a block. nvlink_size: nodes of a rack that share an NVLink domain; 0 declares no such
     level. kubelet_picks: a placement says how many GPUs of a node and not which, as on clusters with a device plugin.
     share_milli: sizes, ascending, in which a part of a GPU can be had; None: any. csv: the node list; then nothing else
@@ -29,6 +29,7 @@ class FleetSettings(_Section):
     """
 
     nodes: Annotated[int, Field(ge=0, le=100_000)] = 64
+    prefix: Name = "gpu"
     gpus_per_node: Annotated[int, Field(ge=0, le=64)] = 8
     rack_size: Annotated[int, Field(ge=1)] = 8
     racks_per_block: Annotated[int, Field(ge=1)] = 8

@@ -115,13 +115,17 @@ def _copies(cluster: str, bus: BusSettings) -> tuple[StreamPlan, ...]:
     )
 
 
-async def bootstrap(connection: Client, settings: Settings) -> None:
+async def bootstrap(connection: Client, settings: Settings, *, alone: bool = False) -> None:
     """Make what is missing, change what drifted, leave the rest. Any number of times, also while services run.
 
+    alone: a centre whose cells are not there yet: leave out what is taken from them. The broker would ask for what
+    does not exist, and then wait ever longer before it asks again.
     Raises StreamConflictError if a stream holds more than its new size allows, or has other subjects or storage;
     ApiError, LogUnavailableError.
     """
     for stream in plan(settings):
+        if alone and ("mirror" in stream.config or stream.name == FED_UP_LOG.stream):
+            continue
         await _ensure(connection, stream)
 
 

@@ -1,9 +1,11 @@
 """`muster run`: one process of a stack."""
 
+import os
 from pathlib import Path
 
+from muster.bus.settings_file import load_settings
 from muster.cli.errors import unreachable, usage
-from muster.stack.declared import SERVICES
+from muster.stack.declared import SERVICES, services_of
 from muster.stack.fabrics import SIMULATOR
 from muster.stack.options import ALL
 
@@ -13,7 +15,6 @@ def run(service: str, state_dir: Path) -> None:
 
     Raises CliError if there is no such service or no settings.
     """
-    names = SERVICES if service == ALL else (service,)
     if service not in (ALL, SIMULATOR, *SERVICES):
         raise usage(f"SERVICE: {service!r} is none of {', '.join((ALL, *SERVICES, SIMULATOR))}")
     if not (state_dir / "settings.json").is_file():
@@ -25,4 +26,5 @@ def run(service: str, state_dir: Path) -> None:
         return
     from muster.bus.host import run_services
 
+    names = services_of(load_settings(state_dir, os.environ)) if service == ALL else (service,)
     run_services(names, state_dir)

@@ -33,14 +33,16 @@ def new_token() -> str:
     return f"muster_{new_secret()}"
 
 
-async def enter(settings: Settings, *, token: str, patience_s: float = 0.0) -> None:
+async def enter(settings: Settings, *, token: str, patience_s: float = 0.0, alone: bool = False) -> None:
     """Make the streams and enter the admin's token. patience_s: how long a broker that is not there yet may take.
+
+    alone: as of `bootstrap`.
 
     Raises NoBrokerError (with patience), CredentialsError, LogError; without patience OSError or nats.errors.Error.
     """
     connection = await _connected(settings, patience_s=patience_s)
     try:
-        await bootstrap(connection, settings)
+        await bootstrap(connection, settings, alone=alone)
         record = TokenRecord(principal=ADMIN, role=Role.ADMIN).model_dump_json().encode()
         subject = f"$KV.{TOKENS_BUCKET}.{token_hash(token)}"
         await connection.jetstream().publish(subject, record, timeout=ENTER_S_MAX)

@@ -18,11 +18,15 @@ VIEW_CONNECTIONS_MAX = 4_096
 
 @dataclass(frozen=True, slots=True)
 class MintedAccess:
-    """What nats-server is told: the operator, the system account, and every account's token by its public key."""
+    """What nats-server is told: the operator, the system account, and every account's token by its public key.
+
+    log_account: public key of the account with the log; a cell's is joined to the centre's.
+    """
 
     operator: str
     system_account: str
     accounts: Mapping[str, str]
+    log_account: str
 
 
 def write_private(path: Path, text: str) -> None:
@@ -94,6 +98,7 @@ def mint_access(
         operator=jwt.operator_jwt(operator, issued_at_s=now_s),
         system_account=accounts[AccountName.SYS].public,
         accounts=tokens,
+        log_account=accounts[AccountName.LOG].public,
     )
 
 

@@ -2,7 +2,7 @@
 
 import json
 import sys
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Annotated
 
@@ -17,7 +17,7 @@ from muster.stack.declared import SERVICES
 from muster.stack.fabrics import FABRIC_PORT, located
 from muster.stack.nats_server import SYNC_INTERVAL_S
 from muster.stack.ports import LOOPBACK, USUAL_PORTS
-from muster.stack.state_dir import StateDir
+from muster.stack.state_dir import StateDir, StateDirError
 
 ALL = "all"
 READY_FD = "MUSTER_READY_FD"  # a background process says on this descriptor that it is ready, or why it will not be
@@ -37,13 +37,18 @@ class StartOptions(BaseModel):
     0 takes any free one. split: one process per service. service_command: words, `{name}` and `{state_dir}` filled in.
     ready_path: asked at the gateway until it answers 200; "" waits for nothing. users: None asks the services.
     started_as: told to whoever finds the directory in use. sync_interval_s: see `nats_server.SYNC_INTERVAL_S`.
-    store_bytes_max: what the broker may store, None: the disk.
+    store_bytes_max: what the broker may store, None: the disk. clusters: start a centre, and a cell for each of these;
+    settings are then those of every cell, and `cells` has what is different in one, by its name. links: where a cell's
+    broker finds the centre's, by cluster, if not at its port for leaf nodes.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
     state_dir: Path
     cluster: Annotated[Name, AfterValidator(_not_reserved)] | None = None
+    clusters: tuple[Annotated[Name, AfterValidator(_not_reserved)], ...] = ()
+    cells: dict[str, dict[str, object]] = {}
+    links: dict[str, str] = {}
     settings: dict[str, object] = {}
     ports: dict[str, Annotated[int, Field(ge=0, le=65_535)]] = {}
     split: bool = False
@@ -63,11 +68,10 @@ class StartOptions(BaseModel):
         """Names of the service processes: each service, or one that hosts all."""
         return self.services if self.split else (ALL,)
 
-    def command(self, name: str) -> tuple[str, ...]:
-        """Command line of a service process."""
-        return tuple(
-            word.replace("{name}", name).replace("{state_dir}", str(self.state_dir)) for word in self.service_command
-        )
+    def command(self, name: str, *, state_dir: Path | None = None) -> tuple[str, ...]:
+        """Command line of a service process. state_dir: of a cell; None: the stack's."""
+        place = str(self.state_dir if state_dir is None else state_dir)
+        return tuple(word.replace("{name}", name).replace("{state_dir}", place) for word in self.service_command)
 
 
 def metrics_name(process: str) -> str:
@@ -104,6 +108,18 @@ def remembered_ports(state: StateDir) -> dict[str, int]:
         return {}
 
 
+def refuse_another_role(state: StateDir, asked: Settings) -> None:
+    """Raises StateDirError if the directory holds a stack of another role: its streams cannot be those of this one."""
+    if not state.settings.exists():
+        return
+    before = json.loads(state.settings.read_bytes()).get("role", "whole")
+    if before != asked.role:
+        raise StateDirError(
+            f"{state.path} holds a stack that is {before!r}, not {asked.role!r}: forget it with --fresh, or use "
+            "another --state-dir"
+        )
+
+
 def asked_settings(options: StartOptions) -> Settings:
     """What was set before, changed by what this start says; where things listen is still last time's.
 
@@ -114,7 +130,18 @@ def asked_settings(options: StartOptions) -> Settings:
     fixed: Json = {"state_dir": str(state.path), "credentials_dir": str(state.creds)}
     if options.cluster is not None:
         fixed["cluster"] = options.cluster
-    return Settings.model_validate(_merged(_merged(before, options.settings), fixed))
+    if options.clusters:
+        fixed |= _centre(options.clusters, before)
+    return Settings.model_validate(merged(merged(before, options.settings), fixed))
+
+
+def _centre(clusters: Sequence[str], before: Json) -> Json:
+    """What makes a stack the centre of these clusters; what was said of those before stays."""
+    federation = before.get("federation", {})
+    known = federation.get("clusters", []) if isinstance(federation, dict) else []
+    said = {member["name"]: member for member in known}
+    members = [said.get(name, {"name": name}) for name in clusters]
+    return {"role": "centre", "cluster": clusters[0], "federation": {"clusters": members}, "fabrics": []}
 
 
 def new_settings(options: StartOptions, endpoints: Endpoints) -> Settings:
@@ -134,9 +161,10 @@ def new_settings(options: StartOptions, endpoints: Endpoints) -> Settings:
     return located(settings, port=endpoints.ports[FABRIC_PORT], credentials_dir=StateDir(options.state_dir).keys)
 
 
-def _merged(base: Mapping[str, object], over: Mapping[str, object]) -> Json:
-    merged = dict(base)
+def merged(base: Mapping[str, object], over: Mapping[str, object]) -> Json:
+    """`base` changed by `over`, section by section."""
+    changed = dict(base)
     for key, value in over.items():
-        old = merged.get(key)
-        merged[key] = _merged(old, value) if isinstance(old, dict) and isinstance(value, dict) else value
-    return merged
+        old = changed.get(key)
+        changed[key] = merged(old, value) if isinstance(old, dict) and isinstance(value, dict) else value
+    return changed

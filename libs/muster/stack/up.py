@@ -11,11 +11,13 @@ from dataclasses import dataclass
 from functools import partial
 
 from muster.bus.clock import SystemTime
+from muster.bus.names import CENTRE_DOMAIN
 from muster.bus.settings import Settings
 from muster.core.instant import NS_PER_S
 from muster.schemas.access import Endpoints
 from muster.stack import nats_server, redis_server
-from muster.stack.declared import declared_users
+from muster.stack.cells import LEAF_PORT, broker_child, cell_of, start_cells, start_services, wanted_cell_ports
+from muster.stack.declared import declared_users, services_of
 from muster.stack.entering import enter, new_secret, new_token
 from muster.stack.fabrics import FABRIC_PORT, SIMULATOR, are_simulated, write_credentials
 from muster.stack.keys import MintedAccess, mint_access, write_private
@@ -24,6 +26,7 @@ from muster.stack.options import (
     asked_settings,
     endpoints_of,
     new_settings,
+    refuse_another_role,
     remembered_ports,
     wanted_ports,
 )
@@ -90,11 +93,19 @@ async def _start_locked(
         state.prepare()
     for stale in state.run.glob("*.pid"):  # of a supervisor that was killed; its children died with it
         stale.unlink()
-    fabrics = are_simulated(asked_settings(options))
-    ports = choose_ports(wanted_ports(options, remembered_ports(state), fabrics=fabrics))
+    asked = asked_settings(options)
+    refuse_another_role(state, asked)
+    clusters = asked.clusters if asked.role == "centre" else ()
+    options = options.model_copy(update={"services": _those_of(asked, options.services)})
+    fabrics = are_simulated(asked)
+    remembered = remembered_ports(state)
+    ports = choose_ports(
+        wanted_ports(options, remembered, fabrics=fabrics) | wanted_cell_ports(clusters, remembered, options.ports)
+    )
     redis = redis_server.RedisConfig(ports["redis"], state.redis, password=new_secret())
     endpoints = endpoints_of(ports, redis_url=redis.url, processes=options.processes())
     settings = new_settings(options, endpoints)
+    cells = tuple(cell_of(name, centre=settings, options=options, ports=ports) for name in clusters)
     users = options.users or await declared_users(options.services, settings)
     access = mint_access(keys_dir=state.keys, credentials_dir=state.creds, users=users, now_s=now_s)
     write_credentials(settings, secret=new_secret)
@@ -102,12 +113,24 @@ async def _start_locked(
     await supervisor.start(
         _nats_child(options, state, ports=endpoints.ports, access=access), _redis_child(state, redis)
     )
-    await enter(settings, token=_admin_token(state))
-    write_private(state.endpoints, endpoints.model_dump_json(indent=2))
+    token = _admin_token(state)
+    await enter(settings, token=token, alone=bool(cells))
+    if cells:
+        await start_cells(cells, supervisor, options=options, now_s=now_s)
+        await asyncio.gather(*(enter(cell.settings, token=token) for cell in cells))
+        await enter(settings, token=token)
+    everywhere = endpoints.model_copy(update={"metrics": (*endpoints.metrics, *(cell.metrics_url for cell in cells))})
+    write_private(state.endpoints, everywhere.model_dump_json(indent=2))
     if fabrics:
         await supervisor.start(_fabric_child(options, endpoints))
+    await start_services(cells, supervisor, options=options)
     await supervisor.start(*_service_children(options, endpoints))
-    return endpoints, settings
+    return everywhere, settings
+
+
+def _those_of(settings: Settings, services: tuple[str, ...]) -> tuple[str, ...]:
+    """The services that run on this broker."""
+    return tuple(name for name in services if name in services_of(settings))
 
 
 def _admin_token(state: StateDir) -> str:
@@ -127,15 +150,10 @@ def _nats_child(options: StartOptions, state: StateDir, *, ports: dict[str, int]
         sync_interval_s=options.sync_interval_s,
         store_bytes_max=options.store_bytes_max,
         access=access,
+        domain=CENTRE_DOMAIN if LEAF_PORT in ports else "",
+        leaf_port=ports.get(LEAF_PORT),
     )
-    path = state.nats / "nats-server.conf"
-    write_private(path, nats_server.render(config))
-    command = Command(
-        "nats-server",
-        (str(nats_server.nats_binary()), "-c", str(path)),
-        {"GOMEMLIMIT": f"{nats_server.MEMORY_LIMIT_MIB}MiB"},
-    )
-    return Child(command, partial(http_ok, ports["monitor"], "/healthz"))
+    return broker_child(config, state.nats / "nats-server.conf", name="nats-server")
 
 
 def _redis_child(state: StateDir, config: redis_server.RedisConfig) -> Child:

@@ -73,6 +73,7 @@ def read_fleet(settings: FleetSettings) -> Fleet:
         nvlink_size=settings.nvlink_size,
         kubelet_picks=settings.kubelet_picks,
         share_milli=settings.share_milli,
+        prefix=settings.prefix,
     )
 
 

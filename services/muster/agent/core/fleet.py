@@ -13,8 +13,9 @@ Fleet = dict[str, NodeJoined]
 def regular_fleet(
     *, nodes: int, gpus_per_node: int, gpu_model: str, cpu_milli: int, memory_mib: int, rack_size: int,
     racks_per_block: int, nvlink_size: int = 0, kubelet_picks: bool = False, share_milli: tuple[int, ...] | None = None,
+    prefix: str = "gpu",
 ) -> Fleet:  # fmt: skip
-    """`nodes` equal nodes `gpu-0001`, ... in racks of `rack_size` nodes and blocks of `racks_per_block` racks.
+    """`nodes` equal nodes `<prefix>-0001`, ... in racks of `rack_size` nodes and blocks of `racks_per_block` racks.
 
     nvlink_size: nodes of a rack that share an NVLink domain, 0 for none; it divides `rack_size`. kubelet_picks: the
     scheduler says how many GPUs of a node, and no more; then the node says nothing of where they stand.
@@ -23,7 +24,7 @@ def regular_fleet(
     fleet: Fleet = {}
     inside = () if kubelet_picks else device_domains(gpus_per_node)
     for index in range(nodes):
-        name = f"gpu-{index + 1:04d}"
+        name = f"{prefix}-{index + 1:04d}"
         rack = index // rack_size
         domains = [("block", f"b{rack // racks_per_block}"), ("rack", f"r{rack}")]
         if nvlink_size:

@@ -1,0 +1,159 @@
+"""The cells of a centre that runs on this machine: a broker and the services of one cluster each.
+
+`<state-dir>/cells/<cluster>` is a state directory like any other, with keys of its own: a cell trusts its centre with
+nothing but what its leaf node's credential lets cross (`bus.leaf`), and goes on alone while the link is cut.
+"""
+
+import asyncio
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+
+from muster.bus.leaf import cell_user_name
+from muster.bus.settings import Settings
+from muster.schemas.access import Endpoints
+from muster.stack import nats_server
+from muster.stack.declared import declared_users, services_of
+from muster.stack.entering import new_secret
+from muster.stack.fabrics import FABRIC_PORT, SIMULATOR, are_simulated, located, write_credentials
+from muster.stack.keys import mint_access, write_private
+from muster.stack.options import ALL, StartOptions, merged
+from muster.stack.ports import LOOPBACK
+from muster.stack.probes import http_answers, http_ok
+from muster.stack.process import Command
+from muster.stack.state_dir import StateDir
+from muster.stack.supervisor import Child, Supervisor
+
+CELLS = "cells"
+LEAF_PORT = "leaf"
+CENTRE_CREDENTIALS = "centre.creds"
+"""What a cell's broker joins the centre's with, in the cell's directory of keys."""
+FIRST_PORTS: Mapping[str, int] = {"nats": 4230, "monitor": 8230, "metrics": 9470, FABRIC_PORT: 8071}
+"""Usual ports of the first cell; the others' follow in steps of `PORT_STEP`."""
+PORT_STEP = 10
+
+
+@dataclass(frozen=True, slots=True)
+class Cell:
+    """One cell. ports: of its own, by the usual names. link: where its broker finds the centre's."""
+
+    cluster: str
+    state: StateDir
+    settings: Settings
+    ports: Mapping[str, int]
+    link: str
+
+    @property
+    def process(self) -> str:
+        """Name of the process with its services."""
+        return f"cell-{self.cluster}"
+
+    @property
+    def metrics_url(self) -> str:
+        """Where that shows its metrics."""
+        return f"http://{LOOPBACK}:{self.ports['metrics']}/metrics"
+
+
+def cell_port(cluster: str, name: str) -> str:
+    """Name of a cell's port among the stack's."""
+    return f"{CELLS}-{cluster}-{name}"
+
+
+def wanted_cell_ports(
+    clusters: Sequence[str], remembered: Mapping[str, int], asked: Mapping[str, int]
+) -> dict[str, int]:
+    """The ports to try first for all cells, and where the centre takes leaf nodes. As `options.wanted_ports`."""
+    wanted = {LEAF_PORT: 7422} if clusters else {}
+    for number, cluster in enumerate(clusters):
+        for name, port in FIRST_PORTS.items():
+            wanted[cell_port(cluster, name)] = port + number * PORT_STEP
+    anywhere = asked.get("nats") == 0
+    return {
+        name: asked.get(name, 0 if anywhere and name not in remembered else remembered.get(name, port))
+        for name, port in wanted.items()
+    }
+
+
+def cell_of(cluster: str, *, centre: Settings, options: StartOptions, ports: Mapping[str, int]) -> Cell:
+    """How a cell is to be. Raises pydantic.ValidationError, StateDirError."""
+    state = StateDir(centre.state_dir / CELLS / cluster)
+    state.prepare()
+    own = {name: ports[cell_port(cluster, name)] for name in FIRST_PORTS}
+    before = json.loads(state.settings.read_bytes()) if state.settings.exists() else {}
+    common = {"fleet": {"prefix": f"{cluster}-gpu"}, "bus": centre.bus.model_dump(mode="json")}
+    asked = merged(merged(common, options.settings), options.cells.get(cluster, {}))
+    fixed = {
+        "role": "cell",
+        "cluster": cluster,
+        "state_dir": str(state.path),
+        "credentials_dir": str(state.creds),
+        "nats_url": f"nats://{LOOPBACK}:{own['nats']}",
+        "metrics_port": own["metrics"],
+        "dashboard_url": centre.dashboard_url,
+        "federation": centre.federation.model_dump(mode="json"),
+    }
+    settings = Settings.model_validate(merged(merged(before, asked), fixed))
+    if are_simulated(settings):
+        settings = located(settings, port=own[FABRIC_PORT], credentials_dir=state.keys)
+    link = options.links.get(cluster, f"nats-leaf://{LOOPBACK}:{ports[LEAF_PORT]}")
+    return Cell(cluster, state, settings, own, link)
+
+
+async def start_cells(cells: Sequence[Cell], supervisor: Supervisor, *, options: StartOptions, now_s: int) -> None:
+    """Start the cells' brokers, which join the centre's. Raises ChildNotReadyError, DeclarationError, OSError."""
+    await supervisor.start(*await asyncio.gather(*(_broker(cell, options=options, now_s=now_s) for cell in cells)))
+
+
+async def start_services(cells: Sequence[Cell], supervisor: Supervisor, *, options: StartOptions) -> None:
+    """Start what runs in the cells, once their brokers hold their streams. Raises ChildNotReadyError."""
+    await supervisor.start(*(_fabric(cell, options) for cell in cells if are_simulated(cell.settings)))
+    await supervisor.start(*(_services(cell, options) for cell in cells))
+
+
+async def _broker(cell: Cell, *, options: StartOptions, now_s: int) -> Child:
+    users = await declared_users(services_of(cell.settings), cell.settings)
+    state = cell.state
+    access = mint_access(keys_dir=state.keys, credentials_dir=state.creds, users=users, now_s=now_s)
+    write_credentials(cell.settings, secret=new_secret)
+    write_private(state.settings, cell.settings.model_dump_json(indent=2))
+    credentials = state.keys / CENTRE_CREDENTIALS
+    centre = StateDir(options.state_dir)
+    write_private(credentials, (centre.creds / f"{cell_user_name(cell.cluster)}.creds").read_text())
+    config = nats_server.NatsConfig(
+        port=cell.ports["nats"],
+        monitor_port=cell.ports["monitor"],
+        store_dir=state.nats / "store",
+        sync_interval_s=options.sync_interval_s,
+        store_bytes_max=options.store_bytes_max,
+        access=access,
+        name=cell.process,
+        domain=cell.cluster,
+        leaf=nats_server.Leaf(cell.link, access.log_account, credentials),
+    )
+    return broker_child(config, state.nats / "nats-server.conf", name=f"{cell.process}-nats")
+
+
+def broker_child(config: nats_server.NatsConfig, path: Path, *, name: str) -> Child:
+    """A nats-server of this configuration, which is written to `path`."""
+    write_private(path, nats_server.render(config))
+    command = Command(
+        name,
+        (str(nats_server.nats_binary()), "-c", str(path)),
+        {"GOMEMLIMIT": f"{nats_server.MEMORY_LIMIT_MIB}MiB"},
+    )
+    return Child(command, partial(http_ok, config.monitor_port, "/healthz"))
+
+
+def _fabric(cell: Cell, options: StartOptions) -> Child:
+    port = cell.ports[FABRIC_PORT]
+    told = Endpoints(http=cell.settings.dashboard_url, ports={FABRIC_PORT: port})
+    write_private(cell.state.endpoints, told.model_dump_json(indent=2))
+    argv = options.command(SIMULATOR, state_dir=cell.state.path)
+    return Child(Command(f"{cell.process}-fabric", argv), partial(http_answers, port), ready_s_max=options.ready_s_max)
+
+
+def _services(cell: Cell, options: StartOptions) -> Child:
+    argv = options.command(ALL, state_dir=cell.state.path)
+    return Child(Command(cell.process, argv, {"MALLOC_ARENA_MAX": "2"}), None, ready_s_max=options.ready_s_max)

@@ -1,0 +1,102 @@
+"""Several clusters for tests: a centre and cells with brokers of their own, and links between them that can be cut."""
+
+from collections.abc import AsyncIterator, Mapping
+from contextlib import AsyncExitStack, asynccontextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from links import Link, linked
+from living_stack import TEAM, House
+from muster.bus.access import ADMIN_TOOLS
+from muster.bus.connection import connect_once
+from muster.bus.nats_log import NatsLog
+from muster.bus.settings import Settings
+from muster.bus.settings_file import load_settings
+from muster.client import Muster
+from muster.core.fact import Fact
+from muster.schemas.facts.queue import QueueSpec
+from muster.schemas.subjects import LogName, cluster_log
+from muster.stack.cells import CELLS, LEAF_PORT
+from muster.stack.options import StartOptions
+from muster.stack.ports import LOOPBACK, free_port
+from muster.stack.up import start
+from waiting import until_async
+
+READ_IDLE_S = 0.5
+NOT_USUAL = ("nats", "monitor", "websocket", "redis", "http", "metrics")
+
+
+@dataclass
+class Federation(House):
+    """A running centre with its cells. links: by cluster."""
+
+    links: dict[str, Link] = field(default_factory=dict)
+
+    def cell(self, cluster: str) -> Settings:
+        """The settings of a cell, as its own services read them."""
+        return load_settings(self.settings.state_dir / CELLS / cluster, {})
+
+    async def at_cell(self, cluster: str) -> list[Fact]:
+        """Every fact of a cluster's log, read where it is written."""
+        return await _facts(self.cell(cluster), cluster_log(cluster))
+
+    async def at_centre(self, cluster: str) -> list[Fact]:
+        """Every fact of a cluster's log, as far as the centre's copy goes."""
+        return await _facts(self.settings, cluster_log(cluster))
+
+
+async def _facts(settings: Settings, log: LogName) -> list[Fact]:
+    connection = await connect_once(settings, ADMIN_TOOLS)
+    try:
+        reader = await NatsLog(connection, log).reader(after_seq=0)
+        facts: list[Fact] = []
+        head, seen = await reader.head(), 0
+        while seen < head:
+            batch = await reader.read(limit=1000, timeout_s=READ_IDLE_S)
+            facts += batch.facts
+            seen = batch.last_seq
+        await reader.close()
+        return facts
+    finally:
+        await connection.close()
+
+
+@asynccontextmanager
+async def open_federation(
+    state_dir: Path,
+    *clusters: str,
+    nodes: int = 8,
+    federation: Mapping[str, object] | None = None,
+    cells: Mapping[str, dict[str, object]] | None = None,
+) -> AsyncIterator[Federation]:
+    """A federation of small simulated clusters with the tests' queue in each. federation: fields of its settings."""
+    leaf = free_port()
+    async with AsyncExitStack() as stack:
+        links = {name: await stack.enter_async_context(linked(target=leaf)) for name in clusters}
+        options = StartOptions(
+            state_dir=state_dir,
+            clusters=clusters,
+            cells=dict(cells or {}),
+            links={name: f"nats-leaf://{LOOPBACK}:{link.port}" for name, link in links.items()},
+            ports={**dict.fromkeys(NOT_USUAL, 0), LEAF_PORT: leaf},
+            settings={
+                "fleet": {"nodes": nodes, "gpus_per_node": 8},
+                "simulation": {"start_s": 0.05, "run_s": 1.0, "job_failure_share": 0.0, "telemetry_interval_s": 0},
+                "bus": {"lease_ttl_s": 1.0},
+                "federation": dict(federation or {}),
+            },
+            sync_interval_s=120.0,
+        )
+        running = await start(options)
+        stack.push_async_callback(running.stop)
+        muster = await stack.enter_async_context(Muster.from_state_dir(state_dir))
+        await muster.set_queue(QueueSpec(name=TEAM))
+        await until_async(lambda: _is_everywhere(muster, clusters))
+        yield Federation(running, muster, links)
+
+
+async def _is_everywhere(muster: Muster, clusters: tuple[str, ...]) -> bool:
+    """The queue in every cluster, and every cluster's nodes."""
+    queues = {queue.cluster for queue in await muster.queues() if queue.name == TEAM}
+    nodes = {node.cluster for node in await muster.nodes()}
+    return queues == nodes == set(clusters)
