@@ -9,7 +9,7 @@ from dataclasses import replace
 
 from muster.books.counted import elsewhere
 from muster.books.gangs import hold_of, same_place
-from muster.books.node_records import NODE, NodeRecord, NodeRecords
+from muster.books.node_records import DEVICE, NODE, NodeRecord, NodeRecords
 from muster.placement import NO_SHARES, GangRequest, Hold, HoldError, NodeShape, ShapeError
 from muster.schemas.facts.node import NodeJoined
 from muster.schemas.job import Slot
@@ -178,6 +178,7 @@ class FleetBooks(NodeRecords):
                 device = self.devices.get(uuid)
                 if device is not None:
                     self.fleet.set_device_usable(name, index, device.usable, ill=device.is_ill)
+                    self._asked(DEVICE, uuid)
         self._bar(record, name)
         self._enter_all(name, record)
         self._touched(name)

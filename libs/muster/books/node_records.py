@@ -8,15 +8,14 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
 from muster.books.gangs import slot_of
+from muster.books.withholds import is_closed, is_doubted, known_in, with_request
 from muster.placement import Fleet, Hold
 from muster.placement import Slot as Place
+from muster.schemas.facts.cordons import Cordon
 from muster.schemas.facts.node import GrantState, NodeJoined, WithholdRequested, WithholdWish
 from muster.schemas.job import Slot
 
 NODE, DEVICE = "node", "device"
-
-MOVERS = frozenset({"composer", "scaler"})
-"""Services that withhold what they are about to move: it is well, and will not be there any more."""
 
 
 @dataclass(slots=True)
@@ -24,14 +23,16 @@ class NodeRecord:
     """One node. description: None while it is not part of the cluster.
 
     barred: its devices that somebody asked to withhold, where the kubelet picks and might pick them, and whether they
-    are ill. jobs: who holds what here. cut: by job and hold what the fleet took of it instead, None: nothing; only of
-    holds that it could not take as they are (their devices are gone). whole: the job that has the node as one piece.
+    are ill. cordon: by a person. jobs: who holds what here. cut: by job and hold what the fleet took of it instead,
+    None: nothing; only of holds that it could not take as they are (their devices are gone). whole: the job that has
+    the node as one piece.
     """
 
     description: NodeJoined | None = None
     lost: bool = False
     released: bool = False
     wishes: tuple[WithholdWish, ...] = ()
+    cordon: Cordon | None = None
     barred: dict[str, bool] = field(default_factory=dict)
     jobs: dict[str, list[Hold]] = field(default_factory=dict)
     cut: dict[tuple[str, Hold], Hold | None] = field(default_factory=dict)
@@ -41,8 +42,8 @@ class NodeRecord:
     @property
     def usable(self) -> bool:
         """Whether it takes new jobs."""
-        is_free = self.description is not None and self.released and not self.lost
-        return is_free and not self.wishes and not self.barred and not self.is_overdrawn
+        is_free = self.description is not None and self.released and not self.lost and self.cordon is None
+        return is_free and not is_closed(self.wishes) and not self.barred and not self.is_overdrawn
 
     @property
     def is_overdrawn(self) -> bool:
@@ -57,7 +58,7 @@ class NodeRecord:
     @property
     def is_ill(self) -> bool:
         """Whether something is wrong with it, if it is not usable: else it waits for `released`, or is about to go."""
-        return self.lost or _is_doubted(self.wishes) or any(self.barred.values())
+        return self.lost or self.cordon is not None or is_doubted(self.wishes) or any(self.barred.values())
 
     def entered(self, job_id: str) -> Sequence[Hold]:
         """What the fleet has of the job's holds here; nothing while the node is not part of the cluster."""
@@ -81,17 +82,12 @@ class DeviceRecord:
     @property
     def usable(self) -> bool:
         """Whether it takes new jobs."""
-        return self.released and not self.wishes
+        return self.released and not is_closed(self.wishes)
 
     @property
     def is_ill(self) -> bool:
         """As of a node."""
-        return _is_doubted(self.wishes)
-
-
-def _is_doubted(wishes: Iterable[WithholdWish]) -> bool:
-    """Whether somebody withholds it for another reason than to move it."""
-    return any(wish.by not in MOVERS for wish in wishes)
+        return is_doubted(self.wishes)
 
 
 class NodeRecords:
@@ -113,18 +109,29 @@ class NodeRecords:
         self.freed_seq = 0
         self._places: dict[str, tuple[str, int]] = {}
 
-    def ask(self, kind: str, name: str, wish: WithholdRequested, *, fact: str, by: str = "") -> bool:
-        """The service `by` wants nothing new on the node or device. False if the request is known already.
+    def ask(self, kind: str, name: str, wish: WithholdRequested, *, fact: str, by: str = "", at: int = 0) -> bool:
+        """The service `by` wants, at `at` (ns), nothing new on the node or device. False if that is known already.
 
-        The same request once more, now by force, has force from then on, unless it was answered before.
+        The same request once more changes how it is asked, unless it was answered before.
         """
         record = self._grant(kind, name)
-        known = next((one for one in record.wishes if one.request_id == wish.request_id), None)
-        if known is not None and (known.answered or known.force or not wish.force):
+        wishes = with_request(record.wishes, wish, fact=fact, by=by, at=at)
+        if wishes is None:
             return False
-        asked = WithholdWish(request_id=wish.request_id, fact=fact, force=wish.force, by=by)
-        record.wishes = (*(one for one in record.wishes if one is not known), asked)
+        record.wishes = wishes
         self._apply_grant(kind, name)
+        return True
+
+    def cordon(self, name: str, cordon: Cordon | None, *, fact: str, seq: int) -> bool:
+        """A person closes the node, or (None) wants it used again. False if that changes nothing."""
+        record = self._node(name) if cordon is not None else self.nodes.get(name)
+        if record is None or (record.cordon is None and cordon is None):
+            return False
+        record.cordon, record.last_fact = cordon, fact
+        self._apply_grant(NODE, name)
+        self._forget(name)
+        if cordon is None:
+            self._came_free(fact, seq)
         return True
 
     def answered(self, kind: str, name: str, request_id: str, *, fact: str = "") -> bool:
@@ -136,14 +143,16 @@ class NodeRecords:
         if kind == NODE and name not in self.nodes:
             return False
         record = self._grant(kind, name)
-        known = next((wish for wish in record.wishes if wish.request_id == request_id), None)
+        known = known_in(record.wishes, request_id)
         if known is not None and known.answered:
             return False
         wish = known or WithholdWish(request_id=request_id, fact=fact)
         others = tuple(other for other in record.wishes if other is not known)
         record.wishes = (*others, wish.model_copy(update={"answered": True}))
-        if known is None:
+        if known is None or known.from_at:
             self._apply_grant(kind, name)
+        else:
+            self._asked(kind, name)
         if isinstance(record, NodeRecord):
             self._forget(name)
         return True
@@ -157,9 +166,7 @@ class NodeRecords:
         the node or device to be released anew, once nobody else asks.
         """
         record = self._known_grant(kind, name)
-        wish = None
-        if record is not None:
-            wish = next((wish for wish in record.wishes if wish.request_id == request_id), None)
+        wish = known_in(record.wishes, request_id) if record is not None else None
         if record is None or wish is None:
             return None
         if wish.answered and not after_withheld:
@@ -196,15 +203,20 @@ class NodeRecords:
         """A grant as a checkpoint says."""
         record = self._grant(kind, name)
         record.released, record.wishes, record.last_fact = state.released, state.wishes, state.last_fact
+        if isinstance(record, NodeRecord):
+            record.cordon = state.cordon
         self._apply_grant(kind, name)
 
     def wants_release(self, kind: str, name: str) -> bool:
         """Whether nothing but `released` is missing for its use."""
         if kind == NODE:
             node = self.nodes.get(name)
-            return node is not None and node.description is not None and not (node.released or node.lost or node.wishes)
+            is_there = node is not None and node.description is not None
+            return is_there and node is not None and not (node.released or node.lost or is_closed(node.wishes))
         device = self.devices.get(name)
-        return device is not None and not device.released and not device.wishes and self.place_of(name) is not None
+        if device is None or device.released or is_closed(device.wishes):
+            return False
+        return self.place_of(name) is not None
 
     def pick(self, job_id: str, slots: Iterable[Slot], uuids: Iterable[str]) -> tuple[str, ...]:
         """The job was seen with these devices; those that are kept of it: none where the scheduler picked them."""
@@ -284,6 +296,7 @@ class NodeRecords:
     def _apply_grant(self, kind: str, name: str) -> None:
         self.pending[kind, name] = None
         self.changes += 1
+        self._asked(kind, name)
         if kind == NODE:
             record = self.nodes[name]
             if record.description is not None:
@@ -294,14 +307,17 @@ class NodeRecords:
         if place is not None:
             self.fleet.set_device_usable(*place, device.usable, ill=device.is_ill)
             self._bar(self.nodes[place[0]], place[0])
-        if device.usable:
+        if device.usable and not device.wishes:
             del self.devices[name]
+
+    def _asked(self, kind: str, name: str) -> None:
+        """What is asked of the node or device may be another thing now; for who keeps more in the same fleet."""
 
     def _bar(self, record: NodeRecord, name: str) -> None:
         """Nothing new on a node whose kubelet might pick a device that somebody asked to withhold."""
         if record.is_by_count and record.description is not None:
             shown = [uuid for uuid in record.description.present.values() if uuid in self.devices]
-            record.barred = {uuid: self.devices[uuid].is_ill for uuid in shown if self.devices[uuid].wishes}
+            record.barred = {uuid: self.devices[uuid].is_ill for uuid in shown if is_closed(self.devices[uuid].wishes)}
             self.fleet.set_usable(name, record.usable, ill=record.is_ill)
         elif record.barred:
             record.barred = {}
@@ -323,6 +339,7 @@ class NodeRecords:
             self.pending[DEVICE, uuid] = None
         else:
             del self.devices[uuid]
+        self._asked(DEVICE, uuid)
 
     def _show(self, name: str, before: NodeJoined | None, now: NodeJoined | None) -> None:
         """The node shows other devices from now on; None: it is not there."""
@@ -354,5 +371,5 @@ class NodeRecords:
 
     def _forget(self, name: str) -> None:
         record = self.nodes[name]
-        if record.description is None and not record.wishes and not record.jobs:
+        if record.description is None and not record.wishes and not record.jobs and record.cordon is None:
             del self.nodes[name]

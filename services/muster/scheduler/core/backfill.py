@@ -16,7 +16,7 @@ from muster.scheduler.core.lanes import Lane
 from muster.scheduler.core.pacing import Pace
 from muster.scheduler.core.placements import Placements
 from muster.scheduler.core.remains import Remains
-from muster.scheduler.core.rounds import Heads, add_head, rounds
+from muster.scheduler.core.rounds import Heads, add_head, next_in_line, rounds
 from muster.scheduler.core.state import State
 
 TRIES_MAX = 256
@@ -24,6 +24,10 @@ TRIES_MAX = 256
 
 LOOKS_BURST, LOOKS_PER_S = 4_096, 2_048
 """Nodes opened and lanes looked at, at once and in the long run: some 50 microseconds each, a tenth of the time."""
+
+
+IN_LANE_MAX, JOBS_PER_LOOK = 64, 16
+"""Jobs of one lane that are told apart by what they may open; so many cost as much as a look at a lane."""
 
 
 class Backfill:
@@ -73,7 +77,8 @@ class Backfill:
             return True
         if self._state.moves != self._moves:
             self._moves = self._state.moves
-            self._is_due = not self._judged.issuperset(self._short())
+            short = frozenset(self._short())  # where jobs of a lane are told apart a new one may be let in
+            self._is_due = bool(short) if bookings.withholds else not self._judged.issuperset(short)
         return self._is_due or any(
             self._at < booking.starts_at <= now for booking in bookings.all.values() if booking.is_reservation
         )
@@ -89,20 +94,40 @@ class Backfill:
         doors: dict[Door, Heads] = {}
         lanes, nodes = self._hopeful(placed), access.nodes(bookings.all, bookings)
         for lane, at in lanes:
-            door = access.door(state.jobs.records[lane.jobs[at][1]])
-            if door is not None:
-                add_head(doors.setdefault(door, {}), lane, at)
+            for door, first in self._doors(access, lane, at, placed).items():
+                add_head(doors.setdefault(door, {}), lane, first)
         self._tries = TRIES_MAX
         for door in sorted(doors, reverse=True):
             keys = access.keys(door)
             nodes += access.nodes(keys, bookings)
             with bookings.opened(keys):
                 attempt = partial(self._attempt, access, door, drafts)
-                placed.update(record.id for record in rounds(state, doors[door], now, attempt))
+                behind = partial(self._behind, access, door) if access.tells_jobs_apart else next_in_line
+                placed.update(record.id for record in rounds(state, doors[door], now, attempt, behind=behind))
             if not self._tries:
                 self._remains.more = True
                 break
         self._pace.spend(nodes + len(lanes))
+
+    def _doors(self, access: Access, lane: Lane, at: int, placed: set[str]) -> dict[Door, int]:
+        """What jobs of the lane may open from this place on, and the first for each."""
+        records, doors = self._state.jobs.records, dict[Door, int]()
+        if not access.tells_jobs_apart:
+            door = access.door(records[lane.jobs[at][1]])
+            return {} if door is None else {door: at}
+        last = min(at + IN_LANE_MAX, len(lane.jobs))
+        for place in range(at, last):
+            job_id = lane.jobs[place][1]
+            door = access.door(records[job_id]) if job_id not in placed else None
+            if door is not None:
+                doors.setdefault(door, place)
+        self._pace.spend((last - at) / JOBS_PER_LOOK)
+        return doors
+
+    def _behind(self, access: Access, door: Door, lane: Lane, at: int) -> int:
+        """The place of the next job that may open the same; one behind the last if there is none."""
+        records, places = self._state.jobs.records, range(at + 1, min(at + IN_LANE_MAX, len(lane.jobs)))
+        return next((at for at in places if access.door(records[lane.jobs[at][1]]) == door), len(lane.jobs))
 
     def _hopeful(self, placed: set[str]) -> list[tuple[Lane, int]]:
         """Lanes for which there would be room if nothing were kept, with the place of the first job that waits on."""

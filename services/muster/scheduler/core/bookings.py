@@ -22,6 +22,9 @@ KEPT = -1
 RESERVATION = "reservation/"
 """What the keys of advance reservations begin with; those of others are the ids of their jobs."""
 
+WITHHOLD = "withhold/"
+"""What the keys of those begin with that are to be free for a service."""
+
 
 @dataclass(frozen=True, slots=True)
 class Want:
@@ -61,7 +64,8 @@ class Booking:
 
     wants: by node. kept: what it has, as held in the fleet. lacking: nodes where that is less than it wants.
     queue: whose jobs may use it once it began; empty: only the job `job_id`, and nobody if that is empty too.
-    of: the fact that it follows from.
+    of: the fact that it follows from. moves: of what is to be free for a service: whether jobs that allow it are moved
+    away then; the others have to be at their end before.
     """
 
     key: str
@@ -71,6 +75,7 @@ class Booking:
     job_id: str = ""
     queue: str = ""
     of: object = None
+    moves: bool = False
     kept: dict[str, list[Hold]] = field(default_factory=dict)
     lacking: set[str] = field(default_factory=set)
 
@@ -83,6 +88,11 @@ class Booking:
     def is_reservation(self) -> bool:
         """Whether people asked for it in advance; else it is for a job that starves or for which others go."""
         return self.key.startswith(RESERVATION)
+
+    @property
+    def is_withhold(self) -> bool:
+        """Whether a service asked that it is free from then on; nobody knows when it can be used again."""
+        return self.key.startswith(WITHHOLD)
 
     @property
     def kept_milli(self) -> int:
@@ -113,13 +123,15 @@ def wants_of(holds: Iterable[Hold], *, whole: bool = False) -> dict[str, Want]:
 class Bookings:
     """All bookings. What they keep is brought up to date by `settle`, node by node where something happened.
 
-    in_advance: those that people asked for. complete: keys of those that lack nothing. grown: how often something
-    more was kept: whoever may use what is kept looks again when it has grown.
+    in_advance: those that people asked for. withholds: what is to be free for services; on their nodes, as `at` says.
+    complete: keys of the others that lack nothing. grown: how often something more was kept: whoever may use what is
+    kept looks again when it has grown.
     """
 
     def __init__(self, fleet: Fleet) -> None:
         self.all: dict[str, Booking] = {}
         self.in_advance: dict[str, Booking] = {}
+        self.withholds: dict[str, Booking] = {}
         self.complete: dict[str, None] = {}
         self.grown = 0
         self._fleet = fleet
@@ -134,6 +146,8 @@ class Bookings:
         self.all[booking.key] = booking
         if booking.is_reservation:
             self.in_advance[booking.key] = booking
+        if booking.is_withhold:
+            self.withholds[booking.key] = booking
         booking.lacking.update(booking.wants)
         for name in booking.wants:
             self._at.setdefault(name, {})[booking.key] = booking
@@ -155,6 +169,7 @@ class Bookings:
             self._dirty[name] = None
         self.complete.pop(key, None)
         self.in_advance.pop(key, None)
+        self.withholds.pop(key, None)
         return True
 
     def touch(self, name: str) -> None:
@@ -192,11 +207,14 @@ class Bookings:
 
     @contextmanager
     def opened(self, keys: Collection[str]) -> Iterator[None]:
-        """For a while nothing is kept for these keys, and nobody is told that it came free. May not be nested."""
-        assert not self._open, "bookings are open already: close them first"
+        """For a while nothing is kept for these keys, and nobody is told that it came free.
+
+        While others are open, these are open instead of them.
+        """
         self.settle()
-        self._open = frozenset(key for key in keys if key in self.all)
+        before, self._open = self._open, frozenset(key for key in keys if key in self.all)
         touched = {name for key in self._open for name in self.all[key].kept}
+        touched.update(name for key in before for name in self.all[key].wants)
         grown = self.grown
         self._dirty.update(dict.fromkeys(sorted(touched)))
         self.settle()
@@ -204,7 +222,7 @@ class Bookings:
             yield
         finally:
             self._dirty.update(dict.fromkeys(sorted(touched)))
-            self._open = frozenset()
+            self._open = before
             self.settle()
             self.grown = grown
 
@@ -225,7 +243,7 @@ class Bookings:
             else:
                 self._keep(booking, name)
                 self.grown += booking.kept.get(name, []) != before[booking.key]
-            if booking.is_complete:
+            if booking.is_complete and not booking.is_withhold:
                 self.complete[booking.key] = None
             else:
                 self.complete.pop(booking.key, None)

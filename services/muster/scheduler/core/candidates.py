@@ -16,6 +16,7 @@ from muster.placement.relief import Victim
 from muster.quota.amounts import held_amounts
 from muster.scheduler.core.bookings import Want
 from muster.scheduler.core.jobs import JobRecord
+from muster.scheduler.core.planned import passable
 from muster.scheduler.core.rules import Part, Wanting
 from muster.scheduler.core.state import State
 from muster.schemas.facts.queue import GPU
@@ -41,6 +42,7 @@ class Candidates:
         self._is_median_known = False
         self._ranks: dict[str, tuple[int, float, str]] = {}
         self._kept_for: dict[str, set[str]] = {}
+        self._opens: tuple[str, frozenset[str]] | None = None
 
     def find(self, wanting: Wanting, reach: Mapping[str, int]) -> dict[str, Part]:
         """All that the rules may let go, and what leaves for nobody; empty if it is only that.
@@ -112,7 +114,15 @@ class Candidates:
         kept_for = self._kept_for.get(record.id)
         if kept_for is None:
             kept_for = self._kept_for[record.id] = self._find_kept_for(record)
-        return not kept_for or kept_for == {wanting.record.id}
+        return not kept_for or kept_for <= self._open_to(wanting.record)
+
+    def _open_to(self, record: JobRecord) -> frozenset[str]:
+        """Its own booking, and what services want free only when the job, if it starts now, is gone."""
+        known = self._opens
+        if known is None or known[0] != record.id:
+            keys = passable(self._state.books.bookings, record, self.now)
+            known = self._opens = record.id, frozenset((record.id, *keys))
+        return known[1]
 
     def _find_kept_for(self, record: JobRecord) -> set[str]:
         """For whom its place is kept when it comes free."""

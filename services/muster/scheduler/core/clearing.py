@@ -36,7 +36,7 @@ class Clearing:
         """Add `stop-requested` for those who have to go now."""
         state = self._state
         bookings = state.books.bookings
-        if len(bookings.complete) == len(bookings.all):
+        if len(bookings.complete) == len(bookings.all) - len(bookings.withholds):
             return
         is_again = self._has_asked and state.folded == self._folded
         if is_again or now >= self._next or (state.moves != self._moves and now >= self._resume_at):
@@ -53,7 +53,7 @@ class Clearing:
         said = {draft.subject_id for draft in drafts if draft.kind == "job"}
         for booking in self._state.books.bookings.all.values():
             begins = after(Instant(booking.starts_at), -GRACE_S_MAX)
-            if self._is_made_way_for(booking):
+            if booking.is_withhold or self._is_made_way_for(booking):
                 continue
             if booking.is_complete or now < begins:
                 self._next = min(self._next, begins) if now < begins else self._next

@@ -5,6 +5,7 @@ from collections.abc import Iterator
 from muster.core import Draft, Fact, Instant
 from muster.scheduler.core.cycle import Cycle, Limits
 from muster.scheduler.core.expected import Expectations
+from muster.scheduler.core.fleet import NodeRecord
 from muster.scheduler.core.fold import fold
 from muster.scheduler.core.job_states import state_of
 from muster.scheduler.core.state import State
@@ -61,6 +62,7 @@ class SchedulerCore:
                         withheld=bool(grant.wishes) and all(wish.answered for wish in grant.wishes),
                         wishes=grant.wishes,
                         last_fact=grant.last_fact,
+                        cordon=grant.cordon if isinstance(grant, NodeRecord) else None,
                     ),
                 )
         for record in state.jobs.stored():

@@ -25,6 +25,7 @@ from muster.scheduler.core.reservation_changes import ReservationChanges
 from muster.scheduler.core.reserved import place_reserved
 from muster.scheduler.core.state import State
 from muster.scheduler.core.summary import summary
+from muster.scheduler.core.vacating import Vacating
 from muster.schemas.facts.control import CheckpointRequested
 
 
@@ -54,6 +55,7 @@ class Cycle:
         self._checkpoint_every_facts = limits.checkpoint_every_facts
         self._placements = Placements(state, self.remains)
         self._reservations = ReservationChanges(state, self.remains)
+        self._vacating = Vacating(state, self.remains)
         self._clearing = Clearing(state, self.remains)
         self._owned = Owned(state, self.remains)
         self._backfill = Backfill(state, self.remains, self._placements)
@@ -73,7 +75,7 @@ class Cycle:
         changes = queue_changes(state)
         drafts = [
             *changes,
-            *grants(state, remains),
+            *grants(state, now, remains),
             *follow_ups(state, now, remains),
             *summary(state, now, remains),
             *self._reservations.make(now),
@@ -82,6 +84,7 @@ class Cycle:
             remains.more = True  # who may run is judged when the new limits stand in the log
         else:
             drafts += arrivals.refused(state, remains)
+            self._vacating.make(now, drafts)
             self._clearing.make(now, drafts)
             placed = place_reserved(state, now, drafts)
             self._owned.make(now, drafts, placed)

@@ -7,12 +7,13 @@ from collections.abc import Mapping
 
 from muster.books.gangs import gang_of
 from muster.core import Instant, after
-from muster.placement import GangRequest, Shortage
+from muster.placement import GangRequest, Hold, Shortage
 from muster.quota.amounts import gang_amounts
 from muster.scheduler.core.expected import NAMED_MAX, Expected, expected_start
 from muster.scheduler.core.explained import kept_for_others
 from muster.scheduler.core.jobs import JobRecord, Kind
 from muster.scheduler.core.order import rank
+from muster.scheduler.core.planned import passable
 from muster.scheduler.core.preemption import Preemptions
 from muster.scheduler.core.reasons import OF_NODES, Blocked, Reason, cure_of, of_ceiling, of_shortage
 from muster.scheduler.core.remains import Remains
@@ -61,7 +62,10 @@ def _now(state: State, record: JobRecord, now: Instant, *, lacks: str = "") -> D
     """Placed or waiting. lacks: what has to be added before it fits."""
     kind, fleet = record.kind, state.books.fleet
     ceiling = state.queues.ceiling(record.queue, kind.amounts_least, preemptible=kind.preemptible)
-    holds = fleet.place(kind.gang)
+    with state.books.bookings.opened(passable(state.books.bookings, record, now)):
+        holds: tuple[Hold, ...] | Shortage | None = fleet.find(kind.gang)
+    if holds is None:
+        holds = fleet.shortage(kind.gang)
     if ceiling is None and not isinstance(holds, Shortage):
         nodes = tuple(dict.fromkeys(hold.slot.node for hold in holds))
         return DryRunAnswer(placed=True, nodes=nodes, expected_start_at=now, expected_basis="there is room for it now")
@@ -69,7 +73,7 @@ def _now(state: State, record: JobRecord, now: Instant, *, lacks: str = "") -> D
     if ceiling is not None:
         blocked = of_ceiling(ceiling, wanted=kind.amounts_least)
     elif isinstance(holds, Shortage):
-        blocked = kept_for_others(state, kind.gang) or of_shortage(holds)
+        blocked = kept_for_others(state, kind.gang, now) or of_shortage(holds)
     assert blocked is not None, "what is admitted and has a place is placed"
     preempts = Preemptions(state, Remains()).would_ask(record, now)
     expected = expected_start(state, record, now)

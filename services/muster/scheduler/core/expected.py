@@ -17,11 +17,11 @@ from muster.core import Instant, after
 from muster.placement import DEVICE_MILLI
 from muster.placement.forecast import Forecast, Outlook, Release
 from muster.quota.formulas import Ceiling
-from muster.scheduler.core.access import gone_by
 from muster.scheduler.core.clock import QuotaClock
 from muster.scheduler.core.front import Front
 from muster.scheduler.core.jobs import JobRecord
-from muster.scheduler.core.outlook import Releases, foresee
+from muster.scheduler.core.outlook import PASSES_MAX, Releases, foresee
+from muster.scheduler.core.planned import Passable, gone_by, passable
 from muster.scheduler.core.state import State
 from muster.schemas.facts.queue import CPU, GPU
 
@@ -64,11 +64,26 @@ def expected_start(state: State, record: JobRecord, now: Instant) -> Expected:
     never = state.queues.never(record.queue, kind.amounts_least, preemptible=kind.preemptible)
     if never is not None or state.books.fleet.could_ever_fit(kind.gang) is not None:
         return UNKNOWN
-    front = Front(state, record, now)
-    try:
-        return _Plan(state, record, now).find(front)
-    finally:
-        front.close()
+    return _passing(state, record, now)
+
+
+def _passing(state: State, record: JobRecord, now: Instant) -> Expected:
+    """On nodes that services want free only if the job has left by then; see `outlook`."""
+    bookings = state.books.bookings
+    opened, found = passable(bookings, record, now), UNKNOWN
+    for last in range(PASSES_MAX):
+        front = Front(state, record, now)
+        try:
+            with bookings.opened(opened):
+                found = _Plan(state, record, now, opened=opened).find(front)
+        finally:
+            front.close()
+        its = Passable(record, Instant(found.at)) if opened and found.at else None
+        left = tuple(key for key in opened if its is None or its.is_open(bookings.withholds[key]))
+        if left == opened:
+            break
+        opened = left if last < PASSES_MAX - 2 else ()
+    return found
 
 
 class Expectations:
@@ -93,11 +108,11 @@ class Expectations:
 class _Plan:
     """One look ahead, for one job."""
 
-    def __init__(self, state: State, record: JobRecord, now: Instant) -> None:
+    def __init__(self, state: State, record: JobRecord, now: Instant, *, opened: Collection[str]) -> None:
         self._state = state
         self._record = record
         self._now = now
-        releases = Releases(state, record, now, opened=(), is_patient=False)
+        releases = Releases(state, record, now, opened=opened, is_patient=False)
         self._releases = tuple(releases.all())
         self._outlook = Outlook(state.books.fleet, self._releases, now=now)
         records = state.jobs.records

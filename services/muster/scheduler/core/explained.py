@@ -1,7 +1,10 @@
 """Why one job waits, exactly: the first thing in its way now, with the numbers."""
 
-from muster.core import Instant
+from collections.abc import Sequence
+
+from muster.core import Instant, seconds_between
 from muster.placement import GangRequest
+from muster.scheduler.core.bookings import Booking
 from muster.scheduler.core.defragment import SCATTERED
 from muster.scheduler.core.jobs import JobRecord
 from muster.scheduler.core.moves import find_move
@@ -9,6 +12,7 @@ from muster.scheduler.core.reasons import Blocked, Reason, gpus
 from muster.scheduler.core.state import State
 from muster.scheduler.core.waiting import entry_of
 from muster.scheduler.core.words import why_blocked
+from muster.schemas.facts.node import WithholdWish
 
 OF_PLACES = frozenset(
     {Reason.NO_NODE, Reason.MODEL, Reason.GPU, Reason.CPU, Reason.MEMORY, Reason.FRAGMENTED, Reason.TOPOLOGY}
@@ -31,7 +35,7 @@ def explain(state: State, record: JobRecord, now: Instant) -> Blocked:
         return Blocked(Reason.TURN, "it has not been tried yet")
     blocked = why_blocked(state, lane)
     if blocked.reason in OF_PLACES:
-        blocked = kept_for_others(state, record.kind.gang, own=record.id) or blocked
+        blocked = kept_for_others(state, record.kind.gang, now, own=record.id) or blocked
     if blocked.reason in SCATTERED and not in_front and (move := find_move(state, record, now)) is not None:
         blocked = Blocked(blocked.reason, f"{blocked.detail}; {move.words}")
     if record.reserved is not None:
@@ -41,21 +45,38 @@ def explain(state: State, record: JobRecord, now: Instant) -> Blocked:
     return Blocked(blocked.reason, f"{blocked.detail}; {_jobs(in_front)} of the same shape in front of it")
 
 
-def kept_for_others(state: State, gang: GangRequest, *, own: str = "") -> Blocked | None:
+def kept_for_others(state: State, gang: GangRequest, now: Instant, *, own: str = "") -> Blocked | None:
     """What is kept for others, if there would be room on it; None if not."""
     bookings = state.books.bookings
     kept = [booking for booking in bookings.all.values() if booking.kept and booking.key != own]
     if not kept:
         return None
-    milli = sum(booking.kept_milli for booking in kept)
     with bookings.opened([booking.key for booking in kept]):
         if state.books.fleet.find(gang) is None:
             return None
+    withheld = [booking for booking in kept if booking.is_withhold]
+    if withheld:
+        with bookings.opened([booking.key for booking in kept if not booking.is_withhold]):
+            if state.books.fleet.find(gang) is None:
+                return _wanted_free(withheld, now)
+        kept = [booking for booking in kept if not booking.is_withhold]
+    milli = sum(booking.kept_milli for booking in kept)
     people = sum(booking.is_reservation for booking in kept)
     jobs = len(kept) - people
     for_whom = [f"{_jobs(jobs)} that {'waits' if jobs == 1 else 'wait'} longer"] if jobs else []
     for_whom += [f"{people} advance reservation{'s' if people > 1 else ''}"] if people else []
     return Blocked(Reason.RESERVATION, f"there is room, but {gpus(milli)} GPUs are kept for {' and '.join(for_whom)}")
+
+
+def _wanted_free(withheld: Sequence[Booking], now: Instant) -> Blocked:
+    """There is room only where the job would still be when services want it free."""
+    nodes = {name for booking in withheld for name in booking.kept}
+    last = max(withheld, key=lambda booking: booking.starts_at)
+    why = last.of.reason if isinstance(last.of, WithholdWish) and last.of.reason else "a service asked for it"
+    number = "1 node has" if len(nodes) == 1 else f"{len(nodes)} nodes have"
+    hours = max(0.0, seconds_between(now, last.starts_at)) / 3_600
+    detail = f"there is room, but {number} to be free before the job would be gone, the last in {hours:.1f} h: {why}"
+    return Blocked(Reason.MAINTENANCE, detail)
 
 
 def _jobs(number: int) -> str:

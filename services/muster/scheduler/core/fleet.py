@@ -1,13 +1,18 @@
 """The scheduler's books: the fleet's, and in the same fleet what is proposed and what is booked."""
 
-from collections.abc import Mapping, Sequence
+import heapq
+from collections.abc import Iterable, Mapping, Sequence
 
 from muster.books.fleet_books import FleetBooks
 from muster.books.gangs import same_places
 from muster.books.node_records import DEVICE, NODE, DeviceRecord, NodeRecord
+from muster.books.withholds import vacates
+from muster.core import Instant
 from muster.placement import GangRequest, Hold, HoldError
 from muster.placement import Slot as Place
 from muster.scheduler.core.bookings import Bookings
+from muster.scheduler.core.planned import wanted_later
+from muster.schemas.facts.node import WithholdWish
 from muster.schemas.job import Slot
 
 __all__ = ["DEVICE", "NODE", "Books", "DeviceRecord", "NodeRecord"]
@@ -17,14 +22,19 @@ class Books(FleetBooks):
     """The fleet, its grants, and the proposals of the decision that is being made.
 
     A proposal is held in the fleet until it is confirmed by its own `placed` or withdrawn by `settle`, which must come
-    before anything else looks at what is free. withdrawn: proposals that were ever taken back.
+    before anything else looks at what is free. withdrawn: proposals that were ever taken back. vacated: nodes and
+    devices which some jobs are to leave before their end.
     """
 
     def __init__(self) -> None:
         super().__init__()
         self.bookings = Bookings(self.fleet)
         self.withdrawn = 0
+        self.vacated: dict[tuple[str, str], None] = {}
+        self._later: list[tuple[Instant, str, str]] = []
+        self._due: dict[tuple[str, str], Instant] = {}
         self._proposals: dict[str, tuple[Hold, ...]] = {}
+        self._planned: dict[tuple[str, str], tuple[str, ...]] = {}
 
     @property
     def proposals(self) -> Mapping[str, tuple[Hold, ...]]:
@@ -93,12 +103,54 @@ class Books(FleetBooks):
             self.withdraw(other)
         self.take(job_id, slots, gang)
 
+    # --- requests that come into force later ---------------------------------------------------------------
+
+    def pend_later(self, kind: str, name: str, wishes: Iterable[WithholdWish]) -> None:
+        """These are to be answered from their moments on."""
+        moment = min((Instant(wish.from_at) for wish in wishes), default=None)
+        if moment is not None and moment < self._due.get((kind, name), _NEVER):
+            self._due[kind, name] = moment
+            heapq.heappush(self._later, (moment, kind, name))
+
+    def pend_due(self, now: Instant) -> None:
+        """Those whose moment has come wait for an answer."""
+        while self._later and self._later[0][0] <= now:
+            moment, kind, name = heapq.heappop(self._later)
+            if self._due.get((kind, name)) == moment:
+                del self._due[kind, name]
+                self.pending[kind, name] = None
+
+    def next_due(self) -> Instant | None:
+        """When the next moment comes; perhaps of a request that is over."""
+        return self._later[0][0] if self._later else None
+
     # --- inside ----------------------------------------------------------------------------------------------
 
     def _is_usable(self, place: Place) -> bool:
         """Whether the node and the devices of this slot take new jobs."""
         record, node = self.nodes.get(place.node), self.fleet.ledger.nodes.get(place.node)
         return record is not None and record.usable and node is not None and node.broken.isdisjoint(place.devices)
+
+    def _asked(self, kind: str, name: str) -> None:
+        """Keep what services want free later, and know which jobs are to leave."""
+        record = self.nodes.get(name) if kind == NODE else self.devices.get(name)
+        is_drained = isinstance(record, NodeRecord) and record.cordon is not None and record.cordon.draining
+        if record is not None and (is_drained or vacates(record.wishes)):
+            self.vacated[kind, name] = None
+        else:
+            self.vacated.pop((kind, name), None)
+        wanted = wanted_later(self, kind, name)
+        for key in self._planned.pop((kind, name), ()):
+            known = self.bookings.withholds[key]
+            if key in wanted and (wanted[key].of, wanted[key].wants) == (known.of, known.wants):
+                wanted[key] = known
+            else:
+                self.bookings.unbook(key)
+        for key, booking in wanted.items():
+            if key not in self.bookings.withholds:
+                self.bookings.book(booking)
+        if wanted:
+            self._planned[kind, name] = tuple(wanted)
 
     def _make_way(self, name: str) -> None:
         self.bookings.give_way(name)
@@ -109,3 +161,6 @@ class Books(FleetBooks):
     def _before_reshape(self, name: str) -> None:
         self.settle()
         self.bookings.give_way(name)
+
+
+_NEVER = Instant(1 << 62)

@@ -99,6 +99,7 @@ def _checkpointed(state: State, fact: Fact) -> None:
     record = _observed(state, fact, fact.payload.attempt)
     if record is not None:
         record.checkpointed_at = fact.time
+        state.checkpoints += 1
         state.runs.file(record)
 
 
@@ -146,7 +147,7 @@ def _let_go(state: State, record: JobRecord, fact: Fact) -> None:
     if record.exited is not None:
         record.ran_s += record.exited.ran_s
         record.exit_code = record.exited.exit_code
-    record.started_fact = record.exited_fact = record.resized_fact = record.made_way_for = ""
+    record.started_fact = record.exited_fact = record.resized_fact = record.made_way_for = record.stop_detail = ""
     record.exited = record.stop_reason = None
     record.resized_at = 0
     record.picked = ()
@@ -204,6 +205,7 @@ def _stop_requested(state: State, fact: Fact) -> None:
     if record is not None:
         record.stop_reason = fact.payload.reason
         record.made_way_for = fact.payload.made_way_for
+        record.stop_detail = fact.payload.detail
 
 
 def _resize_requested(state: State, fact: Fact) -> None:

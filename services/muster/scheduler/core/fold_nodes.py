@@ -2,6 +2,7 @@
 
 from muster.core import Fact
 from muster.scheduler.core.state import Handler, State
+from muster.schemas.facts.cordons import Cordon, CordonRequested
 from muster.schemas.facts.device import DeviceDetached
 from muster.schemas.facts.node import NodeJoined, Withheld, WithholdRequested, WithholdWithdrawn
 
@@ -36,7 +37,8 @@ def _left(state: State, fact: Fact) -> None:
 
 def _withhold_requested(state: State, fact: Fact) -> None:
     assert isinstance(fact.payload, WithholdRequested)
-    if not state.books.ask(fact.kind, fact.subject_id, fact.payload, fact=fact.id, by=fact.writer):
+    asked = fact.payload
+    if not state.books.ask(fact.kind, fact.subject_id, asked, fact=fact.id, by=fact.writer, at=fact.time):
         state.anomalies["withhold requested twice"] += 1
     state.summary_stale = True
 
@@ -67,6 +69,26 @@ def _detached(state: State, fact: Fact) -> None:
     state.books.take_away(fact.payload.device_uuid)
 
 
+def _cordoned(state: State, fact: Fact) -> None:
+    """A person closes the node. Asked again it is so from then on: who cordons what is drained stops the draining."""
+    assert isinstance(fact.payload, CordonRequested)
+    cordon = Cordon(
+        principal=fact.payload.principal,
+        reason=fact.payload.reason,
+        draining=fact.name == "drain-forwarded",
+        since=fact.time,
+        fact=fact.id,
+    )
+    state.books.cordon(fact.subject_id, cordon, fact=fact.id, seq=fact.seq)
+    state.summary_stale = True
+
+
+def _resumed(state: State, fact: Fact) -> None:
+    if not state.books.cordon(fact.subject_id, None, fact=fact.id, seq=fact.seq):
+        state.anomalies["resumed what is not cordoned"] += 1
+    state.summary_stale = True
+
+
 def _withheld(state: State, fact: Fact) -> None:
     assert isinstance(fact.payload, Withheld)
     if not state.books.answered(fact.kind, fact.subject_id, fact.payload.request_id, fact=fact.id):
@@ -86,6 +108,9 @@ HANDLERS: dict[tuple[str, str], Handler] = {
     ("node", "left"): _left,
     **{(kind, "withhold-requested"): _withhold_requested for kind in ("node", "device")},
     **{(kind, "withhold-withdrawn"): _withhold_withdrawn for kind in ("node", "device")},
+    ("node", "cordon-forwarded"): _cordoned,
+    ("node", "drain-forwarded"): _cordoned,
+    ("node", "resume-forwarded"): _resumed,
     ("attachment", "detached"): _detached,
     **{(kind, "withheld"): _withheld for kind in ("node", "device")},
     **{(kind, "released"): _released for kind in ("node", "device")},

@@ -107,9 +107,9 @@ def _after_exit(record: JobRecord, exited: PodsExited) -> Draft:
     if record.stop_reason is StopReason.TIMED_OUT or record.ran_s + exited.ran_s >= total_run_time_s:
         return _finish(record, Phase.TIMED_OUT, reason=_over(total_run_time_s), causes=causes)
     if record.stop_reason is StopReason.PREEMPTED:  # a process that ends with an error when it is told did not fail
-        detail = f"made way for {record.made_way_for}" if record.made_way_for else ""
+        detail = f"made way for {record.made_way_for}" if record.made_way_for else record.stop_detail
         return _requeue(record, QueuedReason.PREEMPTED, detail, causes)
-    if exited.outcome is PodsOutcome.FAILED:
+    if exited.outcome is PodsOutcome.FAILED and record.stop_reason is not StopReason.NODE_LOST:
         told = _told(f"exit code {exited.exit_code}", exited.reason)
         if record.retries_used >= spec.retries:
             return _finish(record, Phase.FAILED, reason=told, causes=causes)
@@ -117,7 +117,7 @@ def _after_exit(record: JobRecord, exited: PodsExited) -> Draft:
     if record.node_losses >= NODE_LOSSES_MAX:
         reason = f"{Reason.NODE_LOSSES.value}: {record.node_losses + 1} runs ended with their node"
         return _finish(record, Phase.FAILED, reason=_told(reason, exited.reason), causes=causes)
-    detail = _told(f"node {exited.node}" if exited.node else "", exited.reason)
+    detail = record.stop_detail or _told(f"node {exited.node}" if exited.node else "", exited.reason)
     return _requeue(record, QueuedReason.NODE_LOST, detail, causes)
 
 

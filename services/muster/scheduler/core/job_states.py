@@ -48,6 +48,7 @@ def state_of(record: JobRecord) -> JobState:
         priority=record.asked_priority,
         wishes=record.wishes,
         picked=record.picked,
+        stop_detail=record.stop_detail,
     )
 
 
@@ -95,6 +96,7 @@ def record_of(state: JobState, kind: Kind) -> JobRecord:
         asked_priority=state.priority,
         wishes=state.wishes,
         picked=state.picked,
+        stop_detail=state.stop_detail,
     )
 
 

@@ -92,8 +92,8 @@ class JobRecord:
     within what its queue allows. reserved: what is kept for it while it waits. resize: asked of the agent.
     resized_at: when its run got the size it has, 0 since its start. made_way_for: for whom it stops or shrinks.
     preemptions: runs that ended for others. held: by whom, while it is not to be started. asked_priority: None until
-    somebody asked for another. wishes: not answered yet. picked: devices that the kubelet picked for its run. counted:
-    what its queue counts as held by it, which follows from the rest.
+    somebody asked for another. wishes: not answered yet. picked: devices that the kubelet picked for its run.
+    stop_detail: why its run is stopped. counted: what its queue counts as held by it, which follows from the rest.
     """
 
     job: Job
@@ -137,6 +137,7 @@ class JobRecord:
     asked_priority: int | None = None
     wishes: tuple[JobWish, ...] = ()
     picked: tuple[str, ...] = ()
+    stop_detail: str = ""
     counted: Amounts = field(default_factory=lambda: NO_AMOUNTS)
 
     @property

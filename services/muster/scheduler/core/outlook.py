@@ -2,7 +2,8 @@
 
 A running job is counted on by its bound: the end of its slice if it may be preempted and the one that waits would be
 entitled to its place then, else the end of its total run time. What is booked stays booked until whoever it is for is
-sure to be gone again, and what comes free on it until then goes to the booking (conservative backfill).
+sure to be gone again, and what comes free on it until then goes to the booking (conservative backfill). What is to be
+free for a service never comes free again as far as is known; before its moment it is used by who is gone by then.
 """
 
 from collections.abc import Collection, Iterator, Sequence
@@ -10,9 +11,9 @@ from collections.abc import Collection, Iterator, Sequence
 from muster.core import NS_PER_S, Instant, after
 from muster.placement import Hold
 from muster.placement.forecast import Forecast, Release, earliest
-from muster.scheduler.core.access import START_S, gone_by
 from muster.scheduler.core.bookings import Booking
 from muster.scheduler.core.jobs import JobRecord
+from muster.scheduler.core.planned import START_S, Passable, gone_by, passable
 from muster.scheduler.core.rules import Rules, Wanting, shares_up
 from muster.scheduler.core.state import State
 from muster.schemas.job import Phase
@@ -31,10 +32,34 @@ def foresee(state: State, record: JobRecord, now: Instant) -> Forecast | None:
     own = (record.id,) if record.id in bookings.all else ()
     late = tuple(key for key, booking in bookings.in_advance.items() if booking.starts_at > now)
     if late:
-        found = _foresee(state, record, now, opened=(*own, *late))
+        found = _foresee_passing(state, record, now, opened=(*own, *late))
         if found is not None and _is_gone_before(state, record, found, late):
             return found
-    return _foresee(state, record, now, opened=own)
+    return _foresee_passing(state, record, now, opened=own)
+
+
+PASSES_MAX = 4
+"""Times that is looked again without what the job would be in the way of; then all that is to be free is left out."""
+
+
+def _foresee_passing(state: State, record: JobRecord, now: Instant, *, opened: Sequence[str]) -> Forecast | None:
+    """As `_foresee`, on nodes that services want free only if the job has left by then.
+
+    With fewer nodes it never begins sooner, so what it would be in the way of at the moment found is left out for good.
+    """
+    withholds = state.books.bookings.withholds
+    usable, found = passable(state.books.bookings, record, now), None
+    for _ in range(PASSES_MAX):
+        found = _foresee(state, record, now, opened=(*opened, *usable))
+        if not usable or found is None:
+            return found
+        its = Passable(record, Instant(found.at))
+        left = tuple(key for key in usable if its.is_open(withholds[key]))
+        nodes = {hold.slot.node for hold in found.holds}
+        if all(nodes.isdisjoint(withholds[key].wants) for key in usable if key not in left):
+            return found
+        usable = left
+    return _foresee(state, record, now, opened=opened)
 
 
 def _foresee(state: State, record: JobRecord, now: Instant, *, opened: Collection[str]) -> Forecast | None:
@@ -82,6 +107,8 @@ class Releases:
         """Of jobs, of proposals of this decision, and of bookings."""
         state = self._state
         for booking in self._booked:
+            if booking.is_withhold:
+                continue
             kept = [hold for holds in booking.kept.values() for hold in holds]
             yield from self._split(f"booked {booking.key}", self._until[booking.key], kept)
         for job_id, holds in state.books.proposals.items():
@@ -107,7 +134,10 @@ class Releases:
         """What is held where others have booked comes free only after these."""
         by_moment: dict[int, list[Hold]] = {}
         for hold in holds:
-            at = max((self._until[b.key] for b in self._claims(hold)), default=0)
+            claims = list(self._claims(hold))
+            if any(claim.is_withhold for claim in claims):
+                continue
+            at = max((self._until[b.key] for b in claims), default=0)
             by_moment.setdefault(max(bound, at), []).append(hold)
         for at, parts in by_moment.items():
             yield Release(job_id if at == bound else f"{job_id} until {at}", at, tuple(parts))

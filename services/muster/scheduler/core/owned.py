@@ -78,7 +78,7 @@ class Owned:
                     add_head(heads, lane, at)
         if heads:
             self._pace.spend(len(booking.kept))
-            trial = _Trial(state, booking, drafts, tries=self._tries)
+            trial = _Trial(state, booking, drafts, now=now, tries=self._tries)
             placed.update(record.id for record in rounds(state, heads, now, trial.attempt))
             self._tries = trial.tries
 
@@ -98,8 +98,9 @@ class Owned:
 class _Trial:
     """Tries jobs on one reservation. tries: how many more may be tried."""
 
-    def __init__(self, state: State, booking: Booking, drafts: list[Draft], *, tries: int) -> None:
+    def __init__(self, state: State, booking: Booking, drafts: list[Draft], *, now: Instant, tries: int) -> None:
         self.tries = tries
+        self._now = now
         self._state = state
         self._booking = booking
         self._drafts = drafts
@@ -117,7 +118,7 @@ class _Trial:
         if holds is None:
             self._missed.add(gang)  # there is less and less room
             return False
-        if not place_at(self._state, record, holds, self._drafts, opened=(self._booking.key,)):
+        if not place_at(self._state, record, holds, self._drafts, now=self._now, opened=(self._booking.key,)):
             return False
         for hold in holds:
             self._small.hold(hold)

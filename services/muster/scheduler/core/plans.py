@@ -10,11 +10,13 @@ from collections.abc import Iterator
 
 from muster.core import NS_PER_S, Draft, Instant, after
 from muster.placement.forecast import Forecast
+from muster.scheduler.core.bookings import Booking
 from muster.scheduler.core.follow import draft
 from muster.scheduler.core.jobs import JobRecord
 from muster.scheduler.core.lanes import Lane
 from muster.scheduler.core.outlook import foresee
 from muster.scheduler.core.pacing import Pace
+from muster.scheduler.core.planned import Passable
 from muster.scheduler.core.remains import Remains
 from muster.scheduler.core.rules import starving_at
 from muster.scheduler.core.starving import Smallest, in_order
@@ -118,12 +120,12 @@ class Plans:
     def _is_full(self) -> bool:
         """Whether as many jobs have a reservation as may."""
         bookings = self._state.books.bookings
-        return len(bookings.all) - len(bookings.in_advance) >= STARVING_MAX
+        return len(bookings.all) - len(bookings.in_advance) - len(bookings.withholds) >= STARVING_MAX
 
     # --- those who have one ----------------------------------------------------------------------------------
 
     def _doubtful(self, now: Instant) -> Iterator[JobRecord]:
-        """Jobs whose reservation cannot hold: its moment has passed, or a node has gone."""
+        """Jobs whose reservation cannot hold: its moment has passed, or a node has gone or will be wanted free."""
         state, is_calm = self._state, True
         are_nodes_same = state.books.changes == self._grounds
         for job_id in tuple(state.runs.reserved):
@@ -131,15 +133,23 @@ class Plans:
             if booking is None:
                 continue
             is_late = now >= after(Instant(booking.starts_at), PATIENCE_S)
-            if is_late or not (are_nodes_same or all(self._is_usable(name) for name in booking.wants)):
+            record = state.jobs.records[job_id]
+            if is_late or not (are_nodes_same or self._can_hold(record, booking)):
                 is_calm = False
-                yield state.jobs.records[job_id]
+                yield record
         if is_calm:
             self._grounds = state.books.changes
 
-    def _is_usable(self, name: str) -> bool:
-        node = self._state.books.nodes.get(name)
-        return node is not None and node.usable
+    def _can_hold(self, record: JobRecord, booking: Booking) -> bool:
+        """Whether all nodes are there, and not to be free for a service before the job would be gone."""
+        books = self._state.books
+        nodes = (books.nodes.get(name) for name in booking.wants)
+        if not all(node is not None and node.usable for node in nodes):
+            return False
+        its = Passable(record, Instant(booking.starts_at)) if books.bookings.withholds else None
+        return its is None or not any(
+            other.is_withhold and not its.is_open(other) for name in booking.wants for other in books.bookings.at(name)
+        )
 
     def _again(self, record: JobRecord, now: Instant) -> Draft:
         """Another moment or place; or none, if it would not help."""

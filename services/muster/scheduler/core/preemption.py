@@ -22,6 +22,7 @@ from muster.scheduler.core.holdings import amounts_of
 from muster.scheduler.core.jobs import JobRecord
 from muster.scheduler.core.notices import notices
 from muster.scheduler.core.pacing import Alarms, Pace, Pauses
+from muster.scheduler.core.planned import passable
 from muster.scheduler.core.prospects import Prospects
 from muster.scheduler.core.remains import Remains
 from muster.scheduler.core.rules import Part, Rule, Rules, Wanting, starving_at
@@ -288,7 +289,7 @@ class Preemptions:
         has_both = {*FairShareRule} <= {*fair_share}
         for shares in ((FairShareRule.FINAL_SHARE,), fair_share) if has_both else (fair_share,):
             rules.fair_share = shares
-            with state.books.bookings.opened((record.id,)):
+            with state.books.bookings.opened((record.id, *passable(state.books.bookings, record, candidates.now))):
                 way = make_way(state.books.fleet, gang, victims, rules)
             if way is not None:
                 return notices(

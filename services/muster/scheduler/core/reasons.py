@@ -23,6 +23,7 @@ class Reason(StrEnum):
     TOPOLOGY = "topology"
     HEALTH = "health"
     RESERVATION = "reservation"
+    MAINTENANCE = "maintenance"
     QUOTA = "quota"
     BORROWING_LIMIT = "borrowing-limit"
     NON_PREEMPTIBLE = "non-preemptible"
@@ -127,6 +128,7 @@ CURES: dict[str, str] = {
     Reason.TOPOLOGY: "prefer the topology level instead of requiring it, or choose a wider one",
     Reason.HEALTH: "wait until the nodes or devices are well and released, or have them repaired",
     Reason.RESERVATION: "wait until what is reserved was used, or ask for a shorter slice than is left until then",
+    Reason.MAINTENANCE: "wait until the nodes were worked on, or ask for a shorter total run time",
     Reason.QUOTA: "wait until jobs of this tree of queues end, or have its quota raised",
     Reason.BORROWING_LIMIT: "wait until jobs of this queue end, or have its borrowing limit raised",
     Reason.NON_PREEMPTIBLE: "make the job preemptible, or wait until jobs of this queue that are not end",

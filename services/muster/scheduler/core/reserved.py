@@ -9,6 +9,7 @@ from muster.scheduler.core.booked_jobs import holds_of
 from muster.scheduler.core.follow import draft, queued
 from muster.scheduler.core.holdings import amounts_of
 from muster.scheduler.core.jobs import JobRecord
+from muster.scheduler.core.planned import passable
 from muster.scheduler.core.state import State
 from muster.schemas.facts.job import JobPlaced
 from muster.schemas.job import Phase
@@ -29,25 +30,34 @@ def place_reserved(state: State, now: Instant, drafts: list[Draft]) -> set[str]:
             continue
         access = Access(bookings, state.queues, now)
         door = access.door(record)
-        opened = {key for key, booking in bookings.all.items() if not booking.is_reservation}
+        opened = {k for k, booking in bookings.all.items() if not (booking.is_reservation or booking.is_withhold)}
         opened |= access.keys(door) if door is not None else frozenset()
-        if place_at(state, record, holds_of(state.books, record), drafts, opened=opened):
+        if place_at(state, record, holds_of(state.books, record), drafts, now=now, opened=opened):
             bookings.lend(key)
             placed.add(key)
     return placed
 
 
 def place_at(
-    state: State, record: JobRecord, holds: Sequence[Hold], drafts: list[Draft], *, opened: Collection[str]
+    state: State,
+    record: JobRecord,
+    holds: Sequence[Hold],
+    drafts: list[Draft],
+    *,
+    now: Instant,
+    opened: Collection[str],
 ) -> bool:
-    """Propose exactly these places for a job, with these bookings open; False if they or its quota do not allow it."""
+    """Propose exactly these places for a job, with these bookings open; False if they or its quota do not allow it.
+
+    What services want free only after the job is gone is open, too.
+    """
     if not holds or record.queue not in state.queues.queues:
         return False
     amounts = amounts_of(record.kind, [hold.slot for hold in holds], state.capacity.models)
     if state.queues.ceiling(record.queue, amounts, preemptible=record.kind.preemptible) is not None:
         return False
     books = state.books
-    with books.bookings.opened(opened):
+    with books.bookings.opened({*opened, *passable(books.bookings, record, now)}):
         if not books.propose_at(record.id, holds):
             return False
     state.queues.propose(record.queue, amounts, preemptible=record.kind.preemptible)

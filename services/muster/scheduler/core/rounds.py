@@ -21,8 +21,23 @@ def add_head(heads: Heads, lane: Lane, at: int) -> None:
     heads.setdefault(lane.queue, []).append((lane.jobs[at][0], lane.number, lane, at))
 
 
-def rounds(state: State, heads: Heads, now: Instant, attempt: Callable[[JobRecord, Lane], bool]) -> Iterator[JobRecord]:
-    """The jobs that `attempt` could place, one after the other; a lane whose first job it could not stands aside."""
+def next_in_line(_lane: Lane, at: int) -> int:
+    """The one behind."""
+    return at + 1
+
+
+def rounds(
+    state: State,
+    heads: Heads,
+    now: Instant,
+    attempt: Callable[[JobRecord, Lane], bool],
+    *,
+    behind: Callable[[Lane, int], int] = next_in_line,
+) -> Iterator[JobRecord]:
+    """The jobs that `attempt` could place, one after the other; a lane whose first job it could not stands aside.
+
+    behind: at which place of a lane the next one stands that may be tried.
+    """
     turns = Turns(state.queues, now)
     for queue, heap in heads.items():
         heapq.heapify(heap)
@@ -33,8 +48,9 @@ def rounds(state: State, heads: Heads, now: Instant, attempt: Callable[[JobRecor
         record = state.jobs.records[lane.jobs[at][1]]
         if attempt(record, lane):
             yield record
-            if at + 1 < len(lane.jobs):
-                heapq.heappush(heap, (lane.jobs[at + 1][0], number, lane, at + 1))
+            at = behind(lane, at)
+            if at < len(lane.jobs):
+                heapq.heappush(heap, (lane.jobs[at][0], number, lane, at))
         _offer(turns, queue, heap)
 
 

@@ -70,7 +70,7 @@ class State:
     for each. capacity: what the nodes have. dirty: jobs that may need an answer. deadlines: (when, job, attempt), a
     heap with entries of runs that are over. runs: who could make way. anomalies: facts that fitted nothing, by what.
     described: what the cluster can do, as its agent says. facts: folded since the last `checkpoint-requested`; folded:
-    ever. moves: grows when a job, queue or node changed.
+    ever. moves: grows when a job, queue or node changed; checkpoints: when a job wrote one.
     """
 
     cluster: str
@@ -94,6 +94,7 @@ class State:
     facts: int = 0
     folded: int = 0
     moves: int = 0
+    checkpoints: int = 0
     checkpoint_cause: str = ""
 
     def __post_init__(self) -> None:

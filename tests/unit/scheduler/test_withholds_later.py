@@ -1,0 +1,180 @@
+"""What services want free from a moment on: who may still start there, what is answered when, and what people hear."""
+
+from muster.core import NS_PER_S
+from muster.scheduler.core import answers
+from muster.schemas.job import Checkpointing, Phase
+from muster.schemas.queries import AskDryRun, AskJob
+from unit.scheduler.closing import FINISH, MOVE, ask, withdraw
+from unit.scheduler.world import World, books_balance, job
+
+HOUR = 3_600.0
+LONG, SHORT = 6 * HOUR, HOUR / 2
+MOVABLE = {"checkpointing": Checkpointing(interval_s=600), "min_slice_s": SHORT, "total_run_time_s": LONG}
+
+
+def test_only_jobs_that_end_before_start_on_a_node_that_is_to_be_free_later() -> None:
+    world = World(nodes=1)
+    ask(world, "n0", in_s=HOUR)
+    world.run()
+    short = world.submit("short", total_run_time_s=SHORT)
+    long = world.submit("long", total_run_time_s=LONG)
+    assert world.slots(short) == [("n0", (0,))]
+    assert world.phase(long) is Phase.QUEUED
+    assert world.count("n0", "withheld") == 0
+
+
+def test_a_slice_is_enough_only_where_jobs_are_moved_and_for_one_that_allows_it() -> None:
+    world = World(nodes=1)
+    ask(world, "n0", in_s=HOUR, running=MOVE)
+    world.run()
+    moves = world.submit("moves", **MOVABLE)
+    loses = world.submit("loses", min_slice_s=SHORT, total_run_time_s=LONG)
+    stays = world.submit("stays", **MOVABLE, preemptible=False)
+    assert [world.phase(one) for one in (moves, loses, stays)] == [Phase.PLACED, Phase.QUEUED, Phase.QUEUED]
+
+
+def test_where_jobs_finish_a_slice_is_not_enough() -> None:
+    world = World(nodes=1)
+    ask(world, "n0", in_s=HOUR, running=FINISH)
+    world.run()
+    assert world.phase(world.submit("one", **MOVABLE)) is Phase.QUEUED
+
+
+def test_the_time_that_a_job_ran_before_counts() -> None:
+    world = World(nodes=1)
+    one = world.submit("one", total_run_time_s=LONG)
+    world.started(one)
+    ask(world, "n0", in_s=HOUR)
+    world.exited(one, "node-lost", ran_s=LONG - SHORT)
+    assert (world.phase(one), world.core.state.jobs.records[one.id].attempt) == (Phase.PLACED, 2)
+
+
+def test_the_request_is_answered_at_its_moment_once_nothing_is_held() -> None:
+    world = World(nodes=2, gpus=1)
+    first, second = world.submit("first", total_run_time_s=LONG), world.submit("second", total_run_time_s=LONG)
+    for name in ("n0", "n1"):
+        ask(world, name, in_s=HOUR)
+    world.run()
+    (idle,) = [node for node, _ in world.slots(first)]
+    (busy,) = [node for node, _ in world.slots(second)]
+    world.exited(first)
+    world.later(HOUR - 1)
+    assert world.count(idle, "withheld") == 0
+    world.later(2)
+    assert (world.count(idle, "withheld"), world.count(busy, "withheld")) == (1, 0)
+    world.exited(second)
+    assert world.count(busy, "withheld") == 1
+    assert world.phase(world.submit("late", total_run_time_s=60)) is Phase.QUEUED
+
+
+def test_a_request_for_a_moment_that_has_come_is_one_for_now() -> None:
+    world = World(nodes=1)
+    ask(world, "n0", in_s=-HOUR)
+    world.run()
+    assert world.count("n0", "withheld") == 1
+
+
+def test_the_same_request_again_changes_its_moment_and_what_becomes_of_jobs() -> None:
+    world = World(nodes=1)
+    ask(world, "n0", in_s=HOUR)
+    world.run()
+    ask(world, "n0", in_s=10 * HOUR)
+    world.run()
+    one = world.submit("one", total_run_time_s=LONG)
+    assert world.phase(one) is Phase.PLACED
+    ask(world, "n0", in_s=0)
+    world.run()
+    assert world.phase(world.submit("two", total_run_time_s=60)) is Phase.QUEUED
+    world.exited(one)
+    assert world.count("n0", "withheld") == 1
+    ask(world, "n0", in_s=HOUR)
+    world.run()
+    assert world.core.state.anomalies["withhold requested twice"] == 1
+
+
+def test_a_request_that_is_withdrawn_before_its_moment_leaves_no_trace() -> None:
+    world = World(nodes=1)
+    ask(world, "n0", in_s=HOUR)
+    world.run()
+    one = world.submit("one", total_run_time_s=LONG)
+    withdraw(world, "n0")
+    assert world.phase(one) is Phase.PLACED
+    world.later(2 * HOUR)
+    assert (world.count("n0", "withheld"), world.count("n0", "released")) == (0, 1)
+
+
+def test_a_device_that_is_to_be_free_later_takes_short_jobs_and_its_node_any() -> None:
+    world = World(nodes=1, gpus=2)
+    ask(world, "n0-gpu-0", kind="device", in_s=HOUR)
+    world.run()
+    assert world.slots(world.submit("long", total_run_time_s=LONG)) == [("n0", (1,))]
+    assert world.phase(world.submit("too-long", total_run_time_s=LONG)) is Phase.QUEUED
+    assert world.slots(world.submit("short", total_run_time_s=SHORT)) == [("n0", (0,))]
+
+
+def test_a_gang_goes_where_all_of_it_may_stay() -> None:
+    world = World(nodes=3, gpus=1)
+    ask(world, "n1", in_s=HOUR)
+    world.run()
+    gang = world.submit("gang", replicas=2, total_run_time_s=LONG)
+    assert {node for node, _ in world.slots(gang)} == {"n0", "n2"}
+
+
+def test_why_and_the_dry_run_know_of_it() -> None:
+    world = World(nodes=1)
+    ask(world, "n0", in_s=2 * HOUR)
+    world.run()
+    one = world.submit("one", total_run_time_s=LONG)
+    why = answers.answer_why(world.core, AskJob(job_id=one.id), world.now)
+    assert why.reason == "maintenance"
+    assert "1 node has to be free before the job would be gone, the last in 2.0 h: driver" in why.detail
+    assert why.expected_start_at == 0
+    for spec, is_placed in ((job("short", total_run_time_s=SHORT).spec, True), (one.spec, False)):
+        said = answers.answer_dry_run(world.core, AskDryRun(spec=spec), world.now)
+        assert said.placed is is_placed
+
+
+def test_the_expected_start_counts_on_a_node_only_for_who_is_gone_in_time() -> None:
+    world = World(nodes=1, gpus=1)
+    running = world.submit("running", total_run_time_s=HOUR, preemptible=False)
+    world.started(running)
+    ask(world, "n0", in_s=2 * HOUR)
+    world.run()
+    short = world.submit("short", total_run_time_s=SHORT, preemptible=False)
+    long = world.submit("long", total_run_time_s=LONG, preemptible=False)
+    expected = [
+        answers.answer_why(world.core, AskJob(job_id=one.id), world.now).expected_start_at for one in (short, long)
+    ]
+    assert world.now + HOUR * NS_PER_S <= expected[0] < world.now + (HOUR + 120) * NS_PER_S
+    assert expected[1] == 0
+
+
+def test_a_reservation_of_a_job_that_would_stay_too_long_is_planned_anew() -> None:
+    world = World(nodes=2, gpus=2)
+    world.queue("lab", starving_after_s=1)
+    for name in ("a", "b"):
+        world.started(world.submit(name, gpus=1, total_run_time_s=HOUR, preemptible=False))
+    big = world.submit("big", gpus=2, replicas=2, total_run_time_s=LONG, preemptible=False)
+    one = world.submit("small", gpus=2, total_run_time_s=LONG, preemptible=False)
+    world.later(5)
+    del one
+    reserved = world.core.state.jobs.records[big.id].reserved
+    assert reserved is not None
+    ask(world, "n0", in_s=2 * HOUR)
+    world.run()
+    assert world.core.state.jobs.records[big.id].reserved is None
+    books_balance(world.core)
+
+
+def test_cores_that_fold_the_log_or_a_checkpoint_believe_the_same() -> None:
+    world = World(nodes=2)
+    ask(world, "n0", in_s=HOUR, running=MOVE)
+    ask(world, "n1-gpu-3", kind="device", in_s=HOUR)
+    world.run()
+    world.submit("one", total_run_time_s=LONG)
+    for core in (world.refold(), world.recover(), world.recover(("node", "device", "job", "agent", "queue"))):
+        core.state.books.settle()
+        kept = {key: b.kept for key, b in core.state.books.bookings.withholds.items()}
+        world.core.state.books.settle()
+        assert kept == {key: b.kept for key, b in world.core.state.books.bookings.withholds.items()}
+        assert len(kept) == 2
