@@ -59,7 +59,8 @@ def turn_of(node: str, stored: TurnState) -> Turn:
 class Campaign:
     """One campaign. number: the sequence of `accepted`, which tells it from earlier ones of its name.
 
-    paused, stopped, aborted: why, "" while it is not. failures_forgiven: before the last resume. turns: by node.
+    paused, stopped, aborted: why, "" while it is not. failures_forgiven: before the last resume. turns: by node;
+    open: of those, whose turn has come and is not over.
     """
 
     name: str
@@ -78,11 +79,30 @@ class Campaign:
     ended_at: int = 0
     last_fact: str = ""
     turns: dict[str, Turn] = field(default_factory=dict)
+    open: dict[str, None] = field(default_factory=dict)
 
     @property
     def goes_on(self) -> bool:
         """Whether further nodes may be taken."""
         return self.ended is None and not (self.paused or self.stopped or self.aborted)
+
+    def move(self, turn: Turn, step: Step, at: int) -> None:
+        """The turn is at this step from now on."""
+        turn.step, turn.since = step, at
+        if turn.is_open:
+            self.open[turn.node] = None
+        else:
+            self.open.pop(turn.node, None)
+
+    def put(self, turn: Turn) -> None:
+        """A turn as a checkpoint says."""
+        self.turns[turn.node] = turn
+        self.move(turn, turn.step, turn.since)
+
+    def drop(self, node: str) -> None:
+        """The node is none of this campaign's any more."""
+        self.turns.pop(node, None)
+        self.open.pop(node, None)
 
     @property
     def request_prefix(self) -> str:

@@ -2,31 +2,113 @@
 
 from collections.abc import Iterator
 
-from muster.core import Draft, Fact, Instant
+from muster.core import Draft, Fact, Instant, after
+from muster.schemas.facts.node import WithholdWithdrawn
+from muster.upgrader.core import limits
+from muster.upgrader.core.asking import answers
 from muster.upgrader.core.config import UpgradeConfig
+from muster.upgrader.core.ending import course
 from muster.upgrader.core.fold import fold
 from muster.upgrader.core.fold_states import states
+from muster.upgrader.core.nodes import MINE
 from muster.upgrader.core.state import State
+from muster.upgrader.core.steps import due_at, give_back, next_step
+from muster.upgrader.core.turns import changes, next_turn
+
+LATE = "it was given after it had been asked for no longer"
 
 
 class UpgraderCore:
-    """The only writer of campaigns of one cluster. Without one it says nothing, and folds who holds which node."""
+    """The only writer of campaigns of one cluster. Without one it says nothing, and folds who holds which node.
+
+    What it remembers of its last decision is a cache: turns are planned anew at most every `REPLAN_S`.
+    """
 
     def __init__(self, config: UpgradeConfig) -> None:
         self.state = State(config)
+        self._moves = -1
+        self._said: list[Draft] = []
+        self._wake: Instant | None = None
+        self._planned_moves = -1
+        self._planned_courses = 0
+        self._planned_at = Instant(0)
+        self._turns: list[Draft] = []
+        self._turn_at: Instant | None = None
 
     def apply(self, fact: Fact) -> None:
         """Fold one fact; one that fits no state is counted in `state.anomalies`."""
         fold(self.state, fact)
 
-    def decide(self, now: Instant) -> list[Draft]:  # noqa: ARG002 - the port
-        """What should be true and is not yet; the same until something is folded."""
-        return []
+    def decide(self, now: Instant) -> list[Draft]:
+        """What should be true and is not yet; the same until something is folded, or time brings more."""
+        state = self.state
+        if state.moves == self._moves and (self._wake is None or now < self._wake):
+            return list(self._said)
+        self._moves = state.moves
+        drafts = [*answers(state), *self._given_back()]
+        drafts += self._steps(now)
+        drafts += self._planning(now)
+        self._said = drafts[: limits.DRAFTS_MAX]
+        self._wake = now if len(drafts) > limits.DRAFTS_MAX else self._next(now)
+        return list(self._said)
 
     def next_wakeup(self) -> Instant | None:
-        """When a turn comes, or an answer is overdue."""
-        return None
+        """When a turn comes, turns are to be planned anew, or an answer is overdue."""
+        if self.state.moves != self._moves and self.state.live:
+            soonest = after(self._planned_at, limits.REPLAN_S)
+            return soonest if self._wake is None else min(self._wake, soonest)
+        return self._wake
 
     def snapshot(self) -> Iterator[Draft]:
         """Campaigns that go on or that a person has still to look at, and the turns of their nodes."""
         return states(self.state)
+
+    def _steps(self, now: Instant) -> Iterator[Draft]:
+        """What turns that have come need, what failed nodes that a person freed do, and how campaigns end."""
+        state = self.state
+        for campaign in state.campaigns.values():
+            halted = campaign.ended is None and (not campaign.goes_on or bool(state.braked))
+            for name in campaign.open:
+                turn = campaign.turns[name]
+                drafts = next_step(state, campaign, turn, now)
+                if halted and not turn.work_id:
+                    drafts = give_back(campaign, turn, f"campaign {campaign.name} does not go on")
+                yield from drafts
+            for turn in campaign.turns.values():
+                if turn.freed:
+                    yield from next_step(state, campaign, turn, now)
+            if campaign.ended is None:
+                yield from course(state, campaign, now)
+
+    def _planning(self, now: Instant) -> list[Draft]:
+        """What turns to come need; planned anew once something changed or a turn has come, but not too often."""
+        state = self.state
+        stale = state.moves != self._planned_moves or (self._turn_at is not None and now >= self._turn_at)
+        rested = state.courses != self._planned_courses or now >= after(self._planned_at, limits.REPLAN_S)
+        if stale and rested:
+            self._planned_moves, self._planned_courses, self._planned_at = state.moves, state.courses, now
+            taken = set[str]()
+            self._turns = [draft for campaign in state.live for draft in changes(state, campaign, now, taken=taken)]
+            turns = [next_turn(state, campaign, now) for campaign in state.live]
+            self._turn_at = min((turn for turn in turns if turn is not None), default=None)
+        return self._turns if state.moves == self._planned_moves else []
+
+    def _given_back(self) -> Iterator[Draft]:
+        """Nodes that the scheduler gave for a request that had been withdrawn may be used again."""
+        state = self.state
+        for name in state.strays:
+            node = state.nodes.get(name)
+            for wish in node.wishes if node is not None else ():
+                if wish.by == MINE and wish.answered and state.turn_asking(name, wish.request_id) is None:
+                    back = WithholdWithdrawn(request_id=wish.request_id, reason=LATE, after_withheld=True)
+                    yield Draft("node", name, "withhold-withdrawn", back, (wish.fact,) if wish.fact else ())
+
+    def _next(self, now: Instant) -> Instant | None:
+        """When `decide` could answer differently by time alone."""
+        state = self.state
+        moments = [due_at(state, campaign, campaign.turns[name]) for campaign in state.live for name in campaign.open]
+        if state.live:
+            if state.moves != self._planned_moves:
+                moments.append(max(now, after(self._planned_at, limits.REPLAN_S)))
+            moments.append(self._turn_at)
+        return min((moment for moment in moments if moment is not None), default=None)

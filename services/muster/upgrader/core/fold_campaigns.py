@@ -46,6 +46,7 @@ def _accepted(state: State, fact: Fact) -> None:
     )
     state.campaigns.pop(campaign.name, None)
     state.campaigns[campaign.name] = campaign
+    state.courses += 1
     for name in sorted(state.nodes):
         _add(campaign, state.nodes[name], fact.time)
     _forget_oldest(state)
@@ -68,8 +69,8 @@ def _changed(state: State, fact: Fact) -> None:
             campaign.failures_forgiven = campaign.failures
             for turn in campaign.turns.values():
                 if turn.step is Step.FAILED and turn.request_id:
-                    turn.step, turn.attempt, turn.since = Step.PLANNED, turn.attempt + 1, fact.time
-                    turn.work_id, turn.outcome = "", None
+                    campaign.move(turn, Step.PLANNED, fact.time)
+                    turn.attempt, turn.work_id, turn.outcome = turn.attempt + 1, "", None
 
 
 def _refused(state: State, fact: Fact) -> None:
@@ -91,7 +92,8 @@ def _ended(state: State, fact: Fact) -> None:
     for name in [name for name, turn in campaign.turns.items() if turn.request_id]:
         state.count_idle(state.node(name), fact.time)
     campaign.ended, campaign.ended_at = fact.payload, fact.time
-    campaign.turns = {name: turn for name, turn in campaign.turns.items() if turn.request_id}
+    for name in [name for name, turn in campaign.turns.items() if not turn.request_id]:
+        campaign.drop(name)
     _forget_oldest(state)
 
 
@@ -109,7 +111,8 @@ def _stepped(state: State, fact: Fact) -> None:
         turn.cordoned_by = said.cordoned_by
     if said.step in _FAILURES and turn.step not in _FAILURES:
         campaign.failures += 1
-    turn.step, turn.since, turn.detail = said.step, fact.time, said.detail
+    campaign.move(turn, said.step, fact.time)
+    turn.detail = said.detail
     turn.work_id, turn.outcome = said.request_id, None
     turn.last_fact = fact.id
     state.moves += 1
@@ -122,7 +125,8 @@ def note_node(state: State, node: Node, fact: Fact) -> None:
         if turn is None:
             _add(campaign, node, fact.time)
         elif turn.step is Step.PLANNED and not turn.request_id and campaign.is_at_version(node):
-            turn.step, turn.since, turn.detail = Step.DONE, fact.time, AT_VERSION
+            campaign.move(turn, Step.DONE, fact.time)
+            turn.detail = AT_VERSION
     state.moves += bool(state.campaigns)
 
 
@@ -134,7 +138,8 @@ def _add(campaign: Campaign, node: Node, at: Instant) -> None:
         return
     turn = campaign.turns[node.name] = Turn(campaign.name, node.name, since=at)
     if campaign.is_at_version(node):
-        turn.step, turn.detail = Step.DONE, AT_VERSION
+        campaign.move(turn, Step.DONE, at)
+        turn.detail = AT_VERSION
 
 
 def _live(state: State, fact: Fact) -> Campaign | None:
@@ -143,6 +148,8 @@ def _live(state: State, fact: Fact) -> Campaign | None:
         state.anomalies[f"{fact.name} of no live campaign"] += 1
         return None
     campaign.last_fact = fact.id
+    state.moves += 1
+    state.courses += 1
     return campaign
 
 

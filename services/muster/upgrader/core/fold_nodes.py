@@ -6,7 +6,7 @@ from muster.core import Fact
 from muster.schemas.facts.cordons import Cordon, CordonRequested
 from muster.schemas.facts.node import GrantState, NodeJoined, NodeState, Withheld, WithholdRequested, WithholdWithdrawn
 from muster.schemas.facts.operations import ActionOutcome, CheckOutcome, ChecksReported, NodeActionEnded
-from muster.schemas.facts.upgrade import Step
+from muster.schemas.facts.upgrade import CampaignSpec, Step
 from muster.upgrader.core.campaigns import Turn
 from muster.upgrader.core.fold_campaigns import note_node
 from muster.upgrader.core.nodes import MINE
@@ -36,8 +36,9 @@ def _left(state: State, fact: Fact) -> None:
     state.count_idle(node, fact.time)
     node.description, node.lost = None, False
     node.drop_answered()
+    state.strays.pop(node.name, None)
     for campaign in state.campaigns.values():
-        campaign.turns.pop(node.name, None)
+        campaign.drop(node.name)
     state.moves += bool(state.campaigns)
     state.forget_node(node.name)
 
@@ -73,6 +74,8 @@ def _withdrawn(state: State, fact: Fact) -> None:
         turn.request_id, turn.is_withheld, turn.counted_at = "", False, 0
         turn.last_fact = fact.id
     node.withdraw(said.request_id, after_withheld=said.after_withheld)
+    if not any(wish.by == MINE and wish.answered for wish in node.wishes):
+        state.strays.pop(node.name, None)
     state.forget_node(node.name)
 
 
@@ -83,9 +86,10 @@ def _withheld(state: State, fact: Fact) -> None:
         return
     state.moves += bool(state.campaigns)
     turn = state.turn_asking(node.name, fact.payload.request_id)
-    if turn is None and node.wish(fact.payload.request_id) is None and not _is_ours(state, fact.payload.request_id):
-        return
-    node.answer(fact.payload.request_id, fact=fact.id)
+    if node.wish(fact.payload.request_id) is not None or _is_ours(state, fact.payload.request_id):
+        node.answer(fact.payload.request_id, fact=fact.id)
+    if turn is None:
+        state.strays[node.name] = None
     if turn is not None and not fact.payload.holders:
         turn.is_withheld, turn.last_fact = True, fact.id
 
@@ -132,17 +136,27 @@ def _action_ended(state: State, fact: Fact) -> None:
     assert isinstance(fact.payload, NodeActionEnded)
     for turn in state.turns_on(fact.subject_id):
         if turn.work_id and turn.work_id == fact.payload.request_id and turn.outcome is None:
-            _settle(state, turn, fact, fact.payload.outcome, fact.payload.detail)
+            ended, wanted = fact.payload, _version_wanted(state.campaigns[turn.campaign].spec, turn)
+            if ended.outcome is ActionOutcome.DONE and ended.version and wanted and ended.version != wanted:
+                _settle(state, turn, fact, ActionOutcome.FAILED, f"it has version {ended.version}, not {wanted}")
+            else:
+                _settle(state, turn, fact, ended.outcome, ended.detail)
+
+
+def _version_wanted(spec: CampaignSpec, turn: Turn) -> str:
+    return spec.version if turn.step is Step.UPGRADING else spec.roll_back_to or turn.version_before
 
 
 def _checks_reported(state: State, fact: Fact) -> None:
-    """What failed, or could not be run, ends the checks; what passed does once it is the last."""
+    """What failed ends the checks, and what could not run where the suite says so; else the last report does."""
     assert isinstance(fact.payload, ChecksReported)
     report = fact.payload
     for turn in state.turns_on(fact.subject_id):
         if not turn.work_id or turn.work_id != report.request_id or turn.outcome is not None:
             continue
-        bad = [one for one in report.results if one.outcome is not CheckOutcome.PASS]
+        suite = state.config.suites.get(state.campaigns[turn.campaign].spec.suite)
+        passes = (CheckOutcome.PASS, CheckOutcome.CANNOT_RUN) if suite is None or suite.cannot_run_passes else _PASS
+        bad = [one for one in report.results if one.outcome not in passes]
         bad.sort(key=lambda one: one.outcome is not CheckOutcome.FAIL)
         if bad:
             said = "failed" if bad[0].outcome is CheckOutcome.FAIL else "could not run"
@@ -150,6 +164,9 @@ def _checks_reported(state: State, fact: Fact) -> None:
             _settle(state, turn, fact, ActionOutcome.FAILED, detail)
         elif report.is_last:
             _settle(state, turn, fact, ActionOutcome.DONE, "")
+
+
+_PASS = (CheckOutcome.PASS,)
 
 
 def _settle(state: State, turn: Turn, fact: Fact, outcome: ActionOutcome, detail: str) -> None:
@@ -168,6 +185,8 @@ def load_grant(state: State, name: str, stored: GrantState) -> None:
     if stored.wishes or stored.cordon is not None:
         node = state.node(name)
         node.wishes, node.cordon = stored.wishes, stored.cordon
+        if any(wish.by == MINE and wish.answered for wish in stored.wishes):
+            state.strays[name] = None
 
 
 HANDLERS: dict[tuple[str, str], Callable[[State, Fact], None]] = {

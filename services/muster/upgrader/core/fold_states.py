@@ -28,9 +28,11 @@ def restore(state: State, fact: Fact) -> None:
             _load_campaign(state, fact.subject_id, stored)
         case NodeTurnsState(turns=turns):
             for turn in turns:
-                campaign = state.campaigns.get(turn.campaign)
-                where = campaign.turns if campaign is not None else state.early.setdefault(turn.campaign, {})
-                where[fact.subject_id] = turn_of(fact.subject_id, turn)
+                campaign, found = state.campaigns.get(turn.campaign), turn_of(fact.subject_id, turn)
+                if campaign is not None:
+                    campaign.put(found)
+                else:
+                    state.early.setdefault(turn.campaign, []).append(found)
         case _:
             return
     state.moves += 1
@@ -55,5 +57,6 @@ def _load_campaign(state: State, name: str, stored: CampaignState) -> None:
     state.wishes.update({wish.fact: wish for wish in stored.wishes})
     campaign = campaign_of(name, stored)
     if campaign is not None:
-        campaign.turns = state.early.pop(name, {})
+        for turn in state.early.pop(name, ()):
+            campaign.put(turn)
         state.campaigns[name] = campaign

@@ -15,7 +15,9 @@ class State:
     """wishes: not answered yet, by the fact that asked. braked: why health does nothing by itself, "" if it does.
 
     early: turns of a checkpoint whose campaign did not come yet.
-    anomalies: facts that fitted nothing, by what. moves: grows with every fact by which a decision could change.
+    strays: nodes that may have been given for a request that was withdrawn before.
+    anomalies: facts that fitted nothing, by what. moves: grows with every fact by which a decision could change,
+    courses: with those of campaigns as a whole.
     """
 
     config: UpgradeConfig
@@ -24,9 +26,11 @@ class State:
     campaigns: dict[str, Campaign] = field(default_factory=dict)
     wishes: dict[str, CampaignWish] = field(default_factory=dict)
     braked: str = ""
-    early: dict[str, dict[str, Turn]] = field(default_factory=dict)
+    early: dict[str, list[Turn]] = field(default_factory=dict)
+    strays: dict[str, None] = field(default_factory=dict)
     anomalies: Counter[str] = field(default_factory=Counter)
     moves: int = 0
+    courses: int = 0
 
     @property
     def live(self) -> list[Campaign]:

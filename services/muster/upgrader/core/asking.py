@@ -1,0 +1,97 @@
+"""What people ask of campaigns, answered: taken up, or refused with the field that cannot be."""
+
+from collections.abc import Iterator
+
+from muster.core import Draft, Instant
+from muster.schemas.facts.upgrade import (
+    CampaignAccepted,
+    CampaignAsk,
+    CampaignChanged,
+    CampaignRefused,
+    CampaignSpec,
+    CampaignWish,
+    Step,
+)
+from muster.upgrader.core.campaigns import Campaign
+from muster.upgrader.core.state import State
+
+_NEVER = Instant(0)
+_DONE = {CampaignAsk.PAUSE: "paused", CampaignAsk.RESUME: "resumed", CampaignAsk.ABORT: "aborted"}
+
+
+def answers(state: State) -> Iterator[Draft]:
+    """The answer to the oldest request of each campaign; the next one follows once that was folded."""
+    answered, started = set[str](), 0
+    for wish in state.wishes.values():
+        if wish.name in answered:
+            continue
+        answered.add(wish.name)
+        refused = refusal(state, wish, started=started)
+        if refused is not None:
+            said = CampaignRefused(ask=wish.ask, field=refused[0], reason=refused[1], principal=wish.principal)
+            yield Draft("campaign", wish.name, "refused", said, (wish.fact,), wish.trace)
+        elif wish.spec is not None:
+            started += 1
+            yield _accepted(state, wish, wish.spec)
+        else:
+            change = CampaignChanged(principal=wish.principal, reason=wish.reason)
+            yield Draft("campaign", wish.name, _DONE[wish.ask], change, (wish.fact,), wish.trace)
+
+
+def refusal(state: State, wish: CampaignWish, *, started: int = 0) -> tuple[str, str] | None:
+    """(field, why) of what cannot be; None if it can. started: campaigns that are accepted in the same breath."""
+    campaign = state.campaigns.get(wish.name)
+    live = campaign is not None and campaign.ended is None
+    if wish.spec is not None:
+        return _start_refusal(state, wish.spec, live=live, started=started)
+    if campaign is None or not live:
+        return "", f"no campaign {wish.name} goes on"
+    return _change_refusal(state, campaign, wish.ask)
+
+
+def _start_refusal(state: State, spec: CampaignSpec, *, live: bool, started: int) -> tuple[str, str] | None:
+    if live:
+        return "name", f"campaign {spec.name} goes on: give this one another name, or abort that one first"
+    if len(state.live) + started >= state.config.campaigns_max:
+        return "", f"{state.config.campaigns_max} campaigns go on already (upgrades.campaigns_max): wait, or abort one"
+    if spec.suite not in state.config.suites:
+        return "suite", f"there is no suite {spec.suite}; there are {', '.join(sorted(state.config.suites))}"
+    if not selected(state, spec):
+        return "select", "no node fits: `muster nodes` shows names, groups and models"
+    missing = next((name for name in spec.select.nodes if not _is_there(state, name)), "")
+    if missing:
+        return "select.nodes", f"there is no node {missing}"
+    return None
+
+
+def selected(state: State, spec: CampaignSpec) -> list[str]:
+    """Nodes that a campaign would have, by name."""
+    thought = Campaign(spec.name, spec, 0, accepted_at=_NEVER)
+    return sorted(name for name, node in state.nodes.items() if thought.selects(node))
+
+
+def _is_there(state: State, name: str) -> bool:
+    node = state.nodes.get(name)
+    return node is not None and node.description is not None
+
+
+def _change_refusal(state: State, campaign: Campaign, ask: CampaignAsk) -> tuple[str, str] | None:
+    if campaign.aborted:
+        return "", f"campaign {campaign.name} was aborted: what is under way ends, nothing else is done"
+    if ask is CampaignAsk.PAUSE and campaign.paused:
+        return "", f"campaign {campaign.name} is paused already"
+    if ask is CampaignAsk.RESUME:
+        failed = any(turn.step is Step.FAILED for turn in campaign.turns.values())
+        if not (campaign.paused or campaign.stopped or failed):
+            return "", f"campaign {campaign.name} goes on"
+        if state.braked:
+            return "", f"health's brake is on ({state.braked}): reset it first"
+    return None
+
+
+def _accepted(state: State, wish: CampaignWish, spec: CampaignSpec) -> Draft:
+    names = selected(state, spec)
+    thought = Campaign(spec.name, spec, 0, accepted_at=_NEVER)
+    there = sum(thought.is_at_version(state.nodes[name]) for name in names)
+    said = CampaignAccepted(spec=spec, principal=wish.principal, nodes=len(names), at_version=there)
+    return Draft("campaign", wish.name, "accepted", said, (wish.fact,), wish.trace)

@@ -1,0 +1,171 @@
+"""When each node gets its turn: a plan over the moments at which nodes come free of jobs. Pure, and of no campaign.
+
+Time is walked through from one moment to the next at which a node comes free, a turn ends or a window opens. At each,
+those that are free take their turns in order, as far as the limits allow. Nodes that come free of one gang together
+have their turns together, if the limits leave room for all of them at any time; else as many as there is room for.
+"""
+
+from collections import Counter
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field
+from heapq import heapify, heappop, heappush
+from itertools import groupby
+
+from muster.core import Instant
+
+MOMENTS_MAX = 100_000
+"""Moments that are walked through at the most; what has no turn by then has none."""
+
+
+@dataclass(frozen=True, slots=True)
+class Candidate:
+    """A node that waits for its turn. free_at: when no job holds it any more. gang: whose end that is.
+
+    rank: of those that are free, the lower ones go first. is_out: it is out of use already: its turn takes nothing.
+    """
+
+    node: str
+    free_at: int
+    gang: str = ""
+    rank: int = 0
+    rack: str = ""
+    group: str = ""
+    is_out: bool = False
+
+    @property
+    def order(self) -> tuple[bool, int, int, str, str]:
+        """Its place among those that are free."""
+        return not self.is_out, self.free_at, self.rank, self.gang, self.node
+
+
+@dataclass(frozen=True, slots=True)
+class Busy:
+    """A node that is out of use until then; None: nobody knows. is_ours: it is in the campaign's hands."""
+
+    until: int | None
+    rack: str = ""
+    group: str = ""
+    is_ours: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class Room:
+    """Nodes that may be out of use at one time: in all, in one rack, in one group; parallel: in our hands. 0: any."""
+
+    total: int
+    parallel: int = 0
+    per_rack: int = 0
+    per_group: int = 0
+
+
+@dataclass(slots=True)
+class _Use:
+    """What is out of use at a moment."""
+
+    room: Room
+    total: int = 0
+    ours: int = 0
+    racks: Counter[str] = field(default_factory=Counter)
+    groups: Counter[str] = field(default_factory=Counter)
+
+    def add(self, busy: Busy, sign: int = 1) -> None:
+        self.total += sign
+        self.ours += sign * busy.is_ours
+        self.racks[busy.rack] += sign
+        self.groups[busy.group] += sign
+
+    def take(self, one: Candidate, sign: int = 1) -> None:
+        self.ours += sign
+        if not one.is_out:
+            self.total += sign
+            self.racks[one.rack] += sign
+            self.groups[one.group] += sign
+
+    def fits(self, one: Candidate) -> bool:
+        room = self.room
+        if room.parallel and self.ours >= room.parallel:
+            return False
+        if one.is_out:
+            return True
+        return (
+            self.total < room.total
+            and not (room.per_rack and one.rack and self.racks[one.rack] >= room.per_rack)
+            and not (room.per_group and one.group and self.groups[one.group] >= room.per_group)
+        )
+
+    def fits_all(self, together: Sequence[Candidate]) -> bool:
+        """Whether all of them fit at once."""
+        taken = 0
+        for one in together:
+            if not self.fits(one):
+                break
+            self.take(one)
+            taken += 1
+        for one in together[:taken]:
+            self.take(one, -1)
+        return taken == len(together)
+
+
+def plan(
+    candidates: Iterable[Candidate],
+    busy: Iterable[Busy],
+    room: Room,
+    *,
+    now: Instant,
+    takes_ns: int,
+    opens: Callable[[Instant], Instant],
+) -> dict[str, Instant]:
+    """When each candidate's turn begins; those for whom the limits never leave room have none.
+
+    takes_ns: how long a turn lasts. opens: the first moment from a given one on at which turns may begin.
+    """
+    use, ends = _Use(room), list[tuple[int, int, Candidate | Busy]]()
+    lasting = _Use(room)
+    for number, one in enumerate(busy):
+        use.add(one)
+        if one.until is None:
+            lasting.add(one)
+        else:
+            ends.append((max(one.until, now), number, one))
+    heapify(ends)
+    coming = sorted(candidates, key=lambda one: (one.free_at, one.order))[::-1]
+    ready, turns, number, moment = list[Candidate](), dict[str, Instant](), len(ends), now
+    for _ in range(MOMENTS_MAX):
+        moment = opens(moment)
+        while ends and ends[0][0] <= moment:
+            _give(use, heappop(ends)[2])
+        while coming and coming[-1].free_at <= moment:
+            ready.append(coming.pop())
+        for chosen in _chosen(ready, use, lasting):
+            turns[chosen.node] = moment
+            number += 1
+            heappush(ends, (moment + takes_ns, number, chosen))
+        ready = [one for one in ready if one.node not in turns]
+        following = [ends[0][0]] if ends else []
+        following += [coming[-1].free_at] if coming else []
+        if not following or not (ready or coming):
+            break
+        moment = Instant(max(min(following), moment + 1))
+    return turns
+
+
+def _chosen(ready: list[Candidate], use: _Use, lasting: _Use) -> list[Candidate]:
+    """Those that take their turn at this moment; they are counted as out of use."""
+    chosen = list[Candidate]()
+    ready.sort(key=lambda one: one.order)
+    for gang, members in groupby(ready, key=lambda one: one.gang):
+        together = list(members)
+        if gang and len(together) > 1 and not use.fits_all(together) and lasting.fits_all(together):
+            break  # room for all of them comes: nobody who stands behind takes it
+        for one in together:
+            if use.fits(one):
+                use.take(one)
+                chosen.append(one)
+    return chosen
+
+
+def _give(use: _Use, ended: Candidate | Busy) -> None:
+    if isinstance(ended, Busy):
+        use.add(ended, -1)
+    else:
+        use.take(ended, -1)

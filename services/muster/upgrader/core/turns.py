@@ -1,0 +1,96 @@
+"""Which nodes wait for which turn: asked for ahead of time, so that nothing starts there that would end later."""
+
+from collections.abc import Iterator
+
+from muster.core import NS_PER_S, Draft, Instant, after
+from muster.schemas.facts.node import RunningJobs
+from muster.schemas.facts.upgrade import Step
+from muster.upgrader.core import limits, windows
+from muster.upgrader.core.campaigns import Campaign, Turn
+from muster.upgrader.core.outlook import busy_of, candidates, is_out, room_of
+from muster.upgrader.core.planning import plan
+from muster.upgrader.core.state import State
+from muster.upgrader.core.steps import ask, give_back, take
+
+NOT_YET = "its turn comes too late to keep it until then"
+CLOSED = "it cannot be taken now"
+
+
+def planned(state: State, campaign: Campaign, now: Instant) -> dict[str, Instant]:
+    """When each node that waits has its turn, the earliest first."""
+    spec = campaign.spec
+    turns = plan(
+        candidates(state, campaign, now),
+        busy_of(state, campaign, now),
+        room_of(campaign),
+        now=now,
+        takes_ns=round(spec.takes_s * NS_PER_S),
+        opens=lambda moment: windows.open_at(spec.windows, Instant(max(moment, spec.starts_at))),
+    )
+    return dict(sorted(turns.items(), key=lambda turn: (turn[1], turn[0])))
+
+
+def changes(state: State, campaign: Campaign, now: Instant, *, taken: set[str]) -> Iterator[Draft]:
+    """Turns that come now, and what is asked for ahead of others, anew or no more.
+
+    taken: nodes that other campaigns take in the same breath; those that this one takes are added.
+    """
+    waits = [turn for turn in campaign.turns.values() if turn.step is Step.PLANNED]
+    if not campaign.goes_on or state.braked:
+        for turn in waits:
+            if turn.request_id:
+                yield from give_back(campaign, turn, _why_not(state, campaign))
+        return
+    starts = planned(state, campaign, now)
+    kept = _kept(state, campaign, starts, now)
+    for name, start in starts.items():
+        turn = campaign.turns[name]
+        if start <= now:
+            if name in taken:
+                continue
+            taken.add(name)
+            yield from take(campaign, turn, state.nodes[name], now)
+        elif name in kept:
+            if _is_to_be_said(turn, start, now):
+                yield ask(campaign, turn, from_at=start, running=RunningJobs.FINISH)
+        elif turn.request_id:
+            yield from give_back(campaign, turn, NOT_YET)
+    for turn in waits:
+        if turn.request_id and turn.node not in starts:
+            yield from give_back(campaign, turn, CLOSED)
+
+
+def _kept(state: State, campaign: Campaign, starts: dict[str, Instant], now: Instant) -> set[str]:
+    """Nodes that are kept for a turn to come.
+
+    To keep a node that is full costs nothing. Another one loses room for jobs, so it is kept only for a while before
+    its turn; but as many as may be out of use at a time are kept however long it takes: else, where jobs come and go,
+    no node would ever come free.
+    """
+    spare = room_of(campaign).total - sum(is_out(state, state.node(name), now) for name in campaign.turns)
+    kept, latest = set[str](), after(now, state.config.patience_s)
+    for name, start in starts.items():
+        is_full = state.nodes[name].is_full
+        if is_full or start <= latest or spare > 0:
+            kept.add(name)
+        spare -= not is_full
+    return kept
+
+
+def _is_to_be_said(turn: Turn, start: Instant, now: Instant) -> bool:
+    """Whether the moment is another one than was asked for, by more than it is worth to say."""
+    if not turn.request_id:
+        return True
+    return not turn.is_withheld and abs(start - max(turn.from_at, now)) > limits.RESAY_S * NS_PER_S
+
+
+def _why_not(state: State, campaign: Campaign) -> str:
+    because = campaign.aborted or campaign.stopped or campaign.paused or state.braked
+    return f"campaign {campaign.name} does not go on: {because}"[:1024]
+
+
+def next_turn(state: State, campaign: Campaign, now: Instant) -> Instant | None:
+    """When the next node would be taken."""
+    if not campaign.goes_on or state.braked:
+        return None
+    return min((start for start in planned(state, campaign, now).values() if start > now), default=None)

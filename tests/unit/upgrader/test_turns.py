@@ -1,0 +1,234 @@
+"""One node after the other: what a turn is made of, and what keeps a node from it."""
+
+import pytest
+
+from muster.schemas.facts.node import RunningJobs, WithholdRequested
+from muster.schemas.facts.operations import NodeActionRequested
+from muster.schemas.facts.upgrade import CampaignEnded, CampaignStopped, Step
+from unit.upgrader.upgrade_world import DAY, HOUR, NEW, World, a_campaign, node_named
+
+A_TURN = ["cordoned", "drained", "upgrading", "validating", "done"]
+
+
+def test_an_empty_node_is_taken_upgraded_checked_and_given_back() -> None:
+    world = World(1)
+    world.start(a_campaign())
+    world.run(HOUR)
+    assert world.steps("n000") == A_TURN
+    assert not world.asked["n000"], "jobs may have it again"
+    (ended,) = world.said("ended")
+    assert isinstance(ended, CampaignEnded)
+    assert (ended.done, ended.failed, ended.left_out) == (1, 0, 0)
+
+
+def test_nodes_go_one_after_the_other_where_one_may_be_out_of_use() -> None:
+    world = World(4)
+    world.start(a_campaign())
+    world.run(6 * HOUR)
+    assert all(world.steps(node_named(number)) == A_TURN for number in range(4))
+    out = 0
+    for fact in world.log:
+        if fact.name == "withheld":
+            out += 1
+        elif fact.name == "released":
+            out -= 1
+        assert out <= 1
+
+
+def test_nothing_is_done_to_a_node_before_its_job_ended() -> None:
+    world = World(1)
+    world.run_job("n000", limit_s=7 * DAY, ends_s=6 * DAY)
+    world.start(a_campaign())
+    world.run(6 * DAY - 1)
+    assert world.step("n000") is Step.PLANNED
+    assert not any(isinstance(fact.payload, NodeActionRequested) for fact in world.log)
+    world.run(HOUR)
+    assert world.step("n000") is Step.DONE
+
+
+def test_a_node_full_of_a_job_is_kept_for_the_end_of_it() -> None:
+    world = World(1)
+    world.run_job("n000", limit_s=7 * DAY)
+    world.start(a_campaign())
+    world.run(60)
+    assert not world.may_start("n000", 7 * DAY)
+    assert world.may_start("n000", 6 * DAY), "short ones are welcome"
+
+
+def test_a_job_that_runs_over_its_turn_is_waited_for() -> None:
+    world = World(2)
+    world.run_job("n000", limit_s=HOUR, ends_s=5 * HOUR)
+    world.run_job("n001", limit_s=9 * HOUR)
+    world.start(a_campaign())
+    world.run(2 * HOUR)
+    assert world.steps("n000") == ["cordoned", "waiting-for-jobs"]
+    world.run(5 * HOUR)
+    assert world.steps("n000") == ["cordoned", "waiting-for-jobs", *A_TURN[1:]]
+
+
+def test_nodes_of_a_gang_have_their_turns_together() -> None:
+    world = World(6)
+    gang = ("n001", "n003", "n005")
+    world.run_job(*gang, limit_s=2 * HOUR)
+    world.start(a_campaign(max_unavailable="3"))
+    world.run(DAY)
+    taken = {f.subject_id: f.time for f in world.log if f.name == "upgrade-stepped" and f.payload.step is Step.CORDONED}
+    assert len({taken[node] for node in gang}) == 1
+
+
+def test_jobs_that_allow_it_are_moved_at_the_end_of_their_slice_if_the_campaign_says_so() -> None:
+    world = World(1)
+    world.run_job("n000", limit_s=7 * DAY, moves=True, slice_s=2 * HOUR)
+    world.start(a_campaign(running="move"))
+    world.run(2 * HOUR - 1)
+    assert world.step("n000") is Step.PLANNED
+    world.run(HOUR)
+    assert world.step("n000") is Step.DONE
+    asked = [fact.payload for fact in world.log if isinstance(fact.payload, WithholdRequested)]
+    assert [one.running for one in asked] == [RunningJobs.FINISH, RunningJobs.MOVE]
+
+
+def test_jobs_that_do_not_allow_it_are_never_moved() -> None:
+    world = World(1)
+    job = world.run_job("n000", limit_s=DAY)
+    world.start(a_campaign(running="move"))
+    world.run(DAY - 1)
+    assert job in world.slots
+    world.run(HOUR)
+    assert world.step("n000") is Step.DONE
+
+
+def test_nodes_at_the_version_are_left_alone() -> None:
+    world = World(2)
+    world.join("n001", version=NEW)
+    world.start(a_campaign())
+    world.run(HOUR)
+    assert world.steps("n001") == []
+    assert world.steps("n000") == A_TURN
+    assert world.said("accepted")[0].at_version == 1
+
+
+def test_a_node_that_joins_later_is_taken_too() -> None:
+    world = World(2)
+    world.start(a_campaign())
+    world.run(5 * 60)
+    world.join("n002")
+    world.run(2 * HOUR)
+    assert world.steps("n002") == A_TURN
+
+
+def test_a_cordon_of_a_person_stays_and_its_node_goes_first() -> None:
+    world = World(3)
+    world.person("cordon", "n002")
+    world.start(a_campaign())
+    world.run(10)
+    assert world.steps("n002")[0] == "cordoned", "it is out of use already: that costs nothing"
+    world.run(4 * HOUR)
+    assert world.step("n002") is Step.DONE
+    assert world.core.state.nodes["n002"].cordon is not None
+    told = [fact.payload for fact in world.log if fact.name == "upgrade-stepped" and fact.subject_id == "n002"]
+    assert told[0].cordoned_by == told[-1].cordoned_by == "bob"
+
+
+def test_nodes_that_are_down_count_against_the_limit() -> None:
+    world = World(4)
+    world.lose("n003")
+    world.start(a_campaign(max_unavailable="1"))
+    world.run(3 * HOUR)
+    assert all(not world.steps(node_named(number)) for number in range(4))
+    world.find("n003")
+    world.run(4 * HOUR)
+    assert all(world.step(node_named(number)) is Step.DONE for number in range(4))
+
+
+def test_what_another_service_withholds_is_not_taken() -> None:
+    world = World(2)
+    world.say("health", "node", "n000", "withhold-requested", WithholdRequested(request_id="h1"))
+    world.start(a_campaign(max_unavailable="2"))
+    world.run(3 * HOUR)
+    assert not world.steps("n000")
+    assert world.steps("n001") == A_TURN
+
+
+@pytest.mark.parametrize("limit", [{"per_rack": "1"}, {"parallel": 2}])
+def test_further_limits_hold(limit: dict[str, object]) -> None:
+    world = World(8)
+    world.start(a_campaign(max_unavailable="8", **limit))
+    out = dict[str, str]()
+    world.run(DAY)
+    for fact in world.log:
+        if fact.name == "withheld":
+            out[fact.subject_id] = f"r{int(fact.subject_id[1:]) // 4}"
+        elif fact.name == "released":
+            del out[fact.subject_id]
+        assert len(out) <= 2
+        if "per_rack" in limit:
+            assert len(set(out.values())) == len(out)
+    assert all(world.step(node_named(number)) is Step.DONE for number in range(8))
+
+
+def test_a_node_that_fails_stays_away_from_jobs_and_the_campaign_stops() -> None:
+    world = World(3)
+    world.bad["n000"] = "action"
+    world.start(a_campaign())
+    world.run(DAY)
+    assert world.steps("n000") == ["cordoned", "drained", "upgrading", "failed"]
+    assert world.asked["n000"]
+    assert not world.steps("n001")
+    (stopped,) = world.said("stopped")
+    assert isinstance(stopped, CampaignStopped)
+    assert stopped.failed == ("n000",)
+
+
+def test_resuming_tries_failed_nodes_again() -> None:
+    world = World(2)
+    world.bad["n000"] = "action"
+    world.start(a_campaign())
+    world.run(DAY)
+    world.bad.clear()
+    world.ask("resume")
+    world.run(DAY)
+    assert world.step("n000") is Step.DONE
+    assert world.said("ended")
+
+
+def test_a_failed_node_is_rolled_back_if_the_campaign_says_so() -> None:
+    world = World(2)
+    world.bad["n000"] = "action"
+    world.start(a_campaign(roll_back=True, failures_max=2))
+    world.run(DAY)
+    assert world.steps("n000") == ["cordoned", "drained", "upgrading", "rolling-back", "rolling-back", "rolled-back"]
+    assert not world.asked["n000"]
+    (ended,) = world.said("ended")
+    assert isinstance(ended, CampaignEnded)
+    assert (ended.done, ended.rolled_back) == (1, 1)
+
+
+def test_checks_that_fail_after_the_upgrade_fail_the_node() -> None:
+    world = World(1)
+    world.bad["n000"] = "device-count"
+    world.start(a_campaign())
+    world.run(DAY)
+    assert world.steps("n000")[-2:] == ["validating", "failed"]
+    turn = world.core.state.campaigns["driver"].turns["n000"]
+    assert turn.detail == "validating: check device-count failed"
+
+
+def test_who_does_not_answer_has_failed() -> None:
+    world = World(1)
+    world.mute = True
+    world.start(a_campaign())
+    world.run(HOUR)
+    assert world.step("n000") is Step.FAILED
+
+
+def test_a_person_frees_a_node_that_failed_also_after_the_end() -> None:
+    world = World(1)
+    world.bad["n000"] = "action"
+    world.start(a_campaign(failures_max=5))
+    world.run(DAY)
+    assert world.said("ended")
+    assert world.asked["n000"]
+    world.person("resume", "n000")
+    world.run(10)
+    assert not world.asked["n000"]
