@@ -4,20 +4,26 @@ from muster.bus.declaration import Declaration
 from muster.bus.service import CoreService, Hosted
 from muster.bus.settings import Settings
 from muster.federation.copier import Copier
-from muster.federation.core import FederationCore, Rule
+from muster.federation.core import FederationCore, MemberPlan
 from muster.schemas.registry import StreamRole
 
 DECLARATION = Declaration(service="federation", folds=(StreamRole.FED, StreamRole.FED_UP))
 
 
 def services(settings: Settings) -> tuple[CoreService | Hosted, ...]:
-    """The federation of all clusters; its one rule is the only cluster."""
-    rules = (Rule(settings.cluster),)
+    """The federation of all clusters; without any named there it has one, this stack's own."""
+    federation = settings.federation
+    members = tuple(MemberPlan(name or settings.cluster, lost_s) for name, lost_s in federation.lost_after().items())
     return (
         CoreService(
             declaration=DECLARATION,
             role=StreamRole.FED,
-            core=lambda: FederationCore(rules=rules, checkpoint_every_facts=settings.scheduler.checkpoint_every_facts),
+            core=lambda: FederationCore(
+                members=members,
+                policy=federation.policy,
+                margin_s=federation.margin_s,
+                checkpoint_every_facts=settings.scheduler.checkpoint_every_facts,
+            ),
         ),
         Copier(DECLARATION),
     )

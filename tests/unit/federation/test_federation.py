@@ -7,15 +7,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from muster.core import Draft
-from muster.federation.core import FederationCore, Rule
+from muster.federation.core import MemberPlan
 from muster.federation.core import core as core_module
 from muster.federation.core import state as state_module
 from muster.federation.core.copies import copy_id
-from muster.federation.core.routes import NoRouteError, route
 from muster.schemas.facts.control import ClusterSummary
 from muster.schemas.facts.job_wishes import Ask
-from muster.schemas.job import Job, JobKind, Phase
+from muster.schemas.job import Job, Phase
 from unit.federation.world import START, World, belief, job
+
+TWO = (MemberPlan("near"), MemberPlan("atlas"))
 
 
 def test_a_submitted_job_is_routed_to_the_only_cluster_with_all_that_it_needs() -> None:
@@ -28,23 +29,6 @@ def test_a_submitted_job_is_routed_to_the_only_cluster_with_all_that_it_needs() 
     assert routed.payload.job.submitted_at == START, "the broker's time of submission"
     assert routed.trace == one.trace
     assert routed.causes == (world.last(one.id, "submitted").id,)
-
-
-def test_the_first_rule_that_matches_says_the_cluster() -> None:
-    rules = (
-        Rule("near", kinds=frozenset({JobKind.INTERACTIVE}), teams=frozenset({"lab"})),
-        Rule("secret", labels=(("class", "secret"),)),
-        Rule("atlas"),
-    )
-    assert route(job("a", kind="interactive").spec, rules) == "near"
-    assert route(job("b", labels={"class": "secret"}).spec, rules) == "secret"
-    assert route(job("c", kind="interactive", team="other").spec, rules) == "atlas"
-
-
-@pytest.mark.parametrize("rules", [(), (Rule("atlas", teams=frozenset({"lab"})),)])
-def test_rules_that_leave_a_job_without_a_cluster_are_refused(rules: tuple[Rule, ...]) -> None:
-    with pytest.raises(NoRouteError, match="rules"):
-        FederationCore(rules=rules)
 
 
 def test_a_job_cancelled_before_it_was_routed_ends_here() -> None:
@@ -132,8 +116,7 @@ def test_nothing_is_forwarded_for_a_job_that_has_ended(ask: Ask) -> None:
 
 
 def test_queue_changes_are_forwarded_in_order_to_every_cluster() -> None:
-    rules = (Rule("near", teams=frozenset({"lab"})), Rule("atlas"))
-    world = World(rules=rules)
+    world = World(members=TWO)
     world.change("a")
     world.change("b")
     world.run()
@@ -142,8 +125,7 @@ def test_queue_changes_are_forwarded_in_order_to_every_cluster() -> None:
 
 
 def test_reservations_and_their_ends_are_forwarded_in_order_to_every_cluster() -> None:
-    rules = (Rule("near", teams=frozenset({"lab"})), Rule("atlas"))
-    world = World(rules=rules)
+    world = World(members=TWO)
     world.reserve("night")
     world.end("night")
     world.run()
@@ -158,8 +140,7 @@ def test_reservations_and_their_ends_are_forwarded_in_order_to_every_cluster() -
 
 
 def test_what_is_asked_of_devices_is_forwarded_in_order_to_every_cluster_with_its_trace() -> None:
-    rules = (Rule("near", teams=frozenset({"lab"})), Rule("atlas"))
-    world = World(rules=rules)
+    world = World(members=TWO)
     asked = [world.compose("r1"), world.decompose("r1"), world.detach("GPU-1")]
     world.run()
     said = [fact for fact in world.log if fact.writer == "federation"]
@@ -174,8 +155,7 @@ def test_what_is_asked_of_devices_is_forwarded_in_order_to_every_cluster_with_it
 
 
 def test_what_is_asked_of_one_clusters_devices_reaches_that_one_alone() -> None:
-    rules = (Rule("near", teams=frozenset({"lab"})), Rule("atlas"))
-    world = World(rules=rules)
+    world = World(members=TWO)
     asked = [
         world.compose("r1", cluster="near"),
         world.decompose("r1", cluster="near"),

@@ -1,7 +1,7 @@
 """Jobs that stand for an object of a cluster: they run there, their refusals are told there."""
 
 from muster.core import Fact
-from muster.federation.core import Rule
+from muster.federation.core import MemberPlan
 from muster.schemas.facts.job import JobSubmitted
 from muster.schemas.facts.workload import JobRefused
 from muster.schemas.job import Job, WorkloadRef
@@ -22,7 +22,7 @@ def refuse(world: World, one: Job) -> Fact:
 
 
 def test_a_job_of_an_object_runs_in_the_objects_cluster_whatever_the_rules_say() -> None:
-    world, one = World(rules=(Rule("atlas"),)), of_an_object("one")
+    world, one = World(members=(MemberPlan("atlas"),)), of_an_object("one")
     world.submit(one)
     world.run()
     routed = world.last(one.id, "routed")

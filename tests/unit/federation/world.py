@@ -1,7 +1,7 @@
 """FED in virtual time for the federation's tests."""
 
 from muster.core import NS_PER_S, Draft, Fact, Instant
-from muster.federation.core import FederationCore, Rule
+from muster.federation.core import FederationCore, MemberPlan
 from muster.federation.core.copies import copy_of
 from muster.schemas import ids
 from muster.schemas.base import Payload
@@ -13,9 +13,10 @@ from muster.schemas.facts.queue import QueueChangeRequested, QueueSpec
 from muster.schemas.facts.reservation import ReservationSpec, ReserveEndRequested, ReserveRequested
 from muster.schemas.job import Job, JobSpec, TaskGroup
 from muster.schemas.registry import StreamRole, fact_type
+from muster.schemas.routing import RoutingPolicy
 
 START = Instant(1_000_000 * NS_PER_S)
-RULES = (Rule("atlas"),)
+MEMBERS = (MemberPlan("atlas"),)
 
 
 def job(name: str, **spec: object) -> Job:
@@ -32,11 +33,22 @@ def job(name: str, **spec: object) -> Job:
 class World:
     """log: all of FED so far; core: has folded it."""
 
-    def __init__(self, *, rules: tuple[Rule, ...] = RULES, checkpoint_every_facts: int = 100_000) -> None:
-        self.core = self.new_core = FederationCore(rules=rules, checkpoint_every_facts=checkpoint_every_facts)
-        self.rules = rules
+    def __init__(
+        self,
+        *,
+        members: tuple[MemberPlan, ...] = MEMBERS,
+        policy: RoutingPolicy | None = None,
+        margin_s: float = 10.0,
+        checkpoint_every_facts: int = 100_000,
+    ) -> None:
+        self.options = {"members": members, "policy": policy, "margin_s": margin_s}
+        self.core = self.new_core(checkpoint_every_facts=checkpoint_every_facts)
+        self.now = START
         self.log: list[Fact] = []
         self.reports = 0
+
+    def new_core(self, **rest: object) -> FederationCore:
+        return FederationCore(**self.options, **rest)  # type: ignore[arg-type]
 
     def say(self, writer: str, kind: str, subject_id: str, name: str, payload: Payload, **rest: object) -> Fact:
         row = fact_type(StreamRole.FED, writer, kind, name)
@@ -46,7 +58,7 @@ class World:
         fact = Fact(
             id=f"f{seq}",
             seq=seq,
-            time=START,
+            time=self.now,
             cluster=str(rest.get("cluster", "")),
             writer=writer,
             kind=kind,
@@ -122,7 +134,7 @@ class World:
         )
 
     def step(self) -> list[Fact]:
-        return [self.append(draft) for draft in self.core.decide(START)]
+        return [self.append(draft) for draft in self.core.decide(self.now)]
 
     def run(self) -> None:
         for _ in range(100):
@@ -138,7 +150,7 @@ class World:
 
     def recover(self) -> FederationCore:
         """A core that folded a checkpoint of now."""
-        core = FederationCore(rules=self.rules)
+        core = self.new_core()
         for draft in self.core.snapshot():
             core.apply(
                 Fact("", len(self.log), START, "", "federation", draft.kind, draft.subject_id, draft.name, (),
@@ -153,5 +165,5 @@ def belief(core: FederationCore) -> object:
     return {
         "state": {(draft.kind, draft.subject_id): draft.payload for draft in core.snapshot()},
         "ended": list(state.ended),
-        "open": {job_id for job_id in state.dirty if core._answer(state.jobs[job_id]) is not None},
+        "open": {job_id for job_id in state.dirty if core._answer(state.jobs[job_id])},
     }

@@ -1,6 +1,6 @@
 """The pure part of the federation."""
 
 from muster.federation.core.core import FederationCore
-from muster.federation.core.routes import Rule
+from muster.federation.core.members import MemberPlan
 
-__all__ = ["FederationCore", "Rule"]
+__all__ = ["FederationCore", "MemberPlan"]

@@ -3,12 +3,13 @@
 from muster.core import Draft, Fact
 from muster.schemas import ids
 from muster.schemas.facts.control import ClusterSummary
+from muster.schemas.facts.federation import JobReturned, JobReturnRefused
 from muster.schemas.facts.job import JobEnded, JobFinished
 from muster.schemas.job import Phase
 
 
 def copy_of(report: Fact) -> Draft | None:
-    """`job-ended` or `cluster-summarised` for a fact of FED_UP; None for one that is not copied.
+    """What the federation says for a fact of FED_UP, named as that with `job-` or `cluster-` before; None for others.
 
     It is addressed to nobody: a cluster does not need its own report back.
     """
@@ -21,8 +22,13 @@ def copy_of(report: Fact) -> Draft | None:
                 ended_at=report.time,
                 reason=end.reason,
                 source_seq=report.seq,
+                assignment=end.assignment,
             )
             return Draft("job", report.subject_id, "job-ended", ended, causes, report.trace)
+        case JobReturned() | JobReturnRefused() as told:
+            again = told.model_copy(update={"cluster": report.cluster, "source_seq": report.seq})
+            name = "job-returned" if isinstance(told, JobReturned) else "job-return-refused"
+            return Draft("job", report.subject_id, name, again, causes, report.trace)
         case ClusterSummary() as summary:
             said = summary.model_copy(update={"cluster": report.cluster, "source_seq": report.seq})
             return Draft("cluster", report.cluster, "cluster-summarised", said, causes, report.trace)

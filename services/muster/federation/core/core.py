@@ -3,35 +3,52 @@
 from collections.abc import Callable, Iterator, Sequence
 
 from muster.core import Draft, Fact, Instant
-from muster.federation.core import job_wishes, refusals, wishes
-from muster.federation.core.routes import Rule, check_rules, clusters_of, route
+from muster.federation.core import contact, fold_jobs, job_wishes, moves, policy, refusals, standing, wishes
+from muster.federation.core.members import Member, MemberPlan
 from muster.federation.core.state import RoutedJob, State
+from muster.federation.core.turns import Turns, enlist, take_turns
 from muster.schemas.facts.control import CheckpointRequested, ClusterSummary
-from muster.schemas.facts.job import JobCancelRequested, JobEnded, JobFinished, JobRouted, JobSubmitted, RoutedState
-from muster.schemas.job import Phase
+from muster.schemas.facts.federation import ClusterPhase, MemberState, RoutingState
+from muster.schemas.facts.job import RoutedState
 from muster.schemas.registry import STATE_NAME
+from muster.schemas.routing import RoutingPolicy
 
 DRAFTS_MAX = 1_024
 """Drafts of one decision; what is left over comes with the next."""
 
 CHECKPOINT_SUBJECT = "fed"
-_KINDS_OF_STATE = ("job", "queue", "reservation", "composability", "cluster", "workload")
+_KINDS_OF_STATE = ("job", "queue", "reservation", "composability", "cluster", "workload", "member", "routing")
 
 
 class FederationCore:
     """The only writer of `routed` and of everything that is forwarded to a cluster.
 
-    A job that was cancelled before it was routed is ended here; afterwards its cluster ends it. One that stands for an
-    object of a cluster goes there, whatever the rules say, and also if it is cancelled: the object has to show its end.
-    Raises NoRouteError for rules that leave a job without a cluster.
+    members: the clusters, the preferred first. policy: where jobs go until somebody changes that. margin_s: see
+    `contact`. A job that was cancelled while no cluster had it is ended here; else its cluster ends it. One that stands
+    for an object of a cluster goes there, whatever the rules say, and also if it is cancelled: the object has to show
+    its end. Raises ValueError without members, or for rules that lead to none of them.
     """
 
-    def __init__(self, *, rules: Sequence[Rule], checkpoint_every_facts: int = 100_000) -> None:
-        self.state = State()
-        self._rules = check_rules(rules)
+    def __init__(
+        self,
+        *,
+        members: Sequence[MemberPlan],
+        policy: RoutingPolicy | None = None,
+        margin_s: float = 0.0,
+        checkpoint_every_facts: int = 100_000,
+    ) -> None:
+        if not members:
+            raise ValueError("members: name at least one cluster")
+        self.state = State(policy=policy or RoutingPolicy())
+        self.state.members = {plan.name: Member(plan.name, plan.lost_after_s) for plan in members}
+        strange = [name for name in self.state.policy.clusters if name not in self.state.members]
+        if strange:
+            raise ValueError(f"policy: no cluster {strange[0]}; there are {', '.join(self.state.members)}")
+        self._margin_s = margin_s
         self._checkpoint_every_facts = checkpoint_every_facts
         self._now = Instant(0)
         self._more = False
+        self._leased: Instant | None = None
 
     def apply(self, fact: Fact) -> None:
         """Fold one fact; one that fits no state is counted in `state.anomalies`."""
@@ -47,30 +64,40 @@ class FederationCore:
         """What should be true and is not yet; the same again until something is folded."""
         self._now = now
         state = self.state
-        drafts = list(wishes.forwarded(state, clusters_of(self._rules), most=DRAFTS_MAX))
+        drafts = list(wishes.forwarded(state, tuple(state.members), most=DRAFTS_MAX))
         drafts += refusals.forwarded(state, most=DRAFTS_MAX)
+        drafts += standing.drafts(state)
+        drafts += policy.drafts(state)
         self._more = False
         for job_id in tuple(state.dirty):
             if len(drafts) >= DRAFTS_MAX:
                 self._more = True
                 break
-            draft = self._answer(state.jobs[job_id])
-            if draft is not None:
-                drafts.append(draft)
+            found = self._answer(state.jobs[job_id])
+            if found:
+                drafts += found
             else:
                 del state.dirty[job_id]
+        held_up = self._give_turns(now, drafts)
+        if any(member.lost_after_s for member in state.members.values()):
+            drafts += contact.drafts(state, now, margin_s=self._margin_s, held_up=held_up)
         if state.facts >= self._checkpoint_every_facts:
             reason = CheckpointRequested(reason=f"{state.facts} facts since the last one")
             drafts.append(Draft("log", CHECKPOINT_SUBJECT, "checkpoint-requested", reason, (state.checkpoint_cause,)))
         return drafts
 
     def next_wakeup(self) -> Instant | None:
-        """Nothing here follows from time alone, except what the last decision left over."""
-        return self._now if self._more else None
+        """When a silent cluster is given up, or what it had may go to others; or at once what was left over."""
+        if self._more:
+            return self._now
+        moments = [moment for moment in (contact.next_loss(self.state), self._leased) if moment is not None]
+        return min(moments, default=None)
 
     def snapshot(self) -> Iterator[Draft]:
-        """State of jobs and clusters, and what was not yet forwarded."""
+        """State of routing, clusters and jobs, and what was not yet forwarded."""
         state = self.state
+        yield from policy.snapshot(state)
+        yield from standing.snapshot(state)
         for cluster, summary in state.clusters.items():
             yield Draft("cluster", cluster, STATE_NAME, summary)
         yield from wishes.snapshot(state)
@@ -82,93 +109,66 @@ class FederationCore:
             record = state.jobs[job_id]
             yield Draft("job", job_id, STATE_NAME, record.stored(), trace=record.job.trace)
 
-    def _answer(self, record: RoutedJob) -> Draft | None:
-        """The fact that the job needs now."""
-        job = record.job
+    def _give_turns(self, now: Instant, drafts: list[Draft]) -> set[str]:
+        """Jobs that waited get clusters. Returns the lost clusters whose jobs go to others, or will soon."""
+        state, self._leased = self.state, None
+        if not len(state.lanes):
+            return set()
+        room = DRAFTS_MAX - len(drafts)
+        turns = take_turns(state, now, most=room) if room > 0 else Turns(has_more=True)
+        for one in turns.given:
+            drafts += moves.given(state, one, now)
+        self._more = self._more or turns.has_more
+        self._leased = Instant(min(turns.leased.values())) if turns.leased else None
+        held_up = {one.record.cluster for one in turns.given if one.record.cluster}
+        return held_up | set(turns.leased)
+
+    def _answer(self, record: RoutedJob) -> list[Draft]:
+        """The facts that the job needs now; none also if it has to wait for its turn."""
+        job, state = record.job, self.state
         if record.phase.is_terminal:
-            return None
+            return []
         if not record.cluster:
-            if record.cancel is not None and job.origin is None:
-                ended = JobFinished(reason=record.cancel.reason)
-                return Draft("job", job.id, "cancelled", ended, (record.last_fact, record.cancel_fact), job.trace)
-            cluster = route(job.spec, self._rules) if job.origin is None else job.origin.cluster
-            routed = JobRouted(job=job, cluster=cluster)
-            return Draft("job", job.id, "routed", routed, (record.last_fact,), job.trace, cluster=cluster)
+            return self._unrouted(record)
         if record.cancel is not None and not record.cancel_forwarded:
             causes = (record.cancel_fact,)
-            return Draft("job", job.id, "cancel-forwarded", record.cancel, causes, job.trace, cluster=record.cluster)
-        return job_wishes.forwarded(record)
+            name = "cancel-forwarded"
+            return [Draft("job", job.id, name, record.cancel, causes, job.trace, cluster=record.cluster)]
+        draft = moves.asked(state, record) or job_wishes.forwarded(record)
+        return [draft] if draft is not None else []
 
-
-def _submitted(state: State, fact: Fact) -> None:
-    assert isinstance(fact.payload, JobSubmitted)
-    job = fact.payload.job
-    if job.id in state.jobs:
-        state.anomalies["submitted twice"] += 1
-        return
-    missing: dict[str, object] = {}
-    if not job.submitted_at:
-        missing["submitted_at"] = fact.time
-    if not job.trace and fact.trace:
-        missing["trace"] = fact.trace
-    state.jobs[job.id] = RoutedJob(job.model_copy(update=missing) if missing else job, fact.id)
-    state.dirty[job.id] = None
-
-
-def _cancel_requested(state: State, fact: Fact) -> None:
-    assert isinstance(fact.payload, JobCancelRequested)
-    record = state.jobs.get(fact.subject_id)
-    if record is None or record.phase.is_terminal or record.cancel is not None:
-        state.anomalies["cancel of no live job"] += 1
-        return
-    record.cancel, record.cancel_fact = fact.payload, fact.id
-    state.dirty[record.job.id] = None
-
-
-def _routed(state: State, fact: Fact) -> None:
-    assert isinstance(fact.payload, JobRouted)
-    record = state.jobs.get(fact.subject_id)
-    if record is None or record.cluster or record.phase.is_terminal:
-        state.anomalies["routed out of turn"] += 1
-        return
-    record.cluster, record.last_fact = fact.payload.cluster, fact.id
-    state.dirty[record.job.id] = None
-
-
-def _cancel_forwarded(state: State, fact: Fact) -> None:
-    record = state.jobs.get(fact.subject_id)
-    if record is None or record.cancel is None or record.cancel_forwarded:
-        state.anomalies["cancel-forwarded out of turn"] += 1
-        return
-    record.cancel_forwarded, record.last_fact = True, fact.id
-
-
-def _cancelled(state: State, fact: Fact) -> None:
-    record = state.jobs.get(fact.subject_id)
-    if record is None or record.cluster or record.phase.is_terminal:
-        state.anomalies["cancelled out of turn"] += 1
-        return
-    record.last_fact = fact.id
-    state.end(record, Phase.CANCELLED)
-
-
-def _job_ended(state: State, fact: Fact) -> None:
-    assert isinstance(fact.payload, JobEnded)
-    record = state.jobs.get(fact.subject_id)
-    if record is None or record.phase.is_terminal or record.cluster != fact.payload.cluster:
-        state.anomalies["job-ended out of turn"] += 1
-        return
-    record.last_fact = fact.id
-    state.end(record, fact.payload.phase)
+    def _unrouted(self, record: RoutedJob) -> list[Draft]:
+        """A job that no cluster has: it ends if nobody wants it, and goes at once where nothing has to be weighed."""
+        job, state = record.job, self.state
+        if record.cancel is not None and job.origin is None:
+            return [moves.cancelled(record)]
+        refused = moves.asked(state, record)
+        if refused is not None:
+            return [refused]
+        if job.id in state.lanes:
+            return []
+        if job.origin is not None:
+            return [moves.routed(record, cluster=job.origin.cluster, rule="", lost_after_s=0.0)]
+        if not record.assignment and record.reroute is None and not (state.policy.rules or state.policy.teams):
+            member = next((m for m in state.members.values() if m.phase is ClusterPhase.ACTIVE), None)
+            if member is not None and len(state.lanes) == 0:
+                return [moves.routed(record, cluster=member.name, rule="", lost_after_s=member.lost_after_s)]
+        enlist(state, record)
+        return []
 
 
 def _summarised(state: State, fact: Fact) -> None:
+    """Reports may come a second time: an older one, by its place in FED_UP or by its own number, says nothing."""
     assert isinstance(fact.payload, ClusterSummary)
-    known = state.clusters.get(fact.subject_id)
-    if known is not None and 0 < fact.payload.source_seq <= known.source_seq:
+    summary, known = fact.payload, state.clusters.get(fact.subject_id)
+    is_past = known is not None and 0 < summary.source_seq <= known.source_seq
+    if is_past or (known is not None and 0 < summary.number < known.number):
         state.anomalies["summary of the past"] += 1
         return
-    state.clusters[fact.subject_id] = fact.payload
+    state.clusters[fact.subject_id] = summary
+    member = state.members.get(fact.subject_id)
+    if member is not None:
+        contact.summarised(state, member, summary)
 
 
 def _checkpoint_requested(state: State, _fact: Fact) -> None:
@@ -178,38 +178,25 @@ def _checkpoint_requested(state: State, _fact: Fact) -> None:
 def _state_recorded(state: State, fact: Fact) -> None:
     match fact.payload:
         case RoutedState() as stored:
-            record = RoutedJob(
-                job=stored.job,
-                last_fact=stored.last_fact,
-                cluster=stored.cluster,
-                phase=stored.phase,
-                cancel=stored.cancel,
-                cancel_fact=stored.cancel_fact,
-                cancel_forwarded=stored.cancel_forwarded,
-                wishes=stored.wishes,
-            )
-            state.jobs[stored.job_id] = record
-            if record.phase.is_terminal:
-                state.ended[stored.job_id] = None
-            else:
-                state.dirty[stored.job_id] = None
+            fold_jobs.load(state, stored)
         case ClusterSummary() as summary:
             state.clusters[fact.subject_id] = summary
+        case MemberState() as member:
+            standing.restore(state, fact.subject_id, member)
+        case RoutingState() as routing:
+            policy.restore(state, routing)
         case _:
             wishes.restore(state, fact.payload)
             refusals.restore(state, fact.payload)
 
 
 _HANDLERS: dict[tuple[str, str], Callable[[State, Fact], None]] = {
-    ("job", "submitted"): _submitted,
-    ("job", "cancel-requested"): _cancel_requested,
-    ("job", "routed"): _routed,
-    ("job", "cancel-forwarded"): _cancel_forwarded,
-    ("job", "cancelled"): _cancelled,
-    **job_wishes.HANDLERS,
-    ("job", "job-ended"): _job_ended,
+    **fold_jobs.HANDLERS,
     **wishes.HANDLERS,
     **refusals.HANDLERS,
+    **standing.HANDLERS,
+    **contact.HANDLERS,
+    **policy.HANDLERS,
     ("cluster", "cluster-summarised"): _summarised,
     ("log", "checkpoint-requested"): _checkpoint_requested,
     **{(kind, STATE_NAME): _state_recorded for kind in _KINDS_OF_STATE},

@@ -46,7 +46,10 @@ def _forwarded(state: State, fact: Fact) -> None:
     if record is None or record.phase.is_terminal:
         state.anomalies[f"{fact.name} of no live job"] += 1
         return
+    told = [wish for wish in record.wishes if wish.fact in fact.causes]
     record.wishes, record.last_fact = without_wishes(record.wishes, fact.causes), fact.id
+    for wish in told:  # another cluster would have to be told as well
+        record.standing = with_wish(record.standing, wish)
     state.dirty[record.job.id] = None
 
 

@@ -1,16 +1,21 @@
-"""What the federation believes: every live job, what was asked of it, and the clusters' last words."""
+"""What the federation believes: every live job, what was asked of it, where clusters stand, and their last words."""
 
 from collections import Counter
 from dataclasses import dataclass, field
 
+from muster.federation.core.lanes import Lanes
+from muster.federation.core.members import Member
 from muster.schemas.facts.control import ClusterSummary
 from muster.schemas.facts.device import ComposeWish
-from muster.schemas.facts.job import JobCancelRequested, RoutedState
-from muster.schemas.facts.job_wishes import JobWish
+from muster.schemas.facts.federation import ClusterWish, Reroute, RoutingWish
+from muster.schemas.facts.job import JobCancelRequested, JobRouted, RoutedState
+from muster.schemas.facts.job_wishes import JobWish, with_wish
+from muster.schemas.facts.operations import OperationWish
 from muster.schemas.facts.queue import QueueWish
 from muster.schemas.facts.reservation import ReservationWish
 from muster.schemas.facts.workload import RefusalState
 from muster.schemas.job import Job, Phase
+from muster.schemas.routing import RoutingPolicy
 
 ENDED_KEPT = 4_000
 """Ended jobs that are remembered; what still comes for older ones is counted as unknown."""
@@ -18,9 +23,11 @@ ENDED_KEPT = 4_000
 
 @dataclass(slots=True)
 class RoutedJob:
-    """One job. cluster: empty while it is not routed. cancel: the newest cancellation, told by `cancel_fact`.
+    """One job. cluster: empty while no cluster has it. cancel: the newest cancellation, told by `cancel_fact`.
 
-    wishes: what else was asked of it and is not yet forwarded.
+    wishes: what else was asked of it and is not yet forwarded; standing: what was, for the next cluster. milli: its
+    milli-GPUs. assignment, lost_after_s, rule: as `routed` said, at routed_at; assignment 0: never. reroute: under way.
+    owed: clusters that were told to drop it and have not said that they did.
     """
 
     job: Job
@@ -31,6 +38,22 @@ class RoutedJob:
     cancel_fact: str = ""
     cancel_forwarded: bool = False
     wishes: tuple[JobWish, ...] = ()
+    standing: tuple[JobWish, ...] = ()
+    milli: int = 0
+    assignment: int = 0
+    lost_after_s: float = 0.0
+    rule: str = ""
+    routed_at: int = 0
+    reroute: Reroute | None = None
+    owed: tuple[str, ...] = ()
+
+    def __post_init__(self) -> None:
+        self.milli = self.job.spec.gpu_milli_total
+
+    @property
+    def may_move(self) -> bool:
+        """Whether another cluster may have it, once it has one."""
+        return not self.job.spec.pin and self.job.origin is None
 
     def stored(self) -> RoutedState:
         """The record as a state fact."""
@@ -45,13 +68,24 @@ class RoutedJob:
             cancel=self.cancel,
             cancel_fact=self.cancel_fact,
             wishes=self.wishes,
+            standing=self.standing,
+            assignment=self.assignment,
+            lost_after_s=self.lost_after_s,
+            rule=self.rule,
+            routed_at=self.routed_at,
+            reroute=self.reroute,
+            owed=self.owed,
         )
 
 
 @dataclass(slots=True)
 class State:
-    """dirty: jobs that may need an answer. wishes, reservations, devices: what was asked of queues, of reservations and
+    """members: the clusters, in the order of the settings. policy, policy_version, policy_by: as changed last.
+    routing_wishes, strange_wishes: for another policy, and for clusters that are no members; not answered yet.
+    lanes: jobs that want a cluster and did not get one at once. used: milli-GPUs of jobs that have a cluster, by team.
+    dirty: jobs that may need an answer. wishes, reservations, devices: what was asked of queues, of reservations and
     of devices and not yet forwarded, by the fact that asked. refusals: not yet forwarded, by the job that is refused.
+    operations: asked of nodes, campaigns and brakes and not yet forwarded.
 
     facts: folded since the last `checkpoint-requested`.
     """
@@ -63,14 +97,72 @@ class State:
     reservations: dict[str, ReservationWish] = field(default_factory=dict)
     devices: dict[str, ComposeWish] = field(default_factory=dict)
     refusals: dict[str, RefusalState] = field(default_factory=dict)
+    operations: dict[str, OperationWish] = field(default_factory=dict)
     clusters: dict[str, ClusterSummary] = field(default_factory=dict)
+    members: dict[str, Member] = field(default_factory=dict)
+    policy: RoutingPolicy = field(default_factory=RoutingPolicy)
+    policy_version: int = 0
+    policy_by: str = ""
+    routing_wishes: dict[str, RoutingWish] = field(default_factory=dict)
+    strange_wishes: dict[str, ClusterWish] = field(default_factory=dict)
+    lanes: Lanes = field(default_factory=Lanes)
+    used: dict[str, int] = field(default_factory=dict)
     anomalies: Counter[str] = field(default_factory=Counter)
     facts: int = 0
     checkpoint_cause: str = ""
 
+    def member_of(self, record: RoutedJob) -> Member | None:
+        """The cluster that has the job; None for one that is no member, or none at all."""
+        return self.members.get(record.cluster)
+
+    def assign(self, record: RoutedJob, routed: JobRouted, *, at: int) -> None:
+        """The job is this cluster's from now on."""
+        record.cluster, record.assignment = routed.cluster, routed.assignment
+        record.lost_after_s, record.rule, record.routed_at = routed.lost_after_s, routed.rule, at
+        record.reroute = None
+        self.lanes.remove(record.job.id)
+        self.count(record)
+        member = self.members.get(record.cluster)
+        if member is not None:
+            member.came += 1
+
+    def count(self, record: RoutedJob) -> None:
+        """The job has a cluster: it counts for its team and there."""
+        team = record.job.spec.team
+        self.used[team] = self.used.get(team, 0) + record.milli
+        member = self.members.get(record.cluster)
+        if member is not None:
+            member.jobs[record.job.id] = None
+            member.milli += record.milli
+
+    def unassign(self, record: RoutedJob) -> None:
+        """No cluster counts the job any more; which one had it stands on the record until somebody takes it off."""
+        if not record.cluster or record.phase.is_terminal:
+            return
+        team = record.job.spec.team
+        self.used[team] -= record.milli
+        if not self.used[team]:
+            del self.used[team]
+        member = self.members.get(record.cluster)
+        if member is not None:
+            del member.jobs[record.job.id]
+            member.milli -= record.milli
+        self.lanes.stir()
+
+    def take_back(self, record: RoutedJob) -> None:
+        """The cluster has no part in the job any more: whoever gets it next is told again what is asked of it."""
+        self.unassign(record)
+        record.cluster, record.lost_after_s, record.cancel_forwarded = "", 0.0, False
+        wishes = record.standing
+        for wish in record.wishes:
+            wishes = with_wish(wishes, wish)
+        record.wishes, record.standing = wishes, ()
+
     def end(self, record: RoutedJob, phase: Phase) -> None:
         """The job ended; the oldest of the ended are forgotten."""
-        record.phase, record.wishes = phase, ()
+        self.unassign(record)
+        record.phase, record.wishes, record.standing, record.reroute = phase, (), (), None
+        self.lanes.remove(record.job.id)
         self.ended[record.job.id] = None
         self.dirty.pop(record.job.id, None)
         while len(self.ended) > ENDED_KEPT:

@@ -1,9 +1,10 @@
-"""What is asked of clusters, of queues, advance reservations and devices. Kept until it is forwarded."""
+"""What is asked of clusters, of queues, advance reservations, devices and operations. Kept until it is forwarded."""
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import TypeVar
 
 from muster.core import Draft, Fact
+from muster.federation.core import operations
 from muster.federation.core.state import State
 from muster.schemas.base import Payload
 from muster.schemas.facts.device import (
@@ -42,6 +43,8 @@ def forwarded(state: State, clusters: Sequence[str], *, most: int) -> Iterator[D
         for cluster in _addressees(wish, clusters):
             causes = (wish.fact,)
             yield Draft(kind, subject_id, name, payload, causes, wish.trace, together=wish.fact, cluster=cluster)
+    if state.operations:
+        yield from operations.forwarded(state, clusters, most=most)
 
 
 def snapshot(state: State) -> Iterator[Draft]:
@@ -52,6 +55,7 @@ def snapshot(state: State) -> Iterator[Draft]:
         yield Draft("reservation", name, STATE_NAME, ReservationState(wishes=asked))
     for subject_id, wanted in _grouped((wish.subject_id, wish) for wish in state.devices.values()):
         yield Draft("composability", subject_id, STATE_NAME, ComposeWishes(wishes=wanted))
+    yield from operations.snapshot(state)
 
 
 def restore(state: State, payload: Payload) -> None:
@@ -155,4 +159,5 @@ HANDLERS: dict[tuple[str, str], Callable[[State, Fact], None]] = {
     ("composability", "decompose-forwarded"): _forwarded,
     ("device", "detach-requested"): _devices_requested,
     ("device", "detach-forwarded"): _forwarded,
+    **operations.HANDLERS,
 }

@@ -1,0 +1,127 @@
+"""How facts about jobs change what the federation believes. What fits no state is counted and changes nothing."""
+
+from collections.abc import Callable
+
+from muster.core import Fact
+from muster.federation.core import job_wishes, moves
+from muster.federation.core.state import RoutedJob, State
+from muster.federation.core.turns import enlist
+from muster.schemas.facts.federation import ClusterPhase
+from muster.schemas.facts.job import JobCancelRequested, JobEnded, JobRouted, JobSubmitted, RoutedState
+from muster.schemas.job import Phase
+
+
+def load(state: State, stored: RoutedState) -> None:
+    """What a checkpoint says of a job."""
+    record = RoutedJob(
+        job=stored.job,
+        last_fact=stored.last_fact,
+        cluster=stored.cluster,
+        phase=stored.phase,
+        cancel=stored.cancel,
+        cancel_fact=stored.cancel_fact,
+        cancel_forwarded=stored.cancel_forwarded,
+        wishes=stored.wishes,
+        standing=stored.standing,
+        assignment=stored.assignment or bool(stored.cluster),
+        lost_after_s=stored.lost_after_s,
+        rule=stored.rule,
+        routed_at=stored.routed_at,
+        reroute=stored.reroute,
+        owed=stored.owed,
+    )
+    state.jobs[stored.job_id] = record
+    if record.phase.is_terminal:
+        state.ended[stored.job_id] = None
+        return
+    state.dirty[stored.job_id] = None
+    if record.cluster:
+        state.count(record)
+        member = state.member_of(record)
+        if member is not None and member.phase is ClusterPhase.LOST and record.lost_after_s:
+            enlist(state, record)
+
+
+def _submitted(state: State, fact: Fact) -> None:
+    assert isinstance(fact.payload, JobSubmitted)
+    job = fact.payload.job
+    if job.id in state.jobs:
+        state.anomalies["submitted twice"] += 1
+        return
+    missing: dict[str, object] = {}
+    if not job.submitted_at:
+        missing["submitted_at"] = fact.time
+    if not job.trace and fact.trace:
+        missing["trace"] = fact.trace
+    state.jobs[job.id] = RoutedJob(job.model_copy(update=missing) if missing else job, fact.id)
+    state.dirty[job.id] = None
+
+
+def _cancel_requested(state: State, fact: Fact) -> None:
+    assert isinstance(fact.payload, JobCancelRequested)
+    record = state.jobs.get(fact.subject_id)
+    if record is None or record.phase.is_terminal or record.cancel is not None:
+        state.anomalies["cancel of no live job"] += 1
+        return
+    record.cancel, record.cancel_fact = fact.payload, fact.id
+    state.dirty[record.job.id] = None
+    if record.job.id in state.lanes:
+        enlist(state, record)
+
+
+def _routed(state: State, fact: Fact) -> None:
+    assert isinstance(fact.payload, JobRouted)
+    record, routed = state.jobs.get(fact.subject_id), fact.payload
+    if record is None or record.cluster or record.phase.is_terminal or routed.assignment <= record.assignment:
+        state.anomalies["routed out of turn"] += 1
+        return
+    record.last_fact = fact.id
+    state.assign(record, routed, at=fact.time)
+    state.dirty[record.job.id] = None
+
+
+def _cancel_forwarded(state: State, fact: Fact) -> None:
+    record = state.jobs.get(fact.subject_id)
+    if record is None or record.cancel is None or record.cancel_forwarded:
+        state.anomalies["cancel-forwarded out of turn"] += 1
+        return
+    record.cancel_forwarded, record.last_fact = True, fact.id
+
+
+def _cancelled(state: State, fact: Fact) -> None:
+    record = state.jobs.get(fact.subject_id)
+    if record is None or record.cluster or record.phase.is_terminal:
+        state.anomalies["cancelled out of turn"] += 1
+        return
+    record.last_fact = fact.id
+    state.end(record, Phase.CANCELLED)
+
+
+def _job_ended(state: State, fact: Fact) -> None:
+    """An end of an assignment that is over is no end: it only says that the cluster has no part in it any more."""
+    assert isinstance(fact.payload, JobEnded)
+    record, ended = state.jobs.get(fact.subject_id), fact.payload
+    if record is None or record.phase.is_terminal:
+        state.anomalies["job-ended out of turn"] += 1
+        return
+    if (record.cluster, record.assignment) != (ended.cluster, ended.assignment):
+        moves.settle(state, record, ended.cluster)
+        return
+    record.last_fact = fact.id
+    member = state.member_of(record)
+    state.end(record, ended.phase)
+    if member is not None and len(state.members) > 1:
+        member.went += 1
+        member.free(record.milli, at=fact.time)
+
+
+HANDLERS: dict[tuple[str, str], Callable[[State, Fact], None]] = {
+    ("job", "submitted"): _submitted,
+    ("job", "cancel-requested"): _cancel_requested,
+    ("job", "routed"): _routed,
+    ("job", "cancel-forwarded"): _cancel_forwarded,
+    ("job", "cancelled"): _cancelled,
+    ("job", "job-ended"): _job_ended,
+    **job_wishes.HANDLERS,
+    **moves.HANDLERS,
+}

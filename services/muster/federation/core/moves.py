@@ -1,0 +1,206 @@
+"""Jobs that go from one cluster to another: asked back while they have not started, or given up with their cluster."""
+
+from collections.abc import Callable, Iterable, Iterator
+
+from muster.core import NS_PER_S, Draft, Fact, Instant
+from muster.federation.core.state import RoutedJob, State
+from muster.federation.core.turns import Given, enlist
+from muster.schemas.facts.federation import (
+    JobRecalled,
+    JobRerouteRefused,
+    JobRerouteRequested,
+    JobReturned,
+    JobReturnRefused,
+    Reroute,
+)
+from muster.schemas.facts.job import JobFinished, JobRouted
+
+OWED_MAX = 16
+"""Clusters that a job remembers as not having dropped it yet; beyond it the oldest are forgotten."""
+
+
+def routed(record: RoutedJob, *, cluster: str, rule: str, lost_after_s: float, age_s: float = 0.0) -> Draft:
+    """The next assignment of the job."""
+    job = record.job
+    payload = JobRouted(
+        job=job,
+        cluster=cluster,
+        assignment=record.assignment + 1,
+        lost_after_s=lost_after_s if record.may_move else 0.0,
+        age_s=age_s,
+        rule=rule,
+    )
+    return Draft("job", job.id, "routed", payload, (record.last_fact,), job.trace, cluster=cluster)
+
+
+def given(state: State, one: Given, now: Instant) -> Iterator[Draft]:
+    """`routed` for a job that waited, with its age; in front of it the lost cluster that has it is told to drop it. One
+    that nobody wants any more ends instead.
+    """
+    record, (cluster, rule) = one
+    if not cluster:
+        yield from given_up(record, f"{record.cluster} is lost, and it is cancelled", [cancelled(record)])
+        return
+    member = state.members.get(cluster)
+    age_s = max(0, now - record.job.submitted_at) / NS_PER_S
+    draft = routed(
+        record, cluster=cluster, rule=rule, lost_after_s=member.lost_after_s if member is not None else 0.0, age_s=age_s
+    )
+    if not record.cluster:
+        yield draft
+        return
+    yield from given_up(record, f"{record.cluster} is lost, it goes to {cluster}", [draft])
+
+
+def given_up(record: RoutedJob, reason: str, follows: Iterable[Draft]) -> Iterator[Draft]:
+    """`drop-forwarded` to the lost cluster that has the job, and what stands in the log together with that."""
+    job, together = record.job, f"drop-{record.job.id}-{record.assignment}"
+    dropped = JobRecalled(assignment=record.assignment, reason=reason)
+    causes = (record.last_fact,)
+    yield Draft("job", job.id, "drop-forwarded", dropped, causes, job.trace, together=together, cluster=record.cluster)
+    for draft in follows:
+        yield Draft(
+            draft.kind, draft.subject_id, draft.name, draft.payload, draft.causes, draft.trace,
+            together=together, cluster=draft.cluster,
+        )  # fmt: skip
+
+
+def cancelled(record: RoutedJob) -> Draft:
+    """The end of a job that no cluster has."""
+    assert record.cancel is not None
+    job, ended = record.job, JobFinished(reason=record.cancel.reason, assignment=max(1, record.assignment))
+    return Draft("job", job.id, "cancelled", ended, (record.last_fact, record.cancel_fact), job.trace)
+
+
+def asked(state: State, record: RoutedJob) -> Draft | None:
+    """What follows from the wish that the job goes elsewhere: it is asked back, or the wish is refused."""
+    reroute = record.reroute
+    if reroute is None:
+        return None
+    reason = reroute.refused or _refusal(state, record, reroute)
+    if reason:
+        refused = JobRerouteRefused(principal=reroute.principal, reason=reason)
+        return Draft("job", record.job.id, "reroute-refused", refused, (reroute.fact,), record.job.trace)
+    if reroute.forwarded or not record.cluster:
+        return None
+    recalled = JobRecalled(assignment=record.assignment, reason=reroute.reason)
+    return Draft(
+        "job", record.job.id, "recall-forwarded", recalled, (reroute.fact,), record.job.trace, cluster=record.cluster
+    )
+
+
+def _refusal(state: State, record: RoutedJob, reroute: Reroute) -> str:
+    """Why the job cannot go where somebody wants it; "" if it can."""
+    if record.job.origin is not None:
+        return f"it stands for {record.job.origin.title} of {record.job.origin.cluster}, and runs there"
+    if record.cluster and not record.may_move:
+        return f"it is pinned to {record.cluster}"
+    for name in reroute.to:
+        if name not in state.members:
+            return f"there is no cluster {name}; there are {', '.join(state.members)}"
+        if name == record.cluster:
+            return f"it is on {name} already"
+    return ""
+
+
+def _reroute_requested(state: State, fact: Fact) -> None:
+    assert isinstance(fact.payload, JobRerouteRequested)
+    record, wish = state.jobs.get(fact.subject_id), fact.payload
+    if record is None or record.phase.is_terminal:
+        state.anomalies["reroute of no live job"] += 1
+        return
+    to = (wish.to,) if wish.to else ()
+    forwarded = record.reroute is not None and record.reroute.forwarded
+    record.reroute = Reroute(fact=fact.id, to=to, principal=wish.principal, reason=wish.reason, forwarded=forwarded)
+    state.dirty[record.job.id] = None
+    if not record.cluster and record.job.id in state.lanes:
+        enlist(state, record)
+
+
+def _reroute_refused(state: State, fact: Fact) -> None:
+    record = state.jobs.get(fact.subject_id)
+    if record is None or record.reroute is None or record.reroute.fact not in fact.causes:
+        state.anomalies["reroute-refused out of turn"] += 1
+        return
+    record.reroute, record.last_fact = None, fact.id
+    state.dirty[record.job.id] = None
+    if not record.cluster and record.job.id in state.lanes:
+        enlist(state, record)
+
+
+def _recall_forwarded(state: State, fact: Fact) -> None:
+    record = state.jobs.get(fact.subject_id)
+    if record is None or record.reroute is None or record.reroute.forwarded:
+        state.anomalies["recall-forwarded out of turn"] += 1
+        return
+    record.reroute = record.reroute.model_copy(update={"forwarded": True})
+    record.last_fact = fact.id
+    state.dirty[record.job.id] = None
+
+
+def _returned(state: State, fact: Fact) -> None:
+    """It has no cluster now, and waits for another; or a cluster says at last that it dropped what it had lost."""
+    assert isinstance(fact.payload, JobReturned)
+    record, back = state.jobs.get(fact.subject_id), fact.payload
+    if record is None:
+        state.anomalies["job-returned of no known job"] += 1
+        return
+    if record.cluster == back.cluster and record.assignment == back.assignment and not record.phase.is_terminal:
+        state.take_back(record)
+        record.last_fact = fact.id
+        if record.reroute is not None:
+            record.reroute = record.reroute.model_copy(update={"forwarded": False})
+        state.dirty[record.job.id] = None
+        enlist(state, record)
+        return
+    settle(state, record, back.cluster)
+
+
+def settle(state: State, record: RoutedJob, cluster: str) -> None:
+    """This cluster has no part any more in an assignment that is over."""
+    if cluster not in record.owed:
+        state.anomalies["word of an assignment that is over"] += 1
+        return
+    record.owed = tuple(name for name in record.owed if name != cluster)
+    if record.job.id in state.lanes:
+        enlist(state, record)
+
+
+def _return_refused(state: State, fact: Fact) -> None:
+    """It started, or ended: it stays. Who asked is told; that a drain left it there is no refusal."""
+    assert isinstance(fact.payload, JobReturnRefused)
+    record, told = state.jobs.get(fact.subject_id), fact.payload
+    if record is None or record.reroute is None or not record.reroute.forwarded:
+        state.anomalies["job-return-refused out of turn"] += 1
+        return
+    if (record.cluster, record.assignment) != (told.cluster, told.assignment):
+        state.anomalies["job-return-refused out of turn"] += 1
+        return
+    if record.reroute.principal:
+        record.reroute = record.reroute.model_copy(update={"refused": told.reason or "it has started"})
+        state.dirty[record.job.id] = None
+    else:
+        record.reroute = None
+
+
+def _drop_forwarded(state: State, fact: Fact) -> None:
+    record = state.jobs.get(fact.subject_id)
+    if record is None or not record.cluster or record.phase.is_terminal:
+        state.anomalies["drop-forwarded out of turn"] += 1
+        return
+    owed = record.cluster
+    state.take_back(record)
+    record.owed = (*(name for name in record.owed if name != owed), owed)[-OWED_MAX:]
+    record.last_fact = fact.id
+    state.dirty[record.job.id] = None
+    enlist(state, record)
+
+
+HANDLERS: dict[tuple[str, str], Callable[[State, Fact], None]] = {
+    ("job", "reroute-requested"): _reroute_requested,
+    ("job", "reroute-refused"): _reroute_refused,
+    ("job", "recall-forwarded"): _recall_forwarded,
+    ("job", "drop-forwarded"): _drop_forwarded,
+    ("job", "job-returned"): _returned,
+    ("job", "job-return-refused"): _return_refused,
+}

@@ -1,0 +1,91 @@
+"""Where jobs go may be changed while the federation runs; the change counts for jobs that have no cluster yet."""
+
+from collections.abc import Callable, Iterator
+
+from muster.core import Draft, Fact
+from muster.federation.core.state import State
+from muster.federation.core.turns import enlist
+from muster.schemas.facts.federation import (
+    RoutingChanged,
+    RoutingChangeRefused,
+    RoutingChangeRequested,
+    RoutingState,
+    RoutingWish,
+)
+from muster.schemas.registry import STATE_NAME
+
+SUBJECT = "policy"
+
+
+def drafts(state: State) -> Iterator[Draft]:
+    """`changed` or `change-refused` for the oldest wish: the next is judged by what stands then."""
+    wish = next(iter(state.routing_wishes.values()), None)
+    if wish is None:
+        return
+    asked = wish.asked
+    field, reason = _refusal(state, asked)
+    if reason:
+        refused = RoutingChangeRefused(field=field, reason=reason, principal=asked.principal)
+        yield Draft("routing", SUBJECT, "change-refused", refused, (wish.fact,), wish.trace)
+        return
+    changed = RoutingChanged(policy=asked.policy, version=state.policy_version + 1, principal=asked.principal)
+    yield Draft("routing", SUBJECT, "changed", changed, (wish.fact,), wish.trace)
+
+
+def _refusal(state: State, asked: RoutingChangeRequested) -> tuple[str, str]:
+    """Which field is wrong, and why; empty if the policy may stand."""
+    if asked.based_on and asked.based_on != state.policy_version:
+        return "based_on", f"version {state.policy_version} stands, not {asked.based_on}: look at it and change that"
+    strange = [name for name in asked.policy.clusters if name not in state.members]
+    if strange:
+        return "rules", f"there is no cluster {strange[0]}; there are {', '.join(state.members)}"
+    return "", ""
+
+
+def snapshot(state: State) -> Iterator[Draft]:
+    """What people changed, and what is asked."""
+    wishes = tuple(state.routing_wishes.values())
+    if state.policy_version or wishes:
+        policy = state.policy if state.policy_version else None
+        stored = RoutingState(policy=policy, version=state.policy_version, principal=state.policy_by, wishes=wishes)
+        yield Draft("routing", SUBJECT, STATE_NAME, stored)
+
+
+def restore(state: State, stored: RoutingState) -> None:
+    """What a checkpoint says of the policy."""
+    state.routing_wishes.update({wish.fact: wish for wish in stored.wishes})
+    if stored.policy is not None:
+        state.policy, state.policy_version, state.policy_by = stored.policy, stored.version, stored.principal
+        _sort_again(state)
+
+
+def _sort_again(state: State) -> None:
+    """Those that wait stand in the lanes of the new rules."""
+    for job_id in tuple(state.lanes.jobs()):
+        enlist(state, state.jobs[job_id])
+    state.lanes.stir()
+
+
+def _requested(state: State, fact: Fact) -> None:
+    assert isinstance(fact.payload, RoutingChangeRequested)
+    state.routing_wishes[fact.id] = RoutingWish(fact=fact.id, asked=fact.payload, trace=fact.trace)
+
+
+def _changed(state: State, fact: Fact) -> None:
+    assert isinstance(fact.payload, RoutingChanged)
+    _answered(state, fact)
+    changed = fact.payload
+    state.policy, state.policy_version, state.policy_by = changed.policy, changed.version, changed.principal
+    _sort_again(state)
+
+
+def _answered(state: State, fact: Fact) -> None:
+    for cause in fact.causes:
+        state.routing_wishes.pop(cause, None)
+
+
+HANDLERS: dict[tuple[str, str], Callable[[State, Fact], None]] = {
+    ("routing", "change-requested"): _requested,
+    ("routing", "changed"): _changed,
+    ("routing", "change-refused"): _answered,
+}

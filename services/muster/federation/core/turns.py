@@ -1,0 +1,159 @@
+"""Which of the waiting jobs get a cluster now: teams take turns, whoever has least for its weight over all clusters.
+
+A team's limit over all clusters holds its jobs back here; so does a rule whose clusters all overflow and that `waits`.
+"""
+
+import heapq
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+from muster.core import Instant
+from muster.federation.core.lanes import Lane, LaneKey
+from muster.federation.core.members import Member
+from muster.federation.core.routes import GPU_MILLI, Proposed, Route, choices, choose, rule_for
+from muster.federation.core.state import RoutedJob, State
+from muster.schemas.facts.federation import ClusterPhase
+from muster.schemas.routing import Choice, RoutingPolicy
+
+TEAM_LIMIT = "team-limit"
+OVERFLOW = "overflow"
+NO_CLUSTER = "no-cluster"
+LEASED = "leased"
+"""Why a job waits with the federation: its team has all that it may have; every cluster of its rule overflows; none
+takes jobs; the lost cluster that has it may still be running it."""
+
+
+class Given(NamedTuple):
+    """A job that gets a cluster."""
+
+    record: RoutedJob
+    route: Route
+
+
+@dataclass(slots=True)
+class Turns:
+    """What one decision gave. leased: lost clusters that may still run jobs which others would take, until when."""
+
+    given: list[Given] = field(default_factory=list)
+    leased: dict[str, int] = field(default_factory=dict)
+    has_more: bool = False
+
+
+def enlist(state: State, record: RoutedJob) -> None:
+    """The job waits for a cluster; what it agrees in with others says in which lane. None waits that is cancelled, but
+    for one that a lost cluster has.
+    """
+    job, ends = record.job, record.cancel is not None
+    if ends and not record.cluster:
+        state.lanes.remove(job.id)
+        return
+    rule = rule_for(job, state.policy)
+    to = record.reroute.to if record.reroute is not None else ()
+    avoid = (*record.owed, record.cluster) if record.cluster else record.owed
+    key = LaneKey(job.spec.team, "" if rule is None else rule.name, record.milli, to, avoid, record.cluster, ends)
+    state.lanes.add(key, submitted_at=job.submitted_at, job_id=job.id)
+
+
+def limits_of(policy: RoutingPolicy) -> tuple[dict[str, int], dict[str, float]]:
+    """Milli-GPUs that teams may have over all clusters, and their weights; teams without stand in neither."""
+    limits = {one.team: round(one.gpus * GPU_MILLI) for one in policy.teams if one.gpus is not None}
+    return limits, {one.team: one.weight for one in policy.teams}
+
+
+def take_turns(state: State, now: Instant, *, most: int) -> Turns:
+    """The next jobs that get a cluster, at most `most`; lanes of which nothing can go are marked as judged."""
+    turns, proposed = Turns(), Proposed()
+    limits, weights = limits_of(state.policy)
+    lanes: dict[str, list[tuple[tuple[int, str], LaneKey, int]]] = {}
+    for lane in state.lanes.open():
+        lanes.setdefault(lane.key.team, []).append((lane.jobs[0], lane.key, 0))
+
+    def share(team: str) -> float:
+        return (state.used.get(team, 0) + proposed.used.get(team, 0)) / weights.get(team, 1.0)
+
+    for heads in lanes.values():
+        heapq.heapify(heads)
+    teams = [(share(team), heads[0][0], team) for team, heads in lanes.items()]
+    heapq.heapify(teams)
+    while teams:
+        if len(turns.given) >= most:
+            turns.has_more = True
+            break
+        _, _, team = heapq.heappop(teams)
+        heads = lanes[team]
+        place, key, at = heapq.heappop(heads)
+        lane = state.lanes.lanes[key]
+        record = state.jobs[place[1]]
+        found = judge(state, record, key, limits=limits, proposed=proposed, now=now)
+        if isinstance(found, Route):
+            if found.cluster:
+                proposed.add(team=team, cluster=found.cluster, milli=record.milli)
+            turns.given.append(Given(record, found))
+            if at + 1 < len(lane.jobs):
+                heapq.heappush(heads, (lane.jobs[at + 1], key, at + 1))
+        else:
+            _put_off(state, lane, found, turns, at=at)
+        if heads:
+            heapq.heappush(teams, (share(team), heads[0][0], team))
+    return turns
+
+
+def _put_off(state: State, lane: Lane, why: str, turns: Turns, *, at: int) -> None:
+    """Nothing more of the lane goes now. What was proposed in front of it counts against it until it is folded."""
+    left = state.members.get(lane.key.left)
+    if why == LEASED and left is not None:
+        turns.leased[left.name] = left.granted_until
+    elif not turns.given and not at:
+        lane.judged = state.lanes.version
+
+
+def judge(
+    state: State, record: RoutedJob, key: LaneKey, *, limits: dict[str, int], proposed: Proposed, now: Instant
+) -> Route | str:
+    """Where the first of a lane goes, or that it ends (""); why it waits, if it does."""
+    team = key.team
+    left = state.members.get(key.left)
+    if key.ends:
+        return LEASED if left is not None and left.granted_until > now else Route("", "cancelled")
+    limit = limits.get(team)
+    has_room = limit is None or state.used.get(team, 0) + proposed.used.get(team, 0) + record.milli <= limit
+    if not has_room and not key.left:  # one that is given to another cluster is counted already
+        return TEAM_LIMIT
+    cluster, rule = _choose(state, record, key, proposed=proposed, now=now)
+    if cluster is None:
+        return OVERFLOW if _takes_jobs(state.members, key) else NO_CLUSTER
+    if left is not None and left.granted_until > now:
+        return LEASED
+    return Route(cluster, rule)
+
+
+def _choose(
+    state: State, record: RoutedJob, key: LaneKey, *, proposed: Proposed, now: Instant
+) -> tuple[str | None, str]:
+    """The cluster, and by which rule, in words."""
+    rule, avoid = rule_for(record.job, state.policy), frozenset(key.avoid)
+
+    def pick(among: Iterable[Choice], *, waits: bool = False) -> str | None:
+        return choose(
+            among,
+            members=state.members,
+            summaries=state.clusters,
+            proposed=proposed,
+            milli=record.milli,
+            avoid=avoid,
+            waits=waits,
+            now=now,
+        )
+
+    if key.to:
+        found = pick(Choice(cluster=name) for name in key.to)
+        if found is not None or (record.reroute is not None and record.reroute.principal):
+            return found, "as asked"
+    found = pick(choices(rule, state.members), waits=rule is not None and rule.waits)
+    return found, f"rule {rule.name}" if rule is not None else ""
+
+
+def _takes_jobs(members: dict[str, Member], key: LaneKey) -> bool:
+    """Whether any cluster takes jobs that this lane may go to."""
+    return any(m.phase is ClusterPhase.ACTIVE and m.name not in key.avoid for m in members.values())

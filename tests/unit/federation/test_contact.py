@@ -1,0 +1,184 @@
+"""When a silent cluster is given up, what becomes of its jobs, and why none runs twice."""
+
+from muster.schemas.facts.federation import ClusterPhase
+from unit.federation.clusters import LEASED, LOST_AFTER_S, MARGIN_S, Clusters
+from unit.federation.test_drains import phase
+from unit.federation.world import belief, job
+
+GIVEN_UP_S = LOST_AFTER_S + MARGIN_S
+
+
+def heard(world: Clusters, cluster: str = "east", *, number: int, contact: int = 0) -> None:
+    world.summary(cluster, number=number, contact=contact)
+
+
+def renewals(world: Clusters, cluster: str = "east") -> list[int]:
+    return [f.payload.number for f in world.log if f.name == "contact-renewed" and f.subject_id == cluster]
+
+
+def test_a_summary_that_asks_for_it_is_answered_with_what_the_cluster_may_count_on() -> None:
+    world = Clusters(LEASED)
+    heard(world, number=1)
+    (renewed,) = [fact for fact in world.log if fact.name == "contact-renewed"]
+    assert (renewed.cluster, renewed.payload.number) == ("east", 1)
+    assert (renewed.payload.lost_after_s, renewed.payload.margin_s) == (LOST_AFTER_S, MARGIN_S)
+
+
+def test_summaries_that_ask_for_nothing_and_clusters_that_are_never_given_up_get_no_answer() -> None:
+    world = Clusters(LEASED)
+    heard(world, number=0)
+    assert renewals(world) == []
+    never = Clusters()
+    heard(never, number=1)
+    assert renewals(never) == []
+    assert never.core.next_wakeup() is None
+
+
+def test_an_old_summary_that_comes_late_is_not_answered() -> None:
+    world = Clusters(LEASED)
+    heard(world, number=5)
+    heard(world, number=4)
+    assert renewals(world) == [5]
+
+
+def test_a_cluster_that_answers_no_more_is_lost_after_that_and_the_margin() -> None:
+    world, one = Clusters(LEASED), job("one")
+    world.submit_all(one)
+    assert world.last(one.id, "routed").payload.lost_after_s == LOST_AFTER_S
+    heard(world, number=1)
+    heard(world, "west", number=1)
+    world.wait(GIVEN_UP_S - 1)
+    heard(world, "west", number=2, contact=1)
+    assert (phase(world), world.where(one)) == (ClusterPhase.ACTIVE, "east")
+    world.wait(1)
+    assert (phase(world), world.where(one)) == (ClusterPhase.LOST, "west")
+    assert world.names(one) == ["routed", "drop-forwarded", "routed"]
+    dropped = world.last(one.id, "drop-forwarded")
+    assert (dropped.cluster, dropped.payload.assignment) == ("east", 1)
+    assert world.last(one.id, "routed").payload.assignment == 2
+
+
+def lost_with(*jobs: object) -> Clusters:
+    """East had these jobs, and is lost; west answers."""
+    world = Clusters(LEASED)
+    world.submit_all(*jobs)  # type: ignore[arg-type]
+    heard(world, number=1)
+    heard(world, "west", number=1)
+    world.wait(GIVEN_UP_S - 1)
+    heard(world, "west", number=2, contact=1)
+    world.wait(1)
+    assert phase(world) is ClusterPhase.LOST
+    return world
+
+
+def test_a_pinned_job_stays_with_its_cluster() -> None:
+    one = job("one", pin=True)
+    world = lost_with(one)
+    assert (world.where(one), world.names(one)) == ("east", ["routed"])
+    assert world.last(one.id, "routed").payload.lost_after_s == 0
+
+
+def test_a_late_end_of_what_was_given_away_ends_nothing() -> None:
+    one = job("one")
+    world = lost_with(one)
+    world.end_job(one, assignment=1, cluster="east")
+    record = world.core.state.jobs[one.id]
+    assert (record.cluster, record.phase.is_terminal, record.owed) == ("west", False, ())
+    world.end_job(one, assignment=2, cluster="west")
+    assert record.phase.is_terminal
+
+
+def test_a_job_does_not_go_back_where_it_was_until_that_cluster_has_dropped_it() -> None:
+    one = job("one")
+    world = lost_with(one)
+    heard(world, number=9, contact=0)
+    heard(world, number=10, contact=9)
+    assert phase(world) is ClusterPhase.ACTIVE
+    world.drain("west")
+    world.give_back(one, assignment=2, cluster="west")
+    assert world.where(one) == "", "east may still be ending it"
+    world.give_back(one, assignment=1, cluster="east")
+    assert world.where(one) == "east"
+    assert world.last(one.id, "routed").payload.assignment == 3
+
+
+def test_a_lost_cluster_gets_jobs_again_once_it_says_that_it_gets_the_answers() -> None:
+    world = lost_with()
+    heard(world, number=2, contact=1)
+    assert renewals(world) == [1, 2]
+    assert phase(world) is ClusterPhase.LOST, "that it has an answer of before says nothing"
+    heard(world, number=3, contact=2)
+    assert phase(world) is ClusterPhase.ACTIVE
+
+
+def test_a_cluster_that_is_heard_but_hears_nothing_is_lost_too() -> None:
+    world, one = Clusters(LEASED), job("one")
+    world.submit_all(one)
+    for number in range(1, 60):
+        heard(world, number=number, contact=1)
+        heard(world, "west", number=number, contact=number - 1)
+        world.wait(10)
+        if phase(world) is ClusterPhase.LOST:
+            break
+    lost_at = world.last("east", "lost").time
+    told = [f for f in world.log if f.name == "contact-renewed" and f.subject_id == "east"]
+    answered_last = [f.time for f in told if f.seq < world.last("east", "lost").seq][-1]
+    assert (lost_at - answered_last) / 1e9 >= GIVEN_UP_S - 0.001
+    assert world.where(one) == "west"
+
+
+def test_with_no_other_cluster_a_job_of_a_lost_one_stays_and_is_let_go_if_nobody_wants_it() -> None:
+    world, one = Clusters(LEASED), job("one")
+    world.drain("west")
+    world.submit_all(one)
+    heard(world, number=1)
+    world.wait(GIVEN_UP_S)
+    assert (phase(world), world.where(one)) == (ClusterPhase.LOST, "east")
+    world.cancel(one)
+    world.run()
+    assert world.names(one) == ["routed", "cancel-forwarded", "drop-forwarded", "cancelled"]
+
+
+def test_while_others_could_take_its_jobs_a_lost_cluster_is_not_answered_until_they_have_them() -> None:
+    world, one = Clusters(LEASED), job("one")
+    world.drain("west")
+    world.submit_all(one)
+    heard(world, number=1)
+    world.wait(GIVEN_UP_S)
+    heard(world, number=2)
+    assert renewals(world) == [1, 2], "nobody else could take them"
+    world.resume("west")
+    heard(world, number=3)
+    assert renewals(world) == [1, 2]
+    assert world.where(one) == "east", "what was answered last has to be over first"
+    world.wait(GIVEN_UP_S)
+    assert world.where(one) == "west"
+    assert renewals(world) == [1, 2, 3]
+    assert world.last("east", "contact-renewed").seq > world.last(one.id, "routed").seq
+
+
+def test_a_new_leader_blames_nobody_for_the_time_without_one() -> None:
+    world, one = Clusters(LEASED), job("one")
+    world.submit_all(one)
+    heard(world, number=1)
+    world.now += round(10 * GIVEN_UP_S * 1e9)  # type: ignore[assignment]
+    world.new_leader()
+    assert phase(world) is ClusterPhase.ACTIVE
+    world.wait(2 * LOST_AFTER_S)
+    assert phase(world) is ClusterPhase.LOST
+
+
+def test_it_asks_to_be_woken_when_a_cluster_would_be_lost() -> None:
+    world = Clusters(LEASED)
+    heard(world, number=1)
+    assert world.core.next_wakeup() == world.now + round(GIVEN_UP_S * 1e9)
+
+
+def test_a_core_from_a_checkpoint_believes_the_same_of_clusters_that_were_lost() -> None:
+    one, pinned = job("one"), job("pinned", pin=True)
+    for world in (Clusters(LEASED), lost_with(one, pinned)):
+        heard(world, number=20)
+        recovered = world.recover()
+        assert belief(recovered) == belief(world.core)
+        assert recovered.decide(world.now) == world.core.decide(world.now)
+        assert recovered.next_wakeup() == world.core.next_wakeup()
