@@ -1,14 +1,61 @@
 """Settings of the health service: its rules, its brake, and what it may do by itself."""
 
 from pathlib import Path
+from typing import Annotated
 
-from pydantic import BaseModel, ConfigDict
+from pydantic import BaseModel, ConfigDict, Field
+
+from muster.schemas.base import Label, Name
+
+DAY_S = 86_400.0
+OPT_OUT_MAX = 10_000
 
 
-class HealthSettings(BaseModel):
-    """rules: a file of rules in place of the built-in ones. dry_run: verdicts are recorded, nothing is withheld."""
-
+class _Section(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid")
 
+
+class BrakeSettings(_Section):
+    """More than `share` of the nodes, and more than `nodes_min`, suspected within `window_s`: then a person is called.
+
+    Nothing is withheld, repaired or given back until `muster health brake reset`.
+    """
+
+    share: Annotated[float, Field(gt=0, le=1)] = 0.1
+    nodes_min: Annotated[int, Field(ge=1, le=10_000)] = 3
+    window_s: Annotated[float, Field(gt=0, le=DAY_S)] = 600.0
+
+
+class LemonSettings(_Section):
+    """A node that was ill or lost `incidents` times within `window_s`, `ratio` times as often as the others."""
+
+    incidents: Annotated[int, Field(ge=2, le=64)] = 5
+    window_s: Annotated[float, Field(gt=0, le=365 * DAY_S)] = 14 * DAY_S
+    ratio: Annotated[float, Field(ge=1)] = 4.0
+
+
+class HealthSettings(_Section):
+    """What health does with what it sees.
+
+    enabled: readings of GPUs are listened to. rules: a file, or a folder of files, of rules over the built-in ones
+    (`muster health rules check`). dry_run: faults are recorded, nothing is withheld. opt_out: nodes of which the same
+    holds; a node's label `muster.dev/health: observe` says so too. repair: sick hardware is reset, rebooted, replaced;
+    else it waits for a person. verify, verify_device: suites of checks that must all pass before a node or a device
+    is given back; "none": only a person's word does that. attempts_max: repairs that are tried. action_s: limit of
+    one. soak_s: how long what passed its checks is watched before jobs come. steady_s: how long a page must show that a
+    lasting fault is over.
+    """
+
+    enabled: bool = True
     rules: Path | None = None
     dry_run: bool = False
+    opt_out: Annotated[tuple[Label, ...], Field(max_length=OPT_OUT_MAX)] = ()
+    repair: bool = True
+    verify: Name = "validate"
+    verify_device: Name = "periodic"
+    attempts_max: Annotated[int, Field(ge=1, le=10)] = 3
+    action_s: Annotated[float, Field(gt=0, le=DAY_S)] = 1_800.0
+    soak_s: Annotated[float, Field(ge=0, le=7 * DAY_S)] = 0.0
+    steady_s: Annotated[float, Field(ge=0, le=DAY_S)] = 60.0
+    brake: BrakeSettings = BrakeSettings()
+    lemons: LemonSettings = LemonSettings()

@@ -1,16 +1,40 @@
-"""Wiring only: the health core of one cluster."""
+"""Wiring only: the health core of one cluster, and the readings that it looks at."""
 
-from muster.bus.declaration import Declaration
+from muster.bus.declaration import Declaration, QueryType
 from muster.bus.service import CoreService, Hosted
 from muster.bus.settings import Settings
+from muster.health.core.answers import answer_conditions
 from muster.health.core.core import HealthCore
+from muster.health.metrics import HealthMetrics
+from muster.health.sink import ReadingsSink
+from muster.health.wiring import config_of
+from muster.schemas.conditions import AskConditions, ConditionsAnswer
 from muster.schemas.registry import StreamRole
 
 DECLARATION = Declaration(
-    service="health", folds=(StreamRole.LOG,), subscribes=("telemetry.{cluster}.*",), withholds=True
+    service="health",
+    folds=(StreamRole.LOG,),
+    queries=(QueryType("conditions", AskConditions, ConditionsAnswer),),
+    subscribes=("telemetry.{cluster}.*",),
+    withholds=True,
 )
 
 
-def services(settings: Settings) -> tuple[CoreService | Hosted, ...]:  # noqa: ARG001 - every service is wired so
+def services(settings: Settings) -> tuple[CoreService | Hosted, ...]:
     """The health service of one cluster."""
-    return (CoreService(declaration=DECLARATION, role=StreamRole.LOG, core=HealthCore),)
+    config = config_of(settings)
+    cluster, listens = settings.cluster, settings.health.enabled
+    return (
+        CoreService(
+            declaration=DECLARATION,
+            role=StreamRole.LOG,
+            core=lambda: HealthCore(config),
+            queries={"conditions": answer_conditions},
+            sink=lambda: ReadingsSink(cluster, listens=listens, metrics=HealthMetrics(cluster)),
+        ),
+    )
+
+
+def check(settings: Settings) -> None:
+    """Whether it can work with these settings. Raises ValueError that says why not."""
+    config_of(settings)

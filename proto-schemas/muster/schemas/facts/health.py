@@ -180,6 +180,16 @@ class FaultMark(Wire):
     store_only: bool = False
 
 
+class Reported(Wire):
+    """A failed check that was not told as a fault yet."""
+
+    code: Label
+    device: str = ""
+    detail: Text = ""
+    at: InstantNs = 0
+    fact: str = ""
+
+
 class UnitState(Payload):
     """`state-recorded` of a node or device, by health.
 
@@ -189,7 +199,9 @@ class UnitState(Payload):
     or the checks passed, and the next state was not told; work_failed: why not. marks: of a node, the newest
     observations, oldest first. incidents: of a node, when its illnesses began. moved_fact: the newest fact that moved
     it. verify_fact: by which a person asked for checks; trust: the person's word stands for them. asked_by: requests of
-    other services to withhold it, (request, service); maintained_by: those that were answered: they have it.
+    other services to withhold it, (request, service); maintained_by: those that were answered: they have it. passed:
+    checks of the newest round. withdrawn_id: the newest request that was withdrawn unanswered; crossed: its answer came
+    all the same. reported: of a node, failed checks that are yet to be told.
     """
 
     node: Label
@@ -215,6 +227,10 @@ class UnitState(Payload):
     moved_fact: str = ""
     verify_fact: str = ""
     trust: bool = False
+    passed: int = 0
+    withdrawn_id: str = ""
+    crossed: bool = False
+    reported: Annotated[tuple[Reported, ...], Field(max_length=OPEN_MAX)] = ()
     asked_by: tuple[tuple[str, str], ...] = ()
     maintained_by: tuple[tuple[str, str], ...] = ()
 

@@ -6,8 +6,10 @@ Another part (see `part.py`) is another line in `HealthCore.__init__`.
 from collections.abc import Iterator
 
 from muster.core import Draft, Fact, Instant
+from muster.health.core.config import NO_RULES, HealthConfig
 from muster.health.core.part import Handler, Part
 from muster.health.core.preflight import PreflightVerdicts
+from muster.health.core.verdicts import NodeVerdicts
 
 DRAFTS_MAX = 500
 """What one decision says at most, about; the rest follows at once."""
@@ -16,12 +18,13 @@ DRAFTS_MAX = 500
 class HealthCore:
     """Implements `Core`: the only writer of health's verdicts in one cluster.
 
-    preflight: verdicts on jobs' checks.
+    verdicts: states of nodes and devices. preflight: verdicts on jobs' checks.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, config: HealthConfig = NO_RULES) -> None:
+        self.verdicts = NodeVerdicts(config)
         self.preflight = PreflightVerdicts()
-        self._parts: tuple[Part, ...] = (self.preflight,)
+        self._parts: tuple[Part, ...] = (self.preflight, self.verdicts)
         self._handlers = _joined(self._parts)
         self._now = Instant(0)
         self._is_full = False

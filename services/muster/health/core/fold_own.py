@@ -1,0 +1,155 @@
+"""How health's own facts change what it believes: faults, moves between states, requests, the brake."""
+
+from muster.core import Fact, Instant
+from muster.health.core.brake import KIND
+from muster.health.core.state import DEVICE, NODE, Episode, State
+from muster.health.core.table import Fold
+from muster.health.core.units import Unit, mark_of
+from muster.schemas.facts.health import (
+    BrakeReset,
+    BrakeTripped,
+    FaultCleared,
+    FaultObserved,
+    FaultScope,
+    HealthMoved,
+    HealthPhase,
+)
+from muster.schemas.facts.operations import JobFault
+
+
+def _observed(state: State, fact: Fact) -> None:
+    told = fact.payload
+    assert isinstance(told, FaultObserved)
+    node = fact.subject_id
+    state.sightings.take(node, told.device, told.code)
+    if node not in state.nodes:
+        state.anomalies["fault-observed of no node"] += 1
+        return
+    own = state.unit(NODE, node, node)
+    own.mark(mark_of(told, fact.time))
+    own.reported.pop((told.code, told.device), None)
+    state.judged[node] = None
+    state.counted[told.code, told.fault_class] += told.count
+    if not told.is_condition and (not told.fault_class.is_hardware or told.store_only):
+        return  # it happened, and nothing follows
+    is_devices = told.scope is FaultScope.DEVICE and bool(told.device) and own.is_healthy
+    unit = state.unit(DEVICE, told.device, node) if is_devices else own
+    unit.observe(told, at=fact.time, fact=fact.id)
+    state.touch(unit)
+
+
+def _cleared(state: State, fact: Fact) -> None:
+    over = fact.payload
+    assert isinstance(over, FaultCleared)
+    state.sightings.take(fact.subject_id, over.device, over.code)
+    unit = state.unit_with(fact.subject_id, over.device, over.code)
+    if unit is None:
+        state.anomalies["fault-cleared of none"] += 1
+        return
+    del unit.faults[over.code, over.device]
+    state.touch(unit)
+
+
+def _moved(state: State, fact: Fact) -> None:
+    moved = fact.payload
+    assert isinstance(moved, HealthMoved)
+    unit = state.unit(fact.kind, fact.subject_id, moved.node)
+    unit.phase, unit.since, unit.moved_fact = HealthPhase(fact.name), fact.time, fact.id
+    unit.incident, unit.attempt, unit.action = moved.incident, moved.attempt, moved.action
+    unit.needs_person, unit.because = moved.needs_person, moved.because
+    state.work.pop(unit.work_id, None)
+    unit.work_id, unit.until = moved.work_id, Instant(moved.until)
+    unit.work_done, unit.work_failed, unit.passed = False, "", 0
+    if moved.work_id:
+        state.work[moved.work_id] = unit.key
+        state.look_at(unit.until, unit)
+    match unit.phase:
+        case HealthPhase.SUSPECT:
+            _fell_ill(state, unit, fact)
+        case HealthPhase.VERIFYING:
+            unit.verify_fact = ""
+            state.sightings.unpark(unit.node)
+        case HealthPhase.QUARANTINED:
+            state.sightings.unpark(unit.node)
+        case HealthPhase.HEALTHY:
+            _recovered(state, unit, fact)
+        case _:
+            pass
+    state.touch(unit)
+
+
+def _fell_ill(state: State, unit: Unit, fact: Fact) -> None:
+    unit.began_at = fact.time
+    state.brake.count(unit.node, fact.time)
+    state.note_incident(unit.node, fact.time)
+    state.judged[unit.node] = None
+
+
+def _recovered(state: State, unit: Unit, fact: Fact) -> None:
+    codes = tuple(dict.fromkeys(one.told.code for one in unit.grave))
+    state.history.append(Episode(unit.kind, unit.name, unit.node, codes, unit.began_at, fact.time, unit.attempt))
+    state.ended += 1
+    was_checked = unit.needs_checks
+    unit.faults = {key: one for key, one in unit.faults.items() if not one.told.fault_class.is_hardware}
+    unit.attempt, unit.needs_person, unit.needs_checks = 0, False, False
+    unit.verify_fact, unit.trust = "", False
+    if unit.kind == NODE and was_checked:
+        for device in state.devices_of(unit.name):
+            _came_through(device)
+    state.sightings.unpark(unit.node)
+
+
+def _came_through(device: Unit) -> None:
+    """The whole node was checked: what had happened to the device is over, what lasts still lasts."""
+    device.faults = {key: one for key, one in device.faults.items() if one.told.is_condition}
+    device.attempt, device.needs_person, device.needs_checks = 0, False, False
+
+
+def _withdrawn(state: State, fact: Fact) -> None:
+    unit = state.units.get((fact.kind, fact.subject_id))
+    payload = fact.payload
+    if unit is None:
+        return
+    request = getattr(payload, "request_id", "")
+    if getattr(payload, "after_withheld", False):
+        state.requests.pop(request, None)
+        if request == unit.withdrawn_id:
+            unit.withdrawn_id, unit.crossed = "", False
+    else:
+        unit.withdrawn_id, unit.crossed = request, unit.is_withheld and request == unit.request_id
+    if request == unit.request_id:
+        unit.request_id, unit.is_withheld = "", False
+    state.touch(unit)
+
+
+def _told(state: State, fact: Fact) -> None:
+    assert isinstance(fact.payload, JobFault)
+    state.holders.tell(fact.subject_id, fact.payload.code, Instant(fact.payload.at) or fact.time)
+
+
+def _tripped(state: State, fact: Fact) -> None:
+    assert isinstance(fact.payload, BrakeTripped)
+    state.brake.tripped, state.brake.tripped_at = fact.payload, fact.time
+
+
+def _reset(state: State, fact: Fact) -> None:
+    assert isinstance(fact.payload, BrakeReset)
+    brake = state.brake
+    brake.tripped, brake.tripped_at, brake.wish, brake.wish_fact = None, Instant(0), None, ""
+    brake.recent.clear()
+    for unit in state.units.values():  # a person did this: it happens once in a long while
+        if fact.payload.skip and unit.is_healthy:
+            unit.faults.clear()
+        state.touch(unit)
+
+
+MOVES = tuple(phase.value for phase in HealthPhase)
+HANDLERS: dict[tuple[str, str], Fold] = {
+    (NODE, "fault-observed"): _observed,
+    (NODE, "fault-cleared"): _cleared,
+    **{(kind, name): _moved for kind in (NODE, DEVICE) for name in MOVES},
+    ("job", "fault-told"): _told,
+    (KIND, "brake-tripped"): _tripped,
+    (KIND, "brake-reset"): _reset,
+}
+withdrawn = _withdrawn

@@ -1,0 +1,68 @@
+"""How the parts of a checkpoint, which come in any order, become what health believes; and health's own part."""
+
+from collections.abc import Iterator
+
+from muster.core import Draft, Fact
+from muster.health.core.brake import KIND, SUBJECT
+from muster.health.core.state import DEVICE, NODE, State
+from muster.health.core.table import Fold
+from muster.schemas.facts.health import BrakeState, UnitState
+from muster.schemas.facts.job import JobState
+from muster.schemas.facts.node import NodeState
+from muster.schemas.registry import STATE_NAME
+
+
+def _state_recorded(state: State, fact: Fact) -> None:
+    match fact.payload:
+        case UnitState() as stored:
+            _load_unit(state, fact.kind, fact.subject_id, stored)
+        case NodeState(description=description, lost=lost):
+            state.nodes[fact.subject_id] = description
+            state.node_of.update((uuid, fact.subject_id) for uuid in description.present.values())
+            if lost:
+                state.lost.add(fact.subject_id)
+        case JobState() as job:
+            _load_job(state, job)
+        case BrakeState() as brake:
+            state.brake.load(brake)
+        case _:
+            return  # another service's view of its own subjects
+
+
+def _load_unit(state: State, kind: str, name: str, stored: UnitState) -> None:
+    unit = state.unit(kind, name, stored.node)
+    unit.load(stored)
+    state.incidents += len(unit.incidents)
+    for request in (unit.request_id, unit.withdrawn_id, *unit.asked, *unit.maintained):
+        if request:
+            state.requests[request] = unit.key
+    if unit.work_id:
+        state.work[unit.work_id] = unit.key
+        state.look_at(unit.until, unit)
+    if not unit.is_healthy:
+        state.ill[unit.key] = None
+    state.dirty[unit.key] = None
+    if kind == NODE:
+        state.judged[name] = None
+
+
+def _load_job(state: State, job: JobState) -> None:
+    if job.phase.is_terminal:
+        return
+    state.holders.describe(job.job.id, job.job.spec.team)
+    if job.slots:
+        state.holders.take(job.job.id, job.slots)
+        state.holders.pick(job.job.id, job.picked)
+
+
+def state_drafts(state: State) -> Iterator[Draft]:
+    """Health's part of a checkpoint. Nodes come with the agent's part, jobs with the scheduler's."""
+    for unit in state.units.values():
+        if not unit.is_empty:
+            yield Draft(unit.kind, unit.name, STATE_NAME, unit.stored())
+    brake = state.brake
+    if brake.tripped is not None or brake.recent or brake.wish is not None:
+        yield Draft(KIND, SUBJECT, STATE_NAME, brake.stored())
+
+
+HANDLERS: dict[tuple[str, str], Fold] = {(kind, STATE_NAME): _state_recorded for kind in (NODE, DEVICE, "job", KIND)}

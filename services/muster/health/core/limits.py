@@ -1,0 +1,15 @@
+"""Every bound of the health core, in one place."""
+
+SIGHTINGS_MAX = 50_000
+"""Sightings that wait to be told; more are dropped, notes and application faults first, and counted."""
+SIGHTINGS_PER_DECISION = 300
+ANSWER_S = 300.0
+"""Beyond an action's own limit: then the agent's answer is given up."""
+XID_WINDOW_S = 300.0
+"""Of an exporter that counts XIDs, as it is by default."""
+INCIDENTS_MAX = 64
+TEAMS_MAX = 16
+JOBS_MAX = 16
+"""Holders of a device that a fault names, and owners who are told of one application fault."""
+HISTORY_MAX = 500
+"""Illnesses that ended, kept for people; they are no part of a checkpoint."""

@@ -1,0 +1,177 @@
+"""All that health believes of the cluster, with the indexes that keep each decision as small as what changed."""
+
+import heapq
+from collections import Counter, deque
+from dataclasses import dataclass
+
+from muster.core import Instant
+from muster.health.core.brake import Brake
+from muster.health.core.config import OBSERVE, OPT_OUT_LABEL, HealthConfig
+from muster.health.core.holders import Holders
+from muster.health.core.limits import HISTORY_MAX
+from muster.health.core.rules import RuleTable
+from muster.health.core.sightings import Sightings
+from muster.health.core.units import Unit, UnitKey
+from muster.schemas.facts.health import FaultClass
+from muster.schemas.facts.node import NodeJoined
+
+NODE, DEVICE = "node", "device"
+
+
+@dataclass(frozen=True, slots=True)
+class Episode:
+    """An illness that ended, for people. repaired_s: from suspicion to health."""
+
+    kind: str
+    name: str
+    node: str
+    codes: tuple[str, ...]
+    began_at: Instant
+    ended_at: Instant
+    attempts: int
+
+
+class State:
+    """units: nodes and devices of which something has to be remembered; others are healthy. nodes: as described.
+
+    on_node: units of devices, by node. ill: units that are not healthy. work: by the id of an action or of checks that
+    health asked for, whose they are. requests: by the id of a request to withhold, of whichever service. dirty: units
+    to be looked at by the next decision; judged: nodes whose observations may amount to more. incidents: that are
+    remembered of all nodes. counted: observations by code and class, ended: illnesses
+    that ended, both since this instance began.
+    """
+
+    def __init__(self, config: HealthConfig, sightings: Sightings) -> None:
+        self.config = config
+        self.sightings = sightings
+        self.brake = Brake(config.brake)
+        self.holders = Holders()
+        self.nodes: dict[str, NodeJoined] = {}
+        self.lost: set[str] = set()
+        self.units: dict[UnitKey, Unit] = {}
+        self.on_node: dict[str, dict[str, None]] = {}
+        self.node_of: dict[str, str] = {}
+        self.ill: dict[UnitKey, None] = {}
+        self.work: dict[str, UnitKey] = {}
+        self.requests: dict[str, UnitKey] = {}
+        self.incidents = 0
+        self.dirty: dict[UnitKey, None] = {}
+        self.judged: dict[str, None] = {}
+        self.history: deque[Episode] = deque(maxlen=HISTORY_MAX)
+        self.ended = 0
+        self.anomalies: Counter[str] = Counter()
+        self.counted: Counter[tuple[str, FaultClass]] = Counter()
+        self._due: list[tuple[Instant, UnitKey]] = []
+
+    # --- units ---------------------------------------------------------------------------------------------------
+
+    def unit(self, kind: str, name: str, node: str) -> Unit:
+        """The unit, made if nothing was remembered of it."""
+        unit = self.units.get((kind, name))
+        if unit is None:
+            unit = self.units[kind, name] = Unit(kind, name, node)
+            if kind == DEVICE:
+                self.on_node.setdefault(node, {})[name] = None
+        return unit
+
+    def touch(self, unit: Unit) -> None:
+        """It changed: it is looked at, and the units that wait for it."""
+        self.dirty[unit.key] = None
+        if unit.kind == NODE:
+            self.dirty.update({(DEVICE, name): None for name in self.on_node.get(unit.name, ())})
+        elif (NODE, unit.node) in self.ill:
+            self.dirty[NODE, unit.node] = None
+        if unit.is_healthy:
+            self.ill.pop(unit.key, None)
+        else:
+            self.ill[unit.key] = None
+
+    def drop(self, unit: Unit) -> None:
+        """Nothing has to be remembered of it any more."""
+        self.units.pop(unit.key, None)
+        self.ill.pop(unit.key, None)
+        self.dirty.pop(unit.key, None)
+        self.incidents -= len(unit.incidents)
+        self.work.pop(unit.work_id, None)
+        for request in (unit.request_id, *unit.asked, *unit.maintained):
+            self.requests.pop(request, None)
+        if unit.kind == DEVICE:
+            devices = self.on_node.get(unit.node, {})
+            devices.pop(unit.name, None)
+            if not devices:
+                self.on_node.pop(unit.node, None)
+
+    def devices_of(self, node: str) -> list[Unit]:
+        """Units of the node's devices."""
+        return [self.units[DEVICE, name] for name in self.on_node.get(node, ())]
+
+    def node_unit(self, node: str) -> Unit | None:
+        """The node's own unit, if something is remembered of it."""
+        return self.units.get((NODE, node))
+
+    def is_in_other_hands(self, node: str, device: str = "") -> bool:
+        """Whether another service has the node, or this device of it: what is seen then is its doing."""
+        unit = self.units.get((NODE, node))
+        if unit is not None and unit.maintained:
+            return True
+        own = self.units.get((DEVICE, device)) if device else None
+        return own is not None and bool(own.maintained)
+
+    def observes_only(self, node: str) -> bool:
+        """Whether what is seen there is recorded, and nothing follows."""
+        if self.config.dry_run or node in self.config.opt_out:
+            return True
+        description = self.nodes.get(node)
+        return description is not None and dict(description.labels).get(OPT_OUT_LABEL) == OBSERVE
+
+    def rules_of(self, node: str) -> RuleTable:
+        """The rules of the node's GPU model."""
+        description = self.nodes.get(node)
+        return self.config.rules.of(description.gpu_model if description is not None else "")
+
+    def note_incident(self, node: str, at: Instant) -> None:
+        """A node fell ill, or was lost: what lemons are found by."""
+        self.incidents += self.unit(NODE, node, node).began(at)
+
+    def unit_with(self, node: str, device: str, code: str) -> Unit | None:
+        """The unit of which this fault stands, the device's or its node's."""
+        for key in ((DEVICE, device), (NODE, node)):
+            unit = self.units.get(key)
+            if unit is not None and (code, device) in unit.faults:
+                return unit
+        return None
+
+    def standing(self, node: str) -> set[tuple[str, str]]:
+        """Lasting faults that stand of the node and its devices, as (device, code)."""
+        found = set[tuple[str, str]]()
+        own = self.units.get((NODE, node))
+        if own is not None:
+            found.update((device, code) for (code, device), one in own.faults.items() if one.told.is_condition)
+        for name in self.on_node.get(node, ()):
+            faults = self.units[DEVICE, name].faults
+            found.update((device, code) for (code, device), one in faults.items() if one.told.is_condition)
+        return found
+
+    def was_told(self, node: str, device: str, code: str, since: Instant) -> bool:
+        """Whether the fault was told of the device since that moment, as far as is remembered."""
+        unit = self.units.get((NODE, node))
+        if unit is None:
+            return False
+        return any(mark.code == code and mark.device == device and mark.at >= since for mark in unit.marks)
+
+    # --- time ----------------------------------------------------------------------------------------------------
+
+    def look_at(self, moment: Instant, unit: Unit) -> None:
+        """Look at the unit when the moment has come; once too often does no harm."""
+        heapq.heappush(self._due, (moment, unit.key))
+
+    def advance(self, now: Instant) -> None:
+        """Mark every unit whose time came."""
+        while self._due and self._due[0][0] <= now:
+            _, key = heapq.heappop(self._due)
+            if key in self.units:
+                self.dirty[key] = None
+
+    def next_due(self) -> Instant | None:
+        """When the next one comes due."""
+        return self._due[0][0] if self._due else None

@@ -1,0 +1,267 @@
+"""One step of each unit: from suspicion to quarantine, repair, checks and back to health. Each answers what should be
+said now and is not; what it says comes back as facts. See docs/concepts/health.md for the states.
+"""
+
+from collections.abc import Iterator
+
+from muster.core import Draft, Instant, after
+from muster.health.core.limits import ANSWER_S
+from muster.health.core.sightings import Sighting
+from muster.health.core.state import NODE, State
+from muster.health.core.telling import fault_draft
+from muster.health.core.units import NEVER, SEVERITY, STRICTNESS, Unit
+from muster.schemas.facts.health import OPEN_MAX, HealthMoved, HealthPhase
+from muster.schemas.facts.node import WithholdRequested, WithholdWithdrawn
+from muster.schemas.facts.operations import ChecksRequested, NodeAction, NodeActionRequested
+
+
+def step(state: State, unit: Unit, now: Instant) -> list[Draft]:
+    """What is to be said of the unit now. Nothing while another service has it, or the brake is on."""
+    if unit.node not in state.nodes:
+        return []
+    if unit.crossed:
+        return [_withdrawal(unit, unit.withdrawn_id, "it is not needed any more", after_withheld=True)]
+    if unit.is_healthy:
+        return list(_suspect(unit)) if wants_suspicion(state, unit) else []
+    if state.brake.tripped is not None:
+        return []
+    match unit.phase:
+        case HealthPhase.SUSPECT:
+            return list(_while_suspect(unit, now))
+        case HealthPhase.QUARANTINED:
+            return list(_while_quarantined(state, unit, now))
+        case HealthPhase.REPAIRING:
+            return list(_while_repairing(state, unit, now))
+        case _:
+            return list(_while_verifying(state, unit, now))
+
+
+def wants_suspicion(state: State, unit: Unit) -> bool:
+    """Whether it is healthy and has a fault that keeps it from jobs."""
+    return unit.is_healthy and bool(unit.grave) and not state.is_in_other_hands(unit.node)
+
+
+# --- into quarantine -----------------------------------------------------------------------------------------------
+
+
+def _suspect(unit: Unit) -> Iterator[Draft]:
+    incident = unit.incident + 1
+    request_id = f"health.{unit.name}.{incident}"
+    together = f"{unit.kind} {unit.name}"
+    yield _moved(unit, "suspect", incident=incident, because=_why(unit), together=together, causes=_facts(unit))
+    yield _withhold(unit, request_id, together=together, causes=_facts(unit))
+
+
+def _while_suspect(unit: Unit, now: Instant) -> Iterator[Draft]:
+    if not unit.grave and not unit.needs_checks:
+        yield from _healthy(unit, now, "the page shows that it is over")
+    elif unit.is_withheld:
+        yield _moved(unit, "quarantined", because=_why(unit))
+    elif STRICTNESS.index(unit.wanted_running) > STRICTNESS.index(unit.running):
+        yield _withhold(unit, unit.request_id, causes=_facts(unit))
+
+
+def _withhold(unit: Unit, request_id: str, *, together: str = "", causes: tuple[str, ...]) -> Draft:
+    asked = WithholdRequested(request_id=request_id, reason=_why(unit), running=unit.wanted_running)
+    return Draft(unit.kind, unit.name, "withhold-requested", asked, causes, together=together)
+
+
+# --- repair --------------------------------------------------------------------------------------------------------
+
+
+def _while_quarantined(state: State, unit: Unit, now: Instant) -> Iterator[Draft]:
+    if unit.verify_fact:
+        yield from _at_a_persons_word(state, unit, now)
+    elif unit.needs_person or _must_wait(state, unit):
+        return
+    elif not unit.grave and not unit.needs_checks:
+        yield from _healthy(unit, now, "the page shows that it is over")
+    elif _is_only_waiting(unit):
+        return
+    elif unit.attempt >= state.config.attempts_max:
+        yield _moved(unit, "quarantined", needs_person=True, because=f"{unit.attempt} attempts did not help")
+    else:
+        yield from _try(state, unit, now)
+
+
+def _try(state: State, unit: Unit, now: Instant) -> Iterator[Draft]:
+    action = next_action(unit)
+    if action is None:
+        yield from _checks(state, unit, now)
+    elif action is _BEYOND and unit.kind != NODE:
+        yield from _its_nodes_matter(state, unit, now)
+    elif action is _BEYOND:
+        yield _moved(unit, "quarantined", needs_person=True, because="no repair is left that was not tried")
+    elif not state.config.repair:
+        yield _moved(unit, "quarantined", needs_person=True, because=f"{action.value} is wanted; repair is off")
+    else:
+        yield from _repair(state, unit, action, now)
+
+
+def _its_nodes_matter(state: State, unit: Unit, now: Instant) -> Iterator[Draft]:
+    """What can be done to a device alone did not help."""
+    rule = state.rules_of(unit.node).rule(UNREPAIRED)
+    if rule is None:
+        yield _moved(unit, "quarantined", needs_person=True, because="no repair is left that was not tried")
+        return
+    seen = Sighting(unit.node, UNREPAIRED, now, unit.name, detail=_why(unit))
+    if not state.unit_with(unit.node, unit.name, UNREPAIRED):
+        yield fault_draft(state, seen, rule, causes=_last(unit))
+
+
+def _at_a_persons_word(state: State, unit: Unit, now: Instant) -> Iterator[Draft]:
+    if unit.trust:
+        yield from _healthy(unit, now, "a person says that it is well", causes=(unit.verify_fact,))
+    elif not _must_wait(state, unit):
+        yield from _checks(state, unit, now, attempt=1, causes=(unit.verify_fact,))
+
+
+_BEYOND = NodeAction.COMMAND
+"""Stands for: nothing is left to try."""
+UNREPAIRED = "unrepaired"
+"""The fault of a node with a device that a reset did not help."""
+
+
+def next_action(unit: Unit) -> NodeAction | None:
+    """The repair that its faults ask for, and after each attempt that did not help the next more thorough one.
+
+    None: checks alone. A device alone can be reset and no more.
+    """
+    rung = SEVERITY.index(unit.wanted_action) + unit.attempt
+    most = len(SEVERITY) - 1 if unit.kind == NODE else SEVERITY.index(NodeAction.RESET)
+    return _BEYOND if rung > most else SEVERITY[rung]
+
+
+def _is_only_waiting(unit: Unit) -> bool:
+    """Whether nothing can be done but wait for the page to show that it is over."""
+    grave = unit.grave
+    return bool(grave) and unit.wanted_action is None and all(one.told.is_condition for one in grave)
+
+
+def _must_wait(state: State, unit: Unit) -> bool:
+    """One works on a node at a time: its devices wait for it, and it for a device that is being repaired."""
+    if state.is_in_other_hands(unit.node, unit.name):
+        return True
+    if unit.kind != NODE:
+        node = state.node_unit(unit.node)
+        return node is not None and not node.is_healthy
+    busy = (HealthPhase.REPAIRING, HealthPhase.VERIFYING)
+    return any(device.phase in busy for device in state.devices_of(unit.name))
+
+
+def _repair(state: State, unit: Unit, action: NodeAction, now: Instant) -> Iterator[Draft]:
+    attempt = unit.attempt + 1
+    work_id, together = f"health.{unit.name}.{unit.incident}.{attempt}.repair", f"{unit.kind} {unit.name}"
+    yield _moved(
+        unit, "repairing", action=action, attempt=attempt, work_id=work_id, together=together,
+        until=after(now, state.config.action_s + ANSWER_S), because=_why(unit),
+    )  # fmt: skip
+    device = unit.name if unit.kind != NODE else _device_of(unit)
+    asked = NodeActionRequested(
+        request_id=work_id, action=action, device=device if action is NodeAction.RESET else "",
+        limit_s=state.config.action_s, for_what=_why(unit),
+    )  # fmt: skip
+    yield Draft(NODE, unit.node, "action-requested", asked, _last(unit), together=together)
+
+
+def _device_of(unit: Unit) -> str:
+    """The one device that a node's faults are about, "" for several or none: then all are reset."""
+    devices = {one.told.device for one in unit.grave}
+    return devices.pop() if len(devices) == 1 else ""
+
+
+def _while_repairing(state: State, unit: Unit, now: Instant) -> Iterator[Draft]:
+    if unit.work_done:
+        yield from _checks(state, unit, now, attempt=unit.attempt)
+    elif unit.work_failed or now >= unit.until:
+        yield _moved(unit, "quarantined", because=unit.work_failed or "the repair was not answered in time")
+
+
+# --- and back ------------------------------------------------------------------------------------------------------
+
+
+def _checks(
+    state: State, unit: Unit, now: Instant, *, attempt: int = 0, causes: tuple[str, ...] = ()
+) -> Iterator[Draft]:
+    config = state.config
+    is_node = unit.kind == NODE
+    checks, limit_s = (config.verify, config.verify_s) if is_node else (config.verify_device, config.verify_device_s)
+    if not checks:
+        yield _moved(unit, "quarantined", needs_person=True, because="no checks are set that could show it to be well")
+        return
+    attempt = attempt or unit.attempt + 1
+    work_id, together = f"health.{unit.name}.{unit.incident}.{attempt}.{now}.verify", f"{unit.kind} {unit.name}"
+    yield _moved(
+        unit, "verifying", attempt=attempt, work_id=work_id, together=together, causes=causes,
+        until=after(now, limit_s + config.soak_s + ANSWER_S), because=_why(unit),
+    )  # fmt: skip
+    asked = ChecksRequested(request_id=work_id, checks=checks, limit_s=limit_s, invasive=is_node, reason="verify")
+    yield Draft(NODE, unit.node, "checks-requested", asked, causes or _last(unit), together=together)
+
+
+def _while_verifying(state: State, unit: Unit, now: Instant) -> Iterator[Draft]:
+    """Back only on evidence: all checks passed, the pages show that what lasted is over, and nothing new came."""
+    fresh = [one for one in unit.grave if not one.told.is_condition and one.seen_at > unit.since]
+    if fresh:
+        yield _moved(unit, "quarantined", because=f"{fresh[0].told.code} came while it was checked")
+    elif unit.work_failed:
+        yield _moved(unit, "quarantined", because=unit.work_failed)
+    elif now >= unit.until:
+        lasting = ", ".join(one.told.code for one in unit.grave if one.told.is_condition)
+        because = f"the page still shows {lasting}" if unit.work_done else "the checks were not answered in time"
+        yield _moved(unit, "quarantined", because=because)
+    elif unit.work_done and not any(one.told.is_condition for one in unit.grave):
+        steady_at = after(unit.since, state.config.soak_s)
+        if now >= steady_at:
+            yield from _healthy(unit, now, "all checks passed")
+        else:
+            state.look_at(steady_at, unit)
+
+
+def _healthy(unit: Unit, now: Instant, because: str, *, causes: tuple[str, ...] = ()) -> Iterator[Draft]:
+    together = f"{unit.kind} {unit.name}"
+    lasted_s = max(0.0, (now - unit.began_at) / 1e9)
+    yield _moved(unit, "healthy", because=because, lasted_s=lasted_s, together=together, causes=causes)
+    if unit.request_id:
+        yield _withdrawal(unit, unit.request_id, because, after_withheld=unit.is_withheld, together=together)
+
+
+def _withdrawal(unit: Unit, request_id: str, because: str, *, after_withheld: bool, together: str = "") -> Draft:
+    withdrawn = WithholdWithdrawn(request_id=request_id, reason=because, after_withheld=after_withheld)
+    return Draft(unit.kind, unit.name, "withhold-withdrawn", withdrawn, _last(unit), together=together)
+
+
+# --- words ---------------------------------------------------------------------------------------------------------
+
+
+def _moved(
+    unit: Unit, name: str, *, because: str, incident: int = 0, attempt: int | None = None,
+    action: NodeAction | None = None, work_id: str = "", until: Instant = NEVER, needs_person: bool = False,
+    lasted_s: float = 0.0, together: str = "", causes: tuple[str, ...] = (),
+) -> Draft:  # fmt: skip
+    codes = tuple(dict.fromkeys(one.told.code for one in unit.grave))[:OPEN_MAX]
+    payload = HealthMoved(
+        node=unit.node, because=because, codes=codes, incident=incident or unit.incident,
+        attempt=unit.attempt if attempt is None else attempt, action=action, work_id=work_id, until=until,
+        needs_person=needs_person, lasted_s=lasted_s,
+    )  # fmt: skip
+    return Draft(unit.kind, unit.name, name, payload, causes or _last(unit), together=together)
+
+
+def _why(unit: Unit) -> str:
+    parts = []
+    for one in unit.grave[:4]:
+        told = one.told
+        of = f" on {told.device}" if told.device and unit.kind == NODE else ""
+        parts.append(
+            f"{told.code}{of}: {told.because or told.detail}" if told.because or told.detail else told.code + of
+        )
+    return "; ".join(parts)[:500] or unit.because[:500]
+
+
+def _facts(unit: Unit) -> tuple[str, ...]:
+    return tuple(dict.fromkeys(one.fact for one in unit.grave if one.fact))[:16]
+
+
+def _last(unit: Unit) -> tuple[str, ...]:
+    return (unit.moved_fact,) if unit.moved_fact else ()

@@ -1,0 +1,132 @@
+"""From sightings to facts: what a fault is by the rules, who held the device, and who is told.
+
+What happens on a node that others work on (an upgrade, a detachment) or that health repairs is their doing: events are
+dropped, and lasting faults wait until it is over.
+"""
+
+from collections.abc import Iterable
+
+from muster.core import Draft, after
+from muster.health.core.limits import TEAMS_MAX
+from muster.health.core.rules import Rule
+from muster.health.core.sightings import Sighting
+from muster.health.core.state import DEVICE, NODE, State
+from muster.schemas.facts.health import FaultClass, FaultCleared, FaultObserved, FaultScope, HealthPhase
+from muster.schemas.facts.operations import JobFault
+
+
+def tell(state: State, room: int) -> list[Draft]:
+    """Facts for sightings that wait, about `room` at most."""
+    drafts: list[Draft] = []
+    told = set[tuple[str, str]]()
+    for seen in state.sightings.waiting():
+        if len(drafts) >= room:
+            break
+        if seen.node not in state.nodes:
+            state.sightings.take(seen.node, seen.device, seen.code)
+        elif _is_their_doing(state, seen):
+            if seen.is_lasting:
+                state.sightings.park(seen)
+            else:
+                state.sightings.take(seen.node, seen.device, seen.code)
+        elif seen.is_over:
+            drafts += _cleared(state, seen)
+        else:
+            drafts += _observed(state, seen, told)
+    return drafts
+
+
+def fault_draft(
+    state: State, seen: Sighting, rule: Rule, *, causes: tuple[str, ...] = (), teams: tuple[str, ...] = ()
+) -> Draft:
+    """`fault-observed` of what was seen, by its rule. A device of a node that is ill itself is the node's matter."""
+    scope = rule.scope if seen.device else FaultScope.NODE
+    jobs = _jobs(state, seen)
+    known = (state.holders.team(job) for job in jobs)
+    payload = FaultObserved(
+        code=seen.code,
+        fault_class=rule.fault_class,
+        scope=scope,
+        device=seen.device,
+        action=rule.action,
+        running=rule.running,
+        is_condition=seen.is_lasting,
+        count=seen.count,
+        at=seen.at,
+        detail=seen.detail,
+        because=rule.because,
+        jobs=jobs,
+        teams=(teams or tuple(dict.fromkeys(team for team in known if team)))[:TEAMS_MAX],
+        store_only=rule.store_only or state.observes_only(seen.node),
+    )
+    return Draft(NODE, seen.node, "fault-observed", payload, causes, together=f"{seen.node} {seen.device} {seen.code}")
+
+
+def _is_their_doing(state: State, seen: Sighting) -> bool:
+    if state.is_in_other_hands(seen.node, seen.device):
+        return True
+    units = (state.units.get((NODE, seen.node)), state.units.get((DEVICE, seen.device)))
+    return any(unit is not None and unit.phase is HealthPhase.REPAIRING for unit in units)
+
+
+def _cleared(state: State, seen: Sighting) -> Iterable[Draft]:
+    unit = state.unit_with(seen.node, seen.device, seen.code)
+    if unit is None:
+        state.sightings.take(seen.node, seen.device, seen.code)
+        return
+    fault = unit.faults[seen.code, seen.device]
+    payload = FaultCleared(code=seen.code, device=seen.device, evidence=seen.detail, at=seen.at)
+    yield Draft(NODE, seen.node, "fault-cleared", payload, (fault.fact,) if fault.fact else ())
+
+
+def _observed(state: State, seen: Sighting, told: set[tuple[str, str]]) -> Iterable[Draft]:
+    rule = state.rules_of(seen.node).rule(seen.code)
+    unit = state.unit_with(seen.node, seen.device, seen.code)
+    is_known = unit is not None and seen.is_lasting
+    if rule is None or is_known or (not seen.is_lasting and is_burst(state, seen, rule)):
+        state.sightings.take(seen.node, seen.device, seen.code)
+        return
+    draft = fault_draft(state, seen, rule)
+    yield draft
+    assert isinstance(draft.payload, FaultObserved)
+    if rule.fault_class is FaultClass.APPLICATION:
+        for job in draft.payload.jobs:
+            if (job, seen.code) not in told and _is_news(state, job, seen, rule):
+                told.add((job, seen.code))
+                yield _told(state, job, seen, rule, draft.together)
+
+
+def _told(state: State, job: str, seen: Sighting, rule: Rule, together: str) -> Draft:
+    payload = JobFault(
+        code=seen.code,
+        node=seen.node,
+        device=seen.device,
+        detail=rule.because,
+        at=seen.at,
+        count=seen.count,
+        team=state.holders.team(job),
+        job_id=job,
+    )
+    return Draft("job", job, "fault-told", payload, together=together)
+
+
+def _is_news(state: State, job: str, seen: Sighting, rule: Rule) -> bool:
+    told_at = state.holders.told_at(job, seen.code)
+    return state.holders.is_known(job) and (told_at is None or after(told_at, rule.burst_s) <= seen.at)
+
+
+def is_burst(state: State, seen: Sighting, rule: Rule) -> bool:
+    """Whether the same was told of the same device so lately that this is the same fault."""
+    unit = state.node_unit(seen.node)
+    if unit is None:
+        return False
+    since = after(seen.at, -rule.burst_s)
+    return any(
+        mark.at > since and mark.code == seen.code and mark.device == seen.device for mark in reversed(unit.marks)
+    )
+
+
+def _jobs(state: State, seen: Sighting) -> tuple[str, ...]:
+    if seen.jobs:
+        return seen.jobs
+    return state.holders.of(seen.node, seen.device, state.nodes.get(seen.node))

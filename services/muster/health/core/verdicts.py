@@ -1,0 +1,110 @@
+"""States of nodes and devices, a part of the health core: folds what was observed, decides what follows."""
+
+from collections.abc import Iterator, Mapping
+from functools import partial
+
+from muster.core import Draft, Instant
+from muster.health.core import fold_others, fold_own, fold_states
+from muster.health.core.brake import KIND, SUBJECT
+from muster.health.core.config import HealthConfig
+from muster.health.core.escalating import escalate
+from muster.health.core.eyes import Eyes
+from muster.health.core.part import Handler
+from muster.health.core.sightings import Sighting, Sightings
+from muster.health.core.state import NODE, State
+from muster.health.core.steps import step, wants_suspicion
+from muster.health.core.telling import fault_draft, tell
+from muster.health.core.units import Unit, UnitKey
+
+
+class NodeVerdicts:
+    """Implements `Part`.
+
+    state: as folded, for reading. eyes: reads exporters' pages; what they show waits in `sightings` until it was told.
+    """
+
+    def __init__(self, config: HealthConfig) -> None:
+        self.sightings = Sightings()
+        self.state = State(config, self.sightings)
+        self.eyes = Eyes(
+            self.sightings,
+            config.rules.of,
+            standing=self.state.standing,
+            known=self.state.was_told,
+            steady_s=config.steady_s,
+        )
+        self._now = Instant(0)
+        self._has_more = False
+
+    @property
+    def handlers(self) -> Mapping[tuple[str, str], Handler]:
+        """See `Part.handlers`."""
+        folds = {
+            **fold_own.HANDLERS,
+            **fold_others.HANDLERS,
+            **fold_states.HANDLERS,
+        }
+        return {name: partial(fold, self.state) for name, fold in folds.items()}
+
+    def decide(self, now: Instant, room: int) -> list[Draft]:
+        """See `Part.decide`. First what sick hardware still does to jobs, then what is new, then what repeats."""
+        state = self.state
+        self._now = now
+        state.advance(now)
+        drafts = [] if (reset := state.brake.reset()) is None else [reset]
+        drafts += self._steps(now, room)
+        drafts += tell(state, room - len(drafts))
+        drafts += escalate(state, now, room - len(drafts))
+        self._has_more = len(drafts) >= room or (not drafts and self.sightings.has_ready)
+        return drafts
+
+    def next_wakeup(self) -> Instant | None:
+        """See `Part.next_wakeup`."""
+        return self._now if self._has_more else self.state.next_due()
+
+    def snapshot(self) -> Iterator[Draft]:
+        """See `Part.snapshot`."""
+        return fold_states.state_drafts(self.state)
+
+    def _steps(self, now: Instant, room: int) -> list[Draft]:
+        drafts: list[Draft] = []
+        done: list[UnitKey] = []
+        suspected = set[str]()
+        for key in tuple(self.state.dirty):
+            if len(drafts) >= room:
+                break
+            unit = self.state.units.get(key)
+            found = [] if unit is None else self._of(unit, now, suspected)
+            if found and found[0].subject_id == SUBJECT and found[0].kind == KIND:
+                return [found[0]]  # the brake trips: nothing else is said with it
+            drafts += found
+            if not found:
+                done.append(key)
+        for key in done:  # remembers only to save work: whatever changes a unit marks it again
+            self.state.dirty.pop(key, None)
+        return drafts
+
+    def _of(self, unit: Unit, now: Instant, suspected: set[str]) -> list[Draft]:
+        state = self.state
+        if unit.reported and unit.kind == NODE:
+            return self._of_checks(unit)
+        if wants_suspicion(state, unit):
+            brake = state.brake
+            if brake.tripped is not None:
+                return []
+            if not brake.is_counted(unit.node, now):
+                suspected.add(unit.node)
+            if brake.counted(now) + len(suspected) > brake.most(len(state.nodes)):
+                return [brake.trip(more=len(suspected), fleet=len(state.nodes), now=now)]
+        return step(state, unit, now)
+
+    def _of_checks(self, unit: Unit) -> list[Draft]:
+        """Failed checks that nobody had asked for to give something back."""
+        drafts = []
+        table = self.state.rules_of(unit.name)
+        for one in unit.reported.values():
+            rule = table.rule(one.code)
+            if rule is not None:
+                seen = Sighting(unit.name, one.code, Instant(one.at), one.device, detail=one.detail)
+                drafts.append(fault_draft(self.state, seen, rule, causes=(one.fact,) if one.fact else ()))
+        return drafts

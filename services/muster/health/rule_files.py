@@ -1,0 +1,193 @@
+"""Rules from YAML: read, validated and turned into the core's values. Those that come with Muster lie in `rules/`."""
+
+from collections.abc import Iterable
+from importlib import resources
+from pathlib import Path
+from typing import Annotated
+
+import yaml
+from pydantic import BaseModel, ConfigDict, Field, StringConstraints, ValidationError, model_validator
+
+from muster.health.core.rules import RUNNING_BY_CLASS, Escalation, ModelRules, Rule, RuleBook, RuleTable
+from muster.schemas.base import Text
+from muster.schemas.facts.health import FaultClass, FaultScope
+from muster.schemas.facts.node import RunningJobs
+from muster.schemas.facts.operations import NodeAction
+
+RULES_MAX = 1_000
+FILE_BYTES_MAX = 1024 * 1024
+WINDOW_S_MAX = 366 * 86_400.0
+BUILT_IN = "muster.health"
+
+Code = Annotated[str, StringConstraints(pattern=r"^[a-z0-9][a-z0-9-]{0,79}\*?$")]
+Seconds = Annotated[float, Field(ge=0, le=WINDOW_S_MAX)]
+ACTIONS = {None: 0, NodeAction.RESET: 1, NodeAction.REBOOT: 2, NodeAction.REPLACE: 3}
+
+
+class RulesError(ValueError):
+    """Rules that cannot be used: which file, which place, and what to do about it."""
+
+
+class _Strict(BaseModel):
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+
+class RuleEntry(_Strict):
+    """One rule as it is written. codes: several that mean the same. action: none, reset, reboot or replace."""
+
+    codes: Annotated[tuple[Code, ...], Field(min_length=1, max_length=100)]
+    fault_class: Annotated[FaultClass, Field(alias="class")]
+    because: Text
+    scope: FaultScope = FaultScope.DEVICE
+    action: str = "none"
+    running: RunningJobs | None = None
+    for_s: Seconds = 0.0
+    burst_s: Seconds = 60.0
+    clears: tuple[Code, ...] = ()
+    least: float | None = None
+    store_only: bool = False
+
+    @model_validator(mode="after")
+    def _fits(self) -> "RuleEntry":
+        action = action_of(self.action)
+        if not self.fault_class.is_hardware:
+            if action is not None:
+                raise ValueError(
+                    f"class {self.fault_class.value}: nothing is done to hardware for it; leave out `action`"
+                )
+            if self.running not in (None, RunningJobs.FINISH):
+                raise ValueError(f"class {self.fault_class.value}: jobs are left alone; leave out `running`")
+        if self.scope is FaultScope.DEVICE and ACTIONS[action] > ACTIONS[NodeAction.RESET]:
+            raise ValueError(f"action {self.action} is done to a node; say `scope: node`")
+        return self
+
+
+class EscalationEntry(_Strict):
+    """One escalation as it is written; see `Escalation`. `code` needs a rule of its own."""
+
+    code: Code
+    within_s: Annotated[float, Field(gt=0, le=WINDOW_S_MAX)]
+    codes: tuple[Code, ...] = ()
+    classes: tuple[FaultClass, ...] = ()
+    per: FaultScope = FaultScope.DEVICE
+    times: Annotated[int, Field(ge=1, le=100)] = 1
+    teams: Annotated[int, Field(ge=0, le=16)] = 0
+    devices: Annotated[int, Field(ge=0, le=64)] = 0
+
+    @model_validator(mode="after")
+    def _counts_something(self) -> "EscalationEntry":
+        if not self.codes and not self.classes:
+            raise ValueError("it counts nothing: give `codes` or `classes`")
+        if max(self.times, self.teams, self.devices) < 2:
+            raise ValueError("one observation is no repetition: give `times`, `teams` or `devices` of at least 2")
+        return self
+
+
+class RulesFile(_Strict):
+    """One file: the rules of GPU models whose names match one of `models` (shell patterns, any case)."""
+
+    version: Annotated[int, Field(ge=1, le=1)]
+    models: Annotated[tuple[str, ...], Field(min_length=1, max_length=50)]
+    rules: Annotated[tuple[RuleEntry, ...], Field(max_length=RULES_MAX)] = ()
+    escalations: Annotated[tuple[EscalationEntry, ...], Field(max_length=100)] = ()
+
+    @model_validator(mode="after")
+    def _says_each_once(self) -> "RulesFile":
+        codes = [code for rule in self.rules for code in rule.codes]
+        twice = sorted({code for code in codes if codes.count(code) > 1})
+        if twice:
+            raise ValueError(f"said twice: {', '.join(twice)}; keep one rule for each code")
+        return self
+
+
+def action_of(text: str) -> NodeAction | None:
+    """The repair of this name. Raises ValueError."""
+    if text == "none":
+        return None
+    if text not in (NodeAction.RESET, NodeAction.REBOOT, NodeAction.REPLACE):
+        raise ValueError(f"action {text!r} is none of none, reset, reboot, replace")
+    return NodeAction(text)
+
+
+def read_rules(text: str, *, origin: str) -> ModelRules:
+    """The rules of one file. Raises RulesError that names the place."""
+    if len(text) > FILE_BYTES_MAX:
+        raise RulesError(f"{origin}: larger than {FILE_BYTES_MAX} bytes; split it")
+    try:
+        parsed = RulesFile.model_validate(yaml.safe_load(text))
+    except yaml.YAMLError as error:
+        raise RulesError(f"{origin}: no YAML: {error}") from error
+    except ValidationError as error:
+        told = "; ".join(f"{'.'.join(map(str, one['loc'])) or 'file'}: {one['msg']}" for one in error.errors()[:5])
+        raise RulesError(f"{origin}: {told}") from error
+    return ModelRules(
+        models=parsed.models,
+        rules=tuple(rule for entry in parsed.rules for rule in _rules_of(entry)),
+        escalations=tuple(_escalation_of(entry) for entry in parsed.escalations),
+        origin=origin,
+    )
+
+
+def built_in_rules() -> RuleBook:
+    """The rules that come with Muster. Raises RulesError: then the package is damaged."""
+    folder = resources.files(BUILT_IN) / "rules"
+    files = sorted((one for one in folder.iterdir() if one.name.endswith(".yaml")), key=lambda one: one.name)
+    return book_of(read_rules(one.read_text(), origin=one.name) for one in files)
+
+
+def load_rules(path: Path | None) -> RuleBook:
+    """The built-in rules, and over them those of a file, or of a folder's *.yaml in order. Raises RulesError."""
+    if path is None:
+        return built_in_rules()
+    try:
+        files = sorted(path.glob("*.yaml")) if path.is_dir() else [path]
+        own = [read_rules(one.read_text(), origin=str(one)) for one in files]
+    except OSError as error:
+        raise RulesError(f"health.rules: {path}: {error.strerror}") from error
+    if not own:
+        raise RulesError(f"health.rules: {path} has no *.yaml")
+    return book_of((*built_in_rules().sets, *own))
+
+
+def book_of(sets: Iterable[ModelRules]) -> RuleBook:
+    """All rules: those for every model first, then by how special they are, else in the given order.
+
+    Raises RulesError for an escalation to a code that has no rule.
+    """
+    ordered = tuple(sorted(sets, key=lambda one: "*" not in one.models))
+    known = RuleTable({rule.code: rule for one in ordered for rule in one.rules}, ())
+    for one in ordered:
+        for escalation in one.escalations:
+            if known.rule(escalation.code) is None:
+                raise RulesError(f"{one.origin}: escalation {escalation.code}: no rule says what that is; add one")
+    return RuleBook(ordered)
+
+
+def _rules_of(entry: RuleEntry) -> Iterable[Rule]:
+    for code in entry.codes:
+        yield Rule(
+            code=code,
+            fault_class=entry.fault_class,
+            scope=entry.scope,
+            action=action_of(entry.action),
+            running=entry.running or RUNNING_BY_CLASS[entry.fault_class],
+            for_s=entry.for_s,
+            burst_s=entry.burst_s,
+            clears=entry.clears,
+            least=entry.least,
+            because=entry.because,
+            store_only=entry.store_only,
+        )
+
+
+def _escalation_of(entry: EscalationEntry) -> Escalation:
+    return Escalation(
+        code=entry.code,
+        within_s=entry.within_s,
+        codes=entry.codes,
+        classes=entry.classes,
+        per=entry.per,
+        times=entry.times,
+        teams=entry.teams,
+        devices=entry.devices,
+    )

@@ -1,0 +1,193 @@
+"""From a fault to health again: quarantine, repair, checks, and evidence."""
+
+from dataclasses import replace
+
+import pytest
+
+from muster.core import after
+from muster.schemas.facts.health import HealthMoved, HealthPhase, VerifyRequested
+from muster.schemas.facts.node import RunningJobs, WithholdRequested, WithholdWithdrawn
+from muster.schemas.facts.operations import CheckOutcome, NodeAction, NodeActionRequested
+from muster.schemas.telemetry import ExporterState
+from unit.health.house import CONFIG, START, House, device, uuid
+
+
+@pytest.fixture
+def house() -> House:
+    one = House()
+    one.join("a", "b", "c", "d")
+    return one
+
+
+def test_a_gpu_off_the_bus_takes_its_node_through_repair_and_checks_and_back(house: House) -> None:
+    house.page("a", device("a", 3, xid=79))
+    first = len(house.log)
+    house.settle()
+    assert house.names(first) == [
+        "fault-observed", "suspect", "withhold-requested", "withheld", "quarantined", "repairing", "action-requested",
+        "action-ended", "verifying", "checks-requested", "checks-reported", "healthy", "withhold-withdrawn",
+    ]  # fmt: skip
+    withhold = next(fact.payload for fact in house.log if fact.name == "withhold-requested")
+    assert isinstance(withhold, WithholdRequested)
+    assert withhold.running is RunningJobs.REQUEUE
+    action = next(fact.payload for fact in house.log if fact.name == "action-requested")
+    assert isinstance(action, NodeActionRequested)
+    assert action.action is NodeAction.REBOOT
+    withdrawn = house.log[-1].payload
+    assert isinstance(withdrawn, WithholdWithdrawn)
+    assert withdrawn.after_withheld
+
+
+def test_what_withholding_waits_for_delays_every_further_step(house: House) -> None:
+    house.answers = False
+    house.page("a", device("a", 3, xid=79))
+    house.settle()
+    assert house.phase("node", "a") is HealthPhase.SUSPECT
+    assert not house.said("action-requested")
+
+
+def test_a_fault_of_one_device_takes_that_device_alone(house: House) -> None:
+    house.answers = False
+    house.page("a", device("a", 3, xid=48))
+    house.settle()
+    assert house.phase("device", uuid("a", 3)) is HealthPhase.SUSPECT
+    assert house.phase("node", "a") is HealthPhase.HEALTHY
+
+
+def test_a_fault_that_ends_after_the_job_lets_it_finish(house: House) -> None:
+    house.answers = False
+    house.page("a", device("a", 1, xid=94))
+    house.settle()
+    (withhold,) = [fact.payload for fact in house.said("withhold-requested")]
+    assert isinstance(withhold, WithholdRequested)
+    assert withhold.running is RunningJobs.FINISH
+
+
+def test_a_worse_fault_asks_more_of_those_who_still_run_there(house: House) -> None:
+    house.answers = False
+    house.page("a", device("a", 1, xid=94))
+    house.settle()
+    house.now = after(house.now, 10)
+    house.page("a", device("a", 1, xid=48))
+    house.settle()
+    payloads = [fact.payload for fact in house.said("withhold-requested")]
+    assert [one.running for one in payloads if isinstance(one, WithholdRequested)] == ["finish", "requeue"]
+    assert len({one.request_id for one in payloads if isinstance(one, WithholdRequested)}) == 1
+
+
+def test_checks_that_fail_lead_to_a_more_thorough_repair_and_then_to_a_person(house: House) -> None:
+    house.passes = CheckOutcome.FAIL
+    house.page("a", device("a", 3, xid=79))
+    house.settle()
+    actions = [fact.payload.action for fact in house.said("action-requested")]  # type: ignore[attr-defined]
+    assert actions == [NodeAction.REBOOT, NodeAction.REPLACE]
+    unit = house.unit("node", "a")
+    assert unit is not None
+    assert unit.needs_person
+    assert unit.phase is HealthPhase.QUARANTINED
+    assert not house.said("withhold-withdrawn")
+
+
+def test_checks_that_could_not_run_are_no_evidence(house: House) -> None:
+    house.passes = CheckOutcome.CANNOT_RUN
+    house.page("a", device("a", 3, xid=79))
+    house.settle()
+    assert not house.said("healthy")
+
+
+def test_a_device_that_a_reset_does_not_help_becomes_its_nodes_matter(house: House) -> None:
+    house.passes = CheckOutcome.FAIL
+    house.page("a", device("a", 3, xid=48))
+    house.answers = True
+    house.settle(rounds=100)
+    actions = [(fact.payload.action, fact.payload.device) for fact in house.said("action-requested")]  # type: ignore[attr-defined]
+    assert actions[0] == (NodeAction.RESET, uuid("a", 3))
+    assert actions[1] == (NodeAction.REBOOT, "")
+    assert house.phase("node", "a") is HealthPhase.QUARANTINED
+
+
+def test_a_node_that_was_checked_as_a_whole_gives_its_devices_back_too(house: House) -> None:
+    house.passes = CheckOutcome.FAIL
+    house.page("a", device("a", 3, xid=48))
+    for _ in range(12):  # until the node is the matter
+        house.settle(rounds=100)
+        if house.said("unrepaired"):
+            break
+    house.passes = CheckOutcome.PASS
+    unit = house.unit("node", "a")
+    assert unit is not None
+    house.say("federation", "node", "a", "verify-forwarded", VerifyRequested(principal="ann"))
+    house.settle()
+    assert house.phase("node", "a") is HealthPhase.HEALTHY
+    assert house.phase("device", uuid("a", 3)) is HealthPhase.HEALTHY
+
+
+def test_what_lasts_must_be_off_the_page_before_anything_is_given_back(house: House) -> None:
+    pending = device("a", 2, remap_pending=True)
+    house.pages("a", pending, seconds=60)
+    assert house.phase("device", uuid("a", 2)) is HealthPhase.VERIFYING, "checks passed, and the page still shows it"
+    house.pages("a", seconds=50)
+    assert house.phase("device", uuid("a", 2)) is HealthPhase.VERIFYING, "not yet a minute of evidence"
+    house.pages("a", seconds=30)
+    assert house.phase("device", uuid("a", 2)) is HealthPhase.HEALTHY
+
+
+def test_silence_is_no_evidence(house: House) -> None:
+    house.pages("a", device("a", 2, remap_pending=True), seconds=60)
+    silent = device("a", 2, remap_pending=None)
+    house.pages("a", silent, seconds=300)
+    assert house.phase("device", uuid("a", 2)) is HealthPhase.VERIFYING
+
+
+def test_an_exporter_that_answers_again_needs_no_repair(house: House) -> None:
+    house.pages("a", exporter=ExporterState.HUNG, seconds=90)
+    assert house.phase("node", "a") is HealthPhase.QUARANTINED
+    house.pages("a", seconds=80)
+    assert house.phase("node", "a") is HealthPhase.HEALTHY
+    assert not house.said("action-requested")
+
+
+def test_an_exporter_that_answers_again_within_a_minute_was_never_suspected(house: House) -> None:
+    house.pages("a", exporter=ExporterState.HUNG, seconds=40)
+    house.pages("a", seconds=200)
+    assert not house.said("suspect")
+
+
+def test_an_event_while_it_is_checked_sends_it_back(house: House) -> None:
+    house.config = CONFIG
+    house.page("a", device("a", 3, xid=79))
+    drafts = 0
+    while house.phase("node", "a") is not HealthPhase.VERIFYING:
+        for draft in house.core.decide(house.now):
+            house._answer(house._append("health", draft)) if draft.name != "checks-requested" else house._append(
+                "health", draft
+            )
+        drafts += 1
+        assert drafts < 20
+    house.now = after(house.now, 70)
+    house.page("a", device("a", 3, xid=95))
+    house.settle()
+    because = [fact.payload.because for fact in house.said("quarantined") if isinstance(fact.payload, HealthMoved)]
+    assert any("xid-95 came while it was checked" in one for one in because)
+
+
+def test_repair_that_is_switched_off_calls_a_person() -> None:
+    house = House(config=replace(CONFIG, repair=False))
+    house.join("a", "b")
+    house.page("a", device("a", 3, xid=79))
+    house.settle()
+    unit = house.unit("node", "a")
+    assert unit is not None
+    assert unit.needs_person
+    assert not house.said("action-requested")
+
+
+def test_another_instance_goes_on_where_this_one_stood(house: House) -> None:
+    house.answers = False
+    house.page("a", device("a", 3, xid=79))
+    house.settle()
+    other = house.recovered()
+    assert other.phase("node", "a") is HealthPhase.SUSPECT
+    assert list(other.core.snapshot()) == list(house.core.snapshot())
+    assert other.settle() == []
+    assert START
