@@ -5,29 +5,41 @@ from collections.abc import Iterator
 from muster.core import Draft, Fact, Instant
 from muster.schemas.facts.telemetry import JobUseReported
 from muster.schemas.job import TERMINAL_PHASES
-from muster.telemetry.core.holdings import Holdings
-from muster.telemetry.core.meters import Meters
+from muster.schemas.telemetry import NodeSample
+from muster.telemetry.core.config import TelemetryConfig
+from muster.telemetry.core.fleet import FleetLook
+from muster.telemetry.core.holdings import NEVER, Holdings
+from muster.telemetry.core.meters import Holders, JobMeters
 from muster.telemetry.core.state import JOB, REPORTED, State
 
 DRAFTS_MAX = 500
 """Of one decision; what is left comes with the next."""
-_TERMINAL = frozenset(phase.value for phase in TERMINAL_PHASES)
+_NODE, _WRITER = "node", "telemetry"
+_OVER = frozenset({*(phase.value for phase in TERMINAL_PHASES), "returned"})
+"""After these a job is no longer this cluster's."""
 
 
 class TelemetryCore:
-    """Implements `Core`: the only writer of jobs' use. holdings, state: as folded, for reading."""
+    """Implements `Core`: the only writer of jobs' use. holdings, state: as folded, for reading.
 
-    def __init__(self, meters: Meters) -> None:
+    meters, fleet: what was measured in this term, which is no part of the state.
+    """
+
+    def __init__(self, config: TelemetryConfig) -> None:
+        self.config = config
         self.holdings = Holdings()
         self.state = State()
-        self.meters = meters
+        self.meters = JobMeters(config, self._told)
+        self.fleet = FleetLook()
 
     def apply(self, fact: Fact) -> None:
         """See `Core`; what fits no state is counted in the anomalies of its parts."""
         if fact.kind == JOB:
             self._of_job(fact)
-        elif fact.kind == "node":
+        elif fact.kind == _NODE:
             self.holdings.apply(fact)
+            if fact.name == "left":
+                self.fleet.forget(fact.subject_id)
 
     def decide(self, now: Instant) -> list[Draft]:
         """See `Core`: reports that are due, and the last word of jobs that ended while nobody measured them."""
@@ -53,8 +65,13 @@ class TelemetryCore:
         """See `Core`."""
         return self.state.snapshot()
 
+    def measure(self, sample: NodeSample, holders: Holders) -> None:
+        """A node was read, or could not be. holders: of its devices, as `holdings` says."""
+        self.fleet.see(sample)
+        self.meters.measure(sample, holders, self._held_since)
+
     def _of_job(self, fact: Fact) -> None:
-        if fact.writer == "telemetry":
+        if fact.writer == _WRITER:
             held = self.holdings.jobs.get(fact.subject_id)
             self.state.fold(fact, held.job if held else None, held.queue if held else "")
             told = self.state.told.get(fact.subject_id)
@@ -62,9 +79,17 @@ class TelemetryCore:
                 self.meters.acknowledge(fact.subject_id, told.reported, told.reported_at)
             return
         self.holdings.apply(fact)
-        if fact.name in _TERMINAL:
-            self.state.fold(fact, None, "")
+        if fact.name in _OVER:
+            self.state.end(fact.subject_id, fact.time)
             self.meters.ended(fact.subject_id)
+
+    def _held_since(self, job_id: str) -> Instant:
+        held = self.holdings.jobs.get(job_id)
+        return NEVER if held is None else held.held_since
+
+    def _told(self, job_id: str) -> JobUseReported | None:
+        told = self.state.told.get(job_id)
+        return None if told is None else told.reported
 
     def _draft(self, job_id: str, report: JobUseReported) -> Draft:
         told, held = self.state.told.get(job_id), self.holdings.jobs.get(job_id)

@@ -1,45 +1,203 @@
-"""The port between the telemetry service's fold and what is measured: reports of use come out."""
+"""Sums up what was measured of live jobs, while the service leads: no part of the state, reports of it are facts."""
 
-from collections.abc import Iterator
-from typing import Protocol
+import heapq
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
 
-from muster.core import Instant
-from muster.schemas.facts.telemetry import JobUseReported
+from muster.core import Instant, after, seconds_between
+from muster.schemas.facts.telemetry import USED_DEVICES_MAX, DeviceUse, JobUseReported
+from muster.schemas.telemetry import DeviceSample, ExporterState, NodeSample
+from muster.telemetry.core.config import TelemetryConfig
+from muster.telemetry.core.series import Series
+from muster.telemetry.core.sums import Sums, sums_of, together
+
+NEVER = Instant(0)
+WHOLE_GPU_MILLI = 1000
+MJ_PER_J = 1000.0
+_AT_ONCE = Instant(0)
+Holders = Mapping[str, Mapping[str, int]]
+"""By uuid, the milli-GPUs that each job has of a device."""
 
 
-class Meters(Protocol):
-    """Sums up what was measured of jobs while the service leads."""
+@dataclass(slots=True)
+class DeviceMeter:
+    """One GPU, as far as one job has it. part: of it, up to 1. read_at, energy_mj, newest: of the newest reading.
+
+    idle_since: of the first of the readings in which it did nothing, NEVER if it did something in the newest one.
+    """
+
+    node: str
+    index: int
+    uuid: str
+    model: str = ""
+    part: float = 1.0
+    sums: Sums = field(default_factory=Sums)
+    read_at: Instant = NEVER
+    energy_mj: int | None = None
+    idle_since: Instant = NEVER
+    newest: DeviceSample | None = None
+
+    def told(self) -> DeviceUse:
+        """For the wire."""
+        return DeviceUse(node=self.node, index=self.index, uuid=self.uuid, use=self.sums.use())
+
+
+@dataclass(slots=True)
+class JobMeter:
+    """One job. devices: by uuid. before: what was reported of devices that are not known one by one.
+
+    gpus_before: how many those were. since, until: of the first and the newest reading.
+    """
+
+    series: Series
+    since: Instant
+    until: Instant
+    devices: dict[str, DeviceMeter] = field(default_factory=dict)
+    before: Sums = field(default_factory=Sums)
+    gpus_before: int = 0
+    is_over: bool = False
+
+    @property
+    def gpus(self) -> int:
+        """Different devices that it was measured on, as far as that is known."""
+        return max(self.gpus_before, len(self.devices))
+
+    def total(self) -> Sums:
+        """Of everything that it used."""
+        total = together(device.sums for device in self.devices.values())
+        total.add(self.before)
+        return total
+
+    def least_busy(self, most: int) -> tuple[DeviceUse, ...]:
+        """The devices that did least, so many of them."""
+        read = (device for device in self.devices.values() if device.sums.measured_s)
+        chosen = heapq.nsmallest(
+            most, read, key=lambda one: (one.sums.busy_s / one.sums.measured_s, one.node, one.index)
+        )
+        return tuple(device.told() for device in chosen)
+
+
+class JobMeters:
+    """Of all live jobs of a cluster. told: what the log says of a job, from which its sums go on; jobs: for reading.
+
+    Reports are due `report_s` after the last one, and once the job is over.
+    """
+
+    def __init__(self, config: TelemetryConfig, told: Callable[[str], JobUseReported | None]) -> None:
+        self.jobs: dict[str, JobMeter] = {}
+        self._config = config
+        self._told = told
+        self._due: dict[str, None] = {}
+        self._next: list[tuple[Instant, str]] = []
+
+    def reset(self) -> None:
+        """Another leads, or this one anew: what was measured and not reported is lost."""
+        self.jobs.clear()
+        self._due.clear()
+        self._next.clear()
+
+    def measure(self, sample: NodeSample, holders: Holders, held_since: Callable[[str], Instant]) -> None:
+        """One reading of a node. held_since: when a job got what it holds. A stale page measures nothing."""
+        if sample.exporter is not ExporterState.OK:
+            return
+        at = Instant(sample.at)
+        for device in sample.devices:
+            for job_id in device.job_ids:
+                milli = holders.get(device.uuid, {}).get(job_id, WHOLE_GPU_MILLI / len(device.job_ids))
+                job = self.jobs.get(job_id) or self._begin(job_id, at)
+                meter = job.devices.get(device.uuid)
+                if meter is None:
+                    meter = job.devices[device.uuid] = DeviceMeter(sample.node, device.index, device.uuid)
+                meter.model, meter.part = sample.gpu_model, min(1.0, milli / WHOLE_GPU_MILLI)
+                self._measure(job, meter, device, at, held_since(job_id))
+                job.until = at
 
     def due(self, now: Instant) -> Iterator[tuple[str, JobUseReported]]:
-        """What is to be said of jobs, and is not yet acknowledged; bounded."""
-        ...
+        """What is to be said of jobs and is not yet acknowledged."""
+        while self._next and self._next[0][0] <= now:
+            self._due[heapq.heappop(self._next)[1]] = None
+        for job_id in tuple(self._due):
+            job = self.jobs.get(job_id)
+            if job is None:
+                del self._due[job_id]
+            else:
+                yield job_id, self.report(job)
+
+    def report(self, job: JobMeter) -> JobUseReported:
+        """What is said of it, as of the newest reading."""
+        return JobUseReported(
+            use=job.total().use(),
+            since=job.since,
+            until=job.until,
+            gpus=job.gpus,
+            devices=job.least_busy(USED_DEVICES_MAX),
+            is_last=job.is_over,
+        )
 
     def acknowledge(self, job_id: str, told: JobUseReported, at: Instant) -> None:
-        """It was said."""
-        ...
+        """It was said at that moment."""
+        job = self.jobs.get(job_id)
+        if job is None:
+            return
+        if told.is_last:
+            del self.jobs[job_id]
+            self._due.pop(job_id, None)
+        elif job_id in self._due and not job.is_over:
+            del self._due[job_id]
+            heapq.heappush(self._next, (after(at, self._config.report_s), job_id))
 
     def ended(self, job_id: str) -> None:
         """The job is over: what was measured is its last word."""
-        ...
+        job = self.jobs.get(job_id)
+        if job is not None:
+            job.is_over = True
+            self._due[job_id] = None
 
     def next_due(self) -> Instant | None:
-        """When `due` could answer differently by time alone."""
-        ...
+        """When `due` could answer differently by time alone; a past moment while something is due."""
+        if self._due:
+            return _AT_ONCE
+        return self._next[0][0] if self._next else None
+
+    def _begin(self, job_id: str, at: Instant) -> JobMeter:
+        job = JobMeter(Series(at), since=at, until=at)
+        told = self._told(job_id)
+        if told is not None:
+            job.since = Instant(told.since)
+            if len(told.devices) == told.gpus:
+                job.devices = {
+                    one.uuid: DeviceMeter(one.node, one.index, one.uuid, sums=sums_of(one.use)) for one in told.devices
+                }
+            else:
+                job.before, job.gpus_before = sums_of(told.use), told.gpus
+        self.jobs[job_id] = job
+        heapq.heappush(self._next, (after(at, self._config.report_s), job_id))
+        return job
+
+    def _measure(
+        self, job: JobMeter, meter: DeviceMeter, device: DeviceSample, at: Instant, held_since: Instant
+    ) -> None:
+        config = self._config
+        gap_s = seconds_between(meter.read_at, at)
+        is_next = bool(meter.read_at) and meter.read_at >= held_since and 0 <= gap_s <= config.gap_s_max
+        seconds = gap_s if is_next else min(config.interval_s, max(0.0, seconds_between(held_since, at)))
+        before, energy_mj = meter.energy_mj, device.energy_mj
+        if is_next and before is not None and energy_mj is not None and energy_mj >= before:
+            energy_j = meter.part * (energy_mj - before) / MJ_PER_J
+        else:  # the counter began anew, or there is none
+            energy_j = meter.part * seconds * device.power_w
+        is_idle = does_nothing(device, config.idle_below_pct)
+        if not is_idle:
+            meter.idle_since = NEVER
+        elif not meter.idle_since or meter.idle_since < held_since:
+            meter.idle_since = at
+        meter.sums.measure(device, meter.part * seconds, energy_j=energy_j, is_idle=is_idle)
+        job.series.measure(device, meter.part * seconds, energy_j=energy_j, at=at)
+        meter.read_at, meter.energy_mj, meter.newest = at, energy_mj, device
 
 
-class NoMeters:
-    """Implements `Meters` where nothing is measured."""
-
-    def due(self, now: Instant) -> Iterator[tuple[str, JobUseReported]]:  # noqa: ARG002 - the port
-        """See `Meters`."""
-        yield from ()
-
-    def acknowledge(self, job_id: str, told: JobUseReported, at: Instant) -> None:
-        """See `Meters`."""
-
-    def ended(self, job_id: str) -> None:
-        """See `Meters`."""
-
-    def next_due(self) -> Instant | None:
-        """See `Meters`."""
-        return None
+def does_nothing(device: DeviceSample, below_pct: float) -> bool:
+    """Nothing ran, as far as is shown; of a GPU that shows no utilisation nobody knows."""
+    if "utilisation_pct" in device.lacking or device.utilisation_pct > below_pct:
+        return False
+    return device.sm_active_pct is None or device.sm_active_pct <= below_pct

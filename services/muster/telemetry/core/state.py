@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from muster.core import Draft, Fact, Instant
 from muster.schemas.facts.telemetry import JobUseReported, JobUseState
-from muster.schemas.job import TERMINAL_PHASES, Job
+from muster.schemas.job import Job
 from muster.schemas.registry import STATE_NAME
 
 JOB = "job"
@@ -14,7 +14,6 @@ REPORTED = "use-reported"
 NOT_YET = Instant(0)
 OVER_MAX = 2_000
 """Jobs that are over and are still answered for; the one that ended first is forgotten first."""
-_TERMINAL = frozenset(phase.value for phase in TERMINAL_PHASES)
 
 
 @dataclass(slots=True)
@@ -50,16 +49,21 @@ class State:
         self.anomalies: Counter[str] = Counter()
 
     def fold(self, fact: Fact, job: Job | None, queue: str) -> None:
-        """One fact of a job further. job, queue: whose it is, None if the job is not known (any more)."""
+        """One fact of telemetry further. job, queue: whose it is, None if the job is not known (any more)."""
         match fact.payload:
             case JobUseReported() as reported:
                 self._reported(fact, reported, job, queue)
             case JobUseState(reported=JobUseReported()) as state:
                 self._restore(fact.subject_id, state)
-            case _ if fact.name in _TERMINAL and fact.subject_id in self.told:
-                told = self.told[fact.subject_id]
-                told.ended_at = fact.time
-                self._settle(fact.subject_id, told)
+            case _:
+                self.anomalies[fact.name] += 1
+
+    def end(self, job_id: str, at: Instant) -> None:
+        """The job is over."""
+        told = self.told.get(job_id)
+        if told is not None:
+            told.ended_at = at
+            self._settle(job_id, told)
 
     def _reported(self, fact: Fact, reported: JobUseReported, job: Job | None, queue: str) -> None:
         told = self.told.get(fact.subject_id)

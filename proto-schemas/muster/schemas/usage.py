@@ -1,0 +1,188 @@
+"""What GPUs do for jobs and teams: questions to the telemetry service, and its answers.
+
+`GET /v1/jobs/{id}/stats`, `/v1/usage/top`, `/v1/usage/idle`; `muster stats`, `muster top`.
+"""
+
+from enum import StrEnum
+from typing import Annotated
+
+from pydantic import Field
+
+from muster.schemas.base import InstantNs, Text, Wire
+from muster.schemas.facts.telemetry import DeviceUse, Use
+from muster.schemas.telemetry import Measured
+
+ROWS_MAX = 500
+COLUMNS_MAX = 120
+DEVICES_MAX = 1_024
+
+
+class AskJobUse(Wire):
+    """What a job did with its GPUs."""
+
+    job_id: str
+
+
+class UseColumn(Wire):
+    """A while of a job's life, over all of its GPUs. at: when it begins. gpus: measured at once, on average.
+
+    busy_pct, sm_active_pct, tensor_active_pct: means; None: not shown. power_w: of all together. memory_mib_max: of one
+    GPU.
+    """
+
+    at: InstantNs
+    gpus: Measured = 0.0
+    busy_pct: Measured = 0.0
+    sm_active_pct: Measured | None = None
+    tensor_active_pct: Measured | None = None
+    power_w: Measured = 0.0
+    memory_mib_max: int = 0
+
+
+class JobUse(Wire):
+    """What a job did with its GPUs over all of its runs, and over time as far as the service has watched it.
+
+    is_known: it was measured at all. is_over: nothing more will come. devices: the least busy first; only some, where
+    there are many, or the job is over. gpus: different ones that it was measured on. advice: what its owner could do.
+    """
+
+    job_id: str
+    is_known: bool = True
+    is_over: bool = False
+    team: str = ""
+    queue: str = ""
+    user: str = ""
+    name: str = ""
+    since: InstantNs = 0
+    until: InstantNs = 0
+    gpus: int = 0
+    use: Use = Use()
+    energy_kwh: Measured = 0.0
+    gpu_hours: Measured = 0.0
+    idle_gpu_hours: Measured = 0.0
+    busy_pct: Measured = 0.0
+    sm_active_pct: Measured | None = None
+    tensor_active_pct: Measured | None = None
+    dram_active_pct: Measured | None = None
+    devices: Annotated[tuple[DeviceUse, ...], Field(max_length=DEVICES_MAX)] = ()
+    column_s: Measured = 0.0
+    columns: Annotated[tuple[UseColumn, ...], Field(max_length=COLUMNS_MAX)] = ()
+    advice: tuple[Text, ...] = ()
+
+
+class TopBy(StrEnum):
+    """What a row of `top` stands for."""
+
+    JOB = "job"
+    TEAM = "team"
+    QUEUE = "queue"
+    USER = "user"
+    MODEL = "model"
+
+
+class TopOrder(StrEnum):
+    """By what rows are ordered, the greatest first; `busy` and `sm`: the least first, since they are looked for."""
+
+    GPUS = "gpus"
+    IDLE = "idle"
+    POWER = "power"
+    BUSY = "busy"
+    SM = "sm"
+
+
+class AskTop(Wire):
+    """Who uses GPUs just now. team: only of this one."""
+
+    by: TopBy = TopBy.JOB
+    order: TopOrder = TopOrder.GPUS
+    team: str = ""
+    limit: Annotated[int, Field(ge=1, le=ROWS_MAX)] = 20
+
+
+class TopRow(Wire):
+    """One job, team, queue, user or model, as its GPUs were read last. gpus: held and read. idle: of these.
+
+    name, team, queue, user: of a job; of others what they have in common is in `key`.
+    """
+
+    key: str
+    name: str = ""
+    team: str = ""
+    queue: str = ""
+    user: str = ""
+    jobs: int = 1
+    gpus: int = 0
+    idle: int = 0
+    busy_pct: Measured = 0.0
+    sm_active_pct: Measured | None = None
+    tensor_active_pct: Measured | None = None
+    memory_pct: Measured = 0.0
+    power_w: Measured = 0.0
+
+
+class ExporterCount(Wire):
+    """So many nodes have an exporter in this state. nodes: names of some of them, where it is not `ok`."""
+
+    state: str
+    count: int
+    nodes: tuple[str, ...] = ()
+
+
+class Top(Wire):
+    """Who uses GPUs just now. rows: of `total`, as many as were asked for. at: when this was so.
+
+    gpus_expected, gpus_seen: as the log has them, and as exporters show them. held, idle_held: of those seen.
+    """
+
+    at: InstantNs = 0
+    rows: Annotated[tuple[TopRow, ...], Field(max_length=ROWS_MAX)] = ()
+    total: int = 0
+    gpus_expected: int = 0
+    gpus_seen: int = 0
+    held: int = 0
+    idle_held: int = 0
+    power_w: Measured = 0.0
+    exporters: tuple[ExporterCount, ...] = ()
+
+
+class AskIdle(Wire):
+    """Which GPUs are held and do nothing. team: only of this one."""
+
+    team: str = ""
+    limit: Annotated[int, Field(ge=1, le=ROWS_MAX)] = 100
+
+
+class IdleGpu(Wire):
+    """A GPU that a job holds and does not use. since: of the first reading in which it did nothing."""
+
+    node: str
+    index: int
+    uuid: str = ""
+    model: str = ""
+    job_id: str
+    name: str = ""
+    team: str = ""
+    queue: str = ""
+    user: str = ""
+    since: InstantNs = 0
+    idle_s: Measured = 0.0
+
+
+class IdleTeam(Wire):
+    """What a team holds and does not use. idle_s: of all those GPUs together, until now."""
+
+    team: str
+    held: int = 0
+    idle: int = 0
+    jobs: int = 0
+    idle_s: Measured = 0.0
+
+
+class Idle(Wire):
+    """Held GPUs that did nothing for at least `after_s`. teams: all; gpus: the longest idle first, of `total`."""
+
+    at: InstantNs = 0
+    after_s: Measured = 0.0
+    teams: tuple[IdleTeam, ...] = ()
+    gpus: Annotated[tuple[IdleGpu, ...], Field(max_length=ROWS_MAX)] = ()
+    total: int = 0

@@ -1,0 +1,173 @@
+"""Reads the exporters of all nodes while the service leads, and publishes what they say.
+
+A walk goes round the nodes of the log once per interval, a slice at a time. Each page is a task of its own, so that a
+node which hangs holds up no other; a node whose last page has not come is not asked again. Messages are published
+without waiting for the broker: while it does not answer they are dropped and counted, never queued up.
+"""
+
+import asyncio
+from collections.abc import Sequence
+from typing import Protocol
+
+from muster.bus.clock import TimeSource
+from muster.bus.service import Seat
+from muster.bus.walking import TICK_S, Walk
+from muster.core import Core, Fact, Instant
+from muster.schemas.facts.node import NodeJoined
+from muster.schemas.subjects import telemetry_subject
+from muster.schemas.telemetry import ExporterState, NodeSample
+from muster.telemetry.core.core import TelemetryCore
+from muster.telemetry.core.freshness import Freshness
+from muster.telemetry.core.pages import Page, read_page
+from muster.telemetry.core.pods import job_of_pod
+from muster.telemetry.core.samples import node_sample, silent_sample
+from muster.telemetry.core.tokens import PageError
+from muster.telemetry.limits import SCRAPES_MAX, STOP_S_MAX
+from muster.telemetry.metrics import TelemetryMetrics
+from muster.telemetry.scraping import Answer, Exporters, settled
+
+
+class Publisher(Protocol):
+    """What it needs of a NATS connection."""
+
+    @property
+    def is_connected(self) -> bool:
+        """False while reconnecting."""
+        ...
+
+    async def publish(self, subject: str, payload: bytes = b"") -> None:
+        """Hand over without waiting for an acknowledgement."""
+        ...
+
+
+class Scrapes:
+    """Implements `muster.bus.service.Sink`. url: of a node's page, see `Exporters`. clock: stamps what is read."""
+
+    def __init__(
+        self, *, cluster: str, url: str, interval_s: float, timeout_s: float, stale_s: float, clock: TimeSource
+    ) -> None:
+        self._cluster, self._clock = cluster, clock
+        self._interval_s, self._stale_s = interval_s, stale_s
+        self._exporters = Exporters(url, timeout_s=timeout_s)
+        self._walk = Walk(interval_s)
+        self._freshness = Freshness(stale_s)
+        self._metrics = TelemetryMetrics()
+        self._under_way: dict[str, asyncio.Task[None]] = {}
+        self._task: asyncio.Task[None] | None = None
+        self._core: TelemetryCore | None = None
+        self._failed: BaseException | None = None
+
+    async def open(self, core: Core, connection: Publisher, seat: Seat) -> None:
+        """See `Sink`."""
+        assert isinstance(core, TelemetryCore), "the scrapes follow the telemetry service's core"
+        self._core = core
+        core.meters.reset()
+        core.fleet.reset()
+        self._freshness, self._walk = Freshness(self._stale_s), Walk(self._interval_s)
+        self._task = asyncio.create_task(self._run(core, connection, seat), name="telemetry scrapes")
+
+    async def after_fold(self, facts: Sequence[Fact], *, last_seq: int, now: Instant) -> None:  # noqa: ARG002 - the port
+        """See `Sink`. Raises what stopped the scrapes: recovery opens them anew."""
+        if self._failed is not None:
+            raise self._failed
+        if self._task is not None and self._task.done():
+            self._task.result()
+
+    async def close(self) -> None:
+        """See `Sink`."""
+        task, self._task = self._task, None
+        if task is not None:
+            task.cancel()
+            await asyncio.wait({task}, timeout=STOP_S_MAX)
+        await settled(set(self._under_way.values()), timeout_s=STOP_S_MAX)
+        self._under_way.clear()
+        self._failed = None
+        if self._core is not None:
+            self._core.meters.reset()
+            self._core.fleet.reset()
+        self._metrics.hide()
+
+    async def _run(self, core: TelemetryCore, connection: Publisher, seat: Seat) -> None:
+        loop = asyncio.get_running_loop()
+        next_s = loop.time()
+        async with self._exporters:
+            while True:
+                next_s = max(next_s + TICK_S, loop.time())
+                await asyncio.sleep(next_s - loop.time())
+                rounds = self._walk.rounds
+                for node in self._walk.turn(lambda: _asked(core)):
+                    self._start(core, connection, seat, node)
+                if self._walk.rounds != rounds:
+                    self._metrics.show(core, self._clock.wall())
+
+    def _start(self, core: TelemetryCore, connection: Publisher, seat: Seat, node: str) -> None:
+        """Ask a node, unless its last page is still awaited, or too many are."""
+        if node in self._under_way or len(self._under_way) >= SCRAPES_MAX:
+            self._metrics.overdue.inc()
+            return
+        task = asyncio.create_task(self._scrape(core, connection, node), name=f"page of {node}")
+        self._under_way[node] = task
+        task.add_done_callback(lambda done: self._ended(node, done, seat))
+
+    def _ended(self, node: str, task: asyncio.Task[None], seat: Seat) -> None:
+        self._under_way.pop(node, None)
+        if not task.cancelled() and (error := task.exception()) is not None:
+            self._failed = error  # a defect: `after_fold` tells
+            seat.wake()
+
+    async def _scrape(self, core: TelemetryCore, connection: Publisher, node: str) -> None:
+        record = core.holdings.nodes.get(node)
+        description = record.description if record is not None else None
+        began_s = asyncio.get_running_loop().time()
+        answer = await self._exporters.ask(self._exporters.url_of(node, description))
+        if node not in core.holdings.nodes:
+            return  # it left meanwhile
+        sample = self.sample(core, node, answer, description, at=self._clock.wall())
+        self._metrics.scraped(sample.exporter, asyncio.get_running_loop().time() - began_s)
+        if connection.is_connected:
+            await connection.publish(telemetry_subject(self._cluster, node), sample.model_dump_json().encode())
+        else:
+            self._metrics.dropped.inc()
+
+    def sample(
+        self, core: TelemetryCore, node: str, answer: Answer, description: NodeJoined | None, *, at: Instant
+    ) -> NodeSample:
+        """What is published of an answer; the core measures by it."""
+        page: Page | None = None
+        if answer.state is ExporterState.OK:
+            try:
+                page = read_page(answer.text)
+            except PageError as error:
+                answer = Answer(ExporterState.NONSENSE, error=str(error))
+        if page is None:
+            self._freshness.forget(node)
+            sample = silent_sample(
+                node, answer.state, answer.error, at=at, description=description, interval_s=self._interval_s
+            )
+            core.measure(sample, {})
+            return sample
+        holders = core.holdings.holders(node)
+        stale = self._freshness.is_stale(node, page, at)
+        live, origins = core.holdings.jobs, core.holdings.origins
+        sample = node_sample(
+            node,
+            page,
+            at=at,
+            description=description,
+            holders=holders,
+            job_of_pod=lambda owner: job_of_pod(owner, live, origins),
+            is_live=live.__contains__,
+            state=ExporterState.STALE if stale else ExporterState.OK,
+            interval_s=self._interval_s,
+        )
+        core.measure(sample, holders)
+        return sample
+
+
+def _asked(core: TelemetryCore) -> tuple[str, ...]:
+    """Nodes with GPUs that answer; what others have to say nobody could hear."""
+    return tuple(
+        name
+        for name, node in core.holdings.nodes.items()
+        if node.description is not None and not node.is_lost and node.description.gpu_uuids
+    )
