@@ -72,8 +72,9 @@ class House:
             self.say("agent", "node", node, "joined", joined)
 
     def run(self, job: str, team: str, *nodes: str, devices: Iterable[int] = range(8)) -> None:
-        spec = JobSpec(name="train", team=team, tasks=(TaskGroup(name="main", replicas=len(nodes), gpus=8),))
-        routed = JobRouted(job=Job(id=job, spec=spec, principal="ann", submitted_at=START), cluster="sim")
+        spec = JobSpec(name="train", team=team, command=("run",), task_groups=(TaskGroup(replicas=len(nodes), gpus=8),))
+        described = Job(id=job, spec=spec, principal="ann", idempotency_key="k", body_hash="h")
+        routed = JobRouted(job=described, cluster="sim")
         self.say("federation", "job", job, "routed", routed)
         slots = tuple(Slot(group=0, replica=at, node=node, devices=tuple(devices)) for at, node in enumerate(nodes))
         self.say("scheduler", "job", job, "placed", JobPlaced(attempt=1, slots=slots))
