@@ -7,6 +7,7 @@ from contextlib import asynccontextmanager
 import httpx
 
 from muster.bus.clock import SystemTime
+from muster.core import Draft
 from muster.gateway.accept import Shape
 from muster.gateway.catalogue import CatalogueCache
 from muster.gateway.feed import FedFact, Feed, Position
@@ -68,6 +69,7 @@ class FakeLog:
         self.composed: dict[str, tuple[str, ComposeRequested]] = {}
         self.decomposed: list[tuple[str, DecomposeRequested]] = []
         self.detached: list[tuple[str, DetachRequested]] = []
+        self.operations: dict[str, Draft] = {}
         self.traces: list[str] = []
         self.fails: Exception | None = None
 
@@ -128,6 +130,10 @@ class FakeLog:
         self._fail()
         self.detached.append((device_uuid, payload))
         self.traces.append(trace)
+
+    async def request_operation(self, asked: Draft, *, key: str) -> None:
+        self._fail()
+        self.operations[key] = asked
 
     def _fail(self) -> None:
         if self.fails is not None:

@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
+from muster.core import Draft
 from muster.gateway.authorise import Principal
 from muster.schemas.access import TokenRecord, TokenView
 from muster.schemas.apiserver import ApiServerReport, ClusterView
@@ -115,6 +116,10 @@ class RequestLog(Protocol):
 
     async def request_detach(self, device_uuid: str, payload: DetachRequested, *, key: str, trace: str) -> None:
         """Store `detach-requested`; key and trace as above."""
+        ...
+
+    async def request_operation(self, asked: Draft, *, key: str) -> None:
+        """Store what is asked of a node, a campaign or a brake: `cordon-requested`, ...; key as above."""
         ...
 
 

@@ -120,6 +120,11 @@ class NatsRequestLog:
         draft = Draft("device", device_uuid, "detach-requested", payload, trace=trace)
         await self._store(draft, ids.request_fact_id("detach-requested", device_uuid, payload.principal, key))
 
+    async def request_operation(self, asked: Draft, *, key: str) -> None:
+        """See `RequestLog.request_operation`. The same key with another body is another request."""
+        body = asked.payload.model_dump_json()
+        await self._store(asked, ids.request_fact_id(asked.kind, asked.subject_id, asked.name, key, body))
+
     async def _store(self, draft: Draft, fact_id: str, *, expect_new: bool = False) -> None:
         result = await self._append(draft, fact_id, expect_new=expect_new)
         if result.outcome not in (Outcome.STORED, Outcome.EXISTS):

@@ -33,6 +33,7 @@ def services(settings: Settings) -> tuple[CoreService | Hosted, ...]:
         unschedulable_interval_s=settings.scheduler.unschedulable_interval_s,
         checkpoint_every_facts=settings.scheduler.checkpoint_every_facts,
         may_grow=settings.scaling.mode != "off" and bool(settings.scaling.groups),
+        heartbeat_s=settings.federation.heartbeat_s,
     )
     return (
         CoreService(

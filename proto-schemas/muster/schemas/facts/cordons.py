@@ -1,8 +1,6 @@
 """Facts of people closing nodes: cordon, drain, resume. What services close stands apart, see `node`."""
 
-from enum import StrEnum
-
-from muster.schemas.base import InstantNs, Label, Payload, Text, Wire
+from muster.schemas.base import InstantNs, Payload, Text, Wire
 
 
 class CordonRequested(Payload):
@@ -25,27 +23,3 @@ class Cordon(Wire):
     draining: bool = False
     since: InstantNs = 0
     fact: str = ""
-
-
-class CordonAsk(StrEnum):
-    """What a person asks of a node. The facts are named so, with `-requested` and `-forwarded` behind."""
-
-    CORDON = "cordon"
-    DRAIN = "drain"
-    RESUME = "resume"
-
-
-class CordonWish(Wire):
-    """One such request that is not forwarded yet, as the federation keeps it. fact: that asked."""
-
-    fact: str
-    node: Label
-    ask: CordonAsk
-    asked: CordonRequested
-    trace: str = ""
-
-
-class CordonWishes(Payload):
-    """`state-recorded` of a node, by the federation: what was asked of it and is not forwarded yet."""
-
-    wishes: tuple[CordonWish, ...] = ()

@@ -90,7 +90,8 @@ class ContactState(Wire):
     """What a cluster knows of its contact with the federation, as `state-recorded` of a cluster has it.
 
     number, until: of the newest that was renewed, and until when its jobs may run by it. unanswered: newest last.
-    lost: the agent has said so, and it was not renewed since. lost_after_s, margin_s: as renewed last.
+    lost: the agent has said so, and it was not renewed since. lost_after_s, margin_s: as renewed last. last: the
+    greatest number that a summary had.
     """
 
     number: int = 0
@@ -99,6 +100,7 @@ class ContactState(Wire):
     lost: bool = False
     lost_after_s: float = 0.0
     margin_s: float = 0.0
+    last: int = 0
 
 
 class JobRecalled(Payload):

@@ -209,6 +209,27 @@ class NodeWorkState(Payload):
     is_repair: bool = False
 
 
+class OperationWish(Wire):
+    """What a person asked of a cluster and the federation has not forwarded yet. fact: that asked.
+
+    kind, subject_id, name: of that fact; body: its payload as JSON; cluster: "" for every one.
+    """
+
+    fact: str
+    kind: str
+    subject_id: str
+    name: str
+    body: str
+    cluster: str = ""
+    trace: str = ""
+
+
+class OperationWishes(Payload):
+    """`state-recorded` of operations (subject `asked`), by the federation: all that is not forwarded yet."""
+
+    wishes: tuple[OperationWish, ...] = ()
+
+
 class NodeExcluded(Wire):
     """A node that a job is not placed on again. because: in words. until: 0: while the job lives."""
 

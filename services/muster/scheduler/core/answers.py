@@ -97,7 +97,7 @@ def answer_nodes(core: Core, _ask: Wire, _now: Instant) -> NodesAnswer:
     state = _settled(core)
     return NodesAnswer(
         nodes=tuple(
-            node_view(name, record, state.cluster)
+            node_view(name, record, state.cluster, state.books.devices)
             for name, record in sorted(state.books.nodes.items())
             if record.description is not None
         )

@@ -70,5 +70,6 @@ class SchedulerCore:
         for name, reservation in state.reservations.states().items():
             yield Draft("reservation", name, STATE_NAME, reservation)
         wishes = tuple(state.queues.wishes.values())
-        cluster = ClusterState(summary=state.summary, summarised_at=state.summarised_at, wishes=wishes)
+        contact = state.contact.stored()
+        cluster = ClusterState(summary=state.summary, summarised_at=state.summarised_at, wishes=wishes, contact=contact)
         yield Draft("cluster", state.cluster, STATE_NAME, cluster)

@@ -24,7 +24,7 @@ from muster.scheduler.core.remains import Remains
 from muster.scheduler.core.reservation_changes import ReservationChanges
 from muster.scheduler.core.reserved import place_reserved
 from muster.scheduler.core.state import State
-from muster.scheduler.core.summary import summary
+from muster.scheduler.core.summary import HEARTBEAT_S, summary
 from muster.scheduler.core.vacating import Vacating
 from muster.schemas.facts.control import CheckpointRequested
 
@@ -34,6 +34,7 @@ class Limits:
     """What the settings say. unschedulable_interval_s: per job; checkpoint_every_facts: folded facts.
 
     may_grow: scaling may add nodes and devices, so that a job which they cannot hold now may wait for them.
+    heartbeat_s: between two signs of life to a federation that may give jobs to others.
 
     What is costly is bounded by time, which in a simulation flies. trial_ms_per_s: for trials of preemption, of each
     second. survey_every_s: between two searches for whom to reserve, or what to move, and two sizes of a job.
@@ -44,6 +45,7 @@ class Limits:
     may_grow: bool = False
     trial_ms_per_s: float = TRIAL_MS_PER_S
     survey_every_s: float = SURVEY_S
+    heartbeat_s: float = HEARTBEAT_S
 
 
 class Cycle:
@@ -53,6 +55,7 @@ class Cycle:
         self.remains = Remains()
         self._state = state
         self._checkpoint_every_facts = limits.checkpoint_every_facts
+        self._heartbeat_s = limits.heartbeat_s
         self._placements = Placements(state, self.remains)
         self._reservations = ReservationChanges(state, self.remains)
         self._vacating = Vacating(state, self.remains)
@@ -77,7 +80,7 @@ class Cycle:
             *changes,
             *grants(state, now, remains),
             *follow_ups(state, now, remains),
-            *summary(state, now, remains),
+            *summary(state, now, remains, heartbeat_s=self._heartbeat_s),
             *self._reservations.make(now),
         ]
         if changes:

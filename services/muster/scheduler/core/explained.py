@@ -22,6 +22,10 @@ OF_PLACES = frozenset(
 
 def explain(state: State, record: JobRecord, now: Instant) -> Blocked:
     """Why a job that waits is not placed, and whom moving elsewhere would let it in."""
+    if record.recall is not None:
+        return Blocked(Reason.RECALLED, "the federation has asked for it back, to give it to another cluster")
+    if record.is_cut_off and record.held is None:
+        return Blocked(Reason.NO_CONTACT, "the federation is silent and may give it to another cluster")
     if record.is_set_aside:
         return Blocked(Reason.HELD, record.held.words if record.held is not None else "it was asked for just now")
     lane = state.line.lane_of(record)

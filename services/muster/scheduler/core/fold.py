@@ -1,7 +1,15 @@
 """How each fact changes what the scheduler believes. What fits no state is counted and changes nothing."""
 
 from muster.core import Fact
-from muster.scheduler.core import fold_jobs, fold_nodes, fold_queues, fold_reservations, fold_states, fold_wishes
+from muster.scheduler.core import (
+    federated,
+    fold_jobs,
+    fold_nodes,
+    fold_queues,
+    fold_reservations,
+    fold_states,
+    fold_wishes,
+)
 from muster.scheduler.core.state import Handler, State
 from muster.schemas.facts.control import ClusterDescribed, ClusterSummary
 
@@ -25,6 +33,7 @@ _GROUNDS = frozenset({"queue", "node", "device", "reservation"})
 def _summarised(state: State, fact: Fact) -> None:
     assert isinstance(fact.payload, ClusterSummary)
     state.summary, state.summarised_at = fact.payload, fact.time
+    state.contact.summarised(fact.payload, at=fact.time)
     state.summary_stale = True  # what moved since the numbers were taken is not in them
 
 
@@ -44,6 +53,7 @@ def _checkpoint_requested(state: State, _fact: Fact) -> None:
 HANDLERS: dict[tuple[str, str], Handler] = {
     **fold_jobs.HANDLERS,
     **fold_wishes.HANDLERS,
+    **federated.HANDLERS,
     **fold_queues.HANDLERS,
     **fold_nodes.HANDLERS,
     **fold_states.HANDLERS,

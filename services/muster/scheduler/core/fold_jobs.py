@@ -2,8 +2,9 @@
 
 from itertools import chain
 
-from muster.core import Fact
+from muster.core import Fact, after
 from muster.scheduler.core import booked_jobs
+from muster.scheduler.core.federated import first_attempt
 from muster.scheduler.core.jobs import HOLDING, TRANSITIONS, WAITING, JobRecord
 from muster.scheduler.core.order import rank
 from muster.scheduler.core.state import Handler, State
@@ -29,11 +30,16 @@ from muster.schemas.job import Phase, Slot
 
 
 def _routed(state: State, fact: Fact) -> None:
+    """A job may come again when an earlier assignment is over. What it waited elsewhere counts for its place in line."""
     assert isinstance(fact.payload, JobRouted)
-    job = fact.payload.job
-    if job.id in state.jobs.records:
+    routed, job = fact.payload, fact.payload.job
+    known = state.jobs.records.get(job.id)
+    if known is not None and (not known.phase.is_terminal or routed.assignment <= known.assignment):
         state.anomalies["routed twice"] += 1
         return
+    if known is not None:
+        state.jobs.forget(known)
+    came_at = after(fact.time, -routed.age_s) if routed.age_s else fact.time
     queue = state.queues.queue_for(job.spec.queue_name, job.principal)
     policy = state.queues.policy_for(queue, job.spec.queue_name)
     total_s, slice_s = policy.run_times(job.spec)
@@ -45,8 +51,15 @@ def _routed(state: State, fact: Fact) -> None:
         last_fact=fact.id,
         total_run_time_s=total_s,
         min_slice_s=slice_s,
-        rank=rank(job, policy, came_at=fact.time, used=state.queues.principal_share(queue, job.principal, fact.time)),
+        rank=rank(job, policy, came_at=came_at, used=state.queues.principal_share(queue, job.principal, fact.time)),
     )
+    if routed.assignment > 1 or routed.lost_after_s:
+        record.assignment, record.attempt = routed.assignment, first_attempt(routed.assignment)
+        record.lost_after_s, record.is_cut_off = (
+            routed.lost_after_s,
+            bool(routed.lost_after_s) and state.contact.is_lost,
+        )
+        state.contact.is_wanted = state.contact.is_wanted or bool(routed.lost_after_s)
     state.jobs.add(record)
     state.arrivals[job.id] = None
     state.demand.count(record)
@@ -124,7 +137,7 @@ def _moved(state: State, fact: Fact) -> JobRecord | None:
     held = record.phase in HOLDING
     state.jobs.move(record, phase)
     if held and phase not in HOLDING:
-        _let_go(state, record, fact)
+        state.let_go(record, fact)
     touch(state, record, fact)
     return record
 
@@ -137,20 +150,6 @@ def touch(state: State, record: JobRecord, fact: Fact) -> None:
     booked_jobs.follow(state.books, record)
     state.moves += 1
     state.summary_stale = True
-
-
-def _let_go(state: State, record: JobRecord, fact: Fact) -> None:
-    """The run is over: nothing is held, and what was observed of it is answered."""
-    state.books.free(record.id, record.held_slots, fact=fact.id, seq=fact.seq)
-    record.resize = None
-    state.recount(record, at=fact.time)
-    if record.exited is not None:
-        record.ran_s += record.exited.ran_s
-        record.exit_code = record.exited.exit_code
-    record.started_fact = record.exited_fact = record.resized_fact = record.made_way_for = record.stop_detail = ""
-    record.exited = record.stop_reason = None
-    record.resized_at = 0
-    record.picked = ()
 
 
 def _queued(state: State, fact: Fact) -> None:

@@ -27,6 +27,8 @@ def _state_recorded(state: State, fact: Fact) -> None:
         case ClusterState() as cluster:
             state.summary, state.summarised_at = cluster.summary, cluster.summarised_at
             state.queues.wishes.update({wish.fact: wish for wish in cluster.wishes})
+            state.contact.restore(cluster.contact)
+            _cut_off(state)
         case ClusterDescribed() as described:
             state.described = described
             for job_id in state.arrivals:
@@ -41,6 +43,8 @@ def _load_job(state: State, stored: JobState) -> None:
         state.anomalies["state recorded twice"] += 1
         return
     record = load_record(state.jobs, stored)
+    record.is_cut_off = bool(record.lost_after_s) and state.contact.is_lost
+    state.contact.is_wanted = state.contact.is_wanted or bool(record.lost_after_s)
     state.jobs.add(record)
     if record.phase.is_terminal:
         return
@@ -60,6 +64,14 @@ def _load_job(state: State, stored: JobState) -> None:
         state.settle_arrival(record)
     else:
         state.enlist(record)
+
+
+def _cut_off(state: State) -> None:
+    """Jobs that came before the contact did."""
+    for record in state.jobs.records.values():
+        if record.lost_after_s and not record.phase.is_terminal:
+            record.is_cut_off = state.contact.is_lost
+            state.enlist(record)
 
 
 HANDLERS: dict[tuple[str, str], Handler] = {

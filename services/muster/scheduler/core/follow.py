@@ -1,7 +1,7 @@
 """What follows for a job from what was observed: at most one fact, and only the scheduler's own."""
 
 from muster.core import Draft, Instant
-from muster.scheduler.core import wishes
+from muster.scheduler.core import federated, wishes
 from muster.scheduler.core.jobs import WAITING, JobRecord
 from muster.scheduler.core.reasons import Reason
 from muster.scheduler.core.remains import MOVES_MAX, Remains
@@ -52,7 +52,9 @@ def _follow_up(record: JobRecord, now: Instant) -> Draft | None:
     if record.phase in WAITING:
         if record.cancel_fact:
             return _finish(record, Phase.CANCELLED, causes=(record.cancel_fact,))
-        return _to_wish(record)
+        return _to_wish(record) if record.recall is None else federated.answer(record)
+    if record.recall is not None and (wanted := federated.answer(record)) is not None:
+        return wanted
     if record.exited is not None:
         return _after_exit(record, record.exited)
     if record.cancel_fact and record.phase is not Phase.STOPPING:
@@ -78,7 +80,7 @@ def queued(record: JobRecord) -> Draft:
 
 def failed(record: JobRecord, reason: Reason, detail: str) -> Draft:
     """`failed` for a job that can never run."""
-    payload = JobFinished(attempt=0, reason=f"{reason.value}: {detail}")
+    payload = JobFinished(attempt=0, reason=f"{reason.value}: {detail}", assignment=record.assignment)
     return draft(record, "failed", payload, causes=(record.last_fact,))
 
 
@@ -109,7 +111,8 @@ def _after_exit(record: JobRecord, exited: PodsExited) -> Draft:
     if record.stop_reason is StopReason.PREEMPTED:  # a process that ends with an error when it is told did not fail
         detail = f"made way for {record.made_way_for}" if record.made_way_for else record.stop_detail
         return _requeue(record, QueuedReason.PREEMPTED, detail, causes)
-    if exited.outcome is PodsOutcome.FAILED and record.stop_reason is not StopReason.NODE_LOST:
+    is_told_to_end = record.stop_reason is StopReason.NODE_LOST or record.stop_detail == federated.OUT_OF_CONTACT
+    if exited.outcome is PodsOutcome.FAILED and not is_told_to_end:
         told = _told(f"exit code {exited.exit_code}", exited.reason)
         if record.retries_used >= spec.retries:
             return _finish(record, Phase.FAILED, reason=told, causes=causes)
@@ -137,6 +140,7 @@ def _finish(record: JobRecord, phase: Phase, *, causes: tuple[str, ...], reason:
         exit_code=exited.exit_code if exited else 0,
         reason=reason,
         ran_s=record.ran_s + (exited.ran_s if exited else 0.0),
+        assignment=record.assignment,
     )
     return draft(record, phase.value, payload, causes=causes)
 

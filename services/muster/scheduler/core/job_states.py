@@ -49,6 +49,11 @@ def state_of(record: JobRecord) -> JobState:
         wishes=record.wishes,
         picked=record.picked,
         stop_detail=record.stop_detail,
+        assignment=record.assignment,
+        lost_after_s=record.lost_after_s,
+        recall=record.recall,
+        recall_drops=record.recall_drops,
+        recall_fact=record.recall_fact,
     )
 
 
@@ -97,6 +102,11 @@ def record_of(state: JobState, kind: Kind) -> JobRecord:
         wishes=state.wishes,
         picked=state.picked,
         stop_detail=state.stop_detail,
+        assignment=state.assignment,
+        lost_after_s=state.lost_after_s,
+        recall=state.recall,
+        recall_drops=state.recall_drops,
+        recall_fact=state.recall_fact,
     )
 
 

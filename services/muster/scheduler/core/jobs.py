@@ -11,6 +11,7 @@ from muster.books.gangs import gang_of
 from muster.core import NS_PER_S, Instant
 from muster.placement import DEVICE_MILLI, GangRequest
 from muster.quota.amounts import NO_AMOUNTS, Amounts, gang_amounts
+from muster.schemas.facts.federation import JobRecalled
 from muster.schemas.facts.job import (
     JobReserved,
     JobResizeRequested,
@@ -93,7 +94,8 @@ class JobRecord:
     resized_at: when its run got the size it has, 0 since its start. made_way_for: for whom it stops or shrinks.
     preemptions: runs that ended for others. held: by whom, while it is not to be started. asked_priority: None until
     somebody asked for another. wishes: not answered yet. picked: devices that the kubelet picked for its run.
-    stop_detail: why its run is stopped. counted: what its queue counts as held by it, which follows from the rest.
+    stop_detail: why its run is stopped. assignment, lost_after_s: as `routed` said. recall: that it be given back, asked
+    by recall_fact; recall_drops: whatever it is doing. is_cut_off: the federation is silent, so it may not run. counted: what its queue counts as held by it, which follows from the rest.
     """
 
     job: Job
@@ -138,6 +140,12 @@ class JobRecord:
     wishes: tuple[JobWish, ...] = ()
     picked: tuple[str, ...] = ()
     stop_detail: str = ""
+    assignment: int = 1
+    lost_after_s: float = 0.0
+    recall: JobRecalled | None = None
+    recall_fact: str = ""
+    recall_drops: bool = False
+    is_cut_off: bool = False
     counted: Amounts = field(default_factory=lambda: NO_AMOUNTS)
 
     @property
@@ -152,8 +160,10 @@ class JobRecord:
 
     @property
     def is_set_aside(self) -> bool:
-        """Whether it is not to be placed: it is held, or is to be."""
-        return self.held is not None or any(wish.ask is Ask.HOLD for wish in self.wishes)
+        """Whether it is not to be placed: it is held, or is to be, or the federation wants it back, or is silent."""
+        if self.held is not None or self.recall is not None or self.is_cut_off:
+            return True
+        return any(wish.ask is Ask.HOLD for wish in self.wishes)
 
     @property
     def held_slots(self) -> tuple[Slot, ...]:
@@ -221,6 +231,14 @@ class JobBook:
         record.phase = phase
         if phase in _ENDS:
             self._end(record)
+
+    def forget(self, record: JobRecord) -> None:
+        """The job was never here, as far as anybody will ask."""
+        self._ended.pop(record.id, None)
+        del self.records[record.id]
+        self.counts[record.phase] -= 1
+        record.kind.users -= 1
+        self._forget_kind(record.kind)
 
     def kind_of(self, job: Job, *, total_run_time_s: float, min_slice_s: float) -> Kind:
         """What the job asks for; one object for equal requests, while jobs that ask for it are remembered."""

@@ -30,6 +30,8 @@ class Reason(StrEnum):
     BEHIND = "behind"
     TURN = "turn"
     HELD = "held"
+    RECALLED = "recalled"
+    NO_CONTACT = "no-contact"
     RELEASED = "released"
     UNKNOWN_QUEUE = "unknown-queue"
     CLOSED_QUEUE = "closed-queue"
@@ -135,6 +137,8 @@ CURES: dict[str, str] = {
     Reason.BEHIND: "it is tried after the jobs of the same shape in front of it",
     Reason.TURN: "it is tried in the next cycle",
     Reason.HELD: "release it: it keeps its place in line",
+    Reason.RECALLED: "nothing: it keeps its age wherever it goes",
+    Reason.NO_CONTACT: "wait until the link to the federation is back; mark jobs `pin` that shall run without it",
 }
 
 PHASE_REASONS: dict[Phase, tuple[str, str]] = {

@@ -10,6 +10,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
 from muster.core import Fact, Instant
+from muster.core.contact import Contact
 from muster.placement import TaskShape
 from muster.quota.amounts import NO_AMOUNTS, changes
 from muster.quota.queues import QueueTree
@@ -69,7 +70,7 @@ class State:
     """arrivals: routed, not yet queued. awaited: queues of users that are yet to be made, with the arrivals that wait
     for each. capacity: what the nodes have. dirty: jobs that may need an answer. deadlines: (when, job, attempt), a
     heap with entries of runs that are over. runs: who could make way. anomalies: facts that fitted nothing, by what.
-    described: what the cluster can do, as its agent says. facts: folded since the last `checkpoint-requested`; folded:
+    contact: with the federation. described: what the cluster can do, as its agent says. facts: folded since the last `checkpoint-requested`; folded:
     ever. moves: grows when a job, queue or node changed; checkpoints: when a job wrote one.
     """
 
@@ -91,6 +92,7 @@ class State:
     summarised_at: int = 0
     summary_stale: bool = False
     described: ClusterDescribed = field(default_factory=ClusterDescribed)
+    contact: Contact = field(default_factory=Contact)
     facts: int = 0
     folded: int = 0
     moves: int = 0
@@ -164,6 +166,20 @@ class State:
                     at=at,
                     principal=record.job.principal,
                 )
+
+    def let_go(self, record: JobRecord, fact: Fact) -> None:
+        """The run is over: nothing is held, and what was observed of it is answered."""
+        self.books.free(record.id, record.held_slots, fact=fact.id, seq=fact.seq)
+        record.resize = None
+        self.recount(record, at=fact.time)
+        if record.exited is not None:
+            record.ran_s += record.exited.ran_s
+            record.exit_code = record.exited.exit_code
+        record.started_fact = record.exited_fact = record.resized_fact = record.made_way_for = ""
+        record.exited = record.stop_reason = None
+        record.resized_at = 0
+        record.picked = ()
+        record.stop_detail = ""
 
     def note_node(self, name: str, *, at: int = 0) -> None:
         """The node came, went, or is another one: the cluster has more or less, and jobs on it hold another model."""

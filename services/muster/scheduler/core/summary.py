@@ -10,9 +10,14 @@ from muster.schemas.job import Phase
 SUMMARY_INTERVAL_S = 10.0
 """At least so long between two summaries."""
 
+HEARTBEAT_S = 5.0
+"""Between two signs of life, where the federation may give jobs to other clusters."""
 
-def summary(state: State, now: Instant, remains: Remains) -> list[Draft]:
-    """`summarised`, if the numbers changed and the last ones are old enough."""
+
+def summary(state: State, now: Instant, remains: Remains, *, heartbeat_s: float = HEARTBEAT_S) -> list[Draft]:
+    """`summarised`, if the numbers changed and the last ones are old enough; or as a sign of life, where one is wanted."""
+    if state.contact.is_wanted:
+        return _sign_of_life(state, now, remains, heartbeat_s)
     if not state.summary_stale:
         return []
     due = Instant(state.summarised_at + round(SUMMARY_INTERVAL_S * NS_PER_S))
@@ -24,6 +29,20 @@ def summary(state: State, now: Instant, remains: Remains) -> list[Draft]:
         state.summary_stale = False
         return []
     return [Draft("cluster", state.cluster, "summarised", numbers)]
+
+
+def _sign_of_life(state: State, now: Instant, remains: Remains, heartbeat_s: float) -> list[Draft]:
+    """Numbered, so that it can be answered. Numbers go on from the clock's seconds: a cluster that is made anew, of the
+    same name, says none a second time.
+    """
+    contact = state.contact
+    due = Instant(state.summarised_at + round(heartbeat_s * NS_PER_S))
+    if contact.last and now < due:
+        remains.wait_until(due)
+        return []
+    number = max(contact.last + 1, now // NS_PER_S)
+    told = summarise(state).model_copy(update={"number": number, "contact": contact.number})
+    return [Draft("cluster", state.cluster, "summarised", told)]
 
 
 def summarise(state: State) -> ClusterSummary:

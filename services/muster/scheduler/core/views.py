@@ -1,11 +1,12 @@
 """Jobs, nodes and queues as people see them."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 
+from muster.books.node_reasons import in_words, node_reasons
 from muster.core import Instant
 from muster.quota.amounts import borrowing_of, nominal_of
 from muster.quota.queues import QueueRecord, QueueTree
-from muster.scheduler.core.fleet import NodeRecord
+from muster.scheduler.core.fleet import DeviceRecord, NodeRecord
 from muster.scheduler.core.jobs import JobRecord
 from muster.schemas.job import Phase
 from muster.schemas.views import JobView, NodeView, QueueView, job_view
@@ -70,13 +71,20 @@ def queue_view(
     )
 
 
-def node_view(name: str, record: NodeRecord, cluster: str) -> NodeView:
-    """The node as people see it; it is part of the cluster."""
+def node_view(name: str, record: NodeRecord, cluster: str, devices: Mapping[str, DeviceRecord]) -> NodeView:
+    """The node as people see it; it is part of the cluster. devices: those that are not as their node."""
     shape = record.description
     assert shape is not None
     holds = [hold for of_job in record.jobs.values() for hold in of_job]
-    asked = ", ".join(wish.request_id for wish in record.wishes)
-    reason = "lost" if record.lost else f"withheld for {asked}" if asked else "" if record.released else "not released"
+    uuids = shape.present.values() if devices else ()
+    reasons = node_reasons(
+        cordon=record.cordon,
+        wishes=record.wishes,
+        devices={uuid: devices[uuid].wishes for uuid in uuids if uuid in devices},
+        lost=record.lost,
+        released=record.released,
+        is_held=bool(record.jobs),
+    )
     return NodeView(
         name=name,
         cluster=cluster,
@@ -90,7 +98,8 @@ def node_view(name: str, record: NodeRecord, cluster: str) -> NodeView:
         domains=shape.domains,
         usable=record.usable,
         lost=record.lost,
-        reason=reason,
+        reason=in_words(reasons),
+        reasons=reasons,
         jobs=_sorted(record.jobs),
         device_domains=shape.device_domains,
         group=shape.group,
