@@ -30,7 +30,7 @@ from muster.schemas.job import Phase, Slot
 
 
 def _routed(state: State, fact: Fact) -> None:
-    """A job may come again when an earlier assignment is over. What it waited elsewhere counts for its place in line."""
+    """A job may come again when an earlier assignment is over. What it waited elsewhere counts for its place."""
     assert isinstance(fact.payload, JobRouted)
     routed, job = fact.payload, fact.payload.job
     known = state.jobs.records.get(job.id)

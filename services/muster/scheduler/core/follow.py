@@ -53,8 +53,12 @@ def _follow_up(record: JobRecord, now: Instant) -> Draft | None:
         if record.cancel_fact:
             return _finish(record, Phase.CANCELLED, causes=(record.cancel_fact,))
         return _to_wish(record) if record.recall is None else federated.answer(record)
-    if record.recall is not None and (wanted := federated.answer(record)) is not None:
-        return wanted
+    wanted = federated.answer(record) if record.recall is not None else None
+    return wanted or _of_run(record, now)
+
+
+def _of_run(record: JobRecord, now: Instant) -> Draft | None:
+    """The fact that a job needs that has its places."""
     if record.exited is not None:
         return _after_exit(record, record.exited)
     if record.cancel_fact and record.phase is not Phase.STOPPING:

@@ -94,8 +94,9 @@ class JobRecord:
     resized_at: when its run got the size it has, 0 since its start. made_way_for: for whom it stops or shrinks.
     preemptions: runs that ended for others. held: by whom, while it is not to be started. asked_priority: None until
     somebody asked for another. wishes: not answered yet. picked: devices that the kubelet picked for its run.
-    stop_detail: why its run is stopped. assignment, lost_after_s: as `routed` said. recall: that it be given back, asked
-    by recall_fact; recall_drops: whatever it is doing. is_cut_off: the federation is silent, so it may not run. counted: what its queue counts as held by it, which follows from the rest.
+    stop_detail: why its run is stopped. assignment, lost_after_s: as `routed` said. recall: that it be given back, as
+    recall_fact asked; recall_drops: whatever it does. is_cut_off: the federation is silent, so it may not run. counted:
+    what its queue counts as held by it, which follows from the rest.
     """
 
     job: Job

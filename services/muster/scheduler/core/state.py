@@ -70,8 +70,9 @@ class State:
     """arrivals: routed, not yet queued. awaited: queues of users that are yet to be made, with the arrivals that wait
     for each. capacity: what the nodes have. dirty: jobs that may need an answer. deadlines: (when, job, attempt), a
     heap with entries of runs that are over. runs: who could make way. anomalies: facts that fitted nothing, by what.
-    contact: with the federation. described: what the cluster can do, as its agent says. facts: folded since the last `checkpoint-requested`; folded:
-    ever. moves: grows when a job, queue or node changed; checkpoints: when a job wrote one.
+    contact: with the federation. described: what the cluster can do, as its agent says. facts: folded since the last
+    `checkpoint-requested`; folded: ever. moves: grows when a job, queue or node changed; checkpoints: when a job wrote
+    one.
     """
 
     cluster: str

@@ -15,7 +15,7 @@ HEARTBEAT_S = 5.0
 
 
 def summary(state: State, now: Instant, remains: Remains, *, heartbeat_s: float = HEARTBEAT_S) -> list[Draft]:
-    """`summarised`, if the numbers changed and the last ones are old enough; or as a sign of life, where one is wanted."""
+    """`summarised`: if the numbers changed and the last ones are old enough, or as a sign of life if one is wanted."""
     if state.contact.is_wanted:
         return _sign_of_life(state, now, remains, heartbeat_s)
     if not state.summary_stale:
