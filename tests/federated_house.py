@@ -1,12 +1,16 @@
 """Several clusters for tests: a centre and cells with brokers of their own, and links between them that can be cut."""
 
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import cast
 
+import httpx
+
+from federated_invariants import violations_across
 from links import Link, linked
-from living_stack import TEAM, House
+from living_stack import TEAM, House, job
 from muster.bus.access import ADMIN_TOOLS
 from muster.bus.connection import connect_once
 from muster.bus.nats_log import NatsLog
@@ -15,15 +19,30 @@ from muster.bus.settings_file import load_settings
 from muster.client import Muster
 from muster.core.fact import Fact
 from muster.schemas.facts.queue import QueueSpec
+from muster.schemas.job import JobSpec
 from muster.schemas.subjects import LogName, cluster_log
 from muster.stack.cells import CELLS, LEAF_PORT
 from muster.stack.options import StartOptions
 from muster.stack.ports import LOOPBACK, free_port
 from muster.stack.up import start
-from waiting import until_async
+from waiting import PATIENCE_S, until_async
 
 READ_IDLE_S = 0.5
+LABEL = "to"
+"""A label that `routed_by_label` looks at."""
 NOT_USUAL = ("nats", "monitor", "websocket", "redis", "http", "metrics")
+
+
+def routed_by_label(first: str, *others: str) -> dict[str, object]:
+    """Rules: jobs that carry the label go to that cluster alone, all others to the first."""
+    rules = [{"name": f"to-{name}", "labels": {LABEL: name}, "clusters": [{"cluster": name}]} for name in others]
+    return {"policy": {"rules": [*rules, {"name": "others", "clusters": [{"cluster": first}]}]}}
+
+
+def job_for(cluster: str, name: str, *, run_s: float = 0.5, **fields: object) -> JobSpec:
+    """A job that those rules lead there."""
+    spec = job(name, run_s=run_s, **fields)
+    return spec.model_copy(update={"labels": {**spec.labels, LABEL: cluster}})
 
 
 @dataclass
@@ -40,9 +59,28 @@ class Federation(House):
         """Every fact of a cluster's log, read where it is written."""
         return await _facts(self.cell(cluster), cluster_log(cluster))
 
-    async def at_centre(self, cluster: str) -> list[Fact]:
-        """Every fact of a cluster's log, as far as the centre's copy goes."""
+    async def copied(self, cluster: str, *, up_to: int) -> list[Fact]:
+        """The facts of a cluster's log as the centre has them, once it has them up to this sequence."""
+
+        async def has_them() -> bool:
+            found = await _facts(self.settings, cluster_log(cluster))
+            return bool(found) and found[-1].seq >= up_to
+
+        await until_async(has_them)
         return await _facts(self.settings, cluster_log(cluster))
+
+    async def get(self, path: str) -> dict[str, list[dict[str, object]]]:
+        """An answer of the HTTP API."""
+        headers = {"Authorization": f"Bearer {self.stack.state.token.read_text().strip()}"}
+        async with httpx.AsyncClient(base_url=self.stack.endpoints.http, timeout=PATIENCE_S) as client:
+            answer = await client.get(path, headers=headers)
+        assert answer.status_code == httpx.codes.OK, answer.text
+        return cast("dict[str, list[dict[str, object]]]", answer.json())
+
+    async def violations_everywhere(self, accepted: Sequence[str]) -> list[str]:
+        """Breaches of the invariants over all clusters, of jobs that have all ended."""
+        logs = {cluster: await self.at_cell(cluster) for cluster in self.settings.clusters}
+        return violations_across(logs, await self.federation_facts(), accepted=accepted)
 
 
 async def _facts(settings: Settings, log: LogName) -> list[Fact]:

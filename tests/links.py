@@ -51,7 +51,8 @@ class Link:
         both = (writer, onward_writer)
         self._writers.update(both)
         try:
-            await asyncio.gather(_copy(reader, onward_writer), _copy(onward_reader, writer))
+            with suppress(asyncio.CancelledError):  # the loop ends; its streams want no word of it
+                await asyncio.gather(_copy(reader, onward_writer), _copy(onward_reader, writer))
         finally:
             self._writers.difference_update(both)
 

@@ -106,8 +106,10 @@ def _copies(cluster: str, bus: BusSettings) -> tuple[StreamPlan, ...]:
     was cut are not worth their way.
     """
     log, output = cluster_log(cluster).stream, output_stream(cluster)
-    copied = {**_config((), bytes_max=bus.log_bytes_max), "duplicate_window": 0, "deny_delete": True}
-    printed = {**_recent((), bytes_max=OUTPUT_BYTES_MAX, age_s=OUTPUT_AGE_S), "duplicate_window": 0}
+    copied = {**_config((), bytes_max=bus.log_bytes_max), "deny_delete": True}
+    printed = _recent((), bytes_max=OUTPUT_BYTES_MAX, age_s=OUTPUT_AGE_S)
+    for config in (copied, printed):
+        del config["duplicate_window"]  # the original looks for duplicates, and the server gives a copy no window
     return (
         StreamPlan(log, {**copied, "mirror": {"name": log, "external": _external(cluster)}}),
         StreamPlan(output, {**printed, "mirror": {"name": output, "external": _external(cluster)}}),

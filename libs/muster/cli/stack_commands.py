@@ -47,6 +47,13 @@ def up(
     pool: Annotated[
         int | None, typer.Option(min=0, max=10_000, help="GPUs in that pool; 8.", rich_help_panel=_FLEET)
     ] = None,
+    clusters: Annotated[
+        str,
+        typer.Option(
+            help="Several clusters, such as `east,west`: a broker and the services of each, and a centre for all.",
+            metavar="NAME,...",
+        ),
+    ] = "",
     http_port: Annotated[int | None, typer.Option(min=0, max=65_535, help="0 takes any free one.")] = None,
     queues: Annotated[
         Path | None,
@@ -71,6 +78,7 @@ def up(
             simulation={"seed": seed, "node_failures_per_day": failures_per_day},
             composable=composable,
             pool=pool,
+            clusters=tuple(filter(None, (name.strip() for name in clusters.split(",")))),
         ),
         queues=queues,
         examples=not detach if examples is None else examples,

@@ -50,7 +50,7 @@ class Plan:
 def options(
     state_dir: Path, *, fresh: bool, split: bool, http_port: int | None,
     fleet: Mapping[str, int | None], simulation: Mapping[str, float | None],
-    composable: int | None = None, pool: int | None = None,
+    composable: int | None = None, pool: int | None = None, clusters: tuple[str, ...] = (),
 ) -> StartOptions:  # fmt: skip
     """Options of a start; what is None was not given, and stays as the state directory remembers it."""
     sections = {"fleet": fleet, "simulation": simulation}
@@ -60,8 +60,9 @@ def options(
         state_dir=state_dir,
         settings={
             **{name: section for name, section in given.items() if section},
-            **_composable(state_dir, fresh=fresh, nodes=composable, pool=pool),
+            **_composable(state_dir, fresh=fresh, nodes=0 if clusters and not composable else composable, pool=pool),
         },
+        clusters=clusters,
         ports={} if http_port is None else {"http": http_port},
         split=split,
         fresh=fresh,

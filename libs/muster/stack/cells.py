@@ -7,6 +7,7 @@ nothing but what its leaf node's credential lets cross (`bus.leaf`), and goes on
 import asyncio
 import json
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -21,7 +22,7 @@ from muster.stack.fabrics import FABRIC_PORT, SIMULATOR, are_simulated, located,
 from muster.stack.keys import mint_access, write_private
 from muster.stack.options import ALL, StartOptions, merged
 from muster.stack.ports import LOOPBACK
-from muster.stack.probes import http_answers, http_ok
+from muster.stack.probes import http_answers, http_ok, leaf_nodes
 from muster.stack.process import Command
 from muster.stack.state_dir import StateDir
 from muster.stack.supervisor import Child, Supervisor
@@ -33,6 +34,8 @@ CENTRE_CREDENTIALS = "centre.creds"
 FIRST_PORTS: Mapping[str, int] = {"nats": 4230, "monitor": 8230, "metrics": 9470, FABRIC_PORT: 8071}
 """Usual ports of the first cell; the others' follow in steps of `PORT_STEP`."""
 PORT_STEP = 10
+LINKED_S_MAX = 5.0
+LINK_POLL_S = 0.05
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,6 +107,16 @@ def cell_of(cluster: str, *, centre: Settings, options: StartOptions, ports: Map
 async def start_cells(cells: Sequence[Cell], supervisor: Supervisor, *, options: StartOptions, now_s: int) -> None:
     """Start the cells' brokers, which join the centre's. Raises ChildNotReadyError, DeclarationError, OSError."""
     await supervisor.start(*await asyncio.gather(*(_broker(cell, options=options, now_s=now_s) for cell in cells)))
+
+
+async def wait_for_links(cells: Sequence[Cell], *, monitor_port: int) -> None:
+    """Until all cells have joined the centre, but no longer than `LINKED_S_MAX`: a cell starts also while its link is
+    cut. Copies that are asked for before cost the broker tens of seconds until it asks again.
+    """
+    with suppress(TimeoutError):
+        async with asyncio.timeout(LINKED_S_MAX):
+            while await leaf_nodes(monitor_port) < len(cells):  # noqa: ASYNC110 - the broker sets no event of ours
+                await asyncio.sleep(LINK_POLL_S)
 
 
 async def start_services(cells: Sequence[Cell], supervisor: Supervisor, *, options: StartOptions) -> None:

@@ -16,7 +16,15 @@ from muster.bus.settings import Settings
 from muster.core.instant import NS_PER_S
 from muster.schemas.access import Endpoints
 from muster.stack import nats_server, redis_server
-from muster.stack.cells import LEAF_PORT, broker_child, cell_of, start_cells, start_services, wanted_cell_ports
+from muster.stack.cells import (
+    LEAF_PORT,
+    broker_child,
+    cell_of,
+    start_cells,
+    start_services,
+    wait_for_links,
+    wanted_cell_ports,
+)
 from muster.stack.declared import declared_users, services_of
 from muster.stack.entering import enter, new_secret, new_token
 from muster.stack.fabrics import FABRIC_PORT, SIMULATOR, are_simulated, write_credentials
@@ -117,6 +125,7 @@ async def _start_locked(
     await enter(settings, token=token, alone=bool(cells))
     if cells:
         await start_cells(cells, supervisor, options=options, now_s=now_s)
+        await wait_for_links(cells, monitor_port=endpoints.ports["monitor"])
         await asyncio.gather(*(enter(cell.settings, token=token) for cell in cells))
         await enter(settings, token=token)
     everywhere = endpoints.model_copy(update={"metrics": (*endpoints.metrics, *(cell.metrics_url for cell in cells))})

@@ -5,17 +5,20 @@ queues and reservations are those of all clusters; devices, fabrics, the scaler'
 first cluster's.
 """
 
+import asyncio
 from collections.abc import Mapping
 from dataclasses import dataclass
 
 from nats.aio.client import Client
 
+from muster.gateway.asking import NatsLeaders
 from muster.gateway.device_clients import NatsComposer, NatsScaler
 from muster.gateway.guard_client import NatsGuard
-from muster.gateway.ports import Composer, Guard, ReadView, Scaler, Scheduler
+from muster.gateway.ports import Composer, Guard, Leaders, ReadView, Scaler, Scheduler, UnreachableError
 from muster.gateway.problems import not_found
 from muster.gateway.scheduler_client import NatsScheduler
 from muster.gateway.schedulers import Schedulers
+from muster.schemas.apiserver import ClusterView
 
 NAME_CHARS_TOLD = 100
 
@@ -30,6 +33,7 @@ class Cell:
     composer: Composer
     scaler: Scaler
     guard: Guard
+    leaders: Leaders
 
 
 def nats_cell(name: str, view: ReadView, asking: Client) -> Cell:
@@ -41,6 +45,7 @@ def nats_cell(name: str, view: ReadView, asking: Client) -> Cell:
         NatsComposer(asking, cluster=name),
         NatsScaler(asking, cluster=name),
         NatsGuard(asking, cluster=name),
+        NatsLeaders(asking, cluster=name),
     )
 
 
@@ -48,6 +53,18 @@ def scheduler_of(cells: Mapping[str, Cell]) -> Scheduler:
     """The schedulers of all clusters as one."""
     schedulers = {name: cell.scheduler for name, cell in cells.items()}
     return next(iter(schedulers.values())) if len(schedulers) == 1 else Schedulers(schedulers)
+
+
+async def cluster_views(cells: Mapping[str, Cell]) -> tuple[ClusterView, ...]:
+    """Every cluster, in order; one whose scheduler does not answer is there too, and says so."""
+    return tuple(await asyncio.gather(*(_view_of(cell) for cell in cells.values())))
+
+
+async def _view_of(cell: Cell) -> ClusterView:
+    try:
+        return await cell.scheduler.cluster()
+    except UnreachableError as error:
+        return ClusterView(name=cell.name, backend="unknown", lacking=(str(error),))
 
 
 def cell_named(cells: Mapping[str, Cell], name: str) -> Cell:
