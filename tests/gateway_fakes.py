@@ -14,6 +14,7 @@ from muster.gateway.feed import FedFact, Feed, Position
 from muster.gateway.house import House
 from muster.gateway.http import make_app
 from muster.gateway.ports import (
+    Answer,
     JobFilter,
     JobRef,
     JobRequest,
@@ -29,6 +30,7 @@ from muster.gateway.tokens import TokenTable
 from muster.gateway.views import Views
 from muster.schemas.access import Role, TokenRecord, TokenView, token_hash
 from muster.schemas.apiserver import ApiServerReport, ClusterView
+from muster.schemas.base import Wire
 from muster.schemas.devices import DeviceView, FabricView, RequestView
 from muster.schemas.facts.device import ComposeRequested, DecomposeRequested, DetachRequested
 from muster.schemas.facts.job import JobCancelRequested
@@ -327,6 +329,22 @@ class FakeGuard:
         return self.told
 
 
+class FakeLeaders:
+    """Answers by (service, name). asked: questions as they came. A service without an answer is down."""
+
+    def __init__(self) -> None:
+        self.answers: dict[tuple[str, str], Wire] = {}
+        self.asked: list[tuple[str, str, Wire]] = []
+
+    async def ask(self, service: str, name: str, question: Wire, answer: type[Answer]) -> Answer:
+        self.asked.append((service, name, question))
+        told = self.answers.get((service, name))
+        if told is None:
+            raise UnreachableError(f"the {service} is down")
+        assert isinstance(told, answer)
+        return told
+
+
 class FakeTokens(TokenTable):
     """Tokens without a bucket."""
 
@@ -386,6 +404,7 @@ class FakeHouse:
         self.composer = FakeComposer()
         self.scaler = FakeScaler()
         self.guard = FakeGuard()
+        self.leaders = FakeLeaders()
         self.tokens = FakeTokens()
         self.feed = FakeFeed()
         people = {
@@ -405,6 +424,7 @@ class FakeHouse:
             composer=self.composer,
             scaler=self.scaler,
             guard=self.guard,
+            leaders=self.leaders,
             tokens=self.tokens,
             catalogue=CatalogueCache(view=self.view, scheduler=self.scheduler, time=time),
             feed=self.feed,

@@ -12,6 +12,7 @@ from muster.cli import (
     demo_commands,
     device_commands,
     guard_commands,
+    health_commands,
     init_command,
     job_commands,
     kubernetes_commands,
@@ -62,6 +63,7 @@ for group in (
     webhook_commands,
     kubernetes_commands,
     guard_commands,
+    health_commands,
 ):
     app.add_typer(group.app)
 

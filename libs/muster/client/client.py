@@ -9,6 +9,7 @@ from urllib.parse import quote
 from pydantic import BaseModel, ValidationError
 
 from muster.client.bodies import done, own_key, sent
+from muster.client.conditions import ConditionMethods
 from muster.client.devices import DeviceMethods
 from muster.client.errors import StateDirError
 from muster.client.facts import TypedFact
@@ -59,7 +60,7 @@ class _Tokens(BaseModel):
     tokens: list[TokenView]
 
 
-class Muster(DeviceMethods):
+class Muster(ConditionMethods, DeviceMethods):
     """A conversation with one stack; use it as an async context manager.
 
     Every method raises RefusedError (Muster said no; `problem` says why) or UnreachableError (no answer, also after

@@ -94,6 +94,7 @@ class Gateway:
             composer=first.composer,
             scaler=first.scaler,
             guard=first.guard,
+            leaders=first.leaders,
             tokens=tokens,
             catalogue=catalogue,
             feed=feed,

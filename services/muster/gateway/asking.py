@@ -1,18 +1,14 @@
 """Questions to a service's leader over the bus. They are asked with a user that can write no fact."""
 
-from typing import TypeVar
-
 from nats.aio.client import Client
 
 from muster.bus import query
-from muster.gateway.ports import UnreachableError
+from muster.gateway.ports import Answer, UnreachableError
 from muster.gateway.problems import ProblemError
 from muster.schemas.base import Wire
 from muster.schemas.subjects import query_subject
 
 ASK_TIMEOUT_S = 1.0
-
-Answer = TypeVar("Answer", bound=Wire)
 
 
 class Leader:
@@ -37,3 +33,23 @@ class Leader:
             raise ProblemError(
                 problem.status, problem.title, detail=problem.detail, field=problem.field, cure=problem.cure
             ) from error
+
+
+class NatsLeaders:
+    """Implements `Leaders` for one cluster."""
+
+    def __init__(self, client: Client, *, cluster: str) -> None:
+        self._client = client
+        self._cluster = cluster
+
+    async def ask(self, service: str, name: str, question: Wire, answer: type[Answer]) -> Answer:
+        """See `Leaders.ask`."""
+        return await Leader(self._client, cluster=self._cluster, service=service).ask(name, question, answer)
+
+
+class NoLeaders:
+    """Nobody is there to be asked."""
+
+    async def ask(self, service: str, name: str, question: Wire, answer: type[Answer]) -> Answer:  # noqa: ARG002 - the port
+        """See `Leaders.ask`."""
+        raise UnreachableError(f"the {service} does not answer")

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field, replace
 from starlette.requests import Request
 
 from muster.bus.clock import TimeSource
+from muster.gateway.asking import NoLeaders
 from muster.gateway.authorise import Principal
 from muster.gateway.catalogue import CatalogueCache
 from muster.gateway.cells import Cell, cell_named
@@ -14,7 +15,7 @@ from muster.gateway.dashboard import Site
 from muster.gateway.feed import Feed
 from muster.gateway.live import Live
 from muster.gateway.metrics import Metrics
-from muster.gateway.ports import Composer, Guard, ReadView, RequestLog, Scaler, Scheduler, Tokens
+from muster.gateway.ports import Composer, Guard, Leaders, ReadView, RequestLog, Scaler, Scheduler, Tokens
 from muster.gateway.problems import ProblemError, invalid, too_large, unauthorised, unavailable
 from muster.gateway.views import Views
 from muster.schemas.base import BODY_BYTES_MAX
@@ -26,7 +27,10 @@ DRAINED_BYTES_MAX = 32 * 1024 * 1024  # of a body that is refused: a client that
 
 @dataclass(frozen=True)
 class House:
-    """Everything behind the door. live, site: None where dashboards are not served. cells: each cluster by itself."""
+    """Everything behind the door. live, site: None where dashboards are not served. cells: each cluster by itself.
+
+    leaders: of services that answer questions and have no port of their own.
+    """
 
     log: RequestLog
     view: ReadView
@@ -43,6 +47,7 @@ class House:
     live: Live | None = None
     site: Site | None = None
     cells: Mapping[str, Cell] = field(default_factory=dict)
+    leaders: Leaders = field(default_factory=NoLeaders)
 
     def of_cluster(self, name: str) -> "House":
         """The same as if there were no other cluster. Raises ProblemError (404)."""
@@ -54,6 +59,7 @@ class House:
             composer=cell.composer,
             scaler=cell.scaler,
             guard=cell.guard,
+            leaders=cell.leaders,
             views=replace(self.views, view=cell.view, scheduler=cell.scheduler),
         )
 

@@ -2,13 +2,13 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Protocol, TypeVar
 
 from muster.core import Draft
 from muster.gateway.authorise import Principal
 from muster.schemas.access import TokenRecord, TokenView
 from muster.schemas.apiserver import ApiServerReport, ClusterView
-from muster.schemas.base import JobId
+from muster.schemas.base import JobId, Wire
 from muster.schemas.facts.device import ComposeRequested, DecomposeRequested, DetachRequested
 from muster.schemas.facts.job import JobCancelRequested
 from muster.schemas.facts.job_wishes import Ask, JobHoldRequested, JobPriorityRequested
@@ -28,6 +28,8 @@ from muster.schemas.queries import (
     WhyAnswer,
 )
 from muster.schemas.views import JobView
+
+Answer = TypeVar("Answer", bound=Wire)
 
 NodeShape = tuple[str, int, int, int, tuple[str, ...]]
 """gpu_model, gpus, cpu_milli, memory_mib, topology levels (widest first)."""
@@ -259,6 +261,14 @@ class Guard(Protocol):
 
     async def report(self) -> ApiServerReport:
         """How the API servers are."""
+        ...
+
+
+class Leaders(Protocol):
+    """Whoever leads a service of one cluster, asked what its declaration answers. Raises as `Composer` does."""
+
+    async def ask(self, service: str, name: str, question: Wire, answer: type[Answer]) -> Answer:
+        """The leader's answer to a question of that name."""
         ...
 
 

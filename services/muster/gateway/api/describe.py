@@ -9,6 +9,7 @@ from pydantic.json_schema import models_json_schema
 
 from muster.schemas.access import TokenMade, TokenRecord, TokenView
 from muster.schemas.apiserver import ApiServerReport, ClusterView
+from muster.schemas.conditions import ConditionsAnswer
 from muster.schemas.devices import (
     ComposabilityBody,
     ComposabilityManifest,
@@ -41,6 +42,7 @@ _SHOWN: tuple[type[BaseModel], ...] = (
     ClusterView,
     ComposabilityBody,
     ComposabilityManifest,
+    ConditionsAnswer,
     DeviceView,
     DryRunAnswer,
     FabricView,

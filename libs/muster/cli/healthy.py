@@ -1,0 +1,107 @@
+"""What health believes, for people; and telling it that a node was looked after, or that it may go on."""
+
+from collections.abc import Iterable
+from pathlib import Path
+
+import typer
+
+from muster.bus.clock import SystemTime
+from muster.cli import moments, output
+from muster.cli.options import Output
+from muster.cli.session import call
+from muster.schemas.conditions import Condition, ConditionsAnswer
+
+CONDITIONS = ("NODE", "DEVICE", "PHASE", "SINCE", "TRY", "DOES", "FAULTS", "BECAUSE")
+MARKS = ("SEEN", "CODE", "CLASS", "DEVICE", "TIMES", "TEAMS")
+ENDED = ("NODE", "DEVICE", "FAULTS", "BEGAN", "LASTED_S", "TRIES")
+ENDED_SHOWN = 10
+
+
+def report(state_dir: Path, form: Output, *, cluster: str) -> None:
+    """What is not healthy. Raises CliError."""
+    _print(call(state_dir, lambda muster: muster.conditions(cluster=cluster)), form)
+
+
+def report_node(state_dir: Path, node: str, form: Output, *, cluster: str) -> None:
+    """One node. Raises CliError."""
+    answer = call(state_dir, lambda muster: muster.condition(node, cluster=cluster))
+    if form is Output.JSON:
+        output.emit_model(answer)
+        return
+    now_ns = SystemTime().wall()
+    if answer.conditions:
+        output.table(CONDITIONS, condition_rows(answer.conditions, now_ns=now_ns), right=("TRY",))
+    else:
+        typer.echo(f"{node} is healthy")
+    if answer.opted_out:
+        typer.echo("what is seen there is recorded, and nothing follows")
+    if answer.marks:
+        output.table(MARKS, mark_rows(answer, now_ns=now_ns), right=("TIMES",))
+
+
+def verify(state_dir: Path, node: str, form: Output, *, trust: bool, reason: str, cluster: str) -> None:
+    """Have a node checked and given back. Raises CliError."""
+    answer = call(state_dir, lambda muster: muster.verify(node, trust=trust, reason=reason, cluster=cluster))
+    if form is Output.JSON:
+        output.emit_model(answer)
+        return
+    phases = ", ".join(dict.fromkeys(one.phase.value for one in answer.conditions)) or "healthy"
+    typer.echo(f"{node} {phases}")
+
+
+def reset_brake(state_dir: Path, form: Output, *, skip: bool, reason: str, cluster: str) -> None:
+    """Let health act again. Raises CliError."""
+    _print(call(state_dir, lambda muster: muster.reset_brake(skip=skip, reason=reason, cluster=cluster)), form)
+
+
+def _print(answer: ConditionsAnswer, form: Output) -> None:
+    if form is Output.JSON:
+        output.emit_model(answer)
+        return
+    now_ns = SystemTime().wall()
+    for line in summary(answer):
+        typer.echo(line)
+    if answer.conditions:
+        output.table(CONDITIONS, condition_rows(answer.conditions, now_ns=now_ns), right=("TRY",))
+    if answer.ended:
+        output.table(ENDED, ended_rows(answer, now_ns=now_ns), right=("LASTED_S", "TRIES"))
+
+
+def summary(answer: ConditionsAnswer) -> Iterable[str]:
+    """How many are how, and the brake."""
+    sick = {one.node for one in answer.conditions}
+    yield f"{answer.nodes - len(sick)} of {answer.nodes} nodes healthy" + (", dry run" if answer.dry_run else "")
+    waiting = sum(one.needs_person for one in answer.conditions)
+    if waiting:
+        yield f"{waiting} wait for a person: look after them, then muster health verify NODE"
+    brake = answer.brake
+    if brake.tripped is not None:
+        yield f"brake tripped: {brake.tripped.because}; muster health brake reset"
+    else:
+        yield f"brake: {brake.nodes} of {brake.most} nodes that may be suspected within {brake.window_s:g} s"
+
+
+def condition_rows(conditions: Iterable[Condition], *, now_ns: int) -> Iterable[tuple[str, ...]]:
+    """Each node or device a row."""
+    for one in conditions:
+        does = "waits for a person" if one.needs_person else one.action or ""
+        codes = ", ".join(dict.fromkeys(fault.told.code for fault in one.faults))
+        device = one.name if one.kind == "device" else ""
+        since = moments.distance(one.since, now_ns=now_ns)
+        yield one.node, device, one.phase.value, since, str(one.attempt), does, codes, one.because
+
+
+def mark_rows(answer: ConditionsAnswer, *, now_ns: int) -> Iterable[tuple[str, ...]]:
+    """What was seen, newest first."""
+    for mark in answer.marks:
+        seen = moments.distance(mark.at, now_ns=now_ns)
+        yield seen, mark.code, mark.fault_class.value, mark.device, str(mark.count), ", ".join(mark.teams)
+
+
+def ended_rows(answer: ConditionsAnswer, *, now_ns: int) -> Iterable[tuple[str, ...]]:
+    """Illnesses that ended, newest first."""
+    for one in answer.ended[:ENDED_SHOWN]:
+        lasted_s = (one.ended_at - one.began_at) / 1e9
+        device = one.name if one.kind == "device" else ""
+        began = moments.distance(one.began_at, now_ns=now_ns)
+        yield one.node, device, ", ".join(one.codes), began, f"{lasted_s:.0f}", str(one.attempts)
