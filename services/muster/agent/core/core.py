@@ -23,13 +23,14 @@ from muster.agent.core.cluster import (
     WordSeen,
 )
 from muster.agent.core.drafts import CLOSED, draft_of, state_drafts
+from muster.agent.core.leases import Leases
 from muster.agent.core.moves import Moves
 from muster.agent.core.node_work import NodeWork
 from muster.agent.core.state import Attempt, JobRecord, NodeRecord
 from muster.agent.core.workloads.policy import WorkloadPolicy
 from muster.agent.core.workloads.workloads import Workloads
 from muster.core import Draft, Fact, Instant
-from muster.schemas.facts.control import ClusterDescribed
+from muster.schemas.facts.control import ClusterDescribed, ClusterState
 from muster.schemas.facts.job import (
     JobCheckpointed,
     JobPlaced,
@@ -79,6 +80,7 @@ class AgentCore:
         self.workloads = workloads or Workloads(WorkloadPolicy(cluster=""))
         self._pods = Attempts(cluster)
         self._moves = Moves(self._pods, cluster)
+        self._leases = Leases(self._pods)
         self._work = NodeWork(cluster)
         self.jobs = self._pods.jobs
         self.nodes = self._pods.nodes
@@ -101,11 +103,12 @@ class AgentCore:
         """See `Core`. Bounded by the cluster's OBSERVATIONS_MAX and the workloads' DRAFTS_MAX."""
         scales, work, seen = self._moves.scales, self._work.open, self._cluster.observe(now)
         drafts = [draft_of(one, jobs=self.jobs, nodes=self.nodes, scales=scales, work=work) for one in seen]
-        return drafts + self.workloads.decide()
+        return drafts + self.workloads.decide() + self._leases.decide(now)
 
     def next_wakeup(self) -> Instant | None:
         """See `Core`."""
-        return self._cluster.next_change()
+        moments = [moment for moment in (self._cluster.next_change(), self._leases.next_change()) if moment is not None]
+        return min(moments, default=None)
 
     def snapshot(self) -> Iterator[Draft]:
         """See `Core`. Slots, spec and trace of a job stand in the scheduler's state of it, which comes beside."""
@@ -143,6 +146,7 @@ class AgentCore:
             ("cluster", "described"): self._cluster_described,
             ("cluster", "state-recorded"): self._cluster_described,
             **self._moves.table(),
+            **self._leases.table(),
             **self._work.table(),
             ("node", "withheld"): self._withheld,
         }
@@ -150,8 +154,10 @@ class AgentCore:
     def _routed(self, fact: Fact) -> bool:
         if not isinstance(fact.payload, JobRouted) or fact.subject_id in self.jobs:
             return False
-        job = fact.payload.job
-        self.jobs[fact.subject_id] = JobRecord(spec=job.spec, trace=job.trace, origin=job.origin)
+        routed, job = fact.payload, fact.payload.job
+        self.jobs[fact.subject_id] = JobRecord(
+            spec=job.spec, trace=job.trace, origin=job.origin, lost_after_s=routed.lost_after_s
+        )
         return True
 
     def _placed(self, fact: Fact) -> bool:
@@ -166,6 +172,7 @@ class AgentCore:
         pods.resumed_s, pods.preflight = job.kept_s, placed.preflight
         self._pods.create(fact.subject_id, job, pods)
         self._pods.end_if_gone(fact.subject_id, pods, fact)
+        self._leases.placed(fact.subject_id, job, pods, fact)
         return True
 
     def _stop_requested(self, fact: Fact) -> bool:
@@ -361,8 +368,11 @@ class AgentCore:
         return True
 
     def _cluster_described(self, fact: Fact) -> bool:
+        if isinstance(fact.payload, ClusterState):  # the scheduler's part of a checkpoint
+            self._leases.restore(fact.subject_id, fact.payload)
+            return True
         if not isinstance(fact.payload, ClusterDescribed):
-            return fact.writer != "agent"  # the scheduler's part of a checkpoint says how full it is
+            return False
         self._described = ClusterSeen(fact.subject_id, fact.payload)
         self._cluster.acknowledge(self._described, at=fact.time)
         return True
@@ -373,7 +383,7 @@ class AgentCore:
             case JobState() as state if not state.phase.is_terminal:
                 job = self.jobs.setdefault(fact.subject_id, JobRecord())
                 job.spec, job.trace, job.recorded_slots = state.job.spec, state.job.trace, state.slots
-                job.origin = state.job.origin
+                job.origin, job.lost_after_s = state.job.origin, state.lost_after_s
             case PodsState() as state:
                 job = self.jobs.setdefault(fact.subject_id, JobRecord())
                 job.attempt, job.recorded_pods = state.attempt, None if state.exited else state

@@ -131,8 +131,8 @@ class JobRecord:
     """A job that is not over. attempt: the newest that was placed, 0 if none; pods: its pods until they exited.
 
     is_over: it has its terminal fact while pods are still there, which should not be. kept_s: work of ended attempts
-    that checkpoints keep. origin: the object that it stands for. recorded_*: parts of a checkpoint that wait for the
-    other part.
+    that checkpoints keep. origin: the object that it stands for. lost_after_s: not 0 if another cluster may be given it
+    while the federation is silent. recorded_*: parts of a checkpoint that wait for the other part.
     """
 
     spec: JobSpec | None = None
@@ -142,6 +142,7 @@ class JobRecord:
     is_over: bool = False
     kept_s: float = 0.0
     origin: WorkloadRef | None = None
+    lost_after_s: float = 0.0
     recorded_pods: PodsState | None = field(default=None, compare=False)
     recorded_slots: tuple[Slot, ...] = field(default=(), compare=False)
 

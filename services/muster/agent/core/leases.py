@@ -1,0 +1,89 @@
+"""Jobs that another cluster may be given run here only while the federation is heard: else they are ended in time.
+
+The agent says so (`contact-lost`) by its own clock, and what it folds of that ends the pods: so a leader that was
+deposed ends nothing, and whoever follows it ends the same. Pinned jobs, and all where no cluster is ever given up, have
+no `lost_after_s` and are never looked at.
+"""
+
+from collections.abc import Callable, Mapping
+
+from muster.agent.core.attempts import Attempts
+from muster.agent.core.state import Attempt, JobRecord
+from muster.core import Draft, Fact, Instant
+from muster.core.contact import Contact
+from muster.schemas.facts.control import ClusterState, ClusterSummary
+from muster.schemas.facts.federation import ContactLost, ContactRenewed
+
+GRACE_SHARE = 0.5
+"""Of the margin: so long the pods may take to end at most. The rest is for clocks and messages."""
+
+
+class Leases:
+    """pods: of the cluster's attempts."""
+
+    def __init__(self, pods: Attempts) -> None:
+        self._pods = pods
+        self._contact = Contact()
+        self._cluster = ""
+
+    def table(self) -> Mapping[tuple[str, str], Callable[[Fact], bool]]:
+        """What it folds."""
+        return {
+            ("cluster", "summarised"): self._summarised,
+            ("cluster", "contact-renewed"): self._renewed,
+            ("cluster", "contact-lost"): self._lost,
+            ("job", "returned"): self._returned,
+        }
+
+    def restore(self, cluster: str, state: ClusterState) -> None:
+        """What the scheduler's part of a checkpoint says."""
+        self._cluster = cluster
+        self._contact.restore(state.contact)
+
+    def decide(self, now: Instant) -> list[Draft]:
+        """`contact-lost` once the time is over."""
+        contact = self._contact
+        if not contact.is_over(now):
+            return []
+        lost = ContactLost(number=contact.number, until=contact.until)
+        return [Draft("cluster", self._cluster, "contact-lost", lost)]
+
+    def next_change(self) -> Instant | None:
+        """When the time is over, if nothing is heard."""
+        return self._contact.ends_at()
+
+    def placed(self, job_id: str, job: JobRecord, pods: Attempt, fact: Fact) -> None:
+        """A placement may pass the loss of contact."""
+        if job.lost_after_s and self._contact.is_lost:
+            self._pods.end(job_id, pods, at=fact.time, cause=fact.id)
+
+    def _summarised(self, fact: Fact) -> bool:
+        assert isinstance(fact.payload, ClusterSummary)
+        self._cluster = fact.subject_id
+        self._contact.summarised(fact.payload, at=fact.time)
+        return True
+
+    def _renewed(self, fact: Fact) -> bool:
+        assert isinstance(fact.payload, ContactRenewed)
+        self._cluster = fact.subject_id
+        self._contact.renewed(fact.payload, at=fact.time)
+        return True
+
+    def _lost(self, fact: Fact) -> bool:
+        """Every attempt that may be given away is told to end, with as much of its grace as the margin allows."""
+        assert isinstance(fact.payload, ContactLost)
+        if not self._contact.lost(fact.payload):
+            return False
+        grace_s = GRACE_SHARE * self._contact.margin_s
+        for job_id, job in self._pods.jobs.items():
+            if job.lost_after_s and job.pods is not None and job.spec is not None:
+                self._pods.end(job_id, job.pods, at=fact.time, cause=fact.id, grace_s=min(job.spec.grace_s, grace_s))
+        return True
+
+    def _returned(self, fact: Fact) -> bool:
+        """The job is none of this cluster's any more."""
+        job = self._pods.jobs.get(fact.subject_id)
+        if job is None or job.pods is not None:
+            return False
+        del self._pods.jobs[fact.subject_id]
+        return True
