@@ -58,11 +58,11 @@ class NodeActionSettings(_Section):
     """How one kind of action is done to a node of Kubernetes.
 
     by: job: a Job pinned to the node runs `command`. annotation: the node is annotated with `set`, and somebody else
-    acts on it. label: the same with a label. set: keys and values; `{version}`, `{device}`, `{request}` are filled in.
-    done: keys of the same sort whose values say that it is done; none: the request is done when the Job is, or when the
-    keys are set. failed: whose values say that it failed. command, image: of the Job; its last line is the version,
-    if it begins with `version=`. privileged: the Job's container may do to the node what root can, with its file
-    system at /host. restarts: the node is expected to go away meanwhile.
+    acts on it. label: the same with a label. set: keys and values; `{version}`, `{device}`, `{request}` are filled in,
+    also in the command. done: keys of the same sort whose values then say that it is done; none: it is when they are
+    set. failed: whose values say that it failed. command, image: of the Job; a line `version=...` of its termination
+    message is the version that the node has now. privileged: the Job's container may do to the node what root can,
+    with its file system at /host. restarts: it is done when the node is ready after another boot.
     """
 
     by: Literal["job", "annotation", "label"] = "job"

@@ -51,3 +51,10 @@ def _says_something(order: CheckOrder, spec: JobSpec) -> bool:
     if gpus_of_a_pod < kind.gpus_least:
         return False
     return order.scope is not CheckScope.GANG or whole_gpus(spec) >= kind.gang_gpus_least
+
+
+def orders_for(plan: PreflightPlan, *, gpus: int) -> tuple[CheckOrder, ...]:
+    """What of the plan a pod with so many whole GPUs runs: the others have them, or it would check nothing."""
+    return tuple(
+        one for one in plan.checks if (kind := catalogue.KINDS.get(one.check)) is None or gpus >= kind.gpus_least
+    )

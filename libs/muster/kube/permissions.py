@@ -26,6 +26,8 @@ class Feature(StrEnum):
     OWN_NODES = "own-nodes"
     DISRUPTION_BUDGETS = "disruption-budgets"
     NETWORKS = "networks"
+    PREFLIGHT = "preflight"
+    NODE_WORK = "node-work"
     HOT_PLUG = "hot-plug"
     COMPOSABILITY = "composability"
     OPERATOR = "operator"
@@ -101,6 +103,31 @@ TABLE: tuple[Permission, ...] = (
         ("list", "create", "delete"),
         "pods of a gang find each other by name; what a former leader left of it is found",
         Feature.NETWORKS,
+    ),
+    Permission(
+        AGENT,
+        "",
+        "pods",
+        ("patch",),
+        "pods that passed their checks are told to begin, by an annotation",
+        Feature.PREFLIGHT,
+    ),
+    Permission(
+        AGENT,
+        "batch",
+        "jobs",
+        ("get", "create"),
+        "checks and actions on nodes, as Jobs pinned to them (`preflight.nodes`)",
+        Feature.NODE_WORK,
+        namespace="muster-nodes",
+    ),
+    Permission(
+        AGENT,
+        "",
+        "nodes",
+        ("patch",),
+        "labels and annotations by which others act on a node (`preflight.nodes`)",
+        Feature.NODE_WORK,
     ),
     Permission(
         AGENT, "", "pods/status", ("patch",), "why a foreign pod with our scheduler's name waits", Feature.WORKLOADS

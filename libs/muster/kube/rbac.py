@@ -36,8 +36,10 @@ OF_FABRICS = (
     Feature.OPENSHIFT_MACHINES,
     Feature.AUTOSCALER,
     Feature.POOL_SLICES,
+    Feature.NODE_WORK,
 )
-"""For clusters in which devices or nodes move. What they write lies where machines and drivers are, not with jobs."""
+"""For clusters in which devices or nodes move, or are worked on. What they write lies where machines, drivers and
+nodes' own Jobs are, not with jobs."""
 
 
 @dataclass(frozen=True, slots=True)

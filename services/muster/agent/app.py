@@ -53,7 +53,7 @@ def _kubernetes_agent(stack: Settings, settings: KubernetesSettings) -> CoreServ
     return CoreService(
         declaration=DECLARATION,
         role=StreamRole.LOG,
-        core=lambda: new_core(stack.cluster, settings, stack.scaling, operated=operated),
+        core=lambda: new_core(stack.cluster, settings, stack.scaling, operated=operated, preflight=stack.preflight),
         sink=lambda: new_sink(settings),
     )
 

@@ -2,11 +2,12 @@
 
 A program starts START_S after its pod was bound, runs as long as its label says, writes a checkpoint a little later
 than every interval, and obeys a deletion at once, or after its last checkpoint. It says "done" when it ends by itself.
+A pod with checks runs them first, and waits for its gate; a Job is one pod on the node that it names.
 """
 
 import heapq
 import itertools
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from typing import cast
@@ -17,12 +18,29 @@ from kube_fake.store import Event
 from muster.agent.core.behaviour import Behaviour, notice_s, restart_s, run_plan
 from muster.agent.core.cluster import CreatePods
 from muster.agent.core.kubernetes import names
-from muster.agent.core.kubernetes.calls import Bind, Call, Create, Delete, Done, Evict, Merge, Outcome, Read, Refused
+from muster.agent.core.kubernetes.calls import (
+    Bind,
+    Call,
+    Create,
+    Delete,
+    Done,
+    Evict,
+    Kind,
+    Merge,
+    Outcome,
+    Read,
+    Refused,
+)
+from muster.agent.core.kubernetes.preflight_names import CHECKS, GATE_ANNOTATION
+from muster.checks.report import dump
 from muster.kube import resources
 from muster.kube.objects import JsonObject, integer, mapping, name_of, namespace_of, objects, strings, text, uid_of
 from muster.kube.resources import NODES, PODS, Resource
+from muster.schemas.facts.operations import CheckOutcome, CheckResult, PreflightPlan
 
 START_S = 8.0
+CHECKS_S = 5.0
+WORK_S = 20.0
 CHECKPOINT_LATENESS = 1.1
 BEHAVIOUR = Behaviour(seed=1)
 BY_TITLE = {value.title: value for value in vars(resources).values() if isinstance(value, Resource)}
@@ -30,21 +48,26 @@ BY_TITLE = {value.title: value for value in vars(resources).values() if isinstan
 
 @dataclass
 class World:
-    """plans: what the pods of a job (as labelled) and attempt do. on_event: called after each thing that happened."""
+    """plans: what the pods of a job (as labelled) and attempt do. on_event: called after each thing that happened.
+
+    bad_nodes: check that fails there, by node.
+    """
 
     store: Store
     now_s: float = 0.0
     plans: dict[tuple[str, str], CreatePods] = field(default_factory=dict)
     on_event: Callable[[], None] = lambda: None
+    bad_nodes: dict[str, str] = field(default_factory=dict)
     _due: list[tuple[float, int, Callable[[], None]]] = field(default_factory=list)
     _numbers: "itertools.count[int]" = field(default_factory=itertools.count)
 
     def __post_init__(self) -> None:
         self.store.now = self.clock
         self.store.listeners.append(self.see)
-        for title in ("pods", "nodes", "services", "namespaces", "resourceclaims.resource.k8s.io"):
+        for title in ("pods", "nodes", "services", "namespaces", "resourceclaims.resource.k8s.io", "jobs.batch"):
             self.store.register(BY_TITLE[title])
-        self.store.create(BY_TITLE["namespaces"], {"metadata": {"name": "muster-jobs"}})
+        for name in ("muster-jobs", "muster-nodes"):
+            self.store.create(BY_TITLE["namespaces"], {"metadata": {"name": name}})
 
     def clock(self) -> datetime:
         return datetime.fromtimestamp(EPOCH_S, tz=UTC) + timedelta(seconds=self.now_s)
@@ -67,6 +90,19 @@ class World:
         labels = strings(pod, "metadata", "labels")
         return self.plans[labels[names.JOB_LABEL], labels[names.ATTEMPT_LABEL]]
 
+    def add_work(self, job: JsonObject) -> None:
+        """What a Job's controller and the kubelet make of it: one pod, which says what it was asked to find."""
+        template, name = mapping(job, "spec", "template"), name_of(job)
+        pod = {"metadata": {**mapping(template, "metadata"), "name": f"{name}-x"}, "spec": mapping(template, "spec")}
+        made = self.store.create(PODS, pod, namespace_of(job))
+        self.at(self.now_s + WORK_S, lambda: self._worked(made))
+
+    def _worked(self, pod: JsonObject) -> None:
+        if (now := self._now(pod)) is not None:
+            said = dump(list(self._found(now))) if _plan_of(now) else "version=1.2.3"
+            over = {"exitCode": 0, "finishedAt": self.stamp(), "message": said}
+            self._say(now, phase="Succeeded", containerStatuses=[{"name": "work", "state": {"terminated": over}}])
+
     def at(self, at_s: float, act: Callable[[], None]) -> None:
         heapq.heappush(self._due, (at_s, next(self._numbers), act))
 
@@ -83,11 +119,13 @@ class World:
 
     def see(self, event: Event) -> None:
         """The kubelets look at every change of a pod."""
-        if event.resource != PODS or event.gone:
+        if event.resource != PODS or event.gone or names.WORK_LABEL in strings(event.now.obj, "metadata", "labels"):
             return
         now, before = event.now.obj, None if event.before is None else event.before.obj
         if text(now, "spec", "nodeName") and not text(before, "spec", "nodeName"):
-            self.at(self.now_s + START_S, lambda: self._start(now))
+            self.at(self.now_s + START_S, lambda: self._begin(now))
+        if _gate(now) and not _gate(before):
+            self.at(self.now_s + 1.0, lambda: self._start(now))
         if text(now, "metadata", "deletionTimestamp") and not text(before, "metadata", "deletionTimestamp"):
             self._asked_to_end(now)
 
@@ -102,6 +140,25 @@ class World:
     def _now(self, pod: JsonObject) -> JsonObject | None:
         now = self.store.find(PODS, name_of(pod), namespace_of(pod))
         return now if now is not None and uid_of(now) == uid_of(pod) else None
+
+    def _begin(self, pod: JsonObject) -> None:
+        if not objects(pod, "spec", "initContainers"):
+            self._start(pod)
+        elif (now := self._now(pod)) is not None:
+            running = {"name": CHECKS, "state": {"running": {"startedAt": self.stamp()}}}
+            self._say(now, phase="Pending", initContainerStatuses=[running])
+            self.at(self.now_s + CHECKS_S, lambda: self._report(pod))
+
+    def _report(self, pod: JsonObject) -> None:
+        if (now := self._now(pod)) is not None:
+            over = {"exitCode": 0, "finishedAt": self.stamp(), "message": dump(list(self._found(now)))}
+            self._say(now, initContainerStatuses=[{"name": CHECKS, "state": {"terminated": over}}])
+
+    def _found(self, pod: JsonObject) -> Iterator[CheckResult]:
+        node = text(pod, "spec", "nodeName")
+        for order in PreflightPlan.model_validate_json(_plan_of(pod)).checks:
+            outcome = CheckOutcome.FAIL if self.bad_nodes.get(node) == order.check else CheckOutcome.PASS
+            yield CheckResult(node=node, check=order.check, outcome=outcome)
 
     def _start(self, pod: JsonObject) -> None:
         now = self._now(pod)
@@ -176,6 +233,10 @@ class World:
 
     def _done(self, call: Call) -> JsonObject:
         match call:
+            case Create(kind=Kind.JOBS):
+                made = self.store.create(BY_TITLE[call.kind.value], call.body, call.namespace)
+                self.add_work(made)
+                return made
             case Create():
                 return self.store.create(BY_TITLE[call.kind.value], call.body, call.namespace)
             case Bind():
@@ -188,8 +249,22 @@ class World:
             case Read():
                 return self.store.get(BY_TITLE[call.kind.value], call.name, call.namespace)
             case Merge():
-                raise AssertionError("nothing here is patched")
+                found = self.store.get(BY_TITLE[call.kind.value], call.name, call.namespace)
+                notes = {**mapping(found, "metadata", "annotations"), **mapping(call.body, "metadata", "annotations")}
+                metadata = {**mapping(found, "metadata"), "annotations": notes, "resourceVersion": ""}
+                changed = {**found, "metadata": metadata}
+                return self.store.replace(BY_TITLE[call.kind.value], call.name, changed, call.namespace)
             case _:
                 return self.store.replace(
                     BY_TITLE[call.kind.value], call.name, call.body, call.namespace, status=bool(call.subresource)
                 )
+
+
+def _gate(pod: JsonObject | None) -> str:
+    return text(pod, "metadata", "annotations", GATE_ANNOTATION)
+
+
+def _plan_of(pod: JsonObject) -> str:
+    containers = (*objects(pod, "spec", "initContainers"), *objects(pod, "spec", "containers"))
+    variables = (one for container in containers for one in objects(container, "env"))
+    return next((text(one, "value") for one in variables if text(one, "name") == "MUSTER_PREFLIGHT_PLAN"), "")

@@ -2,17 +2,23 @@
 
 from collections.abc import Sequence
 
+from contract.cluster.checked import CheckedContract
 from contract.cluster.kubernetes_world import World
-from contract.cluster.suite import ClusterContract, moment
+from contract.cluster.suite import moment
+from contract.cluster.worked_on import WorkedOnContract
 from kube_fake.store import Event, Store
 from muster.agent.core.cluster import Cluster, CreatePods, Effect, Observation
 from muster.agent.core.kubernetes.cluster import ClusterOptions, KubernetesCluster
+from muster.agent.core.kubernetes.node_jobs import ActionWay, WorkPolicy
 from muster.agent.core.kubernetes.orders import PodOrders
 from muster.agent.core.kubernetes.policy import PodPolicy
 from muster.agent.core.kubernetes.projections import NodeProjection, PodProjection
 from muster.core import NS_PER_S, Instant
 from muster.kube.objects import name_of
 from muster.kube.resources import NODES, PODS
+from muster.schemas.facts.operations import NodeAction
+
+WORKS = WorkPolicy(cluster="atlas", image="tools", actions={NodeAction.REBOOT: ActionWay(command=("reboot",))})
 
 
 class Driven:
@@ -21,7 +27,8 @@ class Driven:
     def __init__(self) -> None:
         self.world = World(Store())
         options = ClusterOptions(cluster="atlas", lost_s=0.5)
-        self.cluster = KubernetesCluster(options, PodOrders(PodPolicy(cluster="atlas", image="busybox")))
+        orders = PodOrders(PodPolicy(cluster="atlas", image="busybox"))
+        self.cluster = KubernetesCluster(options, orders, works=WORKS)
         self.world.on_event = self._work
         self.world.store.listeners.append(self._see)
         for name in ("gpu-0001", "gpu-0002"):
@@ -70,9 +77,14 @@ class Driven:
             self.cluster.pod_gone(view) if event.gone else self.cluster.pod_seen(view, self.now)
 
 
-class TestKubernetesCluster(ClusterContract):
+class TestKubernetesCluster(CheckedContract, WorkedOnContract):
     def new_cluster(self) -> Cluster:
         return Driven()
+
+    def failing_cluster(self) -> Cluster:
+        driven = Driven()
+        driven.world.bad_nodes["gpu-0001"] = "gpu-health"
+        return driven
 
     def lose_node(self, cluster: Cluster, node: str, *, at_s: float) -> None:
         assert isinstance(cluster, Driven)

@@ -14,6 +14,7 @@ from muster.agent.core.cluster import (
 from muster.agent.core.state import NOT_YET, Attempt, JobRecord, NodeRecord, slots_by_node
 from muster.core import Fact, Instant
 from muster.schemas.facts.job import JobResizeRequested, PodsState
+from muster.schemas.facts.operations import ChecksReported
 
 
 class Attempts:
@@ -42,10 +43,10 @@ class Attempts:
             )
         )  # fmt: skip
 
-    def checked(self, job_id: str, pods: Attempt, *, at: Instant) -> None:
-        """The log has all that its checks found."""
-        pods.is_checked = True
-        self._cluster.acknowledge(ChecksSeen(job_id, pods.number), at=at)
+    def checked(self, job_id: str, pods: Attempt, found: ChecksReported, *, at: Instant) -> None:
+        """The log has this of what its checks found."""
+        pods.is_checked = pods.is_checked or found.is_last
+        self._cluster.acknowledge(ChecksSeen(job_id, pods.number, found.results, found.is_last), at=at)
 
     def open(self, job_id: str, pods: Attempt, *, at: Instant) -> None:
         """Its first step may begin."""
@@ -134,7 +135,7 @@ class Attempts:
                 self.running[job_id] = pods
             self._cluster.acknowledge(PodsStartedSeen(job_id, pods.number), at=pods.started_at)
         if state.is_checked:
-            self.checked(job_id, pods, at=pods.started_at)
+            self.checked(job_id, pods, ChecksReported(attempt=pods.number), at=pods.started_at)
         if state.opened_at:
             self.open(job_id, pods, at=Instant(state.opened_at))
         if state.checkpointed_at:

@@ -215,8 +215,7 @@ class AgentCore:
         pods = self._pods.of(fact.subject_id)
         if not isinstance(found, ChecksReported) or pods is None or pods.number != found.attempt:
             return False
-        if found.is_last:
-            self._pods.checked(fact.subject_id, pods, at=fact.time)
+        self._pods.checked(fact.subject_id, pods, found, at=fact.time)
         return True
 
     def _running(self, fact: Fact) -> bool:

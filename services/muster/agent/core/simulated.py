@@ -141,7 +141,7 @@ class SimulatedCluster:
             case PodsResizedSeen():
                 has_moved = pods.life.resized()
             case ChecksSeen():
-                has_moved = pods.life.checked()
+                has_moved = observation.is_last and pods.life.checked()
             case CheckpointSeen():
                 pods.life.checkpointed(self._behaviour, at)
                 has_moved = True

@@ -38,6 +38,8 @@ INSTEAD = {
     Feature.OWN_NODES: "other schedulers may use nodes whose devices Muster chooses",
     Feature.DISRUPTION_BUDGETS: "pods are deleted without asking disruption budgets",
     Feature.NETWORKS: "pods of a gang have no names",
+    Feature.PREFLIGHT: "jobs are not checked before their first step",
+    Feature.NODE_WORK: "nodes are neither checked nor worked on",
     Feature.HOT_PLUG: "plugins find new devices by themselves",
     Feature.COMPOSABILITY: "ComposabilityRequests are not taken up",
     Feature.OPERATOR: "no device is asked of the field's operator",

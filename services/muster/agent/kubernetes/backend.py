@@ -25,12 +25,14 @@ from muster.agent.kubernetes.dra import DevicesPart
 from muster.agent.kubernetes.gang_services import GangServicesPart
 from muster.agent.kubernetes.metrics import MetricsPart
 from muster.agent.kubernetes.parts import Part
-from muster.agent.kubernetes.policies import device_policy, pod_policy
+from muster.agent.kubernetes.policies import device_policy, pod_policy, work_policy
 from muster.agent.kubernetes.sink import KubernetesSink
 from muster.agent.kubernetes.watching import KindWatch, Watch
+from muster.agent.kubernetes.worked_nodes import NodeWorkPart, PreflightPart
 from muster.agent.kubernetes.workloads import WorkloadsPart, workload_policy
 from muster.bus.clock import SystemTime
 from muster.bus.kubernetes_settings import KubernetesSettings
+from muster.bus.preflight_settings import PreflightSettings
 from muster.bus.settings import ScalingSettings
 from muster.core import Instant
 from muster.kube.bounds import CONNECTIONS_MAX
@@ -44,14 +46,19 @@ DISTRIBUTION = "gpumuster"
 
 
 def new_core(
-    cluster: str, settings: KubernetesSettings, scaling: ScalingSettings | None = None, *, operated: str = ""
+    cluster: str,
+    settings: KubernetesSettings,
+    scaling: ScalingSettings | None = None,
+    *,
+    operated: str = "",
+    preflight: PreflightSettings | None = None,
 ) -> AgentCore:
     """The agent's core over a Kubernetes cluster, empty. cluster: as Muster calls it. Raises CpuSetError.
 
-    operated: the fabric that the field's operator moves, "" if none.
+    operated: the fabric that the field's operator moves, "" if none. preflight: how jobs and nodes are checked.
     """
     workloads = Workloads(workload_policy(cluster, settings))
-    made = new_cluster(cluster, settings, workloads, scaling, operated=operated)
+    made = new_cluster(cluster, settings, workloads, scaling, operated=operated, preflight=preflight)
     machines = made.machines
     assert isinstance(machines, ComposableMachines), "`new_cluster` made it so"
     return AgentCore(made, workloads, machines.apply)
@@ -64,9 +71,12 @@ def new_cluster(
     scaling: ScalingSettings | None = None,
     *,
     operated: str = "",
+    preflight: PreflightSettings | None = None,
 ) -> KubernetesCluster:
     """A new, empty one. workloads: objects whose pods may be theirs. Raises CpuSetError."""
-    worklist, orders = Worklist(seed_of_process()), PodOrders(pod_policy(name, settings))
+    preflight = preflight or PreflightSettings()
+    worklist = Worklist(seed_of_process())
+    orders = PodOrders(pod_policy(name, settings, preflight_image=preflight.image))
     machines = machines_of(settings, scaling or ScalingSettings(), worklist, operated=operated)
     guests = ObjectGuests(worklist, workloads)
     devices = ChosenDevices(device_policy(settings), worklist, orders, guests)
@@ -85,6 +95,7 @@ def new_cluster(
         devices=NoDevices() if settings.devices == "device-plugin" else devices,
         guests=guests,
         machines=machines,
+        works=work_policy(name, preflight),
     )
     devices.belongs_to(cluster.nodes)
     machines.belongs_to(cluster.nodes)
@@ -123,6 +134,8 @@ def parts_of(settings: KubernetesSettings, core: AgentCore) -> Sequence[Part]:
     machines = core.cluster.machines
     assert isinstance(machines, ComposableMachines), "`new_cluster` made it so"
     return (
+        PreflightPart(core.cluster),
+        *((NodeWorkPart(core.cluster),) if core.cluster.works.policy.is_any else ()),
         DevicesPart(devices, is_wanted=settings.devices != "device-plugin", now=now),
         GangServicesPart(core.cluster, seed=seed_of_process()),
         WorkloadsPart(core.workloads, now=now),
@@ -163,9 +176,10 @@ def watches_of(cluster: KubernetesCluster, settings: KubernetesSettings) -> Sequ
             cluster.node_seen(change.now, now)
 
     policy = node_policy(settings)
+    work = cluster.works.policy
     nodes = NodeProjection(
-        labels=policy.labels,
-        annotations=frozenset({settings.machine_annotation}),
+        labels=policy.labels | work.labels,
+        annotations=work.annotations | {settings.machine_annotation},
         tolerated=frozenset({GPU_TAINT, OWN_TAINT, settings.resource}),
     )
     guests = GuestProjection(workload_policy("", settings))

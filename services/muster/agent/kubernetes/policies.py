@@ -2,12 +2,14 @@
 
 from muster.agent.core.kubernetes.chosen import DevicePolicy
 from muster.agent.core.kubernetes.cpus import read_cpu_set
+from muster.agent.core.kubernetes.node_jobs import ActionWay, WorkPolicy
 from muster.agent.core.kubernetes.policy import PodPolicy
 from muster.bus.kubernetes_settings import KubernetesSettings
+from muster.bus.preflight_settings import PreflightSettings
 
 
-def pod_policy(cluster: str, settings: KubernetesSettings) -> PodPolicy:
-    """For manifests. cluster: as Muster calls it."""
+def pod_policy(cluster: str, settings: KubernetesSettings, *, preflight_image: str = "") -> PodPolicy:
+    """For manifests. cluster: as Muster calls it. preflight_image: of what checks pods before their first step."""
     return PodPolicy(
         cluster=cluster,
         namespace=settings.namespace,
@@ -18,6 +20,7 @@ def pod_policy(cluster: str, settings: KubernetesSettings) -> PodPolicy:
         lock_memory=settings.network.lock_memory,
         networks=settings.network.annotations,
         image=settings.image,
+        preflight_image=preflight_image,
         user_namespaces=settings.user_namespaces,
         shm=settings.shm,
         run_as=settings.run_as,
@@ -34,4 +37,29 @@ def device_policy(settings: KubernetesSettings) -> DevicePolicy:
         threads=settings.cpu_threads,
         own_nodes=settings.own_nodes,
         namespace=settings.own_namespace,
+    )
+
+
+def work_policy(cluster: str, settings: PreflightSettings) -> WorkPolicy:
+    """For work on nodes."""
+    nodes = settings.nodes
+    return WorkPolicy(
+        cluster=cluster,
+        namespace=nodes.namespace,
+        image=nodes.image or settings.image,
+        service_account=nodes.service_account,
+        actions={
+            action: ActionWay(
+                by=way.by,
+                set=way.set,
+                done=way.done,
+                failed=way.failed,
+                image=way.image,
+                command=way.command,
+                privileged=way.privileged,
+                restarts=way.restarts,
+            )
+            for action, way in nodes.actions.items()
+        },
+        kept_s=nodes.kept_s,
     )

@@ -29,6 +29,7 @@ from muster.agent.core.kubernetes.gangs import Gangs
 from muster.agent.core.kubernetes.leftovers import Leftovers
 from muster.agent.core.kubernetes.machines import Machines, NoMachines
 from muster.agent.core.kubernetes.names import pod_name
+from muster.agent.core.kubernetes.node_jobs import WorkPolicy
 from muster.agent.core.kubernetes.node_work import NodeWorks
 from muster.agent.core.kubernetes.nodes import Nodes
 from muster.agent.core.kubernetes.parts import Notes, Parts
@@ -57,7 +58,7 @@ class ClusterOptions:
 class KubernetesCluster:
     """Implements `Cluster`. manifests: makes pods; the others are parts that may be absent, and share the worklist.
 
-    notes: for the shell's log and metrics.
+    works: how nodes are worked on. notes: for the shell's log and metrics.
     """
 
     def __init__(
@@ -70,9 +71,11 @@ class KubernetesCluster:
         guests: Guests | None = None,
         devices: Devices | None = None,
         machines: Machines | None = None,
+        works: WorkPolicy | None = None,
     ) -> None:
         self.worklist = Worklist() if worklist is None else worklist  # an empty one is false
         self.notes = Notes()
+        self.manifests = manifests
         self.machines = self._machines = machines or NoMachines()
         self.nodes = Nodes(options.nodes, devices or NoDevices(), self._machines, lost_s=options.lost_s)
         parts = Parts(
@@ -83,7 +86,7 @@ class KubernetesCluster:
             nodes=self.nodes,
             notes=self.notes,
         )
-        self._works = NodeWorks()
+        self.works = NodeWorks(works or WorkPolicy(), self.worklist)
         self._leftovers = Leftovers(self.worklist, self.notes, keep_s=options.kept_s)
         self.gangs = Gangs(parts, self._leftovers.seen, bind_s=options.bind_s)
         self.name, self._namespace = options.cluster, options.namespace
@@ -100,7 +103,7 @@ class KubernetesCluster:
         if isinstance(effect, PodsEffect):
             self.gangs.carry_out(effect)
         elif isinstance(effect, WorkOnNode):
-            self._works.carry_out(effect)
+            self.works.carry_out(effect)
         else:
             self._machines.carry_out(effect)
 
@@ -116,7 +119,7 @@ class KubernetesCluster:
         if isinstance(observation, ClusterSeen):
             self._told = observation.description
         elif isinstance(observation, WorkSeen):
-            self._works.acknowledge(observation)
+            self.works.acknowledge(observation)
         elif isinstance(observation, WordSeen):
             self._machines.acknowledge(observation, at)
         elif isinstance(observation, NodeObservation):
@@ -133,7 +136,12 @@ class KubernetesCluster:
             return AT_ONCE
         if self._tell_at is not None:
             return self._tell_at
-        moments = (self.gangs.next_change(), self.nodes.next_change(), self._machines.next_change())
+        moments = (
+            self.gangs.next_change(),
+            self.nodes.next_change(),
+            self._machines.next_change(),
+            self.works.next_change(),
+        )
         leftover = self._leftovers.next_change() if self.gangs.is_synced else None
         return min((moment for moment in (*moments, leftover) if moment is not None), default=None)
 
@@ -147,7 +155,7 @@ class KubernetesCluster:
             or moves
             or self.gangs.has_news
             or self.nodes.has_news
-            or self._works.has_news
+            or self.works.has_news
             or self._guests.has_news
         )
 
@@ -156,6 +164,7 @@ class KubernetesCluster:
         self.gangs.settle(now)
         self.nodes.settle(now)
         self._machines.settle(now)
+        self.works.settle(now)
         if self.gangs.is_synced:
             self._leftovers.settle(now)
         if not self.has_news:
@@ -183,6 +192,8 @@ class KubernetesCluster:
             return
         if view.plugin:
             self._machines.plugin_seen(view)
+        if view.work:
+            self.works.pod_seen(view)
         if self._is_ours(view):
             self._leftovers.seen(view, now)
         self.nodes.pod_seen(view)
@@ -193,6 +204,8 @@ class KubernetesCluster:
         self.gangs.gone(view)
         if view.plugin:
             self._machines.plugin_gone(view)
+        if view.work:
+            self.works.pod_gone(view)
         self._leftovers.gone(view.key)
         self.nodes.pod_gone(view.key)
 
@@ -200,11 +213,13 @@ class KubernetesCluster:
         """A node is so."""
         self.nodes.seen(view, now)
         self._machines.node_seen(view)
+        self.works.node_seen(view)
 
     def node_gone(self, name: str) -> None:
         """A node is no more."""
         self.nodes.gone(name)
         self._machines.node_gone(name)
+        self.works.node_gone(name)
         self.gangs.node_lost(name)
 
     def synced(self) -> None:
@@ -213,6 +228,7 @@ class KubernetesCluster:
         self.gangs.synced()
         self.nodes.synced()
         self._machines.synced()
+        self.works.synced()
 
     def outage(self, now: Instant) -> None:
         """The API server does not answer: deadlines of what only it can do begin anew."""
@@ -225,6 +241,7 @@ class KubernetesCluster:
         self.nodes.reset()
         self._leftovers.reset()
         self._machines.reset()
+        self.works.reset()
         self.companions.clear()
         self._guests.clear()
         self._described = self._tell_at = None
@@ -249,5 +266,5 @@ class KubernetesCluster:
             yield ClusterSeen(self.name, self._described)
         yield from self.nodes.observations()
         yield from self._machines.observations()
-        yield from self._works.observations()
+        yield from self.works.observations()
         yield from self.gangs.observations()

@@ -6,6 +6,7 @@ from muster.agent.core.kubernetes.ending import Ender
 from muster.agent.core.kubernetes.live import NEVER, LiveAttempt, judged
 from muster.agent.core.kubernetes.making import Maker
 from muster.agent.core.kubernetes.parts import Parts, Touch
+from muster.agent.core.kubernetes.preflight import Gates
 from muster.agent.core.kubernetes.verdicts import Verdicts
 from muster.core import Instant, after
 from muster.schemas.facts.job import PodsOutcome
@@ -18,13 +19,22 @@ class Course:
     """touch: have an attempt looked at again. bind_s: how long a gang may be bound only in part."""
 
     def __init__(
-        self, parts: Parts, verdicts: Verdicts, maker: Maker, ender: Ender, touch: Touch, *, bind_s: float
+        self,
+        parts: Parts,
+        verdicts: Verdicts,
+        maker: Maker,
+        ender: Ender,
+        touch: Touch,
+        *,
+        gates: Gates,
+        bind_s: float,
     ) -> None:
         self._parts = parts
         self._verdicts = verdicts
         self._maker = maker
         self._ender = ender
         self._touch = touch
+        self._gates = gates
         self._bind_s = bind_s
 
     def advance(self, one: LiveAttempt, now: Instant) -> None:
@@ -44,6 +54,8 @@ class Course:
 
     def _judge(self, one: LiveAttempt, now: Instant) -> None:
         verdict = judged(one)
+        if verdict is not None and verdict.outcome is PodsOutcome.FAILED and self._verdicts.failed_to_begin(one):
+            return
         if verdict is None or verdict.outcome is not PodsOutcome.NODE_LOST:
             one.verdict = verdict
         elif not self._verdicts.turned_away(one, now):
@@ -57,6 +69,8 @@ class Course:
         self._maker.make(one, now)
         if not one.running_at and one.is_whole:
             one.running_at = now
+        if one.opened_at:
+            self._gates.open(one)
         one.resized = one.resize is not None and one.is_whole and all(pod.is_over for pod in one.leaving)
         self._roll_back_in_part(one, now)
         self._maker.wait_for(one, now)

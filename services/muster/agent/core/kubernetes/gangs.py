@@ -11,8 +11,10 @@ from collections.abc import Callable, Iterator
 
 from muster.agent.core.cluster import (
     CheckpointSeen,
+    ChecksSeen,
     CreatePods,
     DeletePods,
+    OpenGate,
     PodsEffect,
     PodsExitedSeen,
     PodsObservation,
@@ -29,6 +31,7 @@ from muster.agent.core.kubernetes.names import PodKey
 from muster.agent.core.kubernetes.news import news_of
 from muster.agent.core.kubernetes.parts import Parts
 from muster.agent.core.kubernetes.places import Places
+from muster.agent.core.kubernetes.preflight import Gates
 from muster.agent.core.kubernetes.verdicts import FOR_NODES_MAX, FOR_PODS_MAX, Verdicts
 from muster.agent.core.kubernetes.views import PodView
 from muster.core import Instant, after
@@ -55,8 +58,11 @@ class Gangs:
         self._verdicts = Verdicts(parts)
         self._maker = Maker(parts, self._verdicts, self._touch)
         self._ender = Ender(parts, self._touch)
+        self._gates = Gates(parts, self._touch)
         self._places = Places(parts, self._belonging, self._verdicts, self._maker, self._ender)
-        self._course = Course(parts, self._verdicts, self._maker, self._ender, self._touch, bind_s=bind_s)
+        self._course = Course(
+            parts, self._verdicts, self._maker, self._ender, self._touch, gates=self._gates, bind_s=bind_s
+        )
         parts.companions.watched_by(self)
         parts.guests.watched_by(self)
 
@@ -66,6 +72,9 @@ class Gangs:
         match effect:
             case CreatePods() if one is None:
                 self._begin(effect)
+            case OpenGate() if one is not None:
+                one.opened_at = one.opened_at or effect.at
+                self._dirty[one.key] = None
             case DeletePods() if one is not None:
                 self._delete(one, effect)
             case ResizePods() if one is not None and not one.is_ending:
@@ -82,6 +91,9 @@ class Gangs:
             case PodsStartedSeen():
                 one.started_at = one.started_at or at
                 self._verdicts.started(one.key[0])
+            case ChecksSeen():
+                one.found_told.update((result.node, result.check) for result in seen.results)
+                one.checks_told = one.checks_told or seen.is_last
             case CheckpointSeen():
                 one.checkpoint_told = max(one.checkpoint_told, one.checkpoint_offered or at)
                 one.checkpoint_offered = NEVER
@@ -234,6 +246,7 @@ class Gangs:
         """The log has its exit."""
         for pod in itertools.chain(one.pods.values(), one.leaving):
             self._maker.forget(pod)
+            self._gates.forget(pod)
             self._ender.forget(pod)
             if pod.view is not None and not pod.is_guest:
                 self._leave(pod.view, now)

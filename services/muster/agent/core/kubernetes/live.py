@@ -41,7 +41,7 @@ class LivePod:
     end: how it ended, kept when the object is gone; own_end: by itself, not because it was told to. is_gone: it existed
     and is no more, or never will. is_guest: somebody else made it. is_late: a resize that is not told yet adds it.
     is_unsure: it may have been created: nobody answered. ending_s: grace of the deletion that was asked.
-    bind_at: not before, since it was refused. refusals: for want of quota.
+    bind_at: not before, since it was refused. refusals: for want of quota. is_opened: its gate was.
     """
 
     key: PodKey
@@ -63,6 +63,7 @@ class LivePod:
     ending_s: int | None = None
     bind_at: Instant = NEVER
     refusals: int = 0
+    is_opened: bool = False
 
     @property
     def exists(self) -> bool:
@@ -76,10 +77,10 @@ class LivePod:
 
     @property
     def has_run(self) -> bool:
-        """It runs, or ran; a pod that the kubelet did not admit never did."""
+        """It runs, or ran, if only its checks; a pod that the kubelet did not admit never did."""
         if self.end is not None:
             return not was_turned_away(self.end)
-        return self.view is not None and self.view.is_running
+        return self.view is not None and self.view.is_there
 
     @property
     def is_elsewhere(self) -> bool:
@@ -117,6 +118,8 @@ class LiveAttempt:
     started_at: since when the log has the start. running_at: since when all ran. verdict: how it ended by itself, or by
     what happened to it. ended_at: since when none runs any more. bound_at: since when only part is bound. checkpoint:
     the newest that its pods tell of; told: that the log has. held_up_at: since when a container cannot be started.
+    opened_at: since when its first step may begin, where it is checked before. found_told: nodes and checks of which
+    the log has what they found; checks_told: it has all.
     """
 
     order: CreatePods
@@ -135,6 +138,9 @@ class LiveAttempt:
     held_up_at: Instant = NEVER
     resized: bool = False
     is_begun: bool = False
+    opened_at: Instant = NEVER
+    found_told: set[tuple[str, str]] = field(default_factory=set)
+    checks_told: bool = False
 
     @property
     def key(self) -> tuple[str, int]:
@@ -181,6 +187,8 @@ class LiveAttempt:
     def _ran_s(self) -> float:
         """From when the log had the start (or all ran) to the end; no longer than the containers say that they ran."""
         since = self.started_at or self.running_at
+        if self.order.preflight is not None:
+            since = self.opened_at
         if not since:
             return 0.0
         ran_s = max(0.0, seconds_between(since, self.ended_at))

@@ -15,6 +15,8 @@ REPLICA_LABEL = "muster.dev/replica"
 TEAM_LABEL = "muster.dev/team"
 QUEUE_LABEL = "muster.dev/queue"
 CHECKPOINT_ANNOTATION = "muster.dev/checkpointed-at"
+WORK_LABEL = "muster.dev/node-work"
+"""Of Jobs that work on a node, and of their pods: their own name."""
 
 
 @dataclass(frozen=True, slots=True, order=True)

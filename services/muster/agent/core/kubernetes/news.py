@@ -3,13 +3,19 @@
 from muster.agent.core.cluster import CheckpointSeen, PodsObservation, PodsResizedSeen, PodsStartedSeen
 from muster.agent.core.kubernetes.live import LiveAttempt
 from muster.agent.core.kubernetes.parts import NodesSeen
+from muster.agent.core.kubernetes.preflight import next_report
 
 
 def news_of(one: LiveAttempt, nodes: NodesSeen) -> PodsObservation | None:
-    """The next thing to tell: start, checkpoint, resize, exit. A deletion overtakes a start that was not told."""
+    """The next thing to tell: start, checks, checkpoint, resize, exit.
+
+    A deletion overtakes a start that was not told.
+    """
     job_id, attempt = one.key
     if not one.started_at and one.running_at and one.deletion is None:
         return PodsStartedSeen(job_id, attempt, _device_uuids(one, nodes))
+    if one.order.preflight is not None and (report := next_report(one)) is not None:
+        return report
     if one.started_at and one.checkpoint > one.checkpoint_told:
         one.checkpoint_offered = one.checkpoint
         return CheckpointSeen(job_id, attempt)

@@ -1,41 +1,163 @@
-"""Work on nodes of a real cluster."""
+"""Work on nodes of a real cluster: each request becomes one Job pinned to its node, or words that others act on.
 
-from collections.abc import Iterator
+Names follow from the request, and what was begun says so at the API server: a new leader finds it and begins nothing
+twice. Only once a Job was cleaned away (`kept_s` after its end) while no agent looked could it be made again.
+"""
+
+import heapq
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
 
 from muster.agent.core.cluster import WorkOnNode, WorkSeen
+from muster.agent.core.kubernetes.calls import Call, Create, Done, Kind, Merge, Outcome, Read, Refused
+from muster.agent.core.kubernetes.node_jobs import (
+    BOOT_ANNOTATION,
+    WORK_ANNOTATION,
+    ActionWay,
+    WorkPolicy,
+    action_job,
+    checks_job,
+    filled,
+    job_name,
+    words_off_node,
+    words_on_node,
+)
+from muster.agent.core.kubernetes.views import End, NodeView, PodView
+from muster.agent.core.kubernetes.worklist import AT_ONCE, Worklist
+from muster.checks.report import cannot_run, load
+from muster.core import Instant, after, seconds_between
+from muster.kube.objects import text
 from muster.schemas.facts.operations import (
     ActionOutcome,
-    CheckOutcome,
-    CheckResult,
     ChecksReported,
+    NodeAction,
     NodeActionEnded,
     NodeActionRequested,
 )
 
+NO_WAY = "this cluster's settings say no way to do it (preflight.nodes)"
+_Key = tuple[str, str]
+
+
+@dataclass(slots=True)
+class _Work:
+    """One request. name: of its Job. is_begun: the API server has it; boot: of the node when it was begun."""
+
+    effect: WorkOnNode
+    name: str
+    way: ActionWay | None
+    is_begun: bool = False
+    boot: str = ""
+
+    @property
+    def key(self) -> _Key:
+        """Node and request."""
+        return self.effect.node, self.effect.request_id
+
+    @property
+    def by_words(self) -> bool:
+        """Whether others act on words on the node."""
+        return self.way is not None and self.way.by != "job"
+
 
 class NodeWorks:
-    """What nobody told how to do cannot be done, and is told so."""
+    """A part of `KubernetesCluster`. policy: how it is done. may_work: whether the API server lets the agent do it."""
 
-    def __init__(self) -> None:
-        self._seen: dict[tuple[str, str], WorkSeen] = {}
+    def __init__(self, policy: WorkPolicy, worklist: Worklist) -> None:
+        self.may_work = True
+        self.policy = policy
+        self._worklist = worklist
+        self._open: dict[_Key, _Work] = {}
+        self._by_name: dict[str, _Work] = {}
+        self._nodes: dict[str, NodeView] = {}
+        self._ends: dict[str, End] = {}  # of pods that work, by the name of their Job
+        self._dirty: dict[_Key, None] = {}
+        self._deadlines: list[tuple[Instant, _Key]] = []
+        self._seen: dict[_Key, WorkSeen] = {}
+        self._is_synced = False
+
+    # --- what is asked, and what is seen -------------------------------------------------------------------------
 
     def carry_out(self, effect: WorkOnNode) -> None:
         """See `Cluster`."""
-        asked, words = effect.asked, "this cluster's settings (`preflight.nodes`) say no way to do it"
-        ended: NodeActionEnded | ChecksReported
-        if isinstance(asked, NodeActionRequested):
-            ended = NodeActionEnded(request_id=asked.request_id, outcome=ActionOutcome.CANNOT_RUN, detail=words)
-        else:
-            outcome = CheckOutcome.CANNOT_RUN
-            results = tuple(
-                CheckResult(node=effect.node, check=one.check, outcome=outcome, detail=words) for one in asked.checks
-            )
-            ended = ChecksReported(request_id=asked.request_id, results=results)
-        self._seen[effect.node, effect.request_id] = WorkSeen(effect.node, effect.request_id, ended)
+        key = (effect.node, effect.request_id)
+        if key in self._open:
+            return
+        asked = effect.asked
+        way = self.policy.actions.get(asked.action) if isinstance(asked, NodeActionRequested) else None
+        work = _Work(effect, job_name(self.policy.cluster, *key), way)
+        self._open[key] = self._by_name[work.name] = work
+        self._dirty[key] = None
+        heapq.heappush(self._deadlines, (after(effect.at, asked.limit_s), key))
 
     def acknowledge(self, seen: WorkSeen) -> None:
         """The log has it."""
-        self._seen.pop((seen.node, seen.request_id), None)
+        key = (seen.node, seen.request_id)
+        self._seen.pop(key, None)
+        self._dirty.pop(key, None)
+        work = self._open.pop(key, None)
+        if work is None:
+            return
+        self._by_name.pop(work.name, None)
+        for what in ("work", "work-read"):
+            self._worklist.cancel((what, key))
+        if work.by_words and work.is_begun and seen.node in self._nodes:
+            call = Merge(Kind.NODES, "", seen.node, words_off_node())
+            self._worklist.ask(("work-off", seen.node), call, lambda *_: None)
+        self._dirty.update((other, None) for other in self._open if other[0] == seen.node)
+
+    def pod_seen(self, view: PodView) -> None:
+        """A pod that works on a node is so."""
+        if view.work and view.end is not None and view.namespace == self.policy.namespace:
+            self._ends[view.work] = view.end
+            self._look_at(view.work)
+
+    def pod_gone(self, view: PodView) -> None:
+        """A pod that worked is no more."""
+        if view.work and view.namespace == self.policy.namespace:
+            self._ends.pop(view.work, None)
+
+    def node_seen(self, view: NodeView) -> None:
+        """A node is so."""
+        self._nodes[view.name] = view
+        if self._open:
+            self._dirty.update((key, None) for key in self._open if key[0] == view.name)
+
+    def node_gone(self, name: str) -> None:
+        """A node is no more."""
+        self._nodes.pop(name, None)
+        self._dirty.update((key, None) for key in self._open if key[0] == name)
+
+    def synced(self) -> None:
+        """Everything that there is was seen."""
+        self._is_synced = True
+        self._dirty.update(dict.fromkeys(self._open))
+
+    def reset(self) -> None:
+        """Another leads: what it began is found again."""
+        self._is_synced = False
+        self._nodes.clear()
+        self._ends.clear()
+        self._seen.clear()
+        for work in self._open.values():
+            work.is_begun, work.boot = False, ""
+        self._dirty = dict.fromkeys(self._open)
+
+    # --- what follows --------------------------------------------------------------------------------------------
+
+    def settle(self, now: Instant) -> None:
+        """Begin what was asked, and look at what changed."""
+        if not self._is_synced:
+            return
+        while self._deadlines and self._deadlines[0][0] <= now:
+            key = heapq.heappop(self._deadlines)[1]
+            if key in self._open and key not in self._seen:
+                self._end(self._open[key], now, self._late(self._open[key]))
+        dirty, self._dirty = self._dirty, {}
+        for key in dirty:
+            work = self._open.get(key)
+            if work is not None and key not in self._seen:
+                self._advance(work, now)
 
     @property
     def has_news(self) -> bool:
@@ -43,5 +165,181 @@ class NodeWorks:
         return bool(self._seen)
 
     def observations(self) -> Iterator[WorkSeen]:
-        """What has ended."""
+        """What has ended and is not acknowledged."""
         return iter(self._seen.values())
+
+    def next_change(self) -> Instant | None:
+        """When `settle` could find something by time alone."""
+        if not self._is_synced:
+            return None
+        if self._dirty:
+            return AT_ONCE
+        while self._deadlines and self._deadlines[0][1] not in self._open:
+            heapq.heappop(self._deadlines)
+        return self._deadlines[0][0] if self._deadlines else None
+
+    def _look_at(self, name: str) -> None:
+        work = self._by_name.get(name)
+        if work is not None:
+            self._dirty[work.key] = None
+
+    def _advance(self, work: _Work, now: Instant) -> None:
+        ended = self._ended_by_node(work) or self._obstacle(work)
+        if ended is not None:
+            self._end(work, now, ended)
+        elif work.is_begun:
+            self._judge(work, now)
+        elif not any(self._worklist.asks((what, work.key)) for what in ("work", "work-read")):
+            self._begin(work)
+
+    def _ended_by_node(self, work: _Work) -> NodeActionEnded | ChecksReported | None:
+        """A node that is no more: that is what who asked for another one wanted."""
+        if work.effect.node in self._nodes:
+            return None
+        asked = work.effect.asked
+        if isinstance(asked, NodeActionRequested) and asked.action is NodeAction.REPLACE and work.is_begun:
+            return _action(work, ActionOutcome.DONE, detail="the node is no more")
+        return _unable(work, "the node is no more") if work.is_begun else _unable(work, "there is no such node")
+
+    def _obstacle(self, work: _Work) -> NodeActionEnded | ChecksReported | None:
+        """Why it cannot be done at all."""
+        if work.is_begun:
+            return None
+        if not self.may_work:
+            return _unable(work, "Muster may not work on nodes of this cluster (see `muster kubernetes rbac`)")
+        if isinstance(work.effect.asked, NodeActionRequested):
+            if work.way is None:
+                return _unable(work, NO_WAY)
+            image = work.way.image or self.policy.image
+            return None if work.by_words or image else _unable(work, "no image is named (preflight.nodes.image)")
+        return None if self.policy.image else _unable(work, "no image is named (preflight.nodes.image)")
+
+    def _begin(self, work: _Work) -> None:
+        """Others may act on one wish for a node at a time."""
+        asked, node = work.effect.asked, self._nodes[work.effect.node]
+        if work.by_words and work.way is not None and isinstance(asked, NodeActionRequested):
+            if node.annotation(WORK_ANNOTATION) == asked.request_id:
+                work.is_begun, work.boot = True, node.annotation(BOOT_ANNOTATION)
+                self._dirty[work.key] = None
+            elif not any(one.by_words and one.is_begun and one.key[0] == node.name for one in self._open.values()):
+                body = words_on_node(work.way, asked, boot=node.boot)
+                self._ask(work, Merge(Kind.NODES, "", node.name, body), boot=node.boot)
+            return
+        if isinstance(asked, NodeActionRequested) and work.way is not None:
+            body = action_job(self.policy, work.way, work.effect, asked, boot=node.boot)
+        else:
+            assert not isinstance(asked, NodeActionRequested), "an action without a way is an obstacle"
+            body = checks_job(self.policy, work.effect, asked)
+        self._ask(work, Create(Kind.JOBS, self.policy.namespace, work.name, body, brief=True), boot=node.boot)
+
+    def _ask(self, work: _Work, call: Call, *, boot: str) -> None:
+        def told(outcome: Outcome, now: Instant) -> None:
+            match outcome:
+                case Done():
+                    work.is_begun, work.boot = True, boot
+                case Refused(code=409, reason="AlreadyExists"):
+                    self._find(work)
+                case Refused():
+                    self._end(work, now, _unable(work, outcome.message))
+            self._dirty[work.key] = None
+
+        self._worklist.ask(("work", work.key), call, told)
+
+    def _find(self, work: _Work) -> None:
+        """Another leader made it: it knows the node's boot of then."""
+
+        def told(outcome: Outcome, now: Instant) -> None:
+            match outcome:
+                case Done():
+                    work.is_begun = True
+                    work.boot = text(outcome.reply, "metadata", "annotations", BOOT_ANNOTATION)
+                case Refused() if outcome.code != 404:
+                    self._end(work, now, _unable(work, outcome.message))
+            self._dirty[work.key] = None
+
+        self._worklist.ask(("work-read", work.key), Read(Kind.JOBS, self.policy.namespace, work.name), told)
+
+    # --- how it ends ---------------------------------------------------------------------------------------------
+
+    def _judge(self, work: _Work, now: Instant) -> None:
+        asked, way, node = work.effect.asked, work.way, self._nodes[work.effect.node]
+        end = self._ends.get(work.name)
+        if not isinstance(asked, NodeActionRequested):
+            if end is not None:
+                results = tuple(load(end.said or end.told, asked.checks, node=node.name))
+                self._end(work, now, ChecksReported(request_id=asked.request_id, results=results))
+            return
+        assert way is not None, "an action without a way is not begun"
+        ended = _by_words(work, way, asked, node) if work.by_words else _by_job(work, way, asked, node, end)
+        if ended is not None:
+            self._end(work, now, ended)
+
+    def _late(self, work: _Work) -> NodeActionEnded | ChecksReported:
+        words = f"not done within {work.effect.asked.limit_s:g} s"
+        if isinstance(work.effect.asked, NodeActionRequested):
+            return _action(work, ActionOutcome.FAILED, detail=words)
+        return _unable(work, words)
+
+    def _end(self, work: _Work, now: Instant, ended: NodeActionEnded | ChecksReported) -> None:
+        if isinstance(ended, NodeActionEnded):
+            took_s = max(0.0, seconds_between(work.effect.at, now))
+            ended = ended.model_copy(update={"took_s": took_s})
+        self._seen[work.key] = WorkSeen(*work.key, ended)
+
+
+def _by_job(
+    work: _Work, way: ActionWay, asked: NodeActionRequested, node: NodeView, end: End | None
+) -> NodeActionEnded | None:
+    """A Job that ended ends the action. A node that restarts takes its Job along: then another boot does."""
+    if way.restarts:
+        return _restarted(work, node)
+    if end is None:
+        return None
+    if not end.succeeded:
+        detail = end.said or end.told or f"exit code {end.exit_code}"
+        return _action(work, ActionOutcome.FAILED, detail=detail)
+    lines = [line.removeprefix("version=") for line in end.said.splitlines() if line.startswith("version=")]
+    return _action(work, ActionOutcome.DONE, version=lines[-1].strip() if lines else asked.version)
+
+
+def _by_words(work: _Work, way: ActionWay, asked: NodeActionRequested, node: NodeView) -> NodeActionEnded | None:
+    """What others say counts from when our words stand on the node: before, it is about something else."""
+    if node.annotation(WORK_ANNOTATION) != asked.request_id:
+        return None
+    is_label = way.by == "label"
+    if way.failed and _shows(way.failed, asked, node, labels=is_label):
+        return _action(
+            work, ActionOutcome.FAILED, detail=", ".join(f"{key}={value}" for key, value in way.failed.items())
+        )
+    if way.done and not _shows(way.done, asked, node, labels=is_label):
+        return None
+    if way.restarts:
+        return _restarted(work, node)
+    return _action(work, ActionOutcome.DONE, version=asked.version)
+
+
+def _restarted(work: _Work, node: NodeView) -> NodeActionEnded | None:
+    if node.ready and node.boot and node.boot != work.boot:
+        asked = work.effect.asked
+        version = asked.version if isinstance(asked, NodeActionRequested) else ""
+        return _action(work, ActionOutcome.DONE, version=version)
+    return None
+
+
+def _shows(wanted: Mapping[str, str], asked: NodeActionRequested, node: NodeView, *, labels: bool) -> bool:
+    found: Callable[[str], str] = node.label if labels else node.annotation
+    return all(found(key) == filled(value, asked) for key, value in wanted.items())
+
+
+def _action(work: _Work, outcome: ActionOutcome, *, detail: str = "", version: str = "") -> NodeActionEnded:
+    return NodeActionEnded(
+        request_id=work.effect.request_id, outcome=outcome, detail=detail[:1000], version=version[:200]
+    )
+
+
+def _unable(work: _Work, why: str) -> NodeActionEnded | ChecksReported:
+    asked = work.effect.asked
+    if isinstance(asked, NodeActionRequested):
+        return _action(work, ActionOutcome.CANNOT_RUN, detail=why)
+    results = tuple(cannot_run(asked.checks, node=work.effect.node, why=why))
+    return ChecksReported(request_id=asked.request_id, results=results)

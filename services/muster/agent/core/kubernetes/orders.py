@@ -14,9 +14,12 @@ from muster.schemas.job import Slot
 
 @dataclass(slots=True)
 class PodOrders:
-    """Implements `companions.Manifests`, and says what pods need beside themselves."""
+    """Implements `companions.Manifests`, and says what pods need beside themselves. is_checking: whether pods are
+    checked before their first step where that is planned: without the right to open their gates they are not.
+    """
 
     policy: PodPolicy
+    is_checking: bool = True
     _last: tuple[Sequence[Slot], Gang] | None = field(default=None)
 
     def namespace(self, order: CreatePods) -> str:
@@ -73,6 +76,7 @@ class PodOrders:
             claimed=self.is_claimed(order, slot),
             trace=order.trace,
             resumed_s=order.resumed_s,
+            checks=order.preflight if self.is_checking else None,
         )
 
     def _gang(self, order: CreatePods, peers: Sequence[Slot]) -> Gang:

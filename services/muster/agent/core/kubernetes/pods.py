@@ -5,10 +5,11 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from muster.agent.core.kubernetes import names, options, sharing, words
+from muster.agent.core.kubernetes import names, options, preflight, sharing, words
 from muster.agent.core.kubernetes.policy import ImpossiblePodError, PodPolicy
 from muster.agent.core.kubernetes.rendezvous import Gang, hosts_lines, service_manifest, variables
-from muster.kube.objects import JsonObject
+from muster.kube.objects import JsonObject, mapping, objects
+from muster.schemas.facts.operations import PreflightPlan
 from muster.schemas.job import Slot, TaskGroup
 from muster.schemas.labels import EXIT_CODE, RUN_S
 
@@ -28,7 +29,7 @@ class PodOrder:
     """One pod that shall be. gang: its attempt, shared by the orders of all its pods.
 
     claimed: its GPUs come by a ResourceClaim (DRA) of the name `claim_name(order.name)`; else as extended resources.
-    resumed_s: seconds of work that checkpoints keep.
+    resumed_s: seconds of work that checkpoints keep. checks: what is checked before its first step.
     """
 
     gang: Gang
@@ -37,6 +38,7 @@ class PodOrder:
     claimed: bool = False
     trace: str = ""
     resumed_s: float = 0.0
+    checks: PreflightPlan | None = None
 
     @property
     def key(self) -> names.PodKey:
@@ -150,6 +152,9 @@ def _spec(order: PodOrder) -> JsonObject:
         "tolerations": _tolerations(order),
         "containers": [container],
     }
+    if order.checks is not None:
+        spec["initContainers"] = _checking(order, order.checks, container)
+        volumes = [*volumes, preflight.gate_volume()]
     if volumes:
         spec["volumes"] = volumes
     if asked.service_account is not None:
@@ -185,6 +190,20 @@ def _container(order: PodOrder) -> tuple[JsonObject, list[JsonObject]]:
     if stored:
         container["volumeMounts"] = [one.mount for one in stored]
     return container, [one.volume for one in stored]
+
+
+def _checking(order: PodOrder, plan: PreflightPlan, container: JsonObject) -> list[JsonObject]:
+    """Containers that run before the job's: they see its devices and its volumes, and none of its variables."""
+    return preflight.init_containers(
+        plan,
+        gpus=order.gpus,
+        image=order.policy.preflight_image or _image(order),
+        told=_told(order),
+        resources=mapping(container, "resources"),
+        plain=options.quantities(order.gang.spec, order.group, devices={}),
+        security=mapping(container, "securityContext"),
+        mounts=objects(container, "volumeMounts"),
+    )
 
 
 def _fabric(order: PodOrder) -> Mapping[str, int]:

@@ -7,9 +7,10 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 
 from muster.agent.core.kubernetes import names
+from muster.agent.core.kubernetes.preflight_names import CHECKS, GATE_ANNOTATION, INIT_CONTAINERS, OPEN
 from muster.agent.core.kubernetes.quantities import instant, milli
 from muster.agent.core.kubernetes.requests import offered, pod_requests
-from muster.agent.core.kubernetes.views import NOT_SEEN, End, Member, NodeView, Owner, PodView
+from muster.agent.core.kubernetes.views import NOT_SEEN, End, Member, NodeView, Owner, PodView, PreflightView
 from muster.agent.core.workloads.guests import Guest
 from muster.kube.objects import (
     JsonObject,
@@ -55,7 +56,7 @@ class PodProjection:
             scheduler=scheduler,
             requests=pod_requests(spec),
             member=member,
-            end=_end(status),
+            end=_end(status, says=names.WORK_LABEL in labels),
             ends_at=instant(text(raw, "metadata", "deletionTimestamp")),
             grace_s=integer(raw, "metadata", "deletionGracePeriodSeconds"),
             waiting=_waiting(status),
@@ -67,6 +68,8 @@ class PodProjection:
             guest=self.guest_of(raw) if is_guest and self.guest_of is not None else None,
             plugin=plugin,
             created_at=instant(text(raw, "metadata", "creationTimestamp")) if plugin else NOT_SEEN,
+            preflight=None if member is None else _preflight(raw, status),
+            work=labels.get(names.WORK_LABEL, ""),
         )
 
 
@@ -93,6 +96,7 @@ class NodeProjection:
             labels=_kept(strings(raw, "metadata", "labels"), self.labels),
             annotations=_kept(strings(raw, "metadata", "annotations"), self.annotations),
             deleting=bool(text(raw, "metadata", "deletionTimestamp")),
+            boot=text(status, "nodeInfo", "bootID"),
             unneeded=next((key for one in objects(spec, "taints") if (key := text(one, "key")) in UNNEEDED_TAINTS), ""),
         )
 
@@ -150,7 +154,22 @@ def _owner(raw: JsonObject) -> Owner | None:
     return None
 
 
-def _end(status: JsonObject) -> End | None:
+def _preflight(raw: JsonObject, status: JsonObject) -> PreflightView | None:
+    for container in objects(status, "initContainerStatuses"):
+        if text(container, "name") == CHECKS:
+            state = mapping(container, "state")
+            over = mapping(state, "terminated")
+            return PreflightView(
+                started="running" in state or bool(over),
+                report=text(over, "message") if over else None,
+                exit_code=integer(over, "exitCode"),
+                is_open=text(raw, "metadata", "annotations", GATE_ANNOTATION) == OPEN,
+            )
+    return None
+
+
+def _end(status: JsonObject, *, says: bool = False) -> End | None:
+    """says: keep what the program left behind."""
     phase = text(status, "phase")
     if phase not in ("Succeeded", "Failed"):
         return None
@@ -159,9 +178,12 @@ def _end(status: JsonObject) -> End | None:
         over = mapping(container, "state", "terminated")
         code = code or integer(over, "exitCode")
         why = why or (text(over, "reason") if integer(over, "exitCode") else "")
-        started, finished = instant(text(over, "startedAt")), instant(text(over, "finishedAt"))
-        began = min(began, started) if began and started else began or started
+        finished = instant(text(over, "finishedAt"))
         ended = max(ended, finished)
+        if text(container, "name") in INIT_CONTAINERS:
+            continue  # what checks the pod before its first step is no part of its run
+        started = instant(text(over, "startedAt"))
+        began = min(began, started) if began and started else began or started
         message = message or text(over, "message").strip()
     return End(
         succeeded=phase == "Succeeded",
@@ -171,6 +193,7 @@ def _end(status: JsonObject) -> End | None:
         finished_at=ended,
         ran_s=max(0, ended - began) / 1e9 if began else 0.0,
         says_done=message == "done",
+        said=message if says else "",
         disrupted=any(
             text(condition, "type") == "DisruptionTarget" and text(condition, "status") == "True"
             for condition in objects(status, "conditions")

@@ -74,6 +74,16 @@ class Verdicts:
         self.refuse(one, pod, reason=f"the kubelet of {pod.slot.node} turned it away: {end.told}", most=most)
         return True
 
+    def failed_to_begin(self, one: LiveAttempt) -> bool:
+        """Whether it ended before its first step, by what checks it: no failure of the job's, but only so often."""
+        if one.order.preflight is None or one.opened_at:
+            return False
+        for pod in one.pods.values():
+            if pod.end is not None and not pod.end.succeeded:
+                self.refuse(one, pod, reason=f"what checks it ended with {pod.end.exit_code}: {pod.end.told}")
+                return True
+        return False
+
     def started(self, job_id: str) -> None:
         """An attempt runs: what was in its way is over."""
         self._refused.pop(job_id, None)

@@ -56,7 +56,8 @@ class End:
     ended ("OOMKilled"). says_done: its program declared itself done (termination message "done"), so that success
     counts also where it had been told to stop.
 
-    finished_at, ran_s: of its containers, by the kubelet's clock; 0 where none ever ran.
+    finished_at, ran_s: of its containers, by the kubelet's clock; 0 where none ever ran. said: what its program left
+    behind as its termination message, of work on nodes.
     """
 
     succeeded: bool
@@ -67,11 +68,24 @@ class End:
     ran_s: float = 0.0
     says_done: bool = False
     disrupted: bool = False
+    said: str = ""
 
     @property
     def told(self) -> str:
         """Why, in words; "" if nobody said."""
         return ": ".join(filter(None, (self.reason, self.message)))
+
+
+@dataclass(frozen=True, slots=True)
+class PreflightView:
+    """A pod that is checked before its first step. report: what the container of the checks left behind, None: it has
+    not ended. is_open: the annotation says that its gate is open.
+    """
+
+    started: bool = False
+    report: str | None = None
+    exit_code: int = 0
+    is_open: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,7 +95,8 @@ class PodView:
 
     ends_at: until when it was asked to end, 0 if nobody asked; grace_s: that it was given. waiting: why its containers
     do not start ("ImagePullBackOff"), "" if nothing holds them up. devices: what the kubelet gave it, where it tells.
-    plugin: of which sort of plugin it is, "" if of none; created_at: of a plugin's.
+    plugin: of which sort of plugin it is, "" if of none; created_at: of a plugin's. preflight: None: it is not checked.
+    work: which work on its node it does, "" if none.
     """
 
     namespace: str
@@ -104,6 +119,8 @@ class PodView:
     guest: Guest | None = None
     plugin: str = ""
     created_at: Instant = NOT_SEEN
+    preflight: PreflightView | None = None
+    work: str = ""
 
     @property
     def key(self) -> tuple[str, str]:
@@ -115,12 +132,18 @@ class PodView:
         """All containers were started and one runs."""
         return self.phase == "Running"
 
+    @property
+    def is_there(self) -> bool:
+        """It runs, if only the checks before its first step."""
+        return self.is_running or (self.preflight is not None and self.preflight.started)
+
 
 @dataclass(frozen=True, slots=True)
 class NodeView:
     """A node. allocatable: to pods; capacity_cpu_milli: with what is kept for the system. closed: why nothing new is to
     be placed there ("cordoned", "taint …"), "" if nothing speaks against. labels, annotations: those asked for.
-    unneeded: the taint by which the Cluster Autoscaler says that it would remove the node.
+    unneeded: the taint by which the Cluster Autoscaler says that it would remove the node. boot: another one after
+    every start of the machine.
     """
 
     name: str
@@ -134,6 +157,7 @@ class NodeView:
     annotations: tuple[tuple[str, str], ...] = ()
     deleting: bool = False
     unneeded: str = ""
+    boot: str = ""
 
     def label(self, key: str) -> str:
         """Value of a label that was asked for, "" if the node has none."""

@@ -1,0 +1,170 @@
+"""Checks before the first step of a job's pods: two init containers, what they leave behind, and the gate.
+
+`muster-preflight` runs the checks and leaves what they found as its termination message; it ends well whatever they
+found, so that the gang stands until there is a verdict. `muster-gate` waits until the agent writes the verdict into an
+annotation, which a downward-API volume shows it: no token, no network and no exec is needed in the pod.
+"""
+
+from collections.abc import Iterator
+from itertools import islice
+
+from muster.agent.core.cluster import RESULTS_PER_FACT, ChecksSeen
+from muster.agent.core.kubernetes.calls import Done, Kind, Merge, Outcome, Refused
+from muster.agent.core.kubernetes.live import LiveAttempt, LivePod
+from muster.agent.core.kubernetes.parts import Parts, Touch
+from muster.agent.core.kubernetes.preflight_names import (
+    CHECKS,
+    GATE,
+    GATE_ANNOTATION,
+    GATE_FILE,
+    GATE_FOLDER,
+    GATE_VOLUME,
+    OPEN,
+)
+from muster.checks.plan import orders_for
+from muster.checks.report import cannot_run, load
+from muster.core import Instant
+from muster.kube.objects import JsonObject
+from muster.schemas.facts.operations import CheckOrder, CheckOutcome, CheckResult, PreflightPlan
+
+AGAIN_S = 15.0
+"""Until a gate is opened again whose opening the API server refused: somebody has to grant it."""
+_WORST = {CheckOutcome.PASS: 0, CheckOutcome.CANNOT_RUN: 1, CheckOutcome.FAIL: 2}
+
+
+def init_containers(
+    plan: PreflightPlan,
+    *,
+    gpus: int,
+    image: str,
+    told: dict[str, str],
+    resources: JsonObject,
+    plain: JsonObject,
+    security: JsonObject,
+    mounts: list[JsonObject],
+) -> list[JsonObject]:
+    """Both containers. told: variables by which pods of the gang find each other. resources: with the devices, which
+    the kubelet gives to the job's container after these; plain: without.
+    """
+    orders = orders_for(plan, gpus=gpus)
+    mine = plan.model_copy(update={"checks": orders}) if orders else None
+    variables = {**told, "MUSTER_PREFLIGHT_GPUS": str(gpus)}
+    variables["MUSTER_PREFLIGHT_PLAN"] = mine.model_dump_json(exclude_defaults=True) if mine is not None else ""
+    checks: JsonObject = {
+        "name": CHECKS,
+        "image": image,
+        "command": ["muster", "preflight", "run"],
+        "env": [{"name": name, "value": value} for name, value in variables.items()],
+        "resources": resources,
+        "securityContext": security,
+        "terminationMessagePolicy": "File",
+    }
+    if mounts:
+        checks["volumeMounts"] = mounts
+    gate: JsonObject = {
+        "name": GATE,
+        "image": image,
+        "command": ["muster", "preflight", "gate", "--file", f"{GATE_FOLDER}/{GATE_FILE}"],
+        "resources": plain,
+        "securityContext": security,
+        "volumeMounts": [{"name": GATE_VOLUME, "mountPath": GATE_FOLDER, "readOnly": True}],
+    }
+    return [checks, gate]
+
+
+def gate_volume() -> JsonObject:
+    """The pod's own annotation, as a file."""
+    item: JsonObject = {"path": GATE_FILE, "fieldRef": {"fieldPath": f"metadata.annotations['{GATE_ANNOTATION}']"}}
+    return {"name": GATE_VOLUME, "downwardAPI": {"items": [item]}}
+
+
+def next_report(one: LiveAttempt) -> ChecksSeen | None:
+    """What there is to tell of the attempt's checks now: a failure at once, the rest when all is known.
+
+    Pods of one node speak with one voice: the worst that one of them found.
+    """
+    plan = one.order.preflight
+    if plan is None or not one.started_at or one.checks_told or one.is_ending:
+        return None
+    results: dict[tuple[str, str], CheckResult] = {}
+    is_whole = True
+    for pod in one.pods.values():
+        found = found_of(plan, pod, gpus=_gpus(one, pod))
+        is_whole = is_whole and found is not None
+        for result in found or ():
+            key = (result.node, result.check)
+            before = results.get(key)
+            if before is None or _WORST[result.outcome] > _WORST[before.outcome]:
+                results[key] = result
+    untold = (result for key, result in results.items() if key not in one.found_told)
+    if not is_whole:
+        untold = (result for result in untold if result.outcome is CheckOutcome.FAIL)
+    part = tuple(islice(untold, RESULTS_PER_FACT))
+    is_last = is_whole and next(untold, None) is None
+    return ChecksSeen(*one.key, part, is_last=is_last) if part or is_last else None
+
+
+def found_of(plan: PreflightPlan, pod: LivePod, *, gpus: int) -> tuple[CheckResult, ...] | None:
+    """What the pod's checks found; None: that is not known yet."""
+    node, view = pod.slot.node, pod.view
+    if pod.is_guest:
+        return tuple(cannot_run(plan.checks, node=node, why="its pod is made by others, who run no checks in it"))
+    seen = view.preflight if view is not None else None
+    if seen is None and view is not None and view.is_running:
+        return tuple(cannot_run(plan.checks, node=node, why="its pod was made without checks: see `described`"))
+    if seen is None or seen.report is None:
+        return None
+    if seen.exit_code:
+        why = f"the container of the checks ended with {seen.exit_code}: {seen.report}"
+        return tuple(cannot_run(plan.checks, node=node, why=why))
+    mine = orders_for(plan, gpus=gpus)
+    return (*load(seen.report, mine, node=node), *_not_here(plan.checks, mine, node))
+
+
+def _not_here(all_orders: tuple[CheckOrder, ...], mine: tuple[CheckOrder, ...], node: str) -> Iterator[CheckResult]:
+    """Of a pod without the devices that a check is about nobody waits for more."""
+    for order in all_orders:
+        if order not in mine:
+            yield CheckResult(node=node, check=order.check, outcome=CheckOutcome.PASS, detail="nothing to check here")
+
+
+def _gpus(one: LiveAttempt, pod: LivePod) -> int:
+    group = one.order.spec.task_groups[pod.slot.group]
+    return 0 if group.gpu_milli else pod.slot.gpu_count or group.gpus
+
+
+class Gates:
+    """Opens the gates of attempts whose first step may begin. touch: have an attempt looked at again."""
+
+    def __init__(self, parts: Parts, touch: Touch) -> None:
+        self._parts = parts
+        self._touch = touch
+
+    def open(self, one: LiveAttempt) -> None:
+        """Of every pod that has one and is not known to have passed it; again is no second time."""
+        for pod in one.pods.values():
+            seen = pod.view.preflight if pod.view is not None else None
+            if seen is not None and not seen.is_open and not pod.is_opened and pod.exists:
+                self._ask(one, pod)
+
+    def forget(self, pod: LivePod) -> None:
+        """Nothing more is to be opened."""
+        self._parts.worklist.cancel(("gate", pod.key))
+
+    def _ask(self, one: LiveAttempt, pod: LivePod) -> None:
+        body: JsonObject = {"metadata": {"uid": pod.uid, "annotations": {GATE_ANNOTATION: OPEN}}}
+        call = Merge(Kind.PODS, pod.namespace, pod.name, body)
+        self._parts.worklist.ask(
+            ("gate", pod.key), call, lambda outcome, now: self._asked(one, pod, outcome, now), is_urgent=True
+        )
+
+    def _asked(self, one: LiveAttempt, pod: LivePod, outcome: Outcome, now: Instant) -> None:
+        match outcome:
+            case Done():
+                pod.is_opened = True
+            case Refused(code=404) | Refused(code=409):
+                pass  # it is no more, which its watch tells
+            case Refused():
+                self._parts.notes.refused += 1
+                self._parts.notes.say(f"the gate of pod {pod.name} cannot be opened: {outcome.message}")
+                self._touch(one, now, after_s=AGAIN_S)
