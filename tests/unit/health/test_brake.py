@@ -13,6 +13,9 @@ from unit.health.house import CONFIG, House, device, uuid
 def fleet(count: int = 20, **config: object) -> House:
     house = House(config=replace(CONFIG, brake=BrakeConfig(share=0.1, nodes_min=3, window_s=600.0), **config))  # type: ignore[arg-type]
     house.join(*(f"n{index:02}" for index in range(count)))
+    for index in range(count):
+        house.page(f"n{index:02}")
+    house.now = after(house.now, 10)
     return house
 
 

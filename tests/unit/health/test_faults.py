@@ -180,10 +180,29 @@ def test_what_the_driver_recommends_is_what_is_done(house: House) -> None:
 
 @pytest.mark.parametrize("state", [ExporterState.STALE, ExporterState.DOWN, ExporterState.NONSENSE])
 def test_a_page_that_tells_nothing_for_long_is_a_fault_of_the_node(house: House, state: ExporterState) -> None:
+    house.page("b")
+    house.page("a")
+    house.now = after(house.now, 10)
     house.pages("a", exporter=state, seconds=110)
     assert not observed(house)
     house.pages("a", exporter=state, seconds=30)
     assert [one.code for one in observed(house)] == [f"exporter-{state.value}"]
+
+
+def test_where_no_exporter_ever_answered_none_is_missed(house: House) -> None:
+    for _ in range(40):
+        for node in ("a", "b", "c", "d"):
+            house.page(node, exporter=ExporterState.DOWN)
+        house.settle()
+        house.now = after(house.now, 10)
+    assert not observed(house)
+
+
+def test_where_most_exporters_answer_one_that_never_did_is_missed(house: House) -> None:
+    for node in ("b", "c", "d"):
+        house.page(node)
+    house.pages("a", exporter=ExporterState.DOWN, seconds=150)
+    assert [one.code for one in observed(house)] == ["exporter-down"]
 
 
 # --- rules as data -------------------------------------------------------------------------------------------------

@@ -16,6 +16,9 @@ from unit.health.house import CONFIG, START, House, device, uuid
 def house() -> House:
     one = House()
     one.join("a", "b", "c", "d")
+    for node in ("a", "b", "c", "d"):
+        one.page(node)
+    one.now = after(one.now, 10)
     return one
 
 

@@ -82,6 +82,7 @@ class Eyes:
         self._standing, self._known = standing, known
         self._steady_s = steady_s
         self._nodes: dict[str, _Node] = {}
+        self._answering: set[str] = set()
         self.unknown: dict[str, int] = {}
 
     def look(self, sample: NodeSample) -> bool:
@@ -90,6 +91,10 @@ class Eyes:
         if sample.at <= node.at:
             return False
         node.at = sample.at
+        if sample.exporter is ExporterState.OK:
+            self._answering.add(sample.node)
+        elif not self._has_exporter(sample.node):
+            return False
         before = len(self._sightings)
         standing = self._standing(sample.node)
         look = _Look(sample, node, self._rules(sample.gpu_model), standing, standing | node.began.keys())
@@ -112,6 +117,11 @@ class Eyes:
     def forget(self, node: str) -> None:
         """The node is gone."""
         self._nodes.pop(node, None)
+        self._answering.discard(node)
+
+    def _has_exporter(self, node: str) -> bool:
+        """Whether one is to be expected: it answered before, or most nodes' do. A fleet may have none at all."""
+        return node in self._answering or 2 * len(self._answering) >= len(self._nodes)
 
     def _look_at(self, device: DeviceSample, look: _Look) -> None:
         last = look.node.devices.get(device.uuid)

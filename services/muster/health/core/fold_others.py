@@ -74,7 +74,8 @@ def _returned(state: State, fact: Fact) -> None:
     state.lost.discard(fact.subject_id)
 
 
-def _left(state: State, fact: Fact) -> None:
+def left(state: State, fact: Fact) -> None:
+    """The node is no longer part of the cluster: nothing is remembered of it."""
     node = fact.subject_id
     described = state.nodes.pop(node, None)
     state.lost.discard(node)
@@ -280,7 +281,7 @@ HANDLERS: dict[tuple[str, str], Fold] = {
     (NODE, "joined"): _joined,
     (NODE, "lost"): _lost,
     (NODE, "returned"): _returned,
-    (NODE, "left"): _left,
+    (NODE, "left"): left,
     **{(kind, "withhold-requested"): _withhold_requested for kind in (NODE, DEVICE)},
     **{(kind, "withheld"): _withheld for kind in (NODE, DEVICE)},
     **{(kind, "withhold-withdrawn"): _withdrawn for kind in (NODE, DEVICE)},

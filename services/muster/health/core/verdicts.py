@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Mapping
 from functools import partial
 
-from muster.core import Draft, Instant
+from muster.core import Draft, Fact, Instant
 from muster.health.core import fold_others, fold_own, fold_states
 from muster.health.core.brake import KIND, SUBJECT
 from muster.health.core.config import HealthConfig
@@ -44,7 +44,7 @@ class NodeVerdicts:
             **fold_others.HANDLERS,
             **fold_states.HANDLERS,
         }
-        return {name: partial(fold, self.state) for name, fold in folds.items()}
+        return {name: partial(fold, self.state) for name, fold in folds.items()} | {(NODE, "left"): self._left}
 
     def decide(self, now: Instant, room: int) -> list[Draft]:
         """See `Part.decide`. First what sick hardware still does to jobs, then what is new, then what repeats."""
@@ -65,6 +65,10 @@ class NodeVerdicts:
     def snapshot(self) -> Iterator[Draft]:
         """See `Part.snapshot`."""
         return fold_states.state_drafts(self.state)
+
+    def _left(self, fact: Fact) -> None:
+        fold_others.left(self.state, fact)
+        self.eyes.forget(fact.subject_id)
 
     def _steps(self, now: Instant, room: int) -> list[Draft]:
         drafts: list[Draft] = []
