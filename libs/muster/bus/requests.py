@@ -49,20 +49,29 @@ async def append_single(
     draft: Draft,
     fact_id: str,
     expect_new: bool = False,
+    expect_last: int = 0,
     timeout_s: float = SINGLE_TIMEOUT_S,
 ) -> Single:
     """Store one draft of `service` as the fact `fact_id`. expect_new: only if its subject holds nothing yet.
+    expect_last: only if the newest message of its subject has this sequence.
 
     Raises FactRefusedError (a draft that the service may not write, or too large) and ApiError (a defect).
     """
-    return await publish(client, Writer(log, service).write(draft, fact_id), expect_new=expect_new, timeout_s=timeout_s)
+    message = Writer(log, service).write(draft, fact_id)
+    return await publish(client, message, expect_new=expect_new, expect_last=expect_last, timeout_s=timeout_s)
 
 
 async def publish(
-    client: Client, message: Outgoing, *, expect_new: bool = False, timeout_s: float = SINGLE_TIMEOUT_S
+    client: Client,
+    message: Outgoing,
+    *,
+    expect_new: bool = False,
+    expect_last: int = 0,
+    timeout_s: float = SINGLE_TIMEOUT_S,
 ) -> Single:
     """Store one message and wait for the stream's answer. Raises ApiError for refusals that are defects."""
-    headers = {**message.headers, EXPECTED_LAST_ON_SUBJECT: "0"} if expect_new else message.headers
+    guarded = expect_new or expect_last
+    headers = {**message.headers, EXPECTED_LAST_ON_SUBJECT: str(expect_last)} if guarded else message.headers
     try:
         answer = await jsapi.ask(client, message.subject, message.body, headers=headers, timeout_s=timeout_s)
         ack = jsapi.PubAck.model_validate_json(jsapi.check(answer.data))

@@ -1,9 +1,11 @@
 """Copies what the clusters report (FED_UP) into the federation's log, each once.
 
-`job-ended` expects that its literal subject holds nothing yet, so a job ends once in FED whoever copies, and a second
-copier or a second try does no harm; the id of every copy is a hash of its source. Reports are copied in bounded groups,
-and a group is whole before the next begins: so copying goes on one group before the newest copy, and needs no memory
-of its own. Reports that were copied long ago are purged, or FED_UP would fill up and take none any more.
+`job-ended` expects that its literal subject holds nothing yet, or only the end of an earlier assignment: so a job's
+newest assignment ends once in FED whoever copies, an end that comes late and counts for nothing (its cluster was given
+up) keeps no other out, and a second copier or a second try does no harm; the id of every copy is a hash of its source.
+Reports are copied in bounded groups, and a group is whole before the next begins: so copying goes on one group before
+the newest copy, and needs no memory of its own. Reports that were copied long ago are purged, or FED_UP would fill up
+and take none any more.
 """
 
 import asyncio
@@ -60,10 +62,9 @@ class Copier:
         purged = start
 
         async def store(draft: Draft, fact_id: str) -> Outcome:
-            is_end = draft.name == "job-ended"
-            stored = await append_single(
-                client, FED_LOG, service=SERVICE, draft=draft, fact_id=fact_id, expect_new=is_end
-            )
+            if isinstance(draft.payload, JobEnded):
+                return await _store_end(client, draft, draft.payload, fact_id)
+            stored = await append_single(client, FED_LOG, service=SERVICE, draft=draft, fact_id=fact_id)
             return stored.outcome
 
         try:
@@ -93,6 +94,20 @@ async def _copy(report: Fact, store: Store, retry_s: float) -> None:
             "FED is %s: %s of %s waits", outcome.value, draft.name, draft.subject_id, extra=about(draft.trace)
         )
         await asyncio.sleep(retry_s)
+
+
+async def _store_end(client: Client, draft: Draft, ended: JobEnded, fact_id: str) -> Outcome:
+    """EXISTS also for an end of an earlier assignment than one that has ended: nobody waits for it."""
+    stored = await append_single(client, FED_LOG, service=SERVICE, draft=draft, fact_id=fact_id, expect_new=True)
+    if stored.outcome is not Outcome.EXISTS or ended.assignment == 1:
+        return stored.outcome
+    subject = fact_subject(FED_LOG, writer=SERVICE, kind="job", subject_id=draft.subject_id, name=draft.name)
+    known = await last_on_subject(client, FED_LOG.stream, subject)
+    if known is None or JobEnded.model_validate_json(known.body).assignment >= ended.assignment:
+        return Outcome.EXISTS
+    stored = await append_single(client, FED_LOG, service=SERVICE, draft=draft, fact_id=fact_id, expect_last=known.seq)
+    # another end came between, or another copier was faster: look again
+    return Outcome.UNAVAILABLE if stored.outcome is Outcome.EXISTS and not stored.seq else stored.outcome
 
 
 async def _start(client: Client) -> int:

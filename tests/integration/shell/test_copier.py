@@ -39,6 +39,12 @@ async def report(house: HostedServices, *names: str, delivery: str = "first") ->
     return set(ended.values())
 
 
+async def end_of(house: HostedServices, name: str, *, assignment: int, delivery: str = "first") -> None:
+    """The job's assignment ends in the cluster."""
+    draft = Draft("job", job(name).id, "succeeded", JobFinished(attempt=1, assignment=assignment))
+    await house.store("scheduler", draft, request_fact_id("end", name, str(assignment), delivery))
+
+
 async def stored(house: HostedServices, log: LogName, name: str) -> list[Fact]:
     """The facts of this name in a log."""
     reader = await NatsLog(await house.client("reader"), log).reader(after_seq=0)
@@ -115,3 +121,24 @@ async def test_old_reports_make_room_and_nothing_is_copied_again(house: HostedSe
     last = await report(house, "last")
     copies = await until_copied(house, last)
     assert sorted(fact.subject_id for fact in copies) == sorted(ended | last)
+
+
+async def test_a_late_end_of_an_earlier_assignment_keeps_none_out_and_none_comes_after_a_later_one(
+    house: HostedServices,
+) -> None:
+    await house.host(Copier(DECLARATION))
+    await end_of(house, "early", assignment=1)
+    await until_copied(house, {job("early").id})
+    for assignment in (2, 2):
+        await end_of(house, "early", assignment=assignment, delivery="again")
+    await end_of(house, "late", assignment=3)
+    await until_copied(house, {job("late").id})
+    await end_of(house, "late", assignment=1)
+    last = await report(house, "last")
+    copies = await until_copied(house, last)
+
+    def ends(name: str) -> list[int]:
+        found = [fact.payload for fact in copies if fact.subject_id == job(name).id]
+        return [ended.assignment for ended in found if isinstance(ended, JobEnded)]
+
+    assert (ends("early"), ends("late")) == ([1, 2], [3])
