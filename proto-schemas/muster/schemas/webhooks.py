@@ -85,6 +85,46 @@ class ScaleDecided(Wire):
     url: str = ""
 
 
+class HardwareChanged(Wire):
+    """`hardware-changed`: a node or GPU is out of use (`quarantined`), needs a person (`needs-person`), or is back
+    (`healthy`); or health stopped itself (`brake-tripped`, kind brake) until a person looks.
+
+    kind: node, device or brake. device: uuid. codes: of the faults that stood. attempts: of repair. lasted_s: healthy
+    only. url: of the page of sick hardware.
+    """
+
+    what: str
+    kind: str
+    node: str = ""
+    device: str = ""
+    cluster: str = ""
+    codes: tuple[str, ...] = ()
+    reason: str = ""
+    attempts: int = 0
+    lasted_s: float = 0.0
+    changed_at: str
+    url: str = ""
+
+
+class JobFaulted(Wire):
+    """`job-fault`: the job's own program faulted on a GPU that it holds; nothing is wrong with the hardware.
+
+    code: as the driver says ("xid-31").
+    """
+
+    job_id: str
+    name: str = ""
+    team: str = ""
+    cluster: str = ""
+    code: str
+    node: str = ""
+    device: str = ""
+    reason: str = ""
+    faulted_at: str
+    trace_id: str = ""
+    url: str = ""
+
+
 class Trial(Wire):
     """`test`: somebody wants to see whether messages arrive."""
 
@@ -101,4 +141,4 @@ class WebhookMessage(Wire):
     id: str
     type: str
     timestamp: str
-    data: JobEnded | ScaleDecided | Trial
+    data: JobEnded | ScaleDecided | HardwareChanged | JobFaulted | Trial

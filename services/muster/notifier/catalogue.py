@@ -4,12 +4,13 @@ from collections.abc import Collection
 
 from muster.core.fact import Fact
 from muster.notifier.events import EventType
+from muster.notifier.hardware import HARDWARE_CHANGED, JOB_FAULT
 from muster.notifier.job_ended import JOB_ENDED
 from muster.notifier.scale_chosen import SCALE_CHOSEN
 from muster.schemas.registry import StreamRole
 from muster.schemas.subjects import LogName, fact_subject
 
-EVENTS: dict[str, EventType] = {event.name: event for event in (JOB_ENDED, SCALE_CHOSEN)}
+EVENTS: dict[str, EventType] = {event.name: event for event in (JOB_ENDED, SCALE_CHOSEN, HARDWARE_CHANGED, JOB_FAULT)}
 
 
 def patterns(names: Collection[str], log: LogName) -> tuple[str, ...]:

@@ -14,7 +14,9 @@ from muster.notifier.slack import HEADER_MAX, cut, escaped
 from muster.notifier.spans import span
 from muster.notifier.story import JobStory
 from muster.schemas.base import Payload
+from muster.schemas.facts.health import BrakeTripped, HealthMoved
 from muster.schemas.facts.job import JobFinished, JobRunning
+from muster.schemas.facts.operations import JobFault
 from muster.schemas.facts.scale import Alternative, ScaleChosen, ScalePart
 from muster.schemas.subjects import FED_LOG, cluster_log
 from muster.schemas.webhooks import WebhookMessage
@@ -137,7 +139,8 @@ def test_each_event_asks_for_its_facts_alone() -> None:
     )
     assert patterns(("job-ended",), FED_LOG) == ("muster.fed.federation.*.job.*.cancelled",)
     assert patterns(("scale-chosen",), FED_LOG) == ()
-    assert len(patterns(tuple(EVENTS), LOG)) == 8
+    facts = [row for event in EVENTS.values() for row in event.facts if row.stream is LOG.role]
+    assert len(patterns(tuple(EVENTS), LOG)) == len(facts)
 
 
 def test_a_fact_belongs_to_the_event_whose_row_names_it() -> None:
@@ -161,3 +164,32 @@ def test_durations_are_said_as_people_say_them(seconds: float, said: str) -> Non
 def test_moments_and_traces_are_texts() -> None:
     assert rfc3339(1_700_000_000_123_456_789) == "2023-11-14T22:13:20.123Z"
     assert (rfc3339(0), trace_id(""), trace_id(TRACE)) == ("", "", "ab" * 16)
+
+
+def health_fact(kind: str, name: str, payload: Payload) -> Told:
+    return Told(fact(kind, name, payload, writer="health"), dashboard_url="https://muster.example")
+
+
+def test_hardware_that_is_out_of_use_says_why_and_what_is_to_be_done() -> None:
+    moved = HealthMoved(node="n1", because="xid-79: off the bus", codes=("xid-79",), attempt=1)
+    data = json_of("hardware-changed", health_fact("node", "quarantined", moved))["data"]
+    assert isinstance(data, dict)
+    assert (data["what"], data["node"], data["codes"]) == ("quarantined", "n1", ["xid-79"])
+    waits = moved.model_copy(update={"needs_person": True})
+    title, _ = slack_of("hardware-changed", health_fact("node", "quarantined", waits))
+    assert title == ":x: n1 needs a person"
+
+
+def test_a_brake_that_trips_is_told_to_people() -> None:
+    tripped = BrakeTripped(nodes=9, most=3, fleet=20, window_s=600.0, because="9 of 20 nodes")
+    title, shown = slack_of("hardware-changed", health_fact("health", "brake-tripped", tripped))
+    assert title == ":x: Health stopped: too much looks broken"
+    assert "9 of 20 nodes" in shown
+
+
+def test_an_owner_is_told_which_program_faulted_where() -> None:
+    fault = JobFault(code="xid-31", node="n1", device="GPU-1", team="physics", detail="touched memory")
+    told = Told(fact("job", "fault-told", fault, writer="health"), {"J": story()})
+    data = json_of("job-fault", told)["data"]
+    assert isinstance(data, dict)
+    assert (data["job_id"], data["name"], data["team"], data["code"]) == ("J", "train", "physics", "xid-31")
