@@ -8,6 +8,7 @@ import typer
 
 from muster.cli import (
     bench_commands,
+    cordon_commands,
     dashboard_command,
     demo_commands,
     device_commands,
@@ -26,6 +27,7 @@ from muster.cli import (
     simulate_commands,
     stack_commands,
     token_commands,
+    upgrade_commands,
     watch_commands,
     webhook_commands,
 )
@@ -44,6 +46,7 @@ for module in (
     init_command,
     job_commands,
     read_commands,
+    cordon_commands,
     reservation_commands,
     scale_commands,
     watch_commands,
@@ -64,6 +67,7 @@ for group in (
     kubernetes_commands,
     guard_commands,
     health_commands,
+    upgrade_commands,
 ):
     app.add_typer(group.app)
 

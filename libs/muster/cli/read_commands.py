@@ -47,7 +47,7 @@ def nodes(
     *,
     state_dir: StateDir,
     output: As = Output.TABLE,
-    reasons: Annotated[bool, typer.Option("--reasons", "-R", help="Only nodes that cannot be used, and why.")] = False,
+    reasons: Annotated[bool, typer.Option("--reasons", "-R", help="What speaks against nodes, now or later.")] = False,
 ) -> None:
     """Show the nodes and what they hold."""
     from muster.cli import reading

@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from muster.bus.clock import SystemTime
-from muster.cli import output, queue_table, tables, trace_tree
+from muster.cli import cordoning, output, queue_table, tables, trace_tree
 from muster.cli.errors import refused
 from muster.cli.options import Output
 from muster.cli.session import call
@@ -74,11 +74,15 @@ def why(state_dir: Path, form: Output, job_id: str) -> None:
 
 
 def nodes(state_dir: Path, form: Output, *, reasons: bool) -> None:
-    """All nodes, or only those that cannot be used."""
+    """All nodes, or only those of which something speaks against their use, now or later."""
     found: list[NodeView] = list(call(state_dir, lambda muster: muster.nodes()))
-    shown = [node for node in found if not reasons or not node.usable]
+    shown = [node for node in found if not reasons or not node.usable or node.reasons]
     if form is Output.JSON:
         output.emit_models(shown)
+        return
+    if reasons and form is Output.TABLE:
+        rows = cordoning.reason_rows(shown, now_ns=SystemTime().wall())
+        output.table(cordoning.REASONS, rows, right=cordoning.NUMBERS)
         return
     wide = form is Output.WIDE
     headings = tables.NODES_WIDE if wide else tables.NODES

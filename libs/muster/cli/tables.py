@@ -109,6 +109,7 @@ def job_pairs(job: JobView, *, now_ns: int) -> Sequence[tuple[str, str]]:
         ("replicas", _replicas(job)),
         ("preemptible", "" if job.preemptible else "no"),
         ("preemptions", str(job.preemptions) if job.preemptions else ""),
+        *run_pairs(job),
         ("made way for", job.made_way_for),
         ("object", job.origin),
         *((name, moments.when(at, now_ns=now_ns)) for name, at in ahead if at),
@@ -120,6 +121,19 @@ def job_pairs(job: JobView, *, now_ns: int) -> Sequence[tuple[str, str]]:
         *((name, f"{duration((at - job.submitted_at) / NS_PER_S)} after submission") for name, at in times if at),
         ("exit code", str(job.exit_code) if job.phase.is_terminal else ""),
         ("trace", job.trace.split("-")[1] if job.trace.count("-") == 3 else job.trace),
+    )
+
+
+def run_pairs(job: JobView) -> Sequence[tuple[str, str]]:
+    """How its runs ended so far, the job's own failures and those of the infrastructure apart, and what that cost."""
+    lost = f"{duration(job.lost_s)} in all, {duration(job.lost_last_s)} by the last run" if job.lost_s else ""
+    failed = f"{job.preflight_failures} in a row" if job.preflight_failures else ""
+    return (
+        ("own failures", f"{job.retries_used} of {job.retries} retries used" if job.retries_used else ""),
+        ("node failures", f"{job.node_losses}, which use no retry" if job.node_losses else ""),
+        ("pre-flights failed", failed),
+        ("not placed on", node_list(job.excluded, width=400)),
+        ("work lost", lost),
     )
 
 
@@ -152,6 +166,7 @@ def why_pairs(answer: WhyAnswer, *, now_ns: int) -> Sequence[tuple[str, str]]:
         ("expected start", expected_start(answer.expected_start_at, answer.expected_basis, now_ns=now_ns)),
         ("reserved start", moments.when(job.reserved_at, now_ns=now_ns) if job and job.reserved_at else ""),
         ("nodes", node_list(job.nodes) if job else ""),
+        *(run_pairs(job) if job else ()),
     )
 
 

@@ -9,11 +9,13 @@ from urllib.parse import quote
 from pydantic import BaseModel, ValidationError
 
 from muster.client.bodies import done, own_key, sent
+from muster.client.campaigns import CampaignMethods
 from muster.client.conditions import ConditionMethods
 from muster.client.devices import DeviceMethods
 from muster.client.errors import StateDirError
 from muster.client.facts import TypedFact
 from muster.client.http import Door, Retry
+from muster.client.nodes import NodeMethods
 from muster.client.watch import follow
 from muster.schemas.access import Endpoints, TokenMade, TokenRecord, TokenView
 from muster.schemas.apiserver import ApiServerReport, ClusterView
@@ -21,7 +23,7 @@ from muster.schemas.facts.queue import QueueSpec
 from muster.schemas.facts.reservation import ReservationSpec
 from muster.schemas.job import TERMINAL_PHASES, JobSpec, Phase, PriorityChange
 from muster.schemas.queries import DryRunAnswer, WhyAnswer
-from muster.schemas.views import JobView, NodeView, QueueView, ReservationView
+from muster.schemas.views import JobView, QueueView, ReservationView
 
 PAGE_MAX = 1_000
 _TERMINAL_NAMES = frozenset(phase.value for phase in TERMINAL_PHASES)
@@ -44,10 +46,6 @@ class _Reservations(BaseModel):
     reservations: list[ReservationView]
 
 
-class _Nodes(BaseModel):
-    nodes: list[NodeView]
-
-
 class _Clusters(BaseModel):
     clusters: list[ClusterView]
 
@@ -60,7 +58,7 @@ class _Tokens(BaseModel):
     tokens: list[TokenView]
 
 
-class Muster(ConditionMethods, DeviceMethods):
+class Muster(CampaignMethods, ConditionMethods, DeviceMethods, NodeMethods):
     """A conversation with one stack; use it as an async context manager.
 
     Every method raises RefusedError (Muster said no; `problem` says why) or UnreachableError (no answer, also after
@@ -226,10 +224,6 @@ class Muster(ConditionMethods, DeviceMethods):
         params = {"reason": reason} if reason else None
         where = f"/v1/reservations/{quote(name, safe='')}"
         await self._door.ask("DELETE", where, params=params, headers=own_key())
-
-    async def nodes(self) -> Sequence[NodeView]:
-        """All nodes."""
-        return _Nodes.model_validate_json(await self._door.ask("GET", "/v1/nodes")).nodes
 
     async def clusters(self) -> Sequence[ClusterView]:
         """What the clusters are, what they can do, and how full they are."""

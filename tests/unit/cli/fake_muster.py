@@ -49,6 +49,13 @@ class FakeMuster:
     fabric_rows: list[FabricView] = field(default_factory=list)
     request_rows: list[RequestView] = field(default_factory=list)
     choices: list[ScaleChoiceView] = field(default_factory=list)
+    node_rows: list[NodeView] = field(
+        default_factory=lambda: [
+            NodeView(name="gpu-01", cluster="c", gpus=8, usable=True),
+            NodeView(name="gpu-02", cluster="c", reason="xid 79"),
+        ]
+    )
+    closed: list[tuple[str, str, str, str]] = field(default_factory=list)
     asked_of_jobs: list[tuple[str, str, str]] = field(default_factory=list)
     refuses: str = ""
     answers: bool = True
@@ -108,10 +115,23 @@ class FakeMuster:
         return [ClusterView(name="c", devices="kubelet", sharing="none", lacking=("no DRA: devices by count",))]
 
     async def nodes(self) -> Sequence[NodeView]:
-        return [
-            NodeView(name="gpu-01", cluster="c", gpus=8, usable=True),
-            NodeView(name="gpu-02", cluster="c", reason="xid 79"),
-        ]
+        return self.node_rows
+
+    async def cordon(self, node: str, *, reason: str = "", cluster: str = "") -> NodeView:
+        return self._close("cordon", node, reason, cluster)
+
+    async def drain(self, node: str, *, reason: str = "", cluster: str = "") -> NodeView:
+        return self._close("drain", node, reason, cluster)
+
+    async def resume(self, node: str, *, reason: str = "", cluster: str = "") -> NodeView:
+        return self._close("resume", node, reason, cluster)
+
+    def _close(self, ask: str, node: str, reason: str, cluster: str) -> NodeView:
+        found = next((row for row in self.node_rows if row.name == node), None)
+        if found is None:
+            raise NotFoundError(Problem(title="Not found", status=404, detail=f"no node {node}", field="node"))
+        self.closed.append((ask, node, reason, cluster))
+        return found
 
     async def events(self, **_: object) -> Sequence[TypedFact]:
         return self.facts

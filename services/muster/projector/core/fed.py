@@ -5,13 +5,12 @@ from typing import cast
 from muster.core.fact import Fact
 from muster.projector.core.projection import ENDED_KEPT, LiveJob, Projection
 from muster.projector.core.ring import RING_BYTES_MAX
-from muster.projector.core.rows import job_change, job_row
+from muster.projector.core.rows import job_row
 from muster.schemas.facts import job as jobs
 from muster.schemas.job import Phase
 from muster.schemas.registry import STATE_NAME
 from muster.schemas.subjects import FED_STREAM
 
-REMOVED_KEPT = 20_000  # rows to take away that nobody took yet (a follower); who starts to write compares anyway
 _ADDRESSED = frozenset(
     {
         "routed",
@@ -26,6 +25,8 @@ _ADDRESSED = frozenset(
         "compose-forwarded",
         "decompose-forwarded",
         "detach-forwarded",
+        "recall-forwarded",
+        "drop-forwarded",
     }
 )
 
@@ -81,15 +82,8 @@ class FedProjectorCore(Projection):
         self._touch(job, fact)
 
     def _left_for_good(self, fact: Fact) -> None:
-        job = self._leave(fact.subject_id)
-        if job is None:
+        if fact.subject_id not in self._live or not self._forget(fact.subject_id):
             self.anomalies += 1
-            return
-        self._jobs.touch(fact.subject_id)
-        self._jobs.drop_stored(fact.subject_id)
-        self._removed[fact.subject_id] = job_change(job.row, was=job.was)
-        if len(self._removed) > REMOVED_KEPT:
-            del self._removed[next(iter(self._removed))]
 
     def _cancelled(self, fact: Fact) -> None:
         job = self._live.get(fact.subject_id)

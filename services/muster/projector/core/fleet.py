@@ -6,6 +6,8 @@ from dataclasses import dataclass, field, replace
 
 from pydantic_core import to_json
 
+from muster.core.fact import Fact
+from muster.projector.core.closed import ClosedNodes
 from muster.projector.core.marks import Marks
 from muster.projector.core.rows import NodeRow
 from muster.schemas.facts.node import NodeJoined
@@ -33,6 +35,9 @@ class FleetRows:
         self._held: dict[str, _Held] = {}
         self._granted: set[str] = set()
         self._withheld: dict[str, dict[str, None]] = {}  # by node, the requests it was withheld for
+        self._closed = ClosedNodes()
+        self._uuids: dict[str, tuple[str, ...]] = {}  # by node, its devices
+        self._node_of: dict[str, str] = {}  # by device, its node
         self.marks = Marks(self._body)
         self._shapes: Counter[Shape] = Counter()
         self._shapes_dirty = False
@@ -64,6 +69,7 @@ class FleetRows:
         row.domains = described.domains
         row.device_domains = described.device_domains
         row.group = described.group
+        self._show(node, tuple(described.present.values()))
         self._count(row, +1)
         self.marks.touch(node)
 
@@ -74,7 +80,20 @@ class FleetRows:
             self._count(row, -1)
         self._granted.discard(node)
         self._withheld.pop(node, None)
+        self._show(node, ())
         self.marks.touch(node)
+
+    def close(self, fact: Fact) -> None:
+        """A fact says that somebody closes the node, now or later, or opens it again."""
+        self._closed.fold(fact)
+        self._tell(fact.subject_id)
+
+    def close_device(self, fact: Fact) -> None:
+        """As `close`, of a device."""
+        self._closed.fold(fact)
+        node = self._node_of.get(fact.subject_id)
+        if node is not None:
+            self.marks.touch(node)
 
     def answers(self, node: str, *, lost: bool, reason: str) -> None:
         """The node stopped answering, or answers again; the loss ended its grant, so it waits for the next one."""
@@ -115,8 +134,19 @@ class FleetRows:
             row.reason = self._withheld_for(node)
         self.marks.touch(node)
 
+    def _show(self, node: str, uuids: tuple[str, ...]) -> None:
+        for uuid in self._uuids.pop(node, ()):
+            if self._node_of.get(uuid) == node:
+                del self._node_of[uuid]
+        self._node_of.update(dict.fromkeys(uuids, node))
+        if uuids:
+            self._uuids[node] = uuids
+
     def _withheld_for(self, node: str) -> str:
-        requests = self._withheld.get(node)
+        requests, cordon = self._withheld.get(node), self._closed.cordon_of(node)
+        if cordon is not None:
+            what = "drained" if cordon.draining else "cordoned"
+            return f"{what} by {cordon.principal}{f': {cordon.reason}' if cordon.reason else ''}"
         return f"withheld for {', '.join(requests)}" if requests else ""
 
     def hold(self, job_id: str, slots: Iterable[Slot], *, needs: tuple[tuple[int, int], ...], sign: int) -> None:
@@ -157,12 +187,17 @@ class FleetRows:
 
     def _shown(self, row: NodeRow) -> NodeRow:
         held = self._held.get(row.name)
-        usable = row.name in self._granted and not row.lost
+        released = row.name in self._granted
+        usable = released and not row.lost and self._closed.cordon_of(row.name) is None
+        reasons = self._closed.reasons(
+            row.name, self._uuids.get(row.name, ()), lost=row.lost, released=released, is_held=held is not None
+        )
         if held is None:
-            return replace(row, usable=usable)
+            return replace(row, usable=usable, reasons=reasons)
         return replace(
             row,
             usable=usable,
+            reasons=reasons,
             gpu_milli_held=held.gpu_milli,
             cpu_milli_held=held.cpu_milli,
             memory_mib_held=held.memory_mib,

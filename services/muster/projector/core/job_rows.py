@@ -5,7 +5,7 @@ from typing import cast
 
 from muster.core.fact import Fact
 from muster.projector.core.fleet import FleetRows
-from muster.projector.core.job_state import coming, restore, slice_ends_at
+from muster.projector.core.job_state import coming, follow_run, lost_work_s, restore, slice_ends_at
 from muster.projector.core.projection import ENDED_KEPT, LiveJob, Projection
 from muster.projector.core.queues import HOLDING, Queues
 from muster.projector.core.ring import RING_BYTES_MAX
@@ -44,6 +44,7 @@ class JobRows(Projection):
             ("job", "resized"): self._resized,
             ("job", "stop-requested"): self._stopping,
             ("job", "pods-exited"): self._pods_exited,
+            ("job", "returned"): self._gone_elsewhere,
             **{("job", name): self._ended_as for name in _TERMINAL},
             ("job", STATE_NAME): self._job_state,
         }
@@ -149,7 +150,8 @@ class JobRows(Projection):
         row.reason = payload.reason.value
         row.detail = payload.detail
         row.made_way_for = ""
-        row.preemptions += payload.reason is jobs.QueuedReason.PREEMPTED
+        follow_run(row, payload)
+        row.lost_s += 0.0 if job.exited_s is None else row.lost_last_s
         row.ran_s += job.exited_s or 0.0
         job.exited_s = None
         job.slice_s = job.own_slice_s if payload.min_slice_s is None else payload.min_slice_s
@@ -204,6 +206,7 @@ class JobRows(Projection):
         payload = cast("jobs.JobRunning", fact.payload)
         self._move(job, Phase.RUNNING)
         job.row.running_at = fact.time
+        job.row.preflight_failures = 0
         job.row.slice_ends_at = slice_ends_at(job)
         job.row.preflight = payload.preflight
 
@@ -251,6 +254,7 @@ class JobRows(Projection):
         job = self._observed(fact, payload.attempt)
         if job is not None and job.exited_s is None:
             job.exited_s = payload.ran_s
+            job.row.lost_last_s = lost_work_s(job.row, fact.time)
 
     def _ended_as(self, fact: Fact) -> None:
         job = self._job(fact)
@@ -266,8 +270,18 @@ class JobRows(Projection):
         row.detail = row.made_way_for = ""
         row.reserved_at = row.slice_ends_at = 0
         row.held = False
+        row.lost_last_s = 0.0
         row.ran_s = payload.ran_s
         self._end(job)
+
+    def _gone_elsewhere(self, fact: Fact) -> None:
+        """The federation took the job back, so the row is another cluster's to tell."""
+        job = self._live.get(fact.subject_id)
+        if job is not None:
+            self._give_back(job)
+            self._queues.move(job.row.queue, before=job.row.phase, after=None)
+        if not self._forget(fact.subject_id):
+            self.anomalies += 1
 
     def _job_state(self, fact: Fact) -> None:
         if not isinstance(fact.payload, jobs.JobState):

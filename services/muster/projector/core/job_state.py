@@ -2,6 +2,7 @@
 
 from muster.core.instant import NS_PER_S
 from muster.projector.core.projection import LiveJob
+from muster.projector.core.rows import JobRow
 from muster.schemas.facts import job as jobs
 from muster.schemas.job import Phase, Slot
 
@@ -23,6 +24,10 @@ def restore(job: LiveJob, state: jobs.JobState) -> None:
     row.held = state.held is not None
     row.priority = row.priority if state.priority is None else state.priority
     row.checkpointed_at = state.checkpointed_at
+    row.retries_used, row.node_losses = state.retries_used, state.node_losses
+    row.preflight_failures = state.preflight_failures
+    row.lost_s, row.lost_last_s = state.lost_s, state.lost_last_s
+    row.excluded = tuple(one.node for one in state.excluded)
     if state.phase.is_terminal:
         row.exit_code = state.exit_code
         return
@@ -32,6 +37,21 @@ def restore(job: LiveJob, state: jobs.JobState) -> None:
     if state.min_slice_s is not None:
         job.slice_s = state.min_slice_s
     row.slice_ends_at = slice_ends_at(job) if state.phase is Phase.RUNNING else 0
+
+
+def follow_run(row: JobRow, queued: jobs.JobQueued) -> None:
+    """Count how the run ended after which the job waits again."""
+    reason = queued.reason
+    row.preemptions += reason is jobs.QueuedReason.PREEMPTED
+    row.retries_used += reason is jobs.QueuedReason.RETRY
+    row.node_losses += reason is jobs.QueuedReason.NODE_LOST
+    row.preflight_failures += reason is jobs.QueuedReason.PREFLIGHT_FAILED
+    row.excluded = (*row.excluded, *(one.node for one in queued.excluded if one.node not in row.excluded))
+
+
+def lost_work_s(row: JobRow, at: int) -> float:
+    """Seconds of work of the run that ended at `at`, since its newest checkpoint or its start."""
+    return max(0.0, (at - max(row.checkpointed_at, row.running_at)) / NS_PER_S) if row.running_at else 0.0
 
 
 def slice_ends_at(job: LiveJob) -> int:

@@ -15,6 +15,9 @@ from muster.schemas.facts import queue as queues
 from muster.schemas.facts import reservation as reservations
 from muster.schemas.registry import STATE_NAME
 
+_CLOSING = ("withhold-requested", "cordon-forwarded", "drain-forwarded", "resume-forwarded")
+_CLOSING_DEVICES = ("withhold-requested", "withhold-withdrawn", "withheld", "released")
+
 LOST = "lost"
 """Shown as the reason where a loss gives none."""
 
@@ -37,6 +40,8 @@ class ProjectorCore(JobRows):
             ("reservation", "booked"): self._booked,
             ("reservation", "ended"): self._reservation_ended,
             ("node", STATE_NAME): self._node_state,
+            **{("node", name): self._closed for name in _CLOSING},
+            **{("device", name): self._closed_device for name in (*_CLOSING_DEVICES, STATE_NAME)},
             ("queue", STATE_NAME): self._queue_state,
             ("reservation", STATE_NAME): self._reservation_state,
         }
@@ -85,6 +90,7 @@ class ProjectorCore(JobRows):
             self._recount(node)
 
     def _left(self, fact: Fact) -> None:
+        self._fleet.close(fact)
         self._fleet.leave(fact.subject_id)
 
     def _lost(self, fact: Fact) -> None:
@@ -100,14 +106,24 @@ class ProjectorCore(JobRows):
         else:
             self.anomalies += 1
 
+    def _closed(self, fact: Fact) -> None:
+        """Somebody closes the node, or will, or opens it again."""
+        self._fleet.close(fact)
+
+    def _closed_device(self, fact: Fact) -> None:
+        self._fleet.close_device(fact)
+
     def _released(self, fact: Fact) -> None:
+        self._fleet.close(fact)
         self._fleet.release(fact.subject_id)
 
     def _withheld(self, fact: Fact) -> None:
+        self._fleet.close(fact)
         self._fleet.withhold(fact.subject_id, (cast("nodes.Withheld", fact.payload).request_id,))
 
     def _withdrawn(self, fact: Fact) -> None:
         withdrawn = cast("nodes.WithholdWithdrawn", fact.payload)
+        self._fleet.close(fact)
         if withdrawn.after_withheld:  # else what was withheld in the meantime stands
             self._fleet.withdraw(fact.subject_id, withdrawn.request_id)
 
@@ -127,6 +143,7 @@ class ProjectorCore(JobRows):
                 self._join(fact.subject_id, state.description)
                 self._fleet.answers(fact.subject_id, lost=state.lost, reason=_lost_reason(state))
             case nodes.GrantState() as grant:
+                self._fleet.close(fact)
                 if answered := _withheld_for(grant):
                     self._fleet.withhold(fact.subject_id, answered)
                 elif grant.released:

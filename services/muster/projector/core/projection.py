@@ -14,6 +14,7 @@ from muster.projector.core.shown import Shown
 from muster.schemas.job import Phase, Slot
 from muster.schemas.registry import STATE_NAME
 
+REMOVED_KEPT = 20_000  # rows to take away that nobody took yet (a follower); who starts to write compares anyway
 ENDED_KEPT = 8_000  # rows of ended jobs held to refill a lost read model; about 6 MB
 
 SERVING_FACTS_MAX = 1_024  # facts of other kinds shown with one job: 200 devices attached for it
@@ -214,6 +215,19 @@ class Projection:
         if job is not None and self._traced.get(trace := job.row.trace[TRACE_ID]) is job:
             del self._traced[trace]
         return job
+
+    def _forget(self, job_id: str) -> bool:
+        """There is no such row any more, live or ended; False if there was none."""
+        job = self._leave(job_id)
+        gone = job_change(job.row, was=job.was) if job is not None else self._ended.pop(job_id, None)
+        if gone is None:
+            return False
+        self._jobs.touch(job_id)
+        self._jobs.drop_stored(job_id)
+        self._removed[job_id] = gone
+        if len(self._removed) > REMOVED_KEPT:
+            del self._removed[next(iter(self._removed))]
+        return True
 
     def _touch(self, job: LiveJob, fact: Fact) -> None:
         job.row.seq = fact.seq

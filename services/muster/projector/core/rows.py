@@ -9,6 +9,7 @@ from muster.schemas.facts.queue import QueueOrder, QueueSpec
 from muster.schemas.facts.reservation import ReservationSpec
 from muster.schemas.job import Job, Phase, Slot
 from muster.schemas.readmodel import order_key
+from muster.schemas.views import NodeReason
 
 JOB = "job"
 """Kind of a job's own facts."""
@@ -55,6 +56,13 @@ class JobRow:
     made_way_for: str = ""
     held: bool = False
     origin: str = ""
+    retries: int = 0
+    retries_used: int = 0
+    node_losses: int = 0
+    preflight_failures: int = 0
+    lost_s: float = 0.0
+    lost_last_s: float = 0.0
+    excluded: tuple[str, ...] = ()
 
 
 def job_row(job: Job, *, cluster: str, submitted_at: int, seq: int) -> JobRow:
@@ -79,6 +87,7 @@ def job_row(job: Job, *, cluster: str, submitted_at: int, seq: int) -> JobRow:
         min_replicas=sum(group.replicas_least for group in spec.task_groups),
         preemptible=spec.preemptible,
         origin=job.origin.title if job.origin is not None else "",
+        retries=spec.retries,
     )
 
 
@@ -102,6 +111,7 @@ class NodeRow:
     jobs: tuple[str, ...] = ()
     device_domains: tuple[tuple[str, tuple[int, ...]], ...] = ()
     group: str = ""
+    reasons: tuple[NodeReason, ...] = ()
 
 
 @dataclass(slots=True)

@@ -92,6 +92,7 @@ def _pods_exited(state: State, fact: Fact) -> None:
     record = _observed(state, fact, fact.payload.attempt)
     if record is not None and record.exited is None:
         record.exited, record.exited_fact = fact.payload, fact.id
+        record.lost_last_s = record.lost_by(fact.time)
         state.dirty[record.id] = None
 
 
@@ -271,6 +272,7 @@ def _ended(state: State, fact: Fact) -> None:
     if record is not None:
         record.ended_at = fact.time
         record.ran_s, record.exit_code = fact.payload.ran_s, fact.payload.exit_code
+        record.lost_last_s = 0.0
         record.reason, record.detail = fact.payload.reason, ""
         record.reserved = record.held = None
         record.wishes = ()

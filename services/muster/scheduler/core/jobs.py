@@ -8,7 +8,7 @@ from collections.abc import Collection, Iterator
 from dataclasses import dataclass, field
 
 from muster.books.gangs import gang_of
-from muster.core import NS_PER_S, Instant
+from muster.core import NS_PER_S, Instant, seconds_between
 from muster.placement import DEVICE_MILLI, GangRequest
 from muster.quota.amounts import NO_AMOUNTS, Amounts, gang_amounts
 from muster.schemas.facts.federation import JobRecalled
@@ -94,7 +94,8 @@ class JobRecord:
     resized_at: when its run got the size it has, 0 since its start. made_way_for: for whom it stops or shrinks.
     preemptions: runs that ended for others. held: by whom, while it is not to be started. asked_priority: None until
     somebody asked for another. wishes: not answered yet. picked: devices that the kubelet picked for its run.
-    stop_detail: why its run is stopped. assignment, lost_after_s: as `routed` said. recall: that it be given back, as
+    stop_detail: why its run is stopped. lost_s: work of all ended runs that no checkpoint keeps; lost_last_s: of the
+    last. assignment, lost_after_s: as `routed` said. recall: that it be given back, as
     recall_fact asked; recall_drops: whatever it does. is_cut_off: the federation is silent, so it may not run. counted:
     what its queue counts as held by it, which follows from the rest.
     """
@@ -141,6 +142,8 @@ class JobRecord:
     wishes: tuple[JobWish, ...] = ()
     picked: tuple[str, ...] = ()
     stop_detail: str = ""
+    lost_s: float = 0.0
+    lost_last_s: float = 0.0
     assignment: int = 1
     lost_after_s: float = 0.0
     recall: JobRecalled | None = None
@@ -177,6 +180,11 @@ class JobRecord:
     def held_milli(self) -> int:
         """Milli-GPUs that it holds."""
         return sum(slot.gpu_milli_held for slot in self.held_slots)
+
+    def lost_by(self, moment: int) -> float:
+        """Seconds of work of its run since the newest checkpoint or the start, 0 if it does not run yet."""
+        since = max(self.checkpointed_at, self.running_at)
+        return max(0.0, seconds_between(since, moment)) if self.running_at else 0.0
 
     def deadline(self) -> Instant:
         """When its total run time is over, if it goes on running."""

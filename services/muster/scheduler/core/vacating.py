@@ -10,7 +10,7 @@ protects it from the wants of others; not from hardware of which health says tha
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from muster.core import NS_PER_S, Draft, Instant, seconds_between
+from muster.core import NS_PER_S, Draft, Instant
 from muster.scheduler.core.fleet import NODE, NodeRecord
 from muster.scheduler.core.follow import draft
 from muster.scheduler.core.jobs import JobRecord
@@ -137,13 +137,12 @@ def _is_bound(record: JobRecord) -> bool:
 
 def _stop(record: JobRecord, leave: Leave, now: Instant) -> Draft:
     is_moved = leave.running is RunningJobs.MOVE
-    lost_s = seconds_between(max(record.checkpointed_at, record.running_at), now) if record.running_at else 0.0
     why = ": ".join(filter(None, (leave.by, leave.reason)))
     payload = JobStopRequested(
         attempt=record.attempt,
         reason=StopReason.PREEMPTED if is_moved else StopReason.NODE_LOST,
         grace_s=record.job.spec.grace_s if is_moved else 0.0,
         detail=f"{'moved off' if is_moved else 'taken off'} {leave.kind} {leave.name} ({why}); "
-        f"at most {max(0.0, lost_s):.0f} s of work are lost"[:TEXT_CHARS_MAX],
+        f"at most {record.lost_by(now):.0f} s of work are lost"[:TEXT_CHARS_MAX],
     )
     return draft(record, "stop-requested", payload, causes=(leave.fact,))

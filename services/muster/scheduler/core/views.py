@@ -40,6 +40,10 @@ def view_of(record: JobRecord, cluster: str) -> JobView:
             "made_way_for": record.made_way_for,
             "priority": record.priority,
             "held": record.held is not None,
+            "retries_used": record.retries_used,
+            "node_losses": record.node_losses,
+            "lost_s": record.lost_s,
+            "lost_last_s": record.lost_last_s,
         }
     )
 
