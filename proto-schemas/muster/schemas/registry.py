@@ -350,7 +350,6 @@ STATE_TABLE: tuple[FactType, ...] = (
     *_rows(LOG, "composer", "attachment", state_recorded=device.AttachmentState),
     *_rows(LOG, "composer", "fabric", state_recorded=device.FabricState),
     *_rows(FED, "federation", "composability", state_recorded=device.ComposeWishes),
-    *_rows(FED, "federation", "campaign", state_recorded=upgrade.CampaignWishes),
     *_rows(LOG, "upgrader", "campaign", state_recorded=upgrade.CampaignState),
     *_rows(LOG, "upgrader", "node", state_recorded=upgrade.NodeTurnsState),
 )

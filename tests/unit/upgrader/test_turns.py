@@ -51,7 +51,7 @@ def test_a_node_full_of_a_job_is_kept_for_the_end_of_it() -> None:
     world.run_job("n000", limit_s=7 * DAY)
     world.start(a_campaign())
     world.run(60)
-    assert not world.may_start("n000", 7 * DAY)
+    assert not world.may_start("n000", 8 * DAY)
     assert world.may_start("n000", 6 * DAY), "short ones are welcome"
 
 

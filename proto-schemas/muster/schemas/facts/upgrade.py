@@ -231,7 +231,7 @@ class NodeStepped(Payload):
 
 
 class CampaignWish(Wire):
-    """A request that was not yet answered or forwarded. fact: which asked; spec: of a start."""
+    """A request that was not yet answered. fact: which asked; spec: of a start."""
 
     fact: str
     name: Name
@@ -241,12 +241,6 @@ class CampaignWish(Wire):
     reason: Text = ""
     cluster: str = ""
     trace: str = ""
-
-
-class CampaignWishes(Payload):
-    """`state-recorded` of a campaign in the federation: what was asked and not yet forwarded."""
-
-    wishes: tuple[CampaignWish, ...] = ()
 
 
 class CampaignState(Payload):

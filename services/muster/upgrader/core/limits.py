@@ -15,5 +15,10 @@ REPLAN_S = 5.0
 RESAY_S = 60.0
 """A turn that moved by less than that is not announced anew."""
 
+MARGIN_S = 300.0
+"""A node is asked for so much later than its turn is planned, and a turn that is late is thought to last so much
+longer: the scheduler gives a node when its moment comes, also if the turn before it is not over then.
+"""
+
 ANSWER_SLACK_S = 120.0
 """So long after its limit an action or a check that was not answered counts as failed."""

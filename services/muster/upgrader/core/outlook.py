@@ -3,7 +3,7 @@
 from muster.core import Instant, after
 from muster.schemas.facts.node import RunningJobs
 from muster.schemas.facts.upgrade import Step
-from muster.upgrader.core import share
+from muster.upgrader.core import limits, share
 from muster.upgrader.core.campaigns import Campaign, Turn
 from muster.upgrader.core.nodes import Node
 from muster.upgrader.core.planning import Busy, Candidate, Room
@@ -92,4 +92,4 @@ def _until(state: State, campaign: Campaign, turn: Turn, node: Node, now: Instan
     began = turn.since
     if turn.step in (Step.CORDONED, Step.WAITING):
         began = free_at(state, campaign, node, now)[0]
-    return max(now, after(Instant(began), campaign.spec.takes_s))
+    return max(after(now, limits.MARGIN_S), after(Instant(began), campaign.spec.takes_s))

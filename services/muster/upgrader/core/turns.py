@@ -51,8 +51,8 @@ def changes(state: State, campaign: Campaign, now: Instant, *, taken: set[str]) 
             taken.add(name)
             yield from take(campaign, turn, state.nodes[name], now)
         elif name in kept:
-            if _is_to_be_said(turn, start, now):
-                yield ask(campaign, turn, from_at=start, running=RunningJobs.FINISH)
+            if _is_to_be_said(turn, moment := after(start, limits.MARGIN_S)):
+                yield ask(campaign, turn, from_at=moment, running=RunningJobs.FINISH)
         elif turn.request_id:
             yield from give_back(campaign, turn, NOT_YET)
     for turn in waits:
@@ -77,11 +77,11 @@ def _kept(state: State, campaign: Campaign, starts: dict[str, Instant], now: Ins
     return kept
 
 
-def _is_to_be_said(turn: Turn, start: Instant, now: Instant) -> bool:
-    """Whether the moment is another one than was asked for, by more than it is worth to say."""
+def _is_to_be_said(turn: Turn, moment: Instant) -> bool:
+    """Whether it is another moment than was asked for, by so much that it is worth to say."""
     if not turn.request_id:
         return True
-    return not turn.is_withheld and abs(start - max(turn.from_at, now)) > limits.RESAY_S * NS_PER_S
+    return not turn.is_withheld and abs(moment - turn.from_at) > limits.RESAY_S * NS_PER_S
 
 
 def _why_not(state: State, campaign: Campaign) -> str:

@@ -1,0 +1,84 @@
+"""A fleet under full load of jobs that take a week: gangs of many nodes and single ones, and short ones between."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from muster.agent.core.behaviour import Behaviour
+from muster.agent.core.checking import WorkBehaviour
+from muster.agent.core.fleet import Fleet, regular_fleet
+from muster.core.seeded import uniform
+from muster.schemas import ids, labels
+from muster.schemas.job import Checkpointing, Job, JobSpec, TaskGroup
+
+GPUS = 8
+WEEK_S = 7 * 86_400.0
+SPARE_S = 300.0
+"""A job ends by itself so long before its limit."""
+GANG_NODES = (16, 8, 4, 4, 2, 2, 1, 1, 1, 1)
+"""Nodes of the gangs, one size after the other, until the fleet is full."""
+SHORT_S = (1800.0, 3600.0, 4 * 3600.0)
+CHECKPOINT_S = 4 * 3600.0
+QUEUE = "research"
+
+
+@dataclass(frozen=True, slots=True)
+class Scene:
+    """nodes: of 8 GPUs. long_s: what a long job takes. action_s, check_s: of one node's upgrade. seed: of all draws."""
+
+    nodes: int = 200
+    long_s: float = WEEK_S
+    action_s: float = 1200.0
+    check_s: float = 300.0
+    seed: int = 1
+
+    def fleet(self) -> Fleet:
+        """Racks of 8 nodes."""
+        return regular_fleet(
+            nodes=self.nodes,
+            gpus_per_node=GPUS,
+            gpu_model="H100",
+            cpu_milli=128_000,
+            memory_mib=1_048_576,
+            rack_size=8,
+            racks_per_block=8,
+        )
+
+    def behaviour(self) -> Behaviour:
+        """Nothing fails by itself: what is killed was killed by the upgrade."""
+        work = WorkBehaviour(check_s=self.check_s, action_s=self.action_s)
+        return Behaviour(seed=self.seed, run_sigma=0.0, work=work)
+
+    def running(self) -> Iterator[Job]:
+        """Jobs that fill the fleet, each somewhere in its week: what is left of it is drawn."""
+        free, number = self.nodes, 0
+        while free:
+            nodes = min(GANG_NODES[number % len(GANG_NODES)], free)
+            left_s = max(2 * SPARE_S, self.long_s * uniform(self.seed, "left", number))
+            yield self._job("week", number, nodes=nodes, limit_s=left_s)
+            free -= nodes
+            number += 1
+
+    def next(self, number: int) -> Job:
+        """One of those that wait, of a whole week; they take whatever comes free."""
+        nodes = min(GANG_NODES[number % len(GANG_NODES)], self.nodes)
+        return self._job("next", number, nodes=nodes, limit_s=self.long_s)
+
+    def short(self, number: int) -> Job:
+        """One of those that fit between."""
+        limit_s = SHORT_S[number % len(SHORT_S)]
+        return self._job("short", number, nodes=1, limit_s=limit_s, gpus=1 + number % 8)
+
+    def _job(self, kind: str, number: int, *, nodes: int, limit_s: float, gpus: int = GPUS) -> Job:
+        name = f"{kind}-{number:05d}"
+        spec = JobSpec(
+            name=name,
+            team=QUEUE,
+            task_groups=(TaskGroup(replicas=nodes, gpus=gpus, cpu_milli=8_000 * gpus, memory_mib=65_536 * gpus),),
+            total_run_time_s=limit_s,
+            min_slice_s=min(3600.0, limit_s),
+            checkpointing=Checkpointing(interval_s=CHECKPOINT_S) if number % 2 else None,
+            preemptible=False,
+            labels={labels.RUN_S: str(max(60.0, limit_s - SPARE_S)), labels.EXIT_CODE: "0"},
+        )
+        job_id = ids.job_id(team=QUEUE, principal="ann", idempotency_key=name)
+        return Job(id=job_id, spec=spec, principal="ann", idempotency_key=name, body_hash="")
