@@ -60,7 +60,7 @@ DECLARATIONS = (
             QueryType(name, _Any, _Any) for name in ("job", "why", "dry-run", "queues", "nodes", "queue-check")
         ),
     ),
-    Declaration("agent", folds=(StreamRole.LOG,), publishes=("telemetry.{cluster}.*", "logs.{cluster}.*")),
+    Declaration("agent", folds=(StreamRole.LOG,), publishes=("logs.{cluster}.*",)),
     Declaration("telemetry", folds=(StreamRole.LOG,), publishes=("telemetry.{cluster}.*",)),
     Declaration("scaler", folds=(StreamRole.LOG,), queries=(QueryType("choices", _Any, _Any),), withholds=True),
     Declaration("guard", folds=(StreamRole.LOG,), queries=(QueryType("report", _Any, _Any),)),

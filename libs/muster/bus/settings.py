@@ -57,7 +57,8 @@ class SimulationSettings(_Section):
     nothing (label `sim.muster.dev/run-s`, exit code by `sim.muster.dev/exit-code`). run_sigma: of the log-normal run
     times around it. job_failure_share: of jobs without such a label. node_failures_per_day: per node. node_repair_s:
     until a lost node is back. provision_failure_share: of nodes that the scaler adds. telemetry_interval_s:
-    between two readings of a node; 0: none. output_interval_s: between two lines that a job prints; 0: none.
+    between two readings that a node's exporter makes of its GPUs; 0: there are no exporters. output_interval_s: between
+    two lines that a job prints; 0: none.
     """
 
     seed: int = 1

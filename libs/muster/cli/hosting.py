@@ -6,23 +6,29 @@ from pathlib import Path
 from muster.bus.settings_file import load_settings
 from muster.cli.errors import unreachable, usage
 from muster.stack.declared import SERVICES, services_of
+from muster.stack.exporters import DCGM_SIMULATOR
 from muster.stack.fabrics import SIMULATOR
 from muster.stack.options import ALL
 
 
 def run(service: str, state_dir: Path) -> None:
-    """Host one service, or all, or the simulated fabrics, until SIGTERM.
+    """Host one service, or all, or the simulated fabrics or exporters, until SIGTERM.
 
     Raises CliError if there is no such service or no settings.
     """
-    if service not in (ALL, SIMULATOR, *SERVICES):
-        raise usage(f"SERVICE: {service!r} is none of {', '.join((ALL, *SERVICES, SIMULATOR))}")
+    if service not in (ALL, SIMULATOR, DCGM_SIMULATOR, *SERVICES):
+        raise usage(f"SERVICE: {service!r} is none of {', '.join((ALL, *SERVICES, SIMULATOR, DCGM_SIMULATOR))}")
     if not (state_dir / "settings.json").is_file():
         raise unreachable(f"--state-dir: {state_dir} holds no settings.json; `muster up` writes it")
     if service == SIMULATOR:
         from muster.fabric.simulator.process import main
 
         main(state_dir)
+        return
+    if service == DCGM_SIMULATOR:
+        from muster.telemetry.simulator.process import main as serve_exporters
+
+        serve_exporters(state_dir)
         return
     from muster.bus.host import run_services
 

@@ -18,6 +18,7 @@ from muster.schemas.access import Endpoints
 from muster.stack import nats_server
 from muster.stack.declared import declared_users, services_of
 from muster.stack.entering import new_secret
+from muster.stack.exporters import DCGM_PORT, DCGM_SIMULATOR, have_simulator, with_exporters
 from muster.stack.fabrics import FABRIC_PORT, SIMULATOR, are_simulated, located, write_credentials
 from muster.stack.keys import mint_access, write_private
 from muster.stack.options import ALL, StartOptions, merged
@@ -31,7 +32,7 @@ CELLS = "cells"
 LEAF_PORT = "leaf"
 CENTRE_CREDENTIALS = "centre.creds"
 """What a cell's broker joins the centre's with, in the cell's directory of keys."""
-FIRST_PORTS: Mapping[str, int] = {"nats": 4230, "monitor": 8230, "metrics": 9470, FABRIC_PORT: 8071}
+FIRST_PORTS: Mapping[str, int] = {"nats": 4230, "monitor": 8230, "metrics": 9470, FABRIC_PORT: 8071, DCGM_PORT: 9401}
 """Usual ports of the first cell; the others' follow in steps of `PORT_STEP`."""
 PORT_STEP = 10
 LINKED_S_MAX = 5.0
@@ -100,6 +101,7 @@ def cell_of(cluster: str, *, centre: Settings, options: StartOptions, ports: Map
     settings = Settings.model_validate(merged(merged(before, asked), fixed))
     if are_simulated(settings):
         settings = located(settings, port=own[FABRIC_PORT], credentials_dir=state.keys)
+    settings = with_exporters(settings, port=own[DCGM_PORT])
     link = options.links.get(cluster, f"nats-leaf://{LOOPBACK}:{ports[LEAF_PORT]}")
     return Cell(cluster, state, settings, own, link)
 
@@ -121,7 +123,13 @@ async def wait_for_links(cells: Sequence[Cell], *, monitor_port: int) -> None:
 
 async def start_services(cells: Sequence[Cell], supervisor: Supervisor, *, options: StartOptions) -> None:
     """Start what runs in the cells, once their brokers hold their streams. Raises ChildNotReadyError."""
-    await supervisor.start(*(_fabric(cell, options) for cell in cells if are_simulated(cell.settings)))
+    for cell in cells:
+        told = Endpoints(http=cell.settings.dashboard_url, ports=cell.ports)
+        write_private(cell.state.endpoints, told.model_dump_json(indent=2))
+    await supervisor.start(
+        *(_simulator(cell, options, SIMULATOR, FABRIC_PORT) for cell in cells if are_simulated(cell.settings)),
+        *(_simulator(cell, options, DCGM_SIMULATOR, DCGM_PORT) for cell in cells if have_simulator(cell.settings)),
+    )
     await supervisor.start(*(_services(cell, options) for cell in cells))
 
 
@@ -159,12 +167,10 @@ def broker_child(config: nats_server.NatsConfig, path: Path, *, name: str) -> Ch
     return Child(command, partial(http_ok, config.monitor_port, "/healthz"))
 
 
-def _fabric(cell: Cell, options: StartOptions) -> Child:
-    port = cell.ports[FABRIC_PORT]
-    told = Endpoints(http=cell.settings.dashboard_url, ports={FABRIC_PORT: port})
-    write_private(cell.state.endpoints, told.model_dump_json(indent=2))
-    argv = options.command(SIMULATOR, state_dir=cell.state.path)
-    return Child(Command(f"{cell.process}-fabric", argv), partial(http_answers, port), ready_s_max=options.ready_s_max)
+def _simulator(cell: Cell, options: StartOptions, name: str, port: str) -> Child:
+    """The cell's fabric managers, or its exporters."""
+    command = Command(f"{cell.process}-{port}", options.command(name, state_dir=cell.state.path))
+    return Child(command, partial(http_answers, cell.ports[port]), ready_s_max=options.ready_s_max)
 
 
 def _services(cell: Cell, options: StartOptions) -> Child:

@@ -14,6 +14,7 @@ import yaml
 from muster.bus.kubernetes_settings import KubernetesSettings
 from muster.bus.settings import FabricSettings, Settings, WebhookSettings
 from muster.stack.declared import SERVICES
+from muster.stack.exporters import DCGM_SIMULATOR
 from muster.stack.fabrics import SIMULATOR
 from muster.stack.keys import write_private
 from muster.stack.nats_server import SYNC_ALWAYS
@@ -24,7 +25,7 @@ STATEFUL_SET, HEADLESS = "nats", "nats-servers"
 """Names in k8s/base/nats.yaml: pod `nats-0` is reached as `nats-0.nats-servers`."""
 PID_FILE = Path("/tmp/nats.pid")  # noqa: S108 - in its container nobody else is
 KUSTOMIZATION = "kustomization.yaml"
-_AT_HOME = frozenset({KEYS, HOST, CLI, GRAFANA, SIMULATOR})
+_AT_HOME = frozenset({KEYS, HOST, CLI, GRAFANA, SIMULATOR, DCGM_SIMULATOR})
 """Parts that become no Secret: the keys, the admin's own, and what does not run there."""
 _HEAD = "# A Secret for each part, by `muster init kubernetes`. Who reads these files may do everything: keep them.\n"
 

@@ -14,6 +14,7 @@ from muster.schemas.access import Endpoints
 from muster.schemas.base import Name
 from muster.schemas.registry import RESERVED_CLUSTERS
 from muster.stack.declared import SERVICES
+from muster.stack.exporters import DCGM_PORT, with_exporters
 from muster.stack.fabrics import FABRIC_PORT, located
 from muster.stack.nats_server import SYNC_INTERVAL_S
 from muster.stack.ports import LOOPBACK, USUAL_PORTS
@@ -79,9 +80,16 @@ def metrics_name(process: str) -> str:
     return "metrics" if process == ALL else f"metrics-{process}"
 
 
-def wanted_ports(options: StartOptions, remembered: Mapping[str, int], *, fabrics: bool = False) -> dict[str, int]:
-    """The ports to try first: asked for now, else last time's, else the usual ones. fabrics: some are simulated."""
-    left_out = {"metrics"} if fabrics else {"metrics", FABRIC_PORT}
+def wanted_ports(
+    options: StartOptions, remembered: Mapping[str, int], *, fabrics: bool = False, exporters: bool = False
+) -> dict[str, int]:
+    """The ports to try first: asked for now, else last time's, else the usual ones.
+
+    fabrics: some are simulated; exporters: they are.
+    """
+    left_out = {"metrics"}
+    left_out |= set() if fabrics else {FABRIC_PORT}
+    left_out |= set() if exporters else {DCGM_PORT}
     usual = {name: port for name, port in USUAL_PORTS.items() if name not in left_out}
     usual |= {metrics_name(name): USUAL_PORTS["metrics"] + i for i, name in enumerate(options.processes())}
     return {name: options.ports.get(name, remembered.get(name, port)) for name, port in usual.items()}
@@ -156,6 +164,8 @@ def new_settings(options: StartOptions, endpoints: Endpoints) -> Settings:
         "dashboard_url": endpoints.http,
     }
     settings = asked_settings(options).model_copy(update=listening)
+    if DCGM_PORT in endpoints.ports:
+        settings = with_exporters(settings, port=endpoints.ports[DCGM_PORT])
     if FABRIC_PORT not in endpoints.ports:
         return settings
     return located(settings, port=endpoints.ports[FABRIC_PORT], credentials_dir=StateDir(options.state_dir).keys)

@@ -13,6 +13,7 @@ from muster.bus.declaration import Declaration
 from muster.bus.jwt import VIEW_SIGNER_FILE
 from muster.bus.settings import Settings
 from muster.schemas.access import Endpoints
+from muster.stack.exporters import DCGM_PORT, DCGM_SIMULATOR, with_exporters
 from muster.stack.fabrics import FABRIC_PORT, SIMULATOR, located
 from muster.stack.nats_server import loopback_origins
 from muster.stack.ports import USUAL_PORTS
@@ -34,8 +35,8 @@ class Layout:
     """Where parts find each other, and where they are found from outside.
 
     home: where each part finds its own directory. flat: it holds files alone, no directories, as volumes made of a
-    Kubernetes Secret do. nats, redis, gateway, fabric: host names within the stack's network. http_url, websocket_url,
-    nats_url: from outside, as browsers and the admin's machine reach them.
+    Kubernetes Secret do. nats, redis, gateway, fabric, exporters: host names within the stack's network. http_url,
+    websocket_url, nats_url: from outside, as browsers and the admin's machine reach them.
     """
 
     http_url: str
@@ -46,6 +47,7 @@ class Layout:
     redis: str = "redis"
     gateway: str = "gateway"
     fabric: str = SIMULATOR
+    exporters: str = DCGM_SIMULATOR
     flat: bool = False
 
     @property
@@ -102,6 +104,7 @@ def placed(settings: Settings, layout: Layout) -> Settings:
             "dashboard_url": layout.http_url,
         }
     )
+    at = with_exporters(at, port=USUAL_PORTS[DCGM_PORT], host=layout.exporters)
     return located(at, port=USUAL_PORTS[FABRIC_PORT], credentials_dir=layout.keys, host=layout.fabric)
 
 
@@ -128,12 +131,14 @@ def parts(
         for declaration in declarations
     )
     inside = f"http://{layout.gateway}:{USUAL_PORTS['http']}"
+    at_exporters = Endpoints(http=inside, ports={DCGM_PORT: USUAL_PORTS[DCGM_PORT]})
     at_fabric = Endpoints(http=inside, ports={FABRIC_PORT: USUAL_PORTS[FABRIC_PORT]})
     admin = (OPERATOR, ADMIN_TOOLS)
     outside = settings.model_copy(update={"nats_url": layout.nats_url})
     return (
         *services,
         Part(SIMULATOR, settings=settings, endpoints=at_fabric, files=logins),
+        Part(DCGM_SIMULATOR, settings=settings, endpoints=at_exporters, users=(READER,)),
         Part(BUS, settings=settings, users=(BOOTSTRAP,), has_token=True),
         Part(CLI, settings=settings, endpoints=Endpoints(http=inside), users=admin, has_token=True),
         Part(HOST, settings=outside, endpoints=_outside(layout), users=admin, has_token=True),

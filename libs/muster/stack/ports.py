@@ -6,7 +6,7 @@ from collections.abc import Mapping
 LOOPBACK = "127.0.0.1"
 USUAL_PORTS: Mapping[str, int] = {
     "nats": 4222, "monitor": 8222, "websocket": 9222, "redis": 6379, "http": 8080, "metrics": 9464,
-    "fabric": 8070,
+    "fabric": 8070, "dcgm": 9400,
 }  # fmt: skip
 
 

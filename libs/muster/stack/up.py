@@ -27,6 +27,7 @@ from muster.stack.cells import (
 )
 from muster.stack.declared import declared_users, services_of
 from muster.stack.entering import enter, new_secret, new_token
+from muster.stack.exporters import DCGM_PORT, DCGM_SIMULATOR, TELEMETRY, have_simulator
 from muster.stack.fabrics import FABRIC_PORT, SIMULATOR, are_simulated, write_credentials
 from muster.stack.keys import MintedAccess, mint_access, write_private
 from muster.stack.options import (
@@ -105,10 +106,11 @@ async def _start_locked(
     refuse_another_role(state, asked)
     clusters = asked.clusters if asked.role == "centre" else ()
     options = options.model_copy(update={"services": _those_of(asked, options.services)})
-    fabrics = are_simulated(asked)
+    fabrics, exporters = are_simulated(asked), have_simulator(asked) and TELEMETRY in options.services
     remembered = remembered_ports(state)
     ports = choose_ports(
-        wanted_ports(options, remembered, fabrics=fabrics) | wanted_cell_ports(clusters, remembered, options.ports)
+        wanted_ports(options, remembered, fabrics=fabrics, exporters=exporters)
+        | wanted_cell_ports(clusters, remembered, options.ports)
     )
     redis = redis_server.RedisConfig(ports["redis"], state.redis, password=new_secret())
     endpoints = endpoints_of(ports, redis_url=redis.url, processes=options.processes())
@@ -131,7 +133,9 @@ async def _start_locked(
     everywhere = endpoints.model_copy(update={"metrics": (*endpoints.metrics, *(cell.metrics_url for cell in cells))})
     write_private(state.endpoints, everywhere.model_dump_json(indent=2))
     if fabrics:
-        await supervisor.start(_fabric_child(options, endpoints))
+        await supervisor.start(_simulator_child(options, SIMULATOR, endpoints.ports[FABRIC_PORT]))
+    if exporters:
+        await supervisor.start(_simulator_child(options, DCGM_SIMULATOR, endpoints.ports[DCGM_PORT]))
     await start_services(cells, supervisor, options=options)
     await supervisor.start(*_service_children(options, endpoints))
     return everywhere, settings
@@ -172,14 +176,10 @@ def _redis_child(state: StateDir, config: redis_server.RedisConfig) -> Child:
     return Child(command, partial(redis_answers, config.port))
 
 
-def _fabric_child(options: StartOptions, endpoints: Endpoints) -> Child:
-    """The manager of every simulated fabric; it is there before the services, which call it."""
-    command = Command(SIMULATOR, options.command(SIMULATOR), SERVICE_ENVIRONMENT)
-    return Child(
-        command,
-        partial(http_answers, endpoints.ports[FABRIC_PORT]) if options.ready_path else None,
-        ready_s_max=options.ready_s_max,
-    )
+def _simulator_child(options: StartOptions, name: str, port: int) -> Child:
+    """The managers of all simulated fabrics, or all exporters; there before the services, which call them."""
+    command = Command(name, options.command(name), SERVICE_ENVIRONMENT)
+    return Child(command, partial(http_answers, port) if options.ready_path else None, ready_s_max=options.ready_s_max)
 
 
 def _service_children(options: StartOptions, endpoints: Endpoints) -> tuple[Child, ...]:

@@ -7,3 +7,7 @@ EXIT_CODE = "sim.muster.dev/exit-code"
 PREFLIGHT = "sim.muster.dev/preflight"
 """For a simulated cluster: how the checks of the job go: fail, fail-once (the first attempt), cannot-run, or hang (they
 are never reported)."""
+GPU_BUSY = "sim.muster.dev/gpu-busy"
+"""For a simulated cluster: how much of the time something runs on the job's GPUs, 0 to 1."""
+GPU_SM = "sim.muster.dev/gpu-sm"
+"""For a simulated cluster: how much of their multiprocessors work, 0 to 1."""

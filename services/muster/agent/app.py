@@ -1,4 +1,4 @@
-"""Wiring only: the agent's core over the simulated cluster, and what it emits beside the log; or over Kubernetes."""
+"""Wiring only: the agent's core over the simulated cluster, and what its jobs print; or over Kubernetes."""
 
 from functools import partial
 
@@ -21,7 +21,7 @@ from muster.schemas.registry import StreamRole
 DECLARATION = Declaration(
     service="agent",
     folds=(StreamRole.LOG,),
-    publishes=("telemetry.{cluster}.*", "logs.{cluster}.*"),
+    publishes=("logs.{cluster}.*",),
     withholds=True,  # nodes that somebody closed in Kubernetes
 )
 

@@ -1,25 +1,21 @@
-"""Telemetry and job output on their own streams, while this agent leads. Derived: what is lost is lost.
+"""What simulated jobs print, on its own stream, while this agent leads. Derived: what is lost is lost.
 
-One task walks through all nodes and running jobs once per interval, a slice at a time, so that 1,750 nodes do not speak
-in one burst. Messages are published without waiting for the broker; while it does not answer nothing is queued up.
+One task walks through all running jobs once per interval, a slice at a time, so that thousands do not speak in one
+burst. Messages are published without waiting for the broker; while it does not answer nothing is queued up.
 """
 
 import asyncio
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Sequence
 from typing import Protocol
 
 from muster.agent.core.core import AgentCore
 from muster.agent.core.output import output_of
-from muster.agent.core.telemetry import sample_node
 from muster.bus.clock import TimeSource
 from muster.bus.service import Seat
 from muster.bus.settings import SimulationSettings
+from muster.bus.walking import TICK_S, Walk
 from muster.core import Core, Fact, Instant
-from muster.schemas.subjects import output_subject, telemetry_subject
-
-TICK_S = 0.25
-"""How finely an interval is divided: the slice of one tick goes out together."""
+from muster.schemas.subjects import output_subject
 
 
 class Publisher(Protocol):
@@ -35,45 +31,16 @@ class Publisher(Protocol):
         ...
 
 
-@dataclass
-class Walk:
-    """Goes round a changing set of names once per interval. Pure: `turn` says who is next."""
-
-    interval_s: float
-    _ring: tuple[str, ...] = ()
-    _tick: int = field(default=0)
-    rounds: int = 0
-
-    @property
-    def ticks(self) -> int:
-        """Ticks of one round."""
-        return max(1, round(self.interval_s / TICK_S))
-
-    def turn(self, names: Callable[[], Sequence[str]]) -> Sequence[str]:
-        """Those whose turn this tick is. names: asked at the start of each round; each has one turn per round."""
-        if not self.interval_s:
-            return ()
-        if self._tick == 0:
-            self._ring = tuple(names())
-            self.rounds += 1
-        first = len(self._ring) * self._tick // self.ticks
-        self._tick += 1
-        last = len(self._ring) * self._tick // self.ticks
-        self._tick %= self.ticks
-        return self._ring[first:last]
-
-
 class Emission:
-    """Implements `muster.bus.service.Sink`. Intervals of 0 switch telemetry or output off.
+    """Implements `muster.bus.service.Sink`. An interval of 0 switches it off.
 
-    clock: stamps what is measured. dropped: messages not sent because the broker did not answer.
+    clock: stamps what is printed. dropped: messages not sent because the broker did not answer.
     """
 
     def __init__(self, *, cluster: str, settings: SimulationSettings, clock: TimeSource) -> None:
         self.dropped = 0
         self._cluster = cluster
         self._seed = settings.seed
-        self._nodes = Walk(settings.telemetry_interval_s)
         self._jobs = Walk(settings.output_interval_s)
         self._task: asyncio.Task[None] | None = None
         self._clock = clock
@@ -81,7 +48,7 @@ class Emission:
     async def open(self, core: Core, connection: Publisher, seat: Seat) -> None:  # noqa: ARG002 - the port
         """See `Sink`."""
         assert isinstance(core, AgentCore), "the agent's emission follows the agent's core"
-        if self._nodes.interval_s or self._jobs.interval_s:
+        if self._jobs.interval_s:
             self._task = asyncio.create_task(self._run(core, connection), name="agent emission")
 
     async def after_fold(self, facts: Sequence[Fact], *, last_seq: int, now: Instant) -> None:  # noqa: ARG002 - the port
@@ -101,7 +68,7 @@ class Emission:
 
     async def emit(self, core: AgentCore, publisher: Publisher, *, at: Instant) -> int:
         """One tick: what has its turn goes out. Returns how many messages were sent."""
-        messages = [*self._telemetry(core, at), *self._output(core, at)]
+        messages = self._output(core, at)
         if not publisher.is_connected:
             self.dropped += len(messages)
             return 0
@@ -113,17 +80,6 @@ class Emission:
         while True:
             await asyncio.sleep(TICK_S)
             await self.emit(core, publisher, at=self._clock.wall())
-
-    def _telemetry(self, core: AgentCore, at: Instant) -> list[tuple[str, bytes]]:
-        messages: list[tuple[str, bytes]] = []
-        for name in self._nodes.turn(lambda: tuple(core.nodes)):
-            node = core.nodes.get(name)
-            if node is None:
-                continue
-            sample = sample_node(name, node, seed=self._seed, interval=self._nodes.rounds, at=at)
-            if sample is not None:
-                messages.append((telemetry_subject(self._cluster, name), sample.model_dump_json().encode()))
-        return messages
 
     def _output(self, core: AgentCore, at: Instant) -> list[tuple[str, bytes]]:
         messages: list[tuple[str, bytes]] = []

@@ -1,4 +1,4 @@
-"""Telemetry and job output: who speaks when, and what is said."""
+"""What simulated jobs print: who speaks when, and what is said."""
 
 import asyncio
 from dataclasses import dataclass, field
@@ -9,16 +9,15 @@ from hypothesis import strategies as st
 
 from muster.agent.core.core import AgentCore
 from muster.agent.core.output import output_of
-from muster.agent.core.telemetry import sample_node
-from muster.agent.emission import TICK_S, Emission, Walk
+from muster.agent.emission import Emission
 from muster.bus.clock import FakeTime
 from muster.bus.service import Seat
 from muster.bus.settings import SimulationSettings
+from muster.bus.walking import TICK_S, Walk
 from muster.core import Instant
-from muster.schemas.facts.node import NodeLost
 from muster.schemas.job import Slot
-from muster.schemas.telemetry import NodeSample, OutputLines
-from unit.agent.harness import VirtualAgent, fleet_of, job, slot
+from muster.schemas.telemetry import OutputLines
+from unit.agent.harness import VirtualAgent, job, slot
 
 
 @dataclass
@@ -51,52 +50,12 @@ def agent() -> VirtualAgent:
     return agent
 
 
-def sample(agent: VirtualAgent, node: str, *, seed: int = 1, interval: int = 1) -> NodeSample:
-    read = sample_node(node, agent.core.nodes[node], seed=seed, interval=interval, at=agent.now)
-    assert read is not None
-    return read
-
-
 async def a_round(core: AgentCore, wire: Wire, **settings: float) -> Emission:
     emission = Emission(cluster="local", settings=SimulationSettings.model_validate(settings), clock=FakeTime())
     longest_s = max(settings.values())
     for _ in range(round(longest_s / TICK_S)):
         await emission.emit(core, wire, at=Instant(1))
     return emission
-
-
-def test_a_device_in_use_is_busy_and_names_its_job(agent: VirtualAgent) -> None:
-    devices = sample(agent, "gpu-0001").devices
-    (first,) = agent.core.jobs[job(1).id].pods.slots if agent.core.jobs[job(1).id].pods else ()
-    assert first.devices == (0, 1)
-    for device in devices[:2]:
-        assert device.job_ids == (job(1).id,)
-        assert 80 <= device.utilisation_pct <= 100
-        assert 0 < device.memory_used_mib <= device.memory_total_mib
-    assert [device.uuid for device in devices] == list(agent.core.nodes["gpu-0001"].description.gpu_uuids)  # type: ignore[union-attr] - it joined
-
-
-def test_a_shared_device_is_busy_by_the_shares_and_names_both_jobs(agent: VirtualAgent) -> None:
-    shared = sample(agent, "gpu-0001").devices[2]
-    assert shared.job_ids == (job(2).id, job(3).id)
-    assert 40 <= shared.utilisation_pct <= 50
-
-
-def test_an_idle_device_is_cool(agent: VirtualAgent) -> None:
-    idle = sample(agent, "gpu-0002").devices[0]
-    assert (idle.utilisation_pct, idle.memory_used_mib, idle.job_ids) == (0.0, 0, ())
-    assert idle.power_w < sample(agent, "gpu-0001").devices[0].power_w
-
-
-def test_values_are_drawn_by_seed_and_interval(agent: VirtualAgent) -> None:
-    assert sample(agent, "gpu-0001") == sample(agent, "gpu-0001")
-    assert sample(agent, "gpu-0001") != sample(agent, "gpu-0001", interval=2)
-    assert sample(agent, "gpu-0001") != sample(agent, "gpu-0001", seed=2)
-
-
-def test_a_lost_node_says_nothing(agent: VirtualAgent) -> None:
-    agent.write("agent", "node", "gpu-0001", "lost", NodeLost())
-    assert sample_node("gpu-0001", agent.core.nodes["gpu-0001"], seed=1, interval=1, at=agent.now) is None
 
 
 def test_output_falls_with_the_steps(agent: VirtualAgent) -> None:
@@ -107,46 +66,38 @@ def test_output_falls_with_the_steps(agent: VirtualAgent) -> None:
     assert late.lines[0].startswith("step 4000 loss 0.9") or late.lines[0].startswith("step 4000 loss 1.0")
 
 
-async def test_every_node_and_every_running_job_speak_once_per_interval(agent: VirtualAgent) -> None:
+async def test_every_running_job_speaks_once_per_interval(agent: VirtualAgent) -> None:
     wire = Wire()
-    await a_round(agent.core, wire, telemetry_interval_s=2.0, output_interval_s=2.0)
-    said = sorted(subject for subject, _ in wire.sent)
-    assert said == sorted(
-        ["telemetry.local.gpu-0001", "telemetry.local.gpu-0002", *(f"logs.local.{job(n).id}" for n in (1, 2, 3))]
-    )
-    bodies = dict(wire.sent)
-    assert NodeSample.model_validate_json(bodies["telemetry.local.gpu-0001"]).node == "gpu-0001"
-    assert OutputLines.model_validate_json(bodies[f"logs.local.{job(1).id}"]).job_id == job(1).id
+    await a_round(agent.core, wire, output_interval_s=2.0)
+    assert sorted(subject for subject, _ in wire.sent) == sorted(f"logs.local.{job(n).id}" for n in (1, 2, 3))
+    body = dict(wire.sent)[f"logs.local.{job(1).id}"]
+    assert OutputLines.model_validate_json(body).job_id == job(1).id
 
 
-async def test_an_interval_of_zero_switches_one_off(agent: VirtualAgent) -> None:
-    wire = Wire()
-    await a_round(agent.core, wire, telemetry_interval_s=0.0, output_interval_s=2.0)
-    assert {subject.split(".")[0] for subject, _ in wire.sent} == {"logs"}
+async def test_an_interval_of_zero_switches_it_off(agent: VirtualAgent) -> None:
+    emission = Emission(cluster="local", settings=SimulationSettings(output_interval_s=0.0), clock=FakeTime())
+    await emission.open(agent.core, Wire(), Seat())  # type: ignore[arg-type] - all that it needs of a connection
+    assert [task for task in asyncio.all_tasks() if task.get_name() == "agent emission"] == []
+    assert await emission.emit(agent.core, Wire(), at=Instant(1)) == 0
 
 
-async def test_a_fleet_does_not_speak_in_one_burst() -> None:
-    agent = VirtualAgent(fleet=fleet_of(nodes=1750, gpus=1))
-    agent.settle()
-    wire, emission = (
-        Wire(),
-        Emission(cluster="local", settings=SimulationSettings(telemetry_interval_s=10.0), clock=FakeTime()),
-    )
-    sent = [await emission.emit(agent.core, wire, at=Instant(1)) for _ in range(40)]
-    assert sum(sent) == 1750
-    assert set(sent) == {43, 44}
+def test_thousands_do_not_speak_in_one_burst() -> None:
+    walk, names = Walk(10.0), [str(number) for number in range(1750)]
+    turns = [len(walk.turn(lambda: names)) for _ in range(40)]
+    assert sum(turns) == 1750
+    assert set(turns) == {43, 44}
 
 
 async def test_while_the_broker_is_away_messages_are_dropped_and_counted(agent: VirtualAgent) -> None:
     wire = Wire(is_connected=False)
-    emission = await a_round(agent.core, wire, telemetry_interval_s=1.0, output_interval_s=1.0)
-    assert (wire.sent, emission.dropped) == ([], 5)
+    emission = await a_round(agent.core, wire, output_interval_s=1.0)
+    assert (wire.sent, emission.dropped) == ([], 3)
 
 
 async def test_what_stops_the_emission_stops_the_service(agent: VirtualAgent) -> None:
     emission = Emission(
         cluster="local",
-        settings=SimulationSettings(telemetry_interval_s=TICK_S, output_interval_s=0.0),
+        settings=SimulationSettings(output_interval_s=TICK_S),
         clock=FakeTime(),
     )
     await emission.open(agent.core, Wire(fails=True), Seat())  # type: ignore[arg-type] - all that it needs of a connection
@@ -158,15 +109,15 @@ async def test_what_stops_the_emission_stops_the_service(agent: VirtualAgent) ->
         await emission.close()
 
 
-async def test_an_idle_fleet_speaks_too_though_nothing_is_folded(agent: VirtualAgent) -> None:
+async def test_jobs_speak_on_though_nothing_is_folded(agent: VirtualAgent) -> None:
     wire, clock = Wire(), FakeTime(wall_ns=77)
-    settings = SimulationSettings(telemetry_interval_s=TICK_S, output_interval_s=0.0)
+    settings = SimulationSettings(output_interval_s=TICK_S)
     emission = Emission(cluster="local", settings=settings, clock=clock)
     await emission.open(agent.core, wire, Seat())  # type: ignore[arg-type] - all that it needs of a connection
     async with asyncio.timeout(10):
         await wire.spoke.wait()
     await emission.close()
-    assert NodeSample.model_validate_json(wire.sent[0][1]).at == 77
+    assert OutputLines.model_validate_json(wire.sent[0][1]).at == 77
 
 
 async def test_closing_leaves_nothing_running(agent: VirtualAgent) -> None:

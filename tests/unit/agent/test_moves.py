@@ -4,7 +4,6 @@ from dataclasses import replace
 
 import pytest
 
-from muster.agent.core.telemetry import sample_node
 from muster.fabric.layout import device_uuids, machine_id
 from muster.schemas.facts.job import PodsExited, PodsOutcome
 from muster.schemas.facts.node import NodeJoined
@@ -206,14 +205,3 @@ def test_a_pod_names_the_device_that_it_runs_on(world: Scaled) -> None:
     world.agent.run(5)
     (started,) = world.agent.facts("pods-started")
     assert started.payload.model_dump()["device_uuids"] == (("GPU-9",),)
-
-
-def test_a_place_without_a_device_reports_nothing(world: Scaled) -> None:
-    first = world.attach("workers-0001", device_uuids("workers-0001", 1)[0])  # found there by the composer
-    world.attach("workers-0001", "GPU-9")
-    world.agent.run(20)
-    world.detach(first)
-    world.agent.settle()
-    sample = sample_node("workers-0001", world.agent.core.nodes["workers-0001"], seed=1, interval=1, at=world.agent.now)
-    assert sample is not None
-    assert [(device.index, device.uuid) for device in sample.devices] == [(1, "GPU-9")]

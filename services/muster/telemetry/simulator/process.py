@@ -1,0 +1,85 @@
+"""`muster run dcgm-simulator`: one process with a page for every simulated node; it writes nothing on the bus."""
+
+import asyncio
+import os
+import signal
+from collections.abc import Callable
+from pathlib import Path
+
+import uvloop
+from aiohttp import web
+
+from muster.bus.clock import SystemTime
+from muster.bus.logs import set_up_logs
+from muster.bus.settings import Settings
+from muster.bus.settings_file import load_settings
+from muster.core import Fact
+from muster.schemas.access import Endpoints
+from muster.telemetry.simulator.following import FOLLOWER, follow
+from muster.telemetry.simulator.server import Pages
+from muster.telemetry.simulator.world import World
+
+PORT = "dcgm"
+BACKLOG = 1_024
+LEAVE_S = 1.0
+
+
+class NoExporterPortError(Exception):
+    """Nobody said where to listen."""
+
+
+def main(state_dir: Path) -> None:
+    """Serve until SIGTERM. Raises OSError, pydantic.ValidationError, NoExporterPortError, CredentialsError."""
+    set_up_logs((FOLLOWER,), os.environ)
+    settings = load_settings(state_dir, os.environ)
+    port = port_of(state_dir)
+    with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
+        runner.run(serve(settings, port))
+
+
+async def serve(settings: Settings, port: int) -> None:
+    """Serve the pages of the cluster's nodes until SIGTERM or SIGINT. Raises what `follow` raises, and OSError."""
+    worlds = [_new(settings)]
+
+    def begin() -> Callable[[Fact], None]:
+        """A fresh fold; faults that were injected stay with their nodes."""
+        before, fresh = worlds[0], _new(settings)
+        fresh.nodes = before.nodes
+        worlds[0] = fresh
+        return fresh.apply
+
+    app = Pages(lambda: worlds[0], SystemTime()).app()
+    runner = web.AppRunner(app, access_log=None, handle_signals=False, shutdown_timeout=LEAVE_S)
+    await runner.setup()
+    try:
+        await web.TCPSite(runner, settings.http_host, port, backlog=BACKLOG).start()
+        following = asyncio.create_task(follow(settings, begin), name="follow")
+        stopped = asyncio.create_task(_asked_to_stop().wait())
+        await asyncio.wait({following, stopped}, return_when=asyncio.FIRST_COMPLETED)
+        stopped.cancel()
+        if following.done():
+            following.result()
+        following.cancel()
+        await asyncio.gather(following, return_exceptions=True)
+    finally:
+        await runner.cleanup()
+
+
+def _new(settings: Settings) -> World:
+    return World(settings.simulation.seed, settings.simulation.telemetry_interval_s)
+
+
+def _asked_to_stop() -> asyncio.Event:
+    stop, loop = asyncio.Event(), asyncio.get_running_loop()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        loop.add_signal_handler(number, stop.set)
+    return stop
+
+
+def port_of(state_dir: Path) -> int:
+    """From `run/endpoints.json`. Raises NoExporterPortError, OSError, pydantic.ValidationError."""
+    path = state_dir / "run" / "endpoints.json"
+    ports = Endpoints.model_validate_json(path.read_bytes()).ports
+    if PORT not in ports:
+        raise NoExporterPortError(f"{path}: ports has no {PORT!r}; start the stack with simulated exporters")
+    return ports[PORT]
