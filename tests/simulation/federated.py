@@ -115,16 +115,24 @@ class Site:
 
 @dataclass
 class Link:
-    """Between the federation and one cluster. sent_down, sent_up: how far the other side's log was taken over."""
+    """Between the federation and one cluster. sent_down, sent_up: how far the other side's log was taken over.
+
+    down_at, up_at: when the next message gets through, where the link is slow.
+    """
 
     sent_down: int = 0
     sent_up: int = 0
     down_cuts: int = 0
     up_cuts: int = 0
+    down_at: int = 0
+    up_at: int = 0
 
 
 class Federated:
-    """center: the federation's site; cells: the clusters'. now: true time."""
+    """center: the federation's site; cells: the clusters'. now: true time.
+
+    message_s: of each message on a link in each direction, so that what waited behind a cut comes late and one by one.
+    """
 
     def __init__(
         self,
@@ -135,6 +143,7 @@ class Federated:
         gpus: int = 4,
         policy: dict[str, object] | None = None,
         lost_after_s: float = LOST_AFTER_S,
+        message_s: float = 0.0,
     ) -> None:
         rated = [*rates, *([0.0] * (len(cells) + 1 - len(rates)))]
         plans = tuple(MemberPlan(name, lost_after_s) for name in cells)
@@ -161,6 +170,7 @@ class Federated:
         self.now = START_NS
         self.accepted: dict[str, Job] = {}
         self.is_away = False
+        self._message_ns = round(message_s * NS_PER_S)
         self._events: list[tuple[int, int, Callable[[], object]]] = []
         self._reports = 0
         self.ask("queue", "lab", "change-requested", QueueChangeRequested(spec=QueueSpec(name="lab"), principal="root"))
@@ -265,13 +275,18 @@ class Federated:
         moved = False
         for name, link in self.links.items():
             cell = self.cells[name]
-            while not link.down_cuts and link.sent_down < len(self.center.log):
-                moved |= self._source(self.center.log[link.sent_down], cell)
+            while not link.down_cuts and link.sent_down < len(self.center.log) and link.down_at <= self.now:
+                if self._source(self.center.log[link.sent_down], cell):
+                    moved, link.down_at = True, self.now + self._message_ns
                 link.sent_down += 1
-            while not link.up_cuts and not self.is_away and link.sent_up < len(cell.log):
-                moved |= self._report(cell.log[link.sent_up])
+            while not self._is_mute(link) and link.sent_up < len(cell.log) and link.up_at <= self.now:
+                if self._report(cell.log[link.sent_up]):
+                    moved, link.up_at = True, self.now + self._message_ns
                 link.sent_up += 1
         return moved
+
+    def _is_mute(self, link: Link) -> bool:
+        return bool(link.up_cuts) or self.is_away
 
     def _source(self, fact: Fact, cell: Site) -> bool:
         if fact.cluster != cell.name or fact.writer != "federation":
@@ -302,6 +317,11 @@ class Federated:
                 wakeup = core.next_wakeup()
                 if wakeup is not None:
                     moments.append(max(site.true(wakeup), self.now + 1))
+        for name, link in self.links.items():
+            if not link.down_cuts and link.sent_down < len(self.center.log):
+                moments.append(max(link.down_at, self.now + 1))
+            if not self._is_mute(link) and link.sent_up < len(self.cells[name].log):
+                moments.append(max(link.up_at, self.now + 1))
         return min(moments, default=None)
 
     # --- what must be so -----------------------------------------------------------------------------------------

@@ -80,6 +80,15 @@ def test_a_link_that_is_cut_in_one_direction_moves_the_jobs_too(up: bool, down: 
     assert house.violations() == []
 
 
+def test_answers_that_waited_behind_a_cut_and_come_one_by_one_keep_nothing_running() -> None:
+    house, one = Federated(message_s=4.0), job("one", run_s=400)
+    house.at(1, lambda: house.submit(one))
+    house.cut("east", start_s=50, for_s=240, up=False)
+    house.run(3_000)
+    assert house.violations() == []
+    assert {run[2] for run in house.runs()[one.id]} == {"east", "west"}
+
+
 def test_an_end_that_was_not_told_in_time_counts_for_nothing() -> None:
     house, one = Federated(), job("one", run_s=60)
     house.at(1, lambda: house.submit(one))
@@ -141,14 +150,16 @@ ACTS = st.tuples(
     st.lists(JOBS, min_size=1, max_size=10),
     st.lists(CUTS, max_size=6),
     st.lists(ACTS, max_size=6),
+    st.sampled_from([0.0, 1.0, 4.0]),
 )
 def test_whatever_happens_every_job_ends_once_and_never_runs_twice_at_once(
     rates: list[float],
     wanted: list[tuple[float, float, int, bool]],
     cuts: list[tuple[str, float, float, tuple[int, int]]],
     acts: list[tuple[float, str, int, str]],
+    message_s: float,
 ) -> None:
-    house = Federated(CELLS, rates=rates, nodes=1, policy=SPREAD)
+    house = Federated(CELLS, rates=rates, nodes=1, policy=SPREAD, message_s=message_s)
     jobs = [job(f"j{n}", run_s=run_s, gpus=gpus, pin=pin) for n, (_, run_s, gpus, pin) in enumerate(wanted)]
     for one, (at_s, *_) in zip(jobs, wanted, strict=True):
         house.at(at_s, lambda one=one: house.submit(one))
