@@ -19,7 +19,8 @@ Command = tuple[str | bytes | int, ...]
 class RedisView:
     """The rows of the clusters and of the federation, as one.
 
-    A job's row is the cluster's if there is one: the federation's is older. A list is the merge of the lists.
+    A job's row is the cluster's if there is one: the federation's is older. Where several have one, since the job was
+    given to another while the first was out of reach, it is that of the newest. A list is the merge of the lists.
     """
 
     def __init__(self, redis: Redis, *, clusters: Sequence[ReadModel], fed: ReadModel) -> None:
@@ -32,7 +33,7 @@ class RedisView:
         """See `ReadView.job`."""
         asked = [("HGET", model.key("jobs"), job_id) for model in self._all]
         *rows, seq = await self._ask(*asked, ("HGET", self._fed.key("marker"), "seq"))
-        found = next((cast("bytes", row) for row in rows if row is not None), None)
+        found = newest_row(cast("list[bytes | None]", rows))
         return Known(found, int(cast("bytes", seq)) if seq is not None else 0)
 
     async def jobs(self, wanted: JobFilter, *, limit: int, cursor: str) -> Page:
@@ -98,7 +99,7 @@ class RedisView:
         )
         newest: list[bytes | None] = []
         for member, (*rows, of_fed) in zip(members, zip(*found, strict=True), strict=True):
-            row = next((row for row in rows if row is not None), None)
+            row = newest_row((*rows, of_fed)) if sum(one is not None for one in rows) > 1 else _first(rows)
             newest.append(of_fed if row is None else row if _is_listed_as(row, member) else None)
         return list(zip(members, newest, strict=True))
 
@@ -115,6 +116,25 @@ class RedisView:
                 return await cast("Awaitable[list[object]]", pipe.execute())
         except (RedisError, OSError, TimeoutError) as error:
             raise UnreachableError(f"the read model does not answer: {error}") from error
+
+
+def newest_row(rows: Sequence[bytes | None]) -> bytes | None:
+    """The row to show of a job. rows: of the clusters, then the federation's.
+
+    The federation's says where the job is, while it has one; afterwards the cluster where it was queued last has it.
+    """
+    *of_clusters, of_fed = rows
+    found = [row for row in of_clusters if row is not None]
+    if len(found) < 2:  # nearly always; nothing is decoded
+        return found[0] if found else of_fed
+    views = [(JobView.model_validate_json(row), row) for row in found]
+    where = JobView.model_validate_json(of_fed).cluster if of_fed is not None else ""
+    there = (row for view, row in views if view.cluster == where)
+    return next(there, max(views, key=lambda one: one[0].queued_at)[1])
+
+
+def _first(rows: Sequence[bytes | None]) -> bytes | None:
+    return next((row for row in rows if row is not None), None)
 
 
 def _pairs(answer: object) -> list[tuple[bytes, bytes]]:

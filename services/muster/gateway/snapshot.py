@@ -8,6 +8,7 @@ happened in between comes to the dashboard as slices as well.
 import asyncio
 import json
 import zlib
+from collections import Counter
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Generic, TypeVar, cast
@@ -17,6 +18,7 @@ from redis.exceptions import RedisError
 
 from muster.bus.clock import TimeSource
 from muster.gateway.ports import UnreachableError
+from muster.gateway.redis_view import newest_row
 from muster.schemas.live import FED_CLUSTER, PUBLIC_AUDIENCE
 from muster.schemas.readmodel import LAYOUT_VERSION, ReadModel
 
@@ -161,15 +163,23 @@ class Snapshots:
     async def _jobs(self, live: Sequence[list[str]]) -> list[bytes]:
         """Rows of live jobs: a cluster's own, and of those that no cluster has a row of, the federation's."""
         *of_clusters, of_fed = live
-        rows: list[bytes] = []
+        counts = Counter(job_id for ids in of_clusters for job_id in ids)
+        several = [job_id for job_id, count in counts.items() if count > 1]
+        rows = await self._of_several(several) if several else []
         for model, ids in zip(self._clusters, of_clusters, strict=True):
-            rows += [row for row in await self._rows(model, ids) if row is not None]
-        known = {job_id for ids in of_clusters for job_id in ids}
+            only = [job_id for job_id in ids if counts[job_id] == 1] if several else ids
+            rows += [row for row in await self._rows(model, only) if row is not None]
+        known = counts.keys()
         unrouted = [job_id for job_id in of_fed if job_id not in known]
         for model in self._clusters:  # a row that is not among the live ones has ended, or comes as a slice
             found = await self._rows(model, unrouted)
             unrouted = [job_id for job_id, row in zip(unrouted, found, strict=True) if row is None]
         return rows + [row for row in await self._rows(self._models[-1], unrouted) if row is not None]
+
+    async def _of_several(self, job_ids: Sequence[str]) -> list[bytes]:
+        """Of jobs that several clusters tell of, since one of them was out of reach: the newest row of each."""
+        found = [await self._rows(model, job_ids) for model in self._models]
+        return [row for rows in zip(*found, strict=True) if (row := newest_row(rows)) is not None]
 
     async def _rows(self, model: ReadModel, job_ids: Sequence[str]) -> list[bytes | None]:
         asked: list[Command] = [

@@ -6,6 +6,7 @@ from muster.core.fact import Fact
 from muster.core.instant import NS_PER_S, Instant
 from muster.projector.core import ProjectorCore
 from muster.schemas.facts import job as jobs
+from muster.schemas.facts.federation import JobReturned
 from muster.schemas.facts.job_wishes import JobHeld, JobReprioritised
 from muster.schemas.job import Job, JobSpec, Phase, Slot, TaskGroup
 from muster.schemas.views import JobView, NodeView, QueueView
@@ -233,3 +234,32 @@ def test_a_checkpoint_restores_all_of_it(seen: Seen) -> None:
     seen.story.queued(job, attempt=4)
     assert seen.job(job).ran_s == 57.0
     assert seen.queues["blue"].held == {}
+
+
+def test_a_job_that_the_federation_took_back_has_no_row_here_and_holds_nothing(seen: Seen) -> None:
+    gone, stays = a_job(1), a_job(2)
+    for job in (gone, stays):
+        seen.story.routed(job)
+        run(seen, job)
+    seen.job(gone)
+    seen.story.add("job", gone.id, "returned", JobReturned(assignment=1))
+    for fact in seen.story.facts[seen.folded :]:
+        seen.core.apply(fact)
+    seen.folded = len(seen.story.facts)
+    changes = seen.core.take(facts_after=0)
+    assert [change.id for change in changes.removed] == [gone.id]
+    assert not seen.core.knows(gone.id)
+    seen.job(stays)
+    assert seen.queues["blue"].jobs_running == 1
+    assert sum(node.gpu_milli_held for node in seen.nodes.values()) == 2_000
+
+
+def test_a_job_that_came_back_to_a_cluster_has_a_row_again(seen: Seen) -> None:
+    job = a_job(1)
+    seen.story.routed(job)
+    run(seen, job)
+    seen.story.add("job", job.id, "returned", JobReturned(assignment=1))
+    seen.story.routed(job)
+    run(seen, job)
+    assert seen.job(job).phase is Phase.RUNNING
+    assert seen.core.anomalies == 0

@@ -1,0 +1,87 @@
+"""A centre and its cells on one machine: who runs where, with which rights, and what outlasts a start."""
+
+from pathlib import Path
+from typing import cast
+
+import pytest
+
+from muster.bus.jwt import claims_of
+from muster.bus.leaf import cell_rights, cell_user
+from muster.bus.settings import Settings
+from muster.stack.cells import cell_of, cell_port, wanted_cell_ports
+from muster.stack.declared import SERVICES, declaration_of, services_of, users_of_bus
+from muster.stack.keys import MintedAccess, mint_access
+from muster.stack.options import StartOptions, asked_settings, refuse_another_role
+from muster.stack.state_dir import StateDir, StateDirError
+
+CLUSTERS = ("east", "west")
+
+
+def centre(directory: Path) -> Settings:
+    return asked_settings(StartOptions(state_dir=directory, clusters=CLUSTERS))
+
+
+def cell(directory: Path) -> Settings:
+    options = StartOptions(
+        state_dir=directory,
+        clusters=CLUSTERS,
+        settings={"fleet": {"nodes": 4}},
+        cells={"west": {"fleet": {"nodes": 2}}},
+    )
+    ports = wanted_cell_ports(CLUSTERS, {}, {})
+    return cell_of("west", centre=asked_settings(options), options=options, ports=ports).settings
+
+
+def test_every_service_runs_in_the_centre_or_in_the_cells_and_none_in_both(tmp_path: Path) -> None:
+    in_centre, in_cell = services_of(centre(tmp_path / "a")), services_of(cell(tmp_path / "b"))
+    assert sorted((*in_centre, *in_cell)) == sorted(SERVICES)
+    assert {"gateway", "federation", "projector"} <= set(in_centre)
+    assert {"scheduler", "agent"} <= set(in_cell)
+
+
+def test_a_cell_has_the_common_settings_and_its_own_and_nodes_that_no_other_cluster_has(tmp_path: Path) -> None:
+    settings = cell(tmp_path)
+    assert (settings.role, settings.cluster, settings.clusters) == ("cell", "west", ("west",))
+    assert (settings.fleet.nodes, settings.fleet.prefix) == (2, "west-gpu")
+
+
+def test_ports_of_all_cells_differ() -> None:
+    wanted = wanted_cell_ports(CLUSTERS, {}, {})
+    assert len(set(wanted.values())) == len(wanted)
+    assert wanted_cell_ports(CLUSTERS, {cell_port("east", "nats"): 5000}, {})[cell_port("east", "nats")] == 5000
+
+
+def test_no_fact_subject_of_a_log_crosses_a_link() -> None:
+    rights = cell_rights("east")
+    assert not [subject for subject in (*rights.publish, *rights.subscribe) if subject.startswith(("muster.", ">"))]
+    assert not [subject for subject in rights.publish if ".east." in subject and subject.startswith("$JS")]
+
+
+def test_a_cells_credential_outlasts_the_centres_next_start_and_others_do_not(tmp_path: Path) -> None:
+    users = users_of_bus([declaration_of("federation")], centre(tmp_path / "state"))
+
+    def start(now_s: int) -> MintedAccess:
+        return mint_access(keys_dir=tmp_path / "keys", credentials_dir=tmp_path / "creds", users=users, now_s=now_s)
+
+    access = start(1_000)
+    revoked = revocations(access)
+    subjects = {user.name: subject_of(tmp_path / "creds" / f"{user.name}.creds") for user in users}
+    assert subjects[cell_user("east").name] not in revoked
+    assert subjects["federation"] in revoked
+    assert "*" not in revoked
+
+
+def revocations(access: MintedAccess) -> dict[str, int]:
+    told = cast("dict[str, dict[str, dict[str, int]]]", claims_of(access.accounts[access.log_account]))
+    return told["nats"]["revocations"]
+
+
+def subject_of(credentials: Path) -> str:
+    return str(claims_of(credentials.read_text().splitlines()[1])["sub"])
+
+
+def test_a_directory_is_a_whole_stacks_or_a_federations_and_not_both(tmp_path: Path) -> None:
+    state = StateDir(tmp_path)
+    state.settings.write_text('{"role": "whole"}')
+    with pytest.raises(StateDirError, match="--fresh"):
+        refuse_another_role(state, centre(tmp_path))
