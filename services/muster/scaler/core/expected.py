@@ -35,7 +35,7 @@ def expected(state: State, name: str) -> Expected:
     devices, model = (0, "") if node.device_domains else _devices_coming(state, choices, name, node)
     usable, unusable = _devices_changing(state, node)
     return Expected(
-        is_usable=not record.usable and not record.lost and not record.wishes,
+        is_usable=not (record.usable or record.lost or record.wishes or record.cordon),
         devices=devices,
         model=model,
         usable=usable,

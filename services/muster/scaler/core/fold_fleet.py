@@ -6,6 +6,7 @@ from muster.books.node_records import NODE
 from muster.core import Fact
 from muster.scaler.core.choices import REMOVE_NODE, Outcome
 from muster.scaler.core.state import State
+from muster.schemas.facts.cordons import Cordon, CordonRequested
 from muster.schemas.facts.node import NodeJoined, Withheld, WithholdRequested, WithholdWithdrawn
 from muster.schemas.facts.queue import QueueChanged
 from muster.schemas.facts.scale import ProvisionFailed
@@ -72,8 +73,17 @@ def note_node(state: State, name: str, *, at: int = 0) -> None:
 def _withhold_requested(state: State, fact: Fact) -> None:
     assert isinstance(fact.payload, WithholdRequested)
     _touch(state, fact)
-    if not state.books.ask(fact.kind, fact.subject_id, fact.payload, fact=fact.id):
+    if not state.books.ask(fact.kind, fact.subject_id, fact.payload, fact=fact.id, at=fact.time):
         state.anomalies["withhold requested twice"] += 1
+
+
+def _cordoned(state: State, fact: Fact) -> None:
+    """A person closes the node, or (resume) wants it used again."""
+    assert isinstance(fact.payload, CordonRequested)
+    _touch(state, fact)
+    cordon = None if fact.name == "resume-forwarded" else Cordon(principal=fact.payload.principal, since=fact.time)
+    state.books.cordon(fact.subject_id, cordon, fact=fact.id, seq=fact.seq)
+    state.books.freed += cordon is None
 
 
 def _withhold_withdrawn(state: State, fact: Fact) -> None:
@@ -139,6 +149,7 @@ HANDLERS: dict[tuple[str, str], Callable[[State, Fact], None]] = {
     ("node", "left"): _left,
     ("node", "provision-failed"): _provision_failed,
     **{(kind, "withhold-requested"): _withhold_requested for kind in ("node", "device")},
+    **{("node", f"{ask}-forwarded"): _cordoned for ask in ("cordon", "drain", "resume")},
     **{(kind, "withhold-withdrawn"): _withhold_withdrawn for kind in ("node", "device")},
     **{(kind, "withheld"): _withheld for kind in ("node", "device")},
     **{(kind, "released"): _released for kind in ("node", "device")},
