@@ -55,6 +55,25 @@ def log(
 
 
 @app.command()
+def health(
+    *,
+    nodes: Annotated[int, typer.Option(min=32, max=1750, help="Simulated nodes of 8 GPUs.")] = 256,
+    gangs: Annotated[int, typer.Option(min=1, max=200, help="Gangs of 16 GPUs, one of whose nodes gets a fault.")] = 20,
+    rate: Annotated[int, typer.Option(min=8, max=20_000, help="Events a second, all on one set of nodes.")] = 2000,
+    duration: Annotated[float, typer.Option(min=1, max=600, help="Seconds at --rate.")] = 10,
+    output: As = Output.TABLE,
+) -> None:
+    """Hurt GPUs of a fresh stack of its own: from a page to a node that jobs avoid, and many faults at once.
+
+    JSON: avoided_ms, requeued_ms, told_ms {p50, p99, max}, sent_per_s, told_per_s, health_cpu_s, and `machine`.
+    """
+    from muster.cli.bench import health_report
+
+    plan = health_report.Plan(nodes=nodes, gangs=gangs, rate=rate, duration_s=duration)
+    health_report.run(plan, output)
+
+
+@app.command()
 def placement(
     *,
     nodes: Annotated[int, typer.Option(min=1)] = 1000,

@@ -259,3 +259,24 @@ def test_a_node_that_opted_out_is_observed_and_left_as_it_is(house: House) -> No
     house.settle()
     assert len(observed(house)) == 2
     assert {fact.subject_id for fact in house.said("suspect")} == {"a"}
+
+
+# --- when ----------------------------------------------------------------------------------------------------------
+
+
+def test_a_fault_on_a_page_wakes_the_core_at_once_and_a_page_without_one_does_not(house: House) -> None:
+    house.settle()
+    house.page("a")
+    assert house.core.next_wakeup() is None
+    house.now = after(house.now, 10)
+    house.page("a", device("a", 0, xid=79))
+    wakeup = house.core.next_wakeup()
+    assert wakeup is not None
+    assert wakeup <= house.now
+
+
+def test_who_has_said_everything_is_not_woken_again(house: House) -> None:
+    house.answers = False
+    house.page("a", device("a", 0, xid=79))
+    house.settle()
+    assert house.core.next_wakeup() is None

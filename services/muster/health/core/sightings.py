@@ -43,11 +43,12 @@ _Row = dict[tuple[str, str, str], Sighting]
 class Sightings:
     """Those that wait, by node, so that a storm on one node does not keep others waiting.
 
-    dropped: for want of room, by code. parked: of nodes that others work on just now, until that ends.
+    is_fresh: something came since the last decision. dropped: for want of room, by code. parked: of nodes that others work on just now, until that ends.
     """
 
     def __init__(self, *, most: int = SIGHTINGS_MAX) -> None:
         self.dropped: Counter[str] = Counter()
+        self.is_fresh = False
         self._waiting: dict[str, _Row] = {}
         self._parked: dict[str, _Row] = {}
         self._count = 0
@@ -63,6 +64,7 @@ class Sightings:
 
     def add(self, seen: Sighting) -> bool:
         """False if there is no room for it. A lasting fault and its end take each other's place."""
+        self.is_fresh = True
         for rows in (self._waiting, self._parked):
             row = rows.get(seen.node)
             known = row.get(seen.key) if row is not None else None
@@ -97,6 +99,7 @@ class Sightings:
         """Those of the node wait to be told again."""
         row = self._parked.pop(node, None)
         if row:
+            self.is_fresh = True
             self._waiting.setdefault(node, {}).update(row)
 
     def take(self, node: str, device: str, code: str) -> None:

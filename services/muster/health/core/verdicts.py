@@ -49,7 +49,7 @@ class NodeVerdicts:
     def decide(self, now: Instant, room: int) -> list[Draft]:
         """See `Part.decide`. First what sick hardware still does to jobs, then what is new, then what repeats."""
         state = self.state
-        self._now = now
+        self._now, self.sightings.is_fresh = now, False
         state.advance(now)
         drafts = [] if (reset := state.brake.reset()) is None else [reset]
         drafts += self._steps(now, room)
@@ -60,7 +60,7 @@ class NodeVerdicts:
 
     def next_wakeup(self) -> Instant | None:
         """See `Part.next_wakeup`."""
-        return self._now if self._has_more else self.state.next_due()
+        return self._now if self._has_more or self.sightings.is_fresh else self.state.next_due()
 
     def snapshot(self) -> Iterator[Draft]:
         """See `Part.snapshot`."""
