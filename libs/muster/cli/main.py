@@ -18,6 +18,7 @@ from muster.cli import (
     job_commands,
     kubernetes_commands,
     log_commands,
+    preflight_commands,
     queue_commands,
     read_commands,
     replay_commands,
@@ -28,6 +29,7 @@ from muster.cli import (
     stack_commands,
     token_commands,
     upgrade_commands,
+    usage_commands,
     watch_commands,
     webhook_commands,
 )
@@ -47,6 +49,7 @@ for module in (
     job_commands,
     read_commands,
     cordon_commands,
+    usage_commands,
     reservation_commands,
     scale_commands,
     watch_commands,
@@ -67,6 +70,7 @@ for group in (
     kubernetes_commands,
     guard_commands,
     health_commands,
+    preflight_commands,
     upgrade_commands,
 ):
     app.add_typer(group.app)
