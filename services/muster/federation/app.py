@@ -1,29 +1,45 @@
 """Wiring only: what the federation folds, its routing rules, and the copier of the clusters' reports."""
 
-from muster.bus.declaration import Declaration
+from muster.bus.declaration import Declaration, QueryType
 from muster.bus.service import CoreService, Hosted
 from muster.bus.settings import Settings
 from muster.federation.copier import Copier
-from muster.federation.core import FederationCore, MemberPlan
+from muster.federation.core import FederationCore, MemberPlan, answers
+from muster.schemas import members
 from muster.schemas.registry import StreamRole
 
-DECLARATION = Declaration(service="federation", folds=(StreamRole.FED, StreamRole.FED_UP))
+DECLARATION = Declaration(
+    service="federation",
+    folds=(StreamRole.FED, StreamRole.FED_UP),
+    queries=(
+        QueryType("federation", members.AskFederation, members.FederationView),
+        QueryType("routes", members.AskFederation, members.RoutesView),
+        QueryType("routes-check", members.AskRoutesCheck, members.RoutesCheckAnswer),
+        QueryType("assignment", members.AskAssignment, members.AssignmentView),
+    ),
+)
 
 
 def services(settings: Settings) -> tuple[CoreService | Hosted, ...]:
     """The federation of all clusters; without any named there it has one, this stack's own."""
     federation = settings.federation
-    members = tuple(MemberPlan(name or settings.cluster, lost_s) for name, lost_s in federation.lost_after().items())
+    plans = tuple(MemberPlan(name or settings.cluster, lost_s) for name, lost_s in federation.lost_after().items())
     return (
         CoreService(
             declaration=DECLARATION,
             role=StreamRole.FED,
             core=lambda: FederationCore(
-                members=members,
+                members=plans,
                 policy=federation.policy,
                 margin_s=federation.margin_s,
                 checkpoint_every_facts=settings.scheduler.checkpoint_every_facts,
             ),
+            queries={
+                "federation": answers.answer_federation,
+                "routes": answers.answer_routes,
+                "routes-check": answers.answer_routes_check,
+                "assignment": answers.answer_assignment,
+            },
         ),
         Copier(DECLARATION),
     )

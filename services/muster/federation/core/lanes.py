@@ -79,6 +79,11 @@ class Lanes:
         """Lanes worth trying."""
         return (lane for lane in self.lanes.values() if lane.judged != self.version)
 
+    def of(self, job_id: str) -> Lane | None:
+        """Where the job waits."""
+        found = self._keys.get(job_id)
+        return self.lanes[found[0]] if found is not None else None
+
     def jobs(self) -> Iterator[str]:
         """All jobs that wait."""
         return iter(self._keys)

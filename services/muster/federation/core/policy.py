@@ -23,7 +23,7 @@ def drafts(state: State) -> Iterator[Draft]:
     if wish is None:
         return
     asked = wish.asked
-    field, reason = _refusal(state, asked)
+    field, reason = refusal(state, asked)
     if reason:
         refused = RoutingChangeRefused(field=field, reason=reason, principal=asked.principal)
         yield Draft("routing", SUBJECT, "change-refused", refused, (wish.fact,), wish.trace)
@@ -32,7 +32,7 @@ def drafts(state: State) -> Iterator[Draft]:
     yield Draft("routing", SUBJECT, "changed", changed, (wish.fact,), wish.trace)
 
 
-def _refusal(state: State, asked: RoutingChangeRequested) -> tuple[str, str]:
+def refusal(state: State, asked: RoutingChangeRequested) -> tuple[str, str]:
     """Which field is wrong, and why; empty if the policy may stand."""
     if asked.based_on and asked.based_on != state.policy_version:
         return "based_on", f"version {state.policy_version} stands, not {asked.based_on}: look at it and change that"

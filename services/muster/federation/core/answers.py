@@ -1,0 +1,139 @@
+"""Answers to questions, from the core's state alone. A question changes nothing and is never a fact."""
+
+from muster.core import Core, Instant
+from muster.federation.core.core import FederationCore
+from muster.federation.core.lanes import Lane
+from muster.federation.core.members import Member
+from muster.federation.core.policy import refusal
+from muster.federation.core.routes import GPU_MILLI, Proposed, Route
+from muster.federation.core.state import State
+from muster.federation.core.turns import LEASED, NO_CLUSTER, OVERFLOW, TEAM_LIMIT, judge, limits_of
+from muster.schemas.base import Wire
+from muster.schemas.facts.federation import ClusterPhase, RoutingChangeRequested
+from muster.schemas.members import (
+    LANES_MAX,
+    AskAssignment,
+    AskRoutesCheck,
+    AssignmentView,
+    FederationView,
+    MemberView,
+    RoutesCheckAnswer,
+    RoutesView,
+    WaitingView,
+)
+
+_GOES = "turn"
+
+
+def answer_federation(core: Core, _ask: Wire, now: Instant) -> FederationView:
+    """`federation`: all clusters, and what waits for one."""
+    state = _state(core)
+    lanes = sorted(state.lanes.lanes.values(), key=lambda lane: lane.jobs[0])[:LANES_MAX]
+    return FederationView(
+        clusters=tuple(_member(state, member) for member in state.members.values()),
+        waiting=tuple(_waiting(state, lane, now) for lane in lanes),
+    )
+
+
+def answer_routes(core: Core, _ask: Wire, _now: Instant) -> RoutesView:
+    """`routes`: the policy that stands."""
+    state = _state(core)
+    return RoutesView(policy=state.policy, version=state.policy_version, by=state.policy_by)
+
+
+def answer_routes_check(core: Core, ask: Wire, _now: Instant) -> RoutesCheckAnswer:
+    """`routes-check`: may it be so?"""
+    assert isinstance(ask, AskRoutesCheck)
+    asked = RoutingChangeRequested(policy=ask.policy, principal="", based_on=ask.based_on)
+    field, reason = refusal(_state(core), asked)
+    return RoutesCheckAnswer(field=field, reason=reason)
+
+
+def answer_assignment(core: Core, ask: Wire, now: Instant) -> AssignmentView:
+    """`assignment`: which cluster has the job, or why none has."""
+    assert isinstance(ask, AskAssignment)
+    state = _state(core)
+    record = state.jobs.get(ask.job_id)
+    if record is None:
+        return AssignmentView()
+    lane = state.lanes.of(ask.job_id)
+    waiting = _waiting(state, lane, now) if lane is not None and not record.phase.is_terminal else None
+    return AssignmentView(
+        known=True,
+        cluster=record.cluster,
+        assignment=record.assignment,
+        rule=record.rule,
+        moving=record.reroute is not None and record.reroute.forwarded,
+        waiting=waiting.reason if waiting is not None else "",
+        detail=waiting.detail if waiting is not None else "",
+        has_ended=record.phase.is_terminal,
+    )
+
+
+def _member(state: State, member: Member) -> MemberView:
+    summary, drain = state.clusters.get(member.name), member.drain
+    gives_up_at = member.gives_up_at()
+    view = MemberView(
+        name=member.name,
+        state=member.phase,
+        since=member.since,
+        to=drain.to if drain is not None else (),
+        by=drain.principal if drain is not None else "",
+        reason=drain.reason if drain is not None else "",
+        jobs=len(member.jobs),
+        gpus=member.milli / GPU_MILLI,
+        lost_after_s=member.lost_after_s,
+        heard_at=member.answered_at,
+        gives_up_at=gives_up_at if gives_up_at is not None and member.phase is not ClusterPhase.LOST else 0,
+    )
+    if summary is None:
+        return view
+    return view.model_copy(
+        update={
+            "nodes": summary.nodes,
+            "gpus_total": summary.gpu_milli_total / GPU_MILLI,
+            "gpus_free": summary.gpu_milli_free / GPU_MILLI,
+            "jobs_queued": summary.jobs_queued,
+            "jobs_running": summary.jobs_running,
+        }
+    )
+
+
+def _waiting(state: State, lane: Lane, now: Instant) -> WaitingView:
+    limits, _ = limits_of(state.policy)
+    submitted_at, job_id = lane.jobs[0]
+    found = judge(state, state.jobs[job_id], lane.key, limits=limits, proposed=Proposed(), now=now)
+    reason = _GOES if isinstance(found, Route) else found
+    return WaitingView(
+        team=lane.key.team,
+        rule=lane.key.rule,
+        gpus=lane.key.milli / GPU_MILLI,
+        jobs=len(lane.jobs),
+        oldest_at=submitted_at,
+        reason=reason,
+        detail=_detail(state, lane, reason, limits),
+        leaving=lane.key.left,
+    )
+
+
+def _detail(state: State, lane: Lane, reason: str, limits: dict[str, int]) -> str:
+    """Why, with the numbers."""
+    key = lane.key
+    if reason == TEAM_LIMIT:
+        used, limit = state.used.get(key.team, 0) / GPU_MILLI, limits.get(key.team, 0) / GPU_MILLI
+        needs = key.milli / GPU_MILLI
+        return (
+            f"team {key.team} has {used:g} of the {limit:g} GPUs that it may have over all clusters; it needs {needs:g}"
+        )
+    if reason == OVERFLOW:
+        return f"every cluster of rule {key.rule} overflows, and the rule has jobs wait"
+    if reason == NO_CLUSTER:
+        return "no cluster takes jobs that it may go to: all are drained or lost"
+    if reason == LEASED:
+        return f"cluster {key.left} is lost, and may still be running it"
+    return "it goes next"
+
+
+def _state(core: Core) -> State:
+    assert isinstance(core, FederationCore)
+    return core.state
