@@ -16,7 +16,7 @@ from muster.bus.connection import connect_once
 from muster.bus.nats_log import NatsLog
 from muster.bus.settings import Settings
 from muster.bus.settings_file import load_settings
-from muster.client import Muster
+from muster.client import Muster, UnavailableError
 from muster.core.fact import Fact
 from muster.schemas.facts.queue import QueueSpec
 from muster.schemas.job import JobSpec
@@ -135,6 +135,9 @@ async def open_federation(
 
 async def _is_everywhere(muster: Muster, clusters: tuple[str, ...]) -> bool:
     """The queue in every cluster, and every cluster's nodes."""
-    queues = {queue.cluster for queue in await muster.queues() if queue.name == TEAM}
-    nodes = {node.cluster for node in await muster.nodes()}
+    try:
+        queues = {queue.cluster for queue in await muster.queues() if queue.name == TEAM}
+        nodes = {node.cluster for node in await muster.nodes()}
+    except UnavailableError:  # no scheduler leads yet
+        return False
     return queues == nodes == set(clusters)

@@ -189,6 +189,7 @@ PAGES: Mapping[str, Stand] = {
             ),
         ),
     ),
+    "docs/clusters.md": Stand(stack=None, fills={"DIR": fills.new_state_dir}),
     "docs/operations.md": Stand(
         fills={"DIR": fills.new_state_dir, "NEW": fills.new_state_dir},
         instead=(

@@ -1,0 +1,54 @@
+"""A cluster is out of reach for so long, during a surge, that its jobs are given to another; then it comes back."""
+
+from pathlib import Path
+
+import pytest
+
+from federated_house import Federation, open_federation
+from living_stack import job
+from muster.core.fact import Fact
+from muster.schemas.job import Phase
+from waiting import until_async
+
+CLUSTERS = ("east", "west")
+EAST_FIRST = {
+    "lost_after_s": 8.0,
+    "margin_s": 2.0,
+    "heartbeat_s": 0.5,
+    "policy": {"rules": [{"name": "all", "clusters": [{"cluster": name} for name in CLUSTERS]}]},
+}
+JOBS = 16
+RUN_S = 12.0
+"""Longer than a cluster may run jobs that nobody hears of. What ends unheard before, runs anew elsewhere: nobody can
+know, and whoever wants it otherwise pins the job."""
+LATE_S = 120.0
+"""From a link that is whole again to everything told, on a busy machine."""
+
+pytestmark = pytest.mark.timeout(400)
+
+
+async def of_cluster(house: Federation, cluster: str, name: str) -> list[Fact]:
+    """What the federation said of a cluster."""
+    facts = await house.federation_facts()
+    return [fact for fact in facts if fact.kind == "cluster" and fact.subject_id == cluster and fact.name == name]
+
+
+async def test_no_job_is_lost_and_none_runs_twice_when_a_cluster_is_given_up_in_a_surge(tmp_path: Path) -> None:
+    async with open_federation(tmp_path / "state", *CLUSTERS, nodes=4, federation=EAST_FIRST) as house:
+        pinned = (await house.muster.submit(job("pinned", gpus=8, run_s=2 * RUN_S, pin=True))).id
+        jobs = [(await house.muster.submit(job(f"job-{n}", gpus=4, run_s=RUN_S))).id for n in range(JOBS)]
+        await house.job_that(jobs[0], lambda view: view.phase is Phase.RUNNING)
+        await house.job_that(pinned, lambda view: view.phase is Phase.RUNNING)
+
+        house.links["east"].cut()
+        late = [(await house.muster.submit(job(f"late-{n}", run_s=0.2))).id for n in range(10)]
+        await until_async(lambda: of_cluster(house, "east", "lost"))
+        assert {view.cluster for view in await house.ended(late, patience_s=LATE_S)} == {"west"}
+        house.links["east"].restore()
+
+        ended = await house.ended([*jobs, pinned], patience_s=LATE_S)
+        assert {view.phase for view in ended} == {Phase.SUCCEEDED}
+        assert ended[-1].cluster == "east", "a pinned job runs through the outage"
+        assert "west" in {view.cluster for view in ended[:-1]}
+        await until_async(lambda: of_cluster(house, "east", "returned"), patience_s=LATE_S)
+        assert await house.violations_everywhere([*jobs, *late, pinned]) == []
