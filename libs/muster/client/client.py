@@ -16,6 +16,7 @@ from muster.client.errors import StateDirError
 from muster.client.facts import TypedFact
 from muster.client.http import Door, Retry
 from muster.client.nodes import NodeMethods
+from muster.client.usage import UsageMethods
 from muster.client.watch import follow
 from muster.schemas.access import Endpoints, TokenMade, TokenRecord, TokenView
 from muster.schemas.apiserver import ApiServerReport, ClusterView
@@ -58,7 +59,7 @@ class _Tokens(BaseModel):
     tokens: list[TokenView]
 
 
-class Muster(CampaignMethods, ConditionMethods, DeviceMethods, NodeMethods):
+class Muster(CampaignMethods, ConditionMethods, DeviceMethods, NodeMethods, UsageMethods):
     """A conversation with one stack; use it as an async context manager.
 
     Every method raises RefusedError (Muster said no; `problem` says why) or UnreachableError (no answer, also after

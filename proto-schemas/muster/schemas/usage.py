@@ -3,7 +3,6 @@
 `GET /v1/jobs/{id}/stats`, `/v1/usage/top`, `/v1/usage/idle`; `muster stats`, `muster top`.
 """
 
-from enum import StrEnum
 from typing import Annotated
 
 from pydantic import Field
@@ -11,8 +10,8 @@ from pydantic import Field
 from muster.schemas.base import InstantNs, Text, Wire
 from muster.schemas.facts.telemetry import DeviceUse, Use
 from muster.schemas.telemetry import Measured
+from muster.schemas.usage_words import ROWS_MAX, TopBy, TopOrder
 
-ROWS_MAX = 500
 COLUMNS_MAX = 120
 DEVICES_MAX = 1_024
 
@@ -68,26 +67,6 @@ class JobUse(Wire):
     column_s: Measured = 0.0
     columns: Annotated[tuple[UseColumn, ...], Field(max_length=COLUMNS_MAX)] = ()
     advice: tuple[Text, ...] = ()
-
-
-class TopBy(StrEnum):
-    """What a row of `top` stands for."""
-
-    JOB = "job"
-    TEAM = "team"
-    QUEUE = "queue"
-    USER = "user"
-    MODEL = "model"
-
-
-class TopOrder(StrEnum):
-    """By what rows are ordered, the greatest first; `busy` and `sm`: the least first, since they are looked for."""
-
-    GPUS = "gpus"
-    IDLE = "idle"
-    POWER = "power"
-    BUSY = "busy"
-    SM = "sm"
 
 
 class AskTop(Wire):

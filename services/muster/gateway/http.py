@@ -26,6 +26,7 @@ from muster.gateway.api import (
     reference,
     reservations,
     scale,
+    usage,
 )
 from muster.gateway.api.describe import complete
 from muster.gateway.house import House
@@ -43,6 +44,7 @@ _APIS = (
     cordons,
     conditions,
     campaigns,
+    usage,
     composability,
     devices,
     scale,

@@ -3,11 +3,13 @@
 from functools import partial
 
 from muster.bus.clock import SystemTime
-from muster.bus.declaration import Declaration
+from muster.bus.declaration import Declaration, QueryType
 from muster.bus.service import CoreService, Hosted
 from muster.bus.settings import Settings
 from muster.bus.telemetry_settings import EXPORTER_URL
 from muster.schemas.registry import StreamRole
+from muster.schemas.usage import AskIdle, AskJobUse, AskTop, Idle, JobUse, Top
+from muster.telemetry.core.answers import answer_idle, answer_job_use, answer_top
 from muster.telemetry.core.config import TelemetryConfig
 from muster.telemetry.core.core import TelemetryCore
 from muster.telemetry.sink import Scrapes
@@ -16,6 +18,11 @@ DECLARATION = Declaration(
     service="telemetry",
     folds=(StreamRole.LOG,),
     publishes=("telemetry.{cluster}.*",),
+    queries=(
+        QueryType("job-use", AskJobUse, JobUse),
+        QueryType("top", AskTop, Top),
+        QueryType("idle", AskIdle, Idle),
+    ),
 )
 
 
@@ -37,6 +44,7 @@ def services(settings: Settings) -> tuple[CoreService | Hosted, ...]:
             declaration=DECLARATION,
             role=StreamRole.LOG,
             core=lambda: TelemetryCore(config),
+            queries={"job-use": answer_job_use, "top": answer_top, "idle": answer_idle},
             sink=scrapes if url else None,
         ),
     )

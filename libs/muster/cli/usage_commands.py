@@ -1,0 +1,48 @@
+"""`muster stats`, `muster top`: what GPUs do for jobs and teams."""
+
+from typing import Annotated
+
+import typer
+
+from muster.cli.options import As, Output, StateDir
+from muster.schemas.usage_words import ROWS_MAX, TopBy, TopOrder
+
+_Cluster = Annotated[str, typer.Option(help="Of which cluster; by default the first one.")]
+
+
+def register(app: typer.Typer) -> None:
+    """Add the commands to the command line."""
+    app.command()(stats)
+    app.command()(top)
+
+
+def stats(
+    *,
+    job: Annotated[str, typer.Argument(help="Id of the job.", metavar="JOB")],
+    state_dir: StateDir,
+    output: As = Output.TABLE,
+) -> None:
+    """Show what a job did with its GPUs: busy against truly active, memory, power, energy, and what to do about it."""
+    from muster.cli import usage
+
+    usage.stats(state_dir, job, output)
+
+
+def top(
+    *,
+    state_dir: StateDir,
+    output: As = Output.TABLE,
+    by: Annotated[TopBy, typer.Option(help="What a row stands for.")] = TopBy.JOB,
+    order: Annotated[TopOrder, typer.Option(help="Greatest first; busy and sm: least first.")] = TopOrder.GPUS,
+    team: Annotated[str, typer.Option(help="Only this team's.")] = "",
+    limit: Annotated[int, typer.Option(min=1, max=ROWS_MAX, help="Rows shown.")] = 20,
+    idle: Annotated[bool, typer.Option("--idle", help="GPUs that are held and do nothing, by team.")] = False,
+    cluster: _Cluster = "",
+) -> None:
+    """Show who uses GPUs just now, and how much of that is work; nodes whose exporter does not answer."""
+    from muster.cli import usage
+
+    if idle:
+        usage.idle(state_dir, output, team=team, limit=limit, cluster=cluster)
+    else:
+        usage.top(state_dir, output, wanted=usage.Wanted(by, order, team, limit, cluster))
