@@ -14,8 +14,6 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from contextlib import AbstractAsyncContextManager
 from typing import Generic, Protocol, TypeVar
 
-from pydantic_core import from_json
-
 from muster.core.seeded import uniform
 from muster.kube import bounds
 from muster.kube.comparing import Comparer, Lister, Verdict
@@ -29,6 +27,7 @@ from muster.kube.errors import (
     UnavailableError,
     status_error,
 )
+from muster.kube.events import parsed
 from muster.kube.figures import ReflectorFigures
 from muster.kube.holdings import Change, Holdings, Key, number
 from muster.kube.objects import JsonObject, at, mapping, text, version_of
@@ -287,7 +286,7 @@ class Reflector(Generic[ViewT]):
         """Type and object. Raises what an ERROR says, and UnavailableError for what is no event."""
         asked = Asked("watch", self._resource.title, self._select.namespace)
         try:
-            event: object = from_json(line)
+            event = parsed(line)
         except ValueError as error:  # the connection broke off within an event
             raise UnavailableError(f"{asked}: an event is no JSON: {error}", asked=asked) from error
         kind, obj = text(event, "type"), mapping(event, "object")
