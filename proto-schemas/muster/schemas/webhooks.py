@@ -125,6 +125,30 @@ class JobFaulted(Wire):
     url: str = ""
 
 
+class CampaignTold(Wire):
+    """`campaign-changed`: an upgrade campaign began (`accepted`), `stopped` by itself until a person resumes it, was
+    `aborted`, or `ended`.
+
+    component: with its version; nodes: selected; both of one that began. done, failed, took_s, gpu_hours_lost: of one
+    that ended. failed_nodes: that are kept from jobs until a person looks. url: of the page of campaigns.
+    """
+
+    what: str
+    campaign: str
+    cluster: str = ""
+    component: str = ""
+    principal: str = ""
+    reason: str = ""
+    nodes: int = 0
+    done: int = 0
+    failed: int = 0
+    failed_nodes: Annotated[tuple[str, ...], Field(max_length=NODES_MAX)] = ()
+    took_s: float = 0.0
+    gpu_hours_lost: float = 0.0
+    changed_at: str
+    url: str = ""
+
+
 class Trial(Wire):
     """`test`: somebody wants to see whether messages arrive."""
 
@@ -141,4 +165,4 @@ class WebhookMessage(Wire):
     id: str
     type: str
     timestamp: str
-    data: JobEnded | ScaleDecided | HardwareChanged | JobFaulted | Trial
+    data: JobEnded | ScaleDecided | HardwareChanged | JobFaulted | CampaignTold | Trial

@@ -18,6 +18,7 @@ from muster.schemas.facts.health import BrakeTripped, HealthMoved
 from muster.schemas.facts.job import JobFinished, JobRunning
 from muster.schemas.facts.operations import JobFault
 from muster.schemas.facts.scale import Alternative, ScaleChosen, ScalePart
+from muster.schemas.facts.upgrade import CampaignAccepted, CampaignEnded, CampaignSpec, CampaignStopped
 from muster.schemas.subjects import FED_LOG, cluster_log
 from muster.schemas.webhooks import WebhookMessage
 
@@ -193,3 +194,27 @@ def test_an_owner_is_told_which_program_faulted_where() -> None:
     data = json_of("job-fault", told)["data"]
     assert isinstance(data, dict)
     assert (data["job_id"], data["name"], data["team"], data["code"]) == ("J", "train", "physics", "xid-31")
+
+
+def campaign_fact(name: str, payload: Payload) -> Told:
+    return Told(fact("campaign", name, payload, writer="upgrader"), dashboard_url="https://muster.example")
+
+
+def test_a_campaign_that_stopped_names_the_nodes_that_failed() -> None:
+    stopped = campaign_fact("stopped", CampaignStopped(reason="1 node failed, of 1 that may", failed=("n7",)))
+    data = json_of("campaign-changed", stopped)["data"]
+    assert isinstance(data, dict)
+    assert (data["what"], data["campaign"], data["failed_nodes"]) == ("stopped", "J", ["n7"])
+    title, shown = slack_of("campaign-changed", stopped)
+    assert title == ":x: Campaign J stopped: look at it"
+    assert "n7" in shown
+
+
+def test_a_campaign_says_how_it_began_and_how_it_ended() -> None:
+    spec = CampaignSpec.model_validate({"name": "j", "component": "driver", "version": "580.105"})
+    _, shown = slack_of("campaign-changed", campaign_fact("accepted", CampaignAccepted(spec=spec, nodes=200)))
+    assert "driver 580.105" in shown
+    assert "200" in shown
+    title, shown = slack_of("campaign-changed", campaign_fact("ended", CampaignEnded(done=200, gpu_hours_lost=667.5)))
+    assert title == ":white_check_mark: Campaign J is over"
+    assert "667.5 GPU-hours" in shown

@@ -26,7 +26,7 @@ def settings(*webhooks: WebhookSettings) -> Settings:
 @pytest.mark.parametrize(
     ("webhooks", "complaint"),
     [
-        ((a_webhook(events=["job-began"]),), r"webhooks\[pager\]\.events: 'job-began' is none of hardware-changed"),
+        ((a_webhook(events=["job-began"]),), r"webhooks\[pager\]\.events: 'job-began' is none of campaign-changed"),
         ((a_webhook(), a_webhook()), r"webhooks\[pager\]\.name: stands twice"),
         ((a_webhook(url="https://"),), r"webhooks\[pager\]\.url: names no host"),
         ((a_webhook(url="https://me:pw@x.example/"),), r"webhooks\[pager\]\.url: holds a user or a password"),
