@@ -7,6 +7,7 @@ from muster.agent.kubernetes.backend import new_core, parts_of, watches_of
 from muster.agent.kubernetes.sink import KubernetesSink
 from muster.bus.clock import SystemTime
 from muster.bus.kubernetes_settings import KubernetesSettings
+from muster.bus.preflight_settings import PreflightSettings
 from muster.bus.service import Seat
 from muster.bus.settings import ScalingSettings
 from muster.core import Draft, Fact
@@ -26,8 +27,9 @@ class AgentShell:
         *,
         operated: str = "",
         patience_s: float = 10.0,
+        preflight: PreflightSettings | None = None,
     ) -> None:
-        self.core: AgentCore = new_core("atlas", settings, scaling, operated=operated)
+        self.core: AgentCore = new_core("atlas", settings, scaling, operated=operated, preflight=preflight)
         self.log: list[Fact] = []
         self.time = SystemTime()
         self._patience_s = patience_s

@@ -1,0 +1,201 @@
+"""Checks before the first step and work on nodes at a real API server, with kubelets that run init containers."""
+
+import asyncio
+from collections.abc import AsyncIterator, Iterable, Iterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+import pytest
+
+from agent_shell import AgentShell
+from kube_planes import open_plane
+from muster.agent.core.kubernetes.node_jobs import WORK_ANNOTATION
+from muster.agent.core.kubernetes.preflight_names import GATE_ANNOTATION
+from muster.bus.kubernetes_settings import KubernetesSettings
+from muster.bus.preflight_settings import NodeActionSettings, NodeWorkSettings, PreflightSettings
+from muster.bus.settings import ScalingSettings
+from muster.kube.connection import KubeConnection
+from muster.kube.local.fleet import make_fleet
+from muster.kube.local.options import CONTROLLERS, PlaneOptions
+from muster.kube.local.plane import ControlPlane
+from muster.kube.objects import JsonObject, at, name_of, strings, text
+from muster.kube.resources import JOBS, NAMESPACES, NODES, PODS
+from muster.kube.shapes import Patch, Selection
+from muster.schemas.facts.job import JobPlaced, JobRouted, JobRunning, JobStopRequested, PodsExited, StopReason
+from muster.schemas.facts.operations import (
+    ActionOutcome,
+    CheckOrder,
+    CheckOutcome,
+    ChecksReported,
+    ChecksRequested,
+    NodeAction,
+    NodeActionEnded,
+    NodeActionRequested,
+    PreflightPlan,
+)
+from muster.schemas.job import Job, JobSpec, Slot, TaskGroup
+
+STAGES = Path(__file__).with_name("kwok-checks.yaml")
+STATE = "nvidia.com/gpu-driver-upgrade-state"
+PLAN = PreflightPlan(suite="quick", checks=(CheckOrder(check="device-count"), CheckOrder(check="gpu-health")))
+NODE_WORK = NodeWorkSettings(
+    image="tools",
+    actions={
+        NodeAction.RESET: NodeActionSettings(command=("nvidia-smi", "--gpu-reset"), privileged=True),
+        NodeAction.DRIVER: NodeActionSettings(
+            by="label", set={STATE: "upgrade-required"}, done={STATE: "upgrade-done"}, failed={STATE: "upgrade-failed"}
+        ),
+    },
+)
+PATIENCE_S = 60.0
+JOB = "P" * 26
+
+
+@pytest.fixture(scope="module")
+def plane() -> Iterator[ControlPlane]:
+    """Kubelets of its own, so a plane of its own."""
+    with asyncio.Runner() as runner:
+        opened = open_plane(PlaneOptions(controllers=CONTROLLERS, kwok_stages=(STAGES,)))
+        found = runner.run(opened.__aenter__())
+        try:
+            runner.run(furnish(found))
+            yield found
+        finally:
+            runner.run(opened.__aexit__(None, None, None))
+
+
+async def furnish(plane: ControlPlane) -> None:
+    async with plane.client() as client:
+        await make_fleet(client, 2, prefix="good")
+        await make_fleet(client, 1, prefix="bad")
+    async with await KubeConnection.open(kubeconfig=plane.kubeconfig(), user_agent="muster-test/1") as kube:
+        for name, standard in (("muster-jobs", "baseline"), ("muster-nodes", "privileged")):
+            labels = {"pod-security.kubernetes.io/enforce": standard}
+            await kube.create(NAMESPACES, {"metadata": {"name": name, "labels": labels}})
+
+
+@asynccontextmanager
+async def agent(plane: ControlPlane) -> AsyncIterator[tuple[AgentShell, KubeConnection]]:
+    async def connect() -> KubeConnection:
+        return await KubeConnection.open(kubeconfig=plane.kubeconfig(), user_agent="muster-agent/test")
+
+    settings = KubernetesSettings(image="busybox", devices="device-plugin", kept_s=0)
+    preflight = PreflightSettings(image="tools", nodes=NODE_WORK)
+    async with (
+        await connect() as kube,
+        AgentShell(settings, ScalingSettings(), connect, patience_s=PATIENCE_S, preflight=preflight) as shell,
+    ):
+        await shell.until(lambda: len(shell.said("node", "joined")) >= 3)
+        yield shell, kube
+
+
+def place(shell: AgentShell, *nodes: str, job_id: str = JOB) -> None:
+    group = TaskGroup(replicas=len(nodes), gpus=1)
+    spec = JobSpec(name="train", team="blue", task_groups=(group,), labels={"sim.muster.dev/run-s": "0.5"})
+    job = Job(id=job_id, spec=spec, principal="ann", idempotency_key=job_id, body_hash="")
+    shell.say("federation", "job", job_id, "routed", JobRouted(job=job, cluster="atlas"))
+    slots = tuple(Slot(group=0, replica=index, node=node, gpus=1) for index, node in enumerate(nodes))
+    shell.say("scheduler", "job", job_id, "placed", JobPlaced(attempt=1, slots=slots, preflight=PLAN))
+
+
+def found(shell: AgentShell, kind: str, subject: str) -> list[tuple[str, str, CheckOutcome]]:
+    payloads = [fact.payload for fact in shell.said(kind, "checks-reported") if fact.subject_id == subject]
+    results: Iterable[ChecksReported] = (one for one in payloads if isinstance(one, ChecksReported))
+    return [(one.node, one.check, one.outcome) for report in results for one in report.results]
+
+
+async def pods(kube: KubeConnection) -> list[JsonObject]:
+    return (await kube.list_page(PODS, select=Selection("muster-jobs"))).items
+
+
+async def cordon(kube: KubeConnection, node: str, *, unschedulable: bool) -> None:
+    await kube.patch(NODES, node, {"spec": {"unschedulable": unschedulable}}, kind=Patch.MERGE)
+
+
+async def test_a_gang_is_checked_waits_at_its_gate_and_then_runs(plane: ControlPlane) -> None:
+    async with agent(plane) as (shell, kube):
+        place(shell, "good-0000", "good-0001")
+        await shell.until(lambda: bool(shell.said("job", "checks-reported")))
+        assert [fact.name for fact in shell.log if fact.subject_id == JOB][2:] == ["pods-started", "checks-reported"]
+        assert {outcome for _, _, outcome in found(shell, "job", JOB)} == {CheckOutcome.PASS}
+        waiting = await pods(kube)
+        assert [text(one, "status", "phase") for one in waiting] == ["Pending", "Pending"]
+        assert all(GATE_ANNOTATION not in strings(one, "metadata", "annotations") for one in waiting)
+        shell.say("scheduler", "job", JOB, "running", JobRunning(attempt=1, preflight="quick"))
+        await shell.until(lambda: bool(shell.said("job", "pods-exited")))
+        (exited,) = shell.said("job", "pods-exited")
+        assert isinstance(exited.payload, PodsExited)
+        assert (exited.payload.outcome.value, exited.payload.exit_code) == ("succeeded", 0)
+
+
+async def test_a_bad_node_is_named_and_its_gang_never_begins(plane: ControlPlane) -> None:
+    job_id = "Q" * 26
+    async with agent(plane) as (shell, _):
+        place(shell, "good-0000", "bad-0000", job_id=job_id)
+        await shell.until(lambda: bool(found(shell, "job", job_id)))
+        failed = {node for node, _, outcome in found(shell, "job", job_id) if outcome is CheckOutcome.FAIL}
+        assert failed == {"bad-0000"}
+        stop = JobStopRequested(attempt=1, reason=StopReason.NODE_LOST)
+        shell.say("scheduler", "job", job_id, "stop-requested", stop)
+        await shell.until(lambda: bool(shell.said("job", "pods-exited")))
+        (exited,) = shell.said("job", "pods-exited")
+        assert isinstance(exited.payload, PodsExited)
+        assert (exited.payload.outcome.value, exited.payload.ran_s) == ("stopped", 0.0)
+
+
+async def test_the_api_server_takes_the_patch_of_a_gate_only_for_the_pod_that_was_meant(plane: ControlPlane) -> None:
+    async with agent(plane) as (shell, kube):
+        place(shell, "good-0000", job_id="R" * 26)
+        await shell.until(lambda: bool(shell.said("job", "checks-reported")))
+        (pod,) = await pods(kube)
+        body: JsonObject = {"metadata": {"uid": "another", "annotations": {GATE_ANNOTATION: "open"}}}
+        with pytest.raises(Exception, match=r"uid|[Pp]recondition|conflict"):
+            await kube.patch(PODS, name_of(pod), body, kind=Patch.MERGE, namespace="muster-jobs")
+
+
+async def test_work_on_a_node_is_a_job_that_a_cordon_does_not_keep_away(plane: ControlPlane) -> None:
+    async with agent(plane) as (shell, kube):
+        await cordon(kube, "bad-0000", unschedulable=True)
+        asked = NodeActionRequested(request_id="reset-1", action=NodeAction.RESET, device="GPU-7")
+        shell.say("health", "node", "bad-0000", "action-requested", asked)
+        checks = ChecksRequested(request_id="look-1", checks=PLAN.checks)
+        shell.say("health", "node", "bad-0000", "checks-requested", checks)
+        await shell.until(lambda: bool(shell.said("node", "action-ended") and shell.said("node", "checks-reported")))
+        (ended,) = shell.said("node", "action-ended")
+        assert isinstance(ended.payload, NodeActionEnded)
+        assert (ended.payload.outcome, ended.payload.version) == (ActionOutcome.DONE, "9.9")
+        made = (await kube.list_page(JOBS, select=Selection("muster-nodes"))).items
+        assert {at(one, "spec", "template", "spec", "nodeName") for one in made} == {"bad-0000"}
+        assert {outcome for _, _, outcome in found(shell, "node", "bad-0000")} == {CheckOutcome.CANNOT_RUN}
+        await cordon(kube, "bad-0000", unschedulable=False)
+
+
+async def test_another_agent_finds_the_work_of_the_first_and_begins_nothing_twice(plane: ControlPlane) -> None:
+    asked = NodeActionRequested(request_id="reset-2", action=NodeAction.RESET)
+    for _ in range(2):
+        async with agent(plane) as (shell, kube):
+            shell.say("health", "node", "good-0000", "action-requested", asked)
+            await shell.until(lambda of=shell: bool(of.said("node", "action-ended")))  # type: ignore[misc]
+            made = (await kube.list_page(JOBS, select=Selection("muster-nodes"))).items
+            marks = [strings(one, "metadata", "annotations").get(WORK_ANNOTATION) for one in made]
+            assert marks.count("reset-2") == 1
+
+
+async def test_a_label_asks_an_operator_whose_answer_is_awaited(plane: ControlPlane) -> None:
+    async with agent(plane) as (shell, kube):
+        await kube.patch(NODES, "good-0001", {"metadata": {"labels": {STATE: "upgrade-done"}}}, kind=Patch.MERGE)
+        asked = NodeActionRequested(request_id="driver-1", action=NodeAction.DRIVER, version="580.105")
+        shell.say("upgrader", "node", "good-0001", "action-requested", asked)
+
+        async def is_asked() -> bool:
+            return strings(await kube.get(NODES, "good-0001"), "metadata", "labels").get(STATE) == "upgrade-required"
+
+        await shell.until_async(is_asked)
+        assert shell.said("node", "action-ended") == []
+        await kube.patch(NODES, "good-0001", {"metadata": {"labels": {STATE: "upgrade-done"}}}, kind=Patch.MERGE)
+        await shell.until(lambda: bool(shell.said("node", "action-ended")))
+
+        async def is_taken_back() -> bool:
+            return WORK_ANNOTATION not in strings(await kube.get(NODES, "good-0001"), "metadata", "annotations")
+
+        await shell.until_async(is_taken_back)
