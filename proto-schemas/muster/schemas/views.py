@@ -110,6 +110,7 @@ class NodeView(Wire):
 
     gpus: devices that are there now; places of a composable node that have none are not counted. reasons: all that
     speaks against using it or one of its devices, now or later; `reason`: the first that does now, in words.
+    condition: the phase that health has it in, "" while it is healthy.
     """
 
     name: str
@@ -129,6 +130,7 @@ class NodeView(Wire):
     device_domains: tuple[tuple[str, tuple[int, ...]], ...] = ()
     group: str = ""
     reasons: tuple[NodeReason, ...] = ()
+    condition: str = ""
 
 
 class QueueView(Wire):

@@ -34,6 +34,7 @@ class FleetRows:
         self._rows: dict[str, NodeRow] = {}
         self._held: dict[str, _Held] = {}
         self._granted: set[str] = set()
+        self._conditions: dict[str, str] = {}  # of nodes that are not healthy
         self._withheld: dict[str, dict[str, None]] = {}  # by node, the requests it was withheld for
         self._closed = ClosedNodes()
         self._uuids: dict[str, tuple[str, ...]] = {}  # by node, its devices
@@ -80,6 +81,7 @@ class FleetRows:
             self._count(row, -1)
         self._granted.discard(node)
         self._withheld.pop(node, None)
+        self._conditions.pop(node, None)
         self._show(node, ())
         self.marks.touch(node)
 
@@ -94,6 +96,14 @@ class FleetRows:
         node = self._node_of.get(fact.subject_id)
         if node is not None:
             self.marks.touch(node)
+
+    def judge(self, node: str, condition: str) -> None:
+        """Health moved the node to another phase, "" for healthy; also one that this fold does not know yet."""
+        if condition:
+            self._conditions[node] = condition
+        else:
+            self._conditions.pop(node, None)
+        self.marks.touch(node)
 
     def answers(self, node: str, *, lost: bool, reason: str) -> None:
         """The node stopped answering, or answers again; the loss ended its grant, so it waits for the next one."""
@@ -187,17 +197,19 @@ class FleetRows:
 
     def _shown(self, row: NodeRow) -> NodeRow:
         held = self._held.get(row.name)
+        condition = self._conditions.get(row.name, "")
         released = row.name in self._granted
         usable = released and not row.lost and self._closed.cordon_of(row.name) is None
         reasons = self._closed.reasons(
             row.name, self._uuids.get(row.name, ()), lost=row.lost, released=released, is_held=held is not None
         )
         if held is None:
-            return replace(row, usable=usable, reasons=reasons)
+            return replace(row, usable=usable, reasons=reasons, condition=condition)
         return replace(
             row,
             usable=usable,
             reasons=reasons,
+            condition=condition,
             gpu_milli_held=held.gpu_milli,
             cpu_milli_held=held.cpu_milli,
             memory_mib_held=held.memory_mib,

@@ -13,6 +13,7 @@ from muster.projector.core.shown import Shown
 from muster.schemas.facts import node as nodes
 from muster.schemas.facts import queue as queues
 from muster.schemas.facts import reservation as reservations
+from muster.schemas.facts.health import HealthPhase, UnitState
 from muster.schemas.registry import STATE_NAME
 
 _CLOSING = ("withhold-requested", "cordon-forwarded", "drain-forwarded", "resume-forwarded")
@@ -34,6 +35,7 @@ class ProjectorCore(JobRows):
             ("node", "lost"): self._lost,
             ("node", "returned"): self._returned,
             ("node", "released"): self._released,
+            **{("node", phase.value): self._judged for phase in HealthPhase},
             ("node", "withheld"): self._withheld,
             ("node", "withhold-withdrawn"): self._withdrawn,
             ("queue", "changed"): self._queue_changed,
@@ -117,6 +119,10 @@ class ProjectorCore(JobRows):
         self._fleet.close(fact)
         self._fleet.release(fact.subject_id)
 
+    def _judged(self, fact: Fact) -> None:
+        """Health's own word; what it means for jobs, the scheduler says."""
+        self._fleet.judge(fact.subject_id, "" if fact.name == HealthPhase.HEALTHY else fact.name)
+
     def _withheld(self, fact: Fact) -> None:
         self._fleet.close(fact)
         self._fleet.withhold(fact.subject_id, (cast("nodes.Withheld", fact.payload).request_id,))
@@ -150,6 +156,8 @@ class ProjectorCore(JobRows):
                     self._fleet.release(fact.subject_id)
                 else:
                     self._fleet.refuse(fact.subject_id)
+            case UnitState(phase=phase):
+                self._fleet.judge(fact.subject_id, "" if phase is HealthPhase.HEALTHY else phase.value)
             case _:
                 self.anomalies += 1
 

@@ -112,6 +112,7 @@ class NodeRow:
     device_domains: tuple[tuple[str, tuple[int, ...]], ...] = ()
     group: str = ""
     reasons: tuple[NodeReason, ...] = ()
+    condition: str = ""
 
 
 @dataclass(slots=True)
