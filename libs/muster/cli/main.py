@@ -8,6 +8,7 @@ import typer
 
 from muster.cli import (
     bench_commands,
+    cluster_commands,
     cordon_commands,
     dashboard_command,
     demo_commands,
@@ -49,6 +50,7 @@ for module in (
     job_commands,
     read_commands,
     cordon_commands,
+    cluster_commands,
     usage_commands,
     reservation_commands,
     scale_commands,

@@ -15,6 +15,7 @@ from muster.client.devices import DeviceMethods
 from muster.client.errors import StateDirError
 from muster.client.facts import TypedFact
 from muster.client.http import Door, Retry
+from muster.client.members import MemberMethods
 from muster.client.nodes import NodeMethods
 from muster.client.usage import UsageMethods
 from muster.client.watch import follow
@@ -59,7 +60,7 @@ class _Tokens(BaseModel):
     tokens: list[TokenView]
 
 
-class Muster(CampaignMethods, ConditionMethods, DeviceMethods, NodeMethods, UsageMethods):
+class Muster(CampaignMethods, ConditionMethods, DeviceMethods, MemberMethods, NodeMethods, UsageMethods):
     """A conversation with one stack; use it as an async context manager.
 
     Every method raises RefusedError (Muster said no; `problem` says why) or UnreachableError (no answer, also after

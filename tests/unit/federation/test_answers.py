@@ -1,4 +1,4 @@
-"""What the federation answers who asks: its clusters, what waits and why, where a job is, and whether a policy may be."""
+"""What the federation answers who asks: its clusters, what waits and why, where a job is, which policy may be."""
 
 import pytest
 

@@ -21,7 +21,9 @@ from muster.schemas.facts.queue import QueueSpec
 from muster.schemas.facts.reservation import ReservationSpec
 from muster.schemas.job import JobSpec, PriorityChange
 from muster.schemas.live import JobReadings, LiveCredential, OutputPage, Snapshot
+from muster.schemas.members import AssignmentView, FederationView, MemberView, RoutesView
 from muster.schemas.queries import DryRunAnswer, ScaleChoiceView, WhyAnswer
+from muster.schemas.routing import RoutingPolicy
 from muster.schemas.views import FactView, JobView, NodeView, Problem, QueueView, ReservationView
 
 JsonObject = dict[str, object]
@@ -39,6 +41,7 @@ _REFUSALS = {
 }
 _SHOWN: tuple[type[BaseModel], ...] = (
     ApiServerReport,
+    AssignmentView,
     ClusterView,
     ComposabilityBody,
     ComposabilityManifest,
@@ -47,10 +50,12 @@ _SHOWN: tuple[type[BaseModel], ...] = (
     DryRunAnswer,
     FabricView,
     FactView,
+    FederationView,
     JobReadings,
     JobSpec,
     JobView,
     LiveCredential,
+    MemberView,
     NodeView,
     OutputPage,
     PriorityChange,
@@ -60,6 +65,8 @@ _SHOWN: tuple[type[BaseModel], ...] = (
     RequestView,
     ReservationSpec,
     ReservationView,
+    RoutesView,
+    RoutingPolicy,
     ScaleChoiceView,
     Snapshot,
     TokenMade,

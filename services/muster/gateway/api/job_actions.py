@@ -30,7 +30,7 @@ _HOLDING = frozenset({Phase.PLACED, Phase.RUNNING, Phase.STOPPING})
 async def hold_job(request: Request) -> Response:
     """It is passed over, keeps its place in line and loses any reservation. 409 for one that has its places already."""
     principal, reason = principal_of(request), reason_of(request)
-    house, job = await _job(request, verb="hold")
+    house, job = await job_for(request, verb="hold")
     if job.phase in _HOLDING:
         raise conflict(
             f"job {job.id} is {job.phase.value}: only a job that waits can be held",
@@ -50,7 +50,7 @@ async def hold_job(request: Request) -> Response:
 async def release_job(request: Request) -> Response:
     """It stands in line again where it stood. One that is not held stays as it is, and a fact says so."""
     principal, reason = principal_of(request), reason_of(request)
-    house, job = await _job(request, verb="release")
+    house, job = await job_for(request, verb="release")
     payload = JobHoldRequested(principal=principal.name, reason=reason)
     await house.log.request_of_job(job, JobRequest(Ask.RELEASE, payload), key=key_of(request))
     return answers.model(job, status=202)
@@ -70,13 +70,13 @@ async def prioritise_job(request: Request) -> Response:
     """0 to 1000, as at submission. A waiting job moves in line; of a running one it says how soon it makes way."""
     principal = principal_of(request)
     change = parse_request(PriorityChange, await body_of(request))
-    house, job = await _job(request, verb="prioritise jobs")
+    house, job = await job_for(request, verb="prioritise jobs")
     payload = JobPriorityRequested(principal=principal.name, priority=change.priority, reason=change.reason)
     await house.log.request_of_job(job, JobRequest(Ask.PRIORITY, payload), key=key_of(request))
     return answers.model(job, status=202)
 
 
-async def _job(request: Request, *, verb: str) -> tuple[House, JobView]:
+async def job_for(request: Request, *, verb: str) -> tuple[House, JobView]:
     """The live job of the path. Raises ProblemError: 403 to whoever does not act for its team, 409 if it has ended."""
     house = house_of(request)
     job = await house.views.job_view(job_id_of(request))

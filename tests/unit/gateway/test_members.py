@@ -1,0 +1,139 @@
+"""The federation over HTTP: who may drain clusters, change routes and move jobs, what is stored and answered."""
+
+import pytest
+
+from gateway_fakes import FakeHouse
+from muster.gateway import changes
+from muster.schemas.facts.federation import (
+    ClusterDrainRequested,
+    ClusterPhase,
+    ClusterResumeRequested,
+    JobRerouteRequested,
+    RoutingChangeRequested,
+)
+from muster.schemas.job import Phase
+from muster.schemas.members import AssignmentView, FederationView, MemberView, RoutesCheckAnswer, RoutesView
+from muster.schemas.routing import RoutingPolicy
+from muster.schemas.views import JobView
+
+JOB = "A" * 26
+BODY = {"rules": [{"name": "all", "clusters": [{"cluster": "west", "queue_max": 10}]}]}
+POLICY = RoutingPolicy.model_validate(BODY)
+
+
+@pytest.fixture(autouse=True)
+def no_waiting(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(changes, "CHANGE_WAIT_S", 0.01)
+    monkeypatch.setattr(changes, "CHANGE_POLL_S", 0.0)
+
+
+def a_house(east: ClusterPhase = ClusterPhase.ACTIVE, *, version: int = 0, **check: str) -> FakeHouse:
+    """Two clusters, the first in this state; checks of a policy are answered so."""
+    house = FakeHouse()
+    house.view.rows[JOB] = JobView(id=JOB, name="one", team="blue", principal="ann", queue="blue", phase=Phase.QUEUED)
+    clusters = (MemberView(name="east", state=east), MemberView(name="west"))
+    policy = POLICY if version else RoutingPolicy()
+    house.leaders.answers.update(
+        {
+            ("federation", "federation"): FederationView(clusters=clusters),
+            ("federation", "routes"): RoutesView(policy=policy, version=version),
+            ("federation", "routes-check"): RoutesCheckAnswer.model_validate(check),
+            ("federation", "assignment"): AssignmentView(known=True, cluster="east", assignment=1),
+        }
+    )
+    return house
+
+
+def stored(house: FakeHouse) -> list[tuple[str, str, str, object]]:
+    return [(draft.kind, draft.subject_id, draft.name, draft.payload) for draft in house.log.operations.values()]
+
+
+@pytest.mark.parametrize(("who", "status"), [("eve", 403), ("ann", 403), ("olga", 202)])
+async def test_operators_drain_clusters(who: str, status: int) -> None:
+    house = a_house()
+    async with house.client(who) as client:
+        answer = await client.post("/v1/clusters/east/drain", params={"to": "west", "reason": "old"})
+    assert answer.status_code == status
+    payload = ClusterDrainRequested(principal="olga", reason="old", to=("west",))
+    assert stored(house) == ([("cluster", "east", "drain-requested", payload)] if status == 202 else [])
+
+
+async def test_once_it_is_drained_the_cluster_is_answered() -> None:
+    async with a_house(ClusterPhase.DRAINING).client("olga") as client:
+        answer = await client.post("/v1/clusters/east/drain")
+    assert (answer.status_code, answer.json()["state"]) == (200, "draining")
+
+
+async def test_a_cluster_is_resumed() -> None:
+    house = a_house(ClusterPhase.DRAINED)
+    async with house.client("olga") as client:
+        answer = await client.post("/v1/clusters/east/resume")
+    assert answer.status_code == 202
+    assert stored(house) == [("cluster", "east", "resume-requested", ClusterResumeRequested(principal="olga"))]
+
+
+@pytest.mark.parametrize(
+    ("path", "status", "field"),
+    [
+        ("/v1/clusters/moon/drain", 404, "cluster"),
+        ("/v1/clusters/moon/resume", 404, "cluster"),
+        ("/v1/clusters/east/drain?to=moon", 422, "to"),
+        ("/v1/clusters/east/drain?to=east", 422, "to"),
+        ("/v1/jobs/{job}/reroute?to=moon", 422, "to"),
+    ],
+)
+async def test_what_names_no_other_cluster_is_refused(path: str, status: int, field: str) -> None:
+    house = a_house()
+    async with house.client("olga") as client:
+        answer = await client.post(path.format(job=JOB))
+    assert (answer.status_code, answer.json()["field"]) == (status, field)
+    assert not house.log.operations
+
+
+@pytest.mark.parametrize(("version", "status"), [(0, 202), (3, 200)])
+async def test_operators_change_where_jobs_go(version: int, status: int) -> None:
+    house = a_house(version=version)
+    async with house.client("olga") as client:
+        answer = await client.put("/v1/routes", json=BODY, params={"based_on": "2"})
+    assert answer.status_code == status
+    payload = RoutingChangeRequested(policy=POLICY, principal="olga", based_on=2)
+    assert stored(house) == [("routing", "policy", "change-requested", payload)]
+
+
+@pytest.mark.parametrize(
+    ("body", "params", "field"),
+    [
+        (BODY, {}, "rules"),
+        ({"rules": [{**BODY["rules"][0], "teams": ["lab"]}]}, {}, "rules"),
+        ({"rules": [{"name": "all", "clusters": []}]}, {}, "rules.0.clusters"),
+        (BODY, {"based_on": "new"}, "based_on"),
+    ],
+)
+async def test_a_policy_that_cannot_stand_is_refused(body: object, params: dict[str, str], field: str) -> None:
+    house = a_house(field="rules", reason="there is no cluster west")
+    async with house.client("olga") as client:
+        answer = await client.put("/v1/routes", json=body, params=params)
+    assert (answer.status_code, answer.json()["field"]) == (422, field)
+    assert not house.log.operations
+
+
+async def test_a_viewer_looks_and_changes_nothing() -> None:
+    house = a_house()
+    async with house.client("eve") as client:
+        federation = await client.get("/v1/federation")
+        routes = await client.get("/v1/routes")
+        assignment = await client.get(f"/v1/jobs/{JOB}/assignment")
+        refused = [await client.put("/v1/routes", json=BODY), await client.post(f"/v1/jobs/{JOB}/reroute")]
+    assert [one["name"] for one in federation.json()["clusters"]] == ["east", "west"]
+    assert routes.json()["version"] == 0
+    assert assignment.json()["cluster"] == "east"
+    assert [answer.status_code for answer in refused] == [403, 403]
+
+
+async def test_a_job_is_moved_by_whoever_acts_for_its_team() -> None:
+    house = a_house()
+    async with house.client("ann") as client:
+        answer = await client.post(f"/v1/jobs/{JOB}/reroute", params={"to": "west", "reason": "closer"})
+    assert (answer.status_code, answer.json()["cluster"]) == (202, "east")
+    payload = JobRerouteRequested(principal="ann", reason="closer", to="west")
+    assert stored(house) == [("job", JOB, "reroute-requested", payload)]
