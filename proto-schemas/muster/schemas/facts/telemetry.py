@@ -49,7 +49,7 @@ class JobUseReported(Payload):
     """`use-reported` of a job: all that its GPUs did for it until now, over all of its runs; the newest one counts.
 
     since, until: of the first reading and of the newest. gpus: how many different devices it was measured on. devices:
-    the least busy of them. is_last: the job is over, and nothing more will come.
+    the least busy of them. is_last: the job is over, and nothing more will come. team, queue, user, name: whose it is.
     """
 
     use: Use
@@ -58,20 +58,20 @@ class JobUseReported(Payload):
     gpus: int = 0
     devices: Annotated[tuple[DeviceUse, ...], Field(max_length=USED_DEVICES_MAX)] = ()
     is_last: bool = False
+    team: str = ""
+    queue: str = ""
+    user: str = ""
+    name: str = ""
 
 
 class JobUseState(Payload):
     """`state-recorded` of a job, by telemetry: what it last said of its use. ended_at: 0 while it is not over.
 
-    team, queue, user: whose it is. fact: the newest that moved it; trace: of the job.
+    fact: the newest that moved it; trace: of the job.
     """
 
     reported: JobUseReported | None = None
     reported_at: InstantNs = 0
     ended_at: InstantNs = 0
-    team: str = ""
-    queue: str = ""
-    user: str = ""
-    name: str = ""
     fact: str = ""
     trace: str = ""

@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 
 from muster.core import Core, Instant
 from muster.schemas.base import Wire
-from muster.schemas.facts.telemetry import DeviceUse, Use
+from muster.schemas.facts.telemetry import DeviceUse, JobUseReported
 from muster.schemas.telemetry import ExporterState
 from muster.schemas.usage import (
     DEVICES_MAX,
@@ -35,42 +35,26 @@ def answer_job_use(core: Core, ask: Wire, now: Instant) -> JobUse:  # noqa: ARG0
     assert isinstance(ask, AskJobUse)
     meter, told = core.meters.jobs.get(ask.job_id), core.state.told.get(ask.job_id)
     if meter is not None:
-        held = core.holdings.jobs.get(ask.job_id)
-        answer = _job_use(ask.job_id, meter.total().use(), meter.least_busy(DEVICES_MAX)).model_copy(
-            update={
-                "since": meter.since,
-                "until": meter.until,
-                "gpus": meter.gpus,
-                "is_over": meter.is_over,
-                "column_s": meter.series.width_s,
-                "columns": tuple(meter.series.columns()),
-            }
-        )
-        if held is None:
-            return answer
-        spec = held.job.spec
-        whose = {"team": spec.team, "queue": held.queue, "user": held.job.principal, "name": spec.name}
-        return answer.model_copy(update=whose)
+        report, devices = core.meters.report(meter), meter.least_busy(DEVICES_MAX)
+        over_time: dict[str, object] = {"column_s": meter.series.width_s, "columns": tuple(meter.series.columns())}
+        return _job_use(ask.job_id, report, devices, is_over=meter.is_over).model_copy(update=over_time)
     if told is None:
         return JobUse(job_id=ask.job_id, is_known=False)
-    report = told.reported
-    return _job_use(ask.job_id, report.use, report.devices).model_copy(
-        update={
-            "since": report.since,
-            "until": report.until,
-            "gpus": report.gpus,
-            "is_over": bool(told.ended_at),
-            "team": told.team,
-            "queue": told.queue,
-            "user": told.user,
-            "name": told.name,
-        }
-    )
+    return _job_use(ask.job_id, told.reported, told.reported.devices, is_over=bool(told.ended_at))
 
 
-def _job_use(job_id: str, use: Use, devices: tuple[DeviceUse, ...]) -> JobUse:
+def _job_use(job_id: str, report: JobUseReported, devices: tuple[DeviceUse, ...], *, is_over: bool) -> JobUse:
+    use = report.use
     return JobUse(
         job_id=job_id,
+        is_over=is_over,
+        team=report.team,
+        queue=report.queue,
+        user=report.user,
+        name=report.name,
+        since=report.since,
+        until=report.until,
+        gpus=report.gpus,
         use=use,
         energy_kwh=round(use.energy_j / J_PER_KWH, 4),
         gpu_hours=round(use.measured_s / S_PER_HOUR, 4),

@@ -8,7 +8,7 @@ from muster.schemas.job import TERMINAL_PHASES
 from muster.schemas.telemetry import NodeSample
 from muster.telemetry.core.config import TelemetryConfig
 from muster.telemetry.core.fleet import FleetLook
-from muster.telemetry.core.holdings import NEVER, Holdings
+from muster.telemetry.core.holdings import Holdings
 from muster.telemetry.core.meters import Holders, JobMeters
 from muster.telemetry.core.state import JOB, REPORTED, State
 
@@ -29,7 +29,7 @@ class TelemetryCore:
         self.config = config
         self.holdings = Holdings()
         self.state = State()
-        self.meters = JobMeters(config, self._told)
+        self.meters = JobMeters(config, told=self._told, held=self.holdings.jobs.get)
         self.fleet = FleetLook()
 
     def apply(self, fact: Fact) -> None:
@@ -68,12 +68,11 @@ class TelemetryCore:
     def measure(self, sample: NodeSample, holders: Holders) -> None:
         """A node was read, or could not be. holders: of its devices, as `holdings` says."""
         self.fleet.see(sample)
-        self.meters.measure(sample, holders, self._held_since)
+        self.meters.measure(sample, holders)
 
     def _of_job(self, fact: Fact) -> None:
         if fact.writer == _WRITER:
-            held = self.holdings.jobs.get(fact.subject_id)
-            self.state.fold(fact, held.job if held else None, held.queue if held else "")
+            self.state.fold(fact)
             told = self.state.told.get(fact.subject_id)
             if told is not None:
                 self.meters.acknowledge(fact.subject_id, told.reported, told.reported_at)
@@ -83,16 +82,11 @@ class TelemetryCore:
             self.state.end(fact.subject_id, fact.time)
             self.meters.ended(fact.subject_id)
 
-    def _held_since(self, job_id: str) -> Instant:
-        held = self.holdings.jobs.get(job_id)
-        return NEVER if held is None else held.held_since
-
     def _told(self, job_id: str) -> JobUseReported | None:
         told = self.state.told.get(job_id)
         return None if told is None else told.reported
 
     def _draft(self, job_id: str, report: JobUseReported) -> Draft:
-        told, held = self.state.told.get(job_id), self.holdings.jobs.get(job_id)
-        trace = told.trace if told is not None else held.job.trace if held is not None else ""
-        causes = (told.fact,) if told is not None else ()
-        return Draft(JOB, job_id, REPORTED, report, causes=causes, trace=trace)
+        told, meter = self.state.told.get(job_id), self.meters.jobs.get(job_id)
+        trace = told.trace if told is not None else meter.trace if meter is not None else ""
+        return Draft(JOB, job_id, REPORTED, report, causes=(told.fact,) if told is not None else (), trace=trace)

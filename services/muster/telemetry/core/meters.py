@@ -8,10 +8,10 @@ from muster.core import Instant, after, seconds_between
 from muster.schemas.facts.telemetry import USED_DEVICES_MAX, DeviceUse, JobUseReported
 from muster.schemas.telemetry import DeviceSample, ExporterState, NodeSample
 from muster.telemetry.core.config import TelemetryConfig
+from muster.telemetry.core.holdings import NEVER, HeldJob
 from muster.telemetry.core.series import Series
 from muster.telemetry.core.sums import Sums, sums_of, together
 
-NEVER = Instant(0)
 WHOLE_GPU_MILLI = 1000
 MJ_PER_J = 1000.0
 _AT_ONCE = Instant(0)
@@ -46,12 +46,14 @@ class DeviceMeter:
 class JobMeter:
     """One job. devices: by uuid. before: what was reported of devices that are not known one by one.
 
-    gpus_before: how many those were. since, until: of the first and the newest reading.
+    gpus_before: how many those were. since, until: of the first and the newest reading. job: as the log had it when it
+    was met.
     """
 
     series: Series
     since: Instant
     until: Instant
+    job: HeldJob | None = None
     devices: dict[str, DeviceMeter] = field(default_factory=dict)
     before: Sums = field(default_factory=Sums)
     gpus_before: int = 0
@@ -61,6 +63,11 @@ class JobMeter:
     def gpus(self) -> int:
         """Different devices that it was measured on, as far as that is known."""
         return max(self.gpus_before, len(self.devices))
+
+    @property
+    def trace(self) -> str:
+        """Traceparent of the job, "" if it is not known."""
+        return "" if self.job is None else self.job.job.trace
 
     def total(self) -> Sums:
         """Of everything that it used."""
@@ -78,15 +85,23 @@ class JobMeter:
 
 
 class JobMeters:
-    """Of all live jobs of a cluster. told: what the log says of a job, from which its sums go on; jobs: for reading.
+    """Of all live jobs of a cluster. told: what was said of a job, from which its sums go on; held: the job.
+
+    jobs: for reading.
 
     Reports are due `report_s` after the last one, and once the job is over.
     """
 
-    def __init__(self, config: TelemetryConfig, told: Callable[[str], JobUseReported | None]) -> None:
+    def __init__(
+        self,
+        config: TelemetryConfig,
+        *,
+        told: Callable[[str], JobUseReported | None],
+        held: Callable[[str], HeldJob | None],
+    ) -> None:
         self.jobs: dict[str, JobMeter] = {}
         self._config = config
-        self._told = told
+        self._told, self._held = told, held
         self._due: dict[str, None] = {}
         self._next: list[tuple[Instant, str]] = []
 
@@ -96,8 +111,8 @@ class JobMeters:
         self._due.clear()
         self._next.clear()
 
-    def measure(self, sample: NodeSample, holders: Holders, held_since: Callable[[str], Instant]) -> None:
-        """One reading of a node. held_since: when a job got what it holds. A stale page measures nothing."""
+    def measure(self, sample: NodeSample, holders: Holders) -> None:
+        """One reading of a node. A stale page measures nothing."""
         if sample.exporter is not ExporterState.OK:
             return
         at = Instant(sample.at)
@@ -109,7 +124,7 @@ class JobMeters:
                 if meter is None:
                     meter = job.devices[device.uuid] = DeviceMeter(sample.node, device.index, device.uuid)
                 meter.model, meter.part = sample.gpu_model, min(1.0, milli / WHOLE_GPU_MILLI)
-                self._measure(job, meter, device, at, held_since(job_id))
+                self._measure(job, meter, device, at)
                 job.until = at
 
     def due(self, now: Instant) -> Iterator[tuple[str, JobUseReported]]:
@@ -132,6 +147,7 @@ class JobMeters:
             gpus=job.gpus,
             devices=job.least_busy(USED_DEVICES_MAX),
             is_last=job.is_over,
+            **_whose(job.job),
         )
 
     def acknowledge(self, job_id: str, told: JobUseReported, at: Instant) -> None:
@@ -157,10 +173,12 @@ class JobMeters:
         """When `due` could answer differently by time alone; a past moment while something is due."""
         if self._due:
             return _AT_ONCE
+        while self._next and self._next[0][1] not in self.jobs:
+            heapq.heappop(self._next)
         return self._next[0][0] if self._next else None
 
     def _begin(self, job_id: str, at: Instant) -> JobMeter:
-        job = JobMeter(Series(at), since=at, until=at)
+        job = JobMeter(Series(at), since=at, until=at, job=self._held(job_id))
         told = self._told(job_id)
         if told is not None:
             job.since = Instant(told.since)
@@ -174,10 +192,9 @@ class JobMeters:
         heapq.heappush(self._next, (after(at, self._config.report_s), job_id))
         return job
 
-    def _measure(
-        self, job: JobMeter, meter: DeviceMeter, device: DeviceSample, at: Instant, held_since: Instant
-    ) -> None:
+    def _measure(self, job: JobMeter, meter: DeviceMeter, device: DeviceSample, at: Instant) -> None:
         config = self._config
+        held_since = NEVER if job.job is None else job.job.held_since
         gap_s = seconds_between(meter.read_at, at)
         is_next = bool(meter.read_at) and meter.read_at >= held_since and 0 <= gap_s <= config.gap_s_max
         seconds = gap_s if is_next else min(config.interval_s, max(0.0, seconds_between(held_since, at)))
@@ -194,6 +211,13 @@ class JobMeters:
         meter.sums.measure(device, meter.part * seconds, energy_j=energy_j, is_idle=is_idle)
         job.series.measure(device, meter.part * seconds, energy_j=energy_j, at=at)
         meter.read_at, meter.energy_mj, meter.newest = at, energy_mj, device
+
+
+def _whose(held: HeldJob | None) -> dict[str, str]:
+    if held is None:
+        return {}
+    spec = held.job.spec
+    return {"team": spec.team, "queue": held.queue, "user": held.job.principal, "name": spec.name}
 
 
 def does_nothing(device: DeviceSample, below_pct: float) -> bool:

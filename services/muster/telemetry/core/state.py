@@ -6,7 +6,6 @@ from dataclasses import dataclass
 
 from muster.core import Draft, Fact, Instant
 from muster.schemas.facts.telemetry import JobUseReported, JobUseState
-from muster.schemas.job import Job
 from muster.schemas.registry import STATE_NAME
 
 JOB = "job"
@@ -22,10 +21,6 @@ class Told:
 
     reported: JobUseReported
     reported_at: Instant
-    team: str
-    queue: str
-    user: str
-    name: str
     trace: str
     fact: str
     ended_at: Instant = NOT_YET
@@ -48,11 +43,11 @@ class State:
         self.unfinished: dict[str, None] = {}
         self.anomalies: Counter[str] = Counter()
 
-    def fold(self, fact: Fact, job: Job | None, queue: str) -> None:
-        """One fact of telemetry further. job, queue: whose it is, None if the job is not known (any more)."""
+    def fold(self, fact: Fact) -> None:
+        """One fact of telemetry further."""
         match fact.payload:
             case JobUseReported() as reported:
-                self._reported(fact, reported, job, queue)
+                self._reported(fact, reported)
             case JobUseState(reported=JobUseReported()) as state:
                 self._restore(fact.subject_id, state)
             case _:
@@ -65,16 +60,12 @@ class State:
             told.ended_at = at
             self._settle(job_id, told)
 
-    def _reported(self, fact: Fact, reported: JobUseReported, job: Job | None, queue: str) -> None:
+    def _reported(self, fact: Fact, reported: JobUseReported) -> None:
         told = self.told.get(fact.subject_id)
         if told is None:
             told = self.told[fact.subject_id] = Told(
                 reported,
                 fact.time,
-                team=job.spec.team if job else "",
-                queue=queue,
-                user=job.principal if job else "",
-                name=job.spec.name if job else "",
                 trace=fact.trace,
                 fact=fact.id,
             )
@@ -88,10 +79,6 @@ class State:
         told = self.told[job_id] = Told(
             state.reported,
             Instant(state.reported_at),
-            team=state.team,
-            queue=state.queue,
-            user=state.user,
-            name=state.name,
             trace=state.trace,
             fact=state.fact,
             ended_at=Instant(state.ended_at),
@@ -119,10 +106,6 @@ class State:
                 reported=told.reported,
                 reported_at=told.reported_at,
                 ended_at=told.ended_at,
-                team=told.team,
-                queue=told.queue,
-                user=told.user,
-                name=told.name,
                 fact=told.fact,
                 trace=told.trace,
             )

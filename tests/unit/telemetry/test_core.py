@@ -1,0 +1,167 @@
+"""What is said of jobs' use, when, and what survives a change of leaders."""
+
+import pytest
+
+from muster.core import Draft, Fact
+from muster.schemas.facts.telemetry import JobUseReported
+from muster.schemas.registry import STATE_NAME
+from muster.schemas.telemetry import ExporterState
+from muster.telemetry.core import state
+from muster.telemetry.core.core import TelemetryCore
+from unit.telemetry.house import CONFIG, TelemetryHouse, device, job_id, slot
+
+
+def measured(seconds: int = 30) -> tuple[TelemetryHouse, str]:
+    """A job of two GPUs that was read every ten seconds."""
+    house = TelemetryHouse()
+    house.join("n1")
+    job = house.place(0, slot("n1", 0, 1))
+    for step in range(1, seconds // 10 + 1):
+        house.now_s = 10.0 * step
+        energy = 5_000_000 * step
+        house.read(
+            "n1",
+            device("n1", 0, job, busy=80.0, sm_active_pct=50.0, energy_mj=energy),
+            device("n1", 1, job, busy=0.0, sm_active_pct=0.0, energy_mj=energy),
+        )
+    return house, job
+
+
+def report_of(drafts: list[Draft]) -> JobUseReported:
+    (draft,) = drafts
+    assert isinstance(draft.payload, JobUseReported)
+    return draft.payload
+
+
+def test_a_running_job_is_reported_now_and_then_and_a_short_one_at_its_end_alone() -> None:
+    house, job = measured()
+    assert house.settle() == []
+    house.end(job)
+    report = report_of(house.settle())
+    assert report.is_last
+    assert (report.gpus, report.use.measured_s, report.use.busy_s, report.use.idle_s) == (2, 60.0, 24.0, 30.0)
+    assert (report.use.sm_active_s, report.use.sm_measured_s) == (15.0, 60.0)
+    assert [one.index for one in report.devices] == [1, 0], "the least busy first"
+    assert house.settle() == []
+    assert house.core.next_wakeup() is None
+
+
+def test_reports_come_at_their_interval() -> None:
+    house, job = measured()
+    house.now_s = 10.0 + CONFIG.report_s
+    house.read("n1", device("n1", 0, job))
+    assert house.core.next_wakeup() is not None
+    assert not report_of(house.settle()).is_last
+    assert house.settle() == []
+    house.now_s += CONFIG.report_s
+    assert len(house.settle()) == 1
+
+
+def test_energy_comes_from_the_counters_and_from_the_power_until_there_are_two() -> None:
+    house, _ = measured(30)
+    total = house.core.meters.jobs[job_id(0)].total()
+    assert total.energy_j == 2 * (500.0 * 10) + 2 * 2 * 5_000.0
+
+
+def test_a_counter_that_began_anew_is_no_energy() -> None:
+    house, job = measured(20)
+    before = house.core.meters.jobs[job].total().energy_j
+    house.now_s = 30.0
+    house.read("n1", device("n1", 0, job, energy_mj=7))
+    assert house.core.meters.jobs[job].total().energy_j - before == 500.0 * 10
+
+
+def test_what_was_not_read_was_not_measured() -> None:
+    house, job = measured(20)
+    house.now_s = 320.0
+    house.read("n1", device("n1", 0, job))
+    assert house.core.meters.jobs[job].total().measured_s == 40.0 + 10.0
+
+
+def test_a_job_that_began_within_the_interval_is_measured_from_its_placement() -> None:
+    house = TelemetryHouse()
+    house.join("n1")
+    house.now_s = 7.0
+    job = house.place(0, slot("n1", 0))
+    house.now_s = 10.0
+    house.read("n1", device("n1", 0, job))
+    assert house.core.meters.jobs[job].total().measured_s == 3.0
+
+
+def test_a_part_of_a_gpu_counts_as_its_part() -> None:
+    house = TelemetryHouse()
+    house.join("n1")
+    first, second = house.place(0, slot("n1", 0, milli=250)), house.place(1, slot("n1", 0, milli=500))
+    house.now_s = 10.0
+    house.read("n1", device("n1", 0, first, second))
+    assert house.core.meters.jobs[first].total().measured_s == 2.5
+    assert house.core.meters.jobs[second].total().measured_s == 5.0
+
+
+@pytest.mark.parametrize("how", [ExporterState.STALE, ExporterState.HUNG])
+def test_a_page_that_cannot_be_believed_measures_nothing(how: ExporterState) -> None:
+    house = TelemetryHouse()
+    house.join("n1")
+    job = house.place(0, slot("n1", 0))
+    house.now_s = 10.0
+    house.read("n1", device("n1", 0, job), state=how)
+    assert house.core.meters.jobs == {}
+
+
+def test_another_leader_goes_on_from_what_was_reported() -> None:
+    house, job = measured()
+    house.now_s = 10.0 + CONFIG.report_s
+    house.settle()
+    heir = TelemetryHouse(core=TelemetryCore(CONFIG))
+    for draft in (*house.core.snapshot(),):
+        heir.write("telemetry", draft.kind, draft.subject_id, STATE_NAME, draft.payload)
+    heir.join("n1")
+    heir.core.holdings.jobs[job] = house.core.holdings.jobs[job]
+    heir.now_s = house.now_s + 10.0
+    heir.read("n1", device("n1", 0, job, busy=100.0), device("n1", 1, job))
+    total = heir.core.meters.jobs[job].total()
+    assert total.measured_s == 60.0 + 20.0
+    assert heir.core.meters.jobs[job].gpus == 2
+
+
+def test_the_last_word_is_said_though_nobody_measured_when_the_job_ended() -> None:
+    house, job = measured()
+    house.now_s = 10.0 + CONFIG.report_s
+    house.settle()
+    house.core.meters.reset()
+    house.end(job)
+    report = report_of(house.settle())
+    assert (report.is_last, report.use.measured_s) == (True, 60.0)
+    assert house.settle() == []
+
+
+def test_a_snapshot_folds_to_the_same_state() -> None:
+    house, job = measured()
+    house.end(job)
+    house.settle()
+    copy = TelemetryCore(CONFIG)
+    for draft in house.core.snapshot():
+        fact = Fact(
+            "s", 1, house.now, "atlas", "telemetry", draft.kind, draft.subject_id, STATE_NAME, (), "", draft.payload
+        )
+        copy.apply(fact)
+    assert copy.state.told == house.core.state.told
+    assert list(copy.state.over) == list(house.core.state.over) == [job]
+    assert copy.decide(house.now) == []
+
+
+def test_jobs_that_are_over_are_forgotten_by_and_by(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(state, "OVER_MAX", 2)
+    house = TelemetryHouse()
+    for number in range(4):
+        last = JobUseReported.model_validate({"use": {}, "is_last": True})
+        house.write("telemetry", "job", job_id(number), "use-reported", last)
+    assert list(house.core.state.told) == [job_id(2), job_id(3)]
+
+
+def test_short_jobs_that_no_reading_met_are_not_spoken_of() -> None:
+    house = TelemetryHouse()
+    house.join("n1")
+    house.end(house.place(0, slot("n1", 0)))
+    assert house.settle() == []
+    assert house.core.state.told == {}
