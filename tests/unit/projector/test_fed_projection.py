@@ -2,7 +2,8 @@
 
 from muster.projector.core import FedProjectorCore
 from muster.projector.core.rows import Changes
-from muster.schemas.facts.job import JobFinished
+from muster.schemas.facts.federation import JobRecalled, JobReturned
+from muster.schemas.facts.job import JobEnded, JobFinished, JobRouted
 from muster.schemas.facts.job_wishes import Ask, JobHoldRequested, JobPriorityRequested
 from muster.schemas.job import Phase
 from muster.schemas.views import JobView
@@ -71,4 +72,33 @@ def test_a_job_cancelled_before_it_was_routed_ends_here() -> None:
     story.add("job", job.id, "cancelled", JobFinished(reason="never routed"))
     core, changes = project(story)
     assert JobView.model_validate_json(changes.jobs[0].body).phase is Phase.CANCELLED
+    assert core.jobs_live == 0
+
+
+def test_a_job_that_left_its_cluster_is_seen_as_waiting_until_another_has_it() -> None:
+    story, job = Story(), a_job(1)
+    story.submitted(job)
+    story.routed(job)
+    story.add("job", job.id, "job-returned", JobReturned(assignment=1, cluster="atlas"))
+    core, changes = project(story)
+    assert JobView.model_validate_json(changes.jobs[0].body).cluster == ""
+    assert changes.jobs[0].listed
+    fact = story.add("job", job.id, "routed", JobRouted(job=job, cluster="borg", assignment=2))
+    core.apply(fact)
+    (change,) = core.take(facts_after=0).jobs
+    assert (JobView.model_validate_json(change.body).cluster, change.listed) == ("borg", False)
+
+
+def test_the_end_of_an_earlier_assignment_takes_no_row_away() -> None:
+    story, job = Story(), a_job(1)
+    story.submitted(job)
+    story.routed(job)
+    story.add("job", job.id, "drop-forwarded", JobRecalled(assignment=1))
+    story.add("job", job.id, "routed", JobRouted(job=job, cluster="borg", assignment=2))
+    for assignment in (1, 2):
+        core, _ = project(story)
+        assert core.jobs_live == 1
+        ended = JobEnded(cluster="atlas", phase=Phase.SUCCEEDED, ended_at=1, assignment=assignment)
+        story.add("job", job.id, "job-ended", ended)
+    core, _ = project(story)
     assert core.jobs_live == 0

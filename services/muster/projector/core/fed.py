@@ -7,28 +7,13 @@ from muster.projector.core.projection import ENDED_KEPT, LiveJob, Projection
 from muster.projector.core.ring import RING_BYTES_MAX
 from muster.projector.core.rows import job_row
 from muster.schemas.facts import job as jobs
+from muster.schemas.facts.federation import JobRecalled, JobReturned
 from muster.schemas.job import Phase
 from muster.schemas.registry import STATE_NAME
 from muster.schemas.subjects import FED_STREAM
 
-_ADDRESSED = frozenset(
-    {
-        "routed",
-        "cancel-forwarded",
-        "hold-forwarded",
-        "release-forwarded",
-        "priority-forwarded",
-        "refusal-forwarded",
-        "change-forwarded",
-        "reserve-forwarded",
-        "end-forwarded",
-        "compose-forwarded",
-        "decompose-forwarded",
-        "detach-forwarded",
-        "recall-forwarded",
-        "drop-forwarded",
-    }
-)
+_ADDRESSED = frozenset({"routed", "contact-renewed"})
+"""Addressed to a cluster, as all that is forwarded is."""
 
 
 class FedProjectorCore(Projection):
@@ -41,10 +26,12 @@ class FedProjectorCore(Projection):
 
     def __init__(self, *, ended_kept: int = ENDED_KEPT, ring_bytes: int = RING_BYTES_MAX) -> None:
         super().__init__(stream=FED_STREAM, ended_kept=ended_kept, ring_bytes=ring_bytes)
+        self._assignments: dict[str, int] = {}
+        """Of live jobs that had a cluster before, which assignment's end is theirs."""
 
     def is_shown(self, fact: Fact) -> bool:
         """Facts that no cluster's log has."""
-        return fact.kind != "log" and fact.name not in _ADDRESSED
+        return fact.kind != "log" and fact.name not in _ADDRESSED and not fact.name.endswith("-forwarded")
 
     def fold(self, fact: Fact) -> None:
         """Change the row of the job that the fact is about."""
@@ -57,6 +44,8 @@ class FedProjectorCore(Projection):
                 self._routed(fact)
             case "job-ended":
                 self._left_for_good(fact)
+            case "job-returned" | "drop-forwarded":
+                self._left_its_cluster(fact)
             case "cancelled":
                 self._cancelled(fact)
             case _ if fact.name == STATE_NAME:
@@ -81,16 +70,31 @@ class FedProjectorCore(Projection):
         job.listed = False  # from here on its phase is the cluster's to tell
         self._touch(job, fact)
 
+    def _left_its_cluster(self, fact: Fact) -> None:
+        """No cluster has it until it is routed again; word of an assignment that is over changes nothing."""
+        job, told = self._live.get(fact.subject_id), cast("JobRecalled | JobReturned", fact.payload)
+        if job is None:
+            return
+        if job.row.cluster and told.assignment >= self._assignments.get(fact.subject_id, 1):
+            self._assignments[fact.subject_id] = told.assignment + 1
+            job.row.cluster, job.listed = "", True
+            self._touch(job, fact)
+
     def _left_for_good(self, fact: Fact) -> None:
+        ended = cast("jobs.JobEnded", fact.payload)
+        if ended.assignment != self._assignments.get(fact.subject_id, ended.assignment):
+            return  # of a cluster that had it before
         if fact.subject_id not in self._live or not self._forget(fact.subject_id):
             self.anomalies += 1
+        self._assignments.pop(fact.subject_id, None)
 
     def _cancelled(self, fact: Fact) -> None:
         job = self._live.get(fact.subject_id)
         if job is None:
             self.anomalies += 1
             return
-        row = job.row
+        self._assignments.pop(fact.subject_id, None)
+        row, job.listed = job.row, True
         row.phase = Phase.CANCELLED
         row.ended_at = fact.time
         row.reason = cast("jobs.JobFinished", fact.payload).reason
@@ -106,6 +110,8 @@ class FedProjectorCore(Projection):
         row = job_row(state.job, cluster=state.cluster, submitted_at=state.job.submitted_at, seq=fact.seq)
         job = LiveJob(row, listed=not state.cluster)
         self._enter(job)
+        if state.assignment > 1 or (state.assignment and not state.cluster):
+            self._assignments[state.job_id] = state.assignment + (not state.cluster)
         if state.phase.is_terminal:
             row.phase = state.phase
             self._end(job)
