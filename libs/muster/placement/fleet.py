@@ -151,6 +151,10 @@ class Fleet:
         self._misses[gang] = (self._ledger.version, shortage)
         return shortage
 
+    def explain(self, gang: GangRequest) -> Shortage:
+        """As `shortage`, of the fleet as it is for a moment: nothing is remembered."""
+        return self._explainer.explain(gang)
+
     def could_ever_fit(self, gang: GangRequest) -> Shortage | None:
         """None if the gang would fit on these nodes with nothing held and all of them usable, else why not."""
         if gang in self._possible:

@@ -1,8 +1,12 @@
 """Wiring only: what the scheduler folds, which questions it answers, under which limits."""
 
+from functools import partial
+
 from muster.bus.declaration import Declaration, QueryType
 from muster.bus.service import CoreService, Hosted
 from muster.bus.settings import Settings
+from muster.checks.plan import plan_of
+from muster.checks.suites import policy_of
 from muster.scheduler.core import SchedulerCore, answers, reservation_answers
 from muster.scheduler.core.cycle import Limits
 from muster.scheduler.metrics_sink import SchedulerSink
@@ -34,6 +38,8 @@ def services(settings: Settings) -> tuple[CoreService | Hosted, ...]:
         checkpoint_every_facts=settings.scheduler.checkpoint_every_facts,
         may_grow=settings.scaling.mode != "off" and bool(settings.scaling.groups),
         heartbeat_s=settings.federation.heartbeat_s,
+        blame_s=settings.scheduler.blame_s,
+        plan_of=partial(plan_of, policy=policy_of(settings.preflight)),
     )
     return (
         CoreService(

@@ -85,7 +85,8 @@ class Watcher:
     def stopped(self, fact: Fact, stop: JobStopRequested) -> None:
         spec = self.jobs[fact.subject_id].spec
         if "moved off" in stop.detail:
-            assert spec.preemptible and spec.checkpointing is not None, "killed, for it cannot resume"
+            assert spec.preemptible, "killed, for it may not be stopped"
+            assert spec.checkpointing is not None, "killed, for it cannot resume"
             assert stop.grace_s == spec.grace_s
         elif "taken off" in stop.detail:
             asked = (running for node in self.nodes.values() for _, running in node.requests.values())

@@ -28,7 +28,8 @@ def admit(state: State, record: JobRecord, lane: Lane) -> tuple[Hold, ...] | Non
     barred = list[str]()
     first: tuple[Ceiling, Amounts] | None = None
     while gang is not None:
-        holds = state.books.propose(record.id, gang)
+        avoided, books = lane.kind.avoided, state.books
+        holds = books.propose_apart(record.id, gang, avoided) if avoided else books.propose(record.id, gang)
         if holds is None:
             break
         held = amounts_of(lane.kind, [hold.slot for hold in holds], state.capacity.models)

@@ -69,12 +69,15 @@ class Candidates:
                 parts[job_id] = Part(record, record.counted, record.held_slots, is_leaving=True)
         return parts
 
-    def victims(self, parts: Mapping[str, Part]) -> list[Victim]:
-        """The parts as the search for a place takes them: what leaves anyway first, then surplus, then by priority."""
+    def victims(self, parts: Mapping[str, Part], *, apart: Collection[str] = ()) -> list[Victim]:
+        """The parts as the search for a place takes them: what leaves anyway first, then surplus, then by priority.
+
+        apart: nodes of which nothing is to be used.
+        """
         victims = []
         for key, part in parts.items():
             record = part.record
-            holds = self._holds(record, part.slots)
+            holds = tuple(hold for hold in self._holds(record, part.slots) if hold.slot.node not in apart)
             if part.is_leaving:
                 victims.append(Victim(key, holds, (_LEAVING, 0), 0.0))
             elif part.is_whole:

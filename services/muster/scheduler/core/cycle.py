@@ -23,7 +23,7 @@ from muster.scheduler.core.preemption import TRIAL_MS_PER_S, Preemptions
 from muster.scheduler.core.remains import Remains
 from muster.scheduler.core.reservation_changes import ReservationChanges
 from muster.scheduler.core.reserved import place_reserved
-from muster.scheduler.core.state import State
+from muster.scheduler.core.state import PlanOf, State
 from muster.scheduler.core.summary import HEARTBEAT_S, summary
 from muster.scheduler.core.vacating import Vacating
 from muster.schemas.facts.control import CheckpointRequested
@@ -34,7 +34,8 @@ class Limits:
     """What the settings say. unschedulable_interval_s: per job; checkpoint_every_facts: folded facts.
 
     may_grow: scaling may add nodes and devices, so that a job which they cannot hold now may wait for them.
-    heartbeat_s: between two signs of life to a federation that may give jobs to others.
+    heartbeat_s: between two signs of life to a federation that may give jobs to others. blame_s: see `blame`.
+    plan_of: which checks a job gets before its first step, None: none does.
 
     What is costly is bounded by time, which in a simulation flies. trial_ms_per_s: for trials of preemption, of each
     second. survey_every_s: between two searches for whom to reserve, or what to move, and two sizes of a job.
@@ -46,6 +47,8 @@ class Limits:
     trial_ms_per_s: float = TRIAL_MS_PER_S
     survey_every_s: float = SURVEY_S
     heartbeat_s: float = HEARTBEAT_S
+    blame_s: float = 0.0
+    plan_of: PlanOf | None = None
 
 
 class Cycle:
@@ -55,6 +58,8 @@ class Cycle:
         self.remains = Remains()
         self._state = state
         self._checkpoint_every_facts = limits.checkpoint_every_facts
+        self._blame_s = limits.blame_s
+        state.plan_of = limits.plan_of
         self._heartbeat_s = limits.heartbeat_s
         self._placements = Placements(state, self.remains)
         self._reservations = ReservationChanges(state, self.remains)
@@ -75,11 +80,13 @@ class Cycle:
         state, remains = self._state, self.remains
         remains.more, remains.due = False, None
         state.books.settle()
+        if state.exclusions and (until := state.lift_exclusions(now)) is not None:
+            remains.wait_until(until)
         changes = queue_changes(state)
         drafts = [
             *changes,
             *grants(state, now, remains),
-            *follow_ups(state, now, remains),
+            *follow_ups(state, now, remains, blame_s=self._blame_s),
             *summary(state, now, remains, heartbeat_s=self._heartbeat_s),
             *self._reservations.make(now),
         ]

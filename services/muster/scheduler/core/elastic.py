@@ -14,6 +14,7 @@ from muster.core import Draft, Instant, after
 from muster.placement import GangRequest, GroupRequest, Hold
 from muster.placement import Slot as Place
 from muster.quota.amounts import gang_amounts
+from muster.scheduler.core.exclusions import closed
 from muster.scheduler.core.follow import draft
 from muster.scheduler.core.holdings import amounts_of
 from muster.scheduler.core.jobs import JobRecord
@@ -138,7 +139,8 @@ class Growth:
         for hold in sofar:
             fleet.hold(hold)
         try:
-            found = fleet.find(GangRequest((replace(group, replicas=count),)))
+            with closed(fleet, record.kind.avoided):
+                found = fleet.find(GangRequest((replace(group, replicas=count),)))
         finally:
             for hold in reversed(sofar):
                 fleet.withdraw(hold)

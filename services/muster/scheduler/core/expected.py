@@ -18,6 +18,7 @@ from muster.placement import DEVICE_MILLI
 from muster.placement.forecast import Forecast, Outlook, Release
 from muster.quota.formulas import Ceiling
 from muster.scheduler.core.clock import QuotaClock
+from muster.scheduler.core.exclusions import closed
 from muster.scheduler.core.front import Front
 from muster.scheduler.core.jobs import JobRecord
 from muster.scheduler.core.outlook import PASSES_MAX, Releases, foresee
@@ -74,7 +75,7 @@ def _passing(state: State, record: JobRecord, now: Instant) -> Expected:
     for last in range(PASSES_MAX):
         front = Front(state, record, now)
         try:
-            with bookings.opened(opened):
+            with bookings.opened(opened), closed(state.books.fleet, record.kind.avoided):
                 found = _Plan(state, record, now, opened=opened).find(front)
         finally:
             front.close()

@@ -1,7 +1,7 @@
 """The scheduler's books: the fleet's, and in the same fleet what is proposed and what is booked."""
 
 import heapq
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 
 from muster.books.fleet_books import FleetBooks
 from muster.books.gangs import same_places
@@ -11,6 +11,7 @@ from muster.core import Instant
 from muster.placement import GangRequest, Hold, HoldError
 from muster.placement import Slot as Place
 from muster.scheduler.core.bookings import Bookings
+from muster.scheduler.core.exclusions import closed, is_apart
 from muster.scheduler.core.planned import wanted_later
 from muster.schemas.facts.node import WithholdWish
 from muster.schemas.job import Slot
@@ -46,12 +47,23 @@ class Books(FleetBooks):
     def propose(self, job_id: str, gang: GangRequest) -> tuple[Hold, ...] | None:
         """Find a place for a whole gang and keep it for the time being; None if there is none."""
         holds = self.fleet.find(gang)
-        if holds is None:
+        if holds is not None:
+            self._keep(job_id, holds)
+        return holds
+
+    def propose_apart(self, job_id: str, gang: GangRequest, avoided: Collection[str]) -> tuple[Hold, ...] | None:
+        """As `propose`, on none of the nodes that the job is kept off."""
+        with closed(self.fleet, avoided):
+            holds = self.fleet.find(gang)
+        if holds is None or not is_apart(holds, avoided):
             return None
+        self._keep(job_id, holds)
+        return holds
+
+    def _keep(self, job_id: str, holds: tuple[Hold, ...]) -> None:
         for hold in holds:
             self.fleet.hold(hold)
         self._proposals[job_id] = holds
-        return holds
 
     def propose_at(self, job_id: str, holds: Sequence[Hold]) -> bool:
         """Keep exactly these places for a job for the time being; False if not all of them are idle and usable."""

@@ -9,6 +9,7 @@ from muster.scheduler.core import (
     fold_reservations,
     fold_states,
     fold_wishes,
+    preflight,
 )
 from muster.scheduler.core.state import Handler, State
 from muster.schemas.facts.control import ClusterDescribed, ClusterSummary
@@ -53,6 +54,7 @@ def _checkpoint_requested(state: State, _fact: Fact) -> None:
 HANDLERS: dict[tuple[str, str], Handler] = {
     **fold_jobs.HANDLERS,
     **fold_wishes.HANDLERS,
+    **preflight.HANDLERS,
     **federated.HANDLERS,
     **fold_queues.HANDLERS,
     **fold_nodes.HANDLERS,

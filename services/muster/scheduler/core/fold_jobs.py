@@ -7,6 +7,7 @@ from muster.scheduler.core import booked_jobs
 from muster.scheduler.core.federated import first_attempt
 from muster.scheduler.core.jobs import HOLDING, TRANSITIONS, WAITING, JobRecord
 from muster.scheduler.core.order import rank
+from muster.scheduler.core.preflight import EXCLUDED_MAX
 from muster.scheduler.core.state import Handler, State
 from muster.schemas.facts.job import (
     JobCheckpointed,
@@ -81,7 +82,7 @@ def _pods_started(state: State, fact: Fact) -> None:
     assert isinstance(fact.payload, PodsStarted)
     record = _observed(state, fact, fact.payload.attempt)
     if record is not None and not record.started_fact:
-        record.started_fact = fact.id
+        record.started_fact, record.started_at = fact.id, fact.time
         state.dirty[record.id] = None
         uuids = chain.from_iterable(fact.payload.device_uuids)
         record.picked = state.books.pick(record.id, record.slots, uuids)
@@ -91,7 +92,7 @@ def _pods_exited(state: State, fact: Fact) -> None:
     assert isinstance(fact.payload, PodsExited)
     record = _observed(state, fact, fact.payload.attempt)
     if record is not None and record.exited is None:
-        record.exited, record.exited_fact = fact.payload, fact.id
+        record.exited, record.exited_fact, record.exited_at = fact.payload, fact.id, fact.time
         record.lost_last_s = record.lost_by(fact.time)
         state.dirty[record.id] = None
 
@@ -166,6 +167,9 @@ def _queued(state: State, fact: Fact) -> None:
     record.retries_used += payload.reason is QueuedReason.RETRY
     record.node_losses += payload.reason is QueuedReason.NODE_LOST
     record.preemptions += payload.reason is QueuedReason.PREEMPTED
+    record.preflight_failures += payload.reason is QueuedReason.PREFLIGHT_FAILED
+    if payload.excluded:
+        state.exclude(record, payload.excluded, most=EXCLUDED_MAX, at=fact.time)
     state.settle_job(
         record,
         queue=payload.queue,
@@ -181,6 +185,7 @@ def _placed(state: State, fact: Fact) -> None:
     if record is None:
         return
     record.slots = fact.payload.slots
+    record.preflight_plan = fact.payload.preflight
     record.attempt = fact.payload.attempt
     record.placed_at = fact.time
     record.reason = record.detail = ""
@@ -196,6 +201,7 @@ def _running(state: State, fact: Fact) -> None:
     if record is not None:
         record.running_at = fact.time
         record.preflight = fact.payload.preflight
+        record.preflight_failures = 0
         state.begin_run(record)
 
 

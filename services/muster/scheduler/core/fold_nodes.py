@@ -40,6 +40,8 @@ def _withhold_requested(state: State, fact: Fact) -> None:
     asked = fact.payload
     if not state.books.ask(fact.kind, fact.subject_id, asked, fact=fact.id, by=fact.writer, at=fact.time):
         state.anomalies["withhold requested twice"] += 1
+    for job_id in state.books.holders(fact.kind, fact.subject_id):
+        state.dirty[job_id] = None  # it may have ended for what is wrong there
     state.summary_stale = True
 
 

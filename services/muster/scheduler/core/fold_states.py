@@ -58,6 +58,7 @@ def _load_job(state: State, stored: JobState) -> None:
         state.recount(record)
     if record.phase is Phase.RUNNING:
         state.begin_run(record)
+    state.await_lift(record)
     state.runs.file(record)
     booked_jobs.follow(state.books, record)
     if record.phase is Phase.SUBMITTED:

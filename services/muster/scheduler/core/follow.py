@@ -1,7 +1,10 @@
 """What follows for a job from what was observed: at most one fact, and only the scheduler's own."""
 
+import heapq
+
 from muster.core import Draft, Instant
-from muster.scheduler.core import federated, wishes
+from muster.scheduler.core import federated, preflight, wishes
+from muster.scheduler.core.blame import infrastructure, judged_at
 from muster.scheduler.core.jobs import WAITING, JobRecord
 from muster.scheduler.core.reasons import Reason
 from muster.scheduler.core.remains import MOVES_MAX, Remains
@@ -11,64 +14,86 @@ from muster.schemas.facts.job import (
     JobFinished,
     JobQueued,
     JobResized,
-    JobRunning,
     JobStopRequested,
     PodsExited,
     PodsOutcome,
     QueuedReason,
     StopReason,
 )
+from muster.schemas.facts.operations import NodeExcluded
 from muster.schemas.job import Phase
 
 NODE_LOSSES_MAX = 50
 """Runs that may end with their node; after so many something about the job itself kills nodes."""
 
 
-def follow_ups(state: State, now: Instant, remains: Remains) -> list[Draft]:
-    """The facts that follow for jobs that moved and for those whose run time is over."""
-    drafts = list[Draft]()
+def follow_ups(state: State, now: Instant, remains: Remains, *, blame_s: float = 0.0) -> list[Draft]:
+    """The facts that follow for jobs that moved and for those whose run time, or whose wait for a verdict, is over.
+
+    blame_s: see `blame`.
+    """
+    drafts, verdicts = list[Draft](), state.verdicts
+    while verdicts and verdicts[0][0] <= now:
+        state.dirty[heapq.heappop(verdicts)[1]] = None
     for job_id in tuple(state.dirty):
         if len(drafts) >= MOVES_MAX:
             remains.more = True
             return drafts
         record = state.jobs.records.get(job_id)
-        answer = _follow_up(record, now) if record is not None else None
+        answer = _follow_up(state, record, now, blame_s) if record is not None else None
         if answer is not None:
             drafts.append(answer)
-        else:
-            del state.dirty[job_id]
+            continue
+        del state.dirty[job_id]
+        due = _verdict_due(record, blame_s) if record is not None else None
+        if due is not None and due > now:
+            heapq.heappush(verdicts, (due, job_id))
     for record in state.overdue(now):
         if len(drafts) >= MOVES_MAX:
             remains.more = True
             return drafts
         if record.id not in state.dirty:
-            answer = _follow_up(record, now)
+            answer = _follow_up(state, record, now, blame_s)
             drafts += [answer] if answer is not None else []
+    if verdicts:
+        remains.wait_until(verdicts[0][0])
     return drafts
 
 
-def _follow_up(record: JobRecord, now: Instant) -> Draft | None:
+def _verdict_due(record: JobRecord, blame_s: float) -> Instant | None:
+    """When a job that only waits needs an answer though nothing happens; None: its deadline apart, never."""
+    if record.exited is not None:
+        return judged_at(record, blame_s=blame_s)
+    if record.phase is Phase.PLACED and record.started_fact and preflight.is_gated(record):
+        return preflight.judged_by(record)
+    return None
+
+
+def _follow_up(state: State, record: JobRecord, now: Instant, blame_s: float) -> Draft | None:
     """The fact that the job needs now; None if it has only to wait."""
     if record.phase in WAITING:
         if record.cancel_fact:
             return _finish(record, Phase.CANCELLED, causes=(record.cancel_fact,))
         return _to_wish(record) if record.recall is None else federated.answer(record)
     wanted = federated.answer(record) if record.recall is not None else None
-    return wanted or _of_run(record, now)
+    return wanted or _of_run(state, record, now, blame_s)
 
 
-def _of_run(record: JobRecord, now: Instant) -> Draft | None:
+def _of_run(state: State, record: JobRecord, now: Instant, blame_s: float) -> Draft | None:
     """The fact that a job needs that has its places."""
     if record.exited is not None:
-        return _after_exit(record, record.exited)
+        because = ""
+        if record.exited.outcome is PodsOutcome.FAILED and record.stop_reason is None:
+            because = infrastructure(state.books, record)
+            if not because and now < judged_at(record, blame_s=blame_s):
+                return None
+        return _after_exit(record, record.exited, now, because)
     if record.cancel_fact and record.phase is not Phase.STOPPING:
         return _stop(record, StopReason.CANCELLED, record.cancel_fact)
     if record.wishes or record.phase is Phase.STOPPING:
         return _to_wish(record)
     if record.phase is Phase.PLACED:
-        if record.started_fact:
-            return draft(record, "running", JobRunning(attempt=record.attempt), causes=(record.started_fact,))
-        return None
+        return preflight.first_step(record, now)
     if now >= record.deadline():
         return _stop(record, StopReason.TIMED_OUT, record.last_fact, grace_s=record.job.spec.grace_s)
     if record.resize is not None and record.resized_fact:
@@ -102,8 +127,11 @@ def _to_wish(record: JobRecord) -> Draft | None:
     return draft(record, name, payload, causes=(wish.fact,))
 
 
-def _after_exit(record: JobRecord, exited: PodsExited) -> Draft:
-    """A cancellation or a deadline is done when the pods are gone, however they ended; a success stays a success."""
+def _after_exit(record: JobRecord, exited: PodsExited, now: Instant, because: str) -> Draft:
+    """A cancellation or a deadline is done when the pods are gone, however they ended; a success stays a success.
+
+    because: what was wrong with what the job held, if it ended with an error.
+    """
     causes = (record.cancel_fact, record.exited_fact) if record.cancel_fact else (record.exited_fact,)
     spec, total_run_time_s = record.job.spec, record.total_run_time_s
     if exited.outcome is PodsOutcome.SUCCEEDED:
@@ -115,8 +143,11 @@ def _after_exit(record: JobRecord, exited: PodsExited) -> Draft:
     if record.stop_reason is StopReason.PREEMPTED:  # a process that ends with an error when it is told did not fail
         detail = f"made way for {record.made_way_for}" if record.made_way_for else record.stop_detail
         return _requeue(record, QueuedReason.PREEMPTED, detail, causes)
+    is_early = preflight.ended_before_first_step(record)
+    if is_early and (record.preflight_failed is not None or exited.outcome is PodsOutcome.FAILED):
+        return _before_first_step(record, exited, now, causes)
     is_told_to_end = record.stop_reason is StopReason.NODE_LOST or record.stop_detail == federated.OUT_OF_CONTACT
-    if exited.outcome is PodsOutcome.FAILED and not is_told_to_end:
+    if exited.outcome is PodsOutcome.FAILED and not is_told_to_end and not because:
         told = _told(f"exit code {exited.exit_code}", exited.reason)
         if record.retries_used >= spec.retries:
             return _finish(record, Phase.FAILED, reason=told, causes=causes)
@@ -124,8 +155,22 @@ def _after_exit(record: JobRecord, exited: PodsExited) -> Draft:
     if record.node_losses >= NODE_LOSSES_MAX:
         reason = f"{Reason.NODE_LOSSES.value}: {record.node_losses + 1} runs ended with their node"
         return _finish(record, Phase.FAILED, reason=_told(reason, exited.reason), causes=causes)
-    detail = record.stop_detail or _told(f"node {exited.node}" if exited.node else "", exited.reason)
-    return _requeue(record, QueuedReason.NODE_LOST, detail, causes)
+    detail = because or record.stop_detail or _told(f"node {exited.node}" if exited.node else "", exited.reason)
+    return _requeue(record, QueuedReason.NODE_LOST, detail[:TEXT_CHARS_MAX], causes)
+
+
+def _before_first_step(record: JobRecord, exited: PodsExited, now: Instant, causes: tuple[str, ...]) -> Draft:
+    """The gate was never opened: the whole gang waits again, away from what failed; or it happened too often."""
+    if too_often := preflight.too_often(record, exited):
+        return _finish(record, Phase.FAILED, reason=too_often, causes=causes)
+    payload = _queued(
+        record,
+        attempt=record.attempt + 1,
+        reason=QueuedReason.PREFLIGHT_FAILED,
+        detail=preflight.words(record, exited),
+        excluded=preflight.excluded(record, exited, now),
+    )
+    return draft(record, "queued", payload, causes=causes)
 
 
 def _told(what: str, reason: str) -> str:
@@ -155,7 +200,12 @@ def _requeue(record: JobRecord, reason: QueuedReason, detail: str, causes: tuple
 
 
 def _queued(
-    record: JobRecord, *, attempt: int, reason: QueuedReason = QueuedReason.SUBMITTED, detail: str = ""
+    record: JobRecord,
+    *,
+    attempt: int,
+    reason: QueuedReason = QueuedReason.SUBMITTED,
+    detail: str = "",
+    excluded: tuple[NodeExcluded, ...] = (),
 ) -> JobQueued:
     """The payload of `queued`; run times are named where the queue made them other than the job's own."""
     spec, total_run_time_s, min_slice_s = record.job.spec, record.total_run_time_s, record.min_slice_s
@@ -166,6 +216,7 @@ def _queued(
         detail=detail,
         total_run_time_s=None if total_run_time_s == spec.total_run_time_s else total_run_time_s,
         min_slice_s=None if min_slice_s == spec.min_slice_s else min_slice_s,
+        excluded=excluded,
     )
 
 

@@ -51,6 +51,14 @@ def state_of(record: JobRecord) -> JobState:
         stop_detail=record.stop_detail,
         lost_s=record.lost_s,
         lost_last_s=record.lost_last_s,
+        preflight_plan=record.preflight_plan,
+        preflight_fact=record.preflight_fact,
+        preflight_failed=record.preflight_failed,
+        preflight_failed_fact=record.preflight_failed_fact,
+        preflight_failures=record.preflight_failures,
+        excluded=record.excluded,
+        started_at=record.started_at,
+        exited_at=record.exited_at,
         assignment=record.assignment,
         lost_after_s=record.lost_after_s,
         recall=record.recall,
@@ -106,6 +114,14 @@ def record_of(state: JobState, kind: Kind) -> JobRecord:
         stop_detail=state.stop_detail,
         lost_s=state.lost_s,
         lost_last_s=state.lost_last_s,
+        preflight_plan=state.preflight_plan,
+        preflight_fact=state.preflight_fact,
+        preflight_failed=state.preflight_failed,
+        preflight_failed_fact=state.preflight_failed_fact,
+        preflight_failures=state.preflight_failures,
+        excluded=state.excluded,
+        started_at=state.started_at,
+        exited_at=state.exited_at,
         assignment=state.assignment,
         lost_after_s=state.lost_after_s,
         recall=state.recall,
@@ -119,7 +135,9 @@ def load_record(jobs: JobBook, state: JobState) -> JobRecord:
     spec = state.job.spec
     total_s = _or(state.total_run_time_s, spec.total_run_time_s)
     slice_s = _or(state.min_slice_s, spec.min_slice_s)
-    return record_of(state, jobs.kind_of(state.job, total_run_time_s=total_s, min_slice_s=slice_s))
+    avoided = frozenset(one.node for one in state.excluded)
+    kind = jobs.kind_of(state.job, total_run_time_s=total_s, min_slice_s=slice_s, avoided=avoided)
+    return record_of(state, kind)
 
 
 def _or(value: float | None, default: float) -> float:

@@ -20,6 +20,7 @@ from muster.schemas.facts.job import (
     StopReason,
 )
 from muster.schemas.facts.job_wishes import Ask, JobHeld, JobWish
+from muster.schemas.facts.operations import NodeExcluded, PreflightFailed, PreflightPlan
 from muster.schemas.job import Job, Phase, Slot
 
 ENDED_KEPT = 4_000
@@ -49,21 +50,29 @@ TRANSITIONS: dict[tuple[Phase, str], Phase] = {
 class Kind:
     """Jobs that ask for the same share one; compared by identity, because requests are costly to hash.
 
-    They agree in gang, in whether they may be preempted, and in bound_s: how long others must reckon with a run of
-    theirs. amounts: of all replicas, by resource; amounts_least: of so many as they cannot run without. has_fixed_size:
-    what they hold follows from the number of slots and the model, and where it has_shares from what these take there.
-    held_on: by that, as far as it was needed.
+    They agree in gang, in whether they may be preempted, in bound_s: how long others must reckon with a run of theirs,
+    and in avoided: nodes that they are kept off. amounts: of all replicas, by resource; amounts_least: of so many as
+    they cannot run without. has_fixed_size: what they hold follows from the number of slots and the model, and where it
+    has_shares from what these take there. held_on: by that, as far as it was needed.
     """
 
     __slots__ = (
-        "amounts", "amounts_least", "bound_s", "gang", "gpu_milli", "has_fixed_size", "has_shares", "held_on",
-        "preemptible", "replicas", "users",
+        "amounts", "amounts_least", "avoided", "bound_s", "gang", "gpu_milli", "has_fixed_size", "has_shares",
+        "held_on", "preemptible", "replicas", "users",
     )  # fmt: skip
 
-    def __init__(self, gang: GangRequest, *, preemptible: bool = True, bound_s: float = 0.0) -> None:
+    def __init__(
+        self,
+        gang: GangRequest,
+        *,
+        preemptible: bool = True,
+        bound_s: float = 0.0,
+        avoided: frozenset[str] = frozenset(),
+    ) -> None:
         self.gang = gang
         self.preemptible = preemptible
         self.bound_s = bound_s
+        self.avoided = avoided
         self.replicas = sum(group.replicas for group in gang.groups)
         self.gpu_milli = sum(
             group.replicas * (group.shape.gpus * DEVICE_MILLI + group.shape.gpu_milli) for group in gang.groups
@@ -79,10 +88,10 @@ class Kind:
     @property
     def key(self) -> "KindKey":
         """What tells kinds apart."""
-        return self.gang, self.preemptible, self.bound_s
+        return self.gang, self.preemptible, self.bound_s, self.avoided
 
 
-KindKey = tuple[GangRequest, bool, float]
+KindKey = tuple[GangRequest, bool, float, frozenset[str]]
 
 
 @dataclass(slots=True)
@@ -90,14 +99,16 @@ class JobRecord:
     """One job. *_fact: ids of observations that no own fact has answered yet.
 
     routed_seq: when it came. rank: its place in line, see `order`. total_run_time_s, min_slice_s: as the job says,
-    within what its queue allows. reserved: what is kept for it while it waits. resize: asked of the agent.
-    resized_at: when its run got the size it has, 0 since its start. made_way_for: for whom it stops or shrinks.
-    preemptions: runs that ended for others. held: by whom, while it is not to be started. asked_priority: None until
-    somebody asked for another. wishes: not answered yet. picked: devices that the kubelet picked for its run.
-    stop_detail: why its run is stopped. lost_s: work of all ended runs that no checkpoint keeps; lost_last_s: of the
-    last. assignment, lost_after_s: as `routed` said. recall: that it be given back, as
-    recall_fact asked; recall_drops: whatever it does. is_cut_off: the federation is silent, so it may not run. counted:
-    what its queue counts as held by it, which follows from the rest.
+    within what its queue allows. reserved: what is kept for it while it waits. resize: asked of the agent. resized_at:
+    when its run got the size it has, 0 since its start. made_way_for: for whom it stops or shrinks. preemptions: runs
+    that ended for others. held: by whom, while it is not to be started. asked_priority: None until somebody asked for
+    another. wishes: not answered yet. picked: devices that the kubelet picked for its run. stop_detail: why its run is
+    stopped. lost_s: work of all ended runs that no checkpoint keeps; lost_last_s: of the last. started_at, exited_at:
+    when its pods were told to run, to have ended. preflight_plan: of its run; preflight_fact: it passed;
+    preflight_failed: it did not, see preflight_failed_fact. preflight_failures: runs in a row that ended before their
+    first step. excluded: nodes that it is kept off. assignment, lost_after_s: as `routed` said. recall: that it be
+    given back, as recall_fact asked; recall_drops: whatever it does. is_cut_off: the federation is silent, so it may
+    not run. counted: what its queue counts as held by it, which follows from the rest.
     """
 
     job: Job
@@ -144,6 +155,14 @@ class JobRecord:
     stop_detail: str = ""
     lost_s: float = 0.0
     lost_last_s: float = 0.0
+    started_at: int = 0
+    exited_at: int = 0
+    preflight_plan: PreflightPlan | None = None
+    preflight_fact: str = ""
+    preflight_failed: PreflightFailed | None = None
+    preflight_failed_fact: str = ""
+    preflight_failures: int = 0
+    excluded: tuple[NodeExcluded, ...] = ()
     assignment: int = 1
     lost_after_s: float = 0.0
     recall: JobRecalled | None = None
@@ -215,6 +234,11 @@ def bound_ns(record: JobRecord, now: Instant) -> Instant:
     return Instant(max(now, end) + grace_ns)
 
 
+def avoided_at(record: JobRecord, now: int) -> frozenset[str]:
+    """Nodes that the job is kept off then."""
+    return frozenset(one.node for one in record.excluded if not one.until or one.until > now)
+
+
 class JobBook:
     """All jobs that are remembered: the live ones, and the newest of the ended."""
 
@@ -249,13 +273,15 @@ class JobBook:
         record.kind.users -= 1
         self._forget_kind(record.kind)
 
-    def kind_of(self, job: Job, *, total_run_time_s: float, min_slice_s: float) -> Kind:
+    def kind_of(
+        self, job: Job, *, total_run_time_s: float, min_slice_s: float, avoided: frozenset[str] = frozenset()
+    ) -> Kind:
         """What the job asks for; one object for equal requests, while jobs that ask for it are remembered."""
         preemptible = job.spec.preemptible
-        key = gang_of(job), preemptible, min_slice_s if preemptible else total_run_time_s
+        key = gang_of(job), preemptible, min_slice_s if preemptible else total_run_time_s, avoided
         kind = self._kinds.get(key)
         if kind is None:
-            kind = self._kinds[key] = Kind(key[0], preemptible=preemptible, bound_s=key[2])
+            kind = self._kinds[key] = Kind(key[0], preemptible=preemptible, bound_s=key[2], avoided=avoided)
         return kind
 
     def kinds(self) -> Collection[Kind]:

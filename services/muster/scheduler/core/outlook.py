@@ -12,6 +12,7 @@ from muster.core import NS_PER_S, Instant, after
 from muster.placement import Hold
 from muster.placement.forecast import Forecast, Release, earliest
 from muster.scheduler.core.bookings import Booking
+from muster.scheduler.core.exclusions import closed
 from muster.scheduler.core.jobs import JobRecord
 from muster.scheduler.core.planned import START_S, Passable, gone_by, passable
 from muster.scheduler.core.rules import Rules, Wanting, shares_up
@@ -66,7 +67,7 @@ def _foresee(state: State, record: JobRecord, now: Instant, *, opened: Collectio
     gang = record.kind.gang
     gang = gang.limited([group.replicas_least for group in gang.groups])
     found: Forecast | None = None
-    with state.books.bookings.opened(opened):
+    with state.books.bookings.opened(opened), closed(state.books.fleet, record.kind.avoided):
         for is_patient in (False, True):
             releases = Releases(state, record, now, opened=opened, is_patient=is_patient)
             found = earliest(state.books.fleet, gang, tuple(releases.all()), now=now)
@@ -90,6 +91,7 @@ class Releases:
         self, state: State, record: JobRecord, now: Instant, *, opened: Collection[str], is_patient: bool
     ) -> None:
         self._state = state
+        self._avoided = record.kind.avoided
         self._now = now
         self._is_patient = is_patient
         self._booked = [b for key, b in state.books.bookings.all.items() if key not in opened]
@@ -115,8 +117,9 @@ class Releases:
             bound = gone_by(state.jobs.records[job_id], self._now)
             yield from self._split(job_id, bound, holds)
         by_job: dict[str, Sequence[Hold]] = {}
-        for node in state.books.nodes.values():
-            if node.description is None:
+        avoided = self._avoided
+        for name, node in state.books.nodes.items():
+            if node.description is None or name in avoided:
                 continue
             for job_id in node.jobs:
                 held = node.entered(job_id)

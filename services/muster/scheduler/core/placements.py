@@ -93,7 +93,10 @@ class Placements:
         if lane.held_up and books.freed_seq > record.routed_seq:
             causes = (record.last_fact, books.freed_fact)
         payload = JobPlaced(
-            attempt=record.attempt, slots=tuple(books.slot_of(hold.slot) for hold in holds), slice_s=record.min_slice_s
+            attempt=record.attempt,
+            slots=tuple(books.slot_of(hold.slot) for hold in holds),
+            slice_s=record.min_slice_s,
+            preflight=self._state.preflight_of(record),
         )
         drafts.append(draft(record, "placed", payload, causes=causes))
         return True

@@ -18,6 +18,7 @@ from muster.placement.relief import Way, make_way
 from muster.quota.formulas import NON_PREEMPTIBLE
 from muster.quota.shares import own_share
 from muster.scheduler.core.candidates import Candidates
+from muster.scheduler.core.exclusions import closed, is_apart
 from muster.scheduler.core.holdings import amounts_of
 from muster.scheduler.core.jobs import JobRecord
 from muster.scheduler.core.notices import notices
@@ -284,14 +285,15 @@ class Preemptions:
         state, record = self._state, wanting.record
         gang = record.kind.gang
         gang = gang.limited([group.replicas_least for group in gang.groups])
-        victims = candidates.victims(parts)
+        victims = candidates.victims(parts, apart=record.kind.avoided)
         fair_share = state.queues.policy(record.queue).fair_share
         has_both = {*FairShareRule} <= {*fair_share}
         for shares in ((FairShareRule.FINAL_SHARE,), fair_share) if has_both else (fair_share,):
             rules.fair_share = shares
-            with state.books.bookings.opened((record.id, *passable(state.books.bookings, record, candidates.now))):
+            opened = (record.id, *passable(state.books.bookings, record, candidates.now))
+            with state.books.bookings.opened(opened), closed(state.books.fleet, record.kind.avoided):
                 way = make_way(state.books.fleet, gang, victims, rules)
-            if way is not None:
+            if way is not None and is_apart(way.holds, record.kind.avoided):
                 return notices(
                     wanting, way, parts, self._rules_of(way, rules), candidates=candidates, books=state.books
                 )

@@ -42,6 +42,7 @@ class Reason(StrEnum):
     STOPPING = "stopping"
     ENDED = "ended"
     NODE_LOSSES = "node-losses"
+    PREFLIGHT = "preflight"
     RUN_TIME = "run-time"
 
 

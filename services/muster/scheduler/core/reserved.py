@@ -6,6 +6,7 @@ from muster.core import Draft, Instant
 from muster.placement import Hold
 from muster.scheduler.core.access import Access
 from muster.scheduler.core.booked_jobs import holds_of
+from muster.scheduler.core.exclusions import is_apart
 from muster.scheduler.core.follow import draft, queued
 from muster.scheduler.core.holdings import amounts_of
 from muster.scheduler.core.jobs import JobRecord
@@ -51,7 +52,7 @@ def place_at(
 
     What services want free only after the job is gone is open, too.
     """
-    if not holds or record.queue not in state.queues.queues:
+    if not holds or record.queue not in state.queues.queues or not is_apart(holds, record.kind.avoided):
         return False
     amounts = amounts_of(record.kind, [hold.slot for hold in holds], state.capacity.models)
     if state.queues.ceiling(record.queue, amounts, preemptible=record.kind.preemptible) is not None:
@@ -67,6 +68,7 @@ def place_at(
     if books.freed_seq > record.routed_seq:
         causes = (record.last_fact, books.freed_fact)
     slots = tuple(books.slot_of(hold.slot) for hold in holds)
-    payload = JobPlaced(attempt=record.attempt, slots=slots, slice_s=record.min_slice_s)
+    plan = state.preflight_of(record)
+    payload = JobPlaced(attempt=record.attempt, slots=slots, slice_s=record.min_slice_s, preflight=plan)
     drafts.append(draft(record, "placed", payload, causes=causes))
     return True

@@ -16,13 +16,14 @@ from muster.quota.amounts import NO_AMOUNTS, changes
 from muster.quota.queues import QueueTree
 from muster.scheduler.core.fleet import Books
 from muster.scheduler.core.holdings import Capacity, amounts_of
-from muster.scheduler.core.jobs import HOLDING, WAITING, JobBook, JobRecord
+from muster.scheduler.core.jobs import HOLDING, WAITING, JobBook, JobRecord, avoided_at
 from muster.scheduler.core.reasons import Reason
 from muster.scheduler.core.reservations import Reservations
 from muster.scheduler.core.victims import Runs
 from muster.scheduler.core.waiting import Line
 from muster.schemas.facts.control import ClusterDescribed, ClusterSummary
-from muster.schemas.job import Phase, Slot
+from muster.schemas.facts.operations import NodeExcluded, PreflightPlan
+from muster.schemas.job import JobSpec, Phase, Slot
 
 REPLICAS_MAX = 4_096
 """Replicas of one gang: its `placed` must stay a message of bounded size."""
@@ -41,6 +42,10 @@ OF_NO_SHARING = "this cluster shares no GPU between jobs (sharing: none): ask fo
 
 _SAYS_NOTHING = frozenset({"", Reason.RELEASED})
 """Reasons of jobs that are yet to be told why they wait."""
+
+
+PlanOf = Callable[[JobSpec], PreflightPlan | None]
+"""Which checks a job gets before its first step; the same answer for the same job."""
 
 
 @dataclass(slots=True)
@@ -69,10 +74,11 @@ class Demand:
 class State:
     """arrivals: routed, not yet queued. awaited: queues of users that are yet to be made, with the arrivals that wait
     for each. capacity: what the nodes have. dirty: jobs that may need an answer. deadlines: (when, job, attempt), a
-    heap with entries of runs that are over. runs: who could make way. anomalies: facts that fitted nothing, by what.
-    contact: with the federation. described: what the cluster can do, as its agent says. facts: folded since the last
-    `checkpoint-requested`; folded: ever. moves: grows when a job, queue or node changed; checkpoints: when a job wrote
-    one.
+    heap with entries of runs that are over. exclusions: (until, job) of nodes that jobs are kept off, the same.
+    verdicts: when a job needs an answer though nothing happens, the same. runs: who could make way. anomalies: facts
+    that fitted nothing, by what. contact: with the federation. described: what the cluster can do, as its agent says.
+    facts: folded since the last `checkpoint-requested`; folded: ever. moves: grows when a job, queue or node changed;
+    checkpoints: when a job wrote one. plan_of: as the settings say.
     """
 
     cluster: str
@@ -87,6 +93,8 @@ class State:
     awaited: dict[str, dict[str, None]] = field(default_factory=dict)
     dirty: dict[str, None] = field(default_factory=dict)
     deadlines: list[tuple[Instant, str, int]] = field(default_factory=list)
+    exclusions: list[tuple[Instant, str]] = field(default_factory=list)
+    verdicts: list[tuple[Instant, str]] = field(default_factory=list)
     runs: Runs = field(default_factory=Runs)
     anomalies: Counter[str] = field(default_factory=Counter)
     summary: ClusterSummary | None = None
@@ -98,11 +106,16 @@ class State:
     folded: int = 0
     moves: int = 0
     checkpoints: int = 0
+    plan_of: PlanOf | None = None
     checkpoint_cause: str = ""
 
     def __post_init__(self) -> None:
         self.reservations = Reservations(self.books.bookings)
         self.line = Line(self.books.fleet.rooms, self.queues)
+
+    def preflight_of(self, record: JobRecord) -> PreflightPlan | None:
+        """What is checked before the first step of the run that begins now."""
+        return self.plan_of(record.job.spec) if self.plan_of is not None else None
 
     def refusal(self, record: JobRecord) -> tuple[Reason, str] | None:
         """Why a job that just came can never run here; None if it may wait."""
@@ -133,11 +146,49 @@ class State:
         known = record.queue, record.total_run_time_s, record.min_slice_s
         if known == (queue, total_run_time_s, min_slice_s):
             return
+        avoided = record.kind.avoided
         self.line.remove(record)
         record.queue, record.total_run_time_s, record.min_slice_s = queue, total_run_time_s, min_slice_s
-        kind = self.jobs.kind_of(record.job, total_run_time_s=total_run_time_s, min_slice_s=min_slice_s)
+        kind = self.jobs.kind_of(
+            record.job, total_run_time_s=total_run_time_s, min_slice_s=min_slice_s, avoided=avoided
+        )
         if kind is not record.kind:
             self.jobs.change_kind(record, kind)
+
+    def exclude(self, record: JobRecord, added: Sequence[NodeExcluded], *, most: int, at: int) -> None:
+        """Keep a job off these nodes too; of all its nodes off the newest `most`."""
+        names = {one.node for one in added}
+        record.excluded = (*(one for one in record.excluded if one.node not in names), *added)[-most:]
+        self.avoid(record, avoided_at(record, at))
+        self.await_lift(record)
+
+    def await_lift(self, record: JobRecord) -> None:
+        """Remember when the job may be tried on its nodes again."""
+        for one in record.excluded:
+            if one.until:
+                heapq.heappush(self.exclusions, (Instant(one.until), record.id))
+
+    def lift_exclusions(self, now: Instant) -> Instant | None:
+        """Let jobs be tried again where they were kept off for long enough. Returns when the next ones may be."""
+        heap = self.exclusions
+        while heap and heap[0][0] <= now:
+            record = self.jobs.records.get(heapq.heappop(heap)[1])
+            if record is not None and record.kind.avoided:
+                self.avoid(record, avoided_at(record, now))
+        return heap[0][0] if heap else None
+
+    def avoid(self, record: JobRecord, avoided: frozenset[str]) -> None:
+        """The job is kept off exactly these nodes; it waits in another lane if it waits."""
+        if avoided == record.kind.avoided:
+            return
+        is_in_lane = self.line.lane_of(record) is not None
+        self.line.remove(record)
+        kind = self.jobs.kind_of(
+            record.job, total_run_time_s=record.total_run_time_s, min_slice_s=record.min_slice_s, avoided=avoided
+        )
+        self.jobs.change_kind(record, kind)
+        if is_in_lane:
+            self.enlist(record)
 
     def await_queue(self, record: JobRecord) -> None:
         """Have the queue of a job that just came made, if it is one of a user and not there."""
@@ -182,6 +233,10 @@ class State:
         record.resized_at = 0
         record.picked = ()
         record.stop_detail = ""
+        record.started_at = record.exited_at = 0
+        if record.preflight_plan is not None:
+            record.preflight_plan = record.preflight_failed = None
+            record.preflight_fact = record.preflight_failed_fact = ""
 
     def note_node(self, name: str, *, at: int = 0) -> None:
         """The node came, went, or is another one: the cluster has more or less, and jobs on it hold another model."""

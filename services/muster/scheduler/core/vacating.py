@@ -11,6 +11,7 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 from muster.core import NS_PER_S, Draft, Instant
+from muster.scheduler.core.blame import HEALTH
 from muster.scheduler.core.fleet import NODE, NodeRecord
 from muster.scheduler.core.follow import draft
 from muster.scheduler.core.jobs import JobRecord
@@ -27,9 +28,6 @@ MOVE_WAIT_S = 1_800.0
 
 FRESH_S = 60.0
 """A checkpoint that is at most so old need not be waited for again."""
-
-HEALTH = "health"
-"""Who withholds what fails."""
 
 _NEVER = Instant(1 << 62)
 

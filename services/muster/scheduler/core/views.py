@@ -42,6 +42,8 @@ def view_of(record: JobRecord, cluster: str) -> JobView:
             "held": record.held is not None,
             "retries_used": record.retries_used,
             "node_losses": record.node_losses,
+            "preflight_failures": record.preflight_failures,
+            "excluded": tuple(one.node for one in record.excluded),
             "lost_s": record.lost_s,
             "lost_last_s": record.lost_last_s,
         }

@@ -1,5 +1,6 @@
 """Why a lane waits, in words: found when somebody has to be told, from what is true then."""
 
+from muster.scheduler.core.exclusions import closed
 from muster.scheduler.core.reasons import Blocked, Reason, of_ceiling, of_shortage
 from muster.scheduler.core.state import State
 from muster.scheduler.core.waiting import Lane
@@ -16,9 +17,22 @@ def why_blocked(state: State, lane: Lane) -> Blocked:
         return of_ceiling(ceiling, wanted=wanted)
     if lane.cap is not None:
         return lane.cap.word
+    if lane.kind.avoided:
+        return _kept_off(state, lane)
     if state.line.has_turn(lane):
         return Blocked(Reason.TURN, "there is room again; it is tried in the next cycle")
     return of_shortage(state.books.fleet.shortage(lane.kind.gang))
+
+
+def _kept_off(state: State, lane: Lane) -> Blocked:
+    """Jobs of this lane are kept off some nodes: what the others lack, and which these are."""
+    fleet, gang, avoided = state.books.fleet, lane.kind.gang, lane.kind.avoided
+    with closed(fleet, avoided):
+        if fleet.find(gang) is not None:
+            return Blocked(Reason.TURN, "there is room again; it is tried in the next cycle")
+        lacking = of_shortage(fleet.explain(gang))
+    nodes = ", ".join(sorted(avoided))
+    return Blocked(lacking.reason, f"{lacking.detail}; it is kept off {nodes}, where a run of it failed its checks")
 
 
 def unknown_queue(name: str) -> Blocked:
