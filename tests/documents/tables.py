@@ -236,6 +236,9 @@ PAGES: Mapping[str, Stand] = {
         ),
     ),
     "docs/concepts/fabric-simulator.md": Stand(fills={"8070/east": fills.fabric_address}),
+    "docs/concepts/preflight.md": Stand(
+        settings={"preflight": {"suites": [{"name": "disk", "checks": [{"check": "storage"}]}]}}
+    ),
     "docs/concepts/scheduling.md": Stand(
         before="cp examples/three-teams.yaml .",
         instead=(

@@ -54,6 +54,7 @@ def work_policy(cluster: str, settings: PreflightSettings) -> WorkPolicy:
                 set=way.set,
                 done=way.done,
                 failed=way.failed,
+                after=way.after,
                 image=way.image,
                 command=way.command,
                 privileged=way.privileged,

@@ -30,7 +30,11 @@ POLICY = WorkPolicy(
         NodeAction.RESET: ActionWay(command=("nvidia-smi", "--gpu-reset", "-i", "{device}"), privileged=True),
         NodeAction.REBOOT: ActionWay(by="annotation", set={"weave.works/kured-reboot": "{request}"}, restarts=True),
         NodeAction.DRIVER: ActionWay(
-            by="label", set={STATE: "upgrade-required"}, done={STATE: "upgrade-done"}, failed={STATE: "upgrade-failed"}
+            by="label",
+            set={STATE: "upgrade-required"},
+            done={STATE: "upgrade-done"},
+            after={"skip": "true"},
+            failed={STATE: "upgrade-failed"},
         ),
     },
 )
@@ -218,6 +222,7 @@ def test_words_of_ours_are_taken_back_when_the_log_has_the_end(works: Works) -> 
     call = works.call()
     assert isinstance(call, Merge)
     assert at(call.body, "metadata", "annotations", WORK_ANNOTATION) is None
+    assert at(call.body, "metadata", "labels") == {"skip": "true"}
 
 
 def test_a_new_leader_goes_on_with_words_that_stand_there(works: Works) -> None:

@@ -25,6 +25,7 @@ class ActionWay:
     set: Mapping[str, str] = field(default_factory=dict)
     done: Mapping[str, str] = field(default_factory=dict)
     failed: Mapping[str, str] = field(default_factory=dict)
+    after: Mapping[str, str] = field(default_factory=dict)
     image: str = ""
     command: tuple[str, ...] = ()
     privileged: bool = False
@@ -82,9 +83,14 @@ def words_on_node(way: ActionWay, asked: NodeActionRequested, *, boot: str) -> J
     return {"metadata": {"annotations": {**wanted, **ours}}}
 
 
-def words_off_node() -> JsonObject:
-    """A merge patch that says that nothing of ours is under way there. What others read stays as they left it."""
-    return {"metadata": {"annotations": {WORK_ANNOTATION: None, BOOT_ANNOTATION: None}}}
+def words_off_node(way: ActionWay) -> JsonObject:
+    """A merge patch that says that nothing of ours is under way there. What others read stays as they left it, but for
+    what the way says it shall be afterwards.
+    """
+    ours: JsonObject = {WORK_ANNOTATION: None, BOOT_ANNOTATION: None}
+    if way.by == "label":
+        return {"metadata": {"annotations": ours, "labels": dict(way.after)}}
+    return {"metadata": {"annotations": {**way.after, **ours}}}
 
 
 def action_job(

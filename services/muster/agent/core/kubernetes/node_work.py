@@ -101,8 +101,8 @@ class NodeWorks:
         self._by_name.pop(work.name, None)
         for what in ("work", "work-read"):
             self._worklist.cancel((what, key))
-        if work.by_words and work.is_begun and seen.node in self._nodes:
-            call = Merge(Kind.NODES, "", seen.node, words_off_node())
+        if work.way is not None and work.by_words and work.is_begun and seen.node in self._nodes:
+            call = Merge(Kind.NODES, "", seen.node, words_off_node(work.way))
             self._worklist.ask(("work-off", seen.node), call, lambda *_: None)
         self._dirty.update((other, None) for other in self._open if other[0] == seen.node)
 
