@@ -137,3 +137,31 @@ async def test_a_job_is_moved_by_whoever_acts_for_its_team() -> None:
     assert (answer.status_code, answer.json()["cluster"]) == (202, "east")
     payload = JobRerouteRequested(principal="ann", reason="closer", to="west")
     assert stored(house) == [("job", JOB, "reroute-requested", payload)]
+
+
+async def test_clusters_are_shown_with_where_the_federation_has_them() -> None:
+    house = FakeHouse()
+    name = (await house.scheduler.cluster()).name
+    told = FederationView(clusters=(MemberView(name=name, state=ClusterPhase.LOST),))
+    house.leaders.answers["federation", "federation"] = told
+    async with house.client("eve") as client:
+        answer = await client.get("/v1/clusters")
+    assert [one["state"] for one in answer.json()["clusters"]] == ["lost"]
+
+
+@pytest.mark.parametrize(
+    ("told", "reason", "words"),
+    [
+        (AssignmentView(known=True, waiting="team-limit", detail="it has all"), "team-limit", "it has all"),
+        (AssignmentView(known=True, cluster="west", rule="rule all"), "not-routed", "sent to cluster west"),
+        (AssignmentView(), "not-routed", "no cluster's scheduler"),
+    ],
+)
+async def test_a_job_that_no_cluster_has_is_told_why(told: AssignmentView, reason: str, words: str) -> None:
+    house = a_house()
+    house.leaders.answers["federation", "assignment"] = told
+    async with house.client("eve") as client:
+        answer = (await client.get(f"/v1/jobs/{JOB}/why")).json()
+    assert answer["reason"] == reason
+    assert words in answer["detail"]
+    assert bool(answer["cure"]) == (reason == "team-limit")

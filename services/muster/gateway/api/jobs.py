@@ -8,7 +8,7 @@ from fastapi import APIRouter, Request, Response
 from muster.gateway.api import answers, sse
 from muster.gateway.api.describe import describe, header, list_of, path, query, reference
 from muster.gateway.authorise import refuse_unless_acting_for
-from muster.gateway.explaining import waits, with_scaling
+from muster.gateway.explaining import waits, with_scaling, without_cluster
 from muster.gateway.house import House, body_of, count_of, flag_of, house_of, job_id_of, principal_of, reason_of
 from muster.gateway.metrics import is_about
 from muster.gateway.ports import JobFilter, UnreachableError
@@ -17,6 +17,7 @@ from muster.gateway.submit import Submission, dry_run, submit
 from muster.gateway.views import as_submitted
 from muster.schemas.facts.job import JobCancelRequested
 from muster.schemas.job import JobSpec, Phase
+from muster.schemas.members import AskAssignment, AssignmentView
 from muster.schemas.queries import DryRunAnswer, WhyAnswer
 from muster.schemas.views import FactView, JobView
 
@@ -169,12 +170,22 @@ async def why(request: Request) -> Response:
         return answers.model(answer)
     if answer.job is None:
         view = await house.views.job_view(job_id)
-        reason = view.reason if view.phase.is_terminal else "not-routed"
-        detail = "" if view.phase.is_terminal else "no cluster's scheduler has the job yet"
-        answer = WhyAnswer(job=view, reason=reason or view.phase.value, detail=view.detail or detail)
+        if view.phase.is_terminal:
+            return answers.model(WhyAnswer(job=view, reason=view.reason or view.phase.value, detail=view.detail))
+        answer = await _without_cluster(house, view)
     elif waits(answer) and house.catalogue.grows:
         answer = await _with_scaling(house, answer)
     return answers.model(answer)
+
+
+async def _without_cluster(house: House, view: JobView) -> WhyAnswer:
+    """Of a job that no scheduler knows: why it waits with the federation, if it does."""
+    answer = WhyAnswer(job=view, reason="not-routed", detail="no cluster's scheduler has the job yet")
+    try:
+        found = await house.leaders.ask("federation", "assignment", AskAssignment(job_id=view.id), AssignmentView)
+    except UnreachableError:
+        return answer
+    return without_cluster(answer, found)
 
 
 async def _with_scaling(house: House, answer: WhyAnswer) -> WhyAnswer:
