@@ -149,6 +149,23 @@ class CampaignTold(Wire):
     url: str = ""
 
 
+class ClusterChanged(Wire):
+    """`cluster-changed`: a cluster of the federation is `draining`, `drained`, `resumed`, `lost` (it was silent, and
+    what others may have of its jobs goes to them) or `returned`.
+
+    jobs: not ended there at that moment. to: clusters that take its jobs.
+    """
+
+    what: str
+    cluster: str
+    principal: str = ""
+    reason: str = ""
+    to: tuple[str, ...] = ()
+    jobs: int = 0
+    changed_at: str
+    url: str = ""
+
+
 class Trial(Wire):
     """`test`: somebody wants to see whether messages arrive."""
 
@@ -165,4 +182,4 @@ class WebhookMessage(Wire):
     id: str
     type: str
     timestamp: str
-    data: JobEnded | ScaleDecided | HardwareChanged | JobFaulted | CampaignTold | Trial
+    data: JobEnded | ScaleDecided | HardwareChanged | JobFaulted | CampaignTold | ClusterChanged | Trial

@@ -4,6 +4,7 @@ from collections.abc import Collection
 
 from muster.core.fact import Fact
 from muster.notifier.campaigns import CAMPAIGN_CHANGED
+from muster.notifier.clusters import CLUSTER_CHANGED
 from muster.notifier.events import EventType
 from muster.notifier.hardware import HARDWARE_CHANGED, JOB_FAULT
 from muster.notifier.job_ended import JOB_ENDED
@@ -12,7 +13,8 @@ from muster.schemas.registry import StreamRole
 from muster.schemas.subjects import LogName, fact_subject
 
 EVENTS: dict[str, EventType] = {
-    event.name: event for event in (JOB_ENDED, SCALE_CHOSEN, HARDWARE_CHANGED, JOB_FAULT, CAMPAIGN_CHANGED)
+    event.name: event
+    for event in (JOB_ENDED, SCALE_CHOSEN, HARDWARE_CHANGED, JOB_FAULT, CAMPAIGN_CHANGED, CLUSTER_CHANGED)
 }
 
 

@@ -11,7 +11,15 @@ from muster.core.fact import Fact
 from muster.core.instant import NS_PER_S
 from muster.notifier.story import JobStory
 from muster.schemas.registry import TABLE, FactType, StreamRole
-from muster.schemas.webhooks import CampaignTold, HardwareChanged, JobEnded, JobFaulted, ScaleDecided, Trial
+from muster.schemas.webhooks import (
+    CampaignTold,
+    ClusterChanged,
+    HardwareChanged,
+    JobEnded,
+    JobFaulted,
+    ScaleDecided,
+    Trial,
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,7 +50,7 @@ class Words:
     url: str = ""
 
 
-Body = JobEnded | ScaleDecided | HardwareChanged | JobFaulted | CampaignTold | Trial
+Body = JobEnded | ScaleDecided | HardwareChanged | JobFaulted | CampaignTold | ClusterChanged | Trial
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,0 +1,41 @@
+"""What is told of clusters of the federation."""
+
+import pytest
+
+from muster.core import Fact, Instant
+from muster.notifier.catalogue import event_of
+from muster.notifier.clusters import CLUSTER_CHANGED
+from muster.notifier.events import Told
+from muster.schemas.facts.federation import ClusterMoved
+
+
+def fact(name: str, **moved: object) -> Fact:
+    payload = ClusterMoved.model_validate(moved)
+    return Fact("f1", 1, Instant(10**18), "", "federation", "cluster", "east", name, (), "", payload)
+
+
+@pytest.mark.parametrize(
+    ("name", "title", "mood"),
+    [
+        ("draining", "Cluster east is being drained", "plain"),
+        ("drained", "Cluster east is drained", "plain"),
+        ("resumed", "Cluster east gets jobs again", "good"),
+        ("lost", "Cluster east is given up", "bad"),
+        ("returned", "Cluster east is back", "good"),
+    ],
+)
+def test_each_move_of_a_cluster_has_its_words(name: str, title: str, mood: str) -> None:
+    moved = fact(name, principal="root", reason="old racks", to=("west",), jobs=12)
+    assert event_of(["cluster-changed"], moved) is CLUSTER_CHANGED
+    words = CLUSTER_CHANGED.words(Told(moved, dashboard_url="https://muster.example"))
+    assert (words.title, words.mood, words.text) == (title, mood, "old racks")
+    assert words.lines == (("Jobs there", "12"), ("Jobs go to", "west"), ("By", "root"))
+
+
+def test_a_refused_drain_is_told_to_nobody() -> None:
+    assert event_of(["cluster-changed"], fact("drain-refused")) is None
+
+
+def test_a_receiver_is_sent_the_same_as_data() -> None:
+    sent = CLUSTER_CHANGED.body(Told(fact("lost", jobs=3, reason="silent")))
+    assert (sent.what, sent.cluster, sent.jobs, sent.url) == ("lost", "east", 3, "")
