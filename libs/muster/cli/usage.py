@@ -80,7 +80,8 @@ def idle(state_dir: Path, form: Output, *, team: str, limit: int, cluster: str) 
         return
     for line in idle_lines(answer):
         typer.echo(line)
-    output.table(IDLE_COLUMNS, map(idle_row, answer.gpus), right=("GPU", "IDLE_FOR"))
+    if answer.gpus:
+        output.table(IDLE_COLUMNS, map(idle_row, answer.gpus), right=("GPU", "IDLE_FOR"))
 
 
 def job_lines(answer: JobUse) -> Iterator[str]:

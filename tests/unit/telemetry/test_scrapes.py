@@ -1,0 +1,211 @@
+"""Reading every node's exporter over HTTP, and what is published when one does not answer as it should."""
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+
+import pytest
+from aiohttp import web
+
+from muster.bus.clock import FakeTime
+from muster.bus.service import Seat
+from muster.core import Fact, after
+from muster.schemas.base import Payload
+from muster.schemas.facts.node import NodeJoined, NodeLost
+from muster.schemas.telemetry import ExporterState, NodeSample
+from muster.stack.ports import free_port
+from muster.telemetry.core.core import TelemetryCore
+from muster.telemetry.scraping import Exporters
+from muster.telemetry.simulator.faults import FaultKind
+from muster.telemetry.simulator.server import Pages
+from muster.telemetry.simulator.world import World
+from muster.telemetry.sink import Scrapes
+from unit.telemetry.house import BEGAN, CONFIG, TelemetryHouse, slot, uuid
+from waiting import until
+
+TIMEOUT_S = 0.5
+
+
+@dataclass
+class Wire:
+    """A connection that keeps what it is given, by node the newest."""
+
+    is_connected: bool = True
+    samples: dict[str, NodeSample] = field(default_factory=dict)
+    count: int = 0
+
+    async def publish(self, subject: str, payload: bytes = b"") -> None:
+        sample = NodeSample.model_validate_json(payload)
+        assert subject == f"telemetry.atlas.{sample.node}"
+        self.samples[sample.node] = sample
+        self.count += 1
+
+
+@dataclass
+class Stage:
+    """A service over simulated exporters that all fold the same facts."""
+
+    house: TelemetryHouse
+    world: World
+    wire: Wire
+    clock: FakeTime
+
+    def write_all(self, nodes: int, *, jobs: bool = False) -> None:
+        house = self.house
+        house.join(*(f"n{number}" for number in range(nodes)))
+        if jobs:
+            house.place(0, slot("n0", 0, 1))
+
+    async def heard(self, node: str, state: ExporterState) -> NodeSample:
+        def said() -> bool:
+            sample = self.wire.samples.get(node)
+            return sample is not None and sample.exporter is state
+
+        await until(said)
+        return self.wire.samples[node]
+
+    async def more(self, count: int) -> None:
+        """So many more messages."""
+        seen = self.wire.count
+        await until(lambda: self.wire.count >= seen + count)
+
+
+class BothCores(TelemetryHouse):
+    """Facts go to the service and to the simulated world."""
+
+    def __init__(self, world: World) -> None:
+        super().__init__()
+        self._world = world
+
+    def write(self, writer: str, kind: str, subject: str, name: str, payload: Payload) -> Fact:
+        fact = super().write(writer, kind, subject, name, payload)
+        self._world.apply(fact)
+        return fact
+
+
+@asynccontextmanager
+async def stage(*, nodes: int = 3, interval_s: float = 0.5, stale_s: float = 60.0) -> AsyncIterator[Stage]:
+    world, clock, wire = World(1, 0.001), FakeTime(wall_ns=after(BEGAN, 100.0)), Wire()
+    house = BothCores(world)
+    core = house.core = TelemetryCore(CONFIG)
+    runner = web.AppRunner(Pages(lambda: world, clock).app(), shutdown_timeout=0.1)
+    await runner.setup()
+    port = free_port()
+    await web.TCPSite(runner, "127.0.0.1", port).start()
+    set_up = Stage(house, world, wire, clock)
+    set_up.write_all(nodes, jobs=True)
+    sink = Scrapes(
+        cluster="atlas",
+        url=f"http://127.0.0.1:{port}/nodes/{{node}}/metrics",
+        interval_s=interval_s,
+        timeout_s=TIMEOUT_S,
+        stale_s=stale_s,
+        clock=clock,
+    )
+    await sink.open(core, wire, Seat())  # type: ignore[arg-type] - all that it needs of a connection
+    try:
+        yield set_up
+        await sink.after_fold((), last_seq=1, now=clock.wall())
+    finally:
+        await sink.close()
+        await runner.cleanup()
+    assert [task for task in asyncio.all_tasks() if task.get_name().startswith(("telemetry", "page of"))] == []
+
+
+async def test_every_node_is_read_and_its_jobs_are_measured() -> None:
+    async with stage() as here:
+        for node in ("n0", "n1", "n2"):
+            await here.heard(node, ExporterState.OK)
+        busy = here.wire.samples["n0"].devices[0]
+        (job,) = busy.job_ids
+        assert (busy.uuid, here.wire.samples["n0"].gpus_expected, len(here.wire.samples["n0"].devices)) == (
+            uuid("n0", 0),
+            8,
+            8,
+        )
+        assert here.house.core.meters.jobs[job].gpus == 2
+        assert here.house.core.fleet.nodes["n1"].seen == 8
+
+
+@pytest.mark.parametrize(
+    ("fault", "state", "words"),
+    [
+        (FaultKind.HUNG, ExporterState.HUNG, "does not answer within 0.5 s"),
+        (FaultKind.DOWN, ExporterState.DOWN, "hangs up"),
+        (FaultKind.NONSENSE, ExporterState.NONSENSE, "is no sample"),
+    ],
+)
+async def test_an_exporter_that_does_not_answer_is_told_with_the_reason(
+    fault: FaultKind, state: ExporterState, words: str
+) -> None:
+    async with stage() as here:
+        here.world.inject("n1", None, fault, 1.0, BEGAN)
+        sick = await here.heard("n1", state)
+        assert words in sick.error
+        assert (sick.devices, sick.missing, sick.gpus_expected) == ((), (), 8)
+        await here.more(3)  # the others go on being read
+        assert here.wire.samples["n0"].exporter is ExporterState.OK
+        here.world.clear("n1", None)
+        await here.heard("n1", ExporterState.OK)
+
+
+async def test_a_page_that_says_the_same_for_too_long_is_stale() -> None:
+    async with stage(stale_s=30.0) as here:
+        await here.heard("n1", ExporterState.OK)
+        here.world.inject("n1", None, FaultKind.STALE, 1.0, here.clock.wall())
+        here.clock.advance(1.0)
+        await here.more(6)
+        here.clock.advance(31.0)
+        stale = await here.heard("n1", ExporterState.STALE)
+        assert len(stale.devices) == 8, "what it says is passed on"
+        assert here.wire.samples["n0"].exporter is ExporterState.OK
+
+
+async def test_a_gpu_that_fell_off_the_bus_is_missed() -> None:
+    async with stage() as here:
+        here.world.inject("n1", 5, FaultKind.OFF_BUS, 1.0, BEGAN)
+
+        def missed() -> bool:
+            sample = here.wire.samples.get("n1")
+            return sample is not None and sample.missing == (uuid("n1", 5),)
+
+        await until(missed)
+        assert here.house.core.fleet.nodes["n1"].missing == 1
+
+
+async def test_nobody_asks_a_lost_node() -> None:
+    async with stage() as here:
+        await here.heard("n1", ExporterState.OK)
+        here.house.write("agent", "node", "n1", "lost", NodeLost())
+        before = here.wire.samples["n1"]
+        await here.more(8)
+        here.clock.advance(5.0)
+        await here.more(4)
+        assert here.wire.samples["n1"].at == before.at
+
+
+async def test_while_the_broker_is_away_nodes_are_read_on() -> None:
+    async with stage() as here:
+        here.wire.is_connected = False
+
+        await until(lambda: len(here.house.core.fleet.nodes) == 3)
+        assert here.wire.samples == {}
+
+
+def test_an_address_goes_where_the_setting_says() -> None:
+    node = NodeJoined(cpu_milli=1, memory_mib=1, address="10.0.0.7")
+    assert Exporters("http://{address}:9400/metrics", timeout_s=1).url_of("n1", node) == "http://10.0.0.7:9400/metrics"
+    assert Exporters("http://{address}:9400/metrics", timeout_s=1).url_of("n1", None) == "http://n1:9400/metrics"
+    six = NodeJoined(cpu_milli=1, memory_mib=1, address="fd00::7")
+    assert Exporters("http://{address}:9400/metrics", timeout_s=1).url_of("n1", six) == "http://[fd00::7]:9400/metrics"
+
+
+async def test_nobody_there_is_down_and_a_refusal_is_nonsense() -> None:
+    async with Exporters("http://{node}/", timeout_s=1.0) as exporters:
+        answer = await exporters.ask(f"http://127.0.0.1:{free_port()}/metrics")
+        assert (answer.state, "cannot be reached" in answer.error) == (ExporterState.DOWN, True)
+    async with stage(nodes=1) as here:
+        del here.world.holdings.nodes["n0"]
+        refused = await here.heard("n0", ExporterState.NONSENSE)
+        assert "answers 404" in refused.error
