@@ -35,7 +35,7 @@ class Stage:
         )
         join_nodes(self.engine)
         set_queue(self.engine, QueueSpec(name=QUEUE), at="queues[0]")
-        for job in SCENE.running():
+        for job, _ in SCENE.running():
             self.engine.route(job)
         self.engine.at(after(START, 60), lambda: self._start(spec))
         self.engine.at(after(START, 2 * HOUR), lambda: self._cordon("gpu-0006"))

@@ -20,9 +20,11 @@ class _Run:
 class Account:
     """Fold it with `watch`. killed: jobs that were stopped without having finished. redone_gpu_h: work lost thereby.
 
-    busy_gpu_h: GPU-hours that jobs held up to `at`. finished: jobs that ended by themselves.
+    busy_gpu_h: GPU-hours that jobs held up to `at`. finished: jobs that ended by themselves. worked_s: of jobs that ran
+    before: work that is lost with their first run, unless it saves it.
     """
 
+    worked_s: dict[str, float] = field(default_factory=dict)
     killed: dict[str, int] = field(default_factory=dict)
     moved: dict[str, int] = field(default_factory=dict)
     redone_gpu_h: float = 0.0
@@ -55,8 +57,9 @@ class Account:
             return
         if fact.name == "running":
             run.began_at = run.saved_at = fact.time
-        elif fact.name == "checkpointed":
+        elif fact.name == "checkpointed" and run.began_at:
             run.saved_at = fact.time
+            self.worked_s.pop(fact.subject_id, None)
         elif fact.name in ("queued", "succeeded", "failed", "cancelled", "timed-out"):
             self._held -= run.gpus
             del self._runs[fact.subject_id]
@@ -67,6 +70,7 @@ class Account:
         if outcome is PodsOutcome.SUCCEEDED:
             return
         lost_ns = fact.time - run.saved_at if run.began_at else 0
+        lost_ns += round(self.worked_s.pop(fact.subject_id, 0.0) * 1e9)
         kept = run.saved_at > run.began_at or not run.began_at
         where = self.moved if kept and fact.subject_id in self._stopping else self.killed
         where[fact.subject_id] = where.get(fact.subject_id, 0) + 1

@@ -1,11 +1,13 @@
 """The same fleet three times: left alone, upgraded by a campaign, and drained by hand; and what each of them cost."""
 
+from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from itertools import count
 
 from muster.core import Core, Fact, Instant, after, seconds_between
 from muster.scheduler.core.cycle import Limits
+from muster.scheduler.core.jobs import JobRecord
 from muster.schemas.facts.node import RunningJobs
 from muster.schemas.facts.operations import CheckOrder
 from muster.schemas.facts.queue import QueueSpec
@@ -16,7 +18,7 @@ from muster.simulator.load.play import EXPLAIN_EVERY_S, TRIAL_MS_PER_S, pace_of
 from muster.simulator.setup import join_nodes, set_queue
 from muster.simulator.upgrade.account import Account
 from muster.simulator.upgrade.naive import NaiveDrain
-from muster.simulator.upgrade.scene import GPUS, QUEUE, Scene
+from muster.simulator.upgrade.scene import GANG_NODES, GPUS, QUEUE, SHORT_S, Scene
 from muster.upgrader.core import UpgraderCore
 from muster.upgrader.core.config import UpgradeConfig, Validation
 from muster.upgrader.core.share import nodes_of
@@ -24,7 +26,7 @@ from muster.upgrader.core.share import nodes_of
 SETTLES_S = 600.0
 """Jobs are running by then; the upgrade begins."""
 FEED_S = 900.0
-BACKLOG = 6
+BACKLOG = 4
 STARVING_S = 2 * 86_400.0
 DAYS_MAX = 30.0
 STEP_S = 5.0
@@ -156,7 +158,8 @@ def _engine(scene: Scene, watch: _Watch, writer: str, core: Core) -> Engine:
     set_queue(engine, QueueSpec(name=QUEUE, starving_after_s=STARVING_S), at="queues[0]")
 
     def arrive() -> None:
-        for job in scene.running():
+        for job, worked_s in scene.running():
+            watch.account.worked_s[job.id] = worked_s
             engine.route(job)
 
     engine.at(START, arrive)
@@ -165,17 +168,23 @@ def _engine(scene: Scene, watch: _Watch, writer: str, core: Core) -> Engine:
 
 
 def _feed(engine: Engine, scene: Scene) -> None:
-    """A short job comes every now and then, and a long one for each that began: BACKLOG of them always wait."""
+    """A short job comes every now and then, and long ones, so that BACKLOG of every size always wait."""
     short, long = count(), count()
 
     def come() -> None:
         engine.route(scene.short(next(short)))
-        waiting = engine.scheduler.state.jobs.counts[Phase.QUEUED]
-        for _ in range(BACKLOG - waiting):
-            engine.route(scene.next(next(long)))
+        records = engine.scheduler.state.jobs.records.values()
+        waiting = Counter(record.job.spec.task_groups[0].replicas for record in records if _waits(record))
+        for nodes in sorted(set(GANG_NODES)):
+            for _ in range(BACKLOG - waiting[min(nodes, scene.nodes)]):
+                engine.route(scene.next(next(long), nodes))
         engine.at(after(engine.now, FEED_S), come)
 
     engine.at(after(START, SETTLES_S), come)
+
+
+def _waits(record: JobRecord) -> bool:
+    return record.phase is Phase.QUEUED and record.job.spec.total_run_time_s > max(SHORT_S)
 
 
 def _run(engine: Engine, watch: _Watch, name: str, is_over: Callable[[], bool], reached: Reached | None) -> bool:

@@ -14,7 +14,7 @@ GPUS = 8
 WEEK_S = 7 * 86_400.0
 SPARE_S = 300.0
 """A job ends by itself so long before its limit."""
-GANG_NODES = (16, 8, 4, 4, 2, 2, 1, 1, 1, 1)
+GANG_NODES = (8, 4, 4, 2, 2, 2, 1, 1, 1, 1)
 """Nodes of the gangs, one size after the other, until the fleet is full."""
 SHORT_S = (1800.0, 3600.0, 4 * 3600.0)
 CHECKPOINT_S = 4 * 3600.0
@@ -23,13 +23,17 @@ QUEUE = "research"
 
 @dataclass(frozen=True, slots=True)
 class Scene:
-    """nodes: of 8 GPUs. long_s: what a long job takes. action_s, check_s: of one node's upgrade. seed: of all draws."""
+    """nodes: of 8 GPUs. long_s: what a long job takes. action_s, check_s: of one node's upgrade. seed: of all draws.
+
+    may_move: all long jobs checkpoint, and may be preempted after an hour; else half of them checkpoint, and none may.
+    """
 
     nodes: int = 200
     long_s: float = WEEK_S
     action_s: float = 1200.0
     check_s: float = 300.0
     seed: int = 1
+    may_move: bool = False
 
     def fleet(self) -> Fleet:
         """Racks of 8 nodes."""
@@ -48,20 +52,24 @@ class Scene:
         work = WorkBehaviour(check_s=self.check_s, action_s=self.action_s)
         return Behaviour(seed=self.seed, run_sigma=0.0, work=work)
 
-    def running(self) -> Iterator[Job]:
-        """Jobs that fill the fleet, each somewhere in its week: what is left of it is drawn."""
+    def running(self) -> Iterator[tuple[Job, float]]:
+        """Jobs that fill the fleet, each somewhere in its week, and seconds of work that only its pods have of it.
+
+        What is left of the week is drawn; of the rest, those that checkpoint have lost the newest part alone.
+        """
         free, number = self.nodes, 0
         while free:
             nodes = min(GANG_NODES[number % len(GANG_NODES)], free)
             left_s = max(2 * SPARE_S, self.long_s * uniform(self.seed, "left", number))
-            yield self._job("week", number, nodes=nodes, limit_s=left_s)
+            job = self._job("week", number, nodes=nodes, limit_s=left_s)
+            worked_s = self.long_s - left_s
+            yield job, worked_s if job.spec.checkpointing is None else min(worked_s, CHECKPOINT_S / 2)
             free -= nodes
             number += 1
 
-    def next(self, number: int) -> Job:
+    def next(self, number: int, nodes: int) -> Job:
         """One of those that wait, of a whole week; they take whatever comes free."""
-        nodes = min(GANG_NODES[number % len(GANG_NODES)], self.nodes)
-        return self._job("next", number, nodes=nodes, limit_s=self.long_s)
+        return self._job("next", number, nodes=min(nodes, self.nodes), limit_s=self.long_s)
 
     def short(self, number: int) -> Job:
         """One of those that fit between."""
@@ -76,8 +84,8 @@ class Scene:
             task_groups=(TaskGroup(replicas=nodes, gpus=gpus, cpu_milli=8_000 * gpus, memory_mib=65_536 * gpus),),
             total_run_time_s=limit_s,
             min_slice_s=min(3600.0, limit_s),
-            checkpointing=Checkpointing(interval_s=CHECKPOINT_S) if number % 2 else None,
-            preemptible=False,
+            checkpointing=Checkpointing(interval_s=CHECKPOINT_S) if number % 2 or self.may_move else None,
+            preemptible=self.may_move,
             labels={labels.RUN_S: str(max(60.0, limit_s - SPARE_S)), labels.EXIT_CODE: "0"},
         )
         job_id = ids.job_id(team=QUEUE, principal="ann", idempotency_key=name)
