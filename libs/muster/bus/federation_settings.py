@@ -11,6 +11,21 @@ CLOCK_RATE_ERROR_MAX = 0.001
 """What clocks may differ in rate, of a second: ten times what an undisciplined quartz does, and NTP slews by 0.0005."""
 
 
+SKEW_S_MAX = 2.0
+"""What a leader's clock may be ahead of its broker's before that is taken off (see `bus.clock`)."""
+
+
+def margin_least_s(lost_after_s: float, *, heartbeat_s: float) -> float:
+    """The smallest margin that keeps a job from running in two clusters.
+
+    Between the end in one and the start in the other are two margins, of which half a one is grace. What is left has to
+    cover how far ahead the federation's clock may be, a heartbeat (so late is an agent whose own clock is behind, since
+    it goes by the newest stamp that it folded), and what the clocks drift apart meanwhile.
+    """
+    drift_s = 2.1 * lost_after_s * CLOCK_RATE_ERROR_MAX  # both clocks, and what is left out of the products
+    return (heartbeat_s + SKEW_S_MAX + drift_s) / 1.5
+
+
 class _Section(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid")
 
@@ -68,10 +83,11 @@ class FederationSettings(_Section):
                     f"lost_after_s {lost_after_s:g} of {name or 'the cluster'}: it must exceed margin_s and three "
                     f"heartbeats ({least:g}), or every delay ends jobs"
                 )
-            if self.margin_s < lost_after_s * CLOCK_RATE_ERROR_MAX:
+            needed = margin_least_s(lost_after_s, heartbeat_s=self.heartbeat_s)
+            if self.margin_s < needed:
                 raise ValueError(
-                    f"margin_s {self.margin_s:g}: clocks may drift by {lost_after_s * CLOCK_RATE_ERROR_MAX:g} s in "
-                    f"lost_after_s {lost_after_s:g}; set at least that, and the grace of the jobs besides"
+                    f"margin_s {self.margin_s:g}: with lost_after_s {lost_after_s:g} and heartbeat_s "
+                    f"{self.heartbeat_s:g} it must be {needed:g} at least, or a job might run in two clusters"
                 )
         return self
 
