@@ -169,6 +169,10 @@ def test_a_node_that_is_ill_far_more_often_than_others_is_a_lemon() -> None:
     codes = [fact.payload.code for fact in house.said("fault-observed") if isinstance(fact.payload, FaultObserved)]
     assert codes.count("lemon") == 1
     assert house.phase("node", "n07") is HealthPhase.HEALTHY, "it was replaced, checked and given back"
+    house.page("n07", device("n07", 6, xid=79, xid_counts=((79, 1),)))
+    house.settle()
+    codes = [fact.payload.code for fact in house.said("fault-observed") if isinstance(fact.payload, FaultObserved)]
+    assert codes.count("lemon") == 1, "once a week is enough"
 
 
 def test_where_every_node_is_ill_often_none_is_a_lemon() -> None:

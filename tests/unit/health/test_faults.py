@@ -8,7 +8,7 @@ from muster.core import after
 from muster.health.core.rules import RuleTable
 from muster.schemas.facts.health import FaultClass, FaultObserved, HealthPhase
 from muster.schemas.facts.job import JobFinished
-from muster.schemas.facts.operations import JobFault
+from muster.schemas.facts.operations import CheckOutcome, CheckResult, JobFault, PreflightFailed
 from muster.schemas.telemetry import ExporterState, WatchLevel, WatchReading
 from unit.health.house import CONFIG, RULES, House, device, uuid
 
@@ -144,6 +144,40 @@ def test_one_teams_failing_programs_do_not(house: House) -> None:
         house.fail(job, "b")
     house.settle()
     assert not house.said("suspect")
+
+
+def preflight(house: House, job: str, *nodes: str, check: str = "gpu-health", blamed: tuple[str, ...] = ()) -> None:
+    results = tuple(CheckResult(node=node, check=check, outcome=CheckOutcome.FAIL) for node in nodes)
+    failed = PreflightFailed(attempt=1, suite="quick", nodes=blamed or nodes, reason="x", failed=results)
+    house.say("health", "job", job, "preflight-failed", failed)
+    house.settle()
+
+
+def test_a_node_that_fails_a_jobs_checks_is_suspect_and_is_checked_without_the_job(house: House) -> None:
+    house.run(JOBS[0], "vision", "a", "b")
+    preflight(house, JOBS[0], "a")
+    assert [one.code for one in observed(house)] == ["check-gpu-health"]
+    assert [fact.name for fact in house.log if fact.subject_id == "a"][-2:] == ["healthy", "withhold-withdrawn"]
+    assert house.said("checks-requested")
+
+
+def test_a_job_that_fails_wherever_it_goes_is_evidence_against_one_node_alone(house: House) -> None:
+    house.run(JOBS[0], "vision", "a")
+    for node in ("a", "b", "c", "d"):
+        preflight(house, JOBS[0], node)
+    assert [fact.subject_id for fact in house.said("suspect")] == ["a"]
+
+
+def test_the_owners_own_check_is_no_evidence_against_a_node(house: House) -> None:
+    house.run(JOBS[0], "vision", "a")
+    preflight(house, JOBS[0], "a", check="command")
+    assert not observed(house)
+
+
+def test_who_failed_with_the_gang_and_is_not_blamed_is_not_suspect(house: House) -> None:
+    house.run(JOBS[0], "vision", "a", "b")
+    preflight(house, JOBS[0], "a", "b", check="all-reduce", blamed=("b",))
+    assert [fact.subject_id for fact in house.said("suspect")] == ["b"]
 
 
 # --- what lasts ----------------------------------------------------------------------------------------------------

@@ -194,3 +194,13 @@ def test_another_instance_goes_on_where_this_one_stood(house: House) -> None:
     assert list(other.core.snapshot()) == list(house.core.snapshot())
     assert other.settle() == []
     assert START
+
+
+def test_the_same_fault_right_after_the_repair_is_a_new_one(house: House) -> None:
+    for _ in range(2):
+        house.page("a", device("a", 3))
+        house.now = after(house.now, 5)
+        house.page("a", device("a", 3, xid=79))
+        house.settle()
+        house.now = after(house.now, 5)
+    assert len(house.said("suspect")) == 2

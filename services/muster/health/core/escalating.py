@@ -44,7 +44,9 @@ def _of_marks(state: State, unit: Unit, now: Instant) -> Iterator[Draft]:
                 by_device.setdefault(device, []).append(mark)
         for device, marks in by_device.items():
             seen = Sighting(unit.node, escalation.code, now, device, detail=_words(escalation, marks))
-            is_told = state.unit_with(unit.node, device, escalation.code) or is_burst(state, seen, rule)
+            is_told = state.unit_with(unit.node, device, escalation.code) or is_burst(
+                state, seen, rule, across_repairs=True
+            )
             if not is_told and _amounts(escalation, marks):
                 teams = tuple(dict.fromkeys(team for mark in marks for team in mark.teams))
                 yield fault_draft(state, seen, rule, teams=teams)
@@ -78,5 +80,5 @@ def _of_history(state: State, unit: Unit, now: Instant) -> Iterator[Draft]:
         now,
         detail=f"{own} times ill or lost within {config.window_s / 86_400:g} d; others {others:.2f}",
     )
-    if own >= config.ratio * others and not is_burst(state, seen, rule):
+    if own >= config.ratio * others and not is_burst(state, seen, rule, across_repairs=True):
         yield fault_draft(state, seen, rule)

@@ -28,6 +28,9 @@ from muster.schemas.facts.operations import (
 from muster.schemas.job import TERMINAL_PHASES
 
 OWN = "health"
+PREFLIGHT = "preflight-failed"
+OWN_COMMAND = "command"
+"""The check that is whatever the job's owner wrote."""
 
 
 # --- nodes ---------------------------------------------------------------------------------------------------------
@@ -233,8 +236,14 @@ def _checks_reported(state: State, fact: Fact) -> None:
 
 
 def _preflight_failed(state: State, fact: Fact) -> None:
-    assert isinstance(fact.payload, PreflightFailed)
-    _failed_checks(state, fact, fact.payload.failed)
+    """Evidence against the nodes that are blamed; only once for each job: what fails wherever it goes is the job."""
+    failed = fact.payload
+    assert isinstance(failed, PreflightFailed)
+    if state.holders.told_at(fact.subject_id, PREFLIGHT) is not None:
+        return
+    state.holders.tell(fact.subject_id, PREFLIGHT, fact.time)
+    blamed = (one for one in failed.failed if one.node in failed.nodes and one.check != OWN_COMMAND)
+    _failed_checks(state, fact, tuple(blamed))
 
 
 def _failed_checks(state: State, fact: Fact, results: tuple[CheckResult, ...]) -> None:

@@ -4,6 +4,7 @@ from collections.abc import Iterator
 
 from muster.core import Draft, Fact
 from muster.health.core.brake import KIND, SUBJECT
+from muster.health.core.fold_others import PREFLIGHT
 from muster.health.core.state import DEVICE, NODE, State
 from muster.health.core.table import Fold
 from muster.schemas.facts.health import BrakeState, UnitState
@@ -22,7 +23,7 @@ def _state_recorded(state: State, fact: Fact) -> None:
             if lost:
                 state.lost.add(fact.subject_id)
         case JobState() as job:
-            _load_job(state, job)
+            _load_job(state, job, fact)
         case BrakeState() as brake:
             state.brake.load(brake)
         case _:
@@ -46,10 +47,12 @@ def _load_unit(state: State, kind: str, name: str, stored: UnitState) -> None:
         state.judged[name] = None
 
 
-def _load_job(state: State, job: JobState) -> None:
+def _load_job(state: State, job: JobState, fact: Fact) -> None:
     if job.phase.is_terminal:
         return
     state.holders.describe(job.job.id, job.job.spec.team)
+    if job.preflight_failures:
+        state.holders.tell(job.job.id, PREFLIGHT, fact.time)
     if job.slots:
         state.holders.take(job.job.id, job.slots)
         state.holders.pick(job.job.id, job.picked)

@@ -43,7 +43,8 @@ _Row = dict[tuple[str, str, str], Sighting]
 class Sightings:
     """Those that wait, by node, so that a storm on one node does not keep others waiting.
 
-    is_fresh: something came since the last decision. dropped: for want of room, by code. parked: of nodes that others work on just now, until that ends.
+    parked: of nodes that others work on just now, until that ends. is_fresh: something came since the last decision.
+    dropped: for want of room, by code.
     """
 
     def __init__(self, *, most: int = SIGHTINGS_MAX) -> None:

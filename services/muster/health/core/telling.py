@@ -11,8 +11,11 @@ from muster.health.core.limits import TEAMS_MAX
 from muster.health.core.rules import Rule
 from muster.health.core.sightings import Sighting
 from muster.health.core.state import DEVICE, NODE, State
+from muster.health.core.units import NEVER
 from muster.schemas.facts.health import FaultClass, FaultCleared, FaultObserved, FaultScope, HealthPhase
 from muster.schemas.facts.operations import JobFault
+
+_MENDED = (HealthPhase.HEALTHY, HealthPhase.VERIFYING)
 
 
 def tell(state: State, room: int) -> list[Draft]:
@@ -115,12 +118,19 @@ def _is_news(state: State, job: str, seen: Sighting, rule: Rule) -> bool:
     return state.holders.is_known(job) and (told_at is None or after(told_at, rule.burst_s) <= seen.at)
 
 
-def is_burst(state: State, seen: Sighting, rule: Rule) -> bool:
-    """Whether the same was told of the same device so lately that this is the same fault."""
+def is_burst(state: State, seen: Sighting, rule: Rule, *, across_repairs: bool = False) -> bool:
+    """Whether the same was told of the same device so lately that this is the same fault.
+
+    What came before it was repaired and found well is another one, unless it is counted across repairs.
+    """
     unit = state.node_unit(seen.node)
     if unit is None:
         return False
+    device = state.units.get((DEVICE, seen.device))
     since = after(seen.at, -rule.burst_s)
+    if not across_repairs:
+        mended = (one.since for one in (unit, device) if one is not None and one.phase in _MENDED)
+        since = max(since, *mended, NEVER)
     return any(
         mark.at > since and mark.code == seen.code and mark.device == seen.device for mark in reversed(unit.marks)
     )
