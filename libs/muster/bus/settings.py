@@ -8,6 +8,7 @@ from pydantic import BaseModel, ConfigDict, Field, model_validator
 from muster.bus.federation_settings import FederationSettings
 from muster.bus.health_settings import HealthSettings
 from muster.bus.kubernetes_settings import GuardSettings, KubernetesSettings
+from muster.bus.local_settings import LocalSettings
 from muster.bus.preflight_settings import PreflightSettings
 from muster.bus.telemetry_settings import TelemetrySettings
 from muster.bus.upgrade_settings import UpgradeSettings
@@ -21,8 +22,9 @@ class _Section(BaseModel):
 class FleetSettings(_Section):
     """The simulated cluster's nodes: a regular fleet, or exactly those of an openb node list (`csv`).
 
-    nodes: how many. prefix: their names begin with it. gpus_per_node, gpu_model, cpu_milli, memory_mib: of each node. rack_size: nodes of a rack.
-    racks_per_block: racks of a block. nvlink_size: nodes of a rack that share an NVLink domain; 0 declares no such
+    nodes: how many. prefix: their names begin with it. gpus_per_node, gpu_model, cpu_milli, memory_mib: of each node.
+    rack_size: nodes of a rack. racks_per_block: racks of a block. nvlink_size: nodes of a rack that share an NVLink
+    domain; 0 declares no such
     level. kubelet_picks: a placement says how many GPUs of a node and not which, as on clusters with a device plugin.
     share_milli: sizes, ascending, in which a part of a GPU can be had; None: any. csv: the node list; then nothing else
     here counts.
@@ -284,8 +286,8 @@ class Settings(_Section):
     are. credentials_dir: one `<user>.creds` per NATS user that this process may use. http_host, http_port: where the
     gateway listens. metrics_port: where this process shows its metrics; 0: nowhere. websocket_url: where browsers reach
     NATS. dashboard_url: where people reach the gateway, for links in messages. kubernetes: the real cluster; None: a
-    simulated one. fleet, simulation, scheduler, scaling, fabrics, composer, webhooks, guard, telemetry, health,
-    preflight, upgrades, federation, bus: see below.
+    simulated one. local: jobs are processes of this machine. fleet, simulation, scheduler, scaling, fabrics, composer,
+    webhooks, guard, telemetry, health, preflight, upgrades, federation, bus: see below.
     """
 
     state_dir: Path
@@ -300,6 +302,7 @@ class Settings(_Section):
     websocket_url: str = ""
     dashboard_url: str = ""
     kubernetes: KubernetesSettings | None = None
+    local: LocalSettings | None = None
     fleet: FleetSettings = FleetSettings()
     simulation: SimulationSettings = SimulationSettings()
     scheduler: SchedulerSettings = SchedulerSettings()
@@ -339,6 +342,12 @@ class Settings(_Section):
                 f"cluster: {self.cluster!r} is none of federation.clusters ({names}); a centre has at least one, and "
                 "its own name is one of them"
             )
+        return self
+
+    @model_validator(mode="after")
+    def _jobs_run_in_one_way(self) -> Self:
+        if self.local is not None and self.kubernetes is not None:
+            raise ValueError("local: jobs are pods of Kubernetes or processes of this machine; set one of the two")
         return self
 
     @model_validator(mode="after")

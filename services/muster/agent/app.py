@@ -7,12 +7,15 @@ from muster.agent.core.checking import WorkBehaviour
 from muster.agent.core.core import AgentCore
 from muster.agent.core.fleet import Fleet, openb_fleet, regular_fleet
 from muster.agent.core.groups import Groups, NodeGroup
+from muster.agent.core.local.cluster import LocalCluster
 from muster.agent.core.simulated import SimulatedCluster
 from muster.agent.emission import Emission
 from muster.agent.kubernetes.backend import new_core, new_sink, node_policy
+from muster.agent.local.sink import LocalSink
 from muster.bus.clock import SystemTime
 from muster.bus.declaration import Declaration
 from muster.bus.kubernetes_settings import KubernetesSettings
+from muster.bus.local_settings import LocalSettings
 from muster.bus.preflight_settings import SimulatedWorkSettings
 from muster.bus.service import CoreService, Hosted
 from muster.bus.settings import FleetSettings, ScalingSettings, Settings, SimulationSettings
@@ -33,6 +36,8 @@ def services(settings: Settings) -> tuple[CoreService | Hosted, ...]:
     """
     if settings.kubernetes is not None:
         return (_kubernetes_agent(settings, settings.kubernetes),)
+    if settings.local is not None:
+        return (_local_agent(settings, settings.local),)
     behaviour = behaviour_of(settings.simulation, settings.preflight.simulated)
     fleet = read_fleet(settings.fleet)
     groups = groups_of(settings.scaling)
@@ -55,6 +60,17 @@ def _kubernetes_agent(stack: Settings, settings: KubernetesSettings) -> CoreServ
         role=StreamRole.LOG,
         core=lambda: new_core(stack.cluster, settings, stack.scaling, operated=operated, preflight=stack.preflight),
         sink=lambda: new_sink(settings),
+    )
+
+
+def _local_agent(stack: Settings, settings: LocalSettings) -> CoreService:
+    """The worked example of an adapter: jobs are processes of this machine."""
+    fleet = read_fleet(stack.fleet)
+    return CoreService(
+        declaration=DECLARATION,
+        role=StreamRole.LOG,
+        core=lambda: AgentCore(LocalCluster(fleet)),
+        sink=lambda: LocalSink(cluster=stack.cluster, settings=settings, clock=SystemTime()),
     )
 
 

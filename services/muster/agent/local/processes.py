@@ -1,0 +1,153 @@
+"""Processes of one machine: started in groups of their own, told to end, then ended, and none outlives its agent.
+
+A program gets SIGTERM, and SIGKILL when its grace is over, and with it whatever it started in its group. The kernel
+ends it when the agent is gone (Linux), so an attempt that nobody looks after never runs on beside its next one.
+"""
+
+import asyncio
+import ctypes
+import logging
+import os
+import signal
+import sys
+from collections.abc import Awaitable, Callable, Mapping
+from contextlib import suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from muster.agent.core.local.orders import Key, Order, StartProcess, StopProcess
+from muster.agent.local.program import Program, program_of
+from muster.schemas.job import Slot
+
+PROCESSES_MAX = 1_024
+CHUNK_BYTES = 16 * 1024
+NOT_STARTED = 127  # as shells say that a command is not there
+SIGNALLED = 128
+_PR_SET_PDEATHSIG = 1  # prctl(2)
+_LIBC = ctypes.CDLL(None) if sys.platform == "linux" else None
+_logger = logging.getLogger(__name__)
+
+Began = Callable[[StartProcess], None]
+Exited = Callable[[Key, Slot, int, str], None]
+Said = Callable[[StartProcess, bytes], Awaitable[None]]
+
+
+@dataclass
+class _Running:
+    order: StartProcess
+    task: asyncio.Task[None] | None = None
+    process: asyncio.subprocess.Process | None = None
+    killing: asyncio.TimerHandle | None = None
+    stopped_by: int = 0
+
+
+@dataclass
+class Processes:
+    """directory: of all attempts. environment: of the agent. began, exited, said: told what becomes of programs."""
+
+    directory: Path
+    environment: Mapping[str, str]
+    began: Began
+    exited: Exited
+    said: Said
+    _running: dict[tuple[Key, Slot], _Running] = field(default_factory=dict)
+
+    @property
+    def orders(self) -> tuple[StartProcess, ...]:
+        """Of the programs that live."""
+        return tuple(one.order for one in self._running.values())
+
+    def work(self, order: Order) -> None:
+        """Begin to carry an order out; never waits."""
+        match order:
+            case StartProcess():
+                self._start(order)
+            case StopProcess():
+                self._stop(order)
+
+    async def close(self) -> None:
+        """End all programs at once, and wait until they are gone. Nobody is told."""
+        tasks = [one.task for one in self._running.values() if one.task is not None]
+        for one in self._running.values():
+            _signal(one, signal.SIGKILL)
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+        self._running.clear()
+
+    def _start(self, order: StartProcess) -> None:
+        if len(self._running) >= PROCESSES_MAX:
+            self.exited(order.key, order.slot, NOT_STARTED, f"{PROCESSES_MAX} programs run already")
+            return
+        running = self._running[order.key, order.slot] = _Running(order)
+        name = f"program of {order.key[0]}"
+        running.task = asyncio.create_task(self._live(running), name=name)
+
+    def _stop(self, order: StopProcess) -> None:
+        running = self._running.get((order.key, order.slot))
+        if running is None:
+            return
+        running.stopped_by = signal.SIGTERM if order.grace_s else signal.SIGKILL
+        _signal(running, running.stopped_by)
+        if order.grace_s and running.killing is None:
+            loop = asyncio.get_running_loop()
+            running.killing = loop.call_later(order.grace_s, _signal, running, signal.SIGKILL)
+
+    async def _live(self, running: _Running) -> None:
+        """One program from its start to its end."""
+        order = running.order
+        program = program_of(order, directory=self.directory, environment=self.environment)
+        code, words = NOT_STARTED, "the job has no command"
+        try:
+            if program.argv:
+                code, words = await self._run(running, program)
+        except OSError as error:
+            words = f"{program.argv[0]} cannot be started: {error.strerror}"
+        finally:
+            if running.killing is not None:
+                running.killing.cancel()
+            self._running.pop((order.key, order.slot), None)
+        self.exited(order.key, order.slot, code, words)
+
+    async def _run(self, running: _Running, program: Program) -> tuple[int, str]:
+        program.folder.mkdir(parents=True, exist_ok=True)
+        if running.stopped_by:  # before it began
+            return SIGNALLED + running.stopped_by, ""
+        process = running.process = await asyncio.create_subprocess_exec(
+            *program.argv,
+            cwd=program.folder,
+            env=dict(program.environment),
+            stdin=asyncio.subprocess.DEVNULL,
+            stdout=asyncio.subprocess.PIPE,
+            stderr=asyncio.subprocess.STDOUT,
+            start_new_session=True,
+            preexec_fn=_die_with_agent,
+        )
+        try:
+            if running.stopped_by:
+                _signal(running, running.stopped_by)
+            self.began(running.order)
+            await self._copy(running.order, process, program.output)
+            code = await process.wait()
+        finally:
+            _signal(running, signal.SIGKILL)  # what it left behind in its group
+        return (code if code >= 0 else SIGNALLED - code), ""
+
+    async def _copy(self, order: StartProcess, process: asyncio.subprocess.Process, path: Path) -> None:
+        assert process.stdout is not None, "it was asked for"
+        with path.open("ab", buffering=0) as file:
+            while data := await process.stdout.read(CHUNK_BYTES):
+                file.write(data)
+                await self.said(order, data)
+
+
+def _signal(running: _Running, number: int) -> None:
+    if running.process is not None:
+        with suppress(ProcessLookupError, PermissionError):  # its whole group has gone meanwhile
+            os.killpg(running.process.pid, number)
+
+
+def _die_with_agent() -> None:
+    """In a new child, before its program starts."""
+    if _LIBC is not None:
+        _LIBC.prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)

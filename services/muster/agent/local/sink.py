@@ -1,0 +1,123 @@
+"""The agent beside local processes: orders are worked while it leads, and what becomes of them wakes the service."""
+
+import asyncio
+import os
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+
+from nats.aio.client import Client
+
+from muster.agent.core.core import AgentCore
+from muster.agent.core.local.cluster import LocalCluster
+from muster.agent.core.local.orders import Key, StartProcess
+from muster.agent.local.processes import Processes
+from muster.agent.local.program import checkpoint_file
+from muster.bus.clock import TimeSource
+from muster.bus.local_settings import LocalSettings
+from muster.bus.service import Seat
+from muster.core import Core, Fact, Instant
+from muster.schemas.base import TEXT_CHARS_MAX
+from muster.schemas.job import Slot
+from muster.schemas.subjects import output_subject
+from muster.schemas.telemetry import OUTPUT_LINES_MAX, OutputLines
+
+
+class LocalSink:
+    """Implements `muster.bus.service.Sink`. cluster: its name, in the subjects of what jobs print."""
+
+    def __init__(
+        self, *, cluster: str, settings: LocalSettings, clock: TimeSource, environment: Mapping[str, str] = os.environ
+    ) -> None:
+        self._name = cluster
+        self._settings = settings
+        self._clock = clock
+        self._environment = environment
+        self._work = asyncio.Event()
+        self._task: asyncio.Task[None] | None = None
+        self._saved: dict[Key, int] = {}  # of attempts that save their work, when that was, as far as it is known
+
+    async def open(self, core: Core, connection: Client, seat: Seat) -> None:
+        """See `Sink`. No process of an earlier leader lives: they went with it."""
+        assert isinstance(core, AgentCore), "the agent's sink follows the agent's core"
+        cluster = core.cluster
+        assert isinstance(cluster, LocalCluster), "this sink works local processes"
+        cluster.reset(self._clock.wall())
+        self._saved.clear()
+        self._task = asyncio.create_task(self._run(cluster, connection, seat), name="agent of local processes")
+
+    async def after_fold(self, facts: Sequence[Fact], *, last_seq: int, now: Instant) -> None:  # noqa: ARG002 - the port
+        """See `Sink`. Raises what stopped the work."""
+        if self._task is not None and self._task.done():
+            self._task.result()
+        self._work.set()
+
+    async def close(self) -> None:
+        """See `Sink`. All programs end: who leads next begins them anew."""
+        task, self._task = self._task, None
+        if task is not None:
+            task.cancel()
+            await asyncio.wait({task})
+            if not task.cancelled():
+                task.result()
+
+    async def _run(self, cluster: LocalCluster, connection: Client, seat: Seat) -> None:
+        def began(order: StartProcess) -> None:
+            if order.spec.checkpointing is not None:  # what an earlier attempt saved is known
+                self._saved.setdefault(order.key, self._written_ns(order.key))
+            cluster.began(order.key, order.slot, self._clock.wall())
+            seat.wake()
+
+        def exited(key: Key, slot: Slot, code: int, words: str) -> None:
+            self._look_for_checkpoints(cluster)  # the last one may be newer than the last look
+            cluster.exited(key, slot, code, at=self._clock.wall(), words=words)
+            self._work.set()
+            seat.wake()
+
+        async def said(order: StartProcess, data: bytes) -> None:
+            if connection.is_connected:
+                await connection.publish(output_subject(self._name, order.key[0]), self._lines(order, data))
+
+        processes = Processes(self._settings.directory, self._environment, began, exited, said)
+        try:
+            while True:
+                with suppress(TimeoutError):
+                    async with asyncio.timeout(self._settings.checkpoint_poll_s):
+                        await self._work.wait()
+                self._work.clear()
+                while seat.leads() and (order := cluster.take()) is not None:
+                    processes.work(order)
+                living = {order.key for order in processes.orders}
+                if self._look_for_checkpoints(cluster):
+                    seat.wake()
+                self._saved = {key: at for key, at in self._saved.items() if key in living}
+        finally:
+            await processes.close()
+            cluster.reset(self._clock.wall())
+
+    def _look_for_checkpoints(self, cluster: LocalCluster) -> bool:
+        found = False
+        for key, known in self._saved.items():
+            written = self._written_ns(key)
+            if written > known:
+                self._saved[key] = written
+                cluster.saved(key)
+                found = True
+        return found
+
+    def _written_ns(self, key: Key) -> int:
+        try:
+            return checkpoint_file(self._settings.directory, key[0]).stat().st_mtime_ns
+        except FileNotFoundError:
+            return 0
+
+    def _lines(self, order: StartProcess, data: bytes) -> bytes:
+        lines = data.decode(errors="replace").splitlines()[-OUTPUT_LINES_MAX:]
+        printed = OutputLines(
+            job_id=order.key[0],
+            attempt=order.key[1],
+            at=self._clock.wall(),
+            group=order.slot.group,
+            replica=order.slot.replica,
+            lines=tuple(line[:TEXT_CHARS_MAX] for line in lines),
+        )
+        return printed.model_dump_json().encode()
