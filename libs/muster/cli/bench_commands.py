@@ -74,6 +74,25 @@ def health(
 
 
 @app.command()
+def telemetry(
+    *,
+    nodes: Annotated[int, typer.Option(min=1, max=20_000, help="Nodes whose exporters are read.")] = 1750,
+    gpus: Annotated[int, typer.Option(min=1, max=64, help="GPUs of each.")] = 8,
+    interval: Annotated[float, typer.Option(min=0.5, max=600, help="Seconds between two readings of a node.")] = 10,
+    rounds: Annotated[int, typer.Option(min=1, max=1_000, help="Over all nodes.")] = 3,
+    output: As = Output.TABLE,
+) -> None:
+    """Read the exporters of a whole fleet: one page in parts, then rounds over all nodes, and what share of a core.
+
+    JSON: library_ms, read_ms, whole_ms (of a page), cpu_pct, library_cpu_pct, memory_mib, read, failed, late, and
+    `machine`.
+    """
+    from muster.cli.bench import telemetry_report
+
+    telemetry_report.run(telemetry_report.Plan(nodes=nodes, gpus=gpus, interval_s=interval, rounds=rounds), output)
+
+
+@app.command()
 def placement(
     *,
     nodes: Annotated[int, typer.Option(min=1)] = 1000,

@@ -125,7 +125,7 @@ class Scrapes:
         sample = self.sample(core, node, answer, description, at=self._clock.wall())
         self._metrics.scraped(sample.exporter, asyncio.get_running_loop().time() - began_s)
         if connection.is_connected:
-            await connection.publish(telemetry_subject(self._cluster, node), sample.model_dump_json().encode())
+            await connection.publish(telemetry_subject(self._cluster, node), encoded(sample))
         else:
             self._metrics.dropped.inc()
 
@@ -162,6 +162,11 @@ class Scrapes:
         )
         core.measure(sample, holders)
         return sample
+
+
+def encoded(sample: NodeSample) -> bytes:
+    """As it is published: what is at its default is left out, which halves the message."""
+    return sample.model_dump_json(exclude_defaults=True).encode()
 
 
 def _asked(core: TelemetryCore) -> tuple[str, ...]:

@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Callable, Iterable, Mapping
+from functools import lru_cache
 
 from muster.core import Instant
 from muster.schemas.base import TEXT_CHARS_MAX
@@ -19,6 +20,7 @@ _SLICES = re.compile(r"(\d+)g\.")
 _SLICES_OF_GPU = 7.0
 """Compute slices of a GPU that MIG cuts: a profile `2g.20gb` has two of them (NVIDIA MIG user guide)."""
 _IDLE_EVENT = "gpu_idle"
+WATCHES_KEPT = 1_024
 _LEVELS = {level.value: level for level in WatchLevel}
 Values = Mapping[Field, Number]
 
@@ -193,15 +195,18 @@ def _counts(gpu: Gpu) -> tuple[tuple[int, int], ...]:
 
 
 def _watches(gpu: Gpu) -> tuple[WatchReading, ...]:
-    """One for each watch, the worst of the instances. A level that DCGM does not have counts as a failure."""
+    """One for each watch, the worst of the instances."""
     worst: dict[str, tuple[int, str]] = {}
     for instance in gpu.instances.values():
         for watch, told in instance.watches.items():
             worst[watch] = max(told, worst.get(watch, told))
-    return tuple(
-        WatchReading(watch=watch, level=_LEVELS.get(level, WatchLevel.FAIL), code=code)
-        for watch, (level, code) in worst.items()
-    )
+    return tuple(_watch(watch, level, code) for watch, (level, code) in worst.items())
+
+
+@lru_cache(maxsize=WATCHES_KEPT)
+def _watch(watch: str, level: int, code: str) -> WatchReading:
+    """A level that DCGM does not have counts as a failure. Nearly all of a fleet's are the same few."""
+    return WatchReading(watch=watch, level=_LEVELS.get(level, WatchLevel.FAIL), code=code)
 
 
 def _throttled(gpu: Gpu) -> tuple[str, ...]:

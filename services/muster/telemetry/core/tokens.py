@@ -32,6 +32,7 @@ def samples(
     lines of names that are not wanted are not looked into.
     """
     known: dict[str, Entity] = {}
+    terms: dict[str, tuple[str, str]] = {}
     lines = text.split("\n")
     if len(lines) > LINES_MAX:
         raise PageError(f"the page has {len(lines)} lines; {LINES_MAX} are read")
@@ -46,7 +47,7 @@ def samples(
         labels, end, digits = rest.rpartition("} ")
         value = _number(digits) if end else None
         found = known.get(labels)
-        if found is None and value is not None and (read := _labels(labels)) is not None:
+        if found is None and value is not None and (read := _labels(labels, terms)) is not None:
             found = known[labels] = entity(read)
         if found is None or value is None:
             yield from _whole(line, place, wanted, entity)
@@ -54,19 +55,32 @@ def samples(
             yield name, found, value
 
 
-def _labels(text: str) -> dict[str, str] | None:
-    """The labels of a text without escapes, in which a quote ends a value and nothing else; None for any other."""
+def _labels(text: str, terms: dict[str, tuple[str, str]]) -> dict[str, str] | None:
+    """The labels of a text without escapes, in which a quote ends a value and nothing else; None for any other.
+
+    terms: of the page, as far as they were taken apart.
+    """
     if "\\" in text or text[-1:] != '"':
         return None
+    parts = text[:-1].split('",')
     labels: dict[str, str] = {}
-    for part in text[:-1].split('",'):
-        name, equals, value = part.partition('="')
-        if not equals or '"' in value or not (name.isascii() and name.isidentifier()) or name[:2] == "__":
-            return None
-        if name in labels:
-            return None
-        labels[name] = value
-    return labels
+    for part in parts:
+        term = terms.get(part)
+        if term is None:
+            term = _term(part)
+            if term is None:
+                return None
+            terms[part] = term
+        labels[term[0]] = term[1]
+    return labels if len(labels) == len(parts) else None
+
+
+def _term(part: str) -> tuple[str, str] | None:
+    """Name and value of `name="value`; None if it is not that plain."""
+    name, equals, value = part.partition('="')
+    if not equals or '"' in value or not (name.isascii() and name.isidentifier()) or name[:2] == "__":
+        return None
+    return name, value
 
 
 def _number(digits: str) -> Number | None:

@@ -1,0 +1,51 @@
+"""`muster bench telemetry`: runs it, and prints the figures."""
+
+import tempfile
+from dataclasses import asdict
+from pathlib import Path
+
+import typer
+import uvloop
+
+from muster.cli import output
+from muster.cli.bench.machine import sentence, this_machine
+from muster.cli.bench.telemetry import Plan, TelemetryReport, measure
+from muster.cli.options import Output
+from muster.cli.progress import measured
+
+__all__ = ["Plan", "run"]
+
+
+def run(plan: Plan, form: Output) -> None:
+    """Measure and print."""
+    machine, talk = this_machine(), output.talk()
+    with tempfile.TemporaryDirectory(prefix="muster-bench-") as name, measured("rounds", total=plan.rounds) as reached:
+        rounds = 0
+
+        def done() -> None:
+            nonlocal rounds
+            rounds += 1
+            reached(rounds, f"{rounds * plan.nodes} pages")
+
+        found = uvloop.run(measure(plan, Path(name), say=talk.print, done=done))
+    if form is Output.JSON:
+        output.emit_json({**asdict(found), "machine": asdict(machine)})
+        return
+    typer.echo(sentence(machine))
+    output.details(_rows(found))
+
+
+def _rows(found: TelemetryReport) -> list[tuple[str, str]]:
+    return [
+        ("a page", f"{found.gpus} GPUs, {found.page_lines} lines, {found.page_bytes:,} bytes"),
+        ("read by prometheus-client", f"{found.library_ms:.2f} ms, so {found.library_cpu_pct:.0f} % of a core for all"),
+        ("read here", f"{found.read_ms:.2f} ms; with all that follows until the message {found.whole_ms:.2f} ms"),
+        ("a message", f"{found.message_bytes:,} bytes"),
+        ("rounds", f"{found.rounds} over {found.nodes} nodes, one in {found.interval_s:g} s"),
+        ("pages", f"{found.read:,} read, {found.failed} failed, {found.late} late"),
+        (
+            "processor",
+            f"{found.cpu_pct:.0f} % of a core, connections and publishing included: {found.page_cpu_ms:.2f} ms a page",
+        ),
+        ("memory", f"{found.memory_mib:.0f} MiB"),
+    ]
