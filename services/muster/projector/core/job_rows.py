@@ -254,7 +254,8 @@ class JobRows(Projection):
         job = self._observed(fact, payload.attempt)
         if job is not None and job.exited_s is None:
             job.exited_s = payload.ran_s
-            job.row.lost_last_s = lost_work_s(job.row, fact.time)
+            if payload.outcome is not jobs.PodsOutcome.SUCCEEDED:
+                job.row.lost_last_s = lost_work_s(job.row, fact.time)
 
     def _ended_as(self, fact: Fact) -> None:
         job = self._job(fact)

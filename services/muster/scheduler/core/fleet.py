@@ -47,8 +47,11 @@ class Books(FleetBooks):
     def propose(self, job_id: str, gang: GangRequest) -> tuple[Hold, ...] | None:
         """Find a place for a whole gang and keep it for the time being; None if there is none."""
         holds = self.fleet.find(gang)
-        if holds is not None:
-            self._keep(job_id, holds)
+        if holds is None:
+            return None
+        for hold in holds:
+            self.fleet.hold(hold)
+        self._proposals[job_id] = holds
         return holds
 
     def propose_apart(self, job_id: str, gang: GangRequest, avoided: Collection[str]) -> tuple[Hold, ...] | None:
@@ -57,13 +60,10 @@ class Books(FleetBooks):
             holds = self.fleet.find(gang)
         if holds is None or not is_apart(holds, avoided):
             return None
-        self._keep(job_id, holds)
-        return holds
-
-    def _keep(self, job_id: str, holds: tuple[Hold, ...]) -> None:
         for hold in holds:
             self.fleet.hold(hold)
         self._proposals[job_id] = holds
+        return holds
 
     def propose_at(self, job_id: str, holds: Sequence[Hold]) -> bool:
         """Keep exactly these places for a job for the time being; False if not all of them are idle and usable."""

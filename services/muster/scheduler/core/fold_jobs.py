@@ -23,6 +23,7 @@ from muster.schemas.facts.job import (
     JobStopRequested,
     JobUnschedulable,
     PodsExited,
+    PodsOutcome,
     PodsResized,
     PodsStarted,
     QueuedReason,
@@ -93,7 +94,8 @@ def _pods_exited(state: State, fact: Fact) -> None:
     record = _observed(state, fact, fact.payload.attempt)
     if record is not None and record.exited is None:
         record.exited, record.exited_fact, record.exited_at = fact.payload, fact.id, fact.time
-        record.lost_last_s = record.lost_by(fact.time)
+        if fact.payload.outcome is not PodsOutcome.SUCCEEDED:
+            record.lost_last_s = record.lost_by(fact.time)
         state.dirty[record.id] = None
 
 

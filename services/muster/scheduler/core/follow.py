@@ -14,6 +14,7 @@ from muster.schemas.facts.job import (
     JobFinished,
     JobQueued,
     JobResized,
+    JobRunning,
     JobStopRequested,
     PodsExited,
     PodsOutcome,
@@ -45,9 +46,10 @@ def follow_ups(state: State, now: Instant, remains: Remains, *, blame_s: float =
             drafts.append(answer)
             continue
         del state.dirty[job_id]
-        due = _verdict_due(record, blame_s) if record is not None else None
-        if due is not None and due > now:
-            heapq.heappush(verdicts, (due, job_id))
+        if record is not None and (record.preflight_plan is not None or record.exited is not None):
+            due = _verdict_due(record, blame_s)
+            if due is not None and due > now:
+                heapq.heappush(verdicts, (due, job_id))
     for record in state.overdue(now):
         if len(drafts) >= MOVES_MAX:
             remains.more = True
@@ -93,7 +95,11 @@ def _of_run(state: State, record: JobRecord, now: Instant, blame_s: float) -> Dr
     if record.wishes or record.phase is Phase.STOPPING:
         return _to_wish(record)
     if record.phase is Phase.PLACED:
-        return preflight.first_step(record, now)
+        if record.preflight_plan is not None:
+            return preflight.first_step(record, record.preflight_plan, now)
+        if record.started_fact:
+            return draft(record, "running", JobRunning(attempt=record.attempt), causes=(record.started_fact,))
+        return None
     if now >= record.deadline():
         return _stop(record, StopReason.TIMED_OUT, record.last_fact, grace_s=record.job.spec.grace_s)
     if record.resize is not None and record.resized_fact:

@@ -96,7 +96,7 @@ class Placements:
             attempt=record.attempt,
             slots=tuple(books.slot_of(hold.slot) for hold in holds),
             slice_s=record.min_slice_s,
-            preflight=self._state.preflight_of(record),
+            preflight=None if self._state.plan_of is None else self._state.plan_of(record.job.spec),
         )
         drafts.append(draft(record, "placed", payload, causes=causes))
         return True

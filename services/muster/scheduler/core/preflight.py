@@ -11,7 +11,7 @@ from muster.scheduler.core.reasons import Reason
 from muster.scheduler.core.state import Handler, State
 from muster.schemas.base import TEXT_CHARS_MAX
 from muster.schemas.facts.job import JobRunning, JobStopRequested, PodsExited, StopReason
-from muster.schemas.facts.operations import NodeExcluded, PreflightFailed, PreflightPassed
+from muster.schemas.facts.operations import NodeExcluded, PreflightFailed, PreflightPassed, PreflightPlan
 from muster.schemas.job import Phase
 
 FAILURES_MAX = 5
@@ -41,15 +41,13 @@ def judged_by(record: JobRecord) -> Instant:
     return after(Instant(record.started_at), record.preflight_plan.limit_s + UNJUDGED_S)
 
 
-def first_step(record: JobRecord, now: Instant) -> Draft | None:
-    """`running` for a job that is placed and whose pods started, or its stop; None while its checks run."""
-    plan, failed = record.preflight_plan, record.preflight_failed
+def first_step(record: JobRecord, plan: PreflightPlan, now: Instant) -> Draft | None:
+    """`running` for a job that is placed with a plan and whose pods started, or its stop; None while its checks run."""
+    failed = record.preflight_failed
     if failed is not None:
         return _stop(record, failed.reason, record.preflight_failed_fact)
     if not record.started_fact:
         return None
-    if plan is None:
-        return _running(record, JobRunning(attempt=record.attempt), record.started_fact)
     if record.preflight_fact:
         payload = JobRunning(attempt=record.attempt, preflight=plan.suite)
         return _running(record, payload, record.started_fact, record.preflight_fact)

@@ -226,7 +226,7 @@ class State:
         self.recount(record, at=fact.time)
         if record.exited is not None:
             record.ran_s += record.exited.ran_s
-            record.lost_s += 0.0 if record.phase.is_terminal else record.lost_last_s
+            record.lost_s += record.lost_last_s if record.phase is Phase.QUEUED else 0.0
             record.exit_code = record.exited.exit_code
         record.started_fact = record.exited_fact = record.resized_fact = record.made_way_for = ""
         record.exited = record.stop_reason = None
