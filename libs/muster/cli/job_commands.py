@@ -59,6 +59,9 @@ def submit(
         bool | None, typer.Option("--preemptible/--not-preemptible", help="May borrow.", rich_help_panel=_SHAPE)
     ] = None,
     retries: Annotated[int | None, typer.Option(help="After its own failures.", rich_help_panel=_SHAPE)] = None,
+    preflight: Annotated[
+        str | None, typer.Option(help="Suite of checks before its first step, or `none`.", rich_help_panel=_SHAPE)
+    ] = None,
     image: Annotated[str, typer.Option(help="Container image.", rich_help_panel=_SHAPE)] = "",
     command: Annotated[str, typer.Option(help="Command line, in quotes.", rich_help_panel=_SHAPE)] = "",
     label: Annotated[list[str] | None, typer.Option(help="key=value.", rich_help_panel=_SHAPE)] = None,
@@ -81,7 +84,7 @@ def submit(
                 "name": name, "team": team, "queue": queue, "priority": priority, "kind": kind,
                 "topology": job_spec.topology(topology), "full_node": full_node, "total_run_time_s": run_time_s,
                 "min_slice_s": min_slice_s, "grace_s": grace_s, "preemptible": preemptible,
-                "same_model": same_model or None, "retries": retries, "image": image,
+                "same_model": same_model or None, "retries": retries, "preflight": preflight, "image": image,
                 "command": job_spec.command(command), "labels": job_spec.labels(label or []),
             },
             {

@@ -21,6 +21,7 @@ OPTION_OF = {
     "min_replicas": "--min-replicas",
     "min_slice_s": "--min-slice-s",
     "grace_s": "--grace-s",
+    "preflight": "--preflight",
 }
 
 

@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 
 from pydantic import ValidationError
 
+from muster.checks.suites import NONE, PreflightPolicy
 from muster.gateway.problems import ProblemError, conflict, from_validation, invalid, too_large
 from muster.schemas import ids
 from muster.schemas.base import FACT_BYTES_MAX, parse_request
@@ -106,6 +107,16 @@ def refuse_large_body(submitted: JobSubmitted) -> None:
             field="body",
             cure="Shorten command and labels; put large input into a file that the job reads.",
         )
+
+
+def refuse_unknown_suite(spec: JobSpec, policy: PreflightPolicy) -> None:
+    """Raises ProblemError (422) if the job wants to be checked by a suite that there is not."""
+    if spec.preflight in (None, NONE) or spec.preflight in policy.suites:
+        return
+    known = ", ".join((*sorted(policy.suites)[:NAMES_TOLD_MAX], NONE))
+    raise invalid(
+        f"unknown suite of checks {spec.preflight!r}", field="preflight", cure=f"Use a suite that exists: {known}."
+    )
 
 
 def refuse_unknown_queue(spec: JobSpec, catalogue: Catalogue) -> None:

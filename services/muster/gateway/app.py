@@ -14,6 +14,7 @@ from muster.bus.metrics import also_exporting
 from muster.bus.service import Connect
 from muster.bus.settings import Settings
 from muster.bus.tracing import make_tracing
+from muster.checks.suites import policy_of
 from muster.gateway.catalogue import CatalogueCache
 from muster.gateway.cells import nats_cell, scheduler_of
 from muster.gateway.dashboard import STATIC, Site, headers
@@ -105,6 +106,7 @@ class Gateway:
             ),
             site=Site(STATIC, headers(settings.websocket_url)),
             cells=cells,
+            preflight=policy_of(settings.preflight),
         )
         try:
             async with asyncio.TaskGroup() as tasks:

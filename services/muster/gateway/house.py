@@ -7,6 +7,7 @@ from dataclasses import dataclass, field, replace
 from starlette.requests import Request
 
 from muster.bus.clock import TimeSource
+from muster.checks.suites import PreflightPolicy
 from muster.gateway.asking import NoLeaders
 from muster.gateway.authorise import Principal
 from muster.gateway.catalogue import CatalogueCache
@@ -29,7 +30,7 @@ DRAINED_BYTES_MAX = 32 * 1024 * 1024  # of a body that is refused: a client that
 class House:
     """Everything behind the door. live, site: None where dashboards are not served. cells: each cluster by itself.
 
-    leaders: of services that answer questions and have no port of their own.
+    leaders: of services that answer questions and have no port of their own. preflight: which suites jobs may name.
     """
 
     log: RequestLog
@@ -48,6 +49,7 @@ class House:
     site: Site | None = None
     cells: Mapping[str, Cell] = field(default_factory=dict)
     leaders: Leaders = field(default_factory=NoLeaders)
+    preflight: PreflightPolicy = field(default_factory=PreflightPolicy)
 
     def of_cluster(self, name: str) -> "House":
         """The same as if there were no other cluster. Raises ProblemError (404)."""

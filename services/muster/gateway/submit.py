@@ -71,6 +71,7 @@ async def refuse_what_can_never_run(house: House, spec: JobSpec) -> None:
 
     Before a refusal the catalogue is read anew: a queue that was made, or a node that joined, a moment ago counts.
     """
+    accept.refuse_unknown_suite(spec, house.preflight)
     known = house.catalogue.now()
     if known is not None:
         try:

@@ -291,3 +291,13 @@ async def test_a_key_that_is_none_is_refused(key: str) -> None:
     async with FakeHouse().client() as client:
         answer = await client.post("/v1/jobs", json=SPEC, headers={"Idempotency-Key": key.encode()})
     assert (answer.status_code, answer.json()["field"]) == (422, "Idempotency-Key")
+
+
+async def test_a_suite_of_checks_that_does_not_exist_is_refused_with_those_that_do() -> None:
+    async with FakeHouse().client() as client:
+        refused = await client.post("/v1/jobs", json=spec(preflight="magic"), headers={"Idempotency-Key": "k"})
+        for known in ("quick", "none"):
+            fine = await client.post("/v1/jobs", json=spec(preflight=known), headers={"Idempotency-Key": known})
+            assert fine.status_code == 201
+    assert refused.status_code == 422
+    assert (refused.json()["field"], "quick" in refused.json()["cure"]) == ("preflight", True)
