@@ -104,13 +104,35 @@ class Site:
         self.news = set(self.cores)
         return fact
 
-    def crash(self) -> None:
-        """All its processes die, and others fold the log."""
+    def crash(self, *, trimmed: bool = False) -> None:
+        """All its processes die, and others fold the log; or where it was trimmed, a checkpoint of this moment."""
+        facts = self._checkpoint() if trimmed else self.log
         self.cores = self.make()
         for core in self.cores.values():
-            for fact in self.log:
+            for fact in facts:
                 core.apply(fact)
         self.news = set(self.cores)
+
+    def _checkpoint(self) -> list[Fact]:
+        """What every core records of its state."""
+        seq, time = len(self.log), self.log[-1].time
+        return [
+            Fact(
+                "",
+                seq,
+                time,
+                self.name,
+                writer,
+                draft.kind,
+                draft.subject_id,
+                draft.name,
+                (),
+                draft.trace,
+                draft.payload,
+            )
+            for writer, core in self.cores.items()
+            for draft in core.snapshot()
+        ]
 
 
 @dataclass
@@ -224,9 +246,9 @@ class Federated:
         self.at(start_s, leave)
         self.at(start_s + for_s, come)
 
-    def crash_center(self) -> None:
-        """Another federation folds its log, and says that it leads now."""
-        self.center.crash()
+    def crash_center(self, *, trimmed: bool = False) -> None:
+        """Another federation folds its log, or a checkpoint, and says that it leads now."""
+        self.center.crash(trimmed=trimmed)
         started = TermStarted(term=len(self.center.log), holder="b")
         self.center.say(self.now, "federation", Draft("log", "federation", "term-started", started))
 

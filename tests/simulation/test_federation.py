@@ -41,6 +41,20 @@ def test_a_cluster_that_is_cut_off_ends_its_jobs_before_they_run_elsewhere() -> 
     assert house.federation.state.members["east"].phase is ClusterPhase.ACTIVE
 
 
+@pytest.mark.parametrize("at_s", [40, 100, 135, 165, 180, 400, 1_056])
+def test_who_recovers_from_checkpoints_in_the_middle_of_it_ends_and_starts_nothing_twice(at_s: float) -> None:
+    house, jobs = Federated(), [job(f"j{n}", run_s=300) for n in range(3)]
+    for one in jobs:
+        house.at(1, lambda one=one: house.submit(one))
+    house.cut("east", start_s=50, for_s=1_000)
+    house.at(at_s, lambda: house.crash_center(trimmed=True))
+    for cell in house.cells.values():
+        house.at(at_s, lambda cell=cell: cell.crash(trimmed=True))
+    house.run(2_500)
+    assert house.violations() == []
+    assert {run[-1][2] for run in house.runs().values()} == {"west"}
+
+
 def test_a_short_cut_moves_nothing() -> None:
     house, one = Federated(), job("one", run_s=300)
     house.at(1, lambda: house.submit(one))
@@ -139,9 +153,11 @@ CUTS = st.tuples(
 )
 JOBS = st.tuples(st.floats(1, 600), st.floats(5, 250), st.integers(1, 4), st.booleans())
 ACTS = st.tuples(
-    st.floats(2, 900), st.sampled_from(("cancel", "reroute", "drain", "resume", "crash", "crash-cell")),
-    st.integers(0, 9), st.sampled_from(CELLS),
-)  # fmt: skip
+    st.floats(2, 900),
+    st.sampled_from(("cancel", "reroute", "drain", "resume", "crash", "crash-cell", "trim", "trim-cell")),
+    st.integers(0, 9),
+    st.sampled_from(CELLS),
+)
 
 
 @settings(max_examples=25, deadline=None)
@@ -185,7 +201,7 @@ def _act(house: Federated, what: str, one: object, cell: str) -> None:
             house.drain(cell)
         case "resume":
             house.resume(cell)
-        case "crash":
-            house.crash_center()
+        case "crash" | "trim":
+            house.crash_center(trimmed=what == "trim")
         case _:
-            house.cells[cell].crash()
+            house.cells[cell].crash(trimmed=what == "trim-cell")
