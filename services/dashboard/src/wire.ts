@@ -72,6 +72,18 @@ export interface JobView {
   origin: string;
 }
 
+export interface NodeReason {
+  what: string;
+  by: string;
+  reason: string;
+  request_id: string;
+  device: string;
+  running: string | null;
+  since: number;
+  from_at: number;
+  is_held: boolean;
+}
+
 export interface NodeView {
   name: string;
   cluster: string;
@@ -89,6 +101,8 @@ export interface NodeView {
   jobs: string[];
   device_domains: [name: string, devices: number[]][];
   group: string;
+  reasons: NodeReason[];
+  condition: string;
 }
 
 export interface PreemptionPolicy {
