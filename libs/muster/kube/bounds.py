@@ -37,7 +37,9 @@ PAGE_ITEMS = 500
 PAGES_MAX = 10_000
 """Of one list."""
 GATHER_S = 0.02
-"""After a read that brought little: so what comes in a stream of single events is read, and told, together."""
+"""After a read that brought little, in a stream of single events: so they are read, and told, together."""
+GATHER_AFTER = 8
+"""Reads in a row, each within GATHER_S, that make a stream: what one pod's end brings does not wait."""
 GATHER_EVENTS_MAX = 16
 """What is little; more means that a state comes, or that the reader is behind, and then nothing waits."""
 WATCH_S = 300

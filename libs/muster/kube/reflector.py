@@ -105,6 +105,8 @@ class Reflector(Generic[ViewT]):
         self._too_large = 0
         self._attempts = 0
         self._reading: asyncio.Timeout | None = None
+        self._waited_s = 0.0
+        """For the batch at hand."""
         self._verdict: Verdict | None = None
         """Why the watch at hand must end."""
 
@@ -231,15 +233,18 @@ class Reflector(Generic[ViewT]):
             silence_s=self._silence_s,
         ) as lines:
             self._figures.relists += initial  # only now: a server may refuse streaming lists
+            in_a_row = 0
             async for batch in self._batches(lines):
                 initial = await self._fold(batch, initial=initial)
-                if len(batch) <= bounds.GATHER_EVENTS_MAX:
+                in_a_row = in_a_row + 1 if self._waited_s < bounds.GATHER_S else 0
+                if in_a_row > bounds.GATHER_AFTER and len(batch) <= bounds.GATHER_EVENTS_MAX:
                     await asyncio.sleep(bounds.GATHER_S)
 
     async def _batches(self, lines: Lines) -> AsyncIterator[list[bytes]]:
         """Batches until the end, or until a verdict, which breaks off the reading only, never a delivery."""
         batches = lines.batches()
         while self._verdict is None:
+            began_s = self._now_s()
             try:
                 async with asyncio.timeout(None) as self._reading:
                     batch = await anext(batches, None)
@@ -249,6 +254,7 @@ class Reflector(Generic[ViewT]):
                 self._reading = None
             if batch is None:
                 return
+            self._waited_s = self._now_s() - began_s
             yield batch
 
     async def _fold(self, batch: list[bytes], *, initial: bool) -> bool:
