@@ -35,8 +35,9 @@ def queue(state_dir: Path, form: Output, *, team: str, queue: str, all_phases: b
         )
         return
     wide = form is Output.WIDE
-    rows = tables.job_rows(jobs, now_ns=SystemTime().wall(), wide=wide)
-    output.table(tables.JOBS_WIDE if wide else tables.JOBS, rows, right=tables.NUMBERS)
+    told = tables.job_rows(jobs, now_ns=SystemTime().wall(), wide=wide)
+    headings, rows = tables.by_cluster(tables.JOBS_WIDE if wide else tables.JOBS, told, jobs)
+    output.table(headings, rows, right=tables.NUMBERS)
     output.console().print()
     _print_queues(shown, wide=wide)
 
@@ -52,7 +53,10 @@ def queues(state_dir: Path, form: Output) -> None:
 
 def _print_queues(queues: Sequence[QueueView], *, wide: bool) -> None:
     headings = queue_table.HEADINGS_WIDE if wide else queue_table.HEADINGS
-    output.table(headings, queue_table.rows(queues, wide=wide), right=queue_table.RIGHT)
+    clusters = sorted({queue.cluster for queue in queues})
+    for cluster in clusters or ("",):  # trees of their own: the same names stand in each
+        rows = queue_table.rows((queue for queue in queues if queue.cluster == cluster), wide=wide)
+        output.table(headings, rows, right=queue_table.RIGHT, title=cluster if len(clusters) > 1 else "")
 
 
 def job(state_dir: Path, form: Output, job_id: str) -> None:
@@ -85,8 +89,9 @@ def nodes(state_dir: Path, form: Output, *, reasons: bool) -> None:
         output.table(cordoning.REASONS, rows, right=cordoning.NUMBERS)
         return
     wide = form is Output.WIDE
-    headings = tables.NODES_WIDE if wide else tables.NODES
-    output.table(headings, tables.node_rows(shown, wide=wide), right=tables.NUMBERS)
+    told = tables.node_rows(shown, wide=wide)
+    headings, of_nodes = tables.by_cluster(tables.NODES_WIDE if wide else tables.NODES, told, shown)
+    output.table(headings, of_nodes, right=tables.NUMBERS)
 
 
 def clusters(state_dir: Path, form: Output) -> None:

@@ -1,6 +1,7 @@
 """Rows of the tables that people read, from the views that programs get. Pure; `now_ns` is given."""
 
 from collections.abc import Iterable, Sequence
+from typing import Protocol
 
 from muster.cli import moments
 from muster.cli.text import SHORT_PHASE, duration, gpus, held_gpus, node_list, place_or_reason, time_in_phase_s
@@ -30,6 +31,24 @@ NUMBERS = (
     "PRIO",
     "PREEMPTED",
 )
+
+
+class OfCluster(Protocol):
+    """What is of one cluster."""
+
+    @property
+    def cluster(self) -> str:
+        """Its name, "" while none has it."""
+        ...
+
+
+def by_cluster(
+    headings: Sequence[str], rows: Iterable[Sequence[str]], shown: Sequence[OfCluster]
+) -> tuple[tuple[str, ...], Iterable[tuple[str, ...]]]:
+    """The same with each row's cluster in front, where there is more than one. rows: one for each that is shown."""
+    if len({one.cluster for one in shown if one.cluster}) < 2:
+        return tuple(headings), map(tuple, rows)
+    return ("CLUSTER", *headings), ((one.cluster or "-", *row) for one, row in zip(shown, rows, strict=True))
 
 
 def job_rows(jobs: Iterable[JobView], *, now_ns: int, wide: bool = False) -> Iterable[tuple[str, ...]]:
