@@ -29,7 +29,7 @@ class WatchReading(Wire):
     """One health watch of DCGM. watch: PCIE, NVLINK, MEM, ... code: DCGM_FR_..., "" while it passes."""
 
     watch: Label
-    level: WatchLevel
+    level: WatchLevel = WatchLevel.PASS
     code: str = ""
 
 
@@ -41,8 +41,8 @@ class DeviceSample(Wire):
     pcie_tx_bytes_s, pcie_rx_bytes_s: rates. pcie_replays, ecc_sbe, ecc_dbe, rows_remapped_sbe, rows_remapped_dbe:
     counters. remap_pending, remap_failed: flags. xid: the newest code, which never clears. xid_counts: (code, how many
     in the exporter's window), where it counts them. recovery_action: as DCGM recommends it, "" for none. watches: DCGM
-    health. throttled: reasons of clock events. owners: as the page or the node names who holds it, before it is known
-    which jobs these are (namespace/pod). lacking: fields without None that the page does not show; they are 0 here.
+    health. throttled: reasons of clock events. owners: as the page names who holds it (namespace/pod), where it is not
+    known which jobs these are. lacking: fields without None that the page does not show; they are 0 here.
     """
 
     index: Annotated[int, Field(ge=0, lt=GPUS_PER_NODE_MAX)]

@@ -135,7 +135,7 @@ def _device(
         recovery_action=_action(values.get(Field.RECOVERY)),
         watches=_watches(gpu),
         throttled=_throttled(gpu),
-        owners=tuple(dict.fromkeys(owner for one in gpu.instances.values() for owner in one.owners)),
+        owners=() if named else tuple(dict.fromkeys(owner for one in gpu.instances.values() for owner in one.owners)),
         lacking=tuple(name for name, value in told.items() if value is None),
     )
 

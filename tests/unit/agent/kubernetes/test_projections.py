@@ -126,6 +126,12 @@ def test_a_node_is_closed_by_a_cordon_or_a_taint_that_muster_does_not_tolerate(s
     assert view.closed == closed
 
 
+def test_a_node_is_reached_at_its_address_within_the_cluster() -> None:
+    addresses = [{"type": "Hostname", "address": "n"}, {"type": "InternalIP", "address": "10.0.0.7"}]
+    assert NodeProjection()({"metadata": {"name": "n"}, "status": {"addresses": addresses}}).address == "10.0.0.7"
+    assert NodeProjection()({"metadata": {"name": "n"}}).address == ""
+
+
 def test_a_heartbeat_is_no_change() -> None:
     def beat(at: str) -> JsonObject:
         condition = {"type": "Ready", "status": "True", "lastHeartbeatTime": at}

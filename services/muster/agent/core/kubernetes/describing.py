@@ -90,6 +90,7 @@ def described(
         group=node.label(policy.group_label),
         machine=node.name if policy.machine_is_node else node.annotation(policy.machine_annotation),
         scale=scale,
+        address=node.address,
     )
     if known is not None:
         update = {

@@ -97,6 +97,7 @@ class NodeProjection:
             annotations=_kept(strings(raw, "metadata", "annotations"), self.annotations),
             deleting=bool(text(raw, "metadata", "deletionTimestamp")),
             boot=text(status, "nodeInfo", "bootID"),
+            address=_address(status),
             unneeded=next((key for one in objects(spec, "taints") if (key := text(one, "key")) in UNNEEDED_TAINTS), ""),
         )
 
@@ -113,6 +114,10 @@ class NodeProjection:
 
 def _kept(have: dict[str, str], wanted: frozenset[str]) -> tuple[tuple[str, str], ...]:
     return tuple((key, have[key]) for key in sorted(wanted) if key in have)
+
+
+def _address(status: JsonObject) -> str:
+    return next((text(one, "address") for one in objects(status, "addresses") if text(one, "type") == "InternalIP"), "")
 
 
 def _readiness(status: JsonObject) -> tuple[bool, str]:

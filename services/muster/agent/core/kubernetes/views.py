@@ -143,7 +143,7 @@ class NodeView:
     """A node. allocatable: to pods; capacity_cpu_milli: with what is kept for the system. closed: why nothing new is to
     be placed there ("cordoned", "taint …"), "" if nothing speaks against. labels, annotations: those asked for.
     unneeded: the taint by which the Cluster Autoscaler says that it would remove the node. boot: another one after
-    every start of the machine.
+    every start of the machine. address: within the cluster's network, "" if it has none.
     """
 
     name: str
@@ -158,6 +158,7 @@ class NodeView:
     deleting: bool = False
     unneeded: str = ""
     boot: str = ""
+    address: str = ""
 
     def label(self, key: str) -> str:
         """Value of a label that was asked for, "" if the node has none."""
