@@ -239,6 +239,15 @@ PAGES: Mapping[str, Stand] = {
     "docs/concepts/preflight.md": Stand(
         settings={"preflight": {"suites": [{"name": "disk", "checks": [{"check": "storage"}]}]}}
     ),
+    "docs/concepts/upgrades.md": Stand(
+        instead=(
+            Instead(
+                ".venv/bin/muster demo upgrade",
+                "takes a minute at this size; the test that it is runs it whole",
+                run=".venv/bin/muster demo upgrade --nodes 12 --max-unavailable 2",
+            ),
+        ),
+    ),
     "docs/concepts/scheduling.md": Stand(
         before="cp examples/three-teams.yaml .",
         instead=(
