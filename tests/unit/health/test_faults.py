@@ -106,7 +106,11 @@ def test_an_owner_is_told_once_of_what_all_gpus_of_the_job_show(house: House) ->
         house.page(node, *(device(node, index, xid=45) for index in range(8)))
     house.settle()
     assert len(house.said("fault-told")) == 1
-    assert len(observed(house)) == 16
+    assert [one.count for one in observed(house)] == [8, 8], "a storm on all GPUs of a node is one fact"
+    assert (
+        len({one.device for one in observed(house)} | {uuid for one in observed(house) for uuid in one.more_devices})
+        == 16
+    )
 
 
 def test_application_faults_of_several_teams_on_one_gpu_are_the_gpus(house: House) -> None:

@@ -200,13 +200,13 @@ async def _publish(client: Client, stack: FreshStack, node: str, at: int, xids: 
 
 @dataclass(frozen=True, slots=True)
 class Told:
-    """observed, withheld: by node, when its grave fault was told and jobs were kept off. queued: by job, each time.
+    """observed, withheld: by node, when grave faults were told and jobs were kept off. queued: by job, each time.
 
     minor: (read, told) of each event of the storm. Nanoseconds.
     """
 
-    observed: dict[str, int]
-    withheld: dict[str, int]
+    observed: dict[str, list[int]]
+    withheld: dict[str, list[int]]
     queued: dict[str, list[int]]
     minor: list[tuple[int, int]]
 
@@ -238,11 +238,11 @@ async def _read(stack: FreshStack, file: Path) -> Told:
             case "node", "fault-observed":
                 fault = FaultObserved.model_validate_json(message.content)
                 if fault.fault_class.is_hardware:
-                    found.observed.setdefault(parsed.subject_id, message.time)
+                    found.observed.setdefault(parsed.subject_id, []).append(message.time)
                 else:
-                    found.minor.append((fault.at, message.time))
+                    found.minor.extend([(fault.at, message.time)] * fault.count)
             case "node", "withhold-requested":
-                found.withheld.setdefault(parsed.subject_id, message.time)
+                found.withheld.setdefault(parsed.subject_id, []).append(message.time)
             case "job", "queued":
                 found.queued.setdefault(parsed.subject_id, []).append(message.time)
     return found
@@ -251,11 +251,9 @@ async def _read(stack: FreshStack, file: Path) -> Told:
 def _report(
     plan: Plan, hurt: Mapping[str, tuple[str, int]], told: Told, *, sent_s: float, health_cpu_s: float
 ) -> HealthReport:
-    avoided = [seconds_between(at, told.withheld[node]) for node, at in hurt.values()]
-    requeued = [
-        seconds_between(told.observed[node], min(at for at in told.queued[job] if at > told.observed[node]))
-        for job, (node, _) in hurt.items()
-    ]
+    avoided = [seconds_between(at, _next(told.withheld[node], at)) for node, at in hurt.values()]
+    seen = {job: _next(told.observed[node], at) for job, (node, at) in hurt.items()}
+    requeued = [seconds_between(at, _next(told.queued[job], at)) for job, at in seen.items()]
     spans = [seconds_between(read, at) for read, at in told.minor]
     wall_s = seconds_between(min(read for read, _ in told.minor), max(at for _, at in told.minor))
     return HealthReport(
@@ -270,6 +268,14 @@ def _report(
         health_cpu_s=health_cpu_s,
         nodes=plan.nodes,
     )
+
+
+def _next(moments: Sequence[int], after: int) -> int:
+    """The first of these at or after that. Raises CliError if there is none: the run is no measurement."""
+    found = min((moment for moment in moments if moment >= after), default=0)
+    if not found:
+        raise refused("a node was not avoided, or a gang not queued again, after its fault")
+    return found
 
 
 def spread_ms(seconds: Sequence[float]) -> Spread:

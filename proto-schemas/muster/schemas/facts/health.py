@@ -10,7 +10,7 @@ from typing import Annotated
 from pydantic import Field
 
 from muster.schemas.base import InstantNs, Label, Payload, Text, Wire
-from muster.schemas.facts.node import RunningJobs
+from muster.schemas.facts.node import GPUS_PER_NODE_MAX, RunningJobs
 from muster.schemas.facts.operations import NodeAction
 
 OPEN_MAX = 64
@@ -60,16 +60,18 @@ class HealthPhase(StrEnum):
 class FaultObserved(Payload):
     """`fault-observed` of a node. code: "xid-79", "watch-pcie", "remap-pending", "gpu-missing", "exporter-hung".
 
-    device: uuid, "" if it is of the node. is_condition: it lasts while the page says so, and the page can show its end;
-    else it happened, and only repair and checks end it. count: how often since it was told last. at: when first.
-    jobs, teams: who held the device. store_only: recorded, and nothing follows (dry run, opted out). because: words of
-    the rule. action: that the rule asks for; None: checks alone. running: what becomes of who holds it.
+    device: uuid, "" if it is of the node. more_devices: others of the node that showed the same at once, of events that
+    take nothing out of use; count is that of all. is_condition: it lasts while the page says so, and the page can show
+    its end; else it happened, and only repair and checks end it. count: how often since it was told last. at: when
+    first. jobs, teams: who held the device. store_only: recorded, and nothing follows (dry run, opted out). because:
+    words of the rule. action: that the rule asks for; None: checks alone. running: what becomes of who holds it.
     """
 
     code: Label
     fault_class: FaultClass
     scope: FaultScope = FaultScope.NODE
     device: str = ""
+    more_devices: Annotated[tuple[Label, ...], Field(max_length=GPUS_PER_NODE_MAX)] = ()
     action: NodeAction | None = None
     running: RunningJobs = RunningJobs.FINISH
     is_condition: bool = False

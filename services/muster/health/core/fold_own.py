@@ -21,12 +21,14 @@ def _observed(state: State, fact: Fact) -> None:
     told = fact.payload
     assert isinstance(told, FaultObserved)
     node = fact.subject_id
-    state.sightings.take(node, told.device, told.code)
+    for device in (told.device, *told.more_devices):
+        state.sightings.take(node, device, told.code)
     if node not in state.nodes:
         state.anomalies["fault-observed of no node"] += 1
         return
     own = state.unit(NODE, node, node)
-    own.mark(mark_of(told, fact.time))
+    for device in (told.device, *told.more_devices):
+        own.mark(mark_of(told, device, fact.time))
     own.reported.pop((told.code, told.device), None)
     state.judged[node] = None
     state.counted[told.code, told.fault_class] += told.count

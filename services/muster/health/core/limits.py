@@ -2,7 +2,9 @@
 
 SIGHTINGS_MAX = 50_000
 """Sightings that wait to be told; more are dropped, notes and application faults first, and counted."""
-SIGHTINGS_PER_DECISION = 300
+SIGHTINGS_PER_DECISION = 2_000
+TOGETHER_MAX = 8
+"""Of one node that are told in one turn: a storm on all its GPUs is one fact."""
 ANSWER_S = 300.0
 """Beyond an action's own limit: then the agent's answer is given up."""
 XID_WINDOW_S = 300.0

@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from itertools import islice
 
 from muster.core import Instant
-from muster.health.core.limits import SIGHTINGS_MAX, SIGHTINGS_PER_DECISION
+from muster.health.core.limits import SIGHTINGS_MAX, SIGHTINGS_PER_DECISION, TOGETHER_MAX
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,7 +84,7 @@ class Sightings:
 
     def waiting(self, most: int = SIGHTINGS_PER_DECISION) -> list[Sighting]:
         """Some of those that wait to be told, of each node in turn; severe ones first."""
-        found = list(islice(self._in_turn(most), 4 * most))
+        found = list(islice(self._in_turn(most), 2 * most))
         found.sort(key=lambda seen: seen.is_minor)
         return found[:most]
 
@@ -121,8 +121,8 @@ class Sightings:
         while rings:
             left = []
             for ring in rings:
-                seen = next(ring, None)
-                if seen is not None:
-                    yield seen
+                seen = tuple(islice(ring, TOGETHER_MAX))
+                if seen:
+                    yield from seen
                     left.append(ring)
             rings = left

@@ -4,10 +4,10 @@ What happens on a node that others work on (an upgrade, a detachment) or that he
 dropped, and lasting faults wait until it is over.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 from muster.core import Draft, after
-from muster.health.core.limits import TEAMS_MAX
+from muster.health.core.limits import JOBS_MAX, TEAMS_MAX
 from muster.health.core.rules import Rule
 from muster.health.core.sightings import Sighting
 from muster.health.core.state import DEVICE, NODE, State
@@ -22,8 +22,9 @@ def tell(state: State, room: int) -> list[Draft]:
     """Facts for sightings that wait, about `room` at most."""
     drafts: list[Draft] = []
     told = set[tuple[str, str]]()
+    storms: dict[tuple[str, str], list[Sighting]] = {}
     for seen in state.sightings.waiting():
-        if len(drafts) >= room:
+        if len(drafts) + len(storms) >= room:
             break
         if seen.node not in state.nodes:
             state.sightings.take(seen.node, seen.device, seen.code)
@@ -34,27 +35,38 @@ def tell(state: State, room: int) -> list[Draft]:
                 state.sightings.take(seen.node, seen.device, seen.code)
         elif seen.is_over:
             drafts += _cleared(state, seen)
+        elif seen.is_minor and not seen.is_lasting and seen.device:
+            storms.setdefault((seen.node, seen.code), []).append(seen)
         else:
-            drafts += _observed(state, seen, told)
+            drafts += _observed(state, (seen,), told)
+    for together in storms.values():
+        drafts += _observed(state, together, told)
     return drafts
 
 
 def fault_draft(
-    state: State, seen: Sighting, rule: Rule, *, causes: tuple[str, ...] = (), teams: tuple[str, ...] = ()
+    state: State,
+    seen: Sighting,
+    rule: Rule,
+    *,
+    more: Sequence[Sighting] = (),
+    causes: tuple[str, ...] = (),
+    teams: tuple[str, ...] = (),
 ) -> Draft:
-    """`fault-observed` of what was seen, by its rule. A device of a node that is ill itself is the node's matter."""
+    """`fault-observed` of what was seen, by its rule. more: of other devices of the node, told with it."""
     scope = rule.scope if seen.device else FaultScope.NODE
-    jobs = _jobs(state, seen)
+    jobs = tuple(dict.fromkeys(job for one in (seen, *more) for job in _jobs(state, one)))[:JOBS_MAX]
     known = (state.holders.team(job) for job in jobs)
     payload = FaultObserved(
         code=seen.code,
         fault_class=rule.fault_class,
         scope=scope,
         device=seen.device,
+        more_devices=tuple(one.device for one in more),
         action=rule.action,
         running=rule.running,
         is_condition=seen.is_lasting,
-        count=seen.count,
+        count=seen.count + sum(one.count for one in more),
         at=seen.at,
         detail=seen.detail,
         because=rule.because,
@@ -82,21 +94,27 @@ def _cleared(state: State, seen: Sighting) -> Iterable[Draft]:
     yield Draft(NODE, seen.node, "fault-cleared", payload, (fault.fact,) if fault.fact else ())
 
 
-def _observed(state: State, seen: Sighting, told: set[tuple[str, str]]) -> Iterable[Draft]:
-    rule = state.rules_of(seen.node).rule(seen.code)
-    unit = state.unit_with(seen.node, seen.device, seen.code)
-    is_known = unit is not None and seen.is_lasting
-    if rule is None or is_known or (not seen.is_lasting and is_burst(state, seen, rule)):
-        state.sightings.take(seen.node, seen.device, seen.code)
+def _observed(state: State, together: Sequence[Sighting], told: set[tuple[str, str]]) -> Iterable[Draft]:
+    """One fault; or the same event of several devices of one node, that takes nothing out of use."""
+    rule = state.rules_of(together[0].node).rule(together[0].code)
+    fresh = []
+    for seen in together:
+        is_known = seen.is_lasting and state.unit_with(seen.node, seen.device, seen.code) is not None
+        if rule is None or is_known or (not seen.is_lasting and is_burst(state, seen, rule)):
+            state.sightings.take(seen.node, seen.device, seen.code)
+        else:
+            fresh.append(seen)
+    if rule is None or not fresh:
         return
-    draft = fault_draft(state, seen, rule)
+    first = fresh[0]
+    draft = fault_draft(state, first, rule, more=fresh[1:])
     yield draft
     assert isinstance(draft.payload, FaultObserved)
     if rule.fault_class is FaultClass.APPLICATION:
         for job in draft.payload.jobs:
-            if (job, seen.code) not in told and _is_news(state, job, seen, rule):
-                told.add((job, seen.code))
-                yield _told(state, job, seen, rule, draft.together)
+            if (job, first.code) not in told and _is_news(state, job, first, rule):
+                told.add((job, first.code))
+                yield _told(state, job, first, rule, draft.together)
 
 
 def _told(state: State, job: str, seen: Sighting, rule: Rule, together: str) -> Draft:

@@ -191,12 +191,12 @@ def scope_kind(scope: FaultScope) -> str:
     return "node" if scope is FaultScope.NODE else "device"
 
 
-def mark_of(told: FaultObserved, at: Instant) -> FaultMark:
+def mark_of(told: FaultObserved, device: str, at: Instant) -> FaultMark:
     """What is remembered of an observation."""
     return FaultMark(
         code=told.code,
         fault_class=told.fault_class,
-        device=told.device,
+        device=device,
         at=told.at or at,
         count=told.count,
         teams=told.teams,
