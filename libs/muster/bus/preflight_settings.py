@@ -26,10 +26,11 @@ class CheckSettings(_Section):
 
 
 class SuiteSettings(_Section):
-    """Checks under one name; one that comes with Muster is replaced by one of its name.
+    """Checks under one name.
 
-    limit_s: of all checks together, from the start of the pods. cannot_run_passes: checks that could not run let the
-    job pass, with a warning.
+    name: as jobs say it; a suite that comes with Muster is replaced by one of its name. checks: in the order in which
+    they run. limit_s: of all checks together, from the start of the pods. cannot_run_passes: checks that could not run
+    let the job pass, with a warning.
     """
 
     name: Name
