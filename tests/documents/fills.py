@@ -10,6 +10,7 @@ from documents.stage import PATIENCE_S, POLL_S, Stage
 from muster.cli.composable import FABRIC
 from muster.openb.trace import NODE_FILE, TASK_FILE
 from muster.schemas.access import Endpoints
+from muster.stack.exporters import DCGM_PORT
 from muster.stack.fabrics import FABRIC_PORT
 from muster.stack.state_dir import StateDir
 
@@ -44,6 +45,11 @@ async def gateway(stage: Stage) -> str:
 async def fabric_address(stage: Stage) -> str:
     """Port and name of a simulated fabric's manager, as in a URL."""
     return f"{_endpoints(stage).ports[FABRIC_PORT]}/{FABRIC}"
+
+
+async def exporter_address(stage: Stage) -> str:
+    """Where the simulated exporters answer, as in a URL."""
+    return f"127.0.0.1:{_endpoints(stage).ports[DCGM_PORT]}"
 
 
 async def new_state_dir(stage: Stage) -> str:

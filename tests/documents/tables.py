@@ -94,6 +94,10 @@ SMALLER_BENCHES = tuple(
             ".venv/bin/muster bench scale --nodes 20 --pool 10 --decisions 5",
         ),
         (
+            ".venv/bin/muster bench telemetry",
+            ".venv/bin/muster bench telemetry --nodes 10 --interval 1 --rounds 1",
+        ),
+        (
             ".venv/bin/muster bench attach",
             ".venv/bin/muster bench attach --gpus 4 --limit 2 --switch 0.1",
         ),
@@ -239,6 +243,7 @@ PAGES: Mapping[str, Stand] = {
     "docs/concepts/preflight.md": Stand(
         settings={"preflight": {"suites": [{"name": "disk", "checks": [{"check": "storage"}]}]}}
     ),
+    "docs/concepts/telemetry.md": Stand(fills={"127.0.0.1:9400": fills.exporter_address}),
     "docs/concepts/upgrades.md": Stand(
         instead=(
             Instead(
