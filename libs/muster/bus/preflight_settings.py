@@ -60,11 +60,11 @@ class NodeActionSettings(_Section):
 
     by: job: a Job pinned to the node runs `command`. annotation: the node is annotated with `set`, and somebody else
     acts on it. label: the same with a label. set: keys and values; `{version}`, `{device}`, `{request}` are filled in,
-    also in the command. done: keys of the same sort whose values then say that it is done; none: it is when they are
-    set. failed: whose values say that it failed. after: keys and values once it is over. command, image: of the Job; a
-    line `version=...` of its termination message is the version that the node has now. privileged: the Job's container
-    may do to the node what root can, with its file system at /host. restarts: it is done when the node is ready after
-    another boot.
+    also in the command, where an option for an empty one is left out. done: keys of the same sort whose values then say
+    that it is done; none: it is when they are set. failed: whose values say that it failed. after: keys and values once
+    it is over. command, image: of the Job; a line `version=...` of its termination message is the version that the node
+    has now. privileged: the Job's container may do to the node what root can, with its file system at /host. restarts:
+    it is done when the node is ready after another boot.
     """
 
     by: Literal["job", "annotation", "label"] = "job"

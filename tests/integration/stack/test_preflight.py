@@ -12,6 +12,7 @@ from muster.schemas.facts.job import JobPlaced, JobQueued, JobRunning, QueuedRea
 from muster.schemas.facts.operations import CheckOutcome, ChecksReported, PreflightFailed, PreflightPassed
 from muster.schemas.job import Phase
 from muster.schemas.labels import PREFLIGHT
+from waiting import until_async
 
 pytestmark = [pytest.mark.connected, pytest.mark.asyncio(loop_scope="module")]
 
@@ -48,6 +49,18 @@ async def test_a_gang_that_fails_on_a_bad_node_runs_whole_without_it_and_uses_no
     assert BAD not in {slot.node for slot in placed[-1].slots}
     assert [one.preflight for one in running] == ["quick"]
     assert await house.violations([submitted.id]) == []
+
+
+async def test_the_bad_node_is_repaired_checked_and_given_back(house: House) -> None:
+    async def is_back() -> bool:
+        return "healthy" in [fact.name for fact in await story_of(house, BAD)]
+
+    await until_async(is_back)
+    names = [fact.name for fact in await story_of(house, BAD)]
+    repaired = names[names.index("suspect") :]
+    steps = ("withheld", "action-requested", "action-ended", "checks-reported", "healthy")
+    places = [len(repaired) - 1 - repaired[::-1].index(step) for step in steps]
+    assert places == sorted(places), repaired
 
 
 async def test_a_job_that_never_passes_ends_after_a_few_runs_and_says_why(house: House) -> None:

@@ -109,6 +109,12 @@ def test_a_job_is_pinned_to_the_node_past_every_scheduler_and_taint(works: Works
     assert at(container, "securityContext", "privileged") is True
 
 
+def test_a_reset_of_no_device_in_particular_is_one_of_all(works: Works) -> None:
+    works.ask(NodeAction.RESET)
+    (container,) = objects(pod_of(works.call()), "containers")
+    assert container["command"] == ["nvidia-smi", "--gpu-reset"]
+
+
 def test_it_is_tried_once_and_never_longer_than_its_limit(works: Works) -> None:
     works.ask(NodeAction.RESET)
     call = works.call()

@@ -2,7 +2,7 @@
 
 import base64
 import hashlib
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Literal
 
@@ -74,6 +74,20 @@ def filled(text: str, asked: NodeActionRequested) -> str:
     return text
 
 
+def filled_command(command: Sequence[str], asked: NodeActionRequested) -> list[str]:
+    """A command of the settings for this request. An argument that is a placeholder for nothing is left out, with the
+    option before it: a reset of no device in particular is one of all.
+    """
+    words: list[str] = []
+    for one in command:
+        word = filled(one, asked)
+        if word or not one:
+            words.append(word)
+        elif words and words[-1].startswith("-"):
+            words.pop()
+    return words
+
+
 def words_on_node(way: ActionWay, asked: NodeActionRequested, *, boot: str) -> JsonObject:
     """A merge patch by which somebody else is asked to act on the node."""
     wanted = {key: filled(value, asked) for key, value in way.set.items()}
@@ -105,8 +119,15 @@ def action_job(
         "MUSTER_REQUEST": asked.request_id,
     }
     image = way.image or policy.image
-    filled_in = [filled(one, asked) for one in command]
-    return _job(policy, effect, image=image, command=filled_in, told=told, privileged=way.privileged, boot=boot)
+    return _job(
+        policy,
+        effect,
+        image=image,
+        command=filled_command(command, asked),
+        told=told,
+        privileged=way.privileged,
+        boot=boot,
+    )
 
 
 def checks_job(policy: WorkPolicy, effect: WorkOnNode, asked: ChecksRequested) -> JsonObject:
