@@ -23,12 +23,14 @@ from muster.stack.fabrics import FABRIC_PORT, SIMULATOR, are_simulated, located,
 from muster.stack.keys import mint_access, write_private
 from muster.stack.options import ALL, StartOptions, merged
 from muster.stack.ports import LOOPBACK
-from muster.stack.probes import http_answers, http_ok, leaf_nodes
+from muster.stack.probes import http_answers, http_ok, leads, leaf_nodes
 from muster.stack.process import Command
 from muster.stack.state_dir import StateDir
 from muster.stack.supervisor import Child, Supervisor
 
 CELLS = "cells"
+SCHEDULER = "scheduler"
+"""A cell is ready when its scheduler leads: until then nobody tells of its queues and nodes."""
 LEAF_PORT = "leaf"
 CENTRE_CREDENTIALS = "centre.creds"
 """What a cell's broker joins the centre's with, in the cell's directory of keys."""
@@ -175,4 +177,6 @@ def _simulator(cell: Cell, options: StartOptions, name: str, port: str) -> Child
 
 def _services(cell: Cell, options: StartOptions) -> Child:
     argv = options.command(ALL, state_dir=cell.state.path)
-    return Child(Command(cell.process, argv, {"MALLOC_ARENA_MAX": "2"}), None, ready_s_max=options.ready_s_max)
+    command = Command(cell.process, argv, {"MALLOC_ARENA_MAX": "2"})
+    probe = partial(leads, cell.ports["metrics"], SCHEDULER)
+    return Child(command, probe if options.ready_path else None, ready_s_max=options.ready_s_max)

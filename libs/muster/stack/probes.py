@@ -1,13 +1,11 @@
 """Whether a server answers, asked over a bare socket: no HTTP or Redis client is loaded for it."""
 
 import asyncio
-import re
+import json
 
 from muster.stack.ports import LOOPBACK
 
 PROBE_TIMEOUT_S = 1.0
-ANSWER_BYTES = 4_096
-_LEAF_NODES = re.compile(rb'"leafnodes":\s*(\d+)')
 
 
 async def _ask(port: int, request: bytes) -> bytes:
@@ -17,7 +15,7 @@ async def _ask(port: int, request: bytes) -> bytes:
             reader, writer = await asyncio.open_connection(LOOPBACK, port)
             try:
                 writer.write(request)
-                return await reader.read(ANSWER_BYTES)
+                return await reader.read(256)
             finally:
                 writer.close()
     except (OSError, TimeoutError):
@@ -32,9 +30,38 @@ async def http_ok(port: int, path: str) -> bool:
 
 async def leaf_nodes(port: int) -> int:
     """How many leaf nodes a broker has now, by its monitoring; 0 if it does not say."""
-    answer = await _ask(port, f"GET /leafz HTTP/1.0\r\nHost: {LOOPBACK}\r\n\r\n".encode())
-    found = _LEAF_NODES.search(answer)
-    return int(found[1]) if found is not None else 0
+    found = _page(await _whole(port, "/leafz")).get("leafnodes")
+    return found if isinstance(found, int) else 0
+
+
+async def leads(port: int, service: str) -> bool:
+    """Whether a process' door says that this service leads there on its log."""
+    services = _page(await _whole(port, "/healthz")).get("services")
+    rows = services if isinstance(services, list) else []
+    return any(row.get("service") == service and row.get("leading") is True for row in rows if isinstance(row, dict))
+
+
+async def _whole(port: int, path: str) -> bytes:
+    """An answer to its end; empty if there is none in time."""
+    try:
+        async with asyncio.timeout(PROBE_TIMEOUT_S):
+            reader, writer = await asyncio.open_connection(LOOPBACK, port)
+            try:
+                writer.write(f"GET {path} HTTP/1.0\r\nHost: {LOOPBACK}\r\n\r\n".encode())
+                return await reader.read()
+            finally:
+                writer.close()
+    except (OSError, TimeoutError):
+        return b""
+
+
+def _page(answer: bytes) -> dict[str, object]:
+    """The JSON object that an answer carries; empty if it carries none."""
+    try:
+        found = json.loads(answer.partition(b"\r\n\r\n")[2])
+    except ValueError:
+        return {}
+    return found if isinstance(found, dict) else {}
 
 
 async def http_answers(port: int) -> bool:
