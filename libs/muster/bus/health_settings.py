@@ -42,7 +42,9 @@ class HealthSettings(_Section):
     holds; a node's label `muster.dev/health: observe` says so too. repair: sick hardware is reset, rebooted, replaced;
     else it waits for a person. verify, verify_device: suites of checks that must all pass before a node or a device
     is given back; "none": only a person's word does that. attempts_max: repairs that are tried. action_s: limit of
-    one. soak_s: how long what passed its checks is watched before jobs come. steady_s: how long a page must show that a
+    one. periodic: suite of checks that may run beside jobs, on each node every `periodic_every_s`; deep: of those that
+    need a node for themselves, on nodes that idle, every `deep_every_s`, `deep_at_once` nodes at a time; 0: none.
+    soak_s: how long what passed its checks is watched before jobs come. steady_s: how long a page must show that a
     lasting fault is over.
     """
 
@@ -55,6 +57,11 @@ class HealthSettings(_Section):
     verify_device: Name = "periodic"
     attempts_max: Annotated[int, Field(ge=1, le=10)] = 3
     action_s: Annotated[float, Field(gt=0, le=DAY_S)] = 1_800.0
+    periodic: Name = "periodic"
+    periodic_every_s: Annotated[float, Field(ge=0, le=365 * DAY_S)] = 0.0
+    deep: Name = "deep"
+    deep_every_s: Annotated[float, Field(ge=0, le=365 * DAY_S)] = 0.0
+    deep_at_once: Annotated[int, Field(ge=1, le=1_000)] = 1
     soak_s: Annotated[float, Field(ge=0, le=7 * DAY_S)] = 0.0
     steady_s: Annotated[float, Field(ge=0, le=DAY_S)] = 60.0
     brake: BrakeSettings = BrakeSettings()

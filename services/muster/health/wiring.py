@@ -2,7 +2,7 @@
 
 from muster.bus.settings import Settings
 from muster.checks.suites import NONE, Suite, policy_of, suite_of
-from muster.health.core.config import BrakeConfig, HealthConfig, LemonConfig
+from muster.health.core.config import BrakeConfig, HealthConfig, LemonConfig, PatrolConfig
 from muster.health.rule_files import load_rules
 
 
@@ -10,6 +10,7 @@ def config_of(settings: Settings) -> HealthConfig:
     """Health's part of the settings. Raises RulesError and CheckError for rules and suites that cannot be used."""
     health = settings.health
     verify, verify_device = _suite(settings, health.verify), _suite(settings, health.verify_device)
+    periodic, deep = _suite(settings, health.periodic), _suite(settings, health.deep)
     return HealthConfig(
         rules=load_rules(health.rules),
         verify=verify.checks if verify is not None else (),
@@ -23,6 +24,15 @@ def config_of(settings: Settings) -> HealthConfig:
         action_s=health.action_s,
         soak_s=health.soak_s,
         steady_s=health.steady_s,
+        patrol=PatrolConfig(
+            periodic=periodic.checks if periodic is not None else (),
+            periodic_every_s=health.periodic_every_s,
+            periodic_s=periodic.limit_s if periodic is not None else 0.0,
+            deep=deep.checks if deep is not None else (),
+            deep_every_s=health.deep_every_s,
+            deep_s=deep.limit_s if deep is not None else 0.0,
+            deep_at_once=health.deep_at_once,
+        ),
         brake=BrakeConfig(health.brake.share, health.brake.nodes_min, health.brake.window_s),
         lemon=LemonConfig(health.lemons.incidents, health.lemons.window_s, health.lemons.ratio),
     )

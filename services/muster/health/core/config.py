@@ -30,6 +30,22 @@ class LemonConfig:
 
 
 @dataclass(frozen=True, slots=True)
+class PatrolConfig:
+    """Checks beside jobs, and deep ones of idle nodes. *_every_s: between two of a node, 0: none. *_s: limit of one.
+
+    deep_at_once: nodes that are deeply checked at a time.
+    """
+
+    periodic: tuple[CheckOrder, ...] = ()
+    periodic_every_s: float = 0.0
+    periodic_s: float = 120.0
+    deep: tuple[CheckOrder, ...] = ()
+    deep_every_s: float = 0.0
+    deep_s: float = 3_600.0
+    deep_at_once: int = 1
+
+
+@dataclass(frozen=True, slots=True)
 class HealthConfig:
     """See `HealthSettings`. verify, verify_device: checks that must all pass before a node or a device is given back.
 
@@ -50,6 +66,7 @@ class HealthConfig:
     steady_s: float = 60.0
     brake: BrakeConfig = field(default_factory=BrakeConfig)
     lemon: LemonConfig = field(default_factory=LemonConfig)
+    patrol: PatrolConfig = field(default_factory=PatrolConfig)
 
 
 NO_RULES = HealthConfig()

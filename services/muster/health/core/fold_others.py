@@ -40,6 +40,8 @@ def _joined(state: State, fact: Fact) -> None:
     assert isinstance(fact.payload, NodeJoined)
     before = state.nodes.get(fact.subject_id)
     state.nodes[fact.subject_id] = fact.payload
+    if before is None:
+        state.fresh.append((fact.subject_id, fact.time))
     state.lost.discard(fact.subject_id)
     shown = set(fact.payload.present.values())
     for uuid in shown:

@@ -2,6 +2,7 @@
 
 from muster.core import Fact, Instant
 from muster.health.core.brake import KIND
+from muster.health.core.patrol import DEEP, PERIODIC, is_deep_alone
 from muster.health.core.state import DEVICE, NODE, Episode, State
 from muster.health.core.table import Fold
 from muster.health.core.units import Unit, mark_of
@@ -14,7 +15,7 @@ from muster.schemas.facts.health import (
     HealthMoved,
     HealthPhase,
 )
-from muster.schemas.facts.operations import JobFault
+from muster.schemas.facts.operations import ChecksRequested, JobFault
 
 
 def _observed(state: State, fact: Fact) -> None:
@@ -82,6 +83,8 @@ def _moved(state: State, fact: Fact) -> None:
 
 def _fell_ill(state: State, unit: Unit, fact: Fact) -> None:
     unit.began_at = fact.time
+    if is_deep_alone(unit):
+        return
     state.brake.count(unit.node, fact.time)
     state.note_incident(unit.node, fact.time)
     state.judged[unit.node] = None
@@ -92,6 +95,8 @@ def _recovered(state: State, unit: Unit, fact: Fact) -> None:
     state.history.append(Episode(unit.kind, unit.name, unit.node, codes, unit.began_at, fact.time, unit.attempt))
     state.ended += 1
     was_checked = unit.needs_checks
+    if DEEP in codes:
+        unit.deep_at = fact.time
     unit.faults = {key: one for key, one in unit.faults.items() if not one.told.fault_class.is_hardware}
     unit.attempt, unit.needs_person, unit.needs_checks = 0, False, False
     unit.verify_fact, unit.trust = "", False
@@ -124,6 +129,12 @@ def _withdrawn(state: State, fact: Fact) -> None:
     state.touch(unit)
 
 
+def _checks_requested(state: State, fact: Fact) -> None:
+    assert isinstance(fact.payload, ChecksRequested)
+    if fact.writer == OWN and fact.payload.reason == PERIODIC and fact.subject_id in state.nodes:
+        state.unit(NODE, fact.subject_id, fact.subject_id).checked_at = fact.time
+
+
 def _told(state: State, fact: Fact) -> None:
     assert isinstance(fact.payload, JobFault)
     state.holders.tell(fact.subject_id, fact.payload.code, Instant(fact.payload.at) or fact.time)
@@ -145,11 +156,13 @@ def _reset(state: State, fact: Fact) -> None:
         state.touch(unit)
 
 
+OWN = "health"
 MOVES = tuple(phase.value for phase in HealthPhase)
 HANDLERS: dict[tuple[str, str], Fold] = {
     (NODE, "fault-observed"): _observed,
     (NODE, "fault-cleared"): _cleared,
     **{(kind, name): _moved for kind in (NODE, DEVICE) for name in MOVES},
+    (NODE, "checks-requested"): _checks_requested,
     ("job", "fault-told"): _told,
     (KIND, "brake-tripped"): _tripped,
     (KIND, "brake-reset"): _reset,

@@ -19,6 +19,7 @@ def _state_recorded(state: State, fact: Fact) -> None:
             _load_unit(state, fact.kind, fact.subject_id, stored)
         case NodeState(description=description, lost=lost):
             state.nodes[fact.subject_id] = description
+            state.fresh.append((fact.subject_id, fact.time))
             state.node_of.update((uuid, fact.subject_id) for uuid in description.present.values())
             if lost:
                 state.lost.add(fact.subject_id)

@@ -34,11 +34,11 @@ class Episode:
 class State:
     """units: nodes and devices of which something has to be remembered; others are healthy. nodes: as described.
 
-    on_node: units of devices, by node. ill: units that are not healthy. work: by the id of an action or of checks that
-    health asked for, whose they are. requests: by the id of a request to withhold, of whichever service. dirty: units
-    to be looked at by the next decision; judged: nodes whose observations may amount to more. incidents: that are
-    remembered of all nodes. counted: observations by code and class, ended: illnesses
-    that ended, both since this instance began.
+    fresh: nodes that joined since the last decision, and when. on_node: units of devices, by node. ill: units that are
+    not healthy. work: by the id of an action or of checks that health asked for, whose they are. requests: by the id of
+    a request to withhold, of whichever service. dirty: units to be looked at by the next decision; judged: nodes whose
+    observations may amount to more. incidents: that are remembered of all nodes. counted: observations by code and
+    class, ended: illnesses that ended, both since this instance began.
     """
 
     def __init__(self, config: HealthConfig, sightings: Sightings) -> None:
@@ -48,6 +48,7 @@ class State:
         self.holders = Holders()
         self.nodes: dict[str, NodeJoined] = {}
         self.lost: set[str] = set()
+        self.fresh: list[tuple[str, Instant]] = []
         self.units: dict[UnitKey, Unit] = {}
         self.on_node: dict[str, dict[str, None]] = {}
         self.node_of: dict[str, str] = {}

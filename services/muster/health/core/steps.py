@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 from muster.core import Draft, Instant, after
 from muster.health.core.limits import ANSWER_S
+from muster.health.core.patrol import is_deep_alone
 from muster.health.core.sightings import Sighting
 from muster.health.core.state import NODE, State
 from muster.health.core.telling import fault_draft
@@ -186,6 +187,8 @@ def _checks(
     config = state.config
     is_node = unit.kind == NODE
     checks, limit_s = (config.verify, config.verify_s) if is_node else (config.verify_device, config.verify_device_s)
+    if is_deep_alone(unit):
+        checks, limit_s = config.patrol.deep, config.patrol.deep_s
     if not checks:
         yield _moved(unit, "quarantined", needs_person=True, because="no checks are set that could show it to be well")
         return

@@ -61,6 +61,8 @@ class Unit:
     moved_fact: str = ""
     verify_fact: str = ""
     trust: bool = False
+    checked_at: Instant = NEVER
+    deep_at: Instant = NEVER
     passed: int = 0
     withdrawn_id: str = ""
     crossed: bool = False
@@ -96,15 +98,8 @@ class Unit:
     @property
     def is_empty(self) -> bool:
         """Whether nothing has to be remembered of it."""
-        return self.is_healthy and not (
-            self.faults
-            or self.marks
-            or self.incidents
-            or self.asked
-            or self.maintained
-            or self.incident
-            or self.reported
-        )
+        kept = (self.faults, self.marks, self.incidents, self.asked, self.maintained, self.reported)
+        return self.is_healthy and not any(kept) and not (self.incident or self.checked_at or self.deep_at)
 
     def observe(self, told: FaultObserved, *, at: Instant, fact: str) -> None:
         """A fault was told, or told again: the newest word counts, the first moment stays."""
@@ -156,6 +151,8 @@ class Unit:
             moved_fact=self.moved_fact,
             verify_fact=self.verify_fact,
             trust=self.trust,
+            checked_at=self.checked_at,
+            deep_at=self.deep_at,
             passed=self.passed,
             withdrawn_id=self.withdrawn_id,
             crossed=self.crossed,
@@ -176,6 +173,7 @@ class Unit:
         self.since, self.began_at, self.until = Instant(stored.since), Instant(stored.began_at), Instant(stored.until)
         self.faults = {(one.told.code, one.told.device): one for one in stored.faults}
         self.marks, self.incidents = list(stored.marks), [Instant(at) for at in stored.incidents]
+        self.checked_at, self.deep_at = Instant(stored.checked_at), Instant(stored.deep_at)
         self.asked, self.maintained = dict(stored.asked_by), dict(stored.maintained_by)
 
 

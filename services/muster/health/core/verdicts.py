@@ -10,6 +10,7 @@ from muster.health.core.config import HealthConfig
 from muster.health.core.escalating import escalate
 from muster.health.core.eyes import Eyes
 from muster.health.core.part import Handler
+from muster.health.core.patrol import Rounds, is_deep_alone
 from muster.health.core.sightings import Sighting, Sightings
 from muster.health.core.state import NODE, State
 from muster.health.core.steps import step, wants_suspicion
@@ -33,6 +34,7 @@ class NodeVerdicts:
             known=self.state.was_told,
             steady_s=config.steady_s,
         )
+        self._rounds = Rounds()
         self._now = Instant(0)
         self._has_more = False
 
@@ -55,12 +57,16 @@ class NodeVerdicts:
         drafts += self._steps(now, room)
         drafts += tell(state, room - len(drafts))
         drafts += escalate(state, now, room - len(drafts))
+        drafts += self._patrol(now, room - len(drafts))
         self._has_more = len(drafts) >= room or (not drafts and self.sightings.has_ready)
         return drafts
 
     def next_wakeup(self) -> Instant | None:
         """See `Part.next_wakeup`."""
-        return self._now if self._has_more or self.sightings.is_fresh else self.state.next_due()
+        if self._has_more or self.sightings.is_fresh:
+            return self._now
+        moments = (self.state.next_due(), self._rounds.next_at())
+        return min((moment for moment in moments if moment is not None), default=None)
 
     def snapshot(self) -> Iterator[Draft]:
         """See `Part.snapshot`."""
@@ -69,6 +75,13 @@ class NodeVerdicts:
     def _left(self, fact: Fact) -> None:
         fold_others.left(self.state, fact)
         self.eyes.forget(fact.subject_id)
+
+    def _patrol(self, now: Instant, room: int) -> list[Draft]:
+        state = self.state
+        fresh, state.fresh = state.fresh, []
+        for node, at in fresh:
+            self._rounds.join(state, node, at)
+        return self._rounds.go(state, now, room)
 
     def _steps(self, now: Instant, room: int) -> list[Draft]:
         drafts: list[Draft] = []
@@ -92,7 +105,7 @@ class NodeVerdicts:
         state = self.state
         if unit.reported and unit.kind == NODE:
             return self._of_checks(unit)
-        if wants_suspicion(state, unit):
+        if wants_suspicion(state, unit) and not is_deep_alone(unit):
             brake = state.brake
             if brake.tripped is not None:
                 return []

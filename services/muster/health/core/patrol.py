@@ -1,0 +1,99 @@
+"""Checks that nobody asked for: light ones of every node now and then, beside its jobs; deep ones of nodes that idle.
+
+A node that is due for deep checks has the fault `deep-due`: it is withheld, checked and given back as a sick one is.
+Neither the brake nor its history counts that.
+"""
+
+import heapq
+from zlib import crc32
+
+from muster.core import Draft, Instant, after
+from muster.health.core.sightings import Sighting
+from muster.health.core.state import NODE, State
+from muster.health.core.telling import fault_draft
+from muster.health.core.units import NEVER, Unit
+from muster.schemas.facts.operations import ChecksRequested
+
+DEEP = "deep-due"
+PERIODIC = "periodic"
+AGAIN_S = 300.0
+"""A node that cannot be checked now is looked at again after this."""
+
+
+class Rounds:
+    """Which node's turn it is when. Remembers only to save work: what was checked when, its unit says."""
+
+    def __init__(self) -> None:
+        self._due: list[tuple[Instant, str, str]] = []
+
+    def join(self, state: State, node: str, at: Instant) -> None:
+        """The first rounds of a node, spread over the interval by its name, so that a fleet is not checked at once."""
+        config = state.config.patrol
+        share = crc32(node.encode()) / 2**32
+        for what, every_s in ((PERIODIC, config.periodic_every_s), (DEEP, config.deep_every_s)):
+            if every_s:
+                heapq.heappush(self._due, (after(at, share * every_s), what, node))
+
+    def next_at(self) -> Instant | None:
+        """When the next one comes due."""
+        return self._due[0][0] if self._due else None
+
+    def go(self, state: State, now: Instant, room: int) -> list[Draft]:
+        """What is due. A word that is lost on its way is said again after AGAIN_S."""
+        drafts: list[Draft] = []
+        while self._due and self._due[0][0] <= now and len(drafts) < room:
+            _, what, node = heapq.heappop(self._due)
+            if node not in state.nodes:
+                continue
+            due_at = _due_at(state, what, node)
+            if due_at > now:
+                heapq.heappush(self._due, (due_at, what, node))
+                continue
+            heapq.heappush(self._due, (after(now, AGAIN_S), what, node))
+            if _may_be_checked(state, node):
+                drafts += _periodic(state, node, now) if what == PERIODIC else _deep(state, node, now, drafts)
+        return drafts
+
+
+def is_deep_alone(unit: Unit) -> bool:
+    """Whether deep checks are all that is to be done to it."""
+    return bool(unit.grave) and all(one.told.code == DEEP for one in unit.grave)
+
+
+def _due_at(state: State, what: str, node: str) -> Instant:
+    unit, config = state.node_unit(node), state.config.patrol
+    if unit is None:
+        return NEVER
+    last, every_s = (
+        (unit.checked_at, config.periodic_every_s) if what == PERIODIC else (unit.deep_at, config.deep_every_s)
+    )
+    return after(last, every_s) if last else NEVER
+
+
+def _may_be_checked(state: State, node: str) -> bool:
+    unit = state.node_unit(node)
+    is_healthy = unit is None or unit.is_healthy
+    is_free = not state.is_in_other_hands(node) and not state.observes_only(node) and state.brake.tripped is None
+    return is_healthy and is_free and node not in state.lost
+
+
+def _periodic(state: State, node: str, now: Instant) -> list[Draft]:
+    config = state.config.patrol
+    asked = ChecksRequested(
+        request_id=f"health.{node}.{PERIODIC}.{now}",
+        checks=config.periodic,
+        limit_s=config.periodic_s,
+        reason=PERIODIC,
+    )
+    return [Draft(NODE, node, "checks-requested", asked)] if config.periodic else []
+
+
+def _deep(state: State, node: str, now: Instant, drafts: list[Draft]) -> list[Draft]:
+    """Of a node that nobody uses, a few at a time."""
+    rule = state.rules_of(node).rule(DEEP)
+    under_way = sum(is_deep_alone(state.units[key]) for key in state.ill)
+    under_way += sum(draft.name == "fault-observed" for draft in drafts)
+    is_idle = not state.holders.on_node(node) and not any(not one.is_healthy for one in state.devices_of(node))
+    if rule is None or not state.config.patrol.deep or not is_idle or under_way >= state.config.patrol.deep_at_once:
+        return []
+    return [fault_draft(state, Sighting(node, DEEP, now), rule)]

@@ -1,0 +1,103 @@
+"""Checks that nobody asked for: beside jobs, and deep ones of nodes that idle."""
+
+from collections import Counter
+from dataclasses import replace
+
+import pytest
+
+from muster.core import after
+from muster.health.core.config import PatrolConfig
+from muster.schemas.facts.health import HealthPhase
+from muster.schemas.facts.operations import CheckOrder, CheckOutcome, ChecksRequested
+from unit.health.house import CONFIG, House, device
+
+HOUR_S = 3_600.0
+LIGHT = (CheckOrder(check="gpu-health"),)
+DEEP = (CheckOrder(check="dcgm"),)
+JOB = "A" * 26
+
+
+def house(**fields: object) -> House:
+    patrol = replace(PatrolConfig(periodic=LIGHT, deep=DEEP), **fields)  # type: ignore[arg-type]
+    one = House(config=replace(CONFIG, patrol=patrol))
+    one.join("a", "b", "c", "d")
+    return one
+
+
+def run_for(one: House, hours: float, *, step_s: float = 300.0) -> None:
+    end = after(one.now, hours * HOUR_S)
+    while one.now < end:
+        one.settle()
+        one.now = after(one.now, step_s)
+
+
+def asked(one: House, reason: str) -> list[str]:
+    payloads = [(fact.subject_id, fact.payload) for fact in one.said("checks-requested")]
+    return [node for node, payload in payloads if isinstance(payload, ChecksRequested) and payload.reason == reason]
+
+
+def test_by_itself_nothing_is_checked() -> None:
+    one = house()
+    run_for(one, 100, step_s=HOUR_S)
+    assert not one.said("checks-requested")
+    assert one.core.next_wakeup() is None
+
+
+def test_every_node_is_checked_once_in_every_interval_and_not_all_at_once() -> None:
+    one = house(periodic_every_s=6 * HOUR_S)
+    run_for(one, 6)
+    assert sorted(asked(one, "periodic")) == ["a", "b", "c", "d"]
+    moments = {fact.time for fact in one.said("checks-requested")}
+    assert len(moments) > 1
+    run_for(one, 6.5)
+    assert set(Counter(asked(one, "periodic")).values()) <= {2, 3}
+
+
+def test_a_periodic_check_that_fails_is_a_fault() -> None:
+    one = house(periodic_every_s=HOUR_S)
+    one.passes = CheckOutcome.FAIL
+    one.answers = False
+    run_for(one, 1)
+    assert one.said("suspect")
+
+
+def test_an_idle_node_is_checked_deeply_and_comes_back_and_history_does_not_count_it() -> None:
+    one = house(deep_every_s=24 * HOUR_S)
+    run_for(one, 24)
+    assert sorted(fact.subject_id for fact in one.said("healthy")) == ["a", "b", "c", "d"]
+    payloads = [fact.payload for fact in one.said("checks-requested")]
+    assert {order.check for one in payloads if isinstance(one, ChecksRequested) for order in one.checks} == {"dcgm"}
+    assert one.core.verdicts.state.incidents == 0
+    assert not one.core.verdicts.state.brake.recent
+
+
+def test_a_node_in_use_is_left_alone() -> None:
+    one = house(deep_every_s=24 * HOUR_S)
+    one.run(JOB, "vision", "a", "b", "c", "d")
+    run_for(one, 30)
+    assert not one.said("suspect")
+
+
+def test_one_idle_node_at_a_time() -> None:
+    one = house(deep_every_s=HOUR_S)
+    one.answers = False
+    run_for(one, 5)
+    assert len(one.core.verdicts.state.ill) == 1
+
+
+def test_a_sick_node_is_not_checked_beside() -> None:
+    one = house(periodic_every_s=HOUR_S)
+    one.answers = False
+    one.page("a", device("a", 0, xid=79))
+    run_for(one, 3)
+    assert "a" not in asked(one, "periodic")
+    assert one.phase("node", "a") is HealthPhase.SUSPECT
+
+
+@pytest.mark.parametrize("hours", [0.0, 1.0])
+def test_who_takes_over_keeps_to_the_rounds(hours: float) -> None:
+    one = house(periodic_every_s=6 * HOUR_S)
+    run_for(one, 6)
+    other = one.recovered()
+    run_for(other, hours)
+    assert len(asked(other, "periodic")) <= 5
