@@ -9,6 +9,7 @@ from pydantic.json_schema import models_json_schema
 
 from muster.schemas.access import TokenMade, TokenRecord, TokenView
 from muster.schemas.apiserver import ApiServerReport, ClusterView
+from muster.schemas.campaigns import CampaignPreview, CampaignView
 from muster.schemas.conditions import ConditionsAnswer
 from muster.schemas.devices import (
     ComposabilityBody,
@@ -19,6 +20,7 @@ from muster.schemas.devices import (
 )
 from muster.schemas.facts.queue import QueueSpec
 from muster.schemas.facts.reservation import ReservationSpec
+from muster.schemas.facts.upgrade import CampaignSpec
 from muster.schemas.job import JobSpec, PriorityChange
 from muster.schemas.live import JobReadings, LiveCredential, OutputPage, Snapshot
 from muster.schemas.members import AssignmentView, FederationView, MemberView, RoutesView
@@ -42,6 +44,9 @@ _REFUSALS = {
 _SHOWN: tuple[type[BaseModel], ...] = (
     ApiServerReport,
     AssignmentView,
+    CampaignPreview,
+    CampaignSpec,
+    CampaignView,
     ClusterView,
     ComposabilityBody,
     ComposabilityManifest,
