@@ -100,7 +100,8 @@ async def observed_stack(state_dir: Path) -> AsyncIterator[ObservedStack]:
     """Started, with all services; devices came and went, jobs succeeded and failed, a webhook was told."""
     with _receiver() as url, cluster_page() as page:
         hook = {"name": "ops", "url": url, "events": ["job-ended", "scale-chosen"]}
-        settings = {**settings_with(simulation={"telemetry_interval_s": 1.0}), "webhooks": [hook]}
+        simulated = settings_with(simulation={"telemetry_interval_s": 1.0})
+        settings = {**simulated, "telemetry": {"interval_s": 1.0}, "webhooks": [hook]}
         async with open_devices_house(state_dir, settings) as there:
             played = await play_all(there.stage)
             assert {one.name: one.problem for one in played if one.problem} == {}

@@ -51,8 +51,13 @@ def stack_options(state_dir: Path, *, nodes: int = NODES, run_s: float = 30.0) -
         "run_s": run_s,
         "telemetry_interval_s": TELEMETRY_S,
     }
-    settings = {**wanted.settings, "simulation": simulation, **composable_settings(nodes=COMPOSABLE, pool=POOL)}
-    return wanted.model_copy(update={"settings": settings, "ports": {**wanted.ports, "fabric": 0}})
+    settings = {
+        **wanted.settings,
+        "simulation": simulation,
+        "telemetry": {"interval_s": TELEMETRY_S},
+        **composable_settings(nodes=COMPOSABLE, pool=POOL),
+    }
+    return wanted.model_copy(update={"settings": settings, "ports": {**wanted.ports, "fabric": 0, "dcgm": 0}})
 
 
 @asynccontextmanager
