@@ -19,7 +19,7 @@ from muster.bus.settings import Settings
 
 SERVICES = (
     "gateway", "federation", "scheduler", "agent", "scaler", "composer", "projector", "notifier", "guard",
-    "telemetry", "health",
+    "telemetry", "health", "upgrader",
 )  # fmt: skip
 CENTRE_SERVICES = frozenset({"gateway", "federation", "projector", "notifier"})
 """Those of a centre; every other service is a cluster's own."""
