@@ -146,6 +146,16 @@ def test_a_federation_that_was_away_gives_up_nobody() -> None:
     assert {run[2] for run in house.runs()[one.id]} == {"east"}
 
 
+def test_when_all_links_break_at_once_the_first_that_is_back_does_not_take_what_the_others_have() -> None:
+    house, one = Federated(), job("one", run_s=400)
+    house.at(1, lambda: house.submit(one))
+    house.cut("east", start_s=50, for_s=320)
+    house.cut("west", start_s=50, for_s=300)
+    house.run(1_200)
+    assert house.violations() == []
+    assert {run[2] for run in house.runs()[one.id]} == {"east"}
+
+
 CELLS = ("east", "west", "north")
 RATES = st.floats(-0.005, 0.005)
 CUTS = st.tuples(

@@ -5,6 +5,7 @@ from muster.bus.service import CoreService, Hosted
 from muster.bus.settings import Settings
 from muster.federation.copier import Copier
 from muster.federation.core import FederationCore, MemberPlan, answers
+from muster.federation.metrics_sink import FederationSink
 from muster.schemas import members
 from muster.schemas.registry import StreamRole
 
@@ -34,6 +35,7 @@ def services(settings: Settings) -> tuple[CoreService | Hosted, ...]:
                 margin_s=federation.margin_s,
                 checkpoint_every_facts=settings.scheduler.checkpoint_every_facts,
             ),
+            sink=FederationSink,
             queries={
                 "federation": answers.answer_federation,
                 "routes": answers.answer_routes,

@@ -22,7 +22,7 @@ def assignment(world: Clusters, one: Job) -> AssignmentView:
 def test_clusters_are_told_with_what_they_said_last_and_what_they_were_given() -> None:
     world = Clusters(LEASED)
     world.submit_all(job("one"), job("two"))
-    world.summary("east", number=1, nodes=4, gpu_milli_total=32_000, gpu_milli_free=30_000, jobs_running=2)
+    world.summary("east", number=101, nodes=4, gpu_milli_total=32_000, gpu_milli_free=30_000, jobs_running=2)
     east, west = seen(world).clusters
     assert (east.name, east.state, east.jobs, east.gpus) == ("east", ClusterPhase.ACTIVE, 2, 2.0)
     assert (east.nodes, east.gpus_total, east.gpus_free, east.jobs_running) == (4, 32.0, 30.0, 2)

@@ -8,20 +8,36 @@ from unit.federation.world import belief, job
 GIVEN_UP_S = LOST_AFTER_S + MARGIN_S
 
 
+FIRST = 100
+"""Clusters number their summaries from there on."""
+
+
 def heard(world: Clusters, cluster: str = "east", *, number: int, contact: int = 0) -> None:
-    world.summary(cluster, number=number, contact=contact)
+    world.summary(cluster, number=number and FIRST + number, contact=contact and FIRST + contact)
 
 
 def renewals(world: Clusters, cluster: str = "east") -> list[int]:
-    return [f.payload.number for f in world.log if f.name == "contact-renewed" and f.subject_id == cluster]
+    """Which summaries were answered; the greeting answers none."""
+    numbers = [f.payload.number for f in world.log if f.name == "contact-renewed" and f.subject_id == cluster]
+    return [number - FIRST for number in numbers if number > FIRST]
 
 
 def test_a_summary_that_asks_for_it_is_answered_with_what_the_cluster_may_count_on() -> None:
     world = Clusters(LEASED)
     heard(world, number=1)
-    (renewed,) = [fact for fact in world.log if fact.name == "contact-renewed"]
-    assert (renewed.cluster, renewed.payload.number) == ("east", 1)
+    renewed = world.last("east", "contact-renewed")
+    assert (renewed.cluster, renewed.payload.number) == ("east", FIRST + 1)
     assert (renewed.payload.lost_after_s, renewed.payload.margin_s) == (LOST_AFTER_S, MARGIN_S)
+
+
+def test_every_cluster_that_may_be_given_up_is_greeted_once_and_lost_if_it_never_answers() -> None:
+    world = Clusters(LEASED)
+    world.run()
+    world.wait(GIVEN_UP_S - 1)
+    assert [f.subject_id for f in world.log] == ["east", "west"]
+    assert renewals(world) == []
+    world.wait(1)
+    assert (phase(world), phase(world, "west")) == (ClusterPhase.LOST, ClusterPhase.LOST)
 
 
 def test_summaries_that_ask_for_nothing_and_clusters_that_are_never_given_up_get_no_answer() -> None:
@@ -147,11 +163,15 @@ def test_while_others_could_take_its_jobs_a_lost_cluster_is_not_answered_until_t
     world.wait(GIVEN_UP_S)
     heard(world, number=2)
     assert renewals(world) == [1, 2], "nobody else could take them"
+    heard(world, "west", number=1)
     world.resume("west")
     heard(world, number=3)
     assert renewals(world) == [1, 2]
     assert world.where(one) == "east", "what was answered last has to be over first"
-    world.wait(GIVEN_UP_S)
+    for number in (2, 3, 4):  # often enough not to be thought silent
+        assert world.where(one) == "east"
+        world.wait(GIVEN_UP_S / 3)
+        heard(world, "west", number=number, contact=number - 1)
     assert world.where(one) == "west"
     assert renewals(world) == [1, 2, 3]
     assert world.last("east", "contact-renewed").seq > world.last(one.id, "routed").seq
@@ -171,6 +191,7 @@ def test_a_new_leader_blames_nobody_for_the_time_without_one() -> None:
 def test_it_asks_to_be_woken_when_a_cluster_would_be_lost() -> None:
     world = Clusters(LEASED)
     heard(world, number=1)
+    heard(world, "west", number=1)
     assert world.core.next_wakeup() == world.now + round(GIVEN_UP_S * 1e9)
 
 

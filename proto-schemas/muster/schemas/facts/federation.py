@@ -212,8 +212,9 @@ class MemberState(Payload):
     phase, since: as it moved last; drain: while it drains or is drained. answered: number of the summary that contact
     was renewed for last, answered_at: when; granted_until: by what was renewed ever, its jobs may run until then, by
     the federation's clock and with the margin. confirmed, confirmed_at: the newest renewal that the cluster itself
-    said it has, and when that was renewed. renewals: those that it has not confirmed, oldest first. freed_milli_per_s:
-    milli-GPUs that come free there in a second, smoothed; freed_at: when that was reckoned last. wishes: not answered.
+    said it has, and when that was renewed. returned_at: when it came back last, after it was lost. renewals: those that
+    it has not confirmed, oldest first. freed_milli_per_s: milli-GPUs that come free there in a second, smoothed;
+    freed_at: when that was reckoned last. wishes: not answered.
     """
 
     phase: ClusterPhase = ClusterPhase.ACTIVE
@@ -226,6 +227,7 @@ class MemberState(Payload):
     confirmed: int = 0
     confirmed_at: InstantNs = 0
     renewals: tuple[Heartbeat, ...] = ()
+    returned_at: InstantNs = 0
     freed_milli_per_s: float = 0.0
     freed_at: InstantNs = 0
     wishes: tuple[ClusterWish, ...] = ()

@@ -1,13 +1,14 @@
 """Answers to questions, from the core's state alone. A question changes nothing and is never a fact."""
 
 from muster.core import Core, Instant
+from muster.federation.core.contact import GREETING
 from muster.federation.core.core import FederationCore
 from muster.federation.core.lanes import Lane
 from muster.federation.core.members import Member
 from muster.federation.core.policy import refusal
 from muster.federation.core.routes import GPU_MILLI, Proposed, Route
 from muster.federation.core.state import State
-from muster.federation.core.turns import LEASED, NO_CLUSTER, OVERFLOW, TEAM_LIMIT, judge, limits_of
+from muster.federation.core.turns import LEASED, NO_CLUSTER, OVERFLOW, SETTLING, TEAM_LIMIT, judge, limits_of
 from muster.schemas.base import Wire
 from muster.schemas.facts.federation import ClusterPhase, RoutingChangeRequested
 from muster.schemas.members import (
@@ -83,7 +84,7 @@ def _member(state: State, member: Member) -> MemberView:
         jobs=len(member.jobs),
         gpus=member.milli / GPU_MILLI,
         lost_after_s=member.lost_after_s,
-        heard_at=member.answered_at,
+        heard_at=member.answered_at if member.answered > GREETING else 0,
         gives_up_at=gives_up_at if gives_up_at is not None and member.phase is not ClusterPhase.LOST else 0,
     )
     if summary is None:
@@ -129,6 +130,8 @@ def _detail(state: State, lane: Lane, reason: str, limits: dict[str, int]) -> st
         return f"every cluster of rule {key.rule} overflows, and the rule has jobs wait"
     if reason == NO_CLUSTER:
         return "no cluster takes jobs that it may go to: all are drained or lost"
+    if reason == SETTLING:
+        return f"cluster {key.left} is lost, as was the one that could take it until just now: it may come back, too"
     if reason == LEASED:
         return f"cluster {key.left} is lost, and may still be running it"
     return "it goes next"

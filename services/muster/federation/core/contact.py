@@ -26,6 +26,9 @@ from muster.schemas.facts.federation import (
     Heartbeat,
 )
 
+GREETING = 1
+"""A number that no summary has: the first answer lets nothing run, and has the cluster number its summaries."""
+
 
 def summarised(state: State, member: Member, summary: ClusterSummary) -> None:
     """A summary was folded: it may say which answer the cluster has."""
@@ -52,12 +55,19 @@ def drafts(state: State, now: Instant, *, margin_s: float, held_up: Collection[s
         if member.phase is ClusterPhase.LOST and member.confirmed:
             yield _moved(member, "returned", "it answers again")
             continue
+        if not member.answered:
+            yield _renewal(member, GREETING, margin_s)
+            continue
         summary = state.clusters.get(member.name)
         is_asked = summary is not None and summary.number > member.answered
         if summary is None or not is_asked or member.name in held_up or _is_deaf(member, now):
             continue
-        renewed = ContactRenewed(number=summary.number, lost_after_s=member.lost_after_s, margin_s=margin_s)
-        yield Draft("cluster", member.name, "contact-renewed", renewed, cluster=member.name)
+        yield _renewal(member, summary.number, margin_s)
+
+
+def _renewal(member: Member, number: int, margin_s: float) -> Draft:
+    renewed = ContactRenewed(number=number, lost_after_s=member.lost_after_s, margin_s=margin_s)
+    return Draft("cluster", member.name, "contact-renewed", renewed, cluster=member.name)
 
 
 def next_loss(state: State) -> Instant | None:
@@ -71,10 +81,10 @@ def next_loss(state: State) -> Instant | None:
 
 
 def _is_deaf(member: Member, now: Instant) -> bool:
-    """Whether it has not said for `lost_after_s` that it gets the answers. One that is lost is always answered: its
-    jobs are gone, or nobody else takes them.
+    """Whether it has not said for `lost_after_s` that it gets the answers. One that is lost or drained is always
+    answered: its jobs are gone, or nobody else takes them.
     """
-    if member.phase is ClusterPhase.LOST or not member.renewals:
+    if member.phase in (ClusterPhase.LOST, ClusterPhase.DRAINED) or not member.renewals:
         return False
     return now - member.renewals[0].at > member.lost_after_s * NS_PER_S
 
@@ -97,6 +107,7 @@ def _renewed(state: State, fact: Fact) -> None:
         kept = (kept[0], *kept[2:])  # the oldest says for how long the cluster has been deaf
     member.renewals = (*kept, Heartbeat(number=renewed.number, at=fact.time))
     member.grant(after(fact.time, renewed.lost_after_s + renewed.margin_s))
+    state.lanes.stir()
 
 
 def _lost(state: State, fact: Fact) -> None:
@@ -125,6 +136,7 @@ def _returned(state: State, fact: Fact) -> None:
         state.anomalies["returned out of turn"] += 1
         return
     member.move(ClusterPhase.ACTIVE if member.drain is None else ClusterPhase.DRAINING, at=fact.time, fact=fact.id)
+    member.returned_at = fact.time
     for job_id in member.jobs:
         state.lanes.remove(job_id)
         state.dirty[job_id] = None

@@ -119,7 +119,8 @@ class FederationCore:
         for one in turns.given:
             drafts += moves.given(state, one, now)
         self._more = self._more or turns.has_more
-        self._leased = Instant(min(turns.leased.values())) if turns.leased else None
+        moments = [*turns.leased.values(), *filter(None, (turns.settles_at,))]
+        self._leased = Instant(min(moments)) if moments else None
         held_up = {one.record.cluster for one in turns.given if one.record.cluster}
         return held_up | set(turns.leased)
 

@@ -41,6 +41,7 @@ class Member:
     granted_until: int = 0
     confirmed: int = 0
     confirmed_at: int = 0
+    returned_at: int = 0
     renewals: tuple[Heartbeat, ...] = ()
     wishes: dict[str, ClusterWish] = field(default_factory=dict)
     jobs: dict[str, None] = field(default_factory=dict)
@@ -73,6 +74,12 @@ class Member:
         """Its jobs may run until then, as far as the federation has to reckon with it."""
         self.granted_until = max(self.granted_until, until)
 
+    def is_silent(self, now: Instant) -> bool:
+        """Whether it may be about to be lost: half of that time is over."""
+        if not self.lost_after_s or not self.answered_at:
+            return False
+        return now - self.answered_at > self.lost_after_s * NS_PER_S / 2
+
     def gives_up_at(self) -> Instant | None:
         """When its jobs may be given to others; None if never."""
         return Instant(self.granted_until) if self.lost_after_s and self.granted_until else None
@@ -90,6 +97,7 @@ class Member:
             confirmed=self.confirmed,
             confirmed_at=self.confirmed_at,
             renewals=self.renewals,
+            returned_at=self.returned_at,
             freed_milli_per_s=self.freed_milli_per_s,
             freed_at=self.freed_at,
             wishes=tuple(self.wishes.values()),
@@ -102,4 +110,5 @@ class Member:
         self.answered, self.answered_at, self.granted_until = state.answered, state.answered_at, state.granted_until
         self.confirmed, self.confirmed_at, self.renewals = state.confirmed, state.confirmed_at, state.renewals
         self.freed_milli_per_s, self.freed_at = state.freed_milli_per_s, state.freed_at
+        self.returned_at = state.returned_at
         self.wishes = {wish.fact: wish for wish in state.wishes}

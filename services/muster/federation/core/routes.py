@@ -79,17 +79,22 @@ def choose(
     milli: int,
     avoid: frozenset[str] = frozenset(),
     waits: bool = False,
+    heard: bool = False,
     now: Instant,
 ) -> str | None:
     """The first of these clusters that takes jobs and does not overflow; None if the job has to wait.
 
     Where all overflow it is the first that takes jobs, unless the job `waits`. A cluster that is drained stands for
-    those that take its jobs. avoid: clusters that it may not go to. milli: milli-GPUs of the job.
+    those that take its jobs; one that is silent comes after those that are heard. avoid: clusters that it may not go
+    to. heard: only one that is heard will do. milli: milli-GPUs of the job.
     """
     fallback: str | None = None
     for choice, name in _opened(among, members):
         member = members[name]
         if name in avoid or member.phase is not ClusterPhase.ACTIVE:
+            continue
+        if member.is_silent(now):
+            fallback = fallback if heard else fallback or name
             continue
         if not overflows(choice, member, summaries.get(name), proposed=proposed, milli=milli, now=now):
             return name

@@ -153,7 +153,7 @@ def _resumed(state: State, fact: Fact) -> None:
     if member is None or member.drain is None:
         state.anomalies["resumed out of turn"] += 1
         return
-    member.drain = None
+    member.drain, member.renewals = None, ()  # whether it hears is seen from here on
     if member.phase is not ClusterPhase.LOST:
         member.move(ClusterPhase.ACTIVE, at=fact.time, fact=fact.id)
     for job_id in member.jobs:

@@ -8,7 +8,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from muster.core import Instant
+from muster.core import Instant, after
 from muster.federation.core.lanes import Lane, LaneKey
 from muster.federation.core.members import Member
 from muster.federation.core.routes import GPU_MILLI, Proposed, Route, choices, choose, rule_for
@@ -20,8 +20,12 @@ TEAM_LIMIT = "team-limit"
 OVERFLOW = "overflow"
 NO_CLUSTER = "no-cluster"
 LEASED = "leased"
+SETTLING = "settling"
 """Why a job waits with the federation: its team has all that it may have; every cluster of its rule overflows; none
-takes jobs; the lost cluster that has it may still be running it."""
+takes jobs; the lost cluster that has it may still be running it; the one that could take it has just come back."""
+
+SETTLE_S = 60.0
+"""A cluster that comes back gets no jobs of others that are lost for so long."""
 
 
 class Given(NamedTuple):
@@ -33,10 +37,14 @@ class Given(NamedTuple):
 
 @dataclass(slots=True)
 class Turns:
-    """What one decision gave. leased: lost clusters that may still run jobs which others would take, until when."""
+    """What one decision gave. leased: lost clusters that may still run jobs which others would take, until when.
+
+    settles_at: when the first cluster that has just come back takes jobs of others, 0: none has.
+    """
 
     given: list[Given] = field(default_factory=list)
     leased: dict[str, int] = field(default_factory=dict)
+    settles_at: int = 0
     has_more: bool = False
 
 
@@ -104,6 +112,9 @@ def _put_off(state: State, lane: Lane, why: str, turns: Turns, *, at: int) -> No
     left = state.members.get(lane.key.left)
     if why == LEASED and left is not None:
         turns.leased[left.name] = left.granted_until
+    elif why == SETTLING and left is not None:
+        back = [after(Instant(m.returned_at), SETTLE_S) for m in state.members.values() if m.returned_at > left.since]
+        turns.settles_at = min(filter(None, (turns.settles_at, *back)))
     elif not turns.given and not at:
         lane.judged = state.lanes.version
 
@@ -125,6 +136,8 @@ def judge(
         return OVERFLOW if _takes_jobs(state.members, key) else NO_CLUSTER
     if left is not None and left.granted_until > now:
         return LEASED
+    if left is not None and _has_just_come_back(state.members[cluster], left, now):
+        return SETTLING
     return Route(cluster, rule)
 
 
@@ -143,6 +156,7 @@ def _choose(
             milli=record.milli,
             avoid=avoid,
             waits=waits,
+            heard=bool(key.left),
             now=now,
         )
 
@@ -152,6 +166,13 @@ def _choose(
             return found, "as asked"
     found = pick(choices(rule, state.members), waits=rule is not None and rule.waits)
     return found, f"rule {rule.name}" if rule is not None else ""
+
+
+def _has_just_come_back(member: Member, left: Member, now: Instant) -> bool:
+    """Whether it was lost with the other one: where several fall silent at once it was the link, or the federation, and
+    the first that is heard again does not get what the others are about to go on with.
+    """
+    return member.returned_at > left.since and now < after(Instant(member.returned_at), SETTLE_S)
 
 
 def _takes_jobs(members: dict[str, Member], key: LaneKey) -> bool:

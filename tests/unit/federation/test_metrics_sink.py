@@ -1,0 +1,37 @@
+"""What the federation's metrics show."""
+
+from prometheus_client import REGISTRY
+
+from muster.bus.service import Seat
+from muster.federation.metrics_sink import FederationSink
+from unit.federation.clusters import LEASED, LOST_AFTER_S, MARGIN_S, Clusters
+from unit.federation.world import job
+
+SEAT = Seat(lambda: None, lambda: True)
+
+
+def value(name: str, **labels: str) -> float | None:
+    return REGISTRY.get_sample_value(f"muster_federation_{name}", labels)
+
+
+async def test_clusters_jobs_that_wait_and_moves_are_shown_while_it_leads() -> None:
+    world = Clusters(LEASED, policy={"teams": [{"team": "physics", "gpus": 0}]})
+    sink = FederationSink()
+    await sink.open(world.core, None, SEAT)  # type: ignore[arg-type]
+    moved, lost = (value("job_moves_total", how="dropped") or 0), (value("cluster_losses_total", cluster="east") or 0)
+    world.submit_all(job("one"), job("held", team="physics"))
+    world.summary("east", number=1)
+    world.summary("west", number=1)
+    world.wait(LOST_AFTER_S + MARGIN_S - 1)
+    world.summary("west", number=2, contact=1)
+    world.wait(1)
+    await sink.after_fold(world.log, last_seq=len(world.log), now=world.now)
+    assert value("cluster_state", cluster="east", state="lost") == 1
+    assert value("cluster_state", cluster="east", state="active") == 0
+    assert (value("cluster_jobs", cluster="west"), value("cluster_gpus", cluster="west")) == (1, 1)
+    assert value("jobs_waiting", reason="team-limit") == 1
+    assert (value("cluster_heard_timestamp_seconds", cluster="west") or 0) > 0
+    assert value("job_moves_total", how="dropped") == moved + 1
+    assert value("cluster_losses_total", cluster="east") == lost + 1
+    await sink.close()
+    assert value("cluster_jobs", cluster="west") is None
