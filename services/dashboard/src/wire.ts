@@ -70,6 +70,13 @@ export interface JobView {
   made_way_for: string;
   held: boolean;
   origin: string;
+  retries: number;
+  retries_used: number;
+  node_losses: number;
+  preflight_failures: number;
+  lost_s: number;
+  lost_last_s: number;
+  excluded: string[];
 }
 
 export interface NodeReason {

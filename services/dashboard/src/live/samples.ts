@@ -63,6 +63,13 @@ export function jobRow(id: string, phase: Phase, given: Partial<JobView> = {}): 
     made_way_for: "",
     held: false,
     origin: "",
+    retries: 0,
+    retries_used: 0,
+    node_losses: 0,
+    preflight_failures: 0,
+    lost_s: 0,
+    lost_last_s: 0,
+    excluded: [],
     ...given,
   };
 }
@@ -85,6 +92,8 @@ export function nodeRow(name: string, given: Partial<NodeView> = {}): NodeView {
     jobs: [],
     device_domains: [],
     group: "",
+    reasons: [],
+    condition: "",
     ...given,
   };
 }

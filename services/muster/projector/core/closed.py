@@ -54,6 +54,14 @@ class ClosedNodes:
         else:
             every.pop(fact.subject_id, None)
 
+    def gone(self, uuid: str) -> None:
+        """No node shows the device any more: what was given is over, what waits for an answer still gets one."""
+        known = self.devices.get(uuid)
+        if known is not None:
+            known.wishes = tuple(wish for wish in known.wishes if not wish.answered)
+            if not known.wishes:
+                del self.devices[uuid]
+
     def cordon_of(self, node: str) -> Cordon | None:
         """By a person."""
         known = self.nodes.get(node)

@@ -105,6 +105,11 @@ class FleetRows:
             self._conditions.pop(node, None)
         self.marks.touch(node)
 
+    def take_away(self, uuid: str) -> None:
+        """The fabric took a device away; of one that a node shows its description will say so."""
+        if uuid not in self._node_of:
+            self._closed.gone(uuid)
+
     def answers(self, node: str, *, lost: bool, reason: str) -> None:
         """The node stopped answering, or answers again; the loss ended its grant, so it waits for the next one."""
         if lost:
@@ -148,7 +153,12 @@ class FleetRows:
         for uuid in self._uuids.pop(node, ()):
             if self._node_of.get(uuid) == node:
                 del self._node_of[uuid]
-        self._node_of.update(dict.fromkeys(uuids, node))
+                if uuid not in uuids:
+                    self._closed.gone(uuid)
+        for uuid in uuids:
+            if self._node_of.get(uuid, node) != node:
+                self._closed.gone(uuid)  # what another node was asked to give back, it gave
+            self._node_of[uuid] = node
         if uuids:
             self._uuids[node] = uuids
 

@@ -13,6 +13,7 @@ from muster.projector.core.shown import Shown
 from muster.schemas.facts import node as nodes
 from muster.schemas.facts import queue as queues
 from muster.schemas.facts import reservation as reservations
+from muster.schemas.facts.device import DeviceDetached
 from muster.schemas.facts.health import HealthPhase, UnitState
 from muster.schemas.registry import STATE_NAME
 
@@ -38,6 +39,7 @@ class ProjectorCore(JobRows):
             **{("node", phase.value): self._judged for phase in HealthPhase},
             ("node", "withheld"): self._withheld,
             ("node", "withhold-withdrawn"): self._withdrawn,
+            ("attachment", "detached"): self._detached,
             ("queue", "changed"): self._queue_changed,
             ("reservation", "booked"): self._booked,
             ("reservation", "ended"): self._reservation_ended,
@@ -114,6 +116,9 @@ class ProjectorCore(JobRows):
 
     def _closed_device(self, fact: Fact) -> None:
         self._fleet.close_device(fact)
+
+    def _detached(self, fact: Fact) -> None:
+        self._fleet.take_away(cast("DeviceDetached", fact.payload).device_uuid)
 
     def _released(self, fact: Fact) -> None:
         self._fleet.close(fact)

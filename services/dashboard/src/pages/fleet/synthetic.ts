@@ -163,6 +163,8 @@ export class SyntheticFleet {
       jobs: [],
       device_domains: [],
       group: "",
+      reasons: [],
+      condition: "",
     };
   }
 

@@ -173,6 +173,8 @@ export class FakeComposer {
       jobs: [],
       device_domains: [],
       group: "flex",
+      reasons: [],
+      condition: "",
     };
   }
 }
