@@ -98,6 +98,10 @@ SMALLER_BENCHES = tuple(
             ".venv/bin/muster bench telemetry --nodes 10 --interval 1 --rounds 1",
         ),
         (
+            ".venv/bin/muster bench health",
+            ".venv/bin/muster bench health --nodes 32 --gangs 1 --rate 80 --duration 1",
+        ),
+        (
             ".venv/bin/muster bench attach",
             ".venv/bin/muster bench attach --gpus 4 --limit 2 --switch 0.1",
         ),
