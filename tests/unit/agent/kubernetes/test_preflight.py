@@ -4,9 +4,10 @@ from dataclasses import replace
 
 import pytest
 
-from muster.agent.core.cluster import ChecksSeen, CreatePods, OpenGate, PodsStartedSeen
+from muster.agent.core.cluster import ChecksSeen, CreatePods, NodeClosedSeen, OpenGate, PodsStartedSeen
 from muster.agent.core.kubernetes.calls import Done, Kind, Merge, Refused
 from muster.agent.core.kubernetes.pods import PodOrder, pod_manifest
+from muster.agent.core.kubernetes.preflight import STUCK_S
 from muster.agent.core.kubernetes.preflight_names import CHECKS, GATE, GATE_ANNOTATION
 from muster.agent.core.kubernetes.projections import PodProjection
 from muster.agent.core.kubernetes.verdicts import FOR_PODS_MAX
@@ -260,6 +261,24 @@ def test_what_ends_in_its_checks_uses_none_of_the_jobs_retries_but_only_so_often
         rig.cluster.acknowledge(exited, rig.now)
         rig.calls()
         rig.tasks.clear()
+
+
+def test_checks_that_hang_beyond_every_limit_send_the_gang_elsewhere_and_close_the_node() -> None:
+    rig = begun()
+    rig.see(checking(0, found(PASS, PASS)))
+    rig.cluster.carry_out(OpenGate(JOB, 1, rig.now))
+    rig.calls()
+    rig.answer(Done())
+    rig.pass_time(STUCK_S - 1)
+    assert not any(isinstance(seen, NodeClosedSeen) for seen in rig.observe())
+    rig.pass_time(2)
+    (closed,) = (seen for seen in rig.observe() if isinstance(seen, NodeClosedSeen))
+    assert closed.node == "n1"
+    rig.calls()
+    rig.answer(Done())
+    for replica in (0, 1):
+        rig.lose(checking(replica))
+    assert (rig.exit().outcome, rig.exit().node) == (PodsOutcome.NODE_LOST, "n1")
 
 
 def test_a_failure_after_the_first_step_is_the_jobs_own() -> None:

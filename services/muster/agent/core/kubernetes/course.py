@@ -69,8 +69,10 @@ class Course:
         self._maker.make(one, now)
         if not one.running_at and one.is_whole:
             one.running_at = now
-        if one.opened_at:
+        if one.opened_at and one.order.preflight is not None:
             self._gates.open(one)
+            if (stuck := self._gates.stuck(one, now)) is not None:
+                self._verdicts.never_begins(one, stuck, now)
         one.resized = one.resize is not None and one.is_whole and all(pod.is_over for pod in one.leaving)
         self._roll_back_in_part(one, now)
         self._maker.wait_for(one, now)

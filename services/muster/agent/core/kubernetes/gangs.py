@@ -185,7 +185,7 @@ class Gangs:
         self._timers.clear()
         for one in self.attempts.values():
             one.bound_at, one.is_begun, one.ended_at, one.running_at = NEVER, False, NEVER, NEVER
-            one.verdict, one.resized = None, False
+            one.verdict, one.resized, one.awaits_first_step = None, False, False
             self._places.empty(one)
 
     def outage(self, now: Instant) -> None:

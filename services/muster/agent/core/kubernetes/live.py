@@ -119,7 +119,7 @@ class LiveAttempt:
     what happened to it. ended_at: since when none runs any more. bound_at: since when only part is bound. checkpoint:
     the newest that its pods tell of; told: that the log has. held_up_at: since when a container cannot be started.
     opened_at: since when its first step may begin, where it is checked before. found_told: nodes and checks of which
-    the log has what they found; checks_told: it has all.
+    the log has what they found; checks_told: it has all. awaits_first_step: it is looked at again after its opening.
     """
 
     order: CreatePods
@@ -141,6 +141,7 @@ class LiveAttempt:
     opened_at: Instant = NEVER
     found_told: set[tuple[str, str]] = field(default_factory=set)
     checks_told: bool = False
+    awaits_first_step: bool = False
 
     @property
     def key(self) -> tuple[str, int]:

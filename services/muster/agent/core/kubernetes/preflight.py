@@ -23,12 +23,14 @@ from muster.agent.core.kubernetes.preflight_names import (
 )
 from muster.checks.plan import orders_for
 from muster.checks.report import cannot_run, load
-from muster.core import Instant
+from muster.core import Instant, after
 from muster.kube.objects import JsonObject
 from muster.schemas.facts.operations import CheckOrder, CheckOutcome, CheckResult, PreflightPlan
 
 AGAIN_S = 15.0
 """Until a gate is opened again whose opening the API server refused: somebody has to grant it."""
+STUCK_S = 60.0
+"""After the gate was opened: checks that run on then, though their limit is over, hang in the kernel (a wedged GPU)."""
 _WORST = {CheckOutcome.PASS: 0, CheckOutcome.CANNOT_RUN: 1, CheckOutcome.FAIL: 2}
 
 
@@ -128,6 +130,11 @@ def _not_here(all_orders: tuple[CheckOrder, ...], mine: tuple[CheckOrder, ...], 
             yield CheckResult(node=node, check=order.check, outcome=CheckOutcome.PASS, detail="nothing to check here")
 
 
+def _is_in_checks(pod: LivePod) -> bool:
+    seen = pod.view.preflight if pod.view is not None else None
+    return seen is not None and seen.report is None and not pod.is_over
+
+
 def _gpus(one: LiveAttempt, pod: LivePod) -> int:
     group = one.order.spec.task_groups[pod.slot.group]
     return 0 if group.gpu_milli else pod.slot.gpu_count or group.gpus
@@ -146,6 +153,15 @@ class Gates:
             seen = pod.view.preflight if pod.view is not None else None
             if seen is not None and not seen.is_open and not pod.is_opened and pod.exists:
                 self._ask(one, pod)
+
+    def stuck(self, one: LiveAttempt, now: Instant) -> LivePod | None:
+        """A pod that can never begin, since its checks do not end. Of elastic jobs pods may have come later."""
+        if not one.awaits_first_step:
+            one.awaits_first_step = True
+            self._touch(one, now, after_s=STUCK_S)
+        if now < after(one.opened_at, STUCK_S) or any(group.min_replicas for group in one.order.spec.task_groups):
+            return None
+        return next((pod for pod in one.pods.values() if _is_in_checks(pod)), None)
 
     def forget(self, pod: LivePod) -> None:
         """Nothing more is to be opened."""

@@ -84,6 +84,12 @@ class Verdicts:
                 return True
         return False
 
+    def never_begins(self, one: LiveAttempt, pod: LivePod, now: Instant) -> None:
+        """Its checks hang: the gang goes elsewhere, and so does everything else for a while."""
+        reason = "its checks do not end, long after their limit"
+        self._parts.nodes.turned_away(pod.slot.node, now, why=reason)
+        self.roll_back(one, pod, reason=reason)
+
     def started(self, job_id: str) -> None:
         """An attempt runs: what was in its way is over."""
         self._refused.pop(job_id, None)
