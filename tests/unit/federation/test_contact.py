@@ -1,5 +1,7 @@
 """When a silent cluster is given up, what becomes of its jobs, and why none runs twice."""
 
+import pytest
+
 from muster.schemas.facts.federation import ClusterPhase
 from unit.federation.clusters import LEASED, LOST_AFTER_S, MARGIN_S, Clusters
 from unit.federation.test_drains import phase
@@ -186,6 +188,18 @@ def test_a_new_leader_blames_nobody_for_the_time_without_one() -> None:
     assert phase(world) is ClusterPhase.ACTIVE
     world.wait(2 * LOST_AFTER_S)
     assert phase(world) is ClusterPhase.LOST
+
+
+@pytest.mark.parametrize(
+    "policy", [{}, {"rules": [{"name": "all", "clusters": [{"cluster": "east"}, {"cluster": "west"}]}]}]
+)
+def test_new_jobs_go_past_a_cluster_that_may_be_about_to_be_lost(policy: dict[str, object]) -> None:
+    world = Clusters(LEASED, policy=policy)
+    heard(world, number=1)
+    world.wait(LOST_AFTER_S * 0.6)
+    heard(world, "west", number=1)
+    world.submit_all(job("one"))
+    assert world.where(job("one")) == "west"
 
 
 def test_it_asks_to_be_woken_when_a_cluster_would_be_lost() -> None:

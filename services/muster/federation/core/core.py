@@ -151,8 +151,9 @@ class FederationCore:
         if job.origin is not None:
             return [moves.routed(record, cluster=job.origin.cluster, rule="", lost_after_s=0.0)]
         if not record.assignment and record.reroute is None and not (state.policy.rules or state.policy.teams):
-            member = next((m for m in state.members.values() if m.phase is ClusterPhase.ACTIVE), None)
-            if member is not None and len(state.lanes) == 0:
+            open_ones = (m for m in state.members.values() if m.phase is ClusterPhase.ACTIVE)
+            member = next(open_ones, None)
+            if member is not None and len(state.lanes) == 0 and not member.is_silent(self._now):
                 return [moves.routed(record, cluster=member.name, rule="", lost_after_s=member.lost_after_s)]
         enlist(state, record)
         return []
