@@ -4,6 +4,10 @@ SCRAPES_MAX = 512
 """Pages that are on their way at once, each on a connection of its own: 1,750 nodes of which one in three hangs."""
 CONNECT_S_MAX = 2.0
 """For a connection alone: a node that does not even take one in this time is down, not hung."""
+KEPT_S = 2.0
+"""A connection that nobody uses is closed after this."""
+DNS_S = 60
+"""For which a name's address is remembered."""
 PAGE_BYTES_MAX = 8 * 1024 * 1024
 """One page: 64 GPUs with every counter that there is have 2 MiB."""
 CHUNK_BYTES = 256 * 1024

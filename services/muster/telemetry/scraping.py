@@ -8,7 +8,7 @@ import aiohttp
 
 from muster.schemas.facts.node import NodeJoined
 from muster.schemas.telemetry import ExporterState
-from muster.telemetry.limits import CHUNK_BYTES, CONNECT_S_MAX, PAGE_BYTES_MAX, SCRAPES_MAX
+from muster.telemetry.limits import CHUNK_BYTES, CONNECT_S_MAX, DNS_S, KEPT_S, PAGE_BYTES_MAX, SCRAPES_MAX
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,7 +23,8 @@ class Answer:
 class Exporters:
     """Asks the exporters of all nodes. url: with {node} and {address} to fill in. As a context manager.
 
-    Every page comes over a connection of its own: 1,750 open ones would be more than a process may have.
+    Connections are kept for a moment alone: 1,750 open ones would be more than a process may have. That is enough where
+    several nodes' pages come from one place.
     """
 
     def __init__(self, url: str, *, timeout_s: float) -> None:
@@ -33,7 +34,7 @@ class Exporters:
 
     async def __aenter__(self) -> Self:
         self._session = aiohttp.ClientSession(
-            connector=aiohttp.TCPConnector(limit=SCRAPES_MAX, force_close=True, ttl_dns_cache=60),
+            connector=aiohttp.TCPConnector(limit=SCRAPES_MAX, keepalive_timeout=KEPT_S, ttl_dns_cache=DNS_S),
             timeout=aiohttp.ClientTimeout(
                 total=self._timeout_s, sock_connect=min(CONNECT_S_MAX, self._timeout_s), ceil_threshold=3_600
             ),
