@@ -1,5 +1,6 @@
 """Settings of the federation: its clusters, where jobs go, and when a silent cluster is given up."""
 
+from pathlib import Path
 from typing import Annotated, Self
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
@@ -42,19 +43,31 @@ class MemberSettings(_Section):
     lost_after_s: Annotated[float, Field(ge=0)] | None = None
 
 
+class CentreSettings(_Section):
+    """Where a cell's broker joins the centre's.
+
+    url: where that takes leaf nodes: `tls://HOST:7422`, or `nats-leaf://HOST:7422` within one network. credentials: the
+    file that the centre made for this cell, `cell-NAME/centre.creds`.
+    """
+
+    url: Annotated[str, Field(pattern=r"^(tls|nats-leaf|wss?)://[^/]+")]
+    credentials: Path
+
+
 class FederationSettings(_Section):
     """clusters: all members, in the order in which they are preferred; none: the one cluster of this stack.
 
     lost_after_s: a cluster that is silent for so long is given up, and its jobs go elsewhere; 0: never. margin_s: jobs
     end there so long before, and go elsewhere so long after: it covers the grace of the jobs that are ended, and what
-    clocks differ in rate. heartbeat_s: between two signs of life of a cluster that may be given up. policy: where jobs
-    go until somebody changes it with `muster routes set`.
+    clocks differ in rate. heartbeat_s: between two signs of life of a cluster that may be given up. centre: of a cell
+    that runs apart, its way to the federation. policy: where jobs go until somebody changes it with `muster routes set`.
     """
 
     clusters: Annotated[tuple[MemberSettings, ...], Field(max_length=CLUSTERS_MAX)] = ()
     lost_after_s: Annotated[float, Field(ge=0)] = 0.0
     margin_s: Annotated[float, Field(ge=0)] = 60.0
     heartbeat_s: Annotated[float, Field(gt=0)] = 5.0
+    centre: CentreSettings | None = None
     policy: RoutingPolicy = RoutingPolicy()
 
     @model_validator(mode="after")

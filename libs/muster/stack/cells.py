@@ -32,6 +32,7 @@ CELLS = "cells"
 SCHEDULER = "scheduler"
 """A cell is ready when its scheduler leads: until then nobody tells of its queues and nodes."""
 LEAF_PORT = "leaf"
+LEAF_USUAL_PORT = 7422
 CENTRE_CREDENTIALS = "centre.creds"
 """What a cell's broker joins the centre's with, in the cell's directory of keys."""
 FIRST_PORTS: Mapping[str, int] = {"nats": 4230, "monitor": 8230, "metrics": 9470, FABRIC_PORT: 8071, DCGM_PORT: 9401}
@@ -71,7 +72,7 @@ def wanted_cell_ports(
     clusters: Sequence[str], remembered: Mapping[str, int], asked: Mapping[str, int]
 ) -> dict[str, int]:
     """The ports to try first for all cells, and where the centre takes leaf nodes. As `options.wanted_ports`."""
-    wanted = {LEAF_PORT: 7422} if clusters else {}
+    wanted = {LEAF_PORT: LEAF_USUAL_PORT} if clusters else {}
     for number, cluster in enumerate(clusters):
         for name, port in FIRST_PORTS.items():
             wanted[cell_port(cluster, name)] = port + number * PORT_STEP

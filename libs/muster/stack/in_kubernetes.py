@@ -13,7 +13,6 @@ import yaml
 
 from muster.bus.kubernetes_settings import KubernetesSettings
 from muster.bus.settings import FabricSettings, Settings, WebhookSettings
-from muster.stack.declared import SERVICES
 from muster.stack.exporters import DCGM_SIMULATOR
 from muster.stack.fabrics import SIMULATOR
 from muster.stack.keys import write_private
@@ -45,7 +44,7 @@ def write(
     settings: Settings,
     *,
     now_s: int,
-    services: Sequence[str] = SERVICES,
+    services: Sequence[str] | None = None,
     entropy: Callable[[int], bytes] = os.urandom,
 ) -> tuple[str, ...]:
     """Write a directory per part and the kustomization that makes Secrets of them; names of the Secrets.

@@ -5,14 +5,18 @@ Every part's directory may be a volume of its own. Only `keys` is read again by 
 
 import os
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from muster.bus import jwt
 from muster.bus.declaration import Declaration
+from muster.bus.federation_settings import CentreSettings
+from muster.bus.leaf import cell_user_name
+from muster.bus.names import CENTRE_DOMAIN
 from muster.bus.settings import Settings
 from muster.stack import nats_server, redis_server
-from muster.stack.declared import SERVICES, check_settings, declaration_of, users_of_bus
+from muster.stack.cells import CENTRE_CREDENTIALS, LEAF_USUAL_PORT
+from muster.stack.declared import check_settings, declaration_of, services_of, users_of_bus
 from muster.stack.entering import new_secret, new_token
 from muster.stack.fabrics import write_credentials
 from muster.stack.keys import MintedAccess, mint_access, write_private
@@ -59,14 +63,16 @@ def provision(
     settings: Settings,
     *,
     now_s: int,
-    services: Sequence[str] = SERVICES,
+    services: Sequence[str] | None = None,
     broker: Broker = ALONE,
     entropy: Callable[[int], bytes] = os.urandom,
 ) -> tuple[str, ...]:
     """Write `directory`/<part>/ for every part; names of the parts. settings: as asked for, listening nowhere yet.
 
+    services: None: those of the stack's role. A centre's cells get a part each, with the credential that they join by.
     Raises DeclarationError, ValueError (a service cannot work with these settings, or `layout` holds no URL), OSError.
     """
+    services = services_of(settings) if services is None else services
     declarations = tuple(map(declaration_of, services))
     whole = placed(settings, layout)
     for service in services:
@@ -80,10 +86,46 @@ def provision(
     told = parts(declarations, whole, layout, redis_password=redis_password)
     for part in told:
         _write(part, directory / part.name, keys=keys, token=token)
-    write_private(directory / NATS / "nats-server.conf", nats_server.render(_nats(layout, access, broker, keys)))
+    joining = tuple(_write_cell(directory, cluster, keys=keys) for cluster in _cells(settings))
+    config = _with_domain(_nats(layout, access, broker, keys), settings, layout, access)
+    if settings.role == "cell":
+        write_private(directory / NATS / CENTRE_CREDENTIALS, _centre(settings).credentials.read_text(encoding="utf-8"))
+    write_private(directory / NATS / "nats-server.conf", nats_server.render(config))
     write_private(directory / REDIS / "redis.conf", redis_server.render(_redis(redis_password)))
     write_private(directory / GRAFANA / "admin-password", grafana)
-    return (*(part.name for part in told), KEYS, NATS, REDIS, GRAFANA)
+    return (*(part.name for part in told), *joining, KEYS, NATS, REDIS, GRAFANA)
+
+
+def _cells(settings: Settings) -> tuple[str, ...]:
+    return settings.clusters if settings.role == "centre" else ()
+
+
+def _write_cell(directory: Path, cluster: str, *, keys: Path) -> str:
+    """What whoever runs the cell is given: its broker's credential, and nothing else. The part's name."""
+    name = cell_user_name(cluster)
+    write_private(directory / name / CENTRE_CREDENTIALS, (keys / _CREDENTIALS / f"{name}.creds").read_text())
+    return name
+
+
+def _centre(settings: Settings) -> CentreSettings:
+    """Raises ValueError if a cell does not know its centre."""
+    if settings.federation.centre is None:
+        raise ValueError("federation.centre: a cell that runs apart needs the centre's url and its own credentials")
+    return settings.federation.centre
+
+
+def _with_domain(
+    config: nats_server.NatsConfig, settings: Settings, layout: Layout, access: MintedAccess
+) -> nats_server.NatsConfig:
+    """The broker's place among those of other clusters."""
+    match settings.role:
+        case "whole":
+            return config
+        case "centre":
+            return replace(config, domain=CENTRE_DOMAIN, leaf_port=LEAF_USUAL_PORT)
+        case "cell":
+            leaf = nats_server.Leaf(_centre(settings).url, access.log_account, layout.home / CENTRE_CREDENTIALS)
+            return replace(config, domain=settings.cluster, leaf=leaf)
 
 
 def _once(path: Path, make: Callable[[], str]) -> str:

@@ -12,6 +12,8 @@ from muster.stack.cells import cell_of, cell_port, wanted_cell_ports
 from muster.stack.declared import SERVICES, declaration_of, services_of, users_of_bus
 from muster.stack.keys import MintedAccess, mint_access
 from muster.stack.options import StartOptions, asked_settings, refuse_another_role
+from muster.stack.parts import Layout
+from muster.stack.provision import provision
 from muster.stack.state_dir import StateDir, StateDirError
 
 CLUSTERS = ("east", "west")
@@ -85,3 +87,38 @@ def test_a_directory_is_a_whole_stacks_or_a_federations_and_not_both(tmp_path: P
     state.settings.write_text('{"role": "whole"}')
     with pytest.raises(StateDirError, match="--fresh"):
         refuse_another_role(state, centre(tmp_path))
+
+
+LAYOUT = Layout(http_url="http://127.0.0.1:1", websocket_url="ws://127.0.0.1:2", nats_url="nats://127.0.0.1:3")
+NOW_S = 1_700_000_000
+
+
+def apart(directory: Path, **fields: object) -> Settings:
+    return Settings.model_validate({"state_dir": directory, "credentials_dir": directory, **fields})
+
+
+def test_a_centre_that_runs_apart_makes_each_cell_its_credential_and_nothing_else(tmp_path: Path) -> None:
+    members = {"clusters": [{"name": name} for name in CLUSTERS]}
+    names = provision(tmp_path, LAYOUT, apart(tmp_path, role="centre", federation=members), now_s=NOW_S)
+    assert {"gateway", "federation", "cell-east", "cell-west"} <= set(names)
+    assert "scheduler" not in names
+    assert [file.name for file in (tmp_path / "cell-east").rglob("*")] == ["centre.creds"]
+    config = (tmp_path / "nats" / "nats-server.conf").read_text()
+    assert 'domain: "fed"' in config
+    assert ":7422" in config
+
+
+def test_a_cell_that_runs_apart_joins_by_that_credential_and_is_refused_without(tmp_path: Path) -> None:
+    credential = tmp_path / "given.creds"
+    credential.write_text("the centre's")
+    centre = {"url": "tls://centre.example:7422", "credentials": str(credential)}
+    settings = apart(tmp_path, role="cell", cluster="east", federation={"centre": centre})
+    names = provision(tmp_path / "cell", LAYOUT, settings, now_s=NOW_S)
+    assert {"scheduler", "agent"} <= set(names)
+    assert "gateway" not in names
+    config = (tmp_path / "cell" / "nats" / "nats-server.conf").read_text()
+    assert 'domain: "east"' in config
+    assert "tls://centre.example:7422" in config
+    assert (tmp_path / "cell" / "nats" / "centre.creds").read_text() == "the centre's"
+    with pytest.raises(ValueError, match=r"federation\.centre"):
+        provision(tmp_path / "lonely", LAYOUT, apart(tmp_path, role="cell", cluster="east"), now_s=NOW_S)
