@@ -60,7 +60,7 @@ class FederationSettings(_Section):
     lost_after_s: a cluster that is silent for so long is given up, and its jobs go elsewhere; 0: never. margin_s: jobs
     end there so long before, and go elsewhere so long after: it covers the grace of the jobs that are ended, and what
     clocks differ in rate. heartbeat_s: between two signs of life of a cluster that may be given up. centre: of a cell
-    that runs apart, its way to the federation. policy: where jobs go until somebody changes it with `muster routes set`.
+    that runs apart, its way to the federation. policy: where jobs go until somebody changes it (`muster routes set`).
     """
 
     clusters: Annotated[tuple[MemberSettings, ...], Field(max_length=CLUSTERS_MAX)] = ()
