@@ -48,7 +48,8 @@ def answer_why(core: Core, ask: Wire, now: Instant) -> WhyAnswer:
     place, waiting = position(state, record.queue, entry_of(record)[0])
     blocked = explain(state, record, now)
     if record.is_set_aside:
-        later = f"{blocked.detail}; released, it would be number {place} of {waiting + 1} in line"
+        then = "released" if record.held is not None else "then"
+        later = f"{blocked.detail}; {then}, it would be number {place} of {waiting + 1} in line"
         place, blocked = 0, blocked._replace(detail=later)
     kind, known = record.kind, record.queue in state.queues.queues
     never = state.queues.never(record.queue, kind.amounts_least, preemptible=kind.preemptible) if known else None
