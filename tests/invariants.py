@@ -49,7 +49,7 @@ class Ledger:
                 self.started[fact.subject_id, attempt] += 1
             case PodsExited(attempt=attempt):
                 self.exited[fact.subject_id, attempt] += 1
-            case _ if fact.name == "queued" or fact.name in TERMINAL:
+            case _ if fact.name in ("queued", "returned") or fact.name in TERMINAL:
                 self._release(fact.subject_id)
         self._set_aside(fact)
         if fact.name in TERMINAL:
