@@ -1,6 +1,7 @@
 """Kubelets of all nodes at once: what is bound runs, ends as its annotations say, and goes when it is deleted."""
 
 import asyncio
+import json
 from collections.abc import Callable
 from types import TracebackType
 from typing import Self
@@ -16,6 +17,8 @@ EXIT_CODE = "fake.muster/exit-code"
 """Annotation: its exit code then; 0 makes the pod Succeeded, another Failed."""
 OUT_OF = "fake.muster/out-of"
 """Annotation: the resource of which the kubelet finds too little ("nvidia.com/gpu"): it refuses the pod."""
+CHECKS, GATE_ANNOTATION = "muster-preflight", "muster.dev/gate"
+"""Of pods that are checked first: the container that does it, and what lets them begin."""
 
 Key = tuple[str, str]
 
@@ -24,7 +27,7 @@ class FakeKubelet:
     """Runs pods within `kube`. start_s: from bound to Running; stop_s: from deletion to gone, at most the grace.
 
     counts: refuses pods whose nvidia.com/gpu exceed what the node's allocatable leaves. exit_code_on_stop: of
-    containers that a deletion ends. Use it as a context manager.
+    containers that a deletion ends. bad_nodes: where every check of a pod fails. Use it as a context manager.
     """
 
     def __init__(
@@ -35,7 +38,9 @@ class FakeKubelet:
         stop_s: float = 0.0,
         counts: bool = True,
         exit_code_on_stop: int = 143,
+        bad_nodes: frozenset[str] = frozenset(),
     ) -> None:
+        self.bad_nodes = bad_nodes
         self.kube = kube
         self.start_s = start_s
         self.stop_s = stop_s
@@ -105,6 +110,8 @@ class FakeKubelet:
             self._say(pod, {"phase": "Failed", "reason": f"OutOf{lacking}", "message": message})
             return
         node, uid = text(pod, "spec", "nodeName"), uid_of(pod)
+        if self._waits(pod, node):
+            return
         self.used.setdefault(node, {})[uid] = gpus_of(pod)
         started = self.kube.store.stamp()
         containers: list[object] = [
@@ -126,6 +133,18 @@ class FakeKubelet:
         run_s = strings(pod, "metadata", "annotations").get(RUN_S)
         if run_s is not None:
             self._later(float(run_s), self._end, pod)
+
+    def _waits(self, pod: JsonObject, node: str) -> bool:
+        """Whether the pod waits for its gate; its checks were run, and said what they found."""
+        plan = _plan_of(pod)
+        if not plan or strings(pod, "metadata", "annotations").get(GATE_ANNOTATION) == "open":
+            return False
+        if not objects(pod, "status", "initContainerStatuses"):
+            outcome = "fail" if node in self.bad_nodes else "pass"
+            found = [{"c": text(one, "check"), "o": outcome} for one in objects(json.loads(plan), "checks")]
+            over = {"exitCode": 0, "finishedAt": self.kube.store.stamp(), "message": json.dumps({"v": 1, "r": found})}
+            self._say(pod, {"initContainerStatuses": [{"name": CHECKS, "state": {"terminated": over}}]})
+        return True
 
     def _lacking(self, pod: JsonObject) -> str:
         node = text(pod, "spec", "nodeName")
@@ -164,3 +183,9 @@ def gpus_of(pod: JsonObject) -> int:
     """nvidia.com/gpu of all containers."""
     containers = objects(pod, "spec", "containers")
     return sum(int(str(at(one, "resources", "limits", "nvidia.com/gpu") or 0)) for one in containers)
+
+
+def _plan_of(pod: JsonObject) -> str:
+    """What its first container is to check, "" if it is not checked."""
+    variables = (one for container in objects(pod, "spec", "initContainers") for one in objects(container, "env"))
+    return next((text(one, "value") for one in variables if text(one, "name") == "MUSTER_PREFLIGHT_PLAN"), "")

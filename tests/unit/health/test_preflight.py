@@ -207,6 +207,16 @@ def test_whom_a_failure_of_the_whole_gang_is_blamed_on(values: list[float], node
     assert verdict.nodes == nodes
 
 
+def test_a_node_that_failed_by_itself_is_to_blame_for_what_its_gang_failed_together() -> None:
+    log = Log()
+    log.begin(nodes=3)
+    together = (result(f"n{n}", "all-reduce", FAIL, value=80.0) for n in range(3))
+    log.report(result("n1", "gpu-health", FAIL), *together)
+    verdict = log.verdict()
+    assert isinstance(verdict, PreflightFailed)
+    assert verdict.nodes == ("n1",)
+
+
 def test_a_large_gang_that_fails_together_is_not_kept_away_from_all_its_nodes() -> None:
     log = Log()
     log.begin(nodes=20)
