@@ -92,21 +92,20 @@ class Backfill:
     def _pass(self, access: Access, now: Instant, drafts: list[Draft], placed: set[str]) -> None:
         state, bookings = self._state, self._state.books.bookings
         doors: dict[Door, Heads] = {}
-        lanes, nodes = self._hopeful(placed), access.nodes(bookings.all, bookings)
-        for lane, at in lanes:
-            for door, first in self._doors(access, lane, at, placed).items():
-                add_head(doors.setdefault(door, {}), lane, first)
-        self._tries = TRIES_MAX
-        for door in sorted(doors, reverse=True):
-            keys = access.keys(door)
-            nodes += access.nodes(keys, bookings)
-            with bookings.opened(keys):
+        with bookings.opened(bookings.all):
+            lanes, nodes = self._hopeful(placed), access.nodes(bookings.all, bookings)
+            for lane, at in lanes:
+                for door, first in self._doors(access, lane, at, placed).items():
+                    add_head(doors.setdefault(door, {}), lane, first)
+            self._tries = TRIES_MAX
+            for door in sorted(doors, reverse=True):
+                nodes += bookings.switch(access.keys(door))
                 attempt = partial(self._attempt, access, door, drafts)
                 behind = partial(self._behind, access, door) if access.tells_jobs_apart else next_in_line
                 placed.update(record.id for record in rounds(state, doors[door], now, attempt, behind=behind))
-            if not self._tries:
-                self._remains.more = True
-                break
+                if not self._tries:
+                    self._remains.more = True
+                    break
         self._pace.spend(nodes + len(lanes))
 
     def _doors(self, access: Access, lane: Lane, at: int, placed: set[str]) -> dict[Door, int]:
@@ -130,14 +129,13 @@ class Backfill:
         return next((at for at in places if access.door(records[lane.jobs[at][1]]) == door), len(lane.jobs))
 
     def _hopeful(self, placed: set[str]) -> list[tuple[Lane, int]]:
-        """Lanes for which there would be room if nothing were kept, with the place of the first job that waits on."""
+        """Lanes for which there is room while nothing is kept, with the place of the first job that waits on."""
         books, found = self._state.books, list[tuple[Lane, int]]()
         by_watch: dict[Watch, list[Lane]] = {}
         for lane in self._judged:
             if lane.short is not None:
                 by_watch.setdefault(lane.short.watch, []).append(lane)
-        with books.bookings.opened(books.bookings.all):
-            watches = books.fleet.rooms.hopeful(by_watch)
+        watches = books.fleet.rooms.hopeful(by_watch)
         for lane in (lane for watch in watches for lane in by_watch[watch]):
             at = next((at for at, entry in enumerate(lane.jobs) if entry[1] not in placed), None)
             if at is not None:

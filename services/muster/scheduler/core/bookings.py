@@ -137,7 +137,7 @@ class Bookings:
         self._fleet = fleet
         self._at: dict[str, dict[str, Booking]] = {}
         self._dirty: dict[str, None] = {}
-        self._open: frozenset[str] = frozenset()
+        self._open: dict[str, tuple[str, ...]] = {}  # by key, the nodes where it was kept
         self._lent: dict[str, None] = {}
 
     def book(self, booking: Booking) -> None:
@@ -212,19 +212,26 @@ class Bookings:
         While others are open, these are open instead of them.
         """
         self.settle()
-        before, self._open = self._open, frozenset(key for key in keys if key in self.all)
-        touched = {name for key in self._open for name in self.all[key].kept}
-        touched.update(name for key in before for name in self.all[key].wants)
-        grown = self.grown
-        self._dirty.update(dict.fromkeys(sorted(touched)))
-        self.settle()
+        before, grown = self._open, self.grown
+        self.switch(keys)
         try:
             yield
         finally:
-            self._dirty.update(dict.fromkeys(sorted(touched)))
-            self._open = before
-            self.settle()
+            self.switch(before)
             self.grown = grown
+
+    def switch(self, keys: Collection[str]) -> int:
+        """Open these instead of what is open, inside of `opened`. Returns on how many nodes that made a difference."""
+        before, now = self._open, dict[str, tuple[str, ...]]()
+        for key in keys:
+            if key in self.all:
+                now[key] = before[key] if key in before else tuple(self.all[key].kept)
+        changed = [*(before[key] for key in before if key not in now), *(now[key] for key in now if key not in before)]
+        self._dirty.update(dict.fromkeys(sorted({name for nodes in changed for name in nodes})))
+        self._open = now
+        touched = len(self._dirty)
+        self.settle()
+        return touched
 
     def at(self, name: str) -> tuple[Booking, ...]:
         """Those that want something of this node, the earliest first."""
