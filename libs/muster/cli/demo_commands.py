@@ -31,6 +31,18 @@ def devices(
 
 
 @app.command()
+def health(*, output: As = Output.TABLE) -> None:
+    """A GPU falls off the bus under a job of 16 GPUs, and a node fails a job's checks: who says what, and when.
+
+    JSON: [{name, title, passed, seconds, problem, facts: [{at_s, writer, subject, name, detail}]}]. Exit code 3 unless
+    both pass.
+    """
+    from muster.cli import demo_health
+
+    demo_health.run(output)
+
+
+@app.command()
 def upgrade(
     *,
     nodes: Annotated[int, typer.Option(min=2, max=2_000, help="Of 8 GPUs each.")] = 200,
