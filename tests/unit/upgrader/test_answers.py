@@ -60,6 +60,14 @@ def test_what_keeps_a_node_from_its_turn_is_said() -> None:
     assert view(world).without_turn == 1
 
 
+def test_nodes_for_which_there_is_no_room_say_so() -> None:
+    world = World(2)
+    world.lose("n001")
+    world.start(a_campaign(max_unavailable="1"))
+    world.run(10)
+    assert [turn.detail for turn in view(world).nodes] == [answers.NO_ROOM, "it does not answer"]
+
+
 @pytest.mark.parametrize(
     ("ask", "problem"), [("start", "goes on"), ("pause", ""), ("resume", "goes on"), ("abort", "")]
 )

@@ -27,6 +27,9 @@ from muster.upgrader.core.outlook import free_at, hindrance, is_out, room_of
 from muster.upgrader.core.state import State
 from muster.upgrader.core.turns import planned
 
+NO_ROOM = "as many nodes are out of use as may be"
+"""Why a node has no turn though nothing is wrong with it."""
+
 
 def answer_campaigns(core: Core, ask: Wire, now: Instant) -> CampaignsAnswer:
     """To `campaigns`."""
@@ -123,7 +126,7 @@ def _turn(state: State, campaign: Campaign, turn: Turn, now: Instant, start: Ins
     if node is not None and turn.step in (Step.PLANNED, Step.CORDONED, Step.WAITING):
         waits_for = free_at(state, campaign, node, now)[1]
         if turn.step is Step.PLANNED:
-            detail = hindrance(state, campaign, node, now)
+            detail = hindrance(state, campaign, node, now) or (NO_ROOM if campaign.goes_on and not start else detail)
     return TurnView(
         node=turn.node,
         step=turn.step.value,
