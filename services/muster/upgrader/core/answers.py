@@ -81,7 +81,7 @@ def answer_preview(core: Core, ask: Wire, now: Instant) -> CampaignPreview:
 
 def view_of(state: State, campaign: Campaign, now: Instant, *, with_nodes: bool) -> CampaignView:
     """One campaign as it stands."""
-    starts = planned(state, campaign, now) if campaign.goes_on and not state.braked else {}
+    starts = planned(state, campaign, now)
     steps = Counter(turn.step.value for turn in campaign.turns.values())
     ended = campaign.ended
     so_far = ended or summary(campaign, now)

@@ -13,7 +13,7 @@ from muster.upgrader.core.fold_states import states
 from muster.upgrader.core.nodes import MINE
 from muster.upgrader.core.state import State
 from muster.upgrader.core.steps import due_at, give_back, next_step
-from muster.upgrader.core.turns import changes, next_turn
+from muster.upgrader.core.turns import changes, planned
 
 LATE = "it was given after it had been asked for no longer"
 
@@ -87,10 +87,13 @@ class UpgraderCore:
         rested = state.courses != self._planned_courses or now >= after(self._planned_at, limits.REPLAN_S)
         if stale and rested:
             self._planned_moves, self._planned_courses, self._planned_at = state.moves, state.courses, now
-            taken = set[str]()
-            self._turns = [draft for campaign in state.live for draft in changes(state, campaign, now, taken=taken)]
-            turns = [next_turn(state, campaign, now) for campaign in state.live]
-            self._turn_at = min((turn for turn in turns if turn is not None), default=None)
+            taken, to_come = set[str](), list[Instant]()
+            self._turns = []
+            for campaign in state.live:
+                starts = planned(state, campaign, now)
+                self._turns += changes(state, campaign, starts, now, taken=taken)
+                to_come += [start for start in starts.values() if start > now]
+            self._turn_at = min(to_come, default=None)
         return self._turns if state.moves == self._planned_moves else []
 
     def _given_back(self) -> Iterator[Draft]:

@@ -5,6 +5,7 @@ those that are free take their turns in order, as far as the limits allow. Nodes
 have their turns together, if the limits leave room for all of them at any time; else as many as there is room for.
 """
 
+from bisect import insort
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
@@ -81,6 +82,11 @@ class _Use:
             self.racks[one.rack] += sign
             self.groups[one.group] += sign
 
+    @property
+    def is_full(self) -> bool:
+        """Whether nobody fits who is not out of use already."""
+        return self.total >= self.room.total or bool(self.room.parallel and self.ours >= self.room.parallel)
+
     def fits(self, one: Candidate) -> bool:
         room = self.room
         if room.parallel and self.ours >= room.parallel:
@@ -121,12 +127,12 @@ def plan(
     """
     use, ends = _Use(room), list[tuple[int, int, Candidate | Busy]]()
     lasting = _Use(room)
-    for number, one in enumerate(busy):
-        use.add(one)
-        if one.until is None:
-            lasting.add(one)
+    for number, out in enumerate(busy):
+        use.add(out)
+        if out.until is None:
+            lasting.add(out)
         else:
-            ends.append((max(one.until, now), number, one))
+            ends.append((max(out.until, now), number, out))
     heapify(ends)
     coming = sorted(candidates, key=lambda one: (one.free_at, one.order))[::-1]
     ready, turns, number, moment = list[Candidate](), dict[str, Instant](), len(ends), now
@@ -135,12 +141,14 @@ def plan(
         while ends and ends[0][0] <= moment:
             _give(use, heappop(ends)[2])
         while coming and coming[-1].free_at <= moment:
-            ready.append(coming.pop())
-        for chosen in _chosen(ready, use, lasting):
-            turns[chosen.node] = moment
+            insort(ready, coming.pop(), key=_order)
+        chosen = _chosen(ready, use, lasting)
+        for one in chosen:
+            turns[one.node] = moment
             number += 1
-            heappush(ends, (moment + takes_ns, number, chosen))
-        ready = [one for one in ready if one.node not in turns]
+            heappush(ends, (moment + takes_ns, number, one))
+        if chosen:
+            ready = [one for one in ready if one.node not in turns]
         following = [ends[0][0]] if ends else []
         following += [coming[-1].free_at] if coming else []
         if not following or not (ready or coming):
@@ -150,9 +158,10 @@ def plan(
 
 
 def _chosen(ready: list[Candidate], use: _Use, lasting: _Use) -> list[Candidate]:
-    """Those that take their turn at this moment; they are counted as out of use."""
+    """Those that take their turn at this moment, of those that are free, in order; they count as out of use."""
     chosen = list[Candidate]()
-    ready.sort(key=lambda one: one.order)
+    if use.is_full and not (ready and ready[0].is_out):
+        return chosen
     for gang, members in groupby(ready, key=lambda one: one.gang):
         together = list(members)
         if gang and len(together) > 1 and not use.fits_all(together) and lasting.fits_all(together):
@@ -161,7 +170,13 @@ def _chosen(ready: list[Candidate], use: _Use, lasting: _Use) -> list[Candidate]
             if use.fits(one):
                 use.take(one)
                 chosen.append(one)
+        if use.is_full and not together[-1].is_out:
+            break
     return chosen
+
+
+def _order(one: Candidate) -> tuple[bool, int, int, str, str]:
+    return one.order
 
 
 def _give(use: _Use, ended: Candidate | Busy) -> None:

@@ -17,8 +17,10 @@ CLOSED = "it cannot be taken now"
 
 
 def planned(state: State, campaign: Campaign, now: Instant) -> dict[str, Instant]:
-    """When each node that waits has its turn, the earliest first."""
+    """When each node that waits has its turn, the earliest first; none has while the campaign does not go on."""
     spec = campaign.spec
+    if not campaign.goes_on or state.braked:
+        return {}
     turns = plan(
         candidates(state, campaign, now),
         busy_of(state, campaign, now),
@@ -30,8 +32,10 @@ def planned(state: State, campaign: Campaign, now: Instant) -> dict[str, Instant
     return dict(sorted(turns.items(), key=lambda turn: (turn[1], turn[0])))
 
 
-def changes(state: State, campaign: Campaign, now: Instant, *, taken: set[str]) -> Iterator[Draft]:
-    """Turns that come now, and what is asked for ahead of others, anew or no more.
+def changes(
+    state: State, campaign: Campaign, starts: dict[str, Instant], now: Instant, *, taken: set[str]
+) -> Iterator[Draft]:
+    """Turns that come now, and what is asked for ahead of others, anew or no more. starts: as planned.
 
     taken: nodes that other campaigns take in the same breath; those that this one takes are added.
     """
@@ -41,7 +45,6 @@ def changes(state: State, campaign: Campaign, now: Instant, *, taken: set[str]) 
             if turn.request_id:
                 yield from give_back(campaign, turn, _why_not(state, campaign))
         return
-    starts = planned(state, campaign, now)
     kept = _kept(state, campaign, starts, now)
     for name, start in starts.items():
         turn = campaign.turns[name]
@@ -87,10 +90,3 @@ def _is_to_be_said(turn: Turn, moment: Instant) -> bool:
 def _why_not(state: State, campaign: Campaign) -> str:
     because = campaign.aborted or campaign.stopped or campaign.paused or state.braked
     return f"campaign {campaign.name} does not go on: {because}"[:1024]
-
-
-def next_turn(state: State, campaign: Campaign, now: Instant) -> Instant | None:
-    """When the next node would be taken."""
-    if not campaign.goes_on or state.braked:
-        return None
-    return min((start for start in planned(state, campaign, now).values() if start > now), default=None)
