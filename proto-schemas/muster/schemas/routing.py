@@ -15,8 +15,8 @@ TEAMS_MAX = 4_096
 class Choice(Wire):
     """One cluster that a rule leads to, and when jobs go on to the next one instead.
 
-    queue_max: so many jobs wait there, or more. expected_start_s_max: a job that came now would wait longer there, as
-    far as that is known. None: never for that.
+    cluster: its name. queue_max: so many jobs wait there, or more; None: never for that. expected_start_s_max: a job
+    that came now would wait longer there, as far as that is known; None: never for that.
     """
 
     cluster: Name
@@ -27,10 +27,10 @@ class Choice(Wire):
 class RoutingRule(Wire):
     """Jobs that match go to the first of `clusters` that takes jobs and does not overflow.
 
-    An empty condition matches every job; all conditions must match. teams, users, kinds: of the job. labels: that it
-    carries. models: the job would run on one of these (one that takes any model matches). gpus_min, gpus_max: of the
-    whole gang. waits: where every cluster overflows the job waits with the federation; else it goes to the first that
-    takes jobs.
+    An empty condition matches every job; all conditions must match. name: of the rule, for people. teams, users, kinds:
+    of the job. labels: that it carries. models: the job would run on one of these (one that takes any model matches).
+    gpus_min, gpus_max: of the whole gang. clusters: where they go, the preferred first. waits: where every cluster
+    overflows the job waits with the federation; else it goes to the first that takes jobs.
     """
 
     name: Name
@@ -58,8 +58,10 @@ class RoutingRule(Wire):
 
 
 class TeamLimit(Wire):
-    """What a team may have over all clusters together. gpus: of its jobs that were routed and have not ended; None: no
-    limit. weight: its share, against the other teams', where jobs wait for their turn to be routed.
+    """What a team may have over all clusters together.
+
+    team: its name. gpus: of its jobs that were routed and have not ended; None: no limit. weight: its share, against
+    the other teams', where jobs wait for their turn to be routed.
     """
 
     team: Name
@@ -70,8 +72,8 @@ class TeamLimit(Wire):
 class RoutingPolicy(Wire):
     """All rules, the first that matches counts, and the teams' limits over all clusters.
 
-    No rules: every job goes to the first cluster of the settings that takes jobs. Else the last rule must match every
-    job.
+    rules: the last one must match every job; none: every job goes to the first cluster of the settings that takes jobs.
+    teams: those with a limit or a weight.
     """
 
     rules: Annotated[tuple[RoutingRule, ...], Field(max_length=RULES_MAX)] = ()
