@@ -232,3 +232,16 @@ def test_a_person_frees_a_node_that_failed_also_after_the_end() -> None:
     world.person("resume", "n000")
     world.run(10)
     assert not world.asked["n000"]
+
+
+def test_nothing_is_done_to_a_node_that_does_not_answer() -> None:
+    world = World(1)
+    world.run_job("n000", limit_s=HOUR, ends_s=2 * HOUR)
+    world.start(a_campaign())
+    world.run(HOUR + 600)
+    world.lose("n000")
+    world.run(DAY)
+    assert world.steps("n000")[-1] == "drained"
+    world.find("n000")
+    world.run(HOUR)
+    assert world.step("n000") is Step.DONE
