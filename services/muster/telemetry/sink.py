@@ -148,7 +148,7 @@ class Scrapes:
             return sample
         holders = core.holdings.holders(node)
         stale = self._freshness.is_stale(node, page, at)
-        live, origins = core.holdings.jobs, core.holdings.origins
+        live, origins = core.holdings.holding, core.holdings.origins
         sample = node_sample(
             node,
             page,

@@ -12,8 +12,10 @@ def test_devices_belong_to_a_job_from_its_placement_to_the_exit_of_its_pods() ->
     job = house.place(0, slot("n1", 0, 1), slot("n2", 7))
     assert house.core.holdings.holders("n1") == {uuid("n1", 0): {job: 1000}, uuid("n1", 1): {job: 1000}}
     assert house.core.holdings.holders("n2") == {uuid("n2", 7): {job: 1000}}
+    assert job in house.core.holdings.holding
     house.exit(job)
     assert house.core.holdings.holders("n1") == house.core.holdings.holders("n2") == {}
+    assert job not in house.core.holdings.holding, "a page that still names it is behind"
 
 
 def test_a_device_may_be_shared() -> None:

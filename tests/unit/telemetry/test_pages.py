@@ -165,11 +165,12 @@ def test_a_page_that_still_names_a_job_that_is_over_does_not_count_against_the_l
         ("ns/train-worker-0-0-x7k2p", "T"),
         ("other/train-worker-0-0-x7k2p", None),
         ("ns/notebook", "N"),
+        ("ns/over-0", None),
         ("ns/a-b-c-d-e-f-g-h", None),
     ],
 )
 def test_pods_are_found_by_their_names_or_by_the_object_that_made_them(owner: str, job: str | None) -> None:
-    assert job_of_pod(owner, {JOB}, {"ns/train": "T", "ns/notebook": "N"}) == job
+    assert job_of_pod(owner, {JOB, "T", "N"}, {"ns/train": "T", "ns/notebook": "N", "ns/over": "O"}) == job
 
 
 def test_what_the_log_expects_and_the_page_does_not_show_is_missing() -> None:

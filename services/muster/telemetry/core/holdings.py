@@ -46,15 +46,28 @@ class HeldJob:
     picked: dict[str, dict[str, int]] = field(default_factory=dict)
 
 
+class HoldingJobs:
+    """The jobs that hold something, to be asked for by id: a page may name one whose pods have just gone."""
+
+    def __init__(self, jobs: Mapping[str, HeldJob]) -> None:
+        self._jobs = jobs
+
+    def __contains__(self, job_id: object) -> bool:
+        job = self._jobs.get(job_id) if isinstance(job_id, str) else None
+        return job is not None and bool(job.slots)
+
+
 class Holdings:
     """Folds facts of nodes and jobs. nodes, jobs: for reading. anomalies: facts that fit no state, by name.
 
-    origins: by namespace/name, the live job of an object of Kubernetes that makes its pods itself.
+    origins: by namespace/name, the live job of an object of Kubernetes that makes its pods itself. holding: of the jobs
+    those that hold something.
     """
 
     def __init__(self) -> None:
         self.nodes: dict[str, HeldNode] = {}
         self.jobs: dict[str, HeldJob] = {}
+        self.holding = HoldingJobs(self.jobs)
         self.origins: dict[str, str] = {}
         self.anomalies: Counter[str] = Counter()
         self._exited: set[str] = set()

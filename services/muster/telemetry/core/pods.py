@@ -10,7 +10,10 @@ PARTS_MAX = 6
 
 
 def job_of_pod(owner: str, live: Container[str], origins: Mapping[str, str]) -> str | None:
-    """The live job of a pod. owner: namespace/pod. origins: by namespace/name, jobs of objects that make their pods."""
+    """The job of a pod, if it is one of `live`. owner: namespace/pod.
+
+    origins: by namespace/name, jobs of objects that make their pods themselves.
+    """
     namespace, _, pod = owner.rpartition("/")
     made = OWN_POD.fullmatch(pod)
     if made is not None:
@@ -20,7 +23,7 @@ def job_of_pod(owner: str, live: Container[str], origins: Mapping[str, str]) -> 
     for _ in range(PARTS_MAX if origins else 0):
         found = origins.get(f"{namespace}/{name}")
         if found is not None:
-            return found
+            return found if found in live else None
         name, dash, _ = name.rpartition("-")
         if not dash:
             break

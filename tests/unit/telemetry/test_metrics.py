@@ -1,0 +1,59 @@
+"""Metrics of a leading telemetry service: by team, queue and model, and of the few largest jobs."""
+
+import pytest
+from prometheus_client import REGISTRY
+
+from muster.schemas.telemetry import ExporterState
+from muster.telemetry import metrics as shown_metrics
+from muster.telemetry.metrics import TelemetryMetrics
+from unit.telemetry.house import CONFIG, TelemetryHouse, device, slot
+
+
+def value(name: str, **labels: str) -> float | None:
+    return REGISTRY.get_sample_value(name, labels)
+
+
+def test_what_held_gpus_do_is_shown_while_it_leads_and_not_after() -> None:
+    house, metrics = TelemetryHouse(), TelemetryMetrics()
+    house.join("n1", "n2")
+    job, lazy = house.place(0, slot("n1", 0, 1)), house.place(1, slot("n1", 2), team="nap")
+    for second in (10.0, 80.0):
+        house.now_s = second
+        working = (device("n1", index, job, busy=80.0, sm_active_pct=50.0) for index in (0, 1))
+        house.read("n1", *working, device("n1", 2, lazy, busy=0.0))
+    house.read("n2", state=ExporterState.HUNG)
+    metrics.show(house.core, house.now)
+    of_lab = {"team": "lab", "queue": "lab", "model": "H100"}
+    assert value("muster_gpu_job_held", **of_lab) == 2
+    assert (value("muster_gpu_job_busy_ratio", **of_lab), value("muster_gpu_job_sm_active_ratio", **of_lab)) == (
+        0.8,
+        0.5,
+    )
+    assert value("muster_gpu_job_power_watts", **of_lab) == 1_000.0
+    assert value("muster_gpu_job_idle", team="nap", queue="nap", model="H100") == 1
+    assert value("muster_job_gpus", job=job, team="lab", queue="lab") == 2
+    assert value("muster_telemetry_exporters", state="hung") == 1
+    assert value("muster_telemetry_gpus_missing", model="H100") == 5
+    metrics.hide()
+    assert value("muster_gpu_job_held", **of_lab) is None
+    assert value("muster_telemetry_exporters", state="hung") is None
+
+
+def test_only_the_largest_jobs_have_metrics_of_their_own(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(shown_metrics, "JOBS_SHOWN", 3)
+    house, metrics = TelemetryHouse(), TelemetryMetrics()
+    nodes = [f"n{number}" for number in range(8)]
+    house.join(*nodes)
+    jobs = [house.place(number, slot(node, *range(number + 1))) for number, node in enumerate(nodes)]
+    house.now_s = CONFIG.interval_s
+    for job, node in zip(jobs, nodes, strict=True):
+        house.read(node, *(device(node, index, job) for index in range(8)))
+    metrics.show(house.core, house.now)
+    shown = [
+        sample.labels["job"]
+        for family in REGISTRY.collect()
+        if family.name == "muster_job_gpus"
+        for sample in family.samples
+    ]
+    assert sorted(shown) == sorted(jobs[-3:])
+    metrics.hide()
