@@ -29,8 +29,8 @@ class BrakeSettings(_Section):
 class LemonSettings(_Section):
     """A node that was ill or lost `incidents` times within `window_s`, `ratio` times as often as the others."""
 
-    incidents: Annotated[int, Field(ge=2, le=64)] = 5
-    window_s: Annotated[float, Field(gt=0, le=365 * DAY_S)] = 14 * DAY_S
+    incidents: Annotated[int, Field(ge=2, le=64)] = 3
+    window_s: Annotated[float, Field(gt=0, le=365 * DAY_S)] = 30 * DAY_S
     ratio: Annotated[float, Field(ge=1)] = 4.0
 
 

@@ -211,6 +211,17 @@ def test_a_watch_that_fails_is_one_and_a_watch_that_warns_is_kept_for_trends(hou
     assert house.said("suspect")[0].subject_id == uuid("b", 0)
 
 
+@pytest.mark.parametrize(
+    ("watch", "code"), [("CONNECTX", "watch-connectx"), ("NVSWITCH_FATAL", "watch-nvswitch-fatal")]
+)
+def test_a_failed_adapter_or_switch_takes_the_node_away(house: House, watch: str, code: str) -> None:
+    failing = WatchReading(watch=watch, level=WatchLevel.FAIL)
+    house.page("a", device("a", 0, watches=(failing,)))
+    house.settle()
+    assert [one.code for one in observed(house)] == [code]
+    assert house.said("suspect")[0].subject_id == "a"
+
+
 def test_what_the_driver_recommends_is_what_is_done(house: House) -> None:
     house.pages("a", device("a", 0, recovery_action="NODE_REBOOT"), seconds=10)
     assert [one.action for one in observed(house)] == ["reboot"]

@@ -24,8 +24,8 @@ class BrakeConfig:
 class LemonConfig:
     """A node with `incidents` of its own within `window_s`, and `ratio` times as many as nodes have on average."""
 
-    incidents: int = 5
-    window_s: float = 14 * DAY_S
+    incidents: int = 3
+    window_s: float = 30 * DAY_S
     ratio: float = 4.0
 
 

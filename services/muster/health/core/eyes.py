@@ -209,7 +209,7 @@ class Eyes:
     def _end(self, look: _Look) -> None:
         """What the page has shown to be over for `steady_s`: in an exporter's first minute nothing is judged."""
         node = look.node
-        for key in look.over & look.watched:
+        for key in sorted(look.over & look.watched):
             if key in look.shown:
                 continue
             since = node.absent.setdefault(key, look.at)

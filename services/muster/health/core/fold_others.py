@@ -43,11 +43,11 @@ def _joined(state: State, fact: Fact) -> None:
     if before is None:
         state.fresh.append((fact.subject_id, fact.time))
     state.lost.discard(fact.subject_id)
-    shown = set(fact.payload.present.values())
-    for uuid in shown:
+    shown = dict.fromkeys(fact.payload.present.values())
+    for uuid in shown:  # in the order of the fact: every replica folds alike
         state.node_of[uuid] = fact.subject_id
-    if before is not None:
-        for uuid in set(before.present.values()) - shown:
+    for uuid in before.present.values() if before is not None else ():
+        if uuid not in shown:
             _device_gone(state, fact.subject_id, uuid)
     unit = state.node_unit(fact.subject_id)
     if unit is not None:

@@ -20,16 +20,16 @@ def conditions(device: DeviceSample, table: RuleTable) -> Iterable[tuple[str, bo
     for reading in device.watches:
         if reading.level is not WatchLevel.PASS:
             prefix = "watch-warn-" if reading.level is WatchLevel.WARN else "watch-"
-            yield f"{prefix}{reading.watch.lower()}", True, reading.code
+            yield f"{prefix}{_name(reading.watch)}", True, reading.code
     if device.remap_pending:
         yield "remap-pending", True, "a row remapping waits for a reset"
     if device.remap_failed:
         yield "remap-failed", True, "a row could not be remapped"
     action = device.recovery_action
     if action and action.lower() != "none":
-        yield f"recovery-{action.lower().replace('_', '-')}", True, f"the driver recommends {action}"
+        yield f"recovery-{_name(action)}", True, f"the driver recommends {action}"
     for reason in device.throttled:
-        yield f"throttle-{reason.lower().replace('_', '-')}", True, ""
+        yield f"throttle-{_name(reason)}", True, ""
     rule = table.rule(HOT)
     if rule is not None and rule.least is not None:
         is_hot = device.temperature_c >= rule.least
@@ -41,11 +41,11 @@ def is_off(device: DeviceSample, code: str) -> bool:
     match code.split("-", 1)[0]:
         case "watch":
             name = code.removeprefix("watch-").removeprefix("warn-")
-            return any(one.watch.lower() == name and one.level is WatchLevel.PASS for one in device.watches)
+            return any(_name(one.watch) == name and one.level is WatchLevel.PASS for one in device.watches)
         case "recovery":
             return not device.recovery_action or device.recovery_action.lower() == "none"
         case "throttle":
-            return code not in {f"throttle-{reason.lower().replace('_', '-')}" for reason in device.throttled}
+            return code not in {f"throttle-{_name(reason)}" for reason in device.throttled}
         case _:
             pass
     if code == "remap-pending":
@@ -53,3 +53,8 @@ def is_off(device: DeviceSample, code: str) -> bool:
     if code == "remap-failed":
         return device.remap_failed is False
     return False
+
+
+def _name(word: str) -> str:
+    """As codes have it: NVSWITCH_FATAL is `nvswitch-fatal`."""
+    return word.lower().replace("_", "-")
