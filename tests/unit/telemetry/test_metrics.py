@@ -46,8 +46,8 @@ def test_only_the_largest_jobs_have_metrics_of_their_own(monkeypatch: pytest.Mon
     house.join(*nodes)
     jobs = [house.place(number, slot(node, *range(number + 1))) for number, node in enumerate(nodes)]
     house.now_s = CONFIG.interval_s
-    for job, node in zip(jobs, nodes, strict=True):
-        house.read(node, *(device(node, index, job) for index in range(8)))
+    for number, (job, node) in enumerate(zip(jobs, nodes, strict=True)):
+        house.read(node, *(device(node, index, job) for index in range(number + 1)))
     metrics.show(house.core, house.now)
     shown = [
         sample.labels["job"]
