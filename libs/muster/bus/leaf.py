@@ -6,17 +6,20 @@ stored in the centre as well, and whoever may write facts on one side could writ
 enumerated (tried on nats-server 2.15, decision 0037):
 
 - towards the cell: the centre's requests for copies of the cell's log and output, deliveries of FED, questions;
-- towards the centre: the request for FED, deliveries of the copies, answers, telemetry and output as it comes.
+- towards the centre: the request for FED, deliveries of the copies, answers, telemetry and output as it comes;
+- both ways: that deliveries are kept up with. They are on subjects of the cell's own, so no cell hears another's.
 
 Facts cross in sourced streams alone: nobody on one side can publish a subject that a log on the other side takes.
 """
 
 from muster.bus.access import AccountName, BusUser, Rights
-from muster.bus.names import CENTRE_DOMAIN, api_of, output_stream
+from muster.bus.names import CENTRE_DOMAIN, api_of, deliveries, output_stream
 from muster.schemas.subjects import FED_LOG, cluster_log
 
-_MIRRORED, _SOURCED, _ANSWERED = "$JS.M.>", "$JS.S.>", "$JSC.R.>"
-"""Where a server has messages delivered that it copies or sources, and answers to its own requests for consumers."""
+_ANSWERED = "$JSC.R.>"
+"""Answers to a server's own requests for consumers, on subjects that nobody can guess."""
+_FLOW_CONTROL = "$JS.FC.{stream}.>"
+"""Who is delivered a stream says here that it keeps up; without it the deliveries stop after some 2 MB."""
 _QUESTION_ANSWERS = "_R_.>"
 """Answers to questions that came in through an account's import, as all that are asked of clusters do."""
 
@@ -38,7 +41,8 @@ def cell_rights(cluster: str) -> Rights:
     return Rights(
         publish=(
             f"{centre}.CONSUMER.CREATE.{FED_LOG.stream}.>",
-            _MIRRORED,
+            _FLOW_CONTROL.format(stream=FED_LOG.stream),
+            f"{deliveries(cluster)}.>",
             _ANSWERED,
             _QUESTION_ANSWERS,
             f"telemetry.{cluster}.>",
@@ -46,7 +50,8 @@ def cell_rights(cluster: str) -> Rights:
         ),
         subscribe=(
             *(f"{own}.CONSUMER.CREATE.{stream}" for stream in copied),
-            _SOURCED,
+            *(_FLOW_CONTROL.format(stream=stream) for stream in copied),
+            f"{deliveries(cluster)}.>",
             _ANSWERED,
             f"query.{cluster}.>",
         ),

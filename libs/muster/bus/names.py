@@ -30,3 +30,8 @@ def bucket_stream(bucket: str) -> str:
 def store_stream(store: str) -> str:
     """Stream of an object store (ADR-20 of NATS)."""
     return f"OBJ_{store}"
+
+
+def deliveries(cluster: str) -> str:
+    """Where streams that cross the link of a cell have their messages delivered, followed by what the server adds."""
+    return f"sync.{cluster}"

@@ -14,6 +14,7 @@ from muster.bus.names import (
     LEASES_BUCKET,
     api_of,
     bucket_stream,
+    deliveries,
     output_stream,
     store_stream,
     telemetry_stream,
@@ -77,8 +78,10 @@ def _fed(bus: BusSettings) -> StreamPlan:
 def _log(cluster: str, bus: BusSettings, *, fed_domain: str = "") -> StreamPlan:
     """A cluster's log, which takes from FED what is addressed to it. fed_domain: of another broker, that has FED."""
     log = cluster_log(cluster)
-    config = _log_config(log.subjects, bus.log_bytes_max)
-    return StreamPlan(log.stream, config, (_source(FED_LOG.stream, _addressed_to(cluster), domain=fed_domain),))
+    source = _source(FED_LOG.stream, _addressed_to(cluster))
+    if fed_domain:
+        source["external"] = _external(fed_domain, cluster=cluster)
+    return StreamPlan(log.stream, _log_config(log.subjects, bus.log_bytes_max), (source,))
 
 
 def _reports(clusters: Sequence[str], bus: BusSettings) -> StreamPlan:
@@ -111,8 +114,8 @@ def _copies(cluster: str, bus: BusSettings) -> tuple[StreamPlan, ...]:
     for config in (copied, printed):
         del config["duplicate_window"]  # the original looks for duplicates, and the server gives a copy no window
     return (
-        StreamPlan(log, {**copied, "mirror": {"name": log, "external": _external(cluster)}}),
-        StreamPlan(output, {**printed, "mirror": {"name": output, "external": _external(cluster)}}),
+        StreamPlan(log, {**copied, "mirror": {"name": log, "external": _external(cluster, cluster=cluster)}}),
+        StreamPlan(output, {**printed, "mirror": {"name": output, "external": _external(cluster, cluster=cluster)}}),
         _telemetry(cluster),
     )
 
@@ -230,15 +233,14 @@ def _object_store(name: str) -> Json:
     return {**config, "allow_rollup_hdrs": True, "allow_direct": False}
 
 
-def _source(stream: str, transforms: Sequence[tuple[str, str]], *, domain: str = "") -> Json:
-    """domain: another JetStream domain; an external source that names its own would be accepted and move nothing."""
-    source: Json = {"name": stream, "subject_transforms": [{"src": src, "dest": dest} for src, dest in transforms]}
-    return {**source, "external": _external(domain)} if domain else source
+def _source(stream: str, transforms: Sequence[tuple[str, str]]) -> Json:
+    """An external source that named its own domain would be accepted and move nothing."""
+    return {"name": stream, "subject_transforms": [{"src": src, "dest": dest} for src, dest in transforms]}
 
 
-def _external(domain: str) -> Json:
-    """As the server completes it, so that the next start finds no difference."""
-    return {"api": api_of(domain), "deliver": ""}
+def _external(domain: str, *, cluster: str) -> Json:
+    """Of another domain, delivered on subjects of that cluster's own: no other cell may listen there."""
+    return {"api": api_of(domain), "deliver": deliveries(cluster)}
 
 
 def _addressed_to(cluster: str) -> list[tuple[str, str]]:

@@ -18,6 +18,7 @@ pytestmark = pytest.mark.connected
 
 LOG = cluster_log(CELL)
 ROUTED = f"muster.fed.federation.{CELL}.job.{{}}.routed"
+MANY, LARGE = 6_000, b"x" * 1_000
 ENDED = f"muster.{CELL}.scheduler.job.{{}}.succeeded"
 
 
@@ -74,6 +75,19 @@ async def test_what_was_written_while_the_link_was_cut_comes_once_and_in_order(b
     await asyncio.gather(centre.close(), cell.close())
 
 
+async def test_much_that_is_waiting_comes_through(brokers: Joined) -> None:
+    """More than the broker delivers before it wants to hear that somebody keeps up."""
+    centre, cell = await brokers.centre.connect(ANYBODY.name), await brokers.cell.connect(ANYBODY.name)
+    for number in range(MANY):
+        await centre.publish(ROUTED.format(number), LARGE)
+        await cell.publish(ENDED.format(number), LARGE)
+    await asyncio.gather(centre.flush(), cell.flush())
+    await until_async(lambda: _holds(cell, LOG.stream, 2 * MANY))
+    await brokers.copied(2 * MANY)
+    await until_async(lambda: _holds(centre, FED_UP_LOG.stream, MANY))
+    await asyncio.gather(centre.close(), cell.close())
+
+
 async def test_nobody_writes_facts_across_the_link(brokers: Joined) -> None:
     centre, cell = await brokers.centre.connect(ANYBODY.name), await brokers.cell.connect(ANYBODY.name)
     forged = (
@@ -109,7 +123,7 @@ async def test_buckets_checkpoints_and_dead_letters_stay_where_they_are_written(
 
 async def test_questions_reach_a_cells_services_and_its_readings_reach_the_centre(brokers: Joined) -> None:
     asking, cell = await brokers.centre.connect("gateway-query"), await brokers.cell.connect("scheduler")
-    projector, agent = await brokers.centre.connect("projector"), await brokers.cell.connect("agent")
+    projector, telemetry = await brokers.centre.connect("projector"), await brokers.cell.connect("telemetry")
     came: list[Msg] = []
 
     async def answer(question: Msg) -> None:
@@ -130,13 +144,13 @@ async def test_questions_reach_a_cells_services_and_its_readings_reach_the_centr
             return False
 
     async def is_heard() -> bool:
-        await agent.publish(f"telemetry.{CELL}.node-1", b"{}")
-        await agent.flush()
+        await telemetry.publish(f"telemetry.{CELL}.node-1", b"{}")
+        await telemetry.flush()
         return bool(came)
 
     await until_async(is_answered)
     await until_async(is_heard)
-    await asyncio.gather(*(client.close() for client in (asking, cell, projector, agent)))
+    await asyncio.gather(*(client.close() for client in (asking, cell, projector, telemetry)))
 
 
 async def test_a_second_start_finds_everything_as_it_is(brokers: Joined, caplog: pytest.LogCaptureFixture) -> None:
