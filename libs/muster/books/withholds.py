@@ -7,9 +7,15 @@ is in force at once.
 
 from collections.abc import Iterable
 
+from muster.core import NS_PER_S, Instant
 from muster.schemas.facts.node import RunningJobs, WithholdRequested, WithholdWish
 
 Wishes = tuple[WithholdWish, ...]
+
+MOVE_WAIT_S = 1_800.0
+"""So long it is waited at most for the checkpoint after which a job is moved, and so early that begins."""
+
+MOVE_WAIT_NS = round(MOVE_WAIT_S * NS_PER_S)
 
 MOVERS = frozenset({"composer", "scaler"})
 """Services that withhold what they are about to move: it is well, and will not be there any more."""
@@ -56,9 +62,14 @@ def planned(wishes: Wishes) -> list[WithholdWish]:
     return [wish for wish in wishes if wish.from_at and not wish.answered]
 
 
-def vacates(wishes: Iterable[WithholdWish]) -> bool:
-    """Whether one that is not answered wants jobs to go before their end."""
-    return any(wish.running is not RunningJobs.FINISH and not wish.answered for wish in wishes)
+def vacates_from(wishes: Iterable[WithholdWish]) -> Instant | None:
+    """From when on jobs may have to go before their end, for one that is not answered; None: none has to."""
+    moments = (
+        max(wish.asked_at, wish.from_at - (MOVE_WAIT_NS if wish.running is RunningJobs.MOVE else 0))
+        for wish in wishes
+        if wish.running is not RunningJobs.FINISH and not wish.answered
+    )
+    return min(map(Instant, moments), default=None)
 
 
 def _terms(wish: WithholdWish) -> tuple[bool, RunningJobs, int]:

@@ -9,6 +9,7 @@ from muster.schemas.facts.job import PodsExited, PodsOutcome, QueuedReason, Stop
 from muster.schemas.facts.operations import CheckOrder, PreflightFailed, PreflightPassed, PreflightPlan
 from muster.schemas.job import Job, JobSpec, Phase
 from muster.schemas.queries import AskJob
+from unit.scheduler.test_elastic import elastic
 from unit.scheduler.world import World, belief, books_balance
 
 PLAN = PreflightPlan(suite="quick", checks=(CheckOrder(check="device-count"),), limit_s=100.0)
@@ -109,6 +110,34 @@ def test_others_may_use_the_node_that_one_job_is_kept_off() -> None:
     why = answers.answer_why(world.core, AskJob(job_id=one.id), world.now)
     assert why.detail.endswith("it is kept off n0, where a run of it failed its checks")
     assert (why.job.preflight_failures, why.job.excluded) == (1, ("n0",))
+
+
+def test_nobody_makes_way_for_it_where_it_is_kept_off() -> None:
+    world = checked(nodes=2, gpus=1)
+    stays, high = world.submit("stays", preemptible=False), world.submit("high", priority=90)
+    world.started(stays)
+    passed(world, stays)
+    failed(world, high, *nodes_of(world, high))
+    gone(world, high)
+    low = world.submit("low", priority=10, min_slice_s=0.0)
+    world.started(low)
+    passed(world, low)
+    world.later(3_600)
+    assert (world.phase(high), world.phase(low)) == (Phase.QUEUED, Phase.RUNNING)
+
+
+def test_an_elastic_job_does_not_grow_to_where_it_is_kept_off() -> None:
+    world = checked(nodes=2, gpus=1)
+    one = elastic("one", least=1, replicas=2, queue="lab")
+    world.route(one)
+    world.run()
+    bad = min(nodes_of(world, one))
+    failed(world, one, bad)
+    gone(world, one)
+    world.started(one, attempt=2)
+    passed(world, one)
+    world.later(600)
+    assert (world.phase(one), nodes_of(world, one)) == (Phase.RUNNING, {"n0", "n1"} - {bad})
 
 
 def test_after_a_while_it_is_tried_there_again() -> None:

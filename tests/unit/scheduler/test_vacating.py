@@ -2,7 +2,7 @@
 
 import pytest
 
-from muster.scheduler.core.vacating import MOVE_WAIT_S
+from muster.books.withholds import MOVE_WAIT_S
 from muster.schemas.facts.job import JobStopRequested, PodsOutcome, QueuedReason, StopReason
 from muster.schemas.facts.node import RunningJobs
 from muster.schemas.job import Checkpointing, Job, Phase

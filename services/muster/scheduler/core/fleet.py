@@ -6,7 +6,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from muster.books.fleet_books import FleetBooks
 from muster.books.gangs import same_places
 from muster.books.node_records import DEVICE, NODE, DeviceRecord, NodeRecord
-from muster.books.withholds import vacates
+from muster.books.withholds import vacates_from
 from muster.core import Instant
 from muster.placement import GangRequest, Hold, HoldError
 from muster.placement import Slot as Place
@@ -24,14 +24,14 @@ class Books(FleetBooks):
 
     A proposal is held in the fleet until it is confirmed by its own `placed` or withdrawn by `settle`, which must come
     before anything else looks at what is free. withdrawn: proposals that were ever taken back. vacated: nodes and
-    devices which some jobs are to leave before their end.
+    devices which some jobs are to leave before their end, and from when on.
     """
 
     def __init__(self) -> None:
         super().__init__()
         self.bookings = Bookings(self.fleet)
         self.withdrawn = 0
-        self.vacated: dict[tuple[str, str], None] = {}
+        self.vacated: dict[tuple[str, str], Instant] = {}
         self._later: list[tuple[Instant, str, str]] = []
         self._due: dict[tuple[str, str], Instant] = {}
         self._proposals: dict[str, tuple[Hold, ...]] = {}
@@ -146,11 +146,13 @@ class Books(FleetBooks):
     def _asked(self, kind: str, name: str) -> None:
         """Keep what services want free later, and know which jobs are to leave."""
         record = self.nodes.get(name) if kind == NODE else self.devices.get(name)
-        is_drained = isinstance(record, NodeRecord) and record.cordon is not None and record.cordon.draining
-        if record is not None and (is_drained or vacates(record.wishes)):
-            self.vacated[kind, name] = None
-        else:
+        begins = vacates_from(record.wishes) if record is not None and record.wishes else None
+        if isinstance(record, NodeRecord) and record.cordon is not None and record.cordon.draining:
+            begins = Instant(min(record.cordon.since, _NEVER if begins is None else begins))
+        if begins is None:
             self.vacated.pop((kind, name), None)
+        else:
+            self.vacated[kind, name] = begins
         wanted = wanted_later(self, kind, name)
         for key in self._planned.pop((kind, name), ()):
             known = self.bookings.withholds[key]

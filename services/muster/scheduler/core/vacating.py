@@ -2,14 +2,15 @@
 
 finish: nobody is stopped. requeue: all are, at once, from the moment of the request on. move: those that allow it (they
 may be preempted and checkpoint), so that little is lost: after a fresh checkpoint if one comes in time. In time means
-that a job which reports one every `interval_s` has had the chance to: for so long, but not longer than MOVE_WAIT_S, it
-is waited for, beginning early enough to be done when a planned moment comes. A job is not moved within its slice, which
-protects it from the wants of others; not from hardware of which health says that it fails.
+that a job which reports one every `interval_s` has had the chance to, within MOVE_WAIT_S (see `withholds`), beginning
+early enough to be done when a planned moment comes. A job is not moved within its slice, which protects it from the
+wants of others; not from hardware of which health says that it fails.
 """
 
 from collections.abc import Iterator
 from typing import NamedTuple
 
+from muster.books.withholds import MOVE_WAIT_NS
 from muster.core import NS_PER_S, Draft, Instant
 from muster.scheduler.core.blame import HEALTH
 from muster.scheduler.core.fleet import NODE, NodeRecord
@@ -22,9 +23,6 @@ from muster.schemas.base import TEXT_CHARS_MAX
 from muster.schemas.facts.job import JobStopRequested, StopReason
 from muster.schemas.facts.node import RunningJobs
 from muster.schemas.job import Phase
-
-MOVE_WAIT_S = 1_800.0
-"""So long it is waited at most for the checkpoint after which a job is moved."""
 
 FRESH_S = 60.0
 """A checkpoint that is at most so old need not be waited for again."""
@@ -72,7 +70,10 @@ class Vacating:
 
     def _look(self, now: Instant, drafts: list[Draft]) -> None:
         said = {one.subject_id for one in drafts if one.kind == "job"}
-        for kind, name in self._state.books.vacated:
+        for (kind, name), begins in self._state.books.vacated.items():
+            if now < begins:
+                self._next = min(self._next, begins)
+                continue
             for leave in self._leaves(kind, name):
                 for record in self._holders(kind, name):
                     if record.id in said or not _is_bound(record):
@@ -119,7 +120,7 @@ def leaves_at(record: JobRecord, leave: Leave) -> Instant | None:
         return leave.at  # it has done nothing yet that could be lost
     checkpointing = record.job.spec.checkpointing
     assert checkpointing is not None
-    wait_ns = round(min(checkpointing.interval_s, MOVE_WAIT_S) * NS_PER_S)
+    wait_ns = min(round(checkpointing.interval_s * NS_PER_S), MOVE_WAIT_NS)
     begins = max(leave.asked_at, Instant(leave.at - wait_ns))
     if leave.by != HEALTH:
         begins = max(begins, record.slice_end())
