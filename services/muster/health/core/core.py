@@ -63,4 +63,4 @@ def _joined(parts: tuple[Part, ...]) -> dict[tuple[str, str], tuple[Handler, ...
     for part in parts:
         for name, handler in part.handlers.items():
             joined[name] = (*joined.get(name, ()), handler)
-    return joined
+    return dict(sorted(joined.items()))  # parts may name sets of facts, whose order is another in each process
