@@ -138,6 +138,7 @@ def test_an_elastic_job_does_not_grow_to_where_it_is_kept_off() -> None:
     passed(world, one)
     world.later(600)
     assert (world.phase(one), nodes_of(world, one)) == (Phase.RUNNING, {"n0", "n1"} - {bad})
+    assert "resize-requested" not in world.names(one)
 
 
 def test_after_a_while_it_is_tried_there_again() -> None:
