@@ -3,6 +3,7 @@
 import asyncio
 from collections.abc import AsyncIterator, Iterable, Iterator
 from contextlib import asynccontextmanager
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -10,7 +11,8 @@ import pytest
 from agent_shell import AgentShell
 from kube_planes import open_plane
 from muster.agent.core.kubernetes.node_jobs import WORK_ANNOTATION
-from muster.agent.core.kubernetes.preflight_names import GATE_ANNOTATION
+from muster.agent.core.kubernetes.pods import PodOrder, pod_manifest
+from muster.agent.core.kubernetes.preflight_names import CHECKS, GATE, GATE_ANNOTATION
 from muster.bus.kubernetes_settings import KubernetesSettings
 from muster.bus.preflight_settings import NodeActionSettings, NodeWorkSettings, PreflightSettings
 from muster.bus.settings import ScalingSettings
@@ -18,9 +20,9 @@ from muster.kube.connection import KubeConnection
 from muster.kube.local.fleet import make_fleet
 from muster.kube.local.options import CONTROLLERS, PlaneOptions
 from muster.kube.local.plane import ControlPlane
-from muster.kube.objects import JsonObject, at, name_of, strings, text
+from muster.kube.objects import JsonObject, at, name_of, objects, strings, text
 from muster.kube.resources import JOBS, NAMESPACES, NODES, PODS
-from muster.kube.shapes import Patch, Selection
+from muster.kube.shapes import Patch, Selection, Writing
 from muster.schemas.facts.job import JobPlaced, JobRouted, JobRunning, JobStopRequested, PodsExited, StopReason
 from muster.schemas.facts.operations import (
     ActionOutcome,
@@ -34,6 +36,7 @@ from muster.schemas.facts.operations import (
     PreflightPlan,
 )
 from muster.schemas.job import Job, JobSpec, Slot, TaskGroup
+from unit.agent.pods.orders import POLICY, gang, spec
 
 STAGES = Path(__file__).with_name("kwok-checks.yaml")
 STATE = "nvidia.com/gpu-driver-upgrade-state"
@@ -151,6 +154,19 @@ async def test_the_api_server_takes_the_patch_of_a_gate_only_for_the_pod_that_wa
         body: JsonObject = {"metadata": {"uid": "another", "annotations": {GATE_ANNOTATION: "open"}}}
         with pytest.raises(Exception, match=r"uid|[Pp]recondition|conflict"):
             await kube.patch(PODS, name_of(pod), body, kind=Patch.MERGE, namespace="muster-jobs")
+
+
+@pytest.mark.parametrize("claimed", [False, True], ids=["counted", "claimed"])
+async def test_pods_with_checks_pass_the_strictest_standard(plane: ControlPlane, claimed: bool) -> None:
+    where = f"strict-{'claims' if claimed else 'counts'}"
+    policy = replace(POLICY, namespace=where, run_as=1000, preflight_image="tools:1")
+    whole = gang(spec(TaskGroup(replicas=2, gpus=2)))
+    made = pod_manifest(PodOrder(whole, whole.slots[0], policy, claimed=claimed, checks=PLAN))
+    async with await KubeConnection.open(kubeconfig=plane.kubeconfig(), user_agent="muster-test/1") as kube:
+        labels = {"pod-security.kubernetes.io/enforce": "restricted"}
+        await kube.create(NAMESPACES, {"metadata": {"name": where, "labels": labels}})
+        kept = await kube.create(PODS, made, namespace=where, writing=Writing(dry_run=True, strict=True))
+    assert [text(one, "name") for one in objects(kept, "spec", "initContainers")] == [CHECKS, GATE]
 
 
 async def test_work_on_a_node_is_a_job_that_a_cordon_does_not_keep_away(plane: ControlPlane) -> None:
