@@ -58,9 +58,9 @@ def settings_of(state_dir: Path) -> Settings:
 
 
 def log_of(settings: Settings, name: str) -> LogName:
-    """The log that somebody names; by default the cluster's. Raises CliError."""
+    """The log that somebody names, in a centre a cluster's copy; by default the cluster's. Raises CliError."""
     if name == FED_LOG.scope:
         return FED_LOG
-    if name and name != settings.cluster:
-        raise usage(f"--log: {name!r} is neither `fed` nor the cluster {settings.cluster!r}")
-    return cluster_log(settings.cluster)
+    if name and name not in settings.clusters:
+        raise usage(f"--log: {name!r} is neither `fed` nor the cluster {' or '.join(map(repr, settings.clusters))}")
+    return cluster_log(name or settings.cluster)
