@@ -64,11 +64,12 @@ def list_suites(state_dir: Path, output: Output) -> None:
     )
     typer.echo()
     table(
-        ("CHECK", "OF", "LIMIT", "LOOKS AT", "PARAMETERS"),
+        ("CHECK", "OF", "GPUS", "LIMIT", "LOOKS AT", "PARAMETERS"),
         [
             (
                 kind.name,
                 kind.scope.value,
+                "alone" if kind.is_invasive else "beside jobs",
                 f"{kind.limit_s:g} s",
                 kind.words,
                 ", ".join(

@@ -71,6 +71,7 @@ def test_every_suite_and_check_is_listed(capsys: pytest.CaptureFixture[str]) -> 
     for suite in BUILT_IN:
         assert suite in shown
     assert "gb_per_s_min" in shown
+    assert [line.split()[2] for line in shown.splitlines() if line.startswith("dcgm ")] == ["alone"]
 
 
 def test_a_gate_opens_when_the_file_says_so_and_not_before(tmp_path: Path) -> None:
