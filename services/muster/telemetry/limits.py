@@ -2,6 +2,8 @@
 
 SCRAPES_MAX = 512
 """Pages that are on their way at once, each on a connection of its own: 1,750 nodes of which one in three hangs."""
+CATCH_UP_S = 2.0
+"""Turns that came late are made up for, back to this; a process that was held up for longer lets the rest go."""
 CONNECT_S_MAX = 2.0
 """For a connection alone: a node that does not even take one in this time is down, not hung."""
 KEPT_S = 2.0

@@ -22,7 +22,7 @@ from muster.telemetry.core.pages import Page, read_page
 from muster.telemetry.core.pods import job_of_pod
 from muster.telemetry.core.samples import node_sample, silent_sample
 from muster.telemetry.core.tokens import PageError
-from muster.telemetry.limits import SCRAPES_MAX, STOP_S_MAX
+from muster.telemetry.limits import CATCH_UP_S, SCRAPES_MAX, STOP_S_MAX
 from muster.telemetry.metrics import TelemetryMetrics
 from muster.telemetry.scraping import Answer, Exporters, settled
 
@@ -92,8 +92,8 @@ class Scrapes:
         next_s = loop.time()
         async with self._exporters:
             while True:
-                next_s = max(next_s + TICK_S, loop.time())
-                await asyncio.sleep(next_s - loop.time())
+                next_s = max(next_s + TICK_S, loop.time() - CATCH_UP_S)
+                await asyncio.sleep(max(0.0, next_s - loop.time()))
                 rounds = self._walk.rounds
                 for node in self._walk.turn(lambda: _asked(core)):
                     self._start(core, connection, seat, node)
