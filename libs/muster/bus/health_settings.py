@@ -16,9 +16,10 @@ class _Section(BaseModel):
 
 
 class BrakeSettings(_Section):
-    """More than `share` of the nodes, and more than `nodes_min`, suspected within `window_s`: then a person is called.
+    """What stops health: nothing is withheld, repaired or given back until `muster health brake reset`.
 
-    Nothing is withheld, repaired or given back until `muster health brake reset`.
+    share: of all nodes; more than that suspected within the window trip it. nodes_min: so many may be in any case.
+    window_s: within which they are counted.
     """
 
     share: Annotated[float, Field(gt=0, le=1)] = 0.1
@@ -27,7 +28,11 @@ class BrakeSettings(_Section):
 
 
 class LemonSettings(_Section):
-    """A node that was ill or lost `incidents` times within `window_s`, `ratio` times as often as the others."""
+    """When a node counts as one that is ill again and again.
+
+    incidents: so often it was ill or lost within the window. window_s: within which they are counted. ratio: so many
+    times as often as the others.
+    """
 
     incidents: Annotated[int, Field(ge=2, le=64)] = 3
     window_s: Annotated[float, Field(gt=0, le=365 * DAY_S)] = 30 * DAY_S
@@ -40,12 +45,12 @@ class HealthSettings(_Section):
     enabled: readings of GPUs are listened to. rules: a file, or a folder of files, of rules over the built-in ones
     (`muster health rules check`). dry_run: faults are recorded, nothing is withheld. opt_out: nodes of which the same
     holds; a node's label `muster.dev/health: observe` says so too. repair: sick hardware is reset, rebooted, replaced;
-    else it waits for a person. verify, verify_device: suites of checks that must all pass before a node or a device
-    is given back; "none": only a person's word does that. attempts_max: repairs that are tried. action_s: limit of
-    one. periodic: suite of checks that may run beside jobs, on each node every `periodic_every_s`; deep: of those that
-    need a node for themselves, on nodes that idle, every `deep_every_s`, `deep_at_once` nodes at a time; 0: none.
-    soak_s: how long what passed its checks is watched before jobs come. steady_s: how long a page must show that a
-    lasting fault is over.
+    else it waits for a person. verify: suite of checks that must all pass before a node is given back; "none": only a
+    person's word does that. verify_device: the same of a device. attempts_max: repairs that are tried. action_s: limit
+    of one. periodic: suite of checks that may run beside jobs. periodic_every_s: between two of a node, 0: none. deep:
+    suite for nodes that idle, which are withheld for it. deep_every_s: between two of a node, 0: none. deep_at_once:
+    nodes that are checked so at a time. soak_s: how long what passed its checks is watched before jobs come. steady_s:
+    how long a page must show that a lasting fault is over. brake: see below. lemons: see below.
     """
 
     enabled: bool = True
