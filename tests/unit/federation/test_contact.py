@@ -120,6 +120,15 @@ def test_a_job_does_not_go_back_where_it_was_until_that_cluster_has_dropped_it()
     assert world.last(one.id, "routed").payload.assignment == 3
 
 
+def test_word_of_an_assignment_before_the_dropped_one_lets_the_job_go_nowhere() -> None:
+    one = job("one")
+    world = lost_with(one)
+    world.give_back(one, assignment=0, cluster="east")
+    assert [(owed.cluster, owed.number) for owed in world.core.state.jobs[one.id].owed] == [("east", 1)]
+    world.give_back(one, assignment=1, cluster="east")
+    assert world.core.state.jobs[one.id].owed == ()
+
+
 def test_a_lost_cluster_gets_jobs_again_once_it_says_that_it_gets_the_answers() -> None:
     world = lost_with()
     heard(world, number=2, contact=1)

@@ -233,6 +233,13 @@ class MemberState(Payload):
     wishes: tuple[ClusterWish, ...] = ()
 
 
+class Assignment(Wire):
+    """One of the assignments that a job has or had: which cluster, and the how many-eth."""
+
+    cluster: Name
+    number: int
+
+
 class Reroute(Wire):
     """A job is being moved: who or what asked for it, and where to.
 

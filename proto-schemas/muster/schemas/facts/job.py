@@ -3,7 +3,7 @@
 from enum import StrEnum
 
 from muster.schemas.base import InstantNs, JobId, Payload, Text
-from muster.schemas.facts.federation import JobRecalled, Reroute
+from muster.schemas.facts.federation import Assignment, JobRecalled, Reroute
 from muster.schemas.facts.job_wishes import JobHeld, JobWish
 from muster.schemas.facts.operations import NodeExcluded, PreflightFailed, PreflightPlan
 from muster.schemas.job import Job, Phase, Priority, Slot
@@ -307,7 +307,7 @@ class RoutedState(Payload):
 
     cancel, cancel_fact: the newest cancellation and the fact that asked for it. wishes: not yet forwarded. assignment,
     lost_after_s, rule: as `routed` said, at routed_at. reroute: under way. standing: wishes that were forwarded, for
-    the next cluster. owed: clusters that were told to drop it and have not said that they did.
+    the next cluster. owed: that clusters were told to drop and have not said that they did.
     """
 
     job: Job
@@ -326,7 +326,7 @@ class RoutedState(Payload):
     routed_at: InstantNs = 0
     reroute: Reroute | None = None
     standing: tuple[JobWish, ...] = ()
-    owed: tuple[str, ...] = ()
+    owed: tuple[Assignment, ...] = ()
 
 
 class PodsState(Payload):

@@ -23,7 +23,7 @@ def load(state: State, stored: RoutedState) -> None:
         cancel_forwarded=stored.cancel_forwarded,
         wishes=stored.wishes,
         standing=stored.standing,
-        assignment=stored.assignment or bool(stored.cluster),
+        assignment=stored.assignment or int(bool(stored.cluster)),
         lost_after_s=stored.lost_after_s,
         rule=stored.rule,
         routed_at=stored.routed_at,
@@ -105,7 +105,7 @@ def _job_ended(state: State, fact: Fact) -> None:
         state.anomalies["job-ended out of turn"] += 1
         return
     if (record.cluster, record.assignment) != (ended.cluster, ended.assignment):
-        moves.settle(state, record, ended.cluster)
+        moves.settle(state, record, ended.cluster, ended.assignment)
         return
     record.last_fact = fact.id
     member = state.member_of(record)

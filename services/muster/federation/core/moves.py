@@ -6,6 +6,7 @@ from muster.core import NS_PER_S, Draft, Fact, Instant
 from muster.federation.core.state import RoutedJob, State
 from muster.federation.core.turns import Given, enlist
 from muster.schemas.facts.federation import (
+    Assignment,
     JobRecalled,
     JobRerouteRefused,
     JobRerouteRequested,
@@ -16,7 +17,7 @@ from muster.schemas.facts.federation import (
 from muster.schemas.facts.job import JobFinished, JobRouted
 
 OWED_MAX = 16
-"""Clusters that a job remembers as not having dropped it yet; beyond it the oldest are forgotten."""
+"""Assignments that a job remembers as not having dropped it yet; beyond it the oldest are forgotten."""
 
 
 def routed(record: RoutedJob, *, cluster: str, rule: str, lost_after_s: float, age_s: float = 0.0) -> Draft:
@@ -153,15 +154,16 @@ def _returned(state: State, fact: Fact) -> None:
         state.dirty[record.job.id] = None
         enlist(state, record)
         return
-    settle(state, record, back.cluster)
+    settle(state, record, back.cluster, back.assignment)
 
 
-def settle(state: State, record: RoutedJob, cluster: str) -> None:
+def settle(state: State, record: RoutedJob, cluster: str, number: int) -> None:
     """This cluster has no part any more in an assignment that is over."""
-    if cluster not in record.owed:
+    over = Assignment(cluster=cluster, number=number)
+    if over not in record.owed:
         state.anomalies["word of an assignment that is over"] += 1
         return
-    record.owed = tuple(name for name in record.owed if name != cluster)
+    record.owed = tuple(one for one in record.owed if one != over)
     if record.job.id in state.lanes:
         enlist(state, record)
 
@@ -188,9 +190,9 @@ def _drop_forwarded(state: State, fact: Fact) -> None:
     if record is None or not record.cluster or record.phase.is_terminal:
         state.anomalies["drop-forwarded out of turn"] += 1
         return
-    owed = record.cluster
+    owed = Assignment(cluster=record.cluster, number=record.assignment)
     state.take_back(record)
-    record.owed = (*(name for name in record.owed if name != owed), owed)[-OWED_MAX:]
+    record.owed = (*record.owed, owed)[-OWED_MAX:]
     record.last_fact = fact.id
     state.dirty[record.job.id] = None
     enlist(state, record)

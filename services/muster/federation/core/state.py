@@ -7,7 +7,7 @@ from muster.federation.core.lanes import Lanes
 from muster.federation.core.members import Member
 from muster.schemas.facts.control import ClusterSummary
 from muster.schemas.facts.device import ComposeWish
-from muster.schemas.facts.federation import ClusterWish, Reroute, RoutingWish
+from muster.schemas.facts.federation import Assignment, ClusterWish, Reroute, RoutingWish
 from muster.schemas.facts.job import JobCancelRequested, JobRouted, RoutedState
 from muster.schemas.facts.job_wishes import JobWish, with_wish
 from muster.schemas.facts.operations import OperationWish
@@ -27,7 +27,7 @@ class RoutedJob:
 
     wishes: what else was asked of it and is not yet forwarded; standing: what was, for the next cluster. milli: its
     milli-GPUs. assignment, lost_after_s, rule: as `routed` said, at routed_at; assignment 0: never. reroute: under way.
-    owed: clusters that were told to drop it and have not said that they did.
+    owed: that clusters were told to drop and have not said that they did.
     """
 
     job: Job
@@ -45,7 +45,7 @@ class RoutedJob:
     rule: str = ""
     routed_at: int = 0
     reroute: Reroute | None = None
-    owed: tuple[str, ...] = ()
+    owed: tuple[Assignment, ...] = ()
 
     def __post_init__(self) -> None:
         self.milli = self.job.spec.gpu_milli_total

@@ -58,7 +58,7 @@ def enlist(state: State, record: RoutedJob) -> None:
         return
     rule = rule_for(job, state.policy)
     to = record.reroute.to if record.reroute is not None else ()
-    avoid = (*record.owed, record.cluster) if record.cluster else record.owed
+    avoid = tuple(dict.fromkeys((*(one.cluster for one in record.owed), *filter(None, (record.cluster,)))))
     key = LaneKey(job.spec.team, "" if rule is None else rule.name, record.milli, to, avoid, record.cluster, ends)
     state.lanes.add(key, submitted_at=job.submitted_at, job_id=job.id)
 
