@@ -36,6 +36,7 @@ class Streams:
 
     gateway: Client
     agent: Client
+    telemetry: Client
     moment: int = field(default_factory=lambda: SystemTime().wall())
 
     @property
@@ -49,8 +50,8 @@ class Streams:
                 temperature_c=1.0, job_ids=(JOB,),
             )  # fmt: skip
             sample = NodeSample(node=node, at=self.moment + number * 10 * NS_PER_S, devices=(device,))
-            await self.agent.publish(telemetry_subject(CLUSTER, node), sample.model_dump_json().encode())
-        await self.agent.flush()
+            await self.telemetry.publish(telemetry_subject(CLUSTER, node), sample.model_dump_json().encode())
+        await self.telemetry.flush()
 
     async def printed(self, count: int, *, job_id: str = JOB) -> None:
         for number in range(count):
@@ -70,10 +71,10 @@ async def streams(nats_server: NatsServer) -> AsyncIterator[Streams]:
     maker = await nats_server.connect("bootstrap")
     await bootstrap(maker, settings)
     await maker.close()
-    gateway, agent = await nats_server.connect("gateway"), await nats_server.connect("agent")
-    yield Streams(gateway, agent)
-    await gateway.close()
-    await agent.close()
+    users = [await nats_server.connect(user) for user in ("gateway", "agent", "telemetry")]
+    yield Streams(*users)
+    for client in users:
+        await client.close()
 
 
 async def test_a_jobs_readings_are_those_of_its_nodes(streams: Streams) -> None:

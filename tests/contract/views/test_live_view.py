@@ -186,10 +186,10 @@ async def test_the_newest_readings_come_once_and_stand_in_the_snapshot(house: Li
     await house.lead(facts)
     looking = await house.look("blue")
     for node, load in (("n1", 10.0), ("n1", 20.0), ("unknown", 30.0)):
-        await house.publish(telemetry_subject(CLUSTER, node), sample(node, load))
-    await house.publish(telemetry_subject(CLUSTER, "n2"), b"nothing to be read")
+        await house.publish(telemetry_subject(CLUSTER, node), sample(node, load), user="telemetry")
+    await house.publish(telemetry_subject(CLUSTER, "n2"), b"nothing to be read", user="telemetry")
     no_json = sample("n1", 20.0).replace(b"20.0", b"NaN")  # as a driver may report it: no page could read it
-    await house.publish(telemetry_subject(CLUSTER, "n3"), no_json)
+    await house.publish(telemetry_subject(CLUSTER, "n3"), no_json, user="telemetry")
     told = LiveTelemetry.model_validate_json((await heard(looking, "telemetry")).data)
     assert told.nodes == {"n1": (None, (20.0, 40.0, 5, 7.0))}
     snapshot = await _snapshot_with_telemetry(looking)
@@ -212,7 +212,7 @@ async def test_readings_of_a_node_go_with_it(house: LiveHouse) -> None:
     story.node("n1")
     await house.lead(story.facts)
     looking = await house.look("blue")
-    await house.publish(telemetry_subject(CLUSTER, "n1"), sample("n1", 10.0))
+    await house.publish(telemetry_subject(CLUSTER, "n1"), sample("n1", 10.0), user="telemetry")
     await _snapshot_with_telemetry(looking)
     await house.fold([story.add("node", "n1", "left", NodeLeft())])
     await house.stored(3)

@@ -40,6 +40,7 @@ def options(tmp_path: Path) -> StartOptions:
         service_command=(sys.executable, "-S", "-c", LIVE),
         ready_path="",
         ports=ANY_PORT,
+        settings={"telemetry": {"enabled": False}},
     )
 
 
@@ -187,12 +188,16 @@ def test_a_stack_in_the_background_is_asked_and_ended(options: StartOptions) -> 
     assert after.endpoints == begun.endpoints
 
 
-async def test_simulated_fabrics_have_a_process_of_their_own_before_any_service(options: StartOptions) -> None:
+async def test_what_is_simulated_has_processes_of_its_own_before_any_service(options: StartOptions) -> None:
     fabrics = [{"name": "blue", "simulated": {"pool": {"A100": 2}}}]
-    stack = await start(options.model_copy(update={"settings": {"fabrics": fabrics}}))
+    ports = {**ANY_PORT, "fabric": 0, "dcgm": 0}
+    stack = await start(options.model_copy(update={"settings": {"fabrics": fabrics}, "ports": ports}))
     try:
-        assert [child.name for child in stack.children()] == ["nats-server", "redis-server", "fabric-simulator", "all"]
-        (fabric,) = Settings.model_validate_json(stack.state.settings.read_bytes()).fabrics
+        begun = [child.name for child in stack.children()]
+        assert begun == ["nats-server", "redis-server", "fabric-simulator", "dcgm-simulator", "all"]
+        settings = Settings.model_validate_json(stack.state.settings.read_bytes())
+        assert settings.telemetry.url == f"http://127.0.0.1:{stack.endpoints.ports['dcgm']}/nodes/{{node}}/metrics"
+        (fabric,) = settings.fabrics
         assert fabric.url == f"http://127.0.0.1:{stack.endpoints.ports['fabric']}/blue"
         assert fabric.credentials is not None
         assert stat.S_IMODE(fabric.credentials.stat().st_mode) == 0o600
