@@ -4,6 +4,7 @@ import pytest
 
 from muster.scheduler.core import answers
 from muster.scheduler.core.cycle import Limits
+from muster.scheduler.core.follow import NODE_LOSSES_MAX
 from muster.schemas.facts.job import QueuedReason
 from muster.schemas.job import Checkpointing, Job, Phase
 from muster.schemas.queries import AskJob
@@ -95,3 +96,17 @@ def test_the_view_tells_failures_apart_and_the_work_that_was_lost() -> None:
     assert (view.lost_s, view.lost_last_s) == (140.0, 100.0)
     recovered = answers.answer_job(world.recover(), AskJob(job_id=one.id), world.now).job
     assert recovered == view
+
+
+@pytest.mark.parametrize("progress", ["none", "checkpoint", "an-hour"])
+def test_losses_between_which_nothing_came_of_it_are_bounded_and_others_are_not(progress: str) -> None:
+    world = World(nodes=1)
+    one = world.submit("one", total_run_time_s=90 * 86_400.0)
+    for number in range(1, NODE_LOSSES_MAX + 2):
+        world.started(one, attempt=number)
+        world.later(3_600 if progress == "an-hour" else 60)
+        if progress == "checkpoint":
+            checkpointed(world, one, attempt=number)
+        world.exited(one, "node-lost", attempt=number, ran_s=60)
+    assert (world.phase(one) is Phase.FAILED) is (progress == "none")
+    assert world.core.state.jobs.records[one.id].node_losses >= NODE_LOSSES_MAX

@@ -240,7 +240,8 @@ class JobState(Payload):
     doing. stop_detail: as the newest `stop-requested` said. preflight_plan: of the run; preflight_fact: it passed;
     preflight_failed (told by preflight_failed_fact): it did not. preflight_failures: in a row, up to now. excluded:
     nodes that it is not placed on. lost_s: work of all ended runs that no checkpoint keeps; lost_last_s: of the last.
-    started_at, exited_at: when the pods of the run were told to run, to have ended.
+    started_at, exited_at: when the pods of the run were told to run, to have ended. losses_in_row: of `node_losses`,
+    the newest ones, between which no run made progress.
     """
 
     job: Job
@@ -300,6 +301,7 @@ class JobState(Payload):
     lost_last_s: float = 0.0
     started_at: InstantNs = 0
     exited_at: InstantNs = 0
+    losses_in_row: int = 0
 
 
 class RoutedState(Payload):

@@ -163,6 +163,8 @@ def _queued(state: State, fact: Fact) -> None:
         return
     payload, spec = fact.payload, record.job.spec
     record.slots = ()
+    if payload.reason is QueuedReason.NODE_LOST:
+        record.losses_in_row = 1 + (0 if record.made_progress(fact.time) else record.losses_in_row)
     record.attempt = payload.attempt
     record.queued_at, record.placed_at, record.running_at = fact.time, 0, 0
     record.queued_reason, record.queued_detail = payload.reason, payload.detail

@@ -25,7 +25,10 @@ from muster.schemas.facts.operations import NodeExcluded
 from muster.schemas.job import Phase
 
 NODE_LOSSES_MAX = 50
-"""Runs that may end with their node; after so many something about the job itself kills nodes."""
+"""Runs in a row that may end with their node before they came anywhere; then something about the job kills nodes.
+
+A job on thousands of nodes loses one every few hours as long as it lives, and goes on from its checkpoints.
+"""
 
 
 def follow_ups(state: State, now: Instant, remains: Remains, *, blame_s: float = 0.0) -> list[Draft]:
@@ -158,8 +161,8 @@ def _after_exit(record: JobRecord, exited: PodsExited, now: Instant, because: st
         if record.retries_used >= spec.retries:
             return _finish(record, Phase.FAILED, reason=told, causes=causes)
         return _requeue(record, QueuedReason.RETRY, told, causes)
-    if record.node_losses >= NODE_LOSSES_MAX:
-        reason = f"{Reason.NODE_LOSSES.value}: {record.node_losses + 1} runs ended with their node"
+    if record.losses_in_row >= NODE_LOSSES_MAX and not record.made_progress(record.exited_at):
+        reason = f"{Reason.NODE_LOSSES.value}: {record.losses_in_row + 1} runs ended with their node"
         return _finish(record, Phase.FAILED, reason=_told(reason, exited.reason), causes=causes)
     detail = because or record.stop_detail or _told(f"node {exited.node}" if exited.node else "", exited.reason)
     return _requeue(record, QueuedReason.NODE_LOST, detail[:TEXT_CHARS_MAX], causes)

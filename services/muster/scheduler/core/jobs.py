@@ -26,6 +26,9 @@ from muster.schemas.job import Job, Phase, Slot
 ENDED_KEPT = 4_000
 """Ended jobs that are remembered, newest first to last; the read model keeps them all."""
 
+PROGRESS_S = 3_600.0
+"""A run that lasted so long came somewhere, also if it told of no checkpoint."""
+
 WAITING = frozenset({Phase.SUBMITTED, Phase.QUEUED})
 HOLDING = frozenset({Phase.PLACED, Phase.RUNNING, Phase.STOPPING})
 
@@ -106,9 +109,10 @@ class JobRecord:
     stopped. lost_s: work of all ended runs that no checkpoint keeps; lost_last_s: of the last. started_at, exited_at:
     when its pods were told to run, to have ended. preflight_plan: of its run; preflight_fact: it passed;
     preflight_failed: it did not, see preflight_failed_fact. preflight_failures: runs in a row that ended before their
-    first step. excluded: nodes that it is kept off. assignment, lost_after_s: as `routed` said. recall: that it be
-    given back, as recall_fact asked; recall_drops: whatever it does. is_cut_off: the federation is silent, so it may
-    not run. counted: what its queue counts as held by it, which follows from the rest.
+    first step; losses_in_row: with their node, before they came anywhere. excluded: nodes that it is kept off.
+    assignment, lost_after_s: as `routed` said. recall: that it be given back, as recall_fact asked; recall_drops:
+    whatever it does. is_cut_off: the federation is silent, so it may not run. counted: what its queue counts as held by
+    it, which follows from the rest.
     """
 
     job: Job
@@ -157,6 +161,7 @@ class JobRecord:
     lost_last_s: float = 0.0
     started_at: int = 0
     exited_at: int = 0
+    losses_in_row: int = 0
     preflight_plan: PreflightPlan | None = None
     preflight_fact: str = ""
     preflight_failed: PreflightFailed | None = None
@@ -204,6 +209,12 @@ class JobRecord:
         """Seconds of work of its run since the newest checkpoint or the start, 0 if it does not run yet."""
         since = max(self.checkpointed_at, self.running_at)
         return max(0.0, seconds_between(since, moment)) if self.running_at else 0.0
+
+    def made_progress(self, by: int) -> bool:
+        """Whether its run came somewhere: it wrote a checkpoint, or ran for PROGRESS_S."""
+        if not self.running_at:
+            return False
+        return self.checkpointed_at >= self.running_at or seconds_between(self.running_at, by) >= PROGRESS_S
 
     def deadline(self) -> Instant:
         """When its total run time is over, if it goes on running."""
