@@ -145,6 +145,40 @@ def synthetic(
 
 
 @app.command()
+def failures(
+    *,
+    gpus: Annotated[int, typer.Option(min=8, max=32_768, help="Of the job; in nodes of 8.")] = 16_384,
+    spares: Annotated[int, typer.Option(min=0, max=1_000, help="Nodes beside those of the job.")] = 16,
+    days: Annotated[float, typer.Option(min=0.01, max=89)] = 54.0,
+    seed: Annotated[int, typer.Option(help="Of every draw.")] = 1,
+    checkpoint_every: Annotated[float, typer.Option(min=60, help="Seconds between checkpoints.")] = 600.0,
+    restart: Annotated[float, typer.Option(min=0, max=86_400, help="Seconds from running to a new step.")] = 300.0,
+    rate: Annotated[float | None, typer.Option(min=0, max=10_000, help="Faults per 1,000 node-days.")] = None,
+    health: Annotated[bool, typer.Option(help="Health watches; else people find what is broken.")] = True,
+    compare: Annotated[bool, typer.Option("--compare", help="Both, with the same faults.")] = False,
+    output: As = Output.TABLE,
+) -> None:
+    """Weeks of one job over the whole fleet, which fails as published fleets do: what is lost, and to what.
+
+    The scheduler's, the agent's and the health service's own cores in virtual time. Faults are those of Llama 3's 54
+    days, with lemons, faults that come together, and planned maintenance; docs/concepts/simulating.md says how each
+    shows itself. JSON: {runs: [{effective, spent_s: {...}, interruptions: {...}, ...}]}.
+    """
+    from muster.cli import simulate_failures
+
+    simulate_failures.run(
+        output,
+        simulate_failures.scenes(
+            simulate_failures.scene_of(
+                gpus=gpus, spares=spares, days=days, seed=seed, checkpoint_s=checkpoint_every, restart_s=restart,
+                rate=rate,
+            ),
+            watched=[True, False] if compare else [health],
+        ),
+    )  # fmt: skip
+
+
+@app.command()
 def export(*, state_dir: StateDir) -> None:
     """The running stack as a scenario on standard output: for a bug report, or to try something on."""
     from muster.cli import simulate_export
