@@ -5,16 +5,32 @@ from pathlib import Path
 
 import pytest
 
-from muster.schemas import access, apiserver, devices, live, queries, telemetry, views
+from muster.schemas import (
+    access,
+    apiserver,
+    campaigns,
+    conditions,
+    devices,
+    live,
+    members,
+    queries,
+    routing,
+    telemetry,
+    usage,
+    views,
+)
 from muster.schemas.base import Wire
-from muster.schemas.facts import guard, queue, reservation, scale
+from muster.schemas.facts import guard, health, queue, reservation, scale, upgrade
 from muster.schemas.job import Phase, Slot
 
 SOURCES = Path(__file__).parents[2] / "services" / "dashboard" / "src"
 WIRE_TS = SOURCES / "wire.ts"
 INTERFACE = re.compile(r"^export interface (?P<name>\w+) \{\n(?P<body>.*?)^\}", re.MULTILINE | re.DOTALL)
 FIELD = re.compile(r"^  (\w+): ", re.MULTILINE)
-MODULES = (access, apiserver, devices, guard, live, queries, telemetry, views, queue, reservation, scale)
+MODULES = (
+    *(access, apiserver, campaigns, conditions, devices, live, members, queries, routing, telemetry, usage, views),
+    *(guard, health, queue, reservation, scale, upgrade),
+)
 MODELS: dict[str, type[Wire]] = {"Slot": Slot} | {
     name: model
     for module in MODULES
@@ -25,7 +41,7 @@ MODELS: dict[str, type[Wire]] = {"Slot": Slot} | {
 
 def interfaces() -> dict[str, list[str]]:
     """Field names of every interface, in their order."""
-    text = "\n".join(path.read_text(encoding="utf-8") for path in (WIRE_TS, SOURCES / "wire_apiserver.ts"))
+    text = "\n".join(path.read_text(encoding="utf-8") for path in sorted(SOURCES.glob("wire*.ts")))
     return {found["name"]: FIELD.findall(found["body"]) for found in INTERFACE.finditer(text)}
 
 
@@ -36,7 +52,11 @@ def test_an_interface_has_the_fields_of_its_model(name: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "name", ["LiveSlice", "LiveTelemetry", "Snapshot", "LiveCredential", "JobView", "Problem", "ApiServerReport"]
+    "name",
+    [
+        *("LiveSlice", "LiveTelemetry", "Snapshot", "LiveCredential", "JobView", "Problem", "ApiServerReport"),
+        *("ConditionsAnswer", "Top", "Idle", "JobUse", "CampaignView", "FederationView", "RoutesView"),
+    ],
 )
 def test_what_the_dashboard_lives_on_is_among_them(name: str) -> None:
     assert name in interfaces()

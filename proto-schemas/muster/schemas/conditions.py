@@ -71,7 +71,8 @@ class FaultCount(Wire):
 
 class ConditionsAnswer(Wire):
     """conditions: what needs a person first, then newest first. ended: newest first. marks: of the asked node, newest
-    first. opted_out: of it: what is seen is recorded, and nothing follows. known: the asked node is part of the cluster.
+    first. opted_out: of it: what is seen is recorded, and nothing follows. known: the asked node is part of the
+    cluster.
     """
 
     cluster: str = ""

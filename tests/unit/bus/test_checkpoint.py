@@ -80,7 +80,16 @@ def test_a_damaged_or_foreign_part_is_refused(body: bytes, complaint: str) -> No
 
 
 def test_who_must_contribute_derives_from_the_table_of_state_facts() -> None:
-    assert contributors(StreamRole.LOG) == ("agent", "composer", "guard", "health", "scaler", "scheduler", "telemetry", "upgrader")
+    assert contributors(StreamRole.LOG) == (
+        "agent",
+        "composer",
+        "guard",
+        "health",
+        "scaler",
+        "scheduler",
+        "telemetry",
+        "upgrader",
+    )
     assert contributors(StreamRole.FED) == ("federation",)
 
 

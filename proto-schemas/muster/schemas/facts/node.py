@@ -180,7 +180,8 @@ class WithholdWish(Wire):
 class GrantState(Payload):
     """`state-recorded` of a node or device, by the scheduler: whether it may be used, and who asked otherwise.
 
-    withheld: every request was answered. last_fact: the newest fact that moved the grant. cordon: of a node, by a person.
+    withheld: every request was answered. last_fact: the newest fact that moved the grant. cordon: of a node, by a
+    person.
     """
 
     released: bool

@@ -10,8 +10,6 @@ from typing import Annotated
 from pydantic import Field
 
 from muster.schemas.base import InstantNs, JobId, Label, Payload, Text, Wire
-from muster.schemas.facts.cordons import Cordon as Cordon
-from muster.schemas.facts.cordons import CordonRequested as CordonRequested
 from muster.schemas.telemetry import Measured
 
 CHECKS_MAX = 32

@@ -2,8 +2,8 @@
 
 from dataclasses import dataclass, field
 
+from muster.schemas.facts.cordons import Cordon
 from muster.schemas.facts.node import NodeJoined, WithholdRequested, WithholdWish
-from muster.schemas.facts.operations import Cordon
 
 MINE = "upgrader"
 MILLI = 1000

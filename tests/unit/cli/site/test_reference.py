@@ -80,7 +80,9 @@ def test_every_fact_is_shown_with_its_writer_and_its_fields(made: dict[str, str]
     rows = re.findall(r"^\| `(\S+ \S+)` \| (.+?) \|", made["facts.md"], re.MULTILINE)
     assert len(rows) == len(TABLE) + len(STATE_TABLE)
     assert ("job placed", "scheduler") in rows
-    assert "[JobPlaced](events/bodies.md#jobplaced) | **attempt**, **slots**, slice\\_s, preflight |" in made["facts.md"]
+    assert (
+        "[JobPlaced](events/bodies.md#jobplaced) | **attempt**, **slots**, slice\\_s, preflight |" in made["facts.md"]
+    )
 
 
 def test_a_docstring_is_read_by_the_names_in_it() -> None:
