@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 
 from muster.core import Instant
 from muster.fabric.layout import device_uuids
@@ -11,6 +12,10 @@ from muster.simulator.failures.mix import Mend, Shown
 from muster.simulator.failures.scene import GPUS, MODEL
 
 WATCHES = ("PCIE", "NVLINK", "MEM", "THERMAL", "POWER", "DRIVER", "ALL")
+_PASSES = {name: WatchReading(watch=name) for name in WATCHES}
+_FAILS = {name: WatchReading(watch=name, level=WatchLevel.FAIL) for name in WATCHES}
+WELL_MAX = 4096
+"""Readings of GPUs that are well, kept to be shown again."""
 
 
 @dataclass(slots=True)
@@ -41,7 +46,9 @@ def page(node: str, hurts: Sequence[Hurt], *, now: Instant, interval_s: float) -
         by_index.setdefault(hurt.incident.device, []).append(hurt)
     gone = {index for index, some in by_index.items() if any(one.incident.sign.shown is Shown.MISSING for one in some)}
     devices = [
-        _device(index, uuid, by_index.get(index, ()), now) for index, uuid in enumerate(uuids) if index not in gone
+        _device(index, uuid, by_index[index], now) if index in by_index else _well(index, uuid)
+        for index, uuid in enumerate(uuids)
+        if index not in gone
     ]
     return NodeSample.model_construct(
         node=node,
@@ -52,6 +59,11 @@ def page(node: str, hurts: Sequence[Hurt], *, now: Instant, interval_s: float) -
         missing=tuple(uuids[index] for index in sorted(gone)),
         interval_s=interval_s,
     )
+
+
+@lru_cache(maxsize=WELL_MAX)
+def _well(index: int, uuid: str) -> DeviceSample:
+    return _device(index, uuid, (), Instant(0))
 
 
 def _device(index: int, uuid: str, hurts: Sequence[Hurt], now: Instant) -> DeviceSample:
@@ -68,8 +80,5 @@ def _device(index: int, uuid: str, hurts: Sequence[Hurt], now: Instant) -> Devic
         temperature_c=60.0,
         remap_pending=any(sign.shown is Shown.PENDING for sign in signs),
         xid=codes[-1] if codes else 0,
-        watches=tuple(
-            WatchReading.model_construct(watch=name, level=WatchLevel.FAIL if name in failing else WatchLevel.PASS)
-            for name in WATCHES
-        ),
+        watches=tuple(_FAILS[name] if name in failing else _PASSES[name] for name in WATCHES),
     )
