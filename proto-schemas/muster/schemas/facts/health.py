@@ -203,8 +203,8 @@ class UnitState(Payload):
     it. verify_fact: by which a person asked for checks; trust: the person's word stands for them. asked_by: requests of
     other services to withhold it, (request, service); maintained_by: those that were answered: they have it. passed:
     checks of the newest round. withdrawn_id: the newest request that was withdrawn unanswered; crossed: its answer came
-    all the same. checked_at, deep_at: of a node, when its last periodic and deep checks were. reported: of a node, failed
-    checks that are yet to be told.
+    all the same. checked_at, deep_at: of a node, when its last periodic and deep checks were. reported: of a node,
+    failed checks that are yet to be told.
     """
 
     node: Label
