@@ -1,36 +1,63 @@
-"""Metrics of a leading health service. Labels are bounded: phases, classes, codes of the rules; never nodes."""
+"""Metrics of a leading health service. Labels are bounded: phases, classes, teams, codes of the rules; never nodes.
+
+Facts are counted as they are told, by who leads then: a leader that takes over, or folds the log anew, counts none
+twice. What stands (gauges) is shown anew after each fold.
+"""
+
+from collections import Counter as Sums
 
 from prometheus_client import Counter, Gauge
 
 from muster.bus.gauges import LeaderGauges
+from muster.bus.labels import BoundedLabels
+from muster.core.fact import Fact
+from muster.health.core.patrol import DEEP
+from muster.health.core.state import DEVICE, NODE, State
 from muster.health.core.verdicts import NodeVerdicts
-from muster.schemas.facts.health import FaultClass, HealthPhase
+from muster.schemas.facts.health import FaultObserved, HealthMoved, HealthPhase
+from muster.schemas.facts.operations import JobFault
 
 CODES_MAX = 200
-OTHER = "other"
+TEAMS_MAX = 64
 
 _UNITS = Gauge("muster_health_units", "Nodes and devices that are not healthy, by phase.", ("kind", "phase"))
+_STANDING = Gauge(
+    "muster_health_standing_faults",
+    "Faults that keep nodes and devices from jobs now.",
+    ("kind", "code", "fault_class"),
+)
 _PERSON = Gauge("muster_health_waiting_for_person", "Nodes and devices that nothing more is tried on.", ("kind",))
 _TRIPPED = Gauge("muster_health_brake_tripped", "Whether the brake waits for a person.", ("cluster",))
 _USED = Gauge("muster_health_brake_utilisation_ratio", "Nodes suspected lately over those that may be.", ("cluster",))
 _FAULTS = Counter("muster_health_faults", "Faults that were told.", ("code", "fault_class"))
+_BEGAN = Counter("muster_health_illnesses_begun", "Illnesses that began; deep checks are none.", ("kind",))
 _LASTED = Counter("muster_health_illness_seconds", "From suspicion to health, of all illnesses that ended.", ("kind",))
 _ENDED = Counter("muster_health_illnesses", "Illnesses that ended.", ("kind",))
+_OWNERS = Counter("muster_health_owners_told", "Faults of programs that their owners were told of.", ("team",))
+_PREFLIGHTS = Counter("muster_health_preflights", "Verdicts on checks before a job's first step.", ("outcome",))
 _LOOKED = Counter("muster_health_readings", "Readings of nodes that were looked at.", ())
 _UNREADABLE = Counter("muster_health_readings_unreadable", "Readings that could not be decoded.", ())
 _WAITING = Gauge("muster_health_sightings", "What was seen and not told yet.", ("cluster",))
 _DROPPED = Gauge("muster_health_sightings_dropped", "What was seen and had no room.", ("cluster",))
 _UNKNOWN = Gauge("muster_health_unknown_codes", "Observations whose code has no rule.", ("cluster",))
 
+_VERDICTS = {"preflight-passed": "passed", "preflight-failed": "failed"}
+
+for _kind in (NODE, DEVICE):
+    for _counter in (_BEGAN, _LASTED, _ENDED):
+        _counter.labels(_kind)  # shown as 0 before the first, or a rate would not see it
+for _outcome in _VERDICTS.values():
+    _PREFLIGHTS.labels(_outcome)
+
 
 class HealthMetrics:
-    """The samples of one term."""
+    """The samples of one term after the other."""
 
     def __init__(self, cluster: str = "") -> None:
         self._cluster = cluster
         self._gauges = LeaderGauges()
-        self._told: dict[tuple[str, FaultClass], int] = {}
-        self._episodes = 0
+        self._codes, self._teams = BoundedLabels(CODES_MAX), BoundedLabels(TEAMS_MAX)
+        self._stood: set[tuple[str, str, str]] = set()
 
     def looked(self) -> None:
         """A reading."""
@@ -40,43 +67,60 @@ class HealthMetrics:
         """A reading that is none."""
         _UNREADABLE.inc()
 
+    def count(self, fact: Fact) -> None:
+        """A fact that was just folded."""
+        if fact.writer != "health":
+            return
+        match fact.payload:
+            case FaultObserved(code=code, fault_class=fault_class, count=count):
+                _FAULTS.labels(self._codes.of(code), fault_class.value).inc(count)
+            case HealthMoved(codes=codes) as moved if codes != (DEEP,):
+                self._moved(fact, moved)
+            case JobFault(team=team, count=count) if fact.name == "fault-told":
+                _OWNERS.labels(self._teams.of(team)).inc(count)
+            case _ if fact.name in _VERDICTS:
+                _PREFLIGHTS.labels(_VERDICTS[fact.name]).inc()
+
     def show(self, verdicts: NodeVerdicts) -> None:
         """What is believed now. Work grows with what is ill."""
         state, show = verdicts.state, self._gauges.show
-        counts: dict[tuple[str, str], int] = {}
-        waiting: dict[str, int] = {}
+        counts, waiting = Sums[tuple[str, str]](), Sums[str]()
         for key in state.ill:
             unit = state.units[key]
-            counts[unit.kind, unit.phase.value] = counts.get((unit.kind, unit.phase.value), 0) + 1
-            waiting[unit.kind] = waiting.get(unit.kind, 0) + unit.needs_person
-        for kind in ("node", "device"):
+            counts[unit.kind, unit.phase.value] += 1
+            waiting[unit.kind] += unit.needs_person
+        for kind in (NODE, DEVICE):
             for phase in HealthPhase:
                 if phase is not HealthPhase.HEALTHY:
-                    show(_UNITS, counts.get((kind, phase.value), 0), kind, phase.value)
-            show(_PERSON, waiting.get(kind, 0), kind)
+                    show(_UNITS, counts[kind, phase.value], kind, phase.value)
+            show(_PERSON, waiting[kind], kind)
+        self._show_standing(state)
         brake = state.brake
         show(_TRIPPED, brake.tripped is not None, self._cluster)
         show(_USED, len(brake.recent) / brake.most(len(state.nodes)), self._cluster)
         show(_WAITING, len(verdicts.sightings), self._cluster)
         show(_DROPPED, sum(verdicts.sightings.dropped.values()), self._cluster)
         show(_UNKNOWN, sum(verdicts.eyes.unknown.values()), self._cluster)
-        self._count(verdicts)
 
     def hide(self) -> None:
         """The term is over."""
         self._gauges.hide()
-        self._told.clear()
+        self._stood.clear()
 
-    def _count(self, verdicts: NodeVerdicts) -> None:
-        state = verdicts.state
-        for (code, fault_class), number in state.counted.items():
-            more = number - self._told.get((code, fault_class), 0)
-            if more > 0:
-                is_shown = len(self._told) < CODES_MAX or (code, fault_class) in self._told
-                _FAULTS.labels(code if is_shown else OTHER, fault_class.value).inc(more)
-                self._told[code, fault_class] = number
-        fresh = state.ended - self._episodes
-        for episode in list(state.history)[-fresh:] if fresh > 0 else ():
-            _ENDED.labels(episode.kind).inc()
-            _LASTED.labels(episode.kind).inc(max(0.0, (episode.ended_at - episode.began_at) / 1e9))
-        self._episodes = state.ended
+    def _show_standing(self, state: State) -> None:
+        """Why what is ill is ill. A code that stood once in this term is shown as 0 afterwards."""
+        standing = Sums[tuple[str, str, str]]()
+        for key in state.ill:
+            unit = state.units[key]
+            for one in unit.grave:
+                standing[unit.kind, self._codes.of(one.told.code), one.told.fault_class.value] += 1
+        self._stood |= standing.keys()
+        for labels in self._stood:
+            self._gauges.show(_STANDING, standing[labels], *labels)
+
+    def _moved(self, fact: Fact, moved: HealthMoved) -> None:
+        if fact.name == HealthPhase.SUSPECT.value:
+            _BEGAN.labels(fact.kind).inc()
+        elif fact.name == HealthPhase.HEALTHY.value:
+            _ENDED.labels(fact.kind).inc()
+            _LASTED.labels(fact.kind).inc(moved.lasted_s)

@@ -54,7 +54,9 @@ class ReadingsSink:
             )
 
     async def after_fold(self, facts: Sequence[Fact], *, last_seq: int, now: Instant) -> None:  # noqa: ARG002 - the port
-        """Show what health believes; it changes with facts alone."""
+        """Count what was told, and show what health believes; it changes with facts alone."""
+        for fact in facts:
+            self.metrics.count(fact)
         if self._core is not None and facts:
             self.metrics.show(self._core.verdicts)
 

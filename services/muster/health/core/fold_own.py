@@ -93,7 +93,6 @@ def _fell_ill(state: State, unit: Unit, fact: Fact) -> None:
 def _recovered(state: State, unit: Unit, fact: Fact) -> None:
     codes = tuple(dict.fromkeys(one.told.code for one in unit.grave))
     state.history.append(Episode(unit.kind, unit.name, unit.node, codes, unit.began_at, fact.time, unit.attempt))
-    state.ended += 1
     was_checked = unit.needs_checks
     if DEEP in codes:
         unit.deep_at = fact.time

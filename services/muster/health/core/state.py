@@ -38,7 +38,7 @@ class State:
     not healthy. work: by the id of an action or of checks that health asked for, whose they are. requests: by the id of
     a request to withhold, of whichever service. dirty: units to be looked at by the next decision; judged: nodes whose
     observations may amount to more. incidents: that are remembered of all nodes. counted: observations by code and
-    class, ended: illnesses that ended, both since this instance began.
+    class, since this instance began.
     """
 
     def __init__(self, config: HealthConfig, sightings: Sightings) -> None:
@@ -59,7 +59,6 @@ class State:
         self.dirty: dict[UnitKey, None] = {}
         self.judged: dict[str, None] = {}
         self.history: deque[Episode] = deque(maxlen=HISTORY_MAX)
-        self.ended = 0
         self.anomalies: Counter[str] = Counter()
         self.counted: Counter[tuple[str, FaultClass]] = Counter()
         self._due: list[tuple[Instant, UnitKey]] = []
