@@ -1,7 +1,8 @@
 """Metrics of a leading telemetry service: how it reads exporters, and what GPUs do for teams, queues and models.
 
 Labels are bounded: states, models, teams and queues (the rest together as `other`), and the few jobs with most GPUs.
-Nodes, devices and pods are no labels: `muster top`, `muster stats` and the dashboard know them.
+Nodes, devices and pods are no labels: `muster top`, `muster stats` and the dashboard know them. The label of a job is
+`job_id`: Prometheus calls what it scrapes `job`, and would rename another label of this name.
 """
 
 from collections import defaultdict
@@ -36,9 +37,9 @@ _POWER = Gauge("muster_gpu_job_power_watts", "What held GPUs draw together.", ("
 _IDLE = Gauge(
     "muster_gpu_job_idle", "Held GPUs that have done nothing for telemetry.idle_after_s.", ("team", "queue", "model")
 )
-_JOB_GPUS = Gauge("muster_job_gpus", "GPUs of the jobs with most of them.", ("job", "team", "queue"))
-_JOB_BUSY = Gauge("muster_job_busy_ratio", "Mean utilisation of these jobs.", ("job", "team", "queue"))
-_JOB_SM = Gauge("muster_job_sm_active_ratio", "Mean SM activity of these jobs.", ("job", "team", "queue"))
+_JOB_GPUS = Gauge("muster_job_gpus", "GPUs of the jobs with most of them.", ("job_id", "team", "queue"))
+_JOB_BUSY = Gauge("muster_job_busy_ratio", "Mean utilisation of these jobs.", ("job_id", "team", "queue"))
+_JOB_SM = Gauge("muster_job_sm_active_ratio", "Mean SM activity of these jobs.", ("job_id", "team", "queue"))
 _SCRAPES = Counter("muster_telemetry_scrapes", "Pages that were asked for, by how that went.", ("state",))
 _DURATION = Histogram(
     "muster_telemetry_scrape_seconds",

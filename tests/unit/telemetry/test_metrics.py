@@ -31,7 +31,7 @@ def test_what_held_gpus_do_is_shown_while_it_leads_and_not_after() -> None:
     )
     assert value("muster_gpu_job_power_watts", **of_lab) == 1_000.0
     assert value("muster_gpu_job_idle", team="nap", queue="nap", model="H100") == 1
-    assert value("muster_job_gpus", job=job, team="lab", queue="lab") == 2
+    assert value("muster_job_gpus", job_id=job, team="lab", queue="lab") == 2
     assert value("muster_telemetry_exporters", state="hung") == 1
     assert value("muster_telemetry_gpus_missing", model="H100") == 5
     metrics.hide()
@@ -50,7 +50,7 @@ def test_only_the_largest_jobs_have_metrics_of_their_own(monkeypatch: pytest.Mon
         house.read(node, *(device(node, index, job) for index in range(number + 1)))
     metrics.show(house.core, house.now)
     shown = [
-        sample.labels["job"]
+        sample.labels["job_id"]
         for family in REGISTRY.collect()
         if family.name == "muster_job_gpus"
         for sample in family.samples
