@@ -26,6 +26,9 @@ _MOVES = {"job-returned": "returned", "drop-forwarded": "dropped", "job-return-r
 _STATE = Gauge("muster_federation_cluster_state", "1 for the state that a cluster is in.", ("cluster", "state"))
 _JOBS = Gauge("muster_federation_cluster_jobs", "Jobs routed there that have not ended.", ("cluster",))
 _GPUS = Gauge("muster_federation_cluster_gpus", "GPUs that these jobs ask for.", ("cluster",))
+_THERE = Gauge("muster_federation_cluster_gpus_there", "GPUs that a cluster has, as it said last.", ("cluster",))
+_FREE = Gauge("muster_federation_cluster_gpus_free", "GPUs that nothing holds there, as it said last.", ("cluster",))
+_QUEUED = Gauge("muster_federation_cluster_jobs_queued", "Jobs that wait there, as it said last.", ("cluster",))
 _HEARD = Gauge(
     "muster_federation_cluster_heard_timestamp_seconds",
     "When a cluster that may be given up was last answered; 0: never.",
@@ -84,6 +87,9 @@ class FederationSink:
                 self._gauges.show(_STATE, float(one.state is state), one.name, state.value)
             self._gauges.show(_JOBS, one.jobs, one.name)
             self._gauges.show(_GPUS, one.gpus, one.name)
+            for gauge, value in ((_THERE, one.gpus_total), (_FREE, one.gpus_free), (_QUEUED, one.jobs_queued)):
+                self._gauges.show(gauge, value, one.name)
+            _LOSSES.labels(one.name)  # shown as 0 before the first, or a rate would not see it
             if one.lost_after_s:
                 self._gauges.show(_HEARD, one.heard_at / NS_PER_S, one.name)
         waiting = Sums[str]()

@@ -25,6 +25,10 @@ _ENDS = Counter("muster_upgrade_turns", "Turns that ended: done, failed, rolled-
 _TAKES = Histogram("muster_upgrade_turn_seconds", "From a node given to the end of its turn.", (), buckets=_TURN_S)
 _LOST = Counter("muster_upgrade_gpu_hours_lost", "GPU-hours that nobody used while campaigns kept nodes.", ())
 
+for _step in Step:
+    if _step.is_end:
+        _ENDS.labels(_step.value)  # shown as 0 before the first, or a rate would not see it
+
 
 class CampaignsSink:
     """Implements `Sink`. cluster: whose campaigns these are. One instance serves one term after the other."""

@@ -23,12 +23,15 @@ async def test_clusters_jobs_that_wait_and_moves_are_shown_while_it_leads() -> N
     world.summary("east", number=1)
     world.summary("west", number=1)
     world.wait(LOST_AFTER_S + MARGIN_S - 1)
-    world.summary("west", number=2, contact=1)
+    world.summary("west", number=2, contact=1, gpu_milli_total=8_000, gpu_milli_free=6_000, jobs_queued=3)
     world.wait(1)
     await sink.after_fold(world.log, last_seq=len(world.log), now=world.now)
     assert value("cluster_state", cluster="east", state="lost") == 1
     assert value("cluster_state", cluster="east", state="active") == 0
     assert (value("cluster_jobs", cluster="west"), value("cluster_gpus", cluster="west")) == (1, 1)
+    assert value("cluster_losses_total", cluster="west") == 0, "before the first: a rate sees it from there"
+    assert (value("cluster_gpus_there", cluster="west"), value("cluster_gpus_free", cluster="west")) == (8, 6)
+    assert value("cluster_jobs_queued", cluster="west") == 3
     assert value("jobs_waiting", reason="team-limit") == 1
     assert (value("cluster_heard_timestamp_seconds", cluster="west") or 0) > 0
     assert value("job_moves_total", how="dropped") == moved + 1
