@@ -6,6 +6,7 @@ Nodes, devices and pods are no labels: `muster top`, `muster stats` and the dash
 """
 
 from collections import defaultdict
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from prometheus_client import Counter, Gauge, Histogram
@@ -37,6 +38,9 @@ _POWER = Gauge("muster_gpu_job_power_watts", "What held GPUs draw together.", ("
 _IDLE = Gauge(
     "muster_gpu_job_idle", "Held GPUs that have done nothing for telemetry.idle_after_s.", ("team", "queue", "model")
 )
+_HELD_S = Counter("muster_gpu_job_held_seconds", "GPU-seconds that jobs held, as far as they were read.", ("team",))
+_IDLE_S = Counter("muster_gpu_job_idle_seconds", "GPU-seconds of held GPUs that did nothing.", ("team",))
+_ENERGY = Counter("muster_gpu_job_energy_joules", "What held GPUs drew, from their power.", ("team", "model"))
 _JOB_GPUS = Gauge("muster_job_gpus", "GPUs of the jobs with most of them.", ("job_id", "team", "queue"))
 _JOB_BUSY = Gauge("muster_job_busy_ratio", "Mean utilisation of these jobs.", ("job_id", "team", "queue"))
 _JOB_SM = Gauge("muster_job_sm_active_ratio", "Mean SM activity of these jobs.", ("job_id", "team", "queue"))
@@ -48,6 +52,9 @@ _DURATION = Histogram(
 )
 _OVERDUE = Counter("muster_telemetry_overdue", "Turns of nodes that were left out: the page before had not come yet.")
 _DROPPED = Counter("muster_telemetry_dropped", "Readings that were not published: the broker did not answer.")
+
+STEP_S_MAX = 60.0
+"""Between two looks; what lies longer apart is not added up, because nobody measured meanwhile."""
 
 
 @dataclass(slots=True)
@@ -88,6 +95,7 @@ class TelemetryMetrics:
     _teams: BoundedLabels = field(default_factory=lambda: BoundedLabels(TEAMS_SHOWN))
     _queues: BoundedLabels = field(default_factory=lambda: BoundedLabels(QUEUES_SHOWN))
     _models: BoundedLabels = field(default_factory=lambda: BoundedLabels(MODELS_SHOWN))
+    _shown_at: Instant | None = None
 
     def scraped(self, state: ExporterState, seconds: float) -> None:
         """A page was asked for."""
@@ -106,6 +114,7 @@ class TelemetryMetrics:
             groups[team, queue, self._models.of(held.model)].add(held)
             jobs[held.job_id].add(held)
             owners[held.job_id] = team, queue
+        self._add_up(groups, now)
         show = self._gauges.show
         for labels, group in groups.items():
             show(_HELD, group.gpus, *labels)
@@ -125,6 +134,18 @@ class TelemetryMetrics:
     def hide(self) -> None:
         """The term is over."""
         self._gauges.hide()
+        self._shown_at = None
+
+    def _add_up(self, groups: Mapping[tuple[str, str, str], _Group], now: Instant) -> None:
+        """What stands now is taken to have stood since the look before."""
+        before, self._shown_at = self._shown_at, now
+        elapsed_s = max(0.0, seconds_between(before, now)) if before is not None else 0.0
+        if elapsed_s > STEP_S_MAX:
+            elapsed_s = 0.0
+        for (team, _queue, model), group in groups.items():
+            _HELD_S.labels(team).inc(group.gpus * elapsed_s)
+            _IDLE_S.labels(team).inc(group.idle * elapsed_s)
+            _ENERGY.labels(team, model).inc(group.power_w * elapsed_s)
 
     def _show_exporters(self, core: TelemetryCore, now: Instant) -> None:
         show, nodes = self._gauges.show, core.fleet.nodes.values()

@@ -57,3 +57,29 @@ def test_only_the_largest_jobs_have_metrics_of_their_own(monkeypatch: pytest.Mon
     ]
     assert sorted(shown) == sorted(jobs[-3:])
     metrics.hide()
+
+
+def test_what_held_gpus_cost_is_added_up_between_looks() -> None:
+    house, metrics = TelemetryHouse(), TelemetryMetrics()
+    house.join("n1")
+    job = house.place(0, slot("n1", 0, 1), team="meter")
+    names = {"muster_gpu_job_held_seconds_total": {}, "muster_gpu_job_energy_joules_total": {"model": "H100"}}
+
+    def sums() -> list[float]:
+        return [value(name, team="meter", **labels) or 0.0 for name, labels in names.items()]
+
+    def look(second: float) -> None:
+        house.now_s = second
+        house.read("n1", *(device("n1", index, job, busy=80.0) for index in (0, 1)))
+        metrics.show(house.core, house.now)
+
+    look(10.0)
+    assert sums() == [0.0, 0.0], "nobody knows for how long it has been so"
+    look(20.0)
+    assert sums() == [20.0, 10_000.0], "two GPUs of 500 W for 10 s"
+    look(20.0 + shown_metrics.STEP_S_MAX + 1)
+    assert sums() == [20.0, 10_000.0], "nobody measured for so long"
+    metrics.hide()
+    look(90.0)
+    assert sums() == [20.0, 10_000.0], "another term begins anew"
+    metrics.hide()
