@@ -25,6 +25,7 @@ export const NAVIGATION: readonly Nav[] = [
     key: "j",
     icon: "M4 5h3v3H4zM9 5h11v3H9zM4 10.5h3v3H4zM9 10.5h11v3H9zM4 16h3v3H4zM9 16h11v3H9z",
   },
+  { path: "/health", title: "Health", key: "h", icon: "M3 11h4l2.5-6 4 12 2.5-6h5v2h-3.6l-4 8.5-3.9-11.6L8.4 13H3z" },
   { path: "/scale", title: "Scale", key: "s", icon: "M4 20V14h3v6zM10 20V10h3v10zM16 20V4h3v16z" },
   {
     path: "/clusters",
@@ -54,6 +55,7 @@ const PAGES: [pattern: RegExp, load: Load][] = [
   [/^\/queues$/, () => import("./pages/queues")],
   [/^\/jobs$/, () => import("./pages/jobs")],
   [/^\/jobs\/([A-Z2-7]{26})$/, () => import("./pages/job")],
+  [/^\/health$/, () => import("./pages/health")],
   [/^\/scale$/, () => import("./pages/scale")],
   [/^\/clusters$/, () => import("./pages/clusters")],
   [/^\/apiserver$/, () => import("./pages/apiserver")],

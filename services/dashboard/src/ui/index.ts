@@ -1,5 +1,8 @@
 /** What pages are built of. */
 
+export { ActionButton } from "./action_button";
+export { Answered } from "./answered";
+export { AskReason } from "./ask_reason";
 export { Badge, PHASE_TONE, type Tone } from "./badge";
 export { Bar, type BarMark, type BarPart } from "./bar";
 export { Confirm, Dialog } from "./dialog";

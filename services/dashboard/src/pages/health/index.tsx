@@ -1,0 +1,79 @@
+import { Answered, format, Page, Pairs, Panel, useFetched, useQueryParams } from "../../ui";
+import type { ConditionsAnswer } from "../../wire_health";
+import { Brake } from "./brake";
+import { NodePanel } from "./node_panel";
+import { Picture } from "./picture";
+import "./style.css";
+import { Conditions, Counts, Ended } from "./tables";
+
+const EVERY_MS = 5_000;
+
+/** What is not healthy and why, problems over time, and whether health acts by itself. */
+export default function Health() {
+  const fetched = useFetched<ConditionsAnswer>("/v1/conditions", { everyMs: EVERY_MS });
+  const [{ node }, setParams] = useQueryParams({ node: "" });
+  return (
+    <Page title="Health" note={fetched.value && noteOf(fetched.value)}>
+      <Answered of={fetched} what="Asking health">
+        {(answer) => (
+          <div class="health">
+            {answer.dry_run && (
+              <p class="note note-warn">Dry run: everything is seen and told, and nothing follows from it.</p>
+            )}
+            <div class="health-two">
+              <Brake brake={answer.brake} onChange={fetched.again} />
+              <Panel title="Now">
+                <Sums answer={answer} />
+              </Panel>
+            </div>
+            <div class={node ? "health-two health-wide" : ""}>
+              <Panel title="Not healthy" flush>
+                <Conditions
+                  conditions={answer.conditions}
+                  chosen={node}
+                  onChoose={(chosen) => setParams({ node: chosen === node ? "" : chosen })}
+                />
+              </Panel>
+              {node && <NodePanel key={node} node={node} onChange={fetched.again} />}
+            </div>
+            <Panel title="Problems over time">
+              <Picture answer={answer} />
+            </Panel>
+            <div class="health-two health-wide">
+              <Panel title="Healthy again" note="the newest first" flush>
+                <Ended ended={answer.ended} />
+              </Panel>
+              <Panel title="Faults by code" note="since health's leader began" flush>
+                <Counts counts={answer.counts} />
+              </Panel>
+            </div>
+          </div>
+        )}
+      </Answered>
+    </Page>
+  );
+}
+
+function noteOf({ conditions, nodes, at }: ConditionsAnswer): string {
+  const ill = conditions.filter((one) => one.phase !== "healthy");
+  const inAll = `of ${format.many(nodes, "node")}`;
+  return `${ill.length ? `${format.count(new Set(ill.map((one) => one.node)).size)}` : "none"} ${inAll} not healthy, ${format.instant(at)}`;
+}
+
+function Sums({ answer }: { answer: ConditionsAnswer }) {
+  const ill = answer.conditions.filter((one) => one.phase !== "healthy");
+  const many = (phase: string): string => format.count(ill.filter((one) => one.phase === phase).length);
+  return (
+    <Pairs
+      pairs={[
+        ["Nodes", format.count(ill.filter((one) => one.kind === "node").length)],
+        ["GPUs", format.count(ill.filter((one) => one.kind !== "node").length)],
+        ["Need a person", format.count(ill.filter((one) => one.needs_person).length)],
+        ["Suspect", many("suspect")],
+        ["Quarantined", many("quarantined")],
+        ["Repairing", many("repairing")],
+        ["Verifying", many("verifying")],
+      ]}
+    />
+  );
+}
