@@ -1,12 +1,11 @@
 """Rules and dashboards as they are written: tiers, runbooks, tests of every alert, files that follow their source."""
 
-import importlib.util
+import importlib
 import re
 import shutil
 import subprocess
 import sys
 from pathlib import Path
-from types import ModuleType
 from typing import cast
 
 import pytest
@@ -115,22 +114,11 @@ def test_every_query_can_be_read() -> None:
         assert selectors(query.expr) or query.expr.startswith("vector("), query.where
 
 
-def grafana(module: str) -> ModuleType:
-    """A module of the folder that dashboards are written in."""
-    path = ROOT / "compose" / "grafana" / f"{module}.py"
-    spec = importlib.util.spec_from_file_location(module, path)
-    assert spec is not None
-    assert spec.loader is not None
-    loaded = importlib.util.module_from_spec(spec)
-    sys.modules[module] = loaded
-    spec.loader.exec_module(loaded)
-    return loaded
-
-
 def test_dashboards_are_what_their_catalogue_says(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sys, "modules", {**sys.modules})
-    boards = grafana("boards")
-    written = {f"{board.name}.json": boards.text_of(board) for board in grafana("catalogue").BOARDS}
+    monkeypatch.syspath_prepend(ROOT / "compose" / "grafana")
+    boards, catalogue = importlib.import_module("boards"), importlib.import_module("catalogue")
+    written = {f"{board.name}.json": boards.text_of(board) for board in catalogue.BOARDS}
     assert written == {path.name: path.read_text(encoding="utf-8") for path in BOARDS}, (
         "write them anew: python compose/grafana/write.py"
     )
