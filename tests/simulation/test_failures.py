@@ -12,7 +12,7 @@ from muster.core import NS_PER_S, Instant
 from muster.health.wiring import config_of
 from muster.simulator.failures.account import Account, Bucket
 from muster.simulator.failures.calendar import Odds, incidents, lemons_of
-from muster.simulator.failures.mix import MIX, PLANNED, PUBLISHED, RATE
+from muster.simulator.failures.mix import MIX, PLANNED, PUBLISHED, RATE, Mend, Shown
 from muster.simulator.failures.run import play
 from muster.simulator.failures.scene import GPUS, Scene
 
@@ -41,6 +41,15 @@ def test_the_same_faults_cost_more_where_nobody_looks_at_pages() -> None:
     assert blind.quarantines == 0
     assert blind.effective < watched.effective - 0.02
     assert blind.again > watched.again
+    assert blind.effective > 0.75, "people find what is broken, an hour after a program died of it"
+
+
+@pytest.mark.parametrize("seed", [1, 2])
+def test_people_are_called_for_what_nothing_else_mends_alone(seed: int) -> None:
+    scene = replace(SMALL, seed=seed)
+    struck = incidents(tuple(scene.fleet()), scene.odds, days=3, seed=seed, rack_nodes=scene.rack_nodes)
+    parts = sum(one.mend is Mend.PERSON and one.sign.shown is not Shown.LOST for one in struck)
+    assert play(scene, HEALTH).by_hand <= parts
 
 
 def test_without_faults_only_checkpoints_and_the_first_start_cost_time() -> None:

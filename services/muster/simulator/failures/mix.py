@@ -5,7 +5,7 @@ interruptions that nobody planned, and 47 that were. What each shows, and what m
 there.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import IntEnum, StrEnum
 
 PUBLISHED_GPUS, PUBLISHED_DAYS = 16_384, 54.0
@@ -70,6 +70,7 @@ _LINK = Sign(Shown.XID, 0.3, code=74, person=0.5)
 _STUCK = Sign(Shown.XID, 0.1, code=62, mend=Mend.REBOOT, person=0.5)
 _GONE = Sign(Shown.WATCH, 0.2, watch="ALL", mend=Mend.REBOOT, person=0.6)
 _NO_SIGN = Sign(Shown.NOTHING, dies_s=HANG_S, mend=Mend.PERSON, person=1.0)
+_PORT = Sign(Shown.WATCH, watch="CONNECTX", dies_s=HANG_S, mend=Mend.PERSON)
 _HOST = Sign(Shown.LOST, mend=Mend.PERSON)
 
 MIX: tuple[Cause, ...] = (
@@ -95,13 +96,13 @@ MIX: tuple[Cause, ...] = (
         (
             Sign(Shown.LOST, 0.2, mend=Mend.PERSON, nodes=0),
             Sign(Shown.NOTHING, 0.5, dies_s=HANG_S, mend=Mend.NONE),
-            Sign(Shown.NOTHING, 0.3, dies_s=HANG_S, mend=Mend.PERSON, person=1.0),
+            replace(_PORT, share=0.3),
         ),
     ),
     Cause("host maintenance", 32, (_HOST,)),
     Cause("GPU SRAM memory", 19, (Sign(Shown.XID, code=95, person=0.3),)),
     Cause("GPU system processor", 17, (Sign(Shown.XID, code=119, mend=Mend.REBOOT, person=0.3),)),
-    Cause("NIC", 7, (_NO_SIGN,)),
+    Cause("NIC", 7, (_PORT,)),
     Cause("NCCL watchdog timeout", 7, (Sign(Shown.NOTHING, dies_s=HANG_S, mend=Mend.NONE),)),
     Cause("silent data corruption", 6, (_NO_SIGN,)),
     Cause("GPU thermal interface", 6, (Sign(Shown.WATCH, watch="THERMAL", dies_s=None, person=1.0),)),

@@ -11,7 +11,7 @@ from muster.simulator.failures.calendar import Incident
 from muster.simulator.failures.mix import Mend, Shown
 from muster.simulator.failures.scene import GPUS, MODEL
 
-WATCHES = ("PCIE", "NVLINK", "MEM", "THERMAL", "POWER", "DRIVER", "ALL")
+WATCHES = ("PCIE", "NVLINK", "MEM", "THERMAL", "POWER", "DRIVER", "CONNECTX", "ALL")
 _PASSES = {name: WatchReading(watch=name) for name in WATCHES}
 _FAILS = {name: WatchReading(watch=name, level=WatchLevel.FAIL) for name in WATCHES}
 WELL_MAX = 4096

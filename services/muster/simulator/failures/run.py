@@ -40,7 +40,7 @@ class _Tally:
     faults: int = 0
     persons: int = 0
     out_ns: int = 0
-    _out: dict[str, Instant] = field(default_factory=dict)
+    _out: dict[str, tuple[Instant, set[str]]] = field(default_factory=dict)
 
     def watch(self, fact: Fact, *, is_broken: Callable[[str], bool]) -> None:
         """One fact further."""
@@ -54,28 +54,37 @@ class _Tally:
             case _ if fact.name == "brake-tripped":
                 self.brakes += 1
             case _ if fact.kind == "node" and fact.name in ("lost", "cordon-forwarded"):
-                self._out.setdefault(f"{fact.name} {fact.subject_id}", fact.time)
+                self._gone(fact.subject_id, fact.name, fact.time)
             case _ if fact.kind == "node" and fact.name in ("returned", "resume-forwarded"):
                 before = "lost" if fact.name == "returned" else "cordon-forwarded"
-                self._back(f"{before} {fact.subject_id}", fact.time)
+                self._back(fact.subject_id, before, fact.time)
 
     def _moved(self, fact: Fact, moved: HealthMoved, is_broken: Callable[[str], bool]) -> None:
         self.persons += moved.needs_person
         if fact.name == "suspect":
             self.quarantines += 1
             self.false += not is_broken(moved.node)
-            self._out.setdefault(fact.subject_id, fact.time)
+            self._gone(moved.node, fact.subject_id, fact.time)
         elif fact.name == "healthy":
-            self._back(fact.subject_id, fact.time)
+            self._back(moved.node, fact.subject_id, fact.time)
 
-    def _back(self, name: str, at: Instant) -> None:
-        if (since := self._out.pop(name, None)) is not None:
+    def _gone(self, node: str, why: str, at: Instant) -> None:
+        since, reasons = self._out.setdefault(node, (at, set()))
+        reasons.add(why)
+        assert since <= at, "facts come in order"
+
+    def _back(self, node: str, why: str, at: Instant) -> None:
+        """A node is back once nothing keeps it away: who wants all its GPUs cannot use some."""
+        since, reasons = self._out.get(node, (at, set[str]()))
+        reasons.discard(why)
+        if not reasons and self._out.pop(node, None) is not None:
             self.out_ns += at - since
 
     def close(self, at: Instant) -> None:
         """It is over."""
-        for name in tuple(self._out):
-            self._back(name, at)
+        for since, _ in self._out.values():
+            self.out_ns += at - since
+        self._out.clear()
 
 
 @dataclass(frozen=True, slots=True)

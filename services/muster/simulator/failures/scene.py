@@ -23,7 +23,8 @@ class Times:
     checkpoint_s: between two. saving_s: that training stands still for one. restart_s: from running pods to the first
     new step. start_s: from placed to running. scrape_s: between two readings of a node. lost_s: until a node that does
     not answer is told to be lost; host_s: until it returns. action_s, check_s: of a repair by Muster, and its checks.
-    finds_s: until a person finds the node that programs die on, where nothing shows it. by_hand_s: a person's reset or
+    finds_s: until a person finds the node that programs die on, where nothing shows it; looks_s: until one looks
+    at what health has had in its hands. by_hand_s: a person's reset or
     reboot; swap_s: another part. planned_s: of planned maintenance of one node.
     """
 
@@ -37,6 +38,7 @@ class Times:
     action_s: float = 600.0
     check_s: float = 300.0
     finds_s: float = 3600.0
+    looks_s: float = 4 * 3600.0
     by_hand_s: float = 3600.0
     swap_s: float = 86_400.0
     planned_s: float = 4 * 3600.0

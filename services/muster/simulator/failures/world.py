@@ -70,6 +70,7 @@ class World:
     _actions: dict[str, NodeAction] = field(default_factory=dict)
     _cordoned: dict[str, str] = field(default_factory=dict)
     _expected: set[str] = field(default_factory=set)
+    _ordered: set[str] = field(default_factory=set)
 
     def schedule(self, incidents: tuple[Incident, ...]) -> None:
         """Put everything that will happen on the engine's calendar."""
@@ -222,8 +223,10 @@ class World:
         reading.needs_person = moved.needs_person
         if reading.phase is HealthPhase.VERIFYING:
             self._read(moved.node)
+        elif reading.phase is HealthPhase.SUSPECT:
+            self.engine.at(after(fact.time, self.scene.times.looks_s), lambda: self._look_after(moved.node))
         elif reading.phase is HealthPhase.QUARANTINED and moved.needs_person and not was:
-            self.engine.at(after(fact.time, self._swap_s(moved.node)), lambda: self._mend_by_hand(moved.node))
+            self._order(moved.node)
 
     def _acted(self, node: str, ended: NodeActionEnded) -> None:
         action = self._actions.pop(ended.request_id, None)
@@ -234,8 +237,20 @@ class World:
         for hurt in self.hurts.get(node, ()):
             hurt.shows_at = NOT_MET
 
+    def _look_after(self, node: str) -> None:
+        """What is ill for long, or again and again, somebody looks at, whether called or not."""
+        if any(one.incident.mend is Mend.PERSON for one in self.hurts.get(node, ())):
+            self._order(node)
+
+    def _order(self, node: str) -> None:
+        """Another part, once."""
+        if node not in self._ordered:
+            self._ordered.add(node)
+            self.engine.at(after(self.engine.now, self._swap_s(node)), lambda: self._mend_by_hand(node))
+
     def _mend_by_hand(self, node: str) -> None:
         self.by_hand += 1
+        self._ordered.discard(node)
         self._put(node, [])
         self._read(node)
         said = VerifyRequested(principal=PERSON, reason="another part was put in")
