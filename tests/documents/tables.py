@@ -90,6 +90,10 @@ SMALLER_BENCHES = tuple(
             ".venv/bin/muster simulate synthetic --gpus 128 --jobs 50 --days 0.2",
         ),
         (
+            ".venv/bin/muster simulate failures --gpus 16384 --days 54 --seed 1",
+            ".venv/bin/muster simulate failures --gpus 128 --days 1 --seed 1",
+        ),
+        (
             ".venv/bin/muster bench scale",
             ".venv/bin/muster bench scale --nodes 20 --pool 10 --decisions 5",
         ),
