@@ -27,6 +27,7 @@ export const NAVIGATION: readonly Nav[] = [
   },
   { path: "/use", title: "Use", key: "u", icon: "M4 19V5h2v12h14v2zM8 15l3.5-5 3 3L19 6l1.6 1.2-6 8.3-3-3L9.6 16z" },
   { path: "/health", title: "Health", key: "h", icon: "M3 11h4l2.5-6 4 12 2.5-6h5v2h-3.6l-4 8.5-3.9-11.6L8.4 13H3z" },
+  { path: "/campaigns", title: "Campaigns", key: "m", icon: "M12 3l6 6h-4v5h-4V9H6zM4 16h3v3h10v-3h3v5H4z" },
   { path: "/scale", title: "Scale", key: "s", icon: "M4 20V14h3v6zM10 20V10h3v10zM16 20V4h3v16z" },
   {
     path: "/clusters",
@@ -58,6 +59,7 @@ const PAGES: [pattern: RegExp, load: Load][] = [
   [/^\/jobs\/([A-Z2-7]{26})$/, () => import("./pages/job")],
   [/^\/use$/, () => import("./pages/use")],
   [/^\/health$/, () => import("./pages/health")],
+  [/^\/campaigns$/, () => import("./pages/campaigns")],
   [/^\/scale$/, () => import("./pages/scale")],
   [/^\/clusters$/, () => import("./pages/clusters")],
   [/^\/apiserver$/, () => import("./pages/apiserver")],

@@ -1,0 +1,45 @@
+import { Answered, Empty, format, Page, Panel, useFetched, useQueryParams } from "../../ui";
+import type { CampaignView } from "../../wire_campaigns";
+import { CampaignPanel } from "./campaign_panel";
+import "./style.css";
+import { Campaigns } from "./tables";
+
+const EVERY_MS = 5_000;
+
+/** Upgrades of many nodes: how far each is, which node is next, when it ends. */
+export default function CampaignsPage() {
+  const fetched = useFetched<{ campaigns: CampaignView[] }>("/v1/campaigns", { everyMs: EVERY_MS });
+  const [{ name }, setParams] = useQueryParams({ name: "" });
+  const campaigns = fetched.value?.campaigns ?? [];
+  const shown = name || (campaigns[0]?.name ?? "");
+  return (
+    <Page title="Campaigns" note={fetched.value && noteOf(campaigns)}>
+      <Answered of={fetched} what="Asking the upgrader">
+        {() =>
+          campaigns.length ? (
+            <div class="campaigns">
+              <Panel title="All campaigns" flush>
+                <Campaigns campaigns={campaigns} chosen={shown} onChoose={(one) => setParams({ name: one })} />
+              </Panel>
+              <CampaignPanel key={shown} name={shown} onChange={fetched.again} />
+            </div>
+          ) : (
+            <Panel>
+              <Empty title="Nothing is being upgraded">
+                <p>
+                  <code>muster upgrade plan</code> tells what a campaign would come to;{" "}
+                  <code>muster upgrade start</code> starts it.
+                </p>
+              </Empty>
+            </Panel>
+          )
+        }
+      </Answered>
+    </Page>
+  );
+}
+
+function noteOf(campaigns: CampaignView[]): string {
+  const over = campaigns.filter((one) => one.state === "ended").length;
+  return `${format.count(campaigns.length - over)} under way, ${format.count(over)} over`;
+}
