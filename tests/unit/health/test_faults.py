@@ -6,6 +6,7 @@ import pytest
 
 from muster.core import after
 from muster.health.core.rules import RuleTable
+from muster.schemas.facts.federation import JobReturned
 from muster.schemas.facts.health import FaultClass, FaultObserved, HealthPhase
 from muster.schemas.facts.job import JobFinished
 from muster.schemas.facts.operations import CheckOutcome, CheckResult, JobFault, PreflightFailed
@@ -329,3 +330,12 @@ def test_who_has_said_everything_is_not_woken_again(house: House) -> None:
     house.page("a", device("a", 0, xid=79))
     house.settle()
     assert house.core.next_wakeup() is None
+
+
+def test_no_owner_is_told_of_a_job_that_was_given_back_to_the_federation(house: House) -> None:
+    job = JOBS[0]
+    house.run(job, "red", "a")
+    holders = house.core.verdicts.state.holders
+    assert (holders.on_node("a"), holders.team(job)) == ((job,), "red")
+    house.say("scheduler", "job", job, "returned", JobReturned(assignment=1))
+    assert (holders.on_node("a"), holders.team(job)) == ((), "")

@@ -8,6 +8,7 @@ from muster.core import NS_PER_S, Draft, Fact, Instant
 from muster.health.core.core import HealthCore
 from muster.health.core.preflight import REPORT_S
 from muster.schemas.base import Payload
+from muster.schemas.facts.federation import JobReturned
 from muster.schemas.facts.job import JobPlaced, JobStopRequested, PodsStarted, StopReason
 from muster.schemas.facts.operations import (
     CheckOrder,
@@ -240,3 +241,11 @@ def test_a_core_that_begins_from_a_checkpoint_gives_the_same_verdict(when: str) 
         other.core.apply(fact)
     assert other.verdicts(200.0) == log.verdicts(200.0) != []
     assert list(other.core.snapshot()) == list(log.core.snapshot())
+
+
+def test_of_a_job_that_was_given_back_to_the_federation_nothing_is_kept() -> None:
+    log = Log()
+    log.begin()
+    log.say("returned", JobReturned(assignment=1), writer="scheduler")
+    assert [draft for draft in log.core.snapshot() if draft.kind == "preflight"] == []
+    assert log.core.next_wakeup() is None

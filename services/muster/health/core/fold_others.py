@@ -303,6 +303,7 @@ HANDLERS: dict[tuple[str, str], Fold] = {
     ("job", "pods-started"): _started,
     ("job", "pods-exited"): _exited,
     ("job", "queued"): _queued,
+    ("job", "returned"): _ended,  # to the federation: it is another cluster's from here on
     **{("job", phase.value): _ended for phase in TERMINAL_PHASES},
     (NODE, "action-ended"): _action_ended,
     (NODE, "checks-reported"): _checks_reported,

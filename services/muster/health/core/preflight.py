@@ -30,7 +30,7 @@ REPORT_S = 10.0
 FAILED_MAX = 100
 """Results that a verdict carries; the facts of the agent have all of them."""
 WARNINGS_MAX = 20
-OVER = ("pods-exited", "stop-requested", "queued", *(phase.value for phase in TERMINAL_PHASES))
+OVER = ("pods-exited", "stop-requested", "queued", "returned", *(phase.value for phase in TERMINAL_PHASES))
 """After which nobody waits for a verdict on the attempt."""
 _NEVER = Instant(0)
 
