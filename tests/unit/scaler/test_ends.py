@@ -1,9 +1,11 @@
 """When a choice is over: carried out, refused, failed or overdue."""
 
 from muster.core import Fact
+from muster.schemas.facts.federation import JobReturned
+from muster.schemas.facts.job import JobRouted
 from muster.schemas.facts.node import WithholdWithdrawn
 from muster.schemas.facts.scale import ProvisionFailed, ScaleChosen, ScaleEnded
-from unit.scaler.scaling_world import World, composable, config, ordinary
+from unit.scaler.scaling_world import CLUSTER, World, composable, config, ordinary
 from unit.scaler.test_case_add import busy
 
 
@@ -193,3 +195,24 @@ def test_gpus_from_the_pool_have_the_composers_time_to_come() -> None:
     assert world.run() == []
     world.later(1)
     assert ended(world.run()[:1]).failed
+
+
+def test_nothing_is_brought_for_a_job_that_was_given_back_to_the_federation() -> None:
+    world = World(config(composable()), pool=4)
+    world.join("comp", 0)
+    one = world.submit("one")
+    world.say("scheduler", "job", one.id, "returned", JobReturned(assignment=1))
+    assert one.id not in world.core.state.jobs.records
+    for _ in range(5):
+        world.later(120)
+        assert world.run() == []
+
+
+def test_a_job_that_comes_back_is_asked_for_again() -> None:
+    world = World(config(composable()), pool=4)
+    world.join("comp", 0)
+    one = world.submit("one")
+    world.say("scheduler", "job", one.id, "returned", JobReturned(assignment=1))
+    world.say("federation", "job", one.id, "routed", JobRouted(job=one, cluster=CLUSTER, assignment=3))
+    assert one.id in world.core.state.jobs.records
+    assert not world.core.state.anomalies

@@ -67,6 +67,7 @@ def _pods_started(state: State, fact: Fact) -> None:
 
 
 def _ended(state: State, fact: Fact) -> None:
+    """It is over, or another cluster's from here on: it asks for nothing here."""
     record = _known(state, fact)
     if record is None:
         return
@@ -216,5 +217,5 @@ HANDLERS: dict[tuple[str, str], Callable[[State, Fact], None]] = {
     ("job", "reserved"): _reserved,
     ("job", "reservation-lifted"): _reservation_lifted,
     ("job", "unschedulable"): _unschedulable,
-    **{("job", name): _ended for name in ("succeeded", "failed", "cancelled", "timed-out")},
+    **{("job", name): _ended for name in ("succeeded", "failed", "cancelled", "timed-out", "returned")},
 }
