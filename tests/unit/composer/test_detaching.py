@@ -6,6 +6,7 @@ from muster.composer.core.limits import CROSSING_S
 from muster.core import after
 from muster.schemas.devices import GPU, AttachmentPhase
 from muster.schemas.facts.device import CallFailure, CallStarted, DetachGivenUp, DetachRequested, DeviceDetached
+from muster.schemas.facts.federation import JobReturned
 from muster.schemas.facts.node import Withheld, WithholdRequested, WithholdWithdrawn
 from unit.composer.house import BOUNDS, CALL_S, JOB, House, house, machine
 
@@ -354,3 +355,12 @@ def test_a_request_that_is_deleted_once_more_by_force_takes_its_devices_from_the
     it.withdraw_all()
     assert it.last("detaching").payload.holders == (JOB,)
     assert it.last("ended").subject_id == "r"
+
+
+def test_a_job_that_was_given_back_to_the_federation_holds_nothing_any_more() -> None:
+    it, _ = with_one()
+    it.hold("n1", 0)
+    holdings = it.core.state.holdings
+    assert (holdings.of_node("n1"), holdings.of_device("n1", 0)) == ((JOB,), (JOB,))
+    it.say("scheduler", "job", JOB, "returned", JobReturned(assignment=1))
+    assert (holdings.of_node("n1"), holdings.of_device("n1", 0), holdings.amounts_on("n1")) == ((), (), (0, 0))

@@ -135,5 +135,6 @@ HANDLERS: dict[tuple[str, str], Handler] = {
     ("job", "resize-requested"): _placed,
     ("job", "resized"): _resized,
     ("job", "queued"): _queued,
+    ("job", "returned"): _ended,  # to the federation: it is another cluster's from here on
     **{("job", phase.value): _ended for phase in TERMINAL_PHASES},
 }
