@@ -1,4 +1,4 @@
-"""The pages of clusters and of their API servers."""
+"""The page of the API server."""
 
 import time
 from collections.abc import AsyncIterator
@@ -12,7 +12,6 @@ from muster.core.instant import NS_PER_S
 from muster.schemas.apiserver import (
     ApiServerReplica,
     ApiServerReport,
-    ClusterView,
     FlowLevel,
     Lister,
     MemoryPoint,
@@ -104,18 +103,3 @@ async def test_the_page_fits_a_phone(browser: Browser) -> None:
     async with page(browser, report(), viewport=PHONE) as shown:
         await shown.page.wait_for_selector("polyline.memory-line")
         assert await shown.page.evaluate("document.documentElement.scrollWidth <= window.innerWidth")
-
-
-async def test_a_cluster_shows_what_it_is_and_what_it_lacks(browser: Browser) -> None:
-    cluster = ClusterView(
-        name="atlas", backend="kubernetes", version="v1.34.4", devices="kubelet", sharing="none", nodes=125,
-        lacking=("resource.k8s.io/v1 is not served: GPUs come from the device plugin.",),
-        gpu_milli_total=1_000_000, gpu_milli_free=250_000, jobs_running=40, jobs_queued=3,
-    )  # fmt: skip
-    stage = Stage(answers={"/v1/clusters": {"clusters": [cluster.model_dump(mode="json")]}})
-    async with staged(stage) as house, looked_at(browser, house, "/clusters") as shown:
-        told = await shown.text("section[aria-label='atlas']")
-        assert "Kubernetes v1.34.4" in told
-        assert "750 of 1000 used" in told.replace(",", "")
-        assert "40 running, 3 waiting" in told
-        assert "is not served" in told

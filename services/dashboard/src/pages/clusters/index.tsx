@@ -1,69 +1,154 @@
-import { Badge, Bar, Broken, Empty, format, Page, Pairs, Panel, useFetched, Waiting } from "../../ui";
+import { Answered, Badge, Bar, Empty, format, Page, Pairs, Panel, useFetched } from "../../ui";
 import type { ClusterView } from "../../wire_apiserver";
+import type { FederationView, MemberView, RoutesView } from "../../wire_federation";
+import { Actions } from "./actions";
+import { type Seen, seenClusters, stateWords } from "./federation";
 import "./style.css";
+import { Limits, Rules, WaitingJobs } from "./tables";
 import { deviceWords, sharingWords, toneOf } from "./words";
 
 const EVERY_MS = 5_000;
 
-/** Every cluster of the fleet: what it is, what it can do, how full it is. */
+/** Every cluster of the fleet: what it is, what it can do, how full it is, whether it gets jobs; and where jobs go. */
 export default function Clusters() {
-  const { value, problem, again } = useFetched<{ clusters: ClusterView[] }>("/v1/clusters", { everyMs: EVERY_MS });
-  const clusters = value?.clusters ?? [];
+  const clusters = useFetched<{ clusters: ClusterView[] }>("/v1/clusters", { everyMs: EVERY_MS });
+  const federation = useFetched<FederationView>("/v1/federation", { everyMs: EVERY_MS });
+  const seen = seenClusters(clusters.value?.clusters ?? [], federation.value);
+  const names = seen.map((one) => one.name);
   return (
-    <Page title="Clusters" note={value && (clusters.length === 1 ? "1 cluster" : `${clusters.length} clusters`)}>
-      {problem && !value ? (
-        <Panel>
-          <Broken problem={problem} retry={again} />
-        </Panel>
-      ) : !value ? (
-        <Waiting what="Asking for the clusters" />
-      ) : !clusters.length ? (
-        <Panel>
-          <Empty title="No cluster has said anything yet" />
-        </Panel>
-      ) : (
-        <div class="clusters">
-          {clusters.map((cluster) => (
-            <Cluster key={cluster.name} cluster={cluster} />
-          ))}
-        </div>
-      )}
+    <Page title="Clusters" note={clusters.value && format.many(seen.length, "cluster")}>
+      <Answered of={clusters} what="Asking for the clusters">
+        {() =>
+          seen.length ? (
+            <div class="clusters">
+              {seen.map((one) => (
+                <Cluster
+                  key={one.name}
+                  seen={one}
+                  others={names.filter((name) => name !== one.name)}
+                  onChange={federation.again}
+                />
+              ))}
+            </div>
+          ) : (
+            <Panel>
+              <Empty title="No cluster has said anything yet" />
+            </Panel>
+          )
+        }
+      </Answered>
+      <Answered of={federation} what="Asking the federation">
+        {({ waiting }) => (
+          <Panel title="Waiting for a cluster" flush>
+            <WaitingJobs lanes={waiting} />
+          </Panel>
+        )}
+      </Answered>
+      <Routes />
     </Page>
   );
 }
 
-function Cluster({ cluster }: { cluster: ClusterView }) {
-  const used = cluster.gpu_milli_total - cluster.gpu_milli_free;
-  const isReal = cluster.backend === "kubernetes";
+function Routes() {
+  const routes = useFetched<RoutesView>("/v1/routes", { everyMs: EVERY_MS });
+  return (
+    <Answered of={routes} what="Asking where jobs go">
+      {({ policy, version, by }) => (
+        <div class="clusters-two">
+          <Panel title="Where jobs go" note={version ? `version ${version}, by ${by}` : "as the settings say"} flush>
+            <Rules rules={policy.rules} />
+          </Panel>
+          <Panel title="Limits over all clusters" flush>
+            <Limits limits={policy.teams} />
+          </Panel>
+        </div>
+      )}
+    </Answered>
+  );
+}
+
+interface ClusterProps {
+  seen: Seen;
+  others: string[];
+  onChange: () => void;
+}
+
+function Cluster({ seen: { name, state, cluster, member }, others, onChange }: ClusterProps) {
+  const isReal = cluster?.backend === "kubernetes";
+  const why = member ? stateWords(member) : "";
   return (
     <Panel
-      title={cluster.name}
-      note={isReal ? `Kubernetes ${cluster.version}` : "simulated"}
-      actions={<Badge tone={toneOf(cluster.state)}>{cluster.state}</Badge>}
+      title={name}
+      note={cluster ? backendWords(cluster) : "does not answer"}
+      actions={
+        <>
+          <Badge tone={toneOf(state)}>{state}</Badge>
+          {member && <Actions member={member} others={others} onChange={onChange} />}
+        </>
+      }
     >
-      <Bar
-        label={`GPUs of ${cluster.name}`}
-        max={cluster.gpu_milli_total}
-        parts={[
-          { value: used, label: `${format.gpus(used)} used`, tone: "used" },
-          { value: cluster.gpu_milli_free, label: `${format.gpus(cluster.gpu_milli_free)} free`, tone: "free" },
-        ]}
-      />
-      <Pairs
-        pairs={[
-          ["GPUs", `${format.gpus(used)} of ${format.gpus(cluster.gpu_milli_total)} used`],
-          ["Nodes", String(cluster.nodes)],
-          ["Jobs", `${cluster.jobs_running} running, ${cluster.jobs_queued} waiting`],
-          ["GPUs are picked by", deviceWords(cluster.devices)],
-          ["Parts of a GPU", sharingWords(cluster.sharing)],
-        ]}
-      />
-      {cluster.lacking.map((one) => (
+      {why && <p class={state === "lost" ? "note note-bad" : "note note-warn"}>{why}</p>}
+      <Fill name={name} cluster={cluster} member={member} />
+      {member && <Routed member={member} />}
+      {cluster?.lacking.map((one) => (
         <p key={one} class="note note-warn">
           {one}
         </p>
       ))}
       {isReal && <a href="/apiserver">API server</a>}
     </Panel>
+  );
+}
+
+function backendWords({ backend, version }: ClusterView): string {
+  return backend === "kubernetes" ? `Kubernetes ${version}` : backend === "unknown" ? "does not answer" : backend;
+}
+
+/** How full it is: as its scheduler says, or as the federation heard last of one that does not answer. */
+function Fill({ name, cluster: told, member }: Pick<Seen, "name" | "cluster" | "member">) {
+  const cluster = told && told.backend !== "unknown" ? told : null;
+  const total = cluster?.gpu_milli_total ?? (member?.gpus_total ?? 0) * 1000;
+  const free = cluster?.gpu_milli_free ?? (member?.gpus_free ?? 0) * 1000;
+  const used = total - free;
+  const { nodes, jobs_running, jobs_queued } = cluster ?? member ?? { nodes: 0, jobs_running: 0, jobs_queued: 0 };
+  return (
+    <>
+      <Bar
+        label={`GPUs of ${name}`}
+        max={total}
+        parts={[
+          { value: used, label: `${format.gpus(used)} used`, tone: "used" },
+          { value: free, label: `${format.gpus(free)} free`, tone: "free" },
+        ]}
+      />
+      <Pairs
+        pairs={[
+          ["GPUs", `${format.gpus(used)} of ${format.gpus(total)} used`],
+          ["Nodes", String(nodes)],
+          ["Jobs", `${jobs_running} running, ${jobs_queued} waiting`],
+          ...(cluster
+            ? ([
+                ["GPUs are picked by", deviceWords(cluster.devices)],
+                ["Parts of a GPU", sharingWords(cluster.sharing)],
+              ] as [string, string][])
+            : []),
+        ]}
+      />
+    </>
+  );
+}
+
+/** What the federation gave it, and how near it is to being given up. */
+function Routed({ member }: { member: MemberView }) {
+  const { jobs, gpus, heard_at, gives_up_at, lost_after_s, state } = member;
+  const silent = gives_up_at && state !== "lost" ? `, given up ${format.relative(gives_up_at)}` : "";
+  return (
+    <Pairs
+      pairs={[
+        ["Routed here", `${format.many(jobs, "job")}, ${format.many(gpus, "GPU")}`],
+        ["Heard last", heard_at ? `${format.relative(heard_at)}${silent}` : "never"],
+        ["Given up after", lost_after_s ? `${format.duration(lost_after_s)} of silence` : "never"],
+      ]}
+    />
   );
 }
