@@ -2,6 +2,9 @@
 
 import pytest
 
+from muster.core import Instant, after
+from muster.federation.core import MemberPlan
+from muster.federation.core.turns import SETTLE_S
 from muster.schemas.facts.federation import ClusterPhase
 from unit.federation.clusters import LEASED, LOST_AFTER_S, MARGIN_S, Clusters
 from unit.federation.test_drains import phase
@@ -216,6 +219,32 @@ def test_it_asks_to_be_woken_when_a_cluster_would_be_lost() -> None:
     heard(world, number=1)
     heard(world, "west", number=1)
     assert world.core.next_wakeup() == world.now + round(GIVEN_UP_S * 1e9)
+
+
+def test_one_that_waits_for_a_cluster_to_settle_is_not_woken_for_others_that_have_settled() -> None:
+    world, one = Clusters((*LEASED, MemberPlan("south", LOST_AFTER_S))), job("one")
+    world.submit_all(one)
+    for cluster in ("east", "west", "south"):
+        heard(world, cluster, number=1)
+    world.wait(GIVEN_UP_S)
+    assert {phase(world, name) for name in ("east", "west", "south")} == {ClusterPhase.LOST}
+    world.wait(5)
+    come_back(world, "west", number=2)
+    world.drain("west")
+    world.wait(SETTLE_S - 20)
+    come_back(world, "south", number=2)
+    settled_at = after(Instant(world.last("south", "returned").time), SETTLE_S)
+    world.wait(30)  # west came back longer ago than that takes, and takes nothing
+    assert (world.where(one), world.core.next_wakeup()) == ("east", settled_at)
+    heard(world, "south", number=4, contact=3)
+    world.wait(SETTLE_S - 30)
+    assert world.where(one) == "south"
+
+
+def come_back(world: Clusters, cluster: str, *, number: int) -> None:
+    """It says that it gets the answers."""
+    heard(world, cluster, number=number, contact=1)
+    heard(world, cluster, number=number + 1, contact=number)
 
 
 def test_a_core_from_a_checkpoint_believes_the_same_of_clusters_that_were_lost() -> None:

@@ -101,20 +101,21 @@ def take_turns(state: State, now: Instant, *, most: int) -> Turns:
             if at + 1 < len(lane.jobs):
                 heapq.heappush(heads, (lane.jobs[at + 1], key, at + 1))
         else:
-            _put_off(state, lane, found, turns, at=at)
+            _put_off(state, lane, found, turns, at=at, now=now)
         if heads:
             heapq.heappush(teams, (share(team), heads[0][0], team))
     return turns
 
 
-def _put_off(state: State, lane: Lane, why: str, turns: Turns, *, at: int) -> None:
+def _put_off(state: State, lane: Lane, why: str, turns: Turns, *, at: int, now: Instant) -> None:
     """Nothing more of the lane goes now. What was proposed in front of it counts against it until it is folded."""
     left = state.members.get(lane.key.left)
     if why == LEASED and left is not None:
         turns.leased[left.name] = left.granted_until
     elif why == SETTLING and left is not None:
-        back = [after(Instant(m.returned_at), SETTLE_S) for m in state.members.values() if m.returned_at > left.since]
-        turns.settles_at = min(filter(None, (turns.settles_at, *back)))
+        back = (after(Instant(m.returned_at), SETTLE_S) for m in state.members.values() if m.returned_at > left.since)
+        still = (moment for moment in back if moment > now)  # whoever has settled already is not what it waits for
+        turns.settles_at = min(filter(None, (turns.settles_at, *still)))
     elif not turns.given and not at:
         lane.judged = state.lanes.version
 
