@@ -199,15 +199,22 @@ def test_gpus_that_nobody_uses_are_counted_while_a_node_is_kept() -> None:
     assert ended.gpu_hours_lost == pytest.approx(8 * 0.5)
 
 
-def test_a_node_that_fails_ill_is_left_to_health_while_it_waits() -> None:
-    """Drained, but health wants it as well: nothing is done to it until health gives it back."""
+@pytest.mark.parametrize("step", ["waiting-for-jobs", "drained"])
+def test_a_node_that_falls_ill_goes_back_so_that_health_need_not_wait_for_the_upgrade(step: str) -> None:
+    """Before it is given as well as afterwards: else each would wait for the other, and nobody would wake either."""
     world = World(1)
     world.run_job("n000", limit_s=HOUR, ends_s=2 * HOUR)
     world.start(a_campaign())
     world.run(HOUR + 600)
+    if step == "drained":
+        world.lose("n000")
+        world.run(HOUR)
+        world.find("n000")
+    assert world.steps("n000")[-1] == step
     world.say("health", "node", "n000", "withhold-requested", WithholdRequested(request_id="h1"))
     world.run(DAY)
-    assert world.steps("n000")[-1] == "drained"
+    assert world.steps("n000")[-1] == "planned"
+    assert not world.asked["n000"], "health alone keeps it"
     world.say("health", "node", "n000", "withhold-withdrawn", WithholdWithdrawn(request_id="h1"))
     world.run(DAY)
     assert world.step("n000") is Step.DONE

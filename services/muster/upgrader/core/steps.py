@@ -13,16 +13,25 @@ from muster.upgrader.core.state import State
 
 NO_SUITE = "no such suite of checks any more"
 SECOND_STEP = ".back-checks."
+_IDLE = frozenset({Step.CORDONED, Step.WAITING, Step.DRAINED})
+"""Its turn has come, and nothing was done to the node yet."""
 
 
 def next_step(state: State, campaign: Campaign, turn: Turn, now: Instant) -> list[Draft]:
-    """What its turn needs now; nothing while it waits for somebody."""
+    """What its turn needs now; nothing while it waits for somebody.
+
+    A node that another service wants goes back before anything was done to it: that one may wait for us to give it up,
+    and two that wait for each other would do so for ever. Its turn comes again once the other one is done.
+    """
     node = state.node(turn.node)
+    other = node.taken_by_others(now)
+    if other and turn.step in _IDLE:
+        return give_back(campaign, turn, f"{other} keeps it from jobs")
     match turn.step:
         case Step.CORDONED | Step.WAITING:
             return _until_drained(state, campaign, turn, node, now)
         case Step.DRAINED:
-            return _drained(campaign, turn, node, now)
+            return _drained(campaign, turn, node)
         case Step.UPGRADING | Step.VALIDATING | Step.ROLLING_BACK:
             return _worked(state, campaign, turn, now)
         case Step.FAILED if turn.freed and turn.request_id:
@@ -88,9 +97,9 @@ def _until_drained(state: State, campaign: Campaign, turn: Turn, node: Node, now
     return []
 
 
-def _drained(campaign: Campaign, turn: Turn, node: Node, now: Instant) -> list[Draft]:
-    """Only on a node that is empty and answers, and that nobody else works on."""
-    if not turn.is_withheld or node.jobs or node.lost or node.taken_by_others(now):
+def _drained(campaign: Campaign, turn: Turn, node: Node) -> list[Draft]:
+    """Only on a node that is empty and answers."""
+    if not turn.is_withheld or node.jobs or node.lost:
         return []
     spec = campaign.spec
     action = NodeActionRequested(
