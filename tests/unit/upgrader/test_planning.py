@@ -1,12 +1,13 @@
 """Plans of turns: limits hold at every moment, gangs go together, windows are kept."""
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from muster.core import NS_PER_S, Instant
 from muster.schemas.facts.upgrade import Window
 from muster.upgrader.core import windows
-from muster.upgrader.core.planning import Busy, Candidate, Room, plan
+from muster.upgrader.core.planning import Busy, Candidate, Room, _Use, plan
 from muster.upgrader.core.share import nodes_of
 
 NOW = Instant(1_000 * NS_PER_S)
@@ -51,6 +52,29 @@ def test_a_gang_that_never_fits_goes_in_parts() -> None:
 def test_who_is_out_of_use_anyhow_takes_no_room() -> None:
     turns = planned([free("a", is_out=True), free("b")], Room(1))
     assert turns == {"a": 0, "b": 0}
+
+
+def test_turns_that_end_together_with_nodes_that_are_out_of_use_have_an_order() -> None:
+    """Of two that end at one moment, one came first: also beside some of which nobody knows when they end."""
+    lasting = [Busy(None, is_ours=False) for _ in range(3)]
+    busy = [Busy(NOW + TAKES_NS, is_ours=False) for _ in range(3)]
+    turns = planned([free(name) for name in "abcd"], Room(8), *lasting, *busy)
+    assert turns == {"a": 0, "b": 0, "c": 100, "d": 100}
+
+
+def test_a_rack_that_is_full_keeps_nobody_looking_at_all_that_wait_in_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    """One at a time in one rack: what is looked at grows with the nodes, not with the moments times the nodes."""
+    looks, fits = 0, _Use.fits
+
+    def counted(use: _Use, one: Candidate) -> bool:
+        nonlocal looks
+        looks += 1
+        return fits(use, one)
+
+    monkeypatch.setattr(_Use, "fits", counted)
+    turns = planned([free(f"n{number:03d}", number, rack="r0") for number in range(200)], Room(200, per_rack=1))
+    assert len(turns) == 200
+    assert looks <= 2 * 200
 
 
 def test_without_room_nobody_has_a_turn() -> None:

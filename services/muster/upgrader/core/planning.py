@@ -91,12 +91,13 @@ class _Use:
         room = self.room
         if room.parallel and self.ours >= room.parallel:
             return False
-        if one.is_out:
-            return True
-        return (
-            self.total < room.total
-            and not (room.per_rack and one.rack and self.racks[one.rack] >= room.per_rack)
-            and not (room.per_group and one.group and self.groups[one.group] >= room.per_group)
+        return one.is_out or (self.total < room.total and self.is_open(one.rack, one.group))
+
+    def is_open(self, rack: str, group: str) -> bool:
+        """Whether rack and group have room for another node."""
+        room = self.room
+        return not (room.per_rack and rack and self.racks[rack] >= room.per_rack) and not (
+            room.per_group and group and self.groups[group] >= room.per_group
         )
 
     def fits_all(self, together: Sequence[Candidate]) -> bool:
@@ -126,8 +127,8 @@ def plan(
     takes_ns: how long a turn lasts. opens: the first moment from a given one on at which turns may begin.
     """
     use, ends = _Use(room), list[tuple[int, int, Candidate | Busy]]()
-    lasting = _Use(room)
-    for number, out in enumerate(busy):
+    lasting, number = _Use(room), 0
+    for number, out in enumerate(busy, start=1):
         use.add(out)
         if out.until is None:
             lasting.add(out)
@@ -135,20 +136,24 @@ def plan(
             ends.append((max(out.until, now), number, out))
     heapify(ends)
     coming = sorted(candidates, key=lambda one: (one.free_at, one.order))[::-1]
-    ready, turns, number, moment = list[Candidate](), dict[str, Instant](), len(ends), now
+    ready, turns, moment = list[Candidate](), dict[str, Instant](), now
+    places = Counter[tuple[str, str]]()
     for _ in range(MOMENTS_MAX):
         moment = opens(moment)
         while ends and ends[0][0] <= moment:
             _give(use, heappop(ends)[2])
         while coming and coming[-1].free_at <= moment:
-            insort(ready, coming.pop(), key=_order)
-        chosen = _chosen(ready, use, lasting)
+            one = coming.pop()
+            insort(ready, one, key=_order)
+            places[one.rack, one.group] += not one.is_out
+        chosen = _chosen(ready, use, lasting, places=places)
         for one in chosen:
+            places[one.rack, one.group] -= not one.is_out
             turns[one.node] = moment
             number += 1
             heappush(ends, (moment + takes_ns, number, one))
         if chosen:
-            ready = [one for one in ready if one.node not in turns]
+            ready, places = [one for one in ready if one.node not in turns], +places
         following = [ends[0][0]] if ends else []
         following += [coming[-1].free_at] if coming else []
         if not following or not (ready or coming):
@@ -157,10 +162,13 @@ def plan(
     return turns
 
 
-def _chosen(ready: list[Candidate], use: _Use, lasting: _Use) -> list[Candidate]:
-    """Those that take their turn at this moment, of those that are free, in order; they count as out of use."""
+def _chosen(ready: list[Candidate], use: _Use, lasting: _Use, *, places: Iterable[tuple[str, str]]) -> list[Candidate]:
+    """Those that take their turn at this moment, of those that are free, in order; they count as out of use.
+
+    places: racks and groups of those that are not out of use yet.
+    """
     chosen = list[Candidate]()
-    if use.is_full and not (ready and ready[0].is_out):
+    if not ready or (not ready[0].is_out and not _has_room(use, places)):
         return chosen
     for gang, members in groupby(ready, key=lambda one: one.gang):
         together = list(members)
@@ -170,9 +178,14 @@ def _chosen(ready: list[Candidate], use: _Use, lasting: _Use) -> list[Candidate]
             if use.fits(one):
                 use.take(one)
                 chosen.append(one)
-        if use.is_full and not together[-1].is_out:
-            break
+                if not one.is_out and not _has_room(use, places):
+                    return chosen  # who stands behind is not out of use either
     return chosen
+
+
+def _has_room(use: _Use, places: Iterable[tuple[str, str]]) -> bool:
+    """Whether a node in one of these places, which is not out of use already, fits: else nobody need be looked at."""
+    return not use.is_full and any(use.is_open(rack, group) for rack, group in places)
 
 
 def _order(one: Candidate) -> tuple[bool, int, int, str, str]:
