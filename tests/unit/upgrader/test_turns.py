@@ -2,7 +2,8 @@
 
 import pytest
 
-from muster.schemas.facts.node import RunningJobs, WithholdRequested
+from muster.core import after
+from muster.schemas.facts.node import NodeLeft, RunningJobs, WithholdRequested
 from muster.schemas.facts.operations import NodeActionRequested
 from muster.schemas.facts.upgrade import CampaignEnded, CampaignStopped, Step
 from unit.upgrader.upgrade_world import DAY, HOUR, NEW, World, a_campaign, node_named
@@ -245,3 +246,38 @@ def test_nothing_is_done_to_a_node_that_does_not_answer() -> None:
     world.find("n000")
     world.run(HOUR)
     assert world.step("n000") is Step.DONE
+
+
+def test_a_node_that_left_and_came_again_is_asked_under_other_ids() -> None:
+    """The agent remembers what it did, and answers no request a second time."""
+    world = World(2)
+    world.run_job("n001", limit_s=7 * DAY)
+    world.mute = True
+    world.start(a_campaign())
+    world.run(60)
+    world.say("agent", "node", "n000", "left", NodeLeft())
+    world.asked.clear()
+    world.given.clear()
+    world.run(60)
+    world.join("n000")
+    world.mute = False
+    world.run(HOUR)
+    ids = [fact.payload.request_id for fact in world.log if isinstance(fact.payload, NodeActionRequested)]
+    assert len(ids) == len(set(ids)) == 2
+    assert world.step("n000") is Step.DONE
+
+
+def test_a_turn_that_comes_while_turns_are_not_planned_anew_wakes_nobody_before() -> None:
+    """One whose job's time is over in 2 s, and a plan that is made every 5 s."""
+    world = World(2)
+    world.run_job("n000", limit_s=2, ends_s=100)
+    world.run_job("n001", limit_s=7 * DAY)
+    world.start(a_campaign())
+    world.run(1)
+    for _ in range(60):
+        world.now = after(world.now, 0.25)
+        while drafts := world.core.decide(world.now):
+            for draft in drafts:
+                world.say("upgrader", draft.kind, draft.subject_id, draft.name, draft.payload)
+        wake = world.core.next_wakeup()
+        assert wake is None or wake > world.now

@@ -270,17 +270,18 @@ class CampaignState(Payload):
 class TurnState(Wire):
     """One node's turn in one campaign, as the upgrader keeps it.
 
-    asks: how often the node was asked to be withheld. since: of the step. request_id: of the withhold request that
-    stands, "" for none; from_at, running: as asked last; is_withheld: answered. work_id: of the action or checks under
-    way; outcome: of them, "" while they go on, and in words why not. version_before: when its turn came. lost_gpu_s:
-    GPU-seconds that nobody used while the request stood, counted up to counted_at. freed: it failed, and a person gave
-    it back.
+    asks: how often the node was asked to be withheld. number: of the fact by which the turn began. since: of the step.
+    request_id: of the withhold request that stands, "" for none; from_at, running: as asked last; is_withheld:
+    answered. work_id: of the action or checks under way; outcome: of them, "" while they go on, and in words why not.
+    version_before: when its turn came. lost_gpu_s: GPU-seconds that nobody used while the request stood, counted up to
+    counted_at. freed: it failed, and a person gave it back.
     """
 
     campaign: Name
     step: Step = Step.PLANNED
     attempt: int = 1
     asks: int = 0
+    number: int = 0
     since: InstantNs = 0
     request_id: str = ""
     from_at: InstantNs = 0

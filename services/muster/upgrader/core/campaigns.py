@@ -25,6 +25,7 @@ class Turn:
     step: Step = Step.PLANNED
     attempt: int = 1
     asks: int = 0
+    number: int = 0
     since: int = 0
     request_id: str = ""
     from_at: int = 0
@@ -110,8 +111,11 @@ class Campaign:
         return f"{self.name}.{self.number}."
 
     def request_id(self, turn: Turn, what: str) -> str:
-        """Id of the next request of a turn: unique for the node, the campaign and the attempt."""
-        return f"{self.request_prefix}{turn.attempt}.{turn.asks}.{what}.{turn.node}"[:LABEL_CHARS_MAX]
+        """Id of the next request of a turn: unique for the node, the campaign, the attempt, and when the node came.
+
+        A node that left and came again has another turn, and the agent has not forgotten what it did in the first one.
+        """
+        return f"{self.request_prefix}{turn.number}.{turn.attempt}.{turn.asks}.{what}.{turn.node}"[:LABEL_CHARS_MAX]
 
     def selects(self, node: Node) -> bool:
         """Whether the node is one of this campaign."""

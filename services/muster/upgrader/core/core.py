@@ -113,5 +113,6 @@ class UpgraderCore:
         if state.live:
             if state.moves != self._planned_moves:
                 moments.append(max(now, after(self._planned_at, limits.REPLAN_S)))
-            moments.append(self._turn_at)
+            if self._turn_at is not None:  # one that came while turns are not planned anew waits until they are
+                moments.append(max(self._turn_at, after(self._planned_at, limits.REPLAN_S)))
         return min((moment for moment in moments if moment is not None), default=None)

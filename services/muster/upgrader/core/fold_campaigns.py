@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from functools import partial
 
-from muster.core import Fact, Instant
+from muster.core import Fact
 from muster.schemas.facts.health import BrakeTripped
 from muster.schemas.facts.upgrade import (
     CampaignAccepted,
@@ -48,7 +48,7 @@ def _accepted(state: State, fact: Fact) -> None:
     state.campaigns[campaign.name] = campaign
     state.courses += 1
     for name in sorted(state.nodes):
-        _add(campaign, state.nodes[name], fact.time)
+        _add(campaign, state.nodes[name], fact)
     _forget_oldest(state)
 
 
@@ -123,7 +123,7 @@ def note_node(state: State, node: Node, fact: Fact) -> None:
     for campaign in state.live:
         turn = campaign.turns.get(node.name)
         if turn is None:
-            _add(campaign, node, fact.time)
+            _add(campaign, node, fact)
         elif turn.step is Step.PLANNED and not turn.request_id and campaign.is_at_version(node):
             campaign.move(turn, Step.DONE, fact.time)
             turn.detail = AT_VERSION
@@ -133,12 +133,12 @@ def note_node(state: State, node: Node, fact: Fact) -> None:
 AT_VERSION = "it had the version already"
 
 
-def _add(campaign: Campaign, node: Node, at: Instant) -> None:
+def _add(campaign: Campaign, node: Node, fact: Fact) -> None:
     if not campaign.selects(node):
         return
-    turn = campaign.turns[node.name] = Turn(campaign.name, node.name, since=at)
+    turn = campaign.turns[node.name] = Turn(campaign.name, node.name, number=fact.seq, since=fact.time)
     if campaign.is_at_version(node):
-        campaign.move(turn, Step.DONE, at)
+        campaign.move(turn, Step.DONE, fact.time)
         turn.detail = AT_VERSION
 
 
