@@ -127,7 +127,10 @@ async def test_who_is_no_operator_is_told_so(browser: Browser) -> None:
         assert not stage.posted
 
 
-async def test_the_page_fits_a_phone(browser: Browser) -> None:
+async def test_the_page_fits_a_phone_and_its_tab_is_in_sight(browser: Browser) -> None:
     async with page(browser, viewport=PHONE) as (shown, _):
+        tab = await shown.page.locator("nav a[href='/clusters']").bounding_box()
+        assert tab is not None
+        assert tab["x"] + tab["width"] <= PHONE["width"]
         assert await shown.page.evaluate("document.documentElement.scrollWidth <= window.innerWidth")
         assert await breaks_no_rule(shown)

@@ -1,6 +1,7 @@
 """The dashboard's types agree with the models they are written after."""
 
 import re
+from enum import StrEnum
 from pathlib import Path
 
 import pytest
@@ -21,10 +22,11 @@ from muster.schemas import (
 )
 from muster.schemas.base import Wire
 from muster.schemas.facts import guard, health, queue, reservation, scale, upgrade
+from muster.schemas.facts.federation import ClusterPhase
+from muster.schemas.facts.health import FaultClass, HealthPhase
 from muster.schemas.job import Phase, Slot
 
 SOURCES = Path(__file__).parents[2] / "services" / "dashboard" / "src"
-WIRE_TS = SOURCES / "wire.ts"
 INTERFACE = re.compile(r"^export interface (?P<name>\w+) \{\n(?P<body>.*?)^\}", re.MULTILINE | re.DOTALL)
 FIELD = re.compile(r"^  (\w+): ", re.MULTILINE)
 MODULES = (
@@ -39,10 +41,14 @@ MODELS: dict[str, type[Wire]] = {"Slot": Slot} | {
 }
 
 
+def sources() -> str:
+    """Everything that is written after models."""
+    return "\n".join(path.read_text(encoding="utf-8") for path in sorted(SOURCES.glob("wire*.ts")))
+
+
 def interfaces() -> dict[str, list[str]]:
     """Field names of every interface, in their order."""
-    text = "\n".join(path.read_text(encoding="utf-8") for path in sorted(SOURCES.glob("wire*.ts")))
-    return {found["name"]: FIELD.findall(found["body"]) for found in INTERFACE.finditer(text)}
+    return {found["name"]: FIELD.findall(found["body"]) for found in INTERFACE.finditer(sources())}
 
 
 @pytest.mark.parametrize("name", sorted(interfaces()))
@@ -62,7 +68,11 @@ def test_what_the_dashboard_lives_on_is_among_them(name: str) -> None:
     assert name in interfaces()
 
 
-def test_the_phases_are_all_there() -> None:
-    said = re.search(r"export type Phase =(.*?);", WIRE_TS.read_text(encoding="utf-8"), re.DOTALL)
+@pytest.mark.parametrize(
+    ("name", "words"),
+    [("Phase", Phase), ("HealthPhase", HealthPhase), ("FaultClass", FaultClass), ("ClusterPhase", ClusterPhase)],
+)
+def test_the_words_of_a_type_are_all_there(name: str, words: type[StrEnum]) -> None:
+    said = re.search(rf"export type {name} =(.*?);", sources(), re.DOTALL)
     assert said is not None
-    assert re.findall(r'"([\w-]+)"', said[1]) == [phase.value for phase in Phase]
+    assert re.findall(r'"([\w-]+)"', said[1]) == [word.value for word in words]

@@ -1,4 +1,5 @@
 import { useSignal } from "@preact/signals";
+import { useEffect, useRef } from "preact/hooks";
 import { Banner, Chip } from "./frame/chip";
 import { DiagnosticsPanel } from "./frame/diagnostics_panel";
 import { KeyHelp } from "./frame/help";
@@ -100,9 +101,16 @@ function Sidebar() {
 
 function Entry({ nav }: { nav: Nav }) {
   useHotkey(`g ${nav.key}`, `Go to ${nav.title}`, () => navigate(nav.path));
+  const link = useRef<HTMLAnchorElement>(null);
+  const isHere = isWithin(nav, path.value);
+  useEffect(() => {
+    if (isHere) {
+      link.current?.scrollIntoView({ block: "nearest", inline: "nearest" }); // a phone has no room for all of them
+    }
+  }, [isHere]);
   return (
     <li>
-      <a href={nav.path} aria-current={isWithin(nav, path.value) ? "page" : undefined}>
+      <a ref={link} href={nav.path} aria-current={isHere ? "page" : undefined}>
         <svg viewBox="0 0 24 24" width="20" height="20" aria-hidden="true">
           <path fill="currentColor" d={nav.icon} />
         </svg>
