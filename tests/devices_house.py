@@ -17,7 +17,7 @@ from muster.core.fact import Fact
 from muster.stack.options import StartOptions
 from waiting import until_async
 
-ANY_PORT = dict.fromkeys(("nats", "monitor", "websocket", "redis", "http", "metrics", "fabric"), 0)
+ANY_PORT = dict.fromkeys(("nats", "monitor", "websocket", "redis", "http", "metrics", "fabric", "dcgm"), 0)
 ALL_DEVICES = POOL + WORKER_COUNT
 
 Json = dict[str, object]

@@ -23,6 +23,15 @@ OPENMETRICS = "application/openmetrics-text; version=1.0.0"
 EXIT_CODE = "sim.muster.dev/exit-code"
 RUN_S = "sim.muster.dev/run-s"
 
+FAULTS = (
+    ("xid-31", "xid", 31),
+    ("xid-63", "xid", 63),
+    ("ecc-sbe", "ecc-sbe", 3),
+    ("xid-94", "xid", 94),
+    ("xid-48", "xid", 48),
+)
+"""Code, and what is injected: the program's fault, two that are kept for trends, a degraded and a fatal one."""
+
 
 @dataclass
 class Exposed:
@@ -101,13 +110,25 @@ async def observed_stack(state_dir: Path) -> AsyncIterator[ObservedStack]:
     with _receiver() as url, cluster_page() as page:
         hook = {"name": "ops", "url": url, "events": ["job-ended", "scale-chosen"]}
         simulated = settings_with(simulation={"telemetry_interval_s": 1.0})
-        settings = {**simulated, "telemetry": {"interval_s": 1.0}, "webhooks": [hook]}
+        settings = {
+            **simulated,
+            "telemetry": {"interval_s": 1.0},
+            "federation": {"lost_after_s": 600.0},
+            "preflight": {"simulated": {"check_s": 0.2, "action_s": 0.3}},
+            "webhooks": [hook],
+        }
         async with open_devices_house(state_dir, settings) as there:
             played = await play_all(there.stage)
             assert {one.name: one.problem for one in played if one.problem} == {}
+            await _hurt_a_gpu(there)
             bounded = QueueSpec(name="bounded", gpu_milli_quota=1_000, gpu_milli_limit=2_000)
             await there.house.muster.set_queue(bounded)
             await _run_jobs(there)
+
+            async def is_heard() -> bool:  # its gauges come with the first fact of its term
+                return await there.house.metric("muster_federation_cluster_heard_timestamp_seconds") > 0
+
+            await until_async(is_heard)
             yield ObservedStack(there, (page,))
 
 
@@ -123,6 +144,32 @@ async def _run_jobs(there: DevicesHouse) -> None:
         return await house.metric("muster_webhook_deliveries_total", outcome="delivered") >= len(specs)
 
     await until_async(is_told)
+
+
+async def _hurt_a_gpu(there: DevicesHouse) -> None:
+    """A job holds a GPU; a fault of each class comes on it, it is mended, and the job holds one again."""
+    house = there.house
+    holder = await there.stage.submit("holder", gpus=1)
+
+    async def is_measured() -> bool:
+        return await house.metric("muster_job_gpus", job_id=holder) > 0
+
+    async def are_told() -> bool:
+        seen = [await house.metric("muster_health_faults_total", code=code) for code, _, _ in FAULTS]
+        return all(seen) and await house.metric("muster_health_owners_told_total") > 0
+
+    async def is_well() -> bool:
+        return await house.metric("muster_health_illnesses_total") > 0
+
+    await until_async(is_measured)
+    (held,) = (await house.muster.stats(holder)).devices
+    async with httpx.AsyncClient(trust_env=False) as client:
+        for _, fault, value in FAULTS:
+            body = {"node": held.node, "gpu": held.index, "fault": fault, "value": value}
+            url = f"http://{LOOPBACK}:{house.stack.endpoints.ports['dcgm']}/_faults"
+            (await client.post(url, json=body)).raise_for_status()
+    for fact in (are_told, is_well, is_measured):
+        await until_async(fact)
 
 
 def _job(name: str, *, exit_code: int, **fields: object) -> JobSpec:
