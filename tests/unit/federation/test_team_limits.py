@@ -3,7 +3,8 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from unit.federation.clusters import Clusters
+from muster.schemas.job import TaskGroup
+from unit.federation.clusters import LEASED, Clusters
 from unit.federation.world import job
 
 TEAMS = ("lab", "physics", "vision")
@@ -88,3 +89,12 @@ def _gpus(one: object) -> int:
 def _has_cluster(world: Clusters, one: object) -> bool:
     record = world.core.state.jobs[one.id]  # type: ignore[attr-defined]
     return bool(record.cluster) and not record.phase.is_terminal
+
+
+def test_jobs_without_gpus_count_nothing_and_end_one_after_the_other() -> None:
+    world = Clusters(LEASED)
+    plain = tuple(job(name, task_groups=(TaskGroup(gpus=0),)) for name in ("one", "two"))
+    world.submit_all(*plain)
+    for one in plain:
+        world.end_job(one)
+    assert world.core.state.used == {}

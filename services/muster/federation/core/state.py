@@ -140,9 +140,11 @@ class State:
         if not record.cluster or record.phase.is_terminal:
             return
         team = record.job.spec.team
-        self.used[team] -= record.milli
-        if not self.used[team]:
-            del self.used[team]
+        left = self.used.get(team, 0) - record.milli  # jobs without GPUs count nothing: the team may be gone already
+        if left:
+            self.used[team] = left
+        else:
+            self.used.pop(team, None)
         member = self.members.get(record.cluster)
         if member is not None:
             del member.jobs[record.job.id]
