@@ -12,6 +12,8 @@ DNS_S = 60
 """For which a name's address is remembered."""
 PAGE_BYTES_MAX = 8 * 1024 * 1024
 """One page: 64 GPUs with every counter that there is have 2 MiB."""
+SAMPLE_BYTES_MAX = 512 * 1024
+"""One message, half of what the broker takes: that of 64 GPUs with every counter has 64 KiB."""
 CHUNK_BYTES = 256 * 1024
 STOP_S_MAX = 5.0
 """For pages that are on their way when the term ends."""

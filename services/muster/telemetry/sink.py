@@ -9,6 +9,8 @@ import asyncio
 from collections.abc import Sequence
 from typing import Protocol
 
+from pydantic import ValidationError
+
 from muster.bus.clock import TimeSource
 from muster.bus.service import Seat
 from muster.bus.walking import TICK_S, Walk
@@ -18,11 +20,12 @@ from muster.schemas.subjects import telemetry_subject
 from muster.schemas.telemetry import ExporterState, NodeSample
 from muster.telemetry.core.core import TelemetryCore
 from muster.telemetry.core.freshness import Freshness
-from muster.telemetry.core.pages import Page, read_page
+from muster.telemetry.core.meters import Holders
+from muster.telemetry.core.pages import read_page
 from muster.telemetry.core.pods import job_of_pod
 from muster.telemetry.core.samples import node_sample, silent_sample
 from muster.telemetry.core.tokens import PageError
-from muster.telemetry.limits import CATCH_UP_S, SCRAPES_MAX, STOP_S_MAX
+from muster.telemetry.limits import CATCH_UP_S, SAMPLE_BYTES_MAX, SCRAPES_MAX, STOP_S_MAX
 from muster.telemetry.metrics import TelemetryMetrics
 from muster.telemetry.scraping import Answer, Exporters, settled
 
@@ -122,34 +125,53 @@ class Scrapes:
         answer = await self._exporters.ask(self._exporters.url_of(node, description))
         if node not in core.holdings.nodes:
             return  # it left meanwhile
-        sample = self.sample(core, node, answer, description, at=self._clock.wall())
+        sample, message = self.reading(core, node, answer, description, at=self._clock.wall())
         self._metrics.scraped(sample.exporter, asyncio.get_running_loop().time() - began_s)
         if connection.is_connected:
-            await connection.publish(telemetry_subject(self._cluster, node), encoded(sample))
+            await connection.publish(telemetry_subject(self._cluster, node), message)
         else:
             self._metrics.dropped.inc()
 
-    def sample(
+    def reading(
         self, core: TelemetryCore, node: str, answer: Answer, description: NodeJoined | None, *, at: Instant
-    ) -> NodeSample:
-        """What is published of an answer; the core measures by it."""
-        page: Page | None = None
+    ) -> tuple[NodeSample, bytes]:
+        """What is published of an answer; the core measures by it. Whatever a page says, no other node suffers: what
+        cannot be read, held or sent is nonsense.
+        """
         if answer.state is ExporterState.OK:
+            holders = core.holdings.holders(node)
             try:
-                page = read_page(answer.text)
-            except PageError as error:
-                answer = Answer(ExporterState.NONSENSE, error=str(error))
-        if page is None:
-            self._freshness.forget(node)
-            sample = silent_sample(
-                node, answer.state, answer.error, at=at, description=description, interval_s=self._interval_s
-            )
-            core.measure(sample, {})
-            return sample
-        holders = core.holdings.holders(node)
-        stale = self._freshness.is_stale(node, page, at)
+                sample = self._sample(core, node, answer.text, description, holders=holders, at=at)
+                message = encoded(sample)
+                if len(message) <= SAMPLE_BYTES_MAX:
+                    core.measure(sample, holders)
+                    return sample, message
+                error = f"it says more than {SAMPLE_BYTES_MAX} bytes of GPUs"
+            except PageError as unread:
+                error = str(unread)
+            except (ValidationError, ArithmeticError) as unheld:
+                error = f"it says what no sample holds: {_words(unheld)}"
+            answer = Answer(ExporterState.NONSENSE, error=error)
+        self._freshness.forget(node)
+        sample = silent_sample(
+            node, answer.state, answer.error, at=at, description=description, interval_s=self._interval_s
+        )
+        core.measure(sample, {})
+        return sample, encoded(sample)
+
+    def _sample(
+        self,
+        core: TelemetryCore,
+        node: str,
+        text: str,
+        description: NodeJoined | None,
+        *,
+        holders: Holders,
+        at: Instant,
+    ) -> NodeSample:
+        page = read_page(text)
         live, origins = core.holdings.holding, core.holdings.origins
-        sample = node_sample(
+        return node_sample(
             node,
             page,
             at=at,
@@ -157,11 +179,17 @@ class Scrapes:
             holders=holders,
             job_of_pod=lambda owner: job_of_pod(owner, live, origins),
             is_live=live.__contains__,
-            state=ExporterState.STALE if stale else ExporterState.OK,
+            state=ExporterState.STALE if self._freshness.is_stale(node, page, at) else ExporterState.OK,
             interval_s=self._interval_s,
         )
-        core.measure(sample, holders)
-        return sample
+
+
+def _words(error: ValidationError | ArithmeticError) -> str:
+    """Which field, and what is wrong with it."""
+    if not isinstance(error, ValidationError):
+        return str(error)
+    first = error.errors()[0]
+    return f"{'.'.join(map(str, first['loc']))}: {first['msg']}"
 
 
 def encoded(sample: NodeSample) -> bytes:

@@ -7,6 +7,8 @@ from dataclasses import dataclass, field
 
 import pytest
 from aiohttp import web
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from muster.bus.clock import FakeTime
 from muster.bus.service import Seat
@@ -16,7 +18,10 @@ from muster.schemas.facts.node import NodeJoined, NodeLost
 from muster.schemas.telemetry import ExporterState, NodeSample
 from muster.stack.ports import free_port
 from muster.telemetry.core.core import TelemetryCore
-from muster.telemetry.scraping import Exporters
+from muster.telemetry.core.names import MEANINGS, WORD_CHARS_MAX
+from muster.telemetry.core.samples import MEMORY_MIB_MAX
+from muster.telemetry.limits import SAMPLE_BYTES_MAX
+from muster.telemetry.scraping import Answer, Exporters
 from muster.telemetry.simulator.faults import FaultKind
 from muster.telemetry.simulator.server import Pages
 from muster.telemetry.simulator.world import World
@@ -209,3 +214,97 @@ async def test_nobody_there_is_down_and_a_refusal_is_nonsense() -> None:
         del here.world.holdings.nodes["n0"]
         refused = await here.heard("n0", ExporterState.NONSENSE)
         assert "answers 404" in refused.error
+
+
+# --- pages that say what cannot be -----------------------------------------------------------------------------------
+
+GPU = 'gpu="0",UUID="GPU-n0-0"'
+WATCH = "DCGM_EXP_GPU_HEALTH_STATUS"
+LONG, DIGITS = "P" * 5_000, "9" * 5_000
+
+
+def read(text: str) -> NodeSample:
+    """What is published of a page of n0, on which a job runs."""
+    house = TelemetryHouse()
+    house.join("n0")
+    house.place(0, slot("n0", 0, 1))
+    house.now_s = 10.0
+    sink = Scrapes(
+        cluster="atlas", url="http://{node}/", interval_s=10, timeout_s=1, stale_s=60, clock=FakeTime(wall_ns=BEGAN)
+    )
+    answer, description = Answer(ExporterState.OK, text), house.core.holdings.nodes["n0"].description
+    sample, message = sink.reading(house.core, "n0", answer, description, at=house.now)
+    assert len(message) <= SAMPLE_BYTES_MAX
+    assert NodeSample.model_validate_json(message) == sample
+    house.settle()
+    return sample
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        f'{WATCH}{{{GPU},health_watch="{LONG}",health_error_code="{LONG}"}} 20',
+        f'DCGM_EXP_XID_ERRORS_COUNT{{{GPU},xid="{DIGITS}"}} 1',
+        f'DCGM_EXP_CLOCK_EVENTS_COUNT{{{GPU},clock_event="{LONG}"}} 1',
+        f'DCGM_FI_DEV_GPU_UTIL{{gpu="{DIGITS}",UUID="{LONG}",modelName="{LONG}",DCGM_FI_DRIVER_VERSION="{LONG}"}} 5',
+        f'DCGM_FI_DEV_GPU_UTIL{{{GPU},exported_namespace="{LONG}",exported_pod="{LONG}"}} 5',
+        f"DCGM_FI_DEV_TOTAL_ENERGY_CONSUMPTION{{{GPU}}} {DIGITS}",
+        f"DCGM_FI_DEV_FB_USED{{{GPU}}} -1e300",
+        f"DCGM_FI_DEV_POWER_USAGE{{{GPU}}} -1e308",
+    ],
+)
+def test_what_is_too_long_or_too_much_on_a_page_is_cut_or_left_out(line: str) -> None:
+    sample = read(f"{line}\n")
+    assert sample.exporter is ExporterState.OK
+    (device,) = sample.devices
+    words = [sample.driver, sample.gpu_model, device.uuid, *device.throttled]
+    words += [word for one in device.watches for word in (one.watch, one.code)]
+    assert max(map(len, words)) <= WORD_CHARS_MAX
+    assert (device.xid_counts, device.energy_mj, device.memory_used_mib, device.power_w) == ((), None, 0, 0.0)
+
+
+def test_a_page_that_says_more_than_a_message_holds_is_nonsense() -> None:
+    lines = (
+        f'{WATCH}{{gpu="{gpu}",UUID="GPU-{gpu}",health_watch="{watch}{"P" * 150}"}} 20'
+        for gpu in range(64)
+        for watch in range(60)
+    )
+    sample = read("\n".join(lines))
+    assert (sample.exporter, sample.devices) == (ExporterState.NONSENSE, ())
+    assert "more than" in sample.error
+
+
+def test_more_memory_than_any_gpu_has_is_no_number_that_breaks_sums() -> None:
+    two = (f'DCGM_FI_DEV_FB_USED{{{GPU},GPU_I_ID="{instance}"}} {"8" * 18}0' for instance in (1, 2))
+    sample = read("\n".join(two))
+    assert (sample.exporter, sample.devices[0].memory_used_mib) == (ExporterState.OK, MEMORY_MIB_MAX)
+
+
+def test_what_no_sample_holds_is_nonsense_of_that_node_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("muster.telemetry.sink.node_sample", lambda *_, **__: NodeSample(node="n0", at=-1))
+    sample = read("")
+    assert (sample.exporter, sample.devices) == (ExporterState.NONSENSE, ())
+    assert sample.error == "it says what no sample holds: at: Input should be greater than or equal to 0"
+
+
+NAMES = sorted(MEANINGS)
+LABELS = ("gpu", "UUID", "GPU_I_ID", "GPU_I_PROFILE", "xid", "health_watch", "clock_event", "hpc_job", "pod")
+TEXTS = st.text(st.characters(codec="utf-8", exclude_characters='\n\r\\"'), max_size=8) | st.sampled_from(
+    ["0", "1", "9" * 30, f"{'9' * 190}g.1gb", "x" * 400]
+)
+VALUES = st.sampled_from(["0", "-1", "NaN", "+Inf", "-Inf", "1e308", "-1e308", "9" * 19, "9" * 400, "0.5", "1e18"])
+
+
+@settings(max_examples=150, deadline=None)
+@given(
+    st.lists(st.tuples(st.sampled_from(NAMES), st.dictionaries(st.sampled_from(LABELS), TEXTS), VALUES), max_size=12)
+)
+def test_whatever_a_page_says_something_is_published_of_its_node(
+    lines: list[tuple[str, dict[str, str], str]],
+) -> None:
+    assert read("\n".join(line_of(*line) for line in lines)).node == "n0"
+
+
+def line_of(name: str, labels: dict[str, str], value: str) -> str:
+    said = ",".join(f'{label}="{text}"' for label, text in labels.items())
+    return f"{name}{{{said}}} {value}"

@@ -33,7 +33,7 @@ from muster.telemetry.core.core import TelemetryCore
 from muster.telemetry.core.pages import read_page
 from muster.telemetry.scraping import Answer
 from muster.telemetry.simulator.world import World
-from muster.telemetry.sink import Scrapes, encoded
+from muster.telemetry.sink import Scrapes
 
 TIMEOUT_S = 5.0
 STALE_S = 120.0
@@ -140,8 +140,8 @@ def _whole(core: TelemetryCore, text: str, plan: Plan) -> tuple[float, int]:
 
     def once() -> None:
         nonlocal size
-        sample = sink.sample(core, node_name(0), answer, description, at=SystemTime().wall())
-        size = len(encoded(sample))
+        _, message = sink.reading(core, node_name(0), answer, description, at=SystemTime().wall())
+        size = len(message)
 
     return _median_ms(PAGES_TIMED, once), size
 

@@ -11,6 +11,8 @@ from enum import StrEnum
 from types import MappingProxyType
 
 Number = int | float
+DIGITS_MAX = 19
+"""Of a whole number: those with more are none of 64 bits."""
 PCT_DIGITS = 4
 """The exporter prints shares with six digits behind the point."""
 
@@ -185,19 +187,33 @@ DRIVER = ("DCGM_FI_DRIVER_VERSION", "DCGM_FI_SYSTEM_DRIVER_VERSION")
 POD = ("exported_pod", "pod", "pod_name")
 NAMESPACE = ("exported_namespace", "namespace", "pod_namespace")
 JOB = ("hpc_job", "muster_dev_job", "label_muster_dev_job")
+XID_CODE = ("xid",)
+WATCH_NAME = ("health_watch",)
+WATCH_CODE = ("health_error_code",)
+EVENT_NAME = ("clock_event",)
 """Labels, the surest first. A page that came through Prometheus has the exporter's own pod under `pod`."""
 
 RECOVERY_ACTIONS = ("", "reset", "reboot", "drain-p2p", "drain-and-reset")
 """By the number that DCGM gives (NVML_GPU_RECOVERY_ACTION_*)."""
 
 
+WORD_CHARS_MAX = 200
+"""Of what a label says: a fact's words hold it, with something in front of it. What is longer is cut."""
+
+
 def label_of(labels: Mapping[str, str], names: tuple[str, ...]) -> str:
-    """The value of the first of these labels that says something, "" if none does."""
+    """The value of the first of these labels that says something, "" if none does. At most WORD_CHARS_MAX."""
     for name in names:
         value = labels.get(name)
         if value:
-            return value
+            return value[:WORD_CHARS_MAX]
     return ""
+
+
+def number_of(labels: Mapping[str, str], names: tuple[str, ...]) -> int | None:
+    """The whole number that such a label says; None for none, and for one that nothing is numbered by."""
+    text = label_of(labels, names)
+    return int(text) if text.isdecimal() and text.isascii() and len(text) <= DIGITS_MAX else None
 
 
 _BLANK_INT64 = 0x7FFFFFFFFFFFFFF0
@@ -207,12 +223,16 @@ _BLANK_FP64 = 140_737_488_355_328.0
 _BLANKS_FP64 = frozenset(_BLANK_FP64 + step for step in range(4))
 
 
+LEAST = -1e9
+"""Nothing that is measured is less: whatever says so is broken."""
+
+
 def is_blank(value: Number) -> bool:
-    """DCGM has nothing to say: blank, not found, not supported, not permitted; or it is no number at all.
+    """DCGM has nothing to say: blank, not found, not supported, not permitted; or it is no number that can be measured.
 
     A number of 64 bits at or above 0x7ffffffffffffff0, of 32 bits one of the four from 0x7ffffff0 on, a float one of
     the four from 2^47 on (dcgm_structs.h). A counter that passes one of these is blank for one reading.
     """
-    if value != value or value >= _BLANK_INT64 or value == float("-inf"):  # noqa: PLR0124 - NaN differs from itself
+    if value != value or value >= _BLANK_INT64 or value < LEAST:  # noqa: PLR0124 - NaN differs from itself
         return True
     return value >= _BLANK_INT32 and (value in _BLANKS_INT32 or value in _BLANKS_FP64)

@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 
 from muster.telemetry.core.names import (
     DRIVER,
+    EVENT_NAME,
     INDEX,
     INSTANCE,
     JOB,
@@ -15,10 +16,14 @@ from muster.telemetry.core.names import (
     POD,
     PROFILE,
     UUID,
+    WATCH_CODE,
+    WATCH_NAME,
+    XID_CODE,
     Field,
     Number,
     is_blank,
     label_of,
+    number_of,
 )
 from muster.telemetry.core.tokens import samples
 
@@ -105,9 +110,8 @@ def _instance(page: Page, labels: Mapping[str, str]) -> Instance | None:
     gpu = page.gpus.get(uuid)
     if gpu is None:
         gpu = page.gpus[uuid] = Gpu(uuid)
-    index = label_of(labels, INDEX)
-    if gpu.index is None and index.isdecimal() and index.isascii():
-        gpu.index = int(index)
+    if gpu.index is None:
+        gpu.index = number_of(labels, INDEX)
     if not gpu.model:
         gpu.model = label_of(labels, MODEL)
     key = label_of(labels, INSTANCE) or WHOLE
@@ -129,14 +133,14 @@ def _owned(instance: Instance, labels: Mapping[str, str]) -> None:
 
 def _count(instance: Instance, of: Field, labels: Mapping[str, str], value: int) -> None:
     if of is Field.XID_COUNT:
-        code = labels.get("xid", "")
-        if code.isdecimal() and code.isascii() and value > 0:
-            instance.xids[int(code)] = max(value, instance.xids.get(int(code), 0))
+        code = number_of(labels, XID_CODE)
+        if code is not None and value > 0:
+            instance.xids[code] = max(value, instance.xids.get(code, 0))
     elif of is Field.WATCH:
-        watch = labels.get("health_watch", "")
+        watch = label_of(labels, WATCH_NAME)
         if watch and value >= instance.watches.get(watch, (-1, ""))[0]:
-            instance.watches[watch] = value, labels.get("health_error_code", "")
+            instance.watches[watch] = value, label_of(labels, WATCH_CODE)
     else:
-        event = labels.get("clock_event", "")
+        event = label_of(labels, EVENT_NAME)
         if event and value > 0:
             instance.events[event] = max(value, instance.events.get(event, 0))

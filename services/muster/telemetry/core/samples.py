@@ -21,6 +21,8 @@ _SLICES_OF_GPU = 7.0
 """Compute slices of a GPU that MIG cuts: a profile `2g.20gb` has two of them (NVIDIA MIG user guide)."""
 _IDLE_EVENT = "gpu_idle"
 WATCHES_KEPT = 1_024
+MEMORY_MIB_MAX = 2**40
+"""No GPU has more, nor have all its instances together."""
 _LEVELS = {level.value: level for level in WatchLevel}
 Values = Mapping[Field, Number]
 
@@ -110,8 +112,8 @@ def _device(
         index=index,
         uuid=gpu.uuid,
         utilisation_pct=utilisation or 0.0,
-        memory_used_mib=int(used or 0),
-        memory_total_mib=int(total or 0),
+        memory_used_mib=int(min(used or 0, MEMORY_MIB_MAX)),
+        memory_total_mib=int(min(total or 0, MEMORY_MIB_MAX)),
         power_w=power or 0.0,
         temperature_c=temperature or 0.0,
         job_ids=named or tuple(holders),

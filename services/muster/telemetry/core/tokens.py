@@ -12,7 +12,7 @@ from typing import TypeVar
 from prometheus_client.parser import text_string_to_metric_families
 from prometheus_client.samples import Sample
 
-from muster.telemetry.core.names import Number
+from muster.telemetry.core.names import DIGITS_MAX, Number
 
 LINES_MAX = 100_000
 _SHOWN_CHARS_MAX = 200
@@ -86,7 +86,7 @@ def _term(part: str) -> tuple[str, str] | None:
 def _number(digits: str) -> Number | None:
     """The number as the library reads it; None for one that it has to look at."""
     if digits.isdecimal():
-        return int(digits) if digits.isascii() else None
+        return int(digits) if digits.isascii() and len(digits) <= DIGITS_MAX else None
     if "." not in digits or "_" in digits:
         return None
     try:
