@@ -5,8 +5,9 @@ from dataclasses import replace
 import pytest
 
 from muster.core import after
+from muster.health.core.sightings import Sighting
 from muster.schemas.facts.health import HealthMoved, HealthPhase, VerifyRequested
-from muster.schemas.facts.node import RunningJobs, WithholdRequested, WithholdWithdrawn
+from muster.schemas.facts.node import NodeLeft, RunningJobs, WithholdRequested, WithholdWithdrawn
 from muster.schemas.facts.operations import CheckOutcome, NodeAction, NodeActionRequested
 from muster.schemas.telemetry import ExporterState
 from unit.health.house import CONFIG, START, House, device, uuid
@@ -227,3 +228,17 @@ def test_whoever_takes_over_after_any_fact_brings_the_node_back(house: House) ->
         assert other.phase("node", "a") is HealthPhase.HEALTHY, f"after {story[cut - 1].name}"
         asked = [fact for fact in other.log if fact.name == "action-requested"]
         assert len(asked) == 1, "the node is rebooted once"
+
+
+def test_what_came_again_is_repaired_under_another_id(house: House) -> None:
+    """Its illnesses count anew, and the agent does nothing twice under one id."""
+    for _ in range(2):
+        house.core.verdicts.sightings.add(Sighting("a", "xid-119", house.now, uuid("a", 0)))
+        house.settle()
+        house.now = after(house.now, 3600)
+        house.say("agent", "node", "a", "left", NodeLeft())
+        house.join("a")
+        house.now = after(house.now, 3600)
+    for name in ("withhold-requested", "action-requested"):
+        ids = [getattr(fact.payload, "request_id", "") for fact in house.said(name)]
+        assert len(ids) == len(set(ids)) == 2

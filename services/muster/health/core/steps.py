@@ -47,7 +47,7 @@ def wants_suspicion(state: State, unit: Unit) -> bool:
 
 def _suspect(unit: Unit) -> Iterator[Draft]:
     incident = unit.incident + 1
-    request_id = f"health.{unit.name}.{incident}"
+    request_id = f"health.{unit.name}.{incident}.{unit.grave[0].since}"
     together = f"{unit.kind} {unit.name}"
     yield _moved(unit, "suspect", incident=incident, because=_why(unit), together=together, causes=_facts(unit))
     yield _withhold(unit, request_id, together=together, causes=_facts(unit))
@@ -152,7 +152,7 @@ def _must_wait(state: State, unit: Unit) -> bool:
 
 def _repair(state: State, unit: Unit, action: NodeAction, now: Instant) -> Iterator[Draft]:
     attempt = unit.attempt + 1
-    work_id, together = f"health.{unit.name}.{unit.incident}.{attempt}.repair", f"{unit.kind} {unit.name}"
+    work_id, together = _repair_id(unit, attempt), f"{unit.kind} {unit.name}"
     yield _moved(
         unit, "repairing", action=action, attempt=attempt, work_id=work_id, together=together,
         until=after(now, state.config.action_s + ANSWER_S), because=_why(unit),
@@ -163,6 +163,11 @@ def _repair(state: State, unit: Unit, action: NodeAction, now: Instant) -> Itera
         limit_s=state.config.action_s, for_what=_why(unit),
     )  # fmt: skip
     yield Draft(NODE, unit.node, "action-requested", asked, _last(unit), together=together)
+
+
+def _repair_id(unit: Unit, attempt: int) -> str:
+    """Of what came again after it was gone, incidents count anew, and the agent does nothing twice under one id."""
+    return f"health.{unit.name}.{unit.incident}.{attempt}.{unit.since}.repair"
 
 
 def _device_of(unit: Unit) -> str:
