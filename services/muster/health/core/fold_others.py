@@ -1,7 +1,7 @@
 """How the facts of others change what health believes: nodes, who may hold them, jobs, work on nodes, people."""
 
 from muster.core import Fact
-from muster.health.core import fold_own
+from muster.health.core import fold_own, strays
 from muster.health.core.brake import KIND
 from muster.health.core.state import DEVICE, NODE, State
 from muster.health.core.table import Fold
@@ -59,6 +59,7 @@ def _device_gone(state: State, node: str, uuid: str) -> None:
         del state.node_of[uuid]
     unit = state.units.get((DEVICE, uuid))
     if unit is not None and unit.node == node:
+        strays.abandon(state, unit)
         state.drop(unit)
 
 
@@ -89,10 +90,9 @@ def left(state: State, fact: Fact) -> None:
     for uuid in described.present.values() if described is not None else ():
         _device_gone(state, node, uuid)
     unit = state.node_unit(node)
-    if unit is not None:
-        state.drop(unit)
-    for device in state.devices_of(node):
-        state.drop(device)
+    for one in (*([unit] if unit is not None else []), *state.devices_of(node)):
+        strays.abandon(state, one)
+        state.drop(one)
 
 
 # --- who may hold what ---------------------------------------------------------------------------------------------
@@ -100,10 +100,11 @@ def left(state: State, fact: Fact) -> None:
 
 def _withhold_requested(state: State, fact: Fact) -> None:
     assert isinstance(fact.payload, WithholdRequested)
-    unit = _unit(state, fact)
+    unit, request = _unit(state, fact), fact.payload.request_id
     if unit is None:
+        if fact.writer == OWN:
+            state.strays[fact.kind, fact.subject_id, request] = False
         return
-    request = fact.payload.request_id
     if fact.writer == OWN:
         unit.request_id, unit.running, unit.is_withheld = request, fact.payload.running, False
     else:
@@ -118,6 +119,8 @@ def _withheld(state: State, fact: Fact) -> None:
     key = state.requests.get(request)
     unit = state.units.get(key) if key is not None else None
     if unit is None:
+        if strays.is_own(fact.subject_id, request):
+            state.strays[fact.kind, fact.subject_id, request] = True
         return
     if request == unit.request_id:
         unit.is_withheld = True
@@ -189,6 +192,11 @@ def _exited(state: State, fact: Fact) -> None:
     mark = FaultMark(code="pods-failed", fault_class=FaultClass.NOTE, at=fact.time, teams=(team,) if team else ())
     state.unit(NODE, node, node).mark(mark)
     state.judged[node] = None
+
+
+def _running(state: State, fact: Fact) -> None:
+    """Its checks passed, or had none: should they fail another time, that is news, as the scheduler counts as well."""
+    state.holders.forget(fact.subject_id, PREFLIGHT)
 
 
 def _queued(state: State, fact: Fact) -> None:
@@ -302,6 +310,7 @@ HANDLERS: dict[tuple[str, str], Fold] = {
     ("job", "resized"): _placed,
     ("job", "pods-started"): _started,
     ("job", "pods-exited"): _exited,
+    ("job", "running"): _running,
     ("job", "queued"): _queued,
     ("job", "returned"): _ended,  # to the federation: it is another cluster's from here on
     **{("job", phase.value): _ended for phase in TERMINAL_PHASES},

@@ -15,6 +15,7 @@ from muster.schemas.facts.health import (
     HealthMoved,
     HealthPhase,
 )
+from muster.schemas.facts.node import WithholdWithdrawn
 from muster.schemas.facts.operations import ChecksRequested, JobFault
 
 
@@ -114,10 +115,13 @@ def _came_through(device: Unit) -> None:
 def _withdrawn(state: State, fact: Fact) -> None:
     unit = state.units.get((fact.kind, fact.subject_id))
     payload = fact.payload
+    assert isinstance(payload, WithholdWithdrawn)
+    request, stray = payload.request_id, (fact.kind, fact.subject_id, payload.request_id)
+    if payload.after_withheld or not state.strays.get(stray, True):
+        state.strays.pop(stray, None)
     if unit is None:
         return
-    request = getattr(payload, "request_id", "")
-    if getattr(payload, "after_withheld", False):
+    if payload.after_withheld:
         state.requests.pop(request, None)
         if request == unit.withdrawn_id:
             unit.withdrawn_id, unit.crossed = "", False

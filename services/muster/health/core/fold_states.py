@@ -3,13 +3,14 @@
 from collections.abc import Iterator
 
 from muster.core import Draft, Fact
+from muster.health.core import strays
 from muster.health.core.brake import KIND, SUBJECT
 from muster.health.core.fold_others import PREFLIGHT
 from muster.health.core.state import DEVICE, NODE, State
 from muster.health.core.table import Fold
 from muster.schemas.facts.health import BrakeState, UnitState
 from muster.schemas.facts.job import JobState
-from muster.schemas.facts.node import NodeState
+from muster.schemas.facts.node import GrantState, NodeState
 from muster.schemas.registry import STATE_NAME
 
 
@@ -23,6 +24,8 @@ def _state_recorded(state: State, fact: Fact) -> None:
             state.node_of.update((uuid, fact.subject_id) for uuid in description.present.values())
             if lost:
                 state.lost.add(fact.subject_id)
+        case GrantState() as grant:
+            strays.load(state, fact.kind, fact.subject_id, grant)
         case JobState() as job:
             _load_job(state, job, fact)
         case BrakeState() as brake:
@@ -38,6 +41,7 @@ def _load_unit(state: State, kind: str, name: str, stored: UnitState) -> None:
     for request in (unit.request_id, unit.withdrawn_id, *unit.asked, *unit.maintained):
         if request:
             state.requests[request] = unit.key
+            state.strays.pop((kind, name, request), None)
     if unit.work_id:
         state.work[unit.work_id] = unit.key
         state.look_at(unit.until, unit)

@@ -23,6 +23,12 @@ class Holders:
         if job in self._team:
             self._told.setdefault(job, {})[code] = at
 
+    def forget(self, job: str, code: str) -> None:
+        """What its owner was told of this fault was another matter."""
+        told = self._told.get(job)
+        if told is not None:
+            told.pop(code, None)
+
     def told_at(self, job: str, code: str) -> Instant | None:
         """When its owner was told of this fault last."""
         return self._told.get(job, {}).get(code)

@@ -36,7 +36,8 @@ class State:
 
     fresh: nodes that joined since the last decision, and when. on_node: units of devices, by node. ill: units that are
     not healthy. work: by the id of an action or of checks that health asked for, whose they are. requests: by the id of
-    a request to withhold, of whichever service. dirty: units to be looked at by the next decision; judged: nodes whose
+    a request to withhold, of whichever service. strays: requests of health for what is gone, as (kind, name, request),
+    and whether they were answered. dirty: units to be looked at by the next decision; judged: nodes whose
     observations may amount to more. incidents: that are remembered of all nodes. counted: observations by code and
     class, since this instance began.
     """
@@ -55,6 +56,7 @@ class State:
         self.ill: dict[UnitKey, None] = {}
         self.work: dict[str, UnitKey] = {}
         self.requests: dict[str, UnitKey] = {}
+        self.strays: dict[tuple[str, str, str], bool] = {}
         self.incidents = 0
         self.dirty: dict[UnitKey, None] = {}
         self.judged: dict[str, None] = {}

@@ -14,6 +14,7 @@ from muster.health.core.patrol import Rounds, is_deep_alone
 from muster.health.core.sightings import Sighting, Sightings
 from muster.health.core.state import NODE, State
 from muster.health.core.steps import step, wants_suspicion
+from muster.health.core.strays import withdrawals
 from muster.health.core.telling import fault_draft, tell
 from muster.health.core.units import Unit, UnitKey
 
@@ -54,7 +55,8 @@ class NodeVerdicts:
         self._now, self.sightings.is_fresh = now, False
         state.advance(now)
         drafts = [] if (reset := state.brake.reset()) is None else [reset]
-        drafts += self._steps(now, room)
+        drafts += withdrawals(state, room - len(drafts))
+        drafts += self._steps(now, room - len(drafts))
         drafts += tell(state, room - len(drafts))
         drafts += escalate(state, now, room - len(drafts))
         drafts += self._patrol(now, room - len(drafts))
