@@ -40,6 +40,9 @@ _UNREADABLE = Counter("muster_health_readings_unreadable", "Readings that could 
 _WAITING = Gauge("muster_health_sightings", "What was seen and not told yet.", ("cluster",))
 _DROPPED = Gauge("muster_health_sightings_dropped", "What was seen and had no room.", ("cluster",))
 _UNKNOWN = Gauge("muster_health_unknown_codes", "Observations whose code has no rule.", ("cluster",))
+_FOREIGN = Gauge(
+    "muster_health_foreign_readings", "Readings of devices that are not of their page's node.", ("cluster",)
+)
 
 _VERDICTS = {"preflight-passed": "passed", "preflight-failed": "failed"}
 
@@ -101,6 +104,7 @@ class HealthMetrics:
         show(_WAITING, len(verdicts.sightings), self._cluster)
         show(_DROPPED, sum(verdicts.sightings.dropped.values()), self._cluster)
         show(_UNKNOWN, sum(verdicts.eyes.unknown.values()), self._cluster)
+        show(_FOREIGN, verdicts.eyes.foreign, self._cluster)
 
     def hide(self) -> None:
         """The term is over."""

@@ -5,7 +5,7 @@ until the page shows the opposite. What is missing on a page is no evidence of a
 each node to tell what is new; that is no part of what the core believes, and an instance that takes over looks anew.
 """
 
-from collections.abc import Callable, Iterator, Set
+from collections.abc import Callable, Iterator, Mapping, Set
 from dataclasses import dataclass, field
 
 from muster.core import Instant, after
@@ -13,6 +13,7 @@ from muster.health.core.limits import XID_WINDOW_S
 from muster.health.core.pages import EXPORTER, MISSING, conditions, is_off
 from muster.health.core.rules import RuleTable
 from muster.health.core.sightings import Sighting, Sightings
+from muster.schemas.base import LABEL_CHARS_MAX
 from muster.schemas.telemetry import DeviceSample, ExporterState, NodeSample
 
 Key = tuple[str, str]
@@ -66,7 +67,8 @@ class Eyes:
     """Reads samples, one after the other. standing: lasting faults that stand by now, as the log says, of a node.
 
     known: whether an event of (node, device, code) was told since a moment, for what a page showed before this looked.
-    steady_s: how long the end of a lasting fault must be shown. unknown: codes without a rule, and how often.
+    steady_s: how long the end of a lasting fault must be shown. node_of: which node shows a device, as the log says.
+    unknown: codes without a rule, and how often. foreign: readings of devices that are not the node's.
     """
 
     def __init__(
@@ -77,13 +79,15 @@ class Eyes:
         standing: Callable[[str], Set[Key]],
         known: Callable[[str, str, str, Instant], bool],
         steady_s: float,
+        node_of: Mapping[str, str],
     ) -> None:
         self._sightings, self._rules = sightings, rules
         self._standing, self._known = standing, known
-        self._steady_s = steady_s
+        self._steady_s, self._node_of = steady_s, node_of
         self._nodes: dict[str, _Node] = {}
         self._answering: set[str] = set()
         self.unknown: dict[str, int] = {}
+        self.foreign = 0
 
     def look(self, sample: NodeSample) -> bool:
         """One reading. Whether something new is to be told. Readings older than the last one are left out."""
@@ -100,11 +104,11 @@ class Eyes:
         look = _Look(sample, node, self._rules(sample.gpu_model), standing, standing | node.began.keys())
         if sample.exporter is ExporterState.OK:
             look.over.update(("", code) for code in EXPORTER.values())
-            for device in sample.devices:
-                if device.uuid:
-                    self._look_at(device, look)
+            for device in self._own(sample):
+                self._look_at(device, look)
             for uuid in sample.missing:
-                look.shown[uuid, MISSING] = "expected, and not on the exporter's page"
+                if self._node_of.get(uuid, sample.node) == sample.node:
+                    look.shown[uuid, MISSING] = "expected, and not on the exporter's page"
         else:
             node.absent.clear()  # what a page shows counts anew once there is one again
             look.shown["", EXPORTER[sample.exporter]] = sample.error
@@ -122,6 +126,21 @@ class Eyes:
     def _has_exporter(self, node: str) -> bool:
         """Whether one is to be expected: it answered before, or most nodes' do. A fleet may have none at all."""
         return node in self._answering or 2 * len(self._answering) >= len(self._nodes)
+
+    def _own(self, sample: NodeSample) -> list[DeviceSample]:
+        """Devices that are the node's: a page may go on showing one that moved to another node.
+
+        A node that shows a device as the log has it tells real names; then what the log has nowhere is none of it.
+        """
+        homes = [self._node_of.get(device.uuid) for device in sample.devices]
+        is_known = sample.node in homes
+        own = [
+            device
+            for device, home in zip(sample.devices, homes, strict=True)
+            if 0 < len(device.uuid) <= LABEL_CHARS_MAX and (home == sample.node or (home is None and not is_known))
+        ]
+        self.foreign += len(sample.devices) - len(own)
+        return own
 
     def _look_at(self, device: DeviceSample, look: _Look) -> None:
         last = look.node.devices.get(device.uuid)

@@ -15,3 +15,5 @@ JOBS_MAX = 16
 """Holders of a device that a fault names, and owners who are told of one application fault."""
 HISTORY_MAX = 500
 """Illnesses that ended, kept for people; they are no part of a checkpoint."""
+WORD_CHARS_MAX = 200
+"""Of a page's word that becomes a part of a code: with what stands before it, a code has room for it."""

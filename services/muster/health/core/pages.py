@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable
 
+from muster.health.core.limits import WORD_CHARS_MAX
 from muster.health.core.rules import RuleTable
 from muster.schemas.telemetry import DeviceSample, ExporterState, WatchLevel
 
@@ -56,5 +57,5 @@ def is_off(device: DeviceSample, code: str) -> bool:
 
 
 def _name(word: str) -> str:
-    """As codes have it: NVSWITCH_FATAL is `nvswitch-fatal`."""
-    return word.lower().replace("_", "-")
+    """As codes have it: NVSWITCH_FATAL is `nvswitch-fatal`. What a page says may be longer than a code can be."""
+    return word.lower().replace("_", "-")[:WORD_CHARS_MAX]

@@ -12,6 +12,7 @@ from muster.health.core.rules import Rule
 from muster.health.core.sightings import Sighting
 from muster.health.core.state import DEVICE, NODE, State
 from muster.health.core.units import NEVER
+from muster.schemas.base import TEXT_CHARS_MAX
 from muster.schemas.facts.health import FaultClass, FaultCleared, FaultObserved, FaultScope, HealthPhase
 from muster.schemas.facts.operations import JobFault
 
@@ -68,7 +69,7 @@ def fault_draft(
         is_condition=seen.is_lasting,
         count=seen.count + sum(one.count for one in more),
         at=seen.at,
-        detail=seen.detail,
+        detail=seen.detail[:TEXT_CHARS_MAX],
         because=rule.because,
         jobs=jobs,
         teams=(teams or tuple(dict.fromkeys(team for team in known if team)))[:TEAMS_MAX],
@@ -90,7 +91,7 @@ def _cleared(state: State, seen: Sighting) -> Iterable[Draft]:
         state.sightings.take(seen.node, seen.device, seen.code)
         return
     fault = unit.faults[seen.code, seen.device]
-    payload = FaultCleared(code=seen.code, device=seen.device, evidence=seen.detail, at=seen.at)
+    payload = FaultCleared(code=seen.code, device=seen.device, evidence=seen.detail[:TEXT_CHARS_MAX], at=seen.at)
     yield Draft(NODE, seen.node, "fault-cleared", payload, (fault.fact,) if fault.fact else ())
 
 
