@@ -38,16 +38,20 @@ def _of_marks(state: State, unit: Unit, now: Instant) -> Iterator[Draft]:
             continue
         since = after(now, -escalation.within_s)
         by_device: dict[str, list[FaultMark]] = {}
+        answered = set[str]()  # nothing new was observed since it was told: its own fact is no reason to tell it again
         for mark in unit.marks:
-            if mark.at > since and escalation.counts(mark.code, mark.fault_class):
-                device = mark.device if escalation.per is FaultScope.DEVICE else ""
+            device = mark.device if escalation.per is FaultScope.DEVICE else ""
+            if mark.code == escalation.code:
+                answered.add(device)
+            elif mark.at > since and escalation.counts(mark.code, mark.fault_class):
+                answered.discard(device)
                 by_device.setdefault(device, []).append(mark)
         for device, marks in by_device.items():
             seen = Sighting(unit.node, escalation.code, now, device, detail=_words(escalation, marks))
             is_told = state.unit_with(unit.node, device, escalation.code) or is_burst(
                 state, seen, rule, across_repairs=True
             )
-            if not is_told and _amounts(escalation, marks):
+            if not is_told and device not in answered and _amounts(escalation, marks):
                 teams = tuple(dict.fromkeys(team for mark in marks for team in mark.teams))
                 yield fault_draft(state, seen, rule, teams=teams)
 
@@ -73,6 +77,9 @@ def _of_history(state: State, unit: Unit, now: Instant) -> Iterator[Draft]:
     own = sum(at > since for at in unit.incidents)
     if rule is None or own < config.incidents or (LEMON, "") in unit.faults:
         return
+    told_at = max((mark.at for mark in unit.marks if mark.code == LEMON), default=None)
+    if told_at is not None and unit.incidents[-1] <= told_at:
+        return  # nothing new happened since it was told
     others = (state.incidents - len(unit.incidents)) / max(1, len(state.nodes) - 1)
     seen = Sighting(
         unit.node,
