@@ -3,6 +3,7 @@
 import pytest
 
 from muster.core import Draft, Fact
+from muster.schemas.facts.federation import JobReturned
 from muster.schemas.facts.telemetry import JobUseReported
 from muster.schemas.registry import STATE_NAME
 from muster.schemas.telemetry import ExporterState
@@ -133,6 +134,39 @@ def test_the_last_word_is_said_though_nobody_measured_when_the_job_ended() -> No
     report = report_of(house.settle())
     assert (report.is_last, report.use.measured_s) == (True, 60.0)
     assert house.settle() == []
+
+
+@pytest.mark.parametrize("is_settled", [True, False])
+def test_a_job_that_was_given_back_and_comes_again_is_a_live_one(is_settled: bool) -> None:
+    house, job = measured()
+    house.exit(job)
+    house.write("scheduler", "job", job, "returned", JobReturned(assignment=1))
+    if is_settled:
+        assert report_of(house.settle()).is_last
+    house.place(0, slot("n1", 0))
+    for step in range(1, 12):
+        house.now_s = 60.0 + CONFIG.report_s / 10 * step
+        house.read("n1", device("n1", 0, job))
+        for draft in house.settle():
+            assert isinstance(draft.payload, JobUseReported)
+            assert not draft.payload.is_last
+            assert house.settle() == []
+    assert (list(house.core.state.over), list(house.core.state.unfinished)) == ([], [])
+    assert job in house.core.meters.jobs
+    house.end(job)
+    assert report_of(house.settle()).is_last
+    assert list(house.core.state.over) == [job]
+
+
+def test_a_last_word_that_crosses_the_jobs_coming_again_does_not_end_it() -> None:
+    house, job = measured()
+    house.exit(job)
+    house.write("scheduler", "job", job, "returned", JobReturned(assignment=1))
+    last = report_of(house.core.decide(house.now))
+    house.place(0, slot("n1", 0))
+    house.write("telemetry", "job", job, "use-reported", last)
+    house.write("telemetry", "job", job, "use-reported", last.model_copy(update={"is_last": False}))
+    assert (list(house.core.state.over), list(house.core.state.unfinished)) == ([], [])
 
 
 def test_a_snapshot_folds_to_the_same_state() -> None:

@@ -78,7 +78,10 @@ class TelemetryCore:
                 self.meters.acknowledge(fact.subject_id, told.reported, told.reported_at)
             return
         self.holdings.apply(fact)
-        if fact.name in _OVER:
+        if fact.name == "routed":
+            self.state.begin(fact.subject_id)
+            self.meters.begin(fact.subject_id)
+        elif fact.name in _OVER:
             self.state.end(fact.subject_id, fact.time)
             self.meters.ended(fact.subject_id)
 

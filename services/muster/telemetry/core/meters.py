@@ -162,6 +162,12 @@ class JobMeters:
             del self._due[job_id]
             heapq.heappush(self._next, (after(at, self._config.report_s), job_id))
 
+    def begin(self, job_id: str) -> None:
+        """The job comes again before its last word was said: what was measured goes on."""
+        job = self.jobs.get(job_id)
+        if job is not None:
+            job.is_over = False
+
     def ended(self, job_id: str) -> None:
         """The job is over: what was measured is its last word."""
         job = self.jobs.get(job_id)

@@ -60,6 +60,14 @@ class State:
             told.ended_at = at
             self._settle(job_id, told)
 
+    def begin(self, job_id: str) -> None:
+        """The job comes, perhaps again: it had been given back, and what it did here before counts on."""
+        told = self.told.get(job_id)
+        if told is not None and told.ended_at:
+            told.ended_at = NOT_YET
+            self.over.pop(job_id, None)
+            self.unfinished.pop(job_id, None)
+
     def _reported(self, fact: Fact, reported: JobUseReported) -> None:
         told = self.told.get(fact.subject_id)
         if told is None:
@@ -69,6 +77,8 @@ class State:
                 trace=fact.trace,
                 fact=fact.id,
             )
+        elif told.reported.is_last and not reported.is_last:  # the last word crossed the job's coming again
+            self.begin(fact.subject_id)
         told.reported, told.reported_at, told.fact = reported, fact.time, fact.id
         if reported.is_last and not told.ended_at:
             told.ended_at = fact.time
