@@ -1,7 +1,8 @@
 """Processes of one machine: started in groups of their own, told to end, then ended, and none outlives its agent.
 
-A program gets SIGTERM, and SIGKILL when its grace is over, and with it whatever it started in its group. The kernel
-ends it when the agent is gone (Linux), so an attempt that nobody looks after never runs on beside its next one.
+A program gets SIGTERM, and SIGKILL when its grace is over, and with it whatever it started in its group. It has ended
+when its own process has, whoever else still holds its output: what it left behind in its group is ended then. The
+kernel ends it when the agent is gone (Linux), so an attempt that nobody looks after never runs on beside its next one.
 """
 
 import asyncio
@@ -21,6 +22,8 @@ from muster.schemas.job import Slot
 
 PROCESSES_MAX = 1_024
 CHUNK_BYTES = 16 * 1024
+DRAIN_S = 2.0
+"""For what a program has printed and nobody has read when it ends; who went out of its group may hold its output on."""
 NOT_STARTED = 127  # as shells say that a command is not there
 SIGNALLED = 128
 _PR_SET_PDEATHSIG = 1  # prctl(2)
@@ -113,32 +116,83 @@ class Processes:
         program.folder.mkdir(parents=True, exist_ok=True)
         if running.stopped_by:  # before it began
             return SIGNALLED + running.stopped_by, ""
-        process = running.process = await asyncio.create_subprocess_exec(
-            *program.argv,
-            cwd=program.folder,
-            env=dict(program.environment),
-            stdin=asyncio.subprocess.DEVNULL,
-            stdout=asyncio.subprocess.PIPE,
-            stderr=asyncio.subprocess.STDOUT,
-            start_new_session=True,
-            preexec_fn=_die_with_agent,
-        )
+        output, printed = await _pipe()
         try:
-            if running.stopped_by:
-                _signal(running, running.stopped_by)
-            self.began(running.order)
-            await self._copy(running.order, process, program.output)
-            code = await process.wait()
+            try:
+                process = running.process = await _spawn(program, stdout=printed)
+            finally:
+                os.close(printed)  # the program has its own
+            copying = asyncio.create_task(self._copy(running.order, output.reader, program.output))
+            copying.add_done_callback(lambda done: _end_if_failed(running, done))
+            try:
+                if running.stopped_by:
+                    _signal(running, running.stopped_by)
+                self.began(running.order)
+                code = await process.wait()
+            finally:
+                _signal(running, signal.SIGKILL)  # what it left behind in its group
+                await _settle(copying)
         finally:
-            _signal(running, signal.SIGKILL)  # what it left behind in its group
+            output.transport.close()
         return (code if code >= 0 else SIGNALLED - code), ""
 
-    async def _copy(self, order: StartProcess, process: asyncio.subprocess.Process, path: Path) -> None:
-        assert process.stdout is not None, "it was asked for"
+    async def _copy(self, order: StartProcess, output: asyncio.StreamReader, path: Path) -> None:
         with path.open("ab", buffering=0) as file:
-            while data := await process.stdout.read(CHUNK_BYTES):
+            while data := await output.read(CHUNK_BYTES):
                 file.write(data)
                 await self.said(order, data)
+
+
+@dataclass(frozen=True, slots=True)
+class _Output:
+    reader: asyncio.StreamReader
+    transport: asyncio.ReadTransport
+
+
+async def _pipe() -> tuple[_Output, int]:
+    """What a program prints, and where it prints it. A pipe of our own: asyncio takes a process for running as long as
+    anybody holds the one that it makes (gh-119710, until Python 3.12.4).
+    """
+    reading, writing = os.pipe()
+    reader = asyncio.StreamReader(limit=CHUNK_BYTES)
+    loop = asyncio.get_running_loop()
+    try:
+        transport, _ = await loop.connect_read_pipe(
+            lambda: asyncio.StreamReaderProtocol(reader), os.fdopen(reading, "rb", buffering=0)
+        )
+    except BaseException:
+        os.close(writing)
+        raise
+    return _Output(reader, transport), writing
+
+
+async def _spawn(program: Program, *, stdout: int) -> asyncio.subprocess.Process:
+    return await asyncio.create_subprocess_exec(
+        *program.argv,
+        cwd=program.folder,
+        env=dict(program.environment),
+        stdin=asyncio.subprocess.DEVNULL,
+        stdout=stdout,
+        stderr=asyncio.subprocess.STDOUT,
+        start_new_session=True,
+        preexec_fn=_die_with_agent,
+    )
+
+
+def _end_if_failed(running: _Running, copying: asyncio.Task[None]) -> None:
+    """A program whose output nobody takes would stand still once the pipe is full."""
+    if not copying.cancelled() and copying.exception() is not None:
+        _signal(running, signal.SIGKILL)
+
+
+async def _settle(copying: asyncio.Task[None]) -> None:
+    """Until all is read, or DRAIN_S is over. Raises what went wrong with the copy."""
+    await asyncio.wait({copying}, timeout=DRAIN_S)
+    if not copying.done():
+        copying.cancel()
+        await asyncio.wait({copying})
+    if not copying.cancelled():
+        copying.result()
 
 
 def _signal(running: _Running, number: int) -> None:
