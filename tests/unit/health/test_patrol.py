@@ -8,6 +8,7 @@ import pytest
 from muster.core import after
 from muster.health.core.config import PatrolConfig
 from muster.schemas.facts.health import HealthPhase
+from muster.schemas.facts.node import NodeLeft
 from muster.schemas.facts.operations import CheckOrder, CheckOutcome, ChecksRequested
 from unit.health.house import CONFIG, House, device
 
@@ -101,3 +102,13 @@ def test_who_takes_over_keeps_to_the_rounds(hours: float) -> None:
     other = one.recovered()
     run_for(other, hours)
     assert len(asked(other, "periodic")) <= 5
+
+
+def test_a_node_that_left_and_came_again_is_checked_no_more_often() -> None:
+    one = house(periodic_every_s=6 * HOUR_S)
+    for _ in range(5):
+        one.say("agent", "node", "a", "left", NodeLeft())
+        one.join("a")
+        one.settle()
+    run_for(one, 12)
+    assert Counter(asked(one, "periodic")) == dict.fromkeys("abcd", 2)

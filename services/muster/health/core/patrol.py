@@ -21,10 +21,14 @@ AGAIN_S = 300.0
 
 
 class Rounds:
-    """Which node's turn it is when. Remembers only to save work: what was checked when, its unit says."""
+    """Which node's turn it is when. Remembers only to save work: what was checked when, its unit says.
+
+    _turns: when, by what and node; entries of `_due` that say otherwise are of a node that left, and stale.
+    """
 
     def __init__(self) -> None:
         self._due: list[tuple[Instant, str, str]] = []
+        self._turns: dict[tuple[str, str], Instant] = {}
 
     def join(self, state: State, node: str, at: Instant) -> None:
         """The first rounds of a node, spread over the interval by its name, so that a fleet is not checked at once."""
@@ -32,24 +36,34 @@ class Rounds:
         share = crc32(node.encode()) / 2**32
         for what, every_s in ((PERIODIC, config.periodic_every_s), (DEEP, config.deep_every_s)):
             if every_s:
-                heapq.heappush(self._due, (after(at, share * every_s), what, node))
+                self._put(after(at, share * every_s), what, node)
+
+    def _put(self, moment: Instant, what: str, node: str) -> None:
+        self._turns[what, node] = moment
+        heapq.heappush(self._due, (moment, what, node))
+
+    def _drop_stale(self) -> None:
+        while self._due and self._turns.get(self._due[0][1:]) != self._due[0][0]:
+            heapq.heappop(self._due)
 
     def next_at(self) -> Instant | None:
         """When the next one comes due."""
+        self._drop_stale()
         return self._due[0][0] if self._due else None
 
     def go(self, state: State, now: Instant, room: int) -> list[Draft]:
         """What is due. A word that is lost on its way is said again after AGAIN_S."""
         drafts: list[Draft] = []
-        while self._due and self._due[0][0] <= now and len(drafts) < room:
+        while (moment := self.next_at()) is not None and moment <= now and len(drafts) < room:
             _, what, node = heapq.heappop(self._due)
             if node not in state.nodes:
+                del self._turns[what, node]
                 continue
             due_at = _due_at(state, what, node)
             if due_at > now:
-                heapq.heappush(self._due, (due_at, what, node))
+                self._put(due_at, what, node)
                 continue
-            heapq.heappush(self._due, (after(now, AGAIN_S), what, node))
+            self._put(after(now, AGAIN_S), what, node)
             if _may_be_checked(state, node):
                 drafts += _periodic(state, node, now) if what == PERIODIC else _deep(state, node, now, drafts)
         return drafts
