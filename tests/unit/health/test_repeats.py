@@ -6,7 +6,7 @@ from muster.core import Instant, after
 from muster.health.core.config import LemonConfig
 from muster.health.core.sightings import Sighting
 from muster.health.rule_files import book_of, built_in_rules, read_rules
-from muster.schemas.facts.health import FaultObserved
+from muster.schemas.facts.health import FaultObserved, HealthPhase, VerifyRequested
 from muster.schemas.facts.job import JobQueued, JobRunning
 from muster.schemas.facts.operations import CheckOutcome, CheckResult, PreflightFailed
 from unit.health.house import CONFIG, House, uuid
@@ -83,3 +83,31 @@ def test_checks_that_fail_again_count_against_the_node_only_after_the_job_ran() 
     house.say("scheduler", "job", JOB, "running", JobRunning(attempt=3))
     failed_checks(house, 3)
     assert codes(house) == ["check-device-count"] * 2
+
+
+def test_a_lemon_that_a_person_gave_back_is_none_again_because_a_program_fails() -> None:
+    house = House()
+    house.join(*(f"n{number}" for number in range(30)), "a")
+    for _ in range(5):
+        see(house, "xid-79")
+        house.now = after(house.now, 43_200)
+    told = codes(house).count("lemon")
+    assert told
+    house.say("federation", "node", "a", "verify-forwarded", VerifyRequested(principal="ann", trust=True))
+    house.settle()
+    house.now = after(house.now, 8 * 86_400)
+    house.run(JOB, "red", "a")
+    house.fail(JOB, "a")
+    house.settle()
+    assert codes(house).count("lemon") == told
+    assert house.phase("node", "a") is HealthPhase.HEALTHY
+
+
+def test_what_a_lemon_is_withheld_for_is_no_further_illness() -> None:
+    house = House()
+    house.join(*(f"n{number}" for number in range(30)), "a")
+    see(house, "lemon")
+    unit = house.unit("node", "a")
+    assert unit is not None
+    assert house.said("suspect")
+    assert not unit.incidents

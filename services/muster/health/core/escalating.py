@@ -3,6 +3,7 @@
 from collections.abc import Iterator
 
 from muster.core import Draft, Instant, after
+from muster.health.core.fold_own import LEMON
 from muster.health.core.rules import Escalation
 from muster.health.core.sightings import Sighting
 from muster.health.core.state import State
@@ -10,7 +11,8 @@ from muster.health.core.telling import fault_draft, is_burst
 from muster.health.core.units import Unit
 from muster.schemas.facts.health import FaultMark, FaultScope
 
-LEMON = "lemon"
+FRESH_S = 3600.0
+"""A node is judged by its history when it falls ill, and so long afterwards at the most."""
 
 
 def escalate(state: State, now: Instant, room: int) -> list[Draft]:
@@ -77,9 +79,9 @@ def _of_history(state: State, unit: Unit, now: Instant) -> Iterator[Draft]:
     own = sum(at > since for at in unit.incidents)
     if rule is None or own < config.incidents or (LEMON, "") in unit.faults:
         return
-    told_at = max((mark.at for mark in unit.marks if mark.code == LEMON), default=None)
-    if told_at is not None and unit.incidents[-1] <= told_at:
-        return  # nothing new happened since it was told
+    newest = unit.incidents[-1]
+    if newest <= after(now, -FRESH_S) or any(mark.code == LEMON and mark.at >= newest for mark in unit.marks):
+        return  # it was judged when it fell ill, whatever is seen of it since
     others = (state.incidents - len(unit.incidents)) / max(1, len(state.nodes) - 1)
     seen = Sighting(
         unit.node,

@@ -87,6 +87,8 @@ def _fell_ill(state: State, unit: Unit, fact: Fact) -> None:
     if is_deep_alone(unit):
         return
     state.brake.count(unit.node, fact.time)
+    if all(one.told.code == LEMON for one in unit.grave):
+        return  # what it is withheld for is its history: that is no further illness
     state.note_incident(unit.node, fact.time)
     state.judged[unit.node] = None
 
@@ -160,6 +162,8 @@ def _reset(state: State, fact: Fact) -> None:
 
 
 OWN = "health"
+LEMON = "lemon"
+"""The fault of a node that is ill much more often than others."""
 MOVES = tuple(phase.value for phase in HealthPhase)
 HANDLERS: dict[tuple[str, str], Fold] = {
     (NODE, "fault-observed"): _observed,
