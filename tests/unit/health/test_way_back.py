@@ -9,7 +9,7 @@ from muster.health.core.sightings import Sighting
 from muster.schemas.facts.health import HealthMoved, HealthPhase, VerifyRequested
 from muster.schemas.facts.node import NodeLeft, RunningJobs, WithholdRequested, WithholdWithdrawn
 from muster.schemas.facts.operations import CheckOutcome, NodeAction, NodeActionRequested
-from muster.schemas.telemetry import ExporterState
+from muster.schemas.telemetry import ExporterState, WatchLevel, WatchReading
 from unit.health.house import CONFIG, START, House, device, uuid
 
 
@@ -242,3 +242,22 @@ def test_what_came_again_is_repaired_under_another_id(house: House) -> None:
     for name in ("withhold-requested", "action-requested"):
         ids = [getattr(fact.payload, "request_id", "") for fact in house.said(name)]
         assert len(ids) == len(set(ids)) == 2
+
+
+def test_a_device_that_its_nodes_repair_did_not_help_waits_for_a_person(house: House) -> None:
+    """The page goes on showing it, whatever is done: once the device alone, once its node, then somebody is called."""
+    bad = device("a", 3, watches=(WatchReading(watch="PCIE", level=WatchLevel.FAIL, code="DCGM_FR_PCI_REPLAY_RATE"),))
+    house.pages("a", bad, seconds=12 * 3600)
+    unit = house.unit("device", uuid("a", 3))
+    assert unit is not None
+    assert unit.needs_person
+    assert len([fact for fact in house.said("fault-observed") if fact.payload.code == "unrepaired"]) == 1  # type: ignore[attr-defined]
+
+
+def test_a_fault_that_only_the_page_can_end_waits_for_a_person_in_the_end(house: House) -> None:
+    hot = device("a", 3, watches=(WatchReading(watch="THERMAL", level=WatchLevel.FAIL, code="DCGM_FR_TEMP"),))
+    house.pages("a", hot, seconds=5 * 3600)
+    (unit,) = (one for one in house.core.verdicts.state.units.values() if not one.is_healthy)
+    assert not unit.needs_person
+    house.pages("a", hot, seconds=2 * 3600)
+    assert unit.needs_person

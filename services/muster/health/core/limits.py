@@ -17,3 +17,5 @@ HISTORY_MAX = 500
 """Illnesses that ended, kept for people; they are no part of a checkpoint."""
 WORD_CHARS_MAX = 200
 """Of a page's word that becomes a part of a code: with what stands before it, a code has room for it."""
+PAGE_WAIT_S = 6 * 3600.0
+"""So long it is waited for a page to show that a fault is over for which nothing can be done; then for a person."""

@@ -5,7 +5,7 @@ said now and is not; what it says comes back as facts. See docs/concepts/health.
 from collections.abc import Iterator
 
 from muster.core import Draft, Instant, after
-from muster.health.core.limits import ANSWER_S
+from muster.health.core.limits import ANSWER_S, PAGE_WAIT_S
 from muster.health.core.patrol import is_deep_alone
 from muster.health.core.sightings import Sighting
 from muster.health.core.state import NODE, State
@@ -78,7 +78,7 @@ def _while_quarantined(state: State, unit: Unit, now: Instant) -> Iterator[Draft
     elif not unit.grave and not unit.needs_checks:
         yield from _healthy(unit, now, "the page shows that it is over")
     elif _is_only_waiting(unit):
-        return
+        yield from _waited(state, unit, now)
     elif unit.attempt >= state.config.attempts_max:
         yield _moved(unit, "quarantined", needs_person=True, because=f"{unit.attempt} attempts did not help")
     else:
@@ -100,14 +100,18 @@ def _try(state: State, unit: Unit, now: Instant) -> Iterator[Draft]:
 
 
 def _its_nodes_matter(state: State, unit: Unit, now: Instant) -> Iterator[Draft]:
-    """What can be done to a device alone did not help."""
-    rule = state.rules_of(unit.node).rule(UNREPAIRED)
-    if rule is None:
+    """What can be done to a device alone did not help: its node is repaired, once in an illness of the device."""
+    rule, node = state.rules_of(unit.node).rule(UNREPAIRED), state.node_unit(unit.node)
+    if state.unit_with(unit.node, unit.name, UNREPAIRED):
+        return
+    was_tried = node is not None and any(
+        mark.code == UNREPAIRED and mark.device == unit.name and mark.at >= unit.began_at for mark in node.marks
+    )
+    if rule is None or was_tried:
         yield _moved(unit, "quarantined", needs_person=True, because="no repair is left that was not tried")
         return
     seen = Sighting(unit.node, UNREPAIRED, now, unit.name, detail=_why(unit))
-    if not state.unit_with(unit.node, unit.name, UNREPAIRED):
-        yield fault_draft(state, seen, rule, causes=_last(unit))
+    yield fault_draft(state, seen, rule, causes=_last(unit))
 
 
 def _at_a_persons_word(state: State, unit: Unit, now: Instant) -> Iterator[Draft]:
@@ -137,6 +141,16 @@ def _is_only_waiting(unit: Unit) -> bool:
     """Whether nothing can be done but wait for the page to show that it is over."""
     grave = unit.grave
     return bool(grave) and unit.wanted_action is None and all(one.told.is_condition for one in grave)
+
+
+def _waited(state: State, unit: Unit, now: Instant) -> Iterator[Draft]:
+    """What the page shows for so long does not go by itself."""
+    due_at = after(unit.since, PAGE_WAIT_S)
+    if now >= due_at:
+        because = f"the page has shown {unit.grave[0].told.code} for {PAGE_WAIT_S / 3600:g} h"
+        yield _moved(unit, "quarantined", needs_person=True, because=because)
+    else:
+        state.look_at(due_at, unit)
 
 
 def _must_wait(state: State, unit: Unit) -> bool:
