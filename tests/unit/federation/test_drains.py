@@ -1,7 +1,7 @@
 """Clusters are drained and resumed; jobs that have not started move, keeping their age; a person may move one, too."""
 
 from muster.core import after
-from muster.schemas.facts.federation import ClusterPhase
+from muster.schemas.facts.federation import ClusterPhase, JobReturned
 from muster.schemas.facts.job_wishes import Ask
 from unit.federation.clusters import Clusters
 from unit.federation.world import belief, job
@@ -98,6 +98,26 @@ def test_a_job_is_moved_by_hand_while_it_has_not_started() -> None:
     world.give_back(one)
     assert world.where(one) == "west"
     assert world.last(one.id, "routed").payload.rule == "as asked"
+
+
+def test_a_job_that_is_moved_to_no_cluster_by_name_goes_to_another() -> None:
+    world, one = Clusters(), job("one")
+    world.submit_all(one)
+    assert world.where(one) == "east"
+    world.reroute(one)
+    world.say("federation", "job", one.id, "job-returned", JobReturned(assignment=1, cluster="east"))
+    assert belief(world.recover()) == belief(world.core), "also from a checkpoint"
+    world.run()
+    assert world.where(one) == "west"
+
+
+def test_where_no_other_takes_it_a_job_that_is_moved_goes_back() -> None:
+    world, one = Clusters(), job("one")
+    world.drain("west")
+    world.submit_all(one)
+    world.reroute(one)
+    world.give_back(one)
+    assert (world.where(one), world.last(one.id, "routed").payload.assignment) == ("east", 2)
 
 
 def test_a_job_that_cannot_be_moved_stays_and_who_asked_is_told() -> None:

@@ -245,6 +245,7 @@ class Reroute(Wire):
 
     to: clusters that may take it, in this order; none: as the rules say, without where it is. forwarded: the cluster
     was asked to give it back. principal: "" if a cluster is drained. refused: why it stays, "" until that was said.
+    left: that gave it back, "" before: others come first where nobody said which.
     """
 
     fact: str
@@ -253,3 +254,4 @@ class Reroute(Wire):
     reason: Text = ""
     forwarded: bool = False
     refused: Text = ""
+    left: str = ""

@@ -14,7 +14,7 @@ class LaneKey(NamedTuple):
     """What the jobs of a lane agree in. rule: by name, "" without rules. to: clusters asked for in place of the rule's.
 
     avoid: clusters that it may not go to. left: the lost cluster that still has it, "" if none has. ends: nobody wants
-    it any more, so it only has to be taken from there.
+    it any more, so it only has to be taken from there. last: where it goes only if no other takes it, "" for nowhere.
     """
 
     team: str
@@ -24,6 +24,7 @@ class LaneKey(NamedTuple):
     avoid: tuple[str, ...] = ()
     left: str = ""
     ends: bool = False
+    last: str = ""
 
 
 @dataclass(slots=True)

@@ -150,7 +150,7 @@ def _returned(state: State, fact: Fact) -> None:
         state.take_back(record)
         record.last_fact = fact.id
         if record.reroute is not None:
-            record.reroute = record.reroute.model_copy(update={"forwarded": False})
+            record.reroute = record.reroute.model_copy(update={"forwarded": False, "left": back.cluster})
         state.dirty[record.job.id] = None
         enlist(state, record)
         return

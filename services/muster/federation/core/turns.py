@@ -59,7 +59,8 @@ def enlist(state: State, record: RoutedJob) -> None:
     rule = rule_for(job, state.policy)
     to = record.reroute.to if record.reroute is not None else ()
     avoid = tuple(dict.fromkeys((*(one.cluster for one in record.owed), *filter(None, (record.cluster,)))))
-    key = LaneKey(job.spec.team, "" if rule is None else rule.name, record.milli, to, avoid, record.cluster, ends)
+    last = record.reroute.left if record.reroute is not None and not to else ""
+    key = LaneKey(job.spec.team, "" if rule is None else rule.name, record.milli, to, avoid, record.cluster, ends, last)
     state.lanes.add(key, submitted_at=job.submitted_at, job_id=job.id)
 
 
@@ -148,14 +149,14 @@ def _choose(
     """The cluster, and by which rule, in words."""
     rule, avoid = rule_for(record.job, state.policy), frozenset(key.avoid)
 
-    def pick(among: Iterable[Choice], *, waits: bool = False) -> str | None:
+    def pick(among: Iterable[Choice], *, waits: bool = False, last: str = "") -> str | None:
         return choose(
             among,
             members=state.members,
             summaries=state.clusters,
             proposed=proposed,
             milli=record.milli,
-            avoid=avoid,
+            avoid=avoid | {last},
             waits=waits,
             heard=bool(key.left),
             now=now,
@@ -165,7 +166,10 @@ def _choose(
         found = pick(Choice(cluster=name) for name in key.to)
         if found is not None or (record.reroute is not None and record.reroute.principal):
             return found, "as asked"
-    found = pick(choices(rule, state.members), waits=rule is not None and rule.waits)
+    waits = rule is not None and rule.waits
+    found = pick(choices(rule, state.members), waits=waits, last=key.last) if key.last else None
+    if found is None:
+        found = pick(choices(rule, state.members), waits=waits)
     return found, f"rule {rule.name}" if rule is not None else ""
 
 
