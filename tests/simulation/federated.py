@@ -25,6 +25,7 @@ from muster.schemas.facts.control import TermStarted
 from muster.schemas.facts.federation import (
     ClusterDrainRequested,
     ClusterResumeRequested,
+    JobRecalled,
     JobRerouteRequested,
 )
 from muster.schemas.facts.job import JobCancelRequested, JobEnded, JobRouted, JobSubmitted
@@ -358,13 +359,19 @@ class Federated:
         return self.federation.state.jobs[one.id].cluster
 
     def ends(self) -> dict[str, int]:
-        """How often each job ended, as whoever reads the federation's log sees it."""
+        """How often each job ended, as whoever reads the federation's log sees it.
+
+        An assignment that was taken back has no say any more: its late end, once the link is back, is a cluster's word
+        of what it did before it heard, beside the end that the federation wrote.
+        """
         found = dict.fromkeys(self.accepted, 0)
         assignment: dict[str, int] = {}
         for fact in self.center.log:
             match fact.payload:
                 case JobRouted(assignment=number):
                     assignment[fact.subject_id] = number
+                case JobRecalled(assignment=number) if fact.name == "drop-forwarded":
+                    assignment[fact.subject_id] = max(number + 1, assignment.get(fact.subject_id, 1))
                 case JobEnded(assignment=number) if assignment.get(fact.subject_id) == number:
                     found[fact.subject_id] += 1
                 case _ if fact.kind == "job" and fact.name == "cancelled":
