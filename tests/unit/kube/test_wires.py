@@ -187,11 +187,17 @@ async def test_what_was_given_up_is_not_taken_for_a_later_answer() -> None:
 
 
 async def test_a_change_without_an_answer_in_time_may_have_been_made(monkeypatch: pytest.MonkeyPatch) -> None:
-    async def handle(_: Heard, writer: asyncio.StreamWriter) -> None:
-        await asyncio.sleep(30)
+    answered: list[Heard] = []
 
-    monkeypatch.setattr("muster.kube.connection.Request", _impatient)
+    async def handle(heard: Heard, writer: asyncio.StreamWriter) -> None:
+        if answered:
+            await asyncio.sleep(30)
+        answered.append(heard)
+        writer.write(answer(b'{"kind":"Node"}'))
+
     async with serving(handle) as server, connected(server) as kube:
+        await kube.get(NODES, "n")  # so that the time goes by while it waits for an answer, not for a connection
+        monkeypatch.setattr("muster.kube.connection.Request", _impatient)
         with pytest.raises(UnavailableError, match="look before repeating it") as failed:
             await kube.create(CONFIG_MAPS, {"metadata": {"name": "a"}}, namespace="x")
         assert failed.value.effect_unknown
