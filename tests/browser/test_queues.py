@@ -76,7 +76,7 @@ async def test_who_waits_is_told_with_reason_place_and_expected_start(browser: B
         assert "in 15 min" in await shown.text(".waiters")
         await shown.page.click("text=All of them")
         await shown.until("location.pathname === '/jobs' && location.search.includes('queue=serving')")
-        assert await shown.page.locator(".jobs-table tbody tr[data-job]").count() == len(waiting)
+        await shown.until(f"document.querySelectorAll('.jobs-table tbody tr[data-job]').length === {len(waiting)}")
 
 
 async def test_another_resource_has_bars_of_its_own(browser: Browser) -> None:
