@@ -34,12 +34,10 @@ class _Section(BaseModel):
 class MemberSettings(_Section):
     """One cluster of the federation.
 
-    name: as in its own settings. domain: its JetStream domain, "" for the federation's own. lost_after_s: None: as for
-    all.
+    name: as in its own settings, and of its JetStream domain. lost_after_s: None: as for all.
     """
 
     name: Name
-    domain: str = ""
     lost_after_s: Annotated[float, Field(ge=0)] | None = None
 
 

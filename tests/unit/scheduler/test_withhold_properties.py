@@ -53,9 +53,7 @@ class Watcher:
         asked = self.nodes.get(fact.subject_id)
         match fact.name, fact.payload:
             case "withhold-requested", WithholdRequested() as wish if asked and wish.request_id not in self.answered:
-                known = asked.requests.get(wish.request_id)
                 asked.requests[wish.request_id] = wish.from_at if wish.from_at > fact.time else 0, wish.running
-                del known
             case "withhold-withdrawn", payload if asked and payload.request_id not in self.answered:
                 asked.requests.pop(payload.request_id, None)
             case "withheld", payload if asked:

@@ -40,6 +40,22 @@ def test_where_jobs_finish_a_slice_is_not_enough() -> None:
     assert world.phase(world.submit("one", **MOVABLE)) is Phase.QUEUED
 
 
+def test_what_may_open_one_request_may_not_pass_a_later_stricter_one_on_the_same_node() -> None:
+    world = World(nodes=1)
+    ask(world, "n0", in_s=HOUR, running=MOVE, request="r1")
+    ask(world, "n0", in_s=2 * HOUR, running=FINISH, request="r2")
+    world.run()
+    assert world.phase(world.submit("one", **MOVABLE)) is Phase.QUEUED
+
+
+def test_a_job_that_is_gone_before_both_requests_on_a_node_starts_there() -> None:
+    world = World(nodes=1)
+    ask(world, "n0", in_s=HOUR, running=MOVE, request="r1")
+    ask(world, "n0", in_s=12 * HOUR, running=FINISH, request="r2")
+    world.run()
+    assert world.phase(world.submit("one", **MOVABLE)) is Phase.PLACED
+
+
 def test_the_time_that_a_job_ran_before_counts() -> None:
     world = World(nodes=1)
     one = world.submit("one", total_run_time_s=LONG)

@@ -8,10 +8,8 @@ from muster.health.core.limits import INCIDENTS_MAX
 from muster.schemas.facts.health import (
     MARKS_MAX,
     OPEN_MAX,
-    FaultClass,
     FaultMark,
     FaultObserved,
-    FaultScope,
     HealthPhase,
     OpenFault,
     Reported,
@@ -184,11 +182,6 @@ def worst(units: Iterable[Unit]) -> Unit | None:
     return max(ill, key=lambda unit: (unit.needs_person, ranks[unit.phase], unit.kind, unit.name), default=None)
 
 
-def scope_kind(scope: FaultScope) -> str:
-    """The kind of unit that a fault of this scope concerns."""
-    return "node" if scope is FaultScope.NODE else "device"
-
-
 def mark_of(told: FaultObserved, device: str, at: Instant) -> FaultMark:
     """What is remembered of an observation."""
     return FaultMark(
@@ -200,8 +193,3 @@ def mark_of(told: FaultObserved, device: str, at: Instant) -> FaultMark:
         teams=told.teams,
         store_only=told.store_only,
     )
-
-
-def is_application(mark: FaultMark) -> bool:
-    """Whether it was the owner's program."""
-    return mark.fault_class is FaultClass.APPLICATION

@@ -137,7 +137,7 @@ class Bookings:
         self._fleet = fleet
         self._at: dict[str, dict[str, Booking]] = {}
         self._dirty: dict[str, None] = {}
-        self._open: dict[str, tuple[str, ...]] = {}  # by key, the nodes where it was kept
+        self._open: dict[str, tuple[str, ...]] = {}  # by key, the nodes where that may make a difference
         self._lent: dict[str, None] = {}
 
     def book(self, booking: Booking) -> None:
@@ -225,13 +225,17 @@ class Bookings:
         before, now = self._open, dict[str, tuple[str, ...]]()
         for key in keys:
             if key in self.all:
-                now[key] = before[key] if key in before else tuple(self.all[key].kept)
+                now[key] = before[key] if key in before else self.nodes_of(self.all[key])
         changed = [*(before[key] for key in before if key not in now), *(now[key] for key in now if key not in before)]
         self._dirty.update(dict.fromkeys(sorted({name for nodes in changed for name in nodes})))
         self._open = now
         touched = len(self._dirty)
         self.settle()
         return touched
+
+    def nodes_of(self, booking: Booking) -> tuple[str, ...]:
+        """Where it keeps something, or would as soon as an earlier one there is open."""
+        return tuple(name for name in booking.wants if name in booking.kept or len(self._at[name]) > 1)
 
     def at(self, name: str) -> tuple[Booking, ...]:
         """Those that want something of this node, the earliest first."""
