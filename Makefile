@@ -45,7 +45,8 @@ lint: install  ## formatting, rules, types, floors of the house
 	$(BIN)/lint-imports
 
 test: install  ## everything that needs no browser, no container engine and no Kubernetes
-	$(BIN)/python -m pytest
+	$(BIN)/python -m pytest --numprocesses logical --dist loadfile tests/contract tests/simulation tests/unit
+	$(BIN)/python -m pytest tests/integration  # whole stacks: one at a time
 
 test-web: $(DASHBOARD)/node_modules/.installed  ## the dashboard's own checks and unit tests
 	$(NPM) run check
