@@ -7,10 +7,11 @@ from muster.agent.core.kubernetes.cdi.request_views import project_request
 from muster.agent.core.kubernetes.cdi.requests import Requests
 from muster.agent.core.kubernetes.worklist import Worklist
 from muster.core import Draft, Fact
-from unit.composer.house import A100, House
+from unit.agent.cdi.agent_house import AgentHouse
+from unit.composer.house import A100
 
 
-class RequestHouse(House):
+class RequestHouse(AgentHouse[Requests]):
     """objects: by name, as the API server has them; deleted ones with a finalizer stay."""
 
     def __post_init__(self) -> None:
@@ -22,16 +23,16 @@ class RequestHouse(House):
     def lead(self, facts: tuple[Fact, ...] | list[Fact]) -> None:
         """A new agent that folded these facts, and sees the objects."""
         self.worklist = Worklist()
-        self.requests = Requests(self.worklist)
+        self.part = Requests(self.worklist)
         for fact in facts:
-            self.requests.apply(fact)
+            self.part.apply(fact)
         for name in self.objects:
             self.show_object(name)
-        self.requests.synced()
+        self.part.synced()
 
     def _append(self, writer: str, draft: Draft) -> Fact:
         fact = super()._append(writer, draft)
-        self.requests.apply(fact)
+        self.part.apply(fact)
         return fact
 
     # --- objects ---
@@ -54,35 +55,20 @@ class RequestHouse(House):
         raw["metadata"]["resourceVersion"] = str(self.version)
         if raw["metadata"].get("deletionTimestamp") and not raw["metadata"].get("finalizers"):
             del self.objects[name]
-            self.requests.object_gone(name)
+            self.part.object_gone(name)
             return
         self.objects[name] = raw
         self.show_object(name)
 
     def show_object(self, name: str) -> None:
-        self.requests.object_seen(project_request(self.objects[name]))
+        self.part.object_seen(project_request(self.objects[name]))
 
     def status(self, name: str) -> dict[str, Any]:
         return self.objects[name]["status"]
 
     # --- the agent ---
 
-    def run(self) -> None:
-        """Until neither the agent nor the composer has anything to do."""
-        for _ in range(200):
-            self.requests.settle(self.now)
-            news = list(self.requests.observations())
-            for seen in news:
-                self.say("agent", seen.kind, seen.subject, seen.name, seen.payload)
-                self.requests.acknowledge(seen)
-            task = self.worklist.take(self.now)
-            if task is not None:
-                self.worklist.finished(task, self._answer(task.call), self.now)
-            if not self.settle() and not news and task is None:
-                return
-        raise AssertionError("no end")
-
-    def _answer(self, call: object) -> Outcome:
+    def answer(self, call: object) -> Outcome:
         assert isinstance(call, Merge)
         raw = self.objects.get(call.name)
         if raw is None:

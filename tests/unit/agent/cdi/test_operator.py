@@ -14,10 +14,11 @@ from muster.agent.core.kubernetes.worklist import Worklist
 from muster.core import Draft, Fact
 from muster.schemas.devices import GPU
 from muster.schemas.facts.device import OperatorSeen
-from unit.composer.house import A100, House
+from unit.agent.cdi.agent_house import AgentHouse
+from unit.composer.house import A100
 
 
-class Operated(House):
+class Operated(AgentHouse[Operator]):
     """The real composer, the agent's part, and an operator that does what its objects say when it is told to."""
 
     def __post_init__(self) -> None:
@@ -52,22 +53,10 @@ class Operated(House):
         for raw in self.resources.values():
             self.part.resource_seen(project_resource(raw))
 
-    def run(self) -> None:
-        for _ in range(200):
-            self.part.settle(self.now)
-            news = list(self.part.observations())
-            for seen in news:
-                self.say("agent", seen.kind, seen.subject, seen.name, seen.payload)
-                self.part.acknowledge(seen)
-            task = self.worklist.take(self.now)
-            if task is not None:
-                self.worklist.finished(task, self._answer(task.call), self.now)
-                self.show_objects()
-            if not self.settle() and not news and task is None:
-                return
-        raise AssertionError("no end")
+    def answered(self) -> None:
+        self.show_objects()
 
-    def _answer(self, call: object) -> Outcome:
+    def answer(self, call: object) -> Outcome:
         self.version += 1
         match call:
             case Create():

@@ -11,13 +11,14 @@ from muster.agent.core.kubernetes.claims import project_claim
 from muster.agent.core.kubernetes.worklist import Worklist
 from muster.core import Draft, Fact
 from muster.schemas.devices import GPU
-from unit.composer.house import A100, House
+from unit.agent.cdi.agent_house import AgentHouse
+from unit.composer.house import A100
 
 POLICY = PoolPolicy("gpu.nvidia.com", {A100: "a100"}, {"one": 0}, {"one": ("composable",)}, "muster.dev/node-group")
 POOL = "a100-fabric0"
 
 
-class Yard(House):
+class Yard(AgentHouse[Pool]):
     """The real composer, the agent's part, and an API server of slices and claims."""
 
     def __post_init__(self) -> None:
@@ -35,12 +36,12 @@ class Yard(House):
 
     def lead(self, facts: Any) -> None:
         self.worklist, self.book = Worklist(), RequestBook()
-        self.pool = Pool(POLICY, self.worklist, self.book)
+        self.part = Pool(POLICY, self.worklist, self.book)
         for fact in facts:
             self._fold(fact)
         for raw in self.claims.values():
-            self.pool.claim_seen(project_claim(raw))
-        self.pool.synced()
+            self.part.claim_seen(project_claim(raw))
+        self.part.synced()
 
     def _append(self, writer: str, draft: Draft) -> Fact:
         fact = super()._append(writer, draft)
@@ -49,23 +50,9 @@ class Yard(House):
 
     def _fold(self, fact: Fact) -> None:
         self.book.apply(fact)
-        self.pool.apply(fact)
+        self.part.apply(fact)
 
-    def run(self) -> None:
-        for _ in range(200):
-            self.pool.settle(self.now)
-            news = list(self.pool.observations())
-            for seen in news:
-                self.say("agent", seen.kind, seen.subject, seen.name, seen.payload)
-                self.pool.acknowledge(seen)
-            task = self.worklist.take(self.now)
-            if task is not None:
-                self.worklist.finished(task, self._answer(task.call), self.now)
-            if not self.settle() and not news and task is None:
-                return
-        raise AssertionError("no end")
-
-    def _answer(self, call: object) -> Outcome:
+    def answer(self, call: object) -> Outcome:
         assert isinstance(call, Read | Create | Replace)
         stored = self.slices if call.kind is Kind.SLICES else self.claims
         if isinstance(call, Read):
@@ -84,7 +71,7 @@ class Yard(House):
         self.version += 1
         stored[call.name] = {**body, "metadata": {**body["metadata"], "resourceVersion": str(self.version)}}
         if stored is self.claims:
-            self.pool.claim_seen(project_claim(stored[call.name]))
+            self.part.claim_seen(project_claim(stored[call.name]))
         return Done(stored[call.name])
 
     def published(self) -> list[str]:
@@ -106,7 +93,7 @@ class Yard(House):
         self.version += 1
         metadata = {"name": name, "namespace": "ml", "uid": f"uid-{name}", "resourceVersion": str(self.version)}
         self.claims[name] = {"metadata": metadata, "spec": {}, "status": {"allocation": allocation}}
-        self.pool.claim_seen(project_claim(self.claims[name]))
+        self.part.claim_seen(project_claim(self.claims[name]))
 
     def conditions(self, name: str) -> list[str]:
         return [said["type"] for one in self.claims[name]["status"].get("devices", []) for said in one["conditions"]]
@@ -196,7 +183,7 @@ def test_the_device_stays_while_the_claim_uses_it_and_goes_back_after() -> None:
     yard.attach_all()
     assert "decompose-requested" not in yard.names("composability")
     yard.claims.clear()
-    yard.pool.claim_gone("uid-train")
+    yard.part.claim_gone("uid-train")
     yard.run()
     yard.withdraw_all()
     yard.run()
