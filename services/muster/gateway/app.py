@@ -96,6 +96,7 @@ class Gateway:
             scaler=first.scaler,
             guard=first.guard,
             leaders=first.leaders,
+            cluster=first.name,
             tokens=tokens,
             catalogue=catalogue,
             feed=feed,

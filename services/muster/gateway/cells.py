@@ -68,8 +68,8 @@ async def _view_of(cell: Cell) -> ClusterView:
 
 
 def cell_named(cells: Mapping[str, Cell], name: str) -> Cell:
-    """That cluster's. Raises ProblemError (404)."""
+    """That cluster's. Raises ProblemError (404), with the names that there are."""
     cell = cells.get(name)
     if cell is None:
-        raise not_found("cluster", name[:NAME_CHARS_TOLD])
+        raise not_found("cluster", name[:NAME_CHARS_TOLD], cure=f"Name one of {', '.join(cells)}.")
     return cell

@@ -30,7 +30,8 @@ DRAINED_BYTES_MAX = 32 * 1024 * 1024  # of a body that is refused: a client that
 class House:
     """Everything behind the door. live, site: None where dashboards are not served. cells: each cluster by itself.
 
-    leaders: of services that answer questions and have no port of their own. preflight: which suites jobs may name.
+    leaders: of services that answer questions and have no port of their own. cluster: the one that composer, scaler,
+    guard and leaders are of. preflight: which suites jobs may name.
     """
 
     log: RequestLog
@@ -49,6 +50,7 @@ class House:
     site: Site | None = None
     cells: Mapping[str, Cell] = field(default_factory=dict)
     leaders: Leaders = field(default_factory=NoLeaders)
+    cluster: str = ""
     preflight: PreflightPolicy = field(default_factory=PreflightPolicy)
 
     def of_cluster(self, name: str) -> "House":
@@ -62,8 +64,16 @@ class House:
             scaler=cell.scaler,
             guard=cell.guard,
             leaders=cell.leaders,
+            cluster=name,
             views=replace(self.views, view=cell.view, scheduler=cell.scheduler),
         )
+
+
+def whole_house_of(request: Request) -> House:
+    """The house that this application was made for, whatever cluster the request names."""
+    house = request.app.state.house
+    assert isinstance(house, House), "the application is wired with a house"
+    return house
 
 
 def house_of(request: Request) -> House:
@@ -71,15 +81,17 @@ def house_of(request: Request) -> House:
 
     Raises ProblemError (404) if there is no such cluster.
     """
-    house = request.app.state.house
-    assert isinstance(house, House), "the application is wired with a house"
+    house = whole_house_of(request)
     cluster = request.query_params.get("cluster", "") if house.cells else ""
     return house.of_cluster(cluster) if cluster else house
 
 
 def principal_of(request: Request) -> Principal:
-    """Who asks. Raises ProblemError: 401, or 503 while the tokens were not read."""
-    tokens = house_of(request).tokens
+    """Who asks. Raises ProblemError: 401, or 503 while the tokens were not read.
+
+    Of the whole house: which clusters there are is told only to those who bear a token.
+    """
+    tokens = whole_house_of(request).tokens
     header = request.headers.get("authorization", "")
     scheme, _, token = header.partition(" ")
     if scheme.lower() != "bearer" or not token:

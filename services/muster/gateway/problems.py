@@ -43,9 +43,9 @@ def forbidden(detail: str, *, field: str = "", cure: str = "", holder: str = "")
     return ProblemError(403, "Forbidden", detail=detail, field=field, cure=cure, holder=holder)
 
 
-def not_found(what: str, name: str) -> ProblemError:
+def not_found(what: str, name: str, *, cure: str = "Check the name.") -> ProblemError:
     """404."""
-    return ProblemError(404, "Not found", detail=f"there is no {what} {name!r}", field=what, cure="Check the name.")
+    return ProblemError(404, "Not found", detail=f"there is no {what} {name!r}", field=what, cure=cure)
 
 
 def conflict(detail: str, *, field: str = "", cure: str = "", holder: str = "") -> ProblemError:

@@ -3,7 +3,7 @@
 from fastapi import APIRouter, Request, Response
 
 from muster.gateway.api import answers
-from muster.gateway.api.describe import describe, reference
+from muster.gateway.api.describe import CLUSTER, describe, reference
 from muster.gateway.house import house_of, principal_of
 from muster.schemas.apiserver import ApiServerReport
 
@@ -13,7 +13,9 @@ router = APIRouter(tags=["clusters"])
 @router.get(
     "/v1/apiserver",
     summary="The guard's report on the API servers",
-    **describe({200: ("As of its newest look", reference(ApiServerReport))}, refusals=(401, 503)),
+    **describe(
+        {200: ("As of its newest look", reference(ApiServerReport))}, refusals=(401, 404, 503), parameters=(CLUSTER,)
+    ),
 )
 async def report(request: Request) -> Response:
     """From the guard: memory of each replica, who lists, flow control, advice. A simulated cluster has none of it."""

@@ -5,7 +5,7 @@ from fastapi import APIRouter, Request, Response
 from muster.core import Draft
 from muster.gateway.api import answers
 from muster.gateway.api.composability import KEY, REASON, TRACE, trace_of
-from muster.gateway.api.describe import describe, list_of, path, query, reference
+from muster.gateway.api.describe import CLUSTER, describe, list_of, path, reference
 from muster.gateway.authorise import refuse_unless
 from muster.gateway.changes import key_of, until_so
 from muster.gateway.house import House, body_of, house_of, principal_of, reason_of
@@ -27,14 +27,13 @@ from muster.schemas.facts.upgrade import CampaignAsk, CampaignChangeRequested, C
 router = APIRouter(tags=["campaigns"])
 NAME_CHARS_TOLD = 63
 
-_CLUSTER = query("cluster", "Of which cluster; by default the first one")
 _NAME = path("name", "Name of the campaign")
 _ASKED: dict[int, tuple[str, dict[str, object] | None]] = {
     200: ("It is so", reference(CampaignView)),
     202: ("Requested; the campaign as it is now", reference(CampaignView)),
 }
 _REFUSALS = (401, 403, 404, 409, 422, 503)
-_CHANGE = (_NAME, _CLUSTER, REASON, KEY, TRACE)
+_CHANGE = (_NAME, CLUSTER, REASON, KEY, TRACE)
 _STATES = {CampaignAsk.PAUSE: ("paused",), CampaignAsk.RESUME: ("going",), CampaignAsk.ABORT: ("aborting", "ended")}
 
 
@@ -43,27 +42,27 @@ _STATES = {CampaignAsk.PAUSE: ("paused",), CampaignAsk.RESUME: ("going",), Campa
     summary="Upgrade campaigns",
     **describe(
         {200: ("Those that go on, then those that are over", list_of("campaigns", CampaignView))},
-        refusals=(401, 503),
-        parameters=(_CLUSTER,),
+        refusals=(401, 404, 503),
+        parameters=(CLUSTER,),
     ),
 )
 async def list_campaigns(request: Request) -> Response:
     """From the upgrader, without their nodes."""
     principal_of(request)
-    found = await _campaigns(house_of(request), _cluster(request))
+    found = await _campaigns(house_of(request))
     return answers.rows("campaigns", (one.model_dump_json().encode() for one in found))
 
 
 @router.get(
     "/v1/campaigns/{name}",
     summary="One campaign with its nodes",
-    **describe({200: ("As of now", reference(CampaignView))}, refusals=(401, 404, 503), parameters=(_NAME, _CLUSTER)),
+    **describe({200: ("As of now", reference(CampaignView))}, refusals=(401, 404, 503), parameters=(_NAME, CLUSTER)),
 )
 async def one_campaign(request: Request) -> Response:
     """From the upgrader: where each node stands, when its turn is, for whom it waits."""
     principal_of(request)
     name = str(request.path_params["name"])
-    found = await _campaign(house_of(request), _cluster(request), name)
+    found = await _campaign(house_of(request), name)
     if found is None:
         raise not_found("campaign", name[:NAME_CHARS_TOLD])
     return answers.model(found)
@@ -74,20 +73,20 @@ async def one_campaign(request: Request) -> Response:
     summary="What a campaign would come to, beside draining by hand",
     **describe(
         {200: ("Simulated over the jobs that run now", reference(CampaignPreview))},
-        refusals=(400, 401, 413, 422, 503),
-        parameters=(_CLUSTER,),
+        refusals=(400, 401, 403, 404, 413, 422, 503),
+        parameters=(CLUSTER,),
         body=CampaignSpec,
     ),
 )
 async def preview(request: Request) -> Response:
-    """Nothing is started. Jobs are thought to run to their limits."""
-    principal_of(request)
-    house, cluster = house_of(request), _cluster(request)
+    """Operators only, as it costs the upgrader's time. Nothing is started. Jobs are thought to run to their limits."""
+    principal, house = principal_of(request), house_of(request)
+    refuse_unless(principal, Role.OPERATOR, verb="plan campaigns")
     spec = parse_request(CampaignSpec, await body_of(request))
     found = await house.leaders.ask("upgrader", "preview", AskPreview(spec=spec), CampaignPreview)
     if found.problem:
         raise invalid(found.problem, field=found.field)
-    return answers.model(found.model_copy(update={"cluster": cluster}))
+    return answers.model(found.model_copy(update={"cluster": house.cluster}))
 
 
 @router.post(
@@ -98,23 +97,23 @@ async def preview(request: Request) -> Response:
             200: ("It goes on", reference(CampaignView)),
             202: ("Requested; the upgrader has not answered yet", reference(CampaignSpec)),
         },
-        refusals=(400, 401, 403, 413, 422, 503),
-        parameters=(_CLUSTER, KEY, TRACE),
+        refusals=(400, 401, 403, 404, 413, 422, 503),
+        parameters=(CLUSTER, KEY, TRACE),
         body=CampaignSpec,
     ),
 )
 async def start(request: Request) -> Response:
     """Operators only. Asks the upgrader first whether it can be."""
-    principal, house, cluster = principal_of(request), house_of(request), _cluster(request)
+    principal, house = principal_of(request), house_of(request)
     refuse_unless(principal, Role.OPERATOR, verb="start campaigns")
     spec, key = parse_request(CampaignSpec, await body_of(request)), key_of(request)
     await _check(house, AskCampaignCheck(name=spec.name, ask=CampaignAsk.START.value, spec=spec))
-    payload = CampaignStartRequested(spec=spec, principal=principal.name, cluster=cluster)
+    payload = CampaignStartRequested(spec=spec, principal=principal.name, cluster=house.cluster)
     asked = Draft("campaign", spec.name, "start-requested", payload, trace=trace_of(request, spec.name, key))
     await house.log.request_operation(asked, key=key)
 
     async def look() -> CampaignView | None:
-        found = await _campaign(house, cluster, spec.name)
+        found = await _campaign(house, spec.name)
         return found if found is not None and found.spec == spec and found.ended is None else None
 
     begun = await until_so(house, look)
@@ -152,28 +151,23 @@ async def abort(request: Request) -> Response:
 
 
 async def _change(request: Request, ask: CampaignAsk) -> Response:
-    principal, house, cluster = principal_of(request), house_of(request), _cluster(request)
+    principal, house = principal_of(request), house_of(request)
     refuse_unless(principal, Role.OPERATOR, verb=f"{ask.value} campaigns")
     name, reason, key = str(request.path_params["name"]), reason_of(request), key_of(request)
-    before = await _campaign(house, cluster, name)
+    before = await _campaign(house, name)
     if before is None:
         raise not_found("campaign", name[:NAME_CHARS_TOLD])
     await _check(house, AskCampaignCheck(name=name, ask=ask.value))
-    payload = CampaignChangeRequested(principal=principal.name, reason=reason, cluster=cluster)
+    payload = CampaignChangeRequested(principal=principal.name, reason=reason, cluster=house.cluster)
     asked = Draft("campaign", name, f"{ask.value}-requested", payload, trace=trace_of(request, name, key))
     await house.log.request_operation(asked, key=key)
 
     async def look() -> CampaignView | None:
-        found = await _campaign(house, cluster, name)
+        found = await _campaign(house, name)
         return found if found is not None and found.state in _STATES[ask] else None
 
     stands = await until_so(house, look)
     return answers.model(stands or before, status=202 if stands is None else 200)
-
-
-def _cluster(request: Request) -> str:
-    """The one that the request names, else the first."""
-    return request.query_params.get("cluster", "") or next(iter(house_of(request).cells), "")
 
 
 async def _check(house: House, ask: AskCampaignCheck) -> None:
@@ -186,10 +180,10 @@ async def _check(house: House, ask: AskCampaignCheck) -> None:
         raise invalid(verdict.problem, field=verdict.field)
 
 
-async def _campaigns(house: House, cluster: str, name: str = "") -> tuple[CampaignView, ...]:
+async def _campaigns(house: House, name: str = "") -> tuple[CampaignView, ...]:
     answer = await house.leaders.ask("upgrader", "campaigns", AskCampaigns(name=name), CampaignsAnswer)
-    return tuple(one.model_copy(update={"cluster": cluster}) for one in answer.campaigns)
+    return tuple(one.model_copy(update={"cluster": house.cluster}) for one in answer.campaigns)
 
 
-async def _campaign(house: House, cluster: str, name: str) -> CampaignView | None:
-    return next(iter(await _campaigns(house, cluster, name)), None)
+async def _campaign(house: House, name: str) -> CampaignView | None:
+    return next(iter(await _campaigns(house, name)), None)

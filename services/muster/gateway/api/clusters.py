@@ -7,7 +7,7 @@ from fastapi import APIRouter, Request, Response
 from muster.gateway.api import answers
 from muster.gateway.api.describe import describe, list_of
 from muster.gateway.cells import cluster_views
-from muster.gateway.house import House, house_of, principal_of
+from muster.gateway.house import House, principal_of, whole_house_of
 from muster.gateway.ports import UnreachableError
 from muster.schemas.apiserver import ClusterView
 from muster.schemas.members import AskFederation, FederationView
@@ -25,7 +25,7 @@ async def list_clusters(request: Request) -> Response:
     from the federation whether it gives them jobs.
     """
     principal_of(request)
-    house = house_of(request)
+    house = whole_house_of(request)
     found = await cluster_views(house.cells) if len(house.cells) > 1 else (await house.scheduler.cluster(),)
     found = await _with_states(house, found)
     return answers.rows("clusters", (one.model_dump_json().encode() for one in sorted(found, key=lambda one: one.name)))

@@ -5,7 +5,7 @@ from fastapi import APIRouter, Request, Response
 from muster.gateway import composing
 from muster.gateway.accept import TRACEPARENT
 from muster.gateway.api import answers
-from muster.gateway.api.describe import any_of, describe, header, list_of, path, query, reference
+from muster.gateway.api.describe import CLUSTER, any_of, describe, header, list_of, path, query, reference
 from muster.gateway.changes import key_of, until_so
 from muster.gateway.forcing import refuse_unless_may_compose, refuse_unless_operator
 from muster.gateway.house import House, body_of, flag_of, house_of, principal_of, reason_of
@@ -36,7 +36,11 @@ _GOING = frozenset({RequestPhase.CLEANING, RequestPhase.DELETING, RequestPhase.E
 @router.get(
     "/v1/composability-requests",
     summary="ComposabilityRequests",
-    **describe({200: ("Newest first, ended ones too", list_of("requests", RequestView))}, refusals=(401, 503)),
+    **describe(
+        {200: ("Newest first, ended ones too", list_of("requests", RequestView))},
+        refusals=(401, 404, 503),
+        parameters=(CLUSTER,),
+    ),
 )
 async def list_requests(request: Request) -> Response:
     """From the composer; each with its devices."""
@@ -51,7 +55,7 @@ async def list_requests(request: Request) -> Response:
     **describe(
         {200: ("With its devices", reference(RequestView))},
         refusals=(401, 404, 503),
-        parameters=(path("name", "Name of the request"),),
+        parameters=(path("name", "Name of the request"), CLUSTER),
     ),
 )
 async def one_request(request: Request) -> Response:
@@ -72,8 +76,8 @@ async def one_request(request: Request) -> Response:
             200: ("Accepted; its resources say how far each device is", reference(RequestView)),
             202: ("Requested; the composer has not answered yet", reference(ComposabilityBody)),
         },
-        refusals=(400, 401, 403, 409, 413, 422, 503),
-        parameters=(KEY, TRACE),
+        refusals=(400, 401, 403, 404, 409, 413, 422, 503),
+        parameters=(CLUSTER, KEY, TRACE),
         body=any_of(ComposabilityManifest, ComposabilityBody),
     ),
 )
@@ -118,7 +122,7 @@ async def compose(request: Request) -> Response:
             202: ("Requested; as it is now", reference(RequestView)),
         },
         refusals=(401, 403, 404, 409, 422, 503),
-        parameters=(path("name", "Name of the request"), FORCE, REASON, KEY, TRACE),
+        parameters=(path("name", "Name of the request"), CLUSTER, FORCE, REASON, KEY, TRACE),
     ),
 )
 async def decompose(request: Request) -> Response:

@@ -5,7 +5,7 @@ from fastapi import APIRouter, Request, Response
 from muster.core import Draft
 from muster.gateway.api import answers
 from muster.gateway.api.composability import KEY, REASON, TRACE, trace_of
-from muster.gateway.api.describe import describe, path, query, reference
+from muster.gateway.api.describe import CLUSTER, describe, path, query, reference
 from muster.gateway.authorise import refuse_unless
 from muster.gateway.changes import key_of, until_so
 from muster.gateway.house import House, flag_of, house_of, principal_of, reason_of
@@ -18,7 +18,6 @@ router = APIRouter(tags=["conditions"])
 NAME_CHARS_TOLD = 100
 BRAKE = "brake"
 
-_CLUSTER = query("cluster", "Of which cluster; by default the first one")
 _NODE = path("node", "Name of the node")
 _TRUST = query("trust", "Without checks: the person's word", kind="boolean")
 _ASKED: dict[int, tuple[str, dict[str, object] | None]] = {
@@ -30,25 +29,25 @@ _ASKED: dict[int, tuple[str, dict[str, object] | None]] = {
 @router.get(
     "/v1/conditions",
     summary="Nodes and GPUs that are not healthy, and the brake",
-    **describe({200: ("As of now", reference(ConditionsAnswer))}, refusals=(401, 503), parameters=(_CLUSTER,)),
+    **describe({200: ("As of now", reference(ConditionsAnswer))}, refusals=(401, 404, 503), parameters=(CLUSTER,)),
 )
 async def conditions(request: Request) -> Response:
     """From health: phases with reasons, what ended lately, how often which code came."""
     principal_of(request)
-    return answers.model(await _asked(house_of(request), _cluster(request)))
+    return answers.model(await _asked(house_of(request)))
 
 
 @router.get(
     "/v1/conditions/{node}",
     summary="One node: its faults, and what was seen of it lately",
     **describe(
-        {200: ("As of now", reference(ConditionsAnswer))}, refusals=(401, 404, 503), parameters=(_NODE, _CLUSTER)
+        {200: ("As of now", reference(ConditionsAnswer))}, refusals=(401, 404, 503), parameters=(_NODE, CLUSTER)
     ),
 )
 async def condition(request: Request) -> Response:
     """Newest observations first; also of a node that is healthy."""
     principal_of(request)
-    return answers.model(await _of_node(house_of(request), _cluster(request), str(request.path_params["node"])))
+    return answers.model(await _of_node(house_of(request), str(request.path_params["node"])))
 
 
 @router.post(
@@ -57,15 +56,15 @@ async def condition(request: Request) -> Response:
     **describe(
         _ASKED,
         refusals=(401, 403, 404, 422, 503),
-        parameters=(_NODE, _CLUSTER, _TRUST, REASON, KEY, TRACE),
+        parameters=(_NODE, CLUSTER, _TRUST, REASON, KEY, TRACE),
     ),
 )
 async def verify(request: Request) -> Response:
     """It comes back once its checks have passed; with `trust` at once."""
-    principal, house, cluster = principal_of(request), house_of(request), _cluster(request)
+    principal, house = principal_of(request), house_of(request)
     refuse_unless(principal, Role.OPERATOR, verb="verify nodes")
     node, reason, key = str(request.path_params["node"]), reason_of(request), key_of(request)
-    before = await _of_node(house, cluster, node)
+    before = await _of_node(house, node)
     payload = VerifyRequested(
         principal=principal.name, cluster=before.cluster, reason=reason, trust=flag_of(request, "trust")
     )
@@ -73,7 +72,7 @@ async def verify(request: Request) -> Response:
     await house.log.request_operation(asked, key=key)
 
     async def look() -> ConditionsAnswer | None:
-        found = await _of_node(house, cluster, node)
+        found = await _of_node(house, node)
         return found if found.conditions != before.conditions or not before.conditions else None
 
     stands = await until_so(house, look)
@@ -85,22 +84,22 @@ async def verify(request: Request) -> Response:
     summary="Let health act again after its brake tripped",
     **describe(
         _ASKED,
-        refusals=(401, 403, 422, 503),
-        parameters=(_CLUSTER, query("skip", "Drop what waited for it", kind="boolean"), REASON, KEY, TRACE),
+        refusals=(401, 403, 404, 422, 503),
+        parameters=(CLUSTER, query("skip", "Drop what waited for it", kind="boolean"), REASON, KEY, TRACE),
     ),
 )
 async def reset(request: Request) -> Response:
     """Only a person does this. If as much is broken still, the brake trips again."""
-    principal, house, cluster = principal_of(request), house_of(request), _cluster(request)
+    principal, house = principal_of(request), house_of(request)
     refuse_unless(principal, Role.OPERATOR, verb="reset the brake")
     reason, key, skip = reason_of(request), key_of(request), flag_of(request, "skip")
-    before = await _asked(house, cluster)
+    before = await _asked(house)
     payload = BrakeResetRequested(principal=principal.name, cluster=before.cluster, reason=reason, skip=skip)
     asked = Draft("health", BRAKE, "brake-reset-requested", payload, trace=trace_of(request, BRAKE, key))
     await house.log.request_operation(asked, key=key)
 
     async def look() -> ConditionsAnswer | None:
-        found = await _asked(house, cluster)
+        found = await _asked(house)
         is_reset = found.brake.tripped is None or found.brake.tripped_at != before.brake.tripped_at
         return found if is_reset else None
 
@@ -108,18 +107,13 @@ async def reset(request: Request) -> Response:
     return answers.model(stands or before, status=202 if stands is None else 200)
 
 
-def _cluster(request: Request) -> str:
-    """The one that the request names, else the first."""
-    return request.query_params.get("cluster", "") or next(iter(house_of(request).cells), "")
-
-
-async def _asked(house: House, cluster: str, node: str = "") -> ConditionsAnswer:
+async def _asked(house: House, node: str = "") -> ConditionsAnswer:
     answer = await house.leaders.ask("health", "conditions", AskConditions(node=node), ConditionsAnswer)
-    return answer.model_copy(update={"cluster": cluster})
+    return answer.model_copy(update={"cluster": house.cluster})
 
 
-async def _of_node(house: House, cluster: str, node: str) -> ConditionsAnswer:
-    answer = await _asked(house, cluster, node)
+async def _of_node(house: House, node: str) -> ConditionsAnswer:
+    answer = await _asked(house, node)
     if not answer.known:
         raise not_found("node", node[:NAME_CHARS_TOLD])
     return answer

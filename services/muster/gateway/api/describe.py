@@ -129,6 +129,12 @@ def path(name: str, description: str) -> JsonObject:
     return {"name": name, "in": "path", "required": True, "description": description, "schema": {"type": "string"}}
 
 
+CLUSTER = query("cluster", "Of which cluster; by default the first one")
+"""Of routes that one cluster's services answer; an unknown name is a 404 that tells those that there are."""
+ONLY_CLUSTER = query("cluster", "Only of this cluster; by default of all")
+"""Of routes that tell of all clusters."""
+
+
 def describe(
     answers: Mapping[int, tuple[str, JsonObject | None]],
     *,

@@ -5,7 +5,7 @@ from fastapi import APIRouter, Request, Response
 from muster.gateway import composing
 from muster.gateway.api import answers
 from muster.gateway.api.composability import FORCE, KEY, REASON, TRACE, trace_of
-from muster.gateway.api.describe import describe, list_of, path, reference
+from muster.gateway.api.describe import CLUSTER, describe, list_of, path, reference
 from muster.gateway.changes import key_of, until_so
 from muster.gateway.forcing import refuse_unless_operator
 from muster.gateway.house import House, flag_of, house_of, principal_of, reason_of
@@ -22,7 +22,7 @@ _GOING = frozenset({AttachmentPhase.WITHHOLDING, AttachmentPhase.DETACHING, Atta
 @router.get(
     "/v1/devices",
     summary="Devices of fabrics on nodes, and on their way there or back",
-    **describe({200: ("By node", list_of("devices", DeviceView))}, refusals=(401, 503)),
+    **describe({200: ("By node", list_of("devices", DeviceView))}, refusals=(401, 404, 503), parameters=(CLUSTER,)),
 )
 async def list_devices(request: Request) -> Response:
     """From the composer."""
@@ -35,7 +35,7 @@ async def list_devices(request: Request) -> Response:
 @router.get(
     "/v1/fabrics",
     summary="Composable fabrics: pool, breaker, calls under way, orphans",
-    **describe({200: ("By name", list_of("fabrics", FabricView))}, refusals=(401, 503)),
+    **describe({200: ("By name", list_of("fabrics", FabricView))}, refusals=(401, 404, 503), parameters=(CLUSTER,)),
 )
 async def list_fabrics(request: Request) -> Response:
     """From the composer."""
@@ -54,7 +54,7 @@ async def list_fabrics(request: Request) -> Response:
             202: ("Requested; as it is now", reference(DeviceView)),
         },
         refusals=(401, 403, 404, 409, 422, 503),
-        parameters=(path("uuid", "The device, as its node shows it"), FORCE, REASON, KEY, TRACE),
+        parameters=(path("uuid", "The device, as its node shows it"), CLUSTER, FORCE, REASON, KEY, TRACE),
     ),
 )
 async def detach(request: Request) -> Response:

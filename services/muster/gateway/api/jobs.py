@@ -6,7 +6,7 @@ import re
 from fastapi import APIRouter, Request, Response
 
 from muster.gateway.api import answers, sse
-from muster.gateway.api.describe import describe, header, list_of, path, query, reference
+from muster.gateway.api.describe import ONLY_CLUSTER, describe, header, list_of, path, query, reference
 from muster.gateway.authorise import refuse_unless_acting_for
 from muster.gateway.explaining import waits, with_scaling, without_cluster
 from muster.gateway.house import House, body_of, count_of, flag_of, house_of, job_id_of, principal_of, reason_of
@@ -76,7 +76,7 @@ async def submit_job(request: Request) -> Response:
     summary="List jobs, newest first",
     **describe(
         {200: ("A page; pass `next_cursor` as `cursor` for the next, empty at the end", list_of("jobs", JobView))},
-        refusals=(401, 422, 503),
+        refusals=(401, 404, 422, 503),
         parameters=(
             query("team", "Only this team's"),
             query("queue", "Only of this queue"),
@@ -84,6 +84,7 @@ async def submit_job(request: Request) -> Response:
             query("live", "Only those that have not ended", kind="boolean"),
             query("limit", f"Rows of a page, at most {PAGE_MAX}", kind="integer"),
             query("cursor", "Where to go on"),
+            ONLY_CLUSTER,
         ),
     ),
 )

@@ -9,7 +9,7 @@ from muster.gateway.api.describe import describe, path, query, reference
 from muster.gateway.api.job_actions import job_for
 from muster.gateway.authorise import refuse_unless
 from muster.gateway.changes import key_of, until_so
-from muster.gateway.house import House, body_of, house_of, principal_of, reason_of
+from muster.gateway.house import House, body_of, principal_of, reason_of, whole_house_of
 from muster.gateway.ports import UnreachableError
 from muster.gateway.problems import invalid, not_found
 from muster.schemas.access import Role
@@ -55,7 +55,7 @@ _REFUSALS = (401, 403, 404, 422, 503)
 async def federation(request: Request) -> Response:
     """States, what each was given, when it was heard last; and by team and rule what waits, with the reason."""
     principal_of(request)
-    return answers.model(await _federation(house_of(request)))
+    return answers.model(await _federation(whole_house_of(request)))
 
 
 @router.post(
@@ -66,7 +66,7 @@ async def federation(request: Request) -> Response:
 async def drain(request: Request) -> Response:
     """What runs there finishes there. Jobs keep their ids and their age; nobody has to submit again."""
     principal, to = principal_of(request), _names(request.query_params.get("to", ""))
-    house = house_of(request)
+    house = whole_house_of(request)
     before = await _member(house, request)
     known = [one.name for one in (await _federation(house)).clusters]
     for name in to:
@@ -85,7 +85,7 @@ async def drain(request: Request) -> Response:
 async def resume(request: Request) -> Response:
     """Jobs that went elsewhere stay there. One that nobody drains stays as it is, and a fact says so."""
     principal = principal_of(request)
-    before = await _member(house_of(request), request)
+    before = await _member(whole_house_of(request), request)
     payload = ClusterResumeRequested(principal=principal.name, reason=reason_of(request))
     return await _ask(request, before, "resume-requested", payload, _RESUMED)
 
@@ -98,7 +98,7 @@ async def _ask(
     request: Request, before: MemberView, name: str, payload: Payload, becomes: frozenset[ClusterPhase]
 ) -> Response:
     refuse_unless(principal_of(request), Role.OPERATOR, verb="drain and resume clusters")
-    house, key = house_of(request), key_of(request)
+    house, key = whole_house_of(request), key_of(request)
     asked = Draft("cluster", before.name, name, payload, trace=trace_of(request, before.name, key))
     await house.log.request_operation(asked, key=key)
 
@@ -118,7 +118,7 @@ async def _ask(
 async def routes(request: Request) -> Response:
     """Rules, the first that matches counts, and the teams' limits over all clusters."""
     principal_of(request)
-    return answers.model(await house_of(request).leaders.ask(SERVICE, "routes", AskFederation(), RoutesView))
+    return answers.model(await whole_house_of(request).leaders.ask(SERVICE, "routes", AskFederation(), RoutesView))
 
 
 @router.put(
@@ -136,7 +136,7 @@ async def routes(request: Request) -> Response:
 )
 async def set_routes(request: Request) -> Response:
     """Counts for jobs that have no cluster yet; nothing else is moved."""
-    principal, house = principal_of(request), house_of(request)
+    principal, house = principal_of(request), whole_house_of(request)
     refuse_unless(principal, Role.OPERATOR, verb="change where jobs go")
     policy, based_on = parse_request(RoutingPolicy, await body_of(request)), _version(request)
     verdict = await house.leaders.ask(
@@ -165,7 +165,7 @@ async def set_routes(request: Request) -> Response:
 async def assignment(request: Request) -> Response:
     """From the federation: by which rule it went there, or why it waits for a cluster."""
     principal_of(request)
-    house = house_of(request)
+    house = whole_house_of(request)
     found = await _assignment(house, str(request.path_params["job_id"]))
     if not found.known:
         raise not_found("job", str(request.path_params["job_id"])[:NAME_CHARS_TOLD])

@@ -3,7 +3,7 @@
 from fastapi import APIRouter, Request, Response
 
 from muster.gateway.api import answers
-from muster.gateway.api.describe import describe, list_of
+from muster.gateway.api.describe import ONLY_CLUSTER, describe, list_of
 from muster.gateway.house import house_of, principal_of
 from muster.gateway.ports import UnreachableError
 from muster.schemas.views import NodeView
@@ -12,7 +12,9 @@ router = APIRouter(tags=["nodes"])
 
 
 @router.get(
-    "/v1/nodes", summary="All nodes", **describe({200: ("By name", list_of("nodes", NodeView))}, refusals=(401, 503))
+    "/v1/nodes",
+    summary="All nodes",
+    **describe({200: ("By name", list_of("nodes", NodeView))}, refusals=(401, 404, 503), parameters=(ONLY_CLUSTER,)),
 )
 async def list_nodes(request: Request) -> Response:
     """From the read model, else from the scheduler."""

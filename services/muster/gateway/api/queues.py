@@ -7,7 +7,7 @@ from fastapi import APIRouter, Request, Response
 from pydantic import Field
 
 from muster.gateway.api import answers
-from muster.gateway.api.describe import describe, header, list_of, path, query, reference, tree_of
+from muster.gateway.api.describe import ONLY_CLUSTER, describe, header, list_of, path, query, reference, tree_of
 from muster.gateway.authorise import refuse_unless
 from muster.gateway.changes import key_of, until_so
 from muster.gateway.house import House, body_of, flag_of, house_of, principal_of
@@ -34,8 +34,11 @@ class Queues(Wire):
     summary="All queues",
     **describe(
         {200: ("By name", list_of("queues", QueueView))},
-        refusals=(401, 422, 503),
-        parameters=(query("shares", "With `share` and `used_share`: the scheduler is asked", kind="boolean"),),
+        refusals=(401, 404, 422, 503),
+        parameters=(
+            query("shares", "With `share` and `used_share`: the scheduler is asked", kind="boolean"),
+            ONLY_CLUSTER,
+        ),
     ),
 )
 async def list_queues(request: Request) -> Response:

@@ -3,7 +3,7 @@
 from fastapi import APIRouter, Request, Response
 
 from muster.gateway.api import answers
-from muster.gateway.api.describe import describe, header, list_of, path, query, reference
+from muster.gateway.api.describe import ONLY_CLUSTER, describe, header, list_of, path, query, reference
 from muster.gateway.authorise import refuse_unless
 from muster.gateway.changes import key_of, until_so
 from muster.gateway.house import House, body_of, house_of, principal_of, reason_of
@@ -21,7 +21,11 @@ _KEY = header("Idempotency-Key", "The same key is the same request")
 @router.get(
     "/v1/reservations",
     summary="Advance reservations that are booked",
-    **describe({200: ("By name", list_of("reservations", ReservationView))}, refusals=(401, 503)),
+    **describe(
+        {200: ("By name", list_of("reservations", ReservationView))},
+        refusals=(401, 404, 503),
+        parameters=(ONLY_CLUSTER,),
+    ),
 )
 async def list_reservations(request: Request) -> Response:
     """From the scheduler, which knows what is kept just now; else from the read model, which knows what is booked."""

@@ -3,7 +3,7 @@
 from fastapi import APIRouter, Request, Response
 
 from muster.gateway.api import answers
-from muster.gateway.api.describe import describe, list_of
+from muster.gateway.api.describe import CLUSTER, describe, list_of
 from muster.gateway.house import house_of, principal_of
 from muster.schemas.queries import ScaleChoiceView
 
@@ -13,7 +13,9 @@ router = APIRouter(tags=["devices"])
 @router.get(
     "/v1/scale",
     summary="The scaler's newest choices",
-    **describe({200: ("Newest first", list_of("choices", ScaleChoiceView))}, refusals=(401, 503)),
+    **describe(
+        {200: ("Newest first", list_of("choices", ScaleChoiceView))}, refusals=(401, 404, 503), parameters=(CLUSTER,)
+    ),
 )
 async def list_choices(request: Request) -> Response:
     """From the scaler; each with the alternatives that were simulated."""
