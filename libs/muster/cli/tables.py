@@ -147,8 +147,11 @@ def run_pairs(job: JobView) -> Sequence[tuple[str, str]]:
     """How its runs ended so far, the job's own failures and those of the infrastructure apart, and what that cost."""
     lost = f"{duration(job.lost_s)} in all, {duration(job.lost_last_s)} by the last run" if job.lost_s else ""
     failed = f"{job.preflight_failures} in a row" if job.preflight_failures else ""
+    own = ""
+    if job.retries_used:
+        own = f"{job.retries_used} retried, {job.failures_in_row} in a row without progress ({job.retries} may be)"
     return (
-        ("own failures", f"{job.retries_used} of {job.retries} retries used" if job.retries_used else ""),
+        ("own failures", own),
         ("node failures", f"{job.node_losses}, which use no retry" if job.node_losses else ""),
         ("pre-flights failed", failed),
         ("not placed on", node_list(job.excluded, width=400)),

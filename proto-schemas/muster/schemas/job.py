@@ -94,7 +94,9 @@ class JobSpec(Wire):
     """What a submitter writes. Quota is checked when scheduling, not here.
 
     total_run_time_s: over all runs; then the job is ended as timed-out. min_slice_s: not preempted before.
-    retries: runs after a failure of the job itself; a failure of the infrastructure uses none.
+    retries: runs after failures of the job itself in a row without progress between them; a failure of the
+    infrastructure uses none. Progress: its run wrote a checkpoint, or lasted an hour where checkpointing is set or the
+    kind is one that serves; otherwise a run begins where the last one did, and all its failures are one row.
     preemptible: may be stopped to make way, and may therefore borrow. grace_s: from the notice to stop to the end.
     same_model: all replicas on GPUs of one model. left_out: which of the run times the submitter left to the queue,
     set by the gateway. pod: options of its pods, where they are pods of Kubernetes. pin: it stays on the cluster that

@@ -14,7 +14,8 @@ class JobView(Wire):
 
     priority: as asked last. held: somebody asked that it is not started; it waits, and is passed over.
     origin: the object of Kubernetes that it stands for, "MusterJob physics/train"; "" if a person submitted it.
-    retries_used: of `retries`, by failures of the job itself. node_losses: runs that ended with their node, or for a
+    failures_in_row: of the job itself, without progress between them, which `retries` bounds; retries_used: runs after
+    such failures, ever. node_losses: runs that ended with their node, or for a
     fault of it. preflight_failures: runs in a row that ended before their first step. lost_s: work of all ended runs
     that no checkpoint keeps; lost_last_s: of the last. excluded: nodes that it is not placed on.
     """
@@ -61,6 +62,7 @@ class JobView(Wire):
     lost_s: float = 0.0
     lost_last_s: float = 0.0
     excluded: tuple[str, ...] = ()
+    failures_in_row: int = 0
 
 
 def job_view(job: Job) -> JobView:

@@ -77,6 +77,7 @@ export interface JobView {
   lost_s: number;
   lost_last_s: number;
   excluded: string[];
+  failures_in_row: number;
 }
 
 export interface NodeReason {

@@ -1,12 +1,15 @@
 """Whose failure it was: the job's own, which uses a retry, or that of what it ran on, which does not."""
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from muster.scheduler.core import answers
 from muster.scheduler.core.cycle import Limits
 from muster.scheduler.core.follow import NODE_LOSSES_MAX
-from muster.schemas.facts.job import QueuedReason
-from muster.schemas.job import Checkpointing, Job, Phase
+from muster.scheduler.core.job_states import record_of, state_of
+from muster.schemas.facts.job import JobQueued, QueuedReason
+from muster.schemas.job import Checkpointing, Job, JobKind, Phase
 from muster.schemas.queries import AskJob
 from unit.scheduler.closing import ask, checkpointed
 from unit.scheduler.world import World
@@ -110,3 +113,100 @@ def test_losses_between_which_nothing_came_of_it_are_bounded_and_others_are_not(
         world.exited(one, "node-lost", attempt=number, ran_s=60)
     assert (world.phase(one) is Phase.FAILED) is (progress == "none")
     assert world.core.state.jobs.records[one.id].node_losses >= NODE_LOSSES_MAX
+
+
+CHECKPOINTS = Checkpointing(interval_s=600)
+
+
+@pytest.mark.parametrize(
+    ("spec", "progress", "ends"),
+    [
+        pytest.param({}, "none", True, id="crash-loop"),
+        pytest.param({"checkpointing": CHECKPOINTS}, "none", True, id="crash-loop-of-one-with-checkpoints"),
+        pytest.param({}, "checkpoint", False, id="told-of-a-checkpoint"),
+        pytest.param({"checkpointing": CHECKPOINTS}, "an-hour", False, id="checkpoints-untold"),
+        pytest.param({"kind": JobKind.INFERENCE}, "an-hour", False, id="serves"),
+        pytest.param({}, "an-hour", True, id="begins-anew-each-time"),
+    ],
+)
+def test_retries_bound_failures_in_a_row_without_progress(spec: dict[str, object], progress: str, ends: bool) -> None:
+    world = World(nodes=1)
+    one = world.submit("one", retries=2, total_run_time_s=90 * 86_400.0, **spec)
+    for attempt in range(1, 7):
+        if world.phase(one) is Phase.FAILED:
+            break
+        run(world, one, attempt, progress)
+    assert (world.phase(one) is Phase.FAILED) is ends
+    record = world.core.state.jobs.records[one.id]
+    assert (record.retries_used, record.failures_in_row) == ((2, 2) if ends else (6, 1))
+
+
+def run(world: World, one: Job, attempt: int, progress: str, *, outcome: str = "failed") -> None:
+    """One run that comes so far and ends so."""
+    world.started(one, attempt=attempt)
+    world.later(3_600 if progress == "an-hour" else 60)
+    if progress == "checkpoint":
+        checkpointed(world, one, attempt=attempt)
+    world.exited(one, outcome, attempt=attempt, exit_code=1, ran_s=60)
+
+
+def test_who_has_no_retry_fails_with_the_first_failure_however_far_it_came() -> None:
+    world = World(nodes=1)
+    one = world.submit("one", retries=0)
+    run(world, one, 1, "checkpoint")
+    assert world.phase(one) is Phase.FAILED
+    assert world.last(one.id, "failed").payload.reason == "exit code 1"
+
+
+def test_progress_ends_a_row_also_in_a_run_that_ended_for_another_reason() -> None:
+    world = World(nodes=2)
+    one = world.submit("one", retries=1)
+    run(world, one, 1, "none")
+    run(world, one, 2, "checkpoint", outcome="node-lost")
+    run(world, one, 3, "none")
+    assert world.phase(one) is Phase.PLACED
+    run(world, one, 4, "none", outcome="node-lost")
+    run(world, one, 5, "none")
+    assert world.last(one.id, "failed").payload.reason == "exit code 1; 2 failures in a row without progress"
+
+
+def test_what_an_older_log_says_counts_as_it_did_then() -> None:
+    world = World(nodes=1)
+    one = world.submit("one", retries=5)
+    for attempt in (1, 2):
+        world.started(one, attempt=attempt)
+        checkpointed(world, one, attempt=attempt)
+        said = JobQueued(queue="lab", attempt=attempt + 1, reason=QueuedReason.RETRY)
+        world.say("scheduler", "job", one.id, "queued", said)
+        world.run()
+    record = world.core.state.jobs.records[one.id]
+    assert (record.retries_used, record.failures_in_row) == (2, 2)
+    older = state_of(record).model_copy(update={"failures_in_row": None})
+    assert record_of(older, record.kind).failures_in_row == 2
+
+
+@settings(max_examples=60, deadline=None)
+@given(
+    retries=st.integers(0, 3),
+    runs=st.lists(
+        st.tuples(st.sampled_from(["none", "checkpoint", "an-hour"]), st.sampled_from(["failed", "node-lost"])),
+        max_size=9,
+    ),
+)
+def test_it_ends_at_the_first_row_that_is_too_long_and_at_no_other_moment(
+    retries: int, runs: list[tuple[str, str]]
+) -> None:
+    world = World(nodes=1)
+    one = world.submit("one", retries=retries, checkpointing=CHECKPOINTS, total_run_time_s=90 * 86_400.0)
+    row = 0
+    for attempt, (progress, outcome) in enumerate(runs, start=1):
+        run(world, one, attempt, progress, outcome=outcome)
+        row = (0 if progress != "none" else row) + (outcome == "failed")
+        record = world.core.state.jobs.records[one.id]
+        view = answers.answer_job(world.recover(), AskJob(job_id=one.id), world.now).job
+        assert view is not None
+        assert (view.failures_in_row, view.retries_used) == (record.failures_in_row, record.retries_used)
+        if outcome == "failed" and row > retries:
+            assert world.phase(one) is Phase.FAILED
+            return
+        assert (world.phase(one), record.failures_in_row) == (Phase.PLACED, row)

@@ -67,7 +67,8 @@ class JobQueued(Payload):
     """`queued`: the job waits in `queue`. attempt: number of the run that it waits for, from 1.
 
     total_run_time_s, min_slice_s: after the queue's defaults and maxima; None: as the job says. excluded: nodes that it
-    is not placed on from now on.
+    is not placed on from now on. failures_in_row: of the job itself, without progress between them, up to now; None: as
+    before, and one more after a failure of its own.
     """
 
     queue: str
@@ -77,6 +78,13 @@ class JobQueued(Payload):
     total_run_time_s: float | None = None
     min_slice_s: float | None = None
     excluded: tuple[NodeExcluded, ...] = ()
+    failures_in_row: int | None = None
+
+    def failures_after(self, before: int) -> int:
+        """The job's own failures in a row from now on. before: up to now."""
+        if self.failures_in_row is not None:
+            return self.failures_in_row
+        return before + (self.reason is QueuedReason.RETRY)
 
 
 class JobPlaced(Payload):
@@ -225,7 +233,7 @@ class JobFinished(Payload):
 class JobState(Payload):
     """`state-recorded` of a job in a cluster: all that any core needs of it to go on.
 
-    retries_used: of `spec.retries`. stop_reason: set while stopping. ran_s: over all ended runs.
+    retries_used: runs after its own failures, ever. stop_reason: set while stopping. ran_s: over all ended runs.
     last_fact: id of the newest fact that moved it. routed_seq: its place in the line of its queue.
     node_losses: runs that ended with their node. explained_at: when `reason` was last said.
     queued_reason, queued_detail: as the newest `queued` said.
@@ -241,7 +249,8 @@ class JobState(Payload):
     preflight_failed (told by preflight_failed_fact): it did not. preflight_failures: in a row, up to now. excluded:
     nodes that it is not placed on. lost_s: work of all ended runs that no checkpoint keeps; lost_last_s: of the last.
     started_at, exited_at: when the pods of the run were told to run, to have ended. losses_in_row: of `node_losses`,
-    the newest ones, between which no run made progress.
+    the newest ones, between which no run made progress. failures_in_row: of the job itself, the same, which
+    `spec.retries` bounds; None: as retries_used.
     """
 
     job: Job
@@ -302,6 +311,7 @@ class JobState(Payload):
     started_at: InstantNs = 0
     exited_at: InstantNs = 0
     losses_in_row: int = 0
+    failures_in_row: int | None = None
 
 
 class RoutedState(Payload):

@@ -70,6 +70,7 @@ export function jobRow(id: string, phase: Phase, given: Partial<JobView> = {}): 
     lost_s: 0,
     lost_last_s: 0,
     excluded: [],
+    failures_in_row: 0,
     ...given,
   };
 }

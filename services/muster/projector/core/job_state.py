@@ -25,6 +25,7 @@ def restore(job: LiveJob, state: jobs.JobState) -> None:
     row.priority = row.priority if state.priority is None else state.priority
     row.checkpointed_at = state.checkpointed_at
     row.retries_used, row.node_losses = state.retries_used, state.node_losses
+    row.failures_in_row = state.retries_used if state.failures_in_row is None else state.failures_in_row
     row.preflight_failures = state.preflight_failures
     row.lost_s, row.lost_last_s = state.lost_s, state.lost_last_s
     row.excluded = tuple(one.node for one in state.excluded)
@@ -44,6 +45,7 @@ def follow_run(row: JobRow, queued: jobs.JobQueued) -> None:
     reason = queued.reason
     row.preemptions += reason is jobs.QueuedReason.PREEMPTED
     row.retries_used += reason is jobs.QueuedReason.RETRY
+    row.failures_in_row = queued.failures_after(row.failures_in_row)
     row.node_losses += reason is jobs.QueuedReason.NODE_LOST
     row.preflight_failures += reason is jobs.QueuedReason.PREFLIGHT_FAILED
     row.excluded = (*row.excluded, *(one.node for one in queued.excluded if one.node not in row.excluded))

@@ -63,6 +63,7 @@ class JobRow:
     lost_s: float = 0.0
     lost_last_s: float = 0.0
     excluded: tuple[str, ...] = ()
+    failures_in_row: int = 0
 
 
 def job_row(job: Job, *, cluster: str, submitted_at: int, seq: int) -> JobRow:

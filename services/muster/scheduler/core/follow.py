@@ -158,9 +158,12 @@ def _after_exit(record: JobRecord, exited: PodsExited, now: Instant, because: st
     is_told_to_end = record.stop_reason is StopReason.NODE_LOST or record.stop_detail == federated.OUT_OF_CONTACT
     if exited.outcome is PodsOutcome.FAILED and not is_told_to_end and not because:
         told = _told(f"exit code {exited.exit_code}", exited.reason)
-        if record.retries_used >= spec.retries:
-            return _finish(record, Phase.FAILED, reason=told, causes=causes)
-        return _requeue(record, QueuedReason.RETRY, told, causes)
+        in_row = 0 if record.came_further(record.exited_at) else record.failures_in_row
+        if in_row >= spec.retries:
+            so_often = f"; {in_row + 1} failures in a row without progress" if in_row else ""
+            reason = told[: TEXT_CHARS_MAX - len(so_often)] + so_often
+            return _finish(record, Phase.FAILED, reason=reason, causes=causes)
+        return _requeue(record, QueuedReason.RETRY, told, causes, failures_in_row=in_row + 1)
     if record.losses_in_row >= NODE_LOSSES_MAX and not record.made_progress(record.exited_at):
         reason = f"{Reason.NODE_LOSSES.value}: {record.losses_in_row + 1} runs ended with their node"
         return _finish(record, Phase.FAILED, reason=_told(reason, exited.reason), causes=causes)
@@ -203,8 +206,13 @@ def _finish(record: JobRecord, phase: Phase, *, causes: tuple[str, ...], reason:
     return draft(record, phase.value, payload, causes=causes)
 
 
-def _requeue(record: JobRecord, reason: QueuedReason, detail: str, causes: tuple[str, ...]) -> Draft:
-    payload = _queued(record, attempt=record.attempt + 1, reason=reason, detail=detail)
+def _requeue(
+    record: JobRecord, reason: QueuedReason, detail: str, causes: tuple[str, ...], *, failures_in_row: int | None = None
+) -> Draft:
+    """The job waits again. failures_in_row: None: of the job itself none is added, and progress ends their row."""
+    if failures_in_row is None and record.failures_in_row and record.came_further(record.exited_at):
+        failures_in_row = 0
+    payload = _queued(record, attempt=record.attempt + 1, reason=reason, detail=detail, failures_in_row=failures_in_row)
     return draft(record, "queued", payload, causes=causes)
 
 
@@ -215,6 +223,7 @@ def _queued(
     reason: QueuedReason = QueuedReason.SUBMITTED,
     detail: str = "",
     excluded: tuple[NodeExcluded, ...] = (),
+    failures_in_row: int | None = None,
 ) -> JobQueued:
     """The payload of `queued`; run times are named where the queue made them other than the job's own."""
     spec, total_run_time_s, min_slice_s = record.job.spec, record.total_run_time_s, record.min_slice_s
@@ -226,6 +235,7 @@ def _queued(
         total_run_time_s=None if total_run_time_s == spec.total_run_time_s else total_run_time_s,
         min_slice_s=None if min_slice_s == spec.min_slice_s else min_slice_s,
         excluded=excluded,
+        failures_in_row=failures_in_row,
     )
 
 

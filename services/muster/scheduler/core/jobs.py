@@ -21,13 +21,16 @@ from muster.schemas.facts.job import (
 )
 from muster.schemas.facts.job_wishes import Ask, JobHeld, JobWish
 from muster.schemas.facts.operations import NodeExcluded, PreflightFailed, PreflightPlan
-from muster.schemas.job import Job, Phase, Slot
+from muster.schemas.job import Job, JobKind, Phase, Slot
 
 ENDED_KEPT = 4_000
 """Ended jobs that are remembered, newest first to last; the read model keeps them all."""
 
 PROGRESS_S = 3_600.0
 """A run that lasted so long came somewhere, also if it told of no checkpoint."""
+
+SERVING = frozenset({JobKind.INTERACTIVE, JobKind.INFERENCE})
+"""Kinds of jobs that are there to be used: of them nothing has to be done again."""
 
 WAITING = frozenset({Phase.SUBMITTED, Phase.QUEUED})
 HOLDING = frozenset({Phase.PLACED, Phase.RUNNING, Phase.STOPPING})
@@ -109,7 +112,8 @@ class JobRecord:
     stopped. lost_s: work of all ended runs that no checkpoint keeps; lost_last_s: of the last. started_at, exited_at:
     when its pods were told to run, to have ended. preflight_plan: of its run; preflight_fact: it passed;
     preflight_failed: it did not, see preflight_failed_fact. preflight_failures: runs in a row that ended before their
-    first step; losses_in_row: with their node, before they came anywhere. excluded: nodes that it is kept off.
+    first step; losses_in_row: with their node, before they came anywhere; failures_in_row: by themselves, before a run
+    after them could go on from further. excluded: nodes that it is kept off.
     assignment, lost_after_s: as `routed` said. recall: that it be given back, as recall_fact asked; recall_drops:
     whatever it does. is_cut_off: the federation is silent, so it may not run. counted: what its queue counts as held by
     it, which follows from the rest.
@@ -162,6 +166,7 @@ class JobRecord:
     started_at: int = 0
     exited_at: int = 0
     losses_in_row: int = 0
+    failures_in_row: int = 0
     preflight_plan: PreflightPlan | None = None
     preflight_fact: str = ""
     preflight_failed: PreflightFailed | None = None
@@ -214,7 +219,18 @@ class JobRecord:
         """Whether its run came somewhere: it wrote a checkpoint, or ran for PROGRESS_S."""
         if not self.running_at:
             return False
-        return self.checkpointed_at >= self.running_at or seconds_between(self.running_at, by) >= PROGRESS_S
+        return self.checkpointed_at > self.running_at or seconds_between(self.running_at, by) >= PROGRESS_S
+
+    def came_further(self, by: int) -> bool:
+        """Whether a run after it goes on from further than it began, so that its failure is the first of a row.
+
+        Time alone says so only of a job that writes checkpoints, told or not, or has nothing to do again: any other
+        begins anew, and would fail at the same step until its total run time is over.
+        """
+        spec = self.job.spec
+        if spec.checkpointing is None and spec.kind not in SERVING and self.checkpointed_at <= self.running_at:
+            return False
+        return self.made_progress(by)
 
     def deadline(self) -> Instant:
         """When its total run time is over, if it goes on running."""

@@ -41,6 +41,7 @@ def view_of(record: JobRecord, cluster: str) -> JobView:
             "priority": record.priority,
             "held": record.held is not None,
             "retries_used": record.retries_used,
+            "failures_in_row": record.failures_in_row,
             "node_losses": record.node_losses,
             "preflight_failures": record.preflight_failures,
             "excluded": tuple(one.node for one in record.excluded),
