@@ -46,6 +46,7 @@ def test_all_contenders_are_compared_in_one_run(tmp_path: Path, monkeypatch: pyt
     assert list(by_name) == [contender.value for contender in Contender]
     assert {name: by_name[name]["placed"] for name in PLACE_ALL} == dict.fromkeys(PLACE_ALL, WORKLOADS)
     assert all(one["placed"] >= WORKLOADS * 0.9 and one["finished"] for one in by_name.values())
+    assert {name: by_name[name]["running"] for name in PLACE_ALL} == dict.fromkeys(PLACE_ALL, WORKLOADS)
     assert by_name["floor"]["requests"]["writes"] >= 2 * WORKLOADS
     assert set(by_name["floor"]["peak_mib"]) < set(by_name["kube-scheduler"]["peak_mib"])
     assert {"kube-scheduler", "topology-scheduler"} <= set(by_name["old-stack"]["peak_mib"])

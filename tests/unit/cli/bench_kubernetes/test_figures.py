@@ -2,6 +2,7 @@
 
 import json
 import time
+from dataclasses import replace
 
 import pytest
 from hypothesis import given
@@ -123,6 +124,17 @@ class TestSeen:
 
         assert seen.longest_gap_s == pytest.approx(30.0, abs=1.0)
 
+    def test_what_runs_is_counted_once_until_the_last_one(self) -> None:
+        seen = Seen()
+        for key in ("a", "b", "stranger"):
+            seen.runs(key)
+        seen.created("a", at_s=seen.runs_s["a"] - 4.0)
+        seen.created("b", at_s=seen.runs_s["b"] - 3.0)
+        seen.created("c", at_s=seen.runs_s["b"] - 2.0)
+        seen.runs("a")
+
+        assert (seen.running, seen.running_wall_s) == (2, pytest.approx(4.0, abs=0.1))
+
     def test_nothing_bound_takes_no_time(self) -> None:
         seen = Seen()
         seen.created("a")
@@ -204,6 +216,12 @@ class TestReport:
         assert [one["contender"] for one in found["contenders"]] == ["floor", "muster"]
         assert found["contenders"][1]["crowds"][0]["lists"] == 100
         assert found["verdicts"][0]["floor_share"] == 1.0
+
+    def test_what_runs_is_told_beside_what_is_bound(self) -> None:
+        late = replace(result(Contender.FLOOR), running=90, running_wall_s=4.5)
+
+        assert (late.document()["binds_per_s"], late.document()["running_per_s"]) == (50.0, 20.0)
+        assert dict(rows([late]))["running per second"] == "20/s"
 
     def test_a_contender_that_ran_out_of_time_says_so(self) -> None:
         late = result(Contender.CLAIMS, placed=60)

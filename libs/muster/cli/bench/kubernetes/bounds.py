@@ -3,6 +3,9 @@
 SETTLED_S = 20.0
 """Nothing was bound for so long: what is not placed stays stranded."""
 
+RUN_SETTLED_S = 5.0
+"""All is bound, and no more pods began to run for so long: then no more will."""
+
 SAMPLE_S = 0.25
 """Between two looks at the processes' memory."""
 

@@ -24,9 +24,10 @@ def kubernetes(
     """Compare schedulers on a real API server: kube-scheduler, the old stack, DRA claims, and Muster.
 
     Each places the same workloads on a fresh control plane of its own with simulated nodes; the floor is a client that
-    only creates and binds. Reports what was placed, the time from created to bound, memory, processor time, and what
-    the API server was asked. JSON: {contenders: [{contender, placed, stranded, binds_per_s, create_to_bound_ms {p50,
-    p99, max}, peak_mib, cpu_s, requests, crowds, ...}], verdicts, machine}.
+    only creates and binds, as the user that Muster's agent is. Reports what was placed and what ran, the time from
+    created to bound, memory, processor time, and what the API server was asked. JSON: {contenders: [{contender, placed,
+    stranded, binds_per_s, running_per_s, create_to_bound_ms {p50, p99, max}, peak_mib, cpu_s, requests, crowds, ...}],
+    verdicts, machine}.
     """
     from muster.cli.bench.kubernetes import report
     from muster.cli.bench.kubernetes.plan import Contender, Plan

@@ -15,6 +15,7 @@ from muster.cli.bench.kubernetes import bounds
 from muster.cli.bench.workload import Quantiles, quantiles
 
 Pod = Mapping[str, JsonValue]
+RUNNING = "Running"
 _GONE = 410
 
 
@@ -34,13 +35,14 @@ def node_of(pod: Pod) -> str:
 
 @dataclass
 class Seen:
-    """By workload, on this process's monotonic clock, in seconds. nodes: where each is bound.
+    """By workload, on this process's monotonic clock, in seconds. nodes: where each is bound. runs_s: since it runs.
 
     longest_gap_s: the longest time in which nothing was bound, since the first was created.
     """
 
     created_s: dict[str, float] = field(default_factory=dict)
     bound_s: dict[str, float] = field(default_factory=dict)
+    runs_s: dict[str, float] = field(default_factory=dict)
     nodes: dict[str, str] = field(default_factory=dict)
     last_bound_s: float = 0.0
     longest_gap_s: float = 0.0
@@ -58,6 +60,10 @@ class Seen:
         self.last_bound_s = now_s
         self.nodes[key] = node
 
+    def runs(self, key: str) -> None:
+        """Its pod was seen running; only the first time counts."""
+        self.runs_s.setdefault(key, time.monotonic())
+
     def _began_s(self, now_s: float) -> float:
         return min(self.created_s.values(), default=now_s)
 
@@ -70,6 +76,17 @@ class Seen:
     def wall_s(self) -> float:
         """From the first created to the last bound; 0 if nothing was bound."""
         ends = [self.bound_s[key] for key in self.created_s if key in self.bound_s]
+        return max(ends) - min(self.created_s.values()) if ends else 0.0
+
+    @property
+    def running(self) -> int:
+        """Of those created."""
+        return sum(key in self.runs_s for key in self.created_s)
+
+    @property
+    def running_wall_s(self) -> float:
+        """From the first created to the last that was seen running; 0 if none was."""
+        ends = [self.runs_s[key] for key in self.created_s if key in self.runs_s]
         return max(ends) - min(self.created_s.values()) if ends else 0.0
 
     def bound_at_s(self) -> tuple[float, ...]:
@@ -118,7 +135,10 @@ async def _follow(client: aiohttp.ClientSession, version: str, seen: Seen, key_o
                         raise WatchLostError(f"the watch of bound pods ended: {event['object'].get('message')}")
                     at = event["object"]["metadata"]["resourceVersion"]
                     if event["type"] in {"ADDED", "MODIFIED"}:
-                        seen.bound(key_of(event["object"]), node_of(event["object"]))
+                        key = key_of(event["object"])
+                        seen.bound(key, node_of(event["object"]))
+                        if event["object"]["status"].get("phase") == RUNNING:
+                            seen.runs(key)
         except aiohttp.ClientResponseError as error:
             if error.status == _GONE:
                 raise WatchLostError("the watch of bound pods is too far behind to go on") from error

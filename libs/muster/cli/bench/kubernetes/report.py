@@ -59,6 +59,7 @@ def rows(results: Sequence[Result]) -> list[tuple[str, ...]]:
         ("placed", *(f"{one.placed}" for one in results)),
         ("stranded", *(_stranded(one) for one in results)),
         ("binds per second", *(f"{one.binds_per_s:.0f}/s" for one in results)),
+        ("running per second", *(f"{one.running_per_s:.0f}/s" for one in results)),
         ("created to bound p50", *(f"{one.latency_ms.p50 / 1000:.2f} s" for one in results)),
         ("p99", *(f"{one.latency_ms.p99 / 1000:.2f} s" for one in results)),
         ("API server, most memory", *(f"{one.peak_mib.get(API_SERVER, 0):.0f} MiB" for one in results)),

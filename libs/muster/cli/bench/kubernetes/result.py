@@ -49,9 +49,10 @@ class Crowd:
 class Result:
     """placed, stranded: workloads. wall_s: first created to last bound. finished: False if the limit ended it.
 
-    peak_mib, cpu_s: by process, from the first workload on. start: requests while the contender was made ready: what
-    the plane's own parts asked before is not in it. surge: those from the first workload on. bound_at_s: when each was
-    bound, since the first was created; ascending.
+    running: workloads whose pods were seen running; running_wall_s: first created to the last of these, which may be
+    well after the last was bound. peak_mib, cpu_s: by process, from the first workload on until the last was bound.
+    start: requests while the contender was made ready: what the plane's own parts asked before is not in it. surge:
+    those from the first workload on. bound_at_s: when each was bound, since the first was created; ascending.
     """
 
     contender: Contender
@@ -64,6 +65,8 @@ class Result:
     start: Requests
     surge: Requests
     finished: bool
+    running: int = 0
+    running_wall_s: float = 0.0
     bound_at_s: tuple[float, ...] = ()
     crowds: tuple[Crowd, ...] = ()
     notes: tuple[str, ...] = field(default=())
@@ -77,6 +80,11 @@ class Result:
     def binds_per_s(self) -> float:
         """Over the wall."""
         return round(self.placed / self.wall_s, 1) if self.wall_s > 0 else 0.0
+
+    @property
+    def running_per_s(self) -> float:
+        """Over the wall until they ran."""
+        return round(self.running / self.running_wall_s, 1) if self.running_wall_s > 0 else 0.0
 
     @property
     def own_peak_mib(self) -> float:
@@ -98,6 +106,9 @@ class Result:
             "finished": self.finished,
             "wall_s": round(self.wall_s, 3),
             "binds_per_s": self.binds_per_s,
+            "running": self.running,
+            "running_wall_s": round(self.running_wall_s, 3),
+            "running_per_s": self.running_per_s,
             "create_to_bound_ms": {
                 "p50": self.latency_ms.p50,
                 "p99": self.latency_ms.p99,

@@ -113,7 +113,10 @@ async def _measured(scenario: Scenario, stage: Stage, running: Running, empty: R
         before = await calm(stage.client)
         samples.begin()
         finished = await _placed(running, seen, plan, progress)
+        samples.look()
+        peak_mib, cpu_s = samples.peak_mib, samples.cpu_s
         after = await requests_of(stage.client)
+        await _all_run(seen)
     crowds = await running.afterwards()
     return Result(
         contender=scenario.contender,
@@ -121,11 +124,13 @@ async def _measured(scenario: Scenario, stage: Stage, running: Running, empty: R
         placed=seen.placed,
         wall_s=seen.wall_s,
         latency_ms=seen.latency_ms(),
-        peak_mib=samples.peak_mib,
-        cpu_s=samples.cpu_s,
+        peak_mib=peak_mib,
+        cpu_s=cpu_s,
         start=before.since(empty),
         surge=after.since(before),
         finished=finished,
+        running=seen.running,
+        running_wall_s=seen.running_wall_s,
         bound_at_s=seen.bound_at_s(),
         crowds=crowds,
         notes=running.notes,
@@ -169,3 +174,12 @@ async def _placed(running: Running, seen: Seen, plan: Plan, progress: Progress) 
     finally:
         submitting.cancel()
         await asyncio.gather(submitting, return_exceptions=True)
+
+
+async def _all_run(seen: Seen) -> None:
+    """Until every pod that is bound runs, or none began to for RUN_SETTLED_S."""
+    count, since_s = seen.running, time.monotonic()
+    while seen.running < seen.placed and time.monotonic() - since_s < bounds.RUN_SETTLED_S:
+        await asyncio.sleep(bounds.POLL_S)
+        if seen.running != count:
+            count, since_s = seen.running, time.monotonic()

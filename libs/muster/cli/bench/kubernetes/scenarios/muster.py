@@ -19,25 +19,20 @@ from muster.cli.bench.kubernetes.observing import Pod, Seen
 from muster.cli.bench.kubernetes.plan import Contender, Plan
 from muster.cli.bench.kubernetes.result import Crowd
 from muster.cli.bench.kubernetes.scenarios.churn import crowds
+from muster.cli.bench.kubernetes.scenarios.ordinary import USER, USERS, rights
 from muster.cli.bench.kubernetes.stage import Running, Stage
 from muster.cli.bench.load import ACCEPTED, Request
 from muster.cli.bench.workload import LONG_RUN_S, TEAM, bodies
 from muster.cli.errors import refused
 from muster.kube.local.child import Usage
 from muster.kube.local.fleet import CLASSES, create_all
-from muster.kube.local.nodes import Devices, Manifest, NodeShape, device_class
+from muster.kube.local.nodes import Devices, NodeShape, device_class
 from muster.kube.local.options import CONTROLLERS, PlaneOptions
-from muster.kube.permissions import PATHS, TABLE
 from muster.schemas.facts.queue import QueueSpec
 from muster.stack import control
 
-USER = "muster"
-GROUPS = ("system:serviceaccounts",)
-"""As a pod of the cluster: flow control treats it as every other service account."""
 JOB_LABEL = "muster.dev/job"
 DEVICE_CLASS = "gpu.muster.dev"
-ROLES = "/apis/rbac.authorization.k8s.io/v1/clusterroles"
-BINDINGS = "/apis/rbac.authorization.k8s.io/v1/clusterrolebindings"
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,7 +45,7 @@ class MusterStack:
     def options(self, plan: Plan) -> PlaneOptions:
         """No scheduler of Kubernetes at all."""
         del plan
-        return PlaneOptions(controllers=CONTROLLERS, node_lease_s=0, users=((USER, GROUPS),))
+        return PlaneOptions(controllers=CONTROLLERS, node_lease_s=0, users=USERS)
 
     def shape(self, plan: Plan) -> NodeShape:
         """With a device plugin, or with devices."""
@@ -127,22 +122,3 @@ def cluster(kubeconfig: Path, *, claims: bool) -> dict[str, object]:
         "own_nodes": False,  # nobody else is there to be kept away
         "if_lacking": "fall-back",
     }
-
-
-def rights() -> Iterator[tuple[str, Manifest]]:
-    """One role with every permission that Muster names, bound to its user."""
-    rules: list[Manifest] = [
-        {"apiGroups": [row.group], "resources": [row.resource], "verbs": list(row.verbs)} for row in TABLE
-    ]
-    rules += [{"nonResourceURLs": list(row.paths), "verbs": ["get"]} for row in PATHS]
-    head = {"apiVersion": "rbac.authorization.k8s.io/v1", "metadata": {"name": "muster-bench"}}
-    yield ROLES, {**head, "kind": "ClusterRole", "rules": rules}
-    yield (
-        BINDINGS,
-        {
-            **head,
-            "kind": "ClusterRoleBinding",
-            "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": "muster-bench"},
-            "subjects": [{"kind": "User", "name": USER, "apiGroup": "rbac.authorization.k8s.io"}],
-        },
-    )

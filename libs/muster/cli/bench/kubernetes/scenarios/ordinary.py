@@ -1,0 +1,36 @@
+"""An ordinary client of the cluster: what a pod of it may be, which flow control and authorisation treat as any other.
+
+The plane's admin is of `system:masters`: the API server lets it past both, as it lets no client in a cluster.
+"""
+
+from collections.abc import Iterator
+
+from muster.kube.local.nodes import Manifest
+from muster.kube.permissions import PATHS, TABLE
+
+USER = "muster"
+GROUPS = ("system:serviceaccounts",)
+"""As a pod of the cluster: flow control treats it as every other service account."""
+USERS = ((USER, GROUPS),)
+"""For `PlaneOptions.users`."""
+ROLES = "/apis/rbac.authorization.k8s.io/v1/clusterroles"
+BINDINGS = "/apis/rbac.authorization.k8s.io/v1/clusterrolebindings"
+
+
+def rights() -> Iterator[tuple[str, Manifest]]:
+    """One role with every permission that Muster names, bound to the user."""
+    rules: list[Manifest] = [
+        {"apiGroups": [row.group], "resources": [row.resource], "verbs": list(row.verbs)} for row in TABLE
+    ]
+    rules += [{"nonResourceURLs": list(row.paths), "verbs": ["get"]} for row in PATHS]
+    head = {"apiVersion": "rbac.authorization.k8s.io/v1", "metadata": {"name": "muster-bench"}}
+    yield ROLES, {**head, "kind": "ClusterRole", "rules": rules}
+    yield (
+        BINDINGS,
+        {
+            **head,
+            "kind": "ClusterRoleBinding",
+            "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": "muster-bench"},
+            "subjects": [{"kind": "User", "name": USER, "apiGroup": "rbac.authorization.k8s.io"}],
+        },
+    )
