@@ -201,6 +201,18 @@ PAGES: Mapping[str, Stand] = {
             ),
         ),
     ),
+    "docs/audit.md": Stand(
+        stack=None,
+        instead=(
+            Instead(
+                "kubectl -n muster create secret generic muster-guard-audit",
+                "needs a control plane: that test runs it there",
+                by="tests/kubernetes/test_audit_component.py::"
+                "test_the_api_server_takes_the_secret_of_the_page_and_all_that_the_component_adds",
+                block=True,
+            ),
+        ),
+    ),
     "docs/clusters.md": Stand(stack=None, fills={"DIR": fills.new_state_dir}),
     "docs/operations.md": Stand(
         fills={"DIR": fills.new_state_dir, "NEW": fills.new_state_dir},
@@ -252,6 +264,16 @@ PAGES: Mapping[str, Stand] = {
         settings={"preflight": {"suites": [{"name": "disk", "checks": [{"check": "storage"}]}]}}
     ),
     "docs/concepts/telemetry.md": Stand(fills={"127.0.0.1:9400": fills.exporter_address}),
+    "docs/concepts/federation.md": Stand(
+        instead=(
+            Instead(
+                "muster demo transition",
+                "two clusters more beside the stack of this page",
+                by="tests/integration/federation/test_transition.py"
+                "::test_a_team_that_goes_on_submitting_moves_over_and_notices_nothing",
+            ),
+        ),
+    ),
     "docs/concepts/upgrades.md": Stand(
         instead=(
             Instead(

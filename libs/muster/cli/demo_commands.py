@@ -58,3 +58,20 @@ def upgrade(
     from muster.cli import demo_upgrade
 
     demo_upgrade.run(output, nodes=nodes, max_unavailable=max_unavailable)
+
+
+@app.command()
+def transition(
+    *,
+    jobs: Annotated[int, typer.Option(min=20, max=2_000, help="Short jobs that the team submits meanwhile.")] = 60,
+    output: As = Output.TABLE,
+) -> None:
+    """A team moves from one cluster to another while it goes on submitting: what ran where, and that nobody noticed.
+
+    About a minute, on a federation of two clusters of its own. JSON: {jobs, stayed, moved, straight, lost, twice, aged,
+    submissions, stopped, away_s_max, drained_s, moments: [{at_s, who, said}], passed, problem}. Exit code 3 unless no
+    job was lost, run twice, stopped or submitted again, and all kept their age.
+    """
+    from muster.cli import demo_transition
+
+    demo_transition.run(output, jobs=jobs)

@@ -1,4 +1,4 @@
-"""What a demonstration of devices is played on: a running stack, what it is asked, and what it decided meanwhile."""
+"""What a demonstration is played on: a running stack, what it is asked, and what it decided meanwhile."""
 
 import asyncio
 import time
@@ -126,12 +126,14 @@ class Stage:
         """All facts that belong to a job's trace, oldest first."""
         return await self.muster.events(job_id=job_id, limit=2_000)
 
-    async def until(self, what: str, ask: Callable[[], Awaitable[Found | None]]) -> Found:
-        """Ask until the answer is true. Raises DemoFailedError after PATIENCE_S."""
-        end_s = time.monotonic() + PATIENCE_S
+    async def until(
+        self, what: str, ask: Callable[[], Awaitable[Found | None]], *, patience_s: float = PATIENCE_S
+    ) -> Found:
+        """Ask until the answer is true. Raises DemoFailedError after `patience_s`."""
+        end_s = time.monotonic() + patience_s
         while not (found := await ask()):
             if time.monotonic() > end_s:
-                raise DemoFailedError(f"after {PATIENCE_S:g} s it is not so that {what}")
+                raise DemoFailedError(f"after {patience_s:g} s it is not so that {what}")
             await asyncio.sleep(POLL_S)
         return found
 

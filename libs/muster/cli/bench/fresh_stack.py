@@ -57,15 +57,21 @@ class FreshStack:
 
 @asynccontextmanager
 async def fresh_stack(
-    directory: Path, settings: Mapping[str, object], *, split: bool, say: Say, what: str = "a stack"
+    directory: Path,
+    settings: Mapping[str, object],
+    *,
+    split: bool,
+    say: Say,
+    what: str = "a stack",
+    clusters: tuple[str, ...] = (),
 ) -> AsyncIterator[FreshStack]:
     """Start a stack in `directory`, stop it in the end. settings: by section, as in `StartOptions`. split: one process
-    per service. what: how it is announced.
+    per service. what: how it is announced. clusters: as in `StartOptions`.
 
     Raises StartFailedError, StateDirError.
     """
     ports = dict.fromkeys(("nats", "monitor", "websocket", "redis", "http", "fabric"), 0)
-    options = StartOptions(state_dir=directory, settings=dict(settings), ports=ports, split=split)
+    options = StartOptions(state_dir=directory, settings=dict(settings), ports=ports, split=split, clusters=clusters)
     say(f"starting {what} in {directory}")
     starting = asyncio.create_task(asyncio.to_thread(control.detach, options))
     try:
