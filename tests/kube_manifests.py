@@ -46,6 +46,11 @@ def rendered(plane: AnyPlane, directory: Path, overlay: str) -> tuple[JsonObject
     return tuple(cast("Iterator[JsonObject]", yaml.safe_load_all(said)))
 
 
+def of_kind(manifests: tuple[JsonObject, ...], *kinds: str) -> list[JsonObject]:
+    """Those of these kinds."""
+    return [one for one in manifests if text(one, "kind") in kinds]
+
+
 def title(of: JsonObject) -> str:
     """As people call it: "Deployment muster/agent"."""
     namespace = text(of, "metadata", "namespace")

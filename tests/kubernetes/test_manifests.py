@@ -7,7 +7,7 @@ from typing import cast
 import pytest
 import yaml
 
-from kube_manifests import JOBS, K8S, NAMESPACE, WORKLOADS, kubectl, pod_of, rendered, title
+from kube_manifests import JOBS, K8S, NAMESPACE, WORKLOADS, kubectl, of_kind, pod_of, rendered, title
 from kube_planes import AnyPlane
 from muster.kube.objects import JsonObject, at, objects, text
 from muster.stack.declared import SERVICES
@@ -29,10 +29,6 @@ def prepared(plane: AnyPlane) -> Iterator[AnyPlane]:
     kubectl(plane, "apply", "--server-side", *first)
     yield plane
     kubectl(plane, "delete", "--ignore-not-found", *first)
-
-
-def of_kind(manifests: tuple[JsonObject, ...], *kinds: str) -> list[JsonObject]:
-    return [one for one in manifests if text(one, "kind") in kinds]
 
 
 def test_the_api_server_takes_every_object(prepared: AnyPlane, manifests: tuple[JsonObject, ...]) -> None:

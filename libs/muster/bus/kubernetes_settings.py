@@ -176,7 +176,8 @@ class GuardSettings(_Section):
     servers' metrics. skew_ratio: largest memory of an API server over the smallest, from which it is told.
     lists_per_minute: of one client, from which it is told. audit_host, audit_port: where it listens for the API
     servers' audit webhook; port 0: nowhere. audit_token: a file with the token that they send; without one, anybody who
-    reaches the port may tell tales of others. secrets_per_workload: from so many it is told.
+    reaches the port may tell tales of others. audit_certificate, audit_key: files in PEM; with both it speaks TLS.
+    secrets_per_workload: from so many it is told.
     """
 
     enabled: bool = True
@@ -189,4 +190,13 @@ class GuardSettings(_Section):
     audit_host: str = "127.0.0.1"
     audit_port: Annotated[int, Field(ge=0, le=65_535)] = 0
     audit_token: Path | None = None
+    audit_certificate: Path | None = None
+    audit_key: Path | None = None
     secrets_per_workload: Annotated[int, Field(ge=1)] = 50
+
+    @model_validator(mode="after")
+    def _has_both_or_none(self) -> Self:
+        if (self.audit_certificate is None) != (self.audit_key is None):
+            lacks = "audit_key" if self.audit_key is None else "audit_certificate"
+            raise ValueError(f"guard.{lacks} is not set: TLS needs audit_certificate and audit_key")
+        return self

@@ -1,14 +1,21 @@
 """The files by which API servers tell the guard who lists."""
 
+import base64
 import json
 import os
+from datetime import UTC, datetime
 from pathlib import Path
+from urllib.parse import urlsplit
 
 import typer
 
+from muster.bus.clock import SystemTime
 from muster.cli import output
+from muster.cli.guard_certificate import self_signed
+from muster.core import NS_PER_S
 
 POLICY, WEBHOOK, TOKEN = "audit-policy.json", "audit-webhook.json", "audit-token"
+CERTIFICATE, KEY = "audit.crt", "audit.key"
 TOKEN_BYTES = 32
 FLAGS = (
     "--audit-policy-file={policy}",
@@ -27,37 +34,60 @@ def policy() -> dict[str, object]:
     }
 
 
-def webhook(url: str, token: str) -> dict[str, object]:
+def webhook(url: str, token: str, *, ca: bytes = b"") -> dict[str, object]:
     """A kubeconfig whose server is the guard, with the token that it asks for in the path: over plain HTTP API servers
-    send no credentials of a user.
+    send no credentials of a user. ca: in PEM, of whoever signed the guard's certificate; empty: those the host trusts.
     """
+    cluster = {"server": f"{url.rstrip('/')}/audit/{token}"}
+    if ca:
+        cluster["certificate-authority-data"] = base64.b64encode(ca).decode()
     return {
         "apiVersion": "v1",
         "kind": "Config",
-        "clusters": [{"name": "guard", "cluster": {"server": f"{url.rstrip('/')}/audit/{token}"}}],
+        "clusters": [{"name": "guard", "cluster": cluster}],
         "contexts": [{"name": "guard", "context": {"cluster": "guard", "user": "api-server"}}],
         "current-context": "guard",
         "users": [{"name": "api-server", "user": {}}],
     }
 
 
-def files(into: Path, *, url: str, token: str) -> tuple[str, ...]:
+def files(into: Path, *, url: str, token: str, ca: bytes = b"") -> tuple[str, ...]:
     """Write all, for this user alone, and answer the flags of API servers that name them. Raises OSError."""
     into.mkdir(mode=0o700, parents=True, exist_ok=True)
     places = {"policy": into / POLICY, "webhook": into / WEBHOOK}
     _private(places["policy"], json.dumps(policy(), indent=2))
-    _private(places["webhook"], json.dumps(webhook(url, token), indent=2))
+    _private(places["webhook"], json.dumps(webhook(url, token, ca=ca), indent=2))
     _private(into / TOKEN, token)
     return tuple(flag.format(**places) for flag in FLAGS)
 
 
-def write(into: Path, *, url: str) -> None:
-    """As a command: the flags to start API servers with are printed. A token that is there stays."""
+def write(into: Path, *, url: str, ca: Path | None) -> None:
+    """As a command: the flags to start API servers with are printed. A token and a certificate that are there stay.
+
+    ca: who signed the guard's certificate; without one an https URL gets a certificate that signs itself.
+    """
     known = into / TOKEN
     token = known.read_text().strip() if known.is_file() else os.urandom(TOKEN_BYTES).hex()
-    for flag in files(into, url=url, token=token):
+    settings = {"audit_token": known}
+    trusted = ca.read_bytes() if ca is not None else b""
+    if ca is None and urlsplit(url).scheme == "https":
+        trusted = _certificate(into, urlsplit(url).hostname or "")
+        settings |= {"audit_certificate": into / CERTIFICATE, "audit_key": into / KEY}
+    for flag in files(into, url=url, token=token, ca=trusted):
         typer.echo(flag)
-    output.talk().print(f"The guard takes what is sent with this token: setting guard.audit_token = {known}")
+    said = ", ".join(f"guard.{name} = {path}" for name, path in settings.items())
+    output.talk().print(f"The guard takes what is sent with this token: settings {said}")
+
+
+def _certificate(into: Path, host: str) -> bytes:
+    """The guard's own, made now if there is none."""
+    certificate, key = into / CERTIFICATE, into / KEY
+    if not (certificate.is_file() and key.is_file()):
+        made = self_signed(host, now=datetime.fromtimestamp(SystemTime().wall() / NS_PER_S, UTC))
+        into.mkdir(mode=0o700, parents=True, exist_ok=True)
+        _private(certificate, made.certificate.decode())
+        _private(key, made.key.decode())
+    return certificate.read_bytes()
 
 
 def _private(path: Path, text: str) -> None:

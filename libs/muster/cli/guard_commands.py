@@ -101,11 +101,23 @@ def audit(
     url: Annotated[
         str, typer.Option(help="Where the guard listens, as API servers reach it: setting guard.audit_port.")
     ],
+    ca: Annotated[
+        Path | None,
+        typer.Option(
+            help="Of an https URL: the authority that signed guard.audit_certificate, in PEM. Without, one is made.",
+            metavar="FILE",
+            exists=True,
+            dir_okay=False,
+        ),
+    ] = None,
 ) -> None:
-    """Write what API servers need to tell the guard who lists: a policy of LISTs alone, a webhook, a token."""
+    """Write what API servers need to tell the guard who lists: a policy of LISTs alone, a webhook, a token.
+
+    With an https URL a certificate for its host, too.
+    """
     from muster.cli import guard_audit
 
-    guard_audit.write(into, url=url)
+    guard_audit.write(into, url=url, ca=ca)
 
 
 @app.command()

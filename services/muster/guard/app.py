@@ -1,8 +1,10 @@
 """Wiring only: the guard's core over what the API servers show."""
 
 from importlib.metadata import version
+from pathlib import Path
 
 from muster.bus.declaration import Declaration, QueryType
+from muster.bus.kubernetes_settings import GuardSettings
 from muster.bus.service import CoreService, Hosted
 from muster.bus.settings import Settings
 from muster.guard.core import GuardCore
@@ -72,4 +74,11 @@ def place_of(settings: Settings) -> Place | None:
         audit_host=settings.guard.audit_host,
         audit_port=settings.guard.audit_port,
         audit_token=settings.guard.audit_token,
+        audit_tls=_pair(settings.guard),
     )
+
+
+def _pair(guard: GuardSettings) -> tuple[Path, Path] | None:
+    """Certificate and key of the audit receiver; the settings have both or none."""
+    certificate, key = guard.audit_certificate, guard.audit_key
+    return None if certificate is None or key is None else (certificate, key)

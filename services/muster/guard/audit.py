@@ -6,6 +6,7 @@ policy that logs LISTs at level Metadata and nothing else; `muster guard audit` 
 
 import hmac
 import re
+import ssl
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -65,15 +66,38 @@ def read_token(path: Path | None) -> str:
     return token
 
 
+def read_tls(pair: tuple[Path, Path] | None) -> ssl.SSLContext | None:
+    """What certificate and key serve with; None without them. Raises AuditPortError."""
+    if pair is None:
+        return None
+    context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
+    try:
+        context.load_cert_chain(*pair)
+    except OSError as error:  # SSLError, too: what is no PEM, or a key of another certificate
+        raise AuditPortError(
+            f"guard.audit_certificate, guard.audit_key: {pair[0]} and {pair[1]} cannot be used: {error}"
+        ) from error
+    return context
+
+
 class AuditReceiver:
     """An HTTP server for batches of events. take: called for each answered LIST, in the event loop.
 
     token: that API servers must send, as the last part of the path, since their client sends no credentials over plain
     HTTP (client-go's clientcmd), or as a bearer token; with "" anybody who reaches the port may tell tales of others.
+    tls: None: plain HTTP.
     """
 
-    def __init__(self, *, host: str, port: int, take: Callable[[Listed], None], token: str = "") -> None:
-        self._host, self._port, self._take = host, port, take
+    def __init__(
+        self,
+        *,
+        host: str,
+        port: int,
+        take: Callable[[Listed], None],
+        token: str = "",
+        tls: ssl.SSLContext | None = None,
+    ) -> None:
+        self._host, self._port, self._take, self._tls = host, port, take, tls
         self._token = token.encode()
         self._runner: web.AppRunner | None = None
         self.events = 0
@@ -94,7 +118,7 @@ class AuditReceiver:
         self._runner = web.AppRunner(app, access_log=None, shutdown_timeout=AUDIT_CLOSE_S)
         await self._runner.setup()
         try:
-            await web.TCPSite(self._runner, self._host, self._port).start()
+            await web.TCPSite(self._runner, self._host, self._port, ssl_context=self._tls).start()
         except OSError as error:
             raise AuditPortError(
                 f"guard.audit_port: cannot listen on {self._host}:{self._port}: {error}; choose another port, or 0"

@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import Self
 
 from muster.core import Instant
-from muster.guard.audit import AuditReceiver, Listed, read_token
+from muster.guard.audit import AuditReceiver, Listed, read_tls, read_token
 from muster.guard.core.clients import ClientTally
 from muster.guard.core.config import GuardConfig
 from muster.guard.core.dump import Request
@@ -75,7 +75,10 @@ class Lookout:
         self._watches = Watches(self.connection, on_flow=self._on_flow)
         if place.audit_port:
             token = await asyncio.to_thread(read_token, place.audit_token)
-            self.audit = AuditReceiver(host=place.audit_host, port=place.audit_port, take=self._listed, token=token)
+            tls = await asyncio.to_thread(read_tls, place.audit_tls)
+            self.audit = AuditReceiver(
+                host=place.audit_host, port=place.audit_port, take=self._listed, token=token, tls=tls
+            )
             stack.push_async_callback(self.audit.close)
             await self.audit.start()
         running = self._watches.running()

@@ -19,7 +19,10 @@ _ENDPOINTS = Selection(namespace="default", labels="kubernetes.io/service-name=k
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """How a cluster is reached; see `KubernetesSettings`. audit_*: of the audit webhook; port 0: nowhere."""
+    """How a cluster is reached; see `KubernetesSettings`. audit_*: of the audit webhook; port 0: nowhere.
+
+    audit_tls: certificate and key; None: plain HTTP.
+    """
 
     kubeconfig: Path | None
     context: str = ""
@@ -28,6 +31,7 @@ class Place:
     audit_host: str = ""
     audit_port: int = 0
     audit_token: Path | None = None
+    audit_tls: tuple[Path, Path] | None = None
 
 
 @dataclass(frozen=True, slots=True)

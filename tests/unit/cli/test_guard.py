@@ -1,9 +1,11 @@
 """`muster guard`: what it takes, what it prints, and the files for the audit webhook."""
 
+import base64
 import json
 from pathlib import Path
 
 import pytest
+from cryptography import x509
 
 from muster.cli import guard_tables, guarding
 from muster.cli.errors import CliError, ExitCode
@@ -13,6 +15,7 @@ from muster.cli.guard_demo.run import stories
 from muster.cli.guard_demo.run import tell as tell_demo
 from muster.cli.main import run
 from muster.cli.options import Output
+from muster.guard.audit import read_tls
 from muster.guard.core.config import Kind
 from muster.schemas.apiserver import (
     ApiServerReplica,
@@ -78,6 +81,29 @@ def test_the_audit_files_log_lists_alone_and_name_the_guard(tmp_path: Path) -> N
     webhook = json.loads((tmp_path / "new" / "audit-webhook.json").read_text())
     assert webhook["clusters"][0]["cluster"]["server"] == "http://guard.muster:9110/audit/secret"
     assert all(path.stat().st_mode & 0o077 == 0 for path in (tmp_path / "new").iterdir())
+
+
+@pytest.mark.parametrize("host", ["guard-audit.muster.svc", "10.0.0.7"])
+def test_a_certificate_for_the_urls_host_is_made_once_and_trusted(tmp_path: Path, host: str) -> None:
+    into = tmp_path / "new"
+    words = ["guard", "audit", str(into), "--url", f"https://{host}:9443"]
+    assert run(words) == run(words) == ExitCode.OK
+    pem = (into / "audit.crt").read_bytes()
+    cluster = json.loads((into / "audit-webhook.json").read_text())["clusters"][0]["cluster"]
+    assert base64.b64decode(cluster["certificate-authority-data"]) == pem
+    names = x509.load_pem_x509_certificate(pem).extensions.get_extension_for_class(x509.SubjectAlternativeName).value
+    assert [str(name.value) for name in names] == [host]
+    assert read_tls((into / "audit.crt", into / "audit.key")) is not None
+    assert all(path.stat().st_mode & 0o077 == 0 for path in into.iterdir())
+
+
+def test_an_authority_of_ones_own_makes_no_certificate(tmp_path: Path) -> None:
+    (tmp_path / "ca.crt").write_text("own")
+    words = ["guard", "audit", str(tmp_path / "new"), "--url", "https://guard:9443", "--ca", str(tmp_path / "ca.crt")]
+    assert run(words) == ExitCode.OK
+    cluster = json.loads((tmp_path / "new" / "audit-webhook.json").read_text())["clusters"][0]["cluster"]
+    assert base64.b64decode(cluster["certificate-authority-data"]) == b"own"
+    assert not (tmp_path / "new" / "audit.crt").exists()
 
 
 def test_a_token_that_is_there_stays(tmp_path: Path) -> None:

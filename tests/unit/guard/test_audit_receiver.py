@@ -2,14 +2,19 @@
 
 import json
 import socket
+import ssl
 from collections.abc import AsyncIterator
+from datetime import UTC, datetime
 from pathlib import Path
 
 import aiohttp
 import pytest
+from pydantic import ValidationError
 
-from muster.guard.audit import AuditPortError, AuditReceiver, Listed, read_token
+from muster.bus.kubernetes_settings import GuardSettings
+from muster.guard.audit import AuditPortError, AuditReceiver, Listed, read_tls, read_token
 from muster.guard.http2 import streams_max, streams_of
+from muster.kube.local.pki import make_pki
 
 EVENT = {
     "stage": "ResponseComplete", "verb": "list", "requestURI": "/api/v1/pods", "userAgent": "a/1 x",
@@ -81,6 +86,31 @@ def test_a_token_that_cannot_be_read_names_the_setting(tmp_path: Path) -> None:
     assert read_token(None) == ""
 
 
+async def test_with_a_certificate_it_speaks_tls_alone(tmp_path: Path) -> None:
+    pki = make_pki(tmp_path, now=datetime.now(UTC))
+    taken: list[Listed] = []
+    tls = read_tls((pki.server_certificate, pki.server_key))
+    receiver = AuditReceiver(host="127.0.0.1", port=0, take=taken.append, tls=tls)
+    await receiver.start()
+    body, place = json.dumps({"items": [EVENT]}).encode(), f"127.0.0.1:{receiver.port}/audit"
+    async with aiohttp.ClientSession() as client:
+        trusting = ssl.create_default_context(cafile=str(pki.ca))
+        async with client.post(f"https://{place}", data=body, ssl=trusting) as answer:
+            assert answer.status == 200
+        with pytest.raises(aiohttp.ClientError):
+            await client.post(f"http://{place}", data=body)
+    await receiver.close()
+    assert len(taken) == 1
+
+
+def test_a_certificate_that_cannot_be_used_names_the_settings(tmp_path: Path) -> None:
+    pki = make_pki(tmp_path, now=datetime.now(UTC))
+    for pair in ((tmp_path / "none", pki.server_key), (pki.server_certificate, pki.service_account_key)):
+        with pytest.raises(AuditPortError, match=r"guard\.audit_certificate, guard\.audit_key"):
+            read_tls(pair)
+    assert read_tls(None) is None
+
+
 async def test_a_port_that_is_taken_names_the_setting() -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
         receiver = AuditReceiver(host="127.0.0.1", port=taken.getsockname()[1], take=lambda _: None)
@@ -104,3 +134,9 @@ def test_streams_are_in_the_settings_frame(settings: bytes, streams: int) -> Non
 async def test_a_server_that_is_not_there_tells_no_streams() -> None:
     assert await streams_max("http://127.0.0.1:1") == 0
     assert await streams_max("https://127.0.0.1:1") == 0
+
+
+@pytest.mark.parametrize(("has", "lacks"), [("audit_certificate", "audit_key"), ("audit_key", "audit_certificate")])
+def test_half_of_a_pair_is_refused_with_what_lacks(has: str, lacks: str) -> None:
+    with pytest.raises(ValidationError, match=rf"guard\.{lacks} is not set"):
+        GuardSettings.model_validate({has: "/x"})
