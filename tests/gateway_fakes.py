@@ -1,8 +1,9 @@
 """A house without a bus: what the gateway needs, in memory, with every way to fail under the test's control."""
 
 import asyncio
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
+from dataclasses import replace
 
 import httpx
 
@@ -10,6 +11,7 @@ from muster.bus.clock import SystemTime
 from muster.core import Draft
 from muster.gateway.accept import Shape
 from muster.gateway.catalogue import CatalogueCache
+from muster.gateway.cells import Cell
 from muster.gateway.feed import FedFact, Feed, Position
 from muster.gateway.house import House
 from muster.gateway.http import make_app
@@ -439,6 +441,18 @@ class FakeHouse:
         headers = {"Authorization": f"Bearer {token}"} if token else {}
         async with httpx.AsyncClient(transport=transport, base_url="http://muster", headers=headers) as client:
             yield client
+
+
+def joined(houses: Mapping[str, FakeHouse]) -> FakeHouse:
+    """The first of these, which has all of them as its clusters."""
+    cells = {
+        name: Cell(name, one.view, one.scheduler, one.composer, one.scaler, one.guard, one.leaders)
+        for name, one in houses.items()
+    }
+    name, first = next(iter(houses.items()))
+    first.house = replace(first.house, cells=cells, cluster=name)
+    first.app = make_app(first.house)
+    return first
 
 
 def lost_log() -> NotStoredError:

@@ -89,19 +89,19 @@ def drawn_name() -> str:
     return f"request-{os.urandom(NAME_BYTES).hex()}"
 
 
-def attach(state_dir: Path, form: Output, requests: Sequence[Named]) -> None:
+def attach(state_dir: Path, form: Output, requests: Sequence[Named], *, cluster: str) -> None:
     """Ask for each in turn, and tell what came of it; the first that is refused ends it. Raises CliError."""
 
     async def ask(muster: "Muster") -> None:
         for one in requests:
-            _tell_attached(one, await muster.compose(one.spec, name=one.name), form)
+            _tell_attached(one, await muster.compose(one.spec, name=one.name, cluster=cluster), form)
 
     call(state_dir, ask)
 
 
-def detach_device(state_dir: Path, form: Output, uuid: str, *, force: bool, reason: str) -> None:
+def detach_device(state_dir: Path, form: Output, uuid: str, *, force: bool, reason: str, cluster: str) -> None:
     """Ask that it be given back. Raises CliError, which names who holds it."""
-    device = call(state_dir, lambda muster: muster.detach(uuid, force=force, reason=reason))
+    device = call(state_dir, lambda muster: muster.detach(uuid, force=force, reason=reason, cluster=cluster))
     if form is Output.JSON:
         output.emit_model(device)
     elif device.phase is AttachmentPhase.DETACHED:
@@ -111,9 +111,9 @@ def detach_device(state_dir: Path, form: Output, uuid: str, *, force: bool, reas
         typer.echo(f"{uuid}: detach requested, {device.phase.value} on {device.node}{held}")
 
 
-def detach_request(state_dir: Path, form: Output, name: str, *, force: bool, reason: str) -> None:
+def detach_request(state_dir: Path, form: Output, name: str, *, force: bool, reason: str, cluster: str) -> None:
     """Ask that all devices of a request be given back. Raises CliError."""
-    request = call(state_dir, lambda muster: muster.decompose(name, force=force, reason=reason))
+    request = call(state_dir, lambda muster: muster.decompose(name, force=force, reason=reason, cluster=cluster))
     if form is Output.JSON:
         output.emit_model(request)
     elif request.phase is RequestPhase.ENDED:

@@ -6,7 +6,7 @@ from typing import Annotated
 import typer
 
 from muster.cli.errors import usage
-from muster.cli.options import As, Output, StateDir
+from muster.cli.options import As, Cluster, Output, StateDir
 
 app = typer.Typer(name="device", help="Devices of composable fabrics: attach, detach, look.", no_args_is_help=True)
 
@@ -29,6 +29,7 @@ def attach(
         Path | None,
         typer.Option("--file", "-f", help="ComposabilityRequests as written for the operator (YAML, JSON)."),
     ] = None,
+    cluster: Cluster = "",
 ) -> None:
     """Attach devices from a fabric's pool to nodes (operators and admins). JSON lines: {"name", "request" or null}."""
     from muster.cli import device_changes
@@ -37,11 +38,11 @@ def attach(
         model=model, count=count, node=node, spread=spread, kind=kind, force=force, name=name
     )
     if file is None:
-        device_changes.attach(state_dir, output, [device_changes.asked_of(wanted)])
+        device_changes.attach(state_dir, output, [device_changes.asked_of(wanted)], cluster=cluster)
     elif wanted != device_changes.Wanted():
         raise usage("--file: the file says it all; leave the other options out")
     else:
-        device_changes.attach(state_dir, output, device_changes.load_requests(file))
+        device_changes.attach(state_dir, output, device_changes.load_requests(file), cluster=cluster)
 
 
 @app.command()
@@ -53,6 +54,7 @@ def detach(
     request: Annotated[str, typer.Option(help="All devices of this request, which ends.", metavar="NAME")] = "",
     force: Annotated[bool, typer.Option("--force", help="Also what jobs hold: they are stopped.")] = False,
     reason: _Reason = "",
+    cluster: Cluster = "",
 ) -> None:
     """Give a device, or all of a request, back to the pool as soon as no job holds it (operators and admins).
 
@@ -63,17 +65,17 @@ def detach(
     if bool(uuid) == bool(request):
         raise usage("UUID, --request: name one device, or a request; one of both")
     if request:
-        device_changes.detach_request(state_dir, output, request, force=force, reason=reason)
+        device_changes.detach_request(state_dir, output, request, force=force, reason=reason, cluster=cluster)
     else:
-        device_changes.detach_device(state_dir, output, uuid, force=force, reason=reason)
+        device_changes.detach_device(state_dir, output, uuid, force=force, reason=reason, cluster=cluster)
 
 
 @app.command("list")
-def list_devices(*, state_dir: StateDir, output: As = Output.TABLE) -> None:
+def list_devices(*, state_dir: StateDir, output: As = Output.TABLE, cluster: Cluster = "") -> None:
     """Show devices on nodes, and on their way there or back."""
     from muster.cli import device_reads
 
-    device_reads.devices(state_dir, output)
+    device_reads.devices(state_dir, output, cluster=cluster)
 
 
 @app.command()
@@ -82,19 +84,20 @@ def requests(
     name: Annotated[str, typer.Argument(help="Only this one, in full.", metavar="NAME")] = "",
     state_dir: StateDir,
     output: As = Output.TABLE,
+    cluster: Cluster = "",
 ) -> None:
     """Show ComposabilityRequests, newest first; one of them with its devices."""
     from muster.cli import device_reads
 
     if name:
-        device_reads.one_request(state_dir, output, name)
+        device_reads.one_request(state_dir, output, name, cluster=cluster)
     else:
-        device_reads.requests(state_dir, output)
+        device_reads.requests(state_dir, output, cluster=cluster)
 
 
 @app.command()
-def fabrics(*, state_dir: StateDir, output: As = Output.TABLE) -> None:
+def fabrics(*, state_dir: StateDir, output: As = Output.TABLE, cluster: Cluster = "") -> None:
     """Show fabrics: what is in the pool, circuit breaker, calls under way, devices nobody asked for."""
     from muster.cli import device_reads
 
-    device_reads.fabrics(state_dir, output)
+    device_reads.fabrics(state_dir, output, cluster=cluster)

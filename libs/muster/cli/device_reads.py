@@ -8,9 +8,9 @@ from muster.cli.options import Output
 from muster.cli.session import call
 
 
-def devices(state_dir: Path, form: Output) -> None:
+def devices(state_dir: Path, form: Output, *, cluster: str) -> None:
     """Devices on nodes, and on their way."""
-    found = call(state_dir, lambda muster: muster.devices())
+    found = call(state_dir, lambda muster: muster.devices(cluster=cluster))
     if form is Output.JSON:
         output.emit_models(found)
         return
@@ -19,9 +19,9 @@ def devices(state_dir: Path, form: Output) -> None:
     output.table(headings, device_tables.device_rows(found, now_ns=SystemTime().wall(), wide=wide))
 
 
-def requests(state_dir: Path, form: Output) -> None:
+def requests(state_dir: Path, form: Output, *, cluster: str) -> None:
     """All ComposabilityRequests."""
-    found = call(state_dir, lambda muster: muster.composability_requests())
+    found = call(state_dir, lambda muster: muster.composability_requests(cluster=cluster))
     if form is Output.JSON:
         output.emit_models(found)
         return
@@ -31,9 +31,9 @@ def requests(state_dir: Path, form: Output) -> None:
     output.table(headings, rows, right=device_tables.NUMBERS)
 
 
-def one_request(state_dir: Path, form: Output, name: str) -> None:
+def one_request(state_dir: Path, form: Output, name: str, *, cluster: str) -> None:
     """One of them in full, with its devices."""
-    found = call(state_dir, lambda muster: muster.composability_request(name))
+    found = call(state_dir, lambda muster: muster.composability_request(name, cluster=cluster))
     if form is Output.JSON:
         output.emit_model(found)
         return
@@ -45,9 +45,9 @@ def one_request(state_dir: Path, form: Output, name: str) -> None:
         output.table(device_tables.DEVICES_WIDE, rows)
 
 
-def fabrics(state_dir: Path, form: Output) -> None:
+def fabrics(state_dir: Path, form: Output, *, cluster: str) -> None:
     """All fabrics."""
-    found = call(state_dir, lambda muster: muster.fabrics())
+    found = call(state_dir, lambda muster: muster.fabrics(cluster=cluster))
     if form is Output.JSON:
         output.emit_models(found)
         return

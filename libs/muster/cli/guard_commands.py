@@ -5,7 +5,7 @@ from typing import Annotated
 
 import typer
 
-from muster.cli.options import As, Output, StateDir
+from muster.cli.options import As, Cluster, Output, StateDir
 
 _HELP = "API servers: who lists too much, memory, flow control."
 app = typer.Typer(name="guard", help=_HELP, no_args_is_help=True)
@@ -42,12 +42,13 @@ def report(
         float, typer.Option(min=0, max=600, help="Straight at a cluster: how long it is watched for rates.")
     ] = 10.0,
     output: As = Output.TABLE,
+    cluster: Cluster = "",
 ) -> None:
     """Show how the API servers are and what to do: from the stack's guard, or straight from a cluster."""
     from muster.cli import guarding
 
     if kubeconfig is None and not context and not api_server:
-        guarding.report_of_stack(state_dir, output)
+        guarding.report_of_stack(state_dir, output, cluster=cluster)
     else:
         reach = guarding.Reach(state_dir, kubeconfig, context, tuple(api_server or ()))
         guarding.report_of_cluster(reach, output, seconds=seconds)

@@ -48,9 +48,9 @@ class Reach:
     api_servers: tuple[str, ...] = ()
 
 
-def report_of_stack(state_dir: Path, form: Output) -> None:
-    """What the running guard says. Raises CliError."""
-    _print(call(state_dir, lambda muster: muster.apiserver()), form)
+def report_of_stack(state_dir: Path, form: Output, *, cluster: str) -> None:
+    """What the running guard of a cluster says. Raises CliError."""
+    _print(call(state_dir, lambda muster: muster.apiserver(cluster=cluster)), form)
 
 
 def report_of_cluster(reach: Reach, form: Output, *, seconds: float) -> None:

@@ -5,7 +5,7 @@ from typing import Annotated
 
 import typer
 
-from muster.cli.options import As, Output, StateDir
+from muster.cli.options import As, Cluster, Output, StateDir
 
 _HELP = "Sick nodes and GPUs: what is seen, what is done, the brake, the rules."
 app = typer.Typer(name="health", help=_HELP, invoke_without_command=True)
@@ -14,13 +14,12 @@ brake_app = typer.Typer(name="brake", help="What stops health where too much loo
 app.add_typer(rules_app)
 app.add_typer(brake_app)
 
-_Cluster = Annotated[str, typer.Option(help="Of which cluster; by default the first one.")]
 _Reason = Annotated[str, typer.Option(help="Kept in the log.")]
 _Node = Annotated[str, typer.Argument(help="Name of the node.")]
 
 
 @app.callback()
-def health(context: typer.Context, *, state_dir: StateDir, output: As = Output.TABLE, cluster: _Cluster = "") -> None:
+def health(context: typer.Context, *, state_dir: StateDir, output: As = Output.TABLE, cluster: Cluster = "") -> None:
     """Show nodes and GPUs that are not healthy, with reasons, and the brake."""
     if context.invoked_subcommand is None:
         from muster.cli import healthy
@@ -29,7 +28,7 @@ def health(context: typer.Context, *, state_dir: StateDir, output: As = Output.T
 
 
 @app.command()
-def show(*, node: _Node, state_dir: StateDir, output: As = Output.TABLE, cluster: _Cluster = "") -> None:
+def show(*, node: _Node, state_dir: StateDir, output: As = Output.TABLE, cluster: Cluster = "") -> None:
     """Show one node: its faults, and what was seen of it lately."""
     from muster.cli import healthy
 
@@ -44,7 +43,7 @@ def verify(
     output: As = Output.TABLE,
     trust: Annotated[bool, typer.Option("--trust", help="Your word stands for the checks.")] = False,
     reason: _Reason = "",
-    cluster: _Cluster = "",
+    cluster: Cluster = "",
 ) -> None:
     """Say that a node was looked after (operators and admins): it is checked, and given back if all checks pass."""
     from muster.cli import healthy
@@ -59,7 +58,7 @@ def reset(
     output: As = Output.TABLE,
     skip: Annotated[bool, typer.Option("--skip", help="Drop what waited for the brake.")] = False,
     reason: _Reason = "",
-    cluster: _Cluster = "",
+    cluster: Cluster = "",
 ) -> None:
     """Let health act again after its brake tripped (operators and admins)."""
     from muster.cli import healthy

@@ -39,3 +39,5 @@ As = Annotated[Output, typer.Option("--output", "-o", help="table, wide, or json
 JobIdArgument = Annotated[str, typer.Argument(help="A job's id, as `submit` printed it.", metavar="ID")]
 Team = Annotated[str, typer.Option("--team", help="Only this team's.")]
 Yes = Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")]
+Cluster = Annotated[str, typer.Option(help="Of which cluster; by default the first one.")]
+"""Of commands that one cluster's services answer."""

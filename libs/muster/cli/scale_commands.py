@@ -4,7 +4,7 @@ from typing import Annotated
 
 import typer
 
-from muster.cli.options import As, Output, StateDir
+from muster.cli.options import As, Cluster, Output, StateDir
 
 
 def register(app: typer.Typer) -> None:
@@ -19,11 +19,12 @@ def scale(
     output: As = Output.TABLE,
     verbose: Annotated[bool, typer.Option("--verbose", "-v", help="With every alternative looked at.")] = False,
     limit: Annotated[int, typer.Option(min=1, max=10_000, help="Newest choices shown.")] = 50,
+    cluster: Cluster = "",
 ) -> None:
     """Show what the scaler chose: attach a GPU, add a node, give a GPU back, remove a node, or nothing, and why."""
     from muster.cli import scale_reads
 
     if choice:
-        scale_reads.one(state_dir, output, choice)
+        scale_reads.one(state_dir, output, choice, cluster=cluster)
     else:
-        scale_reads.choices(state_dir, output, verbose=verbose, limit=limit)
+        scale_reads.choices(state_dir, output, verbose=verbose, limit=limit, cluster=cluster)

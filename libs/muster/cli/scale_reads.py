@@ -10,9 +10,9 @@ from muster.cli.session import call
 from muster.schemas.queries import ScaleChoiceView
 
 
-def choices(state_dir: Path, form: Output, *, verbose: bool, limit: int) -> None:
+def choices(state_dir: Path, form: Output, *, verbose: bool, limit: int, cluster: str) -> None:
     """The newest choices as a table; verbose: each in full."""
-    found = call(state_dir, lambda muster: muster.scale_choices())[:limit]
+    found = call(state_dir, lambda muster: muster.scale_choices(cluster=cluster))[:limit]
     if form is Output.JSON:
         output.emit_models(found)
         return
@@ -27,9 +27,9 @@ def choices(state_dir: Path, form: Output, *, verbose: bool, limit: int) -> None
     output.table(scale_tables.CHOICES_WIDE if wide else scale_tables.CHOICES, rows, right=scale_tables.NUMBERS)
 
 
-def one(state_dir: Path, form: Output, choice: str) -> None:
+def one(state_dir: Path, form: Output, choice: str, *, cluster: str) -> None:
     """One choice in full. Raises CliError (refused) if the scaler does not know it (any more)."""
-    every = call(state_dir, lambda muster: muster.scale_choices())
+    every = call(state_dir, lambda muster: muster.scale_choices(cluster=cluster))
     found = next((view for view in every if view.id == choice), None)
     if found is None:
         raise refused(f"ID: the scaler knows no choice {choice}; `muster scale` shows the newest")

@@ -4,7 +4,7 @@ from typing import Annotated
 
 import typer
 
-from muster.cli.options import As, Output, StateDir
+from muster.cli.options import As, Cluster, Output, StateDir
 
 app = typer.Typer(
     name="upgrade", help="Upgrade nodes in turns that jobs leave room for; nobody is killed.", no_args_is_help=True
@@ -64,7 +64,6 @@ _Move = Annotated[
 ]
 _Name = Annotated[str, typer.Option(help="By default made of the component.")]
 _Reason = Annotated[str, typer.Option(help="Kept in the log.")]
-_Cluster = Annotated[str, typer.Option(help="By default the first.")]
 _Campaign = Annotated[str, typer.Argument(help="Name of the campaign.", metavar="NAME")]
 
 
@@ -94,7 +93,7 @@ def start(
     move: _Move = False,
     name: _Name = "",
     reason: _Reason = "",
-    cluster: _Cluster = "",
+    cluster: Cluster = "",
 ) -> None:
     """Start a campaign (operators and admins). `muster upgrade plan` with the same options says what it would come to.
 
@@ -136,9 +135,9 @@ def plan(
     limit: _Limit = "30m",
     move: _Move = False,
     name: _Name = "",
-    cluster: _Cluster = "",
+    cluster: Cluster = "",
 ) -> None:
-    """Say what a campaign would come to, simulated, beside draining nodes by hand; nothing is started.
+    """Say what a campaign would come to (operators and admins), simulated, beside draining nodes by hand.
 
     -o wide: the turn of each node, too. JSON: the preview.
     """
@@ -163,7 +162,7 @@ def status(
     state_dir: StateDir,
     output: As = Output.TABLE,
     name: Annotated[str, typer.Argument(help="One campaign, with its nodes.", metavar="[NAME]")] = "",
-    cluster: _Cluster = "",
+    cluster: Cluster = "",
 ) -> None:
     """Show campaigns: how they go, where their nodes stand, when they end."""
     from muster.cli import upgrading
@@ -172,7 +171,7 @@ def status(
 
 
 @app.command()
-def pause(*, name: _Campaign, state_dir: StateDir, reason: _Reason = "", cluster: _Cluster = "") -> None:
+def pause(*, name: _Campaign, state_dir: StateDir, reason: _Reason = "", cluster: Cluster = "") -> None:
     """Take no further node (operators and admins). What is being upgraded goes on to its end."""
     from muster.cli import upgrading
 
@@ -180,7 +179,7 @@ def pause(*, name: _Campaign, state_dir: StateDir, reason: _Reason = "", cluster
 
 
 @app.command()
-def resume(*, name: _Campaign, state_dir: StateDir, reason: _Reason = "", cluster: _Cluster = "") -> None:
+def resume(*, name: _Campaign, state_dir: StateDir, reason: _Reason = "", cluster: Cluster = "") -> None:
     """Go on after a pause or a stop (operators and admins). Nodes that failed are tried again."""
     from muster.cli import upgrading
 
@@ -188,7 +187,7 @@ def resume(*, name: _Campaign, state_dir: StateDir, reason: _Reason = "", cluste
 
 
 @app.command()
-def abort(*, name: _Campaign, state_dir: StateDir, reason: _Reason = "", cluster: _Cluster = "") -> None:
+def abort(*, name: _Campaign, state_dir: StateDir, reason: _Reason = "", cluster: Cluster = "") -> None:
     """End a campaign before all nodes had their turn (operators and admins). What is under way ends."""
     from muster.cli import upgrading
 

@@ -231,9 +231,13 @@ class Muster(CampaignMethods, ConditionMethods, DeviceMethods, MemberMethods, No
         """What the clusters are, what they can do, and how full they are."""
         return _Clusters.model_validate_json(await self._door.ask("GET", "/v1/clusters")).clusters
 
-    async def apiserver(self) -> ApiServerReport:
-        """How the cluster's API servers are, and what the guard advises; `guarded` is false where there are none."""
-        return ApiServerReport.model_validate_json(await self._door.ask("GET", "/v1/apiserver"))
+    async def apiserver(self, *, cluster: str = "") -> ApiServerReport:
+        """How a cluster's API servers are, and what the guard advises; `guarded` is false where there are none.
+
+        cluster: "" is the first one.
+        """
+        params = {"cluster": cluster} if cluster else None
+        return ApiServerReport.model_validate_json(await self._door.ask("GET", "/v1/apiserver", params=params))
 
     async def me(self) -> TokenRecord:
         """Whose token this is."""

@@ -26,7 +26,7 @@ from muster.client import (
 )
 from muster.client.facts import TypedFact
 from muster.schemas import ids
-from muster.schemas.apiserver import ClusterView
+from muster.schemas.apiserver import ApiServerReport, ClusterView
 from muster.schemas.job import Job
 from muster.schemas.views import Problem, job_view
 
@@ -49,6 +49,7 @@ class FakeMuster:
     fabric_rows: list[FabricView] = field(default_factory=list)
     request_rows: list[RequestView] = field(default_factory=list)
     choices: list[ScaleChoiceView] = field(default_factory=list)
+    clusters_asked: list[str] = field(default_factory=list)
     node_rows: list[NodeView] = field(
         default_factory=lambda: [
             NodeView(name="gpu-01", cluster="c", gpus=8, usable=True),
@@ -150,39 +151,51 @@ class FakeMuster:
     async def reservations(self) -> Sequence[ReservationView]:
         return self.booked
 
-    async def compose(self, spec: ComposabilitySpec, *, name: str = "") -> RequestView | None:
+    async def compose(self, spec: ComposabilitySpec, *, name: str = "", cluster: str = "") -> RequestView | None:
+        self.clusters_asked.append(cluster)
         if name == self.refuses:
             raise RefusedError(Problem(title="Invalid request", status=422, field="spec.size", detail="the pool has 1"))
         self.composed.append((name, spec))
         return RequestView(name=name, cluster="c", spec=spec, phase=self.composes_to) if self.answers else None
 
-    async def decompose(self, name: str, *, force: bool = False, reason: str = "") -> RequestView:
+    async def decompose(self, name: str, *, force: bool = False, reason: str = "", cluster: str = "") -> RequestView:
+        self.clusters_asked.append(cluster)
         self.given_back.append((name, force, reason))
         return await self.composability_request(name)
 
-    async def detach(self, device_uuid: str, *, force: bool = False, reason: str = "") -> DeviceView:
+    async def detach(self, device_uuid: str, *, force: bool = False, reason: str = "", cluster: str = "") -> DeviceView:
+        self.clusters_asked.append(cluster)
         self.given_back.append((device_uuid, force, reason))
         found = next((one for one in self.device_rows if one.device_uuid == device_uuid), None)
         if found is None:
             raise NotFoundError(Problem(title="Not found", status=404, field="device", detail="there is none"))
         return found.model_copy(update={"phase": AttachmentPhase.DETACHED}) if self.answers else found
 
-    async def devices(self) -> Sequence[DeviceView]:
+    async def devices(self, *, cluster: str = "") -> Sequence[DeviceView]:
+        self.clusters_asked.append(cluster)
         return self.device_rows
 
-    async def fabrics(self) -> Sequence[FabricView]:
+    async def fabrics(self, *, cluster: str = "") -> Sequence[FabricView]:
+        self.clusters_asked.append(cluster)
         return self.fabric_rows
 
-    async def composability_requests(self) -> Sequence[RequestView]:
+    async def composability_requests(self, *, cluster: str = "") -> Sequence[RequestView]:
+        self.clusters_asked.append(cluster)
         return self.request_rows
 
-    async def composability_request(self, name: str) -> RequestView:
+    async def composability_request(self, name: str, *, cluster: str = "") -> RequestView:
+        self.clusters_asked.append(cluster)
         found = next((one for one in self.request_rows if one.name == name), None)
         if found is None:
             raise NotFoundError(Problem(title="Not found", status=404, field="request", detail="there is none"))
         return found
 
-    async def scale_choices(self) -> Sequence[ScaleChoiceView]:
+    async def apiserver(self, *, cluster: str = "") -> ApiServerReport:
+        self.clusters_asked.append(cluster)
+        return ApiServerReport(cluster=cluster)
+
+    async def scale_choices(self, *, cluster: str = "") -> Sequence[ScaleChoiceView]:
+        self.clusters_asked.append(cluster)
         return self.choices
 
     async def set_queues(self, specs: Sequence[QueueSpec]) -> Sequence[QueueView]:

@@ -1,7 +1,13 @@
-"""Tables name the cluster of a row where there is more than one."""
+"""Several clusters: tables name that of a row, and commands ask the one that is named."""
+
+import pytest
 
 from muster.cli import tables
+from muster.cli.main import run
+from muster.schemas.devices import AttachmentPhase, ComposabilitySpec, DeviceView, RequestPhase, RequestView
+from muster.schemas.queries import ScaleChoiceView
 from muster.schemas.views import NodeView
+from unit.cli.fake_muster import FakeMuster
 
 HEADINGS = ("NODE", "GPUS")
 
@@ -22,3 +28,30 @@ def test_of_several_each_row_names_its_own_and_what_has_none_says_so() -> None:
     headings, rows = tables.by_cluster(HEADINGS, [("a", "8"), ("b", "8"), ("c", "8")], nodes)
     assert headings == ("CLUSTER", *HEADINGS)
     assert [row[0] for row in rows] == ["east", "west", "-"]
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        "device list",
+        "device fabrics",
+        "device requests",
+        "device requests r1",
+        "device attach --model H100 --count 1",
+        "device detach GPU-1",
+        "device detach --request r1",
+        "scale",
+        "scale s1",
+        "guard report",
+    ],
+)
+def test_the_cluster_that_is_named_is_asked_else_the_gateways_first(muster: FakeMuster, command: str) -> None:
+    spec = ComposabilitySpec(model="H100", size=1)
+    muster.request_rows = [RequestView(name="r1", cluster="west", spec=spec, phase=RequestPhase.RUNNING)]
+    phase = AttachmentPhase.ONLINE
+    muster.device_rows = [DeviceView(id="a1", model="H100", node="n", fabric="f", device_uuid="GPU-1", phase=phase)]
+    muster.choices = [ScaleChoiceView(id="s1", name="gpu-attach-chosen", case=1)]
+    for named, asked in (([], ""), (["--cluster", "west"], "west")):
+        muster.clusters_asked.clear()
+        assert run([*command.split(), *named]) == 0
+        assert muster.clusters_asked[0] == asked

@@ -2,7 +2,7 @@
 
 import pytest
 
-from gateway_fakes import FakeHouse, fact
+from gateway_fakes import FakeHouse, fact, joined
 from muster.client import (
     AttachmentPhase,
     ComposabilitySpec,
@@ -98,3 +98,25 @@ async def test_a_job_is_watched_with_what_is_done_for_it_and_a_failed_device_doe
                 house.feed.tell(fact(3, "failed", job="a2").model_copy(update={"kind": "attachment"}))
                 house.feed.tell(fact(4, "succeeded", job=job))
     assert seen == [("job", "queued"), ("attachment", "failed"), ("job", "succeeded")]
+
+
+async def test_the_cluster_that_is_named_is_asked() -> None:
+    east, west = FakeHouse(), FakeHouse()
+    west.composer.cluster = "west"
+    west.composer.fabric_rows, west.composer.device_rows = [FabricView(name="f2", cluster="west")], [DEVICE]
+    west.composer.request_rows = [REQUEST]
+    west.scaler.choice_rows = [ScaleChoiceView(id="s1", cluster="west", name="gpu-attach-chosen", case=1)]
+    west.guard.told = west.guard.told.model_copy(update={"cluster": "west"})
+    async with sdk(joined({"east": east, "west": west}).app, "olga") as muster:
+        assert not [*await muster.fabrics(), *await muster.devices(), *await muster.scale_choices()]
+        assert [one.name for one in await muster.fabrics(cluster="west")] == ["f2"]
+        assert list(await muster.devices(cluster="west")) == [DEVICE]
+        assert list(await muster.composability_requests(cluster="west")) == [REQUEST]
+        assert await muster.composability_request("r1", cluster="west") == REQUEST
+        assert [one.id for one in await muster.scale_choices(cluster="west")] == ["s1"]
+        assert (await muster.apiserver(cluster="west")).cluster == "west"
+        await muster.detach("GPU-1", cluster="west")
+        await muster.decompose("r1", cluster="west")
+        await muster.compose(SPEC, name="r2", cluster="west")
+    asked = [*(one for _, one in east.log.detached), *(one for _, one in east.log.decomposed)]
+    assert [one.cluster for one in (*asked, *(one for _, one in east.log.composed.values()))] == ["west"] * 3

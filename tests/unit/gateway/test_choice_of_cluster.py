@@ -1,13 +1,11 @@
 """`?cluster=`: every route that one cluster's services answer asks those of the cluster that is named."""
 
-from dataclasses import replace
 from typing import cast
 
 import pytest
 
-from gateway_fakes import FakeHouse
-from muster.gateway.cells import Cell
-from muster.gateway.http import document, make_app
+from gateway_fakes import FakeHouse, joined
+from muster.gateway.http import document
 from muster.schemas.apiserver import ApiServerReport
 from muster.schemas.campaigns import CampaignsAnswer, CampaignView
 from muster.schemas.conditions import Condition, ConditionsAnswer
@@ -56,14 +54,7 @@ def filled(cluster: str) -> FakeHouse:
 
 def two() -> FakeHouse:
     """East, which is asked where no cluster is named, and west."""
-    east, west = filled("east"), filled("west")
-    cells = {
-        name: Cell(name, one.view, one.scheduler, one.composer, one.scaler, one.guard, one.leaders)
-        for name, one in (("east", east), ("west", west))
-    }
-    east.house = replace(east.house, cells=cells, cluster="east")
-    east.app = make_app(east.house)
-    return east
+    return joined({"east": filled("east"), "west": filled("west")})
 
 
 @pytest.mark.parametrize(("query", "whose"), [("", "east"), ("?cluster=east", "east"), ("?cluster=west", "west")])
