@@ -278,7 +278,8 @@ class NatsServer(_Server):
         """A connection as `user` (operator mode) or as anybody (plain), with the user's own inbox."""
         if user:
             options = {"user_credentials": str(self.credentials(user)), "inbox_prefix": inbox_prefix(user), **options}
-        return await nats.connect(self.url, allow_reconnect=False, connect_timeout=5, **options)  # type: ignore[arg-type]
+        options = {"allow_reconnect": False, "connect_timeout": 5, **options}
+        return await nats.connect(self.url, **options)  # type: ignore[arg-type]
 
     async def connect_view(self, credential: ViewCredential, **options: object) -> Client:
         """A connection as a dashboard."""

@@ -15,7 +15,8 @@ from muster.gateway.ports import UnreachableError
 from muster.schemas.access import TOKENS_BUCKET, TokenRecord, TokenView, token_hash
 
 WATCH_RETRY_S = 1.0
-WATCH_IDLE_S = 30.0
+WATCH_SILENT_S = 30.0
+"""A watch that heard nothing for so long begins anew: the broker may have lost it, and a revoked token is to end."""
 
 _log = logging.getLogger(__name__)
 
@@ -52,9 +53,10 @@ class TokenTable:
 class NatsTokens(TokenTable):
     """The KV bucket `tokens`: written through, and watched for what other gateways write."""
 
-    def __init__(self, client: Client) -> None:
+    def __init__(self, client: Client, *, silent_s: float = WATCH_SILENT_S) -> None:
         super().__init__()
         self._client = client
+        self._silent_s = silent_s
 
     async def put(self, token: str, record: TokenRecord) -> TokenView:
         """See `Tokens.put`."""
@@ -74,7 +76,7 @@ class NatsTokens(TokenTable):
         return self.drop(token_id)
 
     async def watch(self) -> None:
-        """Follow the bucket until cancelled; a broken watch begins anew and forgets what is gone."""
+        """Follow the bucket until cancelled; a broken or silent watch begins anew and forgets what is gone."""
         while True:
             end_if_cancelled()
             try:
@@ -90,9 +92,9 @@ class NatsTokens(TokenTable):
             while True:
                 end_if_cancelled()
                 try:
-                    entry = await watcher.updates(timeout=WATCH_IDLE_S)  # type: ignore[no-untyped-call]
+                    entry = await watcher.updates(timeout=self._silent_s)  # type: ignore[no-untyped-call]
                 except nats.errors.TimeoutError:
-                    continue
+                    return
                 if entry is None:  # all that was there has been read
                     self.is_ready = True
                     for token_id in self._records.keys() - seen:
