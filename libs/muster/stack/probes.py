@@ -41,6 +41,13 @@ async def leads(port: int, service: str) -> bool:
     return any(row.get("service") == service and row.get("leading") is True for row in rows if isinstance(row, dict))
 
 
+async def all_lead(port: int) -> bool:
+    """Whether a process' door says that every service there leads on its log; one that stands still never will."""
+    services = _page(await _whole(port, "/healthz")).get("services")
+    rows = [row for row in services if isinstance(row, dict)] if isinstance(services, list) else []
+    return bool(rows) and all(row.get("leading") is not False or row.get("stopped") for row in rows)
+
+
 async def _whole(port: int, path: str) -> bytes:
     """An answer to its end; empty if there is none in time."""
     try:

@@ -6,7 +6,8 @@ Start-up and crash recovery are one path: every start finds what the last one le
 import asyncio
 import os
 import signal
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
 
@@ -40,13 +41,17 @@ from muster.stack.options import (
     wanted_ports,
 )
 from muster.stack.ports import choose_ports
-from muster.stack.probes import http_answers, http_ok, redis_answers
+from muster.stack.probes import all_lead, http_answers, http_ok, redis_answers
 from muster.stack.process import Command
 from muster.stack.state_dir import Holder, StateDir, StateDirLock
 from muster.stack.supervisor import Child, ChildState, Supervisor
 
 SERVICE_ENVIRONMENT = {"MALLOC_ARENA_MAX": "2"}
 """For service processes: with an arena per thread, glibc keeps what one thread freed from the others."""
+
+LED_S_MAX = 10.0
+"""Three times as long as a lease that a killed leader left behind."""
+LED_POLL_S = 0.05
 
 
 @dataclass(frozen=True)
@@ -72,7 +77,9 @@ class RunningStack:
 
 
 async def start(options: StartOptions) -> RunningStack:
-    """Start a stack as children of this process; returns when the gateway is ready.
+    """Start a stack as children of this process; returns when the gateway is ready and the services lead.
+
+    For the latter it waits no longer than `LED_S_MAX`: a stack in which one cannot lead serves what the others can.
 
     Children die with the thread that calls this, so call it from the main thread. Raises StateDirError (another stack
     holds the directory, or it is foreign), DeclarationError, ChildNotReadyError, BinaryMissingError, LogError,
@@ -138,7 +145,27 @@ async def _start_locked(
         await supervisor.start(_simulator_child(options, DCGM_SIMULATOR, endpoints.ports[DCGM_PORT]))
     await start_services(cells, supervisor, options=options)
     await supervisor.start(*_service_children(options, endpoints))
+    if options.ready_path:
+        await wait_for_leaders(everywhere.metrics)
     return everywhere, settings
+
+
+async def wait_for_leaders(metrics: Sequence[str], *, most_s: float = LED_S_MAX) -> None:
+    """Until the services of all these processes (their metrics pages) lead, or so long.
+
+    The gateway is ready as soon as jobs can be checked; who looks at a page then would be told for a moment that the
+    composer, say, does not answer.
+    """
+    ports = [port_of(page) for page in metrics]
+    with suppress(TimeoutError):
+        async with asyncio.timeout(most_s):
+            while not all(await asyncio.gather(*map(all_lead, ports))):  # noqa: ASYNC110 - they set no event of ours
+                await asyncio.sleep(LED_POLL_S)
+
+
+def port_of(metrics_page: str) -> int:
+    """The port of a process' door."""
+    return int(metrics_page.rsplit(":", 1)[1].removesuffix("/metrics"))
 
 
 def _those_of(settings: Settings, services: tuple[str, ...]) -> tuple[str, ...]:
@@ -187,8 +214,8 @@ def _service_children(options: StartOptions, endpoints: Endpoints) -> tuple[Chil
     children = []
     metrics = dict(zip(options.processes(), endpoints.metrics, strict=True))
     for name in options.processes():
-        port = metrics[name].rsplit(":", 1)[1].removesuffix("/metrics")
-        command = Command(name, options.command(name), {"MUSTER_METRICS_PORT": port, **SERVICE_ENVIRONMENT})
+        port = port_of(metrics[name])
+        command = Command(name, options.command(name), {"MUSTER_METRICS_PORT": str(port), **SERVICE_ENVIRONMENT})
         hosts_gateway = not options.split or name == "gateway"
         probe = partial(http_ok, endpoints.ports["http"], options.ready_path)
         children.append(
