@@ -8,6 +8,7 @@ from functools import partial
 from muster.core import Core, Fact, Instant, after, seconds_between
 from muster.health.core.config import HealthConfig
 from muster.health.core.core import HealthCore
+from muster.health.core.fold_own import LEMON
 from muster.scheduler.core.cycle import Limits
 from muster.schemas.facts.health import FaultObserved, HealthMoved
 from muster.schemas.facts.queue import QueueSpec
@@ -31,8 +32,12 @@ Reached = Callable[[float], None]
 
 @dataclass(slots=True)
 class _Tally:
-    """What health did. false: units that were suspected where nothing is broken. out_ns: node-time out of use."""
+    """What health did. false: units that were suspected where nothing is broken. out_ns: node-time out of use.
 
+    sick: the nodes that fail more often than others, whose history is a reason to suspect them.
+    """
+
+    sick: frozenset[str]
     quarantines: int = 0
     false: int = 0
     lemons: set[str] = field(default_factory=set)
@@ -47,7 +52,7 @@ class _Tally:
         match fact.payload:
             case FaultObserved():
                 self.faults += 1
-                if fact.payload.code == "lemon":
+                if fact.payload.code == LEMON:
                     self.lemons.add(fact.subject_id)
             case HealthMoved():
                 self._moved(fact, fact.payload, is_broken)
@@ -63,10 +68,17 @@ class _Tally:
         self.persons += moved.needs_person
         if fact.name == "suspect":
             self.quarantines += 1
-            self.false += not is_broken(moved.node)
+            self.false += not (self._is_lost(moved.node) or is_broken(moved.node) or self._is_sick(moved))
             self._gone(moved.node, fact.subject_id, fact.time)
         elif fact.name == "healthy":
             self._back(moved.node, fact.subject_id, fact.time)
+
+    def _is_lost(self, node: str) -> bool:
+        """Its host is broken, which no page shows."""
+        return node in self._out and "lost" in self._out[node][1]
+
+    def _is_sick(self, moved: HealthMoved) -> bool:
+        return moved.node in self.sick and LEMON in moved.codes
 
     def _gone(self, node: str, why: str, at: Instant) -> None:
         since, reasons = self._out.setdefault(node, (at, set()))
@@ -130,7 +142,8 @@ def play(scene: Scene, config: HealthConfig, *, reached: Reached | None = None) 
     """Run it. config: of health, where it watches."""
     health = HealthCore(config) if scene.with_health else None
     account = Account(scene.times.restart_s, scene.times.saving_s, START)
-    run, tally = RunWatch(account), _Tally()
+    sick = lemons_of(tuple(scene.fleet()), scene.odds, seed=scene.seed)
+    run, tally = RunWatch(account), _Tally(sick)
     engine = _engine(scene, health)
     world = World(engine, scene, account, run, health)
 
@@ -180,7 +193,7 @@ def _let_pass(engine: Engine, scene: Scene, run: RunWatch, reached: Reached | No
 
 def _outcome(world: World, tally: _Tally, struck: tuple[Incident, ...]) -> Outcome:
     scene, engine, account, run = world.scene, world.engine, world.account, world.run
-    lemons = lemons_of(tuple(scene.fleet()), scene.odds, seed=scene.seed)
+    lemons = tally.sick
     on_lemons = Counter(any(node in lemons for node in one.nodes) for one in struck)[True]
     return Outcome(
         with_health=scene.with_health,
