@@ -81,13 +81,13 @@ class SchedulerSettings(_Section):
     decide_s: a decision that takes longer, of any service, is counted as over its time. unschedulable_interval_s: why a
     job waits is said anew at most so often. checkpoint_every_facts: a checkpoint is asked for after so many. blame_s:
     so long after an error of a job with GPUs it is awaited whether health blames the hardware, before a retry of the
-    job is used; where health watches, the interval of its readings and a second more.
+    job is used. None: where telemetry reads pages, the interval of its readings and 2 s more, at most a minute.
     """
 
     decide_s: Annotated[float, Field(gt=0)] = 0.05
     unschedulable_interval_s: Annotated[float, Field(ge=0)] = 5.0
     checkpoint_every_facts: Annotated[int, Field(ge=1)] = 100_000
-    blame_s: Annotated[float, Field(ge=0, le=600)] = 0.0
+    blame_s: Annotated[float, Field(ge=0, le=600)] | None = None
 
 
 class BusSettings(_Section):

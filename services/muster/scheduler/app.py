@@ -30,6 +30,21 @@ DECLARATION = Declaration(
 )
 
 
+BLAME_MARGIN_S = 2.0
+"""Beyond a reading: until health has told of it and the scheduler has folded that."""
+BLAME_DERIVED_S_MAX = 60.0
+"""Where pages are read more seldom, a job's places are not held for the next one."""
+
+
+def blame_s_of(settings: Settings) -> float:
+    """How long an error of a job is judged later, seconds: as set, or one reading more; 0 where nobody looks."""
+    if settings.scheduler.blame_s is not None:
+        return settings.scheduler.blame_s
+    if not (settings.telemetry.enabled and settings.health.enabled):
+        return 0.0
+    return min(settings.telemetry.interval_s + BLAME_MARGIN_S, BLAME_DERIVED_S_MAX)
+
+
 def services(settings: Settings) -> tuple[CoreService | Hosted, ...]:
     """The scheduler of one cluster."""
     told = SchedulerSink()
@@ -38,7 +53,8 @@ def services(settings: Settings) -> tuple[CoreService | Hosted, ...]:
         checkpoint_every_facts=settings.scheduler.checkpoint_every_facts,
         may_grow=settings.scaling.mode != "off" and bool(settings.scaling.groups),
         heartbeat_s=settings.federation.heartbeat_s,
-        blame_s=settings.scheduler.blame_s,
+        blame_s=blame_s_of(settings),
+        blame_unread=settings.scheduler.blame_s is not None,
         plan_of=partial(plan_of, policy=policy_of(settings.preflight)),
     )
     return (

@@ -1,14 +1,21 @@
 """Whose failure it was: the job's own, which uses a retry, or that of what it ran on, which does not."""
 
+from pathlib import Path
+
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from muster.bus.settings import Settings
+from muster.core import after
+from muster.scheduler.app import blame_s_of
 from muster.scheduler.core import answers
+from muster.scheduler.core.blame import READ_LATELY_S
 from muster.scheduler.core.cycle import Limits
 from muster.scheduler.core.follow import NODE_LOSSES_MAX
 from muster.scheduler.core.job_states import record_of, state_of
 from muster.schemas.facts.job import JobQueued, QueuedReason
+from muster.schemas.facts.telemetry import JobUseReported, Use
 from muster.schemas.job import Checkpointing, Job, JobKind, Phase
 from muster.schemas.queries import AskJob
 from unit.scheduler.closing import ask, checkpointed
@@ -210,3 +217,58 @@ def test_it_ends_at_the_first_row_that_is_too_long_and_at_no_other_moment(
             assert world.phase(one) is Phase.FAILED
             return
         assert (world.phase(one), record.failures_in_row) == (Phase.PLACED, row)
+
+
+def derived(*, read_ago_s: float | None) -> World:
+    """A cluster that waits only where pages are read, and where they were, so long ago."""
+    world = World(nodes=2, gpus=2, limits=Limits(blame_s=BLAME_S, blame_unread=False))
+    if read_ago_s is not None:
+        until = after(world.now, -read_ago_s)
+        world.say("telemetry", "job", "an-earlier-one", "use-reported", JobUseReported(use=Use(), until=until))
+    return world
+
+
+@pytest.mark.parametrize(
+    ("read_ago_s", "waits"),
+    [
+        pytest.param(None, False, id="never"),
+        pytest.param(60.0, True, id="lately"),
+        pytest.param(2 * READ_LATELY_S, False, id="not-any-more"),
+    ],
+)
+@pytest.mark.parametrize("recovered", [False, True])
+def test_where_no_page_is_read_nothing_is_waited_for(read_ago_s: float | None, waits: bool, recovered: bool) -> None:
+    world = derived(read_ago_s=read_ago_s)
+    one = running(world, retries=1)
+    if recovered:
+        world.core = world.recover()
+    world.exited(one, "failed", exit_code=1)
+    assert (world.phase(one) is Phase.RUNNING) is waits
+
+
+def test_hardware_that_is_blamed_already_keeps_nobody_waiting() -> None:
+    world = derived(read_ago_s=1.0)
+    one = running(world)
+    ((node, _),) = world.slots(one)
+    ask(world, node, by="health")
+    world.exited(one, "failed", exit_code=1)
+    assert world.last(one.id, "queued").payload.reason is QueuedReason.NODE_LOST
+
+
+@pytest.mark.parametrize(
+    ("said", "blame_s"),
+    [
+        ({}, 12.0),
+        ({"telemetry": {"interval_s": 1}}, 3.0),
+        ({"telemetry": {"interval_s": 600}}, 60.0),
+        ({"telemetry": {"enabled": False}}, 0.0),
+        ({"health": {"enabled": False}}, 0.0),
+        ({"scheduler": {"blame_s": 30}, "telemetry": {"enabled": False}}, 30.0),
+        ({"scheduler": {"blame_s": 0}}, 0.0),
+    ],
+)
+def test_by_default_one_reading_more_is_waited_for_and_nothing_where_nobody_looks(
+    said: dict[str, object], blame_s: float
+) -> None:
+    whole = Settings.model_validate({"state_dir": Path(), "credentials_dir": Path(), **said})
+    assert blame_s_of(whole) == blame_s

@@ -78,10 +78,12 @@ class ClusterDescribed(Payload):
 class ClusterState(Payload):
     """`state-recorded` of a cluster, by its scheduler: what it last said of it, and queue changes not yet answered.
 
-    contact: with the federation; None where it was never asked for.
+    contact: with the federation; None where it was never asked for. pages_read_at: newest reading of GPUs of a job that
+    telemetry told of.
     """
 
     summary: ClusterSummary | None = None
     summarised_at: InstantNs = 0
     wishes: tuple[QueueWish, ...] = ()
     contact: ContactState | None = None
+    pages_read_at: InstantNs = 0

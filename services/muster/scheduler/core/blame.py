@@ -2,7 +2,8 @@
 
 Pods that end with an error on hardware that health withholds, or on a node that is lost, ended because of it: no retry
 of the job is used. Health may see the fault a moment after the process died of it, so where it watches, an error of a
-job with GPUs is judged only `blame_s` later; until then the job holds its places.
+job with GPUs is judged only `blame_s` later; until then the job holds its places. Where nobody reads pages of GPUs
+nothing would come of that: telemetry tells what jobs used only of pages that it read, and so that it does.
 """
 
 from muster.core import Instant, after
@@ -10,6 +11,9 @@ from muster.scheduler.core.fleet import DEVICE, Books
 from muster.scheduler.core.jobs import JobRecord
 from muster.schemas.facts.job import PodsOutcome
 from muster.schemas.facts.node import WithholdWish
+
+READ_LATELY_S = 86_400.0
+"""Pages that were read so long ago are taken to be read still; of a running job telemetry tells far oftener."""
 
 HEALTH = "health"
 """Who withholds what fails."""
@@ -30,6 +34,11 @@ def infrastructure(books: Books, record: JobRecord) -> str:
         if wish is not None and record.id in books.holders(DEVICE, uuid):
             return f"health withholds device {uuid}: {wish.reason or wish.request_id}"
     return ""
+
+
+def pages_are_read(read_at: int, now: Instant) -> bool:
+    """Whether somebody looks at the pages of GPUs. read_at: the newest reading that a fact told of, 0: none."""
+    return bool(read_at) and now <= after(Instant(read_at), READ_LATELY_S)
 
 
 def judged_at(record: JobRecord, *, blame_s: float) -> Instant:

@@ -71,5 +71,11 @@ class SchedulerCore:
             yield Draft("reservation", name, STATE_NAME, reservation)
         wishes = tuple(state.queues.wishes.values())
         contact = state.contact.stored()
-        cluster = ClusterState(summary=state.summary, summarised_at=state.summarised_at, wishes=wishes, contact=contact)
+        cluster = ClusterState(
+            summary=state.summary,
+            summarised_at=state.summarised_at,
+            wishes=wishes,
+            contact=contact,
+            pages_read_at=state.pages_read_at,
+        )
         yield Draft("cluster", state.cluster, STATE_NAME, cluster)

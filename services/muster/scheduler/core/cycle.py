@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from muster.core import Draft, Instant
 from muster.scheduler.core import arrivals
 from muster.scheduler.core.backfill import Backfill
+from muster.scheduler.core.blame import pages_are_read
 from muster.scheduler.core.changes import queue_changes
 from muster.scheduler.core.clearing import Clearing
 from muster.scheduler.core.defragment import Defragmentation
@@ -34,8 +35,9 @@ class Limits:
     """What the settings say. unschedulable_interval_s: per job; checkpoint_every_facts: folded facts.
 
     may_grow: scaling may add nodes and devices, so that a job which they cannot hold now may wait for them.
-    heartbeat_s: between two signs of life to a federation that may give jobs to others. blame_s: see `blame`.
-    plan_of: which checks a job gets before its first step, None: none does.
+    heartbeat_s: between two signs of life to a federation that may give jobs to others. blame_s: see `blame`;
+    blame_unread: also while no page was read lately. plan_of: which checks a job gets before its first step, None: none
+    does.
 
     What is costly is bounded by time, which in a simulation flies. trial_ms_per_s: for trials of preemption, of each
     second. survey_every_s: between two searches for whom to reserve, or what to move, and two sizes of a job.
@@ -48,6 +50,7 @@ class Limits:
     survey_every_s: float = SURVEY_S
     heartbeat_s: float = HEARTBEAT_S
     blame_s: float = 0.0
+    blame_unread: bool = True
     plan_of: PlanOf | None = None
 
 
@@ -58,7 +61,7 @@ class Cycle:
         self.remains = Remains()
         self._state = state
         self._checkpoint_every_facts = limits.checkpoint_every_facts
-        self._blame_s = limits.blame_s
+        self._blame_s, self._blame_unread = limits.blame_s, limits.blame_unread
         state.plan_of = limits.plan_of
         self._heartbeat_s = limits.heartbeat_s
         self._placements = Placements(state, self.remains)
@@ -82,11 +85,12 @@ class Cycle:
         state.books.settle()
         if state.exclusions and (until := state.lift_exclusions(now)) is not None:
             remains.wait_until(until)
+        blame_s = self._blame_s if self._blame_unread or pages_are_read(state.pages_read_at, now) else 0.0
         changes = queue_changes(state)
         drafts = [
             *changes,
             *grants(state, now, remains),
-            *follow_ups(state, now, remains, blame_s=self._blame_s),
+            *follow_ups(state, now, remains, blame_s=blame_s),
             *summary(state, now, remains, heartbeat_s=self._heartbeat_s),
             *self._reservations.make(now),
         ]

@@ -13,6 +13,7 @@ from muster.scheduler.core import (
 )
 from muster.scheduler.core.state import Handler, State
 from muster.schemas.facts.control import ClusterDescribed, ClusterSummary
+from muster.schemas.facts.telemetry import JobUseReported
 
 
 def fold(state: State, fact: Fact) -> None:
@@ -47,6 +48,12 @@ def _described(state: State, fact: Fact) -> None:
     state.moves += 1
 
 
+def _used(state: State, fact: Fact) -> None:
+    """Of what the job used nothing follows here, but that somebody reads the pages of GPUs."""
+    assert isinstance(fact.payload, JobUseReported)
+    state.pages_read_at = max(state.pages_read_at, fact.payload.until)
+
+
 def _checkpoint_requested(state: State, _fact: Fact) -> None:
     state.facts = -1  # this one itself is counted afterwards
 
@@ -62,5 +69,6 @@ HANDLERS: dict[tuple[str, str], Handler] = {
     **fold_reservations.HANDLERS,
     ("cluster", "described"): _described,
     ("cluster", "summarised"): _summarised,
+    ("job", "use-reported"): _used,
     ("log", "checkpoint-requested"): _checkpoint_requested,
 }

@@ -28,6 +28,7 @@ def _state_recorded(state: State, fact: Fact) -> None:
             state.summary, state.summarised_at = cluster.summary, cluster.summarised_at
             state.queues.wishes.update({wish.fact: wish for wish in cluster.wishes})
             state.contact.restore(cluster.contact)
+            state.pages_read_at = max(state.pages_read_at, cluster.pages_read_at)
             _cut_off(state)
         case ClusterDescribed() as described:
             state.described = described

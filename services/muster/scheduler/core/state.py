@@ -78,7 +78,7 @@ class State:
     verdicts: when a job needs an answer though nothing happens, the same. runs: who could make way. anomalies: facts
     that fitted nothing, by what. contact: with the federation. described: what the cluster can do, as its agent says.
     facts: folded since the last `checkpoint-requested`; folded: ever. moves: grows when a job, queue or node changed;
-    checkpoints: when a job wrote one. plan_of: as the settings say.
+    checkpoints: when a job wrote one. plan_of: as the settings say. pages_read_at: newest reading of a job's GPUs.
     """
 
     cluster: str
@@ -108,6 +108,7 @@ class State:
     checkpoints: int = 0
     plan_of: PlanOf | None = None
     checkpoint_cause: str = ""
+    pages_read_at: int = 0
 
     def __post_init__(self) -> None:
         self.reservations = Reservations(self.books.bookings)
