@@ -21,6 +21,8 @@ from servers import DECLARATIONS, NatsServer
 from waiting import until_async
 
 CELL = "east"
+KEPT = "webhook-pager"
+"""A consumer of the centre's own on FED, by its name."""
 ANYBODY = BusUser("anybody", AccountName.LOG, Rights((">",), (">",)))
 """Who may do everything on its own broker: what it cannot do across the link, nobody can."""
 
@@ -62,7 +64,8 @@ async def joined(directory: Path) -> AsyncIterator[Joined]:
     """Two brokers in operator mode, each with keys of its own."""
     leaf_port = free_port()
     async with linked(target=leaf_port) as link:
-        centre = _server(directory / "centre", (cell_user(CELL),), domain=CENTRE_DOMAIN, leaf_port=leaf_port)
+        user = cell_user(CELL, kept=(KEPT,))
+        centre = _server(directory / "centre", (user,), domain=CENTRE_DOMAIN, leaf_port=leaf_port)
         credentials = centre.credentials(cell_user_name(CELL))
         cell = _server(directory / CELL, (), domain=CELL, leaf=(f"nats-leaf://{LOOPBACK}:{link.port}", credentials))
         started: list[NatsServer] = []

@@ -62,16 +62,21 @@ class AccountName(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Rights:
-    """Subjects that a user may publish to and subscribe to; nothing else. Wildcards as in NATS."""
+    """Subjects that a user may publish to and subscribe to; nothing else. Wildcards as in NATS.
+
+    withheld: what it may not publish to although `publish` says so.
+    """
 
     publish: tuple[str, ...] = ()
     subscribe: tuple[str, ...] = ()
+    withheld: tuple[str, ...] = ()
 
     def __add__(self, other: "Rights") -> "Rights":
         """Both together, each subject once."""
         return Rights(
             tuple(dict.fromkeys((*self.publish, *other.publish))),
             tuple(dict.fromkeys((*self.subscribe, *other.subscribe))),
+            tuple(dict.fromkeys((*self.withheld, *other.withheld))),
         )
 
 
@@ -79,7 +84,8 @@ class Rights:
 class BusUser:
     """One NATS user: `<credentials_dir>/<name>.creds` is what it connects with.
 
-    lasting: its credentials are good beyond the next start, until the user is gone.
+    lasting: its credentials are good beyond the next start, until the user is gone. They say who it is alone: what it
+    may do is what the broker's newest start says.
     """
 
     name: str

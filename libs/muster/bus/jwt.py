@@ -87,11 +87,23 @@ def operator_jwt(operator: Key, *, issued_at_s: int) -> str:
 
 
 @dataclass(frozen=True, slots=True)
+class Scope:
+    """A key of an account that signs for users of these rights alone: they stand with the account, not in the tokens.
+
+    key: public. role: for people.
+    """
+
+    key: str
+    role: str
+    rights: Rights
+
+
+@dataclass(frozen=True, slots=True)
 class AccountSpec:
     """One account: what it shares and takes from others, and who besides its own key may sign for it.
 
     revoked_before_s: user tokens issued at or before it are void, so a changed declaration takes rights back. revoked:
-    public keys of the users that this is said of; none: all.
+    public keys of the users that this is said of; none: all. scopes: keys that sign for certain rights alone.
     """
 
     name: AccountName
@@ -99,6 +111,7 @@ class AccountSpec:
     exports: tuple[Json, ...] = ()
     imports: tuple[Json, ...] = ()
     signing_keys: tuple[str, ...] = ()
+    scopes: tuple[Scope, ...] = ()
     revoked_before_s: int | None = None
     revoked: tuple[str, ...] = ()
     limits: Mapping[str, int] = field(default_factory=dict)
@@ -116,7 +129,7 @@ def account_jwt(spec: AccountSpec, *, account: Key, operator: Key, issued_at_s: 
         "limits": limits,
         "exports": list(spec.exports),
         "imports": list(spec.imports),
-        "signing_keys": list(spec.signing_keys),
+        "signing_keys": [*spec.signing_keys, *map(_scope, spec.scopes)],
         "default_permissions": {"pub": {}, "sub": {}},
     }
     if spec.revoked_before_s is not None:
@@ -140,15 +153,21 @@ def user_jwt(
 
     Empty rights deny everything: in NATS an empty allow list would mean the opposite.
     """
-    nats: dict[str, object] = {
-        "type": "user",
-        "version": 2,
-        "pub": _permission(rights.publish),
-        "sub": _permission(rights.subscribe),
-        "subs": subscriptions_max,
-        "data": UNLIMITED,
-        "payload": UNLIMITED,
-    }
+    nats: dict[str, object] = {"type": "user", "version": 2, **_limits(rights, subscriptions_max=subscriptions_max)}
+    return _user(nats, name=name, user=user, signer=signer, account=account, at_s=(issued_at_s, expires_at_s))
+
+
+def scoped_user_jwt(*, name: str, user: str, signer: Key, account: str, issued_at_s: int) -> str:
+    """A user's token that says who it is alone; its rights are those of the account's scope with the signer's key."""
+    nats: dict[str, object] = {"type": "user", "version": 2}
+    return _user(nats, name=name, user=user, signer=signer, account=account, at_s=(issued_at_s, None))
+
+
+def _user(
+    nats: dict[str, object], *, name: str, user: str, signer: Key, account: str, at_s: tuple[int, int | None]
+) -> str:
+    """at_s: issued, and when it expires."""
+    issued_at_s, expires_at_s = at_s
     if signer.public != account:
         nats["issuer_account"] = account
     claims: dict[str, object] = {
@@ -159,8 +178,25 @@ def user_jwt(
     return sign_claims(claims, signer)
 
 
-def _permission(allowed: Sequence[str]) -> dict[str, list[str]]:
-    return {"allow": list(allowed)} if allowed else {"deny": [">"]}
+def _scope(scope: Scope) -> dict[str, object]:
+    template = _limits(scope.rights, subscriptions_max=UNLIMITED)
+    return {"kind": "user_scope", "key": scope.key, "role": scope.role, "template": template}
+
+
+def _limits(rights: Rights, *, subscriptions_max: int) -> dict[str, object]:
+    return {
+        "pub": _permission(rights.publish, rights.withheld),
+        "sub": _permission(rights.subscribe),
+        "subs": subscriptions_max,
+        "data": UNLIMITED,
+        "payload": UNLIMITED,
+    }
+
+
+def _permission(allowed: Sequence[str], denied: Sequence[str] = ()) -> dict[str, list[str]]:
+    if not allowed:
+        return {"deny": [">"]}
+    return {"allow": list(allowed), "deny": list(denied)} if denied else {"allow": list(allowed)}
 
 
 def creds_file(token: str, key: Key) -> str:

@@ -6,14 +6,17 @@ stored in the centre as well, and whoever may write facts on one side could writ
 enumerated (tried on nats-server 2.15, decision 0037):
 
 - towards the cell: the centre's requests for copies of the cell's log and output, deliveries of FED, questions;
-- towards the centre: the request for FED, deliveries of the copies, answers, telemetry and output as it comes;
+- towards the centre: the request for what FED has for this cell and for nothing else of it, deliveries of the copies,
+  answers, telemetry and output as it comes;
 - both ways: that deliveries are kept up with. They are on subjects of the cell's own, so no cell hears another's.
 
 Facts cross in sourced streams alone: nobody on one side can publish a subject that a log on the other side takes.
 """
 
+from collections.abc import Iterable
+
 from muster.bus.access import AccountName, BusUser, Rights
-from muster.bus.names import CENTRE_DOMAIN, api_of, deliveries, output_stream
+from muster.bus.names import CENTRE_DOMAIN, addressed_to, api_of, deliveries, output_stream
 from muster.schemas.subjects import FED_LOG, cluster_log
 
 _ANSWERED = "$JSC.R.>"
@@ -29,18 +32,27 @@ def cell_user_name(cluster: str) -> str:
     return f"cell-{cluster}"
 
 
-def cell_user(cluster: str) -> BusUser:
-    """The user of the centre's broker that stands for a cell's. It lasts: cells are not told of the centre's starts."""
-    return BusUser(cell_user_name(cluster), AccountName.LOG, cell_rights(cluster), lasting=True)
+def cell_user(cluster: str, *, kept: Iterable[str] = ()) -> BusUser:
+    """The user of the centre's broker that stands for a cell's. It lasts: cells are not told of the centre's starts.
+
+    kept: as `cell_rights`.
+    """
+    return BusUser(cell_user_name(cluster), AccountName.LOG, cell_rights(cluster, kept=kept), lasting=True)
 
 
-def cell_rights(cluster: str) -> Rights:
-    """publish: what crosses from the cell to the centre. subscribe: from the centre to the cell."""
-    own, centre = api_of(cluster), api_of(CENTRE_DOMAIN)
+def cell_rights(cluster: str, *, kept: Iterable[str] = ()) -> Rights:
+    """publish: what crosses from the cell to the centre. subscribe: from the centre to the cell.
+
+    The request for FED names what it asks for, and the broker refuses one that says otherwise in its body; so a cell
+    reads what is addressed to it, and nothing else of FED. kept: names of consumers that others have on FED; a request
+    under such a name would change theirs. Those without a name of their own have one that nobody can guess.
+    """
+    asked = f"{api_of(CENTRE_DOMAIN)}.CONSUMER.CREATE.{FED_LOG.stream}"
+    own = api_of(cluster)
     copied = (cluster_log(cluster).stream, output_stream(cluster))
     return Rights(
         publish=(
-            f"{centre}.CONSUMER.CREATE.{FED_LOG.stream}.>",
+            f"{asked}.*.{addressed_to(cluster)}",
             _FLOW_CONTROL.format(stream=FED_LOG.stream),
             f"{deliveries(cluster)}.>",
             _ANSWERED,
@@ -55,4 +67,5 @@ def cell_rights(cluster: str) -> Rights:
             _ANSWERED,
             f"query.{cluster}.>",
         ),
+        withheld=tuple(f"{asked}.{name}.>" for name in kept),
     )

@@ -32,6 +32,16 @@ def store_stream(store: str) -> str:
     return f"OBJ_{store}"
 
 
+def webhook_consumer(webhook: str) -> str:
+    """Name of a webhook's durable consumer, the same on every log."""
+    return f"webhook-{webhook}"
+
+
 def deliveries(cluster: str) -> str:
     """Where streams that cross the link of a cell have their messages delivered, followed by what the server adds."""
     return f"sync.{cluster}"
+
+
+def addressed_to(cluster: str) -> str:
+    """What of FED goes to a cluster: what its log sources, and all that its credential may read there."""
+    return f"muster.fed.federation.{cluster}.>"

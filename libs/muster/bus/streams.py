@@ -12,6 +12,7 @@ from muster.bus.names import (
     CENTRE_DOMAIN,
     CHECKPOINTS_BUCKET,
     LEASES_BUCKET,
+    addressed_to,
     api_of,
     bucket_stream,
     deliveries,
@@ -247,7 +248,7 @@ def _addressed_to(cluster: str) -> list[tuple[str, str]]:
     """What federation says to a cluster. One wildcard: every sourced message carries its source's transforms along,
     and a source whose transforms change starts over.
     """
-    return [(f"muster.fed.federation.{cluster}.>", f"muster.{cluster}.federation.>")]
+    return [(addressed_to(cluster), f"muster.{cluster}.federation.>")]
 
 
 def _reported_by(cluster: str) -> list[tuple[str, str]]:

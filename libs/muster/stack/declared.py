@@ -15,6 +15,7 @@ from typing import cast
 from muster.bus.access import AccountName, BusUser, Rights, bus_users
 from muster.bus.declaration import Declaration
 from muster.bus.leaf import cell_user
+from muster.bus.names import webhook_consumer
 from muster.bus.settings import Settings
 
 SERVICES = (
@@ -56,7 +57,8 @@ def users_of_bus(declarations: Iterable[Declaration], settings: Settings) -> tup
     """Every user of this broker; in a centre also those that stand for the brokers of its cells."""
     users = bus_users(declarations, clusters=settings.clusters)
     cells = settings.clusters if settings.role == "centre" else ()
-    return (*users, *map(cell_user, cells))
+    kept = [webhook_consumer(webhook.name) for webhook in settings.webhooks]
+    return (*users, *(cell_user(cluster, kept=kept) for cluster in cells))
 
 
 def dump_users(users: Sequence[BusUser]) -> str:
@@ -74,7 +76,7 @@ def load_users(text: str | bytes) -> tuple[BusUser, ...]:
             BusUser(
                 str(row["name"]),
                 AccountName(str(row["account"])),
-                Rights(tuple(rights["publish"]), tuple(rights["subscribe"])),
+                Rights(tuple(rights["publish"]), tuple(rights["subscribe"]), tuple(rights["withheld"])),
                 lasting=row["lasting"] is True,
             )
         )

@@ -1,11 +1,14 @@
 """Keys and credentials on disk: keys are made once per state directory, tokens anew at every start.
 
+A lasting user's token says who it is alone: it is signed with a key of its own, and the account says at every start
+what that key stands for. So rights change also for who was given the token long ago.
+
 Every file is 0600 in a directory of 0700. A user's token issued before this start is revoked by its account, so that
 rights which a declaration gave up are gone, also for who kept the old file.
 """
 
 import os
-from collections.abc import Callable, Iterable, Mapping, Set
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -62,20 +65,25 @@ def mint_access(
     accounts = {name: key(f"account-{name}", jwt.PREFIX_ACCOUNT) for name in AccountName}
     view_signer = key("view-signer", jwt.PREFIX_ACCOUNT)
     written = set()
-    lasting: set[Path] = set()
+    scopes: list[jwt.Scope] = []
     for user in users:
-        user_key = key(f"user-{user.name}", jwt.PREFIX_USER)
-        if user.lasting:
-            lasting.add(keys_dir / f"user-{user.name}.nk")
         account = accounts[user.account]
-        token = jwt.user_jwt(
-            user.rights,
-            name=user.name,
-            user=user_key.public,
-            signer=account,
-            account=account.public,
-            issued_at_s=now_s,
-        )
+        if user.lasting:
+            user_key, signer_key = key(f"lasting-{user.name}", jwt.PREFIX_USER), _scope_key(key, user)
+            scopes.append(jwt.Scope(signer_key.public, user.name, user.rights))
+            token = jwt.scoped_user_jwt(
+                name=user.name, user=user_key.public, signer=signer_key, account=account.public, issued_at_s=now_s
+            )
+        else:
+            user_key = key(f"user-{user.name}", jwt.PREFIX_USER)
+            token = jwt.user_jwt(
+                user.rights,
+                name=user.name,
+                user=user_key.public,
+                signer=account,
+                account=account.public,
+                issued_at_s=now_s,
+            )
         path = credentials_dir / f"{user.name}.creds"
         write_private(path, jwt.creds_file(token, user_key))
         written.add(path)
@@ -91,7 +99,8 @@ def mint_access(
             {name: account.public for name, account in accounts.items()},
             view_signer=view_signer.public,
             revoked_before_s=now_s - 1,
-            revoked=_revoked(keys_dir, lasting=lasting),
+            revoked=_revoked(keys_dir) if scopes else (),
+            scopes=tuple(scopes),
         )
     }
     return MintedAccess(
@@ -102,20 +111,29 @@ def mint_access(
     )
 
 
-def _revoked(keys_dir: Path, *, lasting: Set[Path]) -> tuple[str, ...]:
-    """Users of the account LOG whose older tokens are void, one by one where some are to last; else all."""
-    if not lasting:
-        return ()
-    others = sorted(set(keys_dir.glob("user-*.nk")) - lasting)
-    return tuple(jwt.key_of_seed(path.read_text().strip()).public for path in others)
+def _scope_key(key: Callable[[str, int], jwt.Key], user: BusUser) -> jwt.Key:
+    """What signs for a lasting user. Raises ValueError if it is of another account than LOG."""
+    if user.account is not AccountName.LOG:
+        raise ValueError(f"user {user.name}: lasts, so it must be of account {AccountName.LOG}, not {user.account}")
+    return key(f"scope-{user.name}", jwt.PREFIX_ACCOUNT)
+
+
+def _revoked(keys_dir: Path) -> tuple[str, ...]:
+    """Every user whose older tokens are void, one by one: `all` would be the lasting ones, too."""
+    return tuple(jwt.key_of_seed(path.read_text().strip()).public for path in sorted(keys_dir.glob("user-*.nk")))
 
 
 def account_specs(
-    public: Mapping[AccountName, str], *, view_signer: str, revoked_before_s: int, revoked: tuple[str, ...] = ()
+    public: Mapping[AccountName, str],
+    *,
+    view_signer: str,
+    revoked_before_s: int,
+    revoked: tuple[str, ...] = (),
+    scopes: tuple[jwt.Scope, ...] = (),
 ) -> tuple[jwt.AccountSpec, ...]:
     """How the accounts are joined: questions come in from QUERY, the live view goes out to VIEW, nothing else.
 
-    revoked: users of LOG whose older tokens are void; none: all.
+    revoked: users of LOG whose older tokens are void; none: all. scopes: of LOG.
     """
     log = public[AccountName.LOG]
     return (
@@ -127,6 +145,7 @@ def account_specs(
                 {"name": "query", "subject": "query.>", "type": "service", "response_type": "Singleton"},
                 {"name": "view", "subject": "view.>", "type": "stream"},
             ),
+            scopes=scopes,
             revoked_before_s=revoked_before_s,
             revoked=revoked,
         ),

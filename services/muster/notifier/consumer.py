@@ -13,12 +13,11 @@ from pydantic import BaseModel, ConfigDict
 
 from muster.bus import jsapi
 from muster.bus.errors import ApiError
+from muster.bus.names import webhook_consumer
 from muster.bus.settings import WebhookSettings
 from muster.core.instant import NS_PER_S
 from muster.notifier.limits import ANSWER_MARGIN_S, FORGET_S
 from muster.schemas.subjects import LogName
-
-PREFIX = "webhook-"
 
 
 class ConsumerState(BaseModel):
@@ -46,18 +45,13 @@ class Place:
     @property
     def consumer(self) -> str:
         """Name of the durable consumer."""
-        return consumer_name(self.webhook)
-
-
-def consumer_name(webhook: str) -> str:
-    """Name of a webhook's durable consumer, the same on every log."""
-    return f"{PREFIX}{webhook}"
+        return webhook_consumer(self.webhook)
 
 
 def consumer_config(webhook: WebhookSettings, patterns: Sequence[str]) -> dict[str, object]:
     """The consumer as it should be. A new one begins at the log's end; an old one keeps its place."""
     return {
-        "durable_name": consumer_name(webhook.name),
+        "durable_name": webhook_consumer(webhook.name),
         "description": "events for a webhook",
         "deliver_policy": "new",
         "ack_policy": "explicit",
@@ -79,7 +73,7 @@ async def ensure(client: Client, place: Place, webhook: WebhookSettings) -> None
 async def look(client: Client, log: LogName, webhook: str) -> ConsumerState | None:
     """How far the webhook is; None if it has no consumer. Raises ApiError, LogUnavailableError."""
     try:
-        found = await jsapi.call(client, f"CONSUMER.INFO.{log.stream}.{consumer_name(webhook)}")
+        found = await jsapi.call(client, f"CONSUMER.INFO.{log.stream}.{webhook_consumer(webhook)}")
     except ApiError as error:
         if error.err_code in (jsapi.NO_CONSUMER, jsapi.NO_STREAM):
             return None

@@ -6,7 +6,7 @@ import pytest
 
 from loopback import served
 from muster.bus import jsapi
-from muster.notifier.consumer import consumer_name
+from muster.bus.names import webhook_consumer
 from servers import NatsServer, running_nats
 from waiting import until, until_async
 from webhook_house import ALL_DECLARATIONS, LOG, Receiver, WebhookHouse, webhook
@@ -38,7 +38,7 @@ async def test_a_consumer_that_is_gone_is_made_anew(house: WebhookHouse) -> None
     receiver = Receiver()
     async with served(receiver) as url:
         await house.notify(webhook("deleted", url))
-        await jsapi.call(await house.client("notifier"), f"CONSUMER.DELETE.{LOG.stream}.{consumer_name('deleted')}")
+        await jsapi.call(await house.client("notifier"), f"CONSUMER.DELETE.{LOG.stream}.{webhook_consumer('deleted')}")
         await until_async(lambda: house.has_place("deleted"))
         fact = await house.job("still")
         await receiver.until(1)

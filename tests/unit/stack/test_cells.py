@@ -5,11 +5,12 @@ from typing import cast
 
 import pytest
 
+from muster.bus.access import BusUser
 from muster.bus.jwt import claims_of
 from muster.bus.leaf import cell_rights, cell_user
 from muster.bus.settings import Settings
 from muster.stack.cells import cell_of, cell_port, wanted_cell_ports
-from muster.stack.declared import SERVICES, declaration_of, services_of, users_of_bus
+from muster.stack.declared import SERVICES, declaration_of, dump_users, load_users, services_of, users_of_bus
 from muster.stack.keys import MintedAccess, mint_access
 from muster.stack.options import StartOptions, asked_settings, refuse_another_role
 from muster.stack.parts import Layout
@@ -56,7 +57,7 @@ def test_ports_of_all_cells_differ() -> None:
 def test_no_fact_subject_of_a_log_crosses_a_link() -> None:
     rights = cell_rights("east")
     assert not [subject for subject in (*rights.publish, *rights.subscribe) if subject.startswith(("muster.", ">"))]
-    assert not [subject for subject in rights.publish if ".east." in subject and subject.startswith("$JS")]
+    assert not [subject for subject in rights.publish if subject.startswith("$JS.east.")]
 
 
 def test_a_cells_credential_outlasts_the_centres_next_start_and_others_do_not(tmp_path: Path) -> None:
@@ -66,16 +67,46 @@ def test_a_cells_credential_outlasts_the_centres_next_start_and_others_do_not(tm
         return mint_access(keys_dir=tmp_path / "keys", credentials_dir=tmp_path / "creds", users=users, now_s=now_s)
 
     access = start(1_000)
-    revoked = revocations(access)
+    revoked = nats_of(access)["revocations"]
     subjects = {user.name: subject_of(tmp_path / "creds" / f"{user.name}.creds") for user in users}
     assert subjects[cell_user("east").name] not in revoked
     assert subjects["federation"] in revoked
     assert "*" not in revoked
 
 
-def revocations(access: MintedAccess) -> dict[str, int]:
-    told = cast("dict[str, dict[str, dict[str, int]]]", claims_of(access.accounts[access.log_account]))
-    return told["nats"]["revocations"]
+def test_what_a_cell_may_do_is_what_the_centres_newest_start_says(tmp_path: Path) -> None:
+    def start(*users: BusUser) -> dict[str, dict[str, dict[str, list[str]]]]:
+        paths = {"keys_dir": tmp_path / "keys", "credentials_dir": tmp_path / "creds"}
+        return scopes_of(mint_access(**paths, users=users, now_s=1_000))
+
+    before = start(cell_user("east"), cell_user("west"))
+    claims = claims_of((tmp_path / "creds" / "cell-east.creds").read_text().splitlines()[1])
+    assert not {"pub", "sub"} & set(cast("dict[str, object]", claims["nats"])), "the token says no rights of its own"
+    key = str(claims["iss"])
+    assert "deny" not in before[key]["pub"]
+    after = start(cell_user("east", kept=("webhook-pager",)))
+    assert after[key]["pub"]["deny"] == ["$JS.fed.API.CONSUMER.CREATE.FED.webhook-pager.>"]
+    assert set(after) == {key}, "what signed for a cluster that is gone signs for nobody"
+
+
+def test_the_centres_webhooks_are_kept_from_cells(tmp_path: Path) -> None:
+    webhook = {"name": "pager", "url": "http://127.0.0.1:1", "events": ["cluster-changed"]}
+    settings = asked_settings(StartOptions(state_dir=tmp_path, clusters=CLUSTERS, settings={"webhooks": [webhook]}))
+    users = load_users(dump_users(users_of_bus([declaration_of("federation")], settings)))
+    assert {user.rights for user in users if user.lasting} == {
+        cell_rights(cluster, kept=("webhook-pager",)) for cluster in CLUSTERS
+    }
+
+
+def nats_of(access: MintedAccess) -> dict[str, dict[str, int]]:
+    told = claims_of(access.accounts[access.log_account])
+    return cast("dict[str, dict[str, int]]", told["nats"])
+
+
+def scopes_of(access: MintedAccess) -> dict[str, dict[str, dict[str, list[str]]]]:
+    """The templates of the account LOG, by the key that signs for them."""
+    keys = cast("list[dict[str, dict[str, dict[str, list[str]]]]]", nats_of(access)["signing_keys"])
+    return {str(key["key"]): key["template"] for key in keys}
 
 
 def subject_of(credentials: Path) -> str:
