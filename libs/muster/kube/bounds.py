@@ -64,3 +64,5 @@ SETTLE_S = 150.0
 """A watch that does not reach a version the server had so long ago is stuck; bookmarks come every 60 s."""
 JOURNAL_MAX = 100_000
 """Changes that one comparison may have to wait through; then it is given up."""
+SHARED_EVENTS_MAX = 500
+"""That wait for one who shares a watch: at 40 KB for a parsed pod 20 MiB. Who is slower has a watch of its own."""

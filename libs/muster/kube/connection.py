@@ -101,6 +101,11 @@ class KubeConnection:
         return self._credentials.url
 
     @property
+    def source(self) -> tuple[str, str]:
+        """Which server, and by which credentials: connections with the same source see the same."""
+        return self._credentials.url, self._credentials.where
+
+    @property
     def requests_sent(self) -> int:
         """All that went out, retries and watches included."""
         return self._transport.sent

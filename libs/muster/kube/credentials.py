@@ -27,6 +27,11 @@ class Credentials(Protocol):
         ...
 
     @property
+    def where(self) -> str:
+        """Where they come from, and as whom: those from the same place may do the same."""
+        ...
+
+    @property
     def proxy(self) -> str | None:
         """Of an HTTP proxy before it."""
         ...
@@ -59,8 +64,8 @@ class OfficialCredentials:
     """Credentials in the official client's configuration. load: fills it, from its source as that is now."""
 
     def __init__(self, load: Callable[[Configuration], Awaitable[None]], *, where: str) -> None:
+        self.where = where
         self._load = load
-        self._where = where
         self._configuration = Configuration()
         self._loaded_s: float | None = None
         self._loading = asyncio.Lock()
@@ -93,7 +98,7 @@ class OfficialCredentials:
         try:
             return await asyncio.to_thread(_context, self._configuration)
         except (OSError, ssl.SSLError) as error:
-            raise KubeConfigError(f"{self._where}: its certificates cannot be read: {error}") from error
+            raise KubeConfigError(f"{self.where}: its certificates cannot be read: {error}") from error
 
     def reject(self) -> None:
         """See `Credentials.reject`."""
@@ -141,7 +146,7 @@ async def from_kubeconfig(path: Path, *, context: str = "") -> OfficialCredentia
                 f"{where}: the exec plugin of its user gave neither a token nor a certificate; run its command by hand"
             )
 
-    return await _loaded(OfficialCredentials(load, where=where))
+    return await _loaded(OfficialCredentials(load, where=f"{where}, context {context}" if context else where))
 
 
 async def in_cluster() -> OfficialCredentials:
@@ -163,6 +168,7 @@ async def in_cluster() -> OfficialCredentials:
 class NoCredentials:
     """A server that asks for none, over plain http: a fake one, or `kubectl proxy`."""
 
+    where = "no credentials"
     proxy: str | None = None
     server_name: str | None = None
 
@@ -187,6 +193,7 @@ class AnotherReplica:
     def __init__(self, credentials: Credentials, url: str, *, server_name: str | None = None) -> None:
         self._credentials = credentials
         self.url = url.rstrip("/")
+        self.where = credentials.where
         self.proxy = credentials.proxy
         self.server_name = server_name or credentials.server_name
 

@@ -7,6 +7,7 @@ How it stays whole and cheap (reference: Kubernetes API concepts; KEP 3157 for s
   no longer keeps that version (410), after a wait that is spread by seed.
 - Changes are delivered in batches and awaited: a slow consumer slows the reading, and TCP the server.
 - A server that loses updates without a word is found out by `Comparer`.
+- Reflectors of one process that follow the same can share one watch: see `sharing`.
 """
 
 import asyncio
@@ -34,6 +35,7 @@ from muster.kube.objects import JsonObject, at, mapping, text, version_of
 from muster.kube.resources import Resource
 from muster.kube.retrying import backoff_s
 from muster.kube.shapes import EVERYTHING, Selection
+from muster.kube.sharing import Event, Feed, Peers, SharedWatches
 from muster.kube.streams import Lines
 
 ViewT = TypeVar("ViewT")
@@ -45,6 +47,11 @@ TOO_LARGE = "Too large resource version"
 
 class Server(Lister, Protocol):
     """What a reflector asks of a `KubeConnection`."""
+
+    @property
+    def source(self) -> tuple[str, str]:
+        """See `KubeConnection.source`."""
+        ...
 
     def watch(
         self,
@@ -83,7 +90,12 @@ class Reflector(Generic[ViewT]):
         watch_s: int = bounds.WATCH_S,
         silence_s: float = bounds.SILENCE_S,
         compare_s: float | None = bounds.COMPARE_S,
+        shared: SharedWatches | None = None,
     ) -> None:
+        self._shared = SharedWatches() if shared is None else shared
+        self._peers = Peers()
+        self._feed: Feed | None = None
+        """What is followed at the moment instead of a watch of its own."""
         self._server = server
         self._resource = resource
         self._select = select
@@ -138,19 +150,41 @@ class Reflector(Generic[ViewT]):
 
     async def run(self) -> None:
         """Until it is cancelled. Raises an ExceptionGroup of what `project`, `on_changes` or the credentials raised."""
-        async with asyncio.TaskGroup() as tasks:
-            tasks.create_task(self._compare())
-            wait_s = 0.0
-            while True:
-                await asyncio.sleep(wait_s)
-                wait_s = await self._turn()
+        followed = (self._server.source, self._resource, self._select, self._metadata_only)
+        with self._shared.joined(followed) as self._peers:
+            try:
+                async with asyncio.TaskGroup() as tasks:
+                    tasks.create_task(self._compare())
+                    await self._keep_up()
+            finally:
+                self._peers.leave(self)
+
+    async def _keep_up(self) -> None:
+        wait_s = 0.0
+        while True:
+            await asyncio.sleep(wait_s)
+            verdict, self._verdict = self._verdict, None
+            if verdict is Verdict.MISSED:
+                self._resume = ""
+            if not self._resume:
+                self._peers.leave(self)
+            feed = self._peers.follow(self, self._holdings.version if self._resume and verdict is None else -1)
+            wait_s = await (self._turn() if feed is None else self._follow(feed))
+
+    async def _follow(self, feed: Feed) -> float:
+        """What another reads, from the version reached here; until that ends, or a verdict."""
+        since, self._feed = self._holdings.version, feed
+        try:
+            while self._verdict is None and (events := await feed.take()) is not None:
+                await self._apply([one for one in events if number(version_of(one.obj)) >= since], initial=False)
+        finally:
+            self._feed = None
+            self._peers.leave(self)
+        return 0.0
 
     async def _turn(self) -> float:
         """One watch, from its beginning to its end; seconds to wait before the next."""
         self._attempts += 1
-        verdict, self._verdict = self._verdict, None
-        if verdict is Verdict.MISSED:
-            self._resume = ""
         started_s, heard = self._now_s(), self._figures.events + self._figures.bookmarks
         try:
             if self._resume:
@@ -159,8 +193,10 @@ class Reflector(Generic[ViewT]):
                 await self._watch(initial=True)
             else:
                 await self._list()
+                self._peers.give(self, [], self._holdings.version)
                 return 0.0
         except KubeError as error:
+            self._peers.leave(self)  # others may fare better
             return self._after(error)
         self._figures.reconnects += 1
         short = self._now_s() - started_s < bounds.SHORT_WATCH_S
@@ -236,6 +272,8 @@ class Reflector(Generic[ViewT]):
             in_a_row = 0
             async for batch in self._batches(lines):
                 initial = await self._fold(batch, initial=initial)
+                if not initial and self._peers.is_level(self, self._holdings.version):
+                    return
                 in_a_row = in_a_row + 1 if self._waited_s < bounds.GATHER_S else 0
                 if in_a_row > bounds.GATHER_AFTER and len(batch) <= bounds.GATHER_EVENTS_MAX:
                     await asyncio.sleep(bounds.GATHER_S)
@@ -258,15 +296,27 @@ class Reflector(Generic[ViewT]):
             yield batch
 
     async def _fold(self, batch: list[bytes], *, initial: bool) -> bool:
+        """Fold events, deliver their changes and hand them on; whether the state is still coming."""
+        events, failure = list[Event](), None
+        for line in batch:
+            try:
+                events.append(self._event(line))
+            except KubeError as error:
+                failure = error
+                break
+        initial = await self._apply(events, initial=initial)
+        if not initial:
+            self._peers.give(self, events, self._holdings.version)
+        if failure is not None:
+            raise failure  # what came before it is held and told: the watch goes on after that
+        self._failures = self._too_large = 0
+        return initial
+
+    async def _apply(self, events: list[Event], *, initial: bool) -> bool:
         """Fold events and deliver their changes; whether the state is still coming."""
         figures, changes = self._figures, list[Change[ViewT]]()
         figures.heard_s = self._now_s()
-        for line in batch:
-            try:
-                kind, obj = self._event(line)
-            except KubeError:
-                await self._deliver(changes)  # they are held, and the watch goes on after them: nobody tells them again
-                raise
+        for kind, obj in events:
             if kind == "BOOKMARK":
                 figures.bookmarks += 1
                 figures.bookmark_s = figures.heard_s
@@ -285,10 +335,9 @@ class Reflector(Generic[ViewT]):
                     changes.extend(self._holdings.apply(obj, deleted=kind == "DELETED"))
                     self._resume = version_of(obj) or self._resume
         await self._deliver(changes)
-        self._failures = self._too_large = 0
         return initial
 
-    def _event(self, line: bytes) -> tuple[str, JsonObject]:
+    def _event(self, line: bytes) -> Event:
         """Type and object. Raises what an ERROR says, and UnavailableError for what is no event."""
         asked = Asked("watch", self._resource.title, self._select.namespace)
         try:
@@ -298,7 +347,7 @@ class Reflector(Generic[ViewT]):
         kind, obj = text(event, "type"), mapping(event, "object")
         if kind == "ERROR":
             raise status_error(asked, obj)
-        return kind, obj
+        return Event(kind, obj)
 
     async def _take(self, version: str) -> None:
         """The new state is whole: hold it and deliver what differs."""
@@ -321,6 +370,8 @@ class Reflector(Generic[ViewT]):
             self._verdict = verdict
             if self._reading is not None:
                 self._reading.reschedule(self._now_s())
+            if self._feed is not None:
+                self._feed.end()
 
     def _now_s(self) -> float:
         return asyncio.get_running_loop().time()

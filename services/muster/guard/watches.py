@@ -13,6 +13,7 @@ from muster.kube.holdings import Change
 from muster.kube.objects import JsonObject, mapping, name_of, strings
 from muster.kube.reflector import Reflector
 from muster.kube.resources import FLOW_SCHEMAS, PODS, PRIORITY_LEVELS
+from muster.kube.sharing import OF_THIS_PROCESS
 
 LACKING_FLOW: Final = "flow control cannot be read: {why}"
 LACKING_PODS: Final = "pods cannot be read, so workloads with many secrets are not seen: {why}"
@@ -29,7 +30,14 @@ class Watches:
         self._schemas = Reflector(
             connection, FLOW_SCHEMAS, project=_schema, on_changes=self._flow_changed, seed=seed + 2
         )
-        self._pods = Reflector(connection, PODS, project=project_pod, on_changes=self._pods_changed, seed=seed + 3)
+        self._pods = Reflector(
+            connection,
+            PODS,
+            project=project_pod,
+            on_changes=self._pods_changed,
+            seed=seed + 3,
+            shared=OF_THIS_PROCESS,  # the agent follows them, too
+        )
         self._tallied: Pods | None = None
 
     def running(self) -> list[Coroutine[None, None, None]]:

@@ -14,6 +14,7 @@ from muster.kube.objects import JsonObject, name_of, namespace_of, text
 from muster.kube.reflector import Reflector
 from muster.kube.resources import PODS
 from muster.kube.shapes import Selection
+from muster.kube.sharing import SharedWatches
 from waiting import until
 
 STEPS = 40
@@ -70,29 +71,53 @@ def troubles(kube: FakeKube) -> list[Callable[[], object]]:
     ]
 
 
-@pytest.mark.parametrize("seed", range(8))
-async def test_it_always_ends_with_what_is_there(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.fixture(autouse=True)
+def _quick(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(bounds, "RELIST_S_MIN", 0.01)
     monkeypatch.setattr(bounds, "RELIST_S_MAX", 0.05)
     monkeypatch.setattr(bounds, "SETTLE_S", 0.2)
     monkeypatch.setattr(bounds, "COMPARE_WHOLE_EVERY", 2)
     monkeypatch.setattr("muster.kube.comparing.POLL_S", 0.005)
     monkeypatch.setattr("muster.kube.reflector.backoff_s", lambda *_, **__: 0.01)
+
+
+class Running:
+    """A reflector at work."""
+
+    def __init__(self, connection: KubeConnection, select: Selection, seed: int, shared: SharedWatches) -> None:
+        self.insisting = Insisting()
+        self.reflector = Reflector(
+            connection, PODS, project=step_of, on_changes=self.insisting.take, select=select, seed=seed,
+            compare_s=0.1, shared=shared,
+        )  # fmt: skip
+        self.task = asyncio.create_task(self.reflector.run())
+
+    async def end(self) -> None:
+        assert not self.task.done()
+        self.task.cancel()
+        await asyncio.gather(self.task, return_exceptions=True)
+
+
+@pytest.mark.parametrize("count", [1, 3])
+@pytest.mark.parametrize("seed", range(8))
+async def test_each_always_ends_with_what_is_there(seed: int, count: int) -> None:
+    """However many share a watch, and though they begin anew now and then."""
     chance = random.Random(seed)
     select = SELECTED if seed % 2 else Selection()
-    insisting = Insisting()
     async with (
         fake_kube(streaming_lists=seed % 3 != 0, bookmark_s=0.05) as kube,
         KubeConnection.plain(kube.url, user_agent="muster-test/1") as connection,
     ):
-        reflector = Reflector(
-            connection, PODS, project=step_of, on_changes=insisting.take, select=select, seed=seed, compare_s=0.1
-        )
-        running = asyncio.create_task(reflector.run())
+        shared = SharedWatches()
+        running = [Running(connection, select, seed + number, shared) for number in range(count)]
         for step in range(STEPS):
             happen(kube, chance, step)
             if chance.random() < 0.3:
                 chance.choice(troubles(kube))()
+            if count > 1 and chance.random() < 0.1:
+                which = chance.randrange(count)
+                await running[which].end()
+                running[which] = Running(connection, select, seed + step, shared)
             for _ in range(chance.randrange(20)):
                 await asyncio.sleep(0.0005)
 
@@ -102,9 +127,8 @@ async def test_it_always_ends_with_what_is_there(seed: int, monkeypatch: pytest.
                 for one in kube.store.all(PODS)
                 if not select.labels or text(one, "metadata", "labels", "mine") == "yes"
             }
-            return insisting.seen == dict(reflector.items()) == there
+            return all(one.insisting.seen == dict(one.reflector.items()) == there for one in running)
 
         await until(the_same, patience_s=20)
-        assert not running.done()
-        running.cancel()
-        await asyncio.gather(running, return_exceptions=True)
+        for one in running:
+            await one.end()

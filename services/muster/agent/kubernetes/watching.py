@@ -13,6 +13,7 @@ from muster.kube.objects import JsonObject
 from muster.kube.reflector import Reflector
 from muster.kube.resources import Resource
 from muster.kube.shapes import EVERYTHING, Selection
+from muster.kube.sharing import OF_THIS_PROCESS
 
 ViewT = TypeVar("ViewT")
 
@@ -83,6 +84,7 @@ class KindWatch(Generic[ViewT]):
             metadata_only=self.metadata_only,
             seed=seed,
             compare_s=compare_s,
+            shared=OF_THIS_PROCESS,
         )
 
 
