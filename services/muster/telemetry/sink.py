@@ -21,7 +21,7 @@ from muster.schemas.telemetry import ExporterState, NodeSample
 from muster.telemetry.core.core import TelemetryCore
 from muster.telemetry.core.freshness import Freshness
 from muster.telemetry.core.meters import Holders
-from muster.telemetry.core.pages import read_page
+from muster.telemetry.core.plans import Pages
 from muster.telemetry.core.pods import job_of_pod
 from muster.telemetry.core.samples import node_sample, silent_sample
 from muster.telemetry.core.tokens import PageError
@@ -53,7 +53,7 @@ class Scrapes:
         self._interval_s, self._stale_s = interval_s, stale_s
         self._exporters = Exporters(url, timeout_s=timeout_s)
         self._walk = Walk(interval_s)
-        self._freshness = Freshness(stale_s)
+        self._freshness, self._pages = Freshness(stale_s), Pages()
         self._metrics = TelemetryMetrics()
         self._under_way: dict[str, asyncio.Task[None]] = {}
         self._task: asyncio.Task[None] | None = None
@@ -66,7 +66,7 @@ class Scrapes:
         self._core = core
         core.meters.reset()
         core.fleet.reset()
-        self._freshness, self._walk = Freshness(self._stale_s), Walk(self._interval_s)
+        self._freshness, self._pages, self._walk = Freshness(self._stale_s), Pages(), Walk(self._interval_s)
         self._task = asyncio.create_task(self._run(core, connection, seat), name="telemetry scrapes")
 
     async def after_fold(self, facts: Sequence[Fact], *, last_seq: int, now: Instant) -> None:  # noqa: ARG002 - the port
@@ -101,6 +101,8 @@ class Scrapes:
                 for node in self._walk.turn(lambda: _asked(core)):
                     self._start(core, connection, seat, node)
                 if self._walk.rounds != rounds:
+                    self._pages.keep(core.holdings.nodes)
+                    self._freshness.keep(core.holdings.nodes)
                     self._metrics.show(core, self._clock.wall())
 
     def _start(self, core: TelemetryCore, connection: Publisher, seat: Seat, node: str) -> None:
@@ -169,7 +171,7 @@ class Scrapes:
         holders: Holders,
         at: Instant,
     ) -> NodeSample:
-        page = read_page(text)
+        page = self._pages.read(node, text)
         live, origins = core.holdings.holding, core.holdings.origins
         return node_sample(
             node,

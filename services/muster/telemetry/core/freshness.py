@@ -1,5 +1,6 @@
 """Whether what a node's exporter says still changes: one whose DCGM hangs goes on answering with what it knew last."""
 
+from collections.abc import Container
 from dataclasses import dataclass
 
 from muster.core import Instant, seconds_between
@@ -34,8 +35,13 @@ class Freshness:
         return seconds_between(known.since, at) >= self._stale_s
 
     def forget(self, node: str) -> None:
-        """The node is gone, or its page could not be had."""
+        """The node's page could not be had."""
         self._seen.pop(node, None)
+
+    def keep(self, nodes: Container[str]) -> None:
+        """Forget all nodes but these."""
+        for node in [node for node in self._seen if node not in nodes]:
+            del self._seen[node]
 
 
 def _print(page: Page) -> Print:

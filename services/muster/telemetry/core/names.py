@@ -93,6 +93,11 @@ class Meaning:
     field: Field
     convert: Callable[[Number], Number] = _same
 
+    @property
+    def is_converted(self) -> bool:
+        """False if the value stands as it is printed."""
+        return self.convert is not _same
+
 
 _DEV = "DCGM_FI_DEV_"
 _PROF = "DCGM_FI_PROF_"

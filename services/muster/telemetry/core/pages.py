@@ -67,11 +67,15 @@ class Page:
 
 
 @dataclass(frozen=True, slots=True)
-class _Series:
-    """What the labels of a series say: whose values they are, and what else it is about."""
+class Series:
+    """What the labels of a series say: whose values they are, None if no GPU's, and what else it is about."""
 
     instance: Instance | None
     labels: Mapping[str, str]
+
+
+Line = tuple[str, Series]
+"""A sample's name, and what its labels say."""
 
 
 def read_page(text: str) -> Page:
@@ -79,25 +83,29 @@ def read_page(text: str) -> Page:
 
     Raises PageError.
     """
-    page = Page()
+    return read_lines(text)[0]
 
-    def entity(labels: dict[str, str]) -> _Series:
-        return _Series(_instance(page, labels), labels)
+
+def read_lines(text: str) -> tuple[Page, list[Line]]:
+    """The page, and the samples that it was read from, in their order. Raises PageError."""
+    page = Page()
+    lines: list[Line] = []
+
+    def entity(labels: dict[str, str]) -> Series:
+        return Series(_instance(page, labels), labels)
 
     for name, series, value in samples(text, wanted=MEANINGS, entity=entity):
+        lines.append((name, series))
         instance = series.instance
         if instance is None or is_blank(value):
             continue
         meaning = MEANINGS[name]
         of = meaning.field
         if of in LABELLED:
-            _count(instance, of, series.labels, int(value))
-            continue
-        converted = meaning.convert(value)
-        known = instance.values.get(of)
-        if known is None or converted > known:
-            instance.values[of] = converted
-    return page
+            count(instance, of, about(of, series.labels), int(value))
+        else:
+            keep_greatest(instance, of, meaning.convert(value))
+    return page, lines
 
 
 def _instance(page: Page, labels: Mapping[str, str]) -> Instance | None:
@@ -131,16 +139,36 @@ def _owned(instance: Instance, labels: Mapping[str, str]) -> None:
         instance.owners[f"{label_of(labels, NAMESPACE)}/{pod}"] = None
 
 
-def _count(instance: Instance, of: Field, labels: Mapping[str, str], value: int) -> None:
+About = tuple[int | str | None, str]
+"""Of a field with a series for each value of a label: the XID, watch or clock event, and a watch's error code."""
+
+
+def about(of: Field, labels: Mapping[str, str]) -> About:
+    """What a series of such a field is about."""
     if of is Field.XID_COUNT:
-        code = number_of(labels, XID_CODE)
-        if code is not None and value > 0:
-            instance.xids[code] = max(value, instance.xids.get(code, 0))
+        return number_of(labels, XID_CODE), ""
+    if of is Field.WATCH:
+        return label_of(labels, WATCH_NAME), label_of(labels, WATCH_CODE)
+    return label_of(labels, EVENT_NAME), ""
+
+
+def count(instance: Instance, of: Field, about: About, value: int) -> None:
+    """One value of such a series; one that names nothing says nothing."""
+    name, code = about
+    if isinstance(name, int):
+        if value > 0:
+            instance.xids[name] = max(value, instance.xids.get(name, 0))
+    elif not name:
+        return
     elif of is Field.WATCH:
-        watch = label_of(labels, WATCH_NAME)
-        if watch and value >= instance.watches.get(watch, (-1, ""))[0]:
-            instance.watches[watch] = value, label_of(labels, WATCH_CODE)
-    else:
-        event = label_of(labels, EVENT_NAME)
-        if event and value > 0:
-            instance.events[event] = max(value, instance.events.get(event, 0))
+        if value >= instance.watches.get(name, (-1, ""))[0]:
+            instance.watches[name] = value, code
+    elif value > 0:
+        instance.events[name] = max(value, instance.events.get(name, 0))
+
+
+def keep_greatest(instance: Instance, of: Field, value: Number) -> None:
+    """One value of any other series."""
+    known = instance.values.get(of)
+    if known is None or value > known:
+        instance.values[of] = value

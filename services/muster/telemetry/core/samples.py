@@ -1,8 +1,9 @@
 """From a page, and what the log knows of its node, to the one message that is published of it."""
 
 import re
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import lru_cache
+from typing import NamedTuple
 
 from muster.core import Instant
 from muster.schemas.base import TEXT_CHARS_MAX
@@ -25,6 +26,45 @@ MEMORY_MIB_MAX = 2**40
 """No GPU has more, nor have all its instances together."""
 _LEVELS = {level.value: level for level in WatchLevel}
 Values = Mapping[Field, Number]
+
+
+class _Shown(NamedTuple):
+    """What a GPU shows, by `Field`; None: it does not. Taken out in one go: this is done 1,400 times a second."""
+
+    utilisation_pct: Number | None
+    engine_pct: Number | None
+    sm_active_pct: Number | None
+    tensor_active_pct: Number | None
+    dram_active_pct: Number | None
+    memory_free_mib: Number | None
+    memory_used_mib: Number | None
+    memory_total_mib: Number | None
+    power_w: Number | None
+    temperature_c: Number | None
+    memory_temperature_c: Number | None
+    energy_mj: Number | None
+    nvlink_bytes_s: Number | None
+    nvlink_tx_bytes_s: Number | None
+    nvlink_rx_bytes_s: Number | None
+    pcie_tx_bytes_s: Number | None
+    pcie_rx_bytes_s: Number | None
+    pcie_replays: Number | None
+    ecc_sbe: Number | None
+    ecc_dbe: Number | None
+    ecc_sbe_ever: Number | None
+    ecc_dbe_ever: Number | None
+    rows_remapped_sbe: Number | None
+    rows_remapped_dbe: Number | None
+    remap_pending: Number | None
+    remap_failed: Number | None
+    retirement_pending: Number | None
+    xid: Number | None
+    recovery_action: Number | None
+
+
+_FIELDS = tuple(map(Field, _Shown._fields))
+_FIXED = ("utilisation_pct", "memory_used_mib", "memory_total_mib", "power_w", "temperature_c")
+"""Fields of a sample that are 0 where the page does not show them."""
 
 
 def node_sample(
@@ -93,52 +133,45 @@ def missing_of(expected: Mapping[str, int], shown: Iterable[str]) -> tuple[str, 
 def _device(
     gpu: Gpu, index: int, holders: Mapping[str, int], job_of_pod: JobsOfPod, is_live: Callable[[str], bool]
 ) -> DeviceSample:
-    values = _values(gpu)
+    shown = _Shown._make(map(_values(gpu).get, _FIELDS))
     named = _named(gpu, job_of_pod, is_live)
-    utilisation = values.get(Field.UTILISATION_PCT, values.get(Field.ENGINE_PCT))
-    used, free = values.get(Field.MEMORY_USED_MIB), values.get(Field.MEMORY_FREE_MIB)
-    total = values.get(Field.MEMORY_TOTAL_MIB)
-    if total is None and used is not None and free is not None:
-        total = used + free
-    power, temperature = values.get(Field.POWER_W), values.get(Field.TEMPERATURE_C)
-    told = {
-        "utilisation_pct": utilisation,
-        "memory_used_mib": used,
-        "memory_total_mib": total,
-        "power_w": power,
-        "temperature_c": temperature,
-    }
+    utilisation = shown.engine_pct if shown.utilisation_pct is None else shown.utilisation_pct
+    used, total = shown.memory_used_mib, shown.memory_total_mib
+    if total is None and used is not None and shown.memory_free_mib is not None:
+        total = used + shown.memory_free_mib
+    fixed = (utilisation, used, total, shown.power_w, shown.temperature_c)
+    pending = shown.retirement_pending if shown.remap_pending is None else shown.remap_pending
     return DeviceSample(
         index=index,
         uuid=gpu.uuid,
         utilisation_pct=utilisation or 0.0,
         memory_used_mib=int(min(used or 0, MEMORY_MIB_MAX)),
         memory_total_mib=int(min(total or 0, MEMORY_MIB_MAX)),
-        power_w=power or 0.0,
-        temperature_c=temperature or 0.0,
+        power_w=shown.power_w or 0.0,
+        temperature_c=shown.temperature_c or 0.0,
         job_ids=named or tuple(holders),
-        sm_active_pct=values.get(Field.SM_PCT),
-        tensor_active_pct=values.get(Field.TENSOR_PCT),
-        dram_active_pct=values.get(Field.DRAM_PCT),
-        memory_temperature_c=values.get(Field.MEMORY_TEMPERATURE_C),
-        energy_mj=_whole(values.get(Field.ENERGY_MJ)),
-        nvlink_bytes_s=_links(values),
-        pcie_tx_bytes_s=values.get(Field.PCIE_TX_BYTES_S),
-        pcie_rx_bytes_s=values.get(Field.PCIE_RX_BYTES_S),
-        pcie_replays=_whole(values.get(Field.PCIE_REPLAYS)),
-        ecc_sbe=_whole(values.get(Field.ECC_SBE, values.get(Field.ECC_SBE_EVER))),
-        ecc_dbe=_whole(values.get(Field.ECC_DBE, values.get(Field.ECC_DBE_EVER))),
-        rows_remapped_sbe=_whole(values.get(Field.ROWS_SBE)),
-        rows_remapped_dbe=_whole(values.get(Field.ROWS_DBE)),
-        remap_pending=_flag(values.get(Field.REMAP_PENDING, values.get(Field.RETIREMENT_PENDING))),
-        remap_failed=_flag(values.get(Field.REMAP_FAILED)),
-        xid=_whole(values.get(Field.XID)),
+        sm_active_pct=shown.sm_active_pct,
+        tensor_active_pct=shown.tensor_active_pct,
+        dram_active_pct=shown.dram_active_pct,
+        memory_temperature_c=shown.memory_temperature_c,
+        energy_mj=_whole(shown.energy_mj),
+        nvlink_bytes_s=_links(shown),
+        pcie_tx_bytes_s=shown.pcie_tx_bytes_s,
+        pcie_rx_bytes_s=shown.pcie_rx_bytes_s,
+        pcie_replays=_whole(shown.pcie_replays),
+        ecc_sbe=_whole(shown.ecc_sbe_ever if shown.ecc_sbe is None else shown.ecc_sbe),
+        ecc_dbe=_whole(shown.ecc_dbe_ever if shown.ecc_dbe is None else shown.ecc_dbe),
+        rows_remapped_sbe=_whole(shown.rows_remapped_sbe),
+        rows_remapped_dbe=_whole(shown.rows_remapped_dbe),
+        remap_pending=_flag(pending),
+        remap_failed=_flag(shown.remap_failed),
+        xid=_whole(shown.xid),
         xid_counts=_counts(gpu),
-        recovery_action=_action(values.get(Field.RECOVERY)),
+        recovery_action=_action(shown.recovery_action),
         watches=_watches(gpu),
         throttled=_throttled(gpu),
         owners=() if named else tuple(dict.fromkeys(owner for one in gpu.instances.values() for owner in one.owners)),
-        lacking=tuple(name for name, value in told.items() if value is None),
+        lacking=_lacking(fixed) if None in fixed else (),
     )
 
 
@@ -181,10 +214,14 @@ def _part(instance: Instance) -> float:
     return int(found[1]) / _SLICES_OF_GPU if found else 1.0
 
 
-def _links(values: Values) -> Number | None:
-    sent, received = values.get(Field.NVLINK_TX_BYTES_S), values.get(Field.NVLINK_RX_BYTES_S)
+def _lacking(fixed: Sequence[Number | None]) -> tuple[str, ...]:
+    return tuple(name for name, value in zip(_FIXED, fixed, strict=True) if value is None)
+
+
+def _links(shown: _Shown) -> Number | None:
+    sent, received = shown.nvlink_tx_bytes_s, shown.nvlink_rx_bytes_s
     if sent is None and received is None:
-        return values.get(Field.NVLINK_BYTES_S)
+        return shown.nvlink_bytes_s
     return (sent or 0) + (received or 0)
 
 
@@ -198,17 +235,19 @@ def _counts(gpu: Gpu) -> tuple[tuple[int, int], ...]:
 
 def _watches(gpu: Gpu) -> tuple[WatchReading, ...]:
     """One for each watch, the worst of the instances."""
-    worst: dict[str, tuple[int, str]] = {}
-    for instance in gpu.instances.values():
-        for watch, told in instance.watches.items():
-            worst[watch] = max(told, worst.get(watch, told))
-    return tuple(_watch(watch, level, code) for watch, (level, code) in worst.items())
+    instances = iter(gpu.instances.values())
+    worst = next(instances).watches
+    for instance in instances:
+        worst = {**worst, **{watch: max(told, worst.get(watch, told)) for watch, told in instance.watches.items()}}
+    return _readings(tuple(worst.items()))
 
 
 @lru_cache(maxsize=WATCHES_KEPT)
-def _watch(watch: str, level: int, code: str) -> WatchReading:
-    """A level that DCGM does not have counts as a failure. Nearly all of a fleet's are the same few."""
-    return WatchReading(watch=watch, level=_LEVELS.get(level, WatchLevel.FAIL), code=code)
+def _readings(told: tuple[tuple[str, tuple[int, str]], ...]) -> tuple[WatchReading, ...]:
+    """A level that DCGM does not have counts as a failure. Nearly all GPUs of a fleet say the same."""
+    return tuple(
+        WatchReading(watch=watch, level=_LEVELS.get(level, WatchLevel.FAIL), code=code) for watch, (level, code) in told
+    )
 
 
 def _throttled(gpu: Gpu) -> tuple[str, ...]:

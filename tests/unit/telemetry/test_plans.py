@@ -1,0 +1,163 @@
+"""Pages that are read by the plan of the page before say what they say when they are read whole."""
+
+import random
+import re
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from muster.telemetry.core import plans
+from muster.telemetry.core.names import MEANINGS
+from muster.telemetry.core.pages import Line, Page, read_lines, read_page
+from muster.telemetry.core.plans import Pages
+from muster.telemetry.core.tokens import PageError
+
+FIXTURES = sorted((Path(__file__).parents[2] / "fixtures" / "dcgm").glob("*.txt"))
+GPU = 'gpu="0",UUID="GPU-a"'
+TEMP, POWER = (f"DCGM_FI_DEV_{name}{{{GPU}}}" for name in ("GPU_TEMP", "POWER_USAGE"))
+VALUE = re.compile(r"(?<=\} )[0-9.]+$", re.MULTILINE)
+VALUES = (
+    "0", "1", "7", "57", "0.000000", "0.570000", "612.670000", "2147483632", "2147483648", "9223372036854775794",
+    "140737488355328.000000", "99999999999999999999", "007", "5.", ".5", "1.2.3",
+)  # fmt: skip
+
+
+class Whole:
+    """Counts pages that are read whole."""
+
+    def __init__(self) -> None:
+        self.pages = 0
+
+    def read(self, text: str) -> tuple[Page, list[Line]]:
+        self.pages += 1
+        return read_lines(text)
+
+
+@pytest.fixture
+def whole(monkeypatch: pytest.MonkeyPatch) -> Whole:
+    counted = Whole()
+    monkeypatch.setattr(plans, "read_lines", counted.read)
+    return counted
+
+
+def said(text: str, read: Pages | None = None) -> str:
+    """As text, so that 1 is not 1.0, with the page's order of all but values."""
+    try:
+        page = read_page(text) if read is None else read.read("n1", text)
+    except PageError as error:
+        return str(error)
+    for gpu in page.gpus.values():
+        for instance in gpu.instances.values():
+            instance.values = dict(sorted(instance.values.items()))
+    return str(page)
+
+
+def with_other_values(text: str, draw: random.Random, values: tuple[str, ...]) -> str:
+    return VALUE.sub(lambda _: draw.choice(values), text)
+
+
+@pytest.mark.parametrize("path", FIXTURES, ids=lambda path: path.stem)
+def test_pages_of_every_exporter_say_by_the_plan_what_they_say_whole(path: Path) -> None:
+    text, read, draw = path.read_text(), Pages(), random.Random(1)
+    assert said(text, read) == said(text)
+    for _ in range(20):
+        changed = with_other_values(text, draw, VALUES[:11])
+        assert said(changed, read) == said(changed)
+
+
+PLAIN = [path for path in FIXTURES if path.stem not in ("blanks", "no-gpus")]
+
+
+@pytest.mark.parametrize("path", PLAIN, ids=lambda path: path.stem)
+def test_only_the_first_page_is_read_whole_while_nothing_but_values_changes(path: Path, whole: Whole) -> None:
+    text, read, draw = path.read_text(), Pages(), random.Random(2)
+    for _ in range(10):
+        read.read("n1", with_other_values(text, draw, VALUES[:7]))
+    assert whole.pages == 1
+
+
+def test_another_label_gives_another_plan(whole: Whole) -> None:
+    read = Pages()
+    page = f'DCGM_FI_DEV_GPU_UTIL{{{GPU},hpc_job="%s"}} 5\n'
+    jobs = [list(read.read("n1", page % job).gpus["GPU-a"].instances[""].jobs) for job in ("A", "A", "B", "B")]
+    assert jobs == [["A"], ["A"], ["B"], ["B"]]
+    assert whole.pages == 2
+
+
+def test_a_count_that_appears_is_seen_at_once() -> None:
+    read = Pages()
+    power = f"{POWER} 100.5\n"
+    xid = f'DCGM_EXP_XID_ERRORS_COUNT{{{GPU},window_size_in_ms="300000",xid="79"}} 1\n'
+    found = [read.read("n1", text).gpus["GPU-a"].instances[""].xids for text in (power, power, power + xid, power)]
+    assert found == [{}, {}, {79: 1}, {}]
+
+
+def test_what_a_plan_reads_of_two_nodes_is_each_ones_own(whole: Whole) -> None:
+    read = Pages()
+    page = 'DCGM_FI_DEV_GPU_TEMP{{gpu="0",UUID="{0}",modelName="H100"}} {1}\n'
+    for node, degrees in (("n1", 40), ("n2", 50), ("n1", 41), ("n2", 51)):
+        (gpu,) = read.read(node, page.format(f"GPU-{node}", degrees)).gpus.values()
+        assert (gpu.uuid, list(gpu.instances[""].values.values())) == (f"GPU-{node}", [degrees])
+    assert whole.pages == 2
+
+
+def test_nodes_that_are_gone_are_forgotten(whole: Whole) -> None:
+    read, text = Pages(), f"{TEMP} 40\n"
+    for node in ("n1", "n2"):
+        read.read(node, text)
+    read.keep({"n2"})
+    for node in ("n1", "n2"):
+        read.read(node, text)
+    assert whole.pages == 3
+
+
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [
+        ('x{a="1"} 5\ny{b="2"} 6\n', '} 5\nx{a="1"y{b="2"} 6\n'),  # the same rest, cut elsewhere
+        (f"{TEMP} 40\n{POWER} 100.5\n", f"{TEMP[:-1]}\x00{POWER} 100.5\n"),
+        (f"{TEMP} 40\n", f"{TEMP} \n"),
+        (f"{TEMP} 40\n", f"{TEMP} 1 2\n"),
+        (f"{TEMP} 40\n", f"{TEMP} 5.\n"),
+        (f"{TEMP} 40\n", f"{TEMP} 1.2.3\n"),
+        (f"{TEMP} 40\n", f"{TEMP} 40"),
+    ],
+)
+def test_a_page_that_only_looks_like_the_one_before_is_read_whole(before: str, after: str) -> None:
+    read = Pages()
+    for text in (before, before, after, before):
+        assert said(text, read) == said(text)
+
+
+names = st.sampled_from([*sorted(MEANINGS)[::4], "DCGM_EXP_GPU_HEALTH_STATUS", "DCGM_EXP_XID_ERRORS_COUNT", "other"])
+labels = st.dictionaries(
+    st.sampled_from(["gpu", "UUID", "GPU_I_ID", "xid", "health_watch", "health_error_code", "clock_event", "hpc_job"]),
+    st.sampled_from(["", "0", "1", "MEM", "a} 5", "a,b", 'c\\"d', "\x00"]),
+    max_size=5,
+)
+values = st.sampled_from([*VALUES, "-1", "-5.0", "NaN", "+Inf", "1e5", "1 1700000000000", ""])
+comments = st.sampled_from(["# HELP x y", "# z} 5", "", "lonely 5"])
+
+
+@st.composite
+def rests(draw: st.DrawFn) -> list[str]:
+    """Lines, with %s for their values."""
+    found = []
+    for name, said_of in draw(st.lists(st.tuples(names, labels), max_size=8)):
+        text = ",".join(f'{label}="{value}"' for label, value in said_of.items())
+        found.append(f"{name}{{{text}}} %s")
+        if draw(st.integers(0, 5)) == 0:
+            found.append(draw(comments))
+    return found
+
+
+@given(rests(), st.data())
+def test_whatever_a_page_says_after_another_is_what_it_says_alone(lines: list[str], data: st.DataObject) -> None:
+    read = Pages()
+    usual = st.sampled_from(VALUES[:11]) if data.draw(st.booleans()) else values
+    for _ in range(3):
+        shown = [line.replace("%s", data.draw(usual)) for line in lines]
+        text = "\n".join(shown) + data.draw(st.sampled_from(["\n", "\n", ""]))
+        assert said(text, read) == said(text)
