@@ -137,9 +137,13 @@ class Transport:
         self.sent += 1
         is_sent = False
         try:
-            async with asyncio.timeout(request.timeout_s), self._wires.wire() as wire:
-                is_sent = True
-                answer = await wire.exchange(head + data if data else head)
+            async with asyncio.timeout(request.timeout_s):
+                wire = await self._wires.take()
+                try:
+                    is_sent = True
+                    answer = await wire.exchange(head + data if data else head)
+                finally:
+                    self._wires.give(wire)
         except (OSError, TimeoutError) as error:
             raise no_answer(request.asked, error, sent=is_sent) from error
         if answer.status >= HTTPStatus.MULTIPLE_CHOICES:

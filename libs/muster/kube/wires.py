@@ -3,8 +3,6 @@
 import asyncio
 import ssl
 from collections import deque
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
 from urllib.parse import SplitResult, urlsplit
 
 from muster.core.seeded import uniform
@@ -29,17 +27,29 @@ class Wires:
         self._busy: set[Wire] = set()
         self._renewing = asyncio.Lock()
 
-    @asynccontextmanager
-    async def wire(self) -> AsyncIterator[Wire]:
-        """A connection for one exchange; waits while all are in use. Raises OSError, TimeoutError, KubeConfigError."""
-        async with self._room:
+    async def take(self) -> Wire:
+        """A connection for one exchange; waits while all are in use. Raises OSError, TimeoutError, KubeConfigError.
+
+        To be given back, whatever comes of it.
+        """
+        await self._room.acquire()
+        try:
             wire = await self._taken()
-            self._busy.add(wire)
-            try:
-                yield wire
-            finally:
-                self._busy.discard(wire)
-                self._give(wire)
+        except BaseException:
+            self._room.release()
+            raise
+        self._busy.add(wire)
+        return wire
+
+    def give(self, wire: Wire) -> None:
+        """The exchange is over."""
+        self._busy.discard(wire)
+        self._room.release()
+        if not self._is_good(wire):
+            wire.close()
+            return
+        wire.idle_since_s = asyncio.get_running_loop().time()
+        self._idle.append(wire)
 
     def renew(self) -> None:
         """Let the next request open new connections: after a 401, or when the server moved."""
@@ -62,13 +72,6 @@ class Wires:
                 return wire
             wire.close()
         return await self._opened()
-
-    def _give(self, wire: Wire) -> None:
-        if not self._is_good(wire):
-            wire.close()
-            return
-        wire.idle_since_s = asyncio.get_running_loop().time()
-        self._idle.append(wire)
 
     def _is_good(self, wire: Wire) -> bool:
         return wire.is_open and wire.generation == self._generation

@@ -9,12 +9,13 @@ from dataclasses import dataclass
 
 from muster.guard.core.limits import SHOWN_MAX
 from muster.guard.core.look import Pods, WorkloadSecrets
-from muster.kube.objects import JsonObject, mapping, name_of, namespace_of, objects, sequence, strings, text
+from muster.kube.objects import JsonObject, is_object, mapping, name_of, namespace_of, objects, sequence, strings, text
 
 _ENDED = frozenset({"Succeeded", "Failed"})
 _GENERATED = re.compile(r"-[a-z0-9]{8,10}$")  # a Deployment's ReplicaSet ends in a hash of its template
 _MINE = "muster.dev/job"
 _DIGITS_MAX = 9
+_NO_NAME = frozenset({""})
 _FLAGS = ("--goaway-chance", "--terminated-pod-gc-threshold")
 
 
@@ -36,7 +37,7 @@ class PodView:
 
 def project_pod(raw: JsonObject) -> PodView:
     """The fields that count."""
-    secrets, config_maps = (frozenset(_named(raw, what)) - {""} for what in ("secret", "configMap"))
+    secrets, config_maps = _named(mapping(raw, "spec"))
     return PodView(
         namespace=namespace_of(raw),
         workload=_workload(raw),
@@ -111,23 +112,29 @@ def _workload(raw: JsonObject) -> tuple[str, str]:
     return "Pod", name_of(raw)
 
 
-def _named(raw: JsonObject, what: str) -> Iterator[str]:
-    """Names of secrets or config maps in volumes, projected volumes, environments and, of secrets, pull secrets."""
-    spec = mapping(raw, "spec")
-    key = "secretName" if what == "secret" else "name"
+def _named(spec: JsonObject) -> tuple[frozenset[str], frozenset[str]]:
+    """Names of secrets and of config maps in volumes, projected volumes, environments and pull secrets.
+
+    Of every pod whenever it changes: what most of its parts lack is not asked for twice.
+    """
+    secrets, config_maps = set[str](), set[str]()
     for volume in objects(spec, "volumes"):
-        yield text(volume, what, key)
+        secrets.add(text(volume, "secret", "secretName"))
+        config_maps.add(text(volume, "configMap", "name"))
         for source in objects(volume, "projected", "sources"):
-            yield text(source, what, "name")
-    for containers in ("initContainers", "containers", "ephemeralContainers"):
-        for container in objects(spec, containers):
-            for source in objects(container, "envFrom"):
-                yield text(source, f"{what}Ref", "name")
-            for variable in objects(container, "env"):
-                yield text(variable, "valueFrom", f"{what}KeyRef", "name")
-    if what == "secret":
-        for pull in objects(spec, "imagePullSecrets"):
-            yield text(pull, "name")
+            secrets.add(text(source, "secret", "name"))
+            config_maps.add(text(source, "configMap", "name"))
+    for containers in ("containers", "initContainers", "ephemeralContainers"):
+        for container in objects(spec, containers) if containers in spec else ():
+            for source in objects(container, "envFrom") if "envFrom" in container else ():
+                secrets.add(text(source, "secretRef", "name"))
+                config_maps.add(text(source, "configMapRef", "name"))
+            for variable in sequence(container, "env"):
+                if is_object(variable) and "valueFrom" in variable:
+                    secrets.add(text(variable, "valueFrom", "secretKeyRef", "name"))
+                    config_maps.add(text(variable, "valueFrom", "configMapKeyRef", "name"))
+    secrets.update(text(pull, "name") for pull in objects(spec, "imagePullSecrets"))
+    return frozenset(secrets - _NO_NAME), frozenset(config_maps - _NO_NAME)
 
 
 def _flags(raw: JsonObject) -> Iterator[tuple[str, str]]:

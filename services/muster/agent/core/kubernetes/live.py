@@ -161,6 +161,8 @@ class LiveAttempt:
     @property
     def has_succeeded(self) -> bool:
         """The pods whose end is the job's end ended well, by themselves."""
+        if all(pod.end is None for pod in self.pods.values()):
+            return False  # asked after every change, and mostly so
         deciding = deciding_groups(self.order.spec)
         ends = [pod for (group, _), pod in self.pods.items() if group in deciding]
         return bool(ends) and all(pod.end is not None and pod.end.succeeded and pod.own_end for pod in ends)

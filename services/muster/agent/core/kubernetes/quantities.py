@@ -93,6 +93,8 @@ def _up(value: Decimal) -> int:
 
 def instant(text: str) -> Instant:
     """The moment of an RFC 3339 time-stamp in UTC, as the API server writes all of them; 0 for anything else."""
+    if not text:
+        return Instant(0)  # most objects lack most moments, and an exception is dear
     try:
         date, _, clock = text.removesuffix("Z").partition("T")
         year, month, day = map(int, date.split("-"))
