@@ -9,7 +9,7 @@ DASHBOARD_BUILT := services/muster/gateway/static/index.html
 DASHBOARD_SOURCES := $(shell find $(DASHBOARD) -path '*/node_modules' -prune -o -type f -print 2>/dev/null)
 NPM := cd $(DASHBOARD) && PATH="$(abspath $(BIN)):$$PATH" npm
 
-.PHONY: help install lock web up lint test test-web test-browser test-k8s test-compose golden docs screenshots wheel check clean
+.PHONY: help install lock web up lint test hunt test-web test-browser test-k8s test-compose golden docs screenshots wheel check clean
 
 help:  ## show the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*##/\t/'
@@ -47,6 +47,9 @@ lint: install  ## formatting, rules, types, floors of the house
 test: install  ## everything that needs no browser, no container engine and no Kubernetes
 	$(BIN)/python -m pytest --numprocesses logical --dist loadfile tests/contract tests/simulation tests/unit
 	$(BIN)/python -m pytest tests/integration  # whole stacks: one at a time
+
+hunt: install  ## property tests with new random examples: what fails becomes an @example of its test
+	$(BIN)/python -m pytest --numprocesses logical -m hypothesis --hypothesis-profile hunt
 
 test-web: $(DASHBOARD)/node_modules/.installed  ## the dashboard's own checks and unit tests
 	$(NPM) run check

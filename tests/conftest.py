@@ -8,8 +8,11 @@ from hypothesis import HealthCheck, settings
 
 from servers import NatsServer, RedisServer, running_nats, running_redis
 
-settings.register_profile("shared-machine", deadline=None, suppress_health_check=[HealthCheck.too_slow])
-settings.load_profile("shared-machine")  # how long an example takes says how busy the machine is, not what is wrong
+# How long an example takes says how busy the machine is, not what is wrong.
+settings.register_profile("hunt", deadline=None, suppress_health_check=[HealthCheck.too_slow], print_blob=True)
+settings.register_profile("same", settings.get_profile("hunt"), derandomize=True)
+# A change is judged by the examples that its parent passed; `make hunt` looks at others every time.
+settings.load_profile("same")
 
 
 @pytest.fixture
