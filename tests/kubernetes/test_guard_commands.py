@@ -26,7 +26,6 @@ from muster.kube.local.plane import ControlPlane
 from muster.kube.local.ports import LOOPBACK, free_ports
 from waiting import until_async
 
-pytestmark = pytest.mark.timeout(180)
 
 READER = "reader"
 OPTIONS = PlaneOptions(kwok=False, users=((READER, (READERS,)),))

@@ -15,7 +15,7 @@ from muster.kube.resources import NAMESPACES, NODES, PODS
 from muster.schemas.job import Phase
 from waiting import until_async
 
-pytestmark = [pytest.mark.connected, pytest.mark.timeout(180)]
+pytestmark = [pytest.mark.connected]
 
 
 async def test_a_stopped_leader_is_replaced_and_binds_nothing_twice_when_it_continues(tmp_path: Path) -> None:

@@ -9,7 +9,7 @@ import pytest
 from living_stack import House, job, open_house, options, second
 from waiting import until_async
 
-pytestmark = [pytest.mark.connected, pytest.mark.timeout(180)]
+pytestmark = [pytest.mark.connected]
 
 
 async def terms(house: House) -> int:

@@ -11,7 +11,7 @@ import pytest
 from living_stack import job, open_house, options
 from muster.schemas.job import Phase
 
-pytestmark = [pytest.mark.connected, pytest.mark.timeout(180)]
+pytestmark = [pytest.mark.connected]
 
 JOBS_MAX = 2000  # far more than the small store takes
 

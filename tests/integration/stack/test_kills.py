@@ -10,7 +10,7 @@ import pytest_asyncio
 from living_stack import House, job, open_house, options
 from muster.client import MusterError
 
-pytestmark = [pytest.mark.connected, pytest.mark.timeout(120), pytest.mark.asyncio(loop_scope="module")]
+pytestmark = [pytest.mark.connected, pytest.mark.asyncio(loop_scope="module")]
 
 JOBS = 120
 KILL_AFTER = 40

@@ -20,7 +20,6 @@ WALL_S = 4.0
 
 pytestmark = [
     pytest.mark.connected,
-    pytest.mark.timeout(180),
     pytest.mark.skipif(not OPENB.is_dir(), reason="../shared/data/openb is not there: nothing to replay"),
 ]
 

@@ -9,7 +9,7 @@ from muster.schemas.job import Phase
 from muster.stack.state_dir import StateDirLockedError
 from muster.stack.up import start
 
-pytestmark = [pytest.mark.connected, pytest.mark.timeout(180)]
+pytestmark = [pytest.mark.connected]
 
 
 async def test_no_job_is_lost_by_a_restart(tmp_path: Path) -> None:

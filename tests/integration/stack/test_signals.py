@@ -12,7 +12,7 @@ from muster.schemas.ids import traceparent
 from otlp_sink import otlp_sink
 from waiting import until, until_async
 
-pytestmark = [pytest.mark.connected, pytest.mark.timeout(120)]
+pytestmark = [pytest.mark.connected]
 
 TRACE = f"{SPANS_ONE_IN * 54_321:032x}"  # one of those traces that are kept whole
 FAILS = {"labels": {"sim.muster.dev/run-s": "0.1", "sim.muster.dev/exit-code": "3"}}

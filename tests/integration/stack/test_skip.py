@@ -11,7 +11,7 @@ from living_stack import House, command, job, open_house, options
 from muster.schemas.job import Phase
 from waiting import until_async
 
-pytestmark = [pytest.mark.connected, pytest.mark.timeout(180)]
+pytestmark = [pytest.mark.connected]
 
 
 async def conditions(house: House) -> tuple[int, dict[str, dict[str, object]]]:

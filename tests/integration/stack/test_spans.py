@@ -12,7 +12,7 @@ from muster.schemas.ids import span_id, traceparent
 from otlp_sink import otlp_sink
 from waiting import until
 
-pytestmark = [pytest.mark.connected, pytest.mark.timeout(120)]
+pytestmark = [pytest.mark.connected]
 
 TRACE = f"{SPANS_ONE_IN * 12_345:032x}"  # one of those traces that are kept whole
 EXPORT_EVERY_MS = "100"

@@ -13,7 +13,7 @@ from living_stack import House, job, open_house, options
 from muster.client import MusterError
 from waiting import until
 
-pytestmark = [pytest.mark.connected, pytest.mark.timeout(180), pytest.mark.asyncio(loop_scope="module")]
+pytestmark = [pytest.mark.connected, pytest.mark.asyncio(loop_scope="module")]
 
 JOBS = 150
 STRIKE_AFTER = 30

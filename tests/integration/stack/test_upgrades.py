@@ -14,7 +14,7 @@ from muster.schemas.facts.upgrade import CampaignEnded, CampaignSpec, NodeSteppe
 from muster.schemas.job import Phase
 from waiting import until_async
 
-pytestmark = [pytest.mark.connected, pytest.mark.timeout(180), pytest.mark.asyncio(loop_scope="module")]
+pytestmark = [pytest.mark.connected, pytest.mark.asyncio(loop_scope="module")]
 
 NODES = 4
 CORDONED = "gpu-0004"
