@@ -8,7 +8,6 @@ from collections.abc import AsyncIterator, Sequence
 from pathlib import Path
 from typing import cast
 
-import pytest
 import pytest_asyncio
 
 from kube_planes import open_plane
@@ -25,7 +24,6 @@ from muster.kube.local.options import PlaneOptions
 from muster.kube.local.plane import ControlPlane
 from muster.kube.local.ports import LOOPBACK, free_ports
 from waiting import until_async
-
 
 READER = "reader"
 OPTIONS = PlaneOptions(kwok=False, users=((READER, (READERS,)),))

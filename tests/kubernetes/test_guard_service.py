@@ -21,7 +21,6 @@ from muster.schemas.facts.guard import AdviceRaised, FlowApplied
 from servers import CLUSTER, DECLARATIONS, NatsServer, running_nats
 from waiting import until_async
 
-
 LEVELS = "/apis/flowcontrol.apiserver.k8s.io/v1/prioritylevelconfigurations"
 SCHEMAS = "/apis/flowcontrol.apiserver.k8s.io/v1/flowschemas"
 SCRAPE_S = 0.5
