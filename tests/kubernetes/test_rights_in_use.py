@@ -42,6 +42,7 @@ NOT_HERE = {
     ("muster.dev", "musterjobs", "list"): "where streaming lists are not served",
     ("resource.k8s.io", "resourceslices", "list"): "where streaming lists are not served",
     ("resource.k8s.io", "resourceclaims", "list"): "where streaming lists are not served",
+    ("resource.k8s.io", "resourceclaimtemplates", "list"): "where streaming lists are not served",
     ("", "pods", "patch"): "where jobs are checked before their first step (test_preflight)",
     ("", "pods", "get"): "where a pod of that name is there already: an earlier leader's",
     ("resource.k8s.io", "resourceclaims", "get"): "where a claim changed since it was seen",

@@ -13,6 +13,7 @@ import pytest
 import pytest_asyncio
 
 from kube_agents import WAIT_S, Agent, open_agent
+from kube_definitions import define
 from kube_operators import operating
 from kube_planes import AnyPlane
 from muster.kube.objects import JsonObject, integer, mapping, name_of, objects, text, uid_of
@@ -28,7 +29,6 @@ from waiting import until_async
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 
 ROOT = Path(__file__).parents[2]
-DEFINITIONS = (ROOT / "k8s/base/crds/musterjob.yaml", *sorted((Path(__file__).parent / "crds").glob("*.yaml")))
 EXAMPLES = {
     "musterjob": (MUSTER_JOBS, "train", 2),
     "musterjob-parameter-servers": (MUSTER_JOBS, "ranking", 6),
@@ -94,14 +94,6 @@ def job_of(resource: Resource, found: JsonObject) -> str:
     if resource == MUSTER_JOBS:
         return text(found, "status", "jobId")
     return text(condition(found), "message").partition(":")[0] if resource == PODS else note(found, JOB_ID)
-
-
-def define(plane: AnyPlane) -> None:
-    """Have the kinds served."""
-    argv = [str(plane.program("kubectl")), "--kubeconfig", str(plane.kubeconfig())]
-    files = [word for path in DEFINITIONS for word in ("-f", str(path))]
-    for words in (("apply",), ("wait", "--for=condition=Established")):
-        subprocess.run([*argv, *words, *files], check=True, capture_output=True, timeout=60)
 
 
 @pytest_asyncio.fixture(scope="module", loop_scope="module")

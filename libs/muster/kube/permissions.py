@@ -23,6 +23,7 @@ class Feature(StrEnum):
     JOBSETS = "jobsets"
     MPIJOBS = "mpijobs"
     DRA = "dra"
+    CLAIM_TEMPLATES = "claim-templates"
     OWN_NODES = "own-nodes"
     DISRUPTION_BUDGETS = "disruption-budgets"
     NETWORKS = "networks"
@@ -166,6 +167,14 @@ TABLE: tuple[Permission, ...] = (
         ("get", "list", "watch", "create", "delete", "patch"),
         "a claim per pod; the finalizer that keeps an allocation",
         Feature.DRA,
+    ),
+    Permission(
+        AGENT,
+        "resource.k8s.io",
+        "resourceclaimtemplates",
+        _SEEN,
+        "how many devices pods ask for that others make",
+        Feature.CLAIM_TEMPLATES,
     ),
     Permission(AGENT, "resource.k8s.io", "resourceclaims/status", ("update",), "the chosen devices", Feature.DRA),
     Permission(

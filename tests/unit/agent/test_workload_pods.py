@@ -261,6 +261,8 @@ def test_an_object_is_let_go_for_an_attempt_and_held_when_it_is_asked_to_stop() 
     assert guests.stop(wanted, grace_s=1, now=NOW), "again is no second time"
     [call] = calls(worklist)
     assert at(call.body, "spec", "suspend") is True
+    agent.workloads.see(seen(kind=WorkloadKind.JOB, suspended=True, deleting=True))
+    assert not guests.stop(wanted, grace_s=1, now=NOW), "what is being deleted may leave its pods behind"
     agent.workloads.lose("u-1")
     worklist.clear()
     guests.clear()

@@ -4,12 +4,12 @@ Permissions are asked with SelfSubjectAccessReviews, one per verb of the agent's
 """
 
 import asyncio
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 from muster.bus.kubernetes_settings import KubernetesSettings
 from muster.kube.connection import KubeConnection
-from muster.kube.objects import objects, text, truth
+from muster.kube.objects import JsonObject, objects, text, truth
 from muster.kube.permissions import AGENT, Feature, Permission, permissions_of
 from muster.kube.rbac import asked_in
 from muster.kube.resources import SELF_SUBJECT_ACCESS_REVIEWS
@@ -18,7 +18,8 @@ from muster.schemas.facts.control import ClusterDescribed
 OLDEST = (1, 32)
 ASKED_AT_A_TIME = 8
 GROUPS_OF = {
-    Feature.DRA: "resource.k8s.io",
+    Feature.DRA: "resource.k8s.io/v1",
+    Feature.CLAIM_TEMPLATES: "resource.k8s.io/v1",
     Feature.MUSTERJOBS: "muster.dev",
     Feature.JOBSETS: "jobset.x-k8s.io",
     Feature.MPIJOBS: "kubeflow.org",
@@ -27,7 +28,8 @@ GROUPS_OF = {
     Feature.MACHINES: "cluster.x-k8s.io",
     Feature.OPENSHIFT_MACHINES: "machine.openshift.io",
 }
-"""API groups of features whose kinds need not be served."""
+"""API groups of features whose kinds need not be served; with the version where an older one will not do."""
+_GROUPS = frozenset(group.partition("/")[0] for group in GROUPS_OF.values())
 INSTEAD = {
     Feature.EVENTS: "nothing is told in events",
     Feature.WORKLOADS: "pods and Jobs with our scheduler's name are not taken up",
@@ -35,6 +37,7 @@ INSTEAD = {
     Feature.JOBSETS: "JobSets are not taken up",
     Feature.MPIJOBS: "MPIJobs are not taken up",
     Feature.DRA: "kubelets pick the GPUs",
+    Feature.CLAIM_TEMPLATES: "pods that others make get no devices by claims",
     Feature.OWN_NODES: "other schedulers may use nodes whose devices Muster chooses",
     Feature.DISRUPTION_BUDGETS: "pods are deleted without asking disruption budgets",
     Feature.NETWORKS: "pods of a gang have no names",
@@ -85,7 +88,7 @@ async def find_abilities(
         raise AbilityError(
             f"the API server is of version {text(version, 'gitVersion')}; Muster needs {OLDEST[0]}.{OLDEST[1]} or newer"
         )
-    groups = frozenset(text(group, "name") for group in objects(await connection.get_path("/apis"), "groups"))
+    groups = frozenset(_served(objects(await connection.get_path("/apis"), "groups")))
     without: dict[Feature, str] = {}
     for feature in wanted:
         group = GROUPS_OF.get(feature)
@@ -99,7 +102,7 @@ async def find_abilities(
         if row.feature is Feature.CORE:
             raise AbilityError(f"{words}; grant it: `muster kubernetes rbac` prints the manifests")
         without.setdefault(row.feature, words)
-    return Abilities(text(version, "gitVersion"), groups & frozenset(GROUPS_OF.values()), tuple(without.items()))
+    return Abilities(text(version, "gitVersion"), groups & _GROUPS, tuple(without.items()))
 
 
 def described(
@@ -114,6 +117,13 @@ def described(
         served=tuple(sorted(abilities.served)),
         lacking=tuple(words[:1024] for words in abilities.lacking(wanted)),
     )
+
+
+def _served(groups: Iterable[JsonObject]) -> Iterator[str]:
+    """Groups alone, and with each of their versions."""
+    for group in groups:
+        yield text(group, "name")
+        yield from (text(version, "groupVersion") for version in objects(group, "versions"))
 
 
 async def _denied(

@@ -138,7 +138,7 @@ def parts_of(settings: KubernetesSettings, core: AgentCore) -> Sequence[Part]:
         *((NodeWorkPart(core.cluster),) if core.cluster.works.policy.is_any else ()),
         DevicesPart(devices, is_wanted=settings.devices != "device-plugin", now=now),
         GangServicesPart(core.cluster, seed=seed_of_process()),
-        WorkloadsPart(core.workloads, now=now),
+        WorkloadsPart(core.workloads, now=now, by_claims=settings.devices != "device-plugin"),
         CdiPart(settings, machines, core),
     )
 

@@ -135,7 +135,8 @@ class WorkloadWriter:
             return showing_of(record, view), news_of(record)
         generation, unfit = self._workloads.rejected.get(view.uid, (-1, None))
         if unfit is None or generation < view.generation:
-            return (waiting_of(view), None) if view.note else None
+            note = self._workloads.waits_for(view)
+            return (waiting_of(view, note), None) if note else None
         return rejection_of(unfit, view), rejection_news(unfit, view)
 
     async def _write(self, connection: KubeConnection, view: WorkloadView, showing: Showing) -> None:

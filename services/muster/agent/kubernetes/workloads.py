@@ -4,6 +4,7 @@ from collections.abc import Callable, Sequence
 
 from muster.agent.core.workloads.asking.views import WorkloadProjection
 from muster.agent.core.workloads.policy import WorkloadPolicy
+from muster.agent.core.workloads.templates import TemplateProjection, TemplateView
 from muster.agent.core.workloads.values import WorkloadKind, WorkloadView
 from muster.agent.core.workloads.workloads import Workloads
 from muster.agent.kubernetes.abilities import Abilities
@@ -14,6 +15,7 @@ from muster.core import Fact, Instant
 from muster.kube.connection import KubeConnection
 from muster.kube.holdings import Change
 from muster.kube.permissions import Feature
+from muster.kube.resources import RESOURCE_CLAIM_TEMPLATES
 from muster.kube.shapes import EVERYTHING, Selection
 from muster.kube.workload_kinds import RESOURCES
 from muster.kube.workload_labels import QUEUE
@@ -27,16 +29,20 @@ FEATURES = {
 
 
 class WorkloadsPart:
-    """Implements `muster.agent.kubernetes.parts.Part`. now: the clock by which events are dated."""
+    """Implements `muster.agent.kubernetes.parts.Part`. now: the clock by which events are dated. by_claims: devices may
+    be had by claims, as the settings say.
+    """
 
-    def __init__(self, workloads: Workloads, *, now: Callable[[], Instant]) -> None:
+    def __init__(self, workloads: Workloads, *, now: Callable[[], Instant], by_claims: bool = True) -> None:
         self._workloads = workloads
+        self._by_claims = by_claims
         self._writer = WorkloadWriter(workloads, now=now)
 
     @property
     def features(self) -> tuple[Feature, ...]:
         """See `Part`."""
-        return (*dict.fromkeys(FEATURES.values()), Feature.EVENTS)
+        claims = (Feature.CLAIM_TEMPLATES,) if self._by_claims else ()
+        return (*dict.fromkeys(FEATURES.values()), *claims, Feature.EVENTS)
 
     def watches(self, abilities: Abilities) -> Sequence[Watch]:
         """See `Part`. Of kinds that are not ours only what carries the queue's label."""
@@ -44,7 +50,9 @@ class WorkloadsPart:
         self._workloads.watched = kinds
         self._workloads.takes_pods = abilities.has(Feature.WORKLOADS)
         self._writer.tells_events = abilities.has(Feature.EVENTS)
-        return tuple(map(self._watch, kinds))
+        reads_templates = self._by_claims and abilities.has(Feature.CLAIM_TEMPLATES)
+        self._workloads.templates.may_read = reads_templates
+        return (*((self._template_watch(),) if reads_templates else ()), *map(self._watch, kinds))
 
     def picks_devices(self) -> bool:
         """See `Part`."""
@@ -67,6 +75,16 @@ class WorkloadsPart:
             select=Selection(labels=QUEUE) if kind.makes_pods else EVERYTHING,
         )
 
+    def _template_watch(self) -> KindWatch[TemplateView]:
+        def feed(change: Change[TemplateView], now: Instant) -> None:  # noqa: ARG001 - the port
+            if change.now is not None:
+                self._workloads.see_template(change.now)
+            else:
+                self._workloads.templates.lose((change.key.namespace, change.key.name))
+
+        project = TemplateProjection(self._workloads.policy)
+        return KindWatch(RESOURCE_CLAIM_TEMPLATES, project=project, feed=feed)
+
     def _feed(self, change: Change[WorkloadView], now: Instant) -> None:  # noqa: ARG002 - the port
         before, view = change.before, change.now
         if before is not None and (view is None or view.uid != before.uid):
@@ -84,6 +102,7 @@ def workload_policy(cluster: str, settings: KubernetesSettings) -> WorkloadPolic
         namespaces=frozenset(settings.namespaces),
         resource=settings.resource,
         sharing=settings.sharing.profiles,
+        device_class=settings.device_class,
         model_label=settings.model_label,
         models=settings.models,
     )

@@ -73,7 +73,9 @@ class ClaimStore:
         if change.get("resourceVersion", version_of(there)) != version_of(there):
             return Refused(409, "Conflict")
         made = copy.deepcopy(there)
-        mapping(made, "metadata")["finalizers"] = change["finalizers"]
+        metadata = mapping(made, "metadata")
+        metadata["finalizers"] = change["finalizers"]
+        metadata["labels"] = mapping(metadata, "labels") | mapping(change, "labels")
         if text(made, "metadata", "deletionTimestamp") and not change["finalizers"]:
             return self._dropped(key, made)
         return self._keep(key, made)

@@ -209,6 +209,83 @@ def test_a_claim_that_an_object_made_for_its_pod_is_protected_and_allocated() ->
     assert {text(one, "request") for one in objects(claim, "status", "allocation", "devices", "results")} == {"mine"}
 
 
+def of_a_template(agent: Allocator, *, count: int = 1, status: JsonObject | None = None, **spec: object) -> None:
+    """The claim controller makes the claim of pod `theirs`."""
+    owner = {"apiVersion": "v1", "kind": "Pod", "name": "p", "uid": "theirs", "controller": True}
+    request = {"name": "mine", "exactly": {"deviceClassName": "gpu.muster.dev", "count": count}}
+    metadata: JsonObject = {"name": "made", "namespace": "muster-jobs", "ownerReferences": [owner]}
+    body: JsonObject = {"metadata": metadata, "spec": {"devices": {"requests": [request], **spec}}}
+    agent.store.make(Create(Kind.CLAIMS, "muster-jobs", "made", body))
+    if status is not None:
+        there = agent.store.objects[Kind.CLAIMS, "muster-jobs", "made"]
+        agent.store.make(Replace(Kind.CLAIMS, "muster-jobs", "made", {**there, "status": status}, subresource="status"))
+
+
+def guest(*devices: int) -> Allocator:
+    """An agent that prepares a pod that an object made."""
+    agent = Allocator(ClaimStore())
+    agent.own.guests.add(OTHER)
+    agent.prepare(order(*devices, job=OTHER), uid="theirs")
+    return agent
+
+
+def test_a_claim_that_an_object_made_is_known_as_ours_before_it_holds_a_device() -> None:
+    """Else its devices would be others', and not be there for Muster."""
+    agent = guest(0)
+    of_a_template(agent)
+    agent.settle()
+    views = [project_claim(raw) for _, raw in agent.store.events if raw is not None]
+    assert all(view.job for view in views if view.places)
+    assert agent.needs.holders.foreign([place(0)]) == []
+
+
+def test_what_the_claim_says_to_its_driver_is_part_of_the_allocation() -> None:
+    agent = guest(0)
+    said = {"requests": ["mine"], "opaque": {"driver": "gpu.nvidia.com", "parameters": {"sharing": "none"}}}
+    of_a_template(agent, config=[said])
+    agent.settle()
+    (claim,) = agent.store.claims()
+    assert objects(claim, "status", "allocation", "devices", "config") == [{**said, "source": "FromClaim"}]
+
+
+def allocation(device: str, *uids: str) -> JsonObject:
+    result = {"request": "mine", "driver": "gpu.nvidia.com", "pool": "node-1", "device": device}
+    reserved = [{"resource": "pods", "name": "p", "uid": uid} for uid in uids]
+    return {"allocation": {"devices": {"results": [result]}}, "reservedFor": reserved}
+
+
+def test_a_claim_of_an_attempt_before_is_given_back_before_it_is_allocated_anew() -> None:
+    agent = guest(0)
+    of_a_template(agent, status=allocation("gpu-3", "theirs"))
+    agent.settle()
+    assert len(agent.ready) == 1
+    assert holding(agent.store) == ["gpu-0"]
+    given = [objects(raw, "status", "allocation", "devices", "results") for _, raw in agent.store.events if raw]
+    devices = [[text(one, "device") for one in results] for results in given]
+    assert [] in devices[devices.index(["gpu-3"]) :], "the API server lets nobody change an allocation"
+
+
+def test_a_claim_that_another_pod_uses_is_not_taken_from_it() -> None:
+    agent = guest(0)
+    of_a_template(agent, status=allocation("gpu-3", "theirs", "somebody"))
+    agent.settle()
+    assert ["in use by another pod" in reason for reason in agent.refused.values()] == [True]
+    assert holding(agent.store) == ["gpu-3"]
+
+
+def test_a_claim_of_a_pod_of_others_that_runs_is_asked_about_by_the_pods_own_name() -> None:
+    """After a change of leader no need of it is known."""
+    first = guest(0)
+    of_a_template(first)
+    first.store.pod("muster-jobs", "p", "theirs", phase="Running")
+    first.settle()
+    second = Allocator(first.store)
+    second.prepare(order(0))
+    second.settle()
+    assert ["holds a device that was placed" in reason for reason in second.refused.values()] == [True]
+    assert holding(first.store) == ["gpu-0"]
+
+
 def test_a_claim_for_another_number_of_devices_is_refused() -> None:
     agent = Allocator(ClaimStore())
     agent.own.guests.add(OTHER)

@@ -5,7 +5,7 @@ was read, and seen to stand alone (`holders`): only then its pod may be bound. A
 gang back to the queue, and gives back what was allocated.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from enum import Enum, auto
 from functools import partial
@@ -41,7 +41,9 @@ class Step(Enum):
 
 @dataclass(slots=True, eq=False)
 class Need:
-    """A claim that a pod needs. claim: "" while it is not known how another calls it."""
+    """A claim that a pod needs. claim: "" while it is not known how another calls it. labels: by which a claim that
+    another made is known as Muster's.
+    """
 
     key: PodKey
     node: str
@@ -56,6 +58,7 @@ class Need:
     version: int = 0  # of our own write
     is_released: bool = False
     slot: Slot | None = None
+    labels: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def at(self) -> Key:
@@ -186,12 +189,16 @@ class ClaimSteps:
             self._refuse(need, now, _words(need, outcome))
             return
         claim = dict(outcome.reply)
-        if is_right(claims.project_claim(claim), need):
+        view = claims.project_claim(claim)
+        if is_right(view, need):
             self._written(need, outcome, now)
             return
-        protection = claims.protection(claim, wanted=True)
+        protection = claims.protection(claim, wanted=True, labels=need.labels)
         if protection is not None:
             self._ask(need, Merge(Kind.CLAIMS, *need.at, protection), self._claim_is_or_read, now)
+            return
+        if view.places:  # of an attempt before: what a claim was given does not change, it is given back first
+            self._free(need, view, claim, now)
             return
         try:
             body = claims.allocated(claim, node=need.node, pod=need.pod, places=need.places)
@@ -199,6 +206,14 @@ class ClaimSteps:
             self._refuse(need, now, str(error))
             return
         self._ask(need, Replace(Kind.CLAIMS, *need.at, body, subresource="status"), self._written, now)
+
+    def _free(self, need: Need, view: ClaimView, claim: JsonObject, now: Instant) -> None:
+        """Take back what the claim was given, unless a pod has it that is not this one."""
+        if set(view.reserved) - {need.pod[1]}:
+            self._refuse(need, now, f"claim {need.claim} is in use by another pod")
+            return
+        call = Replace(Kind.CLAIMS, *need.at, claims.deallocated(claim), subresource="status")
+        self._ask(need, call, self._claim_is_or_read, now)
 
     def _claim_is_or_read(self, need: Need, outcome: Outcome, now: Instant) -> None:
         if isinstance(outcome, Refused) and outcome.code == _CONFLICT:
@@ -230,7 +245,7 @@ class ClaimSteps:
 
     def _examine(self, need: Need, other: ClaimView) -> None:
         """A claim of ours that nobody here knows: of a pod that an earlier leader made. Is that pod over?"""
-        pod = words.pod_of_claim(other.name)
+        pod = other.pod or words.pod_of_claim(other.name)
 
         def told(outcome: Outcome, now: Instant) -> None:
             if need.step is not Step.WRITTEN:

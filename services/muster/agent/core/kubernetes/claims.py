@@ -32,7 +32,8 @@ REQUEST = "gpus"
 
 @dataclass(frozen=True, slots=True)
 class ClaimView:
-    """A claim. owner: uid of the pod that it was made for. places: that it was given. reserved: uids of pods.
+    """A claim. owner: uid of the pod that it was made for; pod: its name. places: that it was given. reserved: uids of
+    pods.
 
     node: of which it was given them, if its allocation says one. job: as our labels say it, "" for others' claims.
     deleting: it is to go as soon as nobody needs it. version: grows with every change, and is none
@@ -48,6 +49,7 @@ class ClaimView:
     reserved: tuple[str, ...] = ()
     deleting: bool = False
     node: str = ""
+    pod: str = ""
     version: int = field(default=0, compare=False)
 
     @property
@@ -59,17 +61,18 @@ class ClaimView:
 def project_claim(raw: JsonObject) -> ClaimView:
     """Raises nothing: what is absent counts as its default. Devices for administrators are held by nobody."""
     results = objects(raw, "status", "allocation", "devices", "results")
-    reserved = objects(raw, "status", "reservedFor")
+    reserved, owner = objects(raw, "status", "reservedFor"), _owning_pod(raw)
     return ClaimView(
         namespace=namespace_of(raw),
         name=name_of(raw),
         uid=uid_of(raw),
-        owner=_owning_pod(raw),
+        owner=text(owner, "uid"),
         job=strings(raw, "metadata", "labels").get(names.JOB_LABEL, ""),
         places=tuple(_place(one) for one in results if one.get("adminAccess") is not True),
         reserved=tuple(text(one, "uid") for one in reserved),
         deleting=bool(text(raw, "metadata", "deletionTimestamp")),
         node=_node(raw),
+        pod=text(owner, "name"),
         version=_number(version_of(raw)),
     )
 
@@ -108,9 +111,11 @@ def allocated(claim: JsonObject, *, node: str, pod: tuple[str, str], places: Seq
         {"request": request, "driver": place.driver, "pool": place.pool, "device": place.device}
         for request, place in zip(_requested(claim, len(places)), places, strict=True)
     ]
+    settings = [{**one, "source": "FromClaim"} for one in objects(claim, "spec", "devices", "config")]
+    devices: JsonObject = {"results": results} | ({"config": settings} if settings else {})
     at_node = {"matchFields": [{"key": "metadata.name", "operator": "In", "values": [node]}]}
     status: JsonObject = {
-        "allocation": {"devices": {"results": results}, "nodeSelector": {"nodeSelectorTerms": [at_node]}},
+        "allocation": {"devices": devices, "nodeSelector": {"nodeSelectorTerms": [at_node]}},
         "reservedFor": [{"resource": "pods", "name": pod_name, "uid": pod_uid}],
     }
     return {**_without_status(claim), "status": status}
@@ -121,13 +126,22 @@ def deallocated(claim: JsonObject) -> JsonObject:
     return {**_without_status(claim), "status": {}}
 
 
-def protection(claim: JsonObject, *, wanted: bool) -> JsonObject | None:
-    """A merge patch, for the version that was read, that adds or takes away the finalizer; None if it is so already."""
+def protection(claim: JsonObject, *, wanted: bool, labels: Mapping[str, str] | None = None) -> JsonObject | None:
+    """A merge patch, for the version that was read, that adds or takes away the finalizer; None if it is so already.
+
+    labels: that the claim is to have beside those that it has, so that it is known as Muster's.
+    """
     now = [one for one in sequence(claim, "metadata", "finalizers") if isinstance(one, str)]
-    if (FINALIZER in now) == wanted:
+    said = strings(claim, "metadata", "labels")
+    lacking = {key: value for key, value in (labels or {}).items() if said.get(key) != value}
+    if (FINALIZER in now) == wanted and not lacking:
         return None
-    then = [*now, FINALIZER] if wanted else [one for one in now if one != FINALIZER]
-    return {"metadata": {"finalizers": then, "resourceVersion": version_of(claim)}}
+    others = [one for one in now if one != FINALIZER]
+    metadata: JsonObject = {
+        "finalizers": [*others, FINALIZER] if wanted else others,
+        "resourceVersion": version_of(claim),
+    }
+    return {"metadata": metadata | ({"labels": lacking} if lacking else {})}
 
 
 def counts(claim: JsonObject) -> tuple[tuple[str, int], ...]:
@@ -155,11 +169,10 @@ def _without_status(claim: JsonObject) -> JsonObject:
     return {key: value for key, value in claim.items() if key != "status"}
 
 
-def _owning_pod(raw: JsonObject) -> str:
+def _owning_pod(raw: JsonObject) -> JsonObject:
+    """The reference to the pod that a claim was made for; {} if there is none."""
     owners = objects(raw, "metadata", "ownerReferences")
-    return next(
-        (text(one, "uid") for one in owners if text(one, "kind") == "Pod" and one.get("controller") is True), ""
-    )
+    return next((one for one in owners if text(one, "kind") == "Pod" and one.get("controller") is True), {})
 
 
 def _node(raw: JsonObject) -> str:

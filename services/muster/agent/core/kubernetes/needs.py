@@ -95,6 +95,7 @@ class PodNeeds:
             self._steps.refused(key, now, f"{slot.node} has no device {missing} any more")
             return False
         need = Need(key, slot.node, self.orders.namespace(order), "", (name, uid), places, is_guest, slot=slot)
+        need.labels = self.orders.claim_labels(order) if is_guest else {}
         self._needs[key], self._by_pod[uid] = need, key
         if is_guest:
             self._steps.wait(need, now)

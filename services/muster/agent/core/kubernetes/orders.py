@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
 from muster.agent.core.cluster import CreatePods
-from muster.agent.core.kubernetes import claims, words
+from muster.agent.core.kubernetes import claims, names, words
 from muster.agent.core.kubernetes.pods import PodOrder, gang_service, is_share, pod_labels, pod_manifest
 from muster.agent.core.kubernetes.policy import PodPolicy
 from muster.agent.core.kubernetes.rendezvous import Gang
@@ -59,6 +59,10 @@ class PodOrders:
             device_class=self.policy.device_class,
             count=len(slot.devices),
         )
+
+    def claim_labels(self, order: CreatePods) -> dict[str, str]:
+        """By which a claim that another made for a pod of this attempt is known as Muster's."""
+        return {names.CLUSTER_LABEL: self.policy.cluster, names.JOB_LABEL: names.job_label(order.job_id)}
 
     def _policy(self, order: CreatePods) -> PodPolicy:
         """Pods of a job that stands for an object are beside it, where its Secrets and volumes are."""

@@ -9,7 +9,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 
 from muster.agent.core.kubernetes.views import PodView
-from muster.agent.core.workloads.asking.pods import gang_spec
+from muster.agent.core.workloads.asking.pods import gang_asks
 from muster.agent.core.workloads.guests import Guest, PodAsks
 from muster.agent.core.workloads.policy import WorkloadPolicy
 from muster.agent.core.workloads.values import NoJobError, Unfit, WorkloadKind, WorkloadView
@@ -18,6 +18,15 @@ from muster.schemas.job import JobSpec
 
 MembersOf = Callable[[str], tuple[str, ...]]
 """Members, in the order of their slots, of the workload that this pod is a member of as the log has it; else none."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Asked:
+    """What pods ask together. members: their uids in the order of the slots. templates: see `WorkloadView`."""
+
+    asks: JobSpec | Unfit
+    members: tuple[str, ...]
+    templates: tuple[str, ...] = ()
 
 
 @dataclass(slots=True)
@@ -130,16 +139,23 @@ class PodGangs:
         assert guest is not None, "only guests wait"
         return _view_of(view, guest, (view.uid,), name=view.name, asks=asks, note=note)
 
-    def _join(self, members: tuple[str, ...], spec: tuple[JobSpec | Unfit, tuple[str, ...]] | None) -> WorkloadView:
+    def _join(self, members: tuple[str, ...], asked: _Asked | None) -> WorkloadView:
         """From here on they are members of one workload; its uid is the first one's."""
-        if spec is not None:
-            members = spec[1]
+        if asked is not None:
+            members = asked.members
         there = [self._pods[uid] for uid in members if uid in self._pods]
         first = there[0]
         guest = first.guest
         assert guest is not None, "members are guests"
         gang = _Gang(
-            _view_of(first, guest, members, name=guest.gang or first.name, asks=None if spec is None else spec[0]),
+            _view_of(
+                first,
+                guest,
+                members,
+                name=guest.gang or first.name,
+                asks=None if asked is None else asked.asks,
+                templates=() if asked is None else asked.templates,
+            ),
             gone={uid for uid in members if uid not in self._pods},
         )
         self._gangs[members[0]] = gang
@@ -151,23 +167,23 @@ class PodGangs:
         gang.view = replace(gang.view, deleting=bool(gang.gone))
         return gang.view
 
-    def _spec(self, pods: tuple[PodView, ...], guest: Guest) -> tuple[JobSpec | Unfit, tuple[str, ...]]:
-        """What they ask together, and their uids in the order of the slots."""
+    def _spec(self, pods: tuple[PodView, ...], guest: Guest) -> _Asked:
+        """What they ask together."""
         uids = tuple(pod.uid for pod in pods)
         asked: list[PodAsks] = []
         for pod in pods:
             asks = pod.guest.asks if pod.guest is not None else None
             if isinstance(asks, Unfit):
                 reason = f"pod {pod.name}: {asks.reason}" if guest.gang else asks.reason
-                return Unfit(reason, asks.field, asks.cure), uids
+                return _Asked(Unfit(reason, asks.field, asks.cure), uids)
             assert asks is not None, "pods that ask nothing are not gathered"
             asked.append(asks)
         try:
             team = self._policy.team(pods[0].namespace)
-            spec, order = gang_spec(asked, name=guest.gang or pods[0].name, team=team)
+            gang = gang_asks(asked, name=guest.gang or pods[0].name, team=team)
         except NoJobError as error:
-            return Unfit(error.reason, error.field, error.cure), uids
-        return spec, tuple(uids[index] for index in order)
+            return _Asked(Unfit(error.reason, error.field, error.cure), uids)
+        return _Asked(gang.spec, tuple(uids[index] for index in gang.order), gang.templates)
 
     def _forget_free(self, view: PodView) -> None:
         key = view.namespace, view.guest.gang if view.guest is not None else ""
@@ -179,7 +195,14 @@ class PodGangs:
 
 
 def _view_of(
-    pod: PodView, guest: Guest, members: tuple[str, ...], *, name: str, asks: JobSpec | Unfit | None, note: str = ""
+    pod: PodView,
+    guest: Guest,
+    members: tuple[str, ...],
+    *,
+    name: str,
+    asks: JobSpec | Unfit | None,
+    note: str = "",
+    templates: tuple[str, ...] = (),
 ) -> WorkloadView:
     return WorkloadView(
         kind=WorkloadKind.POD,
@@ -192,6 +215,7 @@ def _view_of(
         shown=guest.shown,
         members=members,
         note=note,
+        templates=templates,
     )
 
 

@@ -12,13 +12,14 @@ MAIN = "main"
 
 @dataclass(frozen=True, slots=True)
 class Shape:
-    """What each of some equal pods asks; fields of TaskGroup."""
+    """What each of some equal pods asks; fields of TaskGroup. template: of the claim of its GPUs, "" if it has none."""
 
     gpus: int = 0
     gpu_milli: int = 0
     gpu_models: tuple[str, ...] = ()
     cpu_milli: int = 0
     memory_mib: int = 0
+    template: str = ""
 
     def group(self, name: str, replicas: int) -> JsonObject:
         """As a task group of a JobSpec's body."""

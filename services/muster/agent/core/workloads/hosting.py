@@ -112,11 +112,13 @@ class ObjectGuests:
         """See `Guests`. Pods have the grace that their object gives them.
 
         An attempt that ends by itself, or with its node, is not held: the object may go on or try again, and pods on a
-        lost node wait for nobody. Nor is an object that is gone, whose pods may have stayed behind.
+        lost node wait for nobody. Nor is an object that is gone or goes, whose pods may stay behind (a Job that is
+        deleted without a policy leaves them).
         """
         origin, key = _origin(order), (order.job_id, order.attempt)
         kind, record = WorkloadKind(origin.kind), self._workloads.of_job(order.job_id)
-        is_there = origin.uid in self._workloads.views
+        view = self._workloads.views.get(origin.uid)
+        is_there = view is not None and not view.deleting
         if kind not in _KINDS or record is None or not record.standing.stopping or not is_there:
             self._by_arrival.pop(key, None)
             return False

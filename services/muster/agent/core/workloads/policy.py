@@ -12,7 +12,7 @@ class WorkloadPolicy:
 
     namespaces: whose objects are taken up; empty: all. resource: what a GPU is called as an extended resource. sharing:
     thousandths of a GPU by extended resource. model_label: node label of the GPUs' model; models: our name by what that
-    label says.
+    label says. device_class: of claims whose devices Muster gives.
     """
 
     cluster: str
@@ -22,6 +22,7 @@ class WorkloadPolicy:
     sharing: Mapping[str, int] = field(default_factory=dict)
     model_label: str = "nvidia.com/gpu.product"
     models: Mapping[str, str] = field(default_factory=dict)
+    device_class: str = "gpu.muster.dev"
 
     def takes_up(self, namespace: str) -> bool:
         """Whether objects of this namespace can become jobs."""

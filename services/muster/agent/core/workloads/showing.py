@@ -65,13 +65,16 @@ def rejection_of(unfit: Unfit, view: WorkloadView) -> Showing:
             return Showing({"metadata": {"annotations": notes}}, "", said(notes), REJECTED)
 
 
-def waiting_of(view: WorkloadView) -> Showing:
-    """What a pod should show that asks nothing yet."""
-    return _in_condition(WAITING, view.note, job_id="", is_good=False)
+def waiting_of(view: WorkloadView, note: str) -> Showing:
+    """What an object should show that asks nothing yet. note: why."""
+    if view.kind is WorkloadKind.POD:
+        return _in_condition(WAITING, note, job_id="", is_good=False)
+    notes: JsonObject = {PHASE: WAITING, REASON: note}
+    return Showing({"metadata": {"annotations": {**notes, GENERATION: None}}}, "", said(notes), WAITING)
 
 
 WAITING = "waiting"
-"""Phase of a pod whose gang is not whole."""
+"""Phase of a pod whose gang is not whole, and of an object whose pods' claims have no template yet."""
 EPOCH = "1970-01-01T00:00:00Z"
 """Since when an object is rejected, which no fact dates: it was never anything else."""
 

@@ -76,7 +76,8 @@ class WorkloadView:
     generation: the API server raises it with every change of what is asked. deleting: somebody deleted it. suspended:
     it has no pods, and makes none. finished: it says itself that it is over. members: uids of pods that are a gang, in
     the order of its slots. let_go_for: attempt for which Muster last let it make its pods. held: Muster suspended it,
-    and not its owner. note: why it asks nothing yet, for whoever looks at it.
+    and not its owner. note: why it asks nothing yet, for whoever looks at it. templates: of the claims of each task
+    group's pods, "" for a group whose pods have none; () if no pod has one.
     """
 
     kind: WorkloadKind
@@ -94,6 +95,7 @@ class WorkloadView:
     held: bool = False
     note: str = ""
     members: tuple[str, ...] = ()
+    templates: tuple[str, ...] = ()
 
     @property
     def title(self) -> str:

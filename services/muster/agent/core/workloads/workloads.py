@@ -12,6 +12,7 @@ from muster.agent.core.kubernetes.views import PodView
 from muster.agent.core.workloads.gangs import PodGangs
 from muster.agent.core.workloads.policy import WorkloadPolicy, principal
 from muster.agent.core.workloads.records import Workload, moved, restored
+from muster.agent.core.workloads.templates import CLAIM_ONLY, NO_CLAIM, Templates, TemplateView
 from muster.agent.core.workloads.values import REASON_CHARS_MAX, Unfit, WorkloadKind, WorkloadView
 from muster.core import Draft, Fact
 from muster.schemas import ids
@@ -28,17 +29,13 @@ REMEMBERED_MAX = 10_000
 """Objects that are over or can be no job of which that is remembered while they stay; the objects show it too."""
 ASKED_BYTES_MAX = FACT_BYTES_MAX // 2
 """Of a wish as a fact. What becomes of it (the job, its state) holds it and more, and the log takes no larger facts."""
-NO_CLAIM = Unfit(
-    "on this cluster GPUs are given by claims, which a pod that somebody else makes does not have",
-    cure="Make it a MusterJob, whose pods Muster makes with what they need.",
-)
 
 
 class Workloads:
     """records: workloads that are not settled, by uid. views: objects as seen. rejected: generation by uid.
 
     changed: uids whose standing somebody should show; whoever shows it takes them out. watched: kinds beside pods.
-    gangs: ordinary pods. claims: GPUs are had by claims here, None while the log does not say.
+    gangs: ordinary pods. claims: GPUs are had by claims here, None while the log does not say. templates: of claims.
     """
 
     def __init__(self, policy: WorkloadPolicy) -> None:
@@ -51,6 +48,7 @@ class Workloads:
         self.takes_pods = True
         self.watched: tuple[WorkloadKind, ...] = ()
         self.gangs = PodGangs(policy, self.members_of)
+        self.templates = Templates()
         self._settled: dict[str, None] = {}
         self._by_job: dict[str, str] = {}
         self._leads: dict[str, str] = {}  # uid of the workload by uid of each of its pods
@@ -78,14 +76,16 @@ class Workloads:
         """The object is so. True if something may follow from that."""
         self.views[view.uid] = view
         self._open[view.uid] = None
-        if view.uid in self.records or view.uid in self.rejected or view.note:
+        if view.uid in self.records or view.uid in self.rejected or self.waits_for(view):
             self.changed[view.uid] = None
         return self._follows(view.uid)
 
     def lose(self, uid: str) -> bool:
         """The object is gone. True if something may follow from that."""
-        if self.views.pop(uid, None) is None:
+        view = self.views.pop(uid, None)
+        if view is None:
             return False
+        self.templates.forget_waiting(uid, view)
         self.changed.pop(uid, None)
         self._open[uid] = None
         return uid in self.records
@@ -116,10 +116,22 @@ class Workloads:
             case None:
                 pass
 
+    def waits_for(self, view: WorkloadView) -> str:
+        """Why the object asks nothing yet, in words; "" if it asks, or asked."""
+        lacks = self.templates.lacks(view) if self.claims and WorkloadKind.POD in self._read else ""
+        if not lacks or view.uid in self.records:
+            return view.note
+        return f"it waits until ResourceClaimTemplate {view.namespace}/{lacks} is there"
+
+    def see_template(self, view: TemplateView) -> None:
+        """A ResourceClaimTemplate is there: objects may have waited for it."""
+        self._open.update(dict.fromkeys(self.templates.see(view)))
+
     def all_read(self) -> None:
         """All objects of the kinds that are watched have been seen, and all pods."""
         for kind in (*self.watched, WorkloadKind.POD):
             self.read(kind)
+        self.changed.update(dict.fromkeys(self.templates.waiting()))
 
     def read(self, kind: WorkloadKind) -> None:
         """All objects of this kind have been seen: those of the log that have not, are gone."""
@@ -132,6 +144,7 @@ class Workloads:
         """Nothing is watched any more: another leads."""
         self.views.clear()
         self.gangs.clear()
+        self.templates.clear()
         self._read.clear()
         self.changed.clear()
         self._open.clear()
@@ -216,9 +229,11 @@ class Workloads:
         asks = view.asks
         if not isinstance(asks, JobSpec) or not view.kind.makes_pods:
             return asks
-        if self.claims and asks.gpu_milli_total:
-            return NO_CLAIM
-        return None if self.claims is None else asks
+        if self.claims is None:
+            return None
+        if not view.templates:
+            return NO_CLAIM if self.claims and asks.gpu_milli_total else asks
+        return self.templates.asked(view, asks) if self.claims else CLAIM_ONLY
 
     def _rejection(self, view: WorkloadView, unfit: Unfit) -> Draft | None:
         """Said once for each generation of the object."""
@@ -271,6 +286,7 @@ class Workloads:
             return fact.name == STATE_NAME  # the scheduler's part of a cluster
         self.claims = fact.payload.devices == "scheduler"
         self._open.update(dict.fromkeys(self.views))
+        self.changed.update((uid, None) for uid, view in self.views.items() if view.templates)
         return True
 
     def _asked(self, fact: Fact) -> bool:

@@ -1,5 +1,7 @@
 """What a batch Job asks: its pods at once, as one gang."""
 
+from collections.abc import Iterator
+
 from muster.agent.core.workloads.asking.common import OPTION_FIELDS, options_of, spec_of, words_of
 from muster.agent.core.workloads.asking.templates import shape_of
 from muster.agent.core.workloads.policy import WorkloadPolicy
@@ -24,6 +26,11 @@ def spec(raw: JsonObject, policy: WorkloadPolicy) -> JobSpec:
     if grace := integer(template, "template", "spec", "terminationGracePeriodSeconds"):
         body.setdefault("grace_s", grace)
     return spec_of(body, name=name_of(raw), team=policy.team(namespace_of(raw)), fields=OPTION_FIELDS)
+
+
+def pod_specs(raw: JsonObject) -> Iterator[JsonObject]:
+    """Of the pods of each task group."""
+    yield mapping(raw, "spec", "template", "spec")
 
 
 def pods_of(job: JsonObject, *, path: str) -> int:

@@ -1,5 +1,7 @@
 """What a JobSet asks (jobset.x-k8s.io/v1alpha2): all pods of all its Jobs, a task group for each replicated Job."""
 
+from collections.abc import Iterator
+
 from muster.agent.core.workloads.asking.common import OPTION_FIELDS, options_of, spec_of, words_of
 from muster.agent.core.workloads.asking.jobs import RETRIES_MAX, pods_of
 from muster.agent.core.workloads.asking.templates import shape_of
@@ -22,6 +24,12 @@ def spec(raw: JsonObject, policy: WorkloadPolicy) -> JobSpec:
     body["task_groups"] = [_group(job, policy, path=f"spec.replicatedJobs[{text(job, 'name')}]") for job in jobs]
     body["retries"] = min(integer(raw, "spec", "failurePolicy", "maxRestarts"), RETRIES_MAX)
     return spec_of(body, name=name_of(raw), team=policy.team(namespace_of(raw)), fields=OPTION_FIELDS)
+
+
+def pod_specs(raw: JsonObject) -> Iterator[JsonObject]:
+    """Of the pods of each task group."""
+    for job in objects(raw, "spec", "replicatedJobs"):
+        yield mapping(job, "template", "spec", "template", "spec")
 
 
 def _group(job: JsonObject, policy: WorkloadPolicy, *, path: str) -> JsonObject:

@@ -1,5 +1,7 @@
 """What an MPIJob asks (kubeflow.org/v2beta1): its launcher and its workers."""
 
+from collections.abc import Iterator
+
 from muster.agent.core.workloads.asking.common import OPTION_FIELDS, options_of, spec_of, words_of
 from muster.agent.core.workloads.asking.jobs import BACKOFF_LIMIT, RETRIES_MAX
 from muster.agent.core.workloads.asking.templates import shape_of
@@ -28,6 +30,14 @@ def spec(raw: JsonObject, policy: WorkloadPolicy) -> JobSpec:
     if deadline_s := integer(policy_of_runs, "activeDeadlineSeconds"):
         body.setdefault("total_run_time_s", deadline_s)
     return spec_of(body, name=name_of(raw), team=policy.team(namespace_of(raw)), fields=OPTION_FIELDS)
+
+
+def pod_specs(raw: JsonObject) -> Iterator[JsonObject]:
+    """Of the pods of each task group."""
+    replicas = mapping(raw, "spec", "mpiReplicaSpecs")
+    for role in ROLES:
+        if role in replicas:
+            yield mapping(replicas, role, "template", "spec")
 
 
 def _group(role: str, replica: JsonObject, policy: WorkloadPolicy) -> JsonObject:

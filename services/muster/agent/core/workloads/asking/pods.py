@@ -55,8 +55,17 @@ class GuestProjection:
         return PodAsks(shape, tuple(sorted(options.items())), words.get(GROUP, MAIN))
 
 
-def gang_spec(pods: Sequence[PodAsks], *, name: str, team: str) -> tuple[JobSpec, tuple[int, ...]]:
-    """The job of a gang, and which pod is which slot: for each slot, in order, the index of its pod.
+@dataclass(frozen=True, slots=True)
+class GangAsks:
+    """The job of a gang. order: for each slot, the index of its pod. templates: see `WorkloadView`."""
+
+    spec: JobSpec
+    order: tuple[int, ...]
+    templates: tuple[str, ...] = ()
+
+
+def gang_asks(pods: Sequence[PodAsks], *, name: str, team: str) -> GangAsks:
+    """What the pods of a gang ask together.
 
     Pods of one group and shape are replicas of each other; other shapes of a group are groups of their own. What is
     said of the job as a whole is read from the first pod. Raises NoJobError.
@@ -72,7 +81,9 @@ def gang_spec(pods: Sequence[PodAsks], *, name: str, team: str) -> tuple[JobSpec
         groups.append(shape.group(title, len(indexes)))
     body: JsonObject = {**dict(pods[0].options), "task_groups": groups}
     spec = spec_of(body, name=name, team=team, fields=OPTION_FIELDS)
-    return spec, tuple(index for indexes in places.values() for index in indexes)
+    templates = tuple(shape.template for _, shape in places)
+    order = tuple(index for indexes in places.values() for index in indexes)
+    return GangAsks(spec, order, templates if any(templates) else ())
 
 
 def _bad_size(gang: str) -> Unfit:

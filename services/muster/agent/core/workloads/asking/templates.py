@@ -6,12 +6,12 @@ from muster.agent.core.kubernetes.names import SCHEDULER_NAME
 from muster.agent.core.kubernetes.requests import pod_requests
 from muster.agent.core.workloads.guests import Shape
 from muster.agent.core.workloads.policy import WorkloadPolicy
+from muster.agent.core.workloads.templates import template_of
 from muster.agent.core.workloads.values import NoJobError
-from muster.kube.objects import JsonObject, integer, is_object, mapping, objects, sequence, strings, text, truth
+from muster.kube.objects import JsonObject, integer, mapping, objects, sequence, strings, text, truth
 
 OF_EVERY_NODE = frozenset({"kubernetes.io/os", "kubernetes.io/arch"})
 """Labels in a node selector that say nothing of where among Muster's nodes."""
-_MUSTERJOB = "Make it a MusterJob, whose pods Muster makes with what they need."
 
 
 def shape_of(pod_spec: JsonObject, policy: WorkloadPolicy, *, path: str) -> Shape:
@@ -27,7 +27,15 @@ def shape_of(pod_spec: JsonObject, policy: WorkloadPolicy, *, path: str) -> Shap
     requests = pod_requests(_with_limits(pod_spec))
     extended = dict(requests.extended)
     gpus, gpu_milli = extended.get(policy.resource, 0), _share(extended, policy, path=path)
-    return Shape(gpus, gpu_milli, _models(pod_spec, policy, path=path), requests.cpu_milli, requests.memory_mib)
+    template = template_of(pod_spec, path=path)
+    if template and (gpus or gpu_milli):
+        raise NoJobError(
+            "its GPUs are asked for by a claim and by count",
+            field=f"{path}.containers",
+            cure=f"Take the claim away, or {policy.resource} from the requests.",
+        )
+    models = _models(pod_spec, policy, path=path)
+    return Shape(gpus, gpu_milli, models, requests.cpu_milli, requests.memory_mib, template)
 
 
 def _with_limits(pod_spec: JsonObject) -> JsonObject:
@@ -93,12 +101,6 @@ def _refuse_unknown_places(pod_spec: JsonObject, policy: WorkloadPolicy, *, path
         text(one, "whenUnsatisfiable") != "ScheduleAnyway" for one in objects(pod_spec, "topologySpreadConstraints")
     ):
         raise _unknown_place(f"{path}.topologySpreadConstraints", policy)
-    if any(is_object(claim) for claim in sequence(pod_spec, "resourceClaims")):
-        raise NoJobError(
-            "Muster chooses devices itself and knows nothing of this claim",
-            field=f"{path}.resourceClaims",
-            cure=f"Ask for {policy.resource} instead. {_MUSTERJOB}",
-        )
 
 
 def _refuse_own_nodes(pod_spec: JsonObject, *, path: str) -> None:

@@ -1,11 +1,12 @@
 """From an object to a WorkloadView: what all kinds have in common, and what each says of itself."""
 
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 
 from muster.agent.core.workloads.asking import jobs, jobsets, mpijobs, musterjobs
 from muster.agent.core.workloads.asking.common import small_number
 from muster.agent.core.workloads.policy import WorkloadPolicy
+from muster.agent.core.workloads.templates import template_of
 from muster.agent.core.workloads.values import NOTHING_SHOWN, NoJobError, Shown, Unfit, WorkloadKind, WorkloadView
 from muster.kube.objects import (
     JsonObject,
@@ -28,6 +29,11 @@ _ASKS: Mapping[WorkloadKind, Asks] = {
     WorkloadKind.JOB: jobs.spec,
     WorkloadKind.JOB_SET: jobsets.spec,
     WorkloadKind.MPI_JOB: mpijobs.spec,
+}
+_POD_SPECS: Mapping[WorkloadKind, Callable[[JsonObject], Iterable[JsonObject]]] = {
+    WorkloadKind.JOB: jobs.pod_specs,
+    WorkloadKind.JOB_SET: jobsets.pod_specs,
+    WorkloadKind.MPI_JOB: mpijobs.pod_specs,
 }
 SUSPEND: Mapping[WorkloadKind, tuple[str, ...]] = {
     WorkloadKind.JOB: ("spec", "suspend"),
@@ -79,7 +85,17 @@ class WorkloadProjection:
             finished=self._has_ended(raw),
             let_go_for=_number_of(notes.get(ATTEMPT, ""), job_id),
             held=notes.get(HELD) == job_id,
+            templates=self._templates(raw),
         )
+
+    def _templates(self, raw: JsonObject) -> tuple[str, ...]:
+        """Of the claims of each task group's pods. What can be no job says so by what it asks."""
+        specs = _POD_SPECS.get(self._kind)
+        try:
+            found = () if specs is None else tuple(template_of(one, path="spec") for one in specs(raw))
+        except NoJobError:
+            return ()
+        return found if any(found) else ()
 
     def _asks(self, raw: JsonObject) -> JobSpec | Unfit:
         try:

@@ -1,0 +1,17 @@
+"""Kinds of objects that ask to run, beside those that every API server serves."""
+
+import subprocess
+from pathlib import Path
+
+from kube_planes import AnyPlane
+
+ROOT = Path(__file__).parents[1]
+DEFINITIONS = (ROOT / "k8s/base/crds/musterjob.yaml", *sorted((ROOT / "tests/kubernetes/crds").glob("*.yaml")))
+
+
+def define(plane: AnyPlane) -> None:
+    """Have the kinds served."""
+    argv = [str(plane.program("kubectl")), "--kubeconfig", str(plane.kubeconfig())]
+    files = [word for path in DEFINITIONS for word in ("-f", str(path))]
+    for words in (("apply",), ("wait", "--for=condition=Established")):
+        subprocess.run([*argv, *words, *files], check=True, capture_output=True, timeout=60)

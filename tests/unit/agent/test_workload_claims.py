@@ -1,0 +1,184 @@
+"""Pods whose GPUs come by claims that others make of templates: what they ask, and what is told while they cannot."""
+
+import pytest
+
+from muster.agent.core.workloads.asking.pods import GuestProjection
+from muster.agent.core.workloads.asking.views import WorkloadProjection
+from muster.agent.core.workloads.guests import Guest, PodAsks
+from muster.agent.core.workloads.policy import WorkloadPolicy
+from muster.agent.core.workloads.templates import CLAIM_ONLY, DEVICES_MAX, TemplateProjection, TemplateView
+from muster.agent.core.workloads.values import Unfit, WorkloadKind, WorkloadView
+from muster.kube.objects import JsonObject, mapping, objects
+from muster.kube.workload_kinds import RESOURCES
+from muster.schemas.facts.workload import WorkloadRejected
+from objects_that_ask import asking_pod, batch_job, job_set, mpi_job
+from unit.agent.objects import SPEC, WatchingAgent, seen
+
+POLICY = WorkloadPolicy(cluster="local")
+NO_COUNT = SPEC.model_copy(update={"task_groups": (SPEC.task_groups[0].model_copy(update={"gpus": 0, "replicas": 2}),)})
+
+
+def exactly(count: int = 2, **rest: object) -> JsonObject:
+    return {"name": "gpus", "exactly": {"deviceClassName": "gpu.muster.dev", "count": count, **rest}}
+
+
+def template(*requests: JsonObject, name: str = "two", **devices: object) -> JsonObject:
+    spec = {"devices": {"requests": list(requests), **devices}}
+    return {"metadata": {"name": name, "namespace": "blue"}, "spec": {"spec": spec}}
+
+
+def view_of(raw: JsonObject) -> TemplateView:
+    view = TemplateProjection(POLICY)(raw)
+    assert view is not None
+    return view
+
+
+def claiming(*names: str) -> JsonObject:
+    """A pod's spec, by count of nothing."""
+    claims = [{"name": f"c{index}", "resourceClaimTemplateName": name} for index, name in enumerate(names)]
+    return {"resourceClaims": claims}
+
+
+def claims(pod_spec: JsonObject, name: str = "two") -> None:
+    """The pods of this spec have a claim instead of a count."""
+    pod_spec |= claiming(name)
+    container = objects(pod_spec, "containers")[0]
+    container["resources"] = {"limits": {"cpu": "1"}, "claims": [{"name": "c0"}]}
+
+
+def waiting(name: str = "two", **rest: object) -> WorkloadView:
+    return seen(kind=WorkloadKind.JOB, suspended=True, asks=NO_COUNT, templates=(name,), **rest)
+
+
+@pytest.fixture
+def agent() -> WatchingAgent:
+    agent = WatchingAgent()
+    agent.describe("scheduler")
+    return agent
+
+
+def test_a_template_says_how_many_gpus_its_claims_have() -> None:
+    assert view_of(template(exactly(2), exactly(1))).gpus == 3
+
+
+@pytest.mark.parametrize(
+    ("raw", "field"),
+    [
+        (template(exactly(selectors=[{"cel": {"expression": "true"}}])), "selectors"),
+        (template(exactly(adminAccess=True)), "adminAccess"),
+        (template(exactly(allocationMode="All")), "requests[gpus]"),
+        (template(exactly(deviceClassName="nic.example.com")), "requests[gpus]"),
+        (template({"name": "any", "firstAvailable": []}), "requests[any]"),
+        (template(exactly(), constraints=[{"matchAttribute": "resource.kubernetes.io/numaNode"}]), "constraints"),
+        (template(exactly(DEVICES_MAX + 1)), "requests"),
+        (template(), "requests"),
+    ],
+)
+def test_a_template_that_asks_more_than_a_number_is_refused_by_its_field(raw: JsonObject, field: str) -> None:
+    why = view_of(raw).why
+    assert why is not None
+    assert field in why.field
+    assert "template two" in why.reason
+    assert "gpu.muster.dev" in why.cure
+
+
+def test_pods_and_all_objects_that_make_pods_name_their_templates() -> None:
+    job, jobs, mpi = batch_job("j", gpus=0), job_set("s", gpus=0), mpi_job("m", gpus=0)
+    claims(mapping(job, "spec", "template", "spec"))
+    worker = objects(jobs, "spec", "replicatedJobs")[1]
+    claims(mapping(worker, "template", "spec", "template", "spec"))
+    claims(mapping(mpi, "spec", "mpiReplicaSpecs", "Worker", "template", "spec"))
+    found = []
+    for kind, raw in ((WorkloadKind.JOB, job), (WorkloadKind.JOB_SET, jobs), (WorkloadKind.MPI_JOB, mpi)):
+        view = WorkloadProjection(kind, RESOURCES[kind.value].api_version, POLICY)(raw)
+        found.append(view.templates if view is not None else None)
+    assert found == [("two",), ("", "two"), ("", "two")]
+    pod = asking_pod("p", gpus=0)
+    claims(mapping(pod, "spec"))
+    guest = GuestProjection(POLICY)({**pod, "status": {"phase": "Pending"}})
+    assert isinstance(guest, Guest)
+    assert isinstance(guest.asks, PodAsks)
+    assert guest.asks.shape.template == "two"
+
+
+@pytest.mark.parametrize(
+    "claimed", [claiming("a", "b"), {"resourceClaims": [{"name": "shared", "resourceClaimName": "ours"}]}]
+)
+def test_claims_that_pods_share_and_second_ones_are_refused(claimed: JsonObject) -> None:
+    pod = asking_pod("p", gpus=0, **claimed)
+    guest = GuestProjection(POLICY)({**pod, "status": {"phase": "Pending"}})
+    assert isinstance(guest, Guest)
+    assert isinstance(guest.asks, Unfit)
+    assert "resourceClaims" in guest.asks.field
+
+
+def test_a_pod_cannot_ask_by_claim_and_by_count() -> None:
+    guest = GuestProjection(POLICY)({**asking_pod("p", gpus=1, **claiming("two")), "status": {"phase": "Pending"}})
+    assert isinstance(guest, Guest)
+    assert isinstance(guest.asks, Unfit)
+    assert "by a claim and by count" in guest.asks.reason
+
+
+def test_an_object_asks_for_the_gpus_of_its_templates(agent: WatchingAgent) -> None:
+    agent.workloads.see_template(view_of(template(exactly(3))))
+    agent.see(waiting())
+    [group] = agent.asked().spec.task_groups
+    assert (group.replicas, group.gpus) == (2, 3)
+
+
+def test_an_object_waits_until_its_template_is_there_and_says_so(agent: WatchingAgent) -> None:
+    agent.see(waiting())
+    assert agent.names() == []
+    assert agent.workloads.waits_for(waiting()) == "", "templates may not have been seen yet"
+    agent.workloads.all_read()
+    assert "u-1" in agent.workloads.changed
+    assert "ResourceClaimTemplate blue/two" in agent.workloads.waits_for(waiting())
+    agent.workloads.see_template(view_of(template(exactly(1))))
+    agent.settle()
+    assert agent.names() == ["submit-requested"]
+    assert agent.workloads.waits_for(waiting()) == ""
+
+
+def test_an_object_says_what_it_waits_for_as_soon_as_it_is_known_how_gpus_are_had(agent: WatchingAgent) -> None:
+    agent.describe("kubelet")
+    agent.workloads.all_read()
+    agent.workloads.see(waiting())
+    agent.workloads.changed.clear()
+    agent.describe("scheduler")
+    assert "u-1" in agent.workloads.changed
+    assert "blue/two" in agent.workloads.waits_for(waiting())
+
+
+def test_an_object_that_is_gone_waits_for_no_template(agent: WatchingAgent) -> None:
+    agent.see(waiting())
+    agent.lose("u-1")
+    agent.workloads.see_template(view_of(template(exactly(1))))
+    agent.settle()
+    assert agent.names() == []
+    assert agent.workloads.templates.waiting() == ()
+
+
+def test_a_template_that_cannot_be_served_rejects_its_objects(agent: WatchingAgent) -> None:
+    agent.workloads.see_template(view_of(template(exactly(adminAccess=True))))
+    agent.see(waiting())
+    [said] = [fact.payload for fact in agent.facts("rejected")]
+    assert isinstance(said, WorkloadRejected)
+    assert "template two" in said.reason
+
+
+def test_gpus_by_count_are_refused_where_they_come_by_claims_and_the_reverse(agent: WatchingAgent) -> None:
+    agent.see(seen(kind=WorkloadKind.JOB))
+    agent.describe("kubelet")
+    agent.see(waiting(uid="u-2"))
+    reasons = [fact.payload.reason for fact in agent.facts("rejected") if isinstance(fact.payload, WorkloadRejected)]
+    assert len(reasons) == 2
+    assert "not by count" in reasons[0]
+    assert reasons[1] == CLAIM_ONLY.reason
+
+
+def test_without_the_right_to_read_templates_that_is_said(agent: WatchingAgent) -> None:
+    agent.workloads.templates.may_read = False
+    agent.see(waiting())
+    [said] = [fact.payload for fact in agent.facts("rejected")]
+    assert isinstance(said, WorkloadRejected)
+    assert "may not read" in said.reason
