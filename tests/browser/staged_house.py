@@ -29,6 +29,7 @@ from starlette.staticfiles import StaticFiles
 import muster.gateway
 from browser.dashboards import DESKTOP, PATIENCE_MS, Dashboard, Theme
 from loopback import served
+from muster.gateway.problems import RETRY_AFTER_S
 from muster.schemas.access import Role, TokenRecord
 from muster.schemas.live import LiveCredential, LiveSlice, LiveTelemetry, Snapshot
 from muster.schemas.telemetry import OutputLines
@@ -49,7 +50,8 @@ Json = dict[str, object]
 class Stage:
     """What the house knows. answers: by path, an answer's body, or a problem if it has a `status` of 400 and more.
 
-    posted: what pages asked for, as `METHOD path?query` with the body.
+    others: further clusters, whose services answer to `path?cluster=NAME`. posted: what pages asked for, as
+    `METHOD path?query` with the body. refused: answers that were problems.
     """
 
     me: TokenRecord = field(
@@ -61,13 +63,15 @@ class Stage:
     reservations: tuple[ReservationView, ...] = ()
     telemetry: dict[str, tuple[tuple[float, float, int, float] | None, ...]] = field(default_factory=dict)
     answers: dict[str, BaseModel | Json] = field(default_factory=dict)
+    others: tuple[str, ...] = ()
     posted: list[tuple[str, str]] = field(default_factory=list)
+    refused: list[str] = field(default_factory=list)
     seq: int = 1
 
     def snapshot(self) -> Snapshot:
         """Everything that has not ended."""
         return Snapshot(
-            seqs={CLUSTER: {"public": self.seq, "*": self.seq}},
+            seqs={name: {"public": self.seq, "*": self.seq} for name in (CLUSTER, *self.others)},
             at=time.time_ns(),
             jobs=tuple(job for job in self.jobs.values() if not job.phase.is_terminal),
             nodes=self.nodes,
@@ -229,12 +233,16 @@ def _app(stage: Stage, websocket_url: str) -> Starlette:
 
 def _other(stage: Stage, request: Request) -> Response:
     path = request.url.path
+    cluster = request.query_params.get("cluster", "")
+    path += f"?cluster={cluster}" if cluster else ""
     answer = stage.answers.get(f"{request.method} {path}", stage.answers.get(path) if request.method == "GET" else None)
     if isinstance(answer, BaseModel):
         return _model(answer)
     if answer is not None:
         status = int(str(answer.get("status", 200)))
-        return JSONResponse(answer, status_code=status, media_type=PROBLEM if status >= 400 else None)
+        stage.refused += [path] if status >= 400 else []
+        later = {"Retry-After": str(RETRY_AFTER_S)} if status == 503 else None
+        return JSONResponse(answer, status_code=status, media_type=PROBLEM if status >= 400 else None, headers=later)
     parts = path.split("/")
     is_known = len(parts) >= 4 and parts[2] == "jobs" and parts[3] in stage.jobs
     if is_known and (len(parts) == 4 or request.method == "POST"):

@@ -78,9 +78,9 @@ async def test_who_lists_what_and_how_often_is_told(browser: Browser) -> None:
 
 async def test_a_level_that_has_lost_its_seats_stands_out(browser: Browser) -> None:
     async with page(browser, report(seats=3)) as shown:
-        assert "2 seats wanted" in await shown.text("table[aria-label='Flow control'] tbody tr")
+        assert "2 seats wanted" in await shown.text("table[aria-label='Priority levels'] tbody tr")
     async with page(browser, report()) as shown:
-        assert "kept" in await shown.text("table[aria-label='Flow control'] tbody tr")
+        assert "kept" in await shown.text("table[aria-label='Priority levels'] tbody tr")
 
 
 async def test_an_advice_says_what_to_do(browser: Browser) -> None:

@@ -73,7 +73,7 @@ class Gateway:
             settings.redis_url, socket_timeout=FEED_TIMEOUT_S, socket_connect_timeout=REDIS_TIMEOUT_S
         )
         time = SystemTime()
-        logs = {name: cluster_log(name) for name in settings.clusters}
+        logs = {name: cluster_log(name) for name in first_named(settings)}
         models = {name: read_model(log) for name, log in logs.items()}
         fed = read_model(FED_LOG)
         tokens = NatsTokens(client)
@@ -122,6 +122,11 @@ class Gateway:
             await asyncio.to_thread(tracing.close)
             await redis.aclose()
             await listening.aclose()
+
+
+def first_named(settings: Settings) -> tuple[str, ...]:
+    """All clusters, the one first that is asked where a request names none: dashboards take it for that."""
+    return tuple(sorted(settings.clusters, key=lambda name: name != settings.cluster))
 
 
 async def _serve(house: House, settings: Settings) -> None:

@@ -24,6 +24,9 @@ export type Kind = "jobs" | "nodes" | "queues" | "reservations" | "telemetry" | 
 
 type Subscriber = (changes: Changes) => void;
 
+/** Whose facts come beside those of clusters, and which is none. */
+const FEDERATION = "fed";
+
 class Store {
   readonly #rows = new Rows();
   readonly jobs = this.#rows.jobs;
@@ -42,6 +45,8 @@ class Store {
   };
   readonly connection = signal<ConnectionState>({ kind: "out" });
   readonly me = signal<Me | null>(null);
+  /** Names of the clusters, the one first that the gateway asks if none is named; none before a snapshot was taken. */
+  readonly clusters = signal<readonly string[]>([]);
   /** Whether a snapshot was ever taken: before that an empty map means "not known yet", not "none". */
   readonly filled = signal(false);
   #changes = noChanges();
@@ -68,6 +73,7 @@ class Store {
   }
 
   reset(snapshot: Snapshot): void {
+    this.clusters.value = Object.keys(snapshot.seqs).filter((name) => name !== FEDERATION);
     this.#rows.reset(snapshot, this.#changes);
     this.#schedule();
   }
@@ -94,6 +100,7 @@ class Store {
   clear(): void {
     this.#rows.clear(this.#changes);
     this.me.value = null;
+    this.clusters.value = [];
     this.filled.value = false;
     this.#schedule();
   }

@@ -1,5 +1,6 @@
 import { useEffect, useRef, useState } from "preact/hooks";
 import { type ApiProblem, api, asProblem } from "../api";
+import { patiently } from "../patience";
 
 export interface Fetched<T> {
   /** The newest answer; it stays while the next is on its way, and when that fails. */
@@ -12,7 +13,8 @@ export interface Fetched<T> {
 /**
  * An answer of the API, asked for when the path changes and every `everyMs` while the page can be seen.
  *
- * path: "" asks nothing. Answers that come after the path changed are dropped.
+ * path: "" asks nothing. Answers that come after the path changed are dropped. Where nobody leads yet it waits a while
+ * before it says so.
  */
 export function useFetched<T>(path: string, { everyMs = 0 }: { everyMs?: number } = {}): Fetched<T> {
   const [state, setState] = useState<{ path: string; value?: T; problem?: ApiProblem }>({ path });
@@ -26,7 +28,8 @@ export function useFetched<T>(path: string, { everyMs = 0 }: { everyMs?: number 
       }
       asking = true;
       try {
-        const value = await api.get<T>(path, { signal: ending.signal });
+        const { signal } = ending;
+        const value = await patiently(() => api.get<T>(path, { signal }), { signal });
         if (!ending.signal.aborted) {
           setState({ path, value });
         }

@@ -5,6 +5,7 @@ export { Answered } from "./answered";
 export { AskReason } from "./ask_reason";
 export { Badge, PHASE_TONE, type Tone } from "./badge";
 export { Bar, type BarMark, type BarPart } from "./bar";
+export { ClusterChoice, useCluster } from "./cluster_choice";
 export { Confirm, Dialog } from "./dialog";
 export { type Fetched, useFetched } from "./fetched";
 export * as format from "./format";

@@ -1,4 +1,4 @@
-import { Broken, Empty, format, Page, Panel, useFetched, Waiting } from "../../ui";
+import { Broken, ClusterChoice, Empty, format, Page, Panel, useCluster, useFetched, Waiting } from "../../ui";
 import type { ApiServerReport } from "../../wire_apiserver";
 import { Advices } from "./advices";
 import { MemoryPicture } from "./memory_picture";
@@ -9,9 +9,10 @@ const EVERY_MS = 5_000;
 
 /** Memory of each API server, who lists, flow control, and what the guard advises. */
 export default function ApiServer() {
-  const { value, problem, again } = useFetched<ApiServerReport>("/v1/apiserver", { everyMs: EVERY_MS });
+  const { asked } = useCluster();
+  const { value, problem, again } = useFetched<ApiServerReport>(asked("/v1/apiserver"), { everyMs: EVERY_MS });
   return (
-    <Page title="API server" note={value?.guarded ? noteOf(value) : undefined}>
+    <Page title="API server" note={value?.guarded ? noteOf(value) : undefined} actions={<ClusterChoice />}>
       {problem && !value ? (
         <Panel>
           <Broken problem={problem} retry={again} />

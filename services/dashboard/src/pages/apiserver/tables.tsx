@@ -92,7 +92,7 @@ function LevelName({ level }: { level: FlowLevel }) {
 }
 
 export function Levels({ levels }: { levels: FlowLevel[] }) {
-  return <Table label="Flow control" columns={LEVELS} rows={levels} rowKey={(one) => one.name} />;
+  return <Table label="Priority levels" columns={LEVELS} rows={levels} rowKey={(one) => one.name} />;
 }
 
 const KINDS: Column<StoredKind>[] = [

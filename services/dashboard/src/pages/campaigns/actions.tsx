@@ -1,7 +1,7 @@
 import { useState } from "preact/hooks";
 import { api } from "../../api";
 import { store } from "../../live/store";
-import { ActionButton, AskReason, toast } from "../../ui";
+import { ActionButton, AskReason, toast, useCluster } from "../../ui";
 import type { CampaignView } from "../../wire_campaigns";
 import { type Ask, actionsFor } from "./words";
 
@@ -37,6 +37,7 @@ const ASKED: Readonly<Record<Ask, Asked>> = {
 /** What may be asked of a campaign; what may not is shown with the reason. */
 export function Actions({ campaign, onChange }: { campaign: CampaignView; onChange: () => void }) {
   const [asked, setAsked] = useState<Ask | "">("");
+  const cluster = useCluster();
   const said = asked && ASKED[asked];
   return (
     <>
@@ -51,7 +52,7 @@ export function Actions({ campaign, onChange }: { campaign: CampaignView; onChan
           onClose={() => setAsked("")}
           ask={async (reason) => {
             const why = reason && `?reason=${encodeURIComponent(reason)}`;
-            await api.post(`/v1/campaigns/${encodeURIComponent(campaign.name)}/${asked}${why}`);
+            await api.post(cluster.asked(`/v1/campaigns/${encodeURIComponent(campaign.name)}/${asked}${why}`));
             toast(said.told);
             onChange();
           }}

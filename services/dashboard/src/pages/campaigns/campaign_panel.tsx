@@ -1,4 +1,4 @@
-import { Answered, Badge, format, Pairs, Panel, useFetched } from "../../ui";
+import { Answered, Badge, format, Pairs, Panel, useCluster, useFetched } from "../../ui";
 import type { CampaignSpec, CampaignView, Window } from "../../wire_campaigns";
 import { Actions } from "./actions";
 import { ProgressBar, Turns } from "./tables";
@@ -8,7 +8,8 @@ const EVERY_MS = 5_000;
 
 /** One campaign: what it does, how far it is, and where each of its nodes stands. */
 export function CampaignPanel({ name, onChange }: { name: string; onChange: () => void }) {
-  const fetched = useFetched<CampaignView>(`/v1/campaigns/${encodeURIComponent(name)}`, { everyMs: EVERY_MS });
+  const { asked } = useCluster();
+  const fetched = useFetched<CampaignView>(asked(`/v1/campaigns/${encodeURIComponent(name)}`), { everyMs: EVERY_MS });
   const campaign = fetched.value;
   const changed = (): void => {
     fetched.again();

@@ -1,4 +1,4 @@
-import { Answered, Empty, format, Page, Panel, useFetched, useQueryParams } from "../../ui";
+import { Answered, ClusterChoice, Empty, format, Page, Panel, useCluster, useFetched, useQueryParams } from "../../ui";
 import type { CampaignView } from "../../wire_campaigns";
 import { CampaignPanel } from "./campaign_panel";
 import "./style.css";
@@ -8,12 +8,13 @@ const EVERY_MS = 5_000;
 
 /** Upgrades of many nodes: how far each is, which node is next, when it ends. */
 export default function CampaignsPage() {
-  const fetched = useFetched<{ campaigns: CampaignView[] }>("/v1/campaigns", { everyMs: EVERY_MS });
+  const { cluster, asked } = useCluster();
+  const fetched = useFetched<{ campaigns: CampaignView[] }>(asked("/v1/campaigns"), { everyMs: EVERY_MS });
   const [{ name }, setParams] = useQueryParams({ name: "" });
   const campaigns = fetched.value?.campaigns ?? [];
   const shown = name || (campaigns[0]?.name ?? "");
   return (
-    <Page title="Campaigns" note={fetched.value && noteOf(campaigns)}>
+    <Page title="Campaigns" note={fetched.value && noteOf(campaigns)} actions={<ClusterChoice clears={["name"]} />}>
       <Answered of={fetched} what="Asking the upgrader">
         {() =>
           campaigns.length ? (
@@ -21,7 +22,7 @@ export default function CampaignsPage() {
               <Panel title="All campaigns" flush>
                 <Campaigns campaigns={campaigns} chosen={shown} onChoose={(one) => setParams({ name: one })} />
               </Panel>
-              <CampaignPanel key={shown} name={shown} onChange={fetched.again} />
+              <CampaignPanel key={`${cluster} ${shown}`} name={shown} onChange={fetched.again} />
             </div>
           ) : (
             <Panel>

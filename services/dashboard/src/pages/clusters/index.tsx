@@ -95,7 +95,7 @@ function Cluster({ seen: { name, state, cluster, member }, others, onChange }: C
           {one}
         </p>
       ))}
-      {isReal && <a href="/apiserver">API server</a>}
+      {isReal && <a href={`/apiserver?cluster=${encodeURIComponent(name)}`}>API server</a>}
     </Panel>
   );
 }

@@ -16,7 +16,7 @@ export const CELL_STATES: readonly CellState[] = [
 /** Words looked at; more are ignored, and said to be. */
 export const WORDS_MAX = 8;
 
-const NODE_KEYS = ["node", "model", "group", "cluster", "domain"] as const;
+const NODE_KEYS = ["node", "model", "group", "cluster", "in", "domain"] as const;
 const JOB_KEYS = ["job", "team", "queue", "user", "phase"] as const;
 const KEYS: ReadonlySet<string> = new Set<string>([...NODE_KEYS, ...JOB_KEYS, "state"]);
 
@@ -46,6 +46,10 @@ export function parseFilter(text: string): Filter {
   return { words, all: (1 << words.length) - 1, ignored: tokens.slice(WORDS_MAX) };
 }
 
+/** What somebody typed, looked for in one cluster only; "" is all. */
+export const filterIn = (cluster: string, text: string): Filter =>
+  parseFilter(cluster ? `in:${cluster} ${text}` : text);
+
 const has = (text: string, value: string): boolean => text.toLowerCase().includes(value);
 
 /** One bit per word that the node fits. */
@@ -60,6 +64,8 @@ export function nodeBits(filter: Filter, node: NodeView): number {
         return has(node.group, word.value);
       case "cluster":
         return has(node.cluster, word.value);
+      case "in":
+        return node.cluster === word.value;
       case "domain":
         return node.domains.some(([, name]) => name.toLowerCase() === word.value);
       case "":

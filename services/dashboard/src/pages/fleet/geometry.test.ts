@@ -1,6 +1,7 @@
 import { describe, expect, it } from "vitest";
+import type { NodeView } from "../../wire";
 import { FleetCells } from "./cells";
-import { parseFilter, WORDS_MAX } from "./filter";
+import { filterIn, nodeBits, parseFilter, WORDS_MAX } from "./filter";
 import { hit, move } from "./hit";
 import { fitAll, type Layout, layOut, metricsOf, type Shape, spread } from "./layout";
 import { TeamSlots } from "./palette";
@@ -190,6 +191,18 @@ describe("a filter", () => {
 
   it("says which words it ignores", () => {
     expect(parseFilter("a ".repeat(WORDS_MAX + 2)).ignored).toEqual(["a", "a"]);
+  });
+
+  it("looks in one cluster, and not in another whose name begins so", () => {
+    const fits = (filter: ReturnType<typeof parseFilter>, cluster: string): boolean =>
+      nodeBits(filter, { name: "gpu-1", cluster, gpu_model: "", group: "", domains: [] } as unknown as NodeView) ===
+      filter.all;
+    const inEast = filterIn("east", "gpu");
+    expect([fits(inEast, "east"), fits(inEast, "east-2"), fits(filterIn("", "gpu"), "east-2")]).toEqual([
+      true,
+      false,
+      true,
+    ]);
   });
 });
 

@@ -2,7 +2,7 @@ import "./fleet.css";
 import { useComputed, useSignal } from "@preact/signals";
 import { useEffect, useMemo, useRef } from "preact/hooks";
 import { store } from "../../live/store";
-import { Empty, format, Page, useHotkey, useQueryParams, Waiting } from "../../ui";
+import { ClusterChoice, Empty, format, Page, useHotkey, useQueryParams, Waiting } from "../../ui";
 import { Details } from "./details";
 import { JobPanel } from "./job_panel";
 import { Legend } from "./legend";
@@ -13,7 +13,7 @@ import { PoolStrip } from "./pool_strip";
 import { Session } from "./session";
 import { TableView } from "./table_view";
 
-const DEFAULTS = { by: "job", q: "", view: "map", node: "", gpu: "", job: "", team: "", sort: "node" };
+const DEFAULTS = { by: "job", q: "", cluster: "", view: "map", node: "", gpu: "", job: "", team: "", sort: "node" };
 const BY_WORDS: Record<ColourBy, string> = {
   job: "Job",
   team: "Team",
@@ -32,7 +32,14 @@ export default function Fleet() {
   const pointed = useSignal("");
   const by = COLOUR_BYS.find((one) => one === params.by) ?? "job";
   const selection = useMemo(() => selectionOf(params.node, params.gpu), [params.node, params.gpu]);
-  session.show({ by, q: params.q, job: params.job, team: pointed.value || params.team, selection });
+  session.show({
+    by,
+    q: params.q,
+    cluster: params.cluster,
+    job: params.job,
+    team: pointed.value || params.team,
+    selection,
+  });
   const select = (next: Selection | undefined): void =>
     setParams({ node: next?.node ?? "", gpu: next && next.place >= 0 ? String(next.place) : "" });
   const isTable = params.view === "table";
@@ -53,6 +60,7 @@ export default function Fleet() {
         value={params.q}
         onInput={(event) => setParams({ q: event.currentTarget.value })}
       />
+      <ClusterChoice all="All clusters" clears={["node", "gpu"]} />
       <fieldset class="button-group fleet-set" aria-label="Colour by">
         {COLOUR_BYS.map((one) => (
           <button
@@ -106,7 +114,7 @@ export default function Fleet() {
             />
           </div>
           <aside class="fleet-side" aria-label="Pool and details">
-            <Strip session={session} />
+            <Strip session={session} cluster={params.cluster} />
             {params.job && <OneJob session={session} id={params.job} setParams={setParams} select={select} />}
             {selection && (
               <Chosen session={session} selection={selection} job={params.job} setParams={setParams} select={select} />
@@ -194,9 +202,15 @@ function Counts({ session, ...rest }: CountsProps) {
   return <Legend tally={session.tally.value} {...rest} />;
 }
 
-function Strip({ session }: { session: Session }) {
+function Strip({ session, cluster }: { session: Session; cluster: string }) {
   session.poolVersion.value;
-  return <PoolStrip figures={session.pool.figures()} moving={session.underWay()} problem={session.poolProblem.value} />;
+  return (
+    <PoolStrip
+      figures={session.pool.figures(cluster)}
+      moving={session.underWay()}
+      problem={session.poolProblem.value}
+    />
+  );
 }
 
 interface RowsProps {

@@ -124,4 +124,20 @@ describe("a device of a pool", () => {
     expect(pool.heard([fact("placed", null, "job")], 0)).toBe(false);
     expect(pool.heard([fact("breaker-opened", null, "fabric")], 0)).toBe(true);
   });
+
+  it("is told apart from one of the same id and fabric in another cluster", () => {
+    const pool = new Pool();
+    pool.isOfSeveral = true;
+    const west = { ...device("d1", "online"), cluster: "west" };
+    pool.listed([device("d1", "attaching"), west], [fabric(8, 0), { ...fabric(4, 1), cluster: "west" }], 0, true);
+    expect(pool.figures().map((one) => one.fabric.name)).toEqual(["atlas/fabric", "west/fabric"]);
+    expect(pool.figures("west").flatMap((one) => one.models.map(({ free, reserved }) => [free, reserved]))).toEqual([
+      [4, 0],
+    ]);
+    pool.heard([fact("attached")], 1_000);
+    expect([...pool.moving.values()].map(({ cluster, leg }) => [cluster, leg])).toEqual([
+      ["atlas", "arriving"],
+      ["west", "node"],
+    ]);
+  });
 });

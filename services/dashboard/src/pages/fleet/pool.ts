@@ -11,6 +11,7 @@ export type Leg = "pool" | "to-node" | "arriving" | "node" | "to-pool" | "return
 
 export interface Moving {
   id: string;
+  cluster: string;
   node: string;
   model: string;
   fabric: string;
@@ -104,13 +105,20 @@ export interface PoolFigures {
 export class Pool {
   readonly moving = new Map<string, Moving>();
   fabrics: readonly FabricView[] = [];
+  /** Whether fabrics and devices of several clusters are listed: then their names and ids say whose they are. */
+  isOfSeveral = false;
   private devices = new Map<string, DeviceView>();
 
   /** The composer's list. It is the truth: what it does not know any more is back in its pool. */
   listed(devices: readonly DeviceView[], fabrics: readonly FabricView[], nowMs: number, isFirst = false): void {
-    this.fabrics = fabrics;
-    this.devices = new Map(devices.map((device) => [device.id, device]));
-    for (const device of devices) {
+    this.fabrics = fabrics.map((fabric) => ({ ...fabric, name: this.fabricName(fabric.cluster, fabric.name) }));
+    const known = devices.map((device) => ({
+      ...device,
+      id: this.deviceId(device.cluster, device.id),
+      fabric: this.fabricName(device.cluster, device.fabric),
+    }));
+    this.devices = new Map(known.map((device) => [device.id, device]));
+    for (const device of known) {
       if (isFirst || !this.moving.has(device.id)) {
         this.enter(device, nowMs, isFirst);
       } else {
@@ -143,9 +151,9 @@ export class Pool {
     return isNews;
   }
 
-  /** What lies in each fabric's pool: what is promised to somebody is not free any more. */
-  figures(): PoolFigures[] {
-    return this.fabrics.map((fabric) => ({
+  /** What lies in each fabric's pool: what is promised to somebody is not free any more. cluster: "" is all. */
+  figures(cluster = ""): PoolFigures[] {
+    return this.fabrics.filter(isOf(cluster)).map((fabric) => ({
       fabric,
       models: fabric.pool.map(({ type, model, free, attached }) => {
         const leaving = this.count((one) => one.fabric === fabric.name && one.model === model && isLeaving(one));
@@ -180,6 +188,14 @@ export class Pool {
     return this.count((one) => isUnderWay(one, nowMs)) > 0;
   }
 
+  private fabricName(cluster: string, name: string): string {
+    return this.isOfSeveral ? `${cluster}/${name}` : name;
+  }
+
+  private deviceId(cluster: string, id: string): string {
+    return this.isOfSeveral ? `${cluster}:${id}` : id;
+  }
+
   private count(fits: (moving: Moving) => boolean): number {
     let found = 0;
     for (const moving of this.moving.values()) {
@@ -189,17 +205,19 @@ export class Pool {
   }
 
   private enter(device: DeviceView, nowMs: number, isFirst: boolean): void {
-    const { id, node, model, fabric, phase } = device;
+    const { id, cluster, node, model, fabric, phase } = device;
     const leg = LEG[phase];
     if (isFirst && (leg === "returning" || leg === "failed")) {
       return; // over before anybody looked
     }
     const isThere = leg === "node" || leg === "to-pool" || (isFirst && leg === "arriving");
-    this.moving.set(id, { id, node, model, fabric, phase, leg, sinceMs: nowMs, from: isThere ? 1 : 0 });
+    this.moving.set(id, { id, cluster, node, model, fabric, phase, leg, sinceMs: nowMs, from: isThere ? 1 : 0 });
   }
 
   private told(fact: FactView, phase: AttachmentPhase, nowMs: number): void {
-    const known = this.moving.get(fact.subject_id);
+    const { cluster } = fact;
+    const id = this.deviceId(cluster, fact.subject_id);
+    const known = this.moving.get(id);
     if (known) {
       this.move(known.id, phase, nowMs);
       return;
@@ -207,9 +225,8 @@ export class Pool {
     const body = parsed(fact.body);
     if (phase === "requested" && body["origin"] !== "found" && typeof body["node"] === "string") {
       const word = (name: string): string => (typeof body[name] === "string" ? (body[name] as string) : "");
-      const [node, model, fabric] = [word("node"), word("model"), word("fabric")];
-      const id = fact.subject_id;
-      this.moving.set(id, { id, node, model, fabric, phase, leg: "pool", sinceMs: nowMs, from: 0 });
+      const [node, model, fabric] = [word("node"), word("model"), this.fabricName(cluster, word("fabric"))];
+      this.moving.set(id, { id, cluster, node, model, fabric, phase, leg: "pool", sinceMs: nowMs, from: 0 });
     }
   }
 
@@ -226,6 +243,11 @@ export class Pool {
       moving.sinceMs = nowMs;
     }
   }
+}
+
+/** Whether something is of the cluster; "" is any. */
+export function isOf(cluster: string): (one: { cluster: string }) => boolean {
+  return (one) => cluster === "" || one.cluster === cluster;
 }
 
 /** In the pool, but promised; or on its way, while the pool's figure still counts it. */

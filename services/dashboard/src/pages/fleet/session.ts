@@ -1,18 +1,20 @@
 /** What the page knows while it is open: cells that follow the store, the pool that follows the composer, counts. */
 
-import { signal } from "@preact/signals";
+import { type ReadonlySignal, signal } from "@preact/signals";
 import { api, asProblem } from "../../api";
 import { diagnostics } from "../../diagnostics";
 import type { Changes } from "../../live/changes";
+import { patiently } from "../../patience";
 import { shownTheme } from "../../theme";
+import { ofCluster } from "../../ui/clusters";
 import type { DeviceView, FabricView, Reading } from "../../wire";
 import type { Source } from "./arrangement";
 import { FleetCells } from "./cells";
-import { parseFilter } from "./filter";
+import { filterIn } from "./filter";
 import { Flights } from "./flights";
 import type { FleetMap, Selection } from "./map";
 import { type ColourBy, TeamSlots } from "./palette";
-import { isUnderWay, type Moving, Pool } from "./pool";
+import { isOf, isUnderWay, type Moving, Pool } from "./pool";
 import { tally } from "./tally";
 
 /** Counts, tips and details are brought up to date so often while something changes. */
@@ -27,13 +29,38 @@ const POOL_MOVING_EVERY_MS = 2_000;
 const COMPOSABLE_PLACES = 8;
 const HISTORY_MAX = 60;
 
+/** What one cluster's composer lists; "" is the gateway's first. */
+async function composerOf(
+  cluster: string,
+  { isPatient }: { isPatient: boolean },
+): Promise<{ devices: DeviceView[]; fabrics: FabricView[] }> {
+  const get = <T>(path: string): Promise<T> => {
+    const ask = (): Promise<T> => api.get<T>(ofCluster(path, cluster));
+    return isPatient ? patiently(ask) : ask();
+  };
+  const [{ devices }, { fabrics }] = await Promise.all([
+    get<{ devices: DeviceView[] }>("/v1/devices"),
+    get<{ fabrics: FabricView[] }>("/v1/fabrics"),
+  ]);
+  return { devices, fabrics };
+}
+
+function poolProblem(error: unknown, cluster = ""): string {
+  const { title, cure } = asProblem(error);
+  return `What is in the pools${cluster && ` of ${cluster}`} is not known: ${title}. ${cure}`.trim();
+}
+
 export interface LiveStore extends Source {
+  /** Names of the clusters. */
+  clusters: ReadonlySignal<readonly string[]>;
   subscribe: (subscriber: (changes: Changes) => void) => () => void;
 }
 
 export interface Shown {
   by: ColourBy;
   q: string;
+  /** Only of this one; "" is all. */
+  cluster: string;
   job: string;
   team: string;
   selection: Selection | undefined;
@@ -92,8 +119,9 @@ export class Session {
     const before = this.shown;
     this.shown = shown;
     this.cells.setColourBy(shown.by);
-    if (before?.q !== shown.q) {
-      this.cells.setFilter(parseFilter(shown.q));
+    if (before?.q !== shown.q || before.cluster !== shown.cluster) {
+      this.cells.setFilter(filterIn(shown.cluster, shown.q));
+      this.poolVersion.value++;
     }
     this.cells.emphasise({ job: shown.job, team: shown.team });
     if (before?.selection !== shown.selection) {
@@ -128,7 +156,10 @@ export class Session {
 
   underWay(): Moving[] {
     const now = performance.now();
-    return [...this.pool.moving.values()].filter((moving) => moving.leg !== "node" && isUnderWay(moving, now));
+    const isShown = isOf(this.shown?.cluster ?? "");
+    return [...this.pool.moving.values()].filter(
+      (moving) => moving.leg !== "node" && isShown(moving) && isUnderWay(moving, now),
+    );
   }
 
   /** What the selected GPU read lately, newest last. */
@@ -209,21 +240,35 @@ export class Session {
     }
     this.isAsking = true;
     try {
-      const [devices, fabrics] = await Promise.all([
-        api.get<{ devices: DeviceView[] }>("/v1/devices"),
-        api.get<{ fabrics: FabricView[] }>("/v1/fabrics"),
-      ]);
-      this.pool.listed(devices.devices, fabrics.fabrics, performance.now(), !this.isPoolKnown);
-      this.isPoolKnown = true;
-      this.poolProblem.value = "";
-    } catch (error) {
-      const { title, cure } = asProblem(error);
-      this.poolProblem.value = `What is in the pools is not known: ${title}. ${cure}`.trim();
+      this.poolProblem.value = await this.askComposers();
     } finally {
       this.isAsking = false;
     }
     this.poolMoved();
     this.askPool(this.pool.isBusy(performance.now()) ? POOL_MOVING_EVERY_MS : POOL_EVERY_MS);
+  }
+
+  /** List what the composers of all clusters tell; returns why something is not known, "" if everything is. */
+  private async askComposers(): Promise<string> {
+    const clusters = this.store.clusters.peek();
+    const isOfSeveral = clusters.length > 1;
+    if (isOfSeveral !== this.pool.isOfSeveral) {
+      this.pool.isOfSeveral = isOfSeveral;
+      this.pool.moving.clear(); // they were known by other names
+      this.isPoolKnown = false;
+    }
+    const asked = isOfSeveral ? clusters : [""];
+    const isFirst = !this.isPoolKnown;
+    const told = await Promise.allSettled(asked.map((cluster) => composerOf(cluster, { isPatient: isFirst })));
+    const listed = told.flatMap((one) => (one.status === "fulfilled" ? [one.value] : []));
+    if (listed.length > 0) {
+      const devices = listed.flatMap((one) => one.devices);
+      const fabrics = listed.flatMap((one) => one.fabrics);
+      this.pool.listed(devices, fabrics, performance.now(), isFirst);
+      this.isPoolKnown = true;
+    }
+    const problems = told.flatMap((one, at) => (one.status === "rejected" ? [poolProblem(one.reason, asked[at])] : []));
+    return problems.join(" ");
   }
 
   private poolMoved(): void {

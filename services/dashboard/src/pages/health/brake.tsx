@@ -2,7 +2,7 @@ import { useState } from "preact/hooks";
 import { api } from "../../api";
 import { store } from "../../live/store";
 import { whyNotOperator } from "../../operators";
-import { ActionButton, AskReason, Badge, Bar, format, Panel, toast } from "../../ui";
+import { ActionButton, AskReason, Badge, Bar, format, Panel, toast, useCluster } from "../../ui";
 import type { BrakeView } from "../../wire_health";
 
 /** Whether health acts by itself, how near it is to stopping, and the button that lets it go on. */
@@ -53,6 +53,7 @@ export function Brake({ brake, onChange }: { brake: BrakeView; onChange: () => v
 
 function Reset({ onClose, onDone }: { onClose: () => void; onDone: () => void }) {
   const [skip, setSkip] = useState(false);
+  const { asked } = useCluster();
   return (
     <AskReason
       title="Reset the brake?"
@@ -61,7 +62,7 @@ function Reset({ onClose, onDone }: { onClose: () => void; onDone: () => void })
       onClose={onClose}
       ask={async (reason) => {
         const query = new URLSearchParams({ ...(skip && { skip: "true" }), ...(reason && { reason }) });
-        await api.post(`/v1/brake/reset${query.size ? `?${query}` : ""}`);
+        await api.post(asked(`/v1/brake/reset${query.size ? `?${query}` : ""}`));
         toast("The brake was asked to be reset.");
         onDone();
       }}

@@ -1,4 +1,4 @@
-import { Answered, format, Page, Pairs, Panel, useFetched, useQueryParams } from "../../ui";
+import { Answered, ClusterChoice, format, Page, Pairs, Panel, useCluster, useFetched, useQueryParams } from "../../ui";
 import type { ConditionsAnswer } from "../../wire_health";
 import { Brake } from "./brake";
 import { NodePanel } from "./node_panel";
@@ -10,10 +10,11 @@ const EVERY_MS = 5_000;
 
 /** What is not healthy and why, problems over time, and whether health acts by itself. */
 export default function Health() {
-  const fetched = useFetched<ConditionsAnswer>("/v1/conditions", { everyMs: EVERY_MS });
+  const { cluster, asked } = useCluster();
+  const fetched = useFetched<ConditionsAnswer>(asked("/v1/conditions"), { everyMs: EVERY_MS });
   const [{ node }, setParams] = useQueryParams({ node: "" });
   return (
-    <Page title="Health" note={fetched.value && noteOf(fetched.value)}>
+    <Page title="Health" note={fetched.value && noteOf(fetched.value)} actions={<ClusterChoice clears={["node"]} />}>
       <Answered of={fetched} what="Asking health">
         {(answer) => (
           <div class="health">
@@ -34,7 +35,7 @@ export default function Health() {
                   onChoose={(chosen) => setParams({ node: chosen === node ? "" : chosen })}
                 />
               </Panel>
-              {node && <NodePanel key={node} node={node} onChange={fetched.again} />}
+              {node && <NodePanel key={`${cluster} ${node}`} node={node} onChange={fetched.again} />}
             </div>
             <Panel title="Problems over time">
               <Picture answer={answer} />

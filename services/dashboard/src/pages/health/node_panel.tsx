@@ -2,7 +2,19 @@ import { useState } from "preact/hooks";
 import { api } from "../../api";
 import { store } from "../../live/store";
 import { whyNotOperator } from "../../operators";
-import { ActionButton, Answered, AskReason, Badge, Empty, format, Pairs, Panel, toast, useFetched } from "../../ui";
+import {
+  ActionButton,
+  Answered,
+  AskReason,
+  Badge,
+  Empty,
+  format,
+  Pairs,
+  Panel,
+  toast,
+  useCluster,
+  useFetched,
+} from "../../ui";
 import type { Condition, ConditionsAnswer, FaultMark, OpenFault } from "../../wire_health";
 import { CLASS_TONE, keptOf, PHASE_TONE, triesOf } from "./words";
 
@@ -12,7 +24,10 @@ const MARKS_SHOWN = 20;
 /** One node: its faults, and what was seen of it lately. */
 export function NodePanel({ node, onChange }: { node: string; onChange: () => void }) {
   const [isAsked, setIsAsked] = useState(false);
-  const fetched = useFetched<ConditionsAnswer>(`/v1/conditions/${encodeURIComponent(node)}`, { everyMs: EVERY_MS });
+  const { asked } = useCluster();
+  const fetched = useFetched<ConditionsAnswer>(asked(`/v1/conditions/${encodeURIComponent(node)}`), {
+    everyMs: EVERY_MS,
+  });
   return (
     <Panel
       title={node}
@@ -115,6 +130,7 @@ function Marks({ marks }: { marks: FaultMark[] }) {
 
 function Verify({ node, onClose, onDone }: { node: string; onClose: () => void; onDone: () => void }) {
   const [trust, setTrust] = useState(false);
+  const { asked } = useCluster();
   return (
     <AskReason
       title={`Give ${node} back?`}
@@ -123,7 +139,7 @@ function Verify({ node, onClose, onDone }: { node: string; onClose: () => void; 
       onClose={onClose}
       ask={async (reason) => {
         const query = new URLSearchParams({ ...(trust && { trust: "true" }), ...(reason && { reason }) });
-        await api.post(`/v1/conditions/${encodeURIComponent(node)}/verify${query.size ? `?${query}` : ""}`);
+        await api.post(asked(`/v1/conditions/${encodeURIComponent(node)}/verify${query.size ? `?${query}` : ""}`));
         toast(`${node} was asked to be ${trust ? "given back" : "checked"}.`);
         onDone();
       }}

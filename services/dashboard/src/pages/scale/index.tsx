@@ -1,6 +1,6 @@
 import { useEffect, useMemo, useRef } from "preact/hooks";
 import { store } from "../../live/store";
-import { Broken, Empty, Page, Panel, useFetched, useQueryParams, Waiting } from "../../ui";
+import { Broken, ClusterChoice, Empty, Page, Panel, useCluster, useFetched, useQueryParams, Waiting } from "../../ui";
 import type { ScaleChoiceView } from "../../wire";
 import { useNowNs } from "../jobs/clock";
 import { ChoiceDetails } from "./choice_details";
@@ -15,7 +15,10 @@ const EVERY_MS = 15_000;
 
 /** What the scaler chose, when, why, and what else it looked at. */
 export default function Scale() {
-  const { value, problem, again } = useFetched<{ choices: ScaleChoiceView[] }>("/v1/scale", { everyMs: EVERY_MS });
+  const { asked } = useCluster();
+  const { value, problem, again } = useFetched<{ choices: ScaleChoiceView[] }>(asked("/v1/scale"), {
+    everyMs: EVERY_MS,
+  });
   useOnScaleFacts(again);
   const [params, setParams] = useQueryParams({ choice: "", nothing: "shown" });
   const nowNs = useNowNs();
@@ -36,16 +39,19 @@ export default function Scale() {
           : undefined
       }
       actions={
-        all.length > 0 && (
-          <label class="check">
-            <input
-              type="checkbox"
-              checked={!isHidden}
-              onChange={(event) => setParams({ nothing: event.currentTarget.checked ? "shown" : "hidden" })}
-            />
-            Also where nothing helps
-          </label>
-        )
+        <>
+          {all.length > 0 && (
+            <label class="check">
+              <input
+                type="checkbox"
+                checked={!isHidden}
+                onChange={(event) => setParams({ nothing: event.currentTarget.checked ? "shown" : "hidden" })}
+              />
+              Also where nothing helps
+            </label>
+          )}
+          <ClusterChoice clears={["choice"]} />
+        </>
       }
     >
       {problem && !value ? (

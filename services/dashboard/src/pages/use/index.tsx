@@ -1,4 +1,15 @@
-import { Answered, Bar, format, Page, Pairs, Panel, useFetched, useQueryParams } from "../../ui";
+import {
+  Answered,
+  Bar,
+  ClusterChoice,
+  format,
+  Page,
+  Pairs,
+  Panel,
+  useCluster,
+  useFetched,
+  useQueryParams,
+} from "../../ui";
 import type { Idle, Top } from "../../wire_usage";
 import { JobPanel } from "./job_panel";
 import "./style.css";
@@ -10,17 +21,22 @@ const ROWS = 100;
 
 /** What GPUs do for jobs and teams: busy against truly active, power, and what is held and idle. */
 export default function Use() {
+  const cluster = useCluster();
   const [params, setParams] = useQueryParams({ by: "job", order: "gpus", team: "", job: "" });
   const asked = new URLSearchParams({ by: params.by, order: params.order, limit: String(ROWS) });
   if (params.team) {
     asked.set("team", params.team);
   }
-  const teams = useFetched<Top>(`/v1/usage/top?by=team&limit=${ROWS}`, { everyMs: EVERY_MS });
-  const holders = useFetched<Top>(`/v1/usage/top?${asked}`, { everyMs: EVERY_MS });
-  const idle = useFetched<Idle>(`/v1/usage/idle?limit=${ROWS}`, { everyMs: EVERY_MS });
+  const teams = useFetched<Top>(cluster.asked(`/v1/usage/top?by=team&limit=${ROWS}`), { everyMs: EVERY_MS });
+  const holders = useFetched<Top>(cluster.asked(`/v1/usage/top?${asked}`), { everyMs: EVERY_MS });
+  const idle = useFetched<Idle>(cluster.asked(`/v1/usage/idle?limit=${ROWS}`), { everyMs: EVERY_MS });
   const isOpen = params.by === "job" && params.job !== "";
   return (
-    <Page title="Use" note={teams.value && `as every node was read last, ${format.instant(teams.value.at)}`}>
+    <Page
+      title="Use"
+      note={teams.value && `as every node was read last, ${format.instant(teams.value.at)}`}
+      actions={<ClusterChoice clears={["job"]} />}
+    >
       <Answered of={teams} what="Asking what GPUs do">
         {(top) => (
           <div class="use">
