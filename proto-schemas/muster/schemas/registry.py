@@ -344,6 +344,7 @@ STATE_TABLE: tuple[FactType, ...] = (
     *_rows(LOG, "health", "node", state_recorded=health.UnitState),
     *_rows(LOG, "health", "device", state_recorded=health.UnitState),
     *_rows(LOG, "health", "health", state_recorded=health.BrakeState),
+    *_rows(LOG, "health", "job", state_recorded=health.OwnerToldState),
     *_rows(LOG, "scaler", "scale", state_recorded=scale.ScaleState),
     *_rows(LOG, "scaler", "scaler", state_recorded=scale.ScalerState),
     *_rows(LOG, "composer", "composability", state_recorded=device.RequestState),

@@ -7,7 +7,7 @@ import pytest
 from muster.core import after
 from muster.health.core.rules import RuleTable
 from muster.schemas.facts.federation import JobReturned
-from muster.schemas.facts.health import FaultClass, FaultObserved, HealthPhase
+from muster.schemas.facts.health import TOLD_MAX, FaultClass, FaultObserved, HealthPhase
 from muster.schemas.facts.job import JobFinished
 from muster.schemas.facts.operations import CheckOutcome, CheckResult, JobFault, PreflightFailed
 from muster.schemas.telemetry import ExporterState, WatchLevel, WatchReading
@@ -339,3 +339,22 @@ def test_no_owner_is_told_of_a_job_that_was_given_back_to_the_federation(house: 
     assert (holders.on_node("a"), holders.team(job)) == ((job,), "red")
     house.say("scheduler", "job", job, "returned", JobReturned(assignment=1))
     assert (holders.on_node("a"), holders.team(job)) == ((), "")
+
+
+def test_who_takes_over_tells_no_owner_twice(house: House) -> None:
+    house.run(JOBS[0], "vision", "a", "b")
+    house.pages("a", device("a", 0, xid=31), seconds=10)
+    other = house.recovered()
+    other.pages("b", device("b", 0, xid=31), seconds=10)
+    assert len(observed(other)) == 2
+    assert len(other.said("fault-told")) == 1
+
+
+def test_of_what_an_owner_was_told_the_newest_is_remembered_and_nothing_of_a_job_that_ended(house: House) -> None:
+    house.run(JOBS[0], "vision", "a")
+    for number in range(TOLD_MAX + 1):
+        house.say("health", "job", JOBS[0], "fault-told", JobFault(code=f"xid-{number}", node="a", at=house.now))
+    ((_, stored),) = house.core.verdicts.state.holders.stored()
+    assert [code for code, _ in stored.told] == [f"xid-{number}" for number in range(1, TOLD_MAX + 1)]
+    house.say("scheduler", "job", JOBS[0], "failed", JobFinished(attempt=1, exit_code=1))
+    assert list(house.core.verdicts.state.holders.stored()) == []

@@ -16,6 +16,8 @@ from muster.schemas.facts.operations import NodeAction
 OPEN_MAX = 64
 MARKS_MAX = 128
 TOLD_JOBS_MAX = 64
+TOLD_MAX = 32
+"""Codes of which one job's owner was told, that are remembered."""
 BRAKE_NODES_MAX = 4096
 
 
@@ -248,3 +250,9 @@ class BrakeState(Payload):
     nodes: Annotated[tuple[tuple[Label, InstantNs], ...], Field(max_length=BRAKE_NODES_MAX)] = ()
     reset_wish: BrakeResetRequested | None = None
     reset_fact: str = ""
+
+
+class OwnerToldState(Payload):
+    """`state-recorded` of a job, by health: of which faults its owner was told, (code, when last), oldest first."""
+
+    told: Annotated[tuple[tuple[str, InstantNs], ...], Field(max_length=TOLD_MAX)] = ()

@@ -8,7 +8,7 @@ from muster.health.core.brake import KIND, SUBJECT
 from muster.health.core.fold_others import PREFLIGHT
 from muster.health.core.state import DEVICE, NODE, State
 from muster.health.core.table import Fold
-from muster.schemas.facts.health import BrakeState, UnitState
+from muster.schemas.facts.health import BrakeState, OwnerToldState, UnitState
 from muster.schemas.facts.job import JobState
 from muster.schemas.facts.node import GrantState, NodeState
 from muster.schemas.registry import STATE_NAME
@@ -28,6 +28,8 @@ def _state_recorded(state: State, fact: Fact) -> None:
             strays.load(state, fact.kind, fact.subject_id, grant)
         case JobState() as job:
             _load_job(state, job, fact)
+        case OwnerToldState() as told:
+            state.holders.load_told(fact.subject_id, told)
         case BrakeState() as brake:
             state.brake.load(brake)
         case _:
@@ -56,7 +58,7 @@ def _load_job(state: State, job: JobState, fact: Fact) -> None:
     if job.phase.is_terminal:
         return
     state.holders.describe(job.job.id, job.job.spec.team)
-    if job.preflight_failures:
+    if job.preflight_failures and state.holders.told_at(job.job.id, PREFLIGHT) is None:
         state.holders.tell(job.job.id, PREFLIGHT, fact.time)
     if job.slots:
         state.holders.take(job.job.id, job.slots)
@@ -68,6 +70,8 @@ def state_drafts(state: State) -> Iterator[Draft]:
     for unit in state.units.values():
         if not unit.is_empty:
             yield Draft(unit.kind, unit.name, STATE_NAME, unit.stored())
+    for job, told in state.holders.stored():
+        yield Draft("job", job, STATE_NAME, told)
     brake = state.brake
     if brake.tripped is not None or brake.recent or brake.wish is not None:
         yield Draft(KIND, SUBJECT, STATE_NAME, brake.stored())

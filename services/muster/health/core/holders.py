@@ -1,9 +1,10 @@
 """Who holds which devices, for telling owners: from what is placed, and what the kubelet picked."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 from muster.core import Instant
 from muster.health.core.limits import JOBS_MAX
+from muster.schemas.facts.health import TOLD_MAX, OwnerToldState
 from muster.schemas.facts.node import NodeJoined
 from muster.schemas.job import Slot
 
@@ -20,8 +21,23 @@ class Holders:
 
     def tell(self, job: str, code: str, at: Instant) -> None:
         """Its owner was told of an application fault."""
-        if job in self._team:
-            self._told.setdefault(job, {})[code] = at
+        if job not in self._team:
+            return
+        told = self._told.setdefault(job, {})
+        told.pop(code, None)
+        told[code] = at
+        while len(told) > TOLD_MAX:
+            del told[next(iter(told))]
+
+    def load_told(self, job: str, stored: OwnerToldState) -> None:
+        """What a checkpoint says, before or after it says whose job it is."""
+        self._told[job] = {code: Instant(at) for code, at in stored.told}
+
+    def stored(self) -> Iterator[tuple[str, OwnerToldState]]:
+        """Jobs whose owners were told of something, for a checkpoint."""
+        for job, told in self._told.items():
+            if told:
+                yield job, OwnerToldState(told=tuple(told.items()))
 
     def forget(self, job: str, code: str) -> None:
         """What its owner was told of this fault was another matter."""
