@@ -40,6 +40,11 @@ class Member(World):
         self.say("federation", "cluster", CLUSTER, "contact-renewed", renewed)
         self.run()
 
+    def renew_later(self, seconds: float) -> None:
+        """The federation is heard again after so long."""
+        self.later(seconds)
+        self.renew()
+
     def lose_contact(self) -> None:
         self.say("agent", "cluster", CLUSTER, "contact-lost", ContactLost())
         self.run()

@@ -3,11 +3,12 @@
 import pytest
 
 from muster.scheduler.core.answers import answer_why
-from muster.schemas.facts.federation import JobRecalled
+from muster.scheduler.core.federated import ENDING_S_MAX
+from muster.schemas.facts.federation import ContactLost, JobRecalled
 from muster.schemas.job import Job, Phase
 from muster.schemas.queries import AskJob
 from unit.scheduler.federation import LOST_AFTER_S, Member
-from unit.scheduler.world import World, belief, job
+from unit.scheduler.world import CLUSTER, World, belief, job
 
 
 def test_a_job_that_waits_is_given_back_and_forgotten() -> None:
@@ -220,3 +221,48 @@ def test_a_core_from_a_checkpoint_goes_on_alike() -> None:
         recovered = world.recover()
         assert belief(recovered) == belief(world.core)
         assert recovered.decide(world.now) == world.core.decide(world.now)
+
+
+def test_a_run_that_outlives_the_loss_of_contact_fails_for_reasons_of_its_own_afterwards() -> None:
+    world, one = leased()
+    world.lose_contact()
+    world.renew_later(30)
+    assert world.core.state.jobs.records[one.id].stop_detail, "it may be ending still"
+    world.renew_later(ENDING_S_MAX)
+    world.core = world.recover()
+    world.exited(one, "failed", exit_code=1)
+    assert world.of(one)[-1] == "failed"
+    assert world.log[-1].payload.reason == "exit code 1"
+
+
+def test_a_run_that_ends_late_of_the_loss_of_contact_uses_no_retry_though_contact_came_back() -> None:
+    world, one = leased()
+    world.lose_contact()
+    world.renew_later(30)
+    world.core = world.recover()
+    world.exited(one, "failed", exit_code=143)
+    assert world.core.state.jobs.records[one.id].node_losses == 1
+
+
+def test_a_placement_that_passed_the_loss_of_contact_uses_no_retry() -> None:
+    world, one = Member(), job("one")
+    world.give(one, lost_after_s=LOST_AFTER_S)
+    world.renew()
+    world.join_quietly("n0", gpus=1)
+    drafts = world.core.decide(world.now)
+    assert not any(draft.name == "placed" for draft in drafts), "the node is not released yet"
+    for draft in drafts:
+        world.append(draft)
+    placed = world.core.decide(world.now)
+    world.say("agent", "cluster", CLUSTER, "contact-lost", ContactLost())
+    for draft in placed:
+        world.append(draft)
+    world.exited(one, "failed", exit_code=143)
+    assert (world.of(one)[-1], world.core.state.jobs.records[one.id].node_losses) == ("queued", 1)
+
+
+def test_who_was_being_stopped_when_contact_was_lost_was_stopped_for_that() -> None:
+    world, one = leased()
+    world.cancel(one)
+    world.lose_contact()
+    assert world.core.state.jobs.records[one.id].stop_detail == ""

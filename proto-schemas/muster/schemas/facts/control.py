@@ -79,7 +79,7 @@ class ClusterState(Payload):
     """`state-recorded` of a cluster, by its scheduler: what it last said of it, and queue changes not yet answered.
 
     contact: with the federation; None where it was never asked for. pages_read_at: newest reading of GPUs of a job that
-    telemetry told of.
+    telemetry told of. contact_lost_at: when jobs were last told to end for want of contact, 0 once none is ending so.
     """
 
     summary: ClusterSummary | None = None
@@ -87,3 +87,4 @@ class ClusterState(Payload):
     wishes: tuple[QueueWish, ...] = ()
     contact: ContactState | None = None
     pages_read_at: InstantNs = 0
+    contact_lost_at: InstantNs = 0

@@ -77,5 +77,6 @@ class SchedulerCore:
             wishes=wishes,
             contact=contact,
             pages_read_at=state.pages_read_at,
+            contact_lost_at=state.contact_lost_at,
         )
         yield Draft("cluster", state.cluster, STATE_NAME, cluster)

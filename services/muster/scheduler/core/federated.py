@@ -1,6 +1,6 @@
 """What the federation wants of this cluster's jobs: that they are given back, and that they stop when it is silent."""
 
-from muster.core import Draft, Fact
+from muster.core import Draft, Fact, Instant, after
 from muster.scheduler.core import booked_jobs
 from muster.scheduler.core.jobs import HOLDING, WAITING, JobRecord
 from muster.scheduler.core.state import Handler, State
@@ -13,6 +13,8 @@ ATTEMPTS_OF_ASSIGNMENT = 1_000
 a run has there is named by its number."""
 
 OUT_OF_CONTACT = "out of contact with the federation: it may be given to another cluster"
+ENDING_S_MAX = 600.0
+"""So long a run that was told to end for want of contact may take; one that runs on after that was not ended by it."""
 GIVEN_AWAY = "it was given to another cluster while this one was out of contact"
 
 
@@ -100,6 +102,23 @@ def _renewed(state: State, fact: Fact) -> None:
     assert isinstance(fact.payload, ContactRenewed)
     if state.contact.renewed(fact.payload, at=fact.time):
         _sort_again(state)
+    if not state.contact.is_lost and state.contact_lost_at:
+        _forgive(state, fact)
+
+
+def _forgive(state: State, fact: Fact) -> None:
+    """A run that outlived the loss of contact ends for reasons of its own from now on."""
+    if fact.time < after(Instant(state.contact_lost_at), ENDING_S_MAX):
+        return
+    state.contact_lost_at = 0
+    for record in state.jobs.records.values():
+        if record.stop_detail == OUT_OF_CONTACT:
+            record.stop_detail = ""
+
+
+def placed_out_of_contact(state: State, record: JobRecord) -> bool:
+    """Whether a placement passed the loss of contact: the agent ends such a run as soon as it hears of it."""
+    return bool(record.lost_after_s) and state.contact.is_lost
 
 
 def _lost(state: State, fact: Fact) -> None:
@@ -110,8 +129,9 @@ def _lost(state: State, fact: Fact) -> None:
         return
     _sort_again(state)
     for record in state.jobs.records.values():
-        if record.lost_after_s and record.phase in HOLDING:
+        if record.lost_after_s and record.phase in HOLDING and record.phase is not Phase.STOPPING:
             record.stop_detail = OUT_OF_CONTACT
+    state.contact_lost_at = fact.time
 
 
 def _sort_again(state: State) -> None:

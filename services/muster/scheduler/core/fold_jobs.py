@@ -4,7 +4,7 @@ from itertools import chain
 
 from muster.core import Fact, after
 from muster.scheduler.core import booked_jobs
-from muster.scheduler.core.federated import first_attempt
+from muster.scheduler.core.federated import OUT_OF_CONTACT, first_attempt, placed_out_of_contact
 from muster.scheduler.core.jobs import HOLDING, TRANSITIONS, WAITING, JobRecord
 from muster.scheduler.core.order import rank
 from muster.scheduler.core.preflight import EXCLUDED_MAX
@@ -193,6 +193,8 @@ def _placed(state: State, fact: Fact) -> None:
     record.preflight_plan = fact.payload.preflight
     record.attempt = fact.payload.attempt
     record.placed_at = fact.time
+    if placed_out_of_contact(state, record):
+        record.stop_detail = OUT_OF_CONTACT
     record.reason = record.detail = ""
     record.reserved = None
     state.line.remove(record)

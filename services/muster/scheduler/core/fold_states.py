@@ -29,6 +29,7 @@ def _state_recorded(state: State, fact: Fact) -> None:
             state.queues.wishes.update({wish.fact: wish for wish in cluster.wishes})
             state.contact.restore(cluster.contact)
             state.pages_read_at = max(state.pages_read_at, cluster.pages_read_at)
+            state.contact_lost_at = cluster.contact_lost_at
             _cut_off(state)
         case ClusterDescribed() as described:
             state.described = described

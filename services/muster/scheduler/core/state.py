@@ -79,6 +79,7 @@ class State:
     that fitted nothing, by what. contact: with the federation. described: what the cluster can do, as its agent says.
     facts: folded since the last `checkpoint-requested`; folded: ever. moves: grows when a job, queue or node changed;
     checkpoints: when a job wrote one. plan_of: as the settings say. pages_read_at: newest reading of a job's GPUs.
+    contact_lost_at: when jobs were last told to end for want of contact, 0 once none is ending so.
     """
 
     cluster: str
@@ -109,6 +110,7 @@ class State:
     plan_of: PlanOf | None = None
     checkpoint_cause: str = ""
     pages_read_at: int = 0
+    contact_lost_at: int = 0
 
     def __post_init__(self) -> None:
         self.reservations = Reservations(self.books.bookings)
