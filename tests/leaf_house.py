@@ -105,7 +105,7 @@ def _server(
     leaf_port: int | None = None,
     leaf: tuple[str, Path] | None = None,
 ) -> NatsServer:
-    users = (*bus_users(DECLARATIONS, clusters=(CELL,)), ANYBODY, *more)
+    users = (*bus_users(DECLARATIONS, clusters=(CELL,), copies=domain == CENTRE_DOMAIN), ANYBODY, *more)
     access = mint_access(
         keys_dir=directory / "keys", credentials_dir=directory / "creds", users=users, now_s=int(time.time())
     )

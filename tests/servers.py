@@ -52,7 +52,7 @@ class _Any(Wire):
 
 DECLARATIONS = (
     Declaration("gateway", buckets=("tokens",), reads=("TELEMETRY_{cluster}", "LOGS_{cluster}")),
-    Declaration("federation", folds=(StreamRole.FED,)),
+    Declaration("federation", folds=(StreamRole.FED, StreamRole.FED_UP)),
     Declaration(
         "scheduler",
         folds=(StreamRole.LOG,),

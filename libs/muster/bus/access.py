@@ -17,6 +17,7 @@ from muster.bus.names import (
     CHECKPOINTS_BUCKET,
     LEASES_BUCKET,
     bucket_stream,
+    copied_checkpoints,
     output_stream,
     store_stream,
     telemetry_stream,
@@ -99,17 +100,19 @@ def inbox_prefix(user: str) -> str:
     return f"_INBOX.{user}"
 
 
-def bus_users(declarations: Iterable[Declaration], *, clusters: Sequence[str]) -> tuple[BusUser, ...]:
+def bus_users(
+    declarations: Iterable[Declaration], *, clusters: Sequence[str], copies: bool = False
+) -> tuple[BusUser, ...]:
     """Every user of a stack. Raises ValueError if two declarations are of one service, or none is the gateway's own.
 
-    clusters: names of the clusters whose logs this bus holds.
+    clusters: names of the clusters whose logs this bus holds. copies: it has them from the clusters' own brokers.
     """
     declared = tuple(declarations)
     names = [declaration.service for declaration in declared]
     if len(set(names)) != len(names):
         raise ValueError(f"services {sorted(names)}: one is declared twice; each service has one declaration")
     shared = (
-        (BOOTSTRAP, AccountName.LOG, _bootstrap_rights(declared, clusters)),
+        (BOOTSTRAP, AccountName.LOG, _bootstrap_rights(declared, clusters, copies=copies)),
         (READER, AccountName.LOG, _reader_rights(clusters)),
         (LEASE, AccountName.LOG, _bucket(LEASES_BUCKET, written=True)),
         (OPERATOR, AccountName.LOG, Rights(publish=_voided_subjects(clusters))),
@@ -117,10 +120,15 @@ def bus_users(declarations: Iterable[Declaration], *, clusters: Sequence[str]) -
         (GATEWAY_QUERY, AccountName.QUERY, Rights(publish=("query.>",))),
     )
     services = (
-        (declaration.service, AccountName.LOG, service_rights(declaration, clusters=clusters))
+        (declaration.service, AccountName.LOG, _of_service(declaration, clusters, copies=copies))
         for declaration in declared
     )
     return tuple(BusUser(name, account, rights + _own_inbox(name)) for name, account, rights in (*shared, *services))
+
+
+def _of_service(declaration: Declaration, clusters: Sequence[str], *, copies: bool) -> Rights:
+    rights = service_rights(declaration, clusters=clusters)
+    return rights + _copies_used(declaration, clusters) if copies else rights
 
 
 def service_rights(declaration: Declaration, *, clusters: Sequence[str]) -> Rights:
@@ -152,6 +160,28 @@ def service_rights(declaration: Declaration, *, clusters: Sequence[str]) -> Righ
         rights += Rights(publish=(f"{API}.STREAM.INFO.{FED_LOG.stream}", f"{API}.STREAM.MSG.GET.{FED_LOG.stream}"))
         rights += _bucket(TOKENS_BUCKET, written=False)
     return rights
+
+
+def _copies_used(declaration: Declaration, clusters: Sequence[str]) -> Rights:
+    """Who copies the reports trims what they come from; who folds a copy begins with its original's checkpoints."""
+    if StreamRole.FED_UP in declaration.folds:
+        return _copies_trimmed(clusters)
+    return _copied_checkpoints(clusters) if StreamRole.LOG in declaration.folds else Rights()
+
+
+def _copied_checkpoints(clusters: Sequence[str]) -> Rights:
+    """Reading the copies of clusters' checkpoints, single messages from the leader alone."""
+    streams = map(copied_checkpoints, clusters)
+    return Rights(publish=tuple(f"{API}.STREAM.{verb}.{stream}" for stream in streams for verb in ("INFO", "MSG.GET")))
+
+
+def _copies_trimmed(clusters: Sequence[str]) -> Rights:
+    """Forgetting the beginning of the copies of logs: how far checkpoints and consumers are, and the purge."""
+    verbs = ("STREAM.INFO", "STREAM.MSG.GET", "STREAM.PURGE", "CONSUMER.LIST")
+    logs = (cluster_log(cluster).stream for cluster in clusters)
+    return _copied_checkpoints(clusters) + Rights(
+        publish=tuple(f"{API}.{verb}.{stream}" for stream in logs for verb in verbs)
+    )
 
 
 def view_rights(*, clusters: Sequence[str], teams: Sequence[str], inbox: str) -> Rights:
@@ -266,12 +296,13 @@ def _reader_rights(clusters: Sequence[str]) -> Rights:
     return rights + Rights(publish=tuple(looked_at))
 
 
-def _bootstrap_rights(declared: Sequence[Declaration], clusters: Sequence[str]) -> Rights:
+def _bootstrap_rights(declared: Sequence[Declaration], clusters: Sequence[str], *, copies: bool) -> Rights:
     """Making and correcting exactly the streams and buckets of this stack, and entering tokens."""
     buckets = dict.fromkeys(
         (LEASES_BUCKET, TOKENS_BUCKET, *(b for d in declared for b in (*d.buckets, *d.buckets_written)))
     )
-    streams = (*all_streams(clusters), *map(bucket_stream, buckets), store_stream(CHECKPOINTS_BUCKET))
+    copied = map(copied_checkpoints, clusters) if copies else ()
+    streams = (*all_streams(clusters), *copied, *map(bucket_stream, buckets), store_stream(CHECKPOINTS_BUCKET))
     verbs = ("CREATE", "UPDATE", "INFO")
     made = tuple(f"{API}.STREAM.{verb}.{stream}" for stream in streams for verb in verbs)
     return Rights(publish=(f"{API}.INFO", f"{API}.STREAM.NAMES", f"{API}.STREAM.LIST", *made)) + _bucket(

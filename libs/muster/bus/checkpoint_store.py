@@ -36,13 +36,13 @@ class NatsCheckpoints:
     async def put_part(self, stream: str, seq: int, service: str, body: bytes) -> None:
         """See `CheckpointStore.put_part`."""
         objects = await self._bucket()
-        await _answered(objects.put(_part_name(stream, seq, service), body))
+        await _answered(objects.put(part_name(stream, seq, service), body))
 
     async def part(self, stream: str, seq: int, service: str) -> bytes | None:
         """See `CheckpointStore.part`."""
         objects = await self._bucket()
         try:
-            found = await _answered(objects.get(_part_name(stream, seq, service)))
+            found = await _answered(objects.get(part_name(stream, seq, service)))
         except nats.js.errors.NotFoundError:
             return None
         return bytes(found.data or b"")
@@ -51,7 +51,7 @@ class NatsCheckpoints:
         """See `CheckpointStore.has_part`."""
         objects = await self._bucket()
         try:
-            await _answered(objects.get_info(_part_name(stream, seq, service)))
+            await _answered(objects.get_info(part_name(stream, seq, service)))
         except nats.js.errors.NotFoundError:
             return False
         return True
@@ -67,25 +67,24 @@ class NatsCheckpoints:
 
     async def drop_part(self, stream: str, seq: int, service: str) -> None:
         """See `CheckpointStore.drop_part`. Also what the object store would keep for ever to say that it is deleted."""
-        name = _part_name(stream, seq, service)
+        name = part_name(stream, seq, service)
         if not await self.has_part(stream, seq, service):
             return
         await _answered((await self._bucket()).delete(name))
         try:
-            await jsapi.call(self._client, f"STREAM.PURGE.{_STREAM}", {"filter": _meta_subject(name)})
+            await jsapi.call(self._client, f"STREAM.PURGE.{_STREAM}", {"filter": meta_subject(name)})
         except (LogUnavailableError, ApiError) as error:
             raise CheckpointUnavailableError(str(error)) from error
 
     async def pointer(self, stream: str) -> tuple[Pointer, int]:
         """See `CheckpointStore.pointer`. Asked from the stream's leader. Raises also CheckpointError."""
         try:
-            found = await jsapi.last_on_subject(self._client, _STREAM, _pointer_subject(stream))
+            found = await jsapi.last_on_subject(self._client, _STREAM, pointer_subject(stream))
         except (LogUnavailableError, ApiError) as error:
             raise CheckpointUnavailableError(str(error)) from error
         if found is None:
             return Pointer(), 0
-        text = json.loads(found.body).get("metadata", {}).get(_POINTER_FIELD, "")
-        return read_pointer(text.encode(), stream=stream), found.seq
+        return pointer_in(found.body, stream=stream), found.seq
 
     async def move_pointer(self, stream: str, pointer: Pointer, *, revision: int) -> bool:
         """See `CheckpointStore.move_pointer`."""
@@ -101,7 +100,7 @@ class NatsCheckpoints:
         try:
             answer = await jsapi.ask(
                 self._client,
-                _pointer_subject(stream),
+                pointer_subject(stream),
                 json.dumps(info).encode(),
                 headers=headers,
                 timeout_s=STORE_TIMEOUT_S,
@@ -122,7 +121,14 @@ class NatsCheckpoints:
         return self._objects
 
 
-def _part_name(stream: str, seq: int, service: str) -> str:
+def pointer_in(body: bytes, *, stream: str) -> Pointer:
+    """The pointer in the description of its object. Raises CheckpointError if it is damaged or of another version."""
+    text = json.loads(body).get("metadata", {}).get(_POINTER_FIELD, "")
+    return read_pointer(text.encode(), stream=stream)
+
+
+def part_name(stream: str, seq: int, service: str) -> str:
+    """Of a part's object."""
     return f"{stream}/{seq}/{service}"
 
 
@@ -130,11 +136,13 @@ def _pointer_name(stream: str) -> str:
     return f"{stream}/pointer"
 
 
-def _pointer_subject(stream: str) -> str:
-    return _meta_subject(_pointer_name(stream))
+def pointer_subject(stream: str) -> str:
+    """Where the pointer of a log stands."""
+    return meta_subject(_pointer_name(stream))
 
 
-def _meta_subject(name: str) -> str:
+def meta_subject(name: str) -> str:
+    """Where the description of an object stands."""
     return _META.format(base64.urlsafe_b64encode(name.encode()).decode())
 
 

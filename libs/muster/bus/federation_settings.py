@@ -54,11 +54,12 @@ class CentreSettings(_Section):
 
 class FederationSettings(_Section):
     """clusters: all members, in the order in which they are preferred; none: the one cluster of this stack.
-
-    lost_after_s: a cluster that is silent for so long is given up, and its jobs go elsewhere; 0: never. margin_s: jobs
-    end there so long before, and go elsewhere so long after: it covers the grace of the jobs that are ended, and what
-    clocks differ in rate. heartbeat_s: between two signs of life of a cluster that may be given up. centre: of a cell
-    that runs apart, its way to the federation. policy: where jobs go until somebody changes it (`muster routes set`).
+    lost_after_s: a cluster that is silent for so long is given up, and its jobs go elsewhere; 0: never. margin_s:
+    jobs end there so long before, and go elsewhere so long after: it covers the grace of the jobs that are ended,
+    and what clocks differ in rate. heartbeat_s: between two signs of life of a cluster that may be given up.
+    centre: of a cell that runs apart, its way to the federation. copies_keep_s: a centre forgets facts of its
+    copies of clusters' logs that are older and stand before the cluster's older checkpoint; 0: never. policy:
+    where jobs go until somebody changes it (`muster routes set`).
     """
 
     clusters: Annotated[tuple[MemberSettings, ...], Field(max_length=CLUSTERS_MAX)] = ()
@@ -66,6 +67,7 @@ class FederationSettings(_Section):
     margin_s: Annotated[float, Field(ge=0)] = 60.0
     heartbeat_s: Annotated[float, Field(gt=0)] = 5.0
     centre: CentreSettings | None = None
+    copies_keep_s: Annotated[float, Field(ge=0)] = 7 * 86_400.0
     policy: RoutingPolicy = RoutingPolicy()
 
     @model_validator(mode="after")

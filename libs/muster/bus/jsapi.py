@@ -77,8 +77,8 @@ class StreamInfo(_Reply):
 
 
 class _Position(_Reply):
-    consumer_seq: int
-    stream_seq: int
+    consumer_seq: int = 0
+    stream_seq: int = 0
 
 
 class ConsumerInfo(_Reply):
@@ -96,10 +96,14 @@ class ConsumerConfig(_Reply):
 
 
 class ConsumerState(_Reply):
-    """A consumer as the list of a stream's consumers tells it: what waits for it, and for its acknowledgement."""
+    """A consumer as the list of a stream's consumers tells it: what waits for it, and for its acknowledgement.
+
+    ack_floor: all up to there is acknowledged.
+    """
 
     name: str
     config: ConsumerConfig = ConsumerConfig()
+    ack_floor: _Position = _Position()
     num_pending: int = 0
     num_ack_pending: int = 0
     num_redelivered: int = 0
@@ -226,6 +230,12 @@ async def last_on_subject(
 ) -> StoredMessage | None:
     """Newest message on one subject, from the stream's leader (so it sees every write that was acknowledged)."""
     return await _message(client, stream, {"last_by_subj": subject}, timeout_s)
+
+
+async def next_on_subject(client: Client, stream: str, subject: str, *, after_seq: int) -> StoredMessage | None:
+    """The first message on one subject after that sequence, from the stream's leader."""
+    which = {"seq": after_seq + 1, "next_by_subj": subject}
+    return await _message(client, stream, which, REQUEST_TIMEOUT_S)
 
 
 async def message_at(

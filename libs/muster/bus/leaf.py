@@ -5,7 +5,8 @@ that say otherwise everything would cross that somebody listens to: a cell's dea
 stored in the centre as well, and whoever may write facts on one side could write the other's. So what crosses is
 enumerated (tried on nats-server 2.15, decision 0037):
 
-- towards the cell: the centre's requests for copies of the cell's log and output, deliveries of FED, questions;
+- towards the cell: the centre's requests for copies of the cell's log, checkpoints and output, deliveries of FED,
+  questions;
 - towards the centre: the request for what FED has for this cell and for nothing else of it, deliveries of the copies,
   answers, telemetry and output as it comes;
 - both ways: that deliveries are kept up with. They are on subjects of the cell's own, so no cell hears another's.
@@ -16,7 +17,15 @@ Facts cross in sourced streams alone: nobody on one side can publish a subject t
 from collections.abc import Iterable
 
 from muster.bus.access import AccountName, BusUser, Rights
-from muster.bus.names import CENTRE_DOMAIN, addressed_to, api_of, deliveries, output_stream
+from muster.bus.names import (
+    CENTRE_DOMAIN,
+    CHECKPOINTS_BUCKET,
+    addressed_to,
+    api_of,
+    deliveries,
+    output_stream,
+    store_stream,
+)
 from muster.schemas.subjects import FED_LOG, cluster_log
 
 _ANSWERED = "$JSC.R.>"
@@ -49,7 +58,7 @@ def cell_rights(cluster: str, *, kept: Iterable[str] = ()) -> Rights:
     """
     asked = f"{api_of(CENTRE_DOMAIN)}.CONSUMER.CREATE.{FED_LOG.stream}"
     own = api_of(cluster)
-    copied = (cluster_log(cluster).stream, output_stream(cluster))
+    copied = (cluster_log(cluster).stream, output_stream(cluster), store_stream(CHECKPOINTS_BUCKET))
     return Rights(
         publish=(
             f"{asked}.*.{addressed_to(cluster)}",

@@ -32,6 +32,11 @@ def store_stream(store: str) -> str:
     return f"OBJ_{store}"
 
 
+def copied_checkpoints(cluster: str) -> str:
+    """Stream of a centre's copy of a cell's checkpoints."""
+    return f"{store_stream(CHECKPOINTS_BUCKET)}_{cluster}"
+
+
 def webhook_consumer(webhook: str) -> str:
     """Name of a webhook's durable consumer, the same on every log."""
     return f"webhook-{webhook}"

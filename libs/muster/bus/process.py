@@ -15,7 +15,8 @@ from faststream.nats import NatsBroker
 from nats.aio.client import Client
 
 from muster.bus.access import LEASE, READER, all_streams
-from muster.bus.checkpoint import Checkpoints
+from muster.bus.checkpoint import Checkpoints, CheckpointStore
+from muster.bus.checkpoint_copy import CopiedCheckpoints
 from muster.bus.checkpoint_store import NatsCheckpoints
 from muster.bus.clock import Clock
 from muster.bus.connection import connect
@@ -143,7 +144,7 @@ class Process:
         parts = ShellParts(
             log=log,
             leases=leases,
-            checkpoints=Checkpoints(NatsCheckpoints(connection), log.name),
+            checkpoints=Checkpoints(_checkpoints(connection, log), log.name),
             holder=self._holder,
             clock=Clock(),
             connection=connection,
@@ -269,6 +270,13 @@ class Process:
         for task in self._tasks:  # what made a task end was raised by `wait`, or was told when it happened
             if task.done() and not task.cancelled():
                 task.exception()
+
+
+def _checkpoints(connection: Client, log: SharedLog) -> CheckpointStore:
+    """Those of the log, or the copies of those of a log that is a copy itself."""
+    if log.is_copy:
+        return CopiedCheckpoints(connection, log.name.cluster)
+    return NatsCheckpoints(connection)
 
 
 async def _stop(broker: NatsBroker, line: _Line) -> None:

@@ -15,6 +15,7 @@ from muster.bus.names import (
     addressed_to,
     api_of,
     bucket_stream,
+    copied_checkpoints,
     deliveries,
     output_stream,
     store_stream,
@@ -33,6 +34,8 @@ TELEMETRY_BYTES_MAX = 512 * 1024**2
 OUTPUT_AGE_S = 3600
 OUTPUT_BYTES_MAX = 256 * 1024**2
 CHECKPOINT_BYTES_MAX = 4 * 1024**3
+COPIED_CHECKPOINT_BYTES_MAX = 1024**3
+"""Of one cluster, in a centre: the newest, so many as there is room for."""
 BUCKET_BYTES_MAX = 64 * 1024**2
 
 _logger = logging.getLogger(__name__)
@@ -104,7 +107,8 @@ def _telemetry(cluster: str) -> StreamPlan:
 
 
 def _copies(cluster: str, bus: BusSettings) -> tuple[StreamPlan, ...]:
-    """What a centre has of a cell: its log, message for message, its output, and its telemetry as it comes in.
+    """What a centre has of a cell: its log, message for message, the newest of its checkpoints, its output, and its
+    telemetry as it comes in.
 
     A copy has its original's sequences, times and headers, and nobody writes to it. Readings of a time when the link
     was cut are not worth their way.
@@ -112,9 +116,12 @@ def _copies(cluster: str, bus: BusSettings) -> tuple[StreamPlan, ...]:
     log, output = cluster_log(cluster).stream, output_stream(cluster)
     copied = {**_config((), bytes_max=bus.log_bytes_max), "deny_delete": True}
     printed = _recent((), bytes_max=OUTPUT_BYTES_MAX, age_s=OUTPUT_AGE_S)
-    for config in (copied, printed):
+    recorded = _recent((), bytes_max=COPIED_CHECKPOINT_BYTES_MAX, age_s=0)
+    for config in (copied, printed, recorded):
         del config["duplicate_window"]  # the original looks for duplicates, and the server gives a copy no window
+    store = {"name": store_stream(CHECKPOINTS_BUCKET), "external": _external(cluster, cluster=cluster)}
     return (
+        StreamPlan(copied_checkpoints(cluster), {**recorded, "mirror": store}),
         StreamPlan(log, {**copied, "mirror": {"name": log, "external": _external(cluster, cluster=cluster)}}),
         StreamPlan(output, {**printed, "mirror": {"name": output, "external": _external(cluster, cluster=cluster)}}),
         _telemetry(cluster),

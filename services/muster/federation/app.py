@@ -4,6 +4,7 @@ from muster.bus.declaration import Declaration, QueryType
 from muster.bus.service import CoreService, Hosted
 from muster.bus.settings import Settings
 from muster.federation.copier import Copier
+from muster.federation.copy_trimmer import CopyTrimmer
 from muster.federation.core import FederationCore, MemberPlan, answers
 from muster.federation.metrics_sink import FederationSink
 from muster.schemas import members
@@ -44,4 +45,5 @@ def services(settings: Settings) -> tuple[CoreService | Hosted, ...]:
             },
         ),
         Copier(DECLARATION),
+        *((CopyTrimmer(DECLARATION),) if settings.role == "centre" and federation.copies_keep_s else ()),
     )

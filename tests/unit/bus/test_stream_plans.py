@@ -35,7 +35,7 @@ def test_a_whole_stack_has_everything_and_takes_nothing_from_elsewhere() -> None
 def test_a_centre_copies_logs_and_output_from_each_cells_domain_and_reports_come_from_the_copies() -> None:
     found = plans(role="centre", federation=BOTH)
     for cluster in ("east", "west"):
-        for stream in (f"LOG_{cluster}", f"LOGS_{cluster}"):
+        for stream in (f"LOG_{cluster}", f"LOGS_{cluster}", f"OBJ_checkpoints_{cluster}"):
             assert external(found[stream].config["mirror"]) == f"$JS.{cluster}.API"
             assert "subjects" not in found[stream].config
     assert [(source["name"], external(source)) for source in found["FED_UP"].sources] == [

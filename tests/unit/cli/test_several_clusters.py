@@ -1,12 +1,17 @@
 """Several clusters: tables name that of a row, and commands ask the one that is named."""
 
+from pathlib import Path
+
 import pytest
 
-from muster.cli import tables
+from muster.cli import log_files, tables
+from muster.cli.errors import CliError
 from muster.cli.main import run
 from muster.schemas.devices import AttachmentPhase, ComposabilitySpec, DeviceView, RequestPhase, RequestView
 from muster.schemas.queries import ScaleChoiceView
 from muster.schemas.views import NodeView
+from muster.stack.options import StartOptions, asked_settings
+from muster.stack.state_dir import StateDir
 from unit.cli.fake_muster import FakeMuster
 
 HEADINGS = ("NODE", "GPUS")
@@ -55,3 +60,12 @@ def test_the_cluster_that_is_named_is_asked_else_the_gateways_first(muster: Fake
         muster.clusters_asked.clear()
         assert run([*command.split(), *named]) == 0
         assert muster.clusters_asked[0] == asked
+
+
+def test_a_centre_trims_no_copy_by_hand_and_says_where_the_log_is(tmp_path: Path) -> None:
+    options = StartOptions(state_dir=tmp_path, clusters=("east", "west"))
+    state = StateDir(tmp_path)
+    state.prepare()
+    state.settings.write_text(asked_settings(options).model_dump_json())
+    with pytest.raises(CliError, match=r"copy.*cell west.*--log fed"):
+        log_files.trim(tmp_path, "west", archive=tmp_path / "new.gz", yes=True)
