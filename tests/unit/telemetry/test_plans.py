@@ -2,15 +2,17 @@
 
 import random
 import re
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from muster.telemetry.core import plans
+from muster.telemetry.core import layouts, plans, tokens
+from muster.telemetry.core.layouts import Key, learn
 from muster.telemetry.core.names import MEANINGS
-from muster.telemetry.core.pages import Line, Page, read_lines, read_page
+from muster.telemetry.core.pages import Page, read_page
 from muster.telemetry.core.plans import Pages
 from muster.telemetry.core.tokens import PageError
 
@@ -24,21 +26,26 @@ VALUES = (
 )  # fmt: skip
 
 
-class Whole:
-    """Counts pages that are read whole."""
+class Learnt:
+    """Counts pages that were learnt, and those that were read whole."""
 
     def __init__(self) -> None:
-        self.pages = 0
+        self.pages = self.whole = 0
 
-    def read(self, text: str) -> tuple[Page, list[Line]]:
+    def learn(self, heads: Sequence[str], *, lines: int) -> tuple[Key, Page] | None:
         self.pages += 1
-        return read_lines(text)
+        return learn(heads, lines=lines)
+
+    def read(self, text: str) -> Page:
+        self.whole += 1
+        return read_page(text)
 
 
 @pytest.fixture
-def whole(monkeypatch: pytest.MonkeyPatch) -> Whole:
-    counted = Whole()
-    monkeypatch.setattr(plans, "read_lines", counted.read)
+def learnt(monkeypatch: pytest.MonkeyPatch) -> Learnt:
+    counted = Learnt()
+    monkeypatch.setattr(plans, "learn", counted.learn)
+    monkeypatch.setattr(plans, "read_page", counted.read)
     return counted
 
 
@@ -71,19 +78,21 @@ PLAIN = [path for path in FIXTURES if path.stem not in ("blanks", "no-gpus")]
 
 
 @pytest.mark.parametrize("path", PLAIN, ids=lambda path: path.stem)
-def test_only_the_first_page_is_read_whole_while_nothing_but_values_changes(path: Path, whole: Whole) -> None:
+def test_a_page_is_learnt_once_and_none_is_read_whole_while_nothing_but_values_changes(
+    path: Path, learnt: Learnt
+) -> None:
     text, read, draw = path.read_text(), Pages(), random.Random(2)
     for _ in range(10):
         read.read("n1", with_other_values(text, draw, VALUES[:7]))
-    assert whole.pages == 1
+    assert (learnt.pages, learnt.whole) == (1, 0)
 
 
-def test_another_label_gives_another_plan(whole: Whole) -> None:
+def test_another_label_gives_another_plan(learnt: Learnt) -> None:
     read = Pages()
     page = f'DCGM_FI_DEV_GPU_UTIL{{{GPU},hpc_job="%s"}} 5\n'
     jobs = [list(read.read("n1", page % job).gpus["GPU-a"].instances[""].jobs) for job in ("A", "A", "B", "B")]
     assert jobs == [["A"], ["A"], ["B"], ["B"]]
-    assert whole.pages == 2
+    assert (learnt.pages, learnt.whole) == (2, 0)
 
 
 def test_a_count_that_appears_is_seen_at_once() -> None:
@@ -94,23 +103,23 @@ def test_a_count_that_appears_is_seen_at_once() -> None:
     assert found == [{}, {}, {79: 1}, {}]
 
 
-def test_what_a_plan_reads_of_two_nodes_is_each_ones_own(whole: Whole) -> None:
+def test_what_a_plan_reads_of_two_nodes_is_each_ones_own(learnt: Learnt) -> None:
     read = Pages()
     page = 'DCGM_FI_DEV_GPU_TEMP{{gpu="0",UUID="{0}",modelName="H100"}} {1}\n'
     for node, degrees in (("n1", 40), ("n2", 50), ("n1", 41), ("n2", 51)):
         (gpu,) = read.read(node, page.format(f"GPU-{node}", degrees)).gpus.values()
         assert (gpu.uuid, list(gpu.instances[""].values.values())) == (f"GPU-{node}", [degrees])
-    assert whole.pages == 2
+    assert learnt.pages == 2
 
 
-def test_nodes_that_are_gone_are_forgotten(whole: Whole) -> None:
+def test_nodes_that_are_gone_are_forgotten(learnt: Learnt) -> None:
     read, text = Pages(), f"{TEMP} 40\n"
     for node in ("n1", "n2"):
         read.read(node, text)
     read.keep({"n2"})
     for node in ("n1", "n2"):
         read.read(node, text)
-    assert whole.pages == 3
+    assert learnt.pages == 3
 
 
 @pytest.mark.parametrize(
@@ -118,6 +127,9 @@ def test_nodes_that_are_gone_are_forgotten(whole: Whole) -> None:
     [
         ('x{a="1"} 5\ny{b="2"} 6\n', '} 5\nx{a="1"y{b="2"} 6\n'),  # the same rest, cut elsewhere
         (f"{TEMP} 40\n{POWER} 100.5\n", f"{TEMP[:-1]}\x00{POWER} 100.5\n"),
+        (f"# a\x00{TEMP} 40\n", f"# a}} 5\n{TEMP[:-1]}\x00"),
+        (f"{TEMP} -5\n{POWER} 100.5\n", f"{TEMP} -6\n{POWER} 100.5\n"),
+        (f'{TEMP[:-1]},hpc_job="c\\"d"}} 40\n', f'{TEMP[:-1]},hpc_job="c\\"d"}} 41\n'),
         (f"{TEMP} 40\n", f"{TEMP} \n"),
         (f"{TEMP} 40\n", f"{TEMP} 1 2\n"),
         (f"{TEMP} 40\n", f"{TEMP} 5.\n"),
@@ -129,6 +141,15 @@ def test_a_page_that_only_looks_like_the_one_before_is_read_whole(before: str, a
     read = Pages()
     for text in (before, before, after, before):
         assert said(text, read) == said(text)
+
+
+def test_a_page_with_too_many_lines_is_none(monkeypatch: pytest.MonkeyPatch) -> None:
+    for module in (tokens, layouts):
+        monkeypatch.setattr(module, "LINES_MAX", 3)
+    read = Pages()
+    assert read.read("n1", f"{TEMP} 40\n{POWER} 100.5\n").gpus
+    with pytest.raises(PageError, match="has 4 lines"):
+        read.read("n1", f"{TEMP} 40\n{POWER} 100.5\n\n")
 
 
 names = st.sampled_from([*sorted(MEANINGS)[::4], "DCGM_EXP_GPU_HEALTH_STATUS", "DCGM_EXP_XID_ERRORS_COUNT", "other"])

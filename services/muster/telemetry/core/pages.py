@@ -67,15 +67,11 @@ class Page:
 
 
 @dataclass(frozen=True, slots=True)
-class Series:
-    """What the labels of a series say: whose values they are, None if no GPU's, and what else it is about."""
+class _Series:
+    """What the labels of a series say: whose values they are, and what else it is about."""
 
     instance: Instance | None
     labels: Mapping[str, str]
-
-
-Line = tuple[str, Series]
-"""A sample's name, and what its labels say."""
 
 
 def read_page(text: str) -> Page:
@@ -83,19 +79,12 @@ def read_page(text: str) -> Page:
 
     Raises PageError.
     """
-    return read_lines(text)[0]
-
-
-def read_lines(text: str) -> tuple[Page, list[Line]]:
-    """The page, and the samples that it was read from, in their order. Raises PageError."""
     page = Page()
-    lines: list[Line] = []
 
-    def entity(labels: dict[str, str]) -> Series:
-        return Series(_instance(page, labels), labels)
+    def entity(labels: dict[str, str]) -> _Series:
+        return _Series(instance_of(page, labels), labels)
 
     for name, series, value in samples(text, wanted=MEANINGS, entity=entity):
-        lines.append((name, series))
         instance = series.instance
         if instance is None or is_blank(value):
             continue
@@ -105,11 +94,13 @@ def read_lines(text: str) -> tuple[Page, list[Line]]:
             count(instance, of, about(of, series.labels), int(value))
         else:
             keep_greatest(instance, of, meaning.convert(value))
-    return page, lines
+    return page
 
 
-def _instance(page: Page, labels: Mapping[str, str]) -> Instance | None:
-    """Where the values of a series belong; None for a switch, a CPU, or whatever else has no GPU."""
+def instance_of(page: Page, labels: Mapping[str, str]) -> Instance | None:
+    """Where the values of a series belong, with whom its labels name; None for a switch, a CPU, or whatever else has
+    no GPU.
+    """
     uuid = label_of(labels, UUID)
     if not uuid:
         return None

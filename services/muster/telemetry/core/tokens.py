@@ -47,7 +47,7 @@ def samples(
         labels, end, digits = rest.rpartition("} ")
         value = _number(digits) if end else None
         found = known.get(labels)
-        if found is None and value is not None and (read := _labels(labels, terms)) is not None:
+        if found is None and value is not None and (read := plain_labels(labels, terms)) is not None:
             found = known[labels] = entity(read)
         if found is None or value is None:
             yield from _whole(line, place, wanted, entity)
@@ -55,7 +55,15 @@ def samples(
             yield name, found, value
 
 
-def _labels(text: str, terms: dict[str, tuple[str, str]]) -> dict[str, str] | None:
+def says_nothing(line: str, wanted: Container[str]) -> bool:
+    """A comment, a blank line, or a sample that nobody wants; False for one that has to be looked at."""
+    if not line or line[0] == "#":
+        return True
+    name, brace, _ = line.partition("{")
+    return bool(brace) and name not in wanted and name.isidentifier()
+
+
+def plain_labels(text: str, terms: dict[str, tuple[str, str]]) -> dict[str, str] | None:
     """The labels of a text without escapes, in which a quote ends a value and nothing else; None for any other.
 
     terms: of the page, as far as they were taken apart.
@@ -63,15 +71,16 @@ def _labels(text: str, terms: dict[str, tuple[str, str]]) -> dict[str, str] | No
     if "\\" in text or text[-1:] != '"':
         return None
     parts = text[:-1].split('",')
-    labels: dict[str, str] = {}
-    for part in parts:
-        term = terms.get(part)
-        if term is None:
-            term = _term(part)
-            if term is None:
-                return None
-            terms[part] = term
-        labels[term[0]] = term[1]
+    found = list(map(terms.get, parts))
+    if None in found:
+        for part in parts:
+            if part not in terms:
+                term = _term(part)
+                if term is None:
+                    return None
+                terms[part] = term
+        found = list(map(terms.get, parts))
+    labels = dict(term for term in found if term is not None)
     return labels if len(labels) == len(parts) else None
 
 
