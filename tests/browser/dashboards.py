@@ -30,6 +30,8 @@ FLAGS = (
 DESKTOP: ViewportSize = {"width": 1440, "height": 900}
 PHONE: ViewportSize = {"width": 390, "height": 844}
 PATIENCE_MS = 20_000.0
+FOR_EVER_S = 3_600.0
+"""Of a job that is to be seen running: a test cancels it, whatever time the machine takes to show it."""
 TELEMETRY_S = 1.0
 NODES, COMPOSABLE, POOL = 12, 2, 8
 

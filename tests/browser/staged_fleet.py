@@ -1,5 +1,6 @@
 """A fleet for the stage: three teams that lend to each other, jobs in every state, made from a seed. Deterministic."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from random import Random
 
@@ -89,6 +90,21 @@ def many_jobs(count: int, now_ns: int, *, first: int = 0, seed: int = 3) -> tupl
             )
         found.append(job)
     return tuple(found)
+
+
+COME, RUN = 6, 30
+"""Jobs of one slice of a busy moment: so many are new, so many begin to run."""
+
+
+def busy_slice(jobs: Sequence[JobView], number: int, *, now_ns: int, seq: int) -> list[JobView]:
+    """What changes in one slice, the first being number 0, of a moment in which these jobs live."""
+    fresh = many_jobs(COME, now_ns, first=len(jobs) + COME * number)
+    come = [one.model_copy(update={"submitted_at": now_ns + number * S, "seq": seq}) for one in fresh]
+    run = [
+        one.model_copy(update={"phase": Phase.RUNNING, "running_at": now_ns, "seq": seq})
+        for one in jobs[number * RUN : (number + 1) * RUN]
+    ]
+    return [*come, *run]
 
 
 def queues(running: list[JobView], waiting: list[JobView]) -> tuple[QueueView, ...]:

@@ -28,6 +28,13 @@ async def test_the_bench_of_frames_sees_each_colouring_drawn() -> None:
     assert all(look["count"] > 10 and look["p95"] > 0 for looks in figures["frame_cpu_ms"].values() for look in looks)
 
 
+async def test_the_bench_of_the_table_of_jobs_sees_its_frames() -> None:
+    figures = await figures_of("jobs_table", "--jobs", "200", "--duration", "1")
+    assert figures["jobs"] == 200
+    assert figures["frame_work_ms"]["count"] > 0
+    assert figures["slices_per_s"] > 0
+
+
 async def test_the_bench_of_dashboards_follows_facts_to_pixels() -> None:
     figures = await figures_of("dashboards", *SMALL.split())
     (page,) = figures["browsers"]

@@ -6,8 +6,8 @@ from contextlib import asynccontextmanager
 
 from playwright.async_api import Browser
 
-from browser.dashboards import PHONE, Dashboard, OpenDashboard
-from browser.staged_fleet import S, job_id, many_jobs, small_fleet
+from browser.dashboards import FOR_EVER_S, PHONE, Dashboard, OpenDashboard
+from browser.staged_fleet import COME, S, busy_slice, job_id, many_jobs, small_fleet
 from browser.staged_house import Stage, StagedHouse, looked_at, staged
 from living_stack import House, job
 from muster.schemas.job import Phase
@@ -16,8 +16,8 @@ from muster.schemas.views import JobView
 ROWS = ".jobs-table tbody tr[data-job]"
 NOTE = ".page-note"
 MANY = 25_000
-FRAMES_PER_S = 20  # as often as slices come
-FRAME_WORK_MS_MAX = 40.0  # of a median frame; this machine may be busy, a stutter is ten times that
+SLICES = 60
+ROWS_MAX = 100  # in the document, of however many: those in sight and a few to either side
 
 
 @asynccontextmanager
@@ -45,12 +45,12 @@ async def test_a_job_appears_when_it_is_submitted_and_leaves_when_it_has_ended(
 ) -> None:
     async with opened("/jobs?q=comes-and-goes") as shown:
         await shown.live()
-        submitted = await house.muster.submit(job("comes-and-goes", run_s=3.0))
+        submitted = await house.muster.submit(job("comes-and-goes", run_s=FOR_EVER_S))
         await shown.page.wait_for_selector(f'tr[data-job="{submitted.id}"] >> text=running')
-        await house.ended([submitted.id])
+        await house.muster.cancel(submitted.id)
         await shown.page.wait_for_selector(f'tr[data-job="{submitted.id}"]', state="detached")
         await shown.page.click("text=Ended")
-        await shown.page.wait_for_selector(f'tr[data-job="{submitted.id}"] >> text=succeeded')
+        await shown.page.wait_for_selector(f'tr[data-job="{submitted.id}"] >> text=cancelled')
         await shown.page.click(f'tr[data-job="{submitted.id}"] td:nth-child(5)')
         await shown.until(f"location.pathname === '/jobs/{submitted.id}'")
 
@@ -133,29 +133,19 @@ async def test_a_table_that_is_held_still_says_how_much_changed_since(browser: B
         await shown.until(f"document.querySelector('{NOTE}').textContent.startsWith('67 live')")
 
 
-async def test_25_000_live_jobs_change_without_stutter_and_stay_in_order(browser: Browser) -> None:
+async def test_of_25_000_live_jobs_only_those_in_sight_are_in_the_document_and_in_order(browser: Browser) -> None:
     now = time.time_ns()
     jobs = many_jobs(MANY, now)
     async with table(browser, jobs) as (shown, house):
         await shows(shown, "25,000 live")
-        assert await shown.page.locator(ROWS).count() < 100
-        await shown.page.evaluate("musterDiagnostics.clear()")
-        for frame in range(3 * FRAMES_PER_S):
-            fresh = many_jobs(6, now, first=MANY + 6 * frame)
-            come = [one.model_copy(update={"submitted_at": now + frame * S, "seq": house.stage.seq}) for one in fresh]
-            run = [
-                one.model_copy(update={"phase": Phase.RUNNING, "running_at": now, "seq": house.stage.seq})
-                for one in jobs[frame * 30 : frame * 30 + 30]
-            ]
-            await house.change([*come, *run])
-        await shows(shown, "25,360 live")
-        newest = {one.name for one in many_jobs(6, now, first=MANY + 6 * (3 * FRAMES_PER_S - 1))}
-        assert set((await names(shown))[:6]) == newest
-        measured = await shown.diagnostics()
-        work = measured["frameWorkMs"]
-        assert isinstance(work, dict)
-        assert work["p50"] < FRAME_WORK_MS_MAX, measured
-        assert measured["gaps"] == 0
+        assert 0 < await shown.page.locator(ROWS).count() < ROWS_MAX
+        for number in range(SLICES):
+            await house.change(busy_slice(jobs, number, now_ns=now, seq=house.stage.seq))
+        await shows(shown, f"{MANY + SLICES * COME:,} live")
+        newest = {one.name for one in many_jobs(COME, now, first=MANY + COME * (SLICES - 1))}
+        assert set((await names(shown))[:COME]) == newest
+        assert 0 < await shown.page.locator(ROWS).count() < ROWS_MAX
+        assert (await shown.diagnostics())["gaps"] == 0
 
 
 async def test_where_one_has_scrolled_to_stays_when_rows_come_in_above(browser: Browser) -> None:

@@ -6,7 +6,7 @@ from contextlib import asynccontextmanager
 
 from playwright.async_api import Browser
 
-from browser.dashboards import PHONE, Dashboard, OpenDashboard
+from browser.dashboards import FOR_EVER_S, PHONE, Dashboard, OpenDashboard
 from browser.staged_fleet import Fleet, small_fleet
 from browser.staged_house import Stage, StagedHouse, looked_at, staged
 from living_stack import House, job
@@ -114,7 +114,7 @@ async def test_the_page_fits_a_phone(browser: Browser) -> None:
 async def test_a_real_queue_fills_and_empties(opened: OpenDashboard, house: House) -> None:
     async with opened("/queues?queue=physics") as shown:
         await shown.page.wait_for_selector('tr[data-queue="physics"]')
-        submitted = await house.muster.submit(job("fills", gpus=4, run_s=4.0))
+        submitted = await house.muster.submit(job("fills", gpus=4, run_s=FOR_EVER_S))
         await shown.until("document.querySelector('tr[data-queue=physics] .qbar').ariaLabel.includes('holds 4')")
-        await house.ended([submitted.id])
+        await house.muster.cancel(submitted.id)
         await shown.until("document.querySelector('tr[data-queue=physics] .qbar').ariaLabel.includes('holds 0')")
