@@ -21,7 +21,7 @@ class Access:
     """Who may open what at one moment. Bookings that keep nothing, whatever else is open, are left out."""
 
     def __init__(self, bookings: Bookings, queues: QueueTree, now: Instant) -> None:
-        kept = sorted((b for b in bookings.all.values() if bookings.nodes_of(b)), key=lambda booking: booking.turn)
+        kept = sorted((b for b in bookings.all.values() if bookings.is_felt(b)), key=lambda booking: booking.turn)
         self._queues = queues
         self._now = now
         self._sorts = _Sort(b for b in kept if not b.is_withhold), _moved(kept), _finished(kept)
@@ -65,10 +65,6 @@ class Access:
         places, owned = door
         behind = (b.key for place, sort in zip(places, self._sorts, strict=True) for b in sort.all[place:])
         return frozenset([*behind, *owned])
-
-    def nodes(self, keys: Iterable[str], bookings: Bookings) -> int:
-        """On how many nodes something would be opened."""
-        return sum(len(bookings.nodes_of(bookings.all[key])) for key in keys)
 
 
 class _Sort:

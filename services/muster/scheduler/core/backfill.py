@@ -30,6 +30,10 @@ IN_LANE_MAX, JOBS_PER_LOOK = 64, 16
 """Jobs of one lane that are told apart by what they may open; so many cost as much as a look at a lane."""
 
 
+FEW_LANES = 64
+"""So many lanes are tried behind each door without asking first whether there is any room at all."""
+
+
 class Backfill:
     """Places jobs where others have booked. What it remembers only saves work."""
 
@@ -92,8 +96,8 @@ class Backfill:
     def _pass(self, access: Access, now: Instant, drafts: list[Draft], placed: set[str]) -> None:
         state, bookings = self._state, self._state.books.bookings
         doors: dict[Door, Heads] = {}
-        with bookings.opened(bookings.all):
-            lanes, nodes = self._hopeful(placed), access.nodes(bookings.all, bookings)
+        with bookings.opened(()):
+            nodes, lanes = self._hopeful(placed)
             for lane, at in lanes:
                 for door, first in self._doors(access, lane, at, placed).items():
                     add_head(doors.setdefault(door, {}), lane, first)
@@ -128,19 +132,28 @@ class Backfill:
         records, places = self._state.jobs.records, range(at + 1, min(at + IN_LANE_MAX, len(lane.jobs)))
         return next((at for at in places if access.door(records[lane.jobs[at][1]]) == door), len(lane.jobs))
 
-    def _hopeful(self, placed: set[str]) -> list[tuple[Lane, int]]:
-        """Lanes for which there is room while nothing is kept, with the place of the first job that waits on."""
+    def _hopeful(self, placed: set[str]) -> tuple[int, list[tuple[Lane, int]]]:
+        """Lanes for which there is room while nothing is kept, with the place of the first job that waits on.
+
+        Few lanes are all looked at behind their doors, which opens each node once and not twice. Returns on how many
+        nodes something was opened, too.
+        """
         books, found = self._state.books, list[tuple[Lane, int]]()
+        bookings = books.bookings
+        if len(self._judged) <= FEW_LANES:
+            short = sorted((lane for lane in self._judged if lane.short is not None), key=lambda lane: lane.number)
+            return 0, [(lane, at) for lane in short if (at := _first(lane, placed)) is not None]
+        nodes = bookings.switch(bookings.all)
         by_watch: dict[Watch, list[Lane]] = {}
         for lane in self._judged:
             if lane.short is not None:
                 by_watch.setdefault(lane.short.watch, []).append(lane)
         watches = books.fleet.rooms.hopeful(by_watch)
         for lane in (lane for watch in watches for lane in by_watch[watch]):
-            at = next((at for at, entry in enumerate(lane.jobs) if entry[1] not in placed), None)
+            at = _first(lane, placed)
             if at is not None:
                 found.append((lane, at))
-        return found
+        return nodes, found
 
     def _attempt(self, access: Access, door: Door, drafts: list[Draft], record: JobRecord, lane: Lane) -> bool:
         """Place a job if it fits and may be where it is open: others of its lane may have more grace, or a booking."""
@@ -150,3 +163,8 @@ class Backfill:
             return False
         self._tries -= 1
         return self._placements.place(record, lane, drafts)
+
+
+def _first(lane: Lane, placed: set[str]) -> int | None:
+    """The place of the first job of a lane that still waits."""
+    return next((at for at, entry in enumerate(lane.jobs) if entry[1] not in placed), None)

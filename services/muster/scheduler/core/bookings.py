@@ -14,6 +14,7 @@ from dataclasses import dataclass, field
 
 from muster.placement import DEVICE_MILLI, Fleet, Hold, NodeShape
 from muster.placement import Slot as Place
+from muster.placement.node import Node
 
 KEPT = -1
 """Group of a slot that no job holds but a booking."""
@@ -64,6 +65,7 @@ class Booking:
 
     wants: by node. kept: what it has, as held in the fleet. lacking: nodes where that is less than it wants.
     queue: whose jobs may use it once it began; empty: only the job `job_id`, and nobody if that is empty too.
+    when_idle: what it keeps of nodes of this shape that nobody holds anything of, and whether that is all: see `_keep`.
     of: the fact that it follows from. moves: of what is to be free for a service: whether jobs that allow it are moved
     away then; the others have to be at their end before.
     """
@@ -78,6 +80,7 @@ class Booking:
     moves: bool = False
     kept: dict[str, list[Hold]] = field(default_factory=dict)
     lacking: set[str] = field(default_factory=set)
+    when_idle: dict[str, tuple[NodeShape, list[Hold], bool]] = field(default_factory=dict, repr=False, compare=False)
 
     @property
     def is_complete(self) -> bool:
@@ -237,6 +240,10 @@ class Bookings:
         """Where it keeps something, or would as soon as an earlier one there is open."""
         return tuple(name for name in booking.wants if name in booking.kept or len(self._at[name]) > 1)
 
+    def is_felt(self, booking: Booking) -> bool:
+        """Whether there is such a node."""
+        return bool(booking.kept) or any(len(self._at[name]) > 1 for name in booking.wants)
+
     def at(self, name: str) -> tuple[Booking, ...]:
         """Those that want something of this node, the earliest first."""
         here = self._at.get(name)
@@ -260,23 +267,37 @@ class Bookings:
                 self.complete.pop(booking.key, None)
 
     def _keep(self, booking: Booking, name: str) -> None:
-        """Take what is idle of what the booking wants on this node."""
+        """Take what is idle of what the booking wants on this node.
+
+        Of a node of which nothing is held that follows from its shape alone. Campaigns book whole fleets, each node of
+        which is opened and closed whenever somebody looks for room, so that is found once.
+        """
         booking.lacking.add(name)
         node = self._fleet.ledger.nodes.get(name)
         if node is None:
             return
-        want = booking.wants[name].on(node.shape)
-        cpu, memory = min(want.cpu_milli, node.cpu_milli), min(want.memory_mib, node.memory_mib)
-        found = tuple((index, min(milli, node.idle[index])) for index, milli in want.devices)
-        holds = _holds(name, cpu, memory, found)
+        known = None if node.holds else booking.when_idle.get(name)
+        if known is not None and known[0] is node.shape:
+            _, holds, is_all = known
+        else:
+            holds, is_all = _idle_part(booking.wants[name], node, name)
+            if not node.holds:
+                booking.when_idle[name] = node.shape, holds, is_all
         for hold in holds:
             self._fleet.hold(hold)
         if holds:
             booking.kept[name] = holds
-        if (cpu, memory, found) == (want.cpu_milli, want.memory_mib, want.devices) and want.is_all_of(
-            booking.wants[name]
-        ):
+        if is_all:
             booking.lacking.discard(name)
+
+
+def _idle_part(wanted: Want, node: Node, name: str) -> tuple[list[Hold], bool]:
+    """What is idle of what is wanted of a node, and whether that is all of it."""
+    want = wanted.on(node.shape)
+    cpu, memory = min(want.cpu_milli, node.cpu_milli), min(want.memory_mib, node.memory_mib)
+    found = tuple((index, min(milli, node.idle[index])) for index, milli in want.devices)
+    is_all = (cpu, memory, found) == (want.cpu_milli, want.memory_mib, want.devices) and want.is_all_of(wanted)
+    return _holds(name, cpu, memory, found), is_all
 
 
 def _holds(name: str, cpu_milli: int, memory_mib: int, devices: Iterable[tuple[int, int]]) -> list[Hold]:

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 from muster.core import Instant, seconds_between
 from muster.placement import GangRequest
-from muster.scheduler.core.bookings import Booking
+from muster.scheduler.core.bookings import Booking, Bookings
 from muster.scheduler.core.defragment import SCATTERED
 from muster.scheduler.core.jobs import JobRecord
 from muster.scheduler.core.moves import find_move
@@ -52,7 +52,7 @@ def explain(state: State, record: JobRecord, now: Instant) -> Blocked:
 def kept_for_others(state: State, gang: GangRequest, now: Instant, *, own: str = "") -> Blocked | None:
     """What is kept for others, if there would be room on it; None if not."""
     bookings = state.books.bookings
-    kept = [booking for booking in bookings.all.values() if booking.kept and booking.key != own]
+    kept = [booking for booking in bookings.all.values() if bookings.is_felt(booking) and booking.key != own]
     if not kept:
         return None
     with bookings.opened([booking.key for booking in kept]):
@@ -62,7 +62,7 @@ def kept_for_others(state: State, gang: GangRequest, now: Instant, *, own: str =
     if withheld:
         with bookings.opened([booking.key for booking in kept if not booking.is_withhold]):
             if state.books.fleet.find(gang) is None:
-                return _wanted_free(withheld, now)
+                return _wanted_free(bookings, withheld, now)
         kept = [booking for booking in kept if not booking.is_withhold]
     milli = sum(booking.kept_milli for booking in kept)
     people = sum(booking.is_reservation for booking in kept)
@@ -72,9 +72,9 @@ def kept_for_others(state: State, gang: GangRequest, now: Instant, *, own: str =
     return Blocked(Reason.RESERVATION, f"there is room, but {gpus(milli)} GPUs are kept for {' and '.join(for_whom)}")
 
 
-def _wanted_free(withheld: Sequence[Booking], now: Instant) -> Blocked:
+def _wanted_free(bookings: Bookings, withheld: Sequence[Booking], now: Instant) -> Blocked:
     """There is room only where the job would still be when services want it free."""
-    nodes = {name for booking in withheld for name in booking.kept}
+    nodes = {name for booking in withheld for name in bookings.nodes_of(booking)}
     last = max(withheld, key=lambda booking: booking.starts_at)
     why = last.of.reason if isinstance(last.of, WithholdWish) and last.of.reason else "a service asked for it"
     number = "1 node has" if len(nodes) == 1 else f"{len(nodes)} nodes have"
