@@ -87,6 +87,12 @@ def test_a_page_is_learnt_once_and_none_is_read_whole_while_nothing_but_values_c
     assert (learnt.pages, learnt.whole) == (1, 0)
 
 
+def test_names_need_no_comments_between_them(learnt: Learnt) -> None:
+    (gpu,) = Pages().read("n1", f"{TEMP} 40\n{POWER} 100.5\n").gpus.values()
+    assert sorted(gpu.instances[""].values.values()) == [40, 100.5]
+    assert learnt.whole == 0
+
+
 def test_another_label_gives_another_plan(learnt: Learnt) -> None:
     read = Pages()
     page = f'DCGM_FI_DEV_GPU_UTIL{{{GPU},hpc_job="%s"}} 5\n'
@@ -127,6 +133,7 @@ def test_nodes_that_are_gone_are_forgotten(learnt: Learnt) -> None:
     [
         ('x{a="1"} 5\ny{b="2"} 6\n', '} 5\nx{a="1"y{b="2"} 6\n'),  # the same rest, cut elsewhere
         (f"{TEMP} 40\n{POWER} 100.5\n", f"{TEMP[:-1]}\x00{POWER} 100.5\n"),
+        (f'other{{a="1"}} 5\nother{{a="1"}} -5\n{TEMP} 40\n', f'other{{a="1"}} 5\nother{{a="1"}} -5\n{TEMP} 41\n'),
         (f"# a\x00{TEMP} 40\n", f"# a}} 5\n{TEMP[:-1]}\x00"),
         (f"{TEMP} -5\n{POWER} 100.5\n", f"{TEMP} -6\n{POWER} 100.5\n"),
         (f'{TEMP[:-1]},hpc_job="c\\"d"}} 40\n', f'{TEMP[:-1]},hpc_job="c\\"d"}} 41\n'),

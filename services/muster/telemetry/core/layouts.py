@@ -64,42 +64,58 @@ def learn(heads: Sequence[str], *, lines: int) -> tuple[Key, Page] | None:
     heads: the page without its values, cut where they were: what is before each up to its labels, and behind the last.
     lines: of the page.
     """
+    wanted = None if lines > LINES_MAX else _wanted(heads)
+    if wanted is None:
+        return None
     page, drafts, converted = Page(), dict[int, _Draft](), list[tuple[int, str]]()
     known: dict[str, tuple[_Draft | None, dict[str, str]]] = {}
     terms: dict[str, tuple[str, str]] = {}
-    if lines > LINES_MAX or not _nothing(heads[-1]):
-        return None
-    for place, head in enumerate(heads[:-1]):
-        line = head
-        if "\n" in head:
-            before, _, line = head.rpartition("\n")
-            if not _nothing(before):
-                return None
-        name, _, labels = line.partition("{")
-        meaning = MEANINGS.get(name)
-        if meaning is None:
-            if not line or not says_nothing(line, MEANINGS):
-                return None
-            continue
-        found = known.get(labels)
-        if found is None:
-            read = plain_labels(labels, terms)
-            if read is None:
-                return None
-            instance = instance_of(page, read)
-            found = known[labels] = (None if instance is None else drafts.setdefault(id(instance), _Draft()), read)
-        draft, read = found
-        if draft is None:
-            continue
-        of = meaning.field
-        if of in LABELLED:
-            draft.count(of, place, about(of, read))
-            continue
-        draft.add(of, place)
-        if meaning.is_converted:
-            converted.append((place, name))
+    for name, values in wanted:
+        of, is_converted = MEANINGS[name].field, MEANINGS[name].is_converted
+        is_labelled = of in LABELLED
+        for place, labels in values:
+            found = known.get(labels)
+            if found is None:
+                read = plain_labels(labels, terms)
+                if read is None:
+                    return None
+                instance = instance_of(page, read)
+                found = known[labels] = (None if instance is None else drafts.setdefault(id(instance), _Draft()), read)
+            draft, read = found
+            if draft is None:
+                continue
+            if is_labelled:
+                draft.count(of, place, about(of, read))
+                continue
+            draft.add(of, place)
+            if is_converted:
+                converted.append((place, name))
     parts = (drafts[id(one)].part() for gpu in page.gpus.values() for one in gpu.instances.values())
     return (tuple(parts), tuple(converted)), page
+
+
+def _wanted(heads: Sequence[str]) -> list[tuple[str, list[tuple[int, str]]]] | None:
+    """Names, and of each the places and labels of its values, in the page's order: a name's lines stand together.
+
+    None if there is a line that has to be looked at.
+    """
+    found: list[tuple[str, list[tuple[int, str]]]] = []
+    values: list[tuple[int, str]] = []
+    start, is_wanted = "", False
+    for place, head in enumerate(heads[:-1]):
+        if not start or "\n" in head or not head.startswith(start):
+            before, newline, line = head.rpartition("\n")
+            name, brace, _ = line.partition("{")
+            is_wanted, start = name in MEANINGS and bool(brace), name + brace
+            if (newline and not _nothing(before)) or not (is_wanted or (line and says_nothing(line, MEANINGS))):
+                return None
+            if is_wanted:
+                values = []
+                found.append((name, values))
+            head = line  # noqa: PLW2901 - what is before it says nothing
+        if is_wanted:
+            values.append((place, head[len(start) :]))
+    return found if _nothing(heads[-1]) else None
 
 
 def _nothing(text: str) -> bool:
