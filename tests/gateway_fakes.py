@@ -97,12 +97,12 @@ class FakeLog:
 
     async def refuse(self, job: JobRef, payload: JobRefused) -> None:
         self._fail()
-        self.refused.setdefault(job.id, payload)
+        self.refused[job.id] = payload
 
-    async def is_refused(self, job_id: str) -> bool:
+    async def is_refused(self, job_id: str, wish: str) -> bool:
         if self.fails is not None:
             raise UnreachableError(str(self.fails))
-        return job_id in self.refused
+        return job_id in self.refused and self.refused[job_id].wish == wish
 
     async def request_of_job(self, job: JobView, asked: JobRequest, *, key: str) -> None:
         self._fail()

@@ -21,7 +21,7 @@ NOT_IN_SPEC = frozenset({"name", "team", "left_out"})
 """Fields of JobSpec that follow from the object and from what it leaves out."""
 LEFT_TO_THE_QUEUE = ("total_run_time_s", "min_slice_s")
 REFUSED = "refused"
-"""Phase of an object whose job was never accepted."""
+"""Phase of an object whose job is not accepted; it is asked for again, and may be mended."""
 REJECTED = "rejected"
 """Phase of an object that can be no job; it may still be mended."""
 _MESSAGE_MAX = 4096
@@ -97,7 +97,7 @@ def crd() -> JsonObject:
         "x-kubernetes-validations": [
             _rule(
                 "self.spec == oldSelf.spec || (has(oldSelf.status) && has(oldSelf.status.phase)"
-                f" && oldSelf.status.phase == '{REJECTED}')",
+                f" && oldSelf.status.phase in ['{REJECTED}', '{REFUSED}'])",
                 "the job was made of this spec and does not change: delete the object and make another one",
             ),
             _rule(

@@ -88,8 +88,8 @@ class RequestLog(Protocol):
         """Store `refused`, unless the job was refused before."""
         ...
 
-    async def is_refused(self, job_id: JobId) -> bool:
-        """Whether `refused` stands there."""
+    async def is_refused(self, job_id: JobId, wish: str) -> bool:
+        """Whether `refused` stands there as the newest answer, and to this wish, a fact's id."""
         ...
 
     async def request_of_job(self, job: JobView, asked: JobRequest, *, key: str) -> None:

@@ -73,14 +73,15 @@ class NatsRequestLog:
     async def refuse(self, job: JobRef, payload: JobRefused) -> None:
         """See `RequestLog.refuse`."""
         draft = Draft("job", job.id, "refused", payload, trace=job.trace)
-        await self._store(draft, ids.request_fact_id("refused", job.id), expect_new=True)
+        await self._store(draft, ids.request_fact_id("refused", job.id, payload.wish))
 
-    async def is_refused(self, job_id: str) -> bool:
+    async def is_refused(self, job_id: str, wish: str) -> bool:
         """See `RequestLog.is_refused`."""
         try:
-            return await self._newest(job_id, "refused") is not None
+            newest = await self._newest(job_id, "refused")
         except NotStoredError as error:
             raise UnreachableError(str(error)) from error
+        return newest is not None and JobRefused.model_validate_json(newest.body).wish == wish
 
     async def request_of_job(self, job: JobView, asked: JobRequest, *, key: str) -> None:
         """See `RequestLog.request_of_job`. The same key with another priority is another request."""

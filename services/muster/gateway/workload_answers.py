@@ -56,10 +56,10 @@ async def answer(house: House, asked: Fact, *, is_repeated: bool) -> Answered:
 async def _submit(house: House, asked: Fact, wish: WorkloadSubmitRequested, *, is_repeated: bool) -> Answered:
     """Store the job, or its refusal. Raises NotStoredError, UnreachableError, and ProblemError for 5xx.
 
-    An object is refused once and for ever, so a wish that comes again after its refusal was stored, whose
-    acknowledgement got lost, must not be judged anew: the queue may have been made meanwhile.
+    A wish is refused once and for ever, so one that comes again after its refusal was stored, whose acknowledgement got
+    lost, must not be judged anew: the queue may have been made meanwhile, and its agent asks again by another wish.
     """
-    if is_repeated and await house.log.is_refused(wish.job_id):
+    if is_repeated and await house.log.is_refused(wish.job_id, asked.id):
         return Answered(Answer.REFUSED)
     try:
         job = accept.make_job(
@@ -83,6 +83,7 @@ async def _submit(house: House, asked: Fact, wish: WorkloadSubmitRequested, *, i
             reason=(problem.detail or problem.title)[:REASON_CHARS_MAX],
             field=problem.field,
             cure=problem.cure[:REASON_CHARS_MAX],
+            wish=asked.id,
         )
         await house.log.refuse(JobRef(wish.job_id, asked.trace), refused)
         return Answered(Answer.REFUSED, problem.detail)

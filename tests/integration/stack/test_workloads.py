@@ -16,7 +16,8 @@ from living_stack import House
 from muster.kube.connection import KubeConnection
 from muster.kube.objects import JsonObject, at, mapping, name_of, namespace_of, objects, strings, text, truth, uid_of
 from muster.kube.resources import EVENTS, JOB_SETS, JOBS, MPI_JOBS, MUSTER_JOBS, NAMESPACES, NODES, PODS, Resource
-from muster.kube.workload_labels import JOB_ID, PHASE, REASON
+from muster.kube.workload_labels import JOB_ID, PHASE, QUEUE, REASON
+from muster.schemas.facts.queue import QueueSpec
 from muster.schemas.job import Phase
 from objects_that_ask import (
     SPACE,
@@ -74,6 +75,11 @@ class Space:
         if self.run_s:
             patch: JsonObject = {"metadata": {"annotations": {RUN_S: self.run_s}}}
             self.kube.change(PODS, name_of(pod), patch, namespace_of(pod))
+
+
+def of_queue(body: JsonObject, queue: str) -> JsonObject:
+    mapping(body, "metadata", "labels")[QUEUE] = queue
+    return body
 
 
 @asynccontextmanager
@@ -145,6 +151,34 @@ async def test_what_the_gateway_refuses_shows_the_reason(space: Space, house: Ho
     facts = [fact for fact in await house.federation_facts() if fact.subject_id == text(refused, "status", "jobId")]
     assert [fact.name for fact in facts] == ["refused", "refusal-forwarded"]
     await until(lambda: "Refused" in space.events("lost"))
+
+
+async def test_what_was_refused_for_want_of_a_queue_runs_once_the_queue_is_there(space: Space, house: House) -> None:
+    space.add(MUSTER_JOBS, muster_job("early", queue="newborn"))
+    space.add(JOBS, of_queue(batch_job("early"), "newborn"))
+    space.add(PODS, of_queue(asking_pod("early"), "newborn"))
+    refused = await space.shows(MUSTER_JOBS, "early", "refused")
+    assert "asked for again at" in text(condition(refused, "Accepted"), "message")
+    await space.shows(PODS, "early", "Refused")
+    await space.shows(JOBS, "early", "refused")
+    await house.muster.set_queue(QueueSpec(name="newborn"))
+    async with KubeConnection.plain(space.kube.url, user_agent="operators/1") as connection, operating(connection):
+        assert text(await space.shows(MUSTER_JOBS, "early", "succeeded"), "status", "jobId")
+        await space.shows(JOBS, "early", "succeeded")
+        await space.shows(PODS, "early", "Succeeded")
+
+
+async def test_a_refused_object_whose_label_is_mended_runs(space: Space, house: House) -> None:
+    del house
+    for kind, body in ((JOBS, batch_job("mislabelled")), (PODS, asking_pod("mislabelled"))):
+        space.add(kind, of_queue(body, "nowhere"))
+    await space.shows(JOBS, "mislabelled", "refused")
+    await space.shows(PODS, "mislabelled", "Refused")
+    for kind in (JOBS, PODS):
+        space.kube.change(kind, "mislabelled", {"metadata": {"labels": {QUEUE: SPACE}}}, SPACE)
+    async with KubeConnection.plain(space.kube.url, user_agent="operators/1") as connection, operating(connection):
+        await space.shows(JOBS, "mislabelled", "succeeded")
+        await space.shows(PODS, "mislabelled", "Succeeded")
 
 
 async def test_a_muster_job_that_can_be_no_job_is_rejected_until_it_is_mended(space: Space, house: House) -> None:

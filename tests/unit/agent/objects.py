@@ -5,6 +5,7 @@ from muster.agent.core.simulated import SimulatedCluster
 from muster.agent.core.workloads.policy import WorkloadPolicy
 from muster.agent.core.workloads.values import Shown, Unfit, WorkloadKind, WorkloadView
 from muster.agent.core.workloads.workloads import Workloads
+from muster.core import Fact
 from muster.schemas.facts.control import ClusterDescribed
 from muster.schemas.facts.job import JobPlaced, JobQueued, JobRouted, JobRunning
 from muster.schemas.facts.workload import JobRefused, WorkloadSubmitRequested
@@ -64,10 +65,14 @@ class WatchingAgent(VirtualAgent):
         self.see(seen(uid, shown=Shown(job_id=record.job_id, phase=phase), **rest))
 
     def asked(self, uid: str = "u-1") -> WorkloadSubmitRequested:
-        """The wish of this object, as the log has it."""
-        [fact] = [fact for fact in self.facts("submit-requested") if fact.subject_id == uid]
-        assert isinstance(fact.payload, WorkloadSubmitRequested)
-        return fact.payload
+        """The last wish of this object, as the log has it."""
+        payload = self.wish(uid).payload
+        assert isinstance(payload, WorkloadSubmitRequested)
+        return payload
+
+    def wish(self, uid: str = "u-1") -> Fact:
+        """The same as a fact."""
+        return [fact for fact in self.facts("submit-requested") if fact.subject_id == uid][-1]
 
     def accept(self, uid: str = "u-1") -> Job:
         """The gateway accepts it, and the federation sends it here."""
@@ -81,8 +86,12 @@ class WatchingAgent(VirtualAgent):
         self.settle()
         return job
 
-    def refuse(self, uid: str = "u-1") -> None:
-        refused = JobRefused(workload=uid, cluster="local", reason="unknown queue", field="queue", cure="Make it.")
+    def refuse(self, uid: str = "u-1", *, wish: str = "") -> None:
+        """The gateway refuses the last wish. wish: another one."""
+        refused = JobRefused(
+            workload=uid, cluster="local", reason="unknown queue", field="queue", cure="Make it.",
+            wish=wish or self.wish(uid).id,
+        )  # fmt: skip
         self.write("federation", "job", self.asked(uid).job_id, "refusal-forwarded", refused)
         self.settle()
 

@@ -94,7 +94,10 @@ def test_a_refusal_and_a_rejection_show_reason_and_cure(agent: WatchingAgent) ->
     agent.refuse()
     refused = shown(agent)
     assert at(refused.body, "status", "phase") == "refused"
-    assert text(refused.body, "status", "message") == "queue: unknown queue. Make it."
+    message = (
+        "queue: unknown queue. Make it. It is asked for again at 2023-11-14T22:13:35Z, and as soon as it or its queue"
+    )
+    assert text(refused.body, "status", "message") == f"{message} changes."
     for kind in (WorkloadKind.MUSTER_JOB, WorkloadKind.JOB, WorkloadKind.POD):
         rejected = rejection_of(UNFIT, seen(kind=kind, generation=3))
         assert UNFIT.reason in str(rejected.body)

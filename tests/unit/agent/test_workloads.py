@@ -2,7 +2,7 @@
 
 import pytest
 
-from muster.agent.core.workloads.values import REFUSED, Shown, WorkloadKind
+from muster.agent.core.workloads.values import Shown, WorkloadKind
 from muster.core import Draft
 from muster.schemas import ids
 from muster.schemas.facts.job import JobQueued, JobStopRequested, JobUnschedulable, QueuedReason, StopReason
@@ -123,14 +123,6 @@ def test_a_job_that_ended_is_settled_when_its_object_shows_it(agent: WatchingAge
     agent.see(seen())
     assert agent.names() == ["submit-requested", "settled"], "an object is a job once"
     assert not agent.workloads.records
-
-
-def test_a_refused_object_is_settled_when_it_shows_that(agent: WatchingAgent) -> None:
-    agent.see(seen())
-    agent.refuse()
-    assert agent.workloads.records["u-1"].refused is not None
-    agent.shows(phase=REFUSED)
-    assert agent.names() == ["submit-requested", "settled"]
 
 
 def test_a_job_that_ended_is_settled_when_its_object_is_gone(agent: WatchingAgent) -> None:

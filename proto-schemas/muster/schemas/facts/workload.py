@@ -57,9 +57,10 @@ class WorkloadSettled(Payload):
 
 
 class JobRefused(Payload):
-    """`refused` (gateway, FED) and `refusal-forwarded` (federation): a workload's job is not accepted, ever.
+    """`refused` (gateway, FED) and `refusal-forwarded` (federation): a workload's job is not accepted now.
 
-    workload: uid of the object.
+    workload: uid of the object. wish: the fact `submit-requested` that this answers; "" where it was not told. The agent
+    may ask again, with another fact.
     """
 
     workload: Label
@@ -67,6 +68,7 @@ class JobRefused(Payload):
     reason: Text = ""
     field: str = ""
     cure: Text = ""
+    wish: str = ""
 
 
 class RefusalState(Payload):
@@ -106,7 +108,8 @@ class Standing(Wire):
 class WorkloadState(Payload):
     """`state-recorded` of a workload, by the agent: what it asked, and what was answered.
 
-    asked_at: by fact `asked_fact`; cancelled: it asked to cancel; refused: as forwarded, None while it is not.
+    asked_at: by fact `asked_fact`; cancelled: it asked to cancel; refused: as last forwarded, None while it is not, at
+    `refused_at`, so often as `tries` says; again_at: when it is asked for again; asked_again: it was, and is not answered.
     """
 
     asked: WorkloadSubmitRequested
@@ -115,3 +118,7 @@ class WorkloadState(Payload):
     cancelled: bool = False
     refused: JobRefused | None = None
     standing: Standing = Field(default_factory=Standing)
+    tries: int = 0
+    refused_at: InstantNs = 0
+    again_at: InstantNs = 0
+    asked_again: bool = False

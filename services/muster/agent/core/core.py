@@ -103,12 +103,12 @@ class AgentCore:
         """See `Core`. Bounded by the cluster's OBSERVATIONS_MAX and the workloads' DRAFTS_MAX."""
         scales, work, seen = self._moves.scales, self._work.open, self._cluster.observe(now)
         drafts = [draft_of(one, jobs=self.jobs, nodes=self.nodes, scales=scales, work=work) for one in seen]
-        return drafts + self.workloads.decide() + self._leases.decide(now)
+        return drafts + self.workloads.decide(now) + self._leases.decide(now)
 
     def next_wakeup(self) -> Instant | None:
         """See `Core`."""
-        moments = [moment for moment in (self._cluster.next_change(), self._leases.next_change()) if moment is not None]
-        return min(moments, default=None)
+        moments = (self._cluster.next_change(), self._leases.next_change(), self.workloads.next_change())
+        return min((moment for moment in moments if moment is not None), default=None)
 
     def snapshot(self) -> Iterator[Draft]:
         """See `Core`. Slots, spec and trace of a job stand in the scheduler's state of it, which comes beside."""

@@ -12,7 +12,7 @@ from muster.agent.core.kubernetes.views import PodView
 from muster.agent.core.workloads.asking.pods import gang_asks
 from muster.agent.core.workloads.guests import Guest, PodAsks
 from muster.agent.core.workloads.policy import WorkloadPolicy
-from muster.agent.core.workloads.values import NoJobError, Unfit, WorkloadKind, WorkloadView
+from muster.agent.core.workloads.values import REFUSED, NoJobError, Unfit, WorkloadKind, WorkloadView
 from muster.kube.workload_labels import GANG_SIZE
 from muster.schemas.job import JobSpec
 
@@ -115,7 +115,20 @@ class PodGangs:
         shown = guest.shown if guest is not None and view.uid == before.uid else before.shown
         over = len(gang.ended) == len(before.members)
         gang.view = replace(before, deleting=bool(gang.gone), finished=over, shown=shown)
+        if shown.phase == REFUSED:
+            self._ask_anew(gang)
         return [gang.view] if gang.view != before else []
+
+    def _ask_anew(self, gang: _Gang) -> None:
+        """What a refused gang asks now, if its pods are the same in the same places: labels may have been changed."""
+        pods = tuple(self._pods[uid] for uid in gang.view.members if uid in self._pods)
+        first = pods[0].guest if pods else None
+        asking = all(pod.guest is not None and pod.guest.asks is not None for pod in pods)
+        if first is None or not asking or len(pods) < len(gang.view.members):
+            return
+        asked = self._spec(pods, first)
+        if asked.members == gang.view.members:
+            gang.view = replace(gang.view, asks=asked.asks, templates=asked.templates)
 
     def _gathered(self, view: PodView, guest: Guest) -> list[WorkloadView]:
         """A pod of a gang came: the gang if it is whole, else that the pod waits, or that they do not agree."""

@@ -14,6 +14,7 @@ from muster.schemas.facts.workload import (
 )
 from muster.schemas.job import TERMINAL_PHASES, Phase
 
+NEVER = Instant(0)
 HELD = "held"
 """Reason of a job that waits because somebody asked for it."""
 
@@ -22,8 +23,8 @@ HELD = "held"
 class Workload:
     """One object. asked: its wish, at asked_at by fact asked_fact. cancelled: it asked to cancel.
 
-    refused: as the gateway said, None while it did not. standing: where its job is. moves: how often that changed, for
-    whoever shows it.
+    refused: as the gateway last said, None while it did not; so often, `tries`. again_at: when it is asked again;
+    is_asked_again: it was, and is not answered. standing: where its job is.
     """
 
     asked: WorkloadSubmitRequested
@@ -32,6 +33,10 @@ class Workload:
     cancelled: bool = False
     refused: JobRefused | None = None
     standing: Standing = field(default_factory=Standing)
+    tries: int = 0
+    refused_at: Instant = NEVER
+    again_at: Instant = NEVER
+    is_asked_again: bool = False
 
     @property
     def uid(self) -> str:
@@ -45,8 +50,13 @@ class Workload:
 
     @property
     def is_over(self) -> bool:
-        """Nothing more will come of it."""
-        return self.refused is not None or self.standing.phase.is_terminal
+        """Nothing more will come of it, unless a refused one is asked for again."""
+        return self.is_refused or self.standing.phase.is_terminal
+
+    @property
+    def is_refused(self) -> bool:
+        """The last answer was no."""
+        return self.refused is not None and not self.is_asked_again
 
     @property
     def cause(self) -> str:
@@ -62,13 +72,26 @@ class Workload:
             cancelled=self.cancelled,
             refused=self.refused,
             standing=self.standing,
+            tries=self.tries,
+            refused_at=self.refused_at,
+            again_at=self.again_at,
+            asked_again=self.is_asked_again,
         )
 
 
 def restored(state: WorkloadState) -> Workload:
     """The record that a state fact tells of."""
     return Workload(
-        state.asked, Instant(state.asked_at), state.asked_fact, state.cancelled, state.refused, state.standing
+        state.asked,
+        Instant(state.asked_at),
+        state.asked_fact,
+        state.cancelled,
+        state.refused,
+        state.standing,
+        state.tries,
+        Instant(state.refused_at),
+        Instant(state.again_at),
+        state.asked_again,
     )
 
 

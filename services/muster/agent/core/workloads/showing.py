@@ -73,6 +73,8 @@ def waiting_of(view: WorkloadView, note: str) -> Showing:
     return Showing({"metadata": {"annotations": {**notes, GENERATION: None}}}, "", said(notes), WAITING)
 
 
+AGAIN = "It is asked for again at {}, and as soon as it or its queue changes."
+"""What a refused object says of its future."""
 WAITING = "waiting"
 """Phase of a pod whose gang is not whole, and of an object whose pods' claims have no template yet."""
 EPOCH = "1970-01-01T00:00:00Z"
@@ -87,7 +89,9 @@ def phase_of(record: Workload) -> str:
 def why(record: Workload) -> str:
     """Why it is in that phase, in words; "" if there is nothing to tell."""
     if record.refused is not None:
-        return words(record.refused.reason, record.refused.field, record.refused.cure)
+        told = words(record.refused.reason, record.refused.field, record.refused.cure)
+        again = f" {AGAIN.format(rfc3339(record.again_at))}" if record.again_at else ""
+        return f"{told[: REASON_CHARS_MAX - len(again)]}{again}"
     standing = record.standing
     if standing.phase in (Phase.PLACED, Phase.RUNNING):
         more = (

@@ -12,9 +12,10 @@ from muster.agent.core.kubernetes.views import PodView
 from muster.agent.core.workloads.gangs import PodGangs
 from muster.agent.core.workloads.policy import WorkloadPolicy, principal
 from muster.agent.core.workloads.records import Workload, moved, restored
+from muster.agent.core.workloads.refusals import SOON_S, Refusals
 from muster.agent.core.workloads.templates import CLAIM_ONLY, NO_CLAIM, Templates, TemplateView
 from muster.agent.core.workloads.values import REASON_CHARS_MAX, Unfit, WorkloadKind, WorkloadView
-from muster.core import Draft, Fact
+from muster.core import Draft, Fact, Instant, after
 from muster.schemas import ids
 from muster.schemas.base import FACT_BYTES_MAX
 from muster.schemas.facts import workload as facts
@@ -49,6 +50,8 @@ class Workloads:
         self.watched: tuple[WorkloadKind, ...] = ()
         self.gangs = PodGangs(policy, self.members_of)
         self.templates = Templates()
+        self._refusals = Refusals(self.records)
+        self._now = Instant(0)
         self._settled: dict[str, None] = {}
         self._by_job: dict[str, str] = {}
         self._leads: dict[str, str] = {}  # uid of the workload by uid of each of its pods
@@ -63,10 +66,12 @@ class Workloads:
             ("job", "refusal-forwarded"): self._refused,
             ("cluster", "described"): self._described,
             ("cluster", STATE_NAME): self._described,
+            ("queue", "changed"): self._queue_changed,
         }
 
     def apply(self, fact: Fact) -> bool:
         """Fold one fact, of whatever kind. False if it fits no state."""
+        self._now = max(self._now, fact.time)
         if fact.kind == "job" and fact.subject_id in self._by_job and fact.name != "refusal-forwarded":
             return self._moved(fact)
         handler = self._handlers.get((fact.kind, fact.name))
@@ -74,6 +79,9 @@ class Workloads:
 
     def see(self, view: WorkloadView) -> bool:
         """The object is so. True if something may follow from that."""
+        record = self.records.get(view.uid)
+        if record is not None and record.is_refused and view.uid not in self.views:
+            self._refusals.look_at(record)
         self.views[view.uid] = view
         self._open[view.uid] = None
         if view.uid in self.records or view.uid in self.rejected or self.waits_for(view):
@@ -159,8 +167,14 @@ class Workloads:
         uid = self._by_job.get(job_id)
         return None if uid is None else self.records.get(uid)
 
-    def decide(self) -> list[Draft]:
+    def next_change(self) -> Instant | None:
+        """When `decide` could answer differently by time alone."""
+        return self._refusals.next_change(self._may_be_asked_again)
+
+    def decide(self, now: Instant) -> list[Draft]:
         """What should be true and is not yet; the same again until it is folded."""
+        self._now = max(self._now, now)
+        self._open.update(dict.fromkeys(self._refusals.come_due(self._now)))
         drafts: list[Draft] = []
         for uid in tuple(self._open):
             draft = self._answer(uid)
@@ -188,6 +202,8 @@ class Workloads:
         record, view = self.records.get(uid), self.views.get(uid)
         if record is None:
             return None if view is None else self._taken_up(view)
+        if record.is_refused:
+            return self._asked_again(record, view) or self._settling(record, view)
         if record.is_over:
             return self._settling(record, view)
         if record.cancelled or not record.standing.accepted:
@@ -210,19 +226,38 @@ class Workloads:
             case Unfit() as unfit:
                 return self._rejection(view, unfit)
             case JobSpec() as spec:
-                job_id = self.policy.job_id(view.namespace, view.uid)
-                trace = ids.traceparent(ids.trace_id(job_id), ids.span_id(job_id))
-                asked = facts.WorkloadSubmitRequested(
-                    job_id=job_id,
-                    spec=spec,
-                    principal=principal(view.namespace),
-                    origin=view.ref(self.policy.cluster),
-                    trace=trace,
-                )
-                size = len(asked.model_dump_json())
-                if size > ASKED_BYTES_MAX:
-                    return self._rejection(view, _too_large(size))
-                return Draft("workload", view.uid, "submit-requested", asked, trace=trace)
+                return self._wish(view, spec)
+
+    def _wish(self, view: WorkloadView, spec: JobSpec) -> Draft | None:
+        job_id = self.policy.job_id(view.namespace, view.uid)
+        trace = ids.traceparent(ids.trace_id(job_id), ids.span_id(job_id))
+        asked = facts.WorkloadSubmitRequested(
+            job_id=job_id,
+            spec=spec,
+            principal=principal(view.namespace),
+            origin=view.ref(self.policy.cluster),
+            trace=trace,
+        )
+        size = len(asked.model_dump_json())
+        if size > ASKED_BYTES_MAX:
+            return self._rejection(view, _too_large(size))
+        return Draft("workload", view.uid, "submit-requested", asked, trace=trace)
+
+    def _asked_again(self, record: Workload, view: WorkloadView | None) -> Draft | None:
+        """The wish of a refused object once more: it is due, or its object asks for something else now."""
+        if view is None or view.deleting or view.finished:
+            return None
+        asks = record.asked.spec if view.asks is None else self._asks(view)
+        if not isinstance(asks, JobSpec):
+            return None
+        soon = after(record.refused_at, SOON_S)
+        if self._now < (record.again_at if asks == record.asked.spec else min(record.again_at, soon)):
+            return None
+        return self._wish(view, asks)
+
+    def _may_be_asked_again(self, uid: str) -> bool:
+        record = self.records.get(uid)
+        return record is not None and record.is_refused and uid in self.views
 
     def _asks(self, view: WorkloadView) -> JobSpec | Unfit | None:
         """Nothing is asked before it is known how GPUs are had here."""
@@ -236,9 +271,10 @@ class Workloads:
         return self.templates.asked(view, asks) if self.claims else CLAIM_ONLY
 
     def _rejection(self, view: WorkloadView, unfit: Unfit) -> Draft | None:
-        """Said once for each generation of the object."""
-        said, _ = self.rejected.get(view.uid, (-1, unfit))
-        if said >= view.generation or (view.shown.generation >= view.generation > 0):
+        """Said once for each generation of the object, and for each reason: labels change without a generation."""
+        said, before = self.rejected.get(view.uid, (-1, None))
+        shows_it = before is None and view.shown.generation >= view.generation > 0
+        if shows_it or (said >= view.generation and before == unfit):
             return None
         payload = facts.WorkloadRejected(
             origin=view.ref(self.policy.cluster),
@@ -250,10 +286,11 @@ class Workloads:
         return Draft("workload", view.uid, "rejected", payload)
 
     def _settling(self, record: Workload, view: WorkloadView | None) -> Draft | None:
-        """The end is told when the object shows it, or is gone for certain."""
+        """The end is told when the object shows it, or is gone for certain. A refused one may still be asked for."""
         if view is None and not self._is_read(record):
             return None
-        if view is not None and not view.deleting and not view.shown.is_final:
+        may_come = record.is_refused and view is not None and not view.finished
+        if view is not None and not view.deleting and (may_come or not view.shown.is_final):
             return None
         reason = "the object shows it" if view is not None else "the object is gone"
         settled = facts.WorkloadSettled(job_id=record.job_id, reason=reason)
@@ -291,9 +328,22 @@ class Workloads:
 
     def _asked(self, fact: Fact) -> bool:
         payload = fact.payload
-        if not isinstance(payload, facts.WorkloadSubmitRequested) or fact.subject_id in self.records:
+        if not isinstance(payload, facts.WorkloadSubmitRequested):
             return False
-        self._enter(Workload(payload, fact.time, fact.id))
+        record = self.records.get(fact.subject_id)
+        if record is None:
+            self._enter(Workload(payload, fact.time, fact.id))
+            return True
+        if not record.is_refused:
+            return False
+        self._refusals.remove(record)
+        record.asked, record.asked_at, record.asked_fact = payload, fact.time, fact.id
+        record.is_asked_again = True
+        self._touch(record.uid)
+        return True
+
+    def _queue_changed(self, fact: Fact) -> bool:
+        self._refusals.queue_changed(fact.subject_id, fact.time)
         return True
 
     def _enter(self, record: Workload) -> None:
@@ -324,6 +374,7 @@ class Workloads:
         if record is None:
             return False
         self._by_job.pop(record.job_id, None)
+        self._refusals.remove(record)
         for member in record.asked.origin.members:
             self._leads.pop(member, None)
         self.changed.pop(fact.subject_id, None)
@@ -337,14 +388,18 @@ class Workloads:
             return False
         if record.standing.accepted:
             return False  # a refusal that was overtaken by the job itself
-        record.refused = fact.payload
+        if record.is_refused or fact.payload.wish not in ("", record.asked_fact):
+            return True  # the answer to a wish before the last one, told twice
+        record.refused, record.is_asked_again = fact.payload, False
+        self._refusals.add(record, fact.time)
         self._touch(record.uid)
         return True
 
     def _moved(self, fact: Fact) -> bool:
         record = self.records[self._by_job[fact.subject_id]]
         if isinstance(fact.payload, JobRouted):
-            record.refused = None
+            record.refused, record.is_asked_again = None, False
+            self._refusals.remove(record)
         standing = moved(record.standing, fact)
         if standing is not None:
             record.standing = standing
@@ -354,7 +409,10 @@ class Workloads:
     def _state(self, fact: Fact) -> bool:
         if not isinstance(fact.payload, facts.WorkloadState):
             return False
-        self._enter(restored(fact.payload))
+        record = restored(fact.payload)
+        self._enter(record)
+        if record.is_refused:
+            self._refusals.restore(record)
         return True
 
 

@@ -7,7 +7,15 @@ from muster.agent.core.workloads.asking import jobs, jobsets, mpijobs, musterjob
 from muster.agent.core.workloads.asking.common import small_number
 from muster.agent.core.workloads.policy import WorkloadPolicy
 from muster.agent.core.workloads.templates import template_of
-from muster.agent.core.workloads.values import NOTHING_SHOWN, NoJobError, Shown, Unfit, WorkloadKind, WorkloadView
+from muster.agent.core.workloads.values import (
+    NOTHING_SHOWN,
+    REFUSED,
+    NoJobError,
+    Shown,
+    Unfit,
+    WorkloadKind,
+    WorkloadView,
+)
 from muster.kube.objects import (
     JsonObject,
     integer,
@@ -78,7 +86,7 @@ class WorkloadProjection:
             name=name_of(raw),
             uid=uid_of(raw),
             generation=integer(raw, "metadata", "generation"),
-            asks=None if shown.job_id else self._asks(raw),
+            asks=self._asks(raw) if not shown.job_id or shown.phase == REFUSED else None,
             shown=shown,
             deleting=bool(text(raw, "metadata", "deletionTimestamp")),
             suspended=truth(raw, *SUSPEND[kind]) if kind.suspends else False,
