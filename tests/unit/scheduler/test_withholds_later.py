@@ -48,6 +48,17 @@ def test_what_may_open_one_request_may_not_pass_a_later_stricter_one_on_the_same
     assert world.phase(world.submit("one", **MOVABLE)) is Phase.QUEUED
 
 
+def test_who_may_pass_neither_of_two_requests_is_told_of_maintenance_and_not_that_gpus_lack() -> None:
+    world = World(nodes=1)
+    ask(world, "n0", in_s=HOUR, running=MOVE, request="r1")
+    ask(world, "n0", in_s=2 * HOUR, running=FINISH, request="r2")
+    world.run()
+    one = world.submit("one", **MOVABLE)
+    why = answers.answer_why(world.core, AskJob(job_id=one.id), world.now)
+    assert why.reason == "maintenance"
+    assert "1 node has to be free before the job would be gone" in why.detail
+
+
 def test_a_job_that_is_gone_before_both_requests_on_a_node_starts_there() -> None:
     world = World(nodes=1)
     ask(world, "n0", in_s=HOUR, running=MOVE, request="r1")
