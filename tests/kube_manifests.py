@@ -26,11 +26,18 @@ def kubectl(plane: AnyPlane, *words: str, given: str = "") -> str:
     return done.stdout + done.stderr
 
 
-def copy_with_secrets(directory: Path, overlay: str) -> Path:
-    """A copy of k8s/ with an overlay's credentials in it; the overlay's directory."""
+def copy_with_secrets(directory: Path, overlay: str, *, changed: tuple[str, str] = ("", "")) -> Path:
+    """A copy of k8s/ with an overlay's credentials in it; the overlay's directory.
+
+    changed: words of its settings, and what stands there instead.
+    """
     copied = directory / "k8s"
     shutil.copytree(K8S, copied, ignore=shutil.ignore_patterns("secrets"))
     place = copied / "overlays" / overlay
+    settings = place / "settings.yaml"
+    old, new = changed
+    assert old in settings.read_text(encoding="utf-8")
+    settings.write_text(settings.read_text(encoding="utf-8").replace(old, new) if old else settings.read_text())
     argv = [sys.executable, "-m", "muster.cli.main", "init", "kubernetes", "--into", str(place / "secrets")]
     done = subprocess.run(
         [*argv, "--settings", str(place / "settings.yaml")],

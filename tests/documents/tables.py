@@ -213,7 +213,6 @@ PAGES: Mapping[str, Stand] = {
             ),
         ),
     ),
-    "docs/clusters.md": Stand(stack=None, fills={"DIR": fills.new_state_dir}),
     "docs/operations.md": Stand(
         fills={"DIR": fills.new_state_dir, "NEW": fills.new_state_dir},
         instead=(
@@ -292,6 +291,25 @@ PAGES: Mapping[str, Stand] = {
                 "its day may be over",
                 run="muster reserve night-train --gpus 64 --model H100 --for-queue research "
                 "--starts $(date -d tomorrow +%F)T20:00 --for 10h --weekly",
+            ),
+        ),
+    ),
+    "docs/clusters.md": Stand(
+        stack=None,
+        fills={"DIR": fills.new_state_dir},
+        instead=(
+            Instead(
+                f"{COMPOSE} -f compose/compose.federation.yaml up --detach --build",
+                "twenty containers; what compose makes of both files is looked at",
+                by="tests/compose/test_federation.py::test_the_centre_and_two_cells_are_what_compose_would_start",
+            ),
+            Instead(
+                "muster init kubernetes --into k8s/overlays/centre/secrets "
+                "--settings k8s/overlays/centre/settings.yaml",
+                "it needs two clusters: a real API server is asked about every object of both",
+                by="tests/kubernetes/test_federated_manifests.py"
+                "::test_the_api_server_takes_every_object_and_lets_every_pod_in",
+                block=True,
             ),
         ),
     ),

@@ -12,12 +12,13 @@ from pathlib import Path
 import yaml
 
 from muster.bus.kubernetes_settings import KubernetesSettings
+from muster.bus.leaf import cell_user_name
 from muster.bus.settings import FabricSettings, Settings, WebhookSettings
 from muster.stack.exporters import DCGM_SIMULATOR
 from muster.stack.fabrics import SIMULATOR
 from muster.stack.keys import write_private
 from muster.stack.nats_server import SYNC_ALWAYS
-from muster.stack.parts import CLI, GRAFANA, HOST, KEYS, Layout
+from muster.stack.parts import CLI, GRAFANA, HOST, KEYS, REDIS, TOGETHER, Layout
 from muster.stack.provision import Broker, provision
 
 STATEFUL_SET, HEADLESS = "nats", "nats-servers"
@@ -57,7 +58,7 @@ def write(
     found = provision(
         directory, layout, inside, now_s=now_s, services=services, broker=broker_of(settings), entropy=entropy
     )
-    wanted = tuple(sorted(set(found) - _AT_HOME))
+    wanted = tuple(sorted(set(found) - _AT_HOME - _of_others(settings)))
     for one in carried:
         text = one.source.read_text(encoding="utf-8")
         for part in one.parts:
@@ -75,6 +76,17 @@ def write(
     }
     write_private(directory / KUSTOMIZATION, _HEAD + yaml.safe_dump(body, sort_keys=False))
     return tuple(map(secret_of, wanted))
+
+
+def _of_others(settings: Settings) -> frozenset[str]:
+    """What a centre makes for its cells' administrators, and what a cell does not run: nobody shows it anything."""
+    match settings.role:
+        case "centre":
+            return frozenset(map(cell_user_name, settings.clusters))
+        case "cell":
+            return frozenset({REDIS, TOGETHER})
+        case "whole":
+            return frozenset()
 
 
 def secret_of(part: str) -> str:

@@ -19,8 +19,10 @@ from muster.stack.nats_server import loopback_origins
 from muster.stack.ports import USUAL_PORTS
 
 KEYS, NATS, REDIS, BUS, CLI, HOST, GRAFANA = "keys", "nats", "redis", "bus", "cli", "host", "grafana"
+TOGETHER = "together"
 """Parts that are no services. keys: read by who makes the others alone. bus: makes the streams. cli, host: the
-admin's, within the stack's network and outside. grafana: the password of its admin."""
+admin's, within the stack's network and outside. grafana: the password of its admin. together: for one process that
+hosts all services of a cell (`muster run all`)."""
 
 METRICS_PORT = 9100
 EVERYWHERE = "0.0.0.0"  # noqa: S104 - in a container; what is published, and where, the container engine is told
@@ -112,6 +114,7 @@ def parts(
     declarations: Iterable[Declaration], settings: Settings, layout: Layout, *, redis_password: str
 ) -> tuple[Part, ...]:
     """Every part with settings. settings: `placed`."""
+    declared = tuple(declarations)
     told = settings.model_copy(update={"redis_url": _redis_url(layout, password=redis_password)})
     logins = tuple(
         fabric.credentials.name
@@ -128,15 +131,18 @@ def parts(
                 *(logins if declaration.service in _LOGS_IN_AT_FABRICS else ()),
             ),
         )
-        for declaration in declarations
+        for declaration in declared
     )
     inside = f"http://{layout.gateway}:{USUAL_PORTS['http']}"
     at_exporters = Endpoints(http=inside, ports={DCGM_PORT: USUAL_PORTS[DCGM_PORT]})
     at_fabric = Endpoints(http=inside, ports={FABRIC_PORT: USUAL_PORTS[FABRIC_PORT]})
     admin = (OPERATOR, ADMIN_TOOLS)
+    everybody = tuple(dict.fromkeys(user for one in declared for user in users_of(one)))
+    together = Part(TOGETHER, settings=settings, users=everybody, files=logins)
     outside = settings.model_copy(update={"nats_url": layout.nats_url})
     return (
         *services,
+        *((together,) if settings.role == "cell" else ()),
         Part(SIMULATOR, settings=settings, endpoints=at_fabric, files=logins),
         Part(DCGM_SIMULATOR, settings=settings, endpoints=at_exporters, users=(READER,)),
         Part(BUS, settings=settings, users=(BOOTSTRAP,), has_token=True),

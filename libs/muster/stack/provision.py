@@ -87,7 +87,7 @@ def provision(
     for part in told:
         _write(part, directory / part.name, keys=keys, token=token)
     joining = tuple(_write_cell(directory, cluster, keys=keys) for cluster in _cells(settings))
-    config = _with_domain(_nats(layout, access, broker, keys), settings, layout, access)
+    config = _with_domain(_nats(layout, access, broker, keys, name=_broker_name(settings)), settings, layout, access)
     if settings.role == "cell":
         write_private(directory / NATS / CENTRE_CREDENTIALS, _centre(settings).credentials.read_text(encoding="utf-8"))
     write_private(directory / NATS / "nats-server.conf", nats_server.render(config))
@@ -177,11 +177,16 @@ def _write(part: Part, directory: Path, *, keys: Path, token: str) -> None:
         write_private(own / name, (source / name).read_text())
 
 
-def _nats(layout: Layout, access: MintedAccess, broker: Broker, keys: Path) -> nats_server.NatsConfig:
+def _broker_name(settings: Settings) -> str:
+    """Of the servers that hold copies together. Leaf nodes of a cluster that is called like their own are refused."""
+    return f"muster-{settings.cluster}" if settings.role == "cell" else "muster"
+
+
+def _nats(layout: Layout, access: MintedAccess, broker: Broker, keys: Path, *, name: str) -> nats_server.NatsConfig:
     cluster = None
     if broker.servers:
         password = _once(keys / _ROUTE_PASSWORD, new_secret)
-        cluster = nats_server.NatsCluster("muster", broker.servers, password)
+        cluster = nats_server.NatsCluster(name, broker.servers, password)
     return nats_server.NatsConfig(
         port=USUAL_PORTS["nats"],
         monitor_port=USUAL_PORTS["monitor"],
