@@ -15,13 +15,13 @@ from unit.scheduler.world import World, belief, books_balance
 PLAN = PreflightPlan(suite="quick", checks=(CheckOrder(check="device-count"),), limit_s=100.0)
 
 
-def checked(nodes: int = 2, *, gpus: int = 2, plan: PreflightPlan = PLAN) -> World:
+def checked(nodes: int = 2, *, gpus: int = 2, plan: PreflightPlan = PLAN, blame_s: float = 0.0) -> World:
     """A cluster where jobs are checked unless they name "none"."""
 
     def plan_of(spec: JobSpec) -> PreflightPlan | None:
         return None if spec.preflight == "none" else plan
 
-    return World(nodes=nodes, gpus=gpus, limits=Limits(plan_of=plan_of))
+    return World(nodes=nodes, gpus=gpus, limits=Limits(plan_of=plan_of, blame_s=blame_s))
 
 
 def attempt(world: World, one: Job) -> int:
@@ -179,8 +179,9 @@ def test_a_run_that_came_to_its_first_step_ends_the_row() -> None:
     assert world.last(one.id, "queued").payload.reason is QueuedReason.RETRY
 
 
-def test_pods_that_end_with_an_error_before_the_gate_opened_use_no_retry() -> None:
-    world = checked()
+@pytest.mark.parametrize("blame_s", [0.0, 12.0])
+def test_pods_that_end_with_an_error_before_the_gate_opened_use_no_retry_and_wait_for_nobody(blame_s: float) -> None:
+    world = checked(blame_s=blame_s)
     one = world.submit("one")
     world.started(one)
     gone(world, one, "failed", node="n0")

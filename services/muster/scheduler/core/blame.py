@@ -7,6 +7,7 @@ nothing would come of that: telemetry tells what jobs used only of pages that it
 """
 
 from muster.core import Instant, after
+from muster.scheduler.core import preflight
 from muster.scheduler.core.fleet import DEVICE, Books
 from muster.scheduler.core.jobs import JobRecord
 from muster.schemas.facts.job import PodsOutcome
@@ -42,10 +43,14 @@ def pages_are_read(read_at: int, now: Instant) -> bool:
 
 
 def judged_at(record: JobRecord, *, blame_s: float) -> Instant:
-    """When the end of a run is judged: at once, but for an error of a job with GPUs that nobody stopped."""
+    """When the end of a run is judged: at once, but for an error of a job with GPUs that nobody stopped.
+
+    One before its first step is no failure of the job, whatever comes out.
+    """
     exited = record.exited
     is_doubtful = exited is not None and exited.outcome is PodsOutcome.FAILED and record.stop_reason is None
-    if not blame_s or not is_doubtful or not record.kind.gpu_milli or record.cancel_fact:
+    is_early = preflight.ended_before_first_step(record)
+    if not blame_s or not is_doubtful or is_early or not record.kind.gpu_milli or record.cancel_fact:
         return Instant(record.exited_at)
     return after(Instant(record.exited_at), blame_s)
 
