@@ -188,6 +188,14 @@ class TestVerdict:
 
         assert (found.floor_share, found.reached) == (0.7, True)
 
+    def test_pods_that_run_are_compared_with_the_floors_beside_it(self) -> None:
+        floor, ours = result(Contender.FLOOR, binds_per_s=200.0), result(Contender.MUSTER, binds_per_s=100.0)
+        late = replace(floor, running=100, running_wall_s=1.0)
+
+        (found,) = verdicts([late, replace(ours, running=100, running_wall_s=1.25)])
+
+        assert (found.floor_share, found.running_share, found.reached) == (0.5, 0.8, False)
+
     def test_speed_does_not_make_up_for_what_is_stranded(self) -> None:
         (found,) = verdicts(
             [result(Contender.FLOOR, binds_per_s=100.0), result(Contender.MUSTER, placed=99, binds_per_s=100.0)]

@@ -124,6 +124,8 @@ def _words(verdict: Verdict) -> str:
         said.append(f"{verdict.p99_ratio:.2f} x its p99")
     if verdict.floor_share is not None:
         said.append(f"{100 * verdict.floor_share:.0f} % of the floor")
+    if verdict.running_share is not None:
+        said.append(f"{100 * verdict.running_share:.0f} % of it until all run")
     if verdict.reached is not None:
         said.append("reached" if verdict.reached else "not reached")
     return "; ".join(said)

@@ -16,13 +16,18 @@ FLOOR_SHARE = 0.7
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """One contender of Muster's. None: there is nothing to compare with in this run."""
+    """One contender of Muster's. None: there is nothing to compare with in this run.
+
+    floor_share: of what the floor binds per second. running_share: of the pods that run per second in the floor's run,
+    whose kubelets lag behind; told beside, not judged.
+    """
 
     contender: Contender
     all_placed: bool
     binds_ratio: float | None
     p99_ratio: float | None
     floor_share: float | None
+    running_share: float | None
     lists_in_surge: int
 
     @property
@@ -60,6 +65,7 @@ def verdicts(results: Sequence[Result]) -> tuple[Verdict, ...]:
                 binds_ratio=_ratio(ours.binds_per_s, better.binds_per_s if better else 0.0),
                 p99_ratio=_ratio(ours.latency_ms.p99, better.latency_ms.p99 if better else 0.0),
                 floor_share=_ratio(ours.binds_per_s, floor.binds_per_s if floor else 0.0),
+                running_share=_ratio(ours.running_per_s, floor.running_per_s if floor else 0.0),
                 lists_in_surge=ours.surge.lists,
             )
         )
