@@ -55,7 +55,7 @@ async def submit_job(request: Request) -> Response:
     started_s = house.time.monotonic_s()
     principal = principal_of(request)
     body = await body_of(request)
-    if request.url.query and flag_of(request, "dry_run"):
+    if request.scope["query_string"] and flag_of(request, "dry_run"):
         return answers.model(await dry_run(house, principal, body))
     headers = request.headers
     key = headers.get("idempotency-key", os.urandom(16).hex())
