@@ -80,7 +80,8 @@ def test_nobody_is_hurt_and_the_end_comes(events: list[tuple[str, int, float]], 
         happen(world, what, number, hours)
         world.run(20 * 60)
         campaign = world.core.state.campaigns["driver"]
-        taken = [turn for turn in campaign.turns.values() if turn.step.is_taken]
+        # One that a person had cordoned was out of use anyhow: its turn takes nothing.
+        taken = [turn for turn in campaign.turns.values() if turn.step.is_taken and not turn.cordoned_by]
         assert len(taken) <= MOST
     world.bad.clear()
     for number in range(NODES):
