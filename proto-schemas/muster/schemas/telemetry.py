@@ -33,7 +33,20 @@ class WatchReading(Wire):
     code: str = ""
 
 
-class DeviceSample(Wire):
+class DeviceReading(Wire):
+    """The part of a `DeviceSample` that views and sums over a fleet need; whoever reads no more decodes no more."""
+
+    index: Annotated[int, Field(ge=0, lt=GPUS_PER_NODE_MAX)]
+    uuid: str
+    utilisation_pct: Measured
+    memory_used_mib: int
+    memory_total_mib: int
+    power_w: Measured
+    temperature_c: Measured
+    job_ids: tuple[str, ...] = ()
+
+
+class DeviceSample(DeviceReading):
     """One GPU at one moment. job_ids: who holds it. None: the exporter does not show it.
 
     utilisation_pct: 0 to 100, DCGM's DEV_GPU_UTIL, which says no more than that something ran. sm_active_pct,
@@ -45,14 +58,6 @@ class DeviceSample(Wire):
     known which jobs these are. lacking: fields without None that the page does not show; they are 0 here.
     """
 
-    index: Annotated[int, Field(ge=0, lt=GPUS_PER_NODE_MAX)]
-    uuid: str
-    utilisation_pct: Measured
-    memory_used_mib: int
-    memory_total_mib: int
-    power_w: Measured
-    temperature_c: Measured
-    job_ids: tuple[str, ...] = ()
     sm_active_pct: Measured | None = None
     tensor_active_pct: Measured | None = None
     dram_active_pct: Measured | None = None
@@ -91,15 +96,21 @@ class ExporterState(StrEnum):
     NONSENSE = "nonsense"
 
 
-class NodeSample(Wire):
+class NodeReading(Wire):
+    """The same part of a `NodeSample`."""
+
+    node: str
+    at: InstantNs
+    gpu_model: str = ""
+    devices: Annotated[tuple[DeviceReading, ...], Field(max_length=GPUS_PER_NODE_MAX)] = ()
+
+
+class NodeSample(NodeReading):
     """All GPUs of one node at one moment. gpus_expected: as the log describes the node; None: not known.
 
     missing: uuids of expected devices that the page does not show. driver: version. error: of the scrape.
     """
 
-    node: str
-    at: InstantNs
-    gpu_model: str = ""
     devices: Annotated[tuple[DeviceSample, ...], Field(max_length=GPUS_PER_NODE_MAX)] = ()
     exporter: ExporterState = ExporterState.OK
     gpus_expected: int | None = None

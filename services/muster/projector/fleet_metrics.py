@@ -8,7 +8,7 @@ from prometheus_client import Gauge
 from muster.bus.gauges import LeaderGauges
 from muster.bus.labels import BoundedLabels
 from muster.core.instant import seconds_between
-from muster.schemas.telemetry import NodeSample
+from muster.schemas.telemetry import NodeReading
 
 MODELS_MAX = 32
 SILENT_S = 60.0
@@ -51,7 +51,7 @@ class FleetMetrics:
         self._shown: set[str] = set()
         self._of: dict[str, tuple[int, str, _Sums]] = {}
 
-    def report(self, sample: NodeSample) -> None:
+    def report(self, sample: NodeReading) -> None:
         """A node reported."""
         sums = _Sums()
         for device in sample.devices:

@@ -30,7 +30,7 @@ from muster.projector.writer import readings
 from muster.schemas.live import PUBLIC_AUDIENCE
 from muster.schemas.readmodel import ReadModel
 from muster.schemas.subjects import cluster_log, telemetry_subject, view_subject
-from muster.schemas.telemetry import NodeSample
+from muster.schemas.telemetry import NodeReading
 
 INTERVAL_S = 1.0
 NODES_AT_ONCE = 200  # decoded before others have their turn
@@ -113,7 +113,7 @@ class TelemetrySink:
         at = 0
         for count, body in enumerate(came.values(), start=1):
             try:
-                sample = NodeSample.model_validate_json(body)
+                sample = NodeReading.model_validate_json(body)
             except ValidationError:
                 metrics.unreadable.inc()
                 continue

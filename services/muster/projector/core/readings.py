@@ -5,12 +5,12 @@ from collections.abc import Iterator, Mapping
 from pydantic_core import to_json
 
 from muster.schemas.live import SLICE_BYTES_MAX, Reading
-from muster.schemas.telemetry import NodeSample
+from muster.schemas.telemetry import NodeReading
 
 ROW_OVERHEAD_BYTES = 8  # quotes, colon, comma
 
 
-def readings_row(sample: NodeSample) -> bytes:
+def readings_row(sample: NodeReading) -> bytes:
     """One node's readings by the places of its GPUs, encoded; null where there is none."""
     places: list[Reading | None] = [None] * (1 + max((device.index for device in sample.devices), default=-1))
     for device in sample.devices:
