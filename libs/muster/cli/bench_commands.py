@@ -84,8 +84,8 @@ def telemetry(
 ) -> None:
     """Read the exporters of a whole fleet: one page in parts, then rounds over all nodes, and what share of a core.
 
-    JSON: library_ms, read_ms, whole_ms (of a page), cpu_pct, library_cpu_pct, memory_mib, read, failed, late, and
-    `machine`.
+    JSON: library_ms, first_ms, read_ms, whole_ms (of a page), cpu_pct, library_cpu_pct, memory_mib, read, failed, late,
+    and `machine`.
     """
     from muster.cli.bench import telemetry_report
 
