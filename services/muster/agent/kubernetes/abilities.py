@@ -20,9 +20,9 @@ ASKED_AT_A_TIME = 8
 GROUPS_OF = {
     Feature.DRA: "resource.k8s.io/v1",
     Feature.CLAIM_TEMPLATES: "resource.k8s.io/v1",
-    Feature.MUSTERJOBS: "muster.dev",
-    Feature.JOBSETS: "jobset.x-k8s.io",
-    Feature.MPIJOBS: "kubeflow.org",
+    Feature.MUSTERJOBS: "muster.dev/v1alpha1",
+    Feature.JOBSETS: "jobset.x-k8s.io/v1alpha2",
+    Feature.MPIJOBS: "kubeflow.org/v2beta1",
     Feature.COMPOSABILITY: "cro.hpsys.ibm.ie.com",
     Feature.OPERATOR: "cro.hpsys.ibm.ie.com",
     Feature.MACHINES: "cluster.x-k8s.io",
@@ -53,6 +53,9 @@ INSTEAD = {
 }
 
 
+NOT_SERVED = "is not served"
+
+
 class AbilityError(Exception):
     """The cluster lacks what Muster cannot do without, or what the settings say it must have."""
 
@@ -68,6 +71,16 @@ class Abilities:
     def has(self, feature: Feature) -> bool:
         """Whether the feature's kinds are served and all its permissions are granted."""
         return all(feature is not missing for missing, _ in self.without)
+
+    def unserved(self, features: Iterable[Feature]) -> frozenset[Feature]:
+        """Those whose API group is not served; it may be some day."""
+        asked = frozenset(features)
+        return frozenset(one for one, why in self.without if one in asked and why.endswith(NOT_SERVED))
+
+    def grown(self, found: Iterable[Feature], more: "Abilities") -> "Abilities":
+        """With these features looked at anew. more: as they are now."""
+        others = tuple((one, why) for one, why in self.without if one not in frozenset(found))
+        return Abilities(self.version, self.served | more.served, others + more.without)
 
     def lacking(self, wanted: Iterable[Feature]) -> tuple[str, ...]:
         """In words, of these features: what is missing, and what is done instead."""
@@ -88,12 +101,12 @@ async def find_abilities(
         raise AbilityError(
             f"the API server is of version {text(version, 'gitVersion')}; Muster needs {OLDEST[0]}.{OLDEST[1]} or newer"
         )
-    groups = frozenset(_served(objects(await connection.get_path("/apis"), "groups")))
+    groups = await served_groups(connection)
     without: dict[Feature, str] = {}
     for feature in wanted:
         group = GROUPS_OF.get(feature)
         if group is not None and group not in groups:
-            without[feature] = f"API group {group} is not served"
+            without[feature] = f"API group {group} {NOT_SERVED}"
     rows = [row for row in permissions_of(AGENT) if row.feature not in without]
     asked = [row for row in rows if row.feature in (Feature.CORE, *wanted)]
     for row, verb, namespace in await _denied(connection, asked, writes_in):
@@ -103,6 +116,11 @@ async def find_abilities(
             raise AbilityError(f"{words}; grant it: `muster kubernetes rbac` prints the manifests")
         without.setdefault(row.feature, words)
     return Abilities(text(version, "gitVersion"), groups & _GROUPS, tuple(without.items()))
+
+
+async def served_groups(connection: KubeConnection) -> frozenset[str]:
+    """API groups alone, and with each of their versions. Raises KubeError."""
+    return frozenset(_served(objects(await connection.get_path("/apis"), "groups")))
 
 
 def described(

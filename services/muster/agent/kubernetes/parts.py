@@ -1,7 +1,7 @@
 """What else lives at the API server beside pods and nodes: claims, workloads, machines. Each is a part of the sink."""
 
-from collections.abc import Sequence
-from typing import Protocol
+from collections.abc import Collection, Sequence
+from typing import Protocol, runtime_checkable
 
 from muster.agent.kubernetes.abilities import Abilities
 from muster.agent.kubernetes.watching import Watch
@@ -32,4 +32,22 @@ class Part(Protocol):
 
     def after_fold(self, facts: Sequence[Fact], now: Instant) -> None:
         """Facts were folded."""
+        ...
+
+
+@runtime_checkable
+class Growing(Part, Protocol):
+    """A part that begins to watch kinds that are served only since a while: somebody installed them."""
+
+    @property
+    def late_features(self) -> tuple[Feature, ...]:
+        """What is worth to be looked for again."""
+        ...
+
+    def later(self, features: Collection[Feature]) -> Sequence[Watch]:
+        """What it wants to see now that these can be had."""
+        ...
+
+    def later_synced(self, features: Collection[Feature]) -> None:
+        """All objects of these were seen."""
         ...

@@ -12,6 +12,7 @@ from muster.agent.core.core import AgentCore
 from muster.agent.core.kubernetes.calls import Call, Outcome
 from muster.agent.core.kubernetes.cluster import KubernetesCluster
 from muster.agent.kubernetes.abilities import Abilities, AbilityError, described, find_abilities
+from muster.agent.kubernetes.growing import LOOK_S, Lookout
 from muster.agent.kubernetes.parts import Part
 from muster.agent.kubernetes.performing import perform
 from muster.agent.kubernetes.watching import Running, Watch, all_synced
@@ -43,7 +44,8 @@ Parts = Callable[[AgentCore], Sequence[Part]]
 class KubernetesSink:
     """Implements `muster.bus.service.Sink`. watches: of pods and nodes; parts: of what else there is.
 
-    clock: of the machine. seed: of this process, spreads reconnects. features: that pods and nodes profit from.
+    clock: of the machine. seed: of this process, spreads reconnects. features: that pods and nodes profit from. look_s:
+    between looks for kinds that are not served yet.
     """
 
     features = (Feature.DISRUPTION_BUDGETS,)
@@ -57,6 +59,7 @@ class KubernetesSink:
         parts: Parts = lambda _: (),
         clock: TimeSource,
         seed: int = 0,
+        look_s: float = LOOK_S,
     ) -> None:
         self._settings = settings
         self._connect = connect
@@ -64,6 +67,7 @@ class KubernetesSink:
         self._make_parts = parts
         self._clock = clock
         self._seed = seed
+        self._look_s = look_s
         self._latest = Instant(0)
         self._opened: _Open | None = None
         self._task: asyncio.Task[None] | None = None
@@ -138,6 +142,7 @@ class KubernetesSink:
                 tasks.create_task(_settle(opened))
                 await all_synced(needed)
                 self._synced(opened, abilities, wanted)
+                tasks.create_task(self._lookout(opened, connection, abilities, wanted).run(connection))
 
     def _started(self, watch: Watch, connection: KubeConnection, opened: "_Open", number: int) -> Running:
         return watch.start(
@@ -157,9 +162,34 @@ class KubernetesSink:
             after=opened.look,
         )
 
-    def _synced(self, opened: "_Open", abilities: Abilities, wanted: Sequence[Feature]) -> None:
+    def _lookout(
+        self, opened: "_Open", connection: KubeConnection, abilities: Abilities, wanted: Sequence[Feature]
+    ) -> Lookout:
+        def start(watch: Watch) -> Running:
+            running = self._started(watch, connection, opened, len(opened.running))
+            opened.running.append(running)
+            return running
+
+        def tell(now: Abilities) -> None:
+            self._describe(opened, now, wanted)
+            opened.look()
+
+        return Lookout(
+            opened.parts,
+            abilities,
+            start=start,
+            tell=tell,
+            writes_in=self._settings.writes_in,
+            seed=self._seed,
+            look_s=self._look_s,
+        )
+
+    def _describe(self, opened: "_Open", abilities: Abilities, wanted: Sequence[Feature]) -> None:
         claims = any(part.picks_devices() for part in opened.parts)
         opened.cluster.describe(described(abilities, self._settings, claims=claims, wanted=wanted))
+
+    def _synced(self, opened: "_Open", abilities: Abilities, wanted: Sequence[Feature]) -> None:
+        self._describe(opened, abilities, wanted)
         opened.cluster.synced()
         opened.settle()
 

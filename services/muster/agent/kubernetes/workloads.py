@@ -1,6 +1,6 @@
 """Objects that ask to run, at the API server: what is watched of them, and who writes back to them."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 
 from muster.agent.core.workloads.asking.views import WorkloadProjection
 from muster.agent.core.workloads.policy import WorkloadPolicy
@@ -54,6 +54,22 @@ class WorkloadsPart:
         self._workloads.templates.may_read = reads_templates
         return (*((self._template_watch(),) if reads_templates else ()), *map(self._watch, kinds))
 
+    @property
+    def late_features(self) -> tuple[Feature, ...]:
+        """See `Growing`: kinds whose definitions people install."""
+        return (Feature.MUSTERJOBS, Feature.JOBSETS, Feature.MPIJOBS)
+
+    def later(self, features: Collection[Feature]) -> Sequence[Watch]:
+        """See `Growing`."""
+        kinds = tuple(_kinds_of(features) - frozenset(self._workloads.watched))
+        self._workloads.watched += kinds
+        return tuple(map(self._watch, kinds))
+
+    def later_synced(self, features: Collection[Feature]) -> None:
+        """See `Growing`."""
+        for kind in _kinds_of(features):
+            self._workloads.read(kind)
+
     def picks_devices(self) -> bool:
         """See `Part`."""
         return False
@@ -92,6 +108,10 @@ class WorkloadsPart:
         if view is not None:
             self._workloads.see(view)
         self._writer.look()
+
+
+def _kinds_of(features: Collection[Feature]) -> frozenset[WorkloadKind]:
+    return frozenset(kind for kind, feature in FEATURES.items() if feature in features)
 
 
 def workload_policy(cluster: str, settings: KubernetesSettings) -> WorkloadPolicy:

@@ -1,9 +1,10 @@
 """The sink at a fake API server: what it asks, what it does without, and what stops it."""
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
+from typing import Never
 
 import pytest
 
@@ -11,17 +12,21 @@ from kube_fake import FakeKube, fake_kube, node, pod
 from muster.agent.core.cluster import ClusterSeen, CreatePods, NodeSeen
 from muster.agent.core.core import AgentCore
 from muster.agent.core.kubernetes.cluster import KubernetesCluster
-from muster.agent.kubernetes.abilities import AbilityError
+from muster.agent.kubernetes.abilities import Abilities, AbilityError
 from muster.agent.kubernetes.backend import new_core, new_sink, watches_of
+from muster.agent.kubernetes.growing import LOOK_S, Lookout
+from muster.agent.kubernetes.parts import Part
 from muster.agent.kubernetes.sink import KubernetesSink
+from muster.agent.kubernetes.workloads import WorkloadsPart
 from muster.bus.clock import SystemTime
 from muster.bus.kubernetes_settings import KubernetesSettings
 from muster.bus.service import Seat
 from muster.core import Instant
 from muster.kube.connection import KubeConnection
 from muster.kube.permissions import Feature
-from muster.kube.resources import NAMESPACES, NODES, PODS
+from muster.kube.resources import JOB_SETS, NAMESPACES, NODES, PODS
 from muster.schemas.job import JobSpec, Slot, TaskGroup
+from objects_that_ask import job_set
 from waiting import until
 
 SETTINGS = KubernetesSettings(image="busybox", devices="device-plugin", writes=4, compare_s=3600.0)
@@ -52,11 +57,17 @@ class Opened:
 
 
 @asynccontextmanager
-async def opened(kube: FakeKube, settings: KubernetesSettings = SETTINGS) -> AsyncIterator[Opened]:
+async def opened(
+    kube: FakeKube,
+    settings: KubernetesSettings = SETTINGS,
+    *,
+    parts: Callable[[AgentCore], Sequence[Part]] = lambda _: (),
+    look_s: float = LOOK_S,
+) -> AsyncIterator[Opened]:
     async def connect() -> KubeConnection:
         return KubeConnection.plain(kube.url, user_agent="muster-agent/test")
 
-    sink = KubernetesSink(settings, connect=connect, watches=watches_of, clock=SystemTime())
+    sink = KubernetesSink(settings, connect=connect, watches=watches_of, parts=parts, clock=SystemTime(), look_s=look_s)
     sink.features = (Feature.DISRUPTION_BUDGETS,)
     here = Opened(kube, new_core("atlas", settings), sink)
     await sink.open(here.core, None, Seat(lambda: here.woken.append(None), lambda: here.leads[0]))
@@ -169,3 +180,61 @@ def test_all_parts_of_a_cluster_ask_on_one_list() -> None:
     cluster = new_core("atlas", SETTINGS).cluster
     assert isinstance(cluster, KubernetesCluster)
     assert cluster.worklist is cluster.companions.needs._steps.worklist  # type: ignore[attr-defined]
+
+
+def workloads_of(core: AgentCore) -> Sequence[Part]:
+    return (WorkloadsPart(core.workloads, now=SystemTime().wall, by_claims=False),)
+
+
+JOB_SET_WATCH = ("watch", "jobsets.jobset.x-k8s.io")
+
+
+@pytest.fixture
+async def bare() -> AsyncIterator[FakeKube]:
+    """Nobody installed JobSets."""
+    async with fake_kube(without=frozenset({JOB_SETS.group})) as kube:
+        kube.add(NAMESPACES, {"metadata": {"name": "physics"}})
+        kube.add(NODES, node("n1"))
+        yield kube
+
+
+async def test_a_kind_that_is_installed_later_is_watched_from_then_on_by_one_watch(bare: FakeKube) -> None:
+    async with opened(bare, parts=workloads_of, look_s=0.02) as here:
+        await until(lambda: here.cluster.gangs.is_synced)
+        assert bare.count(*JOB_SET_WATCH) == 0
+        bare.register(JOB_SETS)
+        bare.add(JOB_SETS, job_set("early"))
+        await until(lambda: len(here.core.workloads.views) == 1)
+        assert (bare.count(*JOB_SET_WATCH), bare.count("list")) == (1, 0)
+        assert (bare.count("watch", "pods"), bare.count("watch", "nodes")) == (1, 1), "what is watched goes on"
+        (described,) = (one for one in here.cluster.observe(SystemTime().wall()) if isinstance(one, ClusterSeen))
+        assert "jobset.x-k8s.io" in described.description.served
+        assert not any("jobset.x-k8s.io" in words for words in described.description.lacking)
+
+
+async def test_a_kind_that_comes_later_without_the_right_to_watch_it_is_told(bare: FakeKube) -> None:
+    bare.faults.forbidden.add(JOB_SET_WATCH)
+    async with opened(bare, parts=workloads_of, look_s=0.02) as here:
+        await until(lambda: here.cluster.gangs.is_synced)
+        bare.register(JOB_SETS)
+
+        def told() -> bool:
+            seen = here.cluster.observe(SystemTime().wall())
+            words = [text for one in seen if isinstance(one, ClusterSeen) for text in one.description.lacking]
+            return any("permission to watch jobsets.jobset.x-k8s.io is missing" in text for text in words)
+
+        await until(told)
+        assert bare.count(*JOB_SET_WATCH) == 0
+
+
+async def test_nothing_is_looked_for_where_every_kind_is_there(kube: FakeKube) -> None:
+    core = new_core("atlas", SETTINGS)
+
+    def never(*_: object) -> Never:
+        raise AssertionError("there is nothing to begin or to tell")
+
+    lookout = Lookout(
+        workloads_of(core), Abilities("v1.34.0", frozenset()), start=never, tell=never, writes_in=(), seed=1, look_s=9e9
+    )
+    async with asyncio.timeout(5.0):
+        await lookout.run(KubeConnection.plain(kube.url, user_agent="muster-agent/test"))
