@@ -24,6 +24,7 @@ _EXPECTED = Gauge("muster_telemetry_gpus_expected", "GPUs of the nodes that are 
 _SEEN = Gauge("muster_telemetry_gpus_seen", "GPUs that exporters show.", ("model",))
 _MISSING = Gauge("muster_telemetry_gpus_missing", "GPUs that a page which could be read does not show.", ("model",))
 _OLDEST = Gauge("muster_telemetry_oldest_reading_seconds", "Age of the oldest newest reading of a node.", ("scope",))
+"""Of nodes whose exporter was ever there: the others are asked seldom (`muster.telemetry.core.patience`)."""
 _HELD = Gauge("muster_gpu_job_held", "GPUs that jobs hold, as far as they are read.", ("team", "queue", "model"))
 _BUSY = Gauge(
     "muster_gpu_job_busy_ratio", "Mean utilisation of held GPUs: that something ran.", ("team", "queue", "model")
@@ -161,5 +162,5 @@ class TelemetryMetrics:
             show(_EXPECTED, expected, model)
             show(_SEEN, seen, model)
             show(_MISSING, missing, model)
-        oldest = min((look.at for look in nodes), default=now)
+        oldest = min((look.at for look in nodes if look.was_there), default=now)
         show(_OLDEST, max(0.0, seconds_between(oldest, now)), "cluster")

@@ -1,8 +1,9 @@
 """Reads the exporters of all nodes while the service leads, and publishes what they say.
 
 A walk goes round the nodes of the log once per interval, a slice at a time. Each page is a task of its own, so that a
-node which hangs holds up no other; a node whose last page has not come is not asked again. Messages are published
-without waiting for the broker: while it does not answer they are dropped and counted, never queued up.
+node which hangs holds up no other; a node whose last page has not come is not asked again, and one where nobody has
+ever answered has not its turn in every round. Messages are published without waiting for the broker: while it does not
+answer they are dropped and counted, never queued up.
 """
 
 import asyncio
@@ -21,6 +22,7 @@ from muster.schemas.telemetry import ExporterState, NodeSample
 from muster.telemetry.core.core import TelemetryCore
 from muster.telemetry.core.freshness import Freshness
 from muster.telemetry.core.meters import Holders
+from muster.telemetry.core.patience import Patience
 from muster.telemetry.core.plans import Pages
 from muster.telemetry.core.pods import job_of_pod
 from muster.telemetry.core.samples import node_sample, silent_sample
@@ -53,7 +55,7 @@ class Scrapes:
         self._interval_s, self._stale_s = interval_s, stale_s
         self._exporters = Exporters(url, timeout_s=timeout_s)
         self._walk = Walk(interval_s)
-        self._freshness, self._pages = Freshness(stale_s), Pages()
+        self._freshness, self._pages, self._patience = Freshness(stale_s), Pages(), Patience()
         self._metrics = TelemetryMetrics()
         self._under_way: dict[str, asyncio.Task[None]] = {}
         self._task: asyncio.Task[None] | None = None
@@ -66,7 +68,8 @@ class Scrapes:
         self._core = core
         core.meters.reset()
         core.fleet.reset()
-        self._freshness, self._pages, self._walk = Freshness(self._stale_s), Pages(), Walk(self._interval_s)
+        self._freshness, self._pages, self._patience = Freshness(self._stale_s), Pages(), Patience()
+        self._walk = Walk(self._interval_s)
         self._task = asyncio.create_task(self._run(core, connection, seat), name="telemetry scrapes")
 
     async def after_fold(self, facts: Sequence[Fact], *, last_seq: int, now: Instant) -> None:  # noqa: ARG002 - the port
@@ -101,12 +104,14 @@ class Scrapes:
                 for node in self._walk.turn(lambda: _asked(core)):
                     self._start(core, connection, seat, node)
                 if self._walk.rounds != rounds:
-                    self._pages.keep(core.holdings.nodes)
-                    self._freshness.keep(core.holdings.nodes)
+                    for memory in (self._pages, self._freshness, self._patience):
+                        memory.keep(core.holdings.nodes)
                     self._metrics.show(core, self._clock.wall())
 
     def _start(self, core: TelemetryCore, connection: Publisher, seat: Seat, node: str) -> None:
-        """Ask a node, unless its last page is still awaited, or too many are."""
+        """Ask a node, unless nobody was ever there, its last page is still awaited, or too many are."""
+        if not self._patience.is_due(node, _description(core, node), self._walk.rounds):
+            return
         if node in self._under_way or len(self._under_way) >= SCRAPES_MAX:
             self._metrics.overdue.inc()
             return
@@ -121,12 +126,12 @@ class Scrapes:
             seat.wake()
 
     async def _scrape(self, core: TelemetryCore, connection: Publisher, node: str) -> None:
-        record = core.holdings.nodes.get(node)
-        description = record.description if record is not None else None
+        description, number = _description(core, node), self._walk.rounds
         began_s = asyncio.get_running_loop().time()
         answer = await self._exporters.ask(self._exporters.url_of(node, description))
         if node not in core.holdings.nodes:
             return  # it left meanwhile
+        self._patience.heard(node, description, number, somebody=answer.state is not ExporterState.DOWN)
         sample, message = self.reading(core, node, answer, description, at=self._clock.wall())
         self._metrics.scraped(sample.exporter, asyncio.get_running_loop().time() - began_s)
         if connection.is_connected:
@@ -197,6 +202,11 @@ def _words(error: ValidationError | ArithmeticError) -> str:
 def encoded(sample: NodeSample) -> bytes:
     """As it is published: what is at its default is left out, which halves the message."""
     return sample.model_dump_json(exclude_defaults=True).encode()
+
+
+def _description(core: TelemetryCore, node: str) -> NodeJoined | None:
+    record = core.holdings.nodes.get(node)
+    return record.description if record is not None else None
 
 
 def _asked(core: TelemetryCore) -> tuple[str, ...]:

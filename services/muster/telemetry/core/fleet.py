@@ -9,7 +9,10 @@ from muster.schemas.telemetry import ExporterState, NodeSample
 
 @dataclass(frozen=True, slots=True)
 class NodeLook:
-    """One node. expected: devices by the log; seen: on the page. missing: how many of these are not there."""
+    """One node. expected: devices by the log; seen: on the page. missing: how many of these are not there.
+
+    was_there: somebody answered in this term; one where nobody did counts as down, and is asked seldom.
+    """
 
     at: Instant
     state: ExporterState
@@ -18,6 +21,7 @@ class NodeLook:
     seen: int
     held: int
     power_w: float
+    was_there: bool = True
 
     @property
     def missing(self) -> int:
@@ -33,6 +37,7 @@ class FleetLook:
 
     def see(self, sample: NodeSample) -> None:
         """A node was read, or could not be."""
+        before = self.nodes.get(sample.node)
         self.nodes[sample.node] = NodeLook(
             Instant(sample.at),
             sample.exporter,
@@ -41,6 +46,7 @@ class FleetLook:
             seen=len(sample.devices),
             held=sum(bool(device.job_ids) for device in sample.devices),
             power_w=sum(device.power_w for device in sample.devices),
+            was_there=sample.exporter is not ExporterState.DOWN or (before is not None and before.was_there),
         )
 
     def forget(self, node: str) -> None:
