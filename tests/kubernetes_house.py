@@ -1,7 +1,7 @@
 """A whole stack whose agent works a Kubernetes API server, fake or real."""
 
 import json
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from pathlib import Path
 
@@ -26,9 +26,14 @@ def kubeconfig_for(url: str, directory: Path) -> Path:
 
 @asynccontextmanager
 async def open_kubernetes_house(
-    state_dir: Path, kubeconfig: Path, *, split: bool = False, **kubernetes: object
+    state_dir: Path,
+    kubeconfig: Path,
+    *,
+    split: bool = False,
+    preflight: Mapping[str, object] | None = None,
+    **kubernetes: object,
 ) -> AsyncIterator[House]:
-    """kubernetes: fields of KubernetesSettings."""
+    """kubernetes: fields of KubernetesSettings; preflight: of PreflightSettings."""
     start = options(state_dir, split=split)
     settings = {
         **start.settings,
@@ -41,5 +46,7 @@ async def open_kubernetes_house(
             **kubernetes,
         },
     }
+    if preflight is not None:
+        settings["preflight"] = dict(preflight)
     async with open_house(start.model_copy(update={"settings": settings})) as house:
         yield house
