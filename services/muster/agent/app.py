@@ -1,7 +1,5 @@
 """Wiring only: the agent's core over the simulated cluster, and what its jobs print; or over Kubernetes."""
 
-from functools import partial
-
 from muster.agent.core.behaviour import Behaviour
 from muster.agent.core.checking import WorkBehaviour
 from muster.agent.core.core import AgentCore
@@ -12,6 +10,7 @@ from muster.agent.core.simulated import SimulatedCluster
 from muster.agent.emission import Emission
 from muster.agent.kubernetes.backend import new_core, new_sink, node_policy
 from muster.agent.local.sink import LocalSink
+from muster.agent.unheard import Unheard
 from muster.bus.clock import SystemTime
 from muster.bus.declaration import Declaration
 from muster.bus.kubernetes_settings import KubernetesSettings
@@ -46,7 +45,7 @@ def services(settings: Settings) -> tuple[CoreService | Hosted, ...]:
             declaration=DECLARATION,
             role=StreamRole.LOG,
             core=lambda: AgentCore(SimulatedCluster(fleet, behaviour, groups)),
-            sink=partial(Emission, cluster=settings.cluster, settings=settings.simulation, clock=SystemTime()),
+            sink=lambda: Unheard(Emission(cluster=settings.cluster, settings=settings.simulation, clock=SystemTime())),
         ),
     )
 
@@ -59,7 +58,7 @@ def _kubernetes_agent(stack: Settings, settings: KubernetesSettings) -> CoreServ
         declaration=DECLARATION,
         role=StreamRole.LOG,
         core=lambda: new_core(stack.cluster, settings, stack.scaling, operated=operated, preflight=stack.preflight),
-        sink=lambda: new_sink(settings),
+        sink=lambda: Unheard(new_sink(settings)),
     )
 
 
@@ -70,7 +69,7 @@ def _local_agent(stack: Settings, settings: LocalSettings) -> CoreService:
         declaration=DECLARATION,
         role=StreamRole.LOG,
         core=lambda: AgentCore(LocalCluster(fleet)),
-        sink=lambda: LocalSink(cluster=stack.cluster, settings=settings, clock=SystemTime()),
+        sink=lambda: Unheard(LocalSink(cluster=stack.cluster, settings=settings, clock=SystemTime())),
     )
 
 

@@ -2,7 +2,8 @@
 
 import pytest
 
-from muster.core import Draft, seconds_between
+from muster.agent.core.leases import UNHEARD_SHARE
+from muster.core import NS_PER_S, Draft, Instant, seconds_between
 from muster.schemas.facts.control import ClusterState, ClusterSummary
 from muster.schemas.facts.federation import ContactRenewed, ContactState, Heartbeat, JobReturned
 from muster.schemas.facts.job import JobQueued, JobRouted, JobState, PodsExited, PodsOutcome
@@ -162,3 +163,67 @@ def test_a_job_that_was_given_back_is_forgotten_and_may_come_again(agent: Leased
     agent.run(5)
     assert agent.told(wanted.id) == ["pods-started"]
     assert agent.core.anomalies == 0
+
+
+class OnFullLog(Leased):
+    """What the agent decides is refused, until there is room."""
+
+    def wait(self, seconds: float) -> int:
+        """Time passes, the agent decides, and nothing of it is stored; how many attempts it ended without a word."""
+        self.now = Instant(self.now + round(seconds * NS_PER_S))
+        self.core.decide(self.now)
+        return self.core.end_unheard(self.now)
+
+
+@pytest.fixture
+def full() -> OnFullLog:
+    agent = OnFullLog()
+    agent.settle()
+    agent.sign_of_life(1)
+    agent.answer(1)
+    agent.launch_leased(job(1, run_s=1_000.0))
+    agent.settle()
+    return agent
+
+
+def test_on_a_full_log_pods_end_before_the_cluster_is_given_up_and_the_log_hears_later(full: OnFullLog) -> None:
+    full.launch_leased(pinned := job(2, run_s=1_000.0), lost_after_s=0.0)
+    full.settle()
+    assert full.wait(LEASE_S + UNHEARD_SHARE * MARGIN_S - 1) == 0, "the log may yet take it"
+    assert full.wait(2) == 1
+    told = len(full.log)
+    full.settle()  # there is room
+    names = [(fact.name, fact.subject_id) for fact in full.log[told:]]
+    assert names[0] == ("contact-lost", "local"), "so that the scheduler knows why"
+    (gone,) = full.facts("pods-exited")
+    assert gone.subject_id != pinned.id
+    assert isinstance(gone.payload, PodsExited)
+    assert gone.payload.outcome is PodsOutcome.STOPPED
+
+
+def test_ending_them_changes_nothing_that_is_believed_and_twice_is_as_once(full: OnFullLog) -> None:
+    full.wait(LEASE_S + MARGIN_S)
+    before = repr(sorted(map(repr, full.core.snapshot())))
+    assert full.core.end_unheard(full.now) == 1
+    assert repr(sorted(map(repr, full.core.snapshot()))) == before
+    full.settle()
+    assert len(full.facts("pods-exited")) == len(full.facts("contact-lost")) == 1
+    assert full.core.end_unheard(full.now) == 0
+
+
+def test_what_is_placed_before_anybody_could_say_that_contact_is_lost_is_ended_at_once(full: OnFullLog) -> None:
+    full.wait(LEASE_S + 1)
+    late = job(3, run_s=1_000.0)
+    full.launch_leased(late)  # the log has room, and the scheduler was faster
+    full.run(5)
+    assert full.told(late.id) == ["pods-exited"]
+
+
+def test_an_answer_in_time_keeps_all_running_on_a_log_that_was_full_for_a_while(full: OnFullLog) -> None:
+    full.sign_of_life(2)
+    assert full.wait(LEASE_S / 2) == 0
+    full.answer(2)
+    assert full.wait(LEASE_S / 2 + 1) == 0
+    full.sign_of_life(3)
+    full.answer(3)
+    assert full.wait(LEASE_S - 1) == 0

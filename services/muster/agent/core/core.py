@@ -103,7 +103,11 @@ class AgentCore:
         """See `Core`. Bounded by the cluster's OBSERVATIONS_MAX and the workloads' DRAFTS_MAX."""
         scales, work, seen = self._moves.scales, self._work.open, self._cluster.observe(now)
         drafts = [draft_of(one, jobs=self.jobs, nodes=self.nodes, scales=scales, work=work) for one in seen]
-        return drafts + self.workloads.decide(now) + self._leases.decide(now)
+        return self._leases.decide(now) + drafts + self.workloads.decide(now)
+
+    def end_unheard(self, now: Instant) -> int:
+        """For who works the cluster: see `Leases.end_unheard`."""
+        return self._leases.end_unheard(now, self._cluster)
 
     def next_wakeup(self) -> Instant | None:
         """See `Core`."""

@@ -3,19 +3,27 @@
 The agent says so (`contact-lost`) by its own clock, and what it folds of that ends the pods: so a leader that was
 deposed ends nothing, and whoever follows it ends the same. Pinned jobs, and all where no cluster is ever given up, have
 no `lost_after_s` and are never looked at.
+
+A log that is full takes no `contact-lost`, and no sign of life either. So who leads ends the pods without it when it
+did not come for a while (`end_unheard`); the log hears of it when it has room, `contact-lost` before the exits.
 """
 
 from collections.abc import Callable, Mapping
 
 from muster.agent.core.attempts import Attempts
+from muster.agent.core.cluster import Cluster, DeletePods
 from muster.agent.core.state import Attempt, JobRecord
-from muster.core import Draft, Fact, Instant
+from muster.core import Draft, Fact, Instant, after
 from muster.core.contact import Contact
 from muster.schemas.facts.control import ClusterState, ClusterSummary
 from muster.schemas.facts.federation import ContactLost, ContactRenewed
 
 GRACE_SHARE = 0.5
 """Of the margin: so long the pods may take to end at most. The rest is for clocks and messages."""
+
+UNHEARD_SHARE = 0.25
+"""Of the margin: so late `contact-lost` may be in the log. Pods that are ended without it have no grace, so that they
+are gone no later than with it, though an append that was refused is tried again some seconds later only."""
 
 
 class Leases:
@@ -48,13 +56,27 @@ class Leases:
         lost = ContactLost(number=contact.number, until=contact.until)
         return [Draft("cluster", self._cluster, "contact-lost", lost)]
 
+    def end_unheard(self, now: Instant, cluster: Cluster) -> int:
+        """End what the log should tell to end and cannot; of how many attempts. An effect: for who leads alone.
+
+        The fold is as before: it is `contact-lost` that changes it. Any number of times.
+        """
+        contact = self._contact
+        if not contact.is_over(now) or now < after(Instant(contact.until), UNHEARD_SHARE * contact.margin_s):
+            return 0
+        given = [(job_id, job.pods) for job_id, job in self._pods.jobs.items() if job.lost_after_s]
+        ended = [(job_id, pods) for job_id, pods in given if pods is not None and not pods.ending_at]
+        for job_id, pods in ended:
+            cluster.carry_out(DeletePods(job_id, pods.number, now))
+        return len(ended)
+
     def next_change(self) -> Instant | None:
         """When the time is over, if nothing is heard."""
         return self._contact.ends_at()
 
     def placed(self, job_id: str, job: JobRecord, pods: Attempt, fact: Fact) -> None:
-        """A placement may pass the loss of contact."""
-        if job.lost_after_s and self._contact.is_lost:
+        """A placement may pass the loss of contact, also one that nobody could say yet."""
+        if job.lost_after_s and (self._contact.is_lost or self._contact.is_over(fact.time)):
             self._pods.end(job_id, pods, at=fact.time, cause=fact.id)
 
     def _summarised(self, fact: Fact) -> bool:
