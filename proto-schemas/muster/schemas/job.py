@@ -100,8 +100,9 @@ class JobSpec(Wire):
     preemptible: may be stopped to make way, and may therefore borrow. grace_s: from the notice to stop to the end.
     same_model: all replicas on GPUs of one model. left_out: which of the run times the submitter left to the queue,
     set by the gateway. pod: options of its pods, where they are pods of Kubernetes. pin: it stays on the cluster that
-    it was given to, and runs on there while that cluster is out of reach. preflight: the suite of checks before its
-    first step, by name; "none" for none; None: as the platform says.
+    it was given to, and runs on there while that cluster is out of reach; without it a job that ended there before
+    anybody heard of it runs once more elsewhere. preflight: the suite of checks before its first step, by name; "none"
+    for none; None: as the platform says.
     """
 
     name: Name
