@@ -95,7 +95,10 @@ class Releases:
         self._now = now
         self._is_patient = is_patient
         self._booked = [b for key, b in state.books.bookings.all.items() if key not in opened]
-        self._contested = {name for booking in self._booked for name in booking.lacking}
+        self._contested: dict[str, list[Booking]] = {}  # by node, those that want more of it than they have
+        for booking in self._booked:
+            for name in booking.lacking:
+                self._contested.setdefault(name, []).append(booking)
         self._until = {booking.key: self._end_of(booking) for booking in self._booked}
         before = shares_up(state.queues, record.queue)
         self._rules = {
@@ -148,10 +151,8 @@ class Releases:
     def _claims(self, hold: Hold) -> Iterator[Booking]:
         """Bookings that take what this hold leaves."""
         name = hold.slot.node
-        for booking in self._booked:
-            want = booking.wants.get(name)
-            if want is None or name not in booking.lacking:
-                continue
+        for booking in self._contested.get(name, ()):
+            want = booking.wants[name]
             if want.whole or not hold.slot.devices or not {i for i, _ in want.devices}.isdisjoint(hold.slot.devices):
                 yield booking
 
