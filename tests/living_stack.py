@@ -23,7 +23,8 @@ from muster.schemas.facts.queue import QueueSpec
 from muster.schemas.job import JobSpec, TaskGroup
 from muster.schemas.subjects import FED_LOG, LogName, cluster_log
 from muster.schemas.views import JobView
-from muster.stack.options import StartOptions
+from muster.stack.options import StartOptions, metrics_name
+from muster.stack.ports import USUAL_PORTS
 from muster.stack.up import RunningStack, start
 from waiting import ASKING_POLL_S, PATIENCE_S, until, until_async
 
@@ -33,10 +34,9 @@ TEAM = "physics"
 
 def options(state_dir: Path, *, nodes: int = 16, split: bool = False, **bus: object) -> StartOptions:
     """A small fleet whose pods start at once, on ports that are free. bus: fields of BusSettings."""
-    return StartOptions(
+    plain = StartOptions(
         state_dir=state_dir,
         split=split,
-        ports=dict.fromkeys(("nats", "monitor", "websocket", "redis", "http", "metrics"), 0),
         settings={
             "fleet": {"nodes": nodes, "gpus_per_node": 8},
             "simulation": {"start_s": 0.05, "run_s": 1.0, "job_failure_share": 0.0, "telemetry_interval_s": 0},
@@ -44,6 +44,8 @@ def options(state_dir: Path, *, nodes: int = 16, split: bool = False, **bus: obj
         },
         sync_interval_s=120.0,
     )
+    names = (*USUAL_PORTS, *map(metrics_name, plain.processes()))
+    return plain.model_copy(update={"ports": dict.fromkeys(names, 0)})
 
 
 @dataclass

@@ -31,8 +31,7 @@ async def house(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[House
         "telemetry": {"interval_s": INTERVAL_S},
         "health": {"steady_s": 3.0},
     }
-    ports = {**start.ports, "dcgm": 0}
-    async with open_house(start.model_copy(update={"settings": settings, "ports": ports})) as running:
+    async with open_house(start.model_copy(update={"settings": settings})) as running:
         yield running
 
 
