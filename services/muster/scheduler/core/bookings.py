@@ -59,13 +59,30 @@ class Want:
         return asked.with_rest or (self.cpu_milli, self.memory_mib) == (asked.cpu_milli, asked.memory_mib)
 
 
+@dataclass(frozen=True, slots=True)
+class _Found:
+    """What a booking takes of a node in one state, and whether that is all it wants. idle: milli-GPUs, by device."""
+
+    shape: NodeShape
+    cpu_milli: int
+    memory_mib: int
+    idle: tuple[int, ...]
+    holds: list[Hold]
+    is_all: bool
+
+    def is_of(self, node: Node) -> bool:
+        """Whether the node is in this state."""
+        is_same = self.shape is node.shape and self.cpu_milli == node.cpu_milli and self.memory_mib == node.memory_mib
+        return is_same and self.idle == tuple(node.idle)
+
+
 @dataclass(slots=True)
 class Booking:
     """What is kept for `key` from starts_at (to ends_at; 0: until it is unbooked).
 
     wants: by node. kept: what it has, as held in the fleet. lacking: nodes where that is less than it wants.
     queue: whose jobs may use it once it began; empty: only the job `job_id`, and nobody if that is empty too.
-    when_idle: what it keeps of nodes of this shape that nobody holds anything of, and whether that is all: see `_keep`.
+    last: what was found for it on each node when that was last looked at; saves work, see `Bookings`.
     of: the fact that it follows from. moves: of what is to be free for a service: whether jobs that allow it are moved
     away then; the others have to be at their end before.
     """
@@ -80,7 +97,7 @@ class Booking:
     moves: bool = False
     kept: dict[str, list[Hold]] = field(default_factory=dict)
     lacking: set[str] = field(default_factory=set)
-    when_idle: dict[str, tuple[NodeShape, list[Hold], bool]] = field(default_factory=dict, repr=False, compare=False)
+    last: dict[str, "_Found"] = field(default_factory=dict, repr=False, compare=False)
 
     @property
     def is_complete(self) -> bool:
@@ -269,25 +286,24 @@ class Bookings:
     def _keep(self, booking: Booking, name: str) -> None:
         """Take what is idle of what the booking wants on this node.
 
-        Of a node of which nothing is held that follows from its shape alone. Campaigns book whole fleets, each node of
-        which is opened and closed whenever somebody looks for room, so that is found once.
+        Campaigns book whole fleets, each node of which is opened and closed whenever somebody looks for room. So what
+        follows from one state of a node is found once, and found again only when the node is in another.
         """
         booking.lacking.add(name)
         node = self._fleet.ledger.nodes.get(name)
         if node is None:
             return
-        known = None if node.holds else booking.when_idle.get(name)
-        if known is not None and known[0] is node.shape:
-            _, holds, is_all = known
-        else:
+        last = booking.last.get(name)
+        if last is None or not last.is_of(node):
             holds, is_all = _idle_part(booking.wants[name], node, name)
-            if not node.holds:
-                booking.when_idle[name] = node.shape, holds, is_all
-        for hold in holds:
+            last = booking.last[name] = _Found(
+                node.shape, node.cpu_milli, node.memory_mib, tuple(node.idle), holds, is_all
+            )
+        for hold in last.holds:
             self._fleet.hold(hold)
-        if holds:
-            booking.kept[name] = holds
-        if is_all:
+        if last.holds:
+            booking.kept[name] = last.holds
+        if last.is_all:
             booking.lacking.discard(name)
 
 
