@@ -254,6 +254,11 @@ def allocation(device: str, *uids: str) -> JsonObject:
     return {"allocation": {"devices": {"results": [result]}}, "reservedFor": reserved}
 
 
+def test_a_pod_with_a_claim_is_not_bound_where_kubelets_pick() -> None:
+    agent = guest()
+    assert ["not given by claims" in reason for reason in agent.refused.values()] == [True]
+
+
 def test_a_claim_of_an_attempt_before_is_given_back_before_it_is_allocated_anew() -> None:
     agent = guest(0)
     of_a_template(agent, status=allocation("gpu-3", "theirs"))

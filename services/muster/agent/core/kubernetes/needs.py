@@ -84,9 +84,12 @@ class PodNeeds:
         is_guest = self._own_pods.makes_own_pods(order)
         if not is_guest:
             self._services.serve(order, slot, (name, uid))
-        if not self.orders.is_claimed(order, slot):
-            return True
         key = PodKey(order.job_id, order.attempt, slot.group, slot.replica)
+        if not self.orders.is_claimed(order, slot):
+            if is_guest and self.index.nodes and order.spec.task_groups[slot.group].gpus:  # they have claims here
+                self._steps.refused(key, now, f"GPUs of {slot.node} are not given by claims, and its pod has one")
+                return False
+            return True
         need = self._needs.get(key)
         if need is not None and need.pod[1] == uid:
             return need.step is Step.READY
