@@ -12,6 +12,7 @@ from browser.dashboards import DESKTOP, Dashboard, OpenDashboard, Theme, chromiu
 from living_stack import House, open_house
 
 HERE = Path(__file__).parent
+LEASE_S = 20.0
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
@@ -23,8 +24,12 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 @pytest_asyncio.fixture(scope="session", loop_scope="session")
 async def house(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[House]:
-    """One stack for all tests that break nothing: 12 nodes of 8 GPUs, 2 composable ones, 8 GPUs in the pool."""
-    async with open_house(stack_options(tmp_path_factory.mktemp("stack"))) as running:
+    """One stack for all tests that break nothing: 12 nodes of 8 GPUs, 2 composable ones, 8 GPUs in the pool.
+
+    No service of it dies, so leases are long: on a machine that does much else a short one is lost for nothing, and a
+    page that asks in that moment is told that nobody answers.
+    """
+    async with open_house(stack_options(tmp_path_factory.mktemp("stack"), lease_ttl_s=LEASE_S)) as running:
         yield running
 
 

@@ -45,9 +45,11 @@ def ready_to_browse() -> None:
     assert STATIC.exists(), f"no {STATIC}: run `make web` first"
 
 
-def stack_options(state_dir: Path, *, nodes: int = NODES, run_s: float = 30.0) -> StartOptions:
+def stack_options(
+    state_dir: Path, *, nodes: int = NODES, run_s: float = 30.0, lease_ttl_s: float = 1.0
+) -> StartOptions:
     """A small fleet with readings, a composable group and a pool. run_s: of jobs that do not say how long."""
-    wanted = options(state_dir, nodes=nodes)
+    wanted = options(state_dir, nodes=nodes, lease_ttl_s=lease_ttl_s)
     simulation = {
         **cast("Json", wanted.settings["simulation"]),
         "run_s": run_s,

@@ -9,21 +9,27 @@ from muster.schemas.base import Wire
 from muster.schemas.subjects import query_subject
 
 ASK_TIMEOUT_S = 1.0
+"""Of questions that a submission waits for: it is refused, to be sent again, rather than kept waiting."""
+LOOK_TIMEOUT_S = 3.0
+"""Of those that nobody else can answer, and that only somebody who looks waits for: late is better than not at all.
+Where nobody is there to be asked, the broker says so at once.
+"""
 
 
 class Leader:
     """Whoever leads `service` of one cluster just now."""
 
-    def __init__(self, client: Client, *, cluster: str, service: str) -> None:
+    def __init__(self, client: Client, *, cluster: str, service: str, timeout_s: float = LOOK_TIMEOUT_S) -> None:
         self._client = client
         self._cluster = cluster
         self._service = service
+        self._timeout_s = timeout_s
 
     async def ask(self, name: str, question: Wire, answer: type[Answer]) -> Answer:
         """Its answer. Raises UnreachableError if nobody leads, or it fails; ProblemError if it refuses the question."""
         subject = query_subject(self._cluster, self._service, name)
         try:
-            return await query.ask(self._client, subject, question, answer, timeout_s=ASK_TIMEOUT_S)
+            return await query.ask(self._client, subject, question, answer, timeout_s=self._timeout_s)
         except query.UnansweredError as error:
             raise UnreachableError(f"the {self._service} does not answer: {error}") from error
         except query.ProblemError as error:

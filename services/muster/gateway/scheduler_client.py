@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 from nats.aio.client import Client
 
-from muster.gateway.asking import Leader
+from muster.gateway.asking import ASK_TIMEOUT_S, Leader
 from muster.schemas.apiserver import ClusterView
 from muster.schemas.facts.queue import QueueSpec
 from muster.schemas.facts.reservation import ReservationSpec
@@ -30,7 +30,7 @@ class NatsScheduler:
     """The scheduler of one cluster."""
 
     def __init__(self, client: Client, *, cluster: str) -> None:
-        self._leader = Leader(client, cluster=cluster, service="scheduler")
+        self._leader = Leader(client, cluster=cluster, service="scheduler", timeout_s=ASK_TIMEOUT_S)
 
     async def job(self, job_id: str) -> JobView | None:
         """See `Scheduler.job`."""
