@@ -79,7 +79,7 @@ async def test_a_cluster_shows_what_it_is_and_what_it_lacks(browser: Browser) ->
     async with page(browser) as (shown, _):
         told = await shown.text("section[aria-label='atlas']")
         assert "Kubernetes v1.34.4" in told
-        assert "750 of 1000 used" in told.replace(",", "")
+        assert "250 of 1000 free" in told.replace(",", "")
         assert "40 running, 3 waiting" in told
         assert "is not served" in told
 
@@ -92,7 +92,7 @@ async def test_each_cluster_is_in_the_state_that_the_federation_has_it_in(browse
         borealis = await shown.text("section[aria-label='borealis']")
         assert "draining" in borealis
         assert "by grace: it is moved. New jobs go to atlas. 5 jobs left there." in borealis
-        assert "40 of 64 used" in borealis
+        assert "24 of 64 free" in borealis
         lost = await shown.text("section[aria-label='old']")
         assert "lost" in lost
         assert "what may run elsewhere was given to others" in lost

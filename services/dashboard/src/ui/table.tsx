@@ -50,7 +50,7 @@ const HEAD_PX = 32;
 const SPARE_ROWS = 8;
 
 export function Table<Row>(props: TableProps<Row>) {
-  const { columns, rows } = props;
+  const { rows } = props;
   const scroller = useRef<HTMLDivElement>(null);
   const [view, setView] = useState({ top: 0, height: 600 });
   useLayoutEffect(() => {
@@ -88,15 +88,9 @@ export function Table<Row>(props: TableProps<Row>) {
           {rows.slice(first, last).map((row, offset) => (
             <BodyRow key={props.rowKey(row)} table={props} row={row} place={first + offset} />
           ))}
-          {rows.length === 0 && (
-            <tr>
-              <td colSpan={columns.length} class="table-empty">
-                {props.empty ?? "Nothing to show."}
-              </td>
-            </tr>
-          )}
         </tbody>
       </table>
+      {rows.length === 0 && <p class="table-empty">{props.empty ?? "Nothing to show."}</p>}
     </section>
   );
 }

@@ -117,13 +117,13 @@ function Fill({ name, cluster: told, member }: Pick<Seen, "name" | "cluster" | "
         label={`GPUs of ${name}`}
         max={total}
         parts={[
-          { value: used, label: `${format.gpus(used)} used`, tone: "used" },
+          { value: used, label: `${format.gpus(used)} held or withheld`, tone: "used" },
           { value: free, label: `${format.gpus(free)} free`, tone: "free" },
         ]}
       />
       <Pairs
         pairs={[
-          ["GPUs", `${format.gpus(used)} of ${format.gpus(total)} used`],
+          ["GPUs", `${format.gpus(free)} of ${format.gpus(total)} free`],
           ["Nodes", String(nodes)],
           ["Jobs", `${jobs_running} running, ${jobs_queued} waiting`],
           ...(cluster
@@ -146,8 +146,10 @@ function Routed({ member }: { member: MemberView }) {
     <Pairs
       pairs={[
         ["Routed here", `${format.many(jobs, "job")}, ${format.many(gpus, "GPU")}`],
-        ["Heard last", heard_at ? `${format.relative(heard_at)}${silent}` : "never"],
-        ["Given up after", lost_after_s ? `${format.duration(lost_after_s)} of silence` : "never"],
+        ...(heard_at || lost_after_s
+          ? ([["Heard last", heard_at ? `${format.relative(heard_at)}${silent}` : "not yet"]] as [string, string][])
+          : []),
+        ["Given up after", lost_after_s ? `${format.duration(lost_after_s)} of silence` : "never: it may be silent"],
       ]}
     />
   );

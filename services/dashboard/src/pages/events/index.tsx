@@ -28,7 +28,7 @@ const COLUMNS: Column<FactRow>[] = [
     key: "time",
     title: "Time",
     width: "128px",
-    narrowWidth: "92px",
+    narrowWidth: "84px",
     cell: (fact) => (
       <time title={format.instantInFull(fact.time)}>
         <Moment at={fact.time} />
@@ -40,7 +40,7 @@ const COLUMNS: Column<FactRow>[] = [
     key: "name",
     title: "Fact",
     width: "210px",
-    narrowWidth: "150px",
+    narrowWidth: "124px",
     cell: (fact) => <Badge tone={toneOf(fact.name)}>{fact.name}</Badge>,
   },
   { key: "subject", title: "Subject", cell: (fact) => <Subject fact={fact} /> },

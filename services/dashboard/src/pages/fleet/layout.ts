@@ -166,6 +166,12 @@ export function breakLines(shape: Shape, m: Metrics, widthMax: number): number[]
   return lines;
 }
 
+/** Names the cluster too where there are several: blocks of two may have one name. */
+function blockLabel({ cluster, block }: Rack, { racks }: Shape): string {
+  const isOneOfSeveral = racks[0]?.cluster !== racks.at(-1)?.cluster;
+  return isOneOfSeveral ? [cluster, block].filter(Boolean).join(" · ") : block;
+}
+
 const isSameBlock = (a: Rack | undefined, b: Rack): boolean =>
   a !== undefined && a.block === b.block && a.cluster === b.cluster;
 
@@ -217,7 +223,7 @@ function placeLine(layout: Layout, shape: Shape, line: number[], index: number, 
     layout.racks[at] = { x, y, line: index, ...size };
     placeNodes(layout, shape, rack, at);
     if (!block || !isSame) {
-      block = { label: rack.block, x, y: top, width: 0 };
+      block = { label: blockLabel(rack, shape), x, y: top, width: 0 };
       layout.blocks.push(block);
     }
     x += size.width;

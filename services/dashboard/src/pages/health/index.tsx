@@ -67,8 +67,8 @@ function Sums({ answer }: { answer: ConditionsAnswer }) {
   return (
     <Pairs
       pairs={[
-        ["Nodes", format.count(ill.filter((one) => one.kind === "node").length)],
-        ["GPUs", format.count(ill.filter((one) => one.kind !== "node").length)],
+        ["Nodes not healthy", format.count(ill.filter((one) => one.kind === "node").length)],
+        ["GPUs not healthy", format.count(ill.filter((one) => one.kind !== "node").length)],
         ["Need a person", format.count(ill.filter((one) => one.needs_person).length)],
         ["Suspect", many("suspect")],
         ["Quarantined", many("quarantined")],

@@ -64,13 +64,14 @@ export function Conditions({ conditions, chosen, onChoose }: ConditionsProps) {
 }
 
 const ENDED: Column<EndedIllness>[] = [
-  { key: "ended", title: "Ended", width: "120px", cell: (one) => format.instant(one.ended_at) },
+  { key: "ended", title: "Ended", width: "120px", narrowWidth: "92px", cell: (one) => format.instant(one.ended_at) },
   { key: "node", title: "Node", width: "150px", narrowWidth: "110px", cell: (one) => one.node },
   {
     key: "took",
     title: "After",
     width: "110px",
     align: "right",
+    wideOnly: true,
     cell: (one) => format.duration(format.secondsBetween(one.began_at, one.ended_at)),
   },
   { key: "tries", title: "Tries", width: "70px", align: "right", wideOnly: true, cell: (one) => one.attempts },
@@ -99,9 +100,17 @@ const COUNTS: Column<FaultCount>[] = [
     key: "class",
     title: "Class",
     width: "120px",
+    narrowWidth: "110px",
     cell: (one) => <Badge tone={CLASS_TONE[one.fault_class]}>{one.fault_class}</Badge>,
   },
-  { key: "count", title: "Seen", width: "90px", align: "right", cell: (one) => format.count(one.count) },
+  {
+    key: "count",
+    title: "Seen",
+    width: "90px",
+    narrowWidth: "60px",
+    align: "right",
+    cell: (one) => format.count(one.count),
+  },
 ];
 
 /** The most frequent first. */

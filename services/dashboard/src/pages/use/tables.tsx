@@ -9,7 +9,14 @@ const TEAMS: Column<TeamRow>[] = [
     title: "Team",
     cell: ({ team }) => <a href={`/jobs?team=${encodeURIComponent(team)}`}>{team || "none"}</a>,
   },
-  { key: "gpus", title: "GPUs", width: "70px", align: "right", cell: ({ use, idle }) => use?.gpus ?? idle?.held ?? 0 },
+  {
+    key: "gpus",
+    title: "GPUs",
+    width: "70px",
+    narrowWidth: "56px",
+    align: "right",
+    cell: ({ use, idle }) => use?.gpus ?? idle?.held ?? 0,
+  },
   {
     key: "activity",
     title: "Busy, active",
@@ -17,12 +24,20 @@ const TEAMS: Column<TeamRow>[] = [
     wideOnly: true,
     cell: ({ team, use }) => use && <Activity of={`team ${team}`} busyPct={use.busy_pct} smPct={use.sm_active_pct} />,
   },
-  { key: "busy", title: "Busy", width: "80px", align: "right", cell: ({ use }) => use && pctWords(use.busy_pct) },
+  {
+    key: "busy",
+    title: "Busy",
+    width: "80px",
+    narrowWidth: "62px",
+    align: "right",
+    cell: ({ use }) => use && pctWords(use.busy_pct),
+  },
   {
     key: "sm",
     title: "SM active",
     width: "96px",
     align: "right",
+    wideOnly: true,
     cell: ({ use }) => use && pctWords(use.sm_active_pct),
   },
   {
@@ -45,6 +60,7 @@ const TEAMS: Column<TeamRow>[] = [
     key: "idle",
     title: "Idle GPUs",
     width: "90px",
+    narrowWidth: "84px",
     align: "right",
     cell: ({ idle }) => (idle?.idle ? <b>{idle.idle}</b> : 0),
   },
@@ -82,9 +98,25 @@ function holdersColumns(by: string): Column<TopRow>[] {
     ...(isJob ? [{ key: "team", title: "Team", width: "120px", wideOnly: true, cell: (row: TopRow) => row.team }] : []),
     ...(isJob
       ? []
-      : [{ key: "jobs", title: "Jobs", width: "70px", align: "right" as const, cell: (row: TopRow) => row.jobs }]),
-    { key: "gpus", title: "GPUs", width: "70px", align: "right", cell: (row) => row.gpus },
-    { key: "idle", title: "Idle", width: "70px", align: "right", cell: (row) => (row.idle ? <b>{row.idle}</b> : 0) },
+      : [
+          {
+            key: "jobs",
+            title: "Jobs",
+            width: "70px",
+            narrowWidth: "52px",
+            align: "right" as const,
+            cell: (row: TopRow) => row.jobs,
+          },
+        ]),
+    { key: "gpus", title: "GPUs", width: "70px", narrowWidth: "56px", align: "right", cell: (row) => row.gpus },
+    {
+      key: "idle",
+      title: "Idle",
+      width: "70px",
+      narrowWidth: "48px",
+      align: "right",
+      cell: (row) => (row.idle ? <b>{row.idle}</b> : 0),
+    },
     {
       key: "activity",
       title: "Busy, active",
@@ -92,8 +124,22 @@ function holdersColumns(by: string): Column<TopRow>[] {
       wideOnly: true,
       cell: (row) => <Activity of={`${by} ${row.name || row.key}`} busyPct={row.busy_pct} smPct={row.sm_active_pct} />,
     },
-    { key: "busy", title: "Busy", width: "80px", align: "right", cell: (row) => pctWords(row.busy_pct) },
-    { key: "sm", title: "SM active", width: "96px", align: "right", cell: (row) => pctWords(row.sm_active_pct) },
+    {
+      key: "busy",
+      title: "Busy",
+      width: "80px",
+      narrowWidth: "62px",
+      align: "right",
+      cell: (row) => pctWords(row.busy_pct),
+    },
+    {
+      key: "sm",
+      title: "SM active",
+      width: "96px",
+      align: "right",
+      wideOnly: true,
+      cell: (row) => pctWords(row.sm_active_pct),
+    },
     {
       key: "tensor",
       title: "Tensor",
@@ -148,7 +194,7 @@ const IDLE: Column<IdleGpu>[] = [
     key: "gpu",
     title: "GPU",
     width: "190px",
-    narrowWidth: "130px",
+    narrowWidth: "110px",
     cell: (gpu) => (
       <a href={`/fleet?node=${encodeURIComponent(gpu.node)}`} title={gpu.uuid}>
         {gpu.node} #{gpu.index}
@@ -160,14 +206,14 @@ const IDLE: Column<IdleGpu>[] = [
     title: "Job",
     cell: (gpu) => <a href={`/jobs/${gpu.job_id}`}>{gpu.name || format.shortId(gpu.job_id)}</a>,
   },
-  { key: "team", title: "Team", width: "130px", narrowWidth: "90px", cell: (gpu) => gpu.team },
+  { key: "team", title: "Team", width: "130px", wideOnly: true, cell: (gpu) => gpu.team },
   { key: "user", title: "User", width: "110px", wideOnly: true, cell: (gpu) => gpu.user },
   { key: "model", title: "Model", width: "200px", wideOnly: true, cell: (gpu) => gpu.model },
   {
     key: "idle",
     title: "Idle for",
     width: "120px",
-    narrowWidth: "90px",
+    narrowWidth: "76px",
     align: "right",
     cell: (gpu) => format.duration(gpu.idle_s),
   },
