@@ -20,7 +20,7 @@ class Silent:
     def __init__(self) -> None:
         self.waited_s: list[float] = []
 
-    async def request(self, subject: str, body: bytes, *, timeout: float) -> None:
+    async def request(self, subject: str, body: bytes, *, timeout: float) -> None:  # noqa: ASYNC109 - as nats-py names it
         self.waited_s.append(timeout)
         raise nats.errors.TimeoutError
 
@@ -29,7 +29,7 @@ async def test_who_submits_is_told_sooner_that_nobody_answers_than_who_looks() -
     silent = Silent()
     client = cast("Client", silent)
     with pytest.raises(UnreachableError, match="scheduler"):
-        await NatsScheduler(client, cluster="east").job("J")
+        await NatsScheduler(client, cluster="east").nodes()
     with pytest.raises(UnreachableError, match="scaler"):
         await NatsScaler(client, cluster="east").choices()
     assert silent.waited_s == [ASK_TIMEOUT_S, LOOK_TIMEOUT_S]
