@@ -38,9 +38,9 @@ def place_of(environment: Mapping[str, str], *, node: str) -> Place:
     return Place(
         node=environment.get("MUSTER_NODE") or node,
         gpus=int(gpus) if gpus.isdecimal() else None,
-        rank=_number(environment, "PET_NODE_RANK", 0),
-        nodes=_number(environment, "PET_NNODES", 1),
-        first=environment.get("PET_MASTER_ADDR", ""),
+        rank=_number(environment, "MUSTER_PREFLIGHT_RANK", _number(environment, "PET_NODE_RANK", 0)),
+        nodes=_number(environment, "MUSTER_PREFLIGHT_NODES", _number(environment, "PET_NNODES", 1)),
+        first=environment.get("MUSTER_PREFLIGHT_FIRST") or environment.get("PET_MASTER_ADDR", ""),
     )
 
 

@@ -122,6 +122,12 @@ def test_a_pod_says_where_it_is(said: str, gpus: int | None) -> None:
     assert place_of(told, node="here") == Place("here", gpus, 3, 4, "first")
 
 
+def test_pods_meet_for_checks_as_those_with_gpus_do() -> None:
+    told = {"PET_NODE_RANK": "3", "PET_NNODES": "4", "PET_MASTER_ADDR": "a-pod-without-gpus"}
+    told |= {"MUSTER_PREFLIGHT_RANK": "0", "MUSTER_PREFLIGHT_NODES": "2", "MUSTER_PREFLIGHT_FIRST": "worker-0"}
+    assert place_of(told, node="here") == Place("here", None, 0, 2, "worker-0")
+
+
 # --- storage -------------------------------------------------------------------------------------------------------
 
 

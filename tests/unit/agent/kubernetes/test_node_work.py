@@ -7,8 +7,16 @@ import pytest
 from muster.agent.core.cluster import WorkOnNode, WorkSeen
 from muster.agent.core.kubernetes.calls import Call, Create, Done, Kind, Merge, Read, Refused
 from muster.agent.core.kubernetes.cluster import ClusterOptions, KubernetesCluster
-from muster.agent.core.kubernetes.node_jobs import BOOT_ANNOTATION, WORK_ANNOTATION, ActionWay, WorkPolicy, job_name
+from muster.agent.core.kubernetes.node_jobs import (
+    BOOT_ANNOTATION,
+    WORK_ANNOTATION,
+    ActionWay,
+    WorkPolicy,
+    checks_job,
+    job_name,
+)
 from muster.agent.core.kubernetes.views import End, NodeView, PodView
+from muster.core import Instant
 from muster.kube.objects import JsonObject, at, mapping, objects, text
 from muster.schemas.facts.operations import (
     ActionOutcome,
@@ -157,6 +165,21 @@ def test_a_new_leader_asks_again_under_the_same_name(works: Works) -> None:
     works.tasks.clear()
     works.ready(node("n0"))
     assert works.call() == first
+
+
+def test_checks_outside_of_a_job_count_the_gpus_that_the_log_knows(works: Works) -> None:
+    for seen in works.observe():
+        works.cluster.acknowledge(seen, works.now)
+    works.check()
+    found = objects(objects(pod_of(works.call()), "containers")[0], "env")
+    assert {text(one, "value") for one in found if text(one, "name") == "MUSTER_PREFLIGHT_GPUS"} == {"8"}
+
+
+def test_checks_of_a_node_that_the_log_does_not_know_count_nothing() -> None:
+    asked = ChecksRequested(request_id="c-1", checks=(CheckOrder(check="gpu-health"),))
+    effect = WorkOnNode("n0", "c-1", Instant(1), asked)
+    made = mapping(checks_job(POLICY, effect, asked), "spec", "template", "spec")
+    assert "MUSTER_PREFLIGHT_GPUS" not in {text(one, "name") for one in objects(objects(made, "containers")[0], "env")}
 
 
 def test_checks_are_read_from_what_their_pod_left_behind(works: Works) -> None:

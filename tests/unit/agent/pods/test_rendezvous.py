@@ -5,6 +5,7 @@ import json
 import pytest
 
 from muster.agent.core.kubernetes.pods import pod_manifest
+from muster.agent.core.kubernetes.preflight import meeting
 from muster.agent.core.kubernetes.rendezvous import EVERY_PEER_MAX, deciding_groups, hosts_lines, variables
 from muster.kube.objects import at, mapping, objects, strings, text
 from muster.schemas.job import JobKind, TaskGroup
@@ -116,3 +117,23 @@ def test_the_selector_of_the_service_names_one_attempt() -> None:
         mapping(pod_manifest(order(job, 1)), "metadata", "labels"),
     )
     assert first["muster.dev/attempt"] == second["muster.dev/attempt"] == "0"
+
+
+def test_pods_without_gpus_take_no_part_in_checks_of_the_gang() -> None:
+    groups = (
+        TaskGroup(name="launcher", gpus=0),
+        TaskGroup(name="worker", gpus=8, replicas=2),
+        TaskGroup(name="logs", gpus=0),
+        TaskGroup(name="late", gpus=8, replicas=2),
+    )
+    whole = gang(spec(*groups))
+    told = [meeting(whole, slot) for slot in whole.slots]
+    ranks = [one.get("MUSTER_PREFLIGHT_RANK") for one in told]
+    assert ranks == [None, "0", "1", None, "2", "3"]
+    assert {one["MUSTER_PREFLIGHT_NODES"] for one in told if one} == {"4"}
+    assert {one["MUSTER_PREFLIGHT_FIRST"].split(".")[0] for one in told if one} == {"worker-0"}
+
+
+def test_a_pod_alone_meets_nobody() -> None:
+    alone = gang(spec(TaskGroup(gpus=8)))
+    assert meeting(alone, alone.slots[0]) == {}

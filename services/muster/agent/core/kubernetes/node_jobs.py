@@ -130,10 +130,15 @@ def action_job(
     )
 
 
-def checks_job(policy: WorkPolicy, effect: WorkOnNode, asked: ChecksRequested) -> JsonObject:
-    """The Job of checks. It asks for no GPU, since it is to see all of the node's, whoever holds them."""
+def checks_job(policy: WorkPolicy, effect: WorkOnNode, asked: ChecksRequested, *, gpus: int = 0) -> JsonObject:
+    """The Job of checks. It asks for no GPU, since it is to see all of the node's, whoever holds them.
+
+    gpus: that the node has as the log knows it, which are to be there; 0: that is not known.
+    """
     plan = PreflightPlan(suite=asked.reason[:200] or "node", checks=asked.checks, limit_s=asked.limit_s)
     told = {"MUSTER_PREFLIGHT_PLAN": plan.model_dump_json(exclude_defaults=True), "NVIDIA_VISIBLE_DEVICES": "all"}
+    if gpus:
+        told["MUSTER_PREFLIGHT_GPUS"] = str(gpus)
     command = ["muster", "preflight", "run"]
     return _job(policy, effect, image=policy.image, command=command, told=told, privileged=False, boot="")
 

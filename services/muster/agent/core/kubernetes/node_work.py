@@ -61,9 +61,13 @@ class _Work:
 
 
 class NodeWorks:
-    """A part of `KubernetesCluster`. policy: how it is done. may_work: whether the API server lets the agent do it."""
+    """A part of `KubernetesCluster`. policy: how it is done. may_work: whether the API server lets the agent do it.
 
-    def __init__(self, policy: WorkPolicy, worklist: Worklist) -> None:
+    gpus_of: how many GPUs a node has, as the log knows it; 0 where it does not.
+    """
+
+    def __init__(self, policy: WorkPolicy, worklist: Worklist, gpus_of: Callable[[str], int] = lambda _: 0) -> None:
+        self._gpus_of = gpus_of
         self.may_work = True
         self.policy = policy
         self._worklist = worklist
@@ -229,7 +233,7 @@ class NodeWorks:
             body = action_job(self.policy, work.way, work.effect, asked, boot=node.boot)
         else:
             assert not isinstance(asked, NodeActionRequested), "an action without a way is an obstacle"
-            body = checks_job(self.policy, work.effect, asked)
+            body = checks_job(self.policy, work.effect, asked, gpus=self._gpus_of(node.name))
         self._ask(work, Create(Kind.JOBS, self.policy.namespace, work.name, body, brief=True), boot=node.boot)
 
     def _ask(self, work: _Work, call: Call, *, boot: str) -> None:

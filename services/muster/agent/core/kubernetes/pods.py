@@ -198,7 +198,7 @@ def _checking(order: PodOrder, plan: PreflightPlan, container: JsonObject) -> li
         plan,
         gpus=order.gpus,
         image=order.policy.preflight_image or _image(order),
-        told=_told(order),
+        told=_told(order) | preflight.meeting(order.gang, order.slot),
         resources=mapping(container, "resources"),
         plain=options.quantities(order.gang.spec, order.group, devices={}),
         security=mapping(container, "securityContext"),

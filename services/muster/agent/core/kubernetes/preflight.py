@@ -21,11 +21,13 @@ from muster.agent.core.kubernetes.preflight_names import (
     GATE_VOLUME,
     OPEN,
 )
+from muster.agent.core.kubernetes.rendezvous import Gang
 from muster.checks.plan import orders_for
 from muster.checks.report import cannot_run, load
 from muster.core import Instant, after
 from muster.kube.objects import JsonObject
 from muster.schemas.facts.operations import CheckOrder, CheckOutcome, CheckResult, PreflightPlan
+from muster.schemas.job import Slot
 
 AGAIN_S = 15.0
 """Until a gate is opened again whose opening the API server refused: somebody has to grant it."""
@@ -72,6 +74,24 @@ def init_containers(
         "volumeMounts": [{"name": GATE_VOLUME, "mountPath": GATE_FOLDER, "readOnly": True}],
     }
     return [checks, gate]
+
+
+def meeting(gang: Gang, slot: Slot) -> dict[str, str]:
+    """Variables by which pods of a gang meet for the checks of all: those with whole GPUs, in the order of their ranks.
+
+    The others have nothing to reduce, and whoever waited for them would wait for ever.
+    """
+    shapes = gang.spec.task_groups
+    taking = [slots for slots in gang.groups.values() if shapes[slots[0].group].gpus]
+    if not gang.has_service or not shapes[slot.group].gpus:
+        return {}
+    before = (slots for slots in gang.groups.values() if slots[0].group < slot.group)
+    left_out = sum(len(slots) for slots in before if not shapes[slots[0].group].gpus)
+    return {
+        "MUSTER_PREFLIGHT_RANK": str(gang.ranks[slot.group, slot.replica] - left_out),
+        "MUSTER_PREFLIGHT_NODES": str(sum(map(len, taking))),
+        "MUSTER_PREFLIGHT_FIRST": gang.host(taking[0][0]),
+    }
 
 
 def gate_volume() -> JsonObject:
