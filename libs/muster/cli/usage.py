@@ -12,8 +12,8 @@ from muster.cli.session import call
 from muster.cli.text import duration
 from muster.core.instant import NS_PER_S
 from muster.schemas.facts.telemetry import DeviceUse
-from muster.schemas.usage import Idle, IdleGpu, JobUse, Top, TopRow, UseColumn
-from muster.schemas.usage_words import TopBy, TopOrder
+from muster.schemas.usage import Energy, EnergyRow, Idle, IdleGpu, JobUse, Top, TopRow, UseColumn
+from muster.schemas.usage_words import EnergyBy, TopBy, TopOrder
 
 DEVICES_SHOWN = 16
 BAR_CHARS = 30
@@ -22,6 +22,7 @@ S_PER_HOUR = 3600.0
 GPU_COLUMNS = ("NODE", "GPU", "BUSY", "SM", "TENSOR", "MEMORY", "W_MAX", "HOURS", "IDLE_H")
 TOP_NUMBERS = ("JOBS", "GPUS", "IDLE", "BUSY", "SM", "TENSOR", "MEMORY", "KW")
 Of = Callable[[UseColumn], float | None]
+ENERGY_NUMBERS = ("KWH", "SHARE", "GPU_H", "IDLE_H")
 IDLE_COLUMNS = ("TEAM", "NODE", "GPU", "IDLE_FOR", "JOBID", "NAME", "USER")
 
 
@@ -82,6 +83,22 @@ def idle(state_dir: Path, form: Output, *, team: str, limit: int, cluster: str) 
         typer.echo(line)
     if answer.gpus:
         output.table(IDLE_COLUMNS, map(idle_row, answer.gpus), right=("GPU", "IDLE_FOR"))
+
+
+def energy(state_dir: Path, form: Output, *, by: EnergyBy, days: int, wanted: Wanted) -> None:
+    """What teams used over days. Raises CliError."""
+    answer = call(
+        state_dir,
+        lambda muster: muster.energy(by=by, days=days, team=wanted.team, limit=wanted.limit, cluster=wanted.cluster),
+    )
+    if form is Output.JSON:
+        output.emit_model(answer)
+        return
+    typer.echo(f"{answer.energy_kwh:,.2f} kWh in {days} days, today included (UTC)")
+    rows = (energy_row(row, answer) for row in answer.rows)
+    output.table((by.value.upper(), *ENERGY_NUMBERS), rows, right=ENERGY_NUMBERS)
+    if answer.total > len(answer.rows):
+        typer.echo(f"{len(answer.rows)} of {answer.total}")
 
 
 def job_lines(answer: JobUse) -> Iterator[str]:
@@ -158,6 +175,18 @@ def top_row(row: TopRow, *, of_jobs: bool) -> Sequence[str]:
         f"{row.power_w / 1000:.1f}",
     )
     return (row.key, row.name, row.team, *numbers) if of_jobs else (row.key, str(row.jobs), *numbers)
+
+
+def energy_row(row: EnergyRow, answer: Energy) -> Sequence[str]:
+    """One team or queue."""
+    share = _pct(_share(row.energy_kwh, answer.energy_kwh))
+    return (
+        row.key or "unknown",
+        f"{row.energy_kwh:,.2f}",
+        share,
+        f"{row.gpu_hours:,.2f}",
+        f"{row.idle_gpu_hours:,.2f}",
+    )
 
 
 def idle_row(one: IdleGpu) -> Sequence[str]:

@@ -5,7 +5,7 @@ from typing import Annotated
 import typer
 
 from muster.cli.options import As, Output, StateDir
-from muster.schemas.usage_words import ROWS_MAX, TopBy, TopOrder
+from muster.schemas.usage_words import DAYS_MAX, ROWS_MAX, EnergyBy, TopBy, TopOrder
 
 _Cluster = Annotated[str, typer.Option(help="Of which cluster; by default the first one.")]
 
@@ -37,12 +37,18 @@ def top(
     team: Annotated[str, typer.Option(help="Only this team's.")] = "",
     limit: Annotated[int, typer.Option(min=1, max=ROWS_MAX, help="Rows shown.")] = 20,
     idle: Annotated[bool, typer.Option("--idle", help="GPUs that are held and do nothing, by team.")] = False,
+    energy: Annotated[bool, typer.Option("--energy", help="What teams used over days; --by queue: queues.")] = False,
+    days: Annotated[int, typer.Option(min=1, max=DAYS_MAX, help="Of --energy, today included.")] = 30,
     cluster: _Cluster = "",
 ) -> None:
     """Show who uses GPUs just now, and how much of that is work; nodes whose exporter does not answer."""
     from muster.cli import usage
 
-    if idle:
+    wanted = usage.Wanted(by, order, team, limit, cluster)
+    if energy:
+        over = EnergyBy.QUEUE if by is TopBy.QUEUE else EnergyBy.TEAM
+        usage.energy(state_dir, output, by=over, days=days, wanted=wanted)
+    elif idle:
         usage.idle(state_dir, output, team=team, limit=limit, cluster=cluster)
     else:
-        usage.top(state_dir, output, wanted=usage.Wanted(by, order, team, limit, cluster))
+        usage.top(state_dir, output, wanted=wanted)

@@ -1,8 +1,8 @@
 """What GPUs do for jobs and teams: a part of `Muster`."""
 
 from muster.client.http import Door
-from muster.schemas.usage import Idle, JobUse, Top
-from muster.schemas.usage_words import TopBy, TopOrder
+from muster.schemas.usage import Energy, Idle, JobUse, Top
+from muster.schemas.usage_words import EnergyBy, TopBy, TopOrder
 
 
 class UsageMethods:
@@ -31,6 +31,13 @@ class UsageMethods:
         """GPUs that are held and do nothing, by team."""
         params = {"limit": str(limit), **_said(team=team, cluster=cluster)}
         return Idle.model_validate_json(await self._door.ask("GET", "/v1/usage/idle", params=params))
+
+    async def energy(
+        self, *, by: EnergyBy = EnergyBy.TEAM, days: int = 30, team: str = "", limit: int = 100, cluster: str = ""
+    ) -> Energy:
+        """What teams or queues used over the last days."""
+        params = {"by": by.value, "days": str(days), "limit": str(limit), **_said(team=team, cluster=cluster)}
+        return Energy.model_validate_json(await self._door.ask("GET", "/v1/usage/energy", params=params))
 
 
 def _said(**fields: str) -> dict[str, str]:

@@ -339,6 +339,7 @@ STATE_TABLE: tuple[FactType, ...] = (
     *_rows(LOG, "agent", "cluster", state_recorded=control.ClusterDescribed),
     *_rows(LOG, "agent", "workload", state_recorded=workload.WorkloadState),
     *_rows(LOG, "telemetry", "job", state_recorded=telemetry.JobUseState),
+    *_rows(LOG, "telemetry", "usage", state_recorded=telemetry.DayUseState),
     *_rows(LOG, "guard", "advice", state_recorded=guard.AdviceState),
     *_rows(LOG, "guard", "flow", state_recorded=guard.FlowState),
     *_rows(LOG, "health", "node", state_recorded=health.UnitState),

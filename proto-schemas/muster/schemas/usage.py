@@ -1,6 +1,6 @@
 """What GPUs do for jobs and teams: questions to the telemetry service, and its answers.
 
-`GET /v1/jobs/{id}/stats`, `/v1/usage/top`, `/v1/usage/idle`; `muster stats`, `muster top`.
+`GET /v1/jobs/{id}/stats`, `/v1/usage/top`, `/v1/usage/idle`, `/v1/usage/energy`; `muster stats`, `muster top`.
 """
 
 from typing import Annotated
@@ -10,7 +10,7 @@ from pydantic import Field
 from muster.schemas.base import InstantNs, Text, Wire
 from muster.schemas.facts.telemetry import DeviceUse, Use
 from muster.schemas.telemetry import Measured
-from muster.schemas.usage_words import ROWS_MAX, TopBy, TopOrder
+from muster.schemas.usage_words import DAYS_MAX, ROWS_MAX, EnergyBy, TopBy, TopOrder
 
 COLUMNS_MAX = 120
 DEVICES_MAX = 1_024
@@ -165,3 +165,34 @@ class Idle(Wire):
     teams: tuple[IdleTeam, ...] = ()
     gpus: Annotated[tuple[IdleGpu, ...], Field(max_length=ROWS_MAX)] = ()
     total: int = 0
+
+
+class AskEnergy(Wire):
+    """What teams used over the last days. days: whole ones in UTC, today included. team: only of this one."""
+
+    by: EnergyBy = EnergyBy.TEAM
+    days: Annotated[int, Field(ge=1, le=DAYS_MAX)] = 30
+    team: str = ""
+    limit: Annotated[int, Field(ge=1, le=ROWS_MAX)] = 100
+
+
+class EnergyRow(Wire):
+    """One team or queue. gpu_hours: measured; idle_gpu_hours: of these, those in which nothing ran."""
+
+    key: str
+    energy_kwh: Measured = 0.0
+    gpu_hours: Measured = 0.0
+    idle_gpu_hours: Measured = 0.0
+
+
+class Energy(Wire):
+    """What was used since the beginning of the first day. rows: the greatest first, of `total`. energy_kwh: of all.
+
+    What a running job uses is reported every `telemetry.report_s`, and counts on the day of the report.
+    """
+
+    at: InstantNs = 0
+    since: InstantNs = 0
+    rows: Annotated[tuple[EnergyRow, ...], Field(max_length=ROWS_MAX)] = ()
+    total: int = 0
+    energy_kwh: Measured = 0.0

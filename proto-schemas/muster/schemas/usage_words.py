@@ -3,6 +3,7 @@
 from enum import StrEnum
 
 ROWS_MAX = 500
+DAYS_MAX = 35
 
 
 class TopBy(StrEnum):
@@ -13,6 +14,13 @@ class TopBy(StrEnum):
     QUEUE = "queue"
     USER = "user"
     MODEL = "model"
+
+
+class EnergyBy(StrEnum):
+    """What a row of what was used over days stands for."""
+
+    TEAM = "team"
+    QUEUE = "queue"
 
 
 class TopOrder(StrEnum):

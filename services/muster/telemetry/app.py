@@ -8,10 +8,11 @@ from muster.bus.service import CoreService, Hosted
 from muster.bus.settings import Settings
 from muster.bus.telemetry_settings import EXPORTER_URL
 from muster.schemas.registry import StreamRole
-from muster.schemas.usage import AskIdle, AskJobUse, AskTop, Idle, JobUse, Top
+from muster.schemas.usage import AskEnergy, AskIdle, AskJobUse, AskTop, Energy, Idle, JobUse, Top
 from muster.telemetry.core.answers import answer_idle, answer_job_use, answer_top
 from muster.telemetry.core.config import TelemetryConfig
 from muster.telemetry.core.core import TelemetryCore
+from muster.telemetry.core.energy import answer_energy
 from muster.telemetry.sink import Scrapes
 
 DECLARATION = Declaration(
@@ -22,6 +23,7 @@ DECLARATION = Declaration(
         QueryType("job-use", AskJobUse, JobUse),
         QueryType("top", AskTop, Top),
         QueryType("idle", AskIdle, Idle),
+        QueryType("energy", AskEnergy, Energy),
     ),
 )
 
@@ -44,7 +46,7 @@ def services(settings: Settings) -> tuple[CoreService | Hosted, ...]:
             declaration=DECLARATION,
             role=StreamRole.LOG,
             core=lambda: TelemetryCore(config),
-            queries={"job-use": answer_job_use, "top": answer_top, "idle": answer_idle},
+            queries={"job-use": answer_job_use, "top": answer_top, "idle": answer_idle, "energy": answer_energy},
             sink=scrapes if url else None,
         ),
     )

@@ -3,11 +3,11 @@
 import pytest
 
 from gateway_fakes import FakeHouse
-from muster.schemas.usage import AskIdle, AskTop, Idle, Top, TopRow
-from muster.schemas.usage_words import TopBy, TopOrder
+from muster.schemas.usage import AskEnergy, AskIdle, AskTop, Energy, EnergyRow, Idle, Top, TopRow
+from muster.schemas.usage_words import EnergyBy, TopBy, TopOrder
 
 
-def house_with(name: str, answer: Top | Idle) -> FakeHouse:
+def house_with(name: str, answer: Top | Idle | Energy) -> FakeHouse:
     house = FakeHouse()
     house.leaders.answers["telemetry", name] = answer
     return house
@@ -27,6 +27,20 @@ async def test_idle_is_what_telemetry_answers() -> None:
         answer = await client.get("/v1/usage/idle", params={"team": "lab"})
     assert Idle.model_validate_json(answer.content).total == 3
     assert house.leaders.asked == [("telemetry", "idle", AskIdle(team="lab", limit=20))]
+
+
+async def test_energy_is_what_telemetry_answers() -> None:
+    house = house_with("energy", Energy(rows=(EnergyRow(key="lab", energy_kwh=7.5),), total=1))
+    async with house.client("eve") as client:
+        answer = await client.get("/v1/usage/energy", params={"by": "queue", "days": "7", "team": "lab", "limit": "5"})
+        refused = [
+            (await client.get("/v1/usage/energy", params=params)).status_code
+            for params in ({"days": "0"}, {"days": "36"}, {"by": "user"})
+        ]
+    assert Energy.model_validate_json(answer.content).rows[0].energy_kwh == 7.5
+    question = AskEnergy(by=EnergyBy.QUEUE, days=7, team="lab", limit=5)
+    assert house.leaders.asked == [("telemetry", "energy", question)]
+    assert refused == [422, 422, 422]
 
 
 @pytest.mark.parametrize("params", [{"by": "colour"}, {"order": "none"}, {"limit": "0"}, {"limit": "501"}])

@@ -8,6 +8,7 @@ from muster.schemas.base import InstantNs, Label, Payload, Wire
 from muster.schemas.telemetry import Measured
 
 USED_DEVICES_MAX = 16
+ACCOUNTS_A_DAY_MAX = 500
 
 
 class Use(Wire):
@@ -75,3 +76,20 @@ class JobUseState(Payload):
     ended_at: InstantNs = 0
     fact: str = ""
     trace: str = ""
+
+
+class TeamUse(Wire):
+    """What one team's jobs used in one queue. Fields: see `Use`."""
+
+    team: str
+    queue: str = ""
+    energy_j: Measured = 0.0
+    measured_s: Measured = 0.0
+    idle_s: Measured = 0.0
+
+
+class DayUseState(Payload):
+    """`state-recorded` of a day's usage, by telemetry. day: number since the Unix epoch, UTC."""
+
+    day: Annotated[int, Field(ge=0)]
+    teams: Annotated[tuple[TeamUse, ...], Field(max_length=ACCOUNTS_A_DAY_MAX)] = ()

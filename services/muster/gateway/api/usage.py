@@ -9,13 +9,14 @@ from muster.gateway.api import answers
 from muster.gateway.api.describe import describe, path, query, reference
 from muster.gateway.house import count_of, house_of, job_id_of, principal_of
 from muster.gateway.problems import invalid
-from muster.schemas.usage import AskIdle, AskJobUse, AskTop, Idle, JobUse, Top
-from muster.schemas.usage_words import ROWS_MAX, TopBy, TopOrder
+from muster.schemas.usage import AskEnergy, AskIdle, AskJobUse, AskTop, Energy, Idle, JobUse, Top
+from muster.schemas.usage_words import DAYS_MAX, ROWS_MAX, EnergyBy, TopBy, TopOrder
 
 router = APIRouter(tags=["usage"])
 SERVICE = "telemetry"
 TEAM_CHARS_MAX = 63
 LIMIT_DEFAULT = 20
+DAYS_DEFAULT = 30
 _NO_STORE = {"Cache-Control": "no-store"}
 _CLUSTER = query("cluster", "Of which cluster; by default the first one")
 _TEAM = query("team", "Only of this team")
@@ -85,6 +86,33 @@ async def idle(request: Request) -> Response:
     limit = count_of(request, name="limit", default=LIMIT_DEFAULT, most=ROWS_MAX)
     question = AskIdle(team=_team(request), limit=limit)
     return answers.model(await house_of(request).leaders.ask(SERVICE, "idle", question, Idle), headers=_NO_STORE)
+
+
+@router.get(
+    "/v1/usage/energy",
+    summary="What teams or queues used over the last days: energy, GPU-hours, idle GPU-hours",
+    **describe(
+        {200: ("Since the first of these days began, in UTC", reference(Energy))},
+        refusals=(401, 404, 422, 503),
+        parameters=(
+            query("by", "What a row stands for: team or queue"),
+            query("days", f"How many, today included, at most {DAYS_MAX}", kind="integer"),
+            _TEAM,
+            _LIMIT,
+            _CLUSTER,
+        ),
+    ),
+)
+async def energy(request: Request) -> Response:
+    """The greatest first; running jobs as they were measured last."""
+    principal_of(request)
+    question = AskEnergy(
+        by=_choice(request, "by", EnergyBy.TEAM),
+        days=count_of(request, name="days", default=DAYS_DEFAULT, most=DAYS_MAX),
+        team=_team(request),
+        limit=count_of(request, name="limit", default=LIMIT_DEFAULT, most=ROWS_MAX),
+    )
+    return answers.model(await house_of(request).leaders.ask(SERVICE, "energy", question, Energy), headers=_NO_STORE)
 
 
 def _choice(request: Request, name: str, default: Choice) -> Choice:

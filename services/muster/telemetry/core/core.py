@@ -6,6 +6,7 @@ from muster.core import Draft, Fact, Instant
 from muster.schemas.facts.telemetry import JobUseReported
 from muster.schemas.job import TERMINAL_PHASES
 from muster.schemas.telemetry import NodeSample
+from muster.telemetry.core.accounts import USAGE
 from muster.telemetry.core.config import TelemetryConfig
 from muster.telemetry.core.fleet import FleetLook
 from muster.telemetry.core.holdings import Holdings
@@ -36,6 +37,8 @@ class TelemetryCore:
         """See `Core`; what fits no state is counted in the anomalies of its parts."""
         if fact.kind == JOB:
             self._of_job(fact)
+        elif fact.kind == USAGE:
+            self.state.fold(fact)
         elif fact.kind == _NODE:
             self.holdings.apply(fact)
             if fact.name == "left":

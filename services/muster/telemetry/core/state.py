@@ -5,8 +5,9 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from muster.core import Draft, Fact, Instant
-from muster.schemas.facts.telemetry import JobUseReported, JobUseState
+from muster.schemas.facts.telemetry import DayUseState, JobUseReported, JobUseState
 from muster.schemas.registry import STATE_NAME
+from muster.telemetry.core.accounts import Accounts
 
 JOB = "job"
 REPORTED = "use-reported"
@@ -34,13 +35,14 @@ class Told:
 class State:
     """Folded from what telemetry said and from the ends of jobs. told: by job; over: of these, in the order of ends.
 
-    unfinished: jobs that are over and whose last word was not said.
+    unfinished: jobs that are over and whose last word was not said. accounts: what teams used, by day.
     """
 
     def __init__(self) -> None:
         self.told: dict[str, Told] = {}
         self.over: dict[str, None] = {}
         self.unfinished: dict[str, None] = {}
+        self.accounts = Accounts()
         self.anomalies: Counter[str] = Counter()
 
     def fold(self, fact: Fact) -> None:
@@ -50,6 +52,8 @@ class State:
                 self._reported(fact, reported)
             case JobUseState(reported=JobUseReported()) as state:
                 self._restore(fact.subject_id, state)
+            case DayUseState() as day:
+                self.accounts.restore(day)
             case _:
                 self.anomalies[fact.name] += 1
 
@@ -70,6 +74,7 @@ class State:
 
     def _reported(self, fact: Fact, reported: JobUseReported) -> None:
         told = self.told.get(fact.subject_id)
+        self.accounts.report(fact.time, reported, None if told is None else told.reported.use)
         if told is None:
             told = self.told[fact.subject_id] = Told(
                 reported,
@@ -120,3 +125,4 @@ class State:
                 trace=told.trace,
             )
             yield Draft(JOB, job_id, STATE_NAME, state)
+        yield from self.accounts.snapshot()

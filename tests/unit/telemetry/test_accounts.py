@@ -1,0 +1,113 @@
+"""What teams used, day by day: folded from jobs' reports, and what live jobs used since then."""
+
+import pytest
+
+from muster.core import Instant
+from muster.core.instant import NS_PER_S
+from muster.schemas.facts.telemetry import JobUseReported, Use
+from muster.schemas.usage import AskEnergy, Energy
+from muster.schemas.usage_words import EnergyBy
+from muster.telemetry.core import accounts
+from muster.telemetry.core.accounts import DAYS_KEPT, OTHERS, S_PER_DAY, Accounts
+from muster.telemetry.core.core import TelemetryCore
+from muster.telemetry.core.energy import answer_energy
+from unit.telemetry.house import CONFIG, TelemetryHouse, device, slot
+
+KWH_J = 3.6e6
+
+
+def at_day(number: float) -> Instant:
+    return Instant(round(number * S_PER_DAY) * NS_PER_S)
+
+
+def said(team: str, energy_j: float, *, queue: str = "q", measured_s: float = 0.0) -> JobUseReported:
+    return JobUseReported(use=Use(energy_j=energy_j, measured_s=measured_s), team=team, queue=queue)
+
+
+def asked(house: TelemetryHouse, **fields: object) -> Energy:
+    return answer_energy(house.core, AskEnergy.model_validate(fields), house.now)
+
+
+def drawing(house: TelemetryHouse, *jobs: tuple[str, int], seconds: float) -> None:
+    """Each of these jobs has a GPU of n1 that draws 1 kW, in readings of 10 s."""
+    for _ in range(round(seconds / 10)):
+        house.now_s += 10.0
+        house.read("n1", *(device("n1", index, job, power_w=1_000.0) for job, index in jobs))
+        house.settle()
+
+
+def measured(seconds: float) -> TelemetryHouse:
+    """Two teams, of which `lab` has two jobs; all of them run for so long."""
+    house = TelemetryHouse()
+    house.join("n1")
+    jobs = [
+        (house.place(number, slot("n1", number), team=team), number)
+        for number, team in enumerate(("lab", "lab", "art"))
+    ]
+    drawing(house, *jobs, seconds=seconds)
+    return house
+
+
+def test_energy_is_summed_by_team_reported_or_not() -> None:
+    house = measured(900.0)
+    assert house.core.state.told, "some of it was reported"
+    answer = asked(house)
+    assert [(row.key, row.energy_kwh, row.gpu_hours) for row in answer.rows] == [("lab", 0.5, 0.5), ("art", 0.25, 0.25)]
+    assert (answer.energy_kwh, answer.total) == (0.75, 2)
+
+
+def test_what_a_job_used_counts_once_when_it_is_over() -> None:
+    house = measured(900.0)
+    before = asked(house)
+    for job in tuple(house.core.holdings.jobs):
+        house.end(job)
+    house.settle()
+    assert house.core.meters.jobs == {}
+    assert asked(house).rows == before.rows
+
+
+def test_one_team_by_queue() -> None:
+    answer = asked(measured(900.0), by=EnergyBy.QUEUE, team="art")
+    assert [(row.energy_kwh, row.idle_gpu_hours) for row in answer.rows] == [(0.25, 0.0)]
+
+
+def test_no_more_rows_than_asked_for_but_the_sum_of_all() -> None:
+    answer = asked(measured(900.0), limit=1)
+    assert (len(answer.rows), answer.total, answer.energy_kwh) == (1, 2, 0.75)
+
+
+def test_only_what_was_reported_on_these_days_counts() -> None:
+    book = Accounts()
+    book.report(at_day(10.9), said("lab", KWH_J), None)
+    book.report(at_day(11.1), said("lab", 3 * KWH_J), Use(energy_j=KWH_J))
+    assert book.since(11)["lab", "q"].energy_j == 2 * KWH_J
+    assert book.since(10)["lab", "q"].energy_j == 3 * KWH_J
+
+
+def test_a_report_that_says_less_than_the_one_before_adds_nothing() -> None:
+    book = Accounts()
+    book.report(at_day(10), said("lab", 5.0), None)
+    book.report(at_day(10), said("lab", 3.0), Use(energy_j=5.0))
+    assert book.since(0)["lab", "q"].energy_j == 5.0
+
+
+def test_days_and_accounts_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(accounts, "ACCOUNTS_A_DAY_MAX", 3)
+    book = Accounts()
+    for day in range(1, DAYS_KEPT + 11):
+        for team in ("a", "b", "c", "d"):
+            book.report(at_day(day), said(team, 1.0), None)
+    sums = {whose: account.energy_j for whose, account in book.since(0).items()}
+    assert sums == {("a", "q"): DAYS_KEPT, ("b", "q"): DAYS_KEPT, OTHERS: 2 * DAYS_KEPT}
+
+
+def test_a_checkpoint_holds_what_was_used() -> None:
+    house = measured(900.0)
+    for job in tuple(house.core.holdings.jobs):
+        house.end(job)
+    house.settle()
+    again = TelemetryHouse(core=TelemetryCore(CONFIG), now_s=house.now_s)
+    for draft in house.core.snapshot():
+        again.write("telemetry", draft.kind, draft.subject_id, draft.name, draft.payload)
+    assert asked(again) == asked(house)
+    assert list(again.core.snapshot()) == list(house.core.snapshot())
