@@ -2,12 +2,16 @@
 
 from pathlib import Path
 
+import pytest
+
 from federated_house import job_for, open_federation, routed_by_label
 from living_stack import command
 from muster.core.fact import Fact
 from muster.schemas.job import Phase
 
 CLUSTERS = ("east", "west")
+
+pytestmark = pytest.mark.timeout(600)
 
 
 def said(fact: Fact) -> tuple[object, ...]:
