@@ -1,8 +1,19 @@
 """What GPUs do, as the command line shows it."""
 
-from muster.cli.usage import device_row, fleet_lines, idle_lines, idle_row, job_lines, top_row
+from muster.cli.usage import device_row, energy_row, fleet_lines, idle_lines, idle_row, job_lines, top_row
 from muster.schemas.facts.telemetry import DeviceUse, Use
-from muster.schemas.usage import ExporterCount, Idle, IdleGpu, IdleTeam, JobUse, Top, TopRow, UseColumn
+from muster.schemas.usage import (
+    Energy,
+    EnergyRow,
+    ExporterCount,
+    Idle,
+    IdleGpu,
+    IdleTeam,
+    JobUse,
+    Top,
+    TopRow,
+    UseColumn,
+)
 
 USE = Use(
     measured_s=7_200.0, busy_s=6_480.0, sm_measured_s=7_200.0, sm_active_s=720.0, memory_mib_max=40, memory_total_mib=80
@@ -61,3 +72,10 @@ def test_idle_gpus_by_team() -> None:
     ]
     assert idle_row(gpu) == ("lab", "n1", "3", "1:00:00", "J", "nap", "ada")
     assert list(idle_lines(Idle(after_s=600.0))) == ["no held GPU has done nothing for 10:00"]
+
+
+def test_energy_of_a_team_with_its_share() -> None:
+    lab = EnergyRow(key="lab", energy_kwh=1_250.0, gpu_hours=2_000.5, idle_gpu_hours=100.0)
+    answer = Energy(rows=(lab, EnergyRow(key="", energy_kwh=1_250.0)), total=2, energy_kwh=2_500.0)
+    shown = [list(energy_row(row, answer)) for row in answer.rows]
+    assert shown == [["lab", "1,250.00", "50%", "2,000.50", "100.00"], ["unknown", "1,250.00", "50%", "0.00", "0.00"]]

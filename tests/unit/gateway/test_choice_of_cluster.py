@@ -29,6 +29,7 @@ ROUTES = (
     "/v1/jobs",
     "/v1/usage/top",
     "/v1/usage/idle",
+    "/v1/usage/energy",
 )
 
 
