@@ -205,3 +205,16 @@ def test_cores_that_fold_the_log_or_a_checkpoint_believe_the_same() -> None:
         world.core.state.books.settle()
         assert kept == {key: b.kept for key, b in world.core.state.books.bookings.withholds.items()}
         assert len(kept) == 2
+
+
+def test_a_reservation_beside_a_device_that_is_wanted_free_later_is_said_once() -> None:
+    world = World(nodes=1, gpus=2)
+    holds = world.submit("holds", gpus=1, **MOVABLE)
+    world.started(holds)
+    ((_, (device,)),) = world.slots(holds)
+    ask(world, f"n0-gpu-{1 - device}", kind="device", in_s=2 * HOUR, running=FINISH)
+    world.run()
+    waits = world.submit("waits", total_run_time_s=8 * HOUR, preemptible=False)
+    world.submit("small", gpu_milli=500, total_run_time_s=8 * HOUR, preemptible=False)
+    world.later(HOUR / 2 + 5)  # then it starves
+    assert [fact.name for fact in world.log if fact.subject_id == waits.id].count("reserved") == 1

@@ -52,6 +52,12 @@ class Want:
             return Want(shape.cpu_milli * part // of, shape.memory_mib * part // of, devices)
         return Want(min(self.cpu_milli, shape.cpu_milli), min(self.memory_mib, shape.memory_mib), devices)
 
+    def meets(self, other: "Want") -> bool:
+        """Whether both cannot have what they want of a node: they want a device in common, or one wants all of it."""
+        if self.whole or other.whole:
+            return True
+        return not {index for index, _ in self.devices}.isdisjoint(index for index, _ in other.devices)
+
     def is_all_of(self, asked: "Want") -> bool:
         """Whether the node has all that was asked of it."""
         if asked.whole or self.devices != asked.devices:

@@ -82,9 +82,11 @@ class Plans:
 
     def _plan(self, now: Instant, said: set[str]) -> list[Draft]:
         drafts = list[Draft]()
-        for record in self._doubtful(now):
-            if record.id not in said and len(drafts) < PLANS_MAX:
-                drafts.append(self._again(record, now))
+        doubtful = [record for record in self._doubtful(now) if record.id not in said]
+        for record in doubtful[:FORECASTS_MAX]:
+            answer = self._again(record, now) if len(drafts) < PLANS_MAX else None
+            if answer is not None and answer.payload != record.reserved:  # what stands is not said once more
+                drafts.append(answer)
                 said.add(record.id)
         if self._remains.more or self._is_full or len(drafts) >= PLANS_MAX:
             return drafts
@@ -148,7 +150,9 @@ class Plans:
             return False
         its = Passable(record, Instant(booking.starts_at)) if books.bookings.withholds else None
         return its is None or not any(
-            other.is_withhold and not its.is_open(other) for name in booking.wants for other in books.bookings.at(name)
+            other.is_withhold and not its.is_open(other) and want.meets(other.wants[name])
+            for name, want in booking.wants.items()
+            for other in books.bookings.at(name)
         )
 
     def _again(self, record: JobRecord, now: Instant) -> Draft:
