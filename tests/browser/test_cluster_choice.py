@@ -19,7 +19,7 @@ from muster.schemas.facts.health import HealthPhase
 from muster.schemas.facts.operations import NodeAction
 from muster.schemas.facts.upgrade import CampaignSpec
 from muster.schemas.queries import ScaleChoiceView
-from muster.schemas.usage import Idle, Top, TopRow
+from muster.schemas.usage import Energy, Idle, Top, TopRow
 from muster.schemas.views import NodeView
 from waiting import until
 
@@ -45,6 +45,7 @@ def told_by(cluster: str) -> dict[str, BaseModel | dict[str, object]]:
         f"/v1/campaigns/{word}": campaign,
         "/v1/usage/top": Top(at=now, rows=(row,), total=1, gpus_expected=1, gpus_seen=1, held=1),
         "/v1/usage/idle": Idle(at=now, after_s=600),
+        "/v1/usage/energy": Energy(at=now, since=now),
         "/v1/apiserver": ApiServerReport(
             cluster=cluster, guarded=True, at=now, replicas=(ApiServerReplica(name=word, memory_mib=1, seen_at=now),)
         ),

@@ -11,10 +11,22 @@ from browser.staged_house import Stage, looked_at, staged
 from browser.test_accessibility import breaks_no_rule
 from muster.core.instant import NS_PER_S
 from muster.schemas.facts.telemetry import DeviceUse, Use
-from muster.schemas.usage import ExporterCount, Idle, IdleGpu, IdleTeam, JobUse, Top, TopRow, UseColumn
+from muster.schemas.usage import (
+    Energy,
+    EnergyRow,
+    ExporterCount,
+    Idle,
+    IdleGpu,
+    IdleTeam,
+    JobUse,
+    Top,
+    TopRow,
+    UseColumn,
+)
 
 JOB = "TRAIN222222222222222222222"
 GIB_MIB = 1024
+DAY_NS = 86_400 * NS_PER_S
 
 
 def top(*exporters: ExporterCount) -> Top:
@@ -36,6 +48,15 @@ def idle() -> Idle:
     )
     teams = (IdleTeam(team="vision", held=16, idle=3, jobs=1, idle_s=21_600),)
     return Idle(at=time.time_ns(), after_s=600, teams=teams, gpus=gpus, total=3)
+
+
+def energy() -> Energy:
+    """Two teams over some days; one of them used most of it, a good deal for nothing."""
+    rows = (
+        EnergyRow(key="vision", energy_kwh=1_204.5, gpu_hours=2_409, idle_gpu_hours=700),
+        EnergyRow(key="llm", energy_kwh=95.5, gpu_hours=190, idle_gpu_hours=0.25),
+    )
+    return Energy(at=time.time_ns(), since=time.time_ns() - 7 * DAY_NS, rows=rows, total=2, energy_kwh=1_300)
 
 
 def job_use() -> JobUse:
@@ -62,6 +83,7 @@ async def page(
     stage.answers |= {
         "/v1/usage/top": told or top(),
         "/v1/usage/idle": idle(),
+        "/v1/usage/energy": energy(),
         f"/v1/jobs/{JOB}/stats": job_use(),
     }
     async with staged(stage) as house, looked_at(browser, house, f"/use{search}", viewport=viewport) as shown:
@@ -117,4 +139,17 @@ async def test_the_page_fits_a_phone(browser: Browser) -> None:
     async with page(browser, viewport=PHONE, search=f"?job={JOB}") as shown:
         await shown.page.wait_for_selector(".use-course svg")
         assert await shown.page.evaluate("document.documentElement.scrollWidth <= window.innerWidth")
+        assert await breaks_no_rule(shown)
+
+
+async def test_energy_is_told_by_team_and_over_as_many_days_as_are_asked_for(browser: Browser) -> None:
+    async with page(browser, search="?days=7") as shown:
+        table = "table[aria-label='Energy by team']"
+        row = await shown.text(f"{table} tbody tr")
+        for word in ("vision", "1.2 MWh", "93 %", "2,409", "700"):
+            assert word in row
+        assert "1.3 MWh since" in await shown.text("section[aria-label='Energy'] .panel-head")
+        await shown.page.select_option("select[aria-label='Energy of each']", "queue")
+        await shown.page.wait_for_selector("table[aria-label='Energy by queue']")
+        await shown.until("location.search === '?days=7&energy=queue'")
         assert await breaks_no_rule(shown)

@@ -125,3 +125,18 @@ export interface Idle {
   gpus: IdleGpu[];
   total: number;
 }
+
+export interface EnergyRow {
+  key: string;
+  energy_kwh: number;
+  gpu_hours: number;
+  idle_gpu_hours: number;
+}
+
+export interface Energy {
+  at: InstantNs;
+  since: InstantNs;
+  rows: EnergyRow[];
+  total: number;
+  energy_kwh: number;
+}

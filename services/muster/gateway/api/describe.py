@@ -26,7 +26,7 @@ from muster.schemas.live import JobReadings, LiveCredential, OutputPage, Snapsho
 from muster.schemas.members import AssignmentView, FederationView, MemberView, RoutesView
 from muster.schemas.queries import DryRunAnswer, ScaleChoiceView, WhyAnswer
 from muster.schemas.routing import RoutingPolicy
-from muster.schemas.usage import Idle, JobUse, Top
+from muster.schemas.usage import Energy, Idle, JobUse, Top
 from muster.schemas.views import FactView, JobView, NodeView, Problem, QueueView, ReservationView
 
 JsonObject = dict[str, object]
@@ -44,6 +44,7 @@ _REFUSALS = {
 }
 _SHOWN: tuple[type[BaseModel], ...] = (
     ApiServerReport,
+    Energy,
     Idle,
     JobUse,
     Top,

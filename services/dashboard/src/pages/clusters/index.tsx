@@ -149,7 +149,7 @@ function Routed({ member }: { member: MemberView }) {
         ...(heard_at || lost_after_s
           ? ([["Heard last", heard_at ? `${format.relative(heard_at)}${silent}` : "not yet"]] as [string, string][])
           : []),
-        ["Given up after", lost_after_s ? `${format.duration(lost_after_s)} of silence` : "never: it may be silent"],
+        ["Given up after", lost_after_s ? `${format.duration(lost_after_s)} of silence` : "never; no limit is set"],
       ]}
     />
   );

@@ -11,6 +11,7 @@ import {
   useQueryParams,
 } from "../../ui";
 import type { Idle, Top } from "../../wire_usage";
+import { EnergyPanel } from "./energy";
 import { JobPanel } from "./job_panel";
 import "./style.css";
 import { Holders, IdleGpus, Teams } from "./tables";
@@ -59,6 +60,7 @@ export default function Use() {
               </Panel>
               {isOpen && <JobPanel key={params.job} id={params.job} />}
             </div>
+            <EnergyPanel />
             <Answered of={idle} what="Asking what is idle">
               {(found) => (
                 <Panel

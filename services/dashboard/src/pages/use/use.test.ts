@@ -1,7 +1,7 @@
 import { describe, expect, it } from "vitest";
 import type { Idle, JobUse, TopRow, UseColumn } from "../../wire_usage";
 import { courseOf, HEIGHT, WIDTH } from "./course";
-import { deviceShares, gpuHours, pctWords, powerWords, teamRows } from "./words";
+import { deviceShares, energyWords, gpuHours, pctWords, powerWords, shareWords, teamRows } from "./words";
 
 function team(key: string, gpus: number): TopRow {
   return {
@@ -71,6 +71,11 @@ describe("words of use", () => {
     [pctWords(91.6), "92 %"],
     [pctWords(null), "not shown"],
     [gpuHours(5_400), "1.5"],
+    [energyWords(0.4249), "0.42 kWh"],
+    [energyWords(12.44), "12.4 kWh"],
+    [energyWords(1_250), "1.3 MWh"],
+    [shareWords(1, 8), "13 %"],
+    [shareWords(0, 0), "–"],
   ])("%s", (said, words) => expect(said).toBe(words));
 
   it("a device's shares are of its own measured time", () => {

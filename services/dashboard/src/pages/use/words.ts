@@ -27,9 +27,28 @@ export function powerWords(watts: number): string {
 }
 
 /** "4.2" of GPU-seconds. */
-export function gpuHours(gpuSeconds: number): string {
-  const hours = gpuSeconds / 3_600;
+export const gpuHours = (gpuSeconds: number): string => hoursWords(gpuSeconds / 3_600);
+
+/** "4.2", "1,204". */
+export function hoursWords(hours: number): string {
   return hours.toLocaleString("en", { maximumFractionDigits: hours < 100 ? 1 : 0 });
+}
+
+export const ENERGY_BY = ["team", "queue"] as const;
+/** By days, today included. */
+export const SPANS: Readonly<Record<string, string>> = { "1": "Today (UTC)", "7": "7 days", "30": "30 days" };
+
+/** "0.42 kWh", "12.4 kWh", "1.2 MWh". */
+export function energyWords(kwh: number): string {
+  if (kwh >= 1_000) {
+    return `${(kwh / 1_000).toFixed(1)} MWh`;
+  }
+  return `${kwh.toLocaleString("en", { maximumFractionDigits: kwh < 10 ? 2 : 1 })} kWh`;
+}
+
+/** "12 %" of all; "–" of nothing. */
+export function shareWords(part: number, all: number): string {
+  return all > 0 ? `${Math.round((100 * part) / all)} %` : "–";
 }
 
 export interface TeamRow {
