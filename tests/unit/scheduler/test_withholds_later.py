@@ -207,14 +207,16 @@ def test_cores_that_fold_the_log_or_a_checkpoint_believe_the_same() -> None:
         assert len(kept) == 2
 
 
-def test_a_reservation_beside_a_device_that_is_wanted_free_later_is_said_once() -> None:
+def test_a_reservation_stands_when_another_device_of_its_node_is_wanted_free_later() -> None:
     world = World(nodes=1, gpus=2)
-    holds = world.submit("holds", gpus=1, **MOVABLE)
-    world.started(holds)
-    ((_, (device,)),) = world.slots(holds)
-    ask(world, f"n0-gpu-{1 - device}", kind="device", in_s=2 * HOUR, running=FINISH)
-    world.run()
+    holds, others = world.submit("holds", **MOVABLE), world.submit("others", **MOVABLE)
+    for one in (holds, others):
+        world.started(one)
     waits = world.submit("waits", total_run_time_s=8 * HOUR, preemptible=False)
     world.submit("small", gpu_milli=500, total_run_time_s=8 * HOUR, preemptible=False)
     world.later(HOUR / 2 + 5)  # then it starves
-    assert [fact.name for fact in world.log if fact.subject_id == waits.id].count("reserved") == 1
+    before = world.names(waits).count("reserved")
+    (slot,) = world.last(waits.id, "reserved").payload.slots
+    ask(world, f"n0-gpu-{1 - slot.devices[0]}", kind="device", in_s=2 * HOUR, running=FINISH)
+    world.run()
+    assert (before, world.names(waits).count("reserved")) == (1, 1)
