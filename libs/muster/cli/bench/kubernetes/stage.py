@@ -116,7 +116,8 @@ async def _measured(scenario: Scenario, stage: Stage, running: Running, empty: R
         samples.look()
         peak_mib, cpu_s = samples.peak_mib, samples.cpu_s
         after = await requests_of(stage.client)
-        await _all_run(seen)
+        if finished:  # else its binding would go on meanwhile, and count
+            await _all_run(seen)
     crowds = await running.afterwards()
     return Result(
         contender=scenario.contender,
