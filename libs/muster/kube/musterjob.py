@@ -41,7 +41,8 @@ def spec_schema() -> JsonObject:
     schema["description"] = (
         "The job, as `muster submit` takes it. totalRunTimeS: over all runs, then it is ended; minSliceS: it is not "
         "preempted before; without them the queue's own. Queue: by default the team's own. Priority: among jobs of its "
-        "queue. Retries: runs after a failure of the job itself. GraceS: from the notice to stop to the end."
+        "queue. Retries: runs after failures of the job itself in a row without progress between them (a checkpoint, "
+        "or an hour where it checkpoints). GraceS: from the notice to stop to the end."
     )
     groups = mapping(fields, "taskGroups")
     groups |= {"x-kubernetes-list-type": "map", "x-kubernetes-list-map-keys": ["name"]}
