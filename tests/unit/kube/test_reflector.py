@@ -125,7 +125,7 @@ async def test_the_state_comes_in_one_watch_and_what_happens_follows(kube: FakeK
 
 
 async def test_events_that_trickle_in_are_told_together(kube: FakeKube, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(bounds, "GATHER_S", 0.2)
+    monkeypatch.setattr(bounds, "GATHER_S", 1.0)
     async with following(kube) as followed:
         kube.add(PODS, pod("first"))
         await until(lambda: names(followed) == ["first"])
