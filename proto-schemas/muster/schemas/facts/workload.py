@@ -59,8 +59,8 @@ class WorkloadSettled(Payload):
 class JobRefused(Payload):
     """`refused` (gateway, FED) and `refusal-forwarded` (federation): a workload's job is not accepted now.
 
-    workload: uid of the object. wish: the fact `submit-requested` that this answers; "" where it was not told. The agent
-    may ask again, with another fact.
+    workload: uid of the object. wish: the fact `submit-requested` that this answers; "" where it was not told. The
+    agent may ask again, with another fact.
     """
 
     workload: Label
@@ -109,7 +109,8 @@ class WorkloadState(Payload):
     """`state-recorded` of a workload, by the agent: what it asked, and what was answered.
 
     asked_at: by fact `asked_fact`; cancelled: it asked to cancel; refused: as last forwarded, None while it is not, at
-    `refused_at`, so often as `tries` says; again_at: when it is asked for again; asked_again: it was, and is not answered.
+    `refused_at`, so often as `tries` says; again_at: when it is asked for again; asked_again: it was, and is not
+    answered.
     """
 
     asked: WorkloadSubmitRequested
