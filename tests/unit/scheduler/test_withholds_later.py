@@ -2,6 +2,7 @@
 
 from muster.core import NS_PER_S
 from muster.scheduler.core import answers
+from muster.scheduler.core.summary import summarise
 from muster.schemas.job import Checkpointing, Phase
 from muster.schemas.queries import AskDryRun, AskJob
 from unit.scheduler.closing import FINISH, MOVE, ask, withdraw
@@ -65,6 +66,14 @@ def test_a_job_that_is_gone_before_both_requests_on_a_node_starts_there() -> Non
     ask(world, "n0", in_s=12 * HOUR, running=FINISH, request="r2")
     world.run()
     assert world.phase(world.submit("one", **MOVABLE)) is Phase.PLACED
+
+
+def test_what_is_to_be_free_later_is_free_in_the_clusters_summary_and_what_is_closed_is_not() -> None:
+    world = World(nodes=3, gpus=2)
+    ask(world, "n0", in_s=HOUR)
+    ask(world, "n1")
+    world.run()
+    assert summarise(world.core.state).gpu_milli_free == 4000
 
 
 def test_the_time_that_a_job_ran_before_counts() -> None:
