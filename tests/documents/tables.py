@@ -377,6 +377,17 @@ PAGES: Mapping[str, Stand] = {
                 by="tests/browser/test_bench.py::test_the_bench_of_frames_sees_each_colouring_drawn",
             ),
             Instead(
+                "PYTHONPATH=tests .venv/bin/python -m bench.jobs_table",
+                "it needs Chromium; that test runs it small",
+                by="tests/browser/test_bench.py::test_the_bench_of_the_table_of_jobs_sees_its_frames",
+            ),
+            Instead(
+                ".venv/bin/muster demo transition",
+                "half a minute with two clusters; that test plays it",
+                by="tests/integration/federation/test_transition.py"
+                "::test_a_team_that_goes_on_submitting_moves_over_and_notices_nothing",
+            ),
+            Instead(
                 "PYTHONPATH=tests .venv/bin/python -m bench.reflector",
                 "it needs a real API server; that test runs it small",
                 by="tests/kubernetes/test_bench.py::test_the_bench_of_the_reflector_compares_its_ways",
