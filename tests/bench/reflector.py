@@ -127,7 +127,7 @@ async def by_reflector(kube: KubeConnection, *, streaming: bool = True, metadata
         metadata_only=metadata_only,
         compare_s=None,
     )
-    reflector._streaming_lists = streaming
+    reflector._waits.streaming_lists = streaming
     task = asyncio.create_task(reflector.run())
     await reflector.wait_synced()
     return reflector, len(reflector), task

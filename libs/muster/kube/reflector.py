@@ -15,34 +15,22 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from contextlib import AbstractAsyncContextManager
 from typing import Generic, Protocol, TypeVar
 
-from muster.core.seeded import uniform
 from muster.kube import bounds
 from muster.kube.comparing import Comparer, Lister, Verdict
-from muster.kube.errors import (
-    Asked,
-    ForbiddenError,
-    GoneError,
-    InvalidError,
-    KubeError,
-    NotFoundError,
-    UnavailableError,
-    status_error,
-)
+from muster.kube.errors import Asked, KubeError, UnavailableError, status_error
 from muster.kube.events import parsed
 from muster.kube.figures import ReflectorFigures
 from muster.kube.holdings import Change, Holdings, Key, number
 from muster.kube.objects import JsonObject, at, mapping, text, version_of
 from muster.kube.resources import Resource
-from muster.kube.retrying import backoff_s
 from muster.kube.shapes import EVERYTHING, Selection
 from muster.kube.sharing import Event, Feed, Peers, SharedWatches
 from muster.kube.streams import Lines
+from muster.kube.waiting import Waits
 
 ViewT = TypeVar("ViewT")
 
 END_OF_INITIAL_EVENTS = "k8s.io/initial-events-end"
-TOO_LARGE = "Too large resource version"
-"""How a server says that it has not reached a version; client-go reads the same words."""
 
 
 class Server(Lister, Protocol):
@@ -101,7 +89,6 @@ class Reflector(Generic[ViewT]):
         self._select = select
         self._metadata_only = metadata_only
         self._on_changes = on_changes
-        self._seed = seed
         self._watch_s = watch_s
         self._silence_s = silence_s
         self._holdings: Holdings[ViewT] = Holdings(project)
@@ -112,10 +99,7 @@ class Reflector(Generic[ViewT]):
         self._synced = asyncio.Event()
         self._resume = ""
         """The version to go on from; "" when the state must be had anew."""
-        self._streaming_lists = True
-        self._failures = 0
-        self._too_large = 0
-        self._attempts = 0
+        self._waits = Waits(self._figures, seed=seed)
         self._reading: asyncio.Timeout | None = None
         self._waited_s = 0.0
         """For the batch at hand."""
@@ -184,58 +168,28 @@ class Reflector(Generic[ViewT]):
 
     async def _turn(self) -> float:
         """One watch, from its beginning to its end; seconds to wait before the next."""
-        self._attempts += 1
+        spread = self._waits.begin()
         started_s, heard = self._now_s(), self._figures.events + self._figures.bookmarks
         try:
             if self._resume:
-                await self._watch()
-            elif self._streaming_lists:
-                await self._watch(initial=True)
+                await self._watch(spread)
+            elif self._waits.streaming_lists:
+                await self._watch(spread, initial=True)
             else:
                 await self._list()
                 self._peers.give(self, [], self._holdings.version)
                 return 0.0
         except KubeError as error:
             self._peers.leave(self)  # others may fare better
-            return self._after(error)
+            wait = self._waits.after(error, resuming=bool(self._resume))
+            if wait.anew:
+                self._resume = ""
+            return wait.for_s
         self._figures.reconnects += 1
         short = self._now_s() - started_s < bounds.SHORT_WATCH_S
         if short and heard == self._figures.events + self._figures.bookmarks:
-            return self._back_off()
+            return self._waits.back_off()
         return 0.0
-
-    def _after(self, error: KubeError) -> float:
-        """What a failure means for the next turn; seconds to wait before it."""
-        figures = self._figures
-        if isinstance(error, InvalidError) and not self._resume and self._streaming_lists:
-            self._streaming_lists = False  # the gate WatchList is off: 1.33 by default
-            figures.streaming = False
-            return 0.0
-        figures.last_error = str(error)
-        figures.failures += 1
-        if isinstance(error, GoneError):
-            figures.gone += 1
-            return self._relist()
-        if isinstance(error, UnavailableError) and TOO_LARGE in str(error):
-            self._too_large += 1
-            if self._too_large > bounds.TOO_LARGE_MAX:
-                self._too_large = 0
-                return self._relist()
-        if isinstance(error, ForbiddenError | NotFoundError | InvalidError):
-            return bounds.REFUSED_S * (0.5 + uniform(self._seed, "refused", self._attempts))
-        return self._back_off(at_least_s=float(getattr(error, "retry_after_s", 0.0)))
-
-    def _relist(self) -> float:
-        self._resume = ""
-        return self._back_off(first_s=bounds.RELIST_S_MIN, max_s=bounds.RELIST_S_MAX)
-
-    def _back_off(
-        self, *, at_least_s: float = 0.0, first_s: float = bounds.BACKOFF_S_MIN, max_s: float = bounds.BACKOFF_S_MAX
-    ) -> float:
-        self._failures += 1
-        return backoff_s(
-            self._failures, seed=self._seed + self._attempts, at_least_s=at_least_s, first_s=first_s, max_s=max_s
-        )
 
     async def _list(self) -> None:
         """The state in pages, all of one version."""
@@ -254,11 +208,10 @@ class Reflector(Generic[ViewT]):
                 break
         await self._take(version)
 
-    async def _watch(self, *, initial: bool = False) -> None:
-        """A watch until its end. initial: with the state first."""
+    async def _watch(self, spread: float, *, initial: bool = False) -> None:
+        """A watch until its end. spread: see `Waits.begin`. initial: with the state first."""
         if initial:
             self._holdings.begin()
-        spread = uniform(self._seed, "watch", self._attempts)
         async with self._server.watch(
             self._resource,
             select=self._select,
@@ -309,7 +262,7 @@ class Reflector(Generic[ViewT]):
             self._peers.give(self, events, self._holdings.version)
         if failure is not None:
             raise failure  # what came before it is held and told: the watch goes on after that
-        self._failures = self._too_large = 0
+        self._waits.heard()
         return initial
 
     async def _apply(self, events: list[Event], *, initial: bool) -> bool:
@@ -353,7 +306,7 @@ class Reflector(Generic[ViewT]):
         """The new state is whole: hold it and deliver what differs."""
         changes = self._holdings.swap(number(version))
         self._resume = version
-        self._failures = 0
+        self._waits.heard()
         self._figures.heard_s = self._now_s()
         await self._deliver(changes)
         self._figures.synced = True
