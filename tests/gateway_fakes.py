@@ -34,7 +34,7 @@ from muster.schemas.access import Role, TokenRecord, TokenView, token_hash
 from muster.schemas.apiserver import ApiServerReport, ClusterView
 from muster.schemas.base import Wire
 from muster.schemas.devices import DeviceView, FabricView, RequestView
-from muster.schemas.facts.device import ComposeRequested, DecomposeRequested, DetachRequested
+from muster.schemas.facts.composability import ComposeRequested, DecomposeRequested, DetachRequested
 from muster.schemas.facts.job import JobCancelRequested
 from muster.schemas.facts.queue import QueueChangeRequested, QueueSpec
 from muster.schemas.facts.reservation import ReservationSpec, ReserveEndRequested, ReserveRequested

@@ -17,15 +17,14 @@ from muster.kube.connection import KubeConnection
 from muster.kube.errors import NotFoundError
 from muster.kube.objects import JsonObject, at, integer, objects, sequence, strings, text
 from muster.schemas.devices import ComposabilitySpec, PoolModel, RequestPhase
-from muster.schemas.facts.device import (
-    CallStarted,
+from muster.schemas.facts.composability import (
     DeviceOrder,
-    FabricSurveyed,
-    OperatorSeen,
     RequestAccepted,
     RequestEnded,
     RequestMoved,
 )
+from muster.schemas.facts.device import CallStarted
+from muster.schemas.facts.fabric import FabricSurveyed, OperatorSeen
 
 DEFINITIONS = sorted((Path(__file__).parent / "fabric_crds").glob("*.yaml"))
 GROUPS = ScalingSettings(

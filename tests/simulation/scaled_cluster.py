@@ -27,9 +27,8 @@ from muster.schemas.facts.device import (
     DeviceDetached,
     DeviceOnline,
     DeviceVisible,
-    FabricState,
-    FabricSurveyed,
 )
+from muster.schemas.facts.fabric import FabricState, FabricSurveyed
 from muster.schemas.facts.job import JobPlaced, JobRouted, PodsExited, PodsOutcome, PodsStarted
 from muster.schemas.facts.node import (
     NodeJoined,

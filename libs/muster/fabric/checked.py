@@ -12,7 +12,7 @@ from muster.fabric.driver import AttachOrder, DetachOrder, FabricDriver, FabricN
 from muster.fabric.inventory import Inventory, MachineDevice
 from muster.schemas.base import LABEL_CHARS_MAX
 from muster.schemas.devices import CXL_MEMORY, GPU
-from muster.schemas.facts.device import POOL_MODELS_MAX
+from muster.schemas.facts.fabric import POOL_MODELS_MAX
 
 TYPES = frozenset({GPU, CXL_MEMORY})
 """Types of device that Muster composes, configured or not: a pool may hold some before a group asks for them."""

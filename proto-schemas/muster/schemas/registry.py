@@ -9,9 +9,11 @@ from enum import StrEnum
 
 from muster.schemas.base import Payload
 from muster.schemas.facts import (
+    composability,
     control,
     cordons,
     device,
+    fabric,
     federation,
     guard,
     health,
@@ -212,9 +214,9 @@ TABLE: tuple[FactType, ...] = (
     *_rows(LOG, "guard", "flow", applied=guard.FlowApplied, drifted=guard.FlowDrifted),
     *_rows(
         LOG, "agent", "composability",
-        compose_requested=device.ComposeRequested, decompose_requested=device.DecomposeRequested,
+        compose_requested=composability.ComposeRequested, decompose_requested=composability.DecomposeRequested,
     ),
-    *_rows(LOG, "agent", "fabric", operator_seen=device.OperatorSeen),
+    *_rows(LOG, "agent", "fabric", operator_seen=fabric.OperatorSeen),
     *_rows(
         LOG, "agent", "autoscaler",
         node_wanted=scale.AutoscalerSignal, node_refused=scale.AutoscalerSignal, node_unneeded=scale.AutoscalerSignal,
@@ -225,9 +227,9 @@ TABLE: tuple[FactType, ...] = (
     *_rows(LOG, "scaler", "scale", nothing_chosen=scale.NothingChosen, ended=scale.ScaleEnded),
     *_rows(
         FED, "gateway", "composability",
-        compose_requested=device.ComposeRequested, decompose_requested=device.DecomposeRequested,
+        compose_requested=composability.ComposeRequested, decompose_requested=composability.DecomposeRequested,
     ),
-    *_rows(FED, "gateway", "device", detach_requested=device.DetachRequested),
+    *_rows(FED, "gateway", "device", detach_requested=composability.DetachRequested),
     *_rows(
         FED, "gateway", "node",
         cordon_requested=cordons.CordonRequested, drain_requested=cordons.CordonRequested,
@@ -239,9 +241,9 @@ TABLE: tuple[FactType, ...] = (
         for row in (
             *_rows(
                 stream, "federation", "composability",
-                compose_forwarded=device.ComposeRequested, decompose_forwarded=device.DecomposeRequested,
+                compose_forwarded=composability.ComposeRequested, decompose_forwarded=composability.DecomposeRequested,
             ),
-            *_rows(stream, "federation", "device", detach_forwarded=device.DetachRequested),
+            *_rows(stream, "federation", "device", detach_forwarded=composability.DetachRequested),
             *_rows(
                 stream, "federation", "node",
                 cordon_forwarded=cordons.CordonRequested, drain_forwarded=cordons.CordonRequested,
@@ -251,8 +253,8 @@ TABLE: tuple[FactType, ...] = (
     ),
     *_rows(
         LOG, "composer", "composability",
-        accepted=device.RequestAccepted, refused=device.RequestRefused, moved=device.RequestMoved,
-        ended=device.RequestEnded,
+        accepted=composability.RequestAccepted, refused=composability.RequestRefused, moved=composability.RequestMoved,
+        ended=composability.RequestEnded,
     ),
     *_rows(
         LOG, "composer", "attachment",
@@ -263,8 +265,8 @@ TABLE: tuple[FactType, ...] = (
     ),
     *_rows(
         LOG, "composer", "fabric",
-        surveyed=device.FabricSurveyed, breaker_opened=device.BreakerOpened, breaker_closed=device.BreakerClosed,
-        orphan_found=device.OrphanFound, orphan_returned=device.OrphanReturned,
+        surveyed=fabric.FabricSurveyed, breaker_opened=fabric.BreakerOpened, breaker_closed=fabric.BreakerClosed,
+        orphan_found=fabric.OrphanFound, orphan_returned=fabric.OrphanReturned,
     ),
     *_rows(FED_UP, "scheduler", "job", **_TERMINAL),
     *_rows(
@@ -348,10 +350,10 @@ STATE_TABLE: tuple[FactType, ...] = (
     *_rows(LOG, "health", "job", state_recorded=health.OwnerToldState),
     *_rows(LOG, "scaler", "scale", state_recorded=scale.ScaleState),
     *_rows(LOG, "scaler", "scaler", state_recorded=scale.ScalerState),
-    *_rows(LOG, "composer", "composability", state_recorded=device.RequestState),
+    *_rows(LOG, "composer", "composability", state_recorded=composability.RequestState),
     *_rows(LOG, "composer", "attachment", state_recorded=device.AttachmentState),
-    *_rows(LOG, "composer", "fabric", state_recorded=device.FabricState),
-    *_rows(FED, "federation", "composability", state_recorded=device.ComposeWishes),
+    *_rows(LOG, "composer", "fabric", state_recorded=fabric.FabricState),
+    *_rows(FED, "federation", "composability", state_recorded=composability.ComposeWishes),
     *_rows(LOG, "upgrader", "campaign", state_recorded=upgrade.CampaignState),
     *_rows(LOG, "upgrader", "node", state_recorded=upgrade.NodeTurnsState),
 )

@@ -35,7 +35,8 @@ from muster.core.fact import Core, Fact
 from muster.core.instant import after, seconds_between
 from muster.fabric.checked import checked
 from muster.fabric.driver import AttachOrder, DetachOrder, FabricDriver, FabricError
-from muster.schemas.facts.device import CallFailure, OperatorSeen
+from muster.schemas.facts.device import CallFailure
+from muster.schemas.facts.fabric import OperatorSeen
 
 ERROR_CHARS_MAX = 400
 """Of what an outcome says."""

@@ -18,17 +18,15 @@ from muster.composer.core.fold_attachments import STOOD_BEFORE
 from muster.composer.core.records import Attachment, Kind
 from muster.core import NS_PER_S, Fact, Instant, after, seconds_between
 from muster.schemas.devices import AttachmentPhase
+from muster.schemas.facts.composability import RequestAccepted, RequestEnded
 from muster.schemas.facts.device import (
     AttachmentFailed,
-    BreakerOpened,
     DetachGivenUp,
     DeviceAttached,
     DeviceDetached,
     DeviceOnline,
-    OrphanFound,
-    RequestAccepted,
-    RequestEnded,
 )
+from muster.schemas.facts.fabric import BreakerOpened, OrphanFound
 
 SILENT_S = 15.0
 """A fabric that answered no look so long after the term began is told of: simulators and managers start, too."""

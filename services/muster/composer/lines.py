@@ -11,7 +11,7 @@ from muster.fabric.open import open_driver
 from muster.fabric.token import CredentialsError
 from muster.fabric.unopened import UnopenedDriver
 from muster.schemas.devices import CXL_MEMORY, GPU
-from muster.schemas.facts.device import OperatorSeen
+from muster.schemas.facts.fabric import OperatorSeen
 
 SURVEY_S_MAX = 60.0
 """One look at one fabric, even where its calls may take longer."""

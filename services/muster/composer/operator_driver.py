@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable
 
 from muster.fabric.driver import AttachOrder, DetachOrder, FabricTimeoutError, FabricUnavailableError
 from muster.fabric.inventory import Inventory, MachineDevice
-from muster.schemas.facts.device import OperatorDevice, OperatorSeen
+from muster.schemas.facts.fabric import OperatorDevice, OperatorSeen
 
 ONLINE = "Online"
 LOOK_S = 0.1

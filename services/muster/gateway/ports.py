@@ -9,7 +9,7 @@ from muster.gateway.authorise import Principal
 from muster.schemas.access import TokenRecord, TokenView
 from muster.schemas.apiserver import ApiServerReport, ClusterView
 from muster.schemas.base import JobId, Wire
-from muster.schemas.facts.device import ComposeRequested, DecomposeRequested, DetachRequested
+from muster.schemas.facts.composability import ComposeRequested, DecomposeRequested, DetachRequested
 from muster.schemas.facts.job import JobCancelRequested
 from muster.schemas.facts.job_wishes import Ask, JobHoldRequested, JobPriorityRequested
 from muster.schemas.facts.queue import QueueChangeRequested, QueueSpec

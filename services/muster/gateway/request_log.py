@@ -15,7 +15,7 @@ from muster.core.fact import Draft, Fact
 from muster.core.instant import Instant
 from muster.gateway.ports import JobRef, JobRequest, NotStoredError, StoredJob, UnreachableError
 from muster.schemas import ids
-from muster.schemas.facts.device import ComposeRequested, DecomposeRequested, DetachRequested
+from muster.schemas.facts.composability import ComposeRequested, DecomposeRequested, DetachRequested
 from muster.schemas.facts.job import JobCancelRequested, JobSubmitted
 from muster.schemas.facts.queue import QueueChangeRequested
 from muster.schemas.facts.reservation import ReserveEndRequested, ReserveRequested

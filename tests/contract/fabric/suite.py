@@ -37,7 +37,7 @@ from muster.fabric.simulator.operation import Fault, PoolDevice
 from muster.fabric.simulator.problems import Refusal
 from muster.fabric.simulator.tokens import Tokens
 from muster.schemas.devices import CXL_MEMORY, GPU
-from muster.schemas.facts.device import POOL_MODELS_MAX
+from muster.schemas.facts.fabric import POOL_MODELS_MAX
 from waiting import until
 
 TRACE = f"00-{'ab' * 16}-{'cd' * 8}-01"

@@ -17,7 +17,7 @@ from muster.gateway.request_log import NatsRequestLog
 from muster.gateway.tokens import NatsTokens
 from muster.schemas.access import Role, TokenRecord
 from muster.schemas.devices import ComposabilitySpec
-from muster.schemas.facts.device import ComposeRequested, DecomposeRequested, DetachRequested
+from muster.schemas.facts.composability import ComposeRequested, DecomposeRequested, DetachRequested
 from muster.schemas.facts.job import JobCancelRequested
 from muster.schemas.facts.job_wishes import Ask, JobHoldRequested, JobPriorityRequested
 from muster.schemas.facts.queue import QueueChangeRequested, QueueSpec

@@ -6,7 +6,12 @@ from muster.agent.core.behaviour import Behaviour
 from muster.agent.core.groups import Groups, NodeGroup
 from muster.core import Draft, Fact
 from muster.schemas.devices import GPU, AttachmentPhase
-from muster.schemas.facts.device import AttachmentRequested, AttachmentState, DeviceAttached, DeviceDetached
+from muster.schemas.facts.device import (
+    AttachmentRequested,
+    AttachmentState,
+    DeviceAttached,
+    DeviceDetached,
+)
 from muster.schemas.facts.node import NodeJoined, Withheld
 from muster.schemas.facts.scale import ScaleChosen, ScaleEnded, ScaleState
 from unit.agent.harness import QUICK, VirtualAgent, fleet_of

@@ -9,11 +9,7 @@ from muster.composer.core.limits import Bounds
 from muster.core import NS_PER_S, Draft, Fact, Instant, after
 from muster.schemas.base import Payload
 from muster.schemas.devices import CXL_MEMORY, GPU, ComposabilitySpec, Origin
-from muster.schemas.facts.device import (
-    ComposeRequested,
-    DecomposeRequested,
-    DetachRequested,
-)
+from muster.schemas.facts.composability import ComposeRequested, DecomposeRequested, DetachRequested
 from muster.schemas.facts.job import JobPlaced, JobQueued, JobRouted, JobState
 from muster.schemas.facts.node import (
     GrantState,

@@ -8,7 +8,13 @@ from muster.composer.core.fabrics import AttachCall, Call
 from muster.composer.core.limits import Bounds
 from muster.core import Fact, Instant
 from muster.schemas.devices import AttachmentPhase
-from muster.schemas.facts.device import CallFailed, CallFailure, CallStarted, DeviceAttached, DeviceDetached
+from muster.schemas.facts.device import (
+    CallFailed,
+    CallFailure,
+    CallStarted,
+    DeviceAttached,
+    DeviceDetached,
+)
 from muster.schemas.facts.node import Withheld
 from unit.composer.house import A100, BOUNDS, JOB, House, config, house
 

@@ -5,7 +5,12 @@ import pytest
 from muster.composer.core.limits import SKEW_S, START_S
 from muster.core import seconds_between
 from muster.schemas.devices import GPU
-from muster.schemas.facts.device import CallFailed, CallFailure, CallStarted, DeviceAttached
+from muster.schemas.facts.device import (
+    CallFailed,
+    CallFailure,
+    CallStarted,
+    DeviceAttached,
+)
 from unit.composer.house import A100, BOUNDS, CALL_S, TRACE, device, house, machine
 
 

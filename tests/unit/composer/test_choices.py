@@ -3,7 +3,8 @@
 import pytest
 
 from muster.schemas.devices import GPU, Origin, RequestPhase
-from muster.schemas.facts.device import CallFailure, RequestAccepted, RequestEnded
+from muster.schemas.facts.composability import RequestAccepted, RequestEnded
+from muster.schemas.facts.device import CallFailure
 from muster.schemas.facts.scale import ScaleChosen, ScaleEnded, ScalePart
 from unit.composer.house import A100, BOUNDS, JOB, TRACE, house, machine
 

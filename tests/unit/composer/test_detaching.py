@@ -5,7 +5,13 @@ import pytest
 from muster.composer.core.limits import CROSSING_S
 from muster.core import after
 from muster.schemas.devices import GPU, AttachmentPhase
-from muster.schemas.facts.device import CallFailure, CallStarted, DetachGivenUp, DetachRequested, DeviceDetached
+from muster.schemas.facts.composability import DetachRequested
+from muster.schemas.facts.device import (
+    CallFailure,
+    CallStarted,
+    DetachGivenUp,
+    DeviceDetached,
+)
 from muster.schemas.facts.federation import JobReturned
 from muster.schemas.facts.node import Withheld, WithholdRequested, WithholdWithdrawn
 from unit.composer.house import BOUNDS, CALL_S, JOB, House, house, machine

@@ -9,7 +9,8 @@ from prometheus_client import REGISTRY
 
 from muster.composer.fabric_watch import SILENT_S, FabricWatch
 from muster.schemas.devices import CXL_MEMORY, GPU, PoolModel
-from muster.schemas.facts.device import CallFailure, FabricSurveyed
+from muster.schemas.facts.device import CallFailure
+from muster.schemas.facts.fabric import FabricSurveyed
 from unit.composer.house import A100, BOUNDS, House, config, device, house, machine
 
 ONE = "one"

@@ -10,15 +10,13 @@ from muster.composer.core.limits import Bounds
 from muster.core import seconds_between
 from muster.fabric.inventory import MachineDevice
 from muster.schemas.devices import CXL_MEMORY, GPU, Origin
-from muster.schemas.facts.device import (
-    AttachmentRequested,
+from muster.schemas.facts.composability import RequestRefused
+from muster.schemas.facts.device import AttachmentRequested, CallFailed, CallFailure
+from muster.schemas.facts.fabric import (
     BreakerOpened,
-    CallFailed,
-    CallFailure,
     FabricSurveyed,
     OrphanFound,
     OrphanReturned,
-    RequestRefused,
 )
 from unit.composer.house import A100, BOUNDS, CALL_S, H100, House, config, device, house, machine
 

@@ -7,7 +7,7 @@ import pytest
 from muster.composer.operator_driver import FREE_UNKNOWN, OperatorDriver
 from muster.fabric.driver import AttachOrder, DetachOrder, FabricTimeoutError, FabricUnavailableError
 from muster.schemas.devices import GPU
-from muster.schemas.facts.device import OperatorDevice, OperatorSeen
+from muster.schemas.facts.fabric import OperatorDevice, OperatorSeen
 
 MODEL = "A100"
 

@@ -5,7 +5,8 @@ from collections import Counter
 import pytest
 
 from muster.schemas.devices import GPU, RequestPhase
-from muster.schemas.facts.device import CallFailure, RequestAccepted, RequestEnded, RequestRefused
+from muster.schemas.facts.composability import RequestAccepted, RequestEnded, RequestRefused
+from muster.schemas.facts.device import CallFailure
 from muster.schemas.facts.node import NodeLost
 from unit.composer.house import A100, BOUNDS, H100, JOB, House, config, house, machine
 

@@ -12,13 +12,8 @@ from muster.fabric.driver import AttachOrder, DetachOrder, FabricNonsenseError
 from muster.fabric.fsas import Condition, memory_mib_of
 from muster.fabric.inventory import Inventory, MachineDevice
 from muster.schemas.devices import CXL_MEMORY, GPU, PoolModel
-from muster.schemas.facts.device import (
-    POOL_MODELS_MAX,
-    AttachmentRequested,
-    DeviceAttached,
-    FabricSurveyed,
-    OrphanFound,
-)
+from muster.schemas.facts.device import AttachmentRequested, DeviceAttached
+from muster.schemas.facts.fabric import POOL_MODELS_MAX, FabricSurveyed, OrphanFound
 
 DEVICE = MachineDevice("device-1", "GPU-1", "A100")
 WORDS = st.text(alphabet=st.characters(codec=None), max_size=300)

@@ -6,7 +6,7 @@ from muster.federation.core.copies import copy_of
 from muster.schemas import ids
 from muster.schemas.base import Payload
 from muster.schemas.devices import ComposabilitySpec
-from muster.schemas.facts.device import ComposeRequested, DecomposeRequested, DetachRequested
+from muster.schemas.facts.composability import ComposeRequested, DecomposeRequested, DetachRequested
 from muster.schemas.facts.job import JobCancelRequested, JobFinished, JobSubmitted
 from muster.schemas.facts.job_wishes import Ask, JobHoldRequested, JobPriorityRequested
 from muster.schemas.facts.queue import QueueChangeRequested, QueueSpec

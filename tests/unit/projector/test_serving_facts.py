@@ -11,7 +11,8 @@ from muster.projector.writer import commands
 from muster.schemas import ids
 from muster.schemas.base import Payload
 from muster.schemas.devices import ComposabilitySpec
-from muster.schemas.facts.device import AttachmentFailed, ComposeRequested, DeviceOnline
+from muster.schemas.facts.composability import ComposeRequested
+from muster.schemas.facts.device import AttachmentFailed, DeviceOnline
 from muster.schemas.facts.job import JobFinished, JobQueued, JobRouted, JobState, JobSubmitted
 from muster.schemas.job import Job, Phase
 from muster.schemas.readmodel import ReadModel, parse_recent_field

@@ -9,6 +9,7 @@ from muster.scaler.core.groups import GpuModel, Mode, NodeGroup, ScalingConfig
 from muster.schemas import ids
 from muster.schemas.base import Payload
 from muster.schemas.devices import AttachmentPhase, Origin, PoolModel
+from muster.schemas.facts.composability import RequestRefused
 from muster.schemas.facts.device import (
     AttachmentFailed,
     AttachmentRequested,
@@ -19,10 +20,8 @@ from muster.schemas.facts.device import (
     DeviceDetached,
     DeviceOnline,
     DeviceVisible,
-    FabricState,
-    FabricSurveyed,
-    RequestRefused,
 )
+from muster.schemas.facts.fabric import FabricState, FabricSurveyed
 from muster.schemas.facts.job import (
     JobFinished,
     JobPlaced,

@@ -9,7 +9,8 @@ from muster.scaler.core.state import State
 from muster.schemas import ids
 from muster.schemas.base import Payload
 from muster.schemas.devices import GPU, Origin, PoolModel
-from muster.schemas.facts.device import AttachmentRequested, DeviceAttached, DeviceOnline, FabricSurveyed
+from muster.schemas.facts.device import AttachmentRequested, DeviceAttached, DeviceOnline
+from muster.schemas.facts.fabric import FabricSurveyed
 from muster.schemas.facts.job import JobFinished, JobPlaced, JobQueued, JobRouted, JobUnschedulable
 from muster.schemas.facts.node import NodeJoined, Released
 from muster.schemas.facts.queue import QueueChanged, QueueSpec

@@ -4,7 +4,8 @@ from dataclasses import replace
 
 from muster.core import after
 from muster.scaler.core.consolidate import donors
-from muster.schemas.facts.device import BreakerOpened, CallFailure, DetachWanted
+from muster.schemas.facts.device import CallFailure, DetachWanted
+from muster.schemas.facts.fabric import BreakerOpened
 from muster.schemas.facts.scale import ScaleChosen, ScalePlace
 from unit.scaler.surplus_world import CDI, World, config
 

@@ -3,13 +3,13 @@
 from muster.core import Fact, Instant
 from muster.fabric.simulator.model import FabricModel
 from muster.schemas.devices import Origin
+from muster.schemas.facts.composability import RequestEnded
 from muster.schemas.facts.device import (
     AttachmentRequested,
     CallFailed,
     CallStarted,
     DeviceAttached,
     DeviceDetached,
-    RequestEnded,
 )
 
 

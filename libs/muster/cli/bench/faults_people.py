@@ -6,7 +6,7 @@ from muster.cli.bench.faults_stage import FABRIC, MODEL, House
 from muster.core import Fact, after
 from muster.core.seeded import uniform
 from muster.schemas.devices import ComposabilitySpec, RequestPhase
-from muster.schemas.facts.device import ComposeRequested, DecomposeRequested, RequestMoved
+from muster.schemas.facts.composability import ComposeRequested, DecomposeRequested, RequestMoved
 from muster.schemas.facts.scale import ScaleChosen, ScalePart
 
 

@@ -17,8 +17,8 @@ from muster.schemas.facts.device import (
     DeviceDetached,
     DeviceOnline,
     DeviceVisible,
-    FabricSurveyed,
 )
+from muster.schemas.facts.fabric import FabricSurveyed
 from muster.schemas.facts.job import JobFinished, JobPlaced, JobQueued, JobRouted, JobUnschedulable
 from muster.schemas.facts.node import NodeJoined, NodeLeft, Released
 from muster.schemas.facts.queue import QueueChanged, QueueSpec

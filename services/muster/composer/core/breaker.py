@@ -7,7 +7,8 @@ from muster.composer.core.state import State
 from muster.composer.core.turn import Turn, causes_of
 from muster.core import Draft, Instant, after, seconds_between
 from muster.schemas.devices import BreakerState
-from muster.schemas.facts.device import BreakerClosed, BreakerOpened, CallFailure
+from muster.schemas.facts.device import CallFailure
+from muster.schemas.facts.fabric import BreakerClosed, BreakerOpened
 
 
 def is_open(fabric: Fabric, now: Instant) -> bool:

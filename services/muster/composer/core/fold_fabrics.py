@@ -4,7 +4,13 @@ from muster.composer.core.handlers import Handler
 from muster.composer.core.records import NEVER
 from muster.composer.core.state import State
 from muster.core import Fact, Instant
-from muster.schemas.facts.device import BreakerOpened, FabricSurveyed, OperatorSeen, OrphanFound, OrphanState
+from muster.schemas.facts.fabric import (
+    BreakerOpened,
+    FabricSurveyed,
+    OperatorSeen,
+    OrphanFound,
+    OrphanState,
+)
 
 
 def _surveyed(state: State, fact: Fact) -> None:

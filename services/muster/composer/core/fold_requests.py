@@ -5,18 +5,17 @@ from muster.composer.core.records import Attachment, Request
 from muster.composer.core.state import State
 from muster.core import Fact
 from muster.schemas.devices import Origin, RequestPhase
-from muster.schemas.facts.device import (
-    AttachmentRequested,
+from muster.schemas.facts.composability import (
     ComposeRequested,
     DecomposeRequested,
     DetachRequested,
-    DetachWish,
     RequestAccepted,
     RequestEnded,
     RequestMoved,
     RequestRefused,
     RequestWish,
 )
+from muster.schemas.facts.device import AttachmentRequested, DetachWish
 from muster.schemas.facts.scale import ScaleChosen, ScaleEnded
 
 

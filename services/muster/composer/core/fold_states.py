@@ -7,7 +7,9 @@ from muster.composer.core.records import Attachment, Fabric, Request, pool_of
 from muster.composer.core.state import State
 from muster.core import Draft, Fact, Instant
 from muster.schemas.devices import RequestPhase
-from muster.schemas.facts.device import AttachmentState, FabricState, RequestState
+from muster.schemas.facts.composability import RequestState
+from muster.schemas.facts.device import AttachmentState
+from muster.schemas.facts.fabric import FabricState
 from muster.schemas.facts.job import JobState
 from muster.schemas.facts.node import GrantState, NodeState
 from muster.schemas.registry import STATE_NAME

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 
 from muster.composer.core.limits import MACHINES_LEFT_MAX
 from muster.core import Instant, after
-from muster.schemas.facts.device import MachineKnown
+from muster.schemas.facts.fabric import MachineKnown
 from muster.schemas.facts.node import GrantState, NodeJoined
 
 

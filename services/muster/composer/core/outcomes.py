@@ -12,7 +12,12 @@ from muster.fabric.checked import check_device
 from muster.fabric.driver import FabricNonsenseError
 from muster.fabric.inventory import MachineDevice
 from muster.schemas.devices import AttachmentPhase
-from muster.schemas.facts.device import CallFailed, CallFailure, DeviceAttached, DeviceDetached
+from muster.schemas.facts.device import (
+    CallFailed,
+    CallFailure,
+    DeviceAttached,
+    DeviceDetached,
+)
 
 
 def listen(state: State, looks: Looks, turn: Turn) -> None:

@@ -7,16 +7,14 @@ from dataclasses import field as made_by
 from muster.composer.core.limits import AWAY_MAX
 from muster.core import Instant
 from muster.schemas.devices import GPU, AttachmentPhase, ComposabilitySpec, Origin, PoolModel, RequestPhase
+from muster.schemas.facts.composability import RequestWish
 from muster.schemas.facts.device import (
     AttachmentRequested,
     AttachmentState,
     CallFailure,
     DetachWish,
-    DeviceAway,
-    OperatorSeen,
-    OrphanState,
-    RequestWish,
 )
+from muster.schemas.facts.fabric import DeviceAway, OperatorSeen, OrphanState
 
 NEVER = Instant(0)
 Kind = tuple[str, str]

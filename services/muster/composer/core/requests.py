@@ -12,7 +12,7 @@ from muster.composer.core.turn import Turn, causes_of
 from muster.core import Draft, Instant, after
 from muster.schemas.base import Payload
 from muster.schemas.devices import GPU, AttachmentPhase, ComposabilitySpec, Origin, RequestPhase
-from muster.schemas.facts.device import (
+from muster.schemas.facts.composability import (
     ComposeRequested,
     DecomposeRequested,
     DeviceOrder,

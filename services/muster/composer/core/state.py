@@ -15,7 +15,8 @@ from muster.composer.core.nodes import Nodes
 from muster.composer.core.records import CALLING, NEVER, STANDING, Attachment, Fabric, Kind, Request
 from muster.core import Instant, after
 from muster.schemas.devices import AttachmentPhase, RequestPhase
-from muster.schemas.facts.device import DetachWish, DeviceAway
+from muster.schemas.facts.device import DetachWish
+from muster.schemas.facts.fabric import DeviceAway
 
 
 def asks_more(wish: DetachWish, known: DetachWish) -> bool:

@@ -14,10 +14,9 @@ from muster.composer.core.turn import Turn, causes_of
 from muster.core import Draft, Instant, after
 from muster.fabric.inventory import MachineDevice
 from muster.schemas.devices import AttachmentPhase, Origin, PoolModel
-from muster.schemas.facts.device import (
+from muster.schemas.facts.device import AttachmentRequested, DeviceAttached
+from muster.schemas.facts.fabric import (
     POOL_MODELS_MAX,
-    AttachmentRequested,
-    DeviceAttached,
     FabricSurveyed,
     OrphanFound,
     OrphanReturned,

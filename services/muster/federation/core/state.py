@@ -5,8 +5,8 @@ from dataclasses import dataclass, field
 
 from muster.federation.core.lanes import Lanes
 from muster.federation.core.members import Member
+from muster.schemas.facts.composability import ComposeWish
 from muster.schemas.facts.control import ClusterSummary
-from muster.schemas.facts.device import ComposeWish
 from muster.schemas.facts.federation import Assignment, ClusterWish, Reroute, RoutingWish
 from muster.schemas.facts.job import JobCancelRequested, JobRouted, RoutedState
 from muster.schemas.facts.job_wishes import JobWish, with_wish

@@ -7,7 +7,7 @@ from muster.core import Draft, Fact
 from muster.federation.core import operations
 from muster.federation.core.state import State
 from muster.schemas.base import Payload
-from muster.schemas.facts.device import (
+from muster.schemas.facts.composability import (
     ComposeRequested,
     ComposeWish,
     ComposeWishes,

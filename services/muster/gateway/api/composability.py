@@ -19,7 +19,7 @@ from muster.schemas.devices import (
     RequestPhase,
     RequestView,
 )
-from muster.schemas.facts.device import ComposeRequested, DecomposeRequested
+from muster.schemas.facts.composability import ComposeRequested, DecomposeRequested
 from muster.schemas.queries import AskCompose, AskDetach, DeviceCheckAnswer
 
 router = APIRouter(tags=["devices"])

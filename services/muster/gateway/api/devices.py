@@ -11,7 +11,7 @@ from muster.gateway.forcing import refuse_unless_operator
 from muster.gateway.house import House, flag_of, house_of, principal_of, reason_of
 from muster.gateway.problems import not_found
 from muster.schemas.devices import AttachmentPhase, DeviceView, FabricView
-from muster.schemas.facts.device import DetachRequested
+from muster.schemas.facts.composability import DetachRequested
 from muster.schemas.queries import AskDetach
 
 router = APIRouter(tags=["devices"])

@@ -7,14 +7,9 @@ from muster.scaler.core.attachments import Attachment
 from muster.scaler.core.choices import Outcome
 from muster.scaler.core.state import State
 from muster.schemas.devices import AttachmentPhase, Origin
-from muster.schemas.facts.device import (
-    AttachmentRequested,
-    BreakerOpened,
-    DeviceAttached,
-    FabricSurveyed,
-    RequestEnded,
-    RequestRefused,
-)
+from muster.schemas.facts.composability import RequestEnded, RequestRefused
+from muster.schemas.facts.device import AttachmentRequested, DeviceAttached
+from muster.schemas.facts.fabric import BreakerOpened, FabricSurveyed
 
 UNCOUNTED = frozenset({Origin.FOUND, Origin.ORPHAN})
 """Devices that stood on a machine when they were first seen: the survey has counted them there already."""

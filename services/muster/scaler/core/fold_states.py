@@ -13,7 +13,9 @@ from muster.scaler.core.fold_scale import lift
 from muster.scaler.core.jobs import WAITING
 from muster.scaler.core.state import State
 from muster.schemas.devices import RequestPhase
-from muster.schemas.facts.device import AttachmentState, FabricState, RequestState
+from muster.schemas.facts.composability import RequestState
+from muster.schemas.facts.device import AttachmentState
+from muster.schemas.facts.fabric import FabricState
 from muster.schemas.facts.job import JobState
 from muster.schemas.facts.node import GrantState, NodeState
 from muster.schemas.facts.queue import QueueState

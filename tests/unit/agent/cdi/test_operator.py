@@ -13,7 +13,7 @@ from muster.agent.core.kubernetes.cdi.operator_views import (
 from muster.agent.core.kubernetes.worklist import Worklist
 from muster.core import Draft, Fact
 from muster.schemas.devices import GPU
-from muster.schemas.facts.device import OperatorSeen
+from muster.schemas.facts.fabric import OperatorSeen
 from unit.agent.cdi.agent_house import AgentHouse
 from unit.composer.house import A100
 

@@ -17,7 +17,8 @@ from muster.kube import resources
 from muster.kube.connection import KubeConnection
 from muster.kube.objects import JsonObject, at, integer, mapping, strings, text
 from muster.schemas.devices import ComposabilitySpec, RequestPhase
-from muster.schemas.facts.device import DeviceAttached, RequestAccepted, RequestEnded, RequestMoved
+from muster.schemas.facts.composability import RequestAccepted, RequestEnded, RequestMoved
+from muster.schemas.facts.device import DeviceAttached
 from muster.schemas.facts.node import NodeJoined
 
 SETTINGS = KubernetesSettings(

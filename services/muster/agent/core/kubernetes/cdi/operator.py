@@ -24,15 +24,9 @@ from muster.agent.core.kubernetes.cdi.operator_views import (
 from muster.agent.core.kubernetes.worklist import Worklist
 from muster.core import Fact, Instant, after
 from muster.schemas.devices import SIZE_MAX, AttachmentPhase
-from muster.schemas.facts.device import (
-    AttachmentRequested,
-    AttachmentState,
-    CallStarted,
-    FabricState,
-    OperatorDevice,
-    OperatorSeen,
-    RequestAccepted,
-)
+from muster.schemas.facts.composability import RequestAccepted
+from muster.schemas.facts.device import AttachmentRequested, AttachmentState, CallStarted
+from muster.schemas.facts.fabric import FabricState, OperatorDevice, OperatorSeen
 
 KIND, SEEN = "fabric", "operator-seen"
 API_VERSION = "cro.hpsys.ibm.ie.com/v1alpha1"

@@ -20,7 +20,7 @@ from muster.core import Fact, Instant, after
 from muster.kube.objects import integer, mapping, objects, sequence, text, version_of
 from muster.schemas.base import LABEL_CHARS_MAX
 from muster.schemas.devices import ComposabilitySpec, RequestPhase
-from muster.schemas.facts.device import ComposeRequested, DecomposeRequested
+from muster.schemas.facts.composability import ComposeRequested, DecomposeRequested
 
 READY, RESCHEDULE, FAILED = "FabricDeviceReady", "FabricDeviceReschedule", "FabricDeviceFailed"
 DEVICES_MAX = 128

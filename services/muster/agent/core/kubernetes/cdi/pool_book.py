@@ -4,15 +4,14 @@ from typing import NamedTuple
 
 from muster.core import Fact
 from muster.schemas.devices import GPU, PoolModel
+from muster.schemas.facts.composability import RequestAccepted
 from muster.schemas.facts.device import (
     AttachmentRequested,
     AttachmentState,
     DeviceAttached,
     DeviceDetached,
-    FabricState,
-    FabricSurveyed,
-    RequestAccepted,
 )
+from muster.schemas.facts.fabric import FabricState, FabricSurveyed
 
 
 class PoolKey(NamedTuple):

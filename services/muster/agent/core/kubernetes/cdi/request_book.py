@@ -5,19 +5,21 @@ from dataclasses import dataclass, field
 
 from muster.core import Fact
 from muster.schemas.devices import AttachmentPhase, ComposabilitySpec, RequestPhase
-from muster.schemas.facts.device import (
-    AttachmentFailed,
-    AttachmentRequested,
-    AttachmentState,
-    CallFailed,
+from muster.schemas.facts.composability import (
     ComposeRequested,
     DecomposeRequested,
-    DeviceAttached,
     RequestAccepted,
     RequestEnded,
     RequestMoved,
     RequestRefused,
     RequestState,
+)
+from muster.schemas.facts.device import (
+    AttachmentFailed,
+    AttachmentRequested,
+    AttachmentState,
+    CallFailed,
+    DeviceAttached,
 )
 
 KIND, ATTACHMENT = "composability", "attachment"

@@ -22,7 +22,7 @@ from muster.agent.core.kubernetes.cdi.request_views import FINALIZER, RequestVie
 from muster.agent.core.kubernetes.worklist import Worklist
 from muster.core import Fact, Instant, after
 from muster.schemas.devices import RequestPhase
-from muster.schemas.facts.device import ComposeRequested, DecomposeRequested
+from muster.schemas.facts.composability import ComposeRequested, DecomposeRequested
 
 REFUSED_AGAIN_S = 10.0
 """Until a write is asked for again that the API server refused for another reason than its version."""
