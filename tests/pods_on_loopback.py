@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import cast
 
+import httpx
 import yaml
 
 from muster.bus.clock import SystemTime
@@ -28,6 +29,7 @@ from muster.stack.process import die_with_parent
 from muster.stack.redis_server import redis_binary
 
 COMMAND_S_MAX = 120.0
+PROBE_S_MAX = 5.0
 _WORDS = (sys.executable, "-m", "muster.cli.main")
 
 
@@ -59,6 +61,14 @@ class Pods:
         (data / "nats-server.conf").write_text(_moved(told, number, data, self.ports))
         argv = (str(nats_binary()), "-c", str(data / "nats-server.conf"))
         self._start(name, argv, {"SERVER_NAME": name})
+
+    def is_caught_up(self, number: int) -> bool:
+        """Whether a NATS server has all that the others have: the probe by which a pod of k8s/ counts as started."""
+        try:
+            url = f"http://{_address(number)}:{self.ports['monitor']}/healthz"
+            return httpx.get(url, trust_env=False, timeout=PROBE_S_MAX).is_success
+        except httpx.HTTPError:
+            return False
 
     def start_redis(self) -> None:
         """The read model's store."""
@@ -179,13 +189,18 @@ def _mount(secrets: Path, volumes: Path, kubeconfigs: Mapping[str, Path]) -> Non
             file.write_text(json.dumps(settings))
 
 
+def _address(number: int) -> str:
+    """Of a NATS server."""
+    return f"127.0.0.{number + 1}"
+
+
 def _moved(told: str, number: int, data: Path, ports: Mapping[str, int]) -> str:
     """A server's configuration with the addresses that it has here."""
-    own = f"127.0.0.{number + 1}"
+    own = _address(number)
     for port, name in ((4222, "client"), (9222, "websocket"), (6222, "cluster")):
         told = told.replace(f'"0.0.0.0:{port}"', f'"{own}:{ports[name]}"')
     for other in range(9):
-        told = told.replace(f"nats-{other}.nats-servers:6222", f"127.0.0.{other + 1}:{ports['cluster']}")
+        told = told.replace(f"nats-{other}.nats-servers:6222", f"{_address(other)}:{ports['cluster']}")
     told = told.replace('"127.0.0.1:8222"', f'"{own}:{ports["monitor"]}"')
     told = told.replace('store_dir: "/data"', f"store_dir: {json.dumps(str(data / 'store'))}")
     return told.replace('"/tmp/nats.pid"', json.dumps(str(data / "nats.pid")))

@@ -21,7 +21,7 @@ from muster.schemas.facts.queue import QueueSpec
 from muster.schemas.job import Phase
 from muster.schemas.subjects import cluster_log
 from pods_on_loopback import Pods, pods
-from waiting import until_async
+from waiting import until, until_async
 
 pytestmark = [pytest.mark.connected, pytest.mark.timeout(300)]
 
@@ -102,6 +102,7 @@ async def test_each_part_works_with_its_own_secret_and_the_loss_of_a_server_lose
             accepted += [(await muster.submit(job(f"without-{n}"))).id for n in range(5)]
             await ended(muster, accepted)
             running.start_server(1)
+            await until(lambda: running.is_caught_up(1), patience_s=PATIENCE_S)  # a budget keeps two in Kubernetes
             running.kill("nats-2")
             accepted += [(await muster.submit(job(f"without-another-{n}"))).id for n in range(5)]
             await ended(muster, accepted)
