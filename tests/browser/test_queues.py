@@ -10,6 +10,7 @@ from browser.dashboards import FOR_EVER_S, PHONE, Dashboard, OpenDashboard
 from browser.staged_fleet import Fleet, small_fleet
 from browser.staged_house import Stage, StagedHouse, looked_at, staged
 from living_stack import House, job
+from muster.schemas.facts.queue import QueueSpec
 from muster.schemas.job import Phase
 from muster.schemas.queries import WhyAnswer
 
@@ -112,9 +113,11 @@ async def test_the_page_fits_a_phone(browser: Browser) -> None:
 
 
 async def test_a_real_queue_fills_and_empties(opened: OpenDashboard, house: House) -> None:
-    async with opened("/queues?queue=physics") as shown:
-        await shown.page.wait_for_selector('tr[data-queue="physics"]')
-        submitted = await house.muster.submit(job("fills", gpus=4, run_s=FOR_EVER_S))
-        await shown.until("document.querySelector('tr[data-queue=physics] .qbar').ariaLabel.includes('holds 4')")
+    await house.muster.set_queue(QueueSpec(name="filled"))  # of its own: jobs of other tests may still run
+    bar = "document.querySelector('tr[data-queue=filled] .qbar').ariaLabel"
+    async with opened("/queues?queue=filled") as shown:
+        await shown.page.wait_for_selector('tr[data-queue="filled"]')
+        submitted = await house.muster.submit(job("fills", gpus=4, run_s=FOR_EVER_S, queue="filled"))
+        await shown.until(f"{bar}.includes('holds 4')")
         await house.muster.cancel(submitted.id)
-        await shown.until("document.querySelector('tr[data-queue=physics] .qbar').ariaLabel.includes('holds 0')")
+        await shown.until(f"{bar}.includes('holds 0')")
