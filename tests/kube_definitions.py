@@ -10,8 +10,8 @@ DEFINITIONS = (ROOT / "k8s/base/crds/musterjob.yaml", *sorted((ROOT / "tests/kub
 
 
 def define(plane: AnyPlane) -> None:
-    """Have the kinds served."""
+    """Have the kinds served; applied as every other test of a plane that they share does, or their owners conflict."""
     argv = [str(plane.program("kubectl")), "--kubeconfig", str(plane.kubeconfig())]
     files = [word for path in DEFINITIONS for word in ("-f", str(path))]
-    for words in (("apply",), ("wait", "--for=condition=Established")):
+    for words in (("apply", "--server-side"), ("wait", "--for=condition=Established")):
         subprocess.run([*argv, *words, *files], check=True, capture_output=True, timeout=60)

@@ -47,7 +47,7 @@ def manifest(spec: JsonObject, *, name: str) -> str:
 def kubectl(plane: AnyPlane) -> Iterator[Kubectl]:
     run = Kubectl(plane)
     run("create", "namespace", SPACE)
-    made = run("apply", "-f", str(ROOT / "k8s/base/crds/musterjob.yaml"))
+    made = run("apply", "--server-side", "-f", str(ROOT / "k8s/base/crds/musterjob.yaml"))
     assert made.returncode == 0, made.stderr
     waited = run("wait", "--for=condition=Established", "crd/musterjobs.muster.dev", "--timeout=30s")
     assert waited.returncode == 0, waited.stderr
