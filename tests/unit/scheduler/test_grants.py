@@ -3,7 +3,7 @@
 import pytest
 
 from muster.schemas.facts.job import JobPlaced
-from muster.schemas.facts.node import NodeLeft, NodeLost, WithholdRequested
+from muster.schemas.facts.node import NodeLeft, NodeLost, WithholdRequested, WithholdWithdrawn
 from muster.schemas.job import Phase, Slot
 from unit.scheduler.world import World, job
 
@@ -185,3 +185,23 @@ def test_a_request_that_is_made_again_by_force_is_answered_at_once() -> None:
     ask(world, "n0", force=True)
     world.run()
     assert world.count("n0", "withheld") == 1
+
+
+def test_a_job_routed_between_a_decision_and_its_facts_is_no_less_tried() -> None:
+    world = World(nodes=3, gpus=8)
+    for name in ("n1", "n2"):
+        ask(world, name)
+    world.run()
+    likes = [job(f"like-{number}", gpus=8) for number in range(3)]
+    world.route(*likes[:2])
+    world.run()
+    for name in ("n1", "n2"):
+        back = WithholdWithdrawn(request_id="r1", after_withheld=True)
+        world.say("composer", "node", name, "withhold-withdrawn", back)
+    world.step()  # released
+    decided = world.core.decide(world.now)
+    world.route(likes[2])
+    for draft in decided:
+        world.append(draft)
+    world.run()
+    assert [world.phase(one) for one in likes] == [Phase.PLACED] * 3

@@ -76,7 +76,8 @@ class Placements:
                 if self.place(record, lane, drafts):
                     placed.add(record.id)
                     slots += record.kind.replicas
-                    _push(heads[queue], lane, at + 1, _NOBODY, taken)
+                    if not _push(heads[queue], lane, at + 1, _NOBODY, taken):
+                        state.line.exhausted(lane)
                 _push_next(heads[queue], behind, taken)
             _offer(turns, queue, heads[queue])
         return placed

@@ -162,6 +162,11 @@ class Line(Telling):
         if tried:
             lane.short.refused = self._version
 
+    def exhausted(self, lane: Lane) -> None:
+        """All that wait in the lane found room; who comes before that is folded may find some, too."""
+        if lane.is_blocked:
+            self._reopen(lane)
+
     def run_into(self, lane: Lane, cap: Cap) -> None:
         """The lane's first job would break a quota, or its queue is not there."""
         self._unblock(lane)
