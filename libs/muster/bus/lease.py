@@ -20,7 +20,13 @@ from nats.aio.client import Client
 from nats.js.kv import KeyValue
 
 from muster.bus.clock import Clock
-from muster.bus.limits import LEASE_JOIN_S, LEASE_POLLS_PER_TTL, LEASE_RENEWALS_PER_TTL
+from muster.bus.limits import (
+    LEASE_CALL_ASKS_MAX,
+    LEASE_JOIN_S,
+    LEASE_POLLS_PER_TTL,
+    LEASE_RENEWALS_PER_TTL,
+    LEASE_TOLD_S,
+)
 from muster.bus.names import LEASES_BUCKET
 from muster.bus.ports import LogUnavailableError
 
@@ -120,6 +126,7 @@ class LeaseKeeper:
         self._ttl_s = ttl_s
         self._clock = clock
         self._held: dict[str, Lease] = {}
+        self._told_s = float("-inf")
 
     async def acquire(self, service: str, scope: str) -> Lease:
         """See `Leases.acquire`."""
@@ -135,7 +142,9 @@ class LeaseKeeper:
             sent_s = self._clock.monotonic_s()
             try:
                 term = await self._store.create(key, self._holder)
-            except (LeaseTakenError, LogUnavailableError):
+            except (LeaseTakenError, LogUnavailableError) as error:
+                if isinstance(error, LogUnavailableError):
+                    self._tell(key, error)
                 await asyncio.sleep(self._ttl_s / LEASE_POLLS_PER_TTL)
                 continue
             lease = Lease(key, term=term, deadline_s=sent_s + self._ttl_s)
@@ -189,6 +198,13 @@ class LeaseKeeper:
             if self._clock.monotonic_s() >= lease.deadline_s:
                 self._lose(lease, "the broker did not answer in time")
 
+    def _tell(self, key: str, error: LogUnavailableError) -> None:
+        """Why nobody leads: now and then, for every service polls several times a second."""
+        now_s = self._clock.monotonic_s()
+        if now_s - self._told_s >= LEASE_TOLD_S:
+            self._told_s = now_s
+            _logger.warning("lease %s cannot be taken yet: %s", key, error)
+
     def _lose(self, lease: Lease, why: str) -> None:
         if self._held.get(lease.key) is lease:
             del self._held[lease.key]
@@ -199,30 +215,34 @@ class LeaseKeeper:
 class KvLeases:
     """Leases in the bucket `leases`, which bootstrap made with its TTL."""
 
-    def __init__(self, bucket: KeyValue) -> None:
+    def __init__(self, bucket: KeyValue, *, call_s: float) -> None:
         self._bucket = bucket
+        self._call_s = call_s
 
     @classmethod
     async def open(cls, client: Client, *, timeout_s: float) -> "KvLeases":
         """On a connection of the lease's own user. Raises nats errors if there is no such bucket."""
-        return cls(await client.jetstream(timeout=timeout_s).key_value(LEASES_BUCKET))
+        bucket = await client.jetstream(timeout=timeout_s).key_value(LEASES_BUCKET)
+        return cls(bucket, call_s=LEASE_CALL_ASKS_MAX * timeout_s)
 
     async def create(self, key: str, holder: str) -> int:
         """See `LeaseStore.create`."""
-        return await _answered(self._bucket.create(key, holder.encode()))
+        return await _answered(self._bucket.create(key, holder.encode()), self._call_s)
 
     async def update(self, key: str, holder: str, *, last: int) -> int:
         """See `LeaseStore.update`."""
-        return await _answered(self._bucket.update(key, holder.encode(), last=last))
+        return await _answered(self._bucket.update(key, holder.encode(), last=last), self._call_s)
 
     async def delete(self, key: str, *, last: int) -> None:
         """See `LeaseStore.delete`."""
-        await _answered(self._bucket.delete(key, last=last))
+        await _answered(self._bucket.delete(key, last=last), self._call_s)
 
 
-async def _answered(request: Awaitable[T]) -> T:
+async def _answered(request: Awaitable[T], call_s: float) -> T:
+    """call_s: of the whole call, for the client bounds its waiting for answers and not its writing."""
     try:
-        return await request
+        async with asyncio.timeout(call_s):
+            return await request
     except nats.js.errors.KeyWrongLastSequenceError as error:
         raise LeaseTakenError(str(error)) from error
     except nats.js.errors.APIError as error:

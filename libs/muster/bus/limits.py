@@ -33,6 +33,8 @@ HUB_FACTS_MAX = 10_000  # waiting for one shell; the slowest one holds the share
 LEASE_POLLS_PER_TTL = 10
 LEASE_RENEWALS_PER_TTL = 4
 LEASE_JOIN_S = 5.0  # the thread's end
+LEASE_TOLD_S = 10.0  # between two words on why no lease can be taken
+LEASE_CALL_ASKS_MAX = 4  # requests of one call: a key that was deleted is looked up before it is taken anew
 
 CHECKPOINTS_KEPT = 2
 POINTER_ATTEMPTS = 16  # compare-and-set races between the services of one log

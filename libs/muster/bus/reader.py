@@ -29,6 +29,9 @@ RETRY_S = 0.05
 UNANSWERED_MAX = 2
 """Checks without an answer on a connection that stands: the consumer was on a server of a cluster that is gone."""
 
+LEADER_ASKED_EVERY = 5
+"""Checks of an idle reader: with every so many the log's leader is asked, too."""
+
 _logger = logging.getLogger(__name__)
 
 
@@ -51,6 +54,9 @@ class RawReader:
         self._feed: Feed | None = None
         self._checked_at = 0.0
         self._unanswered = 0
+        self._checks = 0
+        self._stood_at = -1
+        self._explained = 0
         self._after_seq = after_seq
         self.waiting: deque[Delivered] = deque()
 
@@ -108,12 +114,32 @@ class RawReader:
         self._checked_at = now
         try:
             await feed.refill()
-            behind = await feed.behind(GRACE_S)
+            behind = await feed.behind(GRACE_S) or await self._behind_leader(feed)
         except LogUnavailableError:  # the connection says so by itself, or one of the next checks answers
             self._unanswered += 1
             return "" if self._unanswered < UNANSWERED_MAX else "its server does not answer"
         self._unanswered = 0
         return behind
+
+    async def _behind_leader(self, feed: Feed) -> str:
+        """In a cluster a consumer tells what its own server has, which may have missed what the log's leader holds.
+
+        Twice in a row at the same place counts, and once for each head: its last messages may have been deleted.
+        Raises LogUnavailableError.
+        """
+        self._checks += 1
+        if self._checks % LEADER_ASKED_EVERY:
+            return ""
+        info = await jsapi.stream_info(self._client, self._stream)
+        head = info.state.last_seq if info is not None else 0
+        stood_at, self._stood_at = self._stood_at, -1
+        if head <= feed.last_seq or head == self._explained:
+            return ""
+        if stood_at != feed.last_seq:
+            self._stood_at = feed.last_seq
+            return ""
+        self._explained = head
+        return f"its server has no more, and the log ends at {head}"
 
     async def _repair(self, trouble: str) -> None:
         if trouble.startswith("hole"):

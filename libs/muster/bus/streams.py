@@ -15,6 +15,7 @@ from muster.bus.names import (
     addressed_to,
     api_of,
     bucket_stream,
+    copied,
     copied_checkpoints,
     deliveries,
     output_stream,
@@ -59,8 +60,8 @@ def plan(settings: Settings) -> tuple[StreamPlan, ...]:
         case "whole":
             made = (_fed(bus), _log(own, bus), _reports((own,), bus), *_beside(own))
         case "centre":
-            copied = (copy for cluster in settings.clusters for copy in _copies(cluster, bus))
-            made = (_fed(bus), *copied, _reports(settings.clusters, bus))
+            copies = (copy for cluster in settings.clusters for copy in _copies(cluster, bus))
+            made = (_fed(bus), *copies, _reports(settings.clusters, bus))
         case "cell":
             made = (_log(own, bus, fed_domain=CENTRE_DOMAIN), *_beside(own))
     streams = (
@@ -84,7 +85,7 @@ def _log(cluster: str, bus: BusSettings, *, fed_domain: str = "") -> StreamPlan:
     log = cluster_log(cluster)
     source = _source(FED_LOG.stream, _addressed_to(cluster))
     if fed_domain:
-        source["external"] = _external(fed_domain, cluster=cluster)
+        source["external"] = _external(fed_domain, deliver=deliveries(cluster))
     return StreamPlan(log.stream, _log_config(log.subjects, bus.log_bytes_max), (source,))
 
 
@@ -114,16 +115,19 @@ def _copies(cluster: str, bus: BusSettings) -> tuple[StreamPlan, ...]:
     was cut are not worth their way.
     """
     log, output = cluster_log(cluster).stream, output_stream(cluster)
-    copied = {**_config((), bytes_max=bus.log_bytes_max), "deny_delete": True}
+    stored = {**_config((), bytes_max=bus.log_bytes_max), "deny_delete": True}
     printed = _recent((), bytes_max=OUTPUT_BYTES_MAX, age_s=OUTPUT_AGE_S)
     recorded = _recent((), bytes_max=COPIED_CHECKPOINT_BYTES_MAX, age_s=0)
-    for config in (copied, printed, recorded):
+    for config in (stored, printed, recorded):
         del config["duplicate_window"]  # the original looks for duplicates, and the server gives a copy no window
-    store = {"name": store_stream(CHECKPOINTS_BUCKET), "external": _external(cluster, cluster=cluster)}
+    there = _external(cluster, deliver=copied(cluster))
     return (
-        StreamPlan(copied_checkpoints(cluster), {**recorded, "mirror": store}),
-        StreamPlan(log, {**copied, "mirror": {"name": log, "external": _external(cluster, cluster=cluster)}}),
-        StreamPlan(output, {**printed, "mirror": {"name": output, "external": _external(cluster, cluster=cluster)}}),
+        StreamPlan(
+            copied_checkpoints(cluster),
+            {**recorded, "mirror": {"name": store_stream(CHECKPOINTS_BUCKET), "external": there}},
+        ),
+        StreamPlan(log, {**stored, "mirror": {"name": log, "external": there}}),
+        StreamPlan(output, {**printed, "mirror": {"name": output, "external": there}}),
         _telemetry(cluster),
     )
 
@@ -165,7 +169,7 @@ def _refuse_loss(wanted: StreamPlan, found: jsapi.StreamInfo) -> None:
             f"stream {wanted.name}: max_bytes {bytes_max} is less than the {found.state.bytes} bytes that it holds; "
             "set a larger size, or trim the log first"
         )
-    for key in ("subjects", "storage"):
+    for key in ("subjects", "storage", "mirror"):
         if key in wanted.config and wanted.config[key] != found.config.get(key):
             raise StreamConflictError(
                 f"stream {wanted.name}: {key} is {found.config.get(key)}, wanted is {wanted.config[key]}; "
@@ -246,9 +250,9 @@ def _source(stream: str, transforms: Sequence[tuple[str, str]]) -> Json:
     return {"name": stream, "subject_transforms": [{"src": src, "dest": dest} for src, dest in transforms]}
 
 
-def _external(domain: str, *, cluster: str) -> Json:
-    """Of another domain, delivered on subjects of that cluster's own: no other cell may listen there."""
-    return {"api": api_of(domain), "deliver": deliveries(cluster)}
+def _external(domain: str, *, deliver: str) -> Json:
+    """Of another domain, delivered on subjects of one cluster's own: no other cell may listen there."""
+    return {"api": api_of(domain), "deliver": deliver}
 
 
 def _addressed_to(cluster: str) -> list[tuple[str, str]]:

@@ -9,7 +9,9 @@ from nats.aio.client import Client
 from contract.log.nats_bench import NatsBench, nats_bench
 from contract.log.suite import CLUSTER, JOB, fold, leader, numbers, queued, read_to
 from muster.bus import jsapi
+from muster.bus import reader as reader_module
 from muster.bus.appender import NatsAppender
+from muster.bus.feed import Feed
 from muster.bus.nats_log import NatsLog
 from muster.bus.ports import LogError, LogUnavailableError, StaleFenceError
 from muster.core.fact import Draft
@@ -70,6 +72,47 @@ async def test_a_swallowed_last_batch_is_found_when_the_log_is_quiet(bench: Nats
 
     assert numbers(await read_to(reader, 5)) == [1, 2]
     assert (bench.counters.gaps, bench.counters.recreated) == (1, 1)
+    await reader.close()
+
+
+@pytest.fixture
+def a_server_that_missed_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Consumers say that there is no more, as one does whose server of a cluster has not what the leader has."""
+
+    async def nothing(_: Feed, grace_s: float) -> str:
+        del grace_s
+        return ""
+
+    monkeypatch.setattr(Feed, "behind", nothing)
+    monkeypatch.setattr(reader_module, "IDLE_S", 0.05)
+    monkeypatch.setattr(reader_module, "LEADER_ASKED_EVERY", 1)
+
+
+@pytest.mark.usefixtures("a_server_that_missed_it")
+async def test_what_the_consumers_server_missed_is_read_from_another(bench: NatsBench) -> None:
+    bench.drop = Swallow(3, 4, 5)
+    reader = await bench.log.reader(after_seq=0)
+    pen = await leader(bench.other())
+    await read_to(reader, 2)
+    await pen.append([queued(1), queued(2)], folded_seq=2)
+
+    assert numbers(await read_to(reader, 5)) == [1, 2]
+    assert bench.counters.recreated == 1
+    await reader.close()
+
+
+@pytest.mark.usefixtures("a_server_that_missed_it")
+async def test_an_end_that_was_deleted_is_looked_for_once(bench: NatsBench) -> None:
+    pen = await leader(bench.other())
+    await pen.append([queued(1)], folded_seq=2)
+    last = await jsapi.message_at(bench.second, bench.name.stream, 4)
+    assert last is not None
+    await jsapi.call(bench.second, f"STREAM.PURGE.{bench.name.stream}", {"filter": last.subject})
+    reader = await bench.log.reader(after_seq=0)
+
+    await read_to(reader, 3)
+    assert (await reader.read(limit=10, timeout_s=1.0)).facts == ()
+    assert bench.counters.recreated == 1
     await reader.close()
 
 

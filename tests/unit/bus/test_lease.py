@@ -6,6 +6,7 @@ import pytest
 
 from muster.bus.clock import Clock, FakeTime
 from muster.bus.lease import Claim, Lease, LeaseKeeper, LeaseTakenError
+from muster.bus.limits import LEASE_TOLD_S
 from muster.bus.ports import LogUnavailableError
 
 TTL_S = 3.0
@@ -144,3 +145,23 @@ async def test_what_is_released_is_free_at_once(store: MemoryStore) -> None:
     await leases.release(lease)
     heir = await asyncio.wait_for(keeper(store, "b").acquire("scheduler", "atlas"), 1)
     assert heir.term > lease.term
+
+
+async def test_why_no_lease_can_be_taken_is_said_now_and_then(
+    time: FakeTime, store: MemoryStore, caplog: pytest.LogCaptureFixture
+) -> None:
+    store.away = True
+    held = keeper(store)
+    asking: list[asyncio.Task[None]] = []
+
+    async def said_after_another_asked() -> int:
+        asking.append(asyncio.create_task(held.take(Claim(f"scheduler.c{len(asking)}"))))
+        await asyncio.sleep(0)
+        return len(caplog.records)
+
+    assert [await said_after_another_asked(), await said_after_another_asked()] == [1, 1]
+    time.advance(LEASE_TOLD_S)
+    assert await said_after_another_asked() == 2
+    assert caplog.messages[0] == "lease scheduler.c0 cannot be taken yet: no answer"
+    for taking in asking:
+        taking.cancel()
