@@ -53,7 +53,8 @@ class CoreService:
     """A fold with decisions. core: makes a new, empty core, because start-up and recovery are one path.
 
     queries: by name of `declaration.queries`. sink: makes what follows the folds, None if nothing does. cluster: whose
-    log it folds, "" for the one that the settings name.
+    log it folds, "" for the one that the settings name. acts_without_term: the sink serves by the lease alone while the
+    log is too full for a term to start.
     """
 
     declaration: Declaration
@@ -62,6 +63,7 @@ class CoreService:
     queries: Mapping[str, QueryHandler] = field(default_factory=dict)
     sink: Callable[[], Sink] | None = None
     cluster: str = ""
+    acts_without_term: bool = False
 
 
 class Hosted(Protocol):

@@ -10,12 +10,13 @@ import asyncio
 import logging
 from contextlib import suppress
 
+from muster.bus.effects import Effects
 from muster.bus.fold import Folder
 from muster.bus.lease import Lease
 from muster.bus.metrics import ShellMetrics, shell_metrics
 from muster.bus.pen import DryPen, Pen
-from muster.bus.ports import Batch, LogError
-from muster.bus.service import CoreService, Seat, Sink
+from muster.bus.ports import Batch, LogError, LogFullError
+from muster.bus.service import CoreService
 from muster.bus.shell_parts import ShellParts, WakeableReader
 from muster.bus.snapshots import Snapshots
 from muster.bus.traceparent import about
@@ -152,24 +153,26 @@ class Shell:
         self._lease = lease
         make = DryPen if self.log.is_copy else Pen
         pen = make(self.log.appender(self.name), self._clock, self.metrics, self._limits)
-        await self._start_term(lease, pen)
-        self._state.takes_snapshots = self._parts.checkpoints.has_part_of(self.name)
-        sink = self.service.sink() if self.service.sink is not None else None
+        effects = Effects(
+            self.service,
+            self._parts.connection,
+            wake=self._wake,
+            may_act=lambda: lease.held_at(self._clock.monotonic_s()),
+        )
         try:
-            if sink is not None:
-                assert self._parts.connection is not None, "a service with a sink has a connection"
-                await sink.open(self._state.core, self._parts.connection, Seat(self._wake, lambda: self.leading))
+            await self._start_term(lease, pen, effects)
+            self._state.takes_snapshots = self._parts.checkpoints.has_part_of(self.name)
+            await effects.open(self._state.core, has_term=True)
             self._leads = True
             self.metrics.leading.set(1)
             while True:
-                await self._turn(lease, pen, sink)
+                await self._turn(lease, pen, effects)
         finally:
             self._leads = False
             self._state.takes_snapshots = False
-            if sink is not None:
-                await sink.close()
+            await effects.close()
 
-    async def _start_term(self, lease: Lease, pen: Pen) -> None:
+    async def _start_term(self, lease: Lease, pen: Pen, effects: Effects) -> None:
         """Fold to the head, append `term-started`, fold that. The old holder's deadline is over: the broker let go.
 
         The term is the lease's revision; where the log knows later ones (it was restored from an archive beside newer
@@ -184,10 +187,13 @@ class Shell:
                 break
             except LogError as error:
                 _logger.warning("%s on %s cannot start its term yet: %s", self.name, self.log.name.stream, error)
+                if isinstance(error, LogFullError):
+                    await effects.open(self._state.core, has_term=False)
                 wait_s = pen.put_off()
                 until_s = self._clock.monotonic_s() + wait_s
                 while (left_s := until_s - self._clock.monotonic_s()) > 0:
-                    await self._fold_while_held(lease, left_s)
+                    batch = await self._fold_while_held(lease, left_s)
+                    await effects.after_fold(self._state.given(batch), last_seq=self._state.last_seq, now=self.now())
         await self._fold_until(lease, appended.last_seq)
         self.metrics.term.set(term)
 
@@ -195,15 +201,15 @@ class Shell:
         while self._state.last_seq < seq:
             await self._fold_while_held(lease, self._limits.idle_s)
 
-    async def _fold_while_held(self, lease: Lease, timeout_s: float) -> None:
+    async def _fold_while_held(self, lease: Lease, timeout_s: float) -> Batch:
         self._check_lease(lease)
-        await self._fold_next(timeout_s)
+        return await self._fold_next(timeout_s)
 
     def _check_lease(self, lease: Lease) -> None:
         if not lease.held_at(self._clock.monotonic_s()):
             raise SteppedDownError("the lease is lost")
 
-    async def _turn(self, lease: Lease, pen: Pen, sink: Sink | None) -> None:
+    async def _turn(self, lease: Lease, pen: Pen, effects: Effects) -> None:
         """Read once, fold, tell the sink, and decide if something could have changed."""
         state = self._state
         batch = await self._fold_next(pen.wait_s(self._wake_in_s(), folded_seq=state.last_seq))
@@ -216,8 +222,8 @@ class Shell:
         due = wakeup is not None and wakeup <= now
         if batch.facts:
             pen.wanted = True
-        if sink is not None and (batch.facts or due):
-            await sink.after_fold(state.given(batch), last_seq=state.last_seq, now=now)
+        if batch.facts or due:
+            await effects.after_fold(state.given(batch), last_seq=state.last_seq, now=now)
         if not (pen.wanted or due or pen.renewal_due()):
             return
         if pen.asks_head:

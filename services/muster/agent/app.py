@@ -46,6 +46,7 @@ def services(settings: Settings) -> tuple[CoreService | Hosted, ...]:
             role=StreamRole.LOG,
             core=lambda: AgentCore(SimulatedCluster(fleet, behaviour, groups)),
             sink=lambda: Unheard(Emission(cluster=settings.cluster, settings=settings.simulation, clock=SystemTime())),
+            acts_without_term=True,  # what `Unheard` ends, an agent ends that was started anew, too
         ),
     )
 
@@ -59,6 +60,7 @@ def _kubernetes_agent(stack: Settings, settings: KubernetesSettings) -> CoreServ
         role=StreamRole.LOG,
         core=lambda: new_core(stack.cluster, settings, stack.scaling, operated=operated, preflight=stack.preflight),
         sink=lambda: Unheard(new_sink(settings)),
+        acts_without_term=True,  # what `Unheard` ends, an agent ends that was started anew, too
     )
 
 
@@ -70,6 +72,7 @@ def _local_agent(stack: Settings, settings: LocalSettings) -> CoreService:
         role=StreamRole.LOG,
         core=lambda: AgentCore(LocalCluster(fleet)),
         sink=lambda: Unheard(LocalSink(cluster=stack.cluster, settings=settings, clock=SystemTime())),
+        acts_without_term=True,  # what `Unheard` ends, an agent ends that was started anew, too
     )
 
 

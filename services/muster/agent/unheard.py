@@ -1,6 +1,7 @@
 """Ends what the federation may give to another cluster when the log is too full to say so.
 
-Around the sink that works the cluster, so that it holds for all of them: pods end before that looks for its orders.
+Around the sink that works the cluster, so that it holds for all of them: pods end before that looks for its orders. An
+agent that is started anew meanwhile does so, too, as it acts by its lease before a term of its own stands in the log.
 """
 
 import logging

@@ -2,18 +2,26 @@
 
 import os
 import signal
-from collections.abc import Iterator
+from collections.abc import AsyncIterator, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
+import pytest_asyncio
 
-from living_stack import job, open_house, options
+from living_stack import House, job, open_house, options
 from muster.schemas.job import Phase
 
-pytestmark = [pytest.mark.connected]
+pytestmark = [pytest.mark.connected, pytest.mark.asyncio(loop_scope="module")]
 
 JOBS_MAX = 2000  # far more than the small store takes
+
+
+@pytest_asyncio.fixture(scope="module", loop_scope="module")
+async def house(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[House]:
+    """A stack of which something is away for a moment, and comes back."""
+    async with open_house(options(Path(tmp_path_factory.mktemp("house")))) as running:
+        yield running
 
 
 @contextmanager
@@ -40,19 +48,17 @@ async def test_a_full_federation_refuses_with_503_and_keeps_what_it_acknowledged
         assert stored == set(accepted)
 
 
-async def test_a_stopped_broker_refuses_with_503_and_the_same_key_succeeds_later(tmp_path: Path) -> None:
-    async with open_house(options(tmp_path)) as house:
-        with stopped(house.pid("nats-server")):
-            assert (await house.post(job("away"), key="once")).status_code == 503
-        submitted = await house.muster.submit(job("away"), idempotency_key="once")
-        assert [view.phase for view in await house.ended([submitted.id])] == [Phase.SUCCEEDED]
-        assert await house.violations([submitted.id]) == []
+async def test_submit_and_cancel_work_while_redis_is_away(house: House) -> None:
+    with stopped(house.pid("redis-server")):
+        submitted = await house.muster.submit(job("without-redis", run_s=10_000))
+        assert (await house.muster.get(submitted.id)).id == submitted.id
+        await house.muster.cancel(submitted.id)
+    assert [view.phase for view in await house.ended([submitted.id])] == [Phase.CANCELLED]
 
 
-async def test_submit_and_cancel_work_while_redis_is_away(tmp_path: Path) -> None:
-    async with open_house(options(tmp_path)) as house:
-        with stopped(house.pid("redis-server")):
-            submitted = await house.muster.submit(job("without-redis", run_s=10_000))
-            assert (await house.muster.get(submitted.id)).id == submitted.id
-            await house.muster.cancel(submitted.id)
-        assert [view.phase for view in await house.ended([submitted.id])] == [Phase.CANCELLED]
+async def test_a_stopped_broker_refuses_with_503_and_the_same_key_succeeds_later(house: House) -> None:
+    with stopped(house.pid("nats-server")):
+        assert (await house.post(job("away"), key="once")).status_code == 503
+    submitted = await house.muster.submit(job("away"), idempotency_key="once")
+    assert [view.phase for view in await house.ended([submitted.id])] == [Phase.SUCCEEDED]
+    assert await house.violations([submitted.id]) == []

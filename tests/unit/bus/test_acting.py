@@ -1,0 +1,90 @@
+"""When what follows a leader's folds into the world begins and ends: by the lease, and as a rule with a term."""
+
+import asyncio
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+
+from nats.aio.client import Client
+
+from muster.bus.service import Seat
+from muster.core.fact import Core, Fact
+from muster.core.instant import Instant
+from toys import MemoryHouse, put_joined, scheduler
+from waiting import until
+
+
+@dataclass
+class World:
+    """A sink. told: what it was told, in order. acted: nodes that it heard of while it might act."""
+
+    told: list[str] = field(default_factory=list)
+    acted: list[str] = field(default_factory=list)
+    seat: Seat = field(default_factory=Seat)
+
+    async def open(self, core: Core, connection: Client, seat: Seat) -> None:
+        self.told.append("open")
+        self.seat = seat
+        assert not seat.leads(), "not before it is open"
+
+    async def after_fold(self, facts: Sequence[Fact], *, last_seq: int, now: Instant) -> None:
+        if self.seat.leads():
+            self.acted += [fact.subject_id for fact in facts if fact.name == "joined"]
+
+    async def close(self) -> None:
+        self.told.append("close")
+        assert not self.seat.leads(), "nothing new starts"
+
+
+def fill(house: MemoryHouse) -> None:
+    """Of the log there is room for these facts, and for no term."""
+    put_joined(house.log, "n1")
+    house.log.messages_max = house.log.head_seq
+
+
+async def passing(house: MemoryHouse, seconds: int = 5) -> None:
+    for _ in range(seconds * 10):
+        house.time.advance(0.1)
+        await asyncio.sleep(0.002)
+
+
+async def test_a_service_that_may_serves_by_its_lease_while_the_log_is_too_full_for_its_term(
+    house: MemoryHouse,
+) -> None:
+    world = World()
+    fill(house)
+    shell = house.shell(replace(scheduler(), sink=lambda: world, acts_without_term=True))
+    house.start(shell)
+    await until(lambda: world.told == ["open"])
+    assert not shell.leading, "who has no term neither decides nor answers"
+    house.log.messages_max = None
+    put_joined(house.log, "n2")
+    await until(lambda: "n2" in world.acted)
+    await passing(house)
+    await until(lambda: shell.leading)
+    assert world.told == ["open"], "it goes on with what it began"
+
+
+async def test_who_loses_the_lease_while_it_waits_for_room_acts_no_more(house: MemoryHouse) -> None:
+    world = World()
+    fill(house)
+    house.start(house.shell(replace(scheduler(), sink=lambda: world, acts_without_term=True)))
+    await until(lambda: world.told == ["open"])
+    await until(world.seat.leads)
+    house.leases.free.clear()
+    house.leases.held[0].lose()
+    assert not world.seat.leads()
+    await passing(house, 1)
+    await until(lambda: world.told == ["open", "close"])
+
+
+async def test_all_others_wait_for_their_term(house: MemoryHouse) -> None:
+    world = World()
+    fill(house)
+    shell = house.shell(replace(scheduler(), sink=lambda: world))
+    house.start(shell)
+    await until(lambda: house.log.counters.full)
+    await passing(house, 1)
+    assert world.told == []
+    house.log.messages_max = None
+    await passing(house)
+    await until(lambda: world.told == ["open"] and shell.leading)
