@@ -50,7 +50,8 @@ def held(claims: list[JsonObject]) -> list[tuple[str, str]]:
 
 
 @asynccontextmanager
-async def open_chooser(plane: AnyPlane, directory: Path) -> AsyncIterator[Chooser]:
+async def open_chooser(plane: AnyPlane, directory: Path, *, devices_api: str = "v1") -> AsyncIterator[Chooser]:
+    """devices_api: the version of `resource.k8s.io` that the plane serves."""
     namespace = prefix = f"chooser{next(_NUMBERS)}"
     async with (
         await KubeConnection.open(kubeconfig=plane.kubeconfig(), user_agent="muster-test/1") as kube,
@@ -59,7 +60,9 @@ async def open_chooser(plane: AnyPlane, directory: Path) -> AsyncIterator[Choose
         await kube.create(NAMESPACES, {"metadata": {"name": namespace}})
         shape = NodeShape(devices=Devices.DRA)
         labels = {"muster.dev/test": prefix}
-        fleet = await make_fleet(client, 2, shape=shape, prefix=prefix, labels=labels, device_class_name=prefix)
+        fleet = await make_fleet(
+            client, 2, shape=shape, prefix=prefix, labels=labels, device_class_name=prefix, devices_api=devices_api
+        )
         settings = {
             "namespace": namespace, "node_selector": labels, "device_class": prefix, "devices": "dra", "kept_s": 0.0,
         }  # fmt: skip

@@ -4,6 +4,7 @@ from dataclasses import dataclass, field
 
 from aiohttp import web
 
+from kube_fake.devices import STORED
 from kube_fake.store import Kind, Refusal, Store
 from muster.kube.objects import JsonObject, is_object
 from muster.kube.resources import Resource
@@ -32,6 +33,7 @@ class Asked:
     namespace: str
     name: str
     subresource: str
+    version: str
     body: JsonObject | list[object] = field(default_factory=dict)
     noted: bool = False
 
@@ -44,6 +46,11 @@ class Asked:
         plural = self.resource.plural
         plural = f"{plural}/{self.subresource}" if self.subresource else plural
         return f"{plural}.{self.resource.group}" if self.resource.group else plural
+
+    @property
+    def is_translated(self) -> bool:
+        """Whether the path's version is another than what is stored."""
+        return self.version != self.resource.version
 
     @property
     def query(self) -> dict[str, str]:
@@ -75,11 +82,13 @@ def understood(request: web.Request, store: Store) -> Asked | None:
     namespace = ""
     if rest[0] == "namespaces" and len(rest) >= 3:
         namespace, rest = rest[1], rest[2:]
-    kind = store.kinds.get((group, version, rest[0]))
+    served = store.versions.get(group, (version,))
+    stored = STORED if group in store.versions else version
+    kind = store.kinds.get((group, stored, rest[0])) if version in served else None
     if kind is None:
         raise Refusal(404, "NotFound", "the server could not find the requested resource")
     name, subresource = (rest[1] if len(rest) > 1 else ""), (rest[2] if len(rest) > 2 else "")
-    return Asked(request, _verb(request, name), kind, namespace, name, subresource)
+    return Asked(request, _verb(request, name), kind, namespace, name, subresource, version)
 
 
 def _verb(request: web.Request, name: str) -> str:

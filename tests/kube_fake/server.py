@@ -2,13 +2,15 @@
 
 import asyncio
 import contextlib
-from collections.abc import AsyncIterator, Callable, Collection
+from collections.abc import AsyncIterator, Callable, Collection, Sequence
 from contextlib import asynccontextmanager
+from dataclasses import replace
 
 from aiohttp import web
 from pydantic_core import from_json, to_json
 
 from kube_fake.asked import Asked, Logged, understood
+from kube_fake.devices import GROUP, STORED, shown, taken
 from kube_fake.discovery import document
 from kube_fake.faults import Faults
 from kube_fake.patches import merged
@@ -16,7 +18,7 @@ from kube_fake.store import Event, Refusal, Store
 from kube_fake.watching import Watch
 from kube_fake.working import Worker
 from muster.kube import resources
-from muster.kube.objects import JsonObject, integer, is_object, mapping, name_of, text
+from muster.kube.objects import JsonObject, integer, is_object, mapping, name_of, objects, text
 from muster.kube.resources import NAMESPACES, Resource
 
 KNOWN = tuple(value for value in vars(resources).values() if isinstance(value, Resource))
@@ -26,7 +28,8 @@ WITHOUT_STATUS = frozenset({"secrets", "configmaps", "events", "leases", "endpoi
 class FakeKube:
     """An API server. streaming_lists: whether sendInitialEvents is served; bookmark_s: between bookmarks of a watch.
 
-    without: API groups that it does not serve ("resource.k8s.io": a cluster without DRA).
+    without: API groups that it does not serve ("resource.k8s.io": a cluster without DRA). devices: the versions of
+    that group that it serves.
     """
 
     def __init__(
@@ -36,12 +39,15 @@ class FakeKube:
         bookmark_s: float = 60.0,
         version: str = "v1.34.4",
         without: Collection[str] = (),
+        devices: Sequence[str] = (STORED,),
     ) -> None:
         self.store = Store()
         self.faults = Faults()
         self.streaming_lists = streaming_lists
         self.bookmark_s = bookmark_s
         self.version = version
+        self.serves_but_says: Sequence[str] | None = None
+        """Versions of `resource.k8s.io` that discovery tells instead of those that are served: of another replica."""
         self.metrics = ""
         """What /metrics says."""
         self.watch_buffer_max = 100_000
@@ -58,6 +64,7 @@ class FakeKube:
             if resource.group in without:
                 continue
             self.store.register(resource, has_status=resource.plural not in WITHOUT_STATUS)
+        self.store.versions = {} if GROUP in without else {GROUP: tuple(devices)}
         for namespace in ("default", "kube-system"):
             self.store.create(NAMESPACES, {"metadata": {"name": namespace}})
 
@@ -124,6 +131,18 @@ class FakeKube:
             if connection.transport is not None:
                 connection.transport.abort()
 
+    def serve_devices(self, *versions: str) -> None:
+        """From now on `resource.k8s.io` is served in these versions: the server was upgraded, and began anew."""
+        self.store.versions[GROUP] = versions
+        self.drop_connections()
+
+    def _served(self) -> list[Resource]:
+        kinds = [kind.resource for kind in self.store.kinds.values()]
+        versions = dict(self.store.versions)
+        if self.serves_but_says is not None:
+            versions[GROUP] = tuple(self.serves_but_says)
+        return [replace(one, version=number) for one in kinds for number in versions.get(one.group, (one.version,))]
+
     async def start(self) -> None:
         """Listen on loopback; after `stop` on the same port."""
         app = web.Application(client_max_size=64 * 2**20)
@@ -164,8 +183,7 @@ class FakeKube:
         try:
             asked = understood(request, self.store)
             if asked is None:
-                served = [kind.resource for kind in self.store.kinds.values()]
-                return document(request.path, served, version=self.version, metrics=self.metrics)
+                return document(request.path, self._served(), version=self.version, metrics=self.metrics)
             answer = await self._answered(asked)
             code = answer.status
         except Refusal as refusal:
@@ -198,9 +216,12 @@ class FakeKube:
         self._fail(asked, after_work=False)
         if asked.verb == "watch":
             return await self._watch(asked)
-        answer = self._worker.work(asked)
+        if asked.is_translated and is_object(asked.body):
+            asked.body = taken(asked.resource, asked.version, asked.body, whole=asked.verb in ("create", "update"))
+        code, said = self._worker.work(asked)
         self._fail(asked, after_work=True)
-        code, said = answer
+        if asked.is_translated and not asked.metadata_only:
+            said = _shown(asked, from_json(said) if isinstance(said, bytes) else said)
         return web.Response(
             body=said if isinstance(said, bytes) else to_json(said), status=code, content_type="application/json"
         )
@@ -234,10 +255,11 @@ class FakeKube:
             asked.metadata_only,
             asked.request.headers.get("User-Agent", ""),
             self.watch_buffer_max,
+            asked.version if asked.is_translated else "",
         )
         if initial or version in ("", "0"):
             for stored in watch.state():
-                watch.put(b'{"type":"ADDED","object":' + stored.json(metadata_only=watch.metadata_only) + b"}\n")
+                watch.put(b'{"type":"ADDED","object":' + watch.json(stored) + b"}\n")
             if initial and query.get("allowWatchBookmarks") == "true":
                 watch.bookmark(self.store.version, end_of_initial=True)
         else:
@@ -268,6 +290,19 @@ class FakeKube:
         while wanted:
             await asyncio.sleep(self.bookmark_s)
             watch.bookmark(self.store.version)
+
+
+def _shown(asked: Asked, said: JsonObject) -> JsonObject:
+    """An answer in the version of its path."""
+    if text(said, "kind") == "Status":
+        return said
+    if asked.verb != "list":
+        return shown(asked.resource, asked.version, said)
+    items = [shown(asked.resource, asked.version, one) for one in objects(said, "items")]
+    for one in items:  # as real servers do: the list alone says what its items are
+        one.pop("apiVersion", None)
+        one.pop("kind", None)
+    return {**said, "apiVersion": f"{GROUP}/{asked.version}", "items": items}
 
 
 def _after(refusal: Refusal) -> int:

@@ -90,6 +90,8 @@ class Store:
         self.version = 1
         self.kinds: dict[tuple[str, str, str], Kind] = {}
         self.listeners: list[Callable[[Event], None]] = []
+        self.versions: dict[str, tuple[str, ...]] = {}
+        """By group: the versions that it is served in, where that is not just the one that is stored."""
         self._numbers = itertools.count(1)
 
     def register(self, resource: Resource, *, has_status: bool = True) -> Kind:

@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 
 from pydantic_core import to_json
 
+from kube_fake.devices import shown
 from kube_fake.faults import Faults
 from kube_fake.selectors import Matches
 from kube_fake.store import Event, Kind, Refusal, Stored
@@ -15,7 +16,10 @@ END_OF_INITIAL_EVENTS = "k8s.io/initial-events-end"
 
 @dataclass(eq=False)
 class Watch:
-    """One watch. buffer_max: an event more, and the server ends it without a word, as it does with slow readers."""
+    """One watch. buffer_max: an event more, and the server ends it without a word, as it does with slow readers.
+
+    version: of its path, if its objects are stored in another.
+    """
 
     kind: Kind
     namespace: str
@@ -23,6 +27,7 @@ class Watch:
     metadata_only: bool
     user_agent: str
     buffer_max: int = 100_000
+    version: str = ""
     queue: asyncio.Queue[bytes | None] = field(default_factory=asyncio.Queue)
     ended: bool = False
 
@@ -33,7 +38,13 @@ class Watch:
         was, is_now = self._selected(event.before), not event.gone and self._selected(event.now)
         if was or is_now:
             word = b"MODIFIED" if was and is_now else b"ADDED" if is_now else b"DELETED"
-            self.put(line(word, event.now.json(metadata_only=self.metadata_only)))
+            self.put(line(word, self.json(event.now)))
+
+    def json(self, stored: Stored) -> bytes:
+        """As the watch's reader is shown it."""
+        if not self.version or self.metadata_only:
+            return stored.json(metadata_only=self.metadata_only)
+        return to_json(shown(self.kind.resource, self.version, stored.obj))
 
     def put(self, text: bytes) -> None:
         if self.queue.qsize() >= self.buffer_max:
@@ -46,7 +57,8 @@ class Watch:
         if end_of_initial:
             metadata["annotations"] = {END_OF_INITIAL_EVENTS: "true"}
         resource = self.kind.resource
-        said = {"kind": resource.kind, "apiVersion": resource.api_version, "metadata": metadata}
+        api_version = f"{resource.group}/{self.version}" if self.version else resource.api_version
+        said = {"kind": resource.kind, "apiVersion": api_version, "metadata": metadata}
         self.put(line(b"BOOKMARK", to_json(said)))
 
     def end(self) -> None:

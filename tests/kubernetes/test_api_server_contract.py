@@ -5,10 +5,13 @@ from collections.abc import AsyncIterator
 
 import pytest
 
+from contract.kube.devices import DeviceKindsContract
 from contract.kube.suite import ApiServerContract
 from kube_planes import AnyPlane
 from muster.kube.connection import KubeConnection
+from muster.kube.dialects import newest
 from muster.kube.errors import AlreadyExistsError
+from muster.kube.objects import objects, text
 from muster.kube.resources import NAMESPACES
 
 _NUMBERS = itertools.count()
@@ -33,5 +36,16 @@ async def space(kube: KubeConnection) -> AsyncIterator[str]:
     await kube.delete(NAMESPACES, name)
 
 
+@pytest.fixture
+async def version(kube: KubeConnection) -> str:
+    """What it serves: a cluster that was given may be an older one."""
+    served = await kube.get_path("/apis/resource.k8s.io")
+    return newest(text(one, "version") for one in objects(served, "versions"))
+
+
 class TestRealApiServer(ApiServerContract):
     """The same as of a fake one."""
+
+
+class TestRealDeviceKinds(DeviceKindsContract):
+    """The same in whichever version."""

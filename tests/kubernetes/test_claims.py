@@ -10,17 +10,20 @@ from kube_choosers import WAIT_S, Chooser, held, open_chooser
 from kube_definitions import define
 from kube_operators import operating
 from kube_planes import AnyPlane
+from muster.kube.local.fleet import make_fleet
+from muster.kube.local.nodes import NodeShape
 from muster.kube.objects import JsonObject, mapping, objects, text
 from muster.kube.resources import (
     JOB_SETS,
     JOBS,
     MPI_JOBS,
+    NODES,
     PODS,
     RESOURCE_CLAIM_TEMPLATES,
-    RESOURCE_CLAIMS,
     Resource,
 )
-from muster.kube.workload_labels import PHASE, QUEUE, REASON
+from muster.kube.workload_labels import JOB_ID, PHASE, QUEUE, REASON
+from muster.schemas.facts.job import JobRouted
 from muster.schemas.facts.queue import QueueSpec
 from objects_that_ask import asking_pod, batch_job, condition, job_set, mpi_job, note
 from waiting import until_async
@@ -148,8 +151,34 @@ async def test_two_gangs_share_no_device_and_the_next_one_gets_what_the_last_one
     await chooser.until_nothing_is_left()
 
 
+async def test_where_some_nodes_count_their_gpus_pods_with_claims_keep_off_them(
+    plane: AnyPlane, chooser: Chooser
+) -> None:
+    """18 devices are asked for: 16 there are by claims, and 8 of another model by count."""
+    async with plane.client() as client:
+        counted = NodeShape(product="COUNTED-80GB")
+        prefix, labels = f"{chooser.namespace}-counted", {"muster.dev/test": chooser.namespace}
+        [name] = (await make_fleet(client, 1, shape=counted, prefix=prefix, labels=labels)).names
+
+    async def is_known() -> bool:
+        return name in {node.name for node in await chooser.house.muster.nodes()}
+
+    await until_async(is_known, patience_s=WAIT_S)
+    body = batch_job("nine", pods=9, gpus=0)
+    claiming(mapping(body, "spec", "template", "spec"))
+    await create(chooser, JOBS, body)
+    waits = await shows(chooser, JOBS, "nine", "queued")
+    told = [fact for fact in await chooser.house.facts() if fact.subject_id == note(waits, JOB_ID)]
+    assert "placed" not in [fact.name for fact in told], "nowhere is a claim served for each of its pods"
+    [routed] = [fact.payload for fact in told if isinstance(fact.payload, JobRouted)]
+    assert [group.gpu_models for group in routed.job.spec.task_groups] == [(NodeShape().product,)]
+    await chooser.kube.delete(JOBS, "nine", namespace=chooser.namespace)
+    await chooser.until_nothing_is_left()
+    await chooser.kube.delete(NODES, name)
+
+
 async def test_a_count_is_refused_with_what_to_do(chooser: Chooser) -> None:
     await create(chooser, JOBS, batch_job("counts", pods=1, gpus=1))
     rejected = await shows(chooser, JOBS, "counts", "rejected")
     assert "ResourceClaimTemplate" in note(rejected, REASON)
-    assert (await chooser.kube.list_page(RESOURCE_CLAIMS)).items == []
+    assert await chooser.claims() == []

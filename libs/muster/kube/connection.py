@@ -4,19 +4,21 @@ The official client logs in (`credentials`); requests go through aiohttp as plai
 hundreds of MiB and seconds of a stalled loop.
 """
 
-from collections.abc import Mapping
+from collections.abc import Awaitable, Mapping
 from contextlib import AbstractAsyncContextManager
-from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
 from typing import Self
 
 from muster.kube import bounds
+from muster.kube.asking import Where
 from muster.kube.credentials import AnotherReplica, Credentials, NoCredentials, from_kubeconfig, in_cluster
+from muster.kube.dialects import is_translated
 from muster.kube.errors import Asked, UnavailableError
 from muster.kube.objects import JsonObject, integer, objects, text, version_of
 from muster.kube.resources import Resource
 from muster.kube.shapes import EVERYTHING, PLAIN, Page, Patch, Propagation, Selection, Writing
+from muster.kube.speaking import Speaking
 from muster.kube.streams import Lines
 from muster.kube.transport import JSON, Request, Transport
 
@@ -29,7 +31,8 @@ class KubeConnection:
 
     Every method raises a KubeError: NotFoundError, ConflictError, AlreadyExistsError, GoneError, UnauthorizedError,
     ForbiddenError, InvalidError, TooManyRequestsError or UnavailableError; and KubeConfigError where credentials cannot
-    be renewed. Reads, and changes that the server turned away unread, are tried `attempts_max` times.
+    be renewed. Reads, and changes that the server turned away unread, are tried `attempts_max` times. Kinds of
+    `resource.k8s.io` are named, read and written as v1, whichever version the server has (`speaking`).
     """
 
     def __init__(
@@ -56,6 +59,7 @@ class KubeConnection:
             connection_age_s_max=connection_age_s_max,
             attempts_max=attempts_max,
         )
+        self._speaking = Speaking(self._transport)
 
     @classmethod
     async def open(
@@ -106,6 +110,11 @@ class KubeConnection:
         return self._credentials.url, self._credentials.where
 
     @property
+    def speaking(self) -> Speaking:
+        """Which version of `resource.k8s.io` is spoken, and who wants to know when that changes."""
+        return self._speaking
+
+    @property
     def requests_sent(self) -> int:
         """All that went out, retries and watches included."""
         return self._transport.sent
@@ -126,9 +135,9 @@ class KubeConnection:
         self, resource: Resource, name: str, *, namespace: str = "", subresource: str = "", metadata_only: bool = False
     ) -> JsonObject:
         """One object."""
-        where = _Where(resource, namespace=namespace, name=name, subresource=subresource)
+        where = Where(resource, namespace=namespace, name=name, subresource=subresource)
         accept = METADATA_ONE if metadata_only else JSON
-        return await self._transport.json(where.request("GET", "get", accept=accept))
+        return await self._json(resource, where.request("GET", "get", accept=accept))
 
     async def list_page(
         self,
@@ -150,9 +159,9 @@ class KubeConnection:
             if version_match:
                 query["resourceVersionMatch"] = version_match
         accept = METADATA_LIST if metadata_only else JSON
-        where = _Where(resource, namespace=select.namespace)
-        said = await self._transport.json(
-            where.request("GET", "list", query=query, accept=accept, timeout_s=bounds.LIST_S)
+        where = Where(resource, namespace=select.namespace)
+        said = await self._json(
+            resource, where.request("GET", "list", query=query, accept=accept, timeout_s=bounds.LIST_S)
         )
         if not version_of(said):  # believed, it would mean that nothing is there any more
             asked = Asked("list", resource.title, select.namespace)
@@ -174,10 +183,10 @@ class KubeConnection:
         metadata_only: bool = False,
     ) -> JsonObject:
         """A new object, as the server completed it; of that its metadata alone, if nothing else is wanted."""
-        where = _Where(resource, namespace=namespace)
+        where = Where(resource, namespace=namespace)
         accept = METADATA_ONE if metadata_only else JSON
-        return await self._transport.json(
-            where.request("POST", "create", query=writing.query(), body=body, accept=accept)
+        return await self._json(
+            resource, where.request("POST", "create", query=writing.query(), body=body, accept=accept)
         )
 
     async def create_subresource(
@@ -191,8 +200,8 @@ class KubeConnection:
         writing: Writing = PLAIN,
     ) -> JsonObject:
         """`binding` or `eviction` of a pod. Answers a Status."""
-        where = _Where(resource, namespace=namespace, name=name, subresource=subresource)
-        return await self._transport.json(where.request("POST", "create", query=writing.query(), body=body))
+        where = Where(resource, namespace=namespace, name=name, subresource=subresource)
+        return await self._json(resource, where.request("POST", "create", query=writing.query(), body=body))
 
     async def replace(
         self,
@@ -205,8 +214,8 @@ class KubeConnection:
         writing: Writing = PLAIN,
     ) -> JsonObject:
         """Put it in the place of what is there; with metadata.resourceVersion only if that is still the version."""
-        where = _Where(resource, namespace=namespace, name=name, subresource=subresource)
-        return await self._transport.json(where.request("PUT", "update", query=writing.query(), body=body))
+        where = Where(resource, namespace=namespace, name=name, subresource=subresource)
+        return await self._json(resource, where.request("PUT", "update", query=writing.query(), body=body))
 
     async def replace_status(
         self, resource: Resource, name: str, body: JsonObject, *, namespace: str = "", writing: Writing = PLAIN
@@ -228,9 +237,9 @@ class KubeConnection:
         """Change part of it. body: a list for `Patch.JSON`; apiVersion, kind and all one owns for `Patch.APPLY`."""
         if kind is Patch.APPLY and not writing.field_manager:
             raise ValueError("an apply patch needs a field_manager: whose the fields are")
-        where = _Where(resource, namespace=namespace, name=name, subresource=subresource)
-        return await self._transport.json(
-            where.request("PATCH", "patch", query=writing.query(), body=body, content_type=kind.value)
+        where = Where(resource, namespace=namespace, name=name, subresource=subresource)
+        return await self._json(
+            resource, where.request("PATCH", "patch", query=writing.query(), body=body, content_type=kind.value)
         )
 
     async def patch_status(
@@ -268,8 +277,8 @@ class KubeConnection:
             options["gracePeriodSeconds"] = grace_s
         if propagation is not None:
             options["propagationPolicy"] = propagation.value
-        where = _Where(resource, namespace=namespace, name=name)
-        return await self._transport.json(where.request("DELETE", "delete", body=options))
+        where = Where(resource, namespace=namespace, name=name)
+        return await self._json(resource, where.request("DELETE", "delete", body=options))
 
     async def get_path(self, path: str, *, query: Mapping[str, str] | None = None) -> JsonObject:
         """Any JSON document of the server: "/version", "/apis/resource.k8s.io"."""
@@ -296,10 +305,16 @@ class KubeConnection:
             query |= {"sendInitialEvents": "true", "resourceVersionMatch": "NotOlderThan"}
         if version:
             query["resourceVersion"] = version
-        where = _Where(resource, namespace=select.namespace)
+        where = Where(resource, namespace=select.namespace)
         accept = METADATA_ONE if metadata_only else JSON
         request = where.request("GET", "watch", query=query, accept=accept)
+        if is_translated(resource):
+            return self._speaking.stream(resource, request, silence_s=silence_s)
         return self._transport.stream(request, silence_s=silence_s, watching=True)
+
+    def _json(self, resource: Resource, request: Request) -> Awaitable[JsonObject]:
+        """The answer, of kinds that have several versions as v1 has it."""
+        return self._speaking.json(resource, request) if is_translated(resource) else self._transport.json(request)
 
     def lines(self, path: str, *, timeout_s: float = bounds.REQUEST_S) -> AbstractAsyncContextManager[Lines]:
         """A page of text line by line: "/metrics". Sent once."""
@@ -310,39 +325,3 @@ class KubeConnection:
 def user_agent_of(service: str, version: str) -> str:
     """`muster-agent/0.1.0`: how the guard, and everyone who reads the API server's metrics, tells services apart."""
     return f"muster-{service}/{version}"
-
-
-@dataclass(frozen=True, slots=True)
-class _Where:
-    """What a request is about."""
-
-    resource: Resource
-    namespace: str = ""
-    name: str = ""
-    subresource: str = ""
-
-    def request(
-        self,
-        method: str,
-        verb: str,
-        *,
-        query: Mapping[str, str] | None = None,
-        body: JsonObject | list[JsonObject] | None = None,
-        accept: str = JSON,
-        content_type: str = JSON,
-        timeout_s: float = bounds.REQUEST_S,
-    ) -> Request:
-        """verb: of RBAC, which is what a refusal must name."""
-        kind = self.resource
-        plural = f"{kind.plural}/{self.subresource}" if self.subresource else kind.plural
-        title = f"{plural}.{kind.group}" if kind.group else plural
-        return Request(
-            method,
-            kind.path(namespace=self.namespace, name=self.name, subresource=self.subresource),
-            Asked(verb, title, namespace=self.namespace, name=self.name or text(body, "metadata", "name")),
-            query=query or {},
-            body=body,
-            accept=accept,
-            content_type=content_type,
-            timeout_s=timeout_s,
-        )

@@ -42,7 +42,11 @@ class KubeConfigError(Exception):
 
 
 class NotFoundError(KubeError):
-    """The object is not there, or its kind is not served."""
+    """The object is not there, or its kind is not served: then nothing of it can be there, in this version."""
+
+    def __init__(self, message: str, *, asked: Asked, code: int = 0, reason: str = "", unserved: bool = False) -> None:
+        super().__init__(message, asked=asked, code=code, reason=reason)
+        self.unserved = unserved
 
 
 class ConflictError(KubeError):
@@ -123,7 +127,8 @@ def error_of(asked: Asked, code: int, body: bytes, *, retry_after: str = "") -> 
     message = f"{asked}: {code}{f' {reason}' if reason else ''}: {said or 'no reason given'}"[:ERROR_CHARS_MAX]
     after_s = _seconds(retry_after) or float(integer(status, "details", "retryAfterSeconds"))
     if code == HTTPStatus.NOT_FOUND:
-        return NotFoundError(message, asked=asked, code=code, reason=reason)
+        unserved = not text(status, "details", "kind")  # a Status of an object says of which kind it would be
+        return NotFoundError(message, asked=asked, code=code, reason=reason, unserved=unserved)
     if code == HTTPStatus.CONFLICT:
         kind = AlreadyExistsError if reason == "AlreadyExists" else ConflictError
         return kind(message, asked=asked, code=code, reason=reason)

@@ -17,6 +17,7 @@ from typing import Generic, Protocol, TypeVar
 
 from muster.kube import bounds
 from muster.kube.comparing import Comparer, Lister, Verdict
+from muster.kube.dialects import understood
 from muster.kube.errors import Asked, KubeError, UnavailableError, status_error
 from muster.kube.events import parsed
 from muster.kube.figures import ReflectorFigures
@@ -300,7 +301,7 @@ class Reflector(Generic[ViewT]):
         kind, obj = text(event, "type"), mapping(event, "object")
         if kind == "ERROR":
             raise status_error(asked, obj)
-        return Event(kind, obj)
+        return Event(kind, understood(self._resource, obj))
 
     async def _take(self, version: str) -> None:
         """The new state is whole: hold it and deliver what differs."""

@@ -2,17 +2,18 @@
 
 import asyncio
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import aiohttp
 
+from muster.kube.dialects import CANONICAL, worded
 from muster.kube.local import bounds
 from muster.kube.local.errors import FleetError
 from muster.kube.local.nodes import Devices, Manifest, NodeShape, device_class, node, node_name, resource_slice
+from muster.kube.resources import DEVICE_CLASSES, RESOURCE_SLICES, Resource
 
 NODES = "/api/v1/nodes"
-SLICES = "/apis/resource.k8s.io/v1/resourceslices"
-CLASSES = "/apis/resource.k8s.io/v1/deviceclasses"
+CLASSES = DEVICE_CLASSES.path()
 _CONFLICT = 409
 _WORDS_MAX = 500
 
@@ -38,17 +39,26 @@ async def make_fleet(
     prefix: str = "gpu",
     labels: Mapping[str, str] | None = None,
     device_class_name: str = "gpu.nvidia.com",
+    devices_api: str = CANONICAL,
 ) -> Fleet:
     """Create `count` nodes, and with DRA their slices and the device class. What is there already stays as it is.
 
+    devices_api: the version of `resource.k8s.io` that the server has.
     client: a session of an API server with a base URL (`ControlPlane.client`). Raises FleetError, aiohttp.ClientError.
     """
     made = shape or NodeShape()
     await create_all(client, ((NODES, node(index, made, prefix=prefix, labels=labels)) for index in range(count)))
     if made.devices is Devices.DRA:
-        await create_all(client, [(CLASSES, device_class(device_class_name))])
-        await create_all(client, ((SLICES, resource_slice(index, made, prefix=prefix)) for index in range(count)))
+        there = [_device_kind(DEVICE_CLASSES, device_class(device_class_name), devices_api)]
+        await create_all(client, there)
+        slices = (resource_slice(index, made, prefix=prefix) for index in range(count))
+        await create_all(client, (_device_kind(RESOURCE_SLICES, one, devices_api) for one in slices))
     return Fleet(tuple(node_name(index, prefix=prefix) for index in range(count)), made)
+
+
+def _device_kind(resource: Resource, manifest: Manifest, version: str) -> tuple[str, Manifest]:
+    """Path and body in this version."""
+    return replace(resource, version=version).path(), worded(resource, dict(manifest), version)
 
 
 async def create_all(

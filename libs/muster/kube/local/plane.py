@@ -6,6 +6,7 @@ import os
 import ssl
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
+from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -103,6 +104,18 @@ class ControlPlane:
         """Start a stopped process again, same port and same store, and wait until it is ready. Raises NotReadyError."""
         await self._child(name).start()
 
+    async def upgrade(self, options: PlaneOptions) -> None:
+        """Stop the API servers one by one and start each with other options, same port and same store: another emulated
+        version, other APIs. Raises NotReadyError.
+        """
+        self.options, self._layout = options, replace(self._layout, options=options)
+        for index, url in enumerate(self.servers):
+            await self.stop(commands.api_server_name(index))
+            await self._add_server(index, url).start()
+
+    def _add_server(self, index: int, url: str) -> Child:
+        return self._add(commands.api_server(self._layout, index), answers(f"{url}/readyz", tls=self._tls))
+
     def _child(self, name: str) -> Child:
         if name not in self._children:
             raise LocalPlaneError(f"name: no process {name!r}; this plane has {', '.join(self._children)}")
@@ -113,10 +126,7 @@ class ControlPlane:
         layout = self._layout
         etcd = self._add(commands.etcd(layout), answers(f"{layout.etcd_url}/health"))
         etcd.launch()
-        servers = [
-            self._add(commands.api_server(layout, index), answers(f"{url}/readyz", tls=self._tls))
-            for index, url in enumerate(self.servers)
-        ]
+        servers = [self._add_server(index, url) for index, url in enumerate(self.servers)]
         await etcd.ready()
         for server in servers:  # one after the other: the first writes what all of them want to be there
             await server.start()

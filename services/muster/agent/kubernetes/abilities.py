@@ -4,10 +4,11 @@ Permissions are asked with SelfSubjectAccessReviews, one per verb of the agent's
 """
 
 import asyncio
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 from muster.bus.kubernetes_settings import KubernetesSettings
+from muster.kube import dialects
 from muster.kube.connection import KubeConnection
 from muster.kube.objects import JsonObject, objects, text, truth
 from muster.kube.permissions import AGENT, Feature, Permission, permissions_of
@@ -18,8 +19,9 @@ from muster.schemas.facts.control import ClusterDescribed
 OLDEST = (1, 32)
 ASKED_AT_A_TIME = 8
 GROUPS_OF = {
-    Feature.DRA: "resource.k8s.io/v1",
-    Feature.CLAIM_TEMPLATES: "resource.k8s.io/v1",
+    Feature.DRA: dialects.GROUP,
+    Feature.CLAIM_TEMPLATES: dialects.GROUP,
+    Feature.POOL_SLICES: "resource.k8s.io/v1",  # older servers drop the conditions, and a pod would be bound too early
     Feature.MUSTERJOBS: "muster.dev/v1alpha1",
     Feature.JOBSETS: "jobset.x-k8s.io/v1alpha2",
     Feature.MPIJOBS: "kubeflow.org/v2beta1",
@@ -28,7 +30,9 @@ GROUPS_OF = {
     Feature.MACHINES: "cluster.x-k8s.io",
     Feature.OPENSHIFT_MACHINES: "machine.openshift.io",
 }
-"""API groups of features whose kinds need not be served; with the version where an older one will not do."""
+"""API groups of features whose kinds need not be served; with the version where an older one will not do. Of
+`resource.k8s.io` alone: in any version that `muster.kube.dialects` speaks.
+"""
 _GROUPS = frozenset(group.partition("/")[0] for group in GROUPS_OF.values())
 INSTEAD = {
     Feature.EVENTS: "nothing is told in events",
@@ -41,7 +45,7 @@ INSTEAD = {
     Feature.OWN_NODES: "other schedulers may use nodes whose devices Muster chooses",
     Feature.DISRUPTION_BUDGETS: "pods are deleted without asking disruption budgets",
     Feature.NETWORKS: "pods of a gang have no names",
-    Feature.PREFLIGHT: "jobs are not checked before their first step",
+    Feature.PREFLIGHT: "jobs whose pods Muster makes are not checked before their first step",
     Feature.NODE_WORK: "nodes are neither checked nor worked on",
     Feature.HOT_PLUG: "plugins find new devices by themselves",
     Feature.COMPOSABILITY: "ComposabilityRequests are not taken up",
@@ -62,11 +66,15 @@ class AbilityError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Abilities:
-    """version: of the API server. served: optional API groups. without: features that cannot be had, and why."""
+    """version: of the API server. served: optional API groups. without: features that cannot be had, and why.
+
+    devices_api: the version of `resource.k8s.io` that is spoken; "" where none is.
+    """
 
     version: str
     served: frozenset[str]
     without: tuple[tuple[Feature, str], ...] = ()
+    devices_api: str = ""
 
     def has(self, feature: Feature) -> bool:
         """Whether the feature's kinds are served and all its permissions are granted."""
@@ -80,7 +88,7 @@ class Abilities:
     def grown(self, found: Iterable[Feature], more: "Abilities") -> "Abilities":
         """With these features looked at anew. more: as they are now."""
         others = tuple((one, why) for one, why in self.without if one not in frozenset(found))
-        return Abilities(self.version, self.served | more.served, others + more.without)
+        return Abilities(self.version, self.served | more.served, others + more.without, more.devices_api)
 
     def lacking(self, wanted: Iterable[Feature]) -> tuple[str, ...]:
         """In words, of these features: what is missing, and what is done instead."""
@@ -105,8 +113,9 @@ async def find_abilities(
     without: dict[Feature, str] = {}
     for feature in wanted:
         group = GROUPS_OF.get(feature)
-        if group is not None and group not in groups:
-            without[feature] = f"API group {group} {NOT_SERVED}"
+        if group is not None and not dialects.is_served(group, groups):
+            spoken = f" ({' or '.join(dialects.VERSIONS)})" if group == dialects.GROUP else ""
+            without[feature] = f"API group {group}{spoken} {NOT_SERVED}"
     rows = [row for row in permissions_of(AGENT) if row.feature not in without]
     asked = [row for row in rows if row.feature in (Feature.CORE, *wanted)]
     for row, verb, namespace in await _denied(connection, asked, writes_in):
@@ -115,7 +124,9 @@ async def find_abilities(
         if row.feature is Feature.CORE:
             raise AbilityError(f"{words}; grant it: `muster kubernetes rbac` prints the manifests")
         without.setdefault(row.feature, words)
-    return Abilities(text(version, "gitVersion"), groups & _GROUPS, tuple(without.items()))
+    prefix = f"{dialects.GROUP}/"
+    spoken = dialects.newest(group.removeprefix(prefix) for group in groups if group.startswith(prefix))
+    return Abilities(text(version, "gitVersion"), groups & _GROUPS, tuple(without.items()), spoken)
 
 
 async def served_groups(connection: KubeConnection) -> frozenset[str]:
@@ -132,9 +143,18 @@ def described(
         version=abilities.version,
         devices="scheduler" if claims else "kubelet",
         sharing=settings.sharing.mode,
-        served=tuple(sorted(abilities.served)),
+        served=tuple(sorted(map(_in_version(abilities.devices_api), abilities.served))),
         lacking=tuple(words[:1024] for words in abilities.lacking(wanted)),
     )
+
+
+def _in_version(devices_api: str) -> Callable[[str], str]:
+    """A group as it is told: that of devices with the version that is spoken."""
+
+    def told(group: str) -> str:
+        return f"{group}/{devices_api}" if group == dialects.GROUP and devices_api else group
+
+    return told
 
 
 def _served(groups: Iterable[JsonObject]) -> Iterator[str]:

@@ -2,7 +2,8 @@
 
 import asyncio
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
+from functools import partial
 
 from muster.agent.core.kubernetes.chosen import ChosenDevices
 from muster.agent.core.kubernetes.claims import ClaimView, project_claim
@@ -22,13 +23,18 @@ OWN_NODES_S = 1.0
 
 
 class DevicesPart:
-    """Implements `parts.Part`. is_wanted: the settings do not leave devices to the kubelets. now: the sink's clock."""
+    """Implements `parts.Growing`: an API server may serve devices from an upgrade on. is_wanted: the settings do not
+    leave devices to the kubelets. now: the sink's clock.
+    """
 
     def __init__(self, chosen: ChosenDevices, *, is_wanted: bool, now: Callable[[], Instant]) -> None:
         self._chosen = chosen
         self._is_wanted = is_wanted
         self._now = now
-        self._owns = False
+        self._may_own = False
+        self._is_seeing = False
+        self._early: dict[str, SliceView] | None = None
+        """Slices that came before all claims were seen; None once they were."""
         self._told: frozenset[str] = frozenset()
 
     @property
@@ -41,10 +47,31 @@ class DevicesPart:
 
     def watches(self, abilities: Abilities) -> Sequence[Watch]:
         """See `Part`. Without both of them every device would seem to be free, so both are needed."""
+        self._may_own = abilities.has(Feature.OWN_NODES)
         if not self._is_wanted or not abilities.has(Feature.DRA):
             return ()
-        self._owns = abilities.has(Feature.OWN_NODES)
+        self._is_seeing = True
         return dra_watches(self._chosen)
+
+    @property
+    def late_features(self) -> tuple[Feature, ...]:
+        """See `Growing`."""
+        return (Feature.DRA,) if self._is_wanted else ()
+
+    def later(self, features: Collection[Feature]) -> Sequence[Watch]:
+        """See `Growing`. What slices say is kept back until all claims were seen, as at the start."""
+        if Feature.DRA not in features or self._is_seeing:
+            return ()
+        self._is_seeing, self._early = True, {}
+        return dra_watches(self._chosen, on_slice=self._slice)
+
+    def later_synced(self, features: Collection[Feature]) -> None:
+        """See `Growing`."""
+        if Feature.DRA not in features or self._early is None:
+            return
+        early, self._early = self._early, None
+        for view in early.values():
+            self._chosen.slice_seen(view)
 
     def picks_devices(self) -> bool:
         """See `Part`."""
@@ -52,13 +79,22 @@ class DevicesPart:
 
     async def run(self, connection: KubeConnection) -> None:  # noqa: ARG002 - the sink works what is asked for
         """See `Part`."""
-        while self._owns:
+        while self._is_wanted and self._may_own:
             await asyncio.sleep(OWN_NODES_S)
-            self._chosen.settle(self._now())
-            self._tell()
+            if self._is_seeing:
+                self._chosen.settle(self._now())
+                self._tell()
 
     def after_fold(self, facts: Sequence[Fact], now: Instant) -> None:
         """See `Part`. Facts say nothing of it."""
+
+    def _slice(self, change: Change[SliceView]) -> None:
+        if self._early is None:
+            slice_changed(self._chosen, change)
+        elif change.now is not None:
+            self._early[change.key.name] = change.now
+        else:
+            self._early.pop(change.key.name, None)
 
     def _tell(self) -> None:
         own = self._chosen.own_nodes
@@ -68,14 +104,22 @@ class DevicesPart:
         self._told = refused
 
 
-def dra_watches(chosen: ChosenDevices) -> tuple[Watch, ...]:
-    """Slices of drivers, and claims, everybody's."""
+def slice_changed(chosen: ChosenDevices, change: Change[SliceView]) -> None:
+    """A slice is so, or is no more."""
+    if change.now is not None:
+        chosen.slice_seen(change.now)
+    else:
+        chosen.slice_gone(change.key.name)
+
+
+def dra_watches(
+    chosen: ChosenDevices, *, on_slice: Callable[[Change[SliceView]], None] | None = None
+) -> tuple[Watch, ...]:
+    """Slices of drivers, and claims, everybody's. on_slice: what is done with slices, if not what `chosen` does."""
+    seen = partial(slice_changed, chosen) if on_slice is None else on_slice
 
     def slices(change: Change[SliceView], _: Instant) -> None:
-        if change.now is not None:
-            chosen.slice_seen(change.now)
-        else:
-            chosen.slice_gone(change.key.name)
+        seen(change)
 
     def claims(change: Change[ClaimView], now: Instant) -> None:
         if change.now is not None:

@@ -7,14 +7,17 @@ one watch of its own; what is watched already goes on.
 import asyncio
 import logging
 from collections.abc import Callable, Coroutine, Sequence
+from dataclasses import replace
 
 from muster.agent.kubernetes.abilities import GROUPS_OF, Abilities, find_abilities, served_groups
 from muster.agent.kubernetes.parts import Growing, Part
 from muster.agent.kubernetes.watching import Running, Watch, all_synced
 from muster.core.seeded import uniform
 from muster.kube.connection import KubeConnection
+from muster.kube.dialects import is_served
 from muster.kube.errors import KubeConfigError, KubeError
 from muster.kube.permissions import Feature
+from muster.kube.speaking import Speaking
 
 LOOK_S = 60.0
 """Between two looks, on average: from half of it to one and a half, so that replicas do not ask together."""
@@ -57,12 +60,26 @@ class Lookout:
                 except (KubeError, KubeConfigError) as error:
                     _logger.info("kinds are not looked for now: %s", error)
 
+    async def follow(self, speaking: Speaking) -> None:
+        """Tell of it when an upgrade of the API server changes the version in which devices are spoken of.
+
+        At most once in `look_s`: while replicas of the server differ, it may change with every answer.
+        """
+        while True:
+            await speaking.moved.wait()
+            speaking.moved.clear()
+            if speaking.version != self._abilities.devices_api:
+                _logger.warning("resource.k8s.io is spoken as %s now: the API server serves it so", speaking.version)
+                self._abilities = replace(self._abilities, devices_api=speaking.version)
+                self._tell(self._abilities)
+            await asyncio.sleep(self._look_s)
+
     def _lacking(self) -> frozenset[Feature]:
         return self._abilities.unserved(feature for part in self._parts for feature in part.late_features)
 
     async def _look(self, connection: KubeConnection, lacking: frozenset[Feature]) -> list[Coroutine[None, None, None]]:
         groups = await served_groups(connection)
-        found = [feature for feature in lacking if GROUPS_OF[feature] in groups]
+        found = [feature for feature in lacking if is_served(GROUPS_OF[feature], groups)]
         if not found:
             return []
         more = await find_abilities(connection, wanted=found, writes_in=self._writes_in)
@@ -76,10 +93,11 @@ class Lookout:
         for part in self._parts:
             running = [self._start(watch) for watch in part.later(had)]
             begun += [one.run() for one in running]
-            begun.append(_synced(part, running, had))
+            begun.append(self._synced(part, running, had))
         return begun
 
-
-async def _synced(part: Growing, running: list[Running], features: Sequence[Feature]) -> None:
-    await all_synced(running)
-    part.later_synced(features)
+    async def _synced(self, part: Growing, running: list[Running], features: Sequence[Feature]) -> None:
+        await all_synced(running)
+        part.later_synced(features)
+        if Feature.DRA in features:  # who picks devices was not known before
+            self._tell(self._abilities)

@@ -142,7 +142,9 @@ class KubernetesSink:
                 tasks.create_task(_settle(opened))
                 await all_synced(needed)
                 self._synced(opened, abilities, wanted)
-                tasks.create_task(self._lookout(opened, connection, abilities, wanted).run(connection))
+                lookout = self._lookout(opened, connection, abilities, wanted)
+                tasks.create_task(lookout.run(connection))
+                tasks.create_task(lookout.follow(connection.speaking))
 
     def _started(self, watch: Watch, connection: KubeConnection, opened: "_Open", number: int) -> Running:
         return watch.start(

@@ -57,13 +57,17 @@ class WorkloadsPart:
     @property
     def late_features(self) -> tuple[Feature, ...]:
         """See `Growing`: kinds whose definitions people install."""
-        return (Feature.MUSTERJOBS, Feature.JOBSETS, Feature.MPIJOBS)
+        claims = (Feature.CLAIM_TEMPLATES,) if self._by_claims else ()
+        return (Feature.MUSTERJOBS, Feature.JOBSETS, Feature.MPIJOBS, *claims)
 
     def later(self, features: Collection[Feature]) -> Sequence[Watch]:
         """See `Growing`."""
         kinds = tuple(_kinds_of(features) - frozenset(self._workloads.watched))
         self._workloads.watched += kinds
-        return tuple(map(self._watch, kinds))
+        reads_templates = Feature.CLAIM_TEMPLATES in features and not self._workloads.templates.may_read
+        if reads_templates:
+            self._workloads.templates.may_read = True
+        return (*((self._template_watch(),) if reads_templates else ()), *map(self._watch, kinds))
 
     def later_synced(self, features: Collection[Feature]) -> None:
         """See `Growing`."""

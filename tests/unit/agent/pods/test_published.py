@@ -1,12 +1,29 @@
 """What a node's description says of devices that its driver publishes."""
 
+from dataclasses import dataclass, field
+
 from muster.agent.core.kubernetes.claims import ClaimView
 from muster.agent.core.kubernetes.holders import Holders
-from muster.agent.core.kubernetes.published import PublishedDevices
+from muster.agent.core.kubernetes.published import ModelsByClaims, PublishedDevices
 from muster.agent.core.kubernetes.slices import Device, DeviceIndex, SliceView
 from muster.agent.core.kubernetes.views import NodeView, Requests
 from muster.schemas.facts.node import NodeJoined
 from unit.agent.pods.allocating import DRIVER, NODE, place
+
+
+@dataclass
+class Told:
+    """Nodes as the log has them."""
+
+    told: dict[str, NodeJoined] = field(default_factory=dict)
+    told_changes: int = 0
+
+    def put(self, name: str, model: str, *, picks: bool, gpus: int = 1) -> None:
+        uuids = tuple(f"{name}-{number}" for number in range(gpus))
+        said = {"gpu_model": model, "gpu_uuids": uuids, "kubelet_picks": picks}
+        self.told[name] = NodeJoined.model_validate({"cpu_milli": 1, "memory_mib": 1, **said})
+        self.told_changes += 1
+
 
 VIEW = NodeView(NODE, "uid", Requests(124_000, 1000), capacity_cpu_milli=128_000, ready=True)
 
@@ -112,3 +129,19 @@ def test_a_device_that_is_to_be_left_alone_stays_in_sight_while_it_is_held() -> 
     assert during is not None
     assert (before.gpu_uuids, during.gpu_uuids) == (("GPU-0",), ("GPU-0", "GPU-1"))
     assert devices.follows_claims(NODE)
+
+
+def test_models_that_are_had_by_claims_are_named_as_soon_as_some_node_counts_its_gpus() -> None:
+    nodes = Told()
+    models = ModelsByClaims(nodes)
+    nodes.put("a", "H200", picks=False)
+    nodes.put("b", "H100", picks=False)
+    nodes.put("cpu-only", "", picks=True, gpus=0)
+    assert models() == (), "every GPU is had by a claim"
+    nodes.put("c", "A100", picks=True)
+    assert models() == ("H100", "H200")
+    nodes.put("d", "H100", picks=True)
+    assert models() == ("H100", "H200"), "nodes of that model can serve"
+    nodes.put("a", "H200", picks=False, gpus=0)
+    nodes.put("b", "H100", picks=True)
+    assert models() == (), "nobody has claims"

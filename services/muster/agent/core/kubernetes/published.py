@@ -1,7 +1,8 @@
 """What a node's description says of devices that its driver publishes: the port `describing.Devices`."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
+from typing import Protocol
 
 from muster.agent.core.kubernetes.cpus import CpuLayout, CpuSetError, socket_cpu_milli
 from muster.agent.core.kubernetes.describing import DescribedDevices
@@ -9,6 +10,7 @@ from muster.agent.core.kubernetes.holders import Holders
 from muster.agent.core.kubernetes.slices import Described, Device, DeviceIndex, describe
 from muster.agent.core.kubernetes.views import NodeView
 from muster.schemas.facts.node import GPUS_PER_NODE_MAX, NodeJoined
+from muster.schemas.job import MODELS_MAX
 
 
 @dataclass(slots=True, eq=False)
@@ -86,6 +88,43 @@ class PublishedDevices:
             return ()
         self.misfits.discard(node.name)
         return socket_cpu_milli(layout, reserved=self.reserved, cpu_milli=cpu_milli)
+
+
+class DescribedNodes(Protocol):
+    """Nodes as the log has them. told_changes: grows with every change of `told`."""
+
+    told_changes: int
+
+    @property
+    def told(self) -> Mapping[str, NodeJoined]:
+        """By name."""
+        ...
+
+
+@dataclass(slots=True, eq=False)
+class ModelsByClaims:
+    """Models of GPUs that are had by claims, where other nodes' kubelets pick theirs; () where it need not be said.
+
+    Of a model that both sorts of nodes have it says nothing: a scheduler that knows models alone cannot tell them
+    apart, and to leave it out would close nodes that can serve.
+    """
+
+    nodes: DescribedNodes
+    _at: int = -1
+    _models: tuple[str, ...] = ()
+
+    def __call__(self) -> tuple[str, ...]:
+        """As of now; looked through anew only after a description changed."""
+        if self._at != self.nodes.told_changes:
+            self._at, self._models = self.nodes.told_changes, _models_by_claims(self.nodes.told.values())
+        return self._models
+
+
+def _models_by_claims(nodes: Iterable[NodeJoined]) -> tuple[str, ...]:
+    with_gpus = [node for node in nodes if len(node.gpu_uuids) > len(node.absent)]
+    by_claims = tuple(sorted({node.gpu_model for node in with_gpus if not node.kubelet_picks and node.gpu_model}))
+    is_mixed = any(node.kubelet_picks for node in with_gpus)
+    return by_claims if is_mixed and len(by_claims) <= MODELS_MAX else ()
 
 
 def _as_told(told: NodeJoined | None) -> DescribedDevices:
