@@ -1,11 +1,12 @@
 """A whole stack whose agent works a Kubernetes API server, fake or real."""
 
 import json
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
 
 from living_stack import House, open_house, options
+from muster.stack.declared import SERVICES
 
 NAMESPACE = "muster-jobs"
 
@@ -30,11 +31,12 @@ async def open_kubernetes_house(
     kubeconfig: Path,
     *,
     split: bool = False,
+    services: Sequence[str] = SERVICES,
     preflight: Mapping[str, object] | None = None,
     **kubernetes: object,
 ) -> AsyncIterator[House]:
     """kubernetes: fields of KubernetesSettings; preflight: of PreflightSettings."""
-    start = options(state_dir, split=split)
+    start = options(state_dir, split=split, services=services)
     settings = {
         **start.settings,
         "kubernetes": {

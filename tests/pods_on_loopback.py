@@ -24,9 +24,10 @@ from muster.stack.declared import SERVICES
 from muster.stack.in_kubernetes import write
 from muster.stack.nats_server import nats_binary
 from muster.stack.parts import Layout
-from muster.stack.ports import LOOPBACK, free_port
+from muster.stack.ports import LOOPBACK
 from muster.stack.process import die_with_parent
 from muster.stack.redis_server import redis_binary
+from own_ports import own_ports
 
 COMMAND_S_MAX = 120.0
 PROBE_S_MAX = 5.0
@@ -130,7 +131,7 @@ class Pods:
 
 def free_ports() -> dict[str, int]:
     """Where things may listen."""
-    return {name: free_port() for name in ("client", "monitor", "websocket", "cluster", "redis", "http")}
+    return own_ports("client", "monitor", "websocket", "cluster", "redis", "http")
 
 
 @contextmanager

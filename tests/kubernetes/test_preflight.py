@@ -1,28 +1,39 @@
-"""Checks before the first step and work on nodes at a real API server, with kubelets that run init containers."""
+"""Checks before the first step and work on nodes at a real API server, with kubelets that run init containers.
+
+The agent is the account of the manifests: it has the rights of its table, and no others.
+"""
 
 import asyncio
 from collections.abc import AsyncIterator, Iterable, Iterator
 from contextlib import asynccontextmanager
 from dataclasses import replace
 from pathlib import Path
+from typing import Literal
 
 import pytest
 
 from agent_shell import AgentShell
+from kube_manifests import kubectl
 from kube_planes import open_plane
+from muster.agent.core.kubernetes.names import CHECK_POD_LABEL
 from muster.agent.core.kubernetes.node_jobs import WORK_ANNOTATION
 from muster.agent.core.kubernetes.pods import PodOrder, pod_manifest
 from muster.agent.core.kubernetes.preflight_names import CHECKS, GATE, GATE_ANNOTATION
 from muster.bus.kubernetes_settings import KubernetesSettings
 from muster.bus.preflight_settings import NodeActionSettings, NodeWorkSettings, PreflightSettings
 from muster.bus.settings import ScalingSettings
+from muster.cli.permitting import rbac_yaml
 from muster.kube.connection import KubeConnection
 from muster.kube.local.fleet import make_fleet
+from muster.kube.local.nodes import Devices, NodeShape
 from muster.kube.local.options import CONTROLLERS, PlaneOptions
 from muster.kube.local.plane import ControlPlane
-from muster.kube.objects import JsonObject, at, name_of, objects, strings, text
-from muster.kube.resources import JOBS, NAMESPACES, NODES, PODS
+from muster.kube.objects import JsonObject, at, mapping, name_of, objects, strings, text
+from muster.kube.permissions import Feature
+from muster.kube.rbac import OF_FABRICS, Scope
+from muster.kube.resources import JOBS, NAMESPACES, NODES, PODS, RESOURCE_CLAIM_TEMPLATES, RESOURCE_CLAIMS
 from muster.kube.shapes import Patch, Selection, Writing
+from muster.kube.workload_labels import REASON
 from muster.schemas.facts.job import JobPlaced, JobRouted, JobRunning, JobStopRequested, PodsExited, StopReason
 from muster.schemas.facts.operations import (
     ActionOutcome,
@@ -35,7 +46,9 @@ from muster.schemas.facts.operations import (
     NodeActionRequested,
     PreflightPlan,
 )
+from muster.schemas.facts.workload import WorkloadSubmitRequested
 from muster.schemas.job import Job, JobSpec, Slot, TaskGroup
+from objects_that_ask import SPACE, asking_pod, batch_job, note
 from unit.agent.pods.orders import POLICY, gang, spec
 
 STAGES = Path(__file__).with_name("kwok-checks.yaml")
@@ -51,14 +64,18 @@ NODE_WORK = NodeWorkSettings(
     },
 )
 PATIENCE_S = 60.0
+CLASS = "gpu.muster.dev"
+FLEET = ("good-0000", "good-0001", "bad-0000", "dra-0000")
 JOB = "P" * 26
+ACCOUNT = "system:serviceaccount:muster:muster-agent"
 
 
 @pytest.fixture(scope="module")
 def plane() -> Iterator[ControlPlane]:
     """Kubelets of its own, so a plane of its own."""
     with asyncio.Runner() as runner:
-        opened = open_plane(PlaneOptions(controllers=CONTROLLERS, kwok_stages=(STAGES,)))
+        users = ((ACCOUNT, ("system:serviceaccounts", "system:serviceaccounts:muster")),)
+        opened = open_plane(PlaneOptions(controllers=CONTROLLERS, kwok_stages=(STAGES,), users=users))
         found = runner.run(opened.__aenter__())
         try:
             runner.run(furnish(found))
@@ -71,24 +88,32 @@ async def furnish(plane: ControlPlane) -> None:
     async with plane.client() as client:
         await make_fleet(client, 2, prefix="good")
         await make_fleet(client, 1, prefix="bad")
+        await make_fleet(client, 1, prefix="dra", shape=NodeShape(devices=Devices.DRA), device_class_name=CLASS)
     async with await KubeConnection.open(kubeconfig=plane.kubeconfig(), user_agent="muster-test/1") as kube:
-        for name, standard in (("muster-jobs", "baseline"), ("muster-nodes", "privileged")):
+        for name, standard in (("muster-jobs", "baseline"), ("muster-nodes", "privileged"), (SPACE, "baseline")):
             labels = {"pod-security.kubernetes.io/enforce": standard}
             await kube.create(NAMESPACES, {"metadata": {"name": name, "labels": labels}})
+    scope = Scope(writes_in=("muster-jobs", SPACE), without=tuple(set(OF_FABRICS) - {Feature.NODE_WORK}))
+    kubectl(plane, "create", "namespace", "muster")
+    kubectl(plane, "apply", "--server-side", "-f", "-", given=rbac_yaml(scope))
 
 
 @asynccontextmanager
-async def agent(plane: ControlPlane) -> AsyncIterator[tuple[AgentShell, KubeConnection]]:
+async def agent(
+    plane: ControlPlane, *, devices: Literal["device-plugin", "dra"] = "device-plugin"
+) -> AsyncIterator[tuple[AgentShell, KubeConnection]]:
     async def connect() -> KubeConnection:
-        return await KubeConnection.open(kubeconfig=plane.kubeconfig(), user_agent="muster-agent/test")
+        return await KubeConnection.open(kubeconfig=plane.kubeconfig(ACCOUNT), user_agent="muster-agent/test")
 
-    settings = KubernetesSettings(image="busybox", devices="device-plugin", kept_s=0)
+    settings = KubernetesSettings(
+        image="busybox", devices=devices, device_class=CLASS, own_nodes=False, kept_s=0, namespaces=(SPACE,)
+    )
     preflight = PreflightSettings(image="tools", nodes=NODE_WORK)
     async with (
-        await connect() as kube,
+        await KubeConnection.open(kubeconfig=plane.kubeconfig(), user_agent="muster-test/1") as kube,
         AgentShell(settings, ScalingSettings(), connect, patience_s=PATIENCE_S, preflight=preflight) as shell,
     ):
-        await shell.until(lambda: len(shell.said("node", "joined")) >= 3)
+        await shell.until(lambda: len({fact.subject_id for fact in shell.said("node", "joined")}) == len(FLEET))
         yield shell, kube
 
 
@@ -101,14 +126,51 @@ def place(shell: AgentShell, *nodes: str, job_id: str = JOB) -> None:
     shell.say("scheduler", "job", job_id, "placed", JobPlaced(attempt=1, slots=slots, preflight=PLAN))
 
 
+async def take_up(shell: AgentShell, name: str) -> Job:
+    """The wish of an object is accepted, and its job is routed here."""
+
+    def wishes() -> list[WorkloadSubmitRequested]:
+        payloads = [fact.payload for fact in shell.said("workload", "submit-requested")]
+        asked = [one for one in payloads if isinstance(one, WorkloadSubmitRequested)]
+        return [one for one in asked if one.origin.name == name]
+
+    await shell.until(lambda: bool(wishes()))
+    (wish,) = wishes()
+    job = Job(
+        id=wish.job_id, spec=wish.spec, principal=wish.principal, idempotency_key=wish.job_id, body_hash="",
+        trace=wish.trace, origin=wish.origin,
+    )  # fmt: skip
+    shell.say("federation", "job", job.id, "routed", JobRouted(job=job, cluster="atlas"))
+    return job
+
+
+def put(shell: AgentShell, job: Job, *nodes: str, attempt: int = 1) -> None:
+    """On these nodes, with checks before."""
+    slots = tuple(Slot(group=0, replica=index, node=node, gpus=1) for index, node in enumerate(nodes))
+    shell.say("scheduler", "job", job.id, "placed", JobPlaced(attempt=attempt, slots=slots, preflight=PLAN))
+
+
+def exits(shell: AgentShell, job: Job) -> list[tuple[int, str]]:
+    """Attempts that are over, and how."""
+    facts = [fact.payload for fact in shell.said("job", "pods-exited") if fact.subject_id == job.id]
+    return [(one.attempt, one.outcome.value) for one in facts if isinstance(one, PodsExited)]
+
+
 def found(shell: AgentShell, kind: str, subject: str) -> list[tuple[str, str, CheckOutcome]]:
     payloads = [fact.payload for fact in shell.said(kind, "checks-reported") if fact.subject_id == subject]
     results: Iterable[ChecksReported] = (one for one in payloads if isinstance(one, ChecksReported))
     return [(one.node, one.check, one.outcome) for report in results for one in report.results]
 
 
-async def pods(kube: KubeConnection) -> list[JsonObject]:
-    return (await kube.list_page(PODS, select=Selection("muster-jobs"))).items
+async def pods(kube: KubeConnection, namespace: str = "muster-jobs") -> list[JsonObject]:
+    return (await kube.list_page(PODS, select=Selection(namespace))).items
+
+
+async def held(kube: KubeConnection, namespace: str) -> list[str]:
+    """Devices of claims there."""
+    claims = (await kube.list_page(RESOURCE_CLAIMS, select=Selection(namespace))).items
+    results = (one for claim in claims for one in objects(claim, "status", "allocation", "devices", "results"))
+    return sorted(text(one, "device") for one in results)
 
 
 async def cordon(kube: KubeConnection, node: str, *, unschedulable: bool) -> None:
@@ -154,6 +216,83 @@ async def test_the_api_server_takes_the_patch_of_a_gate_only_for_the_pod_that_wa
         body: JsonObject = {"metadata": {"uid": "another", "annotations": {GATE_ANNOTATION: "open"}}}
         with pytest.raises(Exception, match=r"uid|[Pp]recondition|conflict"):
             await kube.patch(PODS, name_of(pod), body, kind=Patch.MERGE, namespace="muster-jobs")
+
+
+async def test_a_job_of_kubernetes_is_let_go_when_its_nodes_were_checked(plane: ControlPlane) -> None:
+    async with agent(plane) as (shell, kube):
+        await kube.create(JOBS, batch_job("sweep"), namespace=SPACE)
+        job = await take_up(shell, "sweep")
+        put(shell, job, "good-0000", "good-0001")
+        await shell.until(lambda: bool(found(shell, "job", job.id)))
+        assert {outcome for _, _, outcome in found(shell, "job", job.id)} == {CheckOutcome.PASS}
+        checking = [one for one in await pods(kube) if strings(one, "metadata", "labels").get(CHECK_POD_LABEL)]
+        assert {text(one, "spec", "nodeName") for one in checking} == {"good-0000", "good-0001"}
+        assert {text(one, "status", "phase") for one in checking} == {"Succeeded"}
+        assert await pods(kube, SPACE) == [], "it is suspended"
+
+        async def tells_why() -> bool:
+            return "are checked before it begins" in note(await kube.get(JOBS, "sweep", namespace=SPACE), REASON)
+
+        await shell.until_async(tells_why)
+        shell.say("scheduler", "job", job.id, "running", JobRunning(attempt=1, preflight="quick"))
+        await shell.until(lambda: exits(shell, job) == [(1, "succeeded")])
+        assert {text(one, "spec", "nodeName") for one in await pods(kube, SPACE)} == {"good-0000", "good-0001"}
+        assert not [one for one in await pods(kube) if strings(one, "metadata", "labels").get(CHECK_POD_LABEL)]
+
+
+async def test_with_chosen_devices_those_that_were_checked_are_the_jobs(plane: ControlPlane) -> None:
+    async with agent(plane, devices="dra") as (shell, kube):
+        request = {"name": "gpus", "exactly": {"deviceClassName": CLASS, "count": 2}}
+        template: JsonObject = {"metadata": {"name": "two"}, "spec": {"spec": {"devices": {"requests": [request]}}}}
+        await kube.create(RESOURCE_CLAIM_TEMPLATES, template, namespace=SPACE)
+        body = batch_job("chosen", pods=1, gpus=0)
+        spec = mapping(body, "spec", "template", "spec")
+        spec["resourceClaims"] = [{"name": "gpus", "resourceClaimTemplateName": "two"}]
+        objects(spec, "containers")[0]["resources"] = {"claims": [{"name": "gpus"}]}
+        await kube.create(JOBS, body, namespace=SPACE)
+        job = await take_up(shell, "chosen")
+        slot = Slot(group=0, replica=0, node="dra-0000", devices=(5, 2))
+        shell.say("scheduler", "job", job.id, "placed", JobPlaced(attempt=1, slots=(slot,), preflight=PLAN))
+        checked: set[str] = set()
+
+        async def have_reported() -> bool:
+            """The claim controller takes the claim of a pod that ended."""
+            checked.update(await held(kube, "muster-jobs"))
+            return bool(found(shell, "job", job.id))
+
+        await shell.until_async(have_reported)
+        assert (len(checked), await held(kube, SPACE)) == (2, [])
+        shell.say("scheduler", "job", job.id, "running", JobRunning(attempt=1, preflight="quick"))
+
+        async def holds() -> bool:
+            return await held(kube, SPACE) == sorted(checked)
+
+        await shell.until_async(holds)
+        assert await held(kube, "muster-jobs") == []
+        await shell.until(lambda: exits(shell, job) == [(1, "succeeded")])
+
+
+async def test_pods_that_people_made_wait_unbound_until_they_are_on_nodes_that_pass(plane: ControlPlane) -> None:
+    async with agent(plane) as (shell, kube):
+        for name in ("ring-0", "ring-1"):
+            await kube.create(PODS, asking_pod(name, gang="ring", size=2), namespace=SPACE)
+        job = await take_up(shell, "ring")
+        put(shell, job, "good-0000", "bad-0000")
+        await shell.until(lambda: bool(found(shell, "job", job.id)))
+        assert {(node, one) for node, _, one in found(shell, "job", job.id) if one is not CheckOutcome.PASS} == {
+            ("bad-0000", CheckOutcome.FAIL)
+        }
+        stop = JobStopRequested(attempt=1, reason=StopReason.NODE_LOST)
+        shell.say("scheduler", "job", job.id, "stop-requested", stop)
+        await shell.until(lambda: exits(shell, job) == [(1, "stopped")])
+        rings = [one for one in await pods(kube, SPACE) if name_of(one).startswith("ring")]
+        assert [(text(one, "spec", "nodeName"), text(one, "status", "phase")) for one in rings] == [("", "Pending")] * 2
+        put(shell, job, "good-0000", "good-0001", attempt=2)
+        await shell.until(lambda: len(found(shell, "job", job.id)) > 4)
+        shell.say("scheduler", "job", job.id, "running", JobRunning(attempt=2, preflight="quick"))
+        await shell.until(lambda: exits(shell, job)[1:] == [(2, "succeeded")])
+        rings = [one for one in await pods(kube, SPACE) if name_of(one).startswith("ring")]
+        assert [text(one, "spec", "nodeName") for one in rings] == ["good-0000", "good-0001"]
 
 
 @pytest.mark.parametrize("claimed", [False, True], ids=["counted", "claimed"])

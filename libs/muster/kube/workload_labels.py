@@ -19,6 +19,7 @@ OPTIONS: Final = {
     "muster.dev/grace-s": "grace_s",
     "muster.dev/same-model": "same_model",
     "muster.dev/full-node": "full_node",
+    "muster.dev/preflight": "preflight",
 }
 """Annotations, or labels, that say what a JobSpec says under another name."""
 TOPOLOGY: Final = "muster.dev/topology"

@@ -211,6 +211,15 @@ def test_ending_them_changes_nothing_that_is_believed_and_twice_is_as_once(full:
     assert full.core.end_unheard(full.now) == 0
 
 
+def test_an_agent_that_was_started_anew_meanwhile_ends_them_too(full: OnFullLog) -> None:
+    """It knows from the log alone; by its lease it may act, though no term of it stands there (`bus.effects`)."""
+    full.wait(LEASE_S)
+    full.crash()
+    assert full.wait(UNHEARD_SHARE * MARGIN_S + 1) == 1
+    full.settle()
+    assert [gone.outcome for gone in full.exits()] == [PodsOutcome.STOPPED]
+
+
 def test_what_is_placed_before_anybody_could_say_that_contact_is_lost_is_ended_at_once(full: OnFullLog) -> None:
     full.wait(LEASE_S + 1)
     late = job(3, run_s=1_000.0)

@@ -2,6 +2,8 @@
 
 from dataclasses import replace
 
+import pytest
+
 from muster.agent.core.cluster import CreatePods, PodsStartedSeen
 from muster.agent.core.kubernetes.calls import Bind, Call, Merge
 from muster.agent.core.kubernetes.cluster import ClusterOptions, KubernetesCluster
@@ -115,3 +117,42 @@ def test_a_pod_that_failed_before_the_attempt_is_none_of_it() -> None:
     failure = failed(code=1, finished_at=Instant(at(30) - 10**9))
     rig.see(made("old", 0, node="n0", phase="Failed", end=failure), made("a", 0), made("b", 1))
     assert binds(rig.calls()) == [("a", "n0"), ("b", "n1")]
+
+
+def both_run() -> Rig:
+    """Both pods of an attempt run, and the log knows that."""
+    rig = new_rig()
+    begin(rig, 1)
+    rig.see(made("a", 0), made("b", 1))
+    rig.calls()
+    rig.answer()
+    rig.see(made("a", 0, node="n0", phase="Running"), made("b", 1, node="n1", phase="Running"))
+    (started,) = rig.observe()
+    rig.cluster.acknowledge(started, rig.now)
+    return rig
+
+
+@pytest.mark.parametrize("is_first", [True, False], ids=["and then what is made anew", "after what was made anew"])
+def test_a_new_leader_waits_for_pods_that_the_old_one_told_to_end(is_first: bool) -> None:
+    rig = both_run()
+    rig.delete(grace_s=30)
+    rig.cluster.reset()
+    rig.tasks.clear()
+    leaving = made("a", 0, node="n0", phase="Running", ends_at=at(30), grace_s=30)
+    rig.see(*((leaving, made("c", 0)) if is_first else (made("c", 0), leaving)))
+    rig.ready()
+    rig.calls()
+    rig.answer()
+    rig.lose(made("c", 0))
+    assert rig.observe() == (), "one of them still runs"
+    rig.lose(leaving)
+    assert rig.exit().outcome is PodsOutcome.STOPPED
+
+
+def test_an_object_that_was_not_let_go_yet_is_not_let_go_by_an_attempt_that_ended() -> None:
+    rig = new_rig()
+    rig.cluster.carry_out(order(rig, 1))
+    rig.cluster.settle(rig.now)
+    rig.delete()
+    assert not any(isinstance(call, Merge) for call in rig.calls())
+    assert rig.exit().outcome is PodsOutcome.STOPPED

@@ -126,6 +126,19 @@ def test_an_object_asks_for_the_gpus_of_its_templates(agent: WatchingAgent) -> N
     assert (group.replicas, group.gpus) == (2, 3)
 
 
+def test_where_only_some_nodes_have_claims_their_models_are_asked_for_unless_the_object_names_some(
+    agent: WatchingAgent,
+) -> None:
+    agent.workloads.templates.models = lambda: ("H100", "H200")
+    agent.workloads.see_template(view_of(template(exactly(3))))
+    agent.see(waiting())
+    named = NO_COUNT.model_copy(
+        update={"task_groups": (NO_COUNT.task_groups[0].model_copy(update={"gpu_models": ("A100",)}),)}
+    )
+    agent.see(seen("u-2", kind=WorkloadKind.JOB, suspended=True, asks=named, templates=("two",)))
+    assert [agent.asked(uid).spec.task_groups[0].gpu_models for uid in ("u-1", "u-2")] == [("H100", "H200"), ("A100",)]
+
+
 def test_an_object_waits_until_its_template_is_there_and_says_so(agent: WatchingAgent) -> None:
     agent.see(waiting())
     assert agent.names() == []

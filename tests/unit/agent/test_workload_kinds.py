@@ -199,6 +199,16 @@ def test_what_was_copied_from_another_object_counts_for_nothing() -> None:
     assert (view.shown, view.let_go_for, view.held) == (NOTHING_SHOWN, 0, False)
 
 
+@pytest.mark.parametrize("suite", ["standard", "none"])
+def test_an_object_names_the_checks_before_its_job_begins(suite: str) -> None:
+    raw = batch_job("sweep")
+    mapping(raw, "metadata")["annotations"] = {"muster.dev/preflight": suite}
+    view = view_of(WorkloadKind.JOB, raw)
+    assert view is not None
+    assert isinstance(view.asks, JobSpec)
+    assert view.asks.preflight == suite
+
+
 def test_a_pod_with_a_scheduling_gate_asks_nothing_yet() -> None:
     guest = guest_of(asking_pod("one", schedulingGates=[{"name": "example.com/wait"}]))
     assert guest is not None
@@ -207,7 +217,7 @@ def test_a_pod_with_a_scheduling_gate_asks_nothing_yet() -> None:
 
 NOTES = [f"muster.dev/{name}" for name in (
     "let-go-for", "held", "job-id", "phase", "reason", "rejected-generation", "gang", "gang-size", "priority", "kind",
-    "topology", "total-run-time-s", "grace-s",
+    "topology", "total-run-time-s", "grace-s", "preflight",
 )]  # fmt: skip
 ODD = ("9" * 5_000, f"{'9' * 5_000}/u-1", "²", "-1", "nan", "1e999")
 SAID = st.one_of(st.text(max_size=20), st.sampled_from(ODD))

@@ -16,8 +16,9 @@ from muster.core import NS_PER_S, Instant
 from muster.kube.musterjob import crd, status_schema
 from muster.kube.objects import JsonObject, at, is_object, mapping, objects, text
 from muster.kube.resources import MUSTER_JOBS
-from muster.schemas.facts.job import JobUnschedulable
-from muster.schemas.job import Phase
+from muster.schemas.facts.job import JobPlaced, JobRunning, JobUnschedulable
+from muster.schemas.facts.operations import CheckOrder, PreflightPlan
+from muster.schemas.job import Phase, Slot
 from objects_that_ask import muster_job
 from unit.agent.objects import POLICY, UNFIT, WatchingAgent, seen
 
@@ -55,6 +56,22 @@ def test_a_muster_job_shows_every_step_of_its_job(agent: WatchingAgent) -> None:
     assert at(steps[2].body, "status", "nodes") == ["gpu-0001", "gpu-0002"]
     assert at(steps[2].body, "status", "message") == "on gpu-0001, gpu-0002"
     assert len({step.urgent for step in steps}) == 4
+
+
+def test_it_is_shown_that_checks_run_before_a_job_begins(agent: WatchingAgent) -> None:
+    job = agent.accept()
+    slots = (Slot(group=0, replica=0, node="gpu-0001", devices=(0,)),)
+    plan = PreflightPlan(suite="quick", checks=(CheckOrder(check="device-count"),))
+    agent.write("scheduler", "job", job.id, "placed", JobPlaced(attempt=1, slots=slots, preflight=plan))
+    placed = shown(agent)
+    assert (at(placed.body, "status", "phase"), at(placed.body, "status", "reason")) == ("placed", "preflight")
+    assert at(placed.body, "status", "message") == "on gpu-0001, which are checked before it begins"
+    (news,) = [news_of(record) for record in agent.workloads.records.values()]
+    assert news is not None
+    assert "which are checked" in news.message
+    agent.write("scheduler", "job", job.id, "running", JobRunning(attempt=1, preflight="quick"))
+    running = shown(agent)
+    assert (at(running.body, "status", "reason"), at(running.body, "status", "message")) == (None, "on gpu-0001")
 
 
 def test_what_is_written_is_what_the_object_then_shows(agent: WatchingAgent) -> None:

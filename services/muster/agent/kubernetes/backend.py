@@ -14,6 +14,7 @@ from muster.agent.core.kubernetes.cpus import read_cpu_set
 from muster.agent.core.kubernetes.describing import NodePolicy, NoDevices
 from muster.agent.core.kubernetes.orders import PodOrders
 from muster.agent.core.kubernetes.projections import NodeProjection, PodProjection
+from muster.agent.core.kubernetes.published import ModelsByClaims
 from muster.agent.core.kubernetes.views import NodeView, PodView
 from muster.agent.core.kubernetes.words import GPU_TAINT, OWN_TAINT
 from muster.agent.core.kubernetes.worklist import Worklist
@@ -98,6 +99,7 @@ def new_cluster(
         works=work_policy(name, preflight),
     )
     devices.belongs_to(cluster.nodes)
+    workloads.templates.models = ModelsByClaims(cluster.nodes)
     machines.belongs_to(cluster.nodes)
     if machines.pool is not None:
         devices.on_claim = machines.pool.claim_seen

@@ -55,11 +55,16 @@ def failed(reason: str = "", code: int = 0, **fields: object) -> End:
 class Manifests:
     """Implements `companions.Manifests`."""
 
+    makes_check_pods = False
+
     def namespace(self, order: CreatePods) -> str:
         return SPACE
 
     def pod(self, order: CreatePods, slot: Slot, peers: Sequence[Slot]) -> JsonObject:
         return {"kind": "Pod", "metadata": {"name": pod_name(key(slot.replica, group=slot.group))}}
+
+    def check_pod(self, order: CreatePods, slot: Slot, peers: Sequence[Slot]) -> JsonObject:
+        raise NotImplementedError("pods are not checked by others here")
 
 
 @dataclass

@@ -74,8 +74,7 @@ class Storm:
         """Another leader folds the log and sees everything; calls of the one before may still land."""
         self.late += [task.call for task in self.under_way]
         self.under_way = []
-        options = ClusterOptions(cluster="atlas", bind_s=30, lost_s=20, kept_s=50)
-        self.cluster = KubernetesCluster(options, PodOrders(PodPolicy(cluster="atlas", image="busybox")))
+        self.cluster = self.new_cluster(ClusterOptions(cluster="atlas", bind_s=30, lost_s=20, kept_s=50))
         for entry in self.log:
             if isinstance(entry, tuple):
                 self.cluster.acknowledge(*entry)
@@ -88,6 +87,14 @@ class Storm:
             self.cluster.pod_seen(PodProjection()(raw), self.now)
         self.cluster.synced()
         self.cluster.settle(self.now)
+
+    def new_cluster(self, options: ClusterOptions) -> KubernetesCluster:
+        """As a new leader has it."""
+        return KubernetesCluster(options, PodOrders(PodPolicy(cluster="atlas", image="busybox")))
+
+    def api(self, call: Call) -> Outcome:
+        """What the API server does, and would answer."""
+        return self.world.do(call)
 
     def step(self) -> None:
         likely = self.chance.random
@@ -111,12 +118,12 @@ class Storm:
             if likely() < share:
                 happens()
         if self.late and likely() < 0.3:
-            self.world.do(self.late.pop(self.chance.randrange(len(self.late))))
+            self.api(self.late.pop(self.chance.randrange(len(self.late))))
 
     def heal(self) -> None:
         self.healed = True
         for call in self.late:
-            self.world.do(call)
+            self.api(call)
         self.late = []
         for name in sorted(self.dead):
             self.revive(name)
@@ -169,11 +176,11 @@ class Storm:
         if luck < 0.08:
             return Unanswered("nobody is there")
         if luck < 0.16:
-            self.world.do(call)
+            self.api(call)
             return Unanswered("500, after the work")
         if luck < 0.18 and isinstance(call, Bind):
             return Refused(self.chance.choice([404, 409, 422]), "Conflict", "refused")
-        return self.world.do(call)
+        return self.api(call)
 
     def tell(self) -> None:
         told = list(self.cluster.observe(self.now))

@@ -1,12 +1,13 @@
 """Which object is which pod of which attempt: Muster's own by name, place and labels, others' by what made them."""
 
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import TypeVar
 
 from muster.agent.core.kubernetes.companions import Guests, Manifests
-from muster.agent.core.kubernetes.live import LiveAttempt
+from muster.agent.core.kubernetes.live import LiveAttempt, LivePod
 from muster.agent.core.kubernetes.names import PodKey, pod_name
-from muster.agent.core.kubernetes.views import PodView
+from muster.agent.core.kubernetes.views import NOT_SEEN, PodView
 
 _Key = tuple[str, int]
 _Name = tuple[str, str]
@@ -37,8 +38,10 @@ class Belonging:
             return self._claimed.get(view.uid) or self._claim(view)
         key = view.member.key
         one = self._attempts.get((key.job_id, key.attempt))
-        is_own = one is not None and view.key == (self._manifests.namespace(one.order), pod_name(key))
-        return key if is_own else None
+        if one is None or key.is_check != self._guests.makes_own_pods(one.order):
+            return None  # where others make the pods, ours are those that check
+        order = one.order_of(is_check=key.is_check)
+        return key if view.key == (self._manifests.namespace(order), pod_name(key)) else None
 
     def host(self, one: LiveAttempt) -> list[PodView]:
         """The attempt waits for pods of others. Those that are there already."""
@@ -83,7 +86,9 @@ class Belonging:
                 one = self._attempts[name]
                 place = self._guests.place_of(one.order, view)
                 pod = None if place is None else one.pods.get(place)
-                if pod is not None and (not pod.uid or pod.is_gone):
+                if pod is None or (pod.uid and not pod.is_gone):
+                    pod = self._leaving(one, view)
+                if pod is not None:
                     pod.namespace, pod.name = view.namespace, view.name
                     self._claimed[view.uid] = pod.key
                     self._guests_of.setdefault(one.key, {})[view.uid] = view.key
@@ -91,6 +96,21 @@ class Belonging:
                     return pod.key
         self._leave(view)
         return None
+
+    def _leaving(self, one: LiveAttempt, view: PodView) -> LivePod | None:
+        """A pod that leaves is of an attempt before, unless this one ends, too, and has a place on its node.
+
+        Then a former leader told it to, and another may have been made in its place meanwhile.
+        """
+        if not one.is_ending or not view.ends_at or view.end is not None:
+            return None
+        place = self._guests.place_of(one.order, replace(view, ends_at=NOT_SEEN))
+        there = None if place is None else one.pods.get(place)
+        if there is None or there.slot.node != view.node:
+            return None
+        pod = LivePod(there.key, there.slot, view.namespace, view.name, uid=view.uid, is_guest=True)
+        one.leaving.append(pod)
+        return pod
 
     def _leave(self, view: PodView) -> None:
         """Nobody claims it; an attempt that comes may."""

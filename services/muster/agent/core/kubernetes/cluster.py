@@ -86,7 +86,7 @@ class KubernetesCluster:
             nodes=self.nodes,
             notes=self.notes,
         )
-        self.works = NodeWorks(works or WorkPolicy(), self.worklist, self._gpus_of)
+        self.works = NodeWorks(works or WorkPolicy(), self.worklist, self.nodes.gpus)
         self._leftovers = Leftovers(self.worklist, self.notes, keep_s=options.kept_s)
         self.gangs = Gangs(parts, self._leftovers.seen, bind_s=options.bind_s)
         self.name, self._namespace = options.cluster, options.namespace
@@ -253,10 +253,6 @@ class KubernetesCluster:
         if before == self._namespace:
             return namespace == before
         return namespace.startswith(before) and namespace.endswith(behind)
-
-    def _gpus_of(self, node: str) -> int:
-        told = self.nodes.told.get(node)
-        return 0 if told is None or told.parts_only else len(told.present)
 
     def _is_ours(self, view: PodView) -> bool:
         """Made by this Muster: its name and namespace say so, not only labels, which people copy."""

@@ -25,6 +25,18 @@ class Manifests(Protocol):
         """The pod of one slot, unbound: named by `PodKey.name`, with the labels of `names`. peers: all slots."""
         ...
 
+    @property
+    def makes_check_pods(self) -> bool:
+        """Whether `check_pod` can be asked: there is an image for it."""
+        ...
+
+    def check_pod(self, order: CreatePods, slot: Slot, peers: Sequence[Slot]) -> JsonObject:
+        """The pod that runs the checks of the order's plan at the slot's place, before others make the job's own.
+
+        order: see `LiveAttempt.order_of`.
+        """
+        ...
+
 
 class Watcher(Protocol):
     """Who is told when a pod has what it needs. The gangs are."""

@@ -1,12 +1,13 @@
 """The course of an attempt: what is to be done with its pods next, as they were asked and seen."""
 
 import itertools
+from collections.abc import Callable
 
 from muster.agent.core.kubernetes.ending import Ender
 from muster.agent.core.kubernetes.live import NEVER, LiveAttempt, judged
 from muster.agent.core.kubernetes.making import Maker
 from muster.agent.core.kubernetes.parts import Parts, Touch
-from muster.agent.core.kubernetes.preflight import Gates
+from muster.agent.core.kubernetes.preflight import STUCK_S, Gates
 from muster.agent.core.kubernetes.verdicts import Verdicts
 from muster.core import Instant, after
 from muster.schemas.facts.job import PodsOutcome
@@ -16,7 +17,10 @@ LEFTOVER_GRACE_S = 5.0
 
 
 class Course:
-    """touch: have an attempt looked at again. bind_s: how long a gang may be bound only in part."""
+    """touch: have an attempt looked at again. bind_s: how long a gang may be bound only in part.
+
+    gather: an attempt ends: look through the pods that others make for its own.
+    """
 
     def __init__(
         self,
@@ -27,6 +31,7 @@ class Course:
         touch: Touch,
         *,
         gates: Gates,
+        gather: Callable[[LiveAttempt], None],
         bind_s: float,
     ) -> None:
         self._parts = parts
@@ -35,6 +40,7 @@ class Course:
         self._ender = ender
         self._touch = touch
         self._gates = gates
+        self._gather = gather
         self._bind_s = bind_s
 
     def advance(self, one: LiveAttempt, now: Instant) -> None:
@@ -51,11 +57,14 @@ class Course:
         if one.bound_at:
             one.bound_at = now
             self._touch(one, now, after_s=self._bind_s)
+        if one.held_at:
+            one.held_at = now
+            self._touch(one, now, after_s=STUCK_S)
 
     def _judge(self, one: LiveAttempt, now: Instant) -> None:
-        verdict = judged(one)
-        if verdict is not None and verdict.outcome is PodsOutcome.FAILED and self._verdicts.failed_to_begin(one):
+        if self._verdicts.failed_to_begin(one):
             return
+        verdict = judged(one)
         if verdict is None or verdict.outcome is not PodsOutcome.NODE_LOST:
             one.verdict = verdict
         elif not self._verdicts.turned_away(one, now):
@@ -66,6 +75,8 @@ class Course:
         for pod in one.leaving:
             self._ender.end(one, pod, grace_s=grace_s, now=now, clears=True)
         one.leaving = [pod for pod in one.leaving if not pod.is_gone]  # a name is free when its object is gone
+        if self._is_held(one, now):
+            return
         self._maker.make(one, now)
         if not one.running_at and one.is_whole:
             one.running_at = now
@@ -77,13 +88,28 @@ class Course:
         self._roll_back_in_part(one, now)
         self._maker.wait_for(one, now)
 
+    def _is_held(self, one: LiveAttempt, now: Instant) -> bool:
+        """Whether the job's pods have to wait for those that checked, which end within their grace, or never."""
+        if not one.is_held:
+            one.held_at = NEVER
+        elif not one.held_at:
+            one.held_at = now
+            self._touch(one, now, after_s=STUCK_S)
+        elif now >= after(one.held_at, STUCK_S):
+            stuck = next(pod for pod in one.leaving if pod.is_check)
+            self._verdicts.never_begins(one, stuck, now)
+            self._touch(one, now)
+        return one.is_held
+
     def _roll_back_in_part(self, one: LiveAttempt, now: Instant) -> None:
         """A gang that is bound only in part holds nodes for nothing.
 
         So does one that exists whole and is not bound, or whose pods somebody else does not make. A pod that waits for
         another to leave, or that somebody holds back, has its time.
         """
-        unbound = [pod for pod in one.pods.values() if not pod.is_bound and (pod.exists or not pod.is_late)]
+        unbound = [
+            pod for pod in one.pods.values() if not (pod.is_bound or pod.unmade) and (pod.exists or not pod.is_late)
+        ]
         is_awaited = any(pod.is_guest and not pod.exists for pod in unbound)  # its controller may never make it
         is_bound = any(pod.is_bound for pod in one.pods.values())
         is_there = all(pod.exists for pod in unbound)
@@ -99,9 +125,14 @@ class Course:
     def _end(self, one: LiveAttempt, now: Instant) -> None:
         grace_s = one.deletion.grace_s if one.deletion is not None else min(LEFTOVER_GRACE_S, one.order.spec.grace_s)
         guests = self._parts.guests
-        by_object = guests.makes_own_pods(one.order) and guests.stop(one.order, grace_s=grace_s, now=now)
+        is_with_guests = guests.makes_own_pods(one.order) and not one.is_checking
+        if is_with_guests and not one.is_gathered:
+            one.is_gathered = True
+            self._gather(one)
+        by_object = is_with_guests and guests.stop(one.order, grace_s=grace_s, now=now)
         left = 0
         for pod in itertools.chain(one.pods.values(), one.leaving):
-            left += not self._ender.end(one, pod, grace_s=grace_s, now=now, by_object=by_object)
+            by_it = by_object and not pod.is_check
+            left += not self._ender.end(one, pod, grace_s=grace_s, now=now, by_object=by_it)
         if not left and not one.ended_at:
             one.ended_at = now

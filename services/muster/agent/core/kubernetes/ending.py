@@ -55,7 +55,7 @@ class Ender:
             return False
         if not pod.is_released:
             pod.is_released = True
-            self._parts.companions.release(one.order, pod.slot, now)
+            self._parts.companions.release(one.order_of(is_check=pod.is_check), pod.slot, now)
         if clears and pod.exists and pod.ending_s is None and pod.view is not None and not pod.view.ends_at:
             self._ask(one, pod, Delete(Kind.PODS, pod.namespace, pod.name, pod.uid, GRACE_S_LEAST), GRACE_S_LEAST)
         return True

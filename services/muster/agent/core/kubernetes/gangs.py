@@ -61,7 +61,14 @@ class Gangs:
         self._gates = Gates(parts, self._touch)
         self._places = Places(parts, self._belonging, self._verdicts, self._maker, self._ender)
         self._course = Course(
-            parts, self._verdicts, self._maker, self._ender, self._touch, gates=self._gates, bind_s=bind_s
+            parts,
+            self._verdicts,
+            self._maker,
+            self._ender,
+            self._touch,
+            gates=self._gates,
+            gather=self._host,
+            bind_s=bind_s,
         )
         parts.companions.watched_by(self)
         parts.guests.watched_by(self)
@@ -73,8 +80,7 @@ class Gangs:
             case CreatePods() if one is None:
                 self._begin(effect)
             case OpenGate() if one is not None:
-                one.opened_at = one.opened_at or effect.at
-                self._dirty[one.key] = None
+                self._open(one, effect.at)
             case DeletePods() if one is not None:
                 self._delete(one, effect)
             case ResizePods() if one is not None and not one.is_ending:
@@ -90,7 +96,8 @@ class Gangs:
         match seen:
             case PodsStartedSeen():
                 one.started_at = one.started_at or at
-                self._verdicts.started(one.key[0])
+                if one.has_begun:
+                    self._verdicts.started(one.key[0])
             case ChecksSeen():
                 one.found_told.update((result.node, result.check) for result in seen.results)
                 one.checks_told = one.checks_told or seen.is_last
@@ -186,7 +193,11 @@ class Gangs:
         for one in self.attempts.values():
             one.bound_at, one.is_begun, one.ended_at, one.running_at = NEVER, False, NEVER, NEVER
             one.verdict, one.resized, one.awaits_first_step = None, False, False
+            one.held_at, one.is_gathered = NEVER, False
+            was_checking = one.is_checking
             self._places.empty(one)
+            if was_checking and not one.is_checking:
+                self._host(one)
 
     def outage(self, now: Instant) -> None:
         """The API server does not answer: deadlines of what only it can do begin anew."""
@@ -197,15 +208,15 @@ class Gangs:
         """See `Watcher`."""
         one = self.attempts.get((key.job_id, key.attempt))
         pod = None if one is None else one.pods.get((key.group, key.replica))
-        if one is not None and pod is not None:
+        if one is not None and pod is not None and not one.is_held:
             pod.is_ready, pod.is_preparing = True, False
             self._dirty[one.key] = None
 
     def is_refused(self, key: PodKey, now: Instant, *, reason: str) -> None:
-        """See `Watcher`."""
+        """See `Watcher`. While the job's pods are held it is about one that checked, whose claim may go before it."""
         one = self.attempts.get((key.job_id, key.attempt))
         pod = None if one is None else one.pods.get((key.group, key.replica))
-        if one is not None and pod is not None and not pod.is_bound:
+        if one is not None and pod is not None and not pod.is_bound and not one.is_held:
             if pod.exists:  # else its object cannot be let go, which is no fault of the node
                 self._parts.nodes.turned_away(pod.slot.node, now, why=reason)
             self._verdicts.refuse(one, pod, reason=reason, most=FOR_NODES_MAX if pod.exists else FOR_PODS_MAX)
@@ -214,9 +225,26 @@ class Gangs:
     def _begin(self, order: CreatePods) -> None:
         one = self.attempts[(order.job_id, order.attempt)] = LiveAttempt(order)
         self._places.fill(one)
-        if self._parts.guests.makes_own_pods(order):
+        if not one.is_checking:
+            self._host(one)
+        self._dirty[one.key] = None
+
+    def _host(self, one: LiveAttempt) -> None:
+        """Where others make its pods, those that are there are its, and those that come."""
+        if self._parts.guests.makes_own_pods(one.order):
             for view in self._belonging.host(one):
                 self.seen(view)
+
+    def _open(self, one: LiveAttempt, at: Instant) -> None:
+        """Its first step may begin. One that ends already goes on ending."""
+        if one.opened_at:
+            return
+        one.opened_at = at
+        self._verdicts.started(one.key[0])
+        if one.is_checking and not one.is_ending:
+            self._places.checked(one)
+            one.is_begun, one.bound_at = False, NEVER
+            self._host(one)
         self._dirty[one.key] = None
 
     def _delete(self, one: LiveAttempt, deletion: DeletePods) -> None:
@@ -252,7 +280,7 @@ class Gangs:
                 self._leave(pod.view, now)
         self._belonging.unhost(one)
         if self.is_synced:  # who only follows has nobody to ask; what is left then goes with its owner
-            self._parts.companions.end(one.order, now)
+            self._parts.companions.end(one.working_order, now)
         self._news.pop(one.key, None)
         self._dirty.pop(one.key, None)
         del self.attempts[one.key]

@@ -1,7 +1,8 @@
 """Pods of Muster that belong to no attempt any more.
 
 One that ended is kept for a while, so that people can read its output, and then deleted, the oldest first where there
-are too many. One that did not end is an orphan - a former leader made it too late - and is deleted at once.
+are too many; one that only checked is not kept. One that did not end is an orphan - a former leader made it too late -
+and is deleted at once.
 """
 
 import heapq
@@ -41,11 +42,9 @@ class Leftovers:
         self._pods[view.key] = view
         if known is not None and known.uid == view.uid and (known.end is None) == (view.end is None):
             return
-        if view.end is None:
-            self._notes.orphans += 1
-            due = now
-        else:
-            due = after(view.end.finished_at or now, self._keep_s)
+        self._notes.orphans += view.end is None
+        is_check = view.member is not None and view.member.is_check  # what it found, the log has
+        due = now if view.end is None or is_check else after(view.end.finished_at or now, self._keep_s)
         heapq.heappush(self._due, (due, view.key, view.uid))
 
     def gone(self, key: tuple[str, str]) -> None:

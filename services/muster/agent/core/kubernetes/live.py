@@ -42,6 +42,7 @@ class LivePod:
     and is no more, or never will. is_guest: somebody else made it. is_late: a resize that is not told yet adds it.
     is_unsure: it may have been created: nobody answered. ending_s: grace of the deletion that was asked.
     bind_at: not before, since it was refused. refusals: for want of quota. is_opened: its gate was.
+    unmade: why there can be no such pod, of one that checks: the job does without.
     """
 
     key: PodKey
@@ -64,6 +65,12 @@ class LivePod:
     bind_at: Instant = NEVER
     refusals: int = 0
     is_opened: bool = False
+    unmade: str = ""
+
+    @property
+    def is_check(self) -> bool:
+        """It is not the job's: it checks a place before others make the pod that is to run there."""
+        return self.key.is_check
 
     @property
     def exists(self) -> bool:
@@ -78,6 +85,8 @@ class LivePod:
     @property
     def has_run(self) -> bool:
         """It runs, or ran, if only its checks; a pod that the kubelet did not admit never did."""
+        if self.unmade:
+            return True
         if self.end is not None:
             return not was_turned_away(self.end)
         return self.view is not None and self.view.is_there
@@ -120,6 +129,10 @@ class LiveAttempt:
     the newest that its pods tell of; told: that the log has. held_up_at: since when a container cannot be started.
     opened_at: since when its first step may begin, where it is checked before. found_told: nodes and checks of which
     the log has what they found; checks_told: it has all. awaits_first_step: it is looked at again after its opening.
+
+    Where others make the job's pods, pods of our own may check their places before: checks_apart says so from the begin
+    on, and is_checking as long as `pods` are those. held_at: since when the job's pods wait until they are gone.
+    is_gathered: since it ends, pods that leave already were looked through for its own.
     """
 
     order: CreatePods
@@ -142,6 +155,10 @@ class LiveAttempt:
     found_told: set[tuple[str, str]] = field(default_factory=set)
     checks_told: bool = False
     awaits_first_step: bool = False
+    checks_apart: bool = False
+    is_checking: bool = False
+    held_at: Instant = NEVER
+    is_gathered: bool = False
 
     @property
     def key(self) -> tuple[str, int]:
@@ -154,6 +171,25 @@ class LiveAttempt:
         return self.deletion is not None or self.verdict is not None
 
     @property
+    def has_begun(self) -> bool:
+        """The job's own program may run: what is checked before passed."""
+        return self.order.preflight is None or (bool(self.opened_at) and not self.is_checking)
+
+    @property
+    def is_held(self) -> bool:
+        """The job's pods have to wait: those that checked are not gone, and hold its devices."""
+        return any(pod.is_check for pod in self.leaving)
+
+    @property
+    def working_order(self) -> CreatePods:
+        """As `pods` are made now, see `order_of`."""
+        return self.order_of(is_check=self.is_checking)
+
+    def order_of(self, *, is_check: bool) -> CreatePods:
+        """As those who make pods, and what they need, are to see it: pods that check stand for no object."""
+        return replace(self.order, origin=None) if is_check else self.order
+
+    @property
     def is_whole(self) -> bool:
         """All its pods run or ran, and none that leaves is left."""
         return all(pod.has_run for pod in self.pods.values())
@@ -161,7 +197,7 @@ class LiveAttempt:
     @property
     def has_succeeded(self) -> bool:
         """The pods whose end is the job's end ended well, by themselves."""
-        if all(pod.end is None for pod in self.pods.values()):
+        if self.is_checking or all(pod.end is None for pod in self.pods.values()):
             return False  # asked after every change, and mostly so
         deciding = deciding_groups(self.order.spec)
         ends = [pod for (group, _), pod in self.pods.items() if group in deciding]
@@ -192,7 +228,7 @@ class LiveAttempt:
         since = self.started_at or self.running_at
         if self.order.preflight is not None:
             since = self.opened_at
-        if not since:
+        if not since or self.is_checking:
             return 0.0
         ran_s = max(0.0, seconds_between(since, self.ended_at))
         told_s = max((pod.end.ran_s for pod in self.pods.values() if pod.end is not None), default=0.0)
@@ -211,14 +247,23 @@ def was_disrupted(end: End) -> bool:
     return not end.succeeded and (was_turned_away(end) or end.reason in DISRUPTED or end.disrupted)
 
 
-def own_end_of(one: LiveAttempt) -> PodsExitedSeen | None:
-    """How the attempt ended by itself: the first pod that failed, by time, fails it; None if it did not."""
+def first_failure(one: LiveAttempt) -> LivePod | None:
+    """The first pod, by time, that failed by itself."""
     failed: LivePod | None = None
     for pod in one.pods.values():
         if pod.end is None or pod.end.succeeded or not pod.own_end or was_disrupted(pod.end):
             continue
         if failed is None or _finished(pod) < _finished(failed):
             failed = pod
+    return failed
+
+
+def own_end_of(one: LiveAttempt) -> PodsExitedSeen | None:
+    """How the attempt ended by itself: the first pod that failed fails it; None if it did not.
+
+    A failure before the first step is what checks the job, and no end of its own.
+    """
+    failed = first_failure(one) if one.has_begun else None
     if failed is not None and failed.end is not None:
         end = failed.end
         return one.says(PodsOutcome.FAILED, exit_code=end.exit_code or 1, node=failed.slot.node, reason=end.told)
@@ -240,6 +285,8 @@ def judged(one: LiveAttempt) -> PodsExitedSeen | None:
 
 def _is_taken(pod: LivePod) -> bool:
     """Somebody or something else ended it, or is about to."""
+    if pod.unmade:
+        return False
     if pod.end is not None:
         return was_disrupted(pod.end) or not pod.own_end
     asked = pod.view is not None and bool(pod.view.ends_at)

@@ -32,20 +32,27 @@ class Maker:
         """Ask for what is missing of the gang: objects first, and bindings once all objects are there and ready."""
         if not one.is_begun:
             one.is_begun = True
-            self._parts.companions.begin(one.order, now)
-            self._parts.guests.begin(one.order, now)
+            self._begin(one, now)
         is_complete = True
         for pod in one.pods.values():
             if pod.is_over or pod.is_bound:
                 continue
             if not pod.exists:
-                is_complete = False
                 self._create(one, pod, now)
+                is_complete = is_complete and bool(pod.unmade)
             elif not pod.is_ready:
                 is_complete = self._prepare(one, pod, now) and is_complete
             is_complete = is_complete and not pod.is_gated
         if is_complete:
             self._bind_all(one)
+
+    def _begin(self, one: LiveAttempt, now: Instant) -> None:
+        """What the pods have in common is due; what those that checked had is not any more."""
+        if one.checks_apart and not one.is_checking:
+            self._parts.companions.end(one.order_of(is_check=True), now)
+        self._parts.companions.begin(one.working_order, now)
+        if not one.is_checking:
+            self._parts.guests.begin(one.order, now)
 
     def wait_for(self, one: LiveAttempt, now: Instant) -> None:
         """Containers that cannot be started hold nodes for nothing; but an image or a Secret may still come."""
@@ -57,7 +64,11 @@ class Maker:
             self._parts.notes.say(f"job {one.key[0]} attempt {one.key[1]} waits: pod {pod.name}: {pod.held_up}")
             self._touch(one, now, after_s=HELD_UP_S)
         elif now >= after(one.held_up_at, HELD_UP_S):
-            self._verdicts.fail(one, pod, reason=f"{pod.held_up} for {HELD_UP_S:g} s")
+            reason = f"{pod.held_up} for {HELD_UP_S:g} s"
+            if pod.is_check:  # it holds its place, so that the gang cannot go on without it here
+                self._verdicts.refuse(one, pod, reason=f"what checks it does not start: {reason}")
+            else:
+                self._verdicts.fail(one, pod, reason=reason)
             self._touch(one, now)
 
     def forget(self, pod: LivePod) -> None:
@@ -66,7 +77,7 @@ class Maker:
             self._parts.worklist.cancel((what, pod.key))
 
     def _create(self, one: LiveAttempt, pod: LivePod, now: Instant) -> None:
-        if one.started_at and not pod.is_late:
+        if one.started_at and not pod.is_late and not (pod.is_guest and one.checks_apart):
             pod.lose()  # it ran, and is not there: it was taken away while nobody looked
             self._touch(one, now)
         elif not pod.is_guest and not self._parts.worklist.asks(("read", pod.key)):
@@ -77,10 +88,12 @@ class Maker:
             return  # its name is free when that one is gone
         if self._parts.worklist.asks(("create", pod.key)):
             return
+        manifests, order = self._parts.manifests, one.order_of(is_check=pod.is_check)
+        make = manifests.check_pod if pod.is_check else manifests.pod
         try:
-            body = self._parts.manifests.pod(one.order, pod.slot, one.order.slots)
+            body = make(order, pod.slot, order.slots)
         except ImpossiblePodError as error:
-            self._verdicts.fail(one, pod, reason=str(error))
+            self._verdicts.impossible(one, pod, reason=str(error))
             return
         call = Create(Kind.PODS, pod.namespace, pod.name, body, brief=True)
         self._parts.worklist.ask(
@@ -101,16 +114,16 @@ class Maker:
 
     def _refused(self, one: LiveAttempt, pod: LivePod, refusal: Refused, now: Instant) -> None:
         self._parts.notes.refused += 1
-        if refusal.code == _NOT_FOUND:  # its namespace: somebody has to make it
+        if refusal.code == _NOT_FOUND and not pod.is_check:  # its namespace: somebody has to make it
             self._parts.notes.say(f"pod {pod.name}: {refusal.message}")
             self._ask_create(one, pod, at=after(now, AGAIN_S))
         elif "exceeded quota" in refusal.message and pod.refusals < REFUSALS_MAX:
             pod.refusals += 1
             self._ask_create(one, pod, at=after(now, AGAIN_S))
-        elif refusal.code == _CONFLICT or "exceeded quota" in refusal.message:
+        elif (refusal.code == _CONFLICT or "exceeded quota" in refusal.message) and not pod.is_check:
             self._verdicts.roll_back(one, pod, reason=refusal.message)
         else:
-            self._verdicts.fail(one, pod, reason=refusal.message)
+            self._verdicts.impossible(one, pod, reason=refusal.message)
 
     def _read(self, one: LiveAttempt, pod: LivePod, *, at: Instant = AT_ONCE) -> None:
         call = Read(Kind.PODS, pod.namespace, pod.name)
@@ -126,7 +139,7 @@ class Maker:
                 view = self._project(dict(outcome.reply))
                 if view.member is None or view.member.key != pod.key:
                     reason = f"another pod of this name is in namespace {pod.namespace}; delete it"
-                    self._verdicts.fail(one, pod, reason=reason)
+                    self._verdicts.impossible(one, pod, reason=reason)
                 elif pod.view is None or pod.uid == view.uid:
                     pod.see(view)
                     self._touch(one, now)
@@ -139,7 +152,8 @@ class Maker:
         """Whether it may be bound already."""
         if not pod.is_preparing:
             pod.is_preparing = True
-            pod.is_ready = self._parts.companions.prepare(one.order, pod.slot, name=pod.name, uid=pod.uid, now=now)
+            order = one.order_of(is_check=pod.is_check)
+            pod.is_ready = self._parts.companions.prepare(order, pod.slot, name=pod.name, uid=pod.uid, now=now)
         return pod.is_ready
 
     def _bind_all(self, one: LiveAttempt) -> None:

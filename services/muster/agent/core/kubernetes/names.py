@@ -15,18 +15,21 @@ REPLICA_LABEL = "muster.dev/replica"
 TEAM_LABEL = "muster.dev/team"
 QUEUE_LABEL = "muster.dev/queue"
 CHECKPOINT_ANNOTATION = "muster.dev/checkpointed-at"
+CHECK_POD_LABEL = "muster.dev/check-pod"
+"""Of pods that only check the nodes of a job whose own pods others make: "true"."""
 WORK_LABEL = "muster.dev/node-work"
 """Of Jobs that work on a node, and of their pods: their own name."""
 
 
 @dataclass(frozen=True, slots=True, order=True)
 class PodKey:
-    """One pod of one attempt."""
+    """One pod of one attempt. is_check: not the job's own, but the one that checks its place before."""
 
     job_id: str
     attempt: int
     group: int
     replica: int
+    is_check: bool = False
 
 
 def job_label(job_id: str) -> str:
@@ -40,5 +43,6 @@ def job_of_label(label: str) -> str:
 
 
 def pod_name(key: PodKey) -> str:
-    """`mj-<job>-<attempt>-<group>-<replica>`, with a letter first, as a host name needs it."""
-    return f"mj-{job_label(key.job_id)}-{key.attempt}-{key.group}-{key.replica}"
+    """`mj-<job>-<attempt>-<group>-<replica>`, with a letter first, as a host name needs it; `-check` behind one."""
+    name = f"mj-{job_label(key.job_id)}-{key.attempt}-{key.group}-{key.replica}"
+    return f"{name}-check" if key.is_check else name

@@ -25,10 +25,15 @@ def news_of(one: LiveAttempt, nodes: NodesSeen) -> PodsObservation | None:
 
 
 def _device_uuids(one: LiveAttempt, nodes: NodesSeen) -> tuple[tuple[str, ...], ...]:
-    """Of each slot: as its node describes the devices that it names, or as the kubelet tells; () if it does not."""
+    """Of each slot: as its node describes the devices that it names, or as the kubelet tells; () if it does not.
+
+    What the kubelet gave a pod that only checks, it may not give the job's, unless that was all that the node has.
+    """
     told: list[tuple[str, ...]] = []
     for slot in one.order.slots:
         pod = one.pods[slot.group, slot.replica]
         devices = pod.view.devices if pod.view is not None else ()
+        if pod.is_check and len(devices) != nodes.gpus(slot.node):
+            devices = ()
         told.append(devices or nodes.uuids(slot.node, slot.devices))
     return tuple(told)

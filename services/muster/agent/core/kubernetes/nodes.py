@@ -52,6 +52,7 @@ class Nodes:
         self._machines = machines
         self._lost_s = lost_s
         self._told: dict[str, NodeJoined] = {}  # as the log has them
+        self.told_changes = 0
         self._told_at: dict[str, Instant] = {}
         self._lost: set[str] = set()
         self._closed: dict[str, str] = {}
@@ -117,6 +118,7 @@ class Nodes:
         match seen:
             case NodeSeen():
                 self._told[seen.node], self._told_at[seen.node] = seen.description, at
+                self.told_changes += 1
             case NodeLostSeen():
                 self._lost.add(seen.node)
             case NodeReturnedSeen():
@@ -127,6 +129,7 @@ class Nodes:
                 self._closed.pop(seen.node, None)
             case NodeLeftSeen():
                 self._told.pop(seen.node, None)
+                self.told_changes += 1
                 self._told_at.pop(seen.node, None)
                 self._lost.discard(seen.node)
                 self._closed.pop(seen.node, None)
@@ -183,6 +186,11 @@ class Nodes:
         if told is None or told.kubelet_picks:
             return ()
         return tuple(told.gpu_uuids[place] for place in devices if place < len(told.gpu_uuids))
+
+    def gpus(self, node: str) -> int:
+        """See `NodesSeen`."""
+        told = self._told.get(node)
+        return 0 if told is None or told.parts_only else len(told.present)
 
     @property
     def told(self) -> Mapping[str, NodeJoined]:

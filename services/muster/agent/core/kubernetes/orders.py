@@ -5,6 +5,7 @@ from dataclasses import dataclass, field, replace
 
 from muster.agent.core.cluster import CreatePods
 from muster.agent.core.kubernetes import claims, names, words
+from muster.agent.core.kubernetes.check_pods import check_manifest
 from muster.agent.core.kubernetes.pods import PodOrder, gang_service, is_share, pod_labels, pod_manifest
 from muster.agent.core.kubernetes.policy import PodPolicy
 from muster.agent.core.kubernetes.rendezvous import Gang
@@ -29,6 +30,15 @@ class PodOrders:
     def pod(self, order: CreatePods, slot: Slot, peers: Sequence[Slot]) -> JsonObject:
         """The pod of one slot, unbound. peers: all slots of the attempt. Raises ImpossiblePodError."""
         return pod_manifest(self._order(order, slot, peers))
+
+    @property
+    def makes_check_pods(self) -> bool:
+        """See `Manifests`."""
+        return bool(self.policy.preflight_image)
+
+    def check_pod(self, order: CreatePods, slot: Slot, peers: Sequence[Slot]) -> JsonObject:
+        """The pod that checks the slot's place, unbound. Raises ImpossiblePodError."""
+        return check_manifest(replace(self._order(order, slot, peers), checks=order.preflight, is_check=True))
 
     def is_first(self, order: CreatePods, slot: Slot) -> bool:
         """Whether the slot is the first of its attempt."""

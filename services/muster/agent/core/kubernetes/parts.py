@@ -47,6 +47,10 @@ class NodesSeen(Protocol):
         """A pod cannot be had there, whatever the books say: nothing new for a while, longer if it happens again."""
         ...
 
+    def gpus(self, node: str) -> int:
+        """Of the node, as the log has it, that can be given whole."""
+        ...
+
     def uuids(self, node: str, devices: tuple[int, ...]) -> tuple[str, ...]:
         """Of the devices at these places, where the scheduler picks them; () where the kubelet does."""
         ...

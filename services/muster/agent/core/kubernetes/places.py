@@ -2,7 +2,7 @@
 
 from dataclasses import replace
 
-from muster.agent.core.cluster import CreatePods, ResizePods
+from muster.agent.core.cluster import ResizePods
 from muster.agent.core.kubernetes.belonging import Belonging
 from muster.agent.core.kubernetes.ending import Ender
 from muster.agent.core.kubernetes.live import LiveAttempt, LivePod
@@ -25,14 +25,25 @@ class Places:
         self._ender = ender
 
     def fill(self, one: LiveAttempt) -> None:
-        """A pod for each slot of an attempt that begins."""
+        """A pod for each slot of an attempt that begins. Of pods that others make the places may be checked before."""
+        is_guest = self._parts.guests.makes_own_pods(one.order)
+        has_plan = one.order.preflight is not None
+        one.checks_apart = one.is_checking = has_plan and is_guest and self._parts.manifests.makes_check_pods
         for slot in one.order.slots:
             self._add_pod(one, slot)
 
     def empty(self, one: LiveAttempt) -> None:
         """Nothing is known of its pods any more."""
         one.leaving.clear()
-        one.pods = {place: self._new_pod(one.order, pod.slot, is_late=pod.is_late) for place, pod in one.pods.items()}
+        one.is_checking = one.checks_apart and not one.opened_at
+        one.pods = {place: self._new_pod(one, pod.slot, is_late=pod.is_late) for place, pod in one.pods.items()}
+
+    def checked(self, one: LiveAttempt) -> None:
+        """The pods that checked leave, as far as they are there, and those that others make are waited for."""
+        one.is_checking = False
+        one.leaving += [pod for pod in one.pods.values() if not pod.is_gone]
+        for slot in one.order.slots:
+            self._add_pod(one, slot)
 
     def resize(self, one: LiveAttempt, wanted: ResizePods) -> None:
         """Pods that stay where they are stay; one that moves ends and comes anew."""
@@ -48,6 +59,8 @@ class Places:
 
     def pod_of(self, one: LiveAttempt, key: PodKey, view: PodView) -> LivePod | None:
         """Whose object this is: by its uid; one that is known under no uid is that of the place, or leaves it."""
+        if key.is_check and not one.is_checking:
+            return self._checked(one, key, view)
         pod = next((other for other in one.leaving if other.uid == view.uid), one.pods.get((key.group, key.replica)))
         if pod is None:
             return self._stray(one, key, view)
@@ -60,15 +73,21 @@ class Places:
             return self._stray(one, key, view) if moves else pod
         return self._anew(one, pod)
 
-    def _new_pod(self, order: CreatePods, slot: Slot, *, is_late: bool) -> LivePod:
-        key = PodKey(order.job_id, order.attempt, slot.group, slot.replica)
+    def _new_pod(self, one: LiveAttempt, slot: Slot, *, is_late: bool) -> LivePod:
+        order = one.working_order
+        key = PodKey(order.job_id, order.attempt, slot.group, slot.replica, is_check=one.is_checking)
         pod = LivePod(key, slot, self._parts.manifests.namespace(order), pod_name(key))
         pod.is_guest, pod.is_late = self._parts.guests.makes_own_pods(order), is_late
         return pod
 
+    def _checked(self, one: LiveAttempt, key: PodKey, view: PodView) -> LivePod | None:
+        """A pod that checked, of an attempt whose checks are over: it leaves, whoever made it."""
+        known = (pod for pod in one.leaving if pod.key == key and pod.uid in ("", view.uid))
+        return next(known, None) or self._stray(one, key, view)
+
     def _add_pod(self, one: LiveAttempt, slot: Slot, *, is_late: bool = False) -> None:
         """A pod that is wanted. An object of its name may be there: an earlier leader's, but not one that leaves."""
-        pod = one.pods[slot.group, slot.replica] = self._new_pod(one.order, slot, is_late=is_late)
+        pod = one.pods[slot.group, slot.replica] = self._new_pod(one, slot, is_late=is_late)
         known = self._belonging.views.get((pod.namespace, pod.name))
         is_leaving = known is not None and any(known.uid == other.uid for other in one.leaving)
         if known is not None and known.member is not None and known.member.key == pod.key and not is_leaving:
@@ -88,7 +107,7 @@ class Places:
         was_running = bool(one.started_at or one.running_at or old.has_run)
         self._maker.forget(old)
         self._ender.forget(old)
-        pod = self._new_pod(one.order, old.slot, is_late=old.is_late)
+        pod = self._new_pod(one, old.slot, is_late=old.is_late)
         pod.namespace, pod.name = old.namespace, old.name
         one.pods[old.key.group, old.key.replica] = pod
         if was_running and not old.is_late:

@@ -29,7 +29,8 @@ class PodOrder:
     """One pod that shall be. gang: its attempt, shared by the orders of all its pods.
 
     claimed: its GPUs come by a ResourceClaim (DRA) of the name `claim_name(order.name)`; else as extended resources.
-    resumed_s: seconds of work that checkpoints keep. checks: what is checked before its first step.
+    resumed_s: seconds of work that checkpoints keep. checks: what is checked before its first step. is_check: it does
+    nothing else.
     """
 
     gang: Gang
@@ -39,11 +40,12 @@ class PodOrder:
     trace: str = ""
     resumed_s: float = 0.0
     checks: PreflightPlan | None = None
+    is_check: bool = False
 
     @property
     def key(self) -> names.PodKey:
         """Which pod of which attempt."""
-        return names.PodKey(self.gang.job_id, self.gang.attempt, self.slot.group, self.slot.replica)
+        return names.PodKey(self.gang.job_id, self.gang.attempt, self.slot.group, self.slot.replica, self.is_check)
 
     @property
     def name(self) -> str:
@@ -85,6 +87,7 @@ def pod_labels(order: PodOrder) -> dict[str, str]:
     """By which the pod is found again."""
     return {
         **_attempt_labels(order.gang, order.policy),
+        **({names.CHECK_POD_LABEL: "true"} if order.is_check else {}),
         names.GROUP_LABEL: order.group.name,
         names.GROUP_INDEX_LABEL: str(order.slot.group),
         names.REPLICA_LABEL: str(order.slot.replica),

@@ -22,6 +22,7 @@ from muster.agent.core.kubernetes.preflight_names import (
     OPEN,
 )
 from muster.agent.core.kubernetes.rendezvous import Gang
+from muster.checks import catalogue
 from muster.checks.plan import orders_for
 from muster.checks.report import cannot_run, load
 from muster.core import Instant, after
@@ -33,6 +34,7 @@ AGAIN_S = 15.0
 """Until a gate is opened again whose opening the API server refused: somebody has to grant it."""
 STUCK_S = 60.0
 """After the gate was opened: checks that run on then, though their limit is over, hang in the kernel (a wedged GPU)."""
+NO_IMAGE = "its pods are made by others, and no image is named that could check their nodes before: `preflight.image`"
 _WORST = {CheckOutcome.PASS: 0, CheckOutcome.CANNOT_RUN: 1, CheckOutcome.FAIL: 2}
 
 
@@ -106,7 +108,8 @@ def next_report(one: LiveAttempt) -> ChecksSeen | None:
     Pods of one node speak with one voice: the worst that one of them found.
     """
     plan = one.order.preflight
-    if plan is None or not one.started_at or one.checks_told or one.is_ending:
+    is_late = one.checks_apart and not one.is_checking
+    if plan is None or not one.started_at or one.checks_told or one.is_ending or is_late:
         return None
     results: dict[tuple[str, str], CheckResult] = {}
     is_whole = True
@@ -130,7 +133,9 @@ def found_of(plan: PreflightPlan, pod: LivePod, *, gpus: int) -> tuple[CheckResu
     """What the pod's checks found; None: that is not known yet."""
     node, view = pod.slot.node, pod.view
     if pod.is_guest:
-        return tuple(cannot_run(plan.checks, node=node, why="its pod is made by others, who run no checks in it"))
+        return tuple(cannot_run(plan.checks, node=node, why=NO_IMAGE))
+    if pod.is_check:
+        return _found_apart(plan, pod, gpus=gpus)
     seen = view.preflight if view is not None else None
     if seen is None and view is not None and view.is_running:
         return tuple(cannot_run(plan.checks, node=node, why="its pod was made without checks: see `described`"))
@@ -141,6 +146,29 @@ def found_of(plan: PreflightPlan, pod: LivePod, *, gpus: int) -> tuple[CheckResu
         return tuple(cannot_run(plan.checks, node=node, why=why))
     mine = orders_for(plan, gpus=gpus)
     return (*load(seen.report, mine, node=node), *_not_here(plan.checks, mine, node))
+
+
+def _found_apart(plan: PreflightPlan, pod: LivePod, *, gpus: int) -> tuple[CheckResult, ...] | None:
+    """What a pod found that does nothing else: it says so as it ends. One that fails ends its gang."""
+    node = pod.slot.node
+    if pod.unmade:
+        why = f"the pod that would run them cannot be made: {pod.unmade}"
+        return tuple(cannot_run(plan.checks, node=node, why=why))
+    if pod.end is None or not pod.end.succeeded:
+        return None
+    here = plan_apart(plan)
+    mine = orders_for(here, gpus=gpus)
+    not_tried = tuple(one for one in plan.checks if one not in here.checks)
+    return (
+        *load(pod.end.said, mine, node=node),
+        *_not_here(here.checks, mine, node),
+        *cannot_run(not_tried, node=node, why="the pod that checks has none of the job's volumes"),
+    )
+
+
+def plan_apart(plan: PreflightPlan) -> PreflightPlan:
+    """What of a plan says anything in a pod that only checks: its own file system is no storage of the job's."""
+    return plan.model_copy(update={"checks": tuple(one for one in plan.checks if one.check != catalogue.STORAGE)})
 
 
 def _not_here(all_orders: tuple[CheckOrder, ...], mine: tuple[CheckOrder, ...], node: str) -> Iterator[CheckResult]:

@@ -28,6 +28,8 @@ from muster.kube.objects import (
 
 UNNEEDED_TAINTS = frozenset({"ToBeDeletedByClusterAutoscaler", "DeletionCandidateOfClusterAutoscaler"})
 """By which the Cluster Autoscaler says that it would remove a node."""
+_SAYING = frozenset({names.WORK_LABEL, names.CHECK_POD_LABEL})
+"""Labels of pods whose termination message is kept."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,7 +58,7 @@ class PodProjection:
             scheduler=scheduler,
             requests=pod_requests(spec),
             member=member,
-            end=_end(status, says=names.WORK_LABEL in labels),
+            end=_end(status, says=not _SAYING.isdisjoint(labels)),
             ends_at=instant(text(raw, "metadata", "deletionTimestamp")),
             grace_s=integer(raw, "metadata", "deletionGracePeriodSeconds"),
             waiting=_waiting(status),
@@ -140,7 +142,7 @@ def _member(labels: dict[str, str]) -> Member | None:
     group, replica = labels.get(names.GROUP_INDEX_LABEL, ""), labels.get(names.REPLICA_LABEL, "")
     if of is None or cluster is None or not group.isdecimal() or not replica.isdecimal():
         return None
-    return Member(cluster, *of, int(group), int(replica))
+    return Member(cluster, *of, int(group), int(replica), labels.get(names.CHECK_POD_LABEL) == "true")
 
 
 def _guest_labels(raw: JsonObject, labels: dict[str, str]) -> Iterable[tuple[str, str]]:

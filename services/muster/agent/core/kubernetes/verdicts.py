@@ -5,7 +5,7 @@ every other kubelet would, too: nodes stay open, and the job fails after a few a
 """
 
 from muster.agent.core.cluster import PodsExitedSeen
-from muster.agent.core.kubernetes.live import CANNOT_START, LiveAttempt, LivePod, was_turned_away
+from muster.agent.core.kubernetes.live import CANNOT_START, LiveAttempt, LivePod, first_failure, was_turned_away
 from muster.agent.core.kubernetes.parts import Parts
 from muster.agent.core.kubernetes.views import End
 from muster.core import Instant
@@ -39,9 +39,17 @@ class Verdicts:
             one.verdict = one.says(PodsOutcome.NODE_LOST, node=pod.slot.node, reason=reason)
 
     def fail(self, one: LiveAttempt, pod: LivePod, *, reason: str) -> None:
-        """There can be no such pod."""
+        """It will never run."""
         self._parts.notes.say(f"job {one.key[0]} attempt {one.key[1]} fails: pod {pod.name}: {reason}")
         one.verdict = one.says(PodsOutcome.FAILED, exit_code=CANNOT_START, node=pod.slot.node, reason=reason)
+
+    def impossible(self, one: LiveAttempt, pod: LivePod, *, reason: str) -> None:
+        """There can be no such pod. The job does without one that only checks: its checks could not run."""
+        if not pod.is_check:
+            self.fail(one, pod, reason=reason)
+            return
+        pod.unmade, pod.is_gone = reason, True
+        self._parts.notes.say(f"job {one.key[0]} attempt {one.key[1]}: no pod {pod.name} to check it: {reason}")
 
     def lost(self, one: LiveAttempt, loss: PodsExitedSeen) -> None:
         """A pod was taken away by others."""
@@ -76,13 +84,11 @@ class Verdicts:
 
     def failed_to_begin(self, one: LiveAttempt) -> bool:
         """Whether it ended before its first step, by what checks it: no failure of the job's, but only so often."""
-        if one.order.preflight is None or one.opened_at:
+        pod = first_failure(one) if not one.has_begun else None
+        if pod is None or pod.end is None:
             return False
-        for pod in one.pods.values():
-            if pod.end is not None and not pod.end.succeeded:
-                self.refuse(one, pod, reason=f"what checks it ended with {pod.end.exit_code}: {pod.end.told}")
-                return True
-        return False
+        self.refuse(one, pod, reason=f"what checks it ended with {pod.end.exit_code}: {pod.end.told}")
+        return True
 
     def never_begins(self, one: LiveAttempt, pod: LivePod, now: Instant) -> None:
         """Its checks hang: the gang goes elsewhere, and so does everything else for a while."""

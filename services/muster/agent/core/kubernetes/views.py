@@ -27,18 +27,19 @@ NO_REQUESTS = Requests()
 
 @dataclass(frozen=True, slots=True)
 class Member:
-    """Which pod of which attempt its labels say that it is."""
+    """Which pod of which attempt its labels say that it is. is_check: see `PodKey`."""
 
     cluster: str
     job_id: str
     attempt: int
     group: int
     replica: int
+    is_check: bool = False
 
     @property
     def key(self) -> names.PodKey:
         """Without the cluster."""
-        return names.PodKey(self.job_id, self.attempt, self.group, self.replica)
+        return names.PodKey(self.job_id, self.attempt, self.group, self.replica, self.is_check)
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,7 +58,7 @@ class End:
     counts also where it had been told to stop.
 
     finished_at, ran_s: of its containers, by the kubelet's clock; 0 where none ever ran. said: what its program left
-    behind as its termination message, of work on nodes.
+    behind as its termination message, of work on nodes and of checks.
     """
 
     succeeded: bool

@@ -119,13 +119,13 @@ class ObjectGuests:
         kind, record = WorkloadKind(origin.kind), self._workloads.of_job(order.job_id)
         view = self._workloads.views.get(origin.uid)
         is_there = view is not None and not view.deleting
+        self._worklist.cancel(("let-go", origin.uid))  # what was not let go yet waits for the next attempt
         if kind not in _KINDS or record is None or not record.standing.stopping or not is_there:
             self._by_arrival.pop(key, None)
             return False
         if key not in self._held:
             self._held.add(key)
             self._by_arrival.pop(key, None)
-            self._worklist.cancel(("let-go", origin.uid))
             self._ask("hold", order, hold(kind, origin.uid, job_id=order.job_id))
         return True
 

@@ -17,6 +17,8 @@ from muster.schemas.job import TERMINAL_PHASES, Phase
 NEVER = Instant(0)
 HELD = "held"
 """Reason of a job that waits because somebody asked for it."""
+CHECKED = "preflight"
+"""Reason of a job that is placed and does nothing yet: its nodes are checked."""
 
 
 @dataclass(slots=True)
@@ -128,11 +130,11 @@ def _changes(fact: Fact) -> dict[str, object] | None:
                 "nodes": nodes[:NODES_SHOWN_MAX],
                 "nodes_total": len(nodes),
                 "placed_at": fact.time,
-                "reason": "",
+                "reason": CHECKED if placed.preflight is not None else "",
                 "detail": "",
             }
         case jobs.JobRunning():
-            return {"phase": Phase.RUNNING, "started_at": fact.time}
+            return {"phase": Phase.RUNNING, "started_at": fact.time, "reason": "", "detail": ""}
         case jobs.JobStopRequested() as stop:
             return {"phase": Phase.STOPPING, "stopping": True, "reason": stop.reason.value, "detail": stop.detail}
         case JobHeld() as held:

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from muster.agent.core.workloads.asking.pods import camel_reason, said_by
 from muster.agent.core.workloads.asking.views import REJECTED, SUSPEND, said, tagged
 from muster.agent.core.workloads.moments import rfc3339
-from muster.agent.core.workloads.records import Workload
+from muster.agent.core.workloads.records import CHECKED, Workload
 from muster.agent.core.workloads.values import REASON_CHARS_MAX, REFUSED, Unfit, WorkloadKind, WorkloadView
 from muster.kube.objects import JsonObject
 from muster.kube.workload_labels import ATTEMPT, GENERATION, HELD, JOB_ID, PHASE, POD_CONDITION, REASON
@@ -99,7 +99,9 @@ def why(record: Workload) -> str:
             if standing.nodes_total > len(standing.nodes)
             else ""
         )
-        return f"on {', '.join(standing.nodes)}{more}"
+        is_checked = standing.phase is Phase.PLACED and standing.reason == CHECKED
+        checked = ", which are checked before it begins" if is_checked else ""
+        return f"on {', '.join(standing.nodes)}{more}{checked}"
     return ": ".join(part for part in (standing.reason, standing.detail) if part)
 
 

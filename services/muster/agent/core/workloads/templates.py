@@ -8,6 +8,7 @@ devices are chosen by its scheduler, by model and topology.
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 
 from muster.agent.core.workloads.policy import WorkloadPolicy
 from muster.agent.core.workloads.values import NoJobError, Unfit, WorkloadView
@@ -71,10 +72,14 @@ class TemplateProjection:
 
 
 class Templates:
-    """What is known of templates, and which objects wait for one. may_read: whether the API server shows them."""
+    """What is known of templates, and which objects wait for one. may_read: whether the API server shows them.
+
+    models: see `with_claims`.
+    """
 
     def __init__(self) -> None:
         self.may_read = True
+        self.models: Callable[[], tuple[str, ...]] = lambda: ()
         self._views: dict[Key, TemplateView] = {}
         self._waiting: dict[Key, dict[str, None]] = {}
 
@@ -95,11 +100,15 @@ class Templates:
         """The job with the GPUs of its pods' claims; why it can be none; None while a template is not there."""
         if not self.may_read:
             return MAY_NOT
-        found = with_claims(spec, view.templates, lambda name: self._views.get((view.namespace, name)))
+        known = partial(self._in, view.namespace)
+        found = with_claims(spec, view.templates, known, models=self.models())
         if isinstance(found, str):
             self._waiting.setdefault((view.namespace, found), {})[view.uid] = None
             return None
         return found
+
+    def _in(self, namespace: str, name: str) -> TemplateView | None:
+        return self._views.get((namespace, name))
 
     def lacks(self, view: WorkloadView) -> str:
         """The template that the object waits for, "" if for none."""
@@ -162,11 +171,16 @@ def template_of(pod_spec: JsonObject, *, path: str) -> str:
 
 
 def with_claims(
-    spec: JobSpec, templates: Sequence[str], known: Callable[[str], TemplateView | None]
+    spec: JobSpec,
+    templates: Sequence[str],
+    known: Callable[[str], TemplateView | None],
+    *,
+    models: tuple[str, ...] = (),
 ) -> JobSpec | Unfit | str:
     """The job with the GPUs of its pods' claims; why it can be none; or the name of a template that is not there.
 
-    templates: of each task group, "" for one whose pods have no claim.
+    templates: of each task group, "" for one whose pods have no claim. models: that a group gets which names none: on
+    nodes of others a claim finds no device.
     """
     groups = list(spec.task_groups)
     for index, name in enumerate(templates):
@@ -177,5 +191,6 @@ def with_claims(
             return name
         if view.why is not None:
             return view.why
-        groups[index] = groups[index].model_copy(update={"gpus": view.gpus})
+        group = groups[index]
+        groups[index] = group.model_copy(update={"gpus": view.gpus, "gpu_models": group.gpu_models or models})
     return spec.model_copy(update={"task_groups": tuple(groups)})
