@@ -1,7 +1,7 @@
 """Sending jobs and what is asked of them afterwards, and telling what became of it."""
 
-import asyncio
 from collections.abc import Sequence
+from contextlib import nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -21,7 +21,7 @@ from muster.schemas.views import JobView
 if TYPE_CHECKING:
     from muster.client import Muster
 
-IN_FLIGHT_MAX = 16  # submissions under way at once
+PART_JOBS = 100  # jobs of a file that are sent together, and told as accepted together
 PROGRESS_FROM = 50  # jobs from which on a bar is worth its line
 
 
@@ -44,25 +44,23 @@ def submit(state_dir: Path, specs: Sequence[JobSpec], *, key: str, watch: bool, 
 async def submit_all(muster: "Muster", specs: Sequence[JobSpec], *, key: str, accepted: list[JobView]) -> list[JobView]:
     """Each job under `key`, or under `key-n` where there are several: the same file again is the same jobs.
 
-    accepted: gets each job as it is accepted, so that a refusal further on does not hide it.
+    accepted: gets each job as it is accepted, so that a refusal does not hide those beside it. Nothing is sent after
+    the request with the first refusal, which is raised.
     """
-    keys = [key] if len(specs) == 1 else [f"{key}-{number}" for number in range(1, len(specs) + 1)]
-    gate = asyncio.Semaphore(IN_FLIGHT_MAX)
-
-    async def one(spec: JobSpec, own_key: str) -> JobView:
-        async with gate:
-            job = await muster.submit(spec, idempotency_key=own_key)
-        accepted.append(job)
-        return job
-
-    if len(specs) < PROGRESS_FROM:
-        return [await one(spec, own) for spec, own in zip(specs, keys, strict=True)]
-    with counting("submitting", total=len(specs)) as advance:
-        async with asyncio.TaskGroup() as group:
-            tasks = [group.create_task(one(spec, own)) for spec, own in zip(specs, keys, strict=True)]
-            for task in tasks:
-                task.add_done_callback(lambda _: advance())
-    return [task.result() for task in tasks]
+    if len(specs) == 1:
+        accepted.append(await muster.submit(specs[0], idempotency_key=key))
+        return accepted
+    with counting("submitting", total=len(specs)) if len(specs) >= PROGRESS_FROM else nullcontext() as advance:
+        for first in range(0, len(specs), PART_JOBS):
+            part = specs[first : first + PART_JOBS]
+            outcomes = await muster.submit_many(part, idempotency_key=key, first=first + 1)
+            accepted += [outcome for outcome in outcomes if isinstance(outcome, JobView)]
+            for outcome in outcomes:
+                if not isinstance(outcome, JobView):
+                    raise outcome
+                if advance is not None:
+                    advance()
+    return accepted
 
 
 def dry_run(state_dir: Path, specs: Sequence[JobSpec], form: Output) -> None:

@@ -96,7 +96,7 @@ def cluster_pairs(cluster: ClusterView) -> Sequence[tuple[str, str]]:
         ("state", cluster.state),
         ("backend", f"{cluster.backend} {cluster.version}".strip()),
         ("nodes", str(cluster.nodes)),
-        ("gpus", f"{gpus(total - free)}/{gpus(total)}"),
+        ("gpus", f"{gpus(free)} of {gpus(total)} free"),
         ("jobs", f"{cluster.jobs_running} running, {cluster.jobs_queued} queued"),
         ("gpus picked by", "the kubelet" if cluster.devices == "kubelet" else "the scheduler"),
         ("parts of a gpu", cluster.sharing),

@@ -8,6 +8,7 @@ from urllib.parse import quote
 
 from pydantic import BaseModel, ValidationError
 
+from muster.client.batches import BatchMethods
 from muster.client.bodies import done, own_key, sent
 from muster.client.campaigns import CampaignMethods
 from muster.client.conditions import ConditionMethods
@@ -60,7 +61,7 @@ class _Tokens(BaseModel):
     tokens: list[TokenView]
 
 
-class Muster(CampaignMethods, ConditionMethods, DeviceMethods, MemberMethods, NodeMethods, UsageMethods):
+class Muster(BatchMethods, CampaignMethods, ConditionMethods, DeviceMethods, MemberMethods, NodeMethods, UsageMethods):
     """A conversation with one stack; use it as an async context manager.
 
     Every method raises RefusedError (Muster said no; `problem` says why) or UnreachableError (no answer, also after

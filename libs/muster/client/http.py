@@ -12,7 +12,7 @@ from pydantic import ValidationError
 from muster.client.errors import UnavailableError, UnreachableError, refusal
 from muster.schemas.views import Problem
 
-ATTEMPTS_MAX = 5
+ATTEMPTS_MAX = 8  # 7 s of waits: a broker that lost a server has another leader by then
 RETRY_S_FIRST = 0.1
 RETRY_S_MAX = 2.0
 TIMEOUT_S = 10.0

@@ -204,3 +204,11 @@ class Problem(Wire):
     field: str = ""
     cure: str = ""
     holder: str = ""
+
+
+class SubmitAnswer(Wire):
+    """What became of one job of a batch. status: as the answer to it alone would have had; a job, or else a problem."""
+
+    status: int
+    job: JobView | None = None
+    problem: Problem | None = None

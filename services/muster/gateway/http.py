@@ -8,6 +8,7 @@ from muster.gateway.api import (
     access,
     answers,
     apiserver,
+    batches,
     campaigns,
     clusters,
     composability,
@@ -36,7 +37,7 @@ from muster.gateway.ports import NotStoredError, UnreachableError
 from muster.gateway.problems import ProblemError
 
 API_VERSION = "1"
-_OF_JOBS = (jobs, job_actions, readings)
+_OF_JOBS = (jobs, batches, job_actions, readings)
 _APIS = (
     *_OF_JOBS,
     queues,

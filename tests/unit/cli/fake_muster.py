@@ -59,6 +59,7 @@ class FakeMuster:
     closed: list[tuple[str, str, str, str]] = field(default_factory=list)
     asked_of_jobs: list[tuple[str, str, str]] = field(default_factory=list)
     refuses: str = ""
+    requests: list[int] = field(default_factory=list)
     answers: bool = True
     composes_to: RequestPhase = RequestPhase.UPDATING
     dry: DryRunAnswer = field(default_factory=lambda: DryRunAnswer(placed=True, nodes=("gpu-01", "gpu-02")))
@@ -78,6 +79,18 @@ class FakeMuster:
         job = Job(id=ident, spec=spec, principal="ann", idempotency_key=idempotency_key, body_hash="")
         self.jobs[ident] = job_view(job)
         return self.jobs[ident]
+
+    async def submit_many(
+        self, specs: Sequence[JobSpec], *, idempotency_key: str, first: int = 1
+    ) -> list[JobView | RefusedError]:
+        self.requests.append(len(specs))
+        outcomes: list[JobView | RefusedError] = []
+        for number, spec in enumerate(specs, first):
+            try:
+                outcomes.append(await self.submit(spec, idempotency_key=f"{idempotency_key}-{number}"))
+            except RefusedError as refusal:
+                outcomes.append(refusal)
+        return outcomes
 
     async def dry_run(self, spec: JobSpec) -> DryRunAnswer:
         return self.dry

@@ -44,9 +44,18 @@ def test_the_jobs_of_a_file_have_keys_in_their_order(muster: FakeMuster, tmp_pat
 
 def test_a_long_file_is_submitted_whole(muster: FakeMuster, tmp_path: Path) -> None:
     path = tmp_path / "jobs.yaml"
-    path.write_text("---".join(f"\nname: job-{n}\nteam: t\ntask_groups: [{{gpus: 1}}]\n" for n in range(60)))
+    path.write_text("---".join(f"\nname: job-{n}\nteam: t\ntask_groups: [{{gpus: 1}}]\n" for n in range(160)))
     assert run(["submit", str(path), "--idempotency-key", "mine"]) == 0
-    assert sorted(muster.keys) == sorted(f"mine-{n}" for n in range(1, 61))
+    assert muster.keys == [f"mine-{n}" for n in range(1, 161)]
+    assert muster.requests == [100, 60]
+
+
+def test_nothing_is_sent_after_the_request_with_a_refusal(muster: FakeMuster, tmp_path: Path) -> None:
+    path = tmp_path / "jobs.yaml"
+    names = ["refused", *["fine"] * 150]
+    path.write_text("".join(f"--- {{name: {name}, team: research, task_groups: [{{gpus: 1}}]}}\n" for name in names))
+    assert run(["submit", str(path)]) == 3
+    assert (muster.requests, len(muster.jobs)) == ([100], 99)
 
 
 def test_two_submissions_without_a_key_are_two_jobs(muster: FakeMuster) -> None:

@@ -27,7 +27,7 @@ from muster.schemas.members import AssignmentView, FederationView, MemberView, R
 from muster.schemas.queries import DryRunAnswer, ScaleChoiceView, WhyAnswer
 from muster.schemas.routing import RoutingPolicy
 from muster.schemas.usage import Energy, Idle, JobUse, Top
-from muster.schemas.views import FactView, JobView, NodeView, Problem, QueueView, ReservationView
+from muster.schemas.views import FactView, JobView, NodeView, Problem, QueueView, ReservationView, SubmitAnswer
 
 JsonObject = dict[str, object]
 
@@ -79,6 +79,7 @@ _SHOWN: tuple[type[BaseModel], ...] = (
     RoutingPolicy,
     ScaleChoiceView,
     Snapshot,
+    SubmitAnswer,
     TokenMade,
     TokenRecord,
     TokenView,
@@ -142,9 +143,13 @@ def describe(
     refusals: tuple[int, ...] = (401, 503),
     parameters: tuple[JsonObject, ...] = (),
     body: type[BaseModel] | JsonObject | None = None,
+    media: str = "application/json",
     stream: bool = False,
 ) -> Description:
-    """Everything about one operation. answers: by status, what it means and its schema. stream: also as SSE."""
+    """Everything about one operation. answers: by status, what it means and its schema. media: of the body.
+
+    stream: also as SSE.
+    """
     responses: dict[int | str, dict[str, object]] = {}
     for status, (text, schema) in answers.items():
         content: JsonObject = {"application/json": {"schema": schema}} if schema is not None else {}
@@ -159,7 +164,7 @@ def describe(
         extra["parameters"] = list(parameters)
     if body is not None:
         schema = body if isinstance(body, dict) else reference(body)
-        extra["requestBody"] = {"required": True, "content": {"application/json": {"schema": schema}}}
+        extra["requestBody"] = {"required": True, "content": {media: {"schema": schema}}}
     return {"response_model": None, "responses": responses, "openapi_extra": extra}
 
 

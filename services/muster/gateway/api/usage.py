@@ -6,7 +6,7 @@ from typing import TypeVar
 from fastapi import APIRouter, Request, Response
 
 from muster.gateway.api import answers
-from muster.gateway.api.describe import describe, path, query, reference
+from muster.gateway.api.describe import CLUSTER, describe, path, query, reference
 from muster.gateway.house import count_of, house_of, job_id_of, principal_of
 from muster.gateway.problems import invalid
 from muster.schemas.usage import AskEnergy, AskIdle, AskJobUse, AskTop, Energy, Idle, JobUse, Top
@@ -18,7 +18,6 @@ TEAM_CHARS_MAX = 63
 LIMIT_DEFAULT = 20
 DAYS_DEFAULT = 30
 _NO_STORE = {"Cache-Control": "no-store"}
-_CLUSTER = query("cluster", "Of which cluster; by default the first one")
 _TEAM = query("team", "Only of this team")
 _LIMIT = query("limit", f"How many rows, at most {ROWS_MAX}", kind="integer")
 Choice = TypeVar("Choice", bound=StrEnum)
@@ -30,7 +29,7 @@ Choice = TypeVar("Choice", bound=StrEnum)
     **describe(
         {200: ("Over all of its runs, per GPU and over time", reference(JobUse))},
         refusals=(401, 404, 410, 422, 503),
-        parameters=(path("job_id", "Id of the job"), _CLUSTER),
+        parameters=(path("job_id", "Id of the job"), CLUSTER),
     ),
 )
 async def job_stats(request: Request) -> Response:
@@ -55,7 +54,7 @@ async def job_stats(request: Request) -> Response:
             query("order", "gpus, idle, power, busy or sm; the last two the least first"),
             _TEAM,
             _LIMIT,
-            _CLUSTER,
+            CLUSTER,
         ),
     ),
 )
@@ -77,7 +76,7 @@ async def top(request: Request) -> Response:
     **describe(
         {200: ("For longer than the platform bears", reference(Idle))},
         refusals=(401, 404, 422, 503),
-        parameters=(_TEAM, _LIMIT, _CLUSTER),
+        parameters=(_TEAM, _LIMIT, CLUSTER),
     ),
 )
 async def idle(request: Request) -> Response:
@@ -99,7 +98,7 @@ async def idle(request: Request) -> Response:
             query("days", f"How many, today included, at most {DAYS_MAX}", kind="integer"),
             _TEAM,
             _LIMIT,
-            _CLUSTER,
+            CLUSTER,
         ),
     ),
 )

@@ -17,6 +17,7 @@ def kubernetes(
     ] = None,
     limit: Annotated[float, typer.Option(min=10, help="Seconds after which a contender is stopped.")] = 300.0,
     connections: Annotated[int, typer.Option(min=1, max=512, help="Of whoever creates the workloads.")] = 32,
+    batch: Annotated[int, typer.Option(min=1, max=1000, help="Jobs in one request to Muster.")] = 1,
     subscribers: Annotated[int, typer.Option(min=0, max=1000, help="Extra followers of the state, in the end.")] = 100,
     out: Annotated[Path | None, typer.Option(help="Folder for kubernetes.png and kubernetes.json.")] = None,
     output: As = Output.TABLE,
@@ -44,6 +45,7 @@ def kubernetes(
         contenders=tuple(each for each in Contender if each.value in chosen),
         limit_s=limit,
         connections=connections,
+        batch=batch,
         subscribers=subscribers,
         out=out,
     )

@@ -25,7 +25,8 @@ class Contender(StrEnum):
 class Plan:
     """workloads: pods, of 1 to 8 GPUs each. nodes: of 8 GPUs. limit_s: of one contender, from its first workload on.
 
-    connections: of whoever creates. subscribers: extra ones, in the end. out: folder for charts and figures, or None.
+    connections: of whoever creates. batch: jobs in one request to Muster; an API server takes pods one by one.
+    subscribers: extra ones, in the end. out: folder for charts and figures, or None.
     """
 
     workloads: int
@@ -33,6 +34,7 @@ class Plan:
     contenders: tuple[Contender, ...] = tuple(Contender)
     limit_s: float = 300.0
     connections: int = 32
+    batch: int = 1
     subscribers: int = 100
     out: Path | None = None
 

@@ -1,6 +1,7 @@
 """Muster: a whole stack as `muster up` starts it, with its agent on the control plane; jobs come over HTTP."""
 
 import asyncio
+import itertools
 import json
 import time
 from collections.abc import AsyncIterator, Iterator, Mapping
@@ -58,7 +59,10 @@ class MusterStack:
         await create_all(stage.client, rights())
         if self.claims:
             await create_all(stage.client, [(CLASSES, device_class(DEVICE_CLASS))])
-        settings = {"kubernetes": cluster(stage.plane.kubeconfig(USER), claims=self.claims)}
+        settings = {
+            "kubernetes": cluster(stage.plane.kubeconfig(USER), claims=self.claims),
+            "telemetry": {"enabled": False},  # KWOK's nodes have no exporters
+        }
         what = f"a stack on {stage.plan.nodes} nodes of Kubernetes"
         async with fresh_stack(stage.directory / "stack", settings, split=False, say=stage.say, what=what) as stack:
             await stack.muster.set_queue(QueueSpec(name=TEAM))
@@ -86,29 +90,41 @@ class _Stack:
         return {f"muster {one.name}": Usage(one.rss_mib, one.cpu_s) for one in found}
 
     async def submit(self, seen: Seen) -> None:
-        """One request per job, as fast as the connections allow. Raises CliError if one is refused."""
+        """As fast as the connections allow, a job or a batch per request. Raises CliError if one is refused."""
         plan = self._stage.plan
         waiting: Iterator[Request] = bodies(plan.workloads, prefix="work", run_s=LONG_RUN_S)
-        headers = {"Authorization": f"Bearer {self._stack.token}", "Content-Type": "application/json"}
+        headers = {"Authorization": f"Bearer {self._stack.token}"}
         async with aiohttp.ClientSession(
             self._stack.url, headers=headers, connector=aiohttp.TCPConnector(limit=plan.connections)
         ) as session, asyncio.TaskGroup() as group:  # fmt: skip
             for _ in range(plan.connections):
-                group.create_task(_send(session, waiting, seen))
+                group.create_task(_send(session, waiting, seen, batch=plan.batch))
 
     async def afterwards(self) -> tuple[Crowd, ...]:
         """What followers of the state cost: measured once, for it is the same with claims."""
         return await crowds(self._stage, self._stack) if self._with_crowds else ()
 
 
-async def _send(session: aiohttp.ClientSession, waiting: Iterator[Request], seen: Seen) -> None:
-    for key, body in waiting:
-        began_s = time.monotonic()
-        async with session.post("/v1/jobs", data=body, headers={"Idempotency-Key": key}) as answer:
+async def _send(session: aiohttp.ClientSession, waiting: Iterator[Request], seen: Seen, *, batch: int) -> None:
+    path, media = ("/v1/jobs/batch", "application/x-ndjson") if batch > 1 else ("/v1/jobs", "application/json")
+    while together := list(itertools.islice(waiting, batch)):
+        began_s, key = time.monotonic(), together[0][0]
+        body, headers = b"\n".join(body for _, body in together), {"Idempotency-Key": key, "Content-Type": media}
+        async with session.post(path, data=body, headers=headers) as answer:
             text = await answer.read()
         if answer.status not in ACCEPTED:
             raise refused(f"job {key} was refused: {answer.status}: {text[:300].decode(errors='replace')}")
-        seen.created(str(json.loads(text)["id"]).lower(), at_s=began_s)
+        for job in _accepted(json.loads(text)):
+            seen.created(job.lower(), at_s=began_s)
+
+
+def _accepted(answer: dict[str, JsonValue]) -> Iterator[str]:
+    """Ids of the jobs. Raises CliError if one of a batch is refused."""
+    alone: list[JsonValue] = [{"job": answer}]
+    for one in cast("list[dict[str, dict[str, JsonValue]]]", answer.get("answers", alone)):
+        if "job" not in one:
+            raise refused(f"a job was refused: {one['problem']}")
+        yield str(one["job"]["id"])
 
 
 def cluster(kubeconfig: Path, *, claims: bool) -> dict[str, object]:

@@ -1,0 +1,74 @@
+"""Many jobs in one request: a line each, and an answer for each."""
+
+import os
+
+from fastapi import APIRouter, Request, Response
+
+from muster.gateway.api import answers
+from muster.gateway.api.describe import describe, header, list_of, query
+from muster.gateway.house import House, body_of, count_of, house_of, principal_of
+from muster.gateway.ports import StoredJob
+from muster.gateway.problems import ProblemError, as_json, invalid, too_large
+from muster.gateway.submit import Submission, submit_each
+from muster.gateway.views import as_submitted
+from muster.schemas.base import JOBS_PER_BATCH_MAX
+from muster.schemas.views import SubmitAnswer
+
+FIRST_MAX = 1_000_000
+"""Number of a batch's first job: files are not longer."""
+
+router = APIRouter(tags=["jobs"])
+
+
+@router.post(
+    "/v1/jobs/batch",
+    summary="Submit many jobs",
+    **describe(
+        {200: ("What became of each, in their order", list_of("answers", SubmitAnswer))},
+        refusals=(401, 413, 422, 503),
+        parameters=(
+            header("Idempotency-Key", "KEY: the n-th job has the key KEY-n; without one a key is made"),
+            header("traceparent", "W3C trace context: every job's trace continues this one"),
+            query("first", "Number of the first job, where a list is sent in several requests", kind="integer"),
+        ),
+        body={"type": "string", "description": f"1 to {JOBS_PER_BATCH_MAX} lines of JSON, a JobSpec each"},
+        media="application/x-ndjson",
+    ),
+)
+async def submit_batch(request: Request) -> Response:
+    """Each job as if it had come alone: one that is refused keeps no other from being accepted."""
+    house = house_of(request)
+    started_s = house.time.monotonic_s()
+    principal = principal_of(request)
+    first = count_of(request, name="first", default=1, most=FIRST_MAX)
+    key = request.headers.get("idempotency-key", os.urandom(16).hex())
+    trace = request.headers.get("traceparent", "")
+    lines = _lines(await body_of(request))
+    sent = [Submission(line, f"{key}-{number}", trace) for number, line in enumerate(lines, first)]
+    outcomes = await submit_each(house, principal, sent)
+    took_s = house.time.monotonic_s() - started_s
+    return answers.rows("answers", [_answer(house, outcome, took_s) for outcome in outcomes])
+
+
+def _lines(body: bytes) -> list[bytes]:
+    """A job each; what separates them, and an end of line after the last, count for nothing."""
+    lines = [line for line in body.splitlines() if line.strip()]
+    if not lines:
+        raise invalid("no job in it", field="body", cure="Send a line of JSON for each job.")
+    if len(lines) > JOBS_PER_BATCH_MAX:
+        raise too_large(
+            f"{len(lines)} jobs; a batch has at most {JOBS_PER_BATCH_MAX}",
+            field="body",
+            cure="Send several, with `first` for those after the first.",
+        )
+    return lines
+
+
+def _answer(house: House, outcome: StoredJob | ProblemError, took_s: float) -> bytes:
+    """See `SubmitAnswer`. Counted as a request of its own would be."""
+    if isinstance(outcome, ProblemError):
+        house.metrics.refused.labels(str(outcome.problem.status)).inc()
+        return b'{"status":%d,"problem":%s}' % (outcome.problem.status, as_json(outcome.problem))
+    house.metrics.submit_s.observe(took_s, house.metrics.exemplar(outcome.job.trace, took_s))
+    status = 201 if outcome.is_new else 200
+    return b'{"status":%d,"job":%s}' % (status, as_submitted(outcome).model_dump_json().encode())

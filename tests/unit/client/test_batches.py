@@ -1,0 +1,82 @@
+"""Many jobs with few requests, against the real application with a house in memory."""
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+
+import pytest
+
+from gateway_fakes import FakeHouse, lost_log
+from loopback import served
+from muster.client import JobSpec, Muster, Retry, TaskGroup, UnavailableError
+from muster.client.batches import JOBS_PER_REQUEST
+from muster.gateway.ports import StoredJob
+from muster.schemas.base import BODY_BYTES_MAX
+from muster.schemas.job import Job
+from muster.schemas.views import JobView
+
+QUICK = Retry(attempts=3, first_s=0.0, most_s=0.0)
+
+
+def job(name: str, **changes: object) -> JobSpec:
+    spec = JobSpec(name=name, team="blue", task_groups=(TaskGroup(gpus=1),))
+    return JobSpec.model_validate(spec.model_dump(exclude_unset=True) | changes)
+
+
+@asynccontextmanager
+async def sdk(house: FakeHouse) -> AsyncIterator[Muster]:
+    async with served(house.app) as url, Muster(url, "ann", retry=QUICK) as muster:
+        yield muster
+
+
+async def test_a_long_list_takes_several_requests_and_keeps_its_order() -> None:
+    names = [f"job-{number}" for number in range(2 * JOBS_PER_REQUEST + 1)]
+    house = FakeHouse()
+    async with sdk(house) as muster:
+        told = await muster.submit_many([job(name) for name in names], idempotency_key="k")
+        again = await muster.submit_many([job(name) for name in names], idempotency_key="k")
+    assert [one.name for one in told if isinstance(one, JobView)] == names
+    assert [one.id for one in again if isinstance(one, JobView)] == list(house.log.jobs)
+
+
+async def test_large_jobs_are_parted_by_their_bytes() -> None:
+    large = [job(f"job-{number}", command=["x" * 1_000] * 60) for number in range(40)]
+    assert sum(len(one.model_dump_json()) for one in large) > 2 * BODY_BYTES_MAX
+    async with sdk(FakeHouse()) as muster:
+        told = await muster.submit_many(large)
+    assert [one.name for one in told if isinstance(one, JobView)] == [one.name for one in large]
+
+
+async def test_a_refusal_stands_in_its_place() -> None:
+    async with sdk(FakeHouse()) as muster:
+        told = await muster.submit_many([job("a"), job("b", team="red"), job("c")])
+    assert [type(one).__name__ for one in told] == ["JobView", "NotAllowedError", "JobView"]
+
+
+async def test_what_cannot_be_stored_is_sent_again() -> None:
+    house = FakeHouse()
+    stored, asked = house.log.submit, []
+
+    async def at_the_third_time(one: Job) -> StoredJob:
+        asked.append(one.spec.name)
+        if asked.count(one.spec.name) < 3 and one.spec.name == "b":
+            raise lost_log()
+        return await stored(one)
+
+    house.log.submit = at_the_third_time  # type: ignore[method-assign]
+    async with sdk(house) as muster:
+        told = await muster.submit_many([job("a"), job("b")])
+    assert [one.name for one in told if isinstance(one, JobView)] == ["a", "b"]
+    assert (asked, len(house.log.jobs)) == (["a", "b"] * 3, 2)
+
+
+async def test_and_in_the_end_it_is_unavailable() -> None:
+    house = FakeHouse()
+    house.log.fails = lost_log()
+    async with sdk(house) as muster:
+        with pytest.raises(UnavailableError, match="nobody answers"):
+            await muster.submit_many([job("a")])
+
+
+async def test_no_jobs_are_no_request() -> None:
+    async with Muster("http://127.0.0.1:9", "nobody", retry=QUICK) as muster:
+        assert await muster.submit_many([]) == []
