@@ -34,17 +34,31 @@ def figures(pytestconfig: pytest.Config) -> Figures:
 
 
 @pytest.fixture(scope="session")
-def stack(figures: Figures) -> Iterator[Stack]:
-    """The stack, just started: whoever asks first finds it starting."""
+def directory() -> Iterator[Path]:
+    """What admins copy out of stacks, and an engine that is started here."""
     directory = Path(tempfile.mkdtemp(prefix="muster-compose-"))
+    yield directory
+    shutil.rmtree(directory, ignore_errors=True)
+
+
+@pytest.fixture(scope="session")
+def project(figures: Figures, directory: Path) -> Iterator[Project]:
+    """The stack with its images, not started."""
     try:
         with engine(directory) as answering, _project(answering, figures) as project:
-            yield Stack.started(project, directory / "host")
+            yield project
     except NoEngineError as error:
         figures.say(f"not run: {error}")
         pytest.skip(str(error))
+
+
+@pytest.fixture(scope="session")
+def stack(project: Project, directory: Path) -> Iterator[Stack]:
+    """The stack, just started: whoever asks first finds it starting."""
+    try:
+        yield Stack.started(project, directory / "host")
     finally:
-        shutil.rmtree(directory, ignore_errors=True)
+        project.down()
 
 
 @contextmanager
@@ -59,7 +73,7 @@ def _project(answering: Engine, figures: Figures) -> Iterator[Project]:
         try:
             yield project
         finally:
-            project.down()
+            project.forget()
     finally:
         remove(answering)
         forget_builds(answering, but=kept)

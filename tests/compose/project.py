@@ -5,7 +5,7 @@ import os
 import shutil
 import subprocess
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import cast
 
@@ -37,35 +37,43 @@ def compose_command(engine: Engine) -> tuple[str, ...]:
 
 @dataclass
 class Project:
-    """One project. without: services that are left out."""
+    """One project. image: of the services. without: those left out. files: each overrides what stands before it."""
 
     engine: Engine
     command: tuple[str, ...]
     name: str
     ports: Mapping[str, int]
+    image: str
     without: tuple[str, ...] = ()
+    files: tuple[Path, ...] = (COMPOSE_FILE,)
+    profiles: str = "observability"
 
     @classmethod
     def new(cls, engine: Engine, command: tuple[str, ...], *, without: tuple[str, ...] = ()) -> "Project":
-        """On free ports, under a name that says whose it is."""
-        ports = choose_ports(dict.fromkeys(PORTS, 0))
-        return cls(engine, command, f"muster-test-{os.getpid()}", ports, without)
+        """On free ports, and with an image of its own, under a name that says whose they are."""
+        name, ports = f"muster-test-{os.getpid()}", choose_ports(dict.fromkeys(PORTS, 0))
+        return cls(engine, command, name, ports, f"{name}:test", without)
 
-    @property
-    def image(self) -> str:
-        """The image of the services, under a name that nobody else uses."""
-        return f"{self.name}:test"
+    def beside(self, *overrides: Path) -> "Project":
+        """Another one of the same image, with these overrides and without the observability containers."""
+        return replace(
+            self,
+            name=f"{self.name}-beside",
+            ports=choose_ports(dict.fromkeys(PORTS, 0)),
+            files=(*self.files, *overrides),
+            profiles="",
+        )
 
     @property
     def environment(self) -> dict[str, str]:
         """Variables that compose.yaml reads."""
         ports = {name: str(port) for name, port in self.ports.items()}
-        return {**self.engine.environment, **ports, "MUSTER_IMAGE": self.image, "COMPOSE_PROFILES": "observability"}
+        return {**self.engine.environment, **ports, "MUSTER_IMAGE": self.image, "COMPOSE_PROFILES": self.profiles}
 
     def run(self, *words: str) -> str:
         """A compose command; what it printed. Raises ComposeError."""
         done = subprocess.run(
-            (*self.command, "--project-name", self.name, "--file", str(COMPOSE_FILE), *words),
+            (*self.command, "--project-name", self.name, *(f"--file={file}" for file in self.files), *words),
             env=self.environment, capture_output=True, text=True, check=False, timeout=COMMAND_S_MAX,
         )  # fmt: skip
         if done.returncode:
@@ -91,8 +99,11 @@ class Project:
             raise ComposeError(f"{error}\n{said}") from error
 
     def down(self) -> None:
-        """Remove containers, networks, volumes and the image of the services."""
+        """Remove containers, networks and volumes."""
         self.run("--profile", "*", "down", "--volumes", "--remove-orphans", "--timeout", "20")
+
+    def forget(self) -> None:
+        """Remove the image of the services."""
         for image in self.engine.client.images.list(name=self.image):
             self.engine.client.images.remove(image.id, force=True)
 
@@ -105,6 +116,14 @@ class Project:
     def container(self, service: str) -> Container:
         """The container of a service."""
         return self.containers()[service]
+
+    def cut_off(self, service: str, network: str) -> None:
+        """Take the service out of a network, as if somebody had pulled the cable."""
+        self.engine.client.networks.get(f"{self.name}_{network}").disconnect(self.container(service))
+
+    def join(self, service: str, network: str) -> None:
+        """Put it back."""
+        self.engine.client.networks.get(f"{self.name}_{network}").connect(self.container(service))
 
     def copy_out(self, source: str, target: Path) -> None:
         """From `SERVICE:PATH` to this machine."""

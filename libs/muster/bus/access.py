@@ -53,12 +53,16 @@ _WITHHOLD = frozenset({"withhold-requested", "withhold-withdrawn"})
 
 
 class AccountName(StrEnum):
-    """The accounts: subjects of one are unknown in another unless exported and imported."""
+    """The accounts: subjects of one are unknown in another unless exported and imported.
+
+    CELL: of a centre, one for every cell.
+    """
 
     SYS = "SYS"
     LOG = "LOG"
     QUERY = "QUERY"
     VIEW = "VIEW"
+    CELL = "CELL"
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,14 +89,15 @@ class Rights:
 class BusUser:
     """One NATS user: `<credentials_dir>/<name>.creds` is what it connects with.
 
-    lasting: its credentials are good beyond the next start, until the user is gone. They say who it is alone: what it
-    may do is what the broker's newest start says.
+    cell: the cluster whose broker joins by it, "" for all others; its account is that cell's. Such credentials are good
+    beyond the next start, until the user is gone. They say who it is alone: what it may do is what the broker's newest
+    start says.
     """
 
     name: str
     account: AccountName
     rights: Rights
-    lasting: bool = False
+    cell: str = ""
 
 
 def inbox_prefix(user: str) -> str:

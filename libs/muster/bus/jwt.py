@@ -102,8 +102,8 @@ class Scope:
 class AccountSpec:
     """One account: what it shares and takes from others, and who besides its own key may sign for it.
 
-    revoked_before_s: user tokens issued at or before it are void, so a changed declaration takes rights back. revoked:
-    public keys of the users that this is said of; none: all. scopes: keys that sign for certain rights alone.
+    revoked_before_s: user tokens issued at or before it are void, so a changed declaration takes rights back. scopes:
+    keys that sign for certain rights alone.
     """
 
     name: AccountName
@@ -113,7 +113,6 @@ class AccountSpec:
     signing_keys: tuple[str, ...] = ()
     scopes: tuple[Scope, ...] = ()
     revoked_before_s: int | None = None
-    revoked: tuple[str, ...] = ()
     limits: Mapping[str, int] = field(default_factory=dict)
 
 
@@ -133,7 +132,7 @@ def account_jwt(spec: AccountSpec, *, account: Key, operator: Key, issued_at_s: 
         "default_permissions": {"pub": {}, "sub": {}},
     }
     if spec.revoked_before_s is not None:
-        nats["revocations"] = dict.fromkeys(spec.revoked or ("*",), spec.revoked_before_s)
+        nats["revocations"] = {"*": spec.revoked_before_s}
     claims = {"iss": operator.public, "sub": account.public, "name": spec.name, "iat": issued_at_s, "nats": nats}
     return sign_claims(claims, operator)
 

@@ -43,8 +43,13 @@ def webhook_consumer(webhook: str) -> str:
 
 
 def deliveries(cluster: str) -> str:
-    """Where streams that cross the link of a cell have their messages delivered, followed by what the server adds."""
+    """Where a cell has what FED holds for it delivered, followed by what the server adds."""
     return f"sync.{cluster}"
+
+
+def copied(cluster: str) -> str:
+    """Where the centre has its copies of a cell's streams delivered, followed by what the server adds."""
+    return f"copy.{cluster}"
 
 
 def addressed_to(cluster: str) -> str:

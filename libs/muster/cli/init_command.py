@@ -66,11 +66,18 @@ _Patience = Annotated[float, typer.Option(min=0.1, max=600, help="How long the o
 
 
 @_init.command("bus")
-def bus(*, state_dir: StateDir, patience_s: _Patience = 60.0) -> None:
+def bus(
+    *,
+    state_dir: StateDir,
+    patience_s: _Patience = 60.0,
+    cells_later: Annotated[
+        bool, typer.Option("--cells-later", help="Of a centre: leave out what is taken from its cells.")
+    ] = False,
+) -> None:
     """Make the streams, and enter the admin's token. Again: what is missing is made, the rest stays."""
     from muster.cli import initialising
 
-    initialising.bus(state_dir, patience_s=patience_s)
+    initialising.bus(state_dir, patience_s=patience_s, cells_later=cells_later)
 
 
 @_init.command("queues")

@@ -78,12 +78,12 @@ def _settings(file: Path | None, layout: Layout) -> Settings:
     return Settings.model_validate({**asked, "state_dir": layout.home, "credentials_dir": layout.home})
 
 
-def bus(state_dir: Path, *, patience_s: float) -> None:
-    """Make the streams and enter the token. Raises CliError."""
+def bus(state_dir: Path, *, patience_s: float, cells_later: bool = False) -> None:
+    """Make the streams and enter the token. cells_later: as `alone` of `bootstrap`. Raises CliError."""
     settings = settings_of(state_dir)
     try:
         token = StateDir(state_dir).token.read_text().strip()
-        asyncio.run(enter(settings, token=token, patience_s=patience_s))
+        asyncio.run(enter(settings, token=token, patience_s=patience_s, alone=cells_later))
     except OSError as error:
         raise unreachable(f"{error.filename or settings.nats_url}: {error.strerror}") from error
     except NoBrokerError as error:

@@ -77,7 +77,7 @@ def load_users(text: str | bytes) -> tuple[BusUser, ...]:
                 str(row["name"]),
                 AccountName(str(row["account"])),
                 Rights(tuple(rights["publish"]), tuple(rights["subscribe"]), tuple(rights["withheld"])),
-                lasting=row["lasting"] is True,
+                cell=str(row["cell"]),
             )
         )
     return tuple(users)

@@ -1,6 +1,6 @@
 """Keys and credentials on disk: keys are made once per state directory, tokens anew at every start.
 
-A lasting user's token says who it is alone: it is signed with a key of its own, and the account says at every start
+A cell's token says who it is alone: it is signed with a key of its own, and the cell's account says at every start
 what that key stands for. So rights change also for who was given the token long ago.
 
 Every file is 0600 in a directory of 0700. A user's token issued before this start is revoked by its account, so that
@@ -8,15 +8,22 @@ rights which a declaration gave up are gone, also for who kept the old file.
 """
 
 import os
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from muster.bus import jwt
 from muster.bus.access import AccountName, BusUser
+from muster.bus.leaf import crossing
 
 VIEW_CONNECTIONS_MAX = 4_096
 """Dashboards at a time: they share the broker with the logs."""
+CELL_CONNECTIONS_MAX = 64
+"""Of one cell: each of its servers joins each of the centre's once, and once more while a dead link is not noticed."""
+
+
+MakeKey = Callable[[str, int], jwt.Key]
+"""The key of this name and sort, made once."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,6 +37,16 @@ class MintedAccess:
     system_account: str
     accounts: Mapping[str, str]
     log_account: str
+
+
+@dataclass(frozen=True, slots=True)
+class CellAccount:
+    """The account of one cell. scope: what the key stands for that signs for its broker."""
+
+    cluster: str
+    key: jwt.Key
+    signer: jwt.Key
+    scope: jwt.Scope
 
 
 def write_private(path: Path, text: str) -> None:
@@ -61,103 +78,124 @@ def mint_access(
             write_private(path, jwt.new_key(prefix, entropy(jwt.SEED_BYTES)).seed)
         return jwt.key_of_seed(path.read_text().strip())
 
+    users = tuple(users)
     operator = key("operator", jwt.PREFIX_OPERATOR)
-    accounts = {name: key(f"account-{name}", jwt.PREFIX_ACCOUNT) for name in AccountName}
+    names = (name for name in AccountName if name is not AccountName.CELL)
+    shared: dict[AccountName, jwt.Key] = {name: key(f"account-{name}", jwt.PREFIX_ACCOUNT) for name in names}
     view_signer = key("view-signer", jwt.PREFIX_ACCOUNT)
-    written = set()
-    scopes: list[jwt.Scope] = []
+    cells = [_cell(user, key) for user in users if user.cell]
+    written = {credentials_dir / f"{user.name}.creds" for user in users}
+    by_cell = {cell.cluster: cell for cell in cells}
     for user in users:
-        account = accounts[user.account]
-        if user.lasting:
-            user_key, signer_key = key(f"lasting-{user.name}", jwt.PREFIX_USER), _scope_key(key, user)
-            scopes.append(jwt.Scope(signer_key.public, user.name, user.rights))
-            token = jwt.scoped_user_jwt(
-                name=user.name, user=user_key.public, signer=signer_key, account=account.public, issued_at_s=now_s
-            )
-        else:
-            user_key = key(f"user-{user.name}", jwt.PREFIX_USER)
-            token = jwt.user_jwt(
-                user.rights,
-                name=user.name,
-                user=user_key.public,
-                signer=account,
-                account=account.public,
-                issued_at_s=now_s,
-            )
-        path = credentials_dir / f"{user.name}.creds"
-        write_private(path, jwt.creds_file(token, user_key))
-        written.add(path)
+        text = _of_cell(user, by_cell[user.cell], key, now_s) if user.cell else _of_user(user, shared, key, now_s)
+        write_private(credentials_dir / f"{user.name}.creds", text)
     for path in set(credentials_dir.glob("*.creds")) - written:
         path.unlink()
-    signer = jwt.ViewSigner(view_signer, accounts[AccountName.VIEW].public)
-    write_private(credentials_dir / jwt.VIEW_SIGNER_FILE, signer.dump())
-    tokens = {
-        accounts[spec.name].public: jwt.account_jwt(
-            spec, account=accounts[spec.name], operator=operator, issued_at_s=now_s
-        )
-        for spec in account_specs(
-            {name: account.public for name, account in accounts.items()},
-            view_signer=view_signer.public,
-            revoked_before_s=now_s - 1,
-            revoked=_revoked(keys_dir) if scopes else (),
-            scopes=tuple(scopes),
-        )
-    }
+    view = jwt.ViewSigner(view_signer, shared[AccountName.VIEW].public)
+    write_private(credentials_dir / jwt.VIEW_SIGNER_FILE, view.dump())
+    specs = account_specs(
+        {name: account.public for name, account in shared.items()},
+        view_signer=view_signer.public,
+        revoked_before_s=now_s - 1,
+        cells=cells,
+    )
+    log = shared[AccountName.LOG].public
+    told = (*((shared[spec.name], spec) for spec in specs), *((cell.key, cell_spec(cell, log=log)) for cell in cells))
     return MintedAccess(
         operator=jwt.operator_jwt(operator, issued_at_s=now_s),
-        system_account=accounts[AccountName.SYS].public,
-        accounts=tokens,
-        log_account=accounts[AccountName.LOG].public,
+        system_account=shared[AccountName.SYS].public,
+        accounts={
+            account.public: jwt.account_jwt(spec, account=account, operator=operator, issued_at_s=now_s)
+            for account, spec in told
+        },
+        log_account=log,
     )
 
 
-def _scope_key(key: Callable[[str, int], jwt.Key], user: BusUser) -> jwt.Key:
-    """What signs for a lasting user. Raises ValueError if it is of another account than LOG."""
-    if user.account is not AccountName.LOG:
-        raise ValueError(f"user {user.name}: lasts, so it must be of account {AccountName.LOG}, not {user.account}")
-    return key(f"scope-{user.name}", jwt.PREFIX_ACCOUNT)
+def _cell(user: BusUser, key: MakeKey) -> CellAccount:
+    """What signs for the cell's broker is a key of its own."""
+    signer = key(f"scope-{user.name}", jwt.PREFIX_ACCOUNT)
+    account = key(f"account-{user.name}", jwt.PREFIX_ACCOUNT)
+    return CellAccount(user.cell, account, signer, jwt.Scope(signer.public, user.name, user.rights))
 
 
-def _revoked(keys_dir: Path) -> tuple[str, ...]:
-    """Every user whose older tokens are void, one by one: `all` would be the lasting ones, too."""
-    return tuple(jwt.key_of_seed(path.read_text().strip()).public for path in sorted(keys_dir.glob("user-*.nk")))
+def _of_cell(user: BusUser, cell: CellAccount, key: MakeKey, now_s: int) -> str:
+    user_key = key(f"lasting-{user.name}", jwt.PREFIX_USER)
+    token = jwt.scoped_user_jwt(
+        name=user.name, user=user_key.public, signer=cell.signer, account=cell.key.public, issued_at_s=now_s
+    )
+    return jwt.creds_file(token, user_key)
+
+
+def _of_user(user: BusUser, shared: Mapping[AccountName, jwt.Key], key: MakeKey, now_s: int) -> str:
+    user_key, account = key(f"user-{user.name}", jwt.PREFIX_USER), shared[user.account]
+    token = jwt.user_jwt(
+        user.rights, name=user.name, user=user_key.public, signer=account, account=account.public, issued_at_s=now_s
+    )
+    return jwt.creds_file(token, user_key)
 
 
 def account_specs(
-    public: Mapping[AccountName, str],
-    *,
-    view_signer: str,
-    revoked_before_s: int,
-    revoked: tuple[str, ...] = (),
-    scopes: tuple[jwt.Scope, ...] = (),
+    public: Mapping[AccountName, str], *, view_signer: str, revoked_before_s: int, cells: Sequence[CellAccount] = ()
 ) -> tuple[jwt.AccountSpec, ...]:
-    """How the accounts are joined: questions come in from QUERY, the live view goes out to VIEW, nothing else.
-
-    revoked: users of LOG whose older tokens are void; none: all. scopes: of LOG.
+    """How the accounts are joined: questions come in from QUERY, the live view goes out to VIEW, and what `bus.leaf`
+    lists passes between LOG and the accounts of cells; nothing else.
     """
     log = public[AccountName.LOG]
+    passing = [(cell, crossing(cell.cluster)) for cell in cells]
     return (
         jwt.AccountSpec(AccountName.SYS),
         jwt.AccountSpec(
             AccountName.LOG,
             jetstream=True,
             exports=(
-                {"name": "query", "subject": "query.>", "type": "service", "response_type": "Singleton"},
-                {"name": "view", "subject": "view.>", "type": "stream"},
+                _service("query.>"),
+                _stream("view.>"),
+                *_once(export for _, one in passing for export in _exports(asked=one.asked, heard=one.tells)),
             ),
-            scopes=scopes,
-            revoked_before_s=revoked_before_s,
-            revoked=revoked,
-        ),
-        jwt.AccountSpec(
-            AccountName.QUERY,
-            imports=({"name": "query", "subject": "query.>", "type": "service", "account": log},),
+            imports=tuple(
+                wanted for cell, one in passing for wanted in _imports(cell.key.public, asks=one.asks, hears=one.told)
+            ),
             revoked_before_s=revoked_before_s,
         ),
+        jwt.AccountSpec(AccountName.QUERY, imports=_imports(log, asks=("query.>",)), revoked_before_s=revoked_before_s),
         jwt.AccountSpec(
             AccountName.VIEW,
-            imports=({"name": "view", "subject": "view.>", "type": "stream", "account": log},),
+            imports=_imports(log, hears=("view.>",)),
             signing_keys=(view_signer,),
             limits={"conn": VIEW_CONNECTIONS_MAX},
         ),
     )
+
+
+def cell_spec(cell: CellAccount, *, log: str) -> jwt.AccountSpec:
+    """The account that a cell's broker joins: it has no streams, and one sort of user."""
+    one = crossing(cell.cluster)
+    return jwt.AccountSpec(
+        AccountName.CELL,
+        exports=_exports(asked=one.asks, heard=one.told),
+        imports=_imports(log, asks=one.asked, hears=one.tells),
+        scopes=(cell.scope,),
+        limits={"conn": 0, "leaf": CELL_CONNECTIONS_MAX},
+    )
+
+
+def _exports(*, asked: Iterable[str] = (), heard: Iterable[str] = ()) -> tuple[jwt.Json, ...]:
+    return (*map(_service, asked), *map(_stream, heard))
+
+
+def _imports(account: str, *, asks: Iterable[str] = (), hears: Iterable[str] = ()) -> tuple[jwt.Json, ...]:
+    return tuple({**export, "account": account} for export in _exports(asked=asks, heard=hears))
+
+
+def _service(subject: str) -> jwt.Json:
+    return {"name": subject, "subject": subject, "type": "service"}
+
+
+def _stream(subject: str) -> jwt.Json:
+    return {"name": subject, "subject": subject, "type": "stream"}
+
+
+def _once(exports: Iterable[jwt.Json]) -> tuple[jwt.Json, ...]:
+    """What several cells take from LOG is exported once."""
+    return tuple({str(export["subject"]): export for export in exports}.values())

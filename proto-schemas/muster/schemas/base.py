@@ -6,6 +6,7 @@ from pydantic import BaseModel, ConfigDict, Field, StringConstraints
 
 FACT_BYTES_MAX = 512 * 1024  # a fact's body; half of the broker's payload limit, so that headers never decide
 BODY_BYTES_MAX = 1024 * 1024  # an HTTP request's body
+JOBS_PER_BATCH_MAX = 1_000  # submitted in one request
 CAUSES_MAX = 16  # a fact names at most so many facts that led to it
 
 NAME_PATTERN = r"^[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?$"  # RFC 1123 label: also a Kubernetes name and a subject token

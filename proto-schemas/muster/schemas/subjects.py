@@ -103,8 +103,13 @@ class ParsedSubject:
 
 
 def parse_subject(log: LogName, subject: str) -> ParsedSubject | None:
-    """Take a subject of `log` apart; None if it has not the shape of a fact there."""
+    """Take a subject of `log` apart; None if it has not the shape of a fact there.
+
+    A copy of a cluster's log holds what that cluster's broker stored, whatever the subject: of another it says nothing.
+    """
     parts = subject.split(".")
+    if log.role is not StreamRole.FED_UP and parts[:2] != ["muster", log.scope]:
+        return None
     if log.role is StreamRole.LOG:
         if len(parts) == 6:
             return ParsedSubject(parts[1], parts[2], parts[3], untoken(parts[4]), parts[5])

@@ -7,6 +7,7 @@ from muster.federation.copier import Copier
 from muster.federation.copy_trimmer import CopyTrimmer
 from muster.federation.core import FederationCore, MemberPlan, answers
 from muster.federation.metrics_sink import FederationSink
+from muster.federation.reports import Desk
 from muster.schemas import members
 from muster.schemas.registry import StreamRole
 
@@ -24,17 +25,19 @@ DECLARATION = Declaration(
 
 def services(settings: Settings) -> tuple[CoreService | Hosted, ...]:
     """The federation of all clusters; without any named there it has one, this stack's own."""
-    federation = settings.federation
+    federation, desk = settings.federation, Desk()
     plans = tuple(MemberPlan(name or settings.cluster, lost_s) for name, lost_s in federation.lost_after().items())
     return (
         CoreService(
             declaration=DECLARATION,
             role=StreamRole.FED,
-            core=lambda: FederationCore(
-                members=plans,
-                policy=federation.policy,
-                margin_s=federation.margin_s,
-                checkpoint_every_facts=settings.scheduler.checkpoint_every_facts,
+            core=lambda: desk.seat(
+                FederationCore(
+                    members=plans,
+                    policy=federation.policy,
+                    margin_s=federation.margin_s,
+                    checkpoint_every_facts=settings.scheduler.checkpoint_every_facts,
+                )
             ),
             sink=FederationSink,
             queries={
@@ -44,6 +47,6 @@ def services(settings: Settings) -> tuple[CoreService | Hosted, ...]:
                 "assignment": answers.answer_assignment,
             },
         ),
-        Copier(DECLARATION),
+        Copier(DECLARATION, desk=desk if settings.role == "centre" else None),
         *((CopyTrimmer(DECLARATION),) if settings.role == "centre" and federation.copies_keep_s else ()),
     )

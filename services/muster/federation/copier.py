@@ -5,7 +5,7 @@ newest assignment ends once in FED whoever copies, an end that comes late and co
 up) keeps no other out, and a second copier or a second try does no harm; the id of every copy is a hash of its source.
 Reports are copied in bounded groups, and a group is whole before the next begins: so copying goes on one group before
 the newest copy, and needs no memory of its own. Reports that were copied long ago are purged, or FED_UP would fill up
-and take none any more.
+and take none any more. A summary that is followed by another at once is left out.
 """
 
 import asyncio
@@ -15,6 +15,7 @@ from collections.abc import Awaitable, Callable
 from nats.aio.client import Client
 
 from muster.bus import jsapi
+from muster.bus.clock import SystemTime
 from muster.bus.declaration import Declaration
 from muster.bus.nats_log import NatsLog
 from muster.bus.ports import LogReader
@@ -22,8 +23,10 @@ from muster.bus.requests import Outcome, append_single, last_on_subject
 from muster.bus.service import Connect
 from muster.bus.settings import Settings
 from muster.bus.traceparent import about
-from muster.core import Draft, Fact
+from muster.core import Draft
 from muster.federation.core.copies import copy_id, copy_of
+from muster.federation.reports import Believing, Desk, Summaries
+from muster.schemas.facts.control import ClusterSummary
 from muster.schemas.facts.job import JobEnded
 from muster.schemas.subjects import FED_LOG, FED_UP_LOG, fact_subject
 
@@ -42,16 +45,21 @@ RETRY_S = 0.5
 Store = Callable[[Draft, str], Awaitable[Outcome]]
 """Stores a draft as the fact of this id."""
 
+Believes = Callable[[Draft], Awaitable[bool]]
+"""Whether a report may be so."""
+
 _logger = logging.getLogger(__name__)
 
 
 class Copier:
     """The hosted piece (`bus.service.Hosted`): runs until it is cancelled."""
 
-    def __init__(self, declaration: Declaration, *, kept: int = KEPT) -> None:
+    def __init__(self, declaration: Declaration, *, kept: int = KEPT, desk: Desk | None = None) -> None:
+        """desk: whom to ask whether a cluster can know what it reports; None: all are believed."""
         assert kept > GROUP_MAX, "a restart looks at one group again"
         self.declaration = declaration
         self._kept = kept
+        self._desk = desk
 
     async def run(self, connect: Connect, settings: Settings) -> None:  # noqa: ARG002 - the port's signature
         """Copy for ever. Raises LogError where the bus refuses for good; the supervisor starts it again."""
@@ -60,6 +68,8 @@ class Copier:
         start = await _start(client)
         reader = await log.reader(after_seq=start)
         purged = start
+        time, summaries = SystemTime(), Summaries()
+        believes = Believing(client, self._desk) if self._desk is not None else _everybody
 
         async def store(draft: Draft, fact_id: str) -> Outcome:
             if isinstance(draft.payload, JobEnded):
@@ -69,7 +79,9 @@ class Copier:
 
         try:
             while True:
-                copied = await copy_group(reader, store)
+                copied = await copy_group(reader, store, believes=believes, summaries=summaries)
+                for draft, fact_id in summaries.due(time.monotonic_s()):
+                    await _keep(draft, fact_id, store, RETRY_S)
                 if copied - purged >= 2 * self._kept:
                     purged = copied - self._kept
                     await jsapi.call(client, f"STREAM.PURGE.{FED_UP_LOG.stream}", {"seq": purged + 1})
@@ -77,18 +89,40 @@ class Copier:
             await reader.close()
 
 
-async def copy_group(reader: LogReader, store: Store, *, retry_s: float = RETRY_S) -> int:
-    """Copy the next reports, at most `GROUP_MAX`; every one of them stands when it returns the last one's sequence."""
+async def _everybody(_: Draft) -> bool:
+    """The clusters' services run beside the federation, with rights of their own on the same broker."""
+    return True
+
+
+async def copy_group(
+    reader: LogReader,
+    store: Store,
+    *,
+    believes: Believes = _everybody,
+    summaries: Summaries | None = None,
+    retry_s: float = RETRY_S,
+) -> int:
+    """Copy the next reports, at most `GROUP_MAX`; every one of them stands when it returns the last one's sequence.
+
+    summaries: where those wait; None: they are copied like all the others. Raises what `believes` raises.
+    """
     batch = await reader.read(limit=GROUP_MAX, timeout_s=READ_TIMEOUT_S)
-    await asyncio.gather(*(_copy(report, store, retry_s) for report in batch.facts))
+    copies = [(draft, copy_id(FED_UP_LOG.stream, report.seq)) for report in batch.facts if (draft := copy_of(report))]
+    if summaries is not None:
+        for draft, fact_id in copies:
+            if isinstance(draft.payload, ClusterSummary):
+                summaries.offer(draft, fact_id)
+        copies = [one for one in copies if not isinstance(one[0].payload, ClusterSummary)]
+    await asyncio.gather(*(_copy(draft, fact_id, store, believes, retry_s) for draft, fact_id in copies))
     return batch.last_seq
 
 
-async def _copy(report: Fact, store: Store, retry_s: float) -> None:
-    draft = copy_of(report)
-    if draft is None:
-        return
-    fact_id = copy_id(FED_UP_LOG.stream, report.seq)
+async def _copy(draft: Draft, fact_id: str, store: Store, believes: Believes, retry_s: float) -> None:
+    if await believes(draft):
+        await _keep(draft, fact_id, store, retry_s)
+
+
+async def _keep(draft: Draft, fact_id: str, store: Store, retry_s: float) -> None:
     while (outcome := await store(draft, fact_id)) not in (Outcome.STORED, Outcome.EXISTS):
         _logger.warning(
             "FED is %s: %s of %s waits", outcome.value, draft.name, draft.subject_id, extra=about(draft.trace)

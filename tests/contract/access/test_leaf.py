@@ -11,6 +11,8 @@ from nats.aio.msg import Msg
 
 from leaf_house import ANYBODY, CELL, Joined, joined
 from muster.bus import jsapi
+from muster.bus.errors import StreamConflictError
+from muster.bus.names import api_of, output_stream
 from muster.schemas.subjects import FED_LOG, FED_UP_LOG, cluster_log
 from waiting import until_async
 
@@ -157,6 +159,20 @@ async def test_a_second_start_finds_everything_as_it_is(brokers: Joined, caplog:
     with caplog.at_level(logging.WARNING, logger="muster.bus.streams"):
         await brokers.bootstrap()
     assert caplog.records == []
+
+
+async def test_a_copy_that_was_made_otherwise_is_refused_by_name(brokers: Joined) -> None:
+    """A mirror cannot be changed in place; the broker's own words would not say what to do."""
+    stream = output_stream(CELL)
+    centre = await brokers.centre.connect(ANYBODY.name)
+    await jsapi.call(centre, f"STREAM.DELETE.{stream}")
+    external = {"api": api_of(CELL), "deliver": "elsewhere"}
+    await jsapi.call(
+        centre, f"STREAM.CREATE.{stream}", {"name": stream, "mirror": {"name": stream, "external": external}}
+    )
+    with pytest.raises(StreamConflictError, match=f"{stream}: mirror"):
+        await brokers.bootstrap()
+    await centre.close()
 
 
 async def _holds(client: Client, stream: str, count: int) -> bool:

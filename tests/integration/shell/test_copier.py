@@ -7,14 +7,16 @@ import pytest
 from hosted_services import HostedServices
 from living_stack import until_async
 from muster.bus.nats_log import NatsLog
+from muster.bus.requests import append_single
 from muster.core import Draft, Fact
 from muster.federation.app import DECLARATION
 from muster.federation.copier import GROUP_MAX, Copier
-from muster.schemas.facts.job import JobEnded, JobFinished
+from muster.federation.reports import Desk
+from muster.schemas.facts.job import JobEnded, JobFinished, JobRouted
 from muster.schemas.ids import request_fact_id
 from muster.schemas.subjects import FED_LOG, FED_UP_LOG, LogName
-from servers import DECLARATIONS, running_nats
-from unit.federation.world import job
+from servers import CLUSTER, DECLARATIONS, running_nats
+from unit.federation.world import World, job
 
 pytestmark = pytest.mark.connected
 
@@ -142,3 +144,28 @@ async def test_a_late_end_of_an_earlier_assignment_keeps_none_out_and_none_comes
         return [ended.assignment for ended in found if isinstance(ended, JobEnded)]
 
     assert (ends("early"), ends("late")) == ([1, 2], [3])
+
+
+async def give(house: HostedServices, name: str, cluster: str) -> str:
+    """The federation gives the job to a cluster; its id."""
+    one = job(name)
+    routed = Draft("job", one.id, "routed", JobRouted(job=one, cluster=cluster), cluster=cluster)
+    client = await house.client("federation")
+    await append_single(client, FED_LOG, service="federation", draft=routed, fact_id=request_fact_id("given", name))
+    return one.id
+
+
+async def test_a_cell_ends_no_job_of_another_and_keeps_no_end_of_its_own_out(house: HostedServices) -> None:
+    """The core that is asked first knows of no job yet: what stands in FED counts."""
+    desk = Desk()
+    desk.seat(World().core)
+    await house.host(Copier(DECLARATION, desk=desk))
+    own, others = await give(house, "own", CLUSTER), await give(house, "others", "west")
+    await end_of(house, "own", assignment=1_000)
+    await report(house, "others", "nobodys")
+    await end_of(house, "own", assignment=1)
+    copies = await until_copied(house, {own})
+    assert [(fact.subject_id, fact.payload.assignment) for fact in copies if isinstance(fact.payload, JobEnded)] == [
+        (own, 1)
+    ]
+    assert others not in {fact.subject_id for fact in copies}

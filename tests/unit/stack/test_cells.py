@@ -7,10 +7,18 @@ import pytest
 
 from muster.bus.access import BusUser
 from muster.bus.jwt import claims_of
-from muster.bus.leaf import cell_rights, cell_user
+from muster.bus.leaf import ASKED, cell_rights, cell_user, crossing
 from muster.bus.settings import Settings
 from muster.stack.cells import cell_of, cell_port, wanted_cell_ports
-from muster.stack.declared import SERVICES, declaration_of, dump_users, load_users, services_of, users_of_bus
+from muster.stack.declared import (
+    CENTRE_SERVICES,
+    SERVICES,
+    declaration_of,
+    dump_users,
+    load_users,
+    services_of,
+    users_of_bus,
+)
 from muster.stack.keys import MintedAccess, mint_access
 from muster.stack.options import StartOptions, asked_settings, refuse_another_role
 from muster.stack.parts import Layout
@@ -67,11 +75,10 @@ def test_a_cells_credential_outlasts_the_centres_next_start_and_others_do_not(tm
         return mint_access(keys_dir=tmp_path / "keys", credentials_dir=tmp_path / "creds", users=users, now_s=now_s)
 
     access = start(1_000)
-    revoked = nats_of(access)["revocations"]
-    subjects = {user.name: subject_of(tmp_path / "creds" / f"{user.name}.creds") for user in users}
-    assert subjects[cell_user("east").name] not in revoked
-    assert subjects["federation"] in revoked
-    assert "*" not in revoked
+    assert nats_of(access, access.log_account)["revocations"] == {"*": 999}
+    account = account_of(tmp_path / "creds" / "cell-east.creds")
+    assert account != access.log_account, "it is of an account of its own"
+    assert "revocations" not in nats_of(access, account)
 
 
 def test_what_a_cell_may_do_is_what_the_centres_newest_start_says(tmp_path: Path) -> None:
@@ -89,28 +96,54 @@ def test_what_a_cell_may_do_is_what_the_centres_newest_start_says(tmp_path: Path
     assert set(after) == {key}, "what signed for a cluster that is gone signs for nobody"
 
 
+def test_between_a_cells_account_and_the_logs_passes_what_is_listed_and_nothing_of_other_cells(tmp_path: Path) -> None:
+    users = [cell_user(name) for name in CLUSTERS]
+    access = mint_access(keys_dir=tmp_path / "keys", credentials_dir=tmp_path / "creds", users=users, now_s=1_000)
+    listed, account = crossing("east"), account_of(tmp_path / "creds" / "cell-east.creds")
+    assert subjects_of(access, account, "imports") == {*listed.asked, *listed.tells}
+    assert subjects_of(access, account, "exports") == {*listed.asks, *listed.told}
+    assert subjects_of(access, access.log_account, "exports") >= {*listed.asked, *listed.tells}
+    assert not [subject for subject in subjects_of(access, account, "imports") if "west" in subject]
+    assert "jetstream" not in nats_of(access, account)
+    assert nats_of(access, account)["limits"].get("streams", 0) == 0
+
+
+def test_every_service_of_a_cell_that_answers_may_be_asked_by_the_centre_and_none_of_its_own(tmp_path: Path) -> None:
+    in_cell = {name for name in services_of(cell(tmp_path)) if declaration_of(name).queries}
+    assert in_cell <= set(ASKED)
+    assert not set(ASKED) & CENTRE_SERVICES
+
+
 def test_the_centres_webhooks_are_kept_from_cells(tmp_path: Path) -> None:
     webhook = {"name": "pager", "url": "http://127.0.0.1:1", "events": ["cluster-changed"]}
     settings = asked_settings(StartOptions(state_dir=tmp_path, clusters=CLUSTERS, settings={"webhooks": [webhook]}))
     users = load_users(dump_users(users_of_bus([declaration_of("federation")], settings)))
-    assert {user.rights for user in users if user.lasting} == {
+    assert {user.rights for user in users if user.cell} == {
         cell_rights(cluster, kept=("webhook-pager",)) for cluster in CLUSTERS
     }
 
 
-def nats_of(access: MintedAccess) -> dict[str, dict[str, int]]:
-    told = claims_of(access.accounts[access.log_account])
+def nats_of(access: MintedAccess, account: str) -> dict[str, dict[str, int]]:
+    told = claims_of(access.accounts[account])
     return cast("dict[str, dict[str, int]]", told["nats"])
 
 
+def subjects_of(access: MintedAccess, account: str, which: str) -> set[str]:
+    """What an account exports or imports."""
+    rows = cast("list[dict[str, str]]", nats_of(access, account)[which])
+    return {row["subject"] for row in rows}
+
+
 def scopes_of(access: MintedAccess) -> dict[str, dict[str, dict[str, list[str]]]]:
-    """The templates of the account LOG, by the key that signs for them."""
-    keys = cast("list[dict[str, dict[str, dict[str, list[str]]]]]", nats_of(access)["signing_keys"])
+    """The templates of all accounts, by the key that signs for them."""
+    told = [nats_of(access, account)["signing_keys"] for account in access.accounts]
+    keys = [key for one in cast("list[list[object]]", told) for key in one if isinstance(key, dict)]
     return {str(key["key"]): key["template"] for key in keys}
 
 
-def subject_of(credentials: Path) -> str:
-    return str(claims_of(credentials.read_text().splitlines()[1])["sub"])
+def account_of(credentials: Path) -> str:
+    nats = cast("dict[str, str]", claims_of(credentials.read_text().splitlines()[1])["nats"])
+    return nats["issuer_account"]
 
 
 def test_a_directory_is_a_whole_stacks_or_a_federations_and_not_both(tmp_path: Path) -> None:

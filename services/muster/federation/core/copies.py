@@ -1,9 +1,10 @@
 """What a cluster reported, as the federation says it again in its own log."""
 
 from muster.core import Draft, Fact
+from muster.federation.core.state import State
 from muster.schemas import ids
 from muster.schemas.facts.control import ClusterSummary
-from muster.schemas.facts.federation import JobReturned, JobReturnRefused
+from muster.schemas.facts.federation import Assignment, JobReturned, JobReturnRefused
 from muster.schemas.facts.job import JobEnded, JobFinished
 from muster.schemas.job import Phase
 
@@ -34,6 +35,25 @@ def copy_of(report: Fact) -> Draft | None:
             return Draft("cluster", report.cluster, "cluster-summarised", said, causes, report.trace)
         case _:
             return None
+
+
+def assignment_in(draft: Draft) -> Assignment | None:
+    """Of which cluster's part in a job a copy tells; None if of no job."""
+    match draft.payload:
+        case JobEnded() as told:
+            return Assignment(cluster=told.cluster, number=told.assignment)
+        case JobReturned() | JobReturnRefused() as told:
+            return Assignment(cluster=told.cluster, number=told.assignment)
+        case _:
+            return None
+
+
+def is_awaited(state: State, job_id: str, told: Assignment) -> bool:
+    """Whether the job's part is that cluster's, or was and is not settled yet."""
+    record = state.jobs.get(job_id)
+    if record is None:
+        return False
+    return (record.cluster, record.assignment) == (told.cluster, told.number) or told in record.owed
 
 
 def copy_id(stream: str, seq: int) -> str:

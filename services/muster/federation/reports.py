@@ -1,0 +1,96 @@
+"""What the federation takes of what clusters report, where these stand on brokers of their own.
+
+A cell can write whatever it likes into its own log. Of jobs it is believed only what concerns assignments that it was
+given: else one could end the jobs of another, or fill FED with the ends of jobs that nobody knows.
+"""
+
+import asyncio
+import logging
+
+from nats.aio.client import Client
+from prometheus_client import Counter
+
+from muster.bus.requests import last_on_subject
+from muster.core import Draft
+from muster.federation.core import FederationCore
+from muster.federation.core.copies import assignment_in, is_awaited
+from muster.federation.core.state import State
+from muster.schemas.facts.federation import Assignment
+from muster.schemas.facts.job import JobRouted
+from muster.schemas.subjects import FED_LOG, fact_subject
+
+SUMMARY_S = 1.0
+"""At least so long between two summaries of one cluster in FED; of those between the newest is taken."""
+
+_REFUSED = Counter(
+    "muster_federation_reports_refused",
+    "What a cluster reported of jobs that it was never given, and nobody believed.",
+    ("cluster",),
+)
+_logger = logging.getLogger(__name__)
+
+
+class Desk:
+    """The newest core of this process, for who copies beside it. It knows every job of the checkpoint that it began
+    with: a core is made and restored in one step.
+    """
+
+    def __init__(self) -> None:
+        self._core: FederationCore | None = None
+        self._is_there = asyncio.Event()
+
+    def seat(self, core: FederationCore) -> FederationCore:
+        """The core itself."""
+        self._core = core
+        self._is_there.set()
+        return core
+
+    async def state(self) -> State:
+        """As folded so far. Waits until there is a core."""
+        await self._is_there.wait()
+        assert self._core is not None, "whoever sets the event has seated a core"
+        return self._core.state
+
+
+class Believing:
+    """Judges reports by the jobs that the core knows, and where it may be behind, by FED itself."""
+
+    def __init__(self, client: Client, desk: Desk) -> None:
+        self._client = client
+        self._desk = desk
+
+    async def __call__(self, draft: Draft) -> bool:
+        """Whether the copy may stand in FED. Raises ApiError, LogUnavailableError."""
+        told = assignment_in(draft)
+        if told is None or is_awaited(await self._desk.state(), draft.subject_id, told):
+            return True
+        if await self._was_given(draft.subject_id, told):
+            return True
+        _REFUSED.labels(told.cluster).inc()
+        _logger.warning("cluster %s reports %s of a job that it was never given", told.cluster, draft.name)
+        return False
+
+    async def _was_given(self, job_id: str, told: Assignment) -> bool:
+        subject = fact_subject(
+            FED_LOG, writer="federation", kind="job", subject_id=job_id, name="routed", cluster=told.cluster
+        )
+        newest = await last_on_subject(self._client, FED_LOG.stream, subject)
+        return newest is not None and told.number <= JobRouted.model_validate_json(newest.body).assignment
+
+
+class Summaries:
+    """Of every cluster the newest that waits, so that none can fill FED with them."""
+
+    def __init__(self) -> None:
+        self._waiting: dict[str, tuple[Draft, str]] = {}
+        self._said_s: dict[str, float] = {}
+
+    def offer(self, draft: Draft, fact_id: str) -> None:
+        """The newest of its cluster, to be stored as the fact of this id."""
+        self._waiting[draft.subject_id] = (draft, fact_id)
+
+    def due(self, now_s: float) -> list[tuple[Draft, str]]:
+        """Those whose turn it is; they wait no more. now_s: on the monotonic clock."""
+        turns = [name for name in self._waiting if now_s - self._said_s.get(name, -SUMMARY_S) >= SUMMARY_S]
+        self._said_s.update(dict.fromkeys(turns, now_s))
+        return [self._waiting.pop(name) for name in turns]
