@@ -1,7 +1,7 @@
 """The stack of the demonstrations for tests: two workers with a GPU each, a pool, everything short."""
 
 from collections import Counter
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from copy import deepcopy
 from dataclasses import dataclass
@@ -14,10 +14,10 @@ from living_stack import House, open_house
 from muster.cli.demo_settings import FABRIC, MODEL, POOL, WORKER_COUNT, demo_settings
 from muster.cli.demo_stage import Stage
 from muster.core.fact import Fact
+from muster.stack.declared import SERVICES
 from muster.stack.options import StartOptions
 from waiting import until_async
 
-ANY_PORT = dict.fromkeys(("nats", "monitor", "websocket", "redis", "http", "metrics", "fabric", "dcgm"), 0)
 ALL_DEVICES = POOL + WORKER_COUNT
 
 Json = dict[str, object]
@@ -100,11 +100,15 @@ def switching(seconds: float) -> Json:
 
 @asynccontextmanager
 async def open_devices_house(
-    state_dir: Path, settings: Json | None = None, *, split: bool = False
+    state_dir: Path, settings: Json | None = None, *, split: bool = False, services: Sequence[str] = SERVICES
 ) -> AsyncIterator[DevicesHouse]:
     """Started with `demo_settings` unless told otherwise; the demonstrations' queue is there."""
     options = StartOptions(
-        state_dir=state_dir, split=split, ports=ANY_PORT, settings=settings or demo_settings(), sync_interval_s=120.0
+        state_dir=state_dir,
+        split=split,
+        services=tuple(services),
+        settings=settings or demo_settings(),
+        sync_interval_s=120.0,
     )
     async with open_house(options) as house:
         stage = Stage(house.muster, next(one.url for one in house.settings.fabrics if one.name == FABRIC))

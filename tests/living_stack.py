@@ -4,7 +4,7 @@ import asyncio
 import os
 import signal
 import sys
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -23,20 +23,27 @@ from muster.schemas.facts.queue import QueueSpec
 from muster.schemas.job import JobSpec, TaskGroup
 from muster.schemas.subjects import FED_LOG, LogName, cluster_log
 from muster.schemas.views import JobView
-from muster.stack.options import StartOptions, metrics_name
+from muster.stack.declared import SERVICES, check_settings, declaration_of, services_of, users_of_bus
+from muster.stack.options import StartOptions, asked_settings, metrics_name
 from muster.stack.ports import USUAL_PORTS
 from muster.stack.up import RunningStack, start
+from own_ports import own_port
 from waiting import ASKING_POLL_S, PATIENCE_S, until, until_async
 
 READ_IDLE_S = 0.5
 TEAM = "physics"
+PASSED = ("gateway", "federation", "scheduler", "agent", "projector")
+"""The services that a plain job passes through: enough where each is a process, and none of the others is asked."""
 
 
-def options(state_dir: Path, *, nodes: int = 16, split: bool = False, **bus: object) -> StartOptions:
-    """A small fleet whose pods start at once, on ports that are free. bus: fields of BusSettings."""
-    plain = StartOptions(
+def options(
+    state_dir: Path, *, nodes: int = 16, split: bool = False, services: Sequence[str] = SERVICES, **bus: object
+) -> StartOptions:
+    """A small fleet whose pods start at once. bus: fields of BusSettings."""
+    return StartOptions(
         state_dir=state_dir,
         split=split,
+        services=tuple(services),
         settings={
             "fleet": {"nodes": nodes, "gpus_per_node": 8},
             "simulation": {"start_s": 0.05, "run_s": 1.0, "job_failure_share": 0.0, "telemetry_interval_s": 0},
@@ -44,8 +51,6 @@ def options(state_dir: Path, *, nodes: int = 16, split: bool = False, **bus: obj
         },
         sync_interval_s=120.0,
     )
-    names = (*USUAL_PORTS, *map(metrics_name, plain.processes()))
-    return plain.model_copy(update={"ports": dict.fromkeys(names, 0)})
 
 
 @dataclass
@@ -165,7 +170,7 @@ async def second(service: str, house: House) -> AsyncIterator[int]:
 @asynccontextmanager
 async def open_house(start_options: StartOptions) -> AsyncIterator[House]:
     """A stack with the tests' queue, ended at the end."""
-    stack = await start(start_options)
+    stack = await start(_prepared(start_options))
     try:
         async with Muster.from_state_dir(start_options.state_dir) as muster:
             await muster.set_queue(QueueSpec(name=TEAM))
@@ -173,6 +178,22 @@ async def open_house(start_options: StartOptions) -> AsyncIterator[House]:
             yield House(stack, muster)
     finally:
         await stack.stop()
+
+
+def _prepared(asked: StartOptions) -> StartOptions:
+    """On this worker's own ports, where any would do, and with the users that the services declare.
+
+    A start asks a child for those, which imports every service for it: seconds, that most tests need not wait for.
+    Pages of the documents and federations are started by `muster.stack` alone.
+    """
+    names = (*USUAL_PORTS, *map(metrics_name, asked.processes()), *asked.ports)
+    ports = {name: asked.ports.get(name) or own_port() for name in names}
+    settings = asked_settings(asked)
+    services = tuple(name for name in asked.services if name in services_of(settings))
+    for service in services:
+        check_settings(service, settings)
+    users = asked.users or users_of_bus(map(declaration_of, services), settings)
+    return asked.model_copy(update={"ports": ports, "users": users})
 
 
 async def command(state_dir: Path, *words: str) -> str:

@@ -30,8 +30,9 @@ from muster.schemas.base import Wire
 from muster.schemas.registry import StreamRole
 from muster.stack import nats_server, redis_server
 from muster.stack.keys import MintedAccess, mint_access
-from muster.stack.ports import LOOPBACK, free_port
+from muster.stack.ports import LOOPBACK
 from muster.stack.process import die_with_parent
+from own_ports import own_port
 
 CLUSTER = "atlas"
 READY_S_MAX = 20.0
@@ -316,9 +317,9 @@ def running_nats(
 
         def new_server() -> NatsServer:
             config = nats_server.NatsConfig(
-                port=free_port(),
-                monitor_port=free_port(),
-                websocket_port=free_port(),
+                port=own_port(),
+                monitor_port=own_port(),
+                websocket_port=own_port(),
                 store_dir=directory / "store",
                 origins=("http://127.0.0.1:8080",),
                 sync_interval_s=sync_interval_s,
@@ -403,7 +404,7 @@ def running_redis() -> Iterator[RedisServer]:
     """A started Redis in a directory of its own."""
     with _directory("muster-redis-") as directory:
         server = _started(
-            lambda: RedisServer(directory, redis_server.RedisConfig(free_port(), directory, password="test-only"))
+            lambda: RedisServer(directory, redis_server.RedisConfig(own_port(), directory, password="test-only"))
         )
         try:
             yield server

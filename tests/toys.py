@@ -4,6 +4,8 @@ import asyncio
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 
+from nats.aio.client import Client
+
 from muster.bus.batches import Writer
 from muster.bus.checkpoint import Checkpoints, MemoryCheckpoints, Voidance, contributors
 from muster.bus.clock import Clock, FakeTime
@@ -238,7 +240,7 @@ class MemoryHouse:
     def shell(
         self, service: CoreService, *, process: MemoryServiceLog | None = None, leases: HandLeases | None = None
     ) -> Shell:
-        """A shell that is not started. process: which reader it shares."""
+        """A shell that is not started. process: which reader it shares. A sink gets a client that is not connected."""
         parts = ShellParts(
             log=process or self.process,
             leases=leases or self.leases,
@@ -246,6 +248,7 @@ class MemoryHouse:
             holder="test",
             clock=Clock(self.time),
             limits=ShellLimits(idle_s=0.02),
+            connection=Client() if service.sink is not None else None,
         )
         return Shell(service, parts)
 

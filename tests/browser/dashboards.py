@@ -61,7 +61,7 @@ def stack_options(
         "telemetry": {"interval_s": TELEMETRY_S},
         **composable_settings(nodes=COMPOSABLE, pool=POOL),
     }
-    return wanted.model_copy(update={"settings": settings, "ports": {**wanted.ports, "fabric": 0, "dcgm": 0}})
+    return wanted.model_copy(update={"settings": settings})
 
 
 @asynccontextmanager

@@ -21,8 +21,8 @@ from muster.client import Muster
 from muster.schemas.access import Endpoints
 from muster.stack import control
 from muster.stack.options import endpoints_of
-from muster.stack.ports import choose_ports
 from muster.stack.state_dir import StateDir
+from own_ports import own_ports
 from waiting import until, until_async
 
 PATIENCE_S = 60.0
@@ -33,7 +33,7 @@ READY = "API token"
 """What `muster up` says when it is ready, among other things."""
 
 _NOT_SHOWN = frozenset({".git", ".venv", "site", "dist", "out"})
-_PORTS = ("nats", "monitor", "websocket", "redis", "http", "metrics", "fabric")
+_PORTS = ("nats", "monitor", "websocket", "redis", "http", "metrics", "fabric", "dcgm")
 _ENV = ".environment"
 
 
@@ -131,16 +131,19 @@ class Stage:
             await until_async(lambda: _has(muster, wanted))
 
 
-def made(directory: Path) -> Stage:
-    """A stage in an empty directory: files that commands write fall beside the repository's, never among them."""
-    work, home = directory / "work", directory / "home"
+def made(directory: Path, *, home: Path | None = None) -> Stage:
+    """A stage in an empty directory: files that commands write fall beside the repository's, never among them.
+
+    home: another stage's, whose stack is then that of both.
+    """
+    work, own_home = directory / "work", directory / "home"
     work.mkdir(parents=True)
-    home.mkdir()
+    own_home.mkdir()
     for path in ROOT.iterdir():
         if path.name not in _NOT_SHOWN:
             (work / path.name).symlink_to(path)
     (work / ".venv").symlink_to(sys.prefix)
-    return Stage(work, home)
+    return Stage(work, home or own_home)
 
 
 def _prepare(state_dir: Path, settings: Mapping[str, object]) -> None:
@@ -150,7 +153,7 @@ def _prepare(state_dir: Path, settings: Mapping[str, object]) -> None:
     """
     state = StateDir(state_dir)
     state.prepare()
-    ports = choose_ports(dict.fromkeys(_PORTS, 0))
+    ports = own_ports(*_PORTS)
     state.run.mkdir(exist_ok=True)
     state.endpoints.write_text(endpoints_of(ports, redis_url="", processes=("all",)).model_dump_json())
     first = composable_settings(nodes=NODES, pool=POOL)

@@ -10,6 +10,9 @@ from dataclasses import dataclass, field
 from documents import fills
 from documents.fills import Fill
 
+SHARED = "--no-examples"
+"""Options of the stack of most pages."""
+
 
 @dataclass(frozen=True, slots=True)
 class Instead:
@@ -36,15 +39,22 @@ class Stand:
 
     stack: options of the `muster up` that runs beside them, None: nothing runs. fills: what words stand for.
     before: what the page takes for granted. settings: sections that stand in settings.json at the start. by: the test
-    that runs the page instead of ours, as `path::name`, because it needs another place.
+    that runs the page instead of ours, as `path::name`, because it needs another place. apart: no block needs what
+    another one did, and each is a test of its own.
     """
 
-    stack: str | None = "--no-examples"
+    stack: str | None = SHARED
     fills: Mapping[str, Fill] = field(default_factory=dict)
     before: str = ""
     settings: Mapping[str, object] = field(default_factory=dict)
     instead: tuple[Instead, ...] = ()
     by: str = ""
+    apart: bool = False
+
+    @property
+    def shares(self) -> bool:
+        """Whether any stack will do: such pages have one together, in which they leave things, but break nothing."""
+        return self.stack == SHARED and not self.settings
 
 
 MINUTES = "takes minutes at this size"
@@ -162,6 +172,7 @@ PAGES: Mapping[str, Stand] = {
             ),
         ),
     ),
+    "docs/permissions.md": Stand(stack=None),
     "docs/integration.md": Stand(
         fills={"http://127.0.0.1:8080": fills.gateway},
         instead=(
@@ -300,8 +311,8 @@ PAGES: Mapping[str, Stand] = {
         instead=(
             Instead(
                 f"{COMPOSE} -f compose/compose.federation.yaml up --detach --build",
-                "twenty containers; what compose makes of both files is looked at",
-                by="tests/compose/test_federation.py::test_the_centre_and_two_cells_are_what_compose_would_start",
+                "needs a Docker engine: that test starts a federation in containers",
+                by="tests/compose/test_federation.py::test_jobs_from_this_machine_run_in_either_cell",
             ),
             Instead(
                 "muster init kubernetes --into k8s/overlays/centre/secrets "
@@ -364,6 +375,7 @@ PAGES: Mapping[str, Stand] = {
     ),
     "docs/benchmarks.md": Stand(
         stack=None,
+        apart=True,
         fills={"DIR": fills.small_trace},
         instead=(
             Instead(

@@ -8,7 +8,6 @@ import asyncio
 import tempfile
 from pathlib import Path
 
-from devices_house import ANY_PORT
 from golden.device_story import DeviceStory
 from golden.logs import CLUSTER, DEVICE_FACTS, LOGS, SETTINGS, archive_of
 from living_stack import TEAM, House, job, open_house, options
@@ -36,9 +35,7 @@ WANTED = frozenset(
 async def record() -> None:
     """Live through it and export both logs."""
     with tempfile.TemporaryDirectory(prefix="muster-golden-") as directory:
-        started = options(Path(directory)).model_copy(
-            update={"cluster": CLUSTER, "settings": SETTINGS, "ports": ANY_PORT}
-        )
+        started = options(Path(directory)).model_copy(update={"cluster": CLUSTER, "settings": SETTINGS})
         async with open_house(started) as house:
             devices = DeviceStory(house)
             others, _ = await asyncio.gather(_story(house), devices.tell())

@@ -6,38 +6,44 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 
 import pytest
+import pytest_asyncio
 
 from documents.blocks import PYTHON, RUN, Block, all_blocks
 from documents.stage import Stage, made
-from documents.tables import Instead, Stand, stand_of
+from documents.tables import SHARED, Instead, Stand, stand_of
 
-pytestmark = [pytest.mark.connected, pytest.mark.timeout(600)]
-
-SHARED = "docs/runbooks"
-"""Pages of this folder share a stack: they look and change little."""
+pytestmark = [pytest.mark.connected, pytest.mark.timeout(600), pytest.mark.asyncio(loop_scope="module")]
 
 
-def groups() -> dict[str, list[Block]]:
-    """Blocks that are run here, by page; those of the shared folder together."""
+def groups(*, sharing: bool) -> dict[str, list[Block]]:
+    """Blocks that are run here, by page, or one by one where they stand apart. sharing: of pages that share a stack."""
     found: dict[str, list[Block]] = {}
     for block in all_blocks():
-        if block.language in RUN and not stand_of(block.page).by:
-            folder = block.page.rpartition("/")[0]
-            found.setdefault(SHARED if folder == SHARED else block.page, []).append(block)
+        stand = stand_of(block.page)
+        if block.language in RUN and not stand.by and stand.shares is sharing:
+            found.setdefault(f"{block.page}:{block.line}" if stand.apart else block.page, []).append(block)
     return found
 
 
-@pytest.mark.parametrize(("page", "blocks"), groups().items(), ids=groups().keys())
-async def test_commands_of(page: str, blocks: Sequence[Block], tmp_path: Path) -> None:
-    stand = stand_of(page)
+@pytest_asyncio.fixture(scope="module", loop_scope="module")
+async def shared(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Stage]:
+    """The stage whose stack runs beside all pages that share one."""
+    stage = made(Path(tmp_path_factory.mktemp("shared")))
+    async with stage.stack(SHARED, settings={}):
+        yield stage
+
+
+@pytest.mark.parametrize("blocks", groups(sharing=False).values(), ids=groups(sharing=False).keys())
+async def test_commands_of(blocks: Sequence[Block], tmp_path: Path) -> None:
+    stand = stand_of(blocks[0].page)
     async with staged(stand, tmp_path) as stage:
-        for block in blocks:
-            script = "\n".join([await filled(one, stand, stage) for one in scripted(block, stand.instead)])
-            if script:
-                try:
-                    await (stage.run_python if block.language == PYTHON else stage.run)(script)
-                except AssertionError as error:
-                    raise AssertionError(f"{block.page}:{block.line}: {error}") from None
+        await typed(blocks, stand, stage)
+
+
+@pytest.mark.parametrize("blocks", groups(sharing=True).values(), ids=groups(sharing=True).keys())
+async def test_commands_beside_a_shared_stack_of(blocks: Sequence[Block], shared: Stage, tmp_path: Path) -> None:
+    stage = made(tmp_path, home=shared.home)
+    await typed(blocks, stand_of(blocks[0].page), stage)
 
 
 @asynccontextmanager
@@ -48,9 +54,20 @@ async def staged(stand: Stand, directory: Path) -> AsyncIterator[Stage]:
         yield stage
         return
     async with stage.stack(stand.stack, settings=stand.settings):
-        if stand.before:
-            await stage.run(stand.before)
         yield stage
+
+
+async def typed(blocks: Sequence[Block], stand: Stand, stage: Stage) -> None:
+    """The commands of blocks, one block after the other. Fails with the page and line of the one that failed."""
+    if stand.before:
+        await stage.run(stand.before)
+    for block in blocks:
+        script = "\n".join([await filled(one, stand, stage) for one in scripted(block, stand.instead)])
+        if script:
+            try:
+                await (stage.run_python if block.language == PYTHON else stage.run)(script)
+            except AssertionError as error:
+                raise AssertionError(f"{block.page}:{block.line}: {error}") from None
 
 
 def scripted(block: Block, instead: Sequence[Instead]) -> list[str]:

@@ -13,7 +13,7 @@ from muster.bus.shell import Shell
 from muster.core.fact import Draft
 from muster.schemas.facts.control import Voided
 from muster.schemas.ids import request_fact_id
-from muster.stack.ports import free_port
+from own_ports import own_port
 from toys import Releasing, agent, scheduler
 from waiting import until
 
@@ -95,7 +95,7 @@ async def test_an_idle_service_survives_a_restart_of_the_broker(house: HostedSer
 
 
 async def test_the_door_tells_metrics_and_health(house: HostedServices) -> None:
-    house.metrics_port = free_port()
+    house.metrics_port = own_port()
     hosting = await house.host(scheduler())
     await until_leading(hosting.shells)
 

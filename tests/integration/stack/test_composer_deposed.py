@@ -8,7 +8,7 @@ from typing import Any
 import httpx
 import pytest
 
-from living_stack import House, open_house, options, second
+from living_stack import PASSED, House, open_house, options, second
 from muster.schemas.devices import AllocationPolicy, AttachmentPhase, ComposabilitySpec, RequestPhase
 from muster.schemas.facts.device import DeviceAttached
 from waiting import until_async
@@ -54,9 +54,8 @@ async def standing(house: House) -> set[str]:
 
 
 async def test_calls_of_a_stopped_leader_are_adopted_and_made_no_second_time(tmp_path: Path) -> None:
-    start = options(tmp_path, split=True)
-    ports = {**start.ports, "fabric": 0}
-    start = start.model_copy(update={"settings": {**start.settings, **settings()}, "ports": ports})
+    start = options(tmp_path, split=True, services=(*PASSED, "scaler", "composer"))
+    start = start.model_copy(update={"settings": {**start.settings, **settings()}})
     async with open_house(start) as house, second("composer", house):
 
         async def is_ready() -> bool:

@@ -9,7 +9,7 @@ import pytest
 
 from kube_fake import RUN_S, FakeKubelet, fake_kube, node
 from kubernetes_house import NAMESPACE, kubeconfig_for, open_kubernetes_house
-from living_stack import House, job, second
+from living_stack import PASSED, House, job, second
 from muster.kube.objects import JsonObject, name_of, namespace_of
 from muster.kube.resources import NAMESPACES, NODES, PODS
 from muster.schemas.job import Phase
@@ -33,7 +33,8 @@ async def test_a_stopped_leader_is_replaced_and_binds_nothing_twice_when_it_cont
         path = kubeconfig_for(kube.url, tmp_path)
         kube.faults.latency_s = 0.05
         with FakeKubelet(kube):
-            async with open_kubernetes_house(tmp_path / "state", path, split=True, kept_s=0.0) as house:
+            opened = open_kubernetes_house(tmp_path / "state", path, split=True, services=PASSED, kept_s=0.0)
+            async with opened as house:
                 await _takes_over(house, bound)
                 assert not kube.store.all(PODS, NAMESPACE), "everything was cleared away"
 

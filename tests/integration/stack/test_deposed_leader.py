@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from living_stack import House, job, open_house, options, second
+from living_stack import PASSED, House, job, open_house, options, second
 from waiting import until_async
 
 pytestmark = [pytest.mark.connected]
@@ -18,7 +18,8 @@ async def terms(house: House) -> int:
 
 
 async def test_a_stopped_leader_is_replaced_and_says_nothing_more_when_it_continues(tmp_path: Path) -> None:
-    async with open_house(options(tmp_path, split=True)) as house, second("scheduler", house):
+    start = options(tmp_path, split=True, services=PASSED)
+    async with open_house(start) as house, second("scheduler", house):
         before = await terms(house)
         leader = house.pid("scheduler")
         accepted = [(await house.muster.submit(job(f"before-{index}", run_s=2.0))).id for index in range(40)]

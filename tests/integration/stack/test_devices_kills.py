@@ -5,6 +5,7 @@ from pathlib import Path
 import pytest
 
 from devices_house import DevicesHouse, open_devices_house, settings_with, switching
+from living_stack import PASSED
 from muster.cli.demo_stories import Cast, prepare
 from muster.schemas.facts.device import DeviceAttached
 from waiting import until_async
@@ -18,7 +19,8 @@ SWITCH_S = 2.0
 @pytest.mark.parametrize("victim", ["composer", "fabric-simulator", "scaler"])
 async def test_a_process_killed_in_mid_attach_loses_and_doubles_nothing(tmp_path: Path, victim: str) -> None:
     settings = settings_with() | {"fabrics": [switching(SWITCH_S)]}
-    async with open_devices_house(tmp_path / "state", settings, split=True) as there:
+    services = (*PASSED, "scaler", "composer")
+    async with open_devices_house(tmp_path / "state", settings, split=True, services=services) as there:
         cast = Cast()
         await prepare(there.stage, cast)
         before = await there.free()

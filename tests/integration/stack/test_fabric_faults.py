@@ -64,9 +64,7 @@ def settings() -> dict[str, object]:
 
 async def test_managers_that_fail_in_every_way_neither_lose_nor_keep_a_device(tmp_path: Path) -> None:
     start = options(tmp_path)
-    start = start.model_copy(
-        update={"settings": {**start.settings, **settings()}, "ports": {**start.ports, "fabric": 0}}
-    )
+    start = start.model_copy(update={"settings": {**start.settings, **settings()}})
     async with open_house(start) as house, httpx.AsyncClient(trust_env=False) as http:
         fabrics = _Fabrics(house, http)
         await until_async(fabrics.are_seen, patience_s=PATIENCE_S)

@@ -10,16 +10,17 @@ from pathlib import Path
 import httpx
 import nats
 import pytest
+import pytest_asyncio
 from nats.aio.client import Client
 from nats.aio.msg import Msg
 
 from dashboards import EVERY_AUDIENCE, Dashboard
-from living_stack import House, job, open_house, options
+from living_stack import PASSED, House, job, open_house, options
 from muster.bus.jwt import key_of_seed
 from muster.schemas.live import LiveCredential, LiveSlice, Snapshot
 from waiting import ASKING_POLL_S, until, until_async
 
-pytestmark = [pytest.mark.connected, pytest.mark.timeout(240)]
+pytestmark = [pytest.mark.connected, pytest.mark.timeout(240), pytest.mark.asyncio(loop_scope="module")]
 
 JOBS = 12
 
@@ -52,6 +53,13 @@ class Screen:
             await asyncio.sleep(ASKING_POLL_S)
 
 
+@pytest_asyncio.fixture(scope="module", loop_scope="module")
+async def house(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[House]:
+    """What a job passes through, each in a process that can be killed."""
+    async with open_house(options(Path(tmp_path_factory.mktemp("house")), split=True, services=PASSED)) as running:
+        yield running
+
+
 @asynccontextmanager
 async def screen(house: House) -> AsyncIterator[Screen]:
     token = house.stack.state.token.read_text().strip()
@@ -78,8 +86,8 @@ async def screen(house: House) -> AsyncIterator[Screen]:
             await client.close()
 
 
-async def test_a_dashboard_sees_every_job_through_although_the_projector_is_killed(tmp_path: Path) -> None:
-    async with open_house(options(tmp_path, split=True)) as house, screen(house) as shown:
+async def test_a_dashboard_sees_every_job_through_although_the_projector_is_killed(house: House) -> None:
+    async with screen(house) as shown:
         before = [(await house.muster.submit(job(f"before-{number}"))).id for number in range(JOBS)]
         await until(lambda: any("running" in phases for phases in shown.phases.values()))
         await house.kill("projector")
@@ -99,8 +107,8 @@ async def test_a_dashboard_sees_every_job_through_although_the_projector_is_kill
         assert shown.snapshots < 12, "a restart costs a dashboard a few snapshots, not one after the other"
 
 
-async def test_a_dashboard_that_has_joined_goes_on_while_redis_starts_again(tmp_path: Path) -> None:
-    async with open_house(options(tmp_path, split=True)) as house, screen(house) as shown:
+async def test_a_dashboard_that_has_joined_goes_on_while_redis_starts_again(house: House) -> None:
+    async with screen(house) as shown:
         await until(lambda: not shown.dashboard.wants_snapshot)
         taken = shown.snapshots
         await house.kill("redis-server")

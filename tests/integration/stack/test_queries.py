@@ -13,9 +13,9 @@ import pytest_asyncio
 import yaml
 
 from observed_stack import Exposed, ObservedStack, observed_stack
+from own_ports import own_port
 from promql import Selector, selectors
 from queries import PROMETHEUS, RULES, Query, board_queries, recorded, rule_queries
-from servers import free_port
 from waiting import until_async
 
 pytestmark = [pytest.mark.connected, pytest.mark.asyncio(loop_scope="module"), pytest.mark.timeout(240)]
@@ -168,7 +168,7 @@ async def prometheus(stack: ObservedStack, folder: Path) -> AsyncIterator[httpx.
         for job, urls in targets.items()
     ]
     (folder / "prometheus.yml").write_text(yaml.safe_dump(config))
-    port = free_port()
+    port = own_port()
     with (folder / "said.log").open("wb") as said:
         process = await asyncio.create_subprocess_exec(
             program, f"--config.file={folder / 'prometheus.yml'}", f"--storage.tsdb.path={folder / 'data'}",

@@ -1,4 +1,4 @@
-"""What a stack was told, it knows after a restart; and only one may use a state directory."""
+"""What a stack was told, it knows after a restart."""
 
 from pathlib import Path
 
@@ -6,8 +6,6 @@ import pytest
 
 from living_stack import job, open_house, options
 from muster.schemas.job import Phase
-from muster.stack.state_dir import StateDirLockedError
-from muster.stack.up import start
 
 pytestmark = [pytest.mark.connected]
 
@@ -23,9 +21,3 @@ async def test_no_job_is_lost_by_a_restart(tmp_path: Path) -> None:
         assert (await house.muster.get(ended)).phase is Phase.SUCCEEDED
         assert [view.phase for view in await house.ended([running, waiting])] == [Phase.SUCCEEDED] * 2
         assert await house.violations([ended, running, waiting]) == []
-
-
-async def test_a_second_start_on_the_same_directory_says_who_holds_it(tmp_path: Path) -> None:
-    async with open_house(options(tmp_path)):
-        with pytest.raises(StateDirLockedError, match="muster up"):
-            await start(options(tmp_path))

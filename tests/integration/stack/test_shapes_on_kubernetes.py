@@ -13,6 +13,8 @@ from muster.kube.objects import JsonObject, name_of, namespace_of, objects, stri
 from muster.kube.resources import NAMESPACES, NODES, PODS
 from muster.schemas.job import JobKind, JobSpec, Phase, TaskGroup
 
+pytestmark = [pytest.mark.connected, pytest.mark.asyncio(loop_scope="module")]
+
 ENDS = frozenset({"launcher", "trainer"})
 """Groups whose programs end by themselves; those of others serve until they are told to stop."""
 
@@ -29,29 +31,36 @@ def group(name: str, replicas: int = 1, gpus: int = 0) -> TaskGroup:
     return TaskGroup(name=name, replicas=replicas, gpus=gpus, cpu_milli=100, memory_mib=64)
 
 
-@pytest.fixture
-def bound() -> list[JsonObject]:
+@pytest.fixture(scope="module")
+def all_bound() -> list[JsonObject]:
     """Pods that were bound, as they were."""
     return []
 
 
-@pytest_asyncio.fixture
-async def house(bound: list[JsonObject], tmp_path: Path) -> AsyncIterator[House]:
+@pytest.fixture
+def bound(all_bound: list[JsonObject]) -> list[JsonObject]:
+    """Those of one test."""
+    all_bound.clear()
+    return all_bound
+
+
+@pytest_asyncio.fixture(scope="module", loop_scope="module")
+async def house(all_bound: list[JsonObject], tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[House]:
     async with fake_kube() as kube:
         kube.add(NAMESPACES, {"metadata": {"name": NAMESPACE}})
         for number in range(2):
             kube.add(NODES, node(f"gpu-{number}"))
 
         def plays_its_part(pod: JsonObject) -> None:
-            bound.append(pod)
+            all_bound.append(pod)
             if group_of(pod) in ENDS:
                 patch: JsonObject = {"metadata": {"annotations": {RUN_S: "0.5"}}}
                 kube.change(PODS, name_of(pod), patch, namespace_of(pod))
 
         kube.on_bind.append(plays_its_part)
         with FakeKubelet(kube):
-            path = kubeconfig_for(kube.url, tmp_path)
-            async with open_kubernetes_house(tmp_path / "state", path) as opened:
+            directory = Path(tmp_path_factory.mktemp("house"))
+            async with open_kubernetes_house(directory / "state", kubeconfig_for(kube.url, directory)) as opened:
                 yield opened
 
 

@@ -7,8 +7,9 @@ import httpx
 import pytest
 
 import poisoned_services
-from living_stack import House, command, job, open_house, options
+from living_stack import PASSED, House, command, job, open_house, options
 from muster.schemas.job import Phase
+from muster.stack.declared import SERVICES
 from waiting import until_async
 
 pytestmark = [pytest.mark.connected]
@@ -25,7 +26,9 @@ async def conditions(house: House) -> tuple[int, dict[str, dict[str, object]]]:
 @pytest.mark.parametrize("split", [False, True], ids=["one process", "one process each"])
 async def test_a_poisoned_service_stands_still_alone_until_the_fact_is_skipped(tmp_path: Path, split: bool) -> None:
     words = (sys.executable, poisoned_services.__file__, "{name}", "{state_dir}")
-    chosen = options(tmp_path, split=split).model_copy(update={"service_command": words})
+    chosen = options(tmp_path, split=split, services=PASSED if split else SERVICES).model_copy(
+        update={"service_command": words}
+    )
     async with open_house(chosen) as house:
         poison = (await house.muster.submit(job(poisoned_services.POISON))).id
         behind = (await house.muster.submit(job("behind"))).id

@@ -23,13 +23,14 @@ from muster.stack.options import StartOptions
 from muster.stack.state_dir import NotAStateDirError, StateDir, StateDirLockedError, holder_of
 from muster.stack.supervisor import ChildNotReadyError
 from muster.stack.up import RunningStack, start
+from own_ports import own_ports
 from servers import DECLARATIONS
 from waiting import until
 
 pytestmark = pytest.mark.connected
 
 LIVE = "import signal; signal.pause()"
-ANY_PORT = dict.fromkeys(("nats", "monitor", "websocket", "redis", "http", "metrics"), 0)
+PORTS = ("nats", "monitor", "websocket", "redis", "http", "metrics")
 
 
 @pytest.fixture
@@ -39,7 +40,7 @@ def options(tmp_path: Path) -> StartOptions:
         users=bus_users(DECLARATIONS, clusters=("local",)),
         service_command=(sys.executable, "-S", "-c", LIVE),
         ready_path="",
-        ports=ANY_PORT,
+        ports=own_ports(*PORTS),
         settings={"telemetry": {"enabled": False}},
     )
 
@@ -146,7 +147,7 @@ async def test_a_killed_process_comes_back_with_what_was_stored(stack: RunningSt
 
 
 async def test_a_second_start_is_refused_and_disturbs_nothing(stack: RunningStack, options: StartOptions) -> None:
-    with pytest.raises(StateDirLockedError, match=str(os.getpid())):
+    with pytest.raises(StateDirLockedError, match=rf"process {os.getpid()} \(muster up\)"):
         await start(options.model_copy(update={"fresh": True}))
     with pytest.raises(StateDirLockedError, match=str(os.getpid())):
         control.detach(options)
@@ -190,7 +191,7 @@ def test_a_stack_in_the_background_is_asked_and_ended(options: StartOptions) -> 
 
 async def test_what_is_simulated_has_processes_of_its_own_before_any_service(options: StartOptions) -> None:
     fabrics = [{"name": "blue", "simulated": {"pool": {"A100": 2}}}]
-    ports = {**ANY_PORT, "fabric": 0, "dcgm": 0}
+    ports = own_ports(*PORTS, "fabric", "dcgm")
     stack = await start(options.model_copy(update={"settings": {"fabrics": fabrics}, "ports": ports}))
     try:
         begun = [child.name for child in stack.children()]

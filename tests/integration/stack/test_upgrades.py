@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 import pytest_asyncio
 
-from living_stack import House, job, open_house, options
+from living_stack import PASSED, House, job, open_house, options
 from muster.core import Fact
 from muster.schemas.campaigns import CampaignView
 from muster.schemas.facts.job import JobStopRequested
@@ -26,7 +26,8 @@ SPEC = CampaignSpec.model_validate(
 
 @pytest_asyncio.fixture(scope="module", loop_scope="module")
 async def house(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[House]:
-    start = options(Path(tmp_path_factory.mktemp("house")), nodes=NODES, split=True)
+    services = (*PASSED, "health", "upgrader")
+    start = options(Path(tmp_path_factory.mktemp("house")), nodes=NODES, split=True, services=services)
     work = {"simulated": {"check_s": 0.2, "action_s": 0.5}}
     async with open_house(start.model_copy(update={"settings": {**start.settings, "preflight": work}})) as running:
         yield running

@@ -12,7 +12,7 @@ import pytest_asyncio
 from kube_fake import RUN_S, FakeKube, FakeKubelet, fake_kube, node
 from kube_operators import operating
 from kubernetes_house import kubeconfig_for, open_kubernetes_house
-from living_stack import House
+from living_stack import PASSED, House
 from muster.kube.connection import KubeConnection
 from muster.kube.objects import JsonObject, at, mapping, name_of, namespace_of, objects, strings, text, truth, uid_of
 from muster.kube.resources import EVENTS, JOB_SETS, JOBS, MPI_JOBS, MUSTER_JOBS, NAMESPACES, NODES, PODS, Resource
@@ -287,7 +287,7 @@ async def test_objects_that_were_made_while_no_agent_looked_are_taken_up_once(tm
     async with AsyncExitStack() as stack:
         space = await stack.enter_async_context(new_space())
         path = kubeconfig_for(space.kube.url, tmp_path)
-        opened = open_kubernetes_house(tmp_path / "state", path, split=True, kept_s=0.0)
+        opened = open_kubernetes_house(tmp_path / "state", path, split=True, services=PASSED, kept_s=0.0)
         house = await stack.enter_async_context(opened)
         for name in ("before", "between"):
             for number in range(3):
