@@ -3,7 +3,7 @@
 import subprocess
 from pathlib import Path
 
-from kube_planes import AnyPlane
+from kube_planes import AnyPlane, kubectl_argv
 
 ROOT = Path(__file__).parents[1]
 DEFINITIONS = (ROOT / "k8s/base/crds/musterjob.yaml", *sorted((ROOT / "tests/kubernetes/crds").glob("*.yaml")))
@@ -11,7 +11,6 @@ DEFINITIONS = (ROOT / "k8s/base/crds/musterjob.yaml", *sorted((ROOT / "tests/kub
 
 def define(plane: AnyPlane) -> None:
     """Have the kinds served; applied as every other test of a plane that they share does, or their owners conflict."""
-    argv = [str(plane.program("kubectl")), "--kubeconfig", str(plane.kubeconfig())]
     files = [word for path in DEFINITIONS for word in ("-f", str(path))]
     for words in (("apply", "--server-side"), ("wait", "--for=condition=Established")):
-        subprocess.run([*argv, *words, *files], check=True, capture_output=True, timeout=60)
+        subprocess.run(kubectl_argv(plane, *words, *files), check=True, capture_output=True, timeout=60)

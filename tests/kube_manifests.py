@@ -9,7 +9,7 @@ from typing import cast
 
 import yaml
 
-from kube_planes import AnyPlane
+from kube_planes import AnyPlane, kubectl_argv
 from muster.kube.objects import JsonObject, at, objects, text
 
 K8S = Path(__file__).parents[1] / "k8s"
@@ -20,7 +20,7 @@ WORKLOADS = frozenset({"Deployment", "StatefulSet", "Job"})
 
 def kubectl(plane: AnyPlane, *words: str, given: str = "") -> str:
     """What it printed. Raises AssertionError with what it said."""
-    argv = [str(plane.program("kubectl")), "--kubeconfig", str(plane.kubeconfig()), *words]
+    argv = kubectl_argv(plane, *words)
     done = subprocess.run(argv, input=given, capture_output=True, text=True, timeout=COMMAND_S_MAX, check=False)
     assert done.returncode == 0, f"kubectl {' '.join(words)}\n{done.stdout[-4000:]}\n{done.stderr[-8000:]}"
     return done.stdout + done.stderr

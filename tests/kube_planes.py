@@ -92,6 +92,17 @@ def given(environment: Mapping[str, str]) -> Path | None:
     return Path(named)
 
 
+def kubectl_argv(plane: AnyPlane, *words: str, user: str = ADMIN) -> list[str]:
+    """A command line of kubectl.
+
+    What it remembers of an API server lies beside the kubeconfig, not in the home directory by address: a plane may
+    have the address of one that served other kinds, and was stopped a moment ago.
+    """
+    kubeconfig = plane.kubeconfig(user)
+    cache = kubeconfig.parent / "cache"
+    return [str(plane.program(KUBECTL)), "--kubeconfig", str(kubeconfig), "--cache-dir", str(cache), *words]
+
+
 @asynccontextmanager
 async def open_plane(options: PlaneOptions = SHARED) -> AsyncIterator[ControlPlane]:
     """A control plane of a test's own, which can stop and start its processes; it needs the programs."""

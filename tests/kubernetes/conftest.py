@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from kube_manifests import K8S, kubectl
 from kube_planes import AnyPlane, any_plane
 from muster.kube.local.errors import BuildFailedError, NoProgramsError
 from muster.kube.local.programs import ALL, TOPOLOGY_SCHEDULER, locate
@@ -41,3 +42,12 @@ def plane() -> Iterator[AnyPlane]:
             yield found
         finally:
             runner.run(opened.__aexit__(None, None, None))
+
+
+@pytest.fixture(scope="module")
+def prepared(plane: AnyPlane) -> Iterator[AnyPlane]:
+    """The same with what must be there before manifests: namespaces, which say how confined pods must be."""
+    first = [word for name in ("namespaces", "priority") for word in ("-f", str(K8S / "base" / f"{name}.yaml"))]
+    kubectl(plane, "apply", "--server-side", *first)
+    yield plane
+    kubectl(plane, "delete", "--ignore-not-found", *first)

@@ -8,7 +8,7 @@ from typing import cast
 import pytest
 import yaml
 
-from kube_manifests import K8S, WORKLOADS, copy_with_secrets, kubectl, of_kind, pod_of, title
+from kube_manifests import WORKLOADS, copy_with_secrets, kubectl, of_kind, pod_of, title
 from kube_planes import AnyPlane
 from muster.kube.objects import JsonObject, at, objects, text
 
@@ -30,14 +30,6 @@ def manifests(plane: AnyPlane, tmp_path_factory: pytest.TempPathFactory) -> Mani
 
 def _rendered(plane: AnyPlane, place: Path) -> tuple[JsonObject, ...]:
     return tuple(cast("Iterator[JsonObject]", yaml.safe_load_all(kubectl(plane, "kustomize", str(place)))))
-
-
-@pytest.fixture(scope="module")
-def prepared(plane: AnyPlane) -> Iterator[AnyPlane]:
-    first = [word for name in ("namespaces", "priority") for word in ("-f", str(K8S / "base" / f"{name}.yaml"))]
-    kubectl(plane, "apply", "--server-side", *first)
-    yield plane
-    kubectl(plane, "delete", "--ignore-not-found", *first)
 
 
 @pytest.mark.parametrize("overlay", [CENTRE, CELL])

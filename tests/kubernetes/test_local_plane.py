@@ -5,7 +5,7 @@ import subprocess
 import psutil
 import pytest
 
-from kube_planes import ORDINARY, AnyPlane, open_plane
+from kube_planes import ORDINARY, AnyPlane, kubectl_argv, open_plane
 from muster.kube.local.errors import LocalPlaneError
 from muster.kube.local.fleet import make_fleet
 from muster.kube.local.nodes import Devices, NodeShape, device_uuid
@@ -16,8 +16,9 @@ FORBIDDEN = 403
 
 
 def kubectl(plane: AnyPlane, *words: str, user: str = "admin") -> subprocess.CompletedProcess[str]:
-    argv = [str(plane.program("kubectl")), "--kubeconfig", str(plane.kubeconfig(user)), *words]
-    return subprocess.run(argv, capture_output=True, text=True, timeout=60, check=False)
+    return subprocess.run(
+        kubectl_argv(plane, *words, user=user), capture_output=True, text=True, timeout=60, check=False
+    )
 
 
 async def test_the_admin_may_do_everything(plane: AnyPlane) -> None:

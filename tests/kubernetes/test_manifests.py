@@ -1,7 +1,6 @@
 """Every object of k8s/ is one that a real API server takes, and every pod one that it lets in."""
 
 import re
-from collections.abc import Iterator
 from typing import cast
 
 import pytest
@@ -20,15 +19,6 @@ def manifests(
     request: pytest.FixtureRequest, plane: AnyPlane, tmp_path_factory: pytest.TempPathFactory
 ) -> tuple[JsonObject, ...]:
     return rendered(plane, tmp_path_factory.mktemp(request.param), request.param)
-
-
-@pytest.fixture(scope="module")
-def prepared(plane: AnyPlane) -> Iterator[AnyPlane]:
-    """The API server with what must be there first: namespaces, which say how confined pods must be."""
-    first = [word for name in ("namespaces", "priority") for word in ("-f", str(K8S / "base" / f"{name}.yaml"))]
-    kubectl(plane, "apply", "--server-side", *first)
-    yield plane
-    kubectl(plane, "delete", "--ignore-not-found", *first)
 
 
 def test_the_api_server_takes_every_object(prepared: AnyPlane, manifests: tuple[JsonObject, ...]) -> None:
