@@ -46,8 +46,9 @@ lint: install  ## formatting, rules, types, floors of the house
 
 test: install  ## everything that needs no browser, no container engine and no Kubernetes
 	$(BIN)/python -m pytest --numprocesses logical --dist loadfile tests/contract tests/simulation tests/unit
-	$(BIN)/python -m pytest --numprocesses logical tests/integration/documents
-	$(BIN)/python -m pytest tests/integration/federation tests/integration/shell tests/integration/stack  # one stack at a time
+	$(BIN)/python -m pytest --numprocesses logical --dist worksteal tests/integration/documents
+	$(BIN)/python -m pytest --numprocesses logical --maxprocesses 2 --dist loadfile --no-loadscope-reorder \
+	  tests/integration/federation tests/integration/shell tests/integration/stack  # two stacks at a time
 
 hunt: install  ## property tests with new random examples: what fails becomes an @example of its test
 	$(BIN)/python -m pytest --numprocesses logical -m hypothesis --hypothesis-profile hunt
