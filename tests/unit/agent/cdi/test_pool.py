@@ -1,5 +1,6 @@
 """Pools of fabrics as ResourceSlices, and claims that were given something of them."""
 
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -8,14 +9,18 @@ from muster.agent.core.kubernetes.calls import Create, Done, Kind, Outcome, Read
 from muster.agent.core.kubernetes.cdi.pool import DEVICES_MAX, FAILED, READY, RESCHEDULE, Pool, PoolPolicy
 from muster.agent.core.kubernetes.cdi.request_book import RequestBook
 from muster.agent.core.kubernetes.claims import project_claim
-from muster.agent.core.kubernetes.worklist import Worklist
-from muster.core import Draft, Fact
-from muster.schemas.devices import GPU
+from muster.agent.core.kubernetes.worklist import Task, Worklist
+from muster.core import Draft, Fact, Instant
+from muster.kube.objects import objects
+from muster.schemas.devices import GPU, PoolModel
+from muster.schemas.facts.composability import RequestEnded
+from muster.schemas.facts.fabric import FabricSurveyed
 from unit.agent.cdi.agent_house import AgentHouse
 from unit.composer.house import A100
 
 POLICY = PoolPolicy("gpu.nvidia.com", {A100: "a100"}, {"one": 0}, {"one": ("composable",)}, "muster.dev/node-group")
 POOL = "a100-fabric0"
+NOW = Instant(1)
 
 
 class Yard(AgentHouse[Pool]):
@@ -28,6 +33,7 @@ class Yard(AgentHouse[Pool]):
         self.version = 0
         self.writes: list[object] = []
         self.conflicts = 0
+        self.meanwhile: dict[Kind, Callable[[], object]] = {}
         self.lead(())
         self.fabrics.stock("one", (GPU, A100), 4)
         self.node("n1")
@@ -58,6 +64,9 @@ class Yard(AgentHouse[Pool]):
         if isinstance(call, Read):
             return Done(stored[call.name]) if call.name in stored else Refused(404, "NotFound")
         self.writes.append(call)
+        if call.kind in self.meanwhile:
+            self.meanwhile.pop(call.kind)()
+            self.part.settle(self.now)
         body: Any = call.body
         if isinstance(call, Replace) and self.conflicts:
             self.conflicts -= 1
@@ -128,6 +137,39 @@ def test_what_was_attached_is_in_the_pool_no_longer() -> None:
     yard.attach_all()
     assert yard.published() == ["a100-0"]
     assert yard.generation() > 1
+
+
+def test_what_the_fabric_says_while_a_slice_is_written_is_published_after_it() -> None:
+    worklist = Worklist()
+    pool = Pool(POLICY, worklist, RequestBook())
+    pool.synced()
+
+    def call() -> Task:
+        pool.settle(NOW)
+        task = worklist.take(NOW)
+        assert task is not None
+        return task
+
+    worklist.finished(call(), Refused(404, "NotFound"), NOW)
+    creates = call()
+    assert isinstance(creates.call, Create)
+    surveyed = FabricSurveyed(pool=(PoolModel(model=A100, free=1),))
+    pool.apply(Fact("f1", 1, NOW, "sim", "composer", "fabric", "one", "surveyed", (), "", surveyed))
+    pool.settle(NOW)
+    worklist.finished(creates, Done(creates.call.body), NOW)
+    worklist.finished(call(), Done(creates.call.body), NOW)
+    replaces = call().call
+    assert isinstance(replaces, Replace)
+    assert len(objects(replaces.body, "spec", "devices")) == 1
+
+
+def test_a_claim_is_told_what_became_of_it_while_it_was_told_something_else() -> None:
+    yard = Yard()
+    yard.claim("train")
+    ended = RequestEnded(reason="the node is gone", failed=True)
+    yard.meanwhile[Kind.CLAIMS] = lambda: yard.say("composer", "composability", "claim-uid-train", "ended", ended)
+    yard.attach_all()
+    assert yard.conditions("train") == [FAILED]
 
 
 def test_nothing_is_written_that_is_so_already() -> None:

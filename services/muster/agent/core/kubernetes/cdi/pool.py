@@ -162,8 +162,8 @@ class Pool:
             del self._again[name]
             (self._dirty if name in self._pools else self._changed)[name] = None
         for name in [name for name in self._dirty if name not in self._again]:
-            del self._dirty[name]
-            self._worklist.ask(("pool", name), Read(Kind.SLICES, "", name), self._then_write(name))
+            if self._worklist.ask(("pool", name), Read(Kind.SLICES, "", name), self._then_write(name)):
+                del self._dirty[name]  # else what is under way knew less than we do now
         changed, self._changed = self._changed, {}
         for name in changed:
             word = self._word(name)
@@ -260,6 +260,7 @@ class Pool:
                 self._again[name] = after(now, 0.0 if outcome.code == _CONFLICT else REFUSED_AGAIN_S)
             else:
                 claim.told = condition
+                self._changed[name] = None  # it may be another by now
 
         self._worklist.ask(("pool-claim", name), Read(Kind.CLAIMS, view.namespace, view.name), then)
 
