@@ -30,7 +30,6 @@ from waiting import PATIENCE_S, until_async
 READ_IDLE_S = 0.5
 LABEL = "to"
 """A label that `routed_by_label` looks at."""
-NOT_USUAL = ("nats", "monitor", "websocket", "redis", "http", "metrics")
 
 
 def routed_by_label(first: str, *others: str) -> dict[str, object]:
@@ -116,7 +115,8 @@ async def open_federation(
             clusters=clusters,
             cells=dict(cells or {}),
             links={name: f"nats-leaf://{LOOPBACK}:{link.port}" for name, link in links.items()},
-            ports={**dict.fromkeys(NOT_USUAL, 0), LEAF_PORT: leaf},
+            any_ports=True,
+            ports={LEAF_PORT: leaf},
             settings={
                 "fleet": {"nodes": nodes, "gpus_per_node": 8},
                 "simulation": {"start_s": 0.05, "run_s": 1.0, "job_failure_share": 0.0, "telemetry_interval_s": 0},

@@ -32,7 +32,6 @@ if TYPE_CHECKING:
 
 ADDING = (1, 2)
 """Cases in which something is added."""
-ANY_PORT = dict.fromkeys(("nats", "monitor", "websocket", "redis", "http", "metrics", "fabric"), 0)
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,7 +104,7 @@ async def _in(directory: Path, form: Output, *, keep: bool) -> list[Played]:
 async def _stack(directory: Path, *, keep: bool) -> AsyncIterator[Stage]:
     """A stack of its own on any free ports. Raises StartFailedError, StateDirError."""
     options = StartOptions(
-        state_dir=directory, settings=demo_settings(), ports=ANY_PORT, started_as="muster demo devices"
+        state_dir=directory, settings=demo_settings(), any_ports=True, started_as="muster demo devices"
     )
     printed.talk().print(f"starting a stack in {directory}")
     await asyncio.to_thread(control.detach, options)

@@ -87,8 +87,7 @@ def _on_own_stack(
         "fleet": {"csv": str(csv.resolve())},
         "simulation": {"start_s": 0.0, "job_failure_share": 0.0},
     }
-    ports = dict.fromkeys(("nats", "monitor", "websocket", "redis", "http"), 0)
-    control.detach(StartOptions(state_dir=state_dir, settings=settings, ports=ports))
+    control.detach(StartOptions(state_dir=state_dir, settings=settings, any_ports=True))
     try:
         return uvloop.run(_replayed(state_dir, nodes, tasks, speedup))
     finally:

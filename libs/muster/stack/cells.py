@@ -21,7 +21,7 @@ from muster.stack.entering import new_secret
 from muster.stack.exporters import DCGM_PORT, DCGM_SIMULATOR, have_simulator, with_exporters
 from muster.stack.fabrics import FABRIC_PORT, SIMULATOR, are_simulated, located, write_credentials
 from muster.stack.keys import mint_access, write_private
-from muster.stack.options import ALL, StartOptions, merged
+from muster.stack.options import ALL, StartOptions, merged, wanted_of
 from muster.stack.ports import LOOPBACK
 from muster.stack.probes import http_answers, http_ok, leads, leaf_nodes
 from muster.stack.process import Command
@@ -68,19 +68,13 @@ def cell_port(cluster: str, name: str) -> str:
     return f"{CELLS}-{cluster}-{name}"
 
 
-def wanted_cell_ports(
-    clusters: Sequence[str], remembered: Mapping[str, int], asked: Mapping[str, int]
-) -> dict[str, int]:
+def wanted_cell_ports(clusters: Sequence[str], options: StartOptions, remembered: Mapping[str, int]) -> dict[str, int]:
     """The ports to try first for all cells, and where the centre takes leaf nodes. As `options.wanted_ports`."""
-    wanted = {LEAF_PORT: LEAF_USUAL_PORT} if clusters else {}
+    usual = {LEAF_PORT: LEAF_USUAL_PORT} if clusters else {}
     for number, cluster in enumerate(clusters):
         for name, port in FIRST_PORTS.items():
-            wanted[cell_port(cluster, name)] = port + number * PORT_STEP
-    anywhere = asked.get("nats") == 0
-    return {
-        name: asked.get(name, 0 if anywhere and name not in remembered else remembered.get(name, port))
-        for name, port in wanted.items()
-    }
+            usual[cell_port(cluster, name)] = port + number * PORT_STEP
+    return wanted_of(options, remembered, usual)
 
 
 def cell_of(cluster: str, *, centre: Settings, options: StartOptions, ports: Mapping[str, int]) -> Cell:

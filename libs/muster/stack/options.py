@@ -35,12 +35,13 @@ class StartOptions(BaseModel):
     """One start. What is None or empty stays as the state directory remembers it, or takes its default.
 
     settings: fields of `Settings` by section ({"fleet": {"nodes": 1750}}). ports: by name, as in `ports.USUAL_PORTS`;
-    0 takes any free one. split: one process per service. service_command: words, `{name}` and `{state_dir}` filled in.
-    ready_path: asked at the gateway until it answers 200; "" waits for nothing. users: None asks the services.
-    started_as: told to whoever finds the directory in use. sync_interval_s: see `nats_server.SYNC_INTERVAL_S`.
-    store_bytes_max: what the broker may store, None: the disk. clusters: start a centre, and a cell for each of these;
-    settings are then those of every cell, and `cells` has what is different in one, by its name. links: where a cell's
-    broker finds the centre's, by cluster, if not at its port for leaf nodes.
+    0 takes any free one. any_ports: so does whatever had no port before, so that stacks can start side by side. split:
+    one process per service. service_command: words, `{name}` and `{state_dir}` filled in. ready_path: asked at the
+    gateway until it answers 200; "" waits for nothing. users: None asks the services. started_as: told to whoever finds
+    the directory in use. sync_interval_s: see `nats_server.SYNC_INTERVAL_S`. store_bytes_max: what the broker may
+    store, None: the disk. clusters: start a centre, and a cell for each of these; settings are then those of every
+    cell, and `cells` has what is different in one, by its name. links: where a cell's broker finds the centre's, by
+    cluster, if not at its port for leaf nodes.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid")
@@ -52,6 +53,7 @@ class StartOptions(BaseModel):
     links: dict[str, str] = {}
     settings: dict[str, object] = {}
     ports: dict[str, Annotated[int, Field(ge=0, le=65_535)]] = {}
+    any_ports: bool = False
     split: bool = False
     fresh: bool = False
     services: tuple[str, ...] = SERVICES
@@ -83,7 +85,7 @@ def metrics_name(process: str) -> str:
 def wanted_ports(
     options: StartOptions, remembered: Mapping[str, int], *, fabrics: bool = False, exporters: bool = False
 ) -> dict[str, int]:
-    """The ports to try first: asked for now, else last time's, else the usual ones.
+    """The ports to try first: asked for now, else last time's, else the usual ones (0: any).
 
     fabrics: some are simulated; exporters: they are.
     """
@@ -92,7 +94,15 @@ def wanted_ports(
     left_out |= set() if exporters else {DCGM_PORT}
     usual = {name: port for name, port in USUAL_PORTS.items() if name not in left_out}
     usual |= {metrics_name(name): USUAL_PORTS["metrics"] + i for i, name in enumerate(options.processes())}
-    return {name: options.ports.get(name, remembered.get(name, port)) for name, port in usual.items()}
+    return wanted_of(options, remembered, usual)
+
+
+def wanted_of(options: StartOptions, remembered: Mapping[str, int], usual: Mapping[str, int]) -> dict[str, int]:
+    """The ports to try first of these."""
+    return {
+        name: options.ports.get(name, remembered.get(name, 0 if options.any_ports else port))
+        for name, port in usual.items()
+    }
 
 
 def endpoints_of(ports: Mapping[str, int], *, redis_url: str, processes: tuple[str, ...]) -> Endpoints:

@@ -1,5 +1,6 @@
 """Where things listen: the usual port if it is free, another one if not, and the same one again after a restart."""
 
+import secrets
 import socket
 from collections.abc import Mapping
 
@@ -8,6 +9,10 @@ USUAL_PORTS: Mapping[str, int] = {
     "nats": 4222, "monitor": 8222, "websocket": 9222, "redis": 6379, "http": 8080, "metrics": 9464,
     "fabric": 8070, "dcgm": 9400,
 }  # fmt: skip
+
+FIRST, LAST = 10_000, 32_000
+"""Below the kernel's own range: a port from there may be an outgoing connection's before anybody listens on it."""
+TRIES_MAX = 64
 
 
 def is_free(port: int, *, host: str = LOOPBACK) -> bool:
@@ -23,7 +28,14 @@ def is_free(port: int, *, host: str = LOOPBACK) -> bool:
 
 
 def free_port(*, host: str = LOOPBACK) -> int:
-    """A port that was free a moment ago; who listens there must cope with having lost it."""
+    """A port that was free a moment ago; who listens there must cope with having lost it.
+
+    Any of thousands, so that two stacks that start together seldom meet.
+    """
+    for _ in range(TRIES_MAX):
+        port = FIRST + secrets.randbelow(LAST - FIRST)
+        if is_free(port, host=host):
+            return port
     with socket.socket() as probe:
         probe.bind((host, 0))
         return int(probe.getsockname()[1])

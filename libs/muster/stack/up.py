@@ -117,7 +117,7 @@ async def _start_locked(
     remembered = remembered_ports(state)
     ports = choose_ports(
         wanted_ports(options, remembered, fabrics=fabrics, exporters=exporters)
-        | wanted_cell_ports(clusters, remembered, options.ports)
+        | wanted_cell_ports(clusters, options, remembered)
     )
     redis = redis_server.RedisConfig(ports["redis"], state.redis, password=new_secret())
     endpoints = endpoints_of(ports, redis_url=redis.url, processes=options.processes())

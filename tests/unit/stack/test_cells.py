@@ -39,7 +39,7 @@ def cell(directory: Path) -> Settings:
         settings={"fleet": {"nodes": 4}},
         cells={"west": {"fleet": {"nodes": 2}}},
     )
-    ports = wanted_cell_ports(CLUSTERS, {}, {})
+    ports = wanted_cell_ports(CLUSTERS, options, {})
     return cell_of("west", centre=asked_settings(options), options=options, ports=ports).settings
 
 
@@ -56,10 +56,11 @@ def test_a_cell_has_the_common_settings_and_its_own_and_nodes_that_no_other_clus
     assert (settings.fleet.nodes, settings.fleet.prefix) == (2, "west-gpu")
 
 
-def test_ports_of_all_cells_differ() -> None:
-    wanted = wanted_cell_ports(CLUSTERS, {}, {})
+def test_ports_of_all_cells_differ(tmp_path: Path) -> None:
+    options = StartOptions(state_dir=tmp_path)
+    wanted = wanted_cell_ports(CLUSTERS, options, {})
     assert len(set(wanted.values())) == len(wanted)
-    assert wanted_cell_ports(CLUSTERS, {cell_port("east", "nats"): 5000}, {})[cell_port("east", "nats")] == 5000
+    assert wanted_cell_ports(CLUSTERS, options, {cell_port("east", "nats"): 5000})[cell_port("east", "nats")] == 5000
 
 
 def test_no_fact_subject_of_a_log_crosses_a_link() -> None:

@@ -47,6 +47,14 @@ def test_ports_asked_for_come_before_remembered_before_usual(tmp_path: Path) -> 
     assert (wanted["http"], wanted["nats"], wanted["redis"], wanted["metrics"]) == (1111, 3333, 6379, 9464)
 
 
+def test_a_stack_beside_others_takes_no_usual_port(tmp_path: Path) -> None:
+    options = StartOptions(state_dir=tmp_path, any_ports=True, ports={"http": 1111})
+    wanted = wanted_ports(options, {"nats": 3333}, fabrics=True, exporters=True)
+    assert (wanted.pop("http"), wanted.pop("nats")) == (1111, 3333)
+    assert set(wanted.values()) == {0}
+    assert {"fabric", "dcgm", "metrics"} <= set(wanted)
+
+
 def test_every_process_of_its_own_has_its_own_metrics_port(tmp_path: Path) -> None:
     options = StartOptions(state_dir=tmp_path, split=True, services=("gateway", "agent"))
     wanted = wanted_ports(options, {})

@@ -70,8 +70,7 @@ async def fresh_stack(
 
     Raises StartFailedError, StateDirError.
     """
-    ports = dict.fromkeys(("nats", "monitor", "websocket", "redis", "http", "fabric"), 0)
-    options = StartOptions(state_dir=directory, settings=dict(settings), ports=ports, split=split, clusters=clusters)
+    options = StartOptions(state_dir=directory, settings=dict(settings), any_ports=True, split=split, clusters=clusters)
     say(f"starting {what} in {directory}")
     starting = asyncio.create_task(asyncio.to_thread(control.detach, options))
     try:
