@@ -12,8 +12,7 @@ from muster.kube.connection import KubeConnection
 from muster.kube.dialects import VERSIONS
 from muster.kube.errors import NotFoundError, UnavailableError
 from muster.kube.local.nodes import NodeShape, resource_slice
-from muster.kube.objects import name_of
-from muster.kube.resources import NAMESPACES, RESOURCE_CLAIMS, RESOURCE_SLICES
+from muster.kube.resources import RESOURCE_CLAIMS, RESOURCE_SLICES
 from waiting import until
 
 
@@ -26,17 +25,6 @@ def version(request: pytest.FixtureRequest) -> str:
 async def fake(version: str) -> AsyncIterator[FakeKube]:
     async with fake_kube(devices=[version]) as kube:
         yield kube
-
-
-@pytest.fixture
-async def kube(fake: FakeKube) -> AsyncIterator[KubeConnection]:
-    async with KubeConnection.plain(fake.url, user_agent="muster-test/1") as connection:
-        yield connection
-
-
-@pytest.fixture
-def space(fake: FakeKube) -> str:
-    return name_of(fake.add(NAMESPACES, {"metadata": {"name": "contract"}}))
 
 
 class TestFakeInEachVersion(DeviceKindsContract):

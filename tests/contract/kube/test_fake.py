@@ -10,24 +10,13 @@ from kube_fake import FakeKube, fake_kube, pod
 from muster.kube.connection import KubeConnection
 from muster.kube.errors import ForbiddenError, NotFoundError, TooManyRequestsError, UnavailableError
 from muster.kube.objects import JsonObject, at, name_of, version_of
-from muster.kube.resources import CONFIG_MAPS, NAMESPACES, PODS, RESOURCE_CLAIMS, SELF_SUBJECT_ACCESS_REVIEWS
+from muster.kube.resources import CONFIG_MAPS, PODS, RESOURCE_CLAIMS, SELF_SUBJECT_ACCESS_REVIEWS
 
 
 @pytest.fixture
 async def fake() -> AsyncIterator[FakeKube]:
     async with fake_kube() as kube:
         yield kube
-
-
-@pytest.fixture
-async def kube(fake: FakeKube) -> AsyncIterator[KubeConnection]:
-    async with KubeConnection.plain(fake.url, user_agent="muster-test/1") as connection:
-        yield connection
-
-
-@pytest.fixture
-def space(fake: FakeKube) -> str:
-    return name_of(fake.add(NAMESPACES, {"metadata": {"name": "contract"}}))
 
 
 class TestFake(ApiServerContract):
