@@ -8,8 +8,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from muster.agent.core.cluster import CreatePods
-from muster.agent.core.kubernetes.calls import Merge, Refused
+from muster.agent.core.cluster import CreatePods, DeletePods
+from muster.agent.core.kubernetes.calls import Delete, Merge, Refused
+from muster.agent.core.kubernetes.cluster import ClusterOptions, KubernetesCluster
 from muster.agent.core.kubernetes.names import PodKey
 from muster.agent.core.kubernetes.projections import PodProjection
 from muster.agent.core.kubernetes.views import End, Owner, PodView
@@ -25,6 +26,7 @@ from muster.kube.objects import at, mapping
 from muster.schemas.facts.job import JobStopRequested, StopReason
 from muster.schemas.job import JobSpec, Slot, TaskGroup, WorkloadRef
 from objects_that_ask import asking_pod
+from unit.agent.kubernetes.rig import SPACE, Manifests, Rig, slot
 from unit.agent.objects import POLICY as SEEN_POLICY
 from unit.agent.objects import WatchingAgent, seen
 
@@ -270,6 +272,32 @@ def test_an_object_is_let_go_for_an_attempt_and_held_when_it_is_asked_to_stop() 
     assert not guests.stop(wanted, grace_s=1, now=NOW), "nobody can hold what is gone"
 
 
+def test_pods_of_an_object_that_cannot_be_held_are_deleted_one_by_one() -> None:
+    agent, worklist = WatchingAgent(), Worklist()
+    guests = ObjectGuests(worklist, agent.workloads)
+    rig = Rig(KubernetesCluster(ClusterOptions("atlas", SPACE), Manifests(), worklist=worklist, guests=guests)).ready()
+    agent.see(seen(kind=WorkloadKind.JOB))
+    job = agent.accept()
+    agent.start(job, "n0")
+    order = CreatePods(job.id, 1, NOW, (slot(0),), job.spec, origin=agent.asked().origin)
+    rig.cluster.carry_out(order)
+    rig.see(made("a", {}, node="n0", phase="Running", scheduler="muster"))
+    rig.calls()
+    rig.answer()
+    agent.write("scheduler", "job", job.id, "stop-requested", JobStopRequested(attempt=1, reason=StopReason.CANCELLED))
+    rig.cluster.carry_out(DeletePods(job.id, 1, rig.now))
+    (holds,) = rig.calls()
+    assert isinstance(holds, Merge)
+    assert at(holds.body, "spec", "suspend") is True
+    rig.answer(Refused(403, "Forbidden", "a webhook says no"))
+    assert [call.name for call in rig.calls() if isinstance(call, Delete)] == ["a"]
+    assert any("cannot be held: a webhook says no" in line for line in rig.cluster.notes.drain())
+    rig.answer()
+    rig.lose(made("a", {}, node="n0"))
+    rig.cluster.acknowledge(rig.exit(), rig.now)
+    assert not guests._held
+
+
 def test_an_object_that_cannot_be_let_go_gives_its_place_back(guests: ObjectGuests) -> None:
     class Watching:
         reasons: ClassVar[list[str]] = []
@@ -279,6 +307,8 @@ def test_an_object_that_cannot_be_let_go_gives_its_place_back(guests: ObjectGues
         def is_refused(self, key: PodKey, now: Instant, *, reason: str) -> None:
             assert now == NOW
             self.reasons.append(f"{key.job_id} {reason}")
+
+        def goes_on(self, attempt: tuple[str, int], now: Instant, *, reason: str) -> None: ...
 
     worklist = Worklist()
     guests = ObjectGuests(worklist, Workloads(SEEN_POLICY))

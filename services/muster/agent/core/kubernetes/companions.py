@@ -50,6 +50,14 @@ class Watcher(Protocol):
         ...
 
 
+class GuestWatcher(Watcher, Protocol):
+    """Who is told of objects as well. The gangs are."""
+
+    def goes_on(self, attempt: tuple[str, int], now: Instant, *, reason: str) -> None:
+        """The object of an attempt (job and number) does not end its pods: somebody else has to."""
+        ...
+
+
 class Companions(Protocol):
     """Keeps what pods need. Every call may come again: after a change of leader all of them do."""
 
@@ -104,8 +112,8 @@ class NoCompanions:
 class Guests(Protocol):
     """Pods that others made for a job - a person, or an object's controller: which is whose, and how they end."""
 
-    def watched_by(self, watcher: Watcher) -> None:
-        """Tell this one of pods that will never be made, from now on."""
+    def watched_by(self, watcher: GuestWatcher) -> None:
+        """Tell this one of pods that will never be made, or never end, from now on."""
         ...
 
     @property
@@ -153,13 +161,17 @@ class Guests(Protocol):
         """End the attempt's pods by its object (suspend it). False: delete them one by one. May come again."""
         ...
 
+    def forget(self, order: CreatePods) -> None:
+        """The log has the attempt's end."""
+        ...
+
 
 class NoGuests:
     """Implements `Guests` where every pod is Muster's own."""
 
     has_news = False
 
-    def watched_by(self, watcher: Watcher) -> None:
+    def watched_by(self, watcher: GuestWatcher) -> None:
         """See `Guests`."""
 
     def seen(self, pod: PodView) -> None:
@@ -196,3 +208,6 @@ class NoGuests:
     def stop(self, order: CreatePods, *, grace_s: float, now: Instant) -> bool:  # noqa: ARG002 - the port
         """See `Guests`."""
         return False
+
+    def forget(self, order: CreatePods) -> None:
+        """See `Guests`."""

@@ -40,7 +40,7 @@ _Key = tuple[str, int]
 
 
 class Gangs:
-    """Implements `companions.Watcher`. bind_s: how long a gang may be bound only in part.
+    """Implements `companions.GuestWatcher`. bind_s: how long a gang may be bound only in part.
 
     leave: told of objects that outlive their attempt.
     """
@@ -222,6 +222,13 @@ class Gangs:
             self._verdicts.refuse(one, pod, reason=reason, most=FOR_NODES_MAX if pod.exists else FOR_PODS_MAX)
             self._touch(one, now)
 
+    def goes_on(self, attempt: _Key, now: Instant, *, reason: str) -> None:
+        """See `GuestWatcher`."""
+        one = self.attempts.get(attempt)
+        if one is not None:
+            self._parts.notes.say(f"job {attempt[0]} attempt {attempt[1]}: pods are ended one by one: {reason}")
+            self._touch(one, now)
+
     def _begin(self, order: CreatePods) -> None:
         one = self.attempts[(order.job_id, order.attempt)] = LiveAttempt(order)
         self._places.fill(one)
@@ -279,6 +286,7 @@ class Gangs:
             if pod.view is not None and not pod.is_guest:
                 self._leave(pod.view, now)
         self._belonging.unhost(one)
+        self._parts.guests.forget(one.order)
         if self.is_synced:  # who only follows has nobody to ask; what is left then goes with its owner
             self._parts.companions.end(one.working_order, now)
         self._news.pop(one.key, None)

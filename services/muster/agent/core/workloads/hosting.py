@@ -5,16 +5,18 @@ let go; ordinary pods are there already.
 """
 
 from collections.abc import Mapping
+from functools import partial
 
 from muster.agent.core.cluster import CreatePods
-from muster.agent.core.kubernetes.calls import Kind, Merge, Outcome, Refused
-from muster.agent.core.kubernetes.companions import Watcher
+from muster.agent.core.kubernetes.calls import Kind, Merge, Refused
+from muster.agent.core.kubernetes.companions import GuestWatcher
 from muster.agent.core.kubernetes.names import PodKey
 from muster.agent.core.kubernetes.views import NOT_SEEN, End, PodView
 from muster.agent.core.kubernetes.worklist import Worklist
 from muster.agent.core.workloads.asking.common import small_number
 from muster.agent.core.workloads.showing import hold, let_go
 from muster.agent.core.workloads.values import WorkloadKind
+from muster.agent.core.workloads.wishes import ObjectWishes, Wish
 from muster.agent.core.workloads.workloads import Workloads
 from muster.core import Instant, after
 from muster.schemas.job import REPLICAS_MAX, WorkloadRef
@@ -37,10 +39,11 @@ class ObjectGuests:
     """worklist: where objects are let go and held."""
 
     def __init__(self, worklist: Worklist, workloads: Workloads) -> None:
-        self._watcher: Watcher | None = None
-        self._worklist = worklist
+        self._watcher: GuestWatcher | None = None
+        self._wishes = ObjectWishes(worklist)
         self._workloads = workloads
-        self._held: set[tuple[str, int]] = set()
+        self._held: dict[tuple[str, int], bool] = {}
+        """Attempts that end by their object, and whether it lets itself be held."""
         self._by_arrival: dict[tuple[str, int], dict[str, Place]] = {}
         """Of pods that nothing numbers: the place that each got, by attempt and uid."""
 
@@ -104,53 +107,64 @@ class ObjectGuests:
         """See `Guests`."""
         origin = order.origin
         if origin is not None and (kind := WorkloadKind(origin.kind)) in _KINDS:
-            self._worklist.cancel(("hold", origin.uid))
             body = let_go(kind, origin.uid, job_id=order.job_id, attempt=order.attempt)
-            self._ask("let-go", order, body)
+            call = Merge(_KINDS[kind], origin.namespace, origin.name, dict(body))
+            self._wishes.tell(origin.uid, Wish(call, partial(self._not_let_go, order), lets_go=True))
 
     def stop(self, order: CreatePods, *, grace_s: float, now: Instant) -> bool:  # noqa: ARG002 - the port
         """See `Guests`. Pods have the grace that their object gives them.
 
         An attempt that ends by itself, or with its node, is not held: the object may go on or try again, and pods on a
         lost node wait for nobody. Nor is an object that is gone or goes, whose pods may stay behind (a Job that is
-        deleted without a policy leaves them).
+        deleted without a policy leaves them), nor one that does not let itself be held.
         """
         origin, key = _origin(order), (order.job_id, order.attempt)
         kind, record = WorkloadKind(origin.kind), self._workloads.of_job(order.job_id)
         view = self._workloads.views.get(origin.uid)
         is_there = view is not None and not view.deleting
-        self._worklist.cancel(("let-go", origin.uid))  # what was not let go yet waits for the next attempt
+        self._wishes.withdraw_letting_go(origin.uid)  # what was not let go yet waits for the next attempt
         if kind not in _KINDS or record is None or not record.standing.stopping or not is_there:
             self._by_arrival.pop(key, None)
             return False
         if key not in self._held:
-            self._held.add(key)
+            self._held[key] = True
             self._by_arrival.pop(key, None)
-            self._ask("hold", order, hold(kind, origin.uid, job_id=order.job_id))
-        return True
+            body = hold(kind, origin.uid, job_id=order.job_id)
+            call = Merge(_KINDS[kind], origin.namespace, origin.name, dict(body))
+            self._wishes.tell(origin.uid, Wish(call, partial(self._not_held, order)))
+        return self._held[key]
+
+    def forget(self, order: CreatePods) -> None:
+        """See `Guests`."""
+        key = (order.job_id, order.attempt)
+        self._held.pop(key, None)
+        self._by_arrival.pop(key, None)
 
     def clear(self) -> None:
         """See `Guests`. What was asked of objects is asked again."""
         self._workloads.forget_views()
+        self._wishes.clear()
         self._held.clear()
         self._by_arrival.clear()
 
-    def watched_by(self, watcher: Watcher) -> None:
+    def watched_by(self, watcher: GuestWatcher) -> None:
         """See `Guests`."""
         self._watcher = watcher
 
-    def _ask(self, what: str, order: CreatePods, body: Mapping[str, object]) -> None:
-        origin, first = _origin(order), order.slots[0]
-        call = Merge(_KINDS[WorkloadKind(origin.kind)], origin.namespace, origin.name, dict(body))
+    def _not_let_go(self, order: CreatePods, refusal: Refused, now: Instant) -> None:
+        """Nobody makes the pods of an object that cannot be let go: the gang gives its place back."""
+        if self._watcher is not None:
+            first = order.slots[0]
+            key = PodKey(order.job_id, order.attempt, first.group, first.replica)
+            reason = f"{_origin(order).title} cannot be let go: {refusal.message}"
+            self._watcher.is_refused(key, now, reason=reason)
 
-        def told(outcome: Outcome, now: Instant) -> None:
-            """Nobody makes the pods of an object that cannot be let go: the gang gives its place back."""
-            if isinstance(outcome, Refused) and what == "let-go" and self._watcher is not None:
-                reason = f"{origin.title} cannot be let go: {outcome.message}"
-                key = PodKey(order.job_id, order.attempt, first.group, first.replica)
-                self._watcher.is_refused(key, now, reason=reason)
-
-        self._worklist.ask((what, origin.uid), call, told)
+    def _not_held(self, order: CreatePods, refusal: Refused, now: Instant) -> None:
+        """Its pods are deleted one by one; those that it makes in their place are bound to nothing."""
+        key = (order.job_id, order.attempt)
+        if key in self._held and self._watcher is not None:
+            self._held[key] = False
+            self._watcher.goes_on(key, now, reason=f"{_origin(order).title} cannot be held: {refusal.message}")
 
     def _place(self, order: CreatePods, pod: PodView) -> Place | None:
         origin, labels = _origin(order), dict(pod.labels)

@@ -1,0 +1,87 @@
+"""What objects are told: one thing at a time, and in the end the newest."""
+
+import pytest
+
+from muster.agent.core.kubernetes.calls import Call, Done, Kind, Merge, Outcome, Refused, Unanswered
+from muster.agent.core.kubernetes.worklist import Task, Worklist
+from muster.agent.core.workloads.wishes import ObjectWishes, Wish
+from muster.core import Instant
+
+NOW, MUCH_LATER = Instant(1), Instant(10**12)
+
+
+class Told:
+    """Wishes of one object, and which were refused."""
+
+    def __init__(self) -> None:
+        self.worklist = Worklist()
+        self.wishes = ObjectWishes(self.worklist)
+        self.refused: list[str] = []
+
+    def wish(self, name: str, *, lets_go: bool = False) -> None:
+        call = Merge(Kind.JOBS, "physics", name, {})
+        wish = Wish(call, lambda refusal, _: self.refused.append(f"{name}: {refusal.message}"), lets_go=lets_go)
+        self.wishes.tell("u-1", wish)
+
+    def take(self) -> Task:
+        task = self.worklist.take(MUCH_LATER)
+        assert task is not None
+        return task
+
+    def finish(self, task: Task, outcome: Outcome) -> None:
+        self.worklist.finished(task, outcome, NOW)
+
+    def rest(self) -> list[Call]:
+        """All that is left to be done, done."""
+        found = []
+        while (task := self.worklist.take(MUCH_LATER)) is not None:
+            found.append(task.call)
+            self.finish(task, Done())
+        return found
+
+
+ANSWERS = [Done(), Refused(403, "Forbidden", "no"), Unanswered("timed out")]
+
+
+@pytest.mark.parametrize("answer", ANSWERS)
+def test_the_newest_is_told_once_the_one_under_way_is_over(answer: Outcome) -> None:
+    told = Told()
+    told.wish("first")
+    under_way = told.take()
+    told.wish("second")
+    told.wish("third")
+    assert told.worklist.take(MUCH_LATER) is None, "two at a time could be carried out in either order"
+    told.finish(under_way, answer)
+    assert [call.name for call in told.rest() if isinstance(call, Merge)] == ["third"]
+    assert told.refused == [], "nobody wishes for the first any more"
+
+
+def test_what_waits_is_replaced() -> None:
+    told = Told()
+    told.wish("first")
+    told.wish("second")
+    assert [call.name for call in told.rest() if isinstance(call, Merge)] == ["second"]
+
+
+@pytest.mark.parametrize("answer", ANSWERS)
+def test_letting_go_is_withdrawn_and_nothing_else(answer: Outcome) -> None:
+    told = Told()
+    told.wish("go", lets_go=True)
+    told.wishes.withdraw_letting_go("u-1")
+    assert told.rest() == []
+    told.wish("go", lets_go=True)
+    under_way = told.take()
+    told.wishes.withdraw_letting_go("u-1")
+    told.finish(under_way, answer)
+    assert told.rest() == [], "it is not repeated either"
+    told.wish("hold")
+    told.wishes.withdraw_letting_go("u-1")
+    assert len(told.rest()) == 1
+
+
+def test_who_wished_is_told_of_a_refusal() -> None:
+    told = Told()
+    told.wish("go", lets_go=True)
+    told.finish(told.take(), Refused(403, "Forbidden", "no"))
+    assert told.refused == ["go: no"]
+    assert told.rest() == []
