@@ -18,7 +18,7 @@ from muster.bus import jsapi
 from muster.bus.clock import SystemTime
 from muster.bus.declaration import Declaration
 from muster.bus.nats_log import NatsLog
-from muster.bus.ports import LogReader
+from muster.bus.ports import LogReader, LogUnavailableError
 from muster.bus.requests import Outcome, append_single, last_on_subject
 from muster.bus.service import Connect
 from muster.bus.settings import Settings
@@ -46,7 +46,7 @@ Store = Callable[[Draft, str], Awaitable[Outcome]]
 """Stores a draft as the fact of this id."""
 
 Believes = Callable[[Draft], Awaitable[bool]]
-"""Whether a report may be so."""
+"""Whether a report may be so. Raises LogUnavailableError: nobody knows now."""
 
 _logger = logging.getLogger(__name__)
 
@@ -62,7 +62,9 @@ class Copier:
         self._desk = desk
 
     async def run(self, connect: Connect, settings: Settings) -> None:  # noqa: ARG002 - the port's signature
-        """Copy for ever. Raises LogError where the bus refuses for good; the supervisor starts it again."""
+        """Copy for ever. Raises LogError, or a group of them, where the bus refuses for good; the supervisor starts it
+        again.
+        """
         client = await connect(SERVICE)
         log = NatsLog(client, FED_UP_LOG)
         start = await _start(client)
@@ -104,7 +106,8 @@ async def copy_group(
 ) -> int:
     """Copy the next reports, at most `GROUP_MAX`; every one of them stands when it returns the last one's sequence.
 
-    summaries: where those wait; None: they are copied like all the others. Raises what `believes` raises.
+    summaries: where those wait; None: they are copied like all the others. Raises an ExceptionGroup of what the broker
+    refused for good; nobody goes on then.
     """
     batch = await reader.read(limit=GROUP_MAX, timeout_s=READ_TIMEOUT_S)
     copies = [(draft, copy_id(FED_UP_LOG.stream, report.seq)) for report in batch.facts if (draft := copy_of(report))]
@@ -113,12 +116,21 @@ async def copy_group(
             if isinstance(draft.payload, ClusterSummary):
                 summaries.offer(draft, fact_id)
         copies = [one for one in copies if not isinstance(one[0].payload, ClusterSummary)]
-    await asyncio.gather(*(_copy(draft, fact_id, store, believes, retry_s) for draft, fact_id in copies))
+    async with asyncio.TaskGroup() as tasks:
+        for draft, fact_id in copies:
+            tasks.create_task(_copy(draft, fact_id, store, believes, retry_s))
     return batch.last_seq
 
 
 async def _copy(draft: Draft, fact_id: str, store: Store, believes: Believes, retry_s: float) -> None:
-    if await believes(draft):
+    while True:
+        try:
+            is_believed = await believes(draft)
+            break
+        except LogUnavailableError as error:
+            _logger.warning("%s of %s waits: %s", draft.name, draft.subject_id, error, extra=about(draft.trace))
+            await asyncio.sleep(retry_s)
+    if is_believed:
         await _keep(draft, fact_id, store, retry_s)
 
 

@@ -1,7 +1,7 @@
 """What the federation takes of what clusters report, where these stand on brokers of their own.
 
 A cell can write whatever it likes into its own log. Of jobs it is believed only what concerns assignments that it was
-given: else one could end the jobs of another, or fill FED with the ends of jobs that nobody knows.
+given, and of what nobody waits for, each word once: else one could end the jobs of another, or fill FED.
 """
 
 import asyncio
@@ -13,18 +13,21 @@ from prometheus_client import Counter
 from muster.bus.requests import last_on_subject
 from muster.core import Draft
 from muster.federation.core import FederationCore
-from muster.federation.core.copies import assignment_in, is_awaited
+from muster.federation.core.copies import assignment_in, is_asked_back, is_awaited
 from muster.federation.core.state import State
-from muster.schemas.facts.federation import Assignment
-from muster.schemas.facts.job import JobRouted
+from muster.schemas.facts.federation import Assignment, JobReturnRefused
+from muster.schemas.facts.job import JobEnded, JobRouted
 from muster.schemas.subjects import FED_LOG, fact_subject
 
 SUMMARY_S = 1.0
 """At least so long between two summaries of one cluster in FED; of those between the newest is taken."""
 
+ONCE_MAX = 50_000
+"""Words that nobody waited for and were believed, whose repetition is not; those longest ago are forgotten."""
+
 _REFUSED = Counter(
     "muster_federation_reports_refused",
-    "What a cluster reported of jobs that it was never given, and nobody believed.",
+    "What a cluster reported of jobs that it was never given, or said again, and nobody believed.",
     ("cluster",),
 )
 _logger = logging.getLogger(__name__)
@@ -58,17 +61,32 @@ class Believing:
     def __init__(self, client: Client, desk: Desk) -> None:
         self._client = client
         self._desk = desk
+        self._once: dict[tuple[str, str, Assignment], None] = {}
 
     async def __call__(self, draft: Draft) -> bool:
         """Whether the copy may stand in FED. Raises ApiError, LogUnavailableError."""
         told = assignment_in(draft)
-        if told is None or is_awaited(await self._desk.state(), draft.subject_id, told):
+        if told is None or _is_awaited(await self._desk.state(), draft, told):
             return True
-        if await self._was_given(draft.subject_id, told):
+        was_given = await self._was_given(draft.subject_id, told)
+        if was_given and self._is_news(draft, told):
             return True
         _REFUSED.labels(told.cluster).inc()
-        _logger.warning("cluster %s reports %s of a job that it was never given", told.cluster, draft.name)
+        why = "again, though nobody asked" if was_given else "of a job that it was never given"
+        _logger.warning("cluster %s reports %s %s", told.cluster, draft.name, why)
         return False
+
+    def _is_news(self, draft: Draft, told: Assignment) -> bool:
+        """Whether it was not said before. Of ends FED itself takes one."""
+        if isinstance(draft.payload, JobEnded):
+            return True
+        word = (draft.subject_id, draft.name, told)
+        if word in self._once:
+            return False
+        self._once[word] = None
+        if len(self._once) > ONCE_MAX:
+            del self._once[next(iter(self._once))]
+        return True
 
     async def _was_given(self, job_id: str, told: Assignment) -> bool:
         subject = fact_subject(
@@ -76,6 +94,12 @@ class Believing:
         )
         newest = await last_on_subject(self._client, FED_LOG.stream, subject)
         return newest is not None and told.number <= JobRouted.model_validate_json(newest.body).assignment
+
+
+def _is_awaited(state: State, draft: Draft, told: Assignment) -> bool:
+    if isinstance(draft.payload, JobReturnRefused) and not is_asked_back(state, draft.subject_id):
+        return False
+    return is_awaited(state, draft.subject_id, told)
 
 
 class Summaries:

@@ -1,8 +1,13 @@
 """Copying the clusters' reports: each once, all of them, in bounded groups."""
 
+import asyncio
 from collections import Counter
 
+import pytest
+
+from muster.bus.errors import ApiError
 from muster.bus.memory_log import MemoryLog
+from muster.bus.ports import LogUnavailableError
 from muster.bus.requests import Outcome
 from muster.core import Draft
 from muster.federation.copier import GROUP_MAX, copy_group
@@ -53,6 +58,37 @@ async def test_every_report_is_copied_though_fed_is_full_or_away_now_and_then() 
     assert groups == 4
     assert fed.outcomes[Outcome.FULL]
     assert fed.outcomes[Outcome.UNAVAILABLE]
+
+
+async def test_a_report_of_which_nobody_knows_now_whether_it_is_believed_waits() -> None:
+    log, fed = await reports(10), Fed()
+    asked = 0
+
+    async def believes(_: Draft) -> bool:
+        nonlocal asked
+        asked += 1
+        if asked % 2:
+            raise LogUnavailableError("FED does not answer")
+        return True
+
+    await copy_group(await log.reader(after_seq=0), fed.store, believes=believes, retry_s=0.0)
+    assert len(fed.copies) == 10
+
+
+async def test_where_the_broker_refuses_for_good_nobody_goes_on() -> None:
+    log = await reports(10)
+
+    async def store(_: Draft, __: str) -> Outcome:
+        return Outcome.UNAVAILABLE
+
+    async def believes(draft: Draft) -> bool:
+        if draft.subject_id == job("j5").id:
+            raise ApiError(10, "no such stream")
+        return True
+
+    with pytest.raises(ExceptionGroup):
+        await copy_group(await log.reader(after_seq=0), store, believes=believes, retry_s=0.0)
+    assert asyncio.all_tasks() == {asyncio.current_task()}
 
 
 async def test_copying_again_from_one_group_before_the_newest_adds_nothing() -> None:

@@ -1,11 +1,13 @@
 """What a centre believes of what its cells report: nothing about jobs that they were never given."""
 
+from nats.aio.client import Client
+
 from muster.core import Draft
 from muster.federation.core import MemberPlan
 from muster.federation.core.copies import assignment_in, is_awaited
-from muster.federation.reports import SUMMARY_S, Desk, Summaries
+from muster.federation.reports import SUMMARY_S, Believing, Desk, Summaries
 from muster.schemas.facts.control import ClusterSummary
-from muster.schemas.facts.federation import Assignment
+from muster.schemas.facts.federation import Assignment, JobReturned, JobReturnRefused, Reroute
 from muster.schemas.facts.job import JobEnded
 from muster.schemas.job import Phase
 from unit.federation.world import START, World, job
@@ -49,6 +51,33 @@ def test_a_report_says_whose_part_in_a_job_it_is_about() -> None:
     ended = JobEnded(cluster="east", phase=Phase.FAILED, ended_at=START, assignment=3)
     assert assignment_in(Draft("job", "j", "job-ended", ended)) == Assignment(cluster="east", number=3)
     assert assignment_in(summary("east", 1)[0]) is None
+
+
+class Given(Believing):
+    """Believes as FED says, in which every assignment stands."""
+
+    def __init__(self, desk: Desk) -> None:
+        super().__init__(Client(), desk)
+
+    async def _was_given(self, job_id: str, told: Assignment) -> bool:
+        return True
+
+
+async def test_what_nobody_waits_for_is_believed_once() -> None:
+    world, job_id = routed()
+    desk = Desk()
+    desk.seat(world.core)
+    believes = Given(desk)
+
+    async def says(name: str, payload: JobReturned | JobReturnRefused) -> list[bool]:
+        return [await believes(Draft("job", job_id, name, payload)) for _ in range(3)]
+
+    once, always = [True, False, False], [True, True, True]
+    assert await says("job-returned", JobReturned(assignment=1, cluster="west")) == once
+    assert await says("job-returned", JobReturned(assignment=1, cluster="east")) == always, "it may give it back"
+    assert await says("job-return-refused", JobReturnRefused(assignment=1, cluster="east")) == once
+    world.core.state.jobs[job_id].reroute = Reroute(fact="f", to=(), principal="ada", reason="", forwarded=True)
+    assert await says("job-return-refused", JobReturnRefused(assignment=1, cluster="east")) == always, "it was asked"
 
 
 def test_of_many_summaries_each_clusters_newest_is_said_once_in_a_while() -> None:

@@ -56,6 +56,12 @@ def is_awaited(state: State, job_id: str, told: Assignment) -> bool:
     return (record.cluster, record.assignment) == (told.cluster, told.number) or told in record.owed
 
 
+def is_asked_back(state: State, job_id: str) -> bool:
+    """Whether its cluster was asked to give the job back, and has not answered."""
+    record = state.jobs.get(job_id)
+    return record is not None and record.reroute is not None and record.reroute.forwarded
+
+
 def copy_id(stream: str, seq: int) -> str:
     """Id of the copy of one message: the same message again is the same fact."""
     return ids.request_fact_id("copy", stream, str(seq))
