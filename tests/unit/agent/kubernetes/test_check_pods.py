@@ -280,10 +280,42 @@ def test_one_that_is_deleted_behind_our_back_sends_the_gang_to_the_queue(change:
     story.checking()
     story.vanish(CHECKS[0])
     change(story)
-    assert pods_of(story.work(), Delete) == [CHECKS[1]]
+    assert CHECKS[1] in pods_of(story.work(), Delete)
     (exited,) = exits(story.told())
     assert (exited.outcome, exited.node) == (PodsOutcome.NODE_LOST, "n0")
     assert story.let_go == 0
+    assert not story.there
+
+
+@led
+def test_one_that_can_never_be_sends_nobody_to_the_queue(change: Change) -> None:
+    story = Story()
+    story.begin()
+    refused = Refused(403, "Forbidden", "violates PodSecurity")
+    checks = story.rig.calls()
+    for call in checks:
+        story.rig.answer(refused if call.name == CHECKS[0] else None, call=call)
+    story.appear(check_pod(1, node=""))
+    story.work()
+    story.appear(check_pod(1, phase="Running"))
+    story.told()
+    change(story)
+    for call in story.rig.calls():
+        assert call.name == CHECKS[0]
+        story.rig.answer(refused, call=call)
+    assert exits(story.told()) == []
+    story.appear(check_pod(1, phase="Succeeded", end=PASSED))
+    assert ("n1", PASS) in outcomes(story.told())
+
+
+@led
+def test_one_that_went_when_all_was_told_is_missed_by_no_leader(change: Change) -> None:
+    story = Story()
+    story.checked()
+    story.vanish(CHECKS[0])
+    change(story)
+    story.work()
+    assert exits(story.told()) == []
 
 
 def test_one_that_went_after_it_had_said_what_it_found_is_missed_by_nobody() -> None:

@@ -77,7 +77,11 @@ class Maker:
             self._parts.worklist.cancel((what, pod.key))
 
     def _create(self, one: LiveAttempt, pod: LivePod, now: Instant) -> None:
-        if one.started_at and not pod.is_late and not (pod.is_guest and one.checks_apart):
+        if pod.is_check and one.checks_told:
+            self._verdicts.impossible(one, pod, reason="it is gone, and nobody needs it any more")
+        elif pod.is_check and one.started_at:
+            self._ask_create(one, pod)  # there was none if the API server still refuses it: only trying tells
+        elif one.started_at and not pod.is_late and not (pod.is_guest and one.checks_apart):
             pod.lose()  # it ran, and is not there: it was taken away while nobody looked
             self._touch(one, now)
         elif not pod.is_guest and not self._parts.worklist.asks(("read", pod.key)):
@@ -105,6 +109,8 @@ class Maker:
         match outcome:
             case Done() if not pod.uid:
                 pod.uid = uid_of(outcome.reply)  # the watch tells the rest
+                if pod.is_check and one.started_at:  # the others did not wait for this one
+                    self._verdicts.roll_back(one, pod, reason="its pod is gone")
             case Refused(code=409, reason="AlreadyExists") if not pod.uid:
                 self._read(one, pod)
             case Refused() if not pod.uid and not one.is_ending:
