@@ -76,8 +76,11 @@ class FakeLog:
         self.operations: dict[str, Draft] = {}
         self.traces: list[str] = []
         self.fails: Exception | None = None
+        self.submits = 0
+        """How often somebody tried."""
 
     async def submit(self, job: Job) -> StoredJob:
+        self.submits += 1
         self._fail()
         known = self.jobs.get(job.id)
         if known is not None:

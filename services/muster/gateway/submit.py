@@ -3,6 +3,7 @@
 import asyncio
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from http import HTTPStatus
 
 from muster.gateway import accept
 from muster.gateway.authorise import Principal, refuse_unless_acting_for
@@ -52,12 +53,26 @@ async def submit(house: House, principal: Principal, sent: Submission) -> Stored
 
 
 async def submit_each(house: House, principal: Principal, sent: Sequence[Submission]) -> list[StoredJob | ProblemError]:
-    """What became of each job, in their order: it stands by itself, whatever becomes of the others."""
+    """What became of each job, in their order: it stands by itself, whatever becomes of the others.
+
+    Only where one cannot be stored now those of later groups are not tried: each would wait until its time is out, and
+    the client is gone by then.
+    """
     outcomes: list[StoredJob | ProblemError] = []
     for first in range(0, len(sent), AT_ONCE_MAX):
         together = sent[first : first + AT_ONCE_MAX]
-        outcomes += await asyncio.gather(*(_submitted(house, principal, one) for one in together))
+        found = await asyncio.gather(*(_submitted(house, principal, one) for one in together))
+        outcomes += found
+        silence = next((one for one in found if _is_later(one)), None)
+        if silence is not None:
+            outcomes += [silence] * (len(sent) - len(outcomes))
+            break
     return outcomes
+
+
+def _is_later(outcome: StoredJob | ProblemError) -> bool:
+    """Whether the same job may be stored another time."""
+    return isinstance(outcome, ProblemError) and outcome.problem.status == HTTPStatus.SERVICE_UNAVAILABLE
 
 
 async def _submitted(house: House, principal: Principal, sent: Submission) -> StoredJob | ProblemError:

@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 
 from gateway_fakes import FakeHouse, lost_log
+from muster.gateway.submit import AT_ONCE_MAX
 from muster.schemas.base import JOBS_PER_BATCH_MAX
 from muster.schemas.job import JobSpec
 
@@ -77,6 +78,14 @@ async def test_what_cannot_be_stored_now_is_said_of_each() -> None:
     house = FakeHouse()
     house.log.fails = lost_log()
     assert [one["status"] for one in await answers(house, named("a", "b"))] == [503, 503]
+
+
+async def test_where_one_cannot_be_stored_now_later_ones_are_not_tried() -> None:
+    house, count = FakeHouse(), 3 * AT_ONCE_MAX
+    house.log.fails = lost_log()
+    told = await answers(house, named(*(f"j{number}" for number in range(count))))
+    assert [one["status"] for one in told] == [503] * count
+    assert house.log.submits == AT_ONCE_MAX
 
 
 async def test_a_traceparent_holds_for_all() -> None:
