@@ -11,7 +11,7 @@ from muster.agent.core.workloads.asking.views import WorkloadProjection
 from muster.agent.core.workloads.guests import Guest, PodAsks
 from muster.agent.core.workloads.policy import WorkloadPolicy
 from muster.agent.core.workloads.values import NOTHING_SHOWN, Unfit, WorkloadKind, WorkloadView
-from muster.agent.core.workloads.workloads import ASKED_BYTES_MAX
+from muster.agent.core.workloads.words import ASKED_BYTES_MAX
 from muster.kube.objects import JsonObject, mapping, objects
 from muster.kube.workload_kinds import RESOURCES
 from muster.schemas.facts.workload import WorkloadSubmitRequested

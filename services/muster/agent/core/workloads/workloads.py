@@ -9,27 +9,24 @@ from collections.abc import Callable, Iterator
 from typing import TypeVar
 
 from muster.agent.core.kubernetes.views import PodView
+from muster.agent.core.workloads import words
 from muster.agent.core.workloads.gangs import PodGangs
-from muster.agent.core.workloads.policy import WorkloadPolicy, principal
+from muster.agent.core.workloads.policy import WorkloadPolicy
 from muster.agent.core.workloads.records import Workload, moved, restored
 from muster.agent.core.workloads.refusals import SOON_S, Refusals
 from muster.agent.core.workloads.templates import CLAIM_ONLY, NO_CLAIM, Templates, TemplateView
-from muster.agent.core.workloads.values import REASON_CHARS_MAX, Unfit, WorkloadKind, WorkloadView
+from muster.agent.core.workloads.values import Unfit, WorkloadKind, WorkloadView
 from muster.core import Draft, Fact, Instant, after
-from muster.schemas import ids
-from muster.schemas.base import FACT_BYTES_MAX
 from muster.schemas.facts import workload as facts
 from muster.schemas.facts.control import ClusterDescribed
 from muster.schemas.facts.job import JobRouted
-from muster.schemas.job import JobSpec, Phase
+from muster.schemas.job import JobSpec
 from muster.schemas.registry import STATE_NAME
 
 DRAFTS_MAX = 500
 """Of one decision; the rest comes with the next."""
 REMEMBERED_MAX = 10_000
 """Objects that are over or can be no job of which that is remembered while they stay; the objects show it too."""
-ASKED_BYTES_MAX = FACT_BYTES_MAX // 2
-"""Of a wish as a fact. What becomes of it (the job, its state) holds it and more, and the log takes no larger facts."""
 
 
 class Workloads:
@@ -208,13 +205,10 @@ class Workloads:
             return self._settling(record, view)
         if record.cancelled or not record.standing.accepted:
             return None
-        why = self._why_cancel(record, view)
-        if not why:
-            return None
-        cancel = facts.WorkloadCancelRequested(
-            job_id=record.job_id, principal=record.asked.principal, reason=why[:REASON_CHARS_MAX]
-        )
-        return Draft("workload", uid, "cancel-requested", cancel, (record.cause,), record.asked.trace)
+        if view is None:
+            return words.cancel(record, f"{record.asked.origin.title} is gone") if self._is_read(record) else None
+        why = words.why_cancel(record, view)
+        return words.cancel(record, why) if why else None
 
     def _taken_up(self, view: WorkloadView) -> Draft | None:
         """What an object that the log does not know asks."""
@@ -229,19 +223,8 @@ class Workloads:
                 return self._wish(view, spec)
 
     def _wish(self, view: WorkloadView, spec: JobSpec) -> Draft | None:
-        job_id = self.policy.job_id(view.namespace, view.uid)
-        trace = ids.traceparent(ids.trace_id(job_id), ids.span_id(job_id))
-        asked = facts.WorkloadSubmitRequested(
-            job_id=job_id,
-            spec=spec,
-            principal=principal(view.namespace),
-            origin=view.ref(self.policy.cluster),
-            trace=trace,
-        )
-        size = len(asked.model_dump_json())
-        if size > ASKED_BYTES_MAX:
-            return self._rejection(view, _too_large(size))
-        return Draft("workload", view.uid, "submit-requested", asked, trace=trace)
+        found = words.wish(self.policy, view, spec)
+        return self._rejection(view, found) if isinstance(found, Unfit) else found
 
     def _asked_again(self, record: Workload, view: WorkloadView | None) -> Draft | None:
         """The wish of a refused object once more: it is due, or its object asks for something else now."""
@@ -276,14 +259,7 @@ class Workloads:
         shows_it = before is None and view.shown.generation >= view.generation > 0
         if shows_it or (said >= view.generation and before == unfit):
             return None
-        payload = facts.WorkloadRejected(
-            origin=view.ref(self.policy.cluster),
-            generation=view.generation,
-            reason=unfit.reason[:REASON_CHARS_MAX],
-            field=unfit.field[:REASON_CHARS_MAX],
-            cure=unfit.cure[:REASON_CHARS_MAX],
-        )
-        return Draft("workload", view.uid, "rejected", payload)
+        return words.rejection(self.policy, view, unfit)
 
     def _settling(self, record: Workload, view: WorkloadView | None) -> Draft | None:
         """The end is told when the object shows it, or is gone for certain. A refused one may still be asked for."""
@@ -292,24 +268,7 @@ class Workloads:
         may_come = record.is_refused and view is not None and not view.finished
         if view is not None and not view.deleting and (may_come or not view.shown.is_final):
             return None
-        reason = "the object shows it" if view is not None else "the object is gone"
-        settled = facts.WorkloadSettled(job_id=record.job_id, reason=reason)
-        return Draft("workload", record.uid, "settled", settled, (record.cause,), record.asked.trace)
-
-    def _why_cancel(self, record: Workload, view: WorkloadView | None) -> str:
-        origin = record.asked.origin
-        title = origin.title
-        if view is None:
-            return f"{title} is gone" if self._is_read(record) else ""
-        if view.deleting:
-            return f"{title} was deleted"
-        standing = record.standing
-        is_started = standing.phase in (Phase.PLACED, Phase.RUNNING) and view.let_go_for == standing.attempt
-        if view.suspended and is_started and not view.held:
-            return f"{title} was suspended"
-        if view.finished and standing.phase in (Phase.QUEUED, Phase.PLACED):
-            return f"{title} has ended by itself"
-        return ""
+        return words.settlement(record, is_gone=view is None)
 
     def _is_read(self, record: Workload) -> bool:
         return record.asked.origin.kind in {kind.value for kind in self._read}
@@ -414,11 +373,6 @@ class Workloads:
         if record.is_refused:
             self._refusals.restore(record)
         return True
-
-
-def _too_large(size: int) -> Unfit:
-    reason = f"the job would be a fact of {size} bytes, and at most {ASKED_BYTES_MAX} can be"
-    return Unfit(reason, field="spec", cure="Put long commands and variables into the image or a volume.")
 
 
 _Value = TypeVar("_Value")
