@@ -1,7 +1,7 @@
 """Clusters are drained and resumed; jobs that have not started move, keeping their age; a person may move one, too."""
 
 from muster.core import after
-from muster.schemas.facts.federation import ClusterPhase, JobReturned
+from muster.schemas.facts.federation import ClusterPhase, JobRerouteRequested, JobReturned
 from muster.schemas.facts.job_wishes import Ask
 from unit.federation.clusters import Clusters
 from unit.federation.world import belief, job
@@ -174,3 +174,21 @@ def test_a_core_from_a_checkpoint_goes_on_at_every_step_of_a_move() -> None:
         assert belief(recovered) == belief(world.core)
         assert recovered.decide(world.now) == world.core.decide(world.now) == []
     assert world.where(one) == "west"
+
+
+def test_jobs_that_were_routed_while_the_drain_began_are_asked_back_too() -> None:
+    world, ones = Clusters(), [job(f"j{index}") for index in range(4)]
+    for one in ones:
+        world.submit(one)
+    world.drain("east")  # folded together with what was submitted: one decision answers both
+    there = [one for one in ones if world.where(one) == "east"]
+    assert there
+    assert all("recall-forwarded" in world.names(one) for one in there)
+
+
+def test_a_refused_move_by_hand_keeps_no_job_on_a_drained_cluster() -> None:
+    world, one = Clusters(), job("one")
+    world.submit_all(one)
+    world.say("gateway", "job", one.id, "reroute-requested", JobRerouteRequested(principal="ada", to="moon"))
+    world.drain("east")
+    assert world.names(one)[-2:] == ["reroute-refused", "recall-forwarded"]

@@ -78,6 +78,7 @@ def _routed(state: State, fact: Fact) -> None:
     record.last_fact = fact.id
     state.assign(record, routed, at=fact.time)
     state.dirty[record.job.id] = None
+    moves.leave_if_drained(state, record, fact)
 
 
 def _cancel_forwarded(state: State, fact: Fact) -> None:

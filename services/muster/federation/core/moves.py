@@ -104,6 +104,18 @@ def _refusal(state: State, record: RoutedJob, reroute: Reroute) -> str:
     return ""
 
 
+def leave_if_drained(state: State, record: RoutedJob, fact: Fact) -> None:
+    """Its cluster is drained: it shall go elsewhere if it has not started, unless it may not, or was asked to already.
+
+    Also of a job that came after the drain began, by a decision from before it.
+    """
+    member = state.member_of(record)
+    if member is None or member.drain is None or not record.may_move or record.reroute is not None:
+        return
+    record.reroute = Reroute(fact=fact.id, to=member.drain.to, reason=f"{member.name} is drained")
+    state.dirty[record.job.id] = None
+
+
 def _reroute_requested(state: State, fact: Fact) -> None:
     assert isinstance(fact.payload, JobRerouteRequested)
     record, wish = state.jobs.get(fact.subject_id), fact.payload
@@ -125,6 +137,7 @@ def _reroute_refused(state: State, fact: Fact) -> None:
         return
     record.reroute, record.last_fact = None, fact.id
     state.dirty[record.job.id] = None
+    leave_if_drained(state, record, fact)
     if not record.cluster and record.job.id in state.lanes:
         enlist(state, record)
 

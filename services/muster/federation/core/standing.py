@@ -5,6 +5,7 @@ from collections.abc import Callable, Iterator
 from muster.core import Draft, Fact
 from muster.federation.core.contact import strand
 from muster.federation.core.members import Member
+from muster.federation.core.moves import leave_if_drained
 from muster.federation.core.state import State
 from muster.schemas.facts.federation import (
     ClusterDrainRequested,
@@ -13,7 +14,6 @@ from muster.schemas.facts.federation import (
     ClusterResumeRequested,
     ClusterWish,
     MemberState,
-    Reroute,
 )
 from muster.schemas.registry import STATE_NAME
 
@@ -127,16 +127,8 @@ def _draining(state: State, fact: Fact) -> None:
     if member.phase is not ClusterPhase.LOST:
         member.move(ClusterPhase.DRAINING, at=fact.time, fact=fact.id)
     for job_id in member.jobs:
-        recall(state, job_id, Reroute(fact=fact.id, to=moved.to, reason=f"{member.name} is drained"))
+        leave_if_drained(state, state.jobs[job_id], fact)
     state.lanes.stir()
-
-
-def recall(state: State, job_id: str, reroute: Reroute) -> None:
-    """The job shall go elsewhere if it has not started, unless it may not, or somebody asked for that already."""
-    record = state.jobs[job_id]
-    if record.may_move and record.reroute is None:
-        record.reroute = reroute
-        state.dirty[job_id] = None
 
 
 def _drained(state: State, fact: Fact) -> None:
