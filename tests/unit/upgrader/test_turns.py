@@ -6,6 +6,7 @@ from muster.core import after
 from muster.schemas.facts.node import NodeLeft, RunningJobs, WithholdRequested
 from muster.schemas.facts.operations import NodeActionRequested
 from muster.schemas.facts.upgrade import CampaignEnded, CampaignStopped, Step
+from muster.upgrader.core.limits import ENDED_KEPT
 from unit.upgrader.upgrade_world import DAY, HOUR, NEW, World, a_campaign, node_named
 
 A_TURN = ["cordoned", "drained", "upgrading", "validating", "done"]
@@ -281,3 +282,42 @@ def test_a_turn_that_comes_while_turns_are_not_planned_anew_wakes_nobody_before(
                 world.say("upgrader", draft.kind, draft.subject_id, draft.name, draft.payload)
         wake = world.core.next_wakeup()
         assert wake is None or wake > world.now
+
+
+def test_a_campaign_of_the_same_name_gives_back_what_the_one_before_kept() -> None:
+    world = World(2)
+    world.bad["n000"] = "action"
+    lenient = a_campaign(failures_max=5, max_unavailable="2")
+    world.start(lenient)
+    world.run(6 * HOUR)
+    assert world.asked["n000"], "it failed, and waits for a person"
+    world.bad.clear()
+    world.start(lenient)
+    world.run(6 * HOUR)
+    assert world.steps("n000")[-1] == "done"
+    assert not world.asked["n000"]
+
+
+def test_a_node_that_was_freed_and_is_tried_again_takes_each_step_once() -> None:
+    world = World(2)
+    world.bad["n000"] = "action"
+    world.start(a_campaign(failures_max=1))
+    world.run(2 * HOUR)
+    first = len(world.log)
+    world.person("resume", "n000")
+    world.ask("resume")
+    world.run(5 * HOUR)
+    asked = [fact.payload for fact in world.log[first:] if fact.name == "action-requested"]
+    assert len(asked) == 1
+    assert world.asked["n000"], "it failed again, and nobody has freed it since"
+
+
+def test_campaigns_whose_failed_nodes_were_freed_are_forgotten() -> None:
+    world = World(1)
+    for number in range(2 * ENDED_KEPT):
+        world.bad["n000"] = "action"
+        world.start(a_campaign(f"c{number}", failures_max=5))
+        world.run(2 * HOUR)
+        world.person("resume", "n000")
+        world.run(HOUR)
+    assert len(world.core.state.campaigns) <= ENDED_KEPT + 1

@@ -44,7 +44,10 @@ def _accepted(state: State, fact: Fact) -> None:
     campaign = Campaign(
         fact.subject_id, said.spec, fact.seq, fact.time, fact.id, fact.trace, said.principal, last_fact=fact.id
     )
-    state.campaigns.pop(campaign.name, None)
+    before = state.campaigns.pop(campaign.name, None)
+    for turn in before.turns.values() if before is not None else ():
+        if turn.request_id:  # nobody else withdraws what the one before asked, and was given
+            state.strays[turn.node] = None
     state.campaigns[campaign.name] = campaign
     state.courses += 1
     for name in sorted(state.nodes):
@@ -70,7 +73,7 @@ def _changed(state: State, fact: Fact) -> None:
             for turn in campaign.turns.values():
                 if turn.step is Step.FAILED and turn.request_id:
                     campaign.move(turn, Step.PLANNED, fact.time)
-                    turn.attempt, turn.work_id, turn.outcome = turn.attempt + 1, "", None
+                    turn.attempt, turn.work_id, turn.outcome, turn.freed = turn.attempt + 1, "", None, False
 
 
 def _refused(state: State, fact: Fact) -> None:

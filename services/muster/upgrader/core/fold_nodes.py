@@ -71,8 +71,11 @@ def _withdrawn(state: State, fact: Fact) -> None:
     turn = state.turn_asking(node.name, said.request_id)
     if turn is not None:
         state.count_idle(node, fact.time)
-        turn.request_id, turn.is_withheld, turn.counted_at = "", False, 0
+        turn.request_id, turn.is_withheld, turn.counted_at, turn.freed = "", False, 0, False
         turn.last_fact = fact.id
+        campaign = state.campaigns[turn.campaign]
+        if campaign.ended is not None:
+            campaign.drop(node.name)
     node.withdraw(said.request_id, after_withheld=said.after_withheld)
     if not any(wish.by == MINE and wish.answered for wish in node.wishes):
         state.strays.pop(node.name, None)
