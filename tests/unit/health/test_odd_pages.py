@@ -72,3 +72,15 @@ def test_where_the_log_has_names_of_places_the_pages_names_count() -> None:
     house.say("agent", "node", "a", "joined", joined)
     show(house, "a", device("a", 0, xid=79))
     assert house.said("fault-observed")
+
+
+def test_a_lasting_fault_for_which_there_was_no_room_is_told_once_there_is() -> None:
+    house = House()
+    house.join("a", "b")
+    house.page("a")
+    house.core.verdicts.sightings._most = 0
+    house.pages("a", device("a", 3, remap_pending=True), seconds=100)
+    assert not house.said("fault-observed")
+    house.core.verdicts.sightings._most = 100
+    house.pages("a", device("a", 3, remap_pending=True), seconds=100)
+    assert house.said("fault-observed")

@@ -54,6 +54,15 @@ def test_every_node_is_checked_once_in_every_interval_and_not_all_at_once() -> N
     assert set(Counter(asked(one, "periodic")).values()) <= {2, 3}
 
 
+def test_who_begins_later_puts_no_first_round_off() -> None:
+    one = house(periodic_every_s=168 * HOUR_S)
+    later = House(config=one.config, now=after(one.now, HOUR_S))
+    later.join("a", "b", "c", "d")
+    for other in (one, later):
+        other.settle()
+    assert one.core.next_wakeup() == later.core.next_wakeup()
+
+
 def test_a_periodic_check_that_fails_is_a_fault() -> None:
     one = house(periodic_every_s=HOUR_S)
     one.passes = CheckOutcome.FAIL

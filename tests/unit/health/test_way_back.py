@@ -7,7 +7,7 @@ import pytest
 from muster.core import after
 from muster.health.core.sightings import Sighting
 from muster.schemas.facts.health import HealthMoved, HealthPhase, VerifyRequested
-from muster.schemas.facts.node import NodeLeft, RunningJobs, WithholdRequested, WithholdWithdrawn
+from muster.schemas.facts.node import NodeLeft, RunningJobs, Withheld, WithholdRequested, WithholdWithdrawn
 from muster.schemas.facts.operations import CheckOutcome, NodeAction, NodeActionRequested
 from muster.schemas.telemetry import ExporterState, WatchLevel, WatchReading
 from unit.health.house import CONFIG, START, House, device, uuid
@@ -261,3 +261,48 @@ def test_a_fault_that_only_the_page_can_end_waits_for_a_person_in_the_end(house:
     assert not unit.needs_person
     house.pages("a", hot, seconds=2 * 3600)
     assert unit.needs_person
+
+
+@pytest.mark.parametrize("xid", [79, 94], ids=["of a node", "of a device"])
+def test_a_persons_word_is_answered_once_where_no_checks_are_set(xid: int) -> None:
+    house = House(replace(CONFIG, verify=(), verify_device=()))
+    house.join("a", "b", "c", "d")
+    house.page("a")
+    house.now = after(house.now, 10)
+    house.page("a", device("a", 3, xid=xid))
+    house.settle()
+    house.say("federation", "node", "a", "verify-forwarded", VerifyRequested(principal="bob"))
+    assert [fact.name for fact in house.settle()] == ["quarantined"]
+    assert house.settle() == []
+
+
+def test_what_is_asked_again_more_strictly_is_had_where_it_was_given_already(house: House) -> None:
+    house.answers = False
+    house.page("a", device("a", 3, xid=94))
+    house.settle()
+    request = house.said("withhold-requested")[-1]
+    assert isinstance(request.payload, WithholdRequested)
+    stricter = request.payload.model_copy(update={"running": RunningJobs.REQUEUE})
+    given = Withheld(request_id=request.payload.request_id)
+    house.say("scheduler", request.kind, request.subject_id, "withheld", given)  # the answer to the first stands before
+    house.say("health", request.kind, request.subject_id, "withhold-requested", stricter)
+    assert "quarantined" in [fact.name for fact in house.settle()]
+
+
+def test_a_move_of_a_node_that_left_meanwhile_is_nothing(house: House) -> None:
+    house.say("agent", "node", "a", "left", NodeLeft())
+    house.say("health", "node", "a", "quarantined", HealthMoved(node="a", because="no repair", needs_person=True))
+    house.now = after(house.now, 60)
+    house.join("a")
+    assert house.unit("node", "a") is None or house.phase("node", "a") is HealthPhase.HEALTHY
+
+
+def test_ids_of_requests_are_not_kept_for_ever() -> None:
+    house = House(replace(CONFIG, steady_s=10.0), answers=False)
+    house.join(*(f"n{number}" for number in range(40)))
+    for _ in range(4):
+        house.pages("n0", seconds=60)
+        house.pages("n0", exporter=ExporterState.HUNG, seconds=900)
+    house.pages("n0", seconds=60)
+    assert len(house.said("withhold-requested")) == 3
+    assert len(house.core.verdicts.state.requests) == 2, "the one that stands, and the one before"

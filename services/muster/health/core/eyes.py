@@ -216,14 +216,12 @@ class Eyes:
             since = node.began.setdefault(key, look.at)
             if key in node.told or after(since, rule.for_s) > look.at:
                 continue
-            node.told.add(key)
-            if key not in look.standing:
-                self._sightings.add(
-                    Sighting(
-                        look.sample.node, key[1], since, key[0], is_lasting=True, detail=detail,
-                        jobs=_holders(look.sample, key[0]), is_minor=not rule.fault_class.is_hardware,
-                    )
-                )  # fmt: skip
+            sighting = Sighting(
+                look.sample.node, key[1], since, key[0], is_lasting=True, detail=detail,
+                jobs=_holders(look.sample, key[0]), is_minor=not rule.fault_class.is_hardware,
+            )  # fmt: skip
+            if key in look.standing or self._sightings.add(sighting):
+                node.told.add(key)  # else there is no room now: it is seen again
 
     def _end(self, look: _Look) -> None:
         """What the page has shown to be over for `steady_s`: in an exporter's first minute nothing is judged."""

@@ -106,7 +106,9 @@ def _withhold_requested(state: State, fact: Fact) -> None:
             state.strays[fact.kind, fact.subject_id, request] = False
         return
     if fact.writer == OWN:
-        unit.request_id, unit.running, unit.is_withheld = request, fact.payload.running, False
+        # Asked again, more strictly, of who has answered already: no second answer comes.
+        unit.is_withheld = unit.is_withheld and request == unit.request_id
+        unit.request_id, unit.running = request, fact.payload.running
     else:
         unit.asked[request] = fact.writer
     state.requests[request] = unit.key

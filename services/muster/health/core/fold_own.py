@@ -57,6 +57,9 @@ def _cleared(state: State, fact: Fact) -> None:
 def _moved(state: State, fact: Fact) -> None:
     moved = fact.payload
     assert isinstance(moved, HealthMoved)
+    if moved.node not in state.nodes:
+        state.anomalies["moved of no node"] += 1  # it left before that was said
+        return
     unit = state.unit(fact.kind, fact.subject_id, moved.node)
     unit.phase, unit.since, unit.moved_fact = HealthPhase(fact.name), fact.time, fact.id
     unit.incident, unit.attempt, unit.action = moved.incident, moved.attempt, moved.action
@@ -74,6 +77,8 @@ def _moved(state: State, fact: Fact) -> None:
             unit.verify_fact = ""
             state.sightings.unpark(unit.node)
         case HealthPhase.QUARANTINED:
+            if unit.verify_fact in fact.causes:  # that is the answer: nothing could be checked
+                unit.verify_fact = ""
             state.sightings.unpark(unit.node)
         case HealthPhase.HEALTHY:
             _recovered(state, unit, fact)
@@ -128,6 +133,7 @@ def _withdrawn(state: State, fact: Fact) -> None:
         if request == unit.withdrawn_id:
             unit.withdrawn_id, unit.crossed = "", False
     else:
+        state.requests.pop(unit.withdrawn_id, None)
         unit.withdrawn_id, unit.crossed = request, unit.is_withheld and request == unit.request_id
     if request == unit.request_id:
         unit.request_id, unit.is_withheld = "", False

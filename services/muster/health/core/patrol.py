@@ -7,7 +7,7 @@ Neither the brake nor its history counts that.
 import heapq
 from zlib import crc32
 
-from muster.core import Draft, Instant, after
+from muster.core import NS_PER_S, Draft, Instant, after
 from muster.health.core.sightings import Sighting
 from muster.health.core.state import NODE, State
 from muster.health.core.telling import fault_draft
@@ -31,12 +31,16 @@ class Rounds:
         self._turns: dict[tuple[str, str], Instant] = {}
 
     def join(self, state: State, node: str, at: Instant) -> None:
-        """The first rounds of a node, spread over the interval by its name, so that a fleet is not checked at once."""
+        """The first rounds of a node, spread over the interval by its name, so that a fleet is not checked at once.
+
+        The moments are the same whoever begins, and whenever: else each restart would put the first round off again.
+        """
         config = state.config.patrol
         share = crc32(node.encode()) / 2**32
         for what, every_s in ((PERIODIC, config.periodic_every_s), (DEEP, config.deep_every_s)):
             if every_s:
-                self._put(after(at, share * every_s), what, node)
+                period = round(every_s * NS_PER_S)
+                self._put(Instant(at + (round(share * period) - at) % period), what, node)
 
     def _put(self, moment: Instant, what: str, node: str) -> None:
         self._turns[what, node] = moment

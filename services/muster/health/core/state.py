@@ -95,7 +95,7 @@ class State:
         self.dirty.pop(unit.key, None)
         self.incidents -= len(unit.incidents)
         self.work.pop(unit.work_id, None)
-        for request in (unit.request_id, *unit.asked, *unit.maintained):
+        for request in (unit.request_id, unit.withdrawn_id, *unit.asked, *unit.maintained):
             self.requests.pop(request, None)
         if unit.kind == DEVICE:
             devices = self.on_node.get(unit.node, {})

@@ -209,7 +209,8 @@ def _checks(
     if is_deep_alone(unit):
         checks, limit_s = config.patrol.deep, config.patrol.deep_s
     if not checks:
-        yield _moved(unit, "quarantined", needs_person=True, because="no checks are set that could show it to be well")
+        because = "no checks are set that could show it to be well"
+        yield _moved(unit, "quarantined", needs_person=True, because=because, causes=causes)
         return
     attempt = attempt or unit.attempt + 1
     work_id, together = f"health.{unit.name}.{unit.incident}.{attempt}.{now}.verify", f"{unit.kind} {unit.name}"
