@@ -152,15 +152,18 @@ class CdiPart:
         machines.plugs.may_restart = machines.plugs.may_restart and abilities.has(Feature.HOT_PLUG)
         if machines.pool is not None:
             machines.pool.is_permitted = abilities.has(Feature.DRA) and abilities.has(Feature.POOL_SLICES)
-        if isinstance(machines.sets, MachineSets) and abilities.has(self._of_machines):
-            found += self._machine_watches(machines.sets)
+        if isinstance(machines.sets, MachineSets):
+            machines.sets.is_permitted = abilities.has(self._of_machines)
+            found += self._machine_watches(machines.sets) if machines.sets.is_permitted else ()
         if machines.signals is not None and abilities.has(Feature.AUTOSCALER):
             self._reads_status = True
             found += [_event_watch(machines.signals, reason) for reason in REASONS]
-        if machines.requests is not None and abilities.has(Feature.COMPOSABILITY):
-            found.append(_request_watch(machines.requests))
-        if machines.operator is not None and abilities.has(Feature.OPERATOR):
-            found += _operator_watches(machines.operator)
+        if machines.requests is not None:
+            machines.requests.is_permitted = abilities.has(Feature.COMPOSABILITY)
+            found += [_request_watch(machines.requests)] if machines.requests.is_permitted else []
+        if machines.operator is not None:
+            machines.operator.is_permitted = abilities.has(Feature.OPERATOR)
+            found += _operator_watches(machines.operator) if machines.operator.is_permitted else ()
         return tuple(found)
 
     def picks_devices(self) -> bool:

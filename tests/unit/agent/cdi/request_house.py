@@ -2,6 +2,7 @@
 
 from typing import Any
 
+from kube_fake.patches import merged
 from muster.agent.core.kubernetes.calls import Done, Merge, Outcome, Refused
 from muster.agent.core.kubernetes.cdi.request_views import project_request
 from muster.agent.core.kubernetes.cdi.requests import Requests
@@ -77,8 +78,7 @@ class RequestHouse(AgentHouse[Requests]):
         if metadata.get("resourceVersion", raw["metadata"]["resourceVersion"]) != raw["metadata"]["resourceVersion"]:
             return Refused(409, "Conflict")
         if call.subresource == "status":
-            merged = {**raw["status"], **call.body["status"]}
-            raw["status"] = {key: value for key, value in merged.items() if value is not None}
+            raw["status"] = merged(raw["status"], call.body["status"])
         else:
             raw["metadata"]["finalizers"] = metadata["finalizers"]
         self._store(call.name, raw)

@@ -31,6 +31,14 @@ class Rack:
     def lead(self) -> None:
         self.worklist = Worklist()
         self.plugs = HotPlug(self.worklist)
+        self.plugs.node_seen("n1")
+
+    def lose(self) -> None:
+        """The node's object goes, then what ran there."""
+        self.plugs.node_gone("n1")
+        for name in list(self.pods):
+            self.plugs.pod_gone(self.pods.pop(name))
+        self.run()
 
     def make(self, sort: str, *, ready: bool = True) -> PodView:
         self.made += 1
@@ -211,3 +219,51 @@ def test_a_device_that_the_log_shows_stays_shown() -> None:
     rack.plugs.described("n1", ("GPU-a",))
     rack.plugs.reset()
     assert rack.shown(1) == ("GPU-a",)
+
+
+def test_a_node_that_went_with_all_that_it_had_is_forgotten() -> None:
+    rack = Rack()
+    assert list(rack.plugs._nodes) == ["n1"]
+    rack.lose()
+    assert not rack.plugs._nodes
+
+
+def test_a_node_that_went_is_forgotten_once_its_devices_are_taken_away_too() -> None:
+    rack = Rack()
+    rack.plug("GPU-a")
+    rack.run()
+    rack.lose()
+    assert list(rack.plugs._nodes) == ["n1"]
+    rack.unplug("GPU-a")
+    assert not rack.plugs._nodes
+    rack.unplug("GPU-a")
+    assert not rack.plugs._nodes
+
+
+def test_a_device_is_still_there_when_its_node_comes_again() -> None:
+    rack = Rack()
+    rack.plug("GPU-a")
+    rack.run()
+    rack.lose()
+    rack.plugs.node_seen("n1")
+    rack.make(COUNTS)
+    rack.run()
+    assert rack.shown(1) == ("GPU-a",)
+
+
+def test_what_was_taken_away_before_somebody_led_is_remembered_until_the_node_is_known_to_be_gone() -> None:
+    rack = Rack()
+    rack.plugs = HotPlug(rack.worklist)
+    rack.plug("GPU-a")
+    rack.unplug("GPU-a")
+    assert list(rack.plugs._nodes) == ["n1"]
+    rack.plugs.synced()
+    assert not rack.plugs._nodes
+
+
+def test_between_two_plugins_a_node_that_has_no_device_is_not_forgotten() -> None:
+    rack = Rack()
+    for view in rack.pods.values():
+        rack.plugs.pod_gone(view)
+    rack.plug("GPU-a")
+    assert "GPU-a" not in rack.shown(1)

@@ -4,7 +4,10 @@ import pytest
 
 from muster.agent.core.cluster import AddNode, CancelScale, NodeLeftSeen, NodeSeen, ProvisionFailedSeen, RemoveNode
 from muster.agent.core.kubernetes.cdi.machine_sets import NO_MACHINE, Drift
+from muster.bus.kubernetes_settings import KubernetesSettings, ScaleTargets
+from muster.kube.permissions import Feature
 from muster.schemas.facts.node import NodeJoined
+from unit.agent.cdi.leader import Leader
 from unit.agent.cdi.machine_yard import FIXED, GROUP, SET, START, Stored, Yard
 
 
@@ -284,3 +287,21 @@ def test_a_failed_node_is_the_observation_of_its_scale() -> None:
     assert next(iter(yard.core.observations())) == ProvisionFailedSeen(
         "s1", "other", "other-009", next(iter(yard.core.observations())).reason
     )
+
+
+@pytest.mark.parametrize(
+    ("api", "feature"),
+    [
+        ("cluster.x-k8s.io/v1beta1", Feature.MACHINES),
+        ("machine.openshift.io/v1beta1", Feature.OPENSHIFT_MACHINES),
+    ],
+)
+def test_machine_sets_and_machines_that_may_not_be_seen_are_not_missed(api: str, feature: Feature) -> None:
+    targets = ScaleTargets.model_validate({"api": api, "names": {GROUP: SET}})
+    leader = Leader(KubernetesSettings(image="busybox", scaling=targets))
+    leader.machines.carry_out(add())
+    leader.machines.carry_out(RemoveNode("s7", "node-of-m2", START))
+    leader.begin(feature)
+    assert leader.said() == []
+    leader.begin()
+    assert leader.said() == ["ProvisionFailedSeen", "ProvisionFailedSeen"]

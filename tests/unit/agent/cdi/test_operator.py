@@ -2,8 +2,10 @@
 
 from typing import Any
 
+import pytest
+
 from muster.agent.core.kubernetes.calls import Create, Delete, Done, Merge, Outcome, Refused
-from muster.agent.core.kubernetes.cdi.operator import Operator
+from muster.agent.core.kubernetes.cdi.operator import REFUSED_AGAIN_S, Operator
 from muster.agent.core.kubernetes.cdi.operator_views import (
     DELETE_MARK,
     MANAGED_BY,
@@ -11,21 +13,29 @@ from muster.agent.core.kubernetes.cdi.operator_views import (
     project_resource,
 )
 from muster.agent.core.kubernetes.worklist import Worklist
+from muster.bus.kubernetes_settings import KubernetesSettings
 from muster.core import Draft, Fact
+from muster.kube.permissions import Feature
 from muster.schemas.devices import GPU
 from muster.schemas.facts.fabric import OperatorSeen
 from unit.agent.cdi.agent_house import AgentHouse
+from unit.agent.cdi.leader import Leader
 from unit.composer.house import A100
 
 
 class Operated(AgentHouse[Operator]):
-    """The real composer, the agent's part, and an operator that does what its objects say when it is told to."""
+    """The real composer, the agent's part, and an operator that does what its objects say when it is told to.
+
+    refusals: of the next creations.
+    """
 
     def __post_init__(self) -> None:
         super().__post_init__()
         self.requests: dict[str, dict[str, Any]] = {}
         self.resources: dict[str, dict[str, Any]] = {}
         self.version = self.made = 0
+        self.refusals: list[Refused] = []
+        self.creates = 0
         self.lead(())
         self.fabrics.stock("one", (GPU, A100), 8)
         self.node("n1")
@@ -60,6 +70,9 @@ class Operated(AgentHouse[Operator]):
         self.version += 1
         match call:
             case Create():
+                self.creates += 1
+                if self.refusals:
+                    return self.refusals.pop(0)
                 body: Any = call.body
                 metadata = {**body["metadata"], "uid": f"u{self.version}", "resourceVersion": str(self.version)}
                 self.requests[call.name] = {**body, "metadata": metadata}
@@ -123,6 +136,23 @@ def test_what_the_composer_begins_is_one_request_for_a_node_and_model() -> None:
     assert raw["spec"]["resource"] == {
         "type": "gpu", "model": A100, "size": 2, "target_node": "machine-of-n1", "allocation_policy": "samenode",
     }  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    "refusal", [Refused(404, "NotFound"), Refused(409, "AlreadyExists"), Refused(403, "Forbidden")]
+)
+def test_a_request_that_is_refused_is_not_asked_again_at_once(refusal: Refused) -> None:
+    it = Operated()
+    it.refusals = [refusal, refusal]
+    it.compose(size=1, target_node="n1")
+    it.run()
+    assert it.creates == 1
+    it.wait(REFUSED_AGAIN_S)
+    it.run()
+    assert (it.creates, it.sizes()) == (2, {})
+    it.wait(REFUSED_AGAIN_S)
+    it.run()
+    assert (it.creates, it.sizes()) == (3, {"machine-of-n1": 1})
 
 
 def test_what_the_operator_attached_is_told_once() -> None:
@@ -202,3 +232,15 @@ def test_another_leader_writes_the_same() -> None:
         it.run()
     assert it.sizes() == {"machine-of-n1": 2}
     assert [fact.name for fact in it.log[before:]] == []
+
+
+def test_of_an_operator_whose_objects_may_not_be_seen_nothing_is_told_and_nothing_asked() -> None:
+    it = Operated()
+    it.compose(size=2, target_node="n1")
+    it.run()
+    it.reconcile()
+    leader = Leader(KubernetesSettings(image="busybox", requests="operator"), it.log)
+    leader.begin(Feature.OPERATOR)
+    assert (leader.said(), len(leader.worklist)) == ([], 0)
+    leader.begin()
+    assert (leader.said(), len(leader.worklist)) == (["operator-seen"], 1)

@@ -1,7 +1,18 @@
 """ComposabilityRequest objects in the operator's words, served by Muster's composer."""
 
-from muster.agent.core.kubernetes.cdi.request_views import FINALIZER
-from muster.schemas.devices import GPU
+from hypothesis import given
+from hypothesis import strategies as st
+
+from kube_fake.patches import merged
+from muster.agent.core.kubernetes.cdi.request_book import ENDED_MAX, PRINCIPAL
+from muster.agent.core.kubernetes.cdi.request_views import FINALIZER, canonical, changes
+from muster.bus.kubernetes_settings import KubernetesSettings
+from muster.kube.objects import JsonObject
+from muster.kube.permissions import Feature
+from muster.schemas.devices import GPU, ComposabilitySpec
+from muster.schemas.facts.composability import ComposeRequested, RequestRefused
+from muster.schemas.facts.device import CallFailure
+from unit.agent.cdi.leader import Leader
 from unit.agent.cdi.request_house import RequestHouse
 from unit.composer.house import A100
 
@@ -58,6 +69,47 @@ def test_another_size_is_another_wish() -> None:
     it.take_all()
     assert len(it.status("gpus")["resources"]) == 1
     assert it.status("gpus")["scalarResource"]["size"] == 1
+
+
+def test_a_spec_that_names_no_node_any_more_is_shown_without_one() -> None:
+    it = house()
+    it.apply("gpus", target_node="n1")
+    it.bring_all()
+    assert it.status("gpus")["scalarResource"]["target_node"] == "n1"
+    it.apply("gpus", size=0, target_node="n1")
+    it.take_all()
+    it.apply("gpus")
+    it.bring_all()
+    assert "target_node" not in it.status("gpus")["scalarResource"]
+
+
+def test_a_devices_error_is_shown_until_it_is_over() -> None:
+    it = house()
+    it.apply("gpus")
+    it.run()
+    (call,) = it.fabrics.attaching
+    it.fabrics.tell(call, CallFailure.UNAVAILABLE, "the fabric sleeps")
+    it.run()
+    assert [one["error"] for one in it.status("gpus")["resources"].values()] == ["the fabric sleeps"]
+    it.wait(60)
+    it.bring_all()
+    assert [one["state"] for one in it.status("gpus")["resources"].values()] == ["Online"]
+    assert ["error" in one for one in it.status("gpus")["resources"].values()] == [False]
+
+
+_statuses = st.dictionaries(
+    st.sampled_from("abc"),
+    st.recursive(
+        st.booleans() | st.integers() | st.lists(st.none() | st.integers(), max_size=2),
+        lambda inner: st.dictionaries(st.sampled_from("abc"), inner, max_size=3),
+    ),
+    max_size=3,
+)
+
+
+@given(was=_statuses, wanted=_statuses)
+def test_one_merge_patch_makes_any_status_of_any_other(was: JsonObject, wanted: JsonObject) -> None:
+    assert merged(was, changes(canonical(was) if was else "", wanted)) == wanted
 
 
 def test_a_deleted_object_stays_until_its_devices_are_back() -> None:
@@ -169,3 +221,25 @@ def test_what_was_deleted_while_nobody_led_is_given_back() -> None:
     it.lead(it.log)
     it.take_all()
     assert it.names("composability", "gpus")[-1] == "ended"
+
+
+def test_only_so_many_refused_requests_are_remembered_and_the_newest_is_one() -> None:
+    it = house()
+    asked = ComposeRequested(spec=ComposabilitySpec(model=A100, size=1), principal=PRINCIPAL)
+    for name in (*(f"r{number}" for number in range(ENDED_MAX + 10)), "r20"):
+        it.say("agent", "composability", name, "compose-requested", asked)
+        it.say("composer", "composability", name, "refused", RequestRefused(field="", reason="no"))
+    assert len(it.part.book.requests) == ENDED_MAX
+    assert list(it.part.book.requests)[-1] == "r20"
+
+
+def test_requests_live_on_where_their_objects_may_not_be_seen() -> None:
+    it = house()
+    it.apply("gpus", size=2)
+    it.bring_all()
+    leader = Leader(KubernetesSettings(image="busybox", requests="muster"), it.log)
+    leader.begin(Feature.COMPOSABILITY)
+    assert leader.said() == []
+    assert not leader.machines.requests._dirty  # as many as the log has, if nobody looks at them
+    leader.begin()
+    assert leader.said() == ["decompose-requested"]

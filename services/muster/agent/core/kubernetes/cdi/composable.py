@@ -84,6 +84,7 @@ class ComposableMachines:
     def node_seen(self, view: NodeView) -> None:
         """See `Machines`."""
         self.sets.node_seen(view)
+        self.plugs.node_seen(view.name)
         if self.signals is not None:
             self.signals.node_seen(view, view.label(self._group_label))
 

@@ -66,6 +66,7 @@ class HotPlug:
         self._worklist = worklist
         self.may_restart = may_restart
         self._nodes: dict[str, _Node] = {}
+        self._there: set[str] = set()
         self._dirty: dict[str, None] = {}
         self._again: dict[str, Instant] = {}
         self._is_synced = False
@@ -81,10 +82,12 @@ class HotPlug:
                 node.model = effect.model or node.model
                 node.unplugged_at.pop(effect.device_uuid, None)
             case UnplugDevice():
-                node = self._node(effect.node)
-                if node.plugged.pop(effect.device_uuid, None) is None:
+                known = self._nodes.get(effect.node)
+                if known is None or known.plugged.pop(effect.device_uuid, None) is None:
                     return
+                node = known
                 node.unplugged_at[effect.device_uuid] = effect.at
+                self._forget_lost(effect.node)
             case _:
                 return
         node.changed_at = max(node.changed_at, effect.at)
@@ -124,20 +127,29 @@ class HotPlug:
             node.young.discard(view.uid)
             node.asked.discard(view.uid)
             self._touch(view.node)
+            self._forget_lost(view.node)
+
+    def node_seen(self, name: str) -> None:
+        """The node is there."""
+        self._there.add(name)
 
     def node_gone(self, name: str) -> None:
         """The node is no more; its devices stay on the machine, and are there when it comes again."""
+        self._there.discard(name)
         self._dirty.pop(name, None)
+        self._forget_lost(name)
 
     def synced(self) -> None:
-        """All pods were seen."""
+        """All nodes and pods were seen."""
         self._is_synced = True
-        for name in self._nodes:
+        for name in tuple(self._nodes):
             self._touch(name)
+            self._forget_lost(name)
 
     def reset(self) -> None:
         """Another leads; what the log says stays."""
         self._is_synced = False
+        self._there.clear()
         self._again.clear()
         for node in self._nodes.values():
             node.pods.clear()
@@ -181,8 +193,9 @@ class HotPlug:
 
     def _then(self, name: str, uid: str) -> Callable[[Outcome, Instant], None]:
         def then(outcome: Outcome, now: Instant) -> None:
-            if isinstance(outcome, Done):
-                self._node(name).asked.add(uid)
+            node = self._nodes.get(name)
+            if isinstance(outcome, Done) and node is not None:
+                node.asked.add(uid)
             elif isinstance(outcome, Refused) and outcome.code not in _GONE:
                 self._again[name] = after(now, REFUSED_AGAIN_S)
             self._dirty[name] = None
@@ -198,6 +211,12 @@ class HotPlug:
     def _forget_gone(self, node: _Node) -> None:
         """Plugins that started since do not count devices that went before."""
         node.unplugged_at = {uuid: at for uuid, at in node.unplugged_at.items() if not node.counts(at)}
+
+    def _forget_lost(self, name: str) -> None:
+        """Of a node that is gone nothing is kept but what is still there: plugins that come with it again look anew."""
+        node = self._nodes.get(name)
+        if self._is_synced and name not in self._there and node is not None and not (node.plugged or node.pods):
+            del self._nodes[name]
 
     def _touch(self, name: str) -> None:
         self._dirty[name] = None

@@ -91,6 +91,8 @@ class MachineSets:
         self._is_synced = False
         self._is_dirty = True
         self._rests_until: Instant | None = None
+        self.is_permitted = True
+        """Whether objects may be seen and written; asked once a leader begins. Else all would count as absent."""
 
     # --- what the log says -----------------------------------------------------------------------------------
 
@@ -214,7 +216,8 @@ class MachineSets:
         """See `Machines`. One patch at a time for each MachineSet, and for each Machine."""
         if self._rests_until is not None and now >= self._rests_until:
             self._rests_until, self._is_dirty = None, True
-        if not self._is_synced or not self._is_dirty or self._rests_until is not None:
+        is_ready = self._is_synced and self.is_permitted
+        if not is_ready or not self._is_dirty or self._rests_until is not None:
             return
         self._is_dirty = False
         for group, name in self.policy.sets.items():

@@ -66,6 +66,8 @@ class Operator:
         self._is_dirty = True
         self._is_synced = False
         self._again: Instant | None = None
+        self.is_permitted = True
+        """Whether objects may be seen and written; asked once a leader begins. Else all devices would count as gone."""
 
     # --- what the log says -----------------------------------------------------------------------------------
 
@@ -165,7 +167,8 @@ class Operator:
         """Write what the composer began, and tell what the operator has."""
         if self._again is not None and now >= self._again:
             self._again, self._is_dirty = None, True
-        if not self._is_synced or not self._is_dirty or self._again is not None:
+        is_ready = self._is_synced and self.is_permitted
+        if not is_ready or not self._is_dirty or self._again is not None:
             return
         self._is_dirty = False
         wanted = Counter(one.site for one in self._attachments.values() if one.is_wanted)
@@ -209,7 +212,8 @@ class Operator:
     def _ask(self, name: str, call: Create | Merge | Delete) -> None:
         def then(outcome: Outcome, now: Instant) -> None:
             self._is_dirty = True
-            if isinstance(outcome, Refused) and outcome.code not in _STALE:
+            # a creation follows from no version that was read, so none that is read later would have it granted
+            if isinstance(outcome, Refused) and (isinstance(call, Create) or outcome.code not in _STALE):
                 self._again = after(now, REFUSED_AGAIN_S)
 
         self._worklist.ask(("operator", name), call, then)

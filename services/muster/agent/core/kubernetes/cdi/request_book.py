@@ -30,7 +30,7 @@ CLAIMS = "kubernetes:resourceclaims"
 OURS = (PRINCIPAL, CLAIMS)
 COMPOSE, DECOMPOSE = "compose-requested", "decompose-requested"
 ENDED_MAX = 1_024
-"""Ended requests that are remembered."""
+"""Ended and refused requests that are remembered."""
 OVER = (RequestPhase.ENDED, RequestPhase.REFUSED)
 _PHASES = {
     "attaching": AttachmentPhase.ATTACHING,
@@ -144,6 +144,9 @@ class RequestBook:
         request.error = f"{fact.payload.field}: {fact.payload.reason}" if fact.payload.field else fact.payload.reason
         if not request.is_live:
             request.phase, request.principal = RequestPhase.REFUSED, fact.payload.principal
+            # as the newest: one that asked again and were forgotten at once would ask for ever
+            self.requests[fact.subject_id] = self.requests.pop(fact.subject_id)
+            self._bound()
 
     def _moved(self, fact: Fact) -> None:
         if isinstance(fact.payload, RequestMoved):
@@ -163,7 +166,7 @@ class RequestBook:
                 self._bound()
 
     def _bound(self) -> None:
-        """Only so many ended requests are remembered."""
+        """Only so many requests that are over are remembered."""
         over = [name for name, one in self.requests.items() if one.phase in OVER]
         for name in over[: max(0, len(over) - ENDED_MAX)]:
             del self.requests[name]

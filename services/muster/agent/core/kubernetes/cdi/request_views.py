@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from pydantic import ValidationError
 
-from muster.kube.objects import JsonObject, at, integer, mapping, name_of, sequence, uid_of, version_of
+from muster.kube.objects import JsonObject, at, integer, is_object, mapping, name_of, sequence, uid_of, version_of
 from muster.schemas.devices import ComposabilitySpec
 
 FINALIZER = "muster.dev/composability"
@@ -57,6 +57,18 @@ def project_request(raw: JsonObject) -> RequestView:
 def canonical(status: Mapping[str, object]) -> str:
     """The same text for equal objects."""
     return json.dumps(status, sort_keys=True, separators=(",", ":"))
+
+
+def changes(was: str, wanted: JsonObject) -> JsonObject:
+    """The merge patch (RFC 7386) that makes `wanted` of a canonical status: it takes away only what it says is null."""
+    return _nulled(json.loads(was) if was else {}, wanted)
+
+
+def _nulled(was: JsonObject, wanted: JsonObject) -> JsonObject:
+    gone: JsonObject = {key: None for key in was if key not in wanted}
+    return gone | {
+        key: _nulled(mapping(was, key), value) if is_object(value) else value for key, value in wanted.items()
+    }
 
 
 def _read_spec(resource: JsonObject) -> tuple[ComposabilitySpec | None, str]:

@@ -18,7 +18,7 @@ from muster.agent.core.kubernetes.cdi.request_book import (
     Request,
     RequestBook,
 )
-from muster.agent.core.kubernetes.cdi.request_views import FINALIZER, RequestView, canonical
+from muster.agent.core.kubernetes.cdi.request_views import FINALIZER, RequestView, canonical, changes
 from muster.agent.core.kubernetes.worklist import Worklist
 from muster.core import Fact, Instant, after
 from muster.schemas.devices import RequestPhase
@@ -40,6 +40,8 @@ class Requests:
         self._news: dict[str, WordSeen] = {}
         self._again: dict[str, Instant] = {}
         self._is_synced = False
+        self.is_permitted = True
+        """Whether objects may be seen and written; asked once a leader begins. Else all would count as deleted."""
 
     def apply(self, fact: Fact) -> None:
         """One fact further; of the leader and of those who stand by."""
@@ -95,9 +97,9 @@ class Requests:
         for name in [name for name, at in self._again.items() if at <= now]:
             del self._again[name]
             self._dirty[name] = None
-        if not self._is_synced:
-            return
         dirty, self._dirty = self._dirty, {}
+        if not self._is_synced or not self.is_permitted:
+            return  # `synced` has all looked at
         for name in dirty:
             if name in self._again:
                 continue
@@ -143,7 +145,7 @@ class Requests:
             return
         status = self._status(view, request)
         if canonical(status) != view.status:
-            body: JsonObject = {"status": {**_EMPTY, **status}}
+            body: JsonObject = {"status": changes(view.status, status)}
             self._ask(view, Merge(Kind.COMPOSABILITY_REQUESTS, "", view.name, body, "status"))
 
     def _keep(self, view: RequestView, *, kept: bool) -> None:
@@ -191,6 +193,4 @@ def _shown(device: Device) -> JsonObject:
     return told
 
 
-_EMPTY: JsonObject = {"error": None, "resources": None, "scalarResource": None}
-"""A merge patch takes away what it says is null."""
 _STALE = (404, 409)
