@@ -195,3 +195,10 @@ def test_without_the_right_to_read_templates_that_is_said(agent: WatchingAgent) 
     [said] = [fact.payload for fact in agent.facts("rejected")]
     assert isinstance(said, WorkloadRejected)
     assert "may not read" in said.reason
+
+
+def test_an_object_says_what_it_waits_for_where_ordinary_pods_are_not_taken_up(agent: WatchingAgent) -> None:
+    agent.workloads.takes_pods = False
+    agent.workloads.all_read()
+    agent.see(waiting())
+    assert "blue/two" in agent.workloads.waits_for(waiting())

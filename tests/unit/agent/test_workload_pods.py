@@ -43,6 +43,14 @@ def pod(name: str, *, gang: str = "", size: int = 0, gpus: int = 1, group: str =
     return PROJECTION({**raw, "status": {"phase": "Pending"}})
 
 
+def spoilt(name: str) -> PodView:
+    """A pod of a gang of three that can be no job."""
+    raw = asking_pod(name, gang="ring", size=3, gpus=1)
+    mapping(raw, "metadata")["uid"] = f"uid-{name}"
+    mapping(raw, "metadata", "labels")["muster.dev/priority"] = "nonsense"
+    return PROJECTION({**raw, "status": {"phase": "Pending"}})
+
+
 def made(name: str, labels: dict[str, str], *, owner: str = "u-1", node: str = "", **rest: object) -> PodView:
     """A pod that an object's controller made."""
     values: dict[str, object] = {
@@ -119,6 +127,29 @@ def test_one_pod_that_can_be_no_job_makes_none_of_its_gang() -> None:
     workload = last([known.see(PROJECTION({**bad, "status": {"phase": "Pending"}}))])
     assert isinstance(workload.asks, Unfit)
     assert "pod b" in workload.asks.reason
+
+
+def test_a_gang_that_can_be_no_job_asks_when_the_pod_that_spoils_it_is_mended() -> None:
+    known = gangs()
+    names = ("a", "b", "c")
+    spoiled = last([known.see(spoilt(name) if name == "a" else pod(name, gang="ring", size=3)) for name in names])
+    assert isinstance(spoiled.asks, Unfit)
+    still = last([known.see(pod("b", gang="ring", size=3))])
+    assert (still.asks, still.members) == (spoiled.asks, spoiled.members), "an event of another pod mends nothing"
+    mended = last([known.see(pod("a", gang="ring", size=3))])
+    assert isinstance(mended.asks, JobSpec)
+    assert mended.members == ("uid-a", "uid-b", "uid-c")
+
+
+def test_of_a_gang_that_can_be_no_job_pods_that_leave_are_gathered_no_more() -> None:
+    known = gangs()
+    for name in ("a", "b", "c"):
+        known.see(spoilt(name) if name == "a" else pod(name, gang="ring", size=3))
+    known.lose("uid-c")
+    known.see(replace(pod("b", gang="ring", size=3), ends_at=Instant(5)))
+    assert last([known.see(pod("a", gang="ring", size=3))]).asks is None
+    assert last([known.see(pod("d", gang="ring", size=3))]).asks is None
+    assert last([known.see(pod("e", gang="ring", size=3))]).members == ("uid-a", "uid-d", "uid-e")
 
 
 def test_more_pods_than_the_gang_has_wait_for_a_gang_of_their_own() -> None:
@@ -327,3 +358,22 @@ def test_jobs_of_people_and_muster_jobs_are_no_guests(guests: ObjectGuests) -> N
         assert not guests.makes_own_pods(one)
         assert guests.keys_of_order(one) == ()
         guests.begin(one, NOW)
+
+
+def test_of_pods_that_may_not_be_taken_up_nobody_knows_that_they_are_gone() -> None:
+    agent = WatchingAgent()
+    agent.workloads.all_read()
+    agent.workloads.see_pod(pod("solo"))
+    agent.settle()
+    agent.start(agent.accept("uid-solo"), "n0")
+    agent.workloads.forget_views()
+    agent.workloads.takes_pods = False
+    agent.workloads.see_pod(pod("solo"))
+    agent.workloads.all_read()
+    agent.settle()
+    assert agent.names("uid-solo") == ["submit-requested"]
+    agent.workloads.forget_views()
+    agent.workloads.takes_pods = True
+    agent.workloads.all_read()
+    agent.settle()
+    assert agent.names("uid-solo") == ["submit-requested", "cancel-requested"], "who may take them up knows it"

@@ -169,3 +169,22 @@ def test_a_rejected_object_tells_another_reason_of_the_same_generation(agent: Wa
     for unfit in (UNFIT, UNFIT, other, other):
         agent.see(seen(kind=WorkloadKind.JOB, asks=unfit))
     assert agent.names() == ["rejected", "rejected"]
+
+
+def test_who_does_not_watch_keeps_no_moments(agent: WatchingAgent) -> None:
+    """They come when its object is seen: else each refusal of each day would wait for whoever leads next."""
+    agent.see(seen())
+    for _ in range(5):
+        refuse(agent)
+        agent.write("scheduler", "queue", "blue", "changed", QueueChanged(spec=QueueSpec(name="blue")))
+        agent.run(AGAIN_S_MAX)
+    refuse(agent)
+    standby = agent.new_core().workloads
+    for fact in agent.log:
+        standby.apply(fact)
+    assert standby.records["u-1"].is_refused
+    assert not standby._refusals._due
+    standby.see(refused())
+    assert len(standby._refusals._due) == 2
+    standby.forget_views()
+    assert not standby._refusals._due

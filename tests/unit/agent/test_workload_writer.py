@@ -117,3 +117,46 @@ async def test_an_object_that_is_gone_is_not_written() -> None:
         here.writer.look()
         await until(lambda: not here.agent.workloads.changed)
         assert [event for event in here.kube.store.all(EVENTS) if "u-2" in str(event)] == []
+
+
+async def test_of_an_object_that_is_gone_nothing_is_remembered() -> None:
+    async with world() as here:
+        await here.shows("submitted")
+        here.agent.accept(here.uid)
+        here.writer.look()
+        await here.shows("queued")
+        await until(lambda: here.uid in here.writer._written)
+        here.agent.lose(here.uid)
+        here.writer.look()
+        await until(lambda: not here.agent.workloads.changed)
+        assert here.writer._written == here.writer._later == {}
+
+
+async def test_what_the_server_refuses_is_written_again_when_that_may_be_mended(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(workload_writer, "REFUSED_AGAIN_S", 0.05)
+    for code in (403, 422):
+        async with world() as here:
+            await here.shows("submitted")
+            rule = here.kube.faults.fail(code, verbs="patch", times=3)
+            here.agent.accept(here.uid)
+            here.writer.look()
+            await here.shows("queued")
+            assert not rule.times, "every refusal was met before"
+
+
+async def test_an_object_that_was_refused_waits_no_longer_for_what_is_due_before() -> None:
+    async with world() as here:
+        await here.shows("submitted")
+        here.kube.faults.fail(403, verbs="patch")
+        here.agent.accept(here.uid)
+        here.writer.look()
+        await until(lambda: here.uid in here.writer._later)
+        refused_until = here.writer._later[here.uid].when()
+        rule = here.kube.faults.fail(503, verbs="patch")
+        here.look()
+        await until(lambda: not rule.times)
+        await until(lambda: here.uid in here.writer._later)
+        assert here.writer._later[here.uid].when() < refused_until
+        await here.shows("queued")

@@ -206,3 +206,29 @@ def test_an_agent_that_comes_back_from_the_log_or_a_checkpoint_goes_on_where_it_
 
 def records(agent: WatchingAgent) -> dict[str, Draft | WorkloadState]:
     return {uid: record.stored() for uid, record in agent.workloads.records.items()}
+
+
+def test_who_only_folds_keeps_nothing_of_objects_that_are_over(agent: WatchingAgent) -> None:
+    """A standby decides nothing, and so takes nothing out."""
+    for number in range(5):
+        uid = f"u-{number}"
+        agent.see(seen(uid, asks=UNFIT if number == 4 else SPEC))
+        if number < 4:
+            agent.finish(agent.accept(uid))
+            agent.shows(uid)
+        agent.lose(uid)
+    standby = agent.new_core().workloads
+    for fact in agent.log:
+        standby.apply(fact)
+    assert not standby.records
+    assert not standby.has_news
+    assert not standby.changed
+
+
+def test_that_an_object_is_gone_is_told_to_whoever_shows_it(agent: WatchingAgent) -> None:
+    agent.see(seen())
+    agent.finish(agent.accept())
+    agent.workloads.changed.clear()
+    agent.lose("u-1")
+    assert agent.names()[-1] == "settled"
+    assert list(agent.workloads.changed) == ["u-1"]

@@ -36,6 +36,8 @@ WORDS_S = 30.0
 """Between two writes to one object of which only words changed."""
 AGAIN_S = 2.0
 """After a write that the API server did not take now."""
+REFUSED_AGAIN_S = 300.0
+"""After one that it refused: permissions and admission rules are mended. One wait for each object that is there."""
 MEMBERS_SHOWN_MAX = 64
 """Pods of one gang that are written to."""
 EVENTS_REMEMBERED_MAX = 20_000
@@ -64,7 +66,7 @@ class WorkloadWriter:
         self._written: dict[str, _Written] = {}
         self._told: dict[str, None] = {}
         self._under_way: set[str] = set()
-        self._later: set[str] = set()
+        self._later: dict[str, asyncio.TimerHandle] = {}
         self._look = asyncio.Event()
 
     def look(self) -> None:
@@ -92,6 +94,7 @@ class WorkloadWriter:
                 self._again(uid, AGAIN_S)
             except KubeError as error:
                 _logger.warning("an object cannot show its job: %s", error)
+                self._again(uid, REFUSED_AGAIN_S)
             finally:
                 self._under_way.discard(uid)
 
@@ -112,7 +115,7 @@ class WorkloadWriter:
     async def _show(self, connection: KubeConnection, uid: str) -> None:
         view = self._workloads.views.get(uid)
         if view is None:
-            self._written.pop(uid, None)
+            self._forget(uid)
             return
         wanted = self._wanted(view)
         if wanted is None:
@@ -170,15 +173,24 @@ class WorkloadWriter:
             del self._told[next(iter(self._told))]
 
     def _again(self, uid: str, after_s: float) -> None:
-        """Look at the object after a while, once."""
-        if uid in self._later:
-            return
-        self._later.add(uid)
+        """Look at the object after a while, once: at the first moment of all that were asked for."""
+        loop, waits = asyncio.get_running_loop(), self._later.get(uid)
+        if waits is not None:
+            if waits.when() <= loop.time() + after_s:
+                return
+            waits.cancel()
 
         def come() -> None:
-            self._later.discard(uid)
+            del self._later[uid]
             if uid in self._workloads.views:
                 self._workloads.changed[uid] = None
                 self._look.set()
 
-        asyncio.get_running_loop().call_later(after_s, come)
+        self._later[uid] = loop.call_later(after_s, come)
+
+    def _forget(self, uid: str) -> None:
+        """The object is gone."""
+        self._written.pop(uid, None)
+        waits = self._later.pop(uid, None)
+        if waits is not None:
+            waits.cancel()

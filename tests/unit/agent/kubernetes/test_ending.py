@@ -213,6 +213,33 @@ def test_a_pod_that_a_deposed_leader_made_too_late_is_deleted() -> None:
     assert (call.name, call.uid) == (orphan.name, orphan.uid)
 
 
+def test_an_orphan_made_anew_under_its_name_while_the_first_is_deleted_is_deleted_too() -> None:
+    for outcome in (Refused(409, "Conflict", "the UID in the precondition does not match"), Unanswered()):
+        rig = Rig().ready()
+        first, second = pod(key(attempt=7)), pod(key(attempt=7), uid="uid-second")
+        rig.see(first)
+        rig.calls()
+        rig.cluster.pod_gone(first)
+        rig.see(second)
+        assert rig.calls() == [], "the first call is under way"
+        rig.answer(outcome)
+        assert [call.uid for call in rig.calls() if isinstance(call, Delete)] == ["uid-second"]
+
+
+def test_a_pod_that_ended_under_the_name_of_an_orphan_is_kept_as_long_as_any() -> None:
+    rig = Rig().ready()
+    first = pod(key(attempt=7))
+    second = replace(first, uid="uid-second", phase="Succeeded", end=failed(succeeded=True, finished_at=at(0)))
+    rig.see(first)
+    rig.calls()
+    rig.see(second)
+    rig.answer(Refused(409, "Conflict", "the UID in the precondition does not match"))
+    rig.pass_time(299.0)
+    assert rig.calls() == []
+    rig.pass_time(2.0)
+    assert [call.uid for call in rig.calls() if isinstance(call, Delete)] == ["uid-second"]
+
+
 def test_orphans_are_left_alone_until_all_was_seen_and_pods_of_another_muster_always() -> None:
     rig = Rig()
     rig.see(pod(key(attempt=7)))

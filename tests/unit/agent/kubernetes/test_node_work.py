@@ -5,7 +5,7 @@ from dataclasses import dataclass, field, replace
 import pytest
 
 from muster.agent.core.cluster import WorkOnNode, WorkSeen
-from muster.agent.core.kubernetes.calls import Call, Create, Done, Kind, Merge, Read, Refused
+from muster.agent.core.kubernetes.calls import Call, Create, Done, Kind, Merge, Outcome, Read, Refused, Unanswered
 from muster.agent.core.kubernetes.cluster import ClusterOptions, KubernetesCluster
 from muster.agent.core.kubernetes.node_jobs import (
     BOOT_ANNOTATION,
@@ -208,6 +208,13 @@ def test_a_pod_of_checks_that_dies_tells_that_they_could_not_run(works: Works) -
 # --- by words that others act on -----------------------------------------------------------------------------------
 
 
+def marks_of(works: Works) -> list[object]:
+    """What the calls that are to be made write of whose words stand on the node; None takes them off."""
+    return [
+        at(call.body, "metadata", "annotations", WORK_ANNOTATION) for call in works.calls() if isinstance(call, Merge)
+    ]
+
+
 def on_node(works: Works, *, state: str = "upgrade-done", request_id: str = "r-1") -> None:
     works.show(labels=((STATE, state),), annotations=((WORK_ANNOTATION, request_id), (BOOT_ANNOTATION, "boot-1")))
 
@@ -288,9 +295,36 @@ def test_others_act_on_one_wish_for_a_node_at_a_time(works: Works) -> None:
     on_node(works)
     (seen,) = works.observe()
     works.cluster.acknowledge(seen, works.now)
-    assert {
-        at(call.body, "metadata", "annotations", WORK_ANNOTATION) for call in works.calls() if isinstance(call, Merge)
-    } == {None, "r-2"}
+    assert marks_of(works) == [None], "the next words could be taken off with the last ones"
+    works.answer()
+    assert marks_of(works) == ["r-2"]
+
+
+def test_the_next_words_wait_while_nobody_answers_that_the_last_ones_are_off(works: Works) -> None:
+    works.ask(NodeAction.DRIVER)
+    works.calls()
+    works.answer()
+    works.ask(NodeAction.REBOOT, request_id="r-2")
+    on_node(works)
+    (seen,) = works.observe()
+    works.cluster.acknowledge(seen, works.now)
+    works.calls()
+    works.answer(Unanswered())
+    works.pass_time(60.0)
+    assert marks_of(works) == [None]
+    works.answer(Refused(403, "Forbidden", "a webhook says no"))
+    assert marks_of(works) == ["r-2"], "what is refused keeps nobody waiting"
+
+
+def test_of_two_wishes_that_come_together_one_is_put_on_the_node(works: Works) -> None:
+    works.ask(NodeAction.REBOOT)
+    works.ask(NodeAction.DRIVER, request_id="r-2")
+    assert marks_of(works) == ["r-1"]
+    works.answer(Refused(403, "Forbidden", "a webhook says no"))
+    assert marks_of(works) == [], "the log has not heard of its end"
+    (seen,) = works.observe()
+    works.cluster.acknowledge(seen, works.now)
+    assert marks_of(works) == ["r-2"]
 
 
 # --- what cannot be done -------------------------------------------------------------------------------------------
@@ -324,6 +358,44 @@ def test_a_limit_ends_what_never_ends(works: Works) -> None:
     works.answer()
     works.pass_time(1801)
     assert works.outcome()[:2] == (ActionOutcome.FAILED, "not done within 1800 s")
+
+
+def test_a_limit_that_passed_untold_ends_it_under_the_next_leader(works: Works) -> None:
+    works.ask(NodeAction.REBOOT)
+    works.calls()
+    works.answer()
+    works.pass_time(1801)
+    works.cluster.reset()
+    works.tasks.clear()
+    works.show(annotations=((WORK_ANNOTATION, "r-1"), (BOOT_ANNOTATION, "")))
+    works.cluster.synced()
+    works.pass_time(1.0)
+    assert works.outcome()[:2] == (ActionOutcome.FAILED, "not done within 1800 s")
+
+
+@pytest.mark.parametrize("outcome", [Refused(404, "NotFound", "there is no such node"), Done()])
+def test_an_answer_that_comes_after_the_log_has_the_end_counts_for_nothing(works: Works, outcome: Outcome) -> None:
+    works.ask(NodeAction.REBOOT)
+    works.calls()
+    works.cluster.node_gone("n0")
+    works.cluster.settle(works.now)
+    for seen in works.observe():
+        works.cluster.acknowledge(seen, works.now)
+    works.answer(outcome)
+    assert works.ended() is None
+
+
+def test_the_same_holds_for_what_a_former_leader_is_found_to_have_made(works: Works) -> None:
+    works.ask(NodeAction.RESET)
+    works.calls()
+    works.answer(Refused(409, "AlreadyExists", "there"))
+    works.calls()
+    works.cluster.node_gone("n0")
+    works.cluster.settle(works.now)
+    for seen in works.observe():
+        works.cluster.acknowledge(seen, works.now)
+    works.answer(Refused(403, "Forbidden", "no more"))
+    assert works.ended() is None
 
 
 def test_a_node_that_is_no_more_is_what_who_wanted_another_one_wanted(works: Works) -> None:

@@ -43,9 +43,7 @@ class Leftovers:
         if known is not None and known.uid == view.uid and (known.end is None) == (view.end is None):
             return
         self._notes.orphans += view.end is None
-        is_check = view.member is not None and view.member.is_check  # what it found, the log has
-        due = now if view.end is None or is_check else after(view.end.finished_at or now, self._keep_s)
-        heapq.heappush(self._due, (due, view.key, view.uid))
+        self._put(view, now)
 
     def gone(self, key: tuple[str, str]) -> None:
         """It is no more."""
@@ -71,6 +69,11 @@ class Leftovers:
         self._due.clear()
         self._asked.clear()
 
+    def _put(self, view: PodView, now: Instant) -> None:
+        is_check = view.member is not None and view.member.is_check  # what it found, the log has
+        due = now if view.end is None or is_check else after(view.end.finished_at or now, self._keep_s)
+        heapq.heappush(self._due, (due, view.key, view.uid))
+
     def _drop(self, key: _Name) -> None:
         self._pods.pop(key, None)
         self._asked.discard(key)
@@ -80,10 +83,14 @@ class Leftovers:
 
         def told(outcome: Outcome, now: Instant) -> None:
             self._asked.discard(view.key)
+            known = self._pods.get(view.key)
+            if known is not None and known.uid != view.uid:  # made anew meanwhile: its turn came, and one key was taken
+                self._put(known, now)
+                return
             match outcome:
                 case Done() | Refused(code=404) | Refused(code=409):
                     self._drop(view.key)
-                case _ if view.key in self._pods:
+                case _ if known is not None:
                     heapq.heappush(self._due, (after(now, REFUSED_AGAIN_S), view.key, view.uid))
 
         call = Delete(Kind.PODS, view.namespace, view.name, view.uid, GRACE_S_LEAST)

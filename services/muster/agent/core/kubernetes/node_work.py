@@ -55,6 +55,11 @@ class _Work:
         return self.effect.node, self.effect.request_id
 
     @property
+    def deadline(self) -> Instant:
+        """When it ends, whatever became of it."""
+        return after(self.effect.at, self.effect.asked.limit_s)
+
+    @property
     def by_words(self) -> bool:
         """Whether others act on words on the node."""
         return self.way is not None and self.way.by != "job"
@@ -92,7 +97,7 @@ class NodeWorks:
         work = _Work(effect, job_name(self.policy.cluster, *key), way)
         self._open[key] = self._by_name[work.name] = work
         self._dirty[key] = None
-        heapq.heappush(self._deadlines, (after(effect.at, asked.limit_s), key))
+        heapq.heappush(self._deadlines, (work.deadline, key))
 
     def acknowledge(self, seen: WorkSeen) -> None:
         """The log has it."""
@@ -107,8 +112,8 @@ class NodeWorks:
             self._worklist.cancel((what, key))
         if work.way is not None and work.by_words and work.is_begun and seen.node in self._nodes:
             call = Merge(Kind.NODES, "", seen.node, words_off_node(work.way))
-            self._worklist.ask(("work-off", seen.node), call, lambda *_: None)
-        self._dirty.update((other, None) for other in self._open if other[0] == seen.node)
+            self._worklist.ask(("work-off", seen.node), call, lambda *_: self._look_at_node(seen.node))
+        self._look_at_node(seen.node)
 
     def pod_seen(self, view: PodView) -> None:
         """A pod that works on a node is so."""
@@ -124,13 +129,12 @@ class NodeWorks:
     def node_seen(self, view: NodeView) -> None:
         """A node is so."""
         self._nodes[view.name] = view
-        if self._open:
-            self._dirty.update((key, None) for key in self._open if key[0] == view.name)
+        self._look_at_node(view.name)
 
     def node_gone(self, name: str) -> None:
         """A node is no more."""
         self._nodes.pop(name, None)
-        self._dirty.update((key, None) for key in self._open if key[0] == name)
+        self._look_at_node(name)
 
     def synced(self) -> None:
         """Everything that there is was seen."""
@@ -146,6 +150,8 @@ class NodeWorks:
         for work in self._open.values():
             work.is_begun, work.boot = False, ""
         self._dirty = dict.fromkeys(self._open)
+        self._deadlines = [(work.deadline, key) for key, work in self._open.items()]  # one may have passed untold
+        heapq.heapify(self._deadlines)
 
     # --- what follows --------------------------------------------------------------------------------------------
 
@@ -187,6 +193,10 @@ class NodeWorks:
         if work is not None:
             self._dirty[work.key] = None
 
+    def _look_at_node(self, name: str) -> None:
+        if self._open:
+            self._dirty.update((key, None) for key in self._open if key[0] == name)
+
     def _advance(self, work: _Work, now: Instant) -> None:
         ended = self._ended_by_node(work) or self._obstacle(work)
         if ended is not None:
@@ -225,7 +235,7 @@ class NodeWorks:
             if node.annotation(WORK_ANNOTATION) == asked.request_id:
                 work.is_begun, work.boot = True, node.annotation(BOOT_ANNOTATION)
                 self._dirty[work.key] = None
-            elif not any(one.by_words and one.is_begun and one.key[0] == node.name for one in self._open.values()):
+            elif not self._has_words(node.name):
                 body = words_on_node(work.way, asked, boot=node.boot)
                 self._ask(work, Merge(Kind.NODES, "", node.name, body), boot=node.boot)
             return
@@ -236,8 +246,21 @@ class NodeWorks:
             body = checks_job(self.policy, work.effect, asked, gpus=self._gpus_of(node.name))
         self._ask(work, Create(Kind.JOBS, self.policy.namespace, work.name, body, brief=True), boot=node.boot)
 
+    def _has_words(self, node: str) -> bool:
+        """Whether words of ours stand on the node, are on their way there, or are being taken off.
+
+        Calls under two keys run side by side: what is taken off could be the words that were put on meanwhile.
+        """
+        return self._worklist.asks(("work-off", node)) or any(
+            one.by_words and (one.is_begun or self._worklist.asks(("work", one.key)))
+            for one in self._open.values()
+            if one.effect.node == node
+        )
+
     def _ask(self, work: _Work, call: Call, *, boot: str) -> None:
         def told(outcome: Outcome, now: Instant) -> None:
+            if not self._is_open(work):
+                return
             match outcome:
                 case Done():
                     work.is_begun, work.boot = True, boot
@@ -253,6 +276,8 @@ class NodeWorks:
         """Another leader made it: it knows the node's boot of then."""
 
         def told(outcome: Outcome, now: Instant) -> None:
+            if not self._is_open(work):
+                return
             match outcome:
                 case Done():
                     work.is_begun = True
@@ -262,6 +287,10 @@ class NodeWorks:
             self._dirty[work.key] = None
 
         self._worklist.ask(("work-read", work.key), Read(Kind.JOBS, self.policy.namespace, work.name), told)
+
+    def _is_open(self, work: _Work) -> bool:
+        """A call that was under way when the log got the end is answered after it: there is nothing left to end."""
+        return self._open.get(work.key) is work
 
     # --- how it ends ---------------------------------------------------------------------------------------------
 

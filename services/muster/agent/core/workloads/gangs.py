@@ -100,8 +100,13 @@ class PodGangs:
             known.clear()
 
     def _dissolve(self, lead: str) -> None:
+        """Its pods are members of nothing: those that still ask can be gathered again."""
         for member in self._gangs.pop(lead).view.members:
             self._leads.pop(member, None)
+            pod = self._pods.get(member)
+            guest = pod.guest if pod is not None else None
+            if pod is not None and guest is not None and guest.gang and guest.asks is not None and not pod.ends_at:
+                self._free.setdefault((pod.namespace, guest.gang), {})[member] = None
 
     def _changed(self, gang: _Gang, view: PodView) -> list[WorkloadView]:
         """A member's event: what of the gang it changes."""

@@ -6,7 +6,7 @@ them together ask at most PER_S times a second, but for a burst when their queue
 """
 
 import heapq
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Container, Iterator
 
 from muster.agent.core.workloads.records import Workload
 from muster.core import Instant, after
@@ -19,10 +19,14 @@ SOON_S = 2.0
 
 
 class Refusals:
-    """records: of all workloads, by uid. The moments at which refused ones are due."""
+    """The moments at which refused ones are due. records: of all workloads, by uid. views: uids of objects as seen.
 
-    def __init__(self, records: dict[str, Workload]) -> None:
+    Of an object that is not seen no moment is kept: who only folds would never take it out.
+    """
+
+    def __init__(self, records: dict[str, Workload], views: Container[str]) -> None:
         self._records = records
+        self._views = views
         self._due: list[tuple[Instant, str]] = []
         self._by_queue: dict[str, dict[str, None]] = {}
         self._count = 0
@@ -40,7 +44,8 @@ class Refusals:
         uids = self._by_queue.setdefault(record.asked.spec.queue_name, {})
         self._count += record.uid not in uids
         uids[record.uid] = None
-        self.look_at(record)
+        if record.uid in self._views:
+            self.look_at(record)
 
     def look_at(self, record: Workload) -> None:
         """Its object is there: its moments count."""
@@ -62,7 +67,12 @@ class Refusals:
         for uid in self._by_queue.get(queue, ()):
             record = self._records[uid]
             record.again_at = min(record.again_at, after(at, SOON_S))
-            heapq.heappush(self._due, (record.again_at, uid))
+            if uid in self._views:
+                heapq.heappush(self._due, (record.again_at, uid))
+
+    def forget_views(self) -> None:
+        """Nothing is seen any more: `look_at` comes for each that is seen again."""
+        self._due.clear()
 
     def come_due(self, now: Instant) -> Iterator[str]:
         """Uids to look at, since a moment of theirs has come."""

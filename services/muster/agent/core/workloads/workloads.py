@@ -32,7 +32,8 @@ REMEMBERED_MAX = 10_000
 class Workloads:
     """records: workloads that are not settled, by uid. views: objects as seen. rejected: generation by uid.
 
-    changed: uids whose standing somebody should show; whoever shows it takes them out. watched: kinds beside pods.
+    changed: uids whose standing somebody should show, or that are gone; whoever shows it takes them out. watched: kinds
+    beside pods. takes_pods: whether ordinary pods are taken up: else nothing is known of them, nor that one is gone.
     gangs: ordinary pods. claims: GPUs are had by claims here, None while the log does not say. templates: of claims.
     """
 
@@ -47,13 +48,14 @@ class Workloads:
         self.watched: tuple[WorkloadKind, ...] = ()
         self.gangs = PodGangs(policy, self.members_of)
         self.templates = Templates()
-        self._refusals = Refusals(self.records)
+        self._refusals = Refusals(self.records, self.views)
         self._now = Instant(0)
         self._settled: dict[str, None] = {}
         self._by_job: dict[str, str] = {}
         self._leads: dict[str, str] = {}  # uid of the workload by uid of each of its pods
         self._open: dict[str, None] = {}
         self._read: set[WorkloadKind] = set()
+        self._is_all_read = False
         self._handlers: dict[tuple[str, str], Callable[[Fact], bool]] = {
             ("workload", "submit-requested"): self._asked,
             ("workload", "cancel-requested"): self._cancelled,
@@ -91,7 +93,7 @@ class Workloads:
         if view is None:
             return False
         self.templates.forget_waiting(uid, view)
-        self.changed.pop(uid, None)
+        self.changed[uid] = None
         self._open[uid] = None
         return uid in self.records
 
@@ -109,7 +111,7 @@ class Workloads:
             for member in workload.members[1:]:  # while the gang was not whole they were seen one by one
                 if self.views.pop(member, None) is not None:
                     self._open.pop(member, None)
-                    self.changed.pop(member, None)
+                    self.changed[member] = None
 
     def lose_pod(self, uid: str) -> None:
         """A pod is gone."""
@@ -123,7 +125,7 @@ class Workloads:
 
     def waits_for(self, view: WorkloadView) -> str:
         """Why the object asks nothing yet, in words; "" if it asks, or asked."""
-        lacks = self.templates.lacks(view) if self.claims and WorkloadKind.POD in self._read else ""
+        lacks = self.templates.lacks(view) if self.claims and self._is_all_read else ""
         if not lacks or view.uid in self.records:
             return view.note
         return f"it waits until ResourceClaimTemplate {view.namespace}/{lacks} is there"
@@ -133,8 +135,9 @@ class Workloads:
         self._open.update(dict.fromkeys(self.templates.see(view)))
 
     def all_read(self) -> None:
-        """All objects of the kinds that are watched have been seen, and all pods."""
-        for kind in (*self.watched, WorkloadKind.POD):
+        """All objects of the kinds that are watched have been seen, and all pods, if they are looked at."""
+        self._is_all_read = True
+        for kind in (*self.watched, *((WorkloadKind.POD,) if self.takes_pods else ())):
             self.read(kind)
         self.changed.update(dict.fromkeys(self.templates.waiting()))
 
@@ -150,7 +153,9 @@ class Workloads:
         self.views.clear()
         self.gangs.clear()
         self.templates.clear()
+        self._refusals.forget_views()
         self._read.clear()
+        self._is_all_read = False
         self.changed.clear()
         self._open.clear()
 
@@ -274,8 +279,11 @@ class Workloads:
         return record.asked.origin.kind in {kind.value for kind in self._read}
 
     def _touch(self, uid: str) -> None:
-        self._open[uid] = None
-        self.changed[uid] = None
+        """Who only folds keeps what is not settled, and no more: nobody asks it for decisions, or for what changed."""
+        if uid in self.views:
+            self.changed[uid] = None
+        if uid in self.views or uid in self.records:
+            self._open[uid] = None
 
     def _described(self, fact: Fact) -> bool:
         if not isinstance(fact.payload, ClusterDescribed):
@@ -336,7 +344,9 @@ class Workloads:
         self._refusals.remove(record)
         for member in record.asked.origin.members:
             self._leads.pop(member, None)
-        self.changed.pop(fact.subject_id, None)
+        self._open.pop(fact.subject_id, None)
+        if fact.subject_id in self.views:  # else whoever shows it has yet to learn that it is gone
+            self.changed.pop(fact.subject_id, None)
         self._settled[fact.subject_id] = None
         _bound(self._settled)
         return True
