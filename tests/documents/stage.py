@@ -29,6 +29,8 @@ PATIENCE_S = 60.0
 COMMAND_S_MAX = 240.0
 POLL_S = 0.1
 FLEET = "--nodes 16"
+START_S_MAX = 150.0
+"""A stack starts in a tenth of it, unless others take all of the machine."""
 READY = "API token"
 """What `muster up` says when it is ready, among other things."""
 
@@ -109,7 +111,7 @@ class Stage:
                 start_new_session=True,
             )  # fmt: skip
         try:
-            await until(lambda: process.returncode is not None or READY in said.read_text())
+            await until(lambda: process.returncode is not None or READY in said.read_text(), patience_s=START_S_MAX)
             assert process.returncode is None, f"`muster up` ended:\n{said.read_text()}"
             await self._queues_are_there()
             yield
