@@ -9,7 +9,7 @@ DASHBOARD_BUILT := services/muster/gateway/static/index.html
 DASHBOARD_SOURCES := $(shell find $(DASHBOARD) -path '*/node_modules' -prune -o -type f -print 2>/dev/null)
 NPM := cd $(DASHBOARD) && PATH="$(abspath $(BIN)):$$PATH" npm
 
-.PHONY: help install lock web up lint test hunt test-web test-browser test-k8s test-compose golden docs screenshots wheel check clean
+.PHONY: help install lock web up lint test hunt test-web test-browser test-k8s test-compose test-security golden docs screenshots wheel check clean
 
 help:  ## show the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*##/\t/'
@@ -50,6 +50,9 @@ test: install  ## everything that needs no browser, no container engine and no K
 	$(BIN)/python -m pytest --numprocesses logical --maxprocesses 2 --dist loadfile --no-loadscope-reorder \
 	  tests/integration/federation tests/integration/shell tests/integration/stack  # two stacks at a time
 
+test-security: install  ## attacks through the real broker and over HTTP, a file for each attacker
+	$(BIN)/python -m pytest --numprocesses logical --dist loadfile tests/security
+
 hunt: install  ## property tests with new random examples: what fails becomes an @example of its test
 	$(BIN)/python -m pytest --numprocesses logical -m hypothesis --hypothesis-profile hunt
 
@@ -77,7 +80,7 @@ wheel: install web  ## the distribution, with the built dashboard in it
 golden: install  ## record the golden logs of tests/golden anew
 	PYTHONPATH=tests $(BIN)/python -m golden.record
 
-check: lint test test-web test-browser test-k8s test-compose docs  ## what CI runs
+check: lint test test-security test-web test-browser test-k8s test-compose docs  ## what CI runs
 
 clean:  ## remove the virtual environment and caches
 	rm -rf $(VENV) $(DASHBOARD)/node_modules services/muster/gateway/static site .mypy_cache .ruff_cache .pytest_cache .import_linter_cache .hypothesis

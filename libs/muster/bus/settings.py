@@ -5,6 +5,7 @@ from typing import Annotated, Literal, Self
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
+from muster.bus.access_settings import AccessSettings
 from muster.bus.federation_settings import FederationSettings
 from muster.bus.health_settings import HealthSettings
 from muster.bus.kubernetes_settings import GuardSettings, KubernetesSettings
@@ -287,7 +288,7 @@ class Settings(_Section):
     gateway listens. metrics_port: where this process shows its metrics; 0: nowhere. websocket_url: where browsers reach
     NATS. dashboard_url: where people reach the gateway, for links in messages. kubernetes: the real cluster; None: a
     simulated one. local: jobs are processes of this machine. fleet, simulation, scheduler, scaling, fabrics, composer,
-    webhooks, guard, telemetry, health, preflight, upgrades, federation, bus: see below.
+    webhooks, guard, telemetry, health, preflight, upgrades, federation, bus, access: see below.
     """
 
     state_dir: Path
@@ -317,6 +318,7 @@ class Settings(_Section):
     upgrades: UpgradeSettings = UpgradeSettings()
     federation: FederationSettings = FederationSettings()
     bus: BusSettings = BusSettings()
+    access: AccessSettings = AccessSettings()
 
     @property
     def clusters(self) -> tuple[str, ...]:
