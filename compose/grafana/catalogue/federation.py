@@ -81,7 +81,8 @@ FEDERATION = Board(
         (
             Panel(
                 "Jobs that wait for a cluster, by reason",
-                "team-limit: over all clusters. no-cluster: none takes them. overflow: all are full.",
+                "team-limit: over all clusters. no-cluster: none takes them. "
+                "unknown-cluster: it is no member. overflow: all are full.",
                 [("sum by (reason) (muster_federation_jobs_waiting)", "{{reason}}")],
                 stacked=True,
             ),

@@ -13,14 +13,14 @@ from muster.core.fact import Core
 from muster.core.instant import seconds_between
 from muster.federation.core import FederationCore
 from muster.federation.core.answers import answer_federation
-from muster.federation.core.turns import LEASED, NO_CLUSTER, OVERFLOW, SETTLING, TEAM_LIMIT
+from muster.federation.core.turns import LEASED, NO_CLUSTER, OVERFLOW, SETTLING, TEAM_LIMIT, UNKNOWN_CLUSTER
 from muster.schemas.facts.federation import ClusterPhase
 from muster.schemas.members import AskFederation
 
 SHOW_S = 2.0
 """Between two looks at the gauges; less than any scrape interval, and nothing beside what a surge costs."""
 
-REASONS = (TEAM_LIMIT, OVERFLOW, NO_CLUSTER, LEASED, SETTLING)
+REASONS = (TEAM_LIMIT, OVERFLOW, NO_CLUSTER, LEASED, SETTLING, UNKNOWN_CLUSTER)
 _MOVES = {"job-returned": "returned", "drop-forwarded": "dropped", "job-return-refused": "refused"}
 
 _STATE = Gauge("muster_federation_cluster_state", "1 for the state that a cluster is in.", ("cluster", "state"))

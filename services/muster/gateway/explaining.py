@@ -44,6 +44,7 @@ _CURES = {
     "overflow": "wait until fewer jobs wait in those clusters, or have the rule lead to another one",
     "no-cluster": "have a cluster resumed (muster cluster resume), or wait until a lost one answers again",
     "leased": "wait: it goes elsewhere once the lost cluster has ended it",
+    "unknown-cluster": "have the cluster entered in federation.clusters; or cancel the job, if no cluster has it yet",
     "settling": "wait a minute: it goes on where it was, or elsewhere",
 }
 

@@ -170,14 +170,15 @@ def test_what_is_asked_of_one_clusters_devices_reaches_that_one_alone() -> None:
     assert [(fact.payload, fact.causes) for fact in said] == [(fact.payload, (fact.id,)) for fact in asked]
 
 
-def test_what_names_a_cluster_that_is_none_is_nobodys_and_holds_nothing_up() -> None:
+def test_what_names_a_cluster_that_is_no_member_is_forwarded_to_nobody() -> None:
     world = World()
     world.compose("r1", cluster="elsewhere")
     world.compose("r2")
     world.run()
     said = [fact for fact in world.log if fact.name == "compose-forwarded"]
-    assert [(fact.subject_id, fact.cluster) for fact in said] == [("r1", "elsewhere"), ("r2", "atlas")]
+    assert [(fact.subject_id, fact.cluster) for fact in said] == [("r2", "atlas")]
     assert world.core.state.devices == {}
+    assert world.core.state.anomalies == {"compose-requested for a cluster that is no member": 1}
 
 
 def test_a_cluster_s_report_ends_the_job_whatever_comes_twice() -> None:

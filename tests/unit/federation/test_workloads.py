@@ -10,6 +10,7 @@ from unit.federation.world import START, World, belief, job
 ORIGIN = WorkloadRef(
     cluster="borg", api_version="muster.dev/v1alpha1", kind="MusterJob", namespace="lab", name="train", uid="u-1"
 )
+BOTH = (MemberPlan("atlas"), MemberPlan("borg"))
 REFUSED = JobRefused(workload="u-1", cluster="borg", reason="unknown queue 'nowhere'", field="queue")
 
 
@@ -22,7 +23,7 @@ def refuse(world: World, one: Job) -> Fact:
 
 
 def test_a_job_of_an_object_runs_in_the_objects_cluster_whatever_the_rules_say() -> None:
-    world, one = World(members=(MemberPlan("atlas"),)), of_an_object("one")
+    world, one = World(members=BOTH), of_an_object("one")
     world.submit(one)
     world.run()
     routed = world.last(one.id, "routed")
@@ -31,7 +32,7 @@ def test_a_job_of_an_object_runs_in_the_objects_cluster_whatever_the_rules_say()
 
 
 def test_a_job_of_an_object_that_is_cancelled_before_it_was_routed_is_ended_by_its_cluster() -> None:
-    world, one = World(), of_an_object("one")
+    world, one = World(members=BOTH), of_an_object("one")
     world.submit(one)
     world.cancel(one)
     world.run()
@@ -40,7 +41,7 @@ def test_a_job_of_an_object_that_is_cancelled_before_it_was_routed_is_ended_by_i
 
 
 def test_a_refusal_is_forwarded_once_to_the_cluster_of_the_object() -> None:
-    world, one = World(), of_an_object("one")
+    world, one = World(members=BOTH), of_an_object("one")
     refused = refuse(world, one)
     world.run()
     assert world.names(one) == ["refusal-forwarded"]
@@ -50,7 +51,7 @@ def test_a_refusal_is_forwarded_once_to_the_cluster_of_the_object() -> None:
 
 
 def test_a_checkpoint_keeps_refusals_that_were_not_forwarded() -> None:
-    world, one = World(), of_an_object("one")
+    world, one = World(members=BOTH), of_an_object("one")
     refuse(world, one)
     recovered = world.recover()
     assert belief(recovered) == belief(world.core)

@@ -7,9 +7,18 @@ from muster.federation.core.lanes import Lane
 from muster.federation.core.members import Member
 from muster.federation.core.policy import refusal
 from muster.federation.core.routes import GPU_MILLI, Proposed, Route
-from muster.federation.core.state import State
-from muster.federation.core.turns import LEASED, NO_CLUSTER, OVERFLOW, SETTLING, TEAM_LIMIT, judge, limits_of
-from muster.schemas.base import Wire
+from muster.federation.core.state import RoutedJob, State
+from muster.federation.core.turns import (
+    LEASED,
+    NO_CLUSTER,
+    OVERFLOW,
+    SETTLING,
+    TEAM_LIMIT,
+    UNKNOWN_CLUSTER,
+    judge,
+    limits_of,
+)
+from muster.schemas.base import TEXT_CHARS_MAX, Wire
 from muster.schemas.facts.federation import ClusterPhase, RoutingChangeRequested
 from muster.schemas.members import (
     LANES_MAX,
@@ -29,10 +38,11 @@ _GOES = "turn"
 def answer_federation(core: Core, _ask: Wire, now: Instant) -> FederationView:
     """`federation`: all clusters, and what waits for one."""
     state = _state(core)
-    lanes = sorted(state.lanes.lanes.values(), key=lambda lane: lane.jobs[0])[:LANES_MAX]
+    stranded = _stranded(state)
+    lanes = sorted(state.lanes.lanes.values(), key=lambda lane: lane.jobs[0])[: LANES_MAX - len(stranded)]
     return FederationView(
         clusters=tuple(_member(state, member) for member in state.members.values()),
-        waiting=tuple(_waiting(state, lane, now) for lane in lanes),
+        waiting=(*stranded, *(_waiting(state, lane, now) for lane in lanes)),
     )
 
 
@@ -59,6 +69,8 @@ def answer_assignment(core: Core, ask: Wire, now: Instant) -> AssignmentView:
         return AssignmentView()
     lane = state.lanes.of(ask.job_id)
     waiting = _waiting(state, lane, now) if lane is not None and not record.phase.is_terminal else None
+    if ask.job_id in state.stranded:
+        waiting = _without_member(state, record, jobs=1)
     return AssignmentView(
         known=True,
         cluster=record.cluster,
@@ -114,6 +126,31 @@ def _waiting(state: State, lane: Lane, now: Instant) -> WaitingView:
         reason=reason,
         detail=_detail(state, lane, reason, limits),
         leaving=lane.key.left,
+    )
+
+
+def _stranded(state: State) -> tuple[WaitingView, ...]:
+    """All jobs whose cluster is no member, as one: the first of them is described."""
+    first = next(iter(state.stranded), None)
+    return () if first is None else (_without_member(state, state.jobs[first], jobs=len(state.stranded)),)
+
+
+def _without_member(state: State, record: RoutedJob, *, jobs: int) -> WaitingView:
+    job = record.job
+    named = record.cluster or (job.origin.cluster if job.origin is not None else "")
+    there = f"federation.clusters has {', '.join(state.members)}"
+    if record.cluster:
+        detail = f"it was sent to cluster {named}, which is no member any more; {there}"
+    else:
+        detail = f"it may run in cluster {named} alone, which is no member; {there}"
+    return WaitingView(
+        team=job.spec.team,
+        gpus=record.milli / GPU_MILLI,
+        jobs=jobs,
+        oldest_at=job.submitted_at,
+        reason=UNKNOWN_CLUSTER,
+        detail=detail[:TEXT_CHARS_MAX],
+        leaving=record.cluster,
     )
 
 

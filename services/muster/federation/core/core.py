@@ -129,6 +129,8 @@ class FederationCore:
         job, state = record.job, self.state
         if record.phase.is_terminal:
             return []
+        if job.id in state.stranded:
+            return self._stranded(record)
         if not record.cluster:
             return self._unrouted(record)
         if record.cancel is not None and not record.cancel_forwarded:
@@ -137,6 +139,17 @@ class FederationCore:
             return [Draft("job", job.id, name, record.cancel, causes, job.trace, cluster=record.cluster)]
         draft = moves.asked(state, record) or job_wishes.forwarded(record)
         return [draft] if draft is not None else []
+
+    def _stranded(self, record: RoutedJob) -> list[Draft]:
+        """A job whose cluster is no member, so that nobody can be told anything of it.
+
+        It ends if it is cancelled before that cluster had it. Else it waits, with what is asked of it, for the cluster
+        to come back: only there is known whether it runs.
+        """
+        if not record.cluster and record.cancel is not None:
+            return [moves.cancelled(record)]
+        refused = moves.asked(self.state, record)
+        return [refused] if refused is not None else []
 
     def _unrouted(self, record: RoutedJob) -> list[Draft]:
         """A job that no cluster has: it ends if nobody wants it, and goes at once where nothing has to be weighed."""

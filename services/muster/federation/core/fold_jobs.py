@@ -35,6 +35,7 @@ def load(state: State, stored: RoutedState) -> None:
         state.ended[stored.job_id] = None
         return
     state.dirty[stored.job_id] = None
+    state.check_address(record)
     if record.cluster:
         state.count(record)
         member = state.member_of(record)
@@ -53,7 +54,8 @@ def _submitted(state: State, fact: Fact) -> None:
         missing["submitted_at"] = fact.time
     if not job.trace and fact.trace:
         missing["trace"] = fact.trace
-    state.jobs[job.id] = RoutedJob(job.model_copy(update=missing) if missing else job, fact.id)
+    state.jobs[job.id] = record = RoutedJob(job.model_copy(update=missing) if missing else job, fact.id)
+    state.check_address(record)
     state.dirty[job.id] = None
 
 

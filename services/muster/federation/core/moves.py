@@ -92,6 +92,8 @@ def asked(state: State, record: RoutedJob) -> Draft | None:
 
 def _refusal(state: State, record: RoutedJob, reroute: Reroute) -> str:
     """Why the job cannot go where somebody wants it; "" if it can."""
+    if record.cluster and record.cluster not in state.members:
+        return f"cluster {record.cluster} has it, and is not in federation.clusters any more: only there can it end"
     if record.job.origin is not None:
         return f"it stands for {record.job.origin.title} of {record.job.origin.cluster}, and runs there"
     if record.cluster and not record.may_move:

@@ -27,7 +27,7 @@ ASKS: tuple[tuple[str, str], ...] = (
 def forwarded(state: State, clusters: Sequence[str], *, most: int) -> Iterator[Draft]:
     """The next `most` of them, each for its cluster; the copies of one are never split over two batches.
 
-    One for a cluster that is none of ours is addressed to it all the same: nobody else takes it for his.
+    Nothing is kept that names a cluster which is no member: it could be forwarded to nobody.
     """
     for wish in tuple(state.operations.values())[:most]:
         name = wish.name.removesuffix(REQUESTED) + FORWARDED
@@ -51,13 +51,16 @@ def _payload(wish: OperationWish) -> Payload:
 
 
 def _requested(state: State, fact: Fact) -> None:
+    cluster = getattr(fact.payload, "cluster", "")
+    if cluster and not state.is_member(cluster, what=fact.name):
+        return
     state.operations[fact.id] = OperationWish(
         fact=fact.id,
         kind=fact.kind,
         subject_id=fact.subject_id,
         name=fact.name,
         body=fact.payload.model_dump_json(),
-        cluster=getattr(fact.payload, "cluster", ""),
+        cluster=cluster,
         trace=fact.trace,
     )
 
@@ -69,7 +72,9 @@ def _forwarded(state: State, fact: Fact) -> None:
 
 def _restore(state: State, fact: Fact) -> None:
     assert isinstance(fact.payload, OperationWishes)
-    state.operations.update({wish.fact: wish for wish in fact.payload.wishes})
+    for wish in fact.payload.wishes:
+        if not wish.cluster or state.is_member(wish.cluster, what=wish.name):
+            state.operations[wish.fact] = wish
 
 
 HANDLERS: dict[tuple[str, str], Callable[[State, Fact], None]] = {

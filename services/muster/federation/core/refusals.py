@@ -26,12 +26,14 @@ def snapshot(state: State) -> Iterator[Draft]:
 
 def restore(state: State, payload: Payload) -> None:
     """What a checkpoint says of refusals."""
-    if isinstance(payload, RefusalState):
+    if isinstance(payload, RefusalState) and state.is_member(payload.refused.cluster, what="refused"):
         state.refusals[payload.job_id] = payload
 
 
 def _refused(state: State, fact: Fact) -> None:
     assert isinstance(fact.payload, JobRefused)
+    if not state.is_member(fact.payload.cluster, what="refused"):
+        return
     state.refusals[fact.subject_id] = RefusalState(
         job_id=fact.subject_id, refused=fact.payload, fact=fact.id, trace=fact.trace
     )

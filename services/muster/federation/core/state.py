@@ -85,7 +85,7 @@ class State:
     lanes: jobs that want a cluster and did not get one at once. used: milli-GPUs of jobs that have a cluster, by team.
     dirty: jobs that may need an answer. wishes, reservations, devices: what was asked of queues, of reservations and
     of devices and not yet forwarded, by the fact that asked. refusals: not yet forwarded, by the job that is refused.
-    operations: asked of nodes, campaigns and brakes and not yet forwarded.
+    operations: asked of nodes, campaigns and brakes and not yet forwarded. stranded: jobs whose cluster is no member.
 
     facts: folded since the last `checkpoint-requested`.
     """
@@ -98,6 +98,7 @@ class State:
     devices: dict[str, ComposeWish] = field(default_factory=dict)
     refusals: dict[str, RefusalState] = field(default_factory=dict)
     operations: dict[str, OperationWish] = field(default_factory=dict)
+    stranded: dict[str, None] = field(default_factory=dict)
     clusters: dict[str, ClusterSummary] = field(default_factory=dict)
     members: dict[str, Member] = field(default_factory=dict)
     policy: RoutingPolicy = field(default_factory=RoutingPolicy)
@@ -115,29 +116,51 @@ class State:
         """The cluster that has the job; None for one that is no member, or none at all."""
         return self.members.get(record.cluster)
 
+    def is_member(self, cluster: str, *, what: str) -> bool:
+        """Return whether facts may be addressed to that cluster; count `what` as an anomaly if not.
+
+        Nobody may publish what is addressed to any other: the broker knows no such subject.
+        """
+        if cluster in self.members:
+            return True
+        self.anomalies[f"{what} for a cluster that is no member"] += 1
+        return False
+
+    def check_address(self, record: RoutedJob) -> None:
+        """Note whether the cluster that alone may have the job is a member."""
+        job = record.job
+        cluster = record.cluster or (job.origin.cluster if job.origin is not None else "")
+        if cluster and cluster not in self.members:
+            self.stranded[job.id] = None
+        else:
+            self.stranded.pop(job.id, None)
+
     def assign(self, record: RoutedJob, routed: JobRouted, *, at: int) -> None:
         """The job is this cluster's from now on."""
         record.cluster, record.assignment = routed.cluster, routed.assignment
         record.lost_after_s, record.rule, record.routed_at = routed.lost_after_s, routed.rule, at
         record.reroute = None
         self.lanes.remove(record.job.id)
+        self.check_address(record)
         self.count(record)
         member = self.members.get(record.cluster)
         if member is not None:
             member.came += 1
 
     def count(self, record: RoutedJob) -> None:
-        """The job has a cluster: it counts for its team and there."""
+        """The job has a cluster: it counts for its team and there, unless that cluster is no member."""
+        member = self.members.get(record.cluster)
+        if member is None:
+            return
         team = record.job.spec.team
         self.used[team] = self.used.get(team, 0) + record.milli
-        member = self.members.get(record.cluster)
-        if member is not None:
-            member.jobs[record.job.id] = None
-            member.milli += record.milli
+        member.jobs[record.job.id] = None
+        member.milli += record.milli
 
     def unassign(self, record: RoutedJob) -> None:
         """No cluster counts the job any more; which one had it stands on the record until somebody takes it off."""
-        if not record.cluster or record.phase.is_terminal:
+        member = self.members.get(record.cluster)
+        if member is None or record.phase.is_terminal:
             return
         team = record.job.spec.team
         left = self.used.get(team, 0) - record.milli  # jobs without GPUs count nothing: the team may be gone already
@@ -145,10 +168,8 @@ class State:
             self.used[team] = left
         else:
             self.used.pop(team, None)
-        member = self.members.get(record.cluster)
-        if member is not None:
-            del member.jobs[record.job.id]
-            member.milli -= record.milli
+        del member.jobs[record.job.id]
+        member.milli -= record.milli
         self.lanes.stir()
 
     def take_back(self, record: RoutedJob) -> None:
@@ -159,6 +180,7 @@ class State:
         for wish in record.wishes:
             wishes = with_wish(wishes, wish)
         record.wishes, record.standing = wishes, ()
+        self.check_address(record)
 
     def end(self, record: RoutedJob, phase: Phase) -> None:
         """The job ended; the oldest of the ended are forgotten."""
@@ -167,6 +189,7 @@ class State:
         self.lanes.remove(record.job.id)
         self.ended[record.job.id] = None
         self.dirty.pop(record.job.id, None)
+        self.stranded.pop(record.job.id, None)
         while len(self.ended) > ENDED_KEPT:
             oldest = next(iter(self.ended))
             del self.ended[oldest], self.jobs[oldest]

@@ -21,8 +21,10 @@ OVERFLOW = "overflow"
 NO_CLUSTER = "no-cluster"
 LEASED = "leased"
 SETTLING = "settling"
+UNKNOWN_CLUSTER = "unknown-cluster"
 """Why a job waits with the federation: its team has all that it may have; every cluster of its rule overflows; none
-takes jobs; the lost cluster that has it may still be running it; the one that could take it has just come back."""
+takes jobs; the lost cluster that has it may still be running it; the one that could take it has just come back; the
+only one that may have it is no member."""
 
 SETTLE_S = 60.0
 """A cluster that comes back gets no jobs of others that are lost for so long."""

@@ -31,8 +31,8 @@ Said = tuple[str, str, str, Payload]
 def forwarded(state: State, clusters: Sequence[str], *, most: int) -> Iterator[Draft]:
     """The next `most` wishes, each for the cluster that it names, or for every one.
 
-    The copies of one wish are never split over two batches. What names a cluster that is none of ours is addressed to
-    it all the same: it is answered, and nobody else takes it for his.
+    The copies of one wish are never split over two batches. Nothing is kept that names a cluster which is no member: it
+    could be forwarded to nobody.
     """
     waiting: list[tuple[QueueWish | ReservationWish | ComposeWish, Said]] = [
         *((wish, _queue_change(wish)) for wish in state.wishes.values()),
@@ -66,7 +66,8 @@ def restore(state: State, payload: Payload) -> None:
         case ReservationState(wishes=asked):
             state.reservations.update({wish.fact: wish for wish in asked})
         case ComposeWishes(wishes=wanted):
-            state.devices.update({wish.fact: wish for wish in wanted})
+            for wish in wanted:
+                _keep(state, wish, what=STATE_NAME)
         case _:
             return
 
@@ -94,8 +95,19 @@ def _devices(wish: ComposeWish) -> Said:
 
 def _addressees(wish: QueueWish | ReservationWish | ComposeWish, clusters: Sequence[str]) -> Sequence[str]:
     """Queues and reservations are every cluster's; devices are of the cluster whose composer was asked for them."""
-    asked = (wish.compose or wish.decompose or wish.detach) if isinstance(wish, ComposeWish) else None
-    return (asked.cluster,) if asked is not None and asked.cluster else clusters
+    named = _named(wish) if isinstance(wish, ComposeWish) else ""
+    return (named,) if named else clusters
+
+
+def _named(wish: ComposeWish) -> str:
+    asked = wish.compose or wish.decompose or wish.detach
+    return asked.cluster if asked is not None else ""
+
+
+def _keep(state: State, wish: ComposeWish, *, what: str) -> None:
+    named = _named(wish)
+    if not named or state.is_member(named, what=what):
+        state.devices[wish.fact] = wish
 
 
 def _grouped(wishes: Iterable[tuple[str, Wish]]) -> Iterator[tuple[str, tuple[Wish, ...]]]:
@@ -136,7 +148,7 @@ def _devices_requested(state: State, fact: Fact) -> None:
             wish = wish.model_copy(update={"decompose": asked})
         case DetachRequested() as asked:
             wish = wish.model_copy(update={"detach": asked})
-    state.devices[fact.id] = wish
+    _keep(state, wish, what=fact.name)
 
 
 def _forwarded(state: State, fact: Fact) -> None:

@@ -1,0 +1,144 @@
+"""A cell that names a cluster which is none cannot stop routing, and a draft that the broker refuses stops no other.
+
+The broker is real and in operator mode; the federation runs over it as `muster run federation` does.
+"""
+
+from collections.abc import AsyncIterator, Iterator
+from dataclasses import dataclass, field
+
+import pytest
+from nats.aio.client import Client
+
+from hosted_services import HostedServices, until_leading
+from muster.bus.nats_log import NatsLog
+from muster.bus.requests import append_single
+from muster.bus.service import CoreService
+from muster.core import Draft, Fact
+from muster.federation import app
+from muster.schemas import ids
+from muster.schemas.facts.composability import DetachRequested
+from muster.schemas.facts.job import JobCancelRequested, JobRouted, JobSubmitted
+from muster.schemas.facts.workload import JobRefused
+from muster.schemas.job import Job, JobSpec, TaskGroup, WorkloadRef
+from muster.schemas.subjects import FED_LOG
+from servers import CLUSTER, DECLARATIONS, NatsServer, running_nats
+from waiting import until_async
+
+pytestmark = pytest.mark.connected
+
+NOWHERE = "nowhere"
+_BROKERS = tuple(app.DECLARATION if one.service == "federation" else one for one in DECLARATIONS)
+"""What the broker knows the services by. It has one cluster: nobody may publish what is addressed to another."""
+
+
+@pytest.fixture(scope="module")
+def broker() -> Iterator[NatsServer]:
+    with running_nats(declarations=_BROKERS) as server:
+        yield server
+
+
+@dataclass
+class Federated(HostedServices):
+    """The federation of one cluster over a real broker."""
+
+    numbers: Iterator[int] = field(default_factory=lambda: iter(range(1_000_000)))
+
+    async def say(self, draft: Draft, *, user: str = "gateway", writer: str = "") -> str:
+        """Store one fact in FED with the credential of a user; its id."""
+        fact_id = ids.request_fact_id("attack", draft.subject_id, draft.name, str(next(self.numbers)))
+        client: Client = await self.client(user)
+        stored = await append_single(client, FED_LOG, service=writer or user, draft=draft, fact_id=fact_id)
+        assert stored.seq, stored
+        return fact_id
+
+    async def submit(self, one: Job) -> None:
+        await self.say(Draft("job", one.id, "submitted", JobSubmitted(job=one)))
+
+    async def cancel(self, one: Job) -> None:
+        asked = JobCancelRequested(principal=one.principal, reason="enough")
+        await self.say(Draft("job", one.id, "cancel-requested", asked))
+
+    async def host_federation(self) -> None:
+        core = next(one for one in app.services(self.settings) if isinstance(one, CoreService))
+        hosting = await self.host(core)
+        await until_leading(hosting.shells)
+
+    async def said(self, one: Job) -> list[Fact]:
+        """What the federation says of a job."""
+        reader = await NatsLog(await self.client("reader"), FED_LOG).reader(after_seq=0)
+        head, seen, found = await reader.head(), 0, list[Fact]()
+        while seen < head:
+            batch = await reader.read(limit=1000, timeout_s=1)
+            found += batch.facts
+            seen = batch.last_seq
+        await reader.close()
+        return [fact for fact in found if fact.subject_id == one.id and fact.writer == "federation"]
+
+    async def until_said(self, one: Job, name: str) -> Fact:
+        async def has_it() -> bool:
+            return any(fact.name == name for fact in await self.said(one))
+
+        await until_async(has_it, patience_s=15)
+        return next(fact for fact in await self.said(one) if fact.name == name)
+
+
+@pytest.fixture
+async def federated(broker: NatsServer) -> AsyncIterator[Federated]:
+    house = Federated(broker)
+    await house.prepare()
+    yield house
+    await house.end()
+
+
+def job(name: str, *, origin: str = "") -> Job:
+    return Job(
+        id=ids.job_id(team="lab", principal="ada", idempotency_key=name),
+        spec=JobSpec(name=name, team="lab", task_groups=(TaskGroup(gpus=1),)),
+        principal="ada",
+        idempotency_key=name,
+        body_hash="",
+        origin=_object_of(origin, name) if origin else None,
+    )
+
+
+def _object_of(cluster: str, name: str) -> WorkloadRef:
+    return WorkloadRef(
+        cluster=cluster, api_version="muster.dev/v1alpha1", kind="MusterJob", namespace="lab", name=name, uid=name
+    )
+
+
+async def test_an_object_of_a_cluster_that_is_none_keeps_no_job_waiting(federated: Federated) -> None:
+    await federated.host_federation()
+    planted, ordinary = job("planted", origin=NOWHERE), job("ordinary")
+    await federated.submit(planted)
+    await federated.submit(ordinary)
+    routed = await federated.until_said(ordinary, "routed")
+    assert routed.cluster == CLUSTER
+    assert await federated.said(planted) == []
+    await federated.cancel(planted)
+    await federated.until_said(planted, "cancelled")
+
+
+async def test_what_is_asked_of_a_cluster_that_is_none_keeps_no_job_waiting(federated: Federated) -> None:
+    await federated.host_federation()
+    refused = JobRefused(workload="u-1", cluster=NOWHERE, reason="no such queue")
+    await federated.say(Draft("job", job("refused").id, "refused", refused))
+    detach = DetachRequested(principal="ada", cluster=f"{NOWHERE}.job.x")
+    await federated.say(Draft("device", "GPU-1", "detach-requested", detach))
+    after = job("after-refusals")
+    await federated.submit(after)
+    assert (await federated.until_said(after, "routed")).cluster == CLUSTER
+
+
+async def test_jobs_of_a_cluster_that_was_taken_off_the_list_keep_no_job_waiting(federated: Federated) -> None:
+    """What FED holds from when that cluster was a member is written as an import writes it."""
+    gone = job("sent-there-before")
+    await federated.submit(gone)
+    routed = Draft("job", gone.id, "routed", JobRouted(job=gone, cluster=NOWHERE), cluster=NOWHERE)
+    await federated.say(routed, user="admin-tools", writer="federation")
+    await federated.host_federation()
+    await federated.cancel(gone)
+    after = job("after-the-removal")
+    await federated.submit(after)
+    assert (await federated.until_said(after, "routed")).cluster == CLUSTER
+    assert [fact.name for fact in await federated.said(gone)] == ["routed"]
