@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from functools import cache
 from pathlib import Path
 
-from muster.bus.archive import read_archive
+from muster.bus.archive_file import read_archive
 from muster.bus.decode import Decoder
 from muster.bus.settings import Settings
 from muster.core.fact import Fact
@@ -110,7 +110,7 @@ def facts_of(log: LogName) -> Sequence[Fact]:
     """Every fact of a golden log. A message that is none is a break of the wire contract, so it fails."""
     decoder = Decoder(log)
     facts: list[Fact] = []
-    for message in read_archive(archive_of(log), log.stream):
+    for message in read_archive(archive_of(log), log):
         found = decoder.decode(
             message.subject, message.headers, message.content, seq=message.seq, time=Instant(message.time)
         )

@@ -39,6 +39,13 @@ COPIED_CHECKPOINT_BYTES_MAX = 1024**3
 """Of one cluster, in a centre: the newest, so many as there is room for."""
 BUCKET_BYTES_MAX = 64 * 1024**2
 
+_NO_EFFECT: tuple[object, ...] = (None, False, 0, -1, "", "none", {}, [])
+"""What the server fills in for an option that nobody set, in any release."""
+_OTHERS_MAY_SET = ("description", "metadata", "placement")
+"""Notes, and which servers of a NATS cluster store the stream: neither copies nor changes a message."""
+_LOG_PREFIX = cluster_log("").stream
+_SOURCE_KEYS = frozenset({"name", "subject_transforms", "opt_start_seq"})
+
 _logger = logging.getLogger(__name__)
 Json = dict[str, object]
 
@@ -137,7 +144,8 @@ async def bootstrap(connection: Client, settings: Settings, *, alone: bool = Fal
 
     alone: a centre whose cells are not there yet: leave out what is taken from them. The broker would ask for what
     does not exist, and then wait ever longer before it asks again.
-    Raises StreamConflictError if a stream holds more than its new size allows, or has other subjects or storage;
+    Raises StreamConflictError if a stream holds more than its new size allows, has other subjects or storage, or has
+    options or sources that Muster did not set;
     ApiError, LogUnavailableError.
     """
     for stream in plan(settings):
@@ -152,6 +160,7 @@ async def _ensure(connection: Client, wanted: StreamPlan) -> None:
         config = {"name": wanted.name, **wanted.config, **_with_sources(wanted.sources)}
         await jsapi.call(connection, f"STREAM.CREATE.{wanted.name}", config)
         return
+    _refuse_foreign(wanted, found)
     config = {**found.config, **wanted.config, **_with_sources(_merged(found.config, wanted.sources))}
     drifted = [key for key in (*wanted.config, "sources") if config.get(key) != found.config.get(key)]
     if not drifted:
@@ -159,6 +168,46 @@ async def _ensure(connection: Client, wanted: StreamPlan) -> None:
     _refuse_loss(wanted, found)
     _logger.warning("stream %s: updating %s", wanted.name, ", ".join(drifted))
     await jsapi.call(connection, f"STREAM.UPDATE.{wanted.name}", config)
+
+
+def _refuse_foreign(wanted: StreamPlan, found: jsapi.StreamInfo) -> None:
+    """Refuse what Muster did not set: such an option may copy a log elsewhere, rewrite it, or let facts be deleted.
+
+    Options that the server fills in have no effect (`_NO_EFFECT`). Raises StreamConflictError.
+    """
+    ours = {"name", "sources", *wanted.config, *_OTHERS_MAY_SET}
+    for option, value in found.config.items():
+        if option not in ours and value not in _NO_EFFECT:
+            raise _foreign(wanted.name, option, value)
+    names = {str(source["name"]) for source in wanted.sources}
+    for source in _sources_of(found.config):
+        if source.get("name") not in names and not (wanted.name == FED_UP_LOG.stream and _is_report_source(source)):
+            raise _foreign(wanted.name, "sources", source)
+
+
+def _foreign(stream: str, option: str, value: object) -> StreamConflictError:
+    return StreamConflictError(
+        f"stream {stream}: {option} is {value}, which Muster did not set; find out who set it, remove it "
+        f"(`nats stream edit {stream}`), then start again"
+    )
+
+
+def _sources_of(config: Mapping[str, object]) -> list[Json]:
+    standing = config.get("sources")
+    return [source for source in standing if isinstance(source, dict)] if isinstance(standing, list) else []
+
+
+def _is_report_source(source: Json) -> bool:
+    """Whether it is what bootstrap of another cluster on this broker adds to the reports, of this release or before."""
+    name, transforms = str(source.get("name", "")), source.get("subject_transforms")
+    if not name.startswith(_LOG_PREFIX) or not isinstance(transforms, list) or set(source) - _SOURCE_KEYS:
+        return False
+    cluster = name.removeprefix(_LOG_PREFIX)
+    return all(
+        str(one.get("src", "")).startswith(f"muster.{cluster}.")
+        and str(one.get("dest", "")).startswith(f"fedup.{cluster}.")
+        for one in transforms
+    )
 
 
 def _refuse_loss(wanted: StreamPlan, found: jsapi.StreamInfo) -> None:
@@ -182,9 +231,7 @@ def _merged(found: Mapping[str, object], wanted: Sequence[Mapping[str, object]])
 
     Where a restored stream goes on (`archive.import_log`) is kept.
     """
-    standing = found.get("sources")
-    old = [source for source in standing if isinstance(source, dict)] if isinstance(standing, list) else []
-    by_name: dict[str, Mapping[str, object]] = {str(source["name"]): source for source in old}
+    by_name: dict[str, Mapping[str, object]] = {str(source["name"]): source for source in _sources_of(found)}
     for source in wanted:
         name = str(source["name"])
         resumed = {key: value for key, value in by_name.get(name, {}).items() if key == "opt_start_seq"}

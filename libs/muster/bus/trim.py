@@ -5,7 +5,8 @@ from pathlib import Path
 from nats.aio.client import Client
 
 from muster.bus import jsapi
-from muster.bus.archive import Archived, Progress, export_log
+from muster.bus.archive import Progress, export_log
+from muster.bus.archive_file import Archived
 from muster.bus.errors import TrimRefusedError
 from muster.core.instant import Instant, seconds_between
 from muster.schemas.subjects import FENCE, LogName

@@ -16,7 +16,8 @@ import typer
 from pydantic import JsonValue
 
 from muster.bus.access import ADMIN_TOOLS
-from muster.bus.archive import export_log, read_archive
+from muster.bus.archive import export_log
+from muster.bus.archive_file import read_archive
 from muster.bus.clock import SystemTime
 from muster.cli import output as printed
 from muster.cli.bench.fresh_stack import FreshStack, fresh_stack
@@ -219,7 +220,7 @@ async def _told(stack: FreshStack, file: Path, subjects: set[str], began: int) -
     log = cluster_log(stack.settings.cluster)
     await on_bus(stack.settings, ADMIN_TOOLS, lambda client: export_log(client, log, file))
     found = []
-    for message in await asyncio.to_thread(lambda: list(read_archive(file, log.stream))):
+    for message in await asyncio.to_thread(lambda: list(read_archive(file, log))):
         parsed = parse_subject(log, message.subject)
         is_meant = parsed is not None and parsed.subject_id in subjects and parsed.name in SHOWN
         if parsed is not None and is_meant and message.time >= began:

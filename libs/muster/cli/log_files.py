@@ -9,7 +9,8 @@ import typer
 from nats.aio.client import Client
 
 from muster.bus.access import ADMIN_TOOLS, OPERATOR
-from muster.bus.archive import Archived, Progress, export_log, import_log
+from muster.bus.archive import Progress, export_log, import_log
+from muster.bus.archive_file import Archived
 from muster.bus.checkpoint_store import NatsCheckpoints
 from muster.bus.clock import SystemTime
 from muster.bus.jsapi import stream_info

@@ -19,7 +19,8 @@ import httpx
 from pydantic import BaseModel
 
 from muster.bus.access import ADMIN_TOOLS
-from muster.bus.archive import export_log, read_archive
+from muster.bus.archive import export_log
+from muster.bus.archive_file import read_archive
 from muster.cli.bench.fresh_stack import FreshStack, Progress, Say, fresh_stack
 from muster.cli.bus_session import on_bus
 from muster.cli.errors import refused
@@ -230,7 +231,7 @@ async def _moments(stack: FreshStack, file: Path) -> Moments:
     accepted = Instant(0)
     intents: dict[str, Instant] = {}
     outcomes: list[tuple[Instant, Instant, str]] = []
-    for message in await asyncio.to_thread(lambda: list(read_archive(file, log.stream))):
+    for message in await asyncio.to_thread(lambda: list(read_archive(file, log))):
         parsed = parse_subject(log, message.subject)
         if parsed is None:
             continue

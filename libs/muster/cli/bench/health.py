@@ -13,7 +13,8 @@ from pathlib import Path
 from nats.aio.client import Client
 
 from muster.bus.access import ADMIN_TOOLS
-from muster.bus.archive import export_log, read_archive
+from muster.bus.archive import export_log
+from muster.bus.archive_file import read_archive
 from muster.cli.bench.fleet_ready import fleet_ready
 from muster.cli.bench.fresh_stack import FreshStack, Progress, Say, fresh_stack
 from muster.cli.bench.workload import TEAM
@@ -230,7 +231,7 @@ async def _read(stack: FreshStack, file: Path) -> Told:
     log = cluster_log(stack.settings.cluster)
     await on_bus(stack.settings, ADMIN_TOOLS, lambda client: export_log(client, log, file))
     found = Told({}, {}, {}, [])
-    for message in await asyncio.to_thread(lambda: list(read_archive(file, log.stream))):
+    for message in await asyncio.to_thread(lambda: list(read_archive(file, log))):
         parsed = parse_subject(log, message.subject)
         if parsed is None:
             continue
