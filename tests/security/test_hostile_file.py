@@ -15,7 +15,10 @@ from muster.bus.archive_file import READ_LIMITS, read_archive
 from muster.bus.errors import ArchiveError, StreamConflictError
 from muster.bus.settings import Settings
 from muster.bus.streams import bootstrap
+from muster.cli import output, tables
+from muster.client import RefusedError
 from muster.schemas.subjects import cluster_log
+from muster.schemas.views import FactView, Problem
 from servers import CLUSTER, NatsServer
 
 pytestmark = pytest.mark.connected
@@ -180,3 +183,27 @@ async def test_what_another_source_writes_into_a_log_ends_with_the_next_start(
 
     await jsapi.call(bootstrapper, f"STREAM.UPDATE.{LOG.stream}", info.config)
     await asyncio.wait_for(bootstrapper.close(), 5)
+
+
+TERMINAL = "\x1b]0;owned\x07\x1b[2J\x9b31m\x9d8;;http://evil.example\x9c[link=http://evil.example]x[/link]\r\nforged"
+
+
+def test_names_and_reasons_of_others_write_no_control_character_to_the_terminal(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    """As a job's name in a table, a reason in its details, a fact as it is watched, an answer's error, and as JSON."""
+    fact = FactView(
+        id="i", seq=1, time=1, stream=LOG.stream, cluster=CLUSTER, writer="agent", kind="job", subject_id=TERMINAL,
+        name="failed", body=TERMINAL,
+    )  # fmt: skip
+
+    output.table(tables.JOBS, [("J", "queue", TERMINAL, *("-" for _ in tables.JOBS[3:]))])
+    output.details([("reason", TERMINAL)])
+    output.print_line(tables.fact_line(fact))
+    output.print_error(RefusedError(Problem(title=TERMINAL, status=409, detail=TERMINAL)))
+    output.emit_lines([fact])
+
+    out, err = capsys.readouterr()
+    assert not [char for char in out + err if not char.isprintable() and char != "\n"]
+    assert not [line for line in out.splitlines() if line.startswith("forged")]
+    assert FactView.model_validate_json(out.splitlines()[-1]) == fact

@@ -200,7 +200,7 @@ def read_archive(path: Path, log: LogName, limits: ArchiveLimits = READ_LIMITS) 
         raise ArchiveError(f"{path}: {error}") from error
 
 
-def _bounded(lines: IO[bytes], line_bytes: int) -> Iterator[tuple[int, bytes]]:
+def _bounded(lines: gzip.GzipFile, line_bytes: int) -> Iterator[tuple[int, bytes]]:
     """Yield numbered lines; no more of one is unpacked than may be."""
     number = 0
     while line := lines.readline(line_bytes + 1):

@@ -14,9 +14,11 @@ import logging
 import sys
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
+from types import TracebackType
 from typing import Protocol, TextIO
 
 from muster.bus.limits import LOG_MESSAGE_CHARACTERS_MAX
+from muster.bus.printable import printable, printable_json, printable_lines
 from muster.bus.tracing import sends
 
 FORMAT_VARIABLE = "MUSTER_LOG_FORMAT"  # "json" or "text" where the stream shall not decide
@@ -25,12 +27,30 @@ PROCESS = "muster"
 """Service of a line of a process that hosts several, if its logger belongs to none of them."""
 
 
+ExceptionInfo = tuple[type[BaseException], BaseException, TracebackType | None] | tuple[None, None, None]
+
+
 class Closable(Protocol):
     """What sends records elsewhere."""
 
     def close(self) -> None:
         """Send what is left, for a bounded time."""
         ...
+
+
+class TextLines(logging.Formatter):
+    """One line per record for a terminal, and its traceback: what others wrote in it moves no cursor."""
+
+    def __init__(self) -> None:
+        super().__init__(TEXT)
+
+    def formatMessage(self, record: logging.LogRecord) -> str:  # noqa: N802 - logging's name
+        """Return the line without its traceback."""
+        return printable(super().formatMessage(record))
+
+    def formatException(self, ei: ExceptionInfo) -> str:  # noqa: N802 - logging's name
+        """Return the lines of a traceback."""
+        return printable_lines(super().formatException(ei))
 
 
 class JsonLines(logging.Formatter):
@@ -55,7 +75,7 @@ class JsonLines(logging.Formatter):
                 line[name] = value
         if record.exc_info:
             line["error"] = self.error_of(record)
-        return json.dumps(line, ensure_ascii=False)
+        return printable_json(json.dumps(line, ensure_ascii=False))
 
     def message_of(self, record: logging.LogRecord) -> str:
         """What is said, cut to its bound."""
@@ -84,7 +104,7 @@ def set_up_logs(
     if wanted not in ("json", "text"):
         raise ValueError(f"{FORMAT_VARIABLE}: {wanted!r} is neither json nor text")
     written = logging.StreamHandler(stream)
-    written.setFormatter(JsonLines(services) if wanted == "json" else logging.Formatter(TEXT))
+    written.setFormatter(JsonLines(services) if wanted == "json" else TextLines())
     root = logging.getLogger()
     for handler in tuple(root.handlers):
         root.removeHandler(handler)

@@ -3,13 +3,12 @@
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
-import typer
-
 from muster.bus.clock import SystemTime
 from muster.cli import moments, output
 from muster.cli.errors import usage
 from muster.cli.jobfile import load
 from muster.cli.options import Output
+from muster.cli.output import print_line, print_note
 from muster.cli.session import call
 from muster.schemas.members import FederationView, MemberView, RoutesView
 from muster.schemas.routing import Choice, RoutingPolicy, RoutingRule
@@ -31,7 +30,7 @@ def show(state_dir: Path, form: Output) -> None:
     now_ns = SystemTime().wall()
     output.table(CLUSTERS, (_cluster_row(one, now_ns=now_ns) for one in found.clusters), right=NUMBERS)
     if found.waiting:
-        typer.echo()
+        print_line()
         output.table(WAITING, waiting_rows(found, now_ns=now_ns), right=("GPUS", "JOBS"))
 
 
@@ -53,23 +52,23 @@ def show_routes(state_dir: Path, form: Output) -> None:
         return
     output.table(RULES, rule_rows(found))
     if found.policy.teams:
-        typer.echo()
+        print_line()
         output.table(TEAMS, team_rows(found.policy), right=NUMBERS)
-    typer.echo(f"version {found.version}" + (f", by {found.by}" if found.by else ", as the settings say"), err=True)
+    print_note(f"version {found.version}" + (f", by {found.by}" if found.by else ", as the settings say"))
 
 
 def set_routes(state_dir: Path, file: Path, *, based_on: int) -> None:
     """Read the file and have it stand."""
     policy = policy_of(file)
     found = call(state_dir, lambda muster: muster.set_routes(policy, based_on=based_on))
-    typer.echo(f"version {found.version} stands" if found is not None else "requested")
+    print_line(f"version {found.version} stands" if found is not None else "requested")
 
 
 def check_routes(file: Path) -> None:
     """Say what the file holds. Raises CliError for what is wrong with it."""
     policy = policy_of(file)
     clusters = ", ".join(policy.clusters) or "the first of the settings that takes jobs"
-    typer.echo(f"{len(policy.rules)} rules, {len(policy.teams)} teams; jobs go to {clusters}")
+    print_line(f"{len(policy.rules)} rules, {len(policy.teams)} teams; jobs go to {clusters}")
 
 
 def reroute(state_dir: Path, job: str, *, to: str, reason: str, form: Output) -> None:
@@ -78,7 +77,7 @@ def reroute(state_dir: Path, job: str, *, to: str, reason: str, form: Output) ->
     if form is Output.JSON:
         output.emit_model(found)
         return
-    typer.echo(f"{job} reroute requested, it is {f'on {found.cluster}' if found.cluster else 'on no cluster'}")
+    print_line(f"{job} reroute requested, it is {f'on {found.cluster}' if found.cluster else 'on no cluster'}")
 
 
 def policy_of(file: Path) -> RoutingPolicy:
@@ -157,4 +156,4 @@ def _told(found: MemberView, form: Output) -> None:
         output.emit_model(found)
         return
     jobs = "1 job" if found.jobs == 1 else f"{found.jobs} jobs"
-    typer.echo(f"{found.name} {found.state.value}, {jobs} there")
+    print_line(f"{found.name} {found.state.value}, {jobs} there")

@@ -4,10 +4,9 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
-import typer
-
 from muster.cli import moments, output
 from muster.cli.options import Output
+from muster.cli.output import print_line
 from muster.cli.session import call
 from muster.schemas.views import NodeReason, NodeView
 
@@ -32,7 +31,7 @@ def close(state_dir: Path, nodes: Sequence[str], ask: Ask, *, reason: str, clust
         output.emit_models(found)
         return
     for node in found:
-        typer.echo(f"{node.name} {told(node, ask)}")
+        print_line(f"{node.name} {told(node, ask)}")
 
 
 def told(node: NodeView, ask: Ask) -> str:

@@ -7,6 +7,7 @@ from urllib.parse import quote
 import typer
 
 from muster.cli.options import StateDir
+from muster.cli.output import print_line
 
 
 def register(app: typer.Typer) -> None:
@@ -27,7 +28,7 @@ def dashboard(
 
     call(state_dir, lambda muster: muster.me())
     address = login_address(state_dir)
-    typer.echo(address)
+    print_line(address)
     if browser and typer.launch(address) != 0:
         raise refused("no browser could be opened here; open the printed address in one")
 

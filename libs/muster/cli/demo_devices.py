@@ -10,7 +10,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-import typer
 from pydantic import JsonValue
 
 from muster.cli import output as printed
@@ -20,6 +19,7 @@ from muster.cli.demo_stage import DemoFailedError, Stage
 from muster.cli.demo_stories import STORIES, Cast, Story, prepare
 from muster.cli.errors import refused
 from muster.cli.options import Output
+from muster.cli.output import print_line, print_note
 from muster.cli.session import connected
 from muster.schemas.facts.scale import Alternative
 from muster.schemas.queries import ScaleChoiceView
@@ -82,7 +82,7 @@ def run(form: Output, *, keep: bool) -> None:
             shutil.rmtree(directory, ignore_errors=True)
     _tell(played, form)
     if keep:
-        printed.talk().print(f"the stack goes on: muster down --state-dir {directory}")
+        print_note(f"the stack goes on: muster down --state-dir {directory}")
     failed = [f"{one.name}: {one.problem}" for one in played if not one.passed]
     if failed:
         raise refused("; ".join(failed))
@@ -106,7 +106,7 @@ async def _stack(directory: Path, *, keep: bool) -> AsyncIterator[Stage]:
     options = StartOptions(
         state_dir=directory, settings=demo_settings(), any_ports=True, started_as="muster demo devices"
     )
-    printed.talk().print(f"starting a stack in {directory}")
+    print_note(f"starting a stack in {directory}")
     await asyncio.to_thread(control.detach, options)
     try:
         async with connected(directory) as muster:
@@ -161,15 +161,16 @@ def _tell(played: Sequence[Played], form: Output) -> None:
         printed.emit_json([one.to_json() for one in played])
         return
     for one in played:
-        typer.echo(f"\n{'passed' if one.passed else 'FAILED'}  {one.title}  ({one.seconds:.1f} s)")
+        print_line()
+        print_line(f"{'passed' if one.passed else 'FAILED'}  {one.title}  ({one.seconds:.1f} s)")
         if one.problem:
-            typer.echo(f"  {one.problem}")
+            print_line(f"  {one.problem}")
         if one.crossed:
-            typer.echo(f"  one trace: {' > '.join(one.crossed)}")
+            print_line(f"  one trace: {' > '.join(one.crossed)}")
         for choice in one.decisions:
-            typer.echo(f"  case {choice.case}: {choice.name}: {choice.reason}")
+            print_line(f"  case {choice.case}: {choice.name}: {choice.reason}")
             for other in choice.alternatives:
-                typer.echo(f"    {'*' if other.chosen else '-'} {_alternative(choice, other)}")
+                print_line(f"    {'*' if other.chosen else '-'} {_alternative(choice, other)}")
 
 
 def _alternative(choice: ScaleChoiceView, other: Alternative) -> str:

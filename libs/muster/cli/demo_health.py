@@ -12,7 +12,6 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import httpx
-import typer
 from pydantic import JsonValue
 
 from muster.bus.access import ADMIN_TOOLS
@@ -25,6 +24,7 @@ from muster.cli.bus_session import on_bus
 from muster.cli.demo_stage import TEAM, DemoFailedError, Stage, require
 from muster.cli.errors import refused
 from muster.cli.options import Output
+from muster.cli.output import print_line, print_note
 from muster.core.instant import seconds_between
 from muster.schemas.facts.health import FaultObserved, HealthMoved
 from muster.schemas.facts.operations import NodeActionRequested, PreflightFailed
@@ -106,7 +106,8 @@ def run(form: Output) -> None:
         printed.emit_json([one.to_json() for one in played])
     else:
         for one in played:
-            typer.echo(f"\n{one.title}: {one.problem or 'as it should be'}, {one.seconds:.1f} s")
+            print_line()
+            print_line(f"{one.title}: {one.problem or 'as it should be'}, {one.seconds:.1f} s")
             rows = ((f"{fact.at_s:+.2f}", fact.writer, fact.subject, fact.name, fact.detail) for fact in one.facts)
             printed.table(("SECONDS", "WHO", "OF", "SAID", ""), rows, right=("SECONDS",))
     failed = [one.name for one in played if one.problem]
@@ -194,7 +195,7 @@ async def _in(directory: Path) -> list[Played]:
         ("preflight", "a node fails a job's checks", preflight_of(bad)),
     )
     played = []
-    async with fresh_stack(directory, settings(bad), split=False, say=printed.talk().print) as stack:
+    async with fresh_stack(directory, settings(bad), split=False, say=print_note) as stack:
         stage = Stage(stack.muster, "")
         await stage.set_up()
 

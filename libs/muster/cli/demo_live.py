@@ -6,11 +6,10 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
-from muster.cli.output import talk
+from muster.cli.output import grid, print_note, talk, text
 from muster.core.instant import Instant, seconds_between
 
 if TYPE_CHECKING:
-    from rich.console import Console
     from rich.live import Live
 
     from muster.client import Muster
@@ -27,10 +26,9 @@ OF_NODES = frozenset({"joined", "left", "released", "withhold-requested", "withh
 class Show:
     """A screen in a terminal; plain lines elsewhere; nothing if quiet."""
 
-    def __init__(self, titles: Sequence[str], out: "Console", live: "Live | None", *, quiet: bool) -> None:
+    def __init__(self, titles: Sequence[str], live: "Live | None", *, quiet: bool) -> None:
         self._states = [("waits", title) for title in titles]
         self._newest: deque[str] = deque(maxlen=LINES)
-        self._out = out
         self._live = live
         self._quiet = quiet
         self._since: Instant | None = None
@@ -60,19 +58,15 @@ class Show:
 
     def _plain(self, line: str) -> None:
         if self._live is None and not self._quiet:
-            self._out.print(line, markup=False, soft_wrap=True)
+            print_note(line)
 
     def _draw(self) -> None:
         if self._live is None:
             return
         from rich.console import Group
-        from rich.table import Table
-        from rich.text import Text
 
-        grid = Table(box=None, pad_edge=False, show_header=False)
-        for state, title in self._states:
-            grid.add_row(title, state)
-        self._live.update(Group(grid, Text(), *(Text(line, no_wrap=True) for line in self._newest)), refresh=True)
+        states = grid((), ((title, state) for state, title in self._states))
+        self._live.update(Group(states, "", *(text(line, no_wrap=True) for line in self._newest)), refresh=True)
 
 
 def fact_line(fact: "FactView", since: Instant) -> str:
@@ -95,9 +89,9 @@ def shown(titles: Sequence[str], *, quiet: bool) -> Iterator[Show]:
     """The show, while the demonstrations run."""
     out = talk()
     if quiet or not out.is_terminal:
-        yield Show(titles, out, None, quiet=quiet)
+        yield Show(titles, None, quiet=quiet)
         return
     from rich.live import Live
 
     with Live(console=out, auto_refresh=False) as live:
-        yield Show(titles, out, live, quiet=quiet)
+        yield Show(titles, live, quiet=quiet)

@@ -11,8 +11,6 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-import typer
-
 from muster.bus.access import ADMIN_TOOLS
 from muster.bus.nats_log import NatsLog
 from muster.bus.settings import Settings
@@ -22,6 +20,7 @@ from muster.cli.bus_session import on_bus, settings_of
 from muster.cli.demo_stage import TEAM, DemoFailedError, Stage
 from muster.cli.errors import refused
 from muster.cli.options import Output
+from muster.cli.output import print_line, print_note
 from muster.cli.transition_figures import Figures, Logs, figures
 from muster.core.fact import Fact
 from muster.schemas.facts.federation import ClusterPhase
@@ -88,7 +87,7 @@ def run(form: Output, *, jobs: int = JOBS) -> None:
 
 
 async def _in(directory: Path, *, jobs: int) -> Figures:
-    say = printed.talk().print
+    say = print_note
     async with fresh_stack(
         directory, settings(), split=False, say=say, what="a federation of two clusters", clusters=(OLD, NEW)
     ) as stack:
@@ -126,7 +125,7 @@ def tell(found: Figures, form: Output) -> None:
         return
     rows = ((f"{moment.at_s:+.2f}", moment.who, moment.said) for moment in found.moments)
     printed.table(("SECONDS", "WHO", "WHAT"), rows, right=("SECONDS",))
-    typer.echo()
+    print_line()
     printed.details(
         (
             ("jobs", f"{found.jobs}, submitted {found.submissions} times in all"),
@@ -140,7 +139,8 @@ def tell(found: Figures, form: Output) -> None:
             ("old cluster empty after", f"{found.drained_s:.1f} s" if found.drained_s is not None else "not yet"),
         )
     )
-    typer.echo(f"\n{found.problem or 'nobody noticed, and nobody submitted anything again'}")
+    print_line()
+    print_line(f"{found.problem or 'nobody noticed, and nobody submitted anything again'}")
 
 
 async def _set_up(stage: Stage) -> None:

@@ -2,12 +2,12 @@
 
 from dataclasses import asdict, dataclass
 
-import typer
 from pydantic import JsonValue
 
 from muster.cli import moments, output
 from muster.cli.errors import refused
 from muster.cli.options import Output
+from muster.cli.output import print_line
 from muster.cli.progress import measured
 from muster.schemas.facts.node import RunningJobs
 from muster.simulator.upgrade.run import Outcome, campaign, drained_by_hand, left_alone, upgraded_in_turns
@@ -43,7 +43,7 @@ def run(form: Output, *, nodes: int, max_unavailable: str) -> None:
     if form is Output.JSON:
         output.emit_json({"nodes": nodes, "ways": [_as_json(row) for row in rows]})
     else:
-        typer.echo(f"{nodes} nodes of {GPUS} GPUs, full of jobs of up to a week; {max_unavailable} may be out of use.")
+        print_line(f"{nodes} nodes of {GPUS} GPUs, full of jobs of up to a week; {max_unavailable} may be out of use.")
         output.table(HEADINGS, map(_row, rows), right=RIGHT)
     if mine.killed or mine.took_s is None or mine.upgraded != nodes:
         raise refused(f"{mine.killed} jobs were killed, {mine.upgraded} of {nodes} nodes were upgraded")

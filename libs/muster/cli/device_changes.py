@@ -1,13 +1,11 @@
 """Attaching and detaching: from options or a file to requests, and what came of them."""
 
-import json
 import os
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-import typer
 from pydantic import ValidationError
 
 from muster.cli import output
@@ -15,6 +13,7 @@ from muster.cli.device_tables import progress
 from muster.cli.errors import usage
 from muster.cli.jobfile import load, sentence
 from muster.cli.options import Output
+from muster.cli.output import emit_json, print_line
 from muster.cli.session import call
 from muster.schemas.devices import (
     GPU,
@@ -105,10 +104,10 @@ def detach_device(state_dir: Path, form: Output, uuid: str, *, force: bool, reas
     if form is Output.JSON:
         output.emit_model(device)
     elif device.phase is AttachmentPhase.DETACHED:
-        typer.echo(f"{uuid}: detached from {device.node}")
+        print_line(f"{uuid}: detached from {device.node}")
     else:
         held = f"; held by {', '.join(device.holders)}" if device.holders else ""
-        typer.echo(f"{uuid}: detach requested, {device.phase.value} on {device.node}{held}")
+        print_line(f"{uuid}: detach requested, {device.phase.value} on {device.node}{held}")
 
 
 def detach_request(state_dir: Path, form: Output, name: str, *, force: bool, reason: str, cluster: str) -> None:
@@ -117,21 +116,21 @@ def detach_request(state_dir: Path, form: Output, name: str, *, force: bool, rea
     if form is Output.JSON:
         output.emit_model(request)
     elif request.phase is RequestPhase.ENDED:
-        typer.echo(f"{name}: ended, nothing of it is attached")
+        print_line(f"{name}: ended, nothing of it is attached")
     else:
-        typer.echo(f"{name}: end requested, {request.phase.value}, {progress(request)}")
+        print_line(f"{name}: end requested, {request.phase.value}, {progress(request)}")
 
 
 def _tell_attached(asked: Named, accepted: RequestView | None, form: Output) -> None:
     if form is Output.JSON:
         body = None if accepted is None else accepted.model_dump(mode="json")
-        typer.echo(json.dumps({"name": asked.name, "request": body}))
+        emit_json({"name": asked.name, "request": body}, indent=None)
     elif accepted is None:
-        typer.echo(f"{asked.name}: asked for; the composer has not answered yet")
+        print_line(f"{asked.name}: asked for; the composer has not answered yet")
     else:
         # in this phase the composer has judged nothing yet: a fabric has still to tell what it holds
         said = "not yet judged" if accepted.phase is RequestPhase.NODE_ALLOCATING else "accepted"
-        typer.echo(f"{asked.name}: {said}, {accepted.phase.value}, {progress(accepted)}")
+        print_line(f"{asked.name}: {said}, {accepted.phase.value}, {progress(accepted)}")
 
 
 def _by_option(error: ValidationError) -> str:

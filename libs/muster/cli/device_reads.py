@@ -5,6 +5,7 @@ from pathlib import Path
 from muster.bus.clock import SystemTime
 from muster.cli import device_tables, output
 from muster.cli.options import Output
+from muster.cli.output import print_line
 from muster.cli.session import call
 
 
@@ -40,7 +41,7 @@ def one_request(state_dir: Path, form: Output, name: str, *, cluster: str) -> No
     now_ns = SystemTime().wall()
     output.details(device_tables.request_pairs(found, now_ns=now_ns))
     if found.resources:
-        output.console().print()
+        print_line()
         rows = device_tables.device_rows(found.resources, now_ns=now_ns, wide=True)
         output.table(device_tables.DEVICES_WIDE, rows)
 

@@ -5,11 +5,10 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-import typer
-
 from muster.cli import output, tables
 from muster.cli.errors import JobsFailedError
 from muster.cli.options import Output
+from muster.cli.output import print_line
 from muster.cli.session import connected
 from muster.schemas.job import Phase
 from muster.schemas.views import FactView, JobView
@@ -74,4 +73,4 @@ def _print(fact: FactView, form: Output) -> None:
     if form is Output.JSON:
         output.emit_lines([fact])
     else:
-        typer.echo(tables.fact_line(fact))
+        print_line(tables.fact_line(fact))

@@ -7,11 +7,9 @@ from datetime import UTC, datetime
 from pathlib import Path
 from urllib.parse import urlsplit
 
-import typer
-
 from muster.bus.clock import SystemTime
-from muster.cli import output
 from muster.cli.guard_certificate import self_signed
+from muster.cli.output import print_line, print_note
 from muster.core import NS_PER_S
 
 POLICY, WEBHOOK, TOKEN = "audit-policy.json", "audit-webhook.json", "audit-token"
@@ -74,9 +72,9 @@ def write(into: Path, *, url: str, ca: Path | None) -> None:
         trusted = _certificate(into, urlsplit(url).hostname or "")
         settings |= {"audit_certificate": into / CERTIFICATE, "audit_key": into / KEY}
     for flag in files(into, url=url, token=token, ca=trusted):
-        typer.echo(flag)
+        print_line(flag)
     said = ", ".join(f"guard.{name} = {path}" for name, path in settings.items())
-    output.talk().print(f"The guard takes what is sent with this token: settings {said}")
+    print_note(f"The guard takes what is sent with this token: settings {said}")
 
 
 def _certificate(into: Path, host: str) -> bytes:

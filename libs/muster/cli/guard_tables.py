@@ -5,6 +5,7 @@ from collections.abc import Iterable
 from pydantic import JsonValue
 
 from muster.cli import output
+from muster.cli.output import print_line
 from muster.guard.core.look import FlowLook, Look
 from muster.schemas.apiserver import ApiServerReport
 
@@ -35,22 +36,22 @@ KINDS_SHOWN = 8
 
 def print_report(report: ApiServerReport) -> None:
     """Tables, then what to do; empty ones are left out."""
-    out = output.console()
     if not report.guarded:
-        out.print("No API server to look at: this stack's cluster is simulated (setting kubernetes).")
+        print_line("No API server to look at: this stack's cluster is simulated (setting kubernetes).")
         return
     if report.replicas:
         output.table(REPLICAS, replica_rows(report), right=NUMBERS)
-        out.print(f"largest memory {report.memory_skew:.2f} times the smallest\n")
+        print_line(f"largest memory {report.memory_skew:.2f} times the smallest")
+        print_line()
     if report.levels:
         output.table(LEVELS, level_rows(report), right=NUMBERS)
-        out.print()
+        print_line()
     if report.listers:
         output.table(LISTERS, lister_rows(report), right=NUMBERS)
-        out.print()
+        print_line()
     if report.kinds:
         output.table(KINDS, kind_rows(report), right=NUMBERS)
-        out.print()
+        print_line()
     for advice in report.advices:
         output.details(
             (
@@ -60,7 +61,7 @@ def print_report(report: ApiServerReport) -> None:
             )
         )
     if not report.advices:
-        out.print("No advice: nothing endangers the API servers.")
+        print_line("No advice: nothing endangers the API servers.")
     for sentence in report.lacking:
         output.details((("not seen", sentence),))
 

@@ -1,7 +1,6 @@
 """The guard from the command line: its report, and flow control applied by hand."""
 
 import asyncio
-import json
 import os
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, replace
@@ -9,14 +8,13 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import TypeVar
 
-import typer
-
 from muster.bus.clock import SystemTime
 from muster.bus.settings import Settings
 from muster.bus.settings_file import load_settings
 from muster.cli import guard_tables, output
 from muster.cli.errors import CliError, refused, unreachable, usage
 from muster.cli.options import Output
+from muster.cli.output import print_line, print_note
 from muster.cli.session import call
 from muster.guard.app import config_of, place_of
 from muster.guard.core.advising import advise
@@ -106,7 +104,7 @@ def remove(reach: Reach) -> None:
 
     place, config = _reached(reach)
     gone = _at(place, config, ask)
-    typer.echo(f"{len(gone)} flow-control objects removed")
+    print_line(f"{len(gone)} flow-control objects removed")
 
 
 def kind_of(word: str) -> Kind:
@@ -189,11 +187,10 @@ def _print(report: ApiServerReport, form: Output) -> None:
 
 def _print_plan(plan: FlowPlan, form: Output) -> None:
     """The objects as one List, which `kubectl apply -f -` takes too; deletions on stderr."""
-    listed = {"apiVersion": "v1", "kind": "List", "items": list(plan.writes)}
-    typer.echo(json.dumps(listed, indent=2))
+    output.emit_json({"apiVersion": "v1", "kind": "List", "items": plan.writes})
     if form is not Output.JSON:
         for obj in plan.deletes:
-            output.talk().print(f"would delete {obj['kind']} {name_of(obj)}")
+            print_note(f"would delete {obj['kind']} {name_of(obj)}")
 
 
 def _print_flows(look: Look, form: Output) -> None:

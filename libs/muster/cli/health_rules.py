@@ -2,12 +2,12 @@
 
 from pathlib import Path
 
-import typer
 from pydantic import JsonValue
 
 from muster.cli import output
 from muster.cli.errors import usage
 from muster.cli.options import Output
+from muster.cli.output import print_line
 from muster.health.core.rules import Rule, RuleBook
 from muster.health.rule_files import RulesError, load_rules
 
@@ -30,7 +30,7 @@ def check(path: Path) -> None:
     book = _load(path)
     own = [one for one in book.sets if one.origin.startswith(str(path))]
     count = sum(len(one.rules) for one in own)
-    typer.echo(f"{path}: {count} rules and {sum(len(one.escalations) for one in own)} escalations, all good")
+    print_line(f"{path}: {count} rules and {sum(len(one.escalations) for one in own)} escalations, all good")
 
 
 def _load(path: Path | None) -> RuleBook:

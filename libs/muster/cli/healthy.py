@@ -3,11 +3,10 @@
 from collections.abc import Iterable
 from pathlib import Path
 
-import typer
-
 from muster.bus.clock import SystemTime
 from muster.cli import moments, output
 from muster.cli.options import Output
+from muster.cli.output import print_line
 from muster.cli.session import call
 from muster.schemas.conditions import Condition, ConditionsAnswer
 
@@ -32,9 +31,9 @@ def report_node(state_dir: Path, node: str, form: Output, *, cluster: str) -> No
     if answer.conditions:
         output.table(CONDITIONS, condition_rows(answer.conditions, now_ns=now_ns), right=("TRY",))
     else:
-        typer.echo(f"{node} is healthy")
+        print_line(f"{node} is healthy")
     if answer.opted_out:
-        typer.echo("what is seen there is recorded, and nothing follows")
+        print_line("what is seen there is recorded, and nothing follows")
     if answer.marks:
         output.table(MARKS, mark_rows(answer, now_ns=now_ns), right=("TIMES",))
 
@@ -46,7 +45,7 @@ def verify(state_dir: Path, node: str, form: Output, *, trust: bool, reason: str
         output.emit_model(answer)
         return
     phases = ", ".join(dict.fromkeys(one.phase.value for one in answer.conditions)) or "healthy"
-    typer.echo(f"{node} {phases}")
+    print_line(f"{node} {phases}")
 
 
 def reset_brake(state_dir: Path, form: Output, *, skip: bool, reason: str, cluster: str) -> None:
@@ -60,7 +59,7 @@ def _print(answer: ConditionsAnswer, form: Output) -> None:
         return
     now_ns = SystemTime().wall()
     for line in summary(answer):
-        typer.echo(line)
+        print_line(line)
     if answer.conditions:
         output.table(CONDITIONS, condition_rows(answer.conditions, now_ns=now_ns), right=("TRY",))
     if answer.ended:

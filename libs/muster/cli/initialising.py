@@ -7,7 +7,6 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import cast
 
-import typer
 import yaml
 from pydantic import ValidationError
 
@@ -20,6 +19,7 @@ from muster.cli.bus_session import settings_of
 from muster.cli.errors import CliError, ExitCode, refused, unreachable, usage
 from muster.cli.examples_dir import queue_file
 from muster.cli.jobfile import sentence
+from muster.cli.output import print_line
 from muster.cli.queue_file import load_queues
 from muster.cli.session import connected
 from muster.cli.starting import set_queues
@@ -39,7 +39,7 @@ def files(into: Path, *, settings_file: Path | None, http_url: str, websocket_ur
     layout = Layout(http_url=http_url, websocket_url=websocket_url, nats_url=nats_url)
     with _told(into):
         names = provision(into, layout, _settings(settings_file, layout), now_s=SystemTime().wall() // NS_PER_S)
-    typer.echo(f"{into}: {', '.join(sorted(names))}")
+    print_line(f"{into}: {', '.join(sorted(names))}")
 
 
 def kubernetes(into: Path, *, settings_file: Path | None, http_url: str, websocket_url: str, nats_url: str) -> None:
@@ -48,7 +48,7 @@ def kubernetes(into: Path, *, settings_file: Path | None, http_url: str, websock
     with _told(into):
         settings = _settings(settings_file, layout)
         names = in_kubernetes.write(into, layout, settings, now_s=SystemTime().wall() // NS_PER_S)
-    typer.echo(f"{into / in_kubernetes.KUSTOMIZATION}: {', '.join(names)}")
+    print_line(f"{into / in_kubernetes.KUSTOMIZATION}: {', '.join(names)}")
 
 
 @contextmanager
@@ -90,7 +90,7 @@ def bus(state_dir: Path, *, patience_s: float, cells_later: bool = False) -> Non
         raise unreachable(str(error)) from error
     except (CredentialsError, LogError) as error:
         raise refused(str(error)) from error
-    typer.echo(f"{settings.nats_url}: the streams of cluster {settings.cluster} and the admin's token are there")
+    print_line(f"{settings.nats_url}: the streams of cluster {settings.cluster} and the admin's token are there")
 
 
 def queues(state_dir: Path, file: Path | None, *, patience_s: float) -> None:
@@ -100,7 +100,7 @@ def queues(state_dir: Path, file: Path | None, *, patience_s: float) -> None:
         raise usage("--file: this installation has no examples; name a queue file")
     load_queues(path)
     made = asyncio.run(_ask_for_queues(state_dir, path, patience_s=patience_s))
-    typer.echo(f"queues of {path.name} are there" if made else "there are queues already")
+    print_line(f"queues of {path.name} are there" if made else "there are queues already")
 
 
 async def _ask_for_queues(state_dir: Path, path: Path, *, patience_s: float) -> bool:

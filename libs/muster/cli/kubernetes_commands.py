@@ -4,6 +4,7 @@ from typing import Annotated
 
 import typer
 
+from muster.cli.output import print_lines
 from muster.kube.permissions import Feature
 
 app = typer.Typer(name="kubernetes", help="A real cluster: the permissions that Muster needs.", no_args_is_help=True)
@@ -43,4 +44,4 @@ def crd() -> None:
     """Print the definition of MusterJob, by which `kubectl apply` submits jobs."""
     from muster.kube.musterjob import manifest
 
-    typer.echo(manifest(), nl=False)
+    print_lines(manifest())

@@ -5,10 +5,9 @@ import contextlib
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-import typer
-
 from muster.bus.clock import SystemTime
 from muster.cli import output
+from muster.cli.output import print_line
 from muster.cli.session import connected
 from muster.cli.snapshot import Fleet, Snapshot, facts_per_s, fleet_of, plain, screen
 from muster.schemas.views import FactView
@@ -36,7 +35,7 @@ async def run(state_dir: Path, *, note: str = NOTE) -> None:
         if output.console().is_terminal:
             await _on_screen(camera, note)
         while True:
-            typer.echo(plain(await camera.look()))
+            print_line(plain(await camera.look()))
             await asyncio.sleep(PLAIN_REFRESH_S)
 
 

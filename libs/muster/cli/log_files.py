@@ -5,7 +5,6 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-import typer
 from nats.aio.client import Client
 
 from muster.bus.access import ADMIN_TOOLS, OPERATOR
@@ -19,6 +18,7 @@ from muster.bus.trim import trim as trim_log
 from muster.cli import output
 from muster.cli.bus_session import log_of, on_bus, settings_of
 from muster.cli.errors import refused, usage
+from muster.cli.output import print_line
 from muster.cli.progress import measured
 from muster.schemas import envelope
 from muster.schemas.facts.control import Voided
@@ -39,7 +39,7 @@ def export(state_dir: Path, file: Path, name: str) -> None:
     settings = settings_of(state_dir)
     log = log_of(settings, name)
     done = asyncio.run(on_bus(settings, ADMIN_TOOLS, lambda client: _export(client, log, file)))
-    typer.echo(f"{file}: {done.messages} messages of {log.stream}, {done.first_seq} to {done.last_seq}")
+    print_line(f"{file}: {done.messages} messages of {log.stream}, {done.first_seq} to {done.last_seq}")
 
 
 def restore(state_dir: Path, file: Path, name: str) -> None:
@@ -51,7 +51,7 @@ def restore(state_dir: Path, file: Path, name: str) -> None:
         stored, log = asyncio.run(_restore(state_dir, file, name))
     except StateDirError as error:
         raise refused(str(error)) from error
-    typer.echo(f"{log.stream}: {stored} messages of {file}; `muster up --state-dir {state_dir}` goes on from there")
+    print_line(f"{log.stream}: {stored} messages of {file}; `muster up --state-dir {state_dir}` goes on from there")
 
 
 def trim(state_dir: Path, name: str, *, archive: Path, yes: bool) -> None:
@@ -69,7 +69,7 @@ def trim(state_dir: Path, name: str, *, archive: Path, yes: bool) -> None:
     if not yes:
         output.confirm(f"Move the facts of {log.stream} up to {up_to} to {archive} and delete them?")
     done = asyncio.run(on_bus(settings, ADMIN_TOOLS, lambda client: _trim(client, settings, log, up_to, archive)))
-    typer.echo(f"{log.stream}: {done.messages} messages up to {done.last_seq} are now in {archive} only")
+    print_line(f"{log.stream}: {done.messages} messages up to {done.last_seq} are now in {archive} only")
 
 
 def skip(state_dir: Path, name: str, *, seq: int, service: str, reason: str, yes: bool) -> None:
@@ -81,7 +81,7 @@ def skip(state_dir: Path, name: str, *, seq: int, service: str, reason: str, yes
     if not yes:
         output.confirm(f"Have {service} act as if fact {seq} of {log.stream} had never been said?")
     at = asyncio.run(on_bus(settings, OPERATOR, lambda client: _void(client, log, seq, service, reason)))
-    typer.echo(f"{log.stream}: fact {seq} is void for {service}, said at {at}; it recovers without it")
+    print_line(f"{log.stream}: fact {seq} is void for {service}, said at {at}; it recovers without it")
 
 
 async def _export(client: Client, log: LogName, file: Path) -> Archived:

@@ -35,6 +35,7 @@ from muster.cli import (
     webhook_commands,
 )
 from muster.cli.errors import CliError, ExitCode
+from muster.cli.output import print_error, print_line
 
 DISTRIBUTION = "gpumuster"
 HELP = """Muster: an event-driven control plane for GPU fleets.
@@ -82,7 +83,7 @@ def _version(asked: bool) -> None:
     if asked:
         from importlib.metadata import version
 
-        typer.echo(f"muster {version(DISTRIBUTION)}")
+        print_line(f"muster {version(DISTRIBUTION)}")
         raise typer.Exit
 
 
@@ -101,7 +102,7 @@ def run(arguments: Sequence[str]) -> int:
     try:
         app(args=list(arguments), prog_name="muster")
     except CliError as error:
-        typer.echo(f"muster: {error}", err=True)
+        print_error(error)
         return int(error.code)
     except SystemExit as end:
         return end.code if isinstance(end.code, int) else int(ExitCode.OK)

@@ -1,16 +1,24 @@
-"""What a command prints: JSON in stable shapes for programs, tables for people. Results on stdout, talk on stderr."""
+"""What a command prints: JSON in stable shapes for programs, tables for people. Results on stdout, talk on stderr.
+
+Names, reasons and messages come from others, so every text passes here, where control characters become visible
+escapes and rich's markup is plain text. No other module of the command line writes to the terminal
+(`tests/unit/cli/test_output.py` reads them all).
+"""
 
 import json
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 import typer
 
+from muster.bus.printable import printable, printable_json, printable_lines
 from muster.cli.errors import usage
 
 if TYPE_CHECKING:
     from pydantic import JsonValue
     from rich.console import Console
+    from rich.table import Table
+    from rich.text import Text
 
     from muster.schemas.base import Wire
 
@@ -18,24 +26,57 @@ Row = Sequence[str]
 PIPED_WIDTH = 1000  # columns: what reads a pipe cuts for itself
 
 
+def print_line(line: str = "") -> None:
+    """Print one line of a result; line breaks in it are escaped."""
+    typer.echo(printable(line))
+
+
+def print_lines(lines: str) -> None:
+    """Print a document whose line breaks are meant, such as YAML that Muster wrote."""
+    typer.echo(printable_lines(lines), nl=not lines.endswith("\n"))
+
+
+def print_note(note: str) -> None:
+    """Print one line for the person at the terminal, on stderr."""
+    typer.echo(printable(note), err=True)
+
+
+def print_error(error: Exception | str) -> None:
+    """Print an error on stderr; only its first line can look like one of Muster."""
+    first, *rest = str(error).splitlines() or [""]
+    typer.echo("\n  ".join([f"muster: {printable(first)}", *map(printable, rest)]), err=True)
+
+
 def console() -> "Console":
     """For results."""
-    from rich.console import Console
-
-    return Console(soft_wrap=True, highlight=False)
+    return _console(soft_wrap=True)
 
 
 def talk() -> "Console":
-    """For progress and notes: stderr, so that stdout can be piped."""
-    from rich.console import Console
+    """For progress: stderr, so that stdout can be piped."""
+    return _console(stderr=True)
 
-    return Console(stderr=True, highlight=False)
+
+def _console(*, stderr: bool = False, soft_wrap: bool = False) -> "Console":
+    """A console that renders no markup, and whose every segment is cleaned, whatever was printed on it."""
+    from rich.console import Console, ConsoleOptions, RenderableType
+    from rich.segment import Segment
+
+    class Cleaned(Console):
+        def render(self, renderable: RenderableType, options: ConsoleOptions | None = None) -> Iterable[Segment]:
+            for segment in super().render(renderable, options):
+                if segment.control:
+                    yield segment  # of rich itself: to move the cursor of a live view
+                else:
+                    yield Segment(printable_lines(segment.text), segment.style)
+
+    return Cleaned(stderr=stderr, soft_wrap=soft_wrap, markup=False, emoji=False, highlight=False)
 
 
 def confirm(question: str) -> None:
     """Ask on stderr. Raises CliError (usage) unless somebody says yes: in a script nobody is there to be asked."""
     try:
-        agreed = typer.confirm(question, err=True)
+        agreed = typer.confirm(printable(question), err=True)
     except typer.Abort:
         agreed = False
     if not agreed:
@@ -44,47 +85,70 @@ def confirm(question: str) -> None:
 
 def emit_model(model: "Wire") -> None:
     """One view as one JSON object."""
-    typer.echo(model.model_dump_json())
+    _emit(model.model_dump_json())
 
 
 def emit_models(models: Iterable["Wire"]) -> None:
     """Views as one JSON array."""
-    typer.echo("[" + ",\n".join(model.model_dump_json() for model in models) + "]")
+    _emit("[" + ",\n".join(model.model_dump_json() for model in models) + "]")
 
 
 def emit_lines(models: Iterable["Wire"]) -> None:
     """Views as JSON lines: for what has no end."""
     for model in models:
-        typer.echo(model.model_dump_json())
+        _emit(model.model_dump_json())
 
 
-def emit_json(value: "JsonValue | Mapping[str, JsonValue]") -> None:
-    """A JSON value, indented."""
-    typer.echo(json.dumps(value, indent=2))
+def emit_json(value: "JsonValue | Mapping[str, object]", *, indent: int | None = 2) -> None:
+    """A JSON value."""
+    _emit(json.dumps(value, indent=indent))
+
+
+def _emit(document: str) -> None:
+    typer.echo(printable_json(document))
+
+
+def text(line: str, *, style: str = "", no_wrap: bool = False) -> "Text":
+    """Return one line for a rich display."""
+    from rich.text import Text
+
+    return Text(printable(line), style=style, no_wrap=no_wrap)
+
+
+def grid(headings: Sequence[str], rows: Iterable[Row], *, right: Collection[str] = ()) -> "Table":
+    """Return a plain table for a rich display. No headings: none are shown. right: columns that hold numbers."""
+    from rich.table import Table
+
+    made = Table(box=None, pad_edge=False, show_header=bool(headings), header_style="bold")
+    for heading in headings:
+        made.add_column(heading, justify="right" if heading in right else "left", no_wrap=True, overflow="ellipsis")
+    for row in rows:
+        made.add_row(*map(text, row))
+    return made
 
 
 def table(headings: Sequence[str], rows: Iterable[Row], *, right: Iterable[str] = (), title: str = "") -> None:
     """A plain table. right: headings of columns that hold numbers. Piped, it is not cut to a screen's width."""
-    from rich.table import Table
-
     out = console()
-    numbers = frozenset(right)
-    grid = Table(box=None, pad_edge=False, title=title or None, title_justify="left", header_style="bold")
-    for heading in headings:
-        grid.add_column(heading, justify="right" if heading in numbers else "left", no_wrap=True, overflow="ellipsis")
-    for row in rows:
-        grid.add_row(*(cell.replace("[", "\\[") for cell in row))
+    made = grid(headings, rows, right=frozenset(right))
+    made.title, made.title_justify = text(title) if title else None, "left"
     if not out.is_terminal:
         out.width = PIPED_WIDTH
-    out.print(grid)
+    out.print(made)
 
 
 def details(pairs: Iterable[tuple[str, str]]) -> None:
     """Name and value, one pair a line; empty values are left out."""
-    from rich.markup import escape
-
     shown = [(name, value) for name, value in pairs if value]
     width = max((len(name) for name, _ in shown), default=0)
     out = console()
     for name, value in shown:
-        out.print(f"[bold]{name:<{width}}[/]  {escape(value)}")
+        head = printable(name).ljust(width)
+        line = text(f"{head}  {value}")
+        line.stylize("bold", 0, len(head))
+        out.print(line)
+
+
+def heading(title: str) -> None:
+    """Print the title of what follows."""
+    console().print(text(title, style="bold"))

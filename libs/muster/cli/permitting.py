@@ -2,11 +2,11 @@
 
 from collections.abc import Sequence
 
-import typer
 import yaml
 
 from muster.cli import output
 from muster.cli.errors import usage
+from muster.cli.output import print_lines
 from muster.kube.permissions import PATHS, TABLE, Feature
 from muster.kube.rbac import OF_FABRICS, Scope, manifests
 
@@ -26,7 +26,7 @@ def rbac(*, namespace: str, writes_in: Sequence[str], without: Sequence[Feature]
         raise usage("--without core: without these permissions the agent stops; leave out another feature")
     left_out = (*without, *(() if fabrics else OF_FABRICS))
     scope = Scope(namespace=namespace, writes_in=tuple(dict.fromkeys(writes_in)), without=left_out)
-    typer.echo(rbac_yaml(scope), nl=False)
+    print_lines(rbac_yaml(scope))
 
 
 def permissions() -> None:

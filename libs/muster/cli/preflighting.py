@@ -6,7 +6,6 @@ import sys
 import time
 from pathlib import Path
 
-import typer
 from pydantic import ValidationError
 
 from muster.bus.settings_file import load_settings
@@ -20,7 +19,7 @@ from muster.checks.runner import run_plan
 from muster.checks.suites import BUILT_IN, PreflightPolicy, Suite, policy_of, suite_of
 from muster.cli.errors import ExitCode, usage
 from muster.cli.options import Output
-from muster.cli.output import emit_models, table, talk
+from muster.cli.output import emit_models, print_line, print_note, table
 from muster.schemas.facts.operations import CheckOutcome, CheckResult, PreflightPlan
 
 PLAN = "MUSTER_PREFLIGHT_PLAN"
@@ -36,7 +35,7 @@ def run_here(state_dir: Path, suite: str, report: Path | None, output: Output) -
     results: list[CheckResult] = []
     place = place_of(os.environ, node=os.uname().nodename)
     for result in run_plan(plan, place, run=run, now_s=time.monotonic) if plan is not None else ():
-        talk().print(f"{result.check}: {result.outcome.value}", markup=False)
+        print_note(f"{result.check}: {result.outcome.value}")
         results.append(result)
     if report is not None or not suite:
         _write(report or TERMINATION_LOG, dump(results))
@@ -62,7 +61,7 @@ def list_suites(state_dir: Path, output: Output) -> None:
             for plan in plans
         ],
     )
-    typer.echo()
+    print_line()
     table(
         ("CHECK", "OF", "GPUS", "LIMIT", "LOOKS AT", "PARAMETERS"),
         [
@@ -141,7 +140,7 @@ def _write(report: Path, text: str) -> None:
     try:
         report.write_text(text, encoding="utf-8")
     except OSError as error:
-        talk().print(f"no report at {report}: {error.strerror}", markup=False)
+        print_note(f"no report at {report}: {error.strerror}")
 
 
 def _row(one: CheckResult) -> tuple[str, ...]:

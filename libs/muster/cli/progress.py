@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Protocol
 
-from muster.cli.output import talk
+from muster.cli.output import print_note, talk
 
 PLAIN_STEPS = 10  # lines that a piped run prints over the whole work
 
@@ -41,8 +41,9 @@ def measured(what: str, *, total: float) -> Iterator[Reached]:
     from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 
     columns = (
-        TextColumn("{task.description}"), BarColumn(), TextColumn("{task.completed:.0f}/{task.total:.0f}"),
-        TimeElapsedColumn(), TextColumn("{task.fields[note]}"),
+        TextColumn("{task.description}", markup=False), BarColumn(),
+        TextColumn("{task.completed:.0f}/{task.total:.0f}"), TimeElapsedColumn(),
+        TextColumn("{task.fields[note]}", markup=False),
     )  # fmt: skip
     with Progress(*columns, console=out) as bar:
         task = bar.add_task(what, total=total, note="")
@@ -61,6 +62,6 @@ def _plain(what: str, total: float) -> Reached:
         step = int(PLAIN_STEPS * at / total) if total else PLAIN_STEPS
         if step > told:
             told = step
-            talk().print(f"{what}: {at:.0f} of {total:.0f} {note}".rstrip())
+            print_note(f"{what}: {at:.0f} of {total:.0f} {note}".rstrip())
 
     return say

@@ -4,11 +4,11 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-import typer
 from pydantic import JsonValue, ValidationError
 
 from muster.cli.errors import refused, usage
 from muster.cli.jobfile import sentence
+from muster.cli.output import print_line
 from muster.cli.queue_file import in_wire_units, load_queues
 from muster.cli.session import call
 from muster.schemas.facts.queue import PreemptionPolicy, QueueSpec
@@ -27,7 +27,7 @@ def set_from_file(state_dir: Path, file: Path) -> None:
     specs = load_queues(file)
     changed = call(state_dir, lambda muster: ask_for(muster, specs))
     for spec in specs:
-        typer.echo(outcome(spec.name, done=spec.name in changed))
+        print_line(outcome(spec.name, done=spec.name in changed))
 
 
 async def ask_for(muster: "Muster", specs: Sequence[QueueSpec]) -> frozenset[str]:
@@ -45,7 +45,7 @@ def set_from_options(state_dir: Path, name: str, options: Mapping[str, JsonValue
         found = next((queue for queue in await muster.queues() if queue.name == name), None)
         return await muster.set_queue(amended(name, settings_of(found) if found is not None else None, options))
 
-    typer.echo(outcome(name, done=call(state_dir, ask) is not None))
+    print_line(outcome(name, done=call(state_dir, ask) is not None))
 
 
 def outcome(name: str, *, done: bool) -> str:

@@ -6,6 +6,7 @@ from typing import Annotated
 import typer
 
 from muster.cli.options import As, JobIdArgument, Output, StateDir, Team
+from muster.cli.output import print_line
 
 
 def register(app: typer.Typer) -> None:
@@ -75,4 +76,4 @@ def trace(job_id: JobIdArgument, *, state_dir: StateDir, output: As = Output.TAB
         printed.emit_json(asdict(found))
         return
     for line in tables.trace_lines(found, whole=output is Output.WIDE):
-        typer.echo(line)
+        print_line(line)

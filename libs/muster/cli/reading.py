@@ -8,6 +8,7 @@ from muster.bus.clock import SystemTime
 from muster.cli import cordoning, output, queue_table, tables, trace_tree
 from muster.cli.errors import refused
 from muster.cli.options import Output
+from muster.cli.output import print_line
 from muster.cli.session import call
 from muster.schemas.views import FactView, JobView, NodeView, QueueView
 
@@ -38,7 +39,7 @@ def queue(state_dir: Path, form: Output, *, team: str, queue: str, all_phases: b
     told = tables.job_rows(jobs, now_ns=SystemTime().wall(), wide=wide)
     headings, rows = tables.by_cluster(tables.JOBS_WIDE if wide else tables.JOBS, told, jobs)
     output.table(headings, rows, right=tables.NUMBERS)
-    output.console().print()
+    print_line()
     _print_queues(shown, wide=wide)
 
 

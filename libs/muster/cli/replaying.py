@@ -7,13 +7,13 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-import typer
 import uvloop
 
 from muster.bus.clock import SystemTime
 from muster.cli import output
 from muster.cli.errors import refused, usage
 from muster.cli.options import Output
+from muster.cli.output import print_line, print_note
 from muster.cli.progress import measured
 from muster.cli.session import connected
 from muster.cli.text import duration
@@ -44,8 +44,7 @@ def openb(directory: Path, *, speedup: float | None, out: Path, form: Output) ->
     rate = speedup or default_speedup(tasks)
     with _told_of(out):
         out.mkdir(parents=True, exist_ok=True)  # now: a report that cannot be written is found out in time
-    talk = output.talk()
-    talk.print(
+    print_note(
         f"{len(nodes)} nodes, {len(tasks)} tasks over {duration(max(t.deletion_s for t in tasks))}, {rate:,.0f}x"
     )
     try:
@@ -56,7 +55,7 @@ def openb(directory: Path, *, speedup: float | None, out: Path, form: Output) ->
     with _told_of(out):
         files = write_report(report, out)
     if form is Output.JSON:
-        typer.echo(report.model_dump_json())
+        output.emit_json(report.model_dump(mode="json"), indent=None)
         return
     _tell(report, files)
 
@@ -178,9 +177,9 @@ def _tell(report: ReplayReport, files: tuple[Path, ...]) -> None:
         ]
     )  # fmt: skip
     for left in report.left[:LEFT_TOLD_MAX]:
-        typer.echo(f"  {left.task}: {left.fate.value}: {left.reason} {left.detail}".rstrip())
+        print_line(f"  {left.task}: {left.fate.value}: {left.reason} {left.detail}".rstrip())
     if len(report.left) > LEFT_TOLD_MAX:
-        typer.echo(f"  and {len(report.left) - LEFT_TOLD_MAX} more: see report.json")
+        print_line(f"  and {len(report.left) - LEFT_TOLD_MAX} more: see report.json")
 
 
 def _seconds(over: Wait) -> str:

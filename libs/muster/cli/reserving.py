@@ -4,7 +4,6 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-import typer
 from pydantic import ValidationError
 
 from muster.bus.clock import SystemTime
@@ -12,6 +11,7 @@ from muster.cli import moments, output
 from muster.cli.errors import usage
 from muster.cli.jobfile import sentence
 from muster.cli.options import Output
+from muster.cli.output import print_line
 from muster.cli.session import call
 from muster.cli.text import gpus, node_list
 from muster.core.instant import NS_PER_S
@@ -81,13 +81,13 @@ def reserve(state_dir: Path, wanted: Wanted) -> None:
     spec = spec_of(wanted, now_ns=now_ns)
     booked = call(state_dir, lambda muster: muster.reserve(spec))
     told = "booked" if booked is not None else "asked for; the scheduler has not answered yet"
-    typer.echo(f"{spec.name}: {told}, from {moments.when(spec.starts_at, now_ns=now_ns)}")
+    print_line(f"{spec.name}: {told}, from {moments.when(spec.starts_at, now_ns=now_ns)}")
 
 
 def end(state_dir: Path, name: str, *, reason: str) -> None:
     """Ask that it be ended. Raises CliError."""
     call(state_dir, lambda muster: muster.end_reservation(name, reason=reason))
-    typer.echo(f"{name}: end requested")
+    print_line(f"{name}: end requested")
 
 
 def show(state_dir: Path, form: Output) -> None:

@@ -6,6 +6,7 @@ from muster.bus.clock import SystemTime
 from muster.cli import output, scale_tables
 from muster.cli.errors import refused
 from muster.cli.options import Output
+from muster.cli.output import print_line
 from muster.cli.session import call
 from muster.schemas.queries import ScaleChoiceView
 
@@ -19,7 +20,7 @@ def choices(state_dir: Path, form: Output, *, verbose: bool, limit: int, cluster
     if verbose:
         for number, one in enumerate(found):
             if number:
-                output.console().print()
+                print_line()
             _in_full(one)
         return
     wide = form is Output.WIDE

@@ -6,6 +6,7 @@ from typing import Annotated
 import typer
 
 from muster.cli.errors import refused
+from muster.cli.output import print_line
 
 app = typer.Typer(name="schemas", help="The wire contract as files.", no_args_is_help=True)
 
@@ -28,9 +29,9 @@ def export(out: Out = None, check: Check = False, allow_breaking: Breaking = Fal
     plan = schema_files.planned()
     if not check:
         changed = schema_files.write(directory, plan, allow_breaking=allow_breaking)
-        typer.echo(f"{directory}: {len(plan)} files, {changed} changed")
+        print_line(f"{directory}: {len(plan)} files, {changed} changed")
         return
     found = schema_files.difference(directory, plan)
     if not found.is_none:
         raise refused("\n  ".join([f"{directory} differs from the code", *found.lines()]))
-    typer.echo(f"{directory}: {len(plan)} files as the code says")
+    print_line(f"{directory}: {len(plan)} files as the code says")

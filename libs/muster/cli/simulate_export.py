@@ -3,11 +3,11 @@
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-import typer
 import yaml
 from pydantic import JsonValue
 
 from muster.bus.clock import SystemTime
+from muster.cli.output import print_lines
 from muster.cli.session import call
 from muster.simulator.live import scenario_of
 
@@ -20,7 +20,7 @@ JOBS_MAX = 200_000
 
 def run(state_dir: Path) -> None:
     """Print it as YAML. Raises CliError if nobody answers."""
-    typer.echo(yaml.safe_dump(snapshot(state_dir), sort_keys=False, default_flow_style=None, width=160), nl=False)
+    print_lines(yaml.safe_dump(snapshot(state_dir), sort_keys=False, default_flow_style=None, width=160))
 
 
 def snapshot(state_dir: Path) -> dict[str, JsonValue]:

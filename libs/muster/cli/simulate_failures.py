@@ -4,13 +4,13 @@ import time
 from dataclasses import asdict, replace
 from pathlib import Path
 
-import typer
 from pydantic import JsonValue
 
 from muster.bus.settings import Settings
 from muster.cli import moments, output
 from muster.cli.errors import usage
 from muster.cli.options import Output
+from muster.cli.output import print_line
 from muster.cli.progress import measured
 from muster.health.wiring import config_of
 from muster.simulator.failures.account import Bucket
@@ -72,7 +72,7 @@ def run(form: Output, scenes: list[Scene]) -> None:
 
 def _show(scene: Scene, outcome: Outcome, cpu_s: float) -> None:
     watched = "health watches" if outcome.with_health else "without health: people find what is broken"
-    typer.echo(
+    print_line(
         f"{scene.gpus:,} GPUs and {scene.spares} spare nodes, {scene.days:g} days, seed {scene.seed}, {watched}:"
         f" {outcome.effective:.2%} effective training time ({cpu_s:.0f} s of processor time)"
     )
@@ -85,7 +85,7 @@ def _show(scene: Scene, outcome: Outcome, cpu_s: float) -> None:
     total = f"{PUBLISHED + PUBLISHED_PLANNED} in {PUBLISHED_DAYS:g} d on {PUBLISHED_GPUS:,} GPUs"
     output.table(("INTERRUPTED BY", "TIMES", "PUBLISHED"), shown, right=("TIMES", "PUBLISHED"))
     for line in _lines(outcome, total):
-        typer.echo(line)
+        print_line(line)
 
 
 def _share(outcome: Outcome, bucket: Bucket) -> str:

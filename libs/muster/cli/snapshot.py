@@ -1,10 +1,10 @@
 """One look at a running fleet, and how it reads: as a screen's tables or as one plain line. Pure."""
 
-from collections.abc import Collection, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from muster.cli import queue_table, tables
+from muster.cli import output, queue_table, tables
 from muster.cli.text import gpus
 from muster.core.instant import NS_PER_S, seconds_between
 from muster.schemas.views import FactView, JobView, NodeView, QueueView
@@ -88,28 +88,15 @@ def bar(share: float, width: int = BAR_WIDTH) -> str:
 def screen(snapshot: Snapshot, *, rows: int, note: str = "") -> "RenderableType":
     """The live view: fleet use, queues, newest jobs. rows: lines that fit."""
     from rich.console import Group
-    from rich.text import Text
 
     share = snapshot.gpu_milli_held / snapshot.fleet.gpu_milli if snapshot.fleet.gpu_milli else 0.0
     room = max(3, rows - len(snapshot.queues) - 8)
     return Group(
-        Text(f"GPUs  {bar(share)} {share:4.0%}", style="bold"),
-        Text(plain(snapshot)),
-        Text(),
-        _grid(queue_table.HEADINGS, queue_table.rows(snapshot.queues), right=queue_table.RIGHT),
-        Text(),
-        _grid(tables.JOBS, tables.job_rows(snapshot.jobs[:room], now_ns=snapshot.now_ns), right=tables.NUMBERS),
-        Text(note, style="dim"),
+        output.text(f"GPUs  {bar(share)} {share:4.0%}", style="bold"),
+        output.text(plain(snapshot)),
+        "",
+        output.grid(queue_table.HEADINGS, queue_table.rows(snapshot.queues), right=queue_table.RIGHT),
+        "",
+        output.grid(tables.JOBS, tables.job_rows(snapshot.jobs[:room], now_ns=snapshot.now_ns), right=tables.NUMBERS),
+        output.text(note, style="dim"),
     )
-
-
-def _grid(headings: Sequence[str], rows: "tables.Rows", *, right: Collection[str]) -> "RenderableType":
-    from rich.table import Table
-    from rich.text import Text
-
-    grid = Table(box=None, pad_edge=False, header_style="bold")
-    for heading in headings:
-        grid.add_column(heading, justify="right" if heading in right else "left", no_wrap=True)
-    for row in rows:
-        grid.add_row(*map(Text, row))
-    return grid

@@ -8,14 +8,14 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
-import typer
-
+from muster.bus.logs import TextLines
 from muster.cli import live, output, queue_changes
 from muster.cli.composable import NODES, POOL, composable_settings
 from muster.cli.errors import CliError, refused, unreachable, usage
 from muster.cli.examples_dir import job_files, queue_file
 from muster.cli.jobfile import load_jobs, sentence
 from muster.cli.options import Output
+from muster.cli.output import print_error, print_line, print_lines, print_note
 from muster.cli.queue_file import load_queues
 from muster.cli.session import connected
 from muster.schemas.access import Endpoints
@@ -84,29 +84,31 @@ def in_background(plan: Plan) -> None:
         status = _started(lambda: control.detach(plan.options))
     asyncio.run(_first_steps(plan, wanted))
     assert status.endpoints is not None
-    typer.echo(where(plan.options.state_dir, status.endpoints))
+    print_lines(where(plan.options.state_dir, status.endpoints))
 
 
 def in_foreground(plan: Plan) -> None:
     """Start and stay until Ctrl-C. Raises CliError."""
     _queues_wanted(plan)
-    output.talk().print("starting ...")
+    print_note("starting ...")
     _log_to_file(plan.options.state_dir)
     _started(lambda: asyncio.run(_stay(plan)))
-    typer.echo("stopped; `muster up` goes on where this ended")
+    print_line("stopped; `muster up` goes on where this ended")
 
 
 def _log_to_file(state_dir: Path) -> None:
     """What the supervisor logs goes where a background one writes it; the terminal is for the person at it."""
     log = StateDir(state_dir).logs / control.SUPERVISOR_LOG
-    logging.getLogger("muster").addHandler(logging.FileHandler(log, delay=True))
+    handler = logging.FileHandler(log, delay=True)
+    handler.setFormatter(TextLines())
+    logging.getLogger("muster").addHandler(handler)
 
 
 async def _stay(plan: Plan) -> None:
     company: list[asyncio.Task[None]] = []
 
     def ready(stack: up.RunningStack) -> None:
-        typer.echo(where(plan.options.state_dir, stack.endpoints))
+        print_lines(where(plan.options.state_dir, stack.endpoints))
         company.append(asyncio.create_task(_accompany(plan)))
 
     try:
@@ -123,7 +125,7 @@ async def _accompany(plan: Plan) -> None:
         await _first_steps(plan, _queues_wanted(plan))
         await live.run(plan.options.state_dir)
     except CliError as error:
-        typer.echo(f"muster: {error}", err=True)
+        print_error(error)
 
 
 def _queues_wanted(plan: Plan) -> Path | None:
@@ -166,7 +168,7 @@ async def _submit_examples(muster: "Muster") -> None:
             try:
                 await muster.submit(spec, idempotency_key=f"example-{path.stem}-{number}")
             except RefusedError as error:
-                typer.echo(f"muster: example {path.name} was not accepted: {error}", err=True)
+                print_error(f"example {path.name} was not accepted: {error}")
 
 
 def where(state_dir: Path, endpoints: Endpoints) -> str:
@@ -197,9 +199,9 @@ def stop(state_dir: Path) -> None:
     except (control.StopTimeoutError, StateDirError) as error:
         raise refused(str(error)) from error
     if stopped.holder is None:
-        typer.echo(f"nothing runs on {state_dir}")
+        print_line(f"nothing runs on {state_dir}")
         return
-    typer.echo(f"stopped (process {stopped.holder.pid}); its state stays in {state_dir}")
+    print_line(f"stopped (process {stopped.holder.pid}); its state stays in {state_dir}")
 
 
 def show_status(state_dir: Path, form: Output) -> None:
@@ -229,7 +231,7 @@ def show_status(state_dir: Path, form: Output) -> None:
     if not found.running:
         raise unreachable(f"nothing runs on {state_dir}; `muster up --state-dir {state_dir}` starts a stack")
     if form is not Output.JSON and shown is not None:
-        typer.echo(where(state_dir, shown))
+        print_lines(where(state_dir, shown))
         rows = ((one.name, str(one.pid), f"{one.rss_mib:.0f}") for one in found.processes)
         output.table(("PROCESS", "PID", "RSS_MIB"), rows, right=("PID", "RSS_MIB"))
 

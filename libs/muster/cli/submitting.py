@@ -5,12 +5,11 @@ from contextlib import nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-import typer
-
 from muster.bus.clock import SystemTime
 from muster.cli import following, output, tables
 from muster.cli.errors import CliError, refused
 from muster.cli.options import Output
+from muster.cli.output import print_line
 from muster.cli.progress import counting
 from muster.cli.session import call
 from muster.cli.text import node_list
@@ -75,7 +74,9 @@ def dry_run(state_dir: Path, specs: Sequence[JobSpec], form: Output) -> None:
     else:
         now_ns = SystemTime().wall()
         for spec, answer in zip(specs, answers, strict=True):
-            typer.echo("\n    ".join([f"{spec.name}: {_would(answer)}", *_consequences(answer, now_ns=now_ns)]))
+            print_line(f"{spec.name}: {_would(answer)}")
+            for consequence in _consequences(answer, now_ns=now_ns):
+                print_line(f"    {consequence}")
     for spec, answer in zip(specs, answers, strict=True):
         if answer.refused:
             raise refused(f"{spec.name}: {_refusal(answer)}")
@@ -124,7 +125,7 @@ def _tell(jobs: Sequence[JobView], asked: str, form: Output) -> None:
         output.emit_models(jobs)
         return
     for job in jobs:
-        typer.echo(f"{job.id}: {asked}, was {'held' if job.held else job.phase.value}")
+        print_line(f"{job.id}: {asked}, was {'held' if job.held else job.phase.value}")
 
 
 def _would(answer: DryRunAnswer) -> str:
@@ -157,4 +158,4 @@ def _print_submitted(jobs: Sequence[JobView], form: Output) -> None:
         output.emit_models(jobs)
         return
     for job in jobs:
-        typer.echo(f"{job.id}  {job.name}  {job.phase.value}  (muster why {job.id})")
+        print_line(f"{job.id}  {job.name}  {job.phase.value}  (muster why {job.id})")

@@ -3,13 +3,13 @@
 from collections.abc import Sequence
 from pathlib import Path
 
-import typer
 from pydantic import ValidationError
 
 from muster.cli import output
 from muster.cli.errors import usage
 from muster.cli.jobfile import sentence
 from muster.cli.options import Output
+from muster.cli.output import print_line, print_note
 from muster.cli.session import call
 from muster.schemas.access import Role, TokenRecord
 
@@ -28,8 +28,8 @@ def create(state_dir: Path, form: Output, *, principal: str, role: str, teams: S
     if form is Output.JSON:
         output.emit_model(made)
         return
-    typer.echo(made.token)
-    typer.echo("keep it: it is shown this once; its id is " + made.id, err=True)
+    print_line(made.token)
+    print_note("keep it: it is shown this once; its id is " + made.id)
 
 
 def show(state_dir: Path, form: Output) -> None:
@@ -45,4 +45,4 @@ def show(state_dir: Path, form: Output) -> None:
 def revoke(state_dir: Path, token_id: str) -> None:
     """Make a token worthless. Raises CliError."""
     call(state_dir, lambda muster: muster.revoke_token(token_id))
-    typer.echo(f"{token_id}: revoked")
+    print_line(f"{token_id}: revoked")

@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
-import typer
 from pydantic import ValidationError
 
 from muster.bus.clock import SystemTime
@@ -15,6 +14,7 @@ from muster.cli import moments, output
 from muster.cli.errors import usage
 from muster.cli.jobfile import sentence
 from muster.cli.options import Output
+from muster.cli.output import print_line
 from muster.cli.session import call
 from muster.schemas.campaigns import CampaignPreview, CampaignView, Course, TurnView
 from muster.schemas.facts.upgrade import CampaignSpec, Step
@@ -103,10 +103,10 @@ def start(state_dir: Path, wanted: Wanted, *, cluster: str) -> None:
     spec = spec_of(wanted)
     begun = call(state_dir, lambda muster: muster.start_campaign(spec, cluster=cluster))
     if begun is None:
-        typer.echo(f"{spec.name}: asked for; the upgrader has not answered yet")
+        print_line(f"{spec.name}: asked for; the upgrader has not answered yet")
         return
     ends = moments.when(begun.ends_at, now_ns=SystemTime().wall()) if begun.ends_at else "nobody knows when"
-    typer.echo(f"{spec.name}: started, {sum(begun.steps.values())} nodes, ends {ends}")
+    print_line(f"{spec.name}: started, {sum(begun.steps.values())} nodes, ends {ends}")
 
 
 def plan(state_dir: Path, wanted: Wanted, *, cluster: str, form: Output) -> None:
@@ -117,7 +117,7 @@ def plan(state_dir: Path, wanted: Wanted, *, cluster: str, form: Output) -> None
         output.emit_model(found)
         return
     now_ns = SystemTime().wall()
-    typer.echo(told(found))
+    print_line(told(found))
     output.table(COURSES, course_rows(found.courses, begins_ns=found.at, now_ns=now_ns), right=RIGHT)
     if form is Output.WIDE:
         output.table(NODES, turn_rows(found.turns, now_ns=now_ns))
@@ -150,7 +150,7 @@ def change(state_dir: Path, name: str, ask: Ask, *, reason: str, cluster: str) -
         found = call(state_dir, lambda muster: muster.resume_campaign(name, reason=reason, cluster=cluster))
     else:
         found = call(state_dir, lambda muster: muster.abort_campaign(name, reason=reason, cluster=cluster))
-    typer.echo(f"{name}: {found.state}" + (f", {found.reason}" if found.reason else ""))
+    print_line(f"{name}: {found.state}" + (f", {found.reason}" if found.reason else ""))
 
 
 def told(preview: CampaignPreview) -> str:

@@ -4,10 +4,9 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-import typer
-
 from muster.cli import output
 from muster.cli.options import Output
+from muster.cli.output import print_line
 from muster.cli.session import call
 from muster.cli.text import duration
 from muster.core.instant import NS_PER_S
@@ -44,13 +43,13 @@ def stats(state_dir: Path, job: str, form: Output) -> None:
         output.emit_model(answer)
         return
     for line in job_lines(answer):
-        typer.echo(line)
+        print_line(line)
     if answer.devices:
         output.table(GPU_COLUMNS, map(device_row, answer.devices[:DEVICES_SHOWN]), right=GPU_COLUMNS[1:])
         if len(answer.devices) > DEVICES_SHOWN or answer.gpus > len(answer.devices):
-            typer.echo(f"the {min(DEVICES_SHOWN, len(answer.devices))} least busy of {answer.gpus}; -o json has more")
+            print_line(f"the {min(DEVICES_SHOWN, len(answer.devices))} least busy of {answer.gpus}; -o json has more")
     for line in answer.advice:
-        typer.echo(f"> {line}")
+        print_line(f"> {line}")
 
 
 def top(state_dir: Path, form: Output, *, wanted: Wanted) -> None:
@@ -65,12 +64,12 @@ def top(state_dir: Path, form: Output, *, wanted: Wanted) -> None:
         output.emit_model(answer)
         return
     for line in fleet_lines(answer):
-        typer.echo(line)
+        print_line(line)
     of_jobs = wanted.by is TopBy.JOB
     headings = ("JOBID", "NAME", "TEAM", *TOP_NUMBERS[1:]) if of_jobs else (wanted.by.value.upper(), *TOP_NUMBERS)
     output.table(headings, (top_row(row, of_jobs=of_jobs) for row in answer.rows), right=TOP_NUMBERS)
     if answer.total > len(answer.rows):
-        typer.echo(f"{len(answer.rows)} of {answer.total}")
+        print_line(f"{len(answer.rows)} of {answer.total}")
 
 
 def idle(state_dir: Path, form: Output, *, team: str, limit: int, cluster: str) -> None:
@@ -80,7 +79,7 @@ def idle(state_dir: Path, form: Output, *, team: str, limit: int, cluster: str) 
         output.emit_model(answer)
         return
     for line in idle_lines(answer):
-        typer.echo(line)
+        print_line(line)
     if answer.gpus:
         output.table(IDLE_COLUMNS, map(idle_row, answer.gpus), right=("GPU", "IDLE_FOR"))
 
@@ -94,11 +93,11 @@ def energy(state_dir: Path, form: Output, *, by: EnergyBy, days: int, wanted: Wa
     if form is Output.JSON:
         output.emit_model(answer)
         return
-    typer.echo(f"{answer.energy_kwh:,.2f} kWh in {days} days, today included (UTC)")
+    print_line(f"{answer.energy_kwh:,.2f} kWh in {days} days, today included (UTC)")
     rows = (energy_row(row, answer) for row in answer.rows)
     output.table((by.value.upper(), *ENERGY_NUMBERS), rows, right=ENERGY_NUMBERS)
     if answer.total > len(answer.rows):
-        typer.echo(f"{len(answer.rows)} of {answer.total}")
+        print_line(f"{len(answer.rows)} of {answer.total}")
 
 
 def job_lines(answer: JobUse) -> Iterator[str]:

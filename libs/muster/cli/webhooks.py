@@ -6,7 +6,6 @@ import os
 from collections.abc import Iterable
 from pathlib import Path
 
-import typer
 from nats.aio.client import Client
 from pydantic import JsonValue
 
@@ -17,6 +16,7 @@ from muster.cli import output
 from muster.cli.bus_session import on_bus, settings_of
 from muster.cli.errors import CliError, ExitCode, refused, usage
 from muster.cli.options import Output
+from muster.cli.output import print_line, print_note
 from muster.notifier.app import WebhookSettingsError, check, places_of
 from muster.notifier.consumer import look
 from muster.notifier.files import WebhookFileError, address, host, keys
@@ -89,12 +89,12 @@ def try_out(state_dir: Path, form: Output, *, name: str) -> None:
             f"{name}: {answer.summary}{words}", code=ExitCode.REFUSED if answer.status else ExitCode.UNREACHABLE
         )
     if form is not Output.JSON:
-        typer.echo(f"{name}: {_host(found[0])} answered {answer.status} in {answer.took_s * 1000:.0f} ms")
+        print_line(f"{name}: {_host(found[0])} answered {answer.status} in {answer.took_s * 1000:.0f} ms")
 
 
 def print_secret() -> None:
     """KEY_BYTES random bytes, in the form of the Standard Webhooks specification."""
-    typer.echo(PREFIX + base64.b64encode(os.urandom(KEY_BYTES)).decode())
+    print_line(PREFIX + base64.b64encode(os.urandom(KEY_BYTES)).decode())
 
 
 async def _try(webhook: WebhookSettings) -> Answer:
@@ -121,7 +121,7 @@ def _waiting(settings: Settings) -> dict[str, int]:
     try:
         return asyncio.run(on_bus(settings, ADMIN_TOOLS, lambda client: _asked(client, settings)))
     except CliError as error:
-        output.talk().print(f"how many events wait is not known: {error}")
+        print_note(f"how many events wait is not known: {error}")
         return {}
 
 

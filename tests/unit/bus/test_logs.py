@@ -143,3 +143,16 @@ def test_a_collector_gets_the_same_record_with_the_same_ids(
 def test_logs_are_not_sent_where_the_standard_variable_says_none() -> None:
     environment = {"OTEL_EXPORTER_OTLP_ENDPOINT": "http://127.0.0.1:1", "OTEL_LOGS_EXPORTER": "none"}
     assert set_up_logs(["scheduler"], environment, stream=io.StringIO()) is None
+
+
+def test_a_line_for_a_terminal_holds_no_control_character_of_others() -> None:
+    for wanted in ("text", "json"):
+        written = Terminal()
+        set_up_logs(["agent"], {"MUSTER_LOG_FORMAT": wanted}, stream=written)
+        try:
+            int("\x1b]0;title\x07\x9b2J")
+        except ValueError:
+            logging.getLogger("muster.agent").exception("job %s", "\x1b[2Jx\nforged \x9b31m")
+        told = written.getvalue()
+        assert not set(told) & {"\x1b", "\x9b", "\x07"}
+        assert "\nforged" not in told

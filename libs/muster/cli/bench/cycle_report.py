@@ -2,26 +2,24 @@
 
 from dataclasses import asdict
 
-import typer
-
 from muster.cli import output
 from muster.cli.bench.cycle import WAITING_S, CycleReport, Spent, Spread, measure
 from muster.cli.bench.cycle_input import Scale
 from muster.cli.bench.machine import sentence, this_machine
 from muster.cli.options import Output
+from muster.cli.output import print_line
 from muster.cli.progress import counting
 
 
 def run(scale: Scale, *, changes: int, form: Output) -> None:
     """Measure and print."""
     machine = this_machine()
-    talk = output.talk()
     with counting("changes", total=changes) as advance:
-        found = measure(scale, changes=changes, say=talk.print, done=advance)
+        found = measure(scale, changes=changes, say=output.print_note, done=advance)
     if form is Output.JSON:
         output.emit_json({**asdict(found), "machine": asdict(machine)})
         return
-    typer.echo(sentence(machine))
+    print_line(sentence(machine))
     output.details(_rows(found))
 
 

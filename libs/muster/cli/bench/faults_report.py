@@ -3,13 +3,12 @@
 import time
 from dataclasses import asdict
 
-import typer
-
 from muster.cli import output
 from muster.cli.bench.faults import Found, Plan, measure
 from muster.cli.bench.machine import sentence, this_machine
 from muster.cli.errors import refused
 from muster.cli.options import Output
+from muster.cli.output import print_line
 from muster.cli.progress import counting
 
 
@@ -23,7 +22,7 @@ def run(plan: Plan, form: Output) -> None:
     if form is Output.JSON:
         output.emit_json({**asdict(plan), **asdict(found), "took_s": round(took_s, 3), "machine": asdict(machine)})
     else:
-        typer.echo(sentence(machine))
+        print_line(sentence(machine))
         output.details(_rows(plan, found, took_s))
     wrong = found.leaked + found.doubly_attached + found.misplaced + found.withheld
     if wrong:

@@ -101,12 +101,11 @@ def run_in_fresh_directory(
     measure: Callable[[Path, Say, Progress], Coroutine[None, None, Found]], *, total: int, what: str = "submitted"
 ) -> Found:
     """Measure in a directory of its own, showing how many of `total` are so far what `what` says. Raises CliError."""
-    talk = output.talk()
     try:
         with (
             tempfile.TemporaryDirectory(prefix="muster-bench-") as name,
             measured(what, total=total) as reached,
         ):
-            return uvloop.run(measure(Path(name), talk.print, reached))
+            return uvloop.run(measure(Path(name), output.print_note, reached))
     except (StartFailedError, StateDirError) as error:
         raise refused(str(error)) from error

@@ -4,13 +4,12 @@ from collections.abc import Coroutine
 from dataclasses import asdict
 from pathlib import Path
 
-import typer
-
 from muster.cli import output
 from muster.cli.bench.fresh_stack import Progress, Say, run_in_fresh_directory
 from muster.cli.bench.kueue import KueueReport, Plan, measure
 from muster.cli.bench.machine import sentence, this_machine
 from muster.cli.options import Output
+from muster.cli.output import print_line
 
 __all__ = ["Plan", "run"]
 
@@ -28,7 +27,7 @@ def run(plan: Plan, form: Output) -> None:
     if form is Output.JSON:
         output.emit_json({**found.document(), "share": plan.share, "rig": RIG, "machine": asdict(machine)})
         return
-    typer.echo(sentence(machine))
+    print_line(sentence(machine))
     output.details(_rows(plan, found))
     rows = [
         (

@@ -5,13 +5,13 @@ from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
 
-import typer
 import uvloop
 
 from muster.cli import output
 from muster.cli.bench.log import LogFigures, measure, own_server
 from muster.cli.bench.machine import sentence, this_machine
 from muster.cli.options import Output
+from muster.cli.output import print_line
 from muster.cli.progress import measured
 
 HEADINGS = ("STORED", "BATCH OF 500 p50", "p99", "APPENDED/s", "SINGLE p50", "p99", "FOLDED/s", "PER FACT")
@@ -24,7 +24,7 @@ def run(levels: Sequence[int], form: Output) -> None:
     if form is Output.JSON:
         output.emit_json({"levels": [asdict(one) for one in found], "machine": asdict(machine)})
         return
-    typer.echo(sentence(machine))
+    print_line(sentence(machine))
     output.table(HEADINGS, map(_row, found), right=HEADINGS)
 
 

@@ -2,26 +2,24 @@
 
 from dataclasses import asdict
 
-import typer
-
 from muster.cli import output
 from muster.cli.bench.machine import sentence, this_machine
 from muster.cli.bench.scale import Latency, ScaleReport, measure
 from muster.cli.bench.scale_input import Scale
 from muster.cli.options import Output
+from muster.cli.output import print_line
 from muster.cli.progress import counting
 
 
 def run(scale: Scale, *, decisions: int, form: Output) -> None:
     """Measure and print."""
     machine = this_machine()
-    talk = output.talk()
     with counting("decisions", total=decisions) as advance:
-        found = measure(scale, decisions=decisions, say=talk.print, done=advance)
+        found = measure(scale, decisions=decisions, say=output.print_note, done=advance)
     if form is Output.JSON:
         output.emit_json({**asdict(found), "machine": asdict(machine)})
         return
-    typer.echo(sentence(machine))
+    print_line(sentence(machine))
     output.details(_rows(found))
 
 

@@ -4,13 +4,12 @@ from collections.abc import Coroutine
 from dataclasses import asdict
 from pathlib import Path
 
-import typer
-
 from muster.cli import output
 from muster.cli.bench.fresh_stack import Progress, Say, run_in_fresh_directory
 from muster.cli.bench.machine import sentence, this_machine
 from muster.cli.bench.surge import Plan, Round, measure
 from muster.cli.options import Output
+from muster.cli.output import print_line
 
 __all__ = ["Plan", "run"]
 
@@ -31,7 +30,7 @@ def run(plan: Plan, form: Output) -> None:
             }
         )
         return
-    typer.echo(sentence(machine))
+    print_line(sentence(machine))
     rows: list[tuple[str, ...]] = list(zip(_NAMES, _cells(cold), _cells(warm), strict=True))
     rows += [
         (f"  {name}", f"{mib:.0f} MiB", f"{warm.rss_mib.get(name, 0.0):.0f} MiB") for name, mib in cold.rss_mib.items()

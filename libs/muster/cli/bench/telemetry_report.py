@@ -4,13 +4,13 @@ import tempfile
 from dataclasses import asdict
 from pathlib import Path
 
-import typer
 import uvloop
 
 from muster.cli import output
 from muster.cli.bench.machine import sentence, this_machine
 from muster.cli.bench.telemetry import Plan, TelemetryReport, measure
 from muster.cli.options import Output
+from muster.cli.output import print_line
 from muster.cli.progress import measured
 
 __all__ = ["Plan", "run"]
@@ -18,7 +18,7 @@ __all__ = ["Plan", "run"]
 
 def run(plan: Plan, form: Output) -> None:
     """Measure and print."""
-    machine, talk = this_machine(), output.talk()
+    machine = this_machine()
     with tempfile.TemporaryDirectory(prefix="muster-bench-") as name, measured("rounds", total=plan.rounds) as reached:
         rounds = 0
 
@@ -27,11 +27,11 @@ def run(plan: Plan, form: Output) -> None:
             rounds += 1
             reached(rounds, f"{rounds * plan.nodes} pages")
 
-        found = uvloop.run(measure(plan, Path(name), say=talk.print, done=done))
+        found = uvloop.run(measure(plan, Path(name), say=output.print_note, done=done))
     if form is Output.JSON:
         output.emit_json({**asdict(found), "machine": asdict(machine)})
         return
-    typer.echo(sentence(machine))
+    print_line(sentence(machine))
     output.details(_rows(found))
 
 

@@ -62,8 +62,8 @@ async def _told(wanted: Sequence[Told], form: Output) -> list[Story]:
 
 
 def _print(story: Story) -> None:
-    out = output.console()
-    out.print(f"\n[bold]{story.title}[/]")
+    output.print_line()
+    output.heading(story.title)
     output.details((("before", story.before), ("after", story.after)))
     output.table(HEADINGS, rows(story), right=NUMBERS)
     output.details(

@@ -8,7 +8,6 @@ from pathlib import Path
 import aiohttp
 import uvloop
 
-from muster.cli import output
 from muster.cli.bench.kubernetes.contenders import scenario_of
 from muster.cli.bench.kubernetes.observing import WatchLostError
 from muster.cli.bench.kubernetes.plan import GPUS_PER_NODE, Plan
@@ -16,6 +15,7 @@ from muster.cli.bench.kubernetes.result import Result
 from muster.cli.bench.kubernetes.stage import Say, play
 from muster.cli.bench.machine import Machine, this_machine
 from muster.cli.errors import CliError, refused, usage
+from muster.cli.output import print_note
 from muster.cli.progress import measured
 from muster.kube.local.errors import LocalPlaneError
 from muster.kube.local.plane import programs_of
@@ -40,7 +40,7 @@ def compare(plan: Plan) -> Comparison:
             f"--nodes: {plan.nodes} nodes have {plan.nodes * GPUS_PER_NODE} GPUs and {plan.workloads} workloads ask "
             f"{sum(plan.gpus)}; give more nodes, or fewer --workloads"
         )
-    machine, say = this_machine(), output.talk().print
+    machine, say = this_machine(), print_note
     try:
         located = _located(plan, say)
         results = [_played(plan, at, located, say) for at in range(len(plan.contenders))]
