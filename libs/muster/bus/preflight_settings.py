@@ -97,8 +97,8 @@ class PreflightSettings(_Section):
 
     default: the suite of jobs that name none; None: those are not checked. gpus_least: jobs of fewer whole GPUs get the
     default suite not. suites: beside those that come with Muster. image: of the containers that check, on Kubernetes;
-    "": the job's own, which must have `muster`; before pods that others make it is needed. simulated: how it goes on a
-    simulated cluster. nodes: how nodes of Kubernetes are worked on.
+    "": the checks of jobs cannot run, since what a job's own image reports proves nothing. Required with `default`.
+    simulated: how it goes on a simulated cluster. nodes: how nodes of Kubernetes are worked on.
     """
 
     default: Name | None = None

@@ -353,6 +353,16 @@ class Settings(_Section):
         return self
 
     @model_validator(mode="after")
+    def _checks_have_an_image(self) -> Self:
+        """Of the job's own image a check proves nothing: who wrote it writes what the check finds."""
+        if self.kubernetes is not None and self.preflight.default not in (None, "none") and not self.preflight.image:
+            raise ValueError(
+                f"preflight.image: is not set, but preflight.default is {self.preflight.default!r}; name an image that "
+                "has `muster` and the tools of the checks, or remove preflight.default"
+            )
+        return self
+
+    @model_validator(mode="after")
     def _one_moves_devices(self) -> Self:
         """The operator takes back what others attach, so where it runs nobody else moves devices, and it alone does."""
         operated = [fabric.name for fabric in self.fabrics if fabric.driver == "operator"]

@@ -27,7 +27,7 @@ class Driven:
     def __init__(self) -> None:
         self.world = World(Store())
         options = ClusterOptions(cluster="atlas", lost_s=0.5)
-        orders = PodOrders(PodPolicy(cluster="atlas", image="busybox"))
+        orders = PodOrders(PodPolicy(cluster="atlas", image="busybox", preflight_image="tools"))
         self.cluster = KubernetesCluster(options, orders, works=WORKS)
         self.world.on_event = self._work
         self.world.store.listeners.append(self._see)

@@ -5,13 +5,14 @@ from dataclasses import replace
 import pytest
 
 from muster.core import after
+from muster.health.core.config import PatrolConfig
 from muster.health.core.rules import RuleTable
 from muster.schemas.facts.federation import JobReturned
 from muster.schemas.facts.health import TOLD_MAX, FaultClass, FaultObserved, HealthPhase
 from muster.schemas.facts.job import JobFinished
 from muster.schemas.facts.operations import CheckOutcome, CheckResult, JobFault, PreflightFailed
 from muster.schemas.telemetry import ExporterState, WatchLevel, WatchReading
-from unit.health.house import CONFIG, RULES, House, device, uuid
+from unit.health.house import CHECKS, CONFIG, RULES, House, device, uuid
 
 JOBS = tuple(letter * 26 for letter in "ABCDEFGH")
 
@@ -114,7 +115,15 @@ def test_an_owner_is_told_once_of_what_all_gpus_of_the_job_show(house: House) ->
     )
 
 
-def test_application_faults_of_several_teams_on_one_gpu_are_the_gpus(house: House) -> None:
+def checking_house() -> House:
+    """With checks that may run beside jobs."""
+    house = House(config=replace(CONFIG, patrol=PatrolConfig(periodic=CHECKS)))
+    house.join("a", "b")
+    return house
+
+
+def test_application_faults_of_several_teams_on_one_gpu_have_its_node_checked_and_no_more() -> None:
+    house = checking_house()
     for job, team in zip(JOBS, ("vision", "speech", "robots"), strict=False):
         house.run(job, team, "a")
         house.page("a", device("a", 5, xid=31, xid_counts=((31, JOBS.index(job) + 1),)))
@@ -122,7 +131,8 @@ def test_application_faults_of_several_teams_on_one_gpu_are_the_gpus(house: Hous
         house.say("scheduler", "job", job, "failed", JobFinished(attempt=1, exit_code=1))
         house.now = after(house.now, 600)
     assert "programs-failing" in [one.code for one in observed(house)]
-    assert house.said("suspect")[0].subject_id == uuid("a", 5)
+    assert [fact.subject_id for fact in house.said("checks-requested")] == ["a"]
+    assert not house.said("suspect")
 
 
 def test_application_faults_of_one_team_are_its_own(house: House) -> None:
@@ -135,12 +145,23 @@ def test_application_faults_of_one_team_are_its_own(house: House) -> None:
     assert not house.said("suspect")
 
 
-def test_programs_of_three_teams_that_fail_on_one_node_make_it_suspect(house: House) -> None:
+@pytest.mark.parametrize(("passes", "suspected"), [(CheckOutcome.PASS, []), (CheckOutcome.FAIL, ["b"])])
+def test_where_programs_of_three_teams_fail_the_checks_decide(passes: CheckOutcome, suspected: list[str]) -> None:
+    house = checking_house()
+    house.passes = passes
     for job, team in zip(JOBS, ("vision", "speech", "robots"), strict=False):
         house.run(job, team, "b")
         house.fail(job, "b")
     house.settle()
-    assert [fact.subject_id for fact in house.said("suspect")] == ["b"]
+    assert [fact.subject_id for fact in house.said("checks-requested")][:1] == ["b"]
+    assert [fact.subject_id for fact in house.said("suspect")] == suspected
+
+
+@pytest.mark.parametrize("check", ["command", "storage"])
+def test_a_check_that_depends_on_the_job_is_no_evidence_against_the_node(house: House, check: str) -> None:
+    house.run(JOBS[0], "vision", "a")
+    preflight(house, JOBS[0], "a", check=check)
+    assert not house.said("suspect")
 
 
 def test_one_teams_failing_programs_do_not(house: House) -> None:

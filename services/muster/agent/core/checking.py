@@ -3,6 +3,7 @@
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
+from muster.checks import catalogue
 from muster.core.seeded import lognormal, uniform
 from muster.schemas import labels
 from muster.schemas.facts.operations import (
@@ -15,6 +16,7 @@ from muster.schemas.facts.operations import (
 )
 from muster.schemas.job import JobSpec
 
+WISHED = "as the job's label asks"
 SIGMA = 0.2  # deviation of the logarithm of all times here
 FAIL, FAIL_ONCE, CANNOT_RUN, HANG = "fail", "fail-once", "cannot-run", "hang"
 
@@ -57,13 +59,13 @@ def results_of(
     wished: str = "",
 ) -> Iterator[CheckResult]:
     """What each check finds on each node. repaired: nodes that are bad no more. wished: of the first node, see the
-    label.
+    label: it is the job's own word, which is no evidence against the node.
     """
     for node in nodes:
         troubled, outcome = _trouble(behaviour, checks, node, seed=seed, purpose=purpose, is_repaired=node in repaired)
         if wished and node == nodes[0]:
-            troubled = checks[-1].check
-            outcome = CheckOutcome.CANNOT_RUN if wished == CANNOT_RUN else CheckOutcome.FAIL
+            found = CheckOutcome.CANNOT_RUN if wished == CANNOT_RUN else CheckOutcome.FAIL
+            yield CheckResult(node=node, check=catalogue.COMMAND, outcome=found, detail=WISHED)
         for one in checks:
             is_troubled = one.check == troubled
             yield CheckResult(

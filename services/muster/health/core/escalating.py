@@ -4,12 +4,13 @@ from collections.abc import Iterator
 
 from muster.core import Draft, Instant, after
 from muster.health.core.fold_own import LEMON
+from muster.health.core.patrol import light_checks
 from muster.health.core.rules import Escalation
 from muster.health.core.sightings import Sighting
 from muster.health.core.state import State
 from muster.health.core.telling import fault_draft, is_burst
 from muster.health.core.units import Unit
-from muster.schemas.facts.health import FaultMark, FaultScope
+from muster.schemas.facts.health import FaultClass, FaultMark, FaultScope
 
 FRESH_S = 3600.0
 """A node is judged by its history when it falls ill, and so long afterwards at the most."""
@@ -56,6 +57,8 @@ def _of_marks(state: State, unit: Unit, now: Instant) -> Iterator[Draft]:
             if not is_told and device not in answered and _amounts(escalation, marks):
                 teams = tuple(dict.fromkeys(team for mark in marks for team in mark.teams))
                 yield fault_draft(state, seen, rule, teams=teams)
+                if rule.fault_class is FaultClass.NOTE and not rule.store_only:
+                    yield from light_checks(state, unit.node, now, reason=escalation.code)
 
 
 def _amounts(escalation: Escalation, marks: list[FaultMark]) -> bool:

@@ -29,8 +29,9 @@ from muster.schemas.job import TERMINAL_PHASES
 
 OWN = "health"
 PREFLIGHT = "preflight-failed"
-OWN_COMMAND = "command"
-"""The check that is whatever the job's owner wrote."""
+JOBS_OWN = frozenset({"command", "storage"})
+"""Checks before a job's first step that depend on the job: a program of its own, and its own volumes, which it can
+fill. They keep the job off the node, and prove nothing of the node."""
 
 
 # --- nodes ---------------------------------------------------------------------------------------------------------
@@ -185,7 +186,7 @@ def _started(state: State, fact: Fact) -> None:
 
 
 def _exited(state: State, fact: Fact) -> None:
-    """A program that failed is its owner's matter; many teams' programs that fail on one node are the node's."""
+    """A program that failed is its owner's matter; where many teams' programs fail, the node is checked."""
     assert isinstance(fact.payload, PodsExited)
     node = fact.payload.node
     if fact.payload.outcome is not PodsOutcome.FAILED or node not in state.nodes:
@@ -254,7 +255,7 @@ def _preflight_failed(state: State, fact: Fact) -> None:
     if state.holders.told_at(fact.subject_id, PREFLIGHT) is not None:
         return
     state.holders.tell(fact.subject_id, PREFLIGHT, fact.time)
-    blamed = (one for one in failed.failed if one.node in failed.nodes and one.check != OWN_COMMAND)
+    blamed = (one for one in failed.failed if one.node in failed.nodes and one.check not in JOBS_OWN)
     _failed_checks(state, fact, tuple(blamed))
 
 

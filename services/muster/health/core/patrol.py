@@ -69,7 +69,7 @@ class Rounds:
                 continue
             self._put(after(now, AGAIN_S), what, node)
             if _may_be_checked(state, node):
-                drafts += _periodic(state, node, now) if what == PERIODIC else _deep(state, node, now, drafts)
+                drafts += _checks(state, node, now) if what == PERIODIC else _deep(state, node, now, drafts)
         return drafts
 
 
@@ -95,15 +95,22 @@ def _may_be_checked(state: State, node: str) -> bool:
     return is_healthy and is_free and node not in state.lost
 
 
-def _periodic(state: State, node: str, now: Instant) -> list[Draft]:
+def light_checks(state: State, node: str, now: Instant, *, reason: str) -> list[Draft]:
+    """The checks that may run beside jobs: what programs do raises a doubt about a node, and only checks answer it."""
+    return _checks(state, node, now, reason=reason) if _may_be_checked(state, node) else []
+
+
+def _checks(state: State, node: str, now: Instant, *, reason: str = PERIODIC) -> list[Draft]:
     config = state.config.patrol
+    if not config.periodic:
+        return []
     asked = ChecksRequested(
-        request_id=f"health.{node}.{PERIODIC}.{now}",
+        request_id=f"health.{node}.{reason}.{now}",
         checks=config.periodic,
         limit_s=config.periodic_s,
-        reason=PERIODIC,
+        reason=reason,
     )
-    return [Draft(NODE, node, "checks-requested", asked)] if config.periodic else []
+    return [Draft(NODE, node, "checks-requested", asked)]
 
 
 def _deep(state: State, node: str, now: Instant, drafts: list[Draft]) -> list[Draft]:

@@ -490,3 +490,13 @@ def test_a_binding_that_a_policy_refuses_is_tried_for_a_while_and_closes_no_node
         rig.pass_time(5.0)
     assert names(rig.calls()) == ["Delete"]
     assert not any(isinstance(seen, NodeClosedSeen) for seen in rig.observe())
+
+
+@pytest.mark.parametrize(("is_disrupted", "outcome"), [(False, PodsOutcome.FAILED), (True, PodsOutcome.NODE_LOST)])
+def test_a_pod_that_is_evicted_for_what_it_wrote_itself_failed(is_disrupted: bool, outcome: PodsOutcome) -> None:
+    """For want of something on the node the kubelet says so by a condition; else a job would have runs for nothing."""
+    rig = Rig().ready()
+    rig.create(order(slot(0)))
+    evicted = failed("Evicted", disrupted=is_disrupted)
+    rig.see(pod(node="n0", phase="Failed", end=evicted))
+    assert [one.outcome for one in rig.observe() if isinstance(one, PodsExitedSeen)] == [outcome]

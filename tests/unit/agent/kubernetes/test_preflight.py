@@ -6,6 +6,7 @@ import pytest
 
 from muster.agent.core.cluster import ChecksSeen, CreatePods, NodeClosedSeen, OpenGate, PodsStartedSeen
 from muster.agent.core.kubernetes.calls import Done, Kind, Merge, Refused
+from muster.agent.core.kubernetes.orders import PodOrders
 from muster.agent.core.kubernetes.pods import PodOrder, pod_manifest
 from muster.agent.core.kubernetes.preflight import STUCK_S
 from muster.agent.core.kubernetes.preflight_names import CHECKS, GATE, GATE_ANNOTATION
@@ -17,6 +18,7 @@ from muster.kube.objects import JsonObject, at, mapping, objects, text
 from muster.schemas.facts.job import PodsOutcome
 from muster.schemas.facts.operations import CheckOrder, CheckOutcome, CheckResult, PreflightPlan
 from muster.schemas.job import TaskGroup
+from muster.schemas.pod_options import ClaimMount, PodOptions
 from unit.agent.kubernetes.rig import JOB, Rig, failed, key, order, slot
 from unit.agent.kubernetes.rig import pod as seen_pod
 from unit.agent.pods.orders import POLICY, gang, spec
@@ -110,9 +112,42 @@ def test_the_gate_reads_the_verdict_from_an_annotation_of_its_own_pod() -> None:
     assert inits(made)[GATE]["command"] == ["muster", "preflight", "gate", "--file", f"{text(mount, 'mountPath')}/gate"]
 
 
-@pytest.mark.parametrize(("image", "used"), [("", "registry.example/train:1"), ("tools:7", "tools:7")])
-def test_the_image_of_the_checks_is_the_settings_or_the_jobs(image: str, used: str) -> None:
-    assert {text(one, "image") for one in inits(manifest(TaskGroup(gpus=1), image=image)).values()} == {used}
+def test_the_image_of_the_checks_is_the_settings() -> None:
+    assert {text(one, "image") for one in inits(manifest(TaskGroup(gpus=1), image="tools:7")).values()} == {"tools:7"}
+
+
+def test_without_an_image_of_the_settings_the_jobs_own_checks_nothing() -> None:
+    asked = replace(order(slot(0)), preflight=PLAN)
+    assert not inits(PodOrders(replace(POLICY, preflight_image="")).pod(asked, asked.slots[0], asked.slots))
+
+
+@pytest.mark.parametrize(
+    ("path", "is_seen"), [("/usr/bin", False), ("/", False), ("/data", True), ("/data/deep", False), ("/dat", False)]
+)
+def test_a_jobs_volume_is_only_where_a_check_writes(path: str, is_seen: bool) -> None:
+    """Anywhere else it could stand where the tools of the checks are, and say what they say."""
+    asked = spec(TaskGroup(gpus=1), pod=PodOptions(volumes=(ClaimMount(claim="own", path=path),)))
+    whole = gang(asked)
+    policy = replace(POLICY, preflight_image="tools:7", names_objects=True)
+    writes = CheckOrder(check="storage", parameters={"path": "/data/in"})
+    plan = PLAN.model_copy(update={"checks": (PLAN.checks[0], writes)})
+    made = pod_manifest(PodOrder(whole, whole.slots[0], policy, checks=plan))
+    mounts = {text(one, "mountPath") for one in objects(inits(made)[CHECKS], "volumeMounts")}
+    assert (path in mounts) == is_seen
+    (main,) = objects(made, "spec", "containers")
+    assert path in {text(one, "mountPath") for one in objects(main, "volumeMounts")}
+
+
+def test_what_a_pod_without_checks_does_before_the_verdict_is_the_jobs_own_failure() -> None:
+    rig = Rig().ready()
+    rig.create(CHECKED)
+    rig.see(*(seen_pod(key(replica), node=f"n{replica}", phase="Running") for replica in (0, 1)))
+    (started,) = rig.observe()
+    rig.cluster.acknowledge(started, rig.now)
+    rig.see(seen_pod(key(0), node="n0", end=failed(code=1)))
+    (found,) = rig.observe()
+    assert isinstance(found, ChecksSeen), "its failure is told once it may have begun"
+    assert {one.outcome for one in found.results} == {CANNOT_RUN}
 
 
 def test_a_pod_without_a_plan_is_as_ever() -> None:

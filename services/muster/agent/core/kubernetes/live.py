@@ -15,8 +15,10 @@ CANNOT_START = 128
 """Exit code of pods that cannot be: their manifest, or the API server's answer, says why."""
 ADMISSION = frozenset({"UnexpectedAdmissionError", "NodeAffinity", "NodePorts", "PodOSNotSupported"})
 """Reasons of pods that the kubelet would not admit, beside "OutOf…" and "…AffinityError" (pkg/kubelet/lifecycle)."""
-DISRUPTED = frozenset({"Evicted", "Preempting", "NodeShutdown", "Terminated", "Shutdown", "NodeLost"})
-"""Reasons of pods that the kubelet, or what keeps nodes, ended without their doing."""
+DISRUPTED = frozenset({"Preempting", "NodeShutdown", "Terminated", "Shutdown", "NodeLost"})
+"""Reasons of pods that the kubelet, or what keeps nodes, ended without their doing. `Evicted` alone is none of them:
+for want of something on the node the kubelet adds the condition `DisruptionTarget`; without it the pod wrote more than
+it may, which is the job's failure."""
 HELD_UP = frozenset(
     {
         "ErrImagePull",
@@ -90,6 +92,11 @@ class LivePod:
         if self.end is not None:
             return not was_turned_away(self.end)
         return self.view is not None and self.view.is_there
+
+    @property
+    def is_checked(self) -> bool:
+        """Whether something checks, or checked, before the program of this pod."""
+        return self.is_check or (self.view is not None and self.view.preflight is not None)
 
     @property
     def is_elsewhere(self) -> bool:

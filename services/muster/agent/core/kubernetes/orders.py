@@ -90,7 +90,7 @@ class PodOrders:
             claimed=self.is_claimed(order, slot),
             trace=order.trace,
             resumed_s=order.resumed_s,
-            checks=order.preflight if self.is_checking else None,
+            checks=order.preflight if self.is_checking and self.policy.preflight_image else None,
         )
 
     def _gang(self, order: CreatePods, peers: Sequence[Slot]) -> Gang:

@@ -2,13 +2,13 @@
 
 import math
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from muster.agent.core.kubernetes import names, options, preflight, sharing, words
 from muster.agent.core.kubernetes.policy import ImpossiblePodError, PodPolicy
 from muster.agent.core.kubernetes.rendezvous import Gang, hosts_lines, service_manifest, variables
-from muster.kube.objects import JsonObject, mapping, objects
+from muster.kube.objects import JsonObject, mapping, objects, text
 from muster.schemas.facts.operations import PreflightPlan
 from muster.schemas.job import Slot, TaskGroup
 from muster.schemas.labels import EXIT_CODE, RUN_S
@@ -196,17 +196,28 @@ def _container(order: PodOrder) -> tuple[JsonObject, list[JsonObject]]:
 
 
 def _checking(order: PodOrder, plan: PreflightPlan, container: JsonObject) -> list[JsonObject]:
-    """Containers that run before the job's: they see its devices and its volumes, and none of its variables."""
+    """Containers that run before the job's: they see its devices, and none of its programs, files and variables.
+
+    Of its volumes only one that a check writes to. Another one could stand where the tools of the checks are, and what
+    they say is evidence against the node.
+    """
+    paths = tuple(one.parameters["path"] for one in plan.checks if one.parameters.get("path"))
     return preflight.init_containers(
         plan,
         gpus=order.gpus,
-        image=order.policy.preflight_image or _image(order),
+        image=order.policy.preflight_image,
         told=_told(order) | preflight.meeting(order.gang, order.slot),
         resources=mapping(container, "resources"),
         plain=options.quantities(order.gang.spec, order.group, devices={}),
         security=mapping(container, "securityContext"),
-        mounts=objects(container, "volumeMounts"),
+        mounts=[one for one in objects(container, "volumeMounts") if _is_written(text(one, "mountPath"), paths)],
     )
+
+
+def _is_written(mount: str, paths: Sequence[str]) -> bool:
+    """Whether the volume is shared memory, or what a check of the administrator's suite writes to."""
+    below = mount.rstrip("/") + "/"
+    return mount == options.SHM or (mount != "/" and any(f"{path}/".startswith(below) for path in paths))
 
 
 def _fabric(order: PodOrder) -> Mapping[str, int]:

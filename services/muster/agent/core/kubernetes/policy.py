@@ -11,7 +11,7 @@ class PodPolicy:
     cluster: as Muster calls it. namespace: `{team}` stands for the team. resource: what a GPU is called as an extended
     resource. device_class: of our claims. sharing: thousandths of a GPU by extended resource. rdma: extended resources
     that a pod gets, and how many. lock_memory: pods with them may lock memory. networks: annotations by network. image:
-    of jobs that name none; preflight_image: of what checks them before their first step, "": the job's.
+    of jobs that name none; preflight_image: of what checks them before their first step, "": nothing does.
     user_namespaces, shm: whether pods get them. run_as: user id in the containers; None: the
     image's own. With one, pods obey the pod-security profile `restricted`. names_objects: jobs may name
     Secrets, claims and service accounts there.

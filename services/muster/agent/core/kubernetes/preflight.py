@@ -10,7 +10,7 @@ from itertools import islice
 
 from muster.agent.core.cluster import RESULTS_PER_FACT, ChecksSeen
 from muster.agent.core.kubernetes.calls import Done, Kind, Merge, Outcome, Refused
-from muster.agent.core.kubernetes.live import LiveAttempt, LivePod
+from muster.agent.core.kubernetes.live import LiveAttempt, LivePod, was_turned_away
 from muster.agent.core.kubernetes.parts import Parts, Touch
 from muster.agent.core.kubernetes.preflight_names import (
     CHECKS,
@@ -34,7 +34,8 @@ AGAIN_S = 15.0
 """Until a gate is opened again whose opening the API server refused: somebody has to grant it."""
 STUCK_S = 60.0
 """After the gate was opened: checks that run on then, though their limit is over, hang in the kernel (a wedged GPU)."""
-NO_IMAGE = "its pods are made by others, and no image is named that could check their nodes before: `preflight.image`"
+NO_IMAGE = "no image of the administrator is named that could check the nodes: `preflight.image`"
+NO_GATE = "the agent may not open gates (`described`)"
 _WORST = {CheckOutcome.PASS: 0, CheckOutcome.CANNOT_RUN: 1, CheckOutcome.FAIL: 2}
 
 
@@ -137,8 +138,10 @@ def found_of(plan: PreflightPlan, pod: LivePod, *, gpus: int) -> tuple[CheckResu
     if pod.is_check:
         return _found_apart(plan, pod, gpus=gpus)
     seen = view.preflight if view is not None else None
-    if seen is None and view is not None and view.is_running:
-        return tuple(cannot_run(plan.checks, node=node, why="its pod was made without checks: see `described`"))
+    if seen is None and view is not None and (view.is_running or pod.end is not None) and not _is_refused(pod):
+        return tuple(
+            cannot_run(plan.checks, node=node, why=f"its pod was made without checks: {NO_GATE}, or {NO_IMAGE}")
+        )
     if seen is None or seen.report is None:
         return None
     if seen.exit_code:
@@ -176,6 +179,10 @@ def _not_here(all_orders: tuple[CheckOrder, ...], mine: tuple[CheckOrder, ...], 
     for order in all_orders:
         if order not in mine:
             yield CheckResult(node=node, check=order.check, outcome=CheckOutcome.PASS, detail="nothing to check here")
+
+
+def _is_refused(pod: LivePod) -> bool:
+    return pod.end is not None and was_turned_away(pod.end)
 
 
 def _is_in_checks(pod: LivePod) -> bool:

@@ -83,9 +83,12 @@ class Verdicts:
         return True
 
     def failed_to_begin(self, one: LiveAttempt) -> bool:
-        """Whether it ended before its first step, by what checks it: no failure of the job's, but only so often."""
+        """Whether it ended before its first step, by what checks it: no failure of the job's, but only so often.
+
+        A pod that was made without checks is the job's own program: its failure waits until the attempt has begun.
+        """
         pod = first_failure(one) if not one.has_begun else None
-        if pod is None or pod.end is None:
+        if pod is None or pod.end is None or not pod.is_checked:
             return False
         self.refuse(one, pod, reason=f"what checks it ended with {pod.end.exit_code}: {pod.end.told}")
         return True

@@ -1,0 +1,100 @@
+"""Attacks by whoever wrote the container image of a job: its checks, its exit codes and its messages are lies.
+
+What the image says counts against the job alone. Evidence against hardware comes from exporters' pages, and from
+checks that an image of the administrator ran.
+"""
+
+from collections.abc import AsyncIterator
+
+import pytest
+import pytest_asyncio
+from pydantic import ValidationError
+
+from kube_fake import EXIT_CODE, RUN_S, FakeKube, FakeKubelet, fake_kube, node
+from kubernetes_house import NAMESPACE, kubeconfig_for, open_kubernetes_house
+from living_stack import TEAM, House, job
+from muster.bus.settings import Settings
+from muster.kube.objects import JsonObject, name_of, namespace_of, objects
+from muster.kube.resources import NAMESPACES, NODES, PODS
+from muster.schemas.facts.health import FaultObserved
+from muster.schemas.facts.operations import PreflightPassed
+from muster.schemas.facts.queue import QueueSpec
+from muster.schemas.job import Phase
+from waiting import until_async
+
+pytestmark = [pytest.mark.connected, pytest.mark.asyncio(loop_scope="module")]
+
+BAD = "gpu-0"
+TEAMS = (TEAM, "speech", "vision")
+REQUIRED = {"state_dir": "state", "credentials_dir": "creds"}
+VERDICTS = frozenset({"suspect", "quarantined", "repairing", "verifying", "withhold-requested"})
+
+
+@pytest_asyncio.fixture(loop_scope="module", scope="module")
+async def kube() -> AsyncIterator[FakeKube]:
+    """A cluster of one node. Whatever checks a pod there, says that the node failed; and every program fails."""
+    async with fake_kube() as kube:
+        kube.add(NAMESPACES, {"metadata": {"name": NAMESPACE}})
+        kube.add(NODES, node(BAD))
+
+        def fails(pod: JsonObject) -> None:
+            patch: JsonObject = {"metadata": {"annotations": {RUN_S: "0.1", EXIT_CODE: "1"}}}
+            kube.change(PODS, name_of(pod), patch, namespace_of(pod))
+
+        kube.on_bind.append(fails)
+        with FakeKubelet(kube, bad_nodes=frozenset({BAD})):
+            yield kube
+
+
+@pytest_asyncio.fixture(loop_scope="module", scope="module")
+async def house(kube: FakeKube, tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[House]:
+    """No image of the administrator is named that could check."""
+    directory = tmp_path_factory.mktemp("hostile")
+    config = kubeconfig_for(kube.url, directory)
+    async with open_kubernetes_house(directory / "state", config) as house:
+        for team in TEAMS[1:]:
+            await house.muster.set_queue(QueueSpec(name=team))
+        await until_async(lambda: _has_queues(house))
+        yield house
+
+
+async def _has_queues(house: House) -> bool:
+    return {queue.name for queue in await house.muster.queues()} >= set(TEAMS)
+
+
+async def verdicts(house: House) -> list[tuple[str, str]]:
+    """What was decided against hardware."""
+    return [(fact.name, fact.subject_id) for fact in await house.facts() if fact.name in VERDICTS]
+
+
+async def test_what_a_jobs_own_image_says_of_its_node_is_not_even_asked(kube: FakeKube, house: House) -> None:
+    submitted = await house.muster.submit(job("liar", gpus=8, retries=0, preflight="quick"))
+    (ended,) = await house.ended([submitted.id])
+    passed = [fact.payload for fact in await house.facts() if isinstance(fact.payload, PreflightPassed)]
+    assert ["preflight.image" in warning for one in passed for warning in one.warned] == [True, True]
+    assert (ended.phase, ended.retries_used, ended.attempt) == (Phase.FAILED, 0, 1), "no run is free"
+    assert "exit code 1" in ended.reason, "its own failure, of its own program"
+    assert not [one for pod in kube.store.all(PODS) for one in objects(pod, "spec", "initContainers")]
+    assert await verdicts(house) == []
+
+
+async def test_exit_codes_of_many_teams_have_a_node_checked_and_no_more(house: House) -> None:
+    submitted = [await house.muster.submit(job("fails", gpus=8, retries=0, team=team)) for team in TEAMS]
+    await house.ended([one.id for one in submitted])
+    await until_async(lambda: _is_answered(house))  # after it health would have said what it says
+    assert await verdicts(house) == []
+
+
+async def test_checks_for_every_job_are_not_begun_without_an_image_that_can_be_believed() -> None:
+    with pytest.raises(ValidationError, match=r"preflight\.image: is not set, but preflight\.default is"):
+        Settings.model_validate({**REQUIRED, "kubernetes": {}, "preflight": {"default": "quick"}})
+
+
+async def _is_answered(house: House) -> bool:
+    """Whether the checks that were asked for after the observation were answered."""
+    names = [
+        fact.name
+        for fact in await house.facts()
+        if not isinstance(fact.payload, FaultObserved) or fact.payload.code == "pods-failing"
+    ]
+    return "fault-observed" in names and "checks-reported" in names[names.index("fault-observed") :]
