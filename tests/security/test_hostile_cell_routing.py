@@ -10,16 +10,22 @@ import pytest
 from nats.aio.client import Client
 
 from hosted_services import HostedServices, until_leading
+from muster.bus.dead import HEADER_SUBJECT
+from muster.bus.declaration import Declaration
 from muster.bus.nats_log import NatsLog
 from muster.bus.requests import append_single
 from muster.bus.service import CoreService
-from muster.core import Draft, Fact
+from muster.cli.dead_letters import newest
+from muster.core import Draft, Fact, Instant
 from muster.federation import app
 from muster.schemas import ids
 from muster.schemas.facts.composability import DetachRequested
+from muster.schemas.facts.health import HealthMoved
 from muster.schemas.facts.job import JobCancelRequested, JobRouted, JobSubmitted
+from muster.schemas.facts.node import NodeJoined, WithholdRequested
 from muster.schemas.facts.workload import JobRefused
 from muster.schemas.job import Job, JobSpec, TaskGroup, WorkloadRef
+from muster.schemas.registry import StreamRole
 from muster.schemas.subjects import FED_LOG
 from servers import CLUSTER, DECLARATIONS, NatsServer, running_nats
 from waiting import until_async
@@ -27,13 +33,17 @@ from waiting import until_async
 pytestmark = pytest.mark.connected
 
 NOWHERE = "nowhere"
-_BROKERS = tuple(app.DECLARATION if one.service == "federation" else one for one in DECLARATIONS)
+_DECLARED = {
+    **{one.service: one for one in DECLARATIONS},
+    "federation": app.DECLARATION,
+    "health": Declaration("health", folds=(StreamRole.LOG,)),
+}
 """What the broker knows the services by. It has one cluster: nobody may publish what is addressed to another."""
 
 
 @pytest.fixture(scope="module")
 def broker() -> Iterator[NatsServer]:
-    with running_nats(declarations=_BROKERS) as server:
+    with running_nats(declarations=tuple(_DECLARED.values())) as server:
         yield server
 
 
@@ -142,3 +152,59 @@ async def test_jobs_of_a_cluster_that_was_taken_off_the_list_keep_no_job_waiting
     await federated.submit(after)
     assert (await federated.until_said(after, "routed")).cluster == CLUSTER
     assert [fact.name for fact in await federated.said(gone)] == ["routed"]
+
+
+HEALTH = Declaration("health", folds=(StreamRole.LOG,), withholds=True)
+"""A health that withholds nodes, over a broker that knows one which does not."""
+
+
+@dataclass
+class Withholding:
+    """Health of a fleet of nodes: every node that joined is to be withheld, and every second one is suspect."""
+
+    joined: list[str] = field(default_factory=list)
+    said: set[tuple[str, str]] = field(default_factory=set)
+
+    def apply(self, fact: Fact) -> None:
+        if isinstance(fact.payload, NodeJoined):
+            self.joined.append(fact.subject_id)
+        elif fact.writer == "health":
+            self.said.add((fact.subject_id, fact.name))
+
+    def decide(self, now: Instant) -> list[Draft]:
+        wanted = [
+            draft
+            for node in self.joined
+            for draft in (
+                Draft("node", f"{node}-rack", "withhold-requested", WithholdRequested(request_id=node)),
+                Draft("node", node, "suspect", HealthMoved(node=node)),
+            )
+        ]
+        return [draft for draft in wanted if (draft.subject_id, draft.name) not in self.said]
+
+    def next_wakeup(self) -> Instant | None:
+        return None
+
+    def snapshot(self) -> Iterator[Draft]:
+        yield from ()
+
+
+async def test_drafts_that_the_broker_takes_from_nobody_stop_no_other(federated: Federated) -> None:
+    """Whatever the core: the first and the last of a batch are refused, and every second one between them."""
+    hosting = await federated.host(CoreService(HEALTH, StreamRole.LOG, Withholding))
+    await until_leading(hosting.shells)
+    await federated.join("n1", "n2", "n3")
+
+    async def suspects() -> list[str]:
+        return [fact.subject_id for fact in await federated.facts("suspect")]
+
+    async def has(count: int) -> bool:
+        return len(await suspects()) == count
+
+    await until_async(lambda: has(3), patience_s=15)
+    await federated.join("n4")
+    await until_async(lambda: has(4), patience_s=15)
+    assert await suspects() == ["n1", "n2", "n3", "n4"]
+    assert hosting.shells[0].leading
+    told = {message.headers[HEADER_SUBJECT] for message in await newest(await federated.client("admin-tools"), limit=9)}
+    assert {f"muster.{CLUSTER}.health.node.n{number}-rack.withhold-requested" for number in range(1, 4)} <= told

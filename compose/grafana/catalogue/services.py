@@ -94,13 +94,15 @@ MUSTER = Board(
         (
             Panel(
                 "Appends that were not stored",
-                "stale: another leader was faster. full: the log. Back-off: seconds until the next try.",
+                "stale: another leader was faster. full: the log. Back-off: seconds until the next try. "
+                "Held back: single drafts that the log refuses.",
                 [
                     (
                         f"sum by (service, reason) (rate(muster_append_refused_total{RATE})) > 0",
                         "{{service}} {{reason}}",
                     ),
                     ("max by (service) (muster_append_backoff_seconds) > 0", "{{service}} back-off"),
+                    ("max by (service) (muster_drafts_in_quarantine) > 0", "{{service}} held back"),
                 ],
             ),
             Panel(

@@ -10,10 +10,20 @@ import nats.errors
 from nats.aio.client import Client
 
 from muster.bus import jsapi
-from muster.bus.batches import Outgoing, Writer, split
+from muster.bus.batches import HEADERS_BYTES_MAX, Outgoing, Writer, split, write_each
 from muster.bus.counters import LogCounters
-from muster.bus.errors import ApiError
-from muster.bus.ports import Appended, LogFullError, LogUnavailableError, StaleFenceError
+from muster.bus.dead import bury_refused
+from muster.bus.errors import ApiError, FactRefusedError
+from muster.bus.ports import (
+    Appended,
+    DraftsRefusedError,
+    LogFullError,
+    LogUnavailableError,
+    Refusal,
+    Refused,
+    StaleFenceError,
+)
+from muster.bus.refused_subjects import RefusedSubjects, WatchingClient
 from muster.bus.requests import EXPECTED_LAST_ON_SUBJECT
 from muster.core.fact import Draft
 from muster.schemas import ids
@@ -35,6 +45,7 @@ class NatsAppender:
         self._log = log
         self._writer = Writer(log, service)
         self._counters = counters
+        self._refused = client.refused if isinstance(client, WatchingClient) else RefusedSubjects()
         self._term = 0
         self._fence_seq: int | None = None  # of our newest fence record; None after an error: ask the broker
         self._committed_seq = 0
@@ -54,18 +65,50 @@ class NatsAppender:
         """See `ports.LogAppender.append`. No drafts: the fence record alone.
 
         Raises LogError: StaleFenceError (also after a lost reply, until the log was folded to that commit),
-        LogFullError, LogUnavailableError, FactRefusedError, TogetherTooLargeError. Before the last two nothing was
-        stored; otherwise the batches before the refused one stand.
+        LogFullError, LogUnavailableError, DraftsRefusedError. The batches before the refused one stand.
         """
         if folded_seq < self._committed_seq:
             raise StaleFenceError(f"own facts up to {self._committed_seq} are not folded yet, only up to {folded_seq}")
         await self._expect_own_fence(folded_seq)
-        messages = [self._writer.write(draft, self._id(folded_seq, index)) for index, draft in enumerate(drafts)]
+        messages = write_each(drafts, lambda index, draft: self._written(draft, self._id(folded_seq, index)))
         batches = split(drafts, [len(message.body) for message in messages])
         appended = Appended(0, 0)
         for ordinal, batch in enumerate(batches):
-            appended = await self._append_batch(messages[batch.start : batch.stop], folded_seq, ordinal=ordinal)
+            sending = messages[batch.start : batch.stop]
+            self._refused.forget()
+            try:
+                appended = await self._append_batch(sending, folded_seq, ordinal=ordinal)
+            except LogUnavailableError as error:
+                refused = self._not_taken(sending, batch.start)
+                if not refused:
+                    raise
+                raise DraftsRefusedError(refused) from error
         return appended
+
+    async def report_refused(self, draft: Draft, detail: str) -> None:
+        """See `ports.LogAppender.report_refused`. A full DEAD is counted and logged."""
+        await bury_refused(self._client, self._counters, self._writer, draft, detail)
+
+    def _written(self, draft: Draft, fact_id: str) -> Outgoing:
+        """The draft as a message that the broker has room for. Raises FactRefusedError."""
+        message, most = self._writer.write(draft, fact_id), self._client.max_payload
+        if len(message.body) + HEADERS_BYTES_MAX > most:
+            raise FactRefusedError(
+                f"{message.subject}: body of {len(message.body)} bytes; max_payload of the broker is {most}, of which "
+                f"{HEADERS_BYTES_MAX} are for headers"
+            )
+        return message
+
+    def _not_taken(self, messages: Sequence[Outgoing], start: int) -> list[Refused]:
+        user = self._writer.service
+        return [
+            Refused(
+                start + index,
+                Refusal.PERMISSION,
+                f"{messages[index].subject}: the broker does not let {user} publish there",
+            )
+            for index in self._refused.among(message.subject for message in messages)
+        ]
 
     def _id(self, folded_seq: int, index: int) -> str:
         return ids.fact_id(
@@ -121,7 +164,12 @@ class NatsAppender:
                 continue
             headers[BATCH_COMMIT] = "1"
             reply = await jsapi.ask(
-                self._client, message.subject, message.body, headers=headers, timeout_s=COMMIT_TIMEOUT_S
+                self._client,
+                message.subject,
+                message.body,
+                headers=headers,
+                timeout_s=COMMIT_TIMEOUT_S,
+                stop=self._refused.watch(message.subject),
             )
         ack = jsapi.PubAck.model_validate_json(jsapi.check(reply.data))
         assert ack.count == last, f"{ack.count} of {last} messages of an atomic batch were stored"

@@ -1,23 +1,29 @@
 """From drafts to messages: which may share a batch, and how each is written. Pure; every log uses it."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import TypeVar
 
 from muster.bus.errors import FactRefusedError, TogetherTooLargeError
+from muster.bus.ports import DraftsRefusedError, Refusal, Refused
 from muster.core.fact import Draft
 from muster.schemas import envelope, ids
 from muster.schemas.base import FACT_BYTES_MAX, Payload
 from muster.schemas.facts.control import Fence
 from muster.schemas.registry import FactType, fact_type
-from muster.schemas.subjects import FENCE, LogName, fact_subject, fence_subject
+from muster.schemas.subjects import FENCE, LogName, fact_subject, fence_subject, token
 
 BATCH_MESSAGES_MAX = 900
 """Fence record included; the broker's own limit is 1,000 (10199)."""
 BATCH_BYTES_MAX = 16 * 1024 * 1024
 """Bodies of one batch: the broker and the connection hold it in memory until the commit."""
+HEADERS_BYTES_MAX = 32 * 1024
+"""Headers of one message: half of what a stream takes (10097)."""
 SPAN_DIGITS = slice(36, 52)
 TRACE_FLAGS = slice(52, None)
 TRACEPARENT_LENGTH = 55
+
+T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,7 +54,8 @@ def split(drafts: Sequence[Draft], sizes: Sequence[int] | None = None) -> list[r
         if len(block) > room or (block_weight > BATCH_BYTES_MAX and len(block) > 1):
             raise TogetherTooLargeError(
                 f"{len(block)} drafts of {block_weight} bytes must stand together (key "
-                f"{drafts[block.start].together!r}); one batch holds {room} drafts and {BATCH_BYTES_MAX} bytes"
+                f"{drafts[block.start].together!r}); one batch holds {room} drafts and {BATCH_BYTES_MAX} bytes",
+                [index for index in block if drafts[index].together],
             )
         if block.stop - start > room or weight + block_weight > BATCH_BYTES_MAX:
             if end > start:
@@ -56,6 +63,30 @@ def split(drafts: Sequence[Draft], sizes: Sequence[int] | None = None) -> list[r
             start, weight = block.start, 0
         end, weight = block.stop, weight + block_weight
     return [*batches, range(start, end)]
+
+
+def first_blocks(drafts: Sequence[Draft], most: int) -> Sequence[Draft]:
+    """Return the first drafts, about `most`: at least one, and nothing that must stand together is split."""
+    end = 0
+    for block in _blocks(drafts):
+        if end and block.stop > most:
+            break
+        end = block.stop
+    return drafts[:end]
+
+
+def write_each(drafts: Sequence[Draft], write: Callable[[int, Draft], T]) -> list[T]:
+    """Write every draft. Raises DraftsRefusedError for all that `write` raises FactRefusedError for."""
+    written: list[T] = []
+    refused: list[Refused] = []
+    for index, draft in enumerate(drafts):
+        try:
+            written.append(write(index, draft))
+        except FactRefusedError as error:
+            refused.append(Refused(index, Refusal.INVALID, str(error)))
+    if refused:
+        raise DraftsRefusedError(refused)
+    return written
 
 
 def _blocks(drafts: Sequence[Draft]) -> list[range]:
@@ -102,6 +133,11 @@ class Writer:
                     "the table of facts says who is"
                 )
             self._rows[draft.kind, draft.name] = row
+        if draft.cluster and token(draft.cluster) != draft.cluster:
+            raise FactRefusedError(
+                f"{draft.kind} {draft.name}: cluster {draft.cluster!r} is not one subject token; a cluster's name has "
+                "lower-case letters, digits and hyphens"
+            )
         if not isinstance(draft.payload, row.payload):
             raise FactRefusedError(
                 f"{draft.kind} {draft.name}: body is {type(draft.payload).__name__}, not {row.payload.__name__}"
@@ -111,14 +147,7 @@ class Writer:
     def write(self, draft: Draft, fact_id: str) -> Outgoing:
         """The draft as a message. Raises FactRefusedError."""
         row = self.row(draft)
-        subject = fact_subject(
-            self.log,
-            writer=self.service,
-            kind=draft.kind,
-            subject_id=draft.subject_id,
-            name=draft.name,
-            cluster=draft.cluster,
-        )
+        subject = self.subject(draft)
         headers = envelope.headers(
             row,
             id=fact_id,
@@ -127,7 +156,21 @@ class Writer:
             causes=draft.causes,
             trace=own_span(draft.trace, fact_id),
         )
+        size = len(headers.get(envelope.HEADER_CAUSES, "").encode())
+        if size > HEADERS_BYTES_MAX:
+            raise FactRefusedError(f"{subject}: causes of {size} bytes, at most {HEADERS_BYTES_MAX} are allowed")
         return Outgoing(subject, headers, _body(subject, draft.payload))
+
+    def subject(self, draft: Draft) -> str:
+        """Return the subject that the draft would be stored under."""
+        return fact_subject(
+            self.log,
+            writer=self.service,
+            kind=draft.kind,
+            subject_id=draft.subject_id,
+            name=draft.name,
+            cluster=draft.cluster,
+        )
 
     def fence(self, record: Fence, fact_id: str) -> Outgoing:
         """The fence record that begins a batch."""

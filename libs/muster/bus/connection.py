@@ -13,6 +13,7 @@ from nats.aio.client import Client
 
 from muster.bus.access import inbox_prefix
 from muster.bus.limits import CONNECT_TIMEOUT_S, PENDING_BYTES, PING_INTERVAL_S, PINGS_OUTSTANDING, RECONNECT_WAIT_S
+from muster.bus.refused_subjects import WatchingClient
 from muster.bus.settings import Settings
 
 _logger = logging.getLogger(__name__)
@@ -35,21 +36,28 @@ def credentials(settings: Settings, user: str) -> Path:
 
 async def connect(settings: Settings, user: str, *, on_closed: OnClosed) -> Client:
     """A connected client of `user`. Raises CredentialsError; waits for ever while the broker is away."""
-    return await nats.connect(
+    client, tell = WatchingClient(), teller(user)
+
+    async def told(error: Exception) -> None:
+        client.refused.saw(error)
+        await tell(error)
+
+    await client.connect(
         settings.nats_url,
         name=f"muster {user}",
         user_credentials=str(credentials(settings, user)),
         inbox_prefix=inbox_prefix(user),
         connect_timeout=CONNECT_TIMEOUT_S,
         max_reconnect_attempts=-1,
-        reconnect_time_wait=RECONNECT_WAIT_S,
+        reconnect_time_wait=RECONNECT_WAIT_S,  # type: ignore[arg-type]  # annotated as whole seconds; it takes any
         ping_interval=PING_INTERVAL_S,
         max_outstanding_pings=PINGS_OUTSTANDING,
         pending_size=PENDING_BYTES,
-        error_cb=teller(user),
+        error_cb=told,
         disconnected_cb=_disconnected(user),
         closed_cb=closer(user, on_closed),
     )
+    return client
 
 
 async def connect_once(settings: Settings, user: str) -> Client:

@@ -11,14 +11,16 @@ from typing import Protocol
 
 from nats.aio.client import Client
 
-from muster.bus.batches import Outgoing
+from muster.bus.batches import Outgoing, Writer
 from muster.bus.counters import LogCounters
 from muster.bus.decode import Dead
 from muster.bus.ports import LogUnavailableError
 from muster.bus.requests import Outcome, publish
 from muster.bus.traceparent import about
+from muster.core.fact import Draft
 from muster.schemas.envelope import HEADER_MSG_ID, HEADER_TRACE
-from muster.schemas.subjects import dead_subject
+from muster.schemas.ids import request_fact_id
+from muster.schemas.subjects import dead_draft_subject, dead_subject
 
 BODY_BYTES_MAX = 64 * 1024
 HEADERS_CHARACTERS_MAX = 4096
@@ -51,6 +53,34 @@ def letter(stream: str, dead: Dead, fields: Mapping[str, str] | None, body: byte
         HEADER_HEADERS: original[:HEADERS_CHARACTERS_MAX],
     }
     return Outgoing(dead_subject(stream, dead.seq), headers, body[:BODY_BYTES_MAX])
+
+
+def refused_letter(writer: Writer, draft: Draft, detail: str) -> Outgoing:
+    """The entry of a draft that the log refuses; one for each subject, whatever the body is."""
+    subject, stream = writer.subject(draft), writer.log.stream
+    key = request_fact_id("refused", stream, subject)
+    headers = {
+        HEADER_MSG_ID: f"{stream}-{key}",
+        HEADER_STREAM: stream,
+        HEADER_SUBJECT: _one_line(subject),
+        HEADER_ERROR: _one_line(detail),
+    }
+    body = draft.payload.model_dump_json().encode()
+    return Outgoing(dead_draft_subject(stream, key), headers, body[:BODY_BYTES_MAX])
+
+
+def _one_line(text: str) -> str:
+    return " ".join(text.split())[:HEADERS_CHARACTERS_MAX]
+
+
+async def bury_refused(client: Client, counters: LogCounters, writer: Writer, draft: Draft, detail: str) -> None:
+    """Store the entry of a refused draft unless it stands already. Raises LogUnavailableError."""
+    stored = await publish(client, refused_letter(writer, draft, detail), expect_new=True)
+    if stored.outcome is Outcome.UNAVAILABLE:
+        raise LogUnavailableError(stored.detail)
+    if stored.outcome is Outcome.FULL:
+        counters.dead_unwritten += 1
+        _logger.error("stream DEAD is full (%s): no entry for %s", stored.detail, writer.subject(draft))
 
 
 class NatsDeadLetters:

@@ -1,14 +1,19 @@
 """What else can go wrong with a log, beside what every appender raises (`ports`)."""
 
-from muster.bus.ports import LogError
+from collections.abc import Sequence
+
+from muster.bus.ports import DraftsRefusedError, LogError, Refusal, Refused
 
 
 class FactRefusedError(LogError):
-    """A draft that its service may not write, or whose body is too large. A defect of the core that made it."""
+    """A draft that its service may not write, or that is too large. A defect of the core that made it."""
 
 
-class TogetherTooLargeError(LogError):
+class TogetherTooLargeError(DraftsRefusedError):
     """Drafts that must stand together do not fit in one batch. A defect of the core: ask for smaller steps."""
+
+    def __init__(self, detail: str, indexes: Sequence[int]) -> None:
+        super().__init__([Refused(index, Refusal.TOGETHER, detail) for index in indexes[:1]])
 
 
 class FactsMissingError(LogError):

@@ -156,26 +156,33 @@ async def ask(
     *,
     headers: dict[str, str] | None = None,
     timeout_s: float = REQUEST_TIMEOUT_S,
+    stop: "asyncio.Future[None] | None" = None,
 ) -> Msg:
-    """One request; raises LogUnavailableError if no answer came in time, nobody listens, or the connection broke."""
+    """One request; raises LogUnavailableError if no answer came in time, nobody listens, or the connection broke.
+
+    stop: once it is done no answer is waited for any longer.
+    """
     if not client.is_connected:
         raise LogUnavailableError(f"{subject}: not connected to the bus")
     request = client.request(subject, body, timeout=timeout_s, headers=headers)
     try:
-        return await (_watched(client, request) if timeout_s > WATCH_S else request)
+        return await (_watched(client, request, stop) if timeout_s > WATCH_S else request)
     except nats.errors.NoRespondersError as error:
         raise LogUnavailableError(f"{subject}: nobody answers there") from error
     except (nats.errors.Error, OSError) as error:
         raise LogUnavailableError(f"{subject}: {type(error).__name__}, no answer within {timeout_s:g} s") from error
 
 
-async def _watched(client: Client, request: Coroutine[None, None, Msg]) -> Msg:
+async def _watched(client: Client, request: Coroutine[None, None, Msg], stop: "asyncio.Future[None] | None") -> Msg:
     """The answer, or ConnectionClosedError once the connection broke: nats-py would wait out the time for nothing."""
     reconnects = client.stats["reconnects"]
     answer = asyncio.ensure_future(request)
+    ends: set[asyncio.Future[object]] = {answer} if stop is None else {answer, stop}  # type: ignore[arg-type]
     try:
         while not answer.done():
-            await asyncio.wait({answer}, timeout=WATCH_S)
+            await asyncio.wait(ends, timeout=WATCH_S, return_when=asyncio.FIRST_COMPLETED)
+            if not answer.done() and stop is not None and stop.done():
+                raise nats.errors.BadSubjectError
             if not answer.done() and (not client.is_connected or client.stats["reconnects"] != reconnects):
                 raise nats.errors.ConnectionClosedError
         return answer.result()

@@ -11,7 +11,9 @@ class ShellLimits:
     to wake does not spin. decide_s: the core's own budget; longer is counted. backoff_s: first and longest wait after
     an append that was not stored. stale_appends_max: in a row, then a new term begins.
     checkpoint_backlog: snapshots waiting for their upload.
-    settle_s: what a service that ends may take to finish them.
+    settle_s: what a service that ends may take to finish them. Drafts that the log refuses: quarantine_max are held
+    back at once; they are tried again after quarantine_wait_s, first and longest, one every quarantine_pace_s.
+    quarantine_rest_s: wait where nothing else was decided. letters_max: dead letters of them, written in one turn.
     """
 
     read_messages: int = 1000
@@ -24,6 +26,11 @@ class ShellLimits:
     checkpoint_backlog: int = 2
     checkpoint_timeout_s: float = 60.0
     settle_s: float = 2.0
+    quarantine_max: int = 4096
+    quarantine_wait_s: tuple[float, float] = (10.0, 300.0)
+    quarantine_pace_s: float = 1.0
+    quarantine_rest_s: float = 0.05
+    letters_max: int = 16
 
 
 HUB_READ_MESSAGES = 1000

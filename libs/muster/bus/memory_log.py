@@ -9,11 +9,20 @@ import asyncio
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from muster.bus.batches import Writer, own_span, split
+from muster.bus.batches import Writer, own_span, split, write_each
 from muster.bus.counters import LogCounters
 from muster.bus.decode import Dead, Decoder, Skipped
 from muster.bus.errors import FactsMissingError
-from muster.bus.ports import Appended, Batch, LogFullError, StaleFenceError
+from muster.bus.ports import (
+    Appended,
+    Batch,
+    DraftsRefusedError,
+    LogFullError,
+    LogUnavailableError,
+    Refusal,
+    Refused,
+    StaleFenceError,
+)
 from muster.core.fact import Draft, Fact
 from muster.core.instant import Instant
 from muster.schemas import ids
@@ -41,12 +50,17 @@ class MemoryLog:
     """One log (`ports.Log`). clock: the broker's. messages_max: refuses appends beyond, None if endless.
 
     dead: dead letters by sequence, one per message whoever reads it. followers: called with the facts just stored.
+    forbidden: subjects that nobody may publish to; broken: subjects that the broker refuses without a word why.
+    refused: dead letters of drafts, by subject.
     """
 
     def __init__(self, name: LogName, *, clock: Callable[[], Instant], messages_max: int | None = None) -> None:
         self.name = name
         self.counters = LogCounters()
         self.dead: dict[int, Dead] = {}
+        self.forbidden: set[str] = set()
+        self.broken: set[str] = set()
+        self.refused: dict[str, str] = {}
         self.followers: list[Callable[[Sequence[Fact]], None]] = []
         self.messages_max = messages_max
         self._clock = clock
@@ -211,11 +225,29 @@ class MemoryAppender:
         if folded_seq < self._committed_seq:
             raise StaleFenceError(f"own facts up to {self._committed_seq} are not folded yet, only up to {folded_seq}")
         self._expect_own_fence(folded_seq)
-        facts = [self._fact(draft, folded_seq, index) for index, draft in enumerate(drafts)]
+        facts = write_each(drafts, lambda index, draft: self._fact(draft, folded_seq, index))
         appended = Appended(0, 0)
         for ordinal, batch in enumerate(split(drafts)):
+            self._check_taken(drafts, batch)
             appended = self._append_batch(facts[batch.start : batch.stop], folded_seq, ordinal=ordinal)
         return appended
+
+    async def report_refused(self, draft: Draft, detail: str) -> None:
+        """See `ports.LogAppender.report_refused`."""
+        self._log.refused.setdefault(self._writer.subject(draft), detail)
+
+    def _check_taken(self, drafts: Sequence[Draft], batch: range) -> None:
+        if not (self._log.forbidden or self._log.broken):
+            return
+        subjects = {index: self._writer.subject(drafts[index]) for index in batch}
+        if refused := [
+            Refused(index, Refusal.PERMISSION, f"{subject}: nobody may publish there")
+            for index, subject in subjects.items()
+            if subject in self._log.forbidden
+        ]:
+            raise DraftsRefusedError(refused)
+        if any(subject in self._log.broken for subject in subjects.values()):
+            raise LogUnavailableError(f"{self._log.name.stream}: no answer")
 
     def _expect_own_fence(self, folded_seq: int) -> None:
         if self._fence_seq is not None:

@@ -30,6 +30,12 @@ _APPEND = Histogram("muster_append_seconds", "Appending one decision.", _LABELS,
 _OVERRUNS = Counter("muster_decide_overruns", "Decisions longer than the budget.", _LABELS)
 _REFUSED = Counter("muster_append_refused", "Appends that were not stored, by reason.", (*_LABELS, "reason"))
 _BACKOFF = Gauge("muster_append_backoff_seconds", "Wait before the next append after one that failed.", _LABELS)
+_QUARANTINED = Counter(
+    "muster_drafts_quarantined",
+    "Drafts that a core decided, that the log refuses, and that are held back so that the others are stored.",
+    (*_LABELS, "kind", "name", "reason"),
+)
+_IN_QUARANTINE = Gauge("muster_drafts_in_quarantine", "Drafts that are held back now.", _LABELS)
 _RESTARTS = Counter("muster_service_restarts", "Recoveries after a failure.", _LABELS)
 _CHECKPOINTS = Counter("muster_checkpoint_parts", "Parts of checkpoints, by outcome.", (*_LABELS, "outcome"))
 _STORED = Gauge("muster_log_stored_bytes", "What the log holds.", ("log",))
@@ -74,8 +80,14 @@ class ShellMetrics:
     overruns: Counter
     backoff_s: Gauge
     restarts: Counter
+    in_quarantine: Gauge
     _refused: tuple[Counter, Counter, Counter]
     _parts: dict[str, Counter]
+    _labels: tuple[str, str]
+
+    def quarantined(self, *, kind: str, name: str, reason: str) -> None:
+        """Count a draft that is held back because the log refuses it."""
+        _QUARANTINED.labels(*self._labels, kind, name, reason).inc()
 
     def refused(self, *, stale: bool = False, full: bool = False) -> None:
         """Count an append that was not stored: stale fence, full log, else no answer."""
@@ -105,6 +117,8 @@ def shell_metrics(service: str, log: str) -> ShellMetrics:
         overruns=_OVERRUNS.labels(*labels),
         backoff_s=_BACKOFF.labels(*labels),
         restarts=_RESTARTS.labels(*labels),
+        in_quarantine=_IN_QUARANTINE.labels(*labels),
+        _labels=labels,
         _refused=(reasons[0], reasons[1], reasons[2]),
         _parts={outcome: _CHECKPOINTS.labels(*labels, outcome) for outcome in ("uploaded", "failed", "skipped")},
     )

@@ -1,14 +1,26 @@
 """When a leader may append, and what follows from an append that was not stored."""
 
 import logging
+from collections import deque
 from collections.abc import Sequence
 
 from muster.bus.clock import Clock
-from muster.bus.errors import FactRefusedError, TogetherTooLargeError
 from muster.bus.fold import Folder
 from muster.bus.limits import ShellLimits
 from muster.bus.metrics import ShellMetrics
-from muster.bus.ports import Appended, LogAppender, LogError, LogFullError, LogReader, StaleFenceError
+from muster.bus.narrowing import Narrowing
+from muster.bus.ports import (
+    Appended,
+    DraftsRefusedError,
+    LogAppender,
+    LogError,
+    LogFullError,
+    LogReader,
+    Refusal,
+    Refused,
+    StaleFenceError,
+)
+from muster.bus.quarantine import Admitted, Quarantine
 from muster.core.fact import Draft
 from muster.core.instant import Instant
 
@@ -18,6 +30,8 @@ _logger = logging.getLogger(__name__)
 class Pen:
     """One leader's pen. After a commit it rests until that is folded; after a failure until the head is, and longer
     each time, up to a bound. wanted: something was folded, or not stored, since the last decision.
+
+    A refusal that is about single drafts keeps only these from the log; see `quarantine`.
     """
 
     def __init__(self, appender: LogAppender, clock: Clock, metrics: ShellMetrics, limits: ShellLimits) -> None:
@@ -34,6 +48,11 @@ class Pen:
         self._stale = 0
         self._appended_s = clock.monotonic_s()
         self._probe: tuple[int, Instant, Instant] | None = None
+        self._quarantine = Quarantine(
+            most=limits.quarantine_max, wait_s=limits.quarantine_wait_s, pace_s=limits.quarantine_pace_s
+        )
+        self._narrowing = Narrowing()
+        self._letters: deque[tuple[Draft, str]] = deque(maxlen=limits.quarantine_max)
 
     async def start_term(self, *, term: int, holder: str) -> Appended:
         """Append `term-started`. Raises LogError."""
@@ -43,21 +62,32 @@ class Pen:
         return appended
 
     async def append(self, drafts: Sequence[Draft], *, folded_seq: int) -> str:
-        """Append what was decided; "" if it was stored, else why not: then fold to the head and decide anew.
-
-        Raises FactRefusedError and TogetherTooLargeError: defects of the core.
+        """Append what was decided, less what is held back; "" if it was stored, else why not: then fold to the head and
+        decide anew.
         """
         started_s, sent = self._clock.monotonic_s(), self._clock.wall()
+        admitted = self._quarantine.admit(drafts, now_s=started_s)
+        sending = admitted.drafts if admitted.tried else self._narrowing.next(admitted.drafts)
+        if not sending and not self._narrowing.is_control and not self.renewal_due():
+            self._rest_until_s = started_s + self._limits.quarantine_rest_s
+            await self._report()
+            return ""
         try:
-            appended = await self._appender.append(drafts, folded_seq=folded_seq)
-        except (FactRefusedError, TogetherTooLargeError):
-            raise
+            appended = await self._appender.append(sending, folded_seq=folded_seq)
+        except DraftsRefusedError as error:
+            self._hold([(sending[one.index], one) for one in error.refused])
+            await self._report()
+            self.wanted = self.asks_head = True
+            return str(error)
         except LogError as error:
+            self._unexplained(error, admitted)
             return self._failed(error)
         self._metrics.append_s.observe(self._clock.monotonic_s() - started_s)
-        self._metrics.appended.inc(len(drafts))
+        self._metrics.appended.inc(len(sending))
         self._probe = (appended.first_seq, sent, self._clock.wall())
         self._stored(appended)
+        self._explained(admitted, is_whole=len(sending) == len(drafts))
+        await self._report()
         return ""
 
     def folded(self, state: Folder) -> None:
@@ -97,6 +127,10 @@ class Pen:
         """An idle leader renews its fence, so that a trim never removes a live one."""
         return self._clock.monotonic_s() - self._appended_s >= self._limits.fence_renewal_s
 
+    def retry_due(self) -> bool:
+        """Whether a draft that is held back may be tried again."""
+        return self._quarantine.is_due(self._clock.monotonic_s())
+
     def wait_s(self, wake_in_s: float, *, folded_seq: int) -> float:
         """How long the next read may wait for facts."""
         rest_s = self._rest_until_s - self._clock.monotonic_s()
@@ -123,6 +157,50 @@ class Pen:
             self.put_off()
         self._stale = self._stale + 1 if stale else 0
         return str(error)
+
+    def _hold(self, refused: Sequence[tuple[Draft, Refused]]) -> None:
+        """From now on these are left out."""
+        now_s = self._clock.monotonic_s()
+        for draft, why in refused:
+            if not self._quarantine.refuse(draft, why.reason, now_s=now_s):
+                continue
+            self._metrics.quarantined(kind=draft.kind, name=draft.name, reason=why.reason.value)
+            self._letters.append((draft, why.detail))
+            _logger.error("%s of %s %s is held back: %s", draft.name, draft.kind, draft.subject_id, why.detail)
+        self._stale = 0
+        if len(self._quarantine) >= self._limits.quarantine_max:  # more are refused than can be held back
+            self.put_off()
+
+    def _unexplained(self, error: LogError, admitted: Admitted) -> None:
+        """An append failed and nothing says which draft it is about, if about any."""
+        if isinstance(error, StaleFenceError | LogFullError):
+            return
+        if admitted.tried:
+            self._quarantine.refuse_again(admitted.tried, now_s=self._clock.monotonic_s())
+        else:
+            self._narrowing.failed()
+
+    def _explained(self, admitted: Admitted, *, is_whole: bool) -> None:
+        """An append was stored: what it says of the drafts that were held back, or are suspected."""
+        if admitted.tried:
+            self._quarantine.stored(admitted.tried, now_s=self._clock.monotonic_s())
+        else:
+            detail = "an append fails with it and is stored without it"
+            self._hold([(draft, Refused(0, Refusal.BROKER, detail)) for draft in self._narrowing.stored()])
+        if not is_whole:
+            self.wanted = True
+
+    async def _report(self) -> None:
+        """Write dead letters of what is held back: a few at a time, so that nothing waits long for them."""
+        self._metrics.in_quarantine.set(len(self._quarantine))
+        for _ in range(min(len(self._letters), self._limits.letters_max)):
+            draft, detail = self._letters[0]
+            try:
+                await self._appender.report_refused(draft, detail)
+            except LogError as error:
+                _logger.warning("no dead letter of %s %s yet: %s", draft.kind, draft.subject_id, error)
+                return
+            self._letters.popleft()
 
     def _stored(self, appended: Appended) -> None:
         self._fold_first_seq = max(self._fold_first_seq, appended.last_seq)

@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from enum import StrEnum
 from typing import Protocol
 
 from muster.core.fact import Draft, Fact
@@ -23,6 +24,35 @@ class LogFullError(LogError):
 
 class LogUnavailableError(LogError):
     """No answer in time: whether the batch was stored is unknown until the log was folded to its head."""
+
+
+class Refusal(StrEnum):
+    """Why one draft is refused. INVALID: its service may not write such a fact, or it is too large. TOGETHER: what must
+    stand with it does not fit in one batch. PERMISSION: the broker does not take its subject from this user. BROKER: it
+    is refused again and again while an append without it is stored.
+    """
+
+    INVALID = "invalid"
+    TOGETHER = "together-too-large"
+    PERMISSION = "permission"
+    BROKER = "broker"
+
+
+@dataclass(frozen=True, slots=True)
+class Refused:
+    """One draft that is refused whatever is appended with it. index: among the drafts that were given."""
+
+    index: int
+    reason: Refusal
+    detail: str
+
+
+class DraftsRefusedError(LogError):
+    """Single drafts are refused; of their batch nothing was stored. The others can be appended without them."""
+
+    def __init__(self, refused: Sequence[Refused]) -> None:
+        super().__init__("; ".join(one.detail for one in refused[:3]))
+        self.refused = tuple(refused)
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,7 +103,15 @@ class LogAppender(Protocol):
     async def append(self, drafts: Sequence[Draft], *, folded_seq: int) -> Appended:
         """Store drafts as facts: all or nothing per batch, `together` never split. Raises LogError.
 
-        folded_seq: what the decision was based on. Split at BATCH_MESSAGES_MAX; returns the last batch.
+        folded_seq: what the decision was based on. Split at BATCH_MESSAGES_MAX; returns the last batch. Raises
+        DraftsRefusedError where it is known which drafts the refusal is about.
+        """
+        ...
+
+    async def report_refused(self, draft: Draft, detail: str) -> None:
+        """Store a dead letter for a draft that is refused, once however often it is reported.
+
+        Raises LogUnavailableError.
         """
         ...
 

@@ -170,6 +170,7 @@ class Shell:
         finally:
             self._leads = False
             self._state.takes_snapshots = False
+            self.metrics.in_quarantine.set(0)
             await effects.close()
 
     async def _start_term(self, lease: Lease, pen: Pen, effects: Effects) -> None:
@@ -224,7 +225,7 @@ class Shell:
             pen.wanted = True
         if batch.facts or due:
             await effects.after_fold(state.given(batch), last_seq=state.last_seq, now=now)
-        if not (pen.wanted or due or pen.renewal_due()):
+        if not (pen.wanted or due or pen.renewal_due() or pen.retry_due()):
             return
         if pen.asks_head:
             await pen.ask_head(self._reading)
@@ -249,7 +250,7 @@ class Shell:
             self._decided_ns = started_ns
             end_ns = started_ns + round(spent_s * NS_PER_S)
             tracing.work("decide", start_ns=started_ns, end_ns=end_ns, messages=len(drafts))
-        if not drafts and not pen.renewal_due():
+        if not drafts and not pen.renewal_due() and not pen.retry_due():
             return
         error = await pen.append(drafts, folded_seq=state.last_seq)
         if tracing.enabled:

@@ -143,6 +143,11 @@ def dead_subject(stream: str, seq: int) -> str:
     return f"dead.{stream}.{seq}"
 
 
+def dead_draft_subject(stream: str, key: str) -> str:
+    """Dead letter of a fact that was never stored because the log refuses it. key: a hash of its subject."""
+    return f"dead.{stream}.draft-{key}"
+
+
 def query_subject(cluster: str, service: str, name: str) -> str:
     """Where a question to a service's core is asked."""
     return f"query.{cluster}.{service}.{name}"

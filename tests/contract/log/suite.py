@@ -6,8 +6,8 @@ import pytest
 
 from muster.bus.batches import BATCH_MESSAGES_MAX
 from muster.bus.counters import LogCounters
-from muster.bus.errors import FactRefusedError, FactsMissingError, TogetherTooLargeError
-from muster.bus.ports import Log, LogAppender, LogFullError, LogReader, StaleFenceError
+from muster.bus.errors import FactsMissingError, TogetherTooLargeError
+from muster.bus.ports import DraftsRefusedError, Log, LogAppender, LogFullError, LogReader, Refusal, StaleFenceError
 from muster.core.fact import Draft, Fact
 from muster.schemas import envelope, ids
 from muster.schemas.facts.job import JobQueued, PodsStarted
@@ -220,8 +220,13 @@ class LogContract:
     async def test_refuses_what_the_service_may_not_say(self, bench: LogBench) -> None:
         pen = await leader(bench.log, service="agent")
 
-        with pytest.raises(FactRefusedError, match="agent is not the writer of job queued"):
-            await pen.append([queued(1)], folded_seq=2)
+        drafts = [Draft("job", JOB, "pods-started", PodsStarted(attempt=1)), queued(1)]
+        with pytest.raises(DraftsRefusedError, match="agent is not the writer of job queued") as refusal:
+            await pen.append(drafts, folded_seq=2)
+        assert [(one.index, one.reason) for one in refusal.value.refused] == [(1, Refusal.INVALID)]
+        await pen.append(drafts[:1], folded_seq=2)
+
+        assert [fact.name for fact in await fold(bench.log)][2:] == ["fence", "pods-started"]
 
     async def test_a_full_log_refuses_and_loses_nothing(self, bench: LogBench) -> None:
         log = await bench.full_after(20)
