@@ -10,6 +10,7 @@ import pytest
 from nats.aio.client import Client
 
 from hosted_services import HostedServices, until_leading
+from muster.bus import jsapi
 from muster.bus.dead import HEADER_SUBJECT
 from muster.bus.declaration import Declaration
 from muster.bus.nats_log import NatsLog
@@ -18,14 +19,15 @@ from muster.bus.service import CoreService
 from muster.cli.dead_letters import newest
 from muster.core import Draft, Fact, Instant
 from muster.federation import app
-from muster.schemas import ids
+from muster.federation.copier import GROUP_MAX
+from muster.schemas import envelope, ids
 from muster.schemas.facts.composability import DetachRequested
 from muster.schemas.facts.health import HealthMoved
-from muster.schemas.facts.job import JobCancelRequested, JobRouted, JobSubmitted
+from muster.schemas.facts.job import JobCancelRequested, JobFinished, JobRouted, JobSubmitted
 from muster.schemas.facts.node import NodeJoined, WithholdRequested
 from muster.schemas.facts.workload import JobRefused
 from muster.schemas.job import Job, JobSpec, TaskGroup, WorkloadRef
-from muster.schemas.registry import StreamRole
+from muster.schemas.registry import StreamRole, fact_type
 from muster.schemas.subjects import FED_LOG
 from servers import CLUSTER, DECLARATIONS, NatsServer, running_nats
 from waiting import until_async
@@ -69,8 +71,7 @@ class Federated(HostedServices):
         await self.say(Draft("job", one.id, "cancel-requested", asked))
 
     async def host_federation(self) -> None:
-        core = next(one for one in app.services(self.settings) if isinstance(one, CoreService))
-        hosting = await self.host(core)
+        hosting = await self.host(*app.services(self.settings))
         await until_leading(hosting.shells)
 
     async def said(self, one: Job) -> list[Fact]:
@@ -152,6 +153,30 @@ async def test_jobs_of_a_cluster_that_was_taken_off_the_list_keep_no_job_waiting
     await federated.submit(after)
     assert (await federated.until_said(after, "routed")).cluster == CLUSTER
     assert [fact.name for fact in await federated.said(gone)] == ["routed"]
+
+
+async def report(federated: Federated, job_id: str, fact_id: str) -> None:
+    """A terminal fact in the cluster's own log, as whoever holds the cluster can write it."""
+    row = fact_type(StreamRole.LOG, "scheduler", "job", "succeeded")
+    assert row is not None
+    headers = envelope.headers(row, id=fact_id, scope=CLUSTER, writer="scheduler", causes=(), trace="")
+    headers[envelope.HEADER_MSG_ID] = ids.request_fact_id("report", fact_id)
+    subject = f"muster.{CLUSTER}.scheduler.job.{job_id}.succeeded"
+    body = JobFinished(attempt=1).model_dump_json().encode()
+    jsapi.check((await jsapi.ask(await federated.client("scheduler"), subject, body, headers=headers)).data)
+
+
+async def test_a_report_that_cannot_be_copied_keeps_no_other_from_the_federation(federated: Federated) -> None:
+    """Its job's name is as long as a subject may be, or its id is longer than the headers of a message."""
+    await federated.host_federation()
+    one = job("reported")
+    await federated.submit(one)
+    await federated.until_said(one, "routed")
+    for number in range(GROUP_MAX):  # a whole group of the copier's
+        await report(federated, f"{number:02}" + "X" * 3_940, f"long-subject-{number}")
+        await report(federated, job(f"other-{number}").id, f"{number:02}" + "X" * 40_000)
+    await report(federated, one.id, "honest")
+    await federated.until_said(one, "job-ended")
 
 
 HEALTH = Declaration("health", folds=(StreamRole.LOG,), withholds=True)

@@ -19,6 +19,8 @@ BATCH_BYTES_MAX = 16 * 1024 * 1024
 """Bodies of one batch: the broker and the connection hold it in memory until the commit."""
 HEADERS_BYTES_MAX = 32 * 1024
 """Headers of one message: half of what a stream takes (10097)."""
+SUBJECT_BYTES_MAX = 3500
+"""The broker closes a connection whose command, with the reply subject, is longer than 4,096 bytes."""
 SPAN_DIGITS = slice(36, 52)
 TRACE_FLAGS = slice(52, None)
 TRACEPARENT_LENGTH = 55
@@ -156,6 +158,10 @@ class Writer:
             causes=draft.causes,
             trace=own_span(draft.trace, fact_id),
         )
+        if len(subject) > SUBJECT_BYTES_MAX:
+            raise FactRefusedError(
+                f"{draft.kind} {draft.name}: subject of {len(subject)} bytes, at most {SUBJECT_BYTES_MAX} are allowed"
+            )
         size = len(headers.get(envelope.HEADER_CAUSES, "").encode())
         if size > HEADERS_BYTES_MAX:
             raise FactRefusedError(f"{subject}: causes of {size} bytes, at most {HEADERS_BYTES_MAX} are allowed")

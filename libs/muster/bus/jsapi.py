@@ -31,6 +31,9 @@ DUPLICATE_IN_BATCH = 10201
 STORAGE_ERRORS = frozenset({10023, 10028, 10047, 10077, 10122})
 """Insufficient resources; memory or storage exceeded; store failed (`maximum bytes exceeded`); account's bytes."""
 
+MESSAGE_TOO_LARGE = frozenset({10054, 10097})
+"""The body, or the headers, are larger than the stream takes: the same message is refused whenever it is sent."""
+
 BATCH_LOST = frozenset({10176, 10211})
 """Incomplete (the server lost its beginning), or too many batches at once: nothing was stored."""
 _NOT_READY = frozenset({10008, 10039, 10076})

@@ -7,7 +7,7 @@ from nats.aio.client import Client
 
 from muster.bus import jsapi
 from muster.bus.batches import Outgoing, Writer
-from muster.bus.errors import ApiError
+from muster.bus.errors import ApiError, FactRefusedError
 from muster.bus.jsapi import StoredMessage, last_on_subject
 from muster.bus.ports import LogUnavailableError
 from muster.core.fact import Draft
@@ -69,7 +69,10 @@ async def publish(
     expect_last: int = 0,
     timeout_s: float = SINGLE_TIMEOUT_S,
 ) -> Single:
-    """Store one message and wait for the stream's answer. Raises ApiError for refusals that are defects."""
+    """Store one message and wait for the stream's answer.
+
+    Raises FactRefusedError if the stream never takes this message, and ApiError for other refusals that are defects.
+    """
     guarded = expect_new or expect_last
     headers = {**message.headers, EXPECTED_LAST_ON_SUBJECT: str(expect_last)} if guarded else message.headers
     try:
@@ -82,5 +85,7 @@ async def publish(
             return Single(Outcome.EXISTS, detail=error.description)
         if error.err_code in jsapi.STORAGE_ERRORS:
             return Single(Outcome.FULL, detail=error.description)
+        if error.err_code in jsapi.MESSAGE_TOO_LARGE:
+            raise FactRefusedError(f"{message.subject}: {error.description}") from error
         raise
     return Single(Outcome.EXISTS if ack.duplicate else Outcome.STORED, ack.seq)

@@ -1,4 +1,4 @@
-"""Messages that no reader could use, as the stream DEAD keeps them."""
+"""Messages that no reader could use, and facts that a log refuses, as the stream DEAD keeps them."""
 
 import asyncio
 from collections.abc import Iterable, Sequence

@@ -17,6 +17,7 @@ from nats.aio.client import Client
 from muster.bus import jsapi
 from muster.bus.clock import SystemTime
 from muster.bus.declaration import Declaration
+from muster.bus.errors import FactRefusedError
 from muster.bus.nats_log import NatsLog
 from muster.bus.ports import LogReader, LogUnavailableError
 from muster.bus.requests import Outcome, append_single, last_on_subject
@@ -25,7 +26,7 @@ from muster.bus.settings import Settings
 from muster.bus.traceparent import about
 from muster.core import Draft
 from muster.federation.core.copies import copy_id, copy_of
-from muster.federation.reports import Believing, Desk, Summaries
+from muster.federation.reports import Believing, Desk, Summaries, refuse
 from muster.schemas.facts.control import ClusterSummary
 from muster.schemas.facts.job import JobEnded
 from muster.schemas.subjects import FED_LOG, FED_UP_LOG, fact_subject
@@ -104,7 +105,8 @@ async def copy_group(
     summaries: Summaries | None = None,
     retry_s: float = RETRY_S,
 ) -> int:
-    """Copy the next reports, at most `GROUP_MAX`; every one of them stands when it returns the last one's sequence.
+    """Copy the next reports, at most `GROUP_MAX`; every one of them stands when it returns the last one's sequence,
+    less those that FED never takes: one of these stops no other.
 
     summaries: where those wait; None: they are copied like all the others. Raises an ExceptionGroup of what the broker
     refused for good; nobody goes on then.
@@ -135,11 +137,15 @@ async def _copy(draft: Draft, fact_id: str, store: Store, believes: Believes, re
 
 
 async def _keep(draft: Draft, fact_id: str, store: Store, retry_s: float) -> None:
-    while (outcome := await store(draft, fact_id)) not in (Outcome.STORED, Outcome.EXISTS):
-        _logger.warning(
-            "FED is %s: %s of %s waits", outcome.value, draft.name, draft.subject_id, extra=about(draft.trace)
-        )
-        await asyncio.sleep(retry_s)
+    """Store one copy, however long FED is full or away. One that FED never takes is refused."""
+    try:
+        while (outcome := await store(draft, fact_id)) not in (Outcome.STORED, Outcome.EXISTS):
+            _logger.warning(
+                "FED is %s: %s of %s waits", outcome.value, draft.name, draft.subject_id, extra=about(draft.trace)
+            )
+            await asyncio.sleep(retry_s)
+    except FactRefusedError as error:
+        refuse(draft, error)
 
 
 async def _store_end(client: Client, draft: Draft, ended: JobEnded, fact_id: str) -> Outcome:

@@ -10,6 +10,7 @@ import logging
 from nats.aio.client import Client
 from prometheus_client import Counter
 
+from muster.bus.errors import FactRefusedError
 from muster.bus.requests import last_on_subject
 from muster.core import Draft
 from muster.federation.core import FederationCore
@@ -27,7 +28,7 @@ ONCE_MAX = 50_000
 
 _REFUSED = Counter(
     "muster_federation_reports_refused",
-    "What a cluster reported of jobs that it was never given, or said again, and nobody believed.",
+    "What a cluster reported of jobs that it was never given, or said again, and nobody believed, or FED never takes.",
     ("cluster",),
 )
 _logger = logging.getLogger(__name__)
@@ -100,6 +101,13 @@ def _is_awaited(state: State, draft: Draft, told: Assignment) -> bool:
     if isinstance(draft.payload, JobReturnRefused) and not is_asked_back(state, draft.subject_id):
         return False
     return is_awaited(state, draft.subject_id, told)
+
+
+def refuse(draft: Draft, error: FactRefusedError) -> None:
+    """Count and log a report whose copy FED does not take; it is copied no more."""
+    cluster = getattr(draft.payload, "cluster", "")
+    _REFUSED.labels(cluster).inc()
+    _logger.error("cluster %s reports %s, which cannot be copied: %s", cluster, draft.name, error)
 
 
 class Summaries:

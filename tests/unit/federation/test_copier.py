@@ -5,7 +5,7 @@ from collections import Counter
 
 import pytest
 
-from muster.bus.errors import ApiError
+from muster.bus.errors import ApiError, FactRefusedError
 from muster.bus.memory_log import MemoryLog
 from muster.bus.ports import LogUnavailableError
 from muster.bus.requests import Outcome
@@ -89,6 +89,18 @@ async def test_where_the_broker_refuses_for_good_nobody_goes_on() -> None:
     with pytest.raises(ExceptionGroup):
         await copy_group(await log.reader(after_seq=0), store, believes=believes, retry_s=0.0)
     assert asyncio.all_tasks() == {asyncio.current_task()}
+
+
+async def test_a_report_that_fed_never_takes_stops_no_other() -> None:
+    log, fed = await reports(10), Fed()
+
+    async def store(draft: Draft, fact_id: str) -> Outcome:
+        if draft.subject_id == job("j5").id:
+            raise FactRefusedError("headers of 70000 bytes")
+        return await fed.store(draft, fact_id)
+
+    assert await copy_group(await log.reader(after_seq=0), store, retry_s=0.0) == log.head_seq
+    assert len(fed.copies) == 9
 
 
 async def test_copying_again_from_one_group_before_the_newest_adds_nothing() -> None:

@@ -4,11 +4,21 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from muster.bus.batches import BATCH_BYTES_MAX, BATCH_MESSAGES_MAX, own_span, split
-from muster.bus.errors import TogetherTooLargeError
+from muster.bus.batches import (
+    BATCH_BYTES_MAX,
+    BATCH_MESSAGES_MAX,
+    HEADERS_BYTES_MAX,
+    SUBJECT_BYTES_MAX,
+    Writer,
+    first_blocks,
+    own_span,
+    split,
+)
+from muster.bus.errors import FactRefusedError, TogetherTooLargeError
 from muster.core.fact import Draft
 from muster.schemas import ids
 from muster.schemas.facts.job import JobCheckpointed
+from muster.schemas.subjects import cluster_log
 
 ROOM = BATCH_MESSAGES_MAX - 1
 
@@ -69,3 +79,23 @@ def test_a_fact_has_its_own_span_in_its_jobs_trace() -> None:
     assert own_span(trace, "fact") == ids.traceparent("ab" * 16, ids.span_id("fact"))
     assert not own_span("", "fact")
     assert not own_span("no traceparent", "fact")
+
+
+def test_the_first_blocks_are_at_least_one_and_split_no_group() -> None:
+    some = drafts("g", "g", "", "")
+    assert [len(first_blocks(some, most)) for most in (1, 2, 3, 4, 9)] == [2, 2, 3, 4, 4]
+    assert first_blocks([], 1) == []
+
+
+@pytest.mark.parametrize(
+    "refused",
+    [
+        Draft("job", "J" * SUBJECT_BYTES_MAX, "checkpointed", JobCheckpointed(attempt=1)),
+        Draft("job", "J", "checkpointed", JobCheckpointed(attempt=1), causes=("c" * HEADERS_BYTES_MAX, "c")),
+        Draft("job", "J", "checkpointed", JobCheckpointed(attempt=1), cluster="east.job"),
+    ],
+    ids=["long-subject", "long-causes", "no-token"],
+)
+def test_what_would_end_the_connection_is_refused_before_it_is_sent(refused: Draft) -> None:
+    with pytest.raises(FactRefusedError, match=r"bytes|token"):
+        Writer(cluster_log("atlas"), "agent").write(refused, "id")
