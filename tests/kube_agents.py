@@ -65,7 +65,10 @@ async def open_agent(plane: AnyPlane, directory: Path, *, nodes: int = 4, **kube
     async with KubeConnection(credentials, user_agent="muster-test/1") as kube, plane.client() as client:
         await kube.create(NAMESPACES, {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": namespace}})
         fleet = await make_fleet(client, nodes, prefix=prefix, labels={"muster.dev/test": prefix})
-        settings = {"namespace": namespace, "node_selector": {"muster.dev/test": prefix}, "kept_s": 0.0, **kubernetes}
+        settings = {
+            "namespace": namespace, "node_selector": {"muster.dev/test": prefix}, "kept_s": 0.0,
+            "teams": {namespace: namespace}, **kubernetes,
+        }  # fmt: skip
         try:
             async with open_kubernetes_house(directory, plane.kubeconfig(), **settings) as house:
                 yield Agent(house, kube, namespace, prefix)

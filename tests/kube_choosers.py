@@ -65,6 +65,7 @@ async def open_chooser(plane: AnyPlane, directory: Path, *, devices_api: str = "
         )
         settings = {
             "namespace": namespace, "node_selector": labels, "device_class": prefix, "devices": "dra", "kept_s": 0.0,
+            "teams": {namespace: namespace},
         }  # fmt: skip
         try:
             async with open_kubernetes_house(directory, plane.kubeconfig(), **settings) as house:

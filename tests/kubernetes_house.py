@@ -7,6 +7,7 @@ from pathlib import Path
 
 from living_stack import House, open_house, options
 from muster.stack.declared import SERVICES
+from objects_that_ask import SPACE
 
 NAMESPACE = "muster-jobs"
 
@@ -45,6 +46,7 @@ async def open_kubernetes_house(
             "devices": "device-plugin",
             "own_nodes": False,
             "lost_s": 2.0,
+            "teams": {SPACE: SPACE},
             **kubernetes,
         },
     }

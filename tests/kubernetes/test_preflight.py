@@ -106,7 +106,13 @@ async def agent(
         return await KubeConnection.open(kubeconfig=plane.kubeconfig(ACCOUNT), user_agent="muster-agent/test")
 
     settings = KubernetesSettings(
-        image="busybox", devices=devices, device_class=CLASS, own_nodes=False, kept_s=0, namespaces=(SPACE,)
+        image="busybox",
+        devices=devices,
+        device_class=CLASS,
+        own_nodes=False,
+        kept_s=0,
+        namespaces=(SPACE,),
+        teams={SPACE: "blue"},
     )
     preflight = PreflightSettings(image="tools", nodes=NODE_WORK)
     async with (

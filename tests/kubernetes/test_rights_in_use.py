@@ -79,7 +79,7 @@ async def story(directory: Path) -> AsyncIterator[Story]:
         async with (
             await KubeConnection.open(kubeconfig=plane.kubeconfig(), user_agent="muster-test/1") as admin,
             open_kubernetes_house(
-                directory / "state", kubeconfig, devices="auto", own_nodes=True, namespaces=[TEAM]
+                directory / "state", kubeconfig, devices="auto", own_nodes=True, namespaces=[TEAM], teams={TEAM: TEAM}
             ) as house,
         ):
             yield Story(house, admin, directory / "audit")

@@ -39,6 +39,9 @@ class MemberSettings(_Section):
 
     name: Name
     lost_after_s: Annotated[float, Field(ge=0)] | None = None
+    teams: dict[Name, Name] = {}
+    """For a centre: the team that objects of each namespace of this cluster ask for. Objects of a namespace that is not
+    named here become no jobs. It must say what `kubernetes.teams` in the settings of the cell says."""
 
 
 class CentreSettings(_Section):

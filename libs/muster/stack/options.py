@@ -2,7 +2,7 @@
 
 import json
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated
 
@@ -149,17 +149,26 @@ def asked_settings(options: StartOptions) -> Settings:
     if options.cluster is not None:
         fixed["cluster"] = options.cluster
     if options.clusters:
-        fixed |= _centre(options.clusters, before)
+        fixed |= _centre(options, before)
     return Settings.model_validate(merged(merged(before, options.settings), fixed))
 
 
-def _centre(clusters: Sequence[str], before: Json) -> Json:
-    """What makes a stack the centre of these clusters; what was said of those before stays."""
+def _centre(options: StartOptions, before: Json) -> Json:
+    """What makes a stack the centre of these clusters; what was said of those before stays.
+
+    One administrator starts both here, so the centre is told for which teams a cell's namespaces act as the cell is.
+    """
     federation = before.get("federation", {})
     known = federation.get("clusters", []) if isinstance(federation, dict) else []
     said = {member["name"]: member for member in known}
-    members = [said.get(name, {"name": name}) for name in clusters]
-    return {"role": "centre", "cluster": clusters[0], "federation": {"clusters": members}, "fabrics": []}
+    members = [merged(said.get(name, {"name": name}), _teams_of(options, name)) for name in options.clusters]
+    return {"role": "centre", "cluster": options.clusters[0], "federation": {"clusters": members}, "fabrics": []}
+
+
+def _teams_of(options: StartOptions, cluster: str) -> Json:
+    """`teams` of a member, where this start says `kubernetes.teams` of its cell."""
+    asked = merged(options.settings, options.cells.get(cluster, {})).get("kubernetes")
+    return {"teams": asked["teams"]} if isinstance(asked, dict) and "teams" in asked else {}
 
 
 def new_settings(options: StartOptions, endpoints: Endpoints) -> Settings:

@@ -32,9 +32,22 @@ def request_name(principal: str, idempotency_key: str) -> str:
     return f"request-{_digest('name', principal, idempotency_key)[:6].hex()}"
 
 
-def origin_key(uid: str) -> str:
-    """Idempotency key of the job that an object of Kubernetes stands for: the same object is the same job."""
-    return f"kubernetes-{uid}"
+def origin_principal(namespace: str) -> str:
+    """On whose behalf an object of Kubernetes asks: nobody knows which person made it."""
+    return f"kubernetes:{namespace}"
+
+
+def origin_key(cluster: str, uid: str) -> str:
+    """Idempotency key of the job that an object of Kubernetes stands for: the same object is the same job.
+
+    The cluster is part of it, so that no cluster can make an id of another's job, whichever uid it makes up.
+    """
+    return f"kubernetes/{cluster}/{uid}"  # a cluster's name has no slash
+
+
+def origin_job_id(*, team: str, cluster: str, namespace: str, uid: str) -> str:
+    """The job that this very object stands for, if its namespace acts for this team."""
+    return job_id(team=team, principal=origin_principal(namespace), idempotency_key=origin_key(cluster, uid))
 
 
 def body_hash(spec: JobSpec) -> str:

@@ -15,6 +15,7 @@ from muster.bus.service import Connect
 from muster.bus.settings import Settings
 from muster.bus.tracing import make_tracing
 from muster.checks.suites import policy_of
+from muster.gateway.authority import authority_of
 from muster.gateway.catalogue import CatalogueCache
 from muster.gateway.cells import nats_cell, scheduler_of
 from muster.gateway.dashboard import STATIC, Site, headers
@@ -117,7 +118,8 @@ class Gateway:
                 tasks.create_task(_serve(house, settings), name="http")
                 if settings.kubernetes is not None or settings.role == "centre":
                     for name, log_name in logs.items():
-                        tasks.create_task(Workloads(client, log_name, house).run(), name=f"workloads of {name}")
+                        wishes = Workloads(client, log_name, house, authority_of(settings, name))
+                        tasks.create_task(wishes.run(), name=f"workloads of {name}")
         finally:
             await asyncio.to_thread(tracing.close)
             await redis.aclose()

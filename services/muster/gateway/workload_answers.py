@@ -5,6 +5,7 @@ from enum import StrEnum
 
 from muster.core.fact import Fact
 from muster.gateway import accept
+from muster.gateway.authority import Authority
 from muster.gateway.house import REASON_CHARS_MAX, House
 from muster.gateway.ports import JobRef, NotStoredError, UnreachableError
 from muster.gateway.problems import ProblemError
@@ -18,13 +19,14 @@ SERVER_ERRORS = 500
 
 
 class Answer(StrEnum):
-    """What became of an object's wish. AGAIN: nobody can tell now."""
+    """What became of an object's wish. AGAIN: nobody can tell now. FOREIGN: it names what is not its cluster's."""
 
     SUBMITTED = "submitted"
     REFUSED = "refused"
     CANCELLED = "cancelled"
     IGNORED = "ignored"
     AGAIN = "again"
+    FOREIGN = "foreign"
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,16 +37,21 @@ class Answered:
     detail: str = ""
 
 
-async def answer(house: House, asked: Fact, *, is_repeated: bool) -> Answered:
-    """Answer one fact of a workload in FED. is_repeated: it was offered before, so an answer may stand already."""
+async def answer(house: House, authority: Authority, asked: Fact, *, is_repeated: bool) -> Answered:
+    """Answer one fact of a workload in FED. authority: of the log that it stands in.
+
+    is_repeated: it was offered before, so an answer may stand already. What names another cluster's object or job is
+    dropped: no honest agent asks so, and a fact in FED about it would be one about somebody else's job.
+    """
     try:
         match asked.payload:
             case WorkloadSubmitRequested() as wish:
-                return await _submit(house, asked, wish, is_repeated=is_repeated)
+                if not authority.speaks_for(asked, wish.origin):
+                    claimed = f"{wish.origin.title} of {wish.origin.cluster}, uid {wish.origin.uid}"
+                    return Answered(Answer.FOREIGN, f"it asks for {claimed}")
+                return await _submit(house, authority, asked, wish, is_repeated=is_repeated)
             case WorkloadCancelRequested() as wish:
-                wanted = JobCancelRequested(principal=wish.principal, reason=wish.reason)
-                await house.log.request_cancel(JobRef(wish.job_id, asked.trace), wanted)
-                return Answered(Answer.CANCELLED)
+                return await _cancel(house, authority, asked, wish)
             case _:
                 return Answered(Answer.IGNORED, f"{asked.name} asks for nothing")
     except (NotStoredError, UnreachableError) as error:
@@ -53,17 +60,42 @@ async def answer(house: House, asked: Fact, *, is_repeated: bool) -> Answered:
         return Answered(Answer.AGAIN, refusal.problem.detail)
 
 
-async def _submit(house: House, asked: Fact, wish: WorkloadSubmitRequested, *, is_repeated: bool) -> Answered:
+async def _cancel(house: House, authority: Authority, asked: Fact, wish: WorkloadCancelRequested) -> Answered:
+    """Store the cancellation of the object's own job. Raises NotStoredError, UnreachableError.
+
+    Almost always the id says whose job it is. One that was accepted before its namespace acted for another team, or
+    before ids named clusters, is looked up.
+    """
+    principal = authority.principal_of(asked, wish)
+    if principal is None:
+        stored = await house.log.submitted(wish.job_id)
+        if stored is None or not authority.is_job_of(asked, stored.job):
+            return Answered(Answer.FOREIGN, f"it cancels job {wish.job_id}, which does not stand for it")
+        principal = stored.job.principal
+    wanted = JobCancelRequested(principal=principal, reason=wish.reason)
+    await house.log.request_cancel(_ref(wish.job_id), wanted)
+    return Answered(Answer.CANCELLED)
+
+
+async def _submit(
+    house: House, authority: Authority, asked: Fact, wish: WorkloadSubmitRequested, *, is_repeated: bool
+) -> Answered:
     """Store the job, or its refusal. Raises NotStoredError, UnreachableError, and ProblemError for 5xx.
 
     A wish is refused once and for ever, so one that comes again after its refusal was stored, whose acknowledgement got
     lost, must not be judged anew: the queue may have been made meanwhile, and its agent asks again by another wish.
+    Whatever the wish says, the answer is about the job that the object can have, and for its own cluster.
     """
-    if is_repeated and await house.log.is_refused(wish.job_id, asked.id):
+    own = _ref(authority.job_id_of(wish.origin))
+    if is_repeated and await house.log.is_refused(own.id, asked.id):
         return Answered(Answer.REFUSED)
     try:
+        authority.refuse_other_team(wish)
         job = accept.make_job(
-            wish.spec, principal=wish.principal, key=ids.origin_key(wish.origin.uid), traceparent=wish.trace
+            wish.spec,
+            principal=ids.origin_principal(wish.origin.namespace),
+            key=ids.origin_key(authority.cluster, wish.origin.uid),
+            traceparent="",
         ).model_copy(update={"origin": wish.origin})
         accept.refuse_other_id(job, wish.job_id)
         accept.refuse_too_large(job)
@@ -79,12 +111,17 @@ async def _submit(house: House, asked: Fact, wish: WorkloadSubmitRequested, *, i
         house.metrics.refused.labels(str(problem.status)).inc()
         refused = JobRefused(
             workload=wish.origin.uid,
-            cluster=wish.origin.cluster,
+            cluster=authority.cluster,
             reason=(problem.detail or problem.title)[:REASON_CHARS_MAX],
             field=problem.field,
             cure=problem.cure[:REASON_CHARS_MAX],
             wish=asked.id,
         )
-        await house.log.refuse(JobRef(wish.job_id, asked.trace), refused)
+        await house.log.refuse(own, refused)
         return Answered(Answer.REFUSED, problem.detail)
     return Answered(Answer.SUBMITTED)
+
+
+def _ref(job_id: str) -> JobRef:
+    """With the trace that the job of an object has: its own. One that a wish names may be another job's."""
+    return JobRef(job_id, ids.traceparent(ids.trace_id(job_id), ids.span_id(job_id)))

@@ -17,8 +17,10 @@ from muster.bus import jsapi
 from muster.bus.decode import Decoder, position
 from muster.bus.errors import ApiError
 from muster.bus.ports import LogError
+from muster.bus.sparingly import Sparingly
 from muster.core.fact import Fact
 from muster.core.instant import NS_PER_S
+from muster.gateway.authority import Authority
 from muster.gateway.background import end_if_cancelled
 from muster.gateway.house import House
 from muster.gateway.workload_answers import Answer, answer
@@ -35,6 +37,8 @@ ANSWER_S_MAX = 30.0
 IDLE_FETCH_S = 5.0
 PAUSE_S_MIN, PAUSE_S_MAX = 0.5, 10.0
 """Before a wish is offered again, and between attempts to get at them; doubled from one to the next."""
+FOREIGN_TOLD_PER_S = 1
+"""Lines about wishes that name what is not their cluster's. All are counted."""
 
 _logger = logging.getLogger(__name__)
 
@@ -71,11 +75,13 @@ def pause_s(deliveries: int) -> float:
 class Workloads:
     """Follows one cluster's log. Run it as a task of its own."""
 
-    def __init__(self, client: Client, log: LogName, house: House) -> None:
+    def __init__(self, client: Client, log: LogName, house: House, authority: Authority) -> None:
         self._client = client
         self._log = log
         self._house = house
+        self._authority = authority
         self._decoder = Decoder(log)
+        self._telling = Sparingly(FOREIGN_TOLD_PER_S)
 
     async def run(self) -> None:
         """Answer until cancelled. What the broker cannot do now is tried again; all else that is raised is a defect."""
@@ -137,10 +143,21 @@ class Workloads:
             await raw.ack()
             return
         deliveries = raw.metadata.num_delivered
-        answered = await answer(self._house, fact, is_repeated=deliveries > 1)
+        answered = await answer(self._house, self._authority, fact, is_repeated=deliveries > 1)
         self._house.metrics.workloads.labels(answered.answer.value).inc()
         if answered.answer is Answer.AGAIN:
             _logger.warning("workload %s: %s is not answered now: %s", fact.subject_id, fact.name, answered.detail)
             await raw.nak(delay=pause_s(deliveries))
-        else:
-            await raw.ack()
+            return
+        if answered.answer is Answer.FOREIGN:
+            self._tell_foreign(fact, answered.detail)
+        await raw.ack()
+
+    def _tell_foreign(self, fact: Fact, detail: str) -> None:
+        """Say it in the log, but never as often, nor in such words, as whoever writes the wishes may like."""
+        if self._telling.may_say(asyncio.get_running_loop().time()):
+            more = f" ({left_out} more were not told)" if (left_out := self._telling.left_out()) else ""
+            _logger.warning(
+                "cluster %s asks for what is not its own: workload %s: %r%s",
+                self._authority.cluster, fact.subject_id, detail, more,
+            )  # fmt: skip

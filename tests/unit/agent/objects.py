@@ -1,18 +1,19 @@
 """Objects that ask to run, and an agent that sees them: the gateway's and the federation's answers are the test's."""
 
+from muster.agent.core.cluster import CreatePods
 from muster.agent.core.core import AgentCore
 from muster.agent.core.simulated import SimulatedCluster
 from muster.agent.core.workloads.policy import WorkloadPolicy
 from muster.agent.core.workloads.values import Shown, Unfit, WorkloadKind, WorkloadView
 from muster.agent.core.workloads.workloads import Workloads
-from muster.core import Fact
+from muster.core import Fact, Instant
 from muster.schemas.facts.control import ClusterDescribed
 from muster.schemas.facts.job import JobPlaced, JobQueued, JobRouted, JobRunning
 from muster.schemas.facts.workload import JobRefused, WorkloadSubmitRequested
 from muster.schemas.job import Job, JobSpec, Slot, TaskGroup
 from unit.agent.harness import QUICK, VirtualAgent, fleet_of
 
-POLICY = WorkloadPolicy(cluster="local", teams={"ns-red": "red"})
+POLICY = WorkloadPolicy(cluster="local", teams={"ns-red": "red", "blue": "blue", "physics": "physics"})
 SPEC = JobSpec(name="train", team="blue", task_groups=(TaskGroup(gpus=1),))
 UNFIT = Unfit("the request names no kind of GPU", field="spec.containers[0]", cure="Name one.")
 
@@ -29,6 +30,18 @@ def seen(uid: str = "u-1", *, asks: JobSpec | Unfit | None = SPEC, **rest: objec
         **rest,
     }
     return WorkloadView(**values)  # type: ignore[arg-type]
+
+
+def has_asked(workloads: Workloads, order: CreatePods) -> CreatePods:
+    """The order itself; the object that it stands for asked for this job, as the agent wrote into the log."""
+    assert order.origin is not None, "a person's job has no object"
+    asked = WorkloadSubmitRequested(
+        job_id=order.job_id, spec=order.spec, principal="kubernetes:any", origin=order.origin
+    )
+    uid = order.origin.uid
+    fact = Fact(uid, 1, Instant(1), "local", "agent", "workload", uid, "submit-requested", (), "", asked)
+    workloads.apply(fact)
+    return order
 
 
 class WatchingAgent(VirtualAgent):

@@ -15,7 +15,7 @@ from muster.core import Instant
 from muster.schemas.facts.job import PodsOutcome
 from muster.schemas.job import JobSpec, TaskGroup, WorkloadRef
 from unit.agent.kubernetes.rig import JOB, SPACE, Manifests, Rig, at, failed, slot
-from unit.agent.objects import POLICY
+from unit.agent.objects import POLICY, has_asked
 
 DONE = End(succeeded=True, finished_at=at(10))
 ORIGIN = WorkloadRef(cluster="local", api_version="batch/v1", kind="Job", namespace=SPACE, name="j", uid="u-1")
@@ -23,8 +23,11 @@ ORIGIN = WorkloadRef(cluster="local", api_version="batch/v1", kind="Job", namesp
 
 def new_rig() -> Rig:
     worklist = Worklist()
-    guests = ObjectGuests(worklist, Workloads(POLICY))
-    return Rig(KubernetesCluster(ClusterOptions("atlas", SPACE), Manifests(), worklist=worklist, guests=guests)).ready()
+    workloads = Workloads(POLICY)
+    guests = ObjectGuests(worklist, workloads)
+    rig = Rig(KubernetesCluster(ClusterOptions("atlas", SPACE), Manifests(), worklist=worklist, guests=guests)).ready()
+    has_asked(workloads, order(rig, 1))
+    return rig
 
 
 def order(rig: Rig, attempt: int) -> CreatePods:
@@ -156,3 +159,19 @@ def test_an_object_that_was_not_let_go_yet_is_not_let_go_by_an_attempt_that_ende
     rig.delete()
     assert not any(isinstance(call, Merge) for call in rig.calls())
     assert rig.exit().outcome is PodsOutcome.STOPPED
+
+
+@pytest.mark.parametrize("kind", ["Job", "MusterJob", "Pod", "Whatever"])
+@pytest.mark.parametrize(
+    "changes", [{"uid": "u-2"}, {"namespace": "payroll"}, {"cluster": "other"}], ids=lambda one: next(iter(one))
+)
+def test_a_job_that_its_object_never_asked_for_gets_nothing(kind: str, changes: dict[str, str]) -> None:
+    """Whoever sent it: its pods could name what is in the object's namespace, and the object would be let go."""
+    rig = new_rig()
+    rig.see(made("a", 0), made("b", 1))
+    planted = ORIGIN.model_copy(update={"kind": kind, "members": ("uid-a", "uid-b"), **changes})
+    rig.cluster.carry_out(replace(order(rig, 1), origin=planted))
+    assert rig.calls() == []
+    exited = rig.exit()
+    assert exited.outcome is PodsOutcome.FAILED
+    assert "never asked for this job here" in exited.reason

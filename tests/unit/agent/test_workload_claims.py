@@ -14,7 +14,7 @@ from muster.schemas.facts.workload import WorkloadRejected
 from objects_that_ask import asking_pod, batch_job, job_set, mpi_job
 from unit.agent.objects import SPEC, WatchingAgent, seen
 
-POLICY = WorkloadPolicy(cluster="local")
+POLICY = WorkloadPolicy(cluster="local", teams={"physics": "physics"})
 NO_COUNT = SPEC.model_copy(update={"task_groups": (SPEC.task_groups[0].model_copy(update={"gpus": 0, "replicas": 2}),)})
 
 

@@ -28,9 +28,9 @@ from muster.schemas.job import JobSpec, Slot, TaskGroup, WorkloadRef
 from objects_that_ask import asking_pod
 from unit.agent.kubernetes.rig import SPACE, Manifests, Rig, slot
 from unit.agent.objects import POLICY as SEEN_POLICY
-from unit.agent.objects import WatchingAgent, seen
+from unit.agent.objects import WatchingAgent, has_asked, seen
 
-POLICY = WorkloadPolicy(cluster="local")
+POLICY = WorkloadPolicy(cluster="local", teams={"physics": "physics"})
 PROJECTION = PodProjection(guest_of=GuestProjection(POLICY))
 NOW = Instant(1)
 
@@ -87,6 +87,10 @@ def order(kind: WorkloadKind, *groups: TaskGroup, attempt: int = 1, members: tup
 @pytest.fixture
 def guests() -> ObjectGuests:
     return ObjectGuests(Worklist(), Workloads(SEEN_POLICY))
+
+
+def asked(guests: ObjectGuests, wanted: CreatePods) -> CreatePods:
+    return has_asked(guests._workloads, wanted)
 
 
 def test_a_pod_alone_is_a_job_of_one_replica() -> None:
@@ -207,7 +211,7 @@ def test_a_gang_is_the_same_in_whatever_order_its_pods_are_seen(names: list[str]
 
 
 def test_pods_of_an_indexed_job_are_told_by_their_index(guests: ObjectGuests) -> None:
-    wanted = order(WorkloadKind.JOB, TaskGroup(replicas=3))
+    wanted = asked(guests, order(WorkloadKind.JOB, TaskGroup(replicas=3)))
     assert guests.makes_own_pods(wanted)
     index = "batch.kubernetes.io/job-completion-index"
     assert guests.place_of(wanted, made("a", {index: "2"})) == (0, 2)
@@ -218,26 +222,29 @@ def test_pods_of_an_indexed_job_are_told_by_their_index(guests: ObjectGuests) ->
 def test_an_index_that_is_none_is_of_no_pod_however_long_it_is(guests: ObjectGuests) -> None:
     """It may be an annotation, which everybody can write."""
     index, endless = "batch.kubernetes.io/job-completion-index", "9" * 5000
-    wanted = order(WorkloadKind.JOB, TaskGroup(replicas=3))
+    wanted = asked(guests, order(WorkloadKind.JOB, TaskGroup(replicas=3)))
     assert [guests.place_of(wanted, made("a", {index: said})) for said in (endless, "-1", "x")] == [None] * 3
     group = {f"jobset.sigs.k8s.io/{name}": said for name, said in (
         ("jobset-name", "j"), ("replicatedjob-name", "main"), ("replicatedjob-replicas", "1"), ("job-index", "0"),
     )}  # fmt: skip
-    assert guests.place_of(order(WorkloadKind.JOB_SET, TaskGroup()), made("b", {**group, index: endless})) is None
+    assert (
+        guests.place_of(asked(guests, order(WorkloadKind.JOB_SET, TaskGroup())), made("b", {**group, index: endless}))
+        is None
+    )
 
 
 def test_pods_of_a_job_without_indexes_take_places_as_they_come(guests: ObjectGuests) -> None:
-    wanted = order(WorkloadKind.JOB, TaskGroup(replicas=2))
+    wanted = asked(guests, order(WorkloadKind.JOB, TaskGroup(replicas=2)))
     assert [guests.place_of(wanted, made(name, {})) for name in ("a", "b", "a", "c")] == [(0, 0), (0, 1), (0, 0), None]
 
 
 def test_a_pod_that_is_bound_already_keeps_the_place_of_its_node(guests: ObjectGuests) -> None:
-    wanted = order(WorkloadKind.JOB, TaskGroup(replicas=2))
+    wanted = asked(guests, order(WorkloadKind.JOB, TaskGroup(replicas=2)))
     assert guests.place_of(wanted, made("b", {}, node="n01")) == (0, 1)
 
 
 def test_pods_of_a_job_set_are_told_by_group_job_and_index(guests: ObjectGuests) -> None:
-    wanted = order(WorkloadKind.JOB_SET, TaskGroup(name="driver"), TaskGroup(name="worker", replicas=6))
+    wanted = asked(guests, order(WorkloadKind.JOB_SET, TaskGroup(name="driver"), TaskGroup(name="worker", replicas=6)))
     labels = {
         "jobset.sigs.k8s.io/jobset-name": "j",
         "jobset.sigs.k8s.io/replicatedjob-name": "worker",
@@ -251,7 +258,9 @@ def test_pods_of_a_job_set_are_told_by_group_job_and_index(guests: ObjectGuests)
 
 
 def test_pods_of_an_mpi_job_are_told_by_role_and_index(guests: ObjectGuests) -> None:
-    wanted = order(WorkloadKind.MPI_JOB, TaskGroup(name="launcher"), TaskGroup(name="worker", replicas=2))
+    wanted = asked(
+        guests, order(WorkloadKind.MPI_JOB, TaskGroup(name="launcher"), TaskGroup(name="worker", replicas=2))
+    )
     labels = {"training.kubeflow.org/job-name": "j", "training.kubeflow.org/job-role": "worker"}
     worker = made("a", {**labels, "training.kubeflow.org/replica-index": "1"})
     launcher = made("b", {**labels, "training.kubeflow.org/job-role": "launcher"}, owner="of-the-launchers-job")
@@ -260,7 +269,7 @@ def test_pods_of_an_mpi_job_are_told_by_role_and_index(guests: ObjectGuests) -> 
 
 
 def test_pods_of_an_attempt_before_are_none_of_this_one(guests: ObjectGuests) -> None:
-    wanted = order(WorkloadKind.JOB, TaskGroup(replicas=2))
+    wanted = asked(guests, order(WorkloadKind.JOB, TaskGroup(replicas=2)))
     index = {"batch.kubernetes.io/job-completion-index": "1"}
     assert guests.place_of(wanted, made("leaves", index, ends_at=Instant(5))) is None
     assert guests.place_of(wanted, made("failed", index, node="elsewhere", end=End(succeeded=False))) is None

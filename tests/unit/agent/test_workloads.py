@@ -6,7 +6,7 @@ from muster.agent.core.workloads.values import Shown, WorkloadKind
 from muster.core import Draft
 from muster.schemas import ids
 from muster.schemas.facts.job import JobQueued, JobStopRequested, JobUnschedulable, QueuedReason, StopReason
-from muster.schemas.facts.workload import WorkloadCancelRequested, WorkloadRejected, WorkloadState
+from muster.schemas.facts.workload import JobRefused, WorkloadCancelRequested, WorkloadRejected, WorkloadState
 from muster.schemas.job import Phase
 from unit.agent.objects import SPEC, UNFIT, WatchingAgent, seen
 
@@ -23,13 +23,33 @@ def test_an_object_that_asks_is_one_wish_in_the_name_of_its_namespace(agent: Wat
     assert agent.names() == ["submit-requested"]
     assert (wish.spec, wish.principal) == (SPEC, "kubernetes:blue")
     assert (wish.origin.kind, wish.origin.namespace, wish.origin.uid) == ("MusterJob", "blue", "u-1")
-    assert wish.job_id == ids.job_id(team="blue", principal="kubernetes:blue", idempotency_key=ids.origin_key("u-1"))
+    assert wish.job_id == ids.origin_job_id(team="blue", cluster="local", namespace="blue", uid="u-1")
 
 
 def test_a_namespace_asks_for_the_team_that_the_settings_name(agent: WatchingAgent) -> None:
     agent.see(seen(namespace="ns-red"))
-    expected = ids.job_id(team="red", principal="kubernetes:ns-red", idempotency_key=ids.origin_key("u-1"))
+    expected = ids.origin_job_id(team="red", cluster="local", namespace="ns-red", uid="u-1")
     assert agent.asked().job_id == expected
+
+
+def test_a_refusal_is_found_by_its_object_whatever_job_the_gateway_makes_of_it(agent: WatchingAgent) -> None:
+    """The settings of agent and gateway differ in the namespace's team, and so do the ids that they make."""
+    agent.see(seen())
+    refused = JobRefused(workload="u-1", cluster="local", reason="another team", wish=agent.wish().id)
+    agent.write("federation", "job", "B" * 26, "refusal-forwarded", refused)
+    assert agent.workloads.records["u-1"].refused == refused
+
+
+def test_an_object_whose_namespace_acts_for_another_team_now_is_asked_for_as_another_job(agent: WatchingAgent) -> None:
+    agent.see(seen())
+    before = agent.asked().job_id
+    agent.refuse()
+    asked = agent.asked().model_copy(update={"job_id": "B" * 26})
+    agent.write("agent", "workload", "u-1", "submit-requested", asked)
+    record = agent.workloads.of_job("B" * 26)
+    assert record is not None
+    assert record.uid == "u-1"
+    assert agent.workloads.of_job(before) is None
 
 
 def test_an_object_made_anew_under_its_name_is_another_job(agent: WatchingAgent) -> None:

@@ -2,6 +2,7 @@
 
 from muster.core import Fact
 from muster.federation.core import MemberPlan
+from muster.schemas.facts.federation import JobReturned
 from muster.schemas.facts.job import JobSubmitted
 from muster.schemas.facts.workload import JobRefused
 from muster.schemas.job import Job, WorkloadRef
@@ -63,3 +64,15 @@ def test_a_submission_without_an_object_follows_the_rules() -> None:
     world.say("gateway", "job", one.id, "submitted", JobSubmitted(job=one))
     world.run()
     assert world.last(one.id, "routed").cluster == "atlas"
+
+
+def test_a_job_of_an_object_that_its_cluster_gives_back_goes_there_again_and_nowhere_else() -> None:
+    world, one = World(), of_an_object("one")
+    world.submit(one)
+    world.run()
+    world.say("federation", "job", one.id, "job-returned", JobReturned(assignment=1, cluster="borg"))
+    world.run()
+    assert world.names(one).count("routed") == 2
+    again = world.last(one.id, "routed")
+    assert (again.cluster, again.payload.assignment) == ("borg", 2)
+    assert not len(world.core.state.lanes)

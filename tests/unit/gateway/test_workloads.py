@@ -3,7 +3,10 @@
 import pytest
 
 from gateway_fakes import FakeHouse, lost_log
+from muster.bus.settings import Settings
 from muster.core import Fact, Instant
+from muster.gateway import accept
+from muster.gateway.authority import Authority, authority_of
 from muster.gateway.workload_answers import Answer, Answered, answer
 from muster.gateway.workloads import PAUSE_S_MAX, PAUSE_S_MIN, consumer_config, pause_s
 from muster.schemas import ids
@@ -16,12 +19,13 @@ ORIGIN = WorkloadRef(
     cluster="atlas", api_version="muster.dev/v1alpha1", kind="MusterJob", namespace="blue", name="train", uid="u-1"
 )
 WHO = "kubernetes:blue"
+ATLAS = Authority("atlas", {"blue": "blue", "sky": "blue"})
 
 
 def wish(uid: str = "u-1", **spec: object) -> WorkloadSubmitRequested:
     asked = JobSpec.model_validate({"name": "train", "team": "blue", "task_groups": (TaskGroup(gpus=1),), **spec})
     return WorkloadSubmitRequested(
-        job_id=ids.job_id(team=asked.team, principal=WHO, idempotency_key=ids.origin_key(uid)),
+        job_id=ids.origin_job_id(team=asked.team, cluster="atlas", namespace="blue", uid=uid),
         spec=asked,
         principal=WHO,
         origin=ORIGIN.model_copy(update={"uid": uid}),
@@ -32,8 +36,10 @@ def said(payload: Payload, name: str = "submit-requested") -> Fact:
     return Fact("f1", 1, Instant(1), "atlas", "agent", "workload", "u-1", name, (), "t", payload)
 
 
-async def ask(house: FakeHouse, payload: Payload, *, is_repeated: bool = False) -> Answered:
-    return await answer(house.house, said(payload), is_repeated=is_repeated)
+async def ask(
+    house: FakeHouse, payload: Payload, *, is_repeated: bool = False, authority: Authority = ATLAS
+) -> Answered:
+    return await answer(house.house, authority, said(payload), is_repeated=is_repeated)
 
 
 async def test_a_valid_object_becomes_a_job_that_knows_where_it_came_from() -> None:
@@ -41,7 +47,7 @@ async def test_a_valid_object_becomes_a_job_that_knows_where_it_came_from() -> N
     assert (await ask(house, asked)).answer is Answer.SUBMITTED
     job = house.log.jobs[asked.job_id].job
     assert (job.origin, job.principal, job.spec) == (ORIGIN, WHO, asked.spec)
-    assert job.idempotency_key == ids.origin_key("u-1")
+    assert job.idempotency_key == ids.origin_key("atlas", "u-1")
     assert job.trace.startswith("00-"), "it has a trace of its own"
 
 
@@ -80,10 +86,68 @@ async def test_a_refusal_stands_though_its_cause_went_away_before_it_was_acknowl
     assert not house.log.jobs
 
 
-async def test_an_id_that_does_not_follow_from_the_object_is_refused() -> None:
+async def test_an_id_that_does_not_follow_from_the_object_is_refused_under_the_objects_own() -> None:
     house, asked = FakeHouse(), wish().model_copy(update={"job_id": "A" * 26})
     await ask(house, asked)
-    assert house.log.refused["A" * 26].field == "job_id"
+    assert set(house.log.refused) == {wish().job_id}, "nothing is said of the job that it names"
+    assert house.log.refused[wish().job_id].field == "job_id"
+    assert not house.log.jobs
+
+
+@pytest.mark.parametrize(
+    "origin",
+    [ORIGIN.model_copy(update={"cluster": "bravo"}), ORIGIN.model_copy(update={"uid": "u-2"})],
+    ids=["of another cluster", "of another object"],
+)
+async def test_a_wish_of_another_object_than_its_subject_is_dropped(origin: WorkloadRef) -> None:
+    house = FakeHouse()
+    asked = wish().model_copy(update={"origin": origin})
+    assert (await ask(house, asked)).answer is Answer.FOREIGN
+    assert not house.log.jobs
+    assert not house.log.refused
+
+
+@pytest.mark.parametrize(
+    ("teams", "told"),
+    [({}, "acts for no team"), ({"blue": "red"}, "for team red"), ({"sky": "blue"}, "acts for no team")],
+)
+async def test_a_namespace_asks_for_the_team_that_the_settings_name_and_no_other(
+    teams: dict[str, str], told: str
+) -> None:
+    house, authority = FakeHouse(), Authority("atlas", teams, "the setting")
+    assert (await ask(house, wish(), authority=authority)).answer is Answer.REFUSED
+    assert not house.log.jobs
+    [(job_id, refused)] = house.log.refused.items()
+    assert job_id != wish().job_id
+    assert (refused.workload, refused.cluster, refused.field) == ("u-1", "atlas", "metadata.namespace")
+    assert told in refused.reason
+    assert "the setting" in refused.reason + refused.cure
+
+
+async def test_principal_and_trace_follow_from_the_object_and_not_from_the_wish() -> None:
+    house = FakeHouse()
+    other = ids.traceparent(ids.trace_id("other"), ids.span_id("other"))
+    asked = wish().model_copy(update={"principal": "ada", "trace": other})
+    assert (await ask(house, asked)).answer is Answer.SUBMITTED
+    job = house.log.jobs[asked.job_id].job
+    assert job.principal == WHO
+    assert job.trace == ids.traceparent(ids.trace_id(job.id), ids.span_id(job.id))
+
+
+def test_no_cluster_makes_an_id_of_anothers_job() -> None:
+    """Whichever uid it makes up: nothing that may stand in a name ends the cluster's."""
+    mine = ids.origin_job_id(team="blue", cluster="atlas-b", namespace="blue", uid="u")
+    for uid in ("u", "b-u", "b/u", "-b/u"):
+        assert ids.origin_job_id(team="blue", cluster="atlas", namespace="blue", uid=uid) != mine
+
+
+def test_a_centre_goes_by_its_own_table_and_a_whole_stack_by_its_clusters() -> None:
+    members = [{"name": "east", "teams": {"lab": "research"}}, {"name": "west"}]
+    paths = {"state_dir": "/x", "credentials_dir": "/x"}
+    centre = Settings.model_validate({**paths, "role": "centre", "federation": {"clusters": members}})
+    assert [authority_of(centre, name).teams for name in ("east", "west")] == [{"lab": "research"}, {}]
+    whole = Settings.model_validate({**paths, "cluster": "east", "kubernetes": {"teams": {"lab": "research"}}})
+    assert authority_of(whole, "east").teams == {"lab": "research"}
 
 
 async def test_nothing_is_answered_while_the_log_does_not_answer() -> None:
@@ -102,11 +166,31 @@ async def test_nothing_is_answered_while_nobody_tells_which_queues_there_are() -
 
 
 async def test_a_deleted_objects_job_is_cancelled_in_the_name_of_its_namespace() -> None:
-    house = FakeHouse()
-    gone = WorkloadCancelRequested(job_id="A" * 26, principal=WHO, reason="MusterJob train was deleted")
+    house, job_id = FakeHouse(), wish().job_id
+    gone = WorkloadCancelRequested(job_id=job_id, principal=WHO, reason="MusterJob train was deleted")
     assert (await ask(house, gone)).answer is Answer.CANCELLED
-    [(job_id, cancel)] = house.log.cancels
-    assert (job_id, cancel.principal, cancel.reason) == ("A" * 26, WHO, "MusterJob train was deleted")
+    [(cancelled, cancel)] = house.log.cancels
+    assert (cancelled, cancel.principal, cancel.reason) == (job_id, WHO, "MusterJob train was deleted")
+
+
+async def test_a_job_from_before_its_namespace_acted_for_another_team_is_cancelled_in_its_own_name() -> None:
+    house, asked = FakeHouse(), wish()
+    await ask(house, asked)
+    gone = WorkloadCancelRequested(job_id=asked.job_id, principal="ada")
+    assert (await ask(house, gone, authority=Authority("atlas", {"blue": "red"}))).answer is Answer.CANCELLED
+    assert house.log.cancels[0][1].principal == WHO
+
+
+@pytest.mark.parametrize("origin", [None, ORIGIN.model_copy(update={"cluster": "bravo"})])
+async def test_a_job_that_does_not_stand_for_the_object_is_not_cancelled(origin: WorkloadRef | None) -> None:
+    house = FakeHouse()
+    spec = wish().spec
+    job = accept.make_job(spec, principal="ada", key="k", traceparent="").model_copy(update={"origin": origin})
+    await house.log.submit(job)
+    for job_id in (job.id, "A" * 26):
+        gone = WorkloadCancelRequested(job_id=job_id, principal=WHO)
+        assert (await ask(house, gone)).answer is Answer.FOREIGN
+    assert not house.log.cancels
 
 
 async def test_other_facts_of_a_workload_ask_for_nothing() -> None:

@@ -52,9 +52,12 @@ class Turns:
 
 def enlist(state: State, record: RoutedJob) -> None:
     """The job waits for a cluster; what it agrees in with others says in which lane. None waits that is cancelled, but
-    for one that a lost cluster has.
+    for one that a lost cluster has; nor one that stands for an object of a cluster, since no other may ever have it.
     """
     job, ends = record.job, record.cancel is not None
+    if job.origin is not None:
+        state.dirty[job.id] = None
+        return
     if ends and not record.cluster:
         state.lanes.remove(job.id)
         return

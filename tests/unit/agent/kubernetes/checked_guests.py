@@ -33,7 +33,7 @@ from muster.kube.objects import at as found_at
 from muster.schemas.facts.operations import CheckOrder, CheckOutcome, CheckResult, PreflightPlan
 from muster.schemas.job import JobSpec, Slot, TaskGroup, WorkloadRef
 from unit.agent.kubernetes.rig import JOB, SPACE, Rig, at, node, slot
-from unit.agent.objects import POLICY
+from unit.agent.objects import POLICY, has_asked
 
 THEIRS = "physics"
 """Namespace of the object."""
@@ -127,7 +127,9 @@ class Story:
 
     def _new_rig(self) -> Rig:
         worklist = Worklist()
-        guests = ObjectGuests(worklist, Workloads(POLICY))
+        workloads = Workloads(POLICY)
+        has_asked(workloads, order(self.kind))
+        guests = ObjectGuests(worklist, workloads)
         options = ClusterOptions("atlas", SPACE, bind_s=BIND_S)
         return Rig(
             KubernetesCluster(

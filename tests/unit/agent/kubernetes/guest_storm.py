@@ -32,11 +32,14 @@ from muster.schemas.facts.job import PodsOutcome
 from muster.schemas.facts.operations import CheckOrder, CheckOutcome, CheckResult, PreflightPlan
 from muster.schemas.job import JobSpec, Slot, TaskGroup, WorkloadRef
 from unit.agent.kubernetes.storm import Key, Storm
-from unit.agent.objects import POLICY
+from unit.agent.objects import POLICY, has_asked
 
 PLAN = PreflightPlan(suite="quick", checks=(CheckOrder(check="device-count"),))
 THEIRS = "physics"
 DONE = frozenset({PodsOutcome.SUCCEEDED, PodsOutcome.FAILED})
+
+LETTERS = str.maketrans("01", "AB")
+"""Ids of jobs have neither 0 nor 1; octal numbers have no 8 nor 9."""
 
 
 class GuestStorm(Storm):
@@ -53,12 +56,13 @@ class GuestStorm(Storm):
         self.sizes: dict[str, int] = {}
         self.again: dict[str, int] = {}
         self.made = 0
+        self.workloads = Workloads(POLICY)
         super().__init__(seed, resizes=False)
         self.store.create(BY_TITLE["namespaces"], {"metadata": {"name": THEIRS}})
 
     def new_cluster(self, options: ClusterOptions) -> KubernetesCluster:
         worklist = Worklist()
-        guests = ObjectGuests(worklist, Workloads(POLICY))
+        guests = ObjectGuests(worklist, self.workloads)
         policy = PodPolicy(cluster="atlas", preflight_image="tools")
         return KubernetesCluster(options, PodOrders(policy), worklist=worklist, guests=guests)
 
@@ -105,7 +109,7 @@ class GuestStorm(Storm):
             job_id = self.chance.choice(sorted(self.again))
             count, attempt = self.sizes[job_id], self.again[job_id] + 1
         else:
-            job_id, count, attempt = f"J{len(self.sizes):025d}", self.chance.randint(1, 3), 1
+            job_id, count, attempt = f"J{len(self.sizes):025o}".translate(LETTERS), self.chance.randint(1, 3), 1
         if count > len(free):
             return
         self.again.pop(job_id, None)
@@ -118,7 +122,8 @@ class GuestStorm(Storm):
         )
         spec = JobSpec(name="job", team="blue", task_groups=(TaskGroup(gpus=1, replicas=count),), grace_s=20)
         self.slots[job_id, attempt] = slots
-        self.do(CreatePods(job_id, attempt, self.now, slots, spec, origin=origin, preflight=PLAN))
+        order = CreatePods(job_id, attempt, self.now, slots, spec, origin=origin, preflight=PLAN)
+        self.do(has_asked(self.workloads, order))
 
     def check(self, seen: Observation) -> None:
         super().check(seen)

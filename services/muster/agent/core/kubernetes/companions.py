@@ -137,6 +137,10 @@ class Guests(Protocol):
         """Another leads: nothing is known of objects until they are seen again."""
         ...
 
+    def refusal(self, order: CreatePods) -> str:
+        """Why the job must have no pods here: the object that it stands for never asked for it. "" if it may."""
+        ...
+
     def makes_own_pods(self, order: CreatePods) -> bool:
         """Whether the job's object makes its pods itself, so that they are waited for and bound, never created."""
         ...
@@ -185,6 +189,10 @@ class NoGuests:
 
     def clear(self) -> None:
         """See `Guests`."""
+
+    def refusal(self, order: CreatePods) -> str:  # noqa: ARG002 - the port
+        """See `Guests`."""
+        return ""
 
     def makes_own_pods(self, order: CreatePods) -> bool:  # noqa: ARG002 - the port
         """See `Guests`."""

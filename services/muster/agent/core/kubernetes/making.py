@@ -31,6 +31,10 @@ class Maker:
     def make(self, one: LiveAttempt, now: Instant) -> None:
         """Ask for what is missing of the gang: objects first, and bindings once all objects are there and ready."""
         if not one.is_begun:
+            if why := self._parts.guests.refusal(one.order):
+                self._verdicts.fail(one, next(iter(one.pods.values())), reason=why)
+                self._touch(one, now)
+                return
             one.is_begun = True
             self._begin(one, now)
         is_complete = True

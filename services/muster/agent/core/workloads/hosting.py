@@ -32,6 +32,7 @@ MPI_INDEX = "training.kubeflow.org/replica-index"
 
 Place = tuple[int, int]
 """Group and replica."""
+_BY_NAME = frozenset(kind.value for kind in WorkloadKind)
 _KINDS = {WorkloadKind.JOB: Kind.JOBS, WorkloadKind.JOB_SET: Kind.JOB_SETS, WorkloadKind.MPI_JOB: Kind.MPI_JOBS}
 
 
@@ -64,16 +65,26 @@ class ObjectGuests:
         """See `Guests`."""
         self._workloads.all_read()
 
+    def refusal(self, order: CreatePods) -> str:
+        """See `Guests`. What this agent wrote of the object counts, and not what the job says of it.
+
+        Pods of such a job may name the Secrets, claims and service account of the object's namespace. So whoever sends
+        a job from elsewhere can do so for an object alone that asked for this very job.
+        """
+        if order.origin is None or self._is_asked(order):
+            return ""
+        return f"{order.origin.title} of {order.origin.cluster} never asked for this job here"
+
     def makes_own_pods(self, order: CreatePods) -> bool:
         """See `Guests`."""
-        return order.origin is not None and WorkloadKind(order.origin.kind).makes_pods
+        return order.origin is not None and _kind(order.origin).makes_pods
 
     def keys_of_order(self, order: CreatePods) -> tuple[str, ...]:
         """See `Guests`."""
         origin = order.origin
         if origin is None:
             return ()
-        match WorkloadKind(origin.kind):
+        match _kind(origin):
             case WorkloadKind.MUSTER_JOB:
                 return ()
             case WorkloadKind.POD:
@@ -95,7 +106,7 @@ class ObjectGuests:
 
     def place_of(self, order: CreatePods, pod: PodView) -> tuple[int, int] | None:
         """See `Guests`. What leaves, or failed elsewhere, is of an attempt before."""
-        if pod.ends_at or (pod.end is not None and _failed_before(order, pod.end)):
+        if pod.ends_at or (pod.end is not None and _failed_before(order, pod.end)) or not self._is_asked(order):
             return None
         place = self._place(order, pod)
         if place is None or pod.end is None or pod.end.succeeded:
@@ -106,7 +117,7 @@ class ObjectGuests:
     def begin(self, order: CreatePods, now: Instant) -> None:  # noqa: ARG002 - the port
         """See `Guests`."""
         origin = order.origin
-        if origin is not None and (kind := WorkloadKind(origin.kind)) in _KINDS:
+        if origin is not None and (kind := _kind(origin)) in _KINDS:
             body = let_go(kind, origin.uid, job_id=order.job_id, attempt=order.attempt)
             call = Merge(_KINDS[kind], origin.namespace, origin.name, dict(body))
             self._wishes.tell(origin.uid, Wish(call, partial(self._not_let_go, order), lets_go=True))
@@ -119,9 +130,11 @@ class ObjectGuests:
         deleted without a policy leaves them), nor one that does not let itself be held.
         """
         origin, key = _origin(order), (order.job_id, order.attempt)
-        kind, record = WorkloadKind(origin.kind), self._workloads.of_job(order.job_id)
+        kind, record = _kind(origin), self._workloads.of_job(order.job_id)
         view = self._workloads.views.get(origin.uid)
         is_there = view is not None and not view.deleting
+        if not self._is_asked(order):
+            return False
         self._wishes.withdraw_letting_go(origin.uid)  # what was not let go yet waits for the next attempt
         if kind not in _KINDS or record is None or not record.standing.stopping or not is_there:
             self._by_arrival.pop(key, None)
@@ -151,6 +164,11 @@ class ObjectGuests:
         """See `Guests`."""
         self._watcher = watcher
 
+    def _is_asked(self, order: CreatePods) -> bool:
+        """Whether the object that the job says it stands for asked for it, as the log has it by this agent."""
+        record = self._workloads.of_job(order.job_id)
+        return record is not None and record.asked.origin == order.origin
+
     def _not_let_go(self, order: CreatePods, refusal: Refused, now: Instant) -> None:
         """Nobody makes the pods of an object that cannot be let go: the gang gives its place back."""
         if self._watcher is not None:
@@ -168,7 +186,7 @@ class ObjectGuests:
 
     def _place(self, order: CreatePods, pod: PodView) -> Place | None:
         origin, labels = _origin(order), dict(pod.labels)
-        match WorkloadKind(origin.kind):
+        match _kind(origin):
             case WorkloadKind.POD:
                 return _places(order)[origin.members.index(pod.uid)] if pod.uid in origin.members else None
             case WorkloadKind.JOB:
@@ -205,6 +223,11 @@ def _failed_before(order: CreatePods, end: End) -> bool:
 def _origin(order: CreatePods) -> WorkloadRef:
     assert order.origin is not None, "only objects make pods themselves"
     return order.origin
+
+
+def _kind(origin: WorkloadRef) -> WorkloadKind:
+    """Of the object. A kind that nobody here knows never asked for a job, and makes no pods."""
+    return WorkloadKind(origin.kind) if origin.kind in _BY_NAME else WorkloadKind.MUSTER_JOB
 
 
 def _named(kind: str, namespace: str, name: str) -> str:

@@ -1,6 +1,6 @@
 """What the log is told of workloads: each draft, and in words why."""
 
-from muster.agent.core.workloads.policy import WorkloadPolicy, principal
+from muster.agent.core.workloads.policy import WorkloadPolicy
 from muster.agent.core.workloads.records import Workload
 from muster.agent.core.workloads.values import REASON_CHARS_MAX, Unfit, WorkloadView
 from muster.core import Draft
@@ -20,7 +20,7 @@ def wish(policy: WorkloadPolicy, view: WorkloadView, spec: JobSpec) -> Draft | U
     asked = facts.WorkloadSubmitRequested(
         job_id=job_id,
         spec=spec,
-        principal=principal(view.namespace),
+        principal=ids.origin_principal(view.namespace),
         origin=view.ref(policy.cluster),
         trace=trace,
     )

@@ -304,6 +304,8 @@ class Workloads:
         if not record.is_refused:
             return False
         self._refusals.remove(record)
+        self._by_job.pop(record.job_id, None)  # its namespace may act for another team since
+        self._by_job[payload.job_id] = record.uid
         record.asked, record.asked_at, record.asked_fact = payload, fact.time, fact.id
         record.is_asked_again = True
         self._touch(record.uid)
@@ -352,8 +354,11 @@ class Workloads:
         return True
 
     def _refused(self, fact: Fact) -> bool:
-        record = self.of_job(fact.subject_id)
-        if not isinstance(fact.payload, facts.JobRefused) or record is None:
+        """By the object, not by the job: where agent and gateway differ in its team, they differ in the job's id."""
+        if not isinstance(fact.payload, facts.JobRefused):
+            return False
+        record = self.records.get(fact.payload.workload)
+        if record is None:
             return False
         if record.standing.accepted:
             return False  # a refusal that was overtaken by the job itself

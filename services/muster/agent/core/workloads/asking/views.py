@@ -75,10 +75,11 @@ class WorkloadProjection:
             kind.makes_pods and QUEUE not in strings(raw, "metadata", "labels")
         ):
             return None
-        job_id = self._policy.job_id(namespace, uid_of(raw))
-        is_ours = kind is WorkloadKind.MUSTER_JOB
+        is_ours, notes = kind is WorkloadKind.MUSTER_JOB, strings(raw, "metadata", "annotations")
+        job_id = text(raw, "status", "jobId") if is_ours else notes.get(JOB_ID, "")
+        if not self._policy.is_job_of(job_id, namespace=namespace, uid=uid_of(raw)):
+            job_id = self._policy.job_id(namespace, uid_of(raw))
         shown = _shown_by_status(raw, job_id) if is_ours else _shown_by_annotations(raw, job_id)
-        notes = strings(raw, "metadata", "annotations")
         return WorkloadView(
             kind=kind,
             api_version=self._api_version,
