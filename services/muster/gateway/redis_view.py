@@ -1,6 +1,7 @@
 """The read model over Redis. Rows are passed on as they were encoded: nothing is parsed that is only shown."""
 
 import json
+import re
 from collections.abc import Awaitable, Sequence
 from typing import cast
 
@@ -13,27 +14,29 @@ from muster.schemas.views import FactView, JobView
 
 SCAN_ROWS = 500  # rows looked at in one step of a filtered list
 SCAN_STEPS_MAX = 20
+_CLUSTER = re.compile(rb'"cluster":"([a-z0-9-]*)"')
 Command = tuple[str | bytes | int, ...]
 
 
 class RedisView:
     """The rows of the clusters and of the federation, as one.
 
-    A job's row is the cluster's if there is one: the federation's is older. Where several have one, since the job was
-    given to another while the first was out of reach, it is that of the newest. A list is the merge of the lists.
+    A job's row is that of the cluster that has it, as `newest_row` says; the federation's is older. A list is the merge
+    of the lists.
     """
 
     def __init__(self, redis: Redis, *, clusters: Sequence[ReadModel], fed: ReadModel) -> None:
         self._redis = redis
         self._clusters = tuple(clusters)
         self._fed = fed
+        self._names = tuple(model.scope for model in clusters)
         self._all = (*self._clusters, fed)
 
     async def job(self, job_id: str) -> Known:
         """See `ReadView.job`."""
         asked = [("HGET", model.key("jobs"), job_id) for model in self._all]
         *rows, seq = await self._ask(*asked, ("HGET", self._fed.key("marker"), "seq"))
-        found = newest_row(cast("list[bytes | None]", rows))
+        found = newest_row(self._names, cast("list[bytes | None]", rows))
         return Known(found, int(cast("bytes", seq)) if seq is not None else 0)
 
     async def jobs(self, wanted: JobFilter, *, limit: int, cursor: str) -> Page:
@@ -99,8 +102,8 @@ class RedisView:
         )
         newest: list[bytes | None] = []
         for member, (*rows, of_fed) in zip(members, zip(*found, strict=True), strict=True):
-            row = newest_row((*rows, of_fed)) if sum(one is not None for one in rows) > 1 else _first(rows)
-            newest.append(of_fed if row is None else row if _is_listed_as(row, member) else None)
+            row = newest_row(self._names, (*rows, of_fed))
+            newest.append(row if row is None or row is of_fed or _is_listed_as(row, member) else None)
         return list(zip(members, newest, strict=True))
 
     async def _rows(self, name: str) -> tuple[bytes, ...]:
@@ -118,23 +121,33 @@ class RedisView:
             raise UnreachableError(f"the read model does not answer: {error}") from error
 
 
-def newest_row(rows: Sequence[bytes | None]) -> bytes | None:
-    """The row to show of a job. rows: of the clusters, then the federation's.
+def newest_row(clusters: Sequence[str], rows: Sequence[bytes | None]) -> bytes | None:
+    """The row to show of a job. rows: of these clusters, then the federation's.
 
-    The federation's says where the job is, while it has one; afterwards the cluster where it was queued last has it.
+    While the federation has one, it says where the job is, and no other cluster is believed: any could make up a row of
+    another's job, with whatever team. Afterwards the cluster where it was queued last has it.
     """
     *of_clusters, of_fed = rows
-    found = [row for row in of_clusters if row is not None]
-    if len(found) < 2:  # nearly always; nothing is decoded
-        return found[0] if found else of_fed
-    views = [(JobView.model_validate_json(row), row) for row in found]
-    where = JobView.model_validate_json(of_fed).cluster if of_fed is not None else ""
-    there = (row for view, row in views if view.cluster == where)
-    return next(there, max(views, key=lambda one: one[0].queued_at)[1])
+    found = [(name, row) for name, row in zip(clusters, of_clusters, strict=True) if row is not None]
+    if not found:
+        return of_fed
+    if len(clusters) == 1:  # nobody else could tell of it
+        return found[0][1]
+    if of_fed is not None:
+        where = cluster_in(of_fed)
+        return next((row for name, row in found if name == where), of_fed)
+    if len(found) == 1:
+        return found[0][1]
+    return max((row for _, row in found), key=lambda row: JobView.model_validate_json(row).queued_at)
 
 
-def _first(rows: Sequence[bytes | None]) -> bytes | None:
-    return next((row for row in rows if row is not None), None)
+def cluster_in(row: bytes) -> str:
+    """The cluster that an encoded row names. Decoding the whole row would cost most of a list's time.
+
+    Quotes within a text are escaped in JSON, so nothing that somebody called a job or a team looks like this.
+    """
+    named = _CLUSTER.search(row)
+    return named.group(1).decode() if named is not None else ""
 
 
 def _pairs(answer: object) -> list[tuple[bytes, bytes]]:

@@ -178,8 +178,9 @@ class Snapshots:
 
     async def _of_several(self, job_ids: Sequence[str]) -> list[bytes]:
         """Of jobs that several clusters tell of, since one of them was out of reach: the newest row of each."""
+        names = tuple(model.scope for model in self._clusters)
         found = [await self._rows(model, job_ids) for model in self._models]
-        return [row for rows in zip(*found, strict=True) if (row := newest_row(rows)) is not None]
+        return [row for rows in zip(*found, strict=True) if (row := newest_row(names, rows)) is not None]
 
     async def _rows(self, model: ReadModel, job_ids: Sequence[str]) -> list[bytes | None]:
         asked: list[Command] = [

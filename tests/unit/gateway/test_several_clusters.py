@@ -8,7 +8,7 @@ from gateway_fakes import FakeScheduler, FakeView
 from muster.gateway.cells import Cell, cell_named
 from muster.gateway.ports import Composer, Guard, Leaders, Scaler, UnreachableError
 from muster.gateway.problems import ProblemError
-from muster.gateway.redis_view import newest_row
+from muster.gateway.redis_view import cluster_in, newest_row
 from muster.gateway.schedulers import Schedulers
 from muster.schemas.facts.queue import QueueSpec
 from muster.schemas.job import Phase
@@ -67,12 +67,29 @@ async def test_one_cluster_that_refuses_a_queue_is_enough() -> None:
 
 
 def test_the_federation_says_which_clusters_row_is_shown_and_afterwards_the_later_one_is() -> None:
+    both = ("east", "west")
     stale, live = row("east", Phase.QUEUED, queued_at=5), row("west", Phase.RUNNING, queued_at=9)
-    assert newest_row((stale, live, row("west", Phase.SUBMITTED))) == live
-    assert newest_row((stale, live, row("east", Phase.SUBMITTED))) == stale
-    assert newest_row((stale, live, None)) == live
-    assert newest_row((None, live, None)) == live
-    assert newest_row((None, None, None)) is None
+    assert newest_row(both, (stale, live, row("west", Phase.SUBMITTED))) == live
+    assert newest_row(both, (stale, live, row("east", Phase.SUBMITTED))) == stale
+    assert newest_row(both, (stale, live, None)) == live
+    assert newest_row(both, (None, live, None)) == live
+    assert newest_row(both, (None, None, None)) is None
+
+
+def test_a_row_that_a_cluster_makes_up_of_anothers_live_job_is_not_shown() -> None:
+    """Who may cancel a job, or read what it prints, is judged by the team of its row."""
+    made_up = row("west", Phase.RUNNING, queued_at=99)
+    for where in ("east", ""):
+        of_fed = row(where, Phase.SUBMITTED)
+        assert newest_row(("east", "west"), (None, made_up, of_fed)) == of_fed
+    lies = row("east", Phase.RUNNING, queued_at=99)
+    of_fed = row("east", Phase.SUBMITTED)
+    assert newest_row(("east", "west"), (None, lies, of_fed)) == of_fed, "the log that it is from counts, not its words"
+
+
+def test_a_name_that_looks_like_a_cluster_is_none() -> None:
+    named = JobView.model_validate_json(row("east", Phase.SUBMITTED)).model_copy(update={"name": 'x","cluster":"west"'})
+    assert cluster_in(named.model_dump_json().encode()) == "east"
 
 
 def test_a_request_may_name_its_cluster_and_no_unknown_one() -> None:
