@@ -14,6 +14,7 @@ from muster.agent.core.workloads.values import NOTHING_SHOWN, Unfit, WorkloadKin
 from muster.agent.core.workloads.words import ASKED_BYTES_MAX
 from muster.kube.objects import JsonObject, mapping, objects
 from muster.kube.workload_kinds import RESOURCES
+from muster.schemas import ids
 from muster.schemas.facts.workload import WorkloadSubmitRequested
 from muster.schemas.job import REPLICAS_MAX, JobKind, JobSpec, Topology, WorkloadRef
 from objects_that_ask import asking_pod, batch_job, job_set, mpi_job, muster_job, template
@@ -116,6 +117,35 @@ def test_an_object_without_the_label_asks_nothing() -> None:
 def test_only_namespaces_of_the_settings_are_taken_up() -> None:
     policy = WorkloadPolicy(cluster="atlas", namespaces=frozenset({"other"}))
     assert view_of(WorkloadKind.MUSTER_JOB, muster_job("train"), policy) is None
+
+
+@pytest.mark.parametrize(
+    ("kind", "raw"),
+    [
+        (WorkloadKind.MUSTER_JOB, muster_job("train")),
+        (WorkloadKind.JOB, batch_job("train")),
+        (WorkloadKind.JOB_SET, job_set("train")),
+        (WorkloadKind.MPI_JOB, mpi_job("train")),
+    ],
+)
+def test_a_namespace_that_is_called_like_a_team_acts_for_it_only_if_the_settings_say_so(
+    kind: WorkloadKind, raw: JsonObject
+) -> None:
+    view = view_of(kind, raw, WorkloadPolicy(cluster="atlas", teams={"other": "physics"}))
+    assert view is not None
+    assert isinstance(view.asks, Unfit)
+    assert view.asks.field == "metadata.namespace"
+    assert "kubernetes.teams" in view.asks.cure
+
+
+def test_a_job_from_before_ids_named_clusters_is_not_asked_for_again() -> None:
+    """With or without a team for its namespace, which then was the one of that name."""
+    for teams in ({}, {"physics": "physics"}):
+        before = ids.job_id(team="physics", principal="kubernetes:physics", idempotency_key="kubernetes-u-1")
+        raw = {**muster_job("train"), "status": {"jobId": before, "phase": "succeeded"}}
+        view = view_of(WorkloadKind.MUSTER_JOB, raw, WorkloadPolicy(cluster="atlas", teams=teams))
+        assert view is not None
+        assert (view.asks, view.shown.job_id, view.shown.is_final) == (None, before, True)
 
 
 def test_a_part_of_a_gpu_is_asked_by_its_resource() -> None:

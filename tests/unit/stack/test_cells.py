@@ -56,6 +56,23 @@ def test_a_cell_has_the_common_settings_and_its_own_and_nodes_that_no_other_clus
     assert (settings.fleet.nodes, settings.fleet.prefix) == (2, "west-gpu")
 
 
+def test_the_centre_is_told_for_which_teams_namespaces_act_as_the_cells_are(tmp_path: Path) -> None:
+    options = StartOptions(
+        state_dir=tmp_path,
+        clusters=CLUSTERS,
+        settings={"kubernetes": {"teams": {"lab": "research"}}},
+        cells={"west": {"kubernetes": {"teams": {"ml": "vision"}}}},
+    )
+    settings = asked_settings(options)
+    teams = {member.name: member.teams for member in settings.federation.clusters}
+    assert teams == {"east": {"lab": "research"}, "west": {"lab": "research", "ml": "vision"}}
+    ports = wanted_cell_ports(CLUSTERS, options, {})
+    for name in CLUSTERS:
+        own = cell_of(name, centre=settings, options=options, ports=ports).settings.kubernetes
+        assert own is not None
+        assert own.teams == teams[name]
+
+
 def test_ports_of_all_cells_differ(tmp_path: Path) -> None:
     options = StartOptions(state_dir=tmp_path)
     wanted = wanted_cell_ports(CLUSTERS, options, {})
