@@ -34,14 +34,14 @@ class _Section(BaseModel):
 class MemberSettings(_Section):
     """One cluster of the federation.
 
-    name: as in its own settings, and of its JetStream domain. lost_after_s: None: as for all.
+    name: as in its own settings, and of its JetStream domain. lost_after_s: None: as for all. teams: for a centre,
+    the team that objects of each namespace of this cluster ask for; those of a namespace without an entry become no
+    jobs. It must say what `kubernetes.teams` in the cell's settings says.
     """
 
     name: Name
     lost_after_s: Annotated[float, Field(ge=0)] | None = None
     teams: dict[Name, Name] = {}
-    """For a centre: the team that objects of each namespace of this cluster ask for. Objects of a namespace that is not
-    named here become no jobs. It must say what `kubernetes.teams` in the settings of the cell says."""
 
 
 class CentreSettings(_Section):
