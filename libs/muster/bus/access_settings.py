@@ -3,6 +3,7 @@
 from pydantic import BaseModel, ConfigDict
 
 from muster.schemas.access import Role
+from muster.schemas.job import PRIORITY_MAX, Priority
 
 
 class _Section(BaseModel):
@@ -12,18 +13,28 @@ class _Section(BaseModel):
 class RoleSettings(_Section):
     """Limits of one role. They hold for each principal by itself, whatever the number of its tokens."""
 
+    priority_max: Priority = 100
+    """Highest priority that it may give a job. Objects of Kubernetes may ask for as much as a submitter."""
+
+
+class OperatorSettings(RoleSettings):
+    """Limits of a role that acts for every team."""
+
+    priority_max: Priority = PRIORITY_MAX
+    """Highest priority that it may give a job."""
+
 
 class AccessSettings(_Section):
     """One section for each role, so that an administrator changes one without repeating the others."""
 
     viewer: RoleSettings = RoleSettings()
     submitter: RoleSettings = RoleSettings()
-    operator: RoleSettings = RoleSettings()
-    admin: RoleSettings = RoleSettings()
+    operator: OperatorSettings = OperatorSettings()
+    admin: OperatorSettings = OperatorSettings()
 
     def of(self, role: Role) -> RoleSettings:
         """Return the section of a role."""
-        sections = {
+        sections: dict[Role, RoleSettings] = {
             Role.VIEWER: self.viewer,
             Role.SUBMITTER: self.submitter,
             Role.OPERATOR: self.operator,

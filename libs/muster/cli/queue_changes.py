@@ -81,6 +81,13 @@ def amended(name: str, before: QueueSpec | None, options: Mapping[str, JsonValue
         raise usage(sentence(error)) from error
 
 
+def teams(names: Sequence[str] | None) -> list[JsonValue] | None:
+    """Return the teams that the options name; `none` alone for no team. None: not given."""
+    if names is None:
+        return None
+    return [name for name in names if name != "none"]
+
+
 def amounts(option: str, texts: Sequence[str] | None) -> dict[str, JsonValue] | None:
     """`gpu=16`, `gpu:H100=8,cpu=64`, or `16` for GPUs; `none` for no amounts. None: not given. Raises CliError."""
     if texts is None:

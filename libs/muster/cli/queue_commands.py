@@ -12,6 +12,7 @@ app = typer.Typer(name="queues", help="Queues: who may use how much.", invoke_wi
 
 _SHARES = "Shares of what is there"
 _TIMES = "Order and time"
+_ADMISSION = "Who may submit"
 _MAKING_WAY = "Who makes way"
 _AMOUNTS = "`gpu=16`, `gpu:H100=8,cpu=64`, or `16` GPUs; `none` for no"
 
@@ -70,6 +71,16 @@ def set_queues(
     ] = None,
     over_slice: Annotated[str | None, typer.Option(help="never, starving.", rich_help_panel=_MAKING_WAY)] = None,
     defragment: Annotated[str | None, typer.Option(help="never, advise, move.", rich_help_panel=_MAKING_WAY)] = None,
+    team: Annotated[
+        list[str] | None,
+        typer.Option(
+            help="Team that may submit here and below; repeat. `*`: every team; `none`: only the queue's namesake.",
+            rich_help_panel=_ADMISSION,
+        ),
+    ] = None,
+    priority_max: Annotated[
+        int | None, typer.Option(help="Maximum priority of its jobs, 0 to 1000.", rich_help_panel=_ADMISSION)
+    ] = None,
     closed: Annotated[bool | None, typer.Option("--closed/--open", help="Takes no new jobs, or takes them.")] = None,
 ) -> None:
     """Create or change queues (operators and admins): a whole tree from a file, or one queue by options."""
@@ -97,6 +108,6 @@ def set_queues(
             "run_time_max_s": run_time_max_s, "min_slice_default_s": min_slice_default_s,
             "min_slice_max_s": min_slice_max_s, "within_queue": within_queue, "reclaim": reclaim,
             "fair_share": list(fair_share) if fair_share is not None else None, "over_slice": over_slice,
-            "defragment": defragment,
+            "defragment": defragment, "teams": queue_changes.teams(team), "priority_max": priority_max,
         },
     )  # fmt: skip

@@ -2,14 +2,18 @@
 
 from collections.abc import Iterable, Mapping, Sequence
 
-from muster.schemas.facts.queue import GPU
+from muster.cli.text import duration
+from muster.quota.admission import admissions, up
+from muster.quota.policy import resolve
+from muster.schemas.facts.queue import GPU, QueueSpec
 from muster.schemas.quantities import human
 from muster.schemas.views import QueueView
 
 HEADINGS = ("QUEUE", "QUOTA", "BORROW", "LEND", "HELD", "SHARE", "RUNNING", "WAITING", "STATE")
-HEADINGS_WIDE = (*HEADINGS, "WEIGHT", "ORDER", "RECENT", "CLUSTER")
-RIGHT = frozenset({"SHARE", "RUNNING", "WAITING", "WEIGHT", "RECENT"})
+HEADINGS_WIDE = (*HEADINGS, "WEIGHT", "ORDER", "RECENT", "TEAMS", "MAX-PRIORITY", "MAX-SLICE", "CLUSTER")
+RIGHT = frozenset({"SHARE", "RUNNING", "WAITING", "WEIGHT", "RECENT", "MAX-PRIORITY", "MAX-SLICE"})
 INDENT = "  "
+TEAMS_SHOWN_MAX = 5
 
 Tree = Sequence[tuple[int, QueueView]]
 
@@ -40,6 +44,7 @@ def rows(queues: Iterable[QueueView], *, wide: bool = False) -> Iterable[tuple[s
     ordered = tree(queues)
     running, waiting = _sums(ordered)
     counted = _counted(queue for _, queue in ordered)
+    limits = _limits(queue for _, queue in ordered) if wide else {}
     for depth, queue in ordered:
         held = {GPU: queue.gpu_milli_held} | queue.held
         shown = held if wide else {resource: amount for resource, amount in held.items() if resource in counted}
@@ -55,7 +60,8 @@ def rows(queues: Iterable[QueueView], *, wide: bool = False) -> Iterable[tuple[s
             "closed" if queue.closed else "open",
         )
         order = queue.order.value if queue.order is not None else "-"
-        yield (*row, f"{queue.weight:g}", order, f"{queue.used_share:.2f}", queue.cluster) if wide else row
+        more = (f"{queue.weight:g}", order, f"{queue.used_share:.2f}", *limits[queue.name]) if wide else ()
+        yield (*row, *more, queue.cluster) if wide else row
 
 
 def told(amounts: Mapping[str, int]) -> str:
@@ -63,6 +69,19 @@ def told(amounts: Mapping[str, int]) -> str:
     words = human(amounts)
     parts = [f"{words.pop('gpu'):g}"] if "gpu" in words else []
     return " ".join([*parts, *(f"{word}={amount:g}" for word, amount in sorted(words.items()))]) or "-"
+
+
+def _limits(queues: Iterable[QueueView]) -> Mapping[str, tuple[str, str, str]]:
+    """Return the teams that may submit to each queue, its maximum priority and maximum slice, inherited or its own."""
+    specs = {queue.name: queue.spec or QueueSpec(name=queue.name, parent=queue.parent) for queue in queues}
+    found: dict[str, tuple[str, str, str]] = {}
+    for name, admission in admissions(specs).items():
+        teams = sorted(admission.teams | admission.teams_of_user)
+        more = f" +{len(teams) - TEAMS_SHOWN_MAX}" if len(teams) > TEAMS_SHOWN_MAX else ""
+        slice_s = resolve(up(name, specs)).min_slice_max_s
+        shown = "-" if slice_s is None else duration(slice_s)
+        found[name] = (",".join(teams[:TEAMS_SHOWN_MAX]) + more, str(admission.priority_max), shown)
+    return found
 
 
 def _quota(queue: QueueView) -> Mapping[str, int]:

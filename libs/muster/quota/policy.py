@@ -19,7 +19,11 @@ from muster.schemas.job import JobSpec
 
 @dataclass(frozen=True)
 class Policy:
-    """All knobs of one queue, as they hold for its jobs. run_time_*, min_slice_*: None for no default or no maximum."""
+    """All knobs of one queue, as they hold for its jobs. run_time_*, min_slice_*: None for no default or no maximum.
+
+    The product's maximum of the slice is a day: a job that names a longer one would keep what its queue borrowed from
+    others for so long.
+    """
 
     within_queue: WithinQueue = WithinQueue.LOWER_PRIORITY
     reclaim: Reclaim = Reclaim.ANY
@@ -32,7 +36,7 @@ class Policy:
     run_time_default_s: float | None = None
     run_time_max_s: float | None = None
     min_slice_default_s: float | None = None
-    min_slice_max_s: float | None = None
+    min_slice_max_s: float | None = 86_400.0
 
     @cached_property
     def half_life_ns(self) -> float:

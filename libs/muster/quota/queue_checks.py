@@ -3,7 +3,9 @@
 from collections.abc import Mapping
 from typing import NamedTuple
 
+from muster.quota.admission import up
 from muster.quota.amounts import nominal_of
+from muster.quota.policy import resolve
 from muster.quota.tree import DEPTH_MAX
 from muster.quota.users import TEMPLATE_NAME_MAX
 from muster.schemas.facts.queue import GPU, QueueSpec, QueueTemplate
@@ -18,7 +20,14 @@ class Refusal(NamedTuple):
 
 def refusal_of(spec: QueueSpec, specs: Mapping[str, QueueSpec]) -> Refusal | None:
     """Why the queue may not be so among these; None if it may."""
-    return _amounts(spec, prefix="") or _first_form(spec) or _times(spec) or _template(spec) or _place(spec, specs)
+    return (
+        _amounts(spec, prefix="")
+        or _first_form(spec)
+        or _times(spec)
+        or _template(spec)
+        or _place(spec, specs)
+        or _slice(spec, specs)
+    )
 
 
 def _amounts(spec: QueueSpec | QueueTemplate, *, prefix: str) -> Refusal | None:
@@ -62,6 +71,17 @@ def _times(spec: QueueSpec) -> Refusal | None:
         if default is not None and most is not None and default > most:
             return Refusal(name, f"the default {default:g} s is above the maximum {most:g} s: lower it or raise that")
     return None
+
+
+def _slice(spec: QueueSpec, specs: Mapping[str, QueueSpec]) -> Refusal | None:
+    """Refuse a default above the maximum that is inherited."""
+    default, most = spec.min_slice_default_s, resolve((spec, *up(spec.parent or "", specs))).min_slice_max_s
+    if default is None or most is None or default <= most:
+        return None
+    return Refusal(
+        "min_slice_default_s",
+        f"the default {default:g} s is above the maximum {most:g} s that holds here: lower it or set min_slice_max_s",
+    )
 
 
 def _template(spec: QueueSpec) -> Refusal | None:

@@ -15,8 +15,9 @@ GRACE_S_MAX = 3_600
 MODELS_MAX = 32
 LABELS_MAX = 64
 COMMAND_MAX = 256
+PRIORITY_MAX = 1000
 
-Priority = Annotated[int, Field(ge=0, le=1000)]
+Priority = Annotated[int, Field(ge=0, le=PRIORITY_MAX)]
 """Of a job among those of its queue: the higher, the sooner its turn, and the later it is asked to make way."""
 
 

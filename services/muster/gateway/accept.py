@@ -7,11 +7,14 @@ from dataclasses import dataclass, field
 from pydantic import ValidationError
 
 from muster.checks.suites import NONE, PreflightPolicy
-from muster.gateway.problems import ProblemError, conflict, from_validation, invalid, too_large
+from muster.gateway.authorise import Principal
+from muster.gateway.problems import ProblemError, conflict, forbidden, from_validation, invalid, too_large
+from muster.quota.admission import Admission
 from muster.schemas import ids
+from muster.schemas.access import Role
 from muster.schemas.base import FACT_BYTES_MAX, parse_request
 from muster.schemas.facts.job import JobSubmitted
-from muster.schemas.job import Job, JobSpec, TaskGroup, Topology
+from muster.schemas.job import PRIORITY_MAX, Job, JobSpec, TaskGroup, Topology
 
 KEY_PATTERN = re.compile(r"^[\x21-\x7e]{1,200}$")
 TRACEPARENT = re.compile(r"^00-(?!0{32})[0-9a-f]{32}-(?!0{16})[0-9a-f]{16}-[0-9a-f]{2}$")
@@ -36,9 +39,11 @@ class Shape:
 
 @dataclass(frozen=True, slots=True)
 class Catalogue:
-    """What a job is checked against. queues: whether each is closed. shapes: of all nodes; none: nobody knows yet."""
+    """What a job is checked against. shapes: of all nodes; none: nobody knows yet."""
 
-    queues: Mapping[str, bool] = field(default_factory=dict)
+    queues: Mapping[str, tuple[Admission, ...]] = field(default_factory=dict)
+    """The rules of each queue, once for each cluster that has it. A job obeys all of them: it may run in any cluster,
+    and a cluster alone can then give nobody another team's queue."""
     shapes: tuple[Shape, ...] = ()
 
 
@@ -123,12 +128,42 @@ def refuse_unknown_queue(spec: JobSpec, catalogue: Catalogue) -> None:
     """Raises ProblemError (422) if there is no such queue, or it takes nothing new."""
     queue = spec.queue_name
     where = "queue" if spec.queue else "team"
-    closed = catalogue.queues.get(queue)
-    if closed is None:
+    rules = catalogue.queues.get(queue)
+    if rules is None:
         known = ", ".join(sorted(catalogue.queues)[:NAMES_TOLD_MAX]) or "none yet"
         raise invalid(f"unknown queue {queue!r}", field=where, cure=f"Use a queue that exists: {known}.")
-    if closed:
+    if any(rule.closed for rule in rules):
         raise invalid(f"queue {queue!r} is closed", field=where, cure="Use another queue, or ask an operator.")
+
+
+def refuse_foreign_queue(spec: JobSpec, principal: Principal, catalogue: Catalogue) -> None:
+    """Raise ProblemError (403) if the queue does not take the team's jobs from this principal.
+
+    An operator may change the queue's teams, and so may submit to every queue.
+    """
+    queue, rules = spec.queue_name, catalogue.queues.get(spec.queue_name, ())
+    if principal.is_at_least(Role.OPERATOR) or all(rule.takes_from(spec.team, principal.name) for rule in rules):
+        return
+    teams = frozenset[str].intersection(*(rule.teams for rule in rules))
+    told = f"jobs of {', '.join(sorted(teams)[:NAMES_TOLD_MAX])}" if teams else "jobs of no team"
+    users = next((rule.template for rule in rules if rule.template), "")
+    whose = f"; it is the queue of one user below {users!r}, and not of {principal.name}" if users else ""
+    raise forbidden(
+        f"queue {queue!r} takes {told}, not of team {spec.team!r}{whose}",
+        field="queue",
+        cure=f"Leave out `queue` for the team's own, or ask an operator to add {spec.team} to `teams` of {queue}.",
+    )
+
+
+def refuse_priority(priority: int, queue: str, catalogue: Catalogue) -> None:
+    """Raise ProblemError (422) if the priority is above the queue's maximum."""
+    most = min((rule.priority_max for rule in catalogue.queues.get(queue, ())), default=PRIORITY_MAX)
+    if priority > most:
+        raise invalid(
+            f"priority {priority} is above {most}, the maximum of queue {queue!r}",
+            field="priority",
+            cure=f"Ask for 0 to {most}, or ask an operator to raise `priority_max` of {queue}.",
+        )
 
 
 def refuse_impossible(spec: JobSpec, catalogue: Catalogue) -> None:

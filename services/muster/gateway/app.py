@@ -109,6 +109,7 @@ class Gateway:
             site=Site(STATIC, headers(settings.websocket_url)),
             cells=cells,
             preflight=policy_of(settings.preflight),
+            access=settings.access,
         )
         try:
             async with asyncio.TaskGroup() as tasks:

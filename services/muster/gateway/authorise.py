@@ -43,6 +43,16 @@ def refuse_unless(principal: Principal, role: Role, *, verb: str) -> None:
         raise _refusal(principal, verb, field=SENDER_FIELD, needed=role)
 
 
+def refuse_priority_above_role(principal: Principal, priority: int, *, most: int) -> None:
+    """Raise ProblemError (403) if the priority is above what the role may give. most: the role's maximum."""
+    if priority > most:
+        raise forbidden(
+            f"priority {priority} is above {most}, the maximum of role {principal.role.value}",
+            field="priority",
+            cure=f"Ask for 0 to {most}, or ask an operator.",
+        )
+
+
 def force_refusal(principal: Principal, *, verb: str, field: str, told: str, holder: str) -> ProblemError:
     """403 to somebody who asks with force and may not ask at all. told, holder: what is known of who would be hurt."""
     refusal = _refusal(principal, f"{verb} by force", field=field, needed=Role.OPERATOR).problem

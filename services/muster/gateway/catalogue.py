@@ -8,6 +8,8 @@ from muster.gateway.accept import Catalogue, Shape
 from muster.gateway.background import end_if_cancelled
 from muster.gateway.ports import ReadView, Scheduler, UnreachableError
 from muster.gateway.problems import ProblemError, unavailable
+from muster.quota.admission import Admission, admissions
+from muster.schemas.facts.queue import QueueSpec
 from muster.schemas.views import NodeView, QueueView
 
 REFRESH_S = 0.5
@@ -102,5 +104,14 @@ def _levels(node: NodeView) -> tuple[str, ...]:
     return tuple(level for level, _ in (*node.domains, *node.device_domains))
 
 
-def _queues(rows: tuple[bytes, ...]) -> dict[str, bool]:
-    return {queue.name: queue.closed for queue in (QueueView.model_validate_json(row) for row in rows)}
+def _queues(rows: tuple[bytes, ...]) -> dict[str, tuple[Admission, ...]]:
+    """Each cluster's rules of each queue. Queues of one name in several clusters may differ while one is cut off."""
+    clusters: dict[str, dict[str, QueueSpec]] = {}
+    for queue in map(QueueView.model_validate_json, rows):
+        spec = queue.spec or QueueSpec(name=queue.name, parent=queue.parent)
+        clusters.setdefault(queue.cluster, {})[queue.name] = spec.model_copy(update={"closed": queue.closed})
+    found: dict[str, tuple[Admission, ...]] = {}
+    for specs in clusters.values():
+        for name, admission in admissions(specs).items():
+            found[name] = (*found.get(name, ()), admission)
+    return found

@@ -6,6 +6,7 @@ from dataclasses import dataclass, field, replace
 
 from starlette.requests import Request
 
+from muster.bus.access_settings import AccessSettings
 from muster.bus.clock import TimeSource
 from muster.checks.suites import PreflightPolicy
 from muster.gateway.asking import NoLeaders
@@ -52,6 +53,8 @@ class House:
     leaders: Leaders = field(default_factory=NoLeaders)
     cluster: str = ""
     preflight: PreflightPolicy = field(default_factory=PreflightPolicy)
+    access: AccessSettings = field(default_factory=AccessSettings)
+    """What each role may ask for."""
 
     def of_cluster(self, name: str) -> "House":
         """The same as if there were no other cluster. Raises ProblemError (404)."""

@@ -1,12 +1,13 @@
 """Accepting a job: the one path that is hot. Everything that can be checked is checked before anything is stored."""
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from http import HTTPStatus
 
 from muster.gateway import accept
-from muster.gateway.authorise import Principal, refuse_unless_acting_for
+from muster.gateway.accept import Catalogue
+from muster.gateway.authorise import Principal, refuse_priority_above_role, refuse_unless_acting_for
 from muster.gateway.growth import while_it_may_grow
 from muster.gateway.house import House
 from muster.gateway.ports import NotStoredError, StoredJob, UnreachableError
@@ -40,7 +41,7 @@ async def submit(house: House, principal: Principal, sent: Submission) -> Stored
     accept.refuse_too_large(job)
     if len(sent.body) > LARGE_BODY_BYTES:
         accept.refuse_large_body(JobSubmitted(job=job))
-    await refuse_what_can_never_run(house, spec)
+    await refuse_what_may_not_run(house, principal, spec)
     before = house.time.wall()
     try:
         stored = await house.log.submit(job)
@@ -90,7 +91,7 @@ async def dry_run(house: House, principal: Principal, body: bytes) -> DryRunAnsw
     refuse_unless_acting_for(principal, spec.team, verb="submit")
     try:
         accept.refuse_too_large(accept.make_job(spec, principal=principal.name, key="dry-run", traceparent=""))
-        await refuse_what_can_never_run(house, spec)
+        await refuse_what_may_not_run(house, principal, spec)
     except ProblemError as refusal:
         problem = refusal.problem
         if problem.status >= 500:
@@ -102,20 +103,37 @@ async def dry_run(house: House, principal: Principal, body: bytes) -> DryRunAnsw
     return while_it_may_grow(answer) if house.catalogue.grows else answer
 
 
-async def refuse_what_can_never_run(house: House, spec: JobSpec) -> None:
-    """Raises ProblemError (422); 503 if nobody can tell now.
+async def refuse_what_may_not_run(house: House, principal: Principal, spec: JobSpec) -> None:
+    """Refuse what can never run, or may not run in that queue or with that priority. Raises ProblemError (403, 422).
 
-    Before a refusal the catalogue is read anew: a queue that was made, or a node that joined, a moment ago counts.
+    503 if nobody can tell now. Before a refusal the catalogue is read anew: a queue that was made or changed, or a node
+    that joined, a moment ago counts.
     """
     accept.refuse_unknown_suite(spec, house.preflight)
+    refuse_priority_above_role(principal, spec.priority, most=house.access.of(principal.role).priority_max)
+
+    def check(catalogue: Catalogue) -> None:
+        accept.refuse_unknown_queue(spec, catalogue)
+        accept.refuse_foreign_queue(spec, principal, catalogue)
+        accept.refuse_priority(spec.priority, spec.queue_name, catalogue)
+        accept.refuse_impossible(spec, catalogue)
+
+    await _checked(house, check)
+
+
+async def refuse_priority(house: House, principal: Principal, priority: int, *, queue: str) -> None:
+    """Refuse a new priority for a job of this queue as at submission. Raises ProblemError (403, 422, 503)."""
+    refuse_priority_above_role(principal, priority, most=house.access.of(principal.role).priority_max)
+    await _checked(house, lambda catalogue: accept.refuse_priority(priority, queue, catalogue))
+
+
+async def _checked(house: House, check: Callable[[Catalogue], None]) -> None:
+    """Check against the catalogue in memory, and before a refusal against one that is read anew."""
     known = house.catalogue.now()
     if known is not None:
         try:
-            accept.refuse_unknown_queue(spec, known)
-            accept.refuse_impossible(spec, known)
+            check(known)
         except ProblemError:
             known = None
     if known is None:
-        newest = await house.catalogue.newer()
-        accept.refuse_unknown_queue(spec, newest)
-        accept.refuse_impossible(spec, newest)
+        check(await house.catalogue.newer())

@@ -5,14 +5,17 @@ from enum import StrEnum
 
 from muster.core.fact import Fact
 from muster.gateway import accept
+from muster.gateway.authorise import Principal
 from muster.gateway.authority import Authority
 from muster.gateway.house import REASON_CHARS_MAX, House
 from muster.gateway.ports import JobRef, NotStoredError, UnreachableError
 from muster.gateway.problems import ProblemError
-from muster.gateway.submit import refuse_what_can_never_run
+from muster.gateway.submit import refuse_what_may_not_run
 from muster.schemas import ids
+from muster.schemas.access import Role
 from muster.schemas.facts.job import JobCancelRequested, JobSubmitted
 from muster.schemas.facts.workload import JobRefused, WorkloadCancelRequested, WorkloadSubmitRequested
+from muster.schemas.job import Job
 
 SERVER_ERRORS = 500
 """From this status on a refusal speaks of the house and not of the job: it is asked again."""
@@ -100,7 +103,7 @@ async def _submit(
         accept.refuse_other_id(job, wish.job_id)
         accept.refuse_too_large(job)
         accept.refuse_large_body(JobSubmitted(job=job))
-        await refuse_what_can_never_run(house, wish.spec)
+        await refuse_what_may_not_run(house, _acting(job), wish.spec)
         stored = await house.log.submit(job)
         if not stored.is_new:
             accept.refuse_other_body(stored.job, job)
@@ -125,3 +128,8 @@ async def _submit(
 def _ref(job_id: str) -> JobRef:
     """With the trace that the job of an object has: its own. One that a wish names may be another job's."""
     return JobRef(job_id, ids.traceparent(ids.trace_id(job_id), ids.span_id(job_id)))
+
+
+def _acting(job: Job) -> Principal:
+    """Return whom the object acts as: who may make objects in the team's namespace may as much as its submitters."""
+    return Principal(job.principal, Role.SUBMITTER, frozenset((job.spec.team,)))

@@ -161,7 +161,7 @@ async def test_what_was_refused_for_want_of_a_queue_runs_once_the_queue_is_there
     assert "asked for again at" in text(condition(refused, "Accepted"), "message")
     await space.shows(PODS, "early", "Refused")
     await space.shows(JOBS, "early", "refused")
-    await house.muster.set_queue(QueueSpec(name="newborn"))
+    await house.muster.set_queue(QueueSpec(name="newborn", teams=(SPACE,)))
     async with KubeConnection.plain(space.kube.url, user_agent="operators/1") as connection, operating(connection):
         assert text(await space.shows(MUSTER_JOBS, "early", "succeeded"), "status", "jobId")
         await space.shows(JOBS, "early", "succeeded")
@@ -264,7 +264,7 @@ async def test_a_preempted_job_is_held_and_let_go_again(space: Space, house: Hou
         low = await space.shows(JOBS, "low", "running")
         first = {uid_of(pod) for pod in space.all(PODS) if name_of(pod).startswith("low-")}
         space.run_s = SHORTLY
-        urgent = muster_job("urgent", gpus=8, priority=900)
+        urgent = muster_job("urgent", gpus=8, priority=90)
         space.add(MUSTER_JOBS, urgent)
         await space.shows(MUSTER_JOBS, "urgent", "succeeded")
         again = await house.job_that(note(low, JOB_ID), lambda job: job.phase.is_terminal)

@@ -116,6 +116,27 @@ def test_options_change_only_what_they_name(muster: FakeMuster) -> None:
     assert (second.quota, second.closed) == ({}, False)
 
 
+def test_options_say_who_may_submit_and_how_urgently(muster: FakeMuster) -> None:
+    muster.known = [QueueView(name="q", cluster="c", spec=QueueSpec(name="q", teams=("old",)))]
+    assert run(["queues", "set", "--name", "q", "--team", "blue", "--team", "red", "--priority-max", "200"]) == 0
+    assert run(["queues", "set", "--name", "q", "--team", "none"]) == 0
+    first, second = muster.asked
+    assert (first.teams, first.priority_max) == (("blue", "red"), 200)
+    assert second.teams == ()
+
+
+def test_the_wide_table_shows_who_may_submit_and_the_maxima_also_where_they_are_inherited() -> None:
+    org = QueueSpec(name="org", teams=("staff",), priority_max=200, min_slice_max_s=3600.0)
+    queues = [
+        QueueView(name=spec.name, cluster="c", parent=spec.parent, spec=spec)
+        for spec in (org, QueueSpec(name="blue", parent="org"))
+    ]
+    assert [row[12:15] for row in rows(queues, wide=True)] == [
+        ("org,staff", "200", "1:00:00"),
+        ("blue,org,staff", "200", "1:00:00"),
+    ]
+
+
 def test_a_queue_whose_settings_nobody_tells_is_not_changed_blindly(muster: FakeMuster) -> None:
     muster.known = [QueueView(name="q", cluster="c")]
     assert run(["queues", "set", "--name", "q", "--weight", "2"]) == ExitCode.REFUSED

@@ -5,8 +5,9 @@ import pytest
 from gateway_fakes import FakeHouse
 from muster.gateway.authorise import Principal
 from muster.schemas.access import Role
+from muster.schemas.facts.queue import QueueSpec
 from muster.schemas.job import Phase
-from muster.schemas.views import JobView
+from muster.schemas.views import JobView, QueueView
 
 SPEC = {"name": "train", "team": "blue", "task_groups": [{"gpus": 1}]}
 JOB = "A" * 26
@@ -16,6 +17,11 @@ def a_house(phase: Phase = Phase.RUNNING) -> FakeHouse:
     house = FakeHouse()
     house.view.rows[JOB] = JobView(id=JOB, name="train", team="blue", principal="ann", queue="blue", phase=phase)
     return house
+
+
+def queue_row(name: str, *, cluster: str = "atlas", **fields: object) -> QueueView:
+    spec = QueueSpec.model_validate({"name": name, **fields})
+    return QueueView(name=name, cluster=cluster, parent=spec.parent, spec=spec)
 
 
 @pytest.mark.parametrize("path", ["/v1/jobs", f"/v1/jobs/{JOB}", "/v1/queues", "/v1/nodes", "/v1/events", "/v1/me"])
@@ -38,6 +44,81 @@ async def test_before_the_tokens_were_read_it_is_503_and_not_401() -> None:
 async def test_who_may_submit_for_a_team(who: str, status: int) -> None:
     async with a_house().client(who) as client:
         assert (await client.post("/v1/jobs", json=SPEC)).status_code == status
+
+
+@pytest.mark.parametrize(
+    ("queue", "statuses"),
+    [
+        # what each may submit for the team blue, into its queue, one that names it, one below such, others, and none
+        ("blue", (403, 403, 201, 201, 201)),
+        ("lent", (403, 403, 201, 201, 201)),
+        ("below-lent", (403, 403, 201, 201, 201)),
+        ("below-blue", (403, 403, 201, 201, 201)),
+        ("red", (403, 403, 403, 201, 201)),
+        ("below-red", (403, 403, 403, 201, 201)),
+        ("of-nobody", (403, 403, 403, 201, 201)),
+        ("nowhere", (403, 403, 422, 422, 422)),
+    ],
+)
+async def test_who_may_submit_into_which_queue(queue: str, statuses: tuple[int, ...]) -> None:
+    house = a_house()
+    house.view.queue_rows = [
+        queue_row("blue"),
+        queue_row("lent", teams=("blue",)),
+        queue_row("below-lent", parent="lent"),
+        queue_row("below-blue", parent="blue"),
+        queue_row("red", teams=("green",)),
+        queue_row("below-red", parent="red"),
+        queue_row("of-nobody"),
+    ]
+    found = []
+    for who in ("eve", "bob", "ann", "olga", "root"):
+        async with house.client(who) as client:
+            answer = await client.post("/v1/jobs", json={**SPEC, "queue": queue})
+        found.append(answer.status_code)
+        if who == "ann" and answer.status_code == 403:
+            assert answer.json()["field"] == "queue"
+    assert tuple(found) == statuses
+    assert len(house.log.jobs) == statuses.count(201)
+
+
+@pytest.mark.parametrize(
+    ("priority", "statuses"),
+    [(100, (201, 201, 201)), (101, (403, 201, 201)), (500, (403, 201, 201)), (501, (403, 422, 422))],
+)
+async def test_the_highest_priority_of_each_role_and_of_the_queue(priority: int, statuses: tuple[int, ...]) -> None:
+    house = a_house()
+    house.view.queue_rows = [queue_row("blue", priority_max=500)]
+    job = house.view.rows[JOB]
+    for who, status in zip(("ann", "olga", "root"), statuses, strict=True):
+        async with house.client(who) as client:
+            answer = await client.post("/v1/jobs", json={**SPEC, "priority": priority})
+            changed = await client.post(f"/v1/jobs/{job.id}/priority", json={"priority": priority})
+        assert (answer.status_code, changed.status_code) == (status, 202 if status == 201 else status)
+        if status != 201:
+            assert (answer.json()["field"], changed.json()["field"]) == ("priority", "priority")
+    assert len(house.log.of_jobs) == statuses.count(201)
+
+
+async def test_a_queue_that_was_given_to_the_team_a_moment_ago_takes_its_job() -> None:
+    house = a_house()
+    house.view.queue_rows = [queue_row("red")]
+    async with house.client() as client:
+        assert (await client.post("/v1/jobs", json={**SPEC, "queue": "red"})).status_code == 403
+        house.view.queue_rows = [queue_row("red", teams=("blue",))]
+        assert (await client.post("/v1/jobs", json={**SPEC, "queue": "red"})).status_code == 201
+
+
+async def test_one_cluster_alone_cannot_give_a_team_the_queue_of_another() -> None:
+    house = a_house()
+    house.view.queue_rows = [
+        queue_row("blue"),
+        queue_row("red"),
+        queue_row("red", cluster="rogue", teams=("blue",)),
+    ]
+    async with house.client() as client:
+        assert (await client.post("/v1/jobs", json={**SPEC, "queue": "red"})).status_code == 403
+        assert (await client.post("/v1/jobs", json=SPEC)).status_code == 201
 
 
 @pytest.mark.parametrize(("who", "status"), [("eve", 403), ("bob", 403), ("ann", 202), ("olga", 202), ("root", 202)])

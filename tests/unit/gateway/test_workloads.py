@@ -63,6 +63,8 @@ async def test_a_wish_that_is_offered_twice_is_one_job() -> None:
     [
         ({"queue": "nowhere"}, "queue"),
         ({"queue": "shut"}, "queue"),
+        ({"queue": "red"}, "queue"),
+        ({"priority": 101}, "priority"),
         ({"task_groups": (TaskGroup(gpus=9),)}, "task_groups.0.gpus"),
         ({"task_groups": (TaskGroup(gpus=1, gpu_models=("Z1",)),)}, "task_groups.0.gpu_models"),
         ({"task_groups": (TaskGroup(replicas=4096, gpus=8),)}, "task_groups"),

@@ -188,3 +188,22 @@ def test_run_times_are_the_queue_s_where_they_were_left_out_and_within_its_maxim
     spec = QueueSpec(name="a", run_time_default_s=100, run_time_max_s=1_000, min_slice_default_s=10, min_slice_max_s=20)
     one = JobSpec.model_validate({"name": "j", "team": "a", "task_groups": (TaskGroup(gpus=1),), **asked})
     assert resolve([spec]).run_times(one) == times
+
+
+def test_a_slice_is_at_most_a_day_unless_a_queue_says_another() -> None:
+    one = JobSpec.model_validate(
+        {"name": "j", "team": "a", "task_groups": (TaskGroup(gpus=1),), "min_slice_s": 90 * 86_400.0}
+    )
+    assert resolve([QueueSpec(name="a")]).run_times(one)[1] == 86_400.0
+    week = QueueSpec(name="org", min_slice_max_s=7 * 86_400.0)
+    assert resolve([QueueSpec(name="a", parent="org"), week]).run_times(one)[1] == 7 * 86_400.0
+
+
+def test_a_default_slice_above_the_maximum_that_holds_is_refused() -> None:
+    two_days = {"name": "team", "min_slice_default_s": 2 * 86_400.0}
+    refusal = tree({"name": "org"}).check(QueueSpec.model_validate({**two_days, "parent": "org"}))
+    assert refusal is not None
+    assert refusal.field == "min_slice_default_s"
+    assert tree({"name": "org"}).check(QueueSpec.model_validate({**two_days, "min_slice_max_s": 2 * 86_400.0})) is None
+    above = tree({"name": "org", "min_slice_max_s": 7 * 86_400.0})
+    assert above.check(QueueSpec.model_validate({**two_days, "parent": "org"})) is None

@@ -6,9 +6,11 @@ from typing import Annotated
 from pydantic import Field, StringConstraints
 
 from muster.schemas.base import InstantNs, Name, Payload, Text, Wire
-from muster.schemas.job import RUN_TIME_S_MAX
+from muster.schemas.job import RUN_TIME_S_MAX, Priority
 
 RESOURCES_MAX = 64
+TEAMS_MAX = 256
+EVERY_TEAM = "*"
 GPU, CPU, MEMORY = "gpu_milli", "cpu_milli", "memory_mib"
 
 Resource = Annotated[
@@ -21,6 +23,9 @@ Amounts = Annotated[dict[Resource, Annotated[int, Field(ge=0)]], Field(max_lengt
 
 RunTimeS = Annotated[float, Field(gt=0, le=RUN_TIME_S_MAX)]
 SliceS = Annotated[float, Field(ge=0, le=RUN_TIME_S_MAX)]
+
+SubmittingTeam = Annotated[str, StringConstraints(pattern=r"^(\*|[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?)$")]
+"""The name of a team, or `*` for every team."""
 
 
 class QueueOrder(StrEnum):
@@ -121,6 +126,10 @@ class QueueSpec(Wire):
     preemption: PreemptionPolicy = PreemptionPolicy()
     defragment: Defragment | None = None
     user_template: QueueTemplate | None = None
+    teams: Annotated[tuple[SubmittingTeam, ...], Field(max_length=TEAMS_MAX)] = ()
+    """Teams that may submit to this queue and to those below it, beside the team of its name. `*`: every team."""
+    priority_max: Priority | None = None
+    """Highest priority of its jobs, whoever asks. None: as the queue above, at the top 1000."""
 
 
 class QueueChangeRequested(Payload):

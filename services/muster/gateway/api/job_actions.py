@@ -9,6 +9,7 @@ from muster.gateway.changes import key_of
 from muster.gateway.house import House, body_of, house_of, job_id_of, principal_of, reason_of
 from muster.gateway.ports import JobRequest
 from muster.gateway.problems import conflict
+from muster.gateway.submit import refuse_priority
 from muster.schemas.base import parse_request
 from muster.schemas.facts.job_wishes import Ask, JobHoldRequested, JobPriorityRequested
 from muster.schemas.job import Phase, PriorityChange
@@ -67,10 +68,14 @@ async def release_job(request: Request) -> Response:
     ),
 )
 async def prioritise_job(request: Request) -> Response:
-    """0 to 1000, as at submission. A waiting job moves in line; of a running one it says how soon it makes way."""
+    """0 to what the role and the queue allow, as at submission.
+
+    A waiting job moves in line; of a running one it says how soon it makes way.
+    """
     principal = principal_of(request)
     change = parse_request(PriorityChange, await body_of(request))
     house, job = await job_for(request, verb="prioritise jobs")
+    await refuse_priority(house, principal, change.priority, queue=job.queue)
     payload = JobPriorityRequested(principal=principal.name, priority=change.priority, reason=change.reason)
     await house.log.request_of_job(job, JobRequest(Ask.PRIORITY, payload), key=key_of(request))
     return answers.model(job, status=202)

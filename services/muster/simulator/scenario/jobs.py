@@ -201,7 +201,9 @@ def _slice_s(wanted: model.Job, queues: Mapping[str, model.Queue]) -> float:
     """The slice that the scheduler will give it: what it says, or its queue's default, within the queue's maximum."""
     above = tuple(inherited(queues, wanted.queue))
     default = next((queue.min_slice_default_s for queue in above if queue.min_slice_default_s is not None), None)
-    most = next((queue.min_slice_max_s for queue in above if queue.min_slice_max_s is not None), None)
+    most = next(
+        (queue.min_slice_max_s for queue in above if queue.min_slice_max_s is not None), DEFAULT.min_slice_max_s
+    )
     chosen = wanted.min_slice_s
     if chosen is None:
         chosen = _SPEC.min_slice_s if default is None else default

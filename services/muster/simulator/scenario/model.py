@@ -11,9 +11,18 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, Strict, Stri
 
 from muster.schemas.base import Label, Name, Text
 from muster.schemas.facts.node import GPUS_PER_NODE_MAX
-from muster.schemas.facts.queue import Defragment, FairShareRule, OverSlice, QueueOrder, Reclaim, WithinQueue
+from muster.schemas.facts.queue import (
+    TEAMS_MAX,
+    Defragment,
+    FairShareRule,
+    OverSlice,
+    QueueOrder,
+    Reclaim,
+    SubmittingTeam,
+    WithinQueue,
+)
 from muster.schemas.facts.reservation import Repeat
-from muster.schemas.job import GRACE_S_MAX, GROUPS_MAX, REPLICAS_MAX, RUN_TIME_S_MAX, JobKind
+from muster.schemas.job import GRACE_S_MAX, GROUPS_MAX, PRIORITY_MAX, REPLICAS_MAX, RUN_TIME_S_MAX, JobKind
 from muster.simulator.document import checked, read
 from muster.simulator.scenario.scaling_model import ExpectedScaling, ScalingPart
 
@@ -110,6 +119,10 @@ class Queue(_Part):
     defragment: Defragment | None = None
     user_template: UserTemplate | None = None
     closed: Switch = False
+    teams: Annotated[tuple[SubmittingTeam, ...], Field(max_length=TEAMS_MAX)] = ()
+    """As `muster queues set` takes them. Nobody submits in a scenario: here they change nothing."""
+    priority_max: Annotated[Whole, Field(ge=0, le=PRIORITY_MAX)] | None = None
+    """The same."""
 
 
 def _level(value: object) -> object:
@@ -175,7 +188,7 @@ class Job(_Part):
     replicas: Replicas = 1
     min_replicas: Replicas | None = None
     count: Annotated[Whole, Field(ge=1, le=JOBS_MAX)] = 1
-    priority: Annotated[Whole, Field(ge=0, le=1000)] = 50
+    priority: Annotated[Whole, Field(ge=0, le=PRIORITY_MAX)] = 50
     preemptible: Switch = True
     state: JobStateWanted = JobStateWanted.PENDING
     node: Label | None = None

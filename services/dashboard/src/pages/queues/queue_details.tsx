@@ -20,6 +20,8 @@ export function QueueDetails({ queue, figures, resource }: { queue: QueueView; f
     ["Order", queue.order ?? spec?.order ?? "as above"],
     ["Share, recent", `${queue.share.toFixed(2)}, ${queue.used_share.toFixed(2)}`],
     ["Takes new jobs", queue.closed ? "no, it is closed" : "yes"],
+    ["Takes jobs of", teamsOf(queue)],
+    ["Priority at most", String(spec?.priority_max ?? "")],
     ["Reserves after", length(spec?.starving_after_s)],
     ["Past use halves in", length(spec?.half_life_s)],
     ["Run time at most", length(spec?.run_time_max_s)],
@@ -34,6 +36,12 @@ export function QueueDetails({ queue, figures, resource }: { queue: QueueView; f
       <Pairs pairs={pairs.filter(([, value]) => value)} />
     </Panel>
   );
+}
+
+/** The teams that this queue itself names; those of the queues above may submit too. */
+function teamsOf(queue: QueueView): string {
+  const teams = [...new Set([queue.name, ...(queue.spec?.teams ?? [])])].join(", ");
+  return queue.parent ? `${teams}, and teams of the queues above` : teams;
 }
 
 function amountsOf(amounts: Readonly<Record<string, number>>): string {
