@@ -155,7 +155,6 @@ class FakeView:
         self.facts: dict[str, list[FactView]] = {}
         self.queue_rows = [
             QueueView(name="blue", cluster="atlas"),
-            QueueView(name="red", cluster="atlas"),
             QueueView(name="shut", cluster="atlas", closed=True),
         ]
         self.reservation_rows: list[ReservationView] = []

@@ -24,6 +24,7 @@ class Admission:
     user_queue: str = ""
     """Name of the user's queue: this queue, or one above it."""
     priority_max: int = PRIORITY_MAX
+    """Highest priority of its jobs."""
 
     def takes_from(self, team: str, principal: str) -> bool:
         """Return whether this principal may submit a job of this team."""

@@ -108,8 +108,8 @@ def _queues(rows: tuple[bytes, ...]) -> dict[str, tuple[Admission, ...]]:
     """Each cluster's rules of each queue. Queues of one name in several clusters may differ while one is cut off."""
     clusters: dict[str, dict[str, QueueSpec]] = {}
     for queue in map(QueueView.model_validate_json, rows):
-        spec = queue.spec or QueueSpec(name=queue.name, parent=queue.parent)
-        clusters.setdefault(queue.cluster, {})[queue.name] = spec.model_copy(update={"closed": queue.closed})
+        spec = queue.spec or QueueSpec(name=queue.name, parent=queue.parent, closed=queue.closed)
+        clusters.setdefault(queue.cluster, {})[queue.name] = spec
     found: dict[str, tuple[Admission, ...]] = {}
     for specs in clusters.values():
         for name, admission in admissions(specs).items():

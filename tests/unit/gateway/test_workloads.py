@@ -14,6 +14,7 @@ from muster.schemas.base import Payload
 from muster.schemas.facts.workload import WorkloadCancelRequested, WorkloadSettled, WorkloadSubmitRequested
 from muster.schemas.job import JobSpec, TaskGroup, WorkloadRef
 from muster.schemas.subjects import cluster_log
+from muster.schemas.views import QueueView
 
 ORIGIN = WorkloadRef(
     cluster="atlas", api_version="muster.dev/v1alpha1", kind="MusterJob", namespace="blue", name="train", uid="u-1"
@@ -72,6 +73,7 @@ async def test_a_wish_that_is_offered_twice_is_one_job() -> None:
 )
 async def test_what_a_person_would_be_refused_an_object_is_refused(spec: dict[str, object], field: str) -> None:
     house, asked = FakeHouse(), wish(**spec)
+    house.view.queue_rows.append(QueueView(name="red", cluster="atlas"))
     assert (await ask(house, asked)).answer is Answer.REFUSED
     refused = house.log.refused[asked.job_id]
     assert (refused.workload, refused.cluster, refused.field) == ("u-1", "atlas", field)
