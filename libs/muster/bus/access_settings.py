@@ -11,21 +11,28 @@ class _Section(BaseModel):
 
 
 class RoleSettings(_Section):
-    """Limits of one role. They hold for each principal by itself, whatever the number of its tokens."""
+    """Limits of one role. They hold for each principal by itself, whatever the number of its tokens.
+
+    priority_max: highest priority that it may give a job. Objects of Kubernetes may ask for as much as a submitter.
+    """
 
     priority_max: Priority = 100
-    """Highest priority that it may give a job. Objects of Kubernetes may ask for as much as a submitter."""
 
 
 class OperatorSettings(RoleSettings):
-    """Limits of a role that acts for every team."""
+    """Limits of a role that acts for every team.
+
+    priority_max: highest priority that it may give a job.
+    """
 
     priority_max: Priority = PRIORITY_MAX
-    """Highest priority that it may give a job."""
 
 
 class AccessSettings(_Section):
-    """One section for each role, so that an administrator changes one without repeating the others."""
+    """One section for each role, so that an administrator changes one without repeating the others.
+
+    viewer, submitter, operator, admin: limits of the role.
+    """
 
     viewer: RoleSettings = RoleSettings()
     submitter: RoleSettings = RoleSettings()

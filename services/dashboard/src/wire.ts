@@ -147,8 +147,8 @@ export interface QueueSpec {
   preemption: PreemptionPolicy;
   defragment: string | null;
   user_template: QueueTemplate | null;
-  teams?: string[];
-  priority_max?: number | null;
+  teams: string[];
+  priority_max: number | null;
 }
 
 export interface QueueView {
