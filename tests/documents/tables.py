@@ -255,6 +255,12 @@ PAGES: Mapping[str, Stand] = {
                 by="tests/integration/stack/test_skip.py::"
                 "test_a_poisoned_service_stands_still_alone_until_the_fact_is_skipped",
             ),
+            Instead(
+                "muster log repair-fence --service scheduler",
+                "a fence has to be broken first",
+                by="tests/security/test_compromised_service.py::"
+                "test_a_broken_fence_is_named_and_repaired_by_an_operator_and_the_service_leads_again",
+            ),
         ),
     ),
     "docs/concepts/devices.md": Stand(

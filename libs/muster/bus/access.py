@@ -24,7 +24,7 @@ from muster.bus.names import (
 )
 from muster.schemas.access import TOKENS_BUCKET
 from muster.schemas.live import FED_CLUSTER, PUBLIC_AUDIENCE
-from muster.schemas.registry import FactType, StreamRole, written_by
+from muster.schemas.registry import SERVICES, FactType, StreamRole, written_by
 from muster.schemas.subjects import (
     DEAD_STREAM,
     FED_LOG,
@@ -120,7 +120,7 @@ def bus_users(
         (BOOTSTRAP, AccountName.LOG, _bootstrap_rights(declared, clusters, copies=copies)),
         (READER, AccountName.LOG, _reader_rights(clusters)),
         (LEASE, AccountName.LOG, _bucket(LEASES_BUCKET, written=True)),
-        (OPERATOR, AccountName.LOG, Rights(publish=_voided_subjects(clusters))),
+        (OPERATOR, AccountName.LOG, Rights(publish=(*_voided_subjects(clusters), *_fences(clusters)))),
         (ADMIN_TOOLS, AccountName.LOG, _admin_tools_rights(clusters)),
         (GATEWAY_QUERY, AccountName.QUERY, Rights(publish=("query.>",))),
     )
@@ -248,6 +248,12 @@ def _row_subjects(row: FactType, log: LogName, *, service: str, clusters: Sequen
 def _voided_subjects(clusters: Sequence[str]) -> tuple[str, ...]:
     logs = (FED_LOG, *map(cluster_log, clusters))
     return tuple(fact_subject(log, writer=OPERATOR, kind="log", subject_id="*", name="voided") for log in logs)
+
+
+def _fences(clusters: Sequence[str]) -> tuple[str, ...]:
+    """Those that an operator may repair: every service's, one by one."""
+    logs = (FED_LOG, *map(cluster_log, clusters))
+    return tuple(fence_subject(log, service) for log in logs for service in SERVICES)
 
 
 def _stream_read(stream: str) -> Rights:

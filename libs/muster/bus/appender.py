@@ -14,6 +14,7 @@ from muster.bus.batches import HEADERS_BYTES_MAX, Outgoing, Writer, split, write
 from muster.bus.counters import LogCounters
 from muster.bus.dead import bury_refused
 from muster.bus.errors import ApiError, FactRefusedError
+from muster.bus.fences import newest_fence
 from muster.bus.ports import (
     Appended,
     DraftsRefusedError,
@@ -51,13 +52,17 @@ class NatsAppender:
         self._committed_seq = 0
 
     async def start_term(self, *, term: int, holder: str) -> Appended:
-        """See `ports.LogAppender.start_term`. Raises StaleFenceError also if a later term has begun."""
-        fence_seq, fence = await self._newest_fence()
-        if fence is not None and fence.term > term:
-            self._counters.stale += 1
-            raise StaleFenceError(f"term {term}: term {fence.term} has begun at {fence_seq}")
-        self._term, self._fence_seq = term, fence_seq
+        """See `ports.LogAppender.start_term`. Raises StaleFenceError also if a later term has begun.
+
+        And FenceBrokenError if the newest fence is none.
+        """
         service = self._writer.service
+        newest = await newest_fence(self._client, self._log, service)
+        if newest is not None and newest.fence.term > term:
+            self._counters.stale += 1
+            raise StaleFenceError(f"term {term}: term {newest.fence.term} has begun at {newest.seq}")
+        fence_seq = 0 if newest is None else newest.seq
+        self._term, self._fence_seq = term, fence_seq
         draft = Draft("log", service, "term-started", TermStarted(term=term, holder=holder))
         return await self._append_batch([self._writer.write(draft, self._id(fence_seq, 0))], fence_seq, ordinal=0)
 
@@ -115,21 +120,15 @@ class NatsAppender:
             scope=self._log.scope, service=self._writer.service, term=self._term, folded_seq=folded_seq, index=index
         )
 
-    async def _newest_fence(self) -> tuple[int, Fence | None]:
-        stored = await jsapi.last_on_subject(self._client, self._log.stream, self._writer.fence_subject)
-        return (0, None) if stored is None else (stored.seq, Fence.model_validate_json(stored.body))
-
     async def _expect_own_fence(self, folded_seq: int) -> None:
         """After an error: what was lost may have been stored, so look before writing on what was folded before it."""
         if self._fence_seq is not None:
             return
-        fence_seq, fence = await self._newest_fence()
-        if fence is None or fence.term != self._term or fence_seq > folded_seq:
+        newest = await newest_fence(self._client, self._log, self._writer.service)
+        if newest is None or newest.fence.term != self._term or newest.seq > folded_seq:
             self._counters.stale += 1
-            raise StaleFenceError(
-                f"newest fence is {fence!r} at {fence_seq}; own term {self._term}, {folded_seq} folded"
-            )
-        self._fence_seq = fence_seq
+            raise StaleFenceError(f"newest fence is {newest!r}; own term {self._term}, {folded_seq} folded")
+        self._fence_seq = newest.seq
 
     async def _append_batch(self, messages: Sequence[Outgoing], folded_seq: int, *, ordinal: int) -> Appended:
         """One atomic batch. Fence records count from -1 downwards, so that they never share an index with a draft."""

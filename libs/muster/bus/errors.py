@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from muster.bus.ports import DraftsRefusedError, LogError, Refusal, Refused
+from muster.bus.ports import DraftsRefusedError, LogError, Refusal, Refused, StaleFenceError
 
 
 class FactRefusedError(LogError):
@@ -14,6 +14,20 @@ class TogetherTooLargeError(DraftsRefusedError):
 
     def __init__(self, detail: str, indexes: Sequence[int]) -> None:
         super().__init__([Refused(index, Refusal.TOGETHER, detail) for index in indexes[:1]])
+
+
+class FenceBrokenError(StaleFenceError):
+    """The newest message on a service's fence subject is no fence of that service: nobody can append for it.
+
+    seq: of that message.
+    """
+
+    def __init__(self, stream: str, subject: str, service: str, *, seq: int, why: str) -> None:
+        super().__init__(
+            f"{stream}: message {seq} on {subject} is no fence of {service} ({why}), so nobody can lead it; "
+            f"repair it: muster log repair-fence --service {service}"
+        )
+        self.seq = seq
 
 
 class FactsMissingError(LogError):

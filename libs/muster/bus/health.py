@@ -1,4 +1,6 @@
-"""A small HTTP door of a process: /metrics for Prometheus, /healthz for whoever supervises it."""
+"""A small HTTP door of a process: /metrics for Prometheus, /healthz for whoever supervises it, /readyz for whoever
+counts on it.
+"""
 
 import json
 import threading
@@ -16,26 +18,28 @@ if TYPE_CHECKING:
     from _typeshed.wsgi import StartResponse, WSGIEnvironment
 
 Health = Callable[[], tuple[bool, dict[str, object]]]
-"""Whether the process serves, and what of it; called from the door's thread."""
+"""Whether the process serves, or is ready to, and what of it; called from the door's thread."""
 
 
 class Door:
     """The HTTP server, in a thread of its own so that a busy event loop still answers."""
 
-    def __init__(self, host: str, port: int, health: Health) -> None:
+    def __init__(self, host: str, port: int, health: Health, *, ready: Health) -> None:
         """Raises OSError if the port is taken."""
         metrics = make_wsgi_app(REGISTRY)
+        told = {"/healthz": health, "/readyz": ready}
 
         def serve(environment: "WSGIEnvironment", start: "StartResponse") -> Iterable[bytes]:
             if environment["PATH_INFO"] == "/metrics":
                 answer: Iterable[bytes] = metrics(environment, start)
                 return answer
-            if environment["PATH_INFO"] == "/healthz":
-                well, report = health()
+            tell = told.get(environment["PATH_INFO"])
+            if tell is not None:
+                well, report = tell()
                 start("200 OK" if well else "503 Service Unavailable", [("Content-Type", "application/json")])
                 return [json.dumps(report).encode()]
             start("404 Not Found", [("Content-Type", "text/plain")])
-            return [b"there are /metrics and /healthz\n"]
+            return [b"there are /metrics, /healthz and /readyz\n"]
 
         self._server = make_server(host, port, serve, server_class=_Threads, handler_class=_Quiet)
         self.port = self._server.server_port

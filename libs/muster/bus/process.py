@@ -240,7 +240,7 @@ class Process:
         if not port:
             return
         try:
-            door = Door(self._settings.http_host, port, self._health)
+            door = Door(self._settings.http_host, port, self._health, ready=self._ready)
         except OSError as error:
             _logger.error("metrics: port %d cannot be used, so there are none: %s", port, error)  # noqa: TRY400
             return
@@ -254,6 +254,17 @@ class Process:
             state = {} if shell is None else {"leading": shell.leading, "folded_seq": shell.folded_seq}
             report.append({**asdict(condition), **state})
         return not any(condition.stopped for condition in self._conditions), {"services": report}
+
+    def _ready(self) -> tuple[bool, dict[str, object]]:
+        """Who follows is ready to take over; whose turn it is and who cannot begin says that nobody leads."""
+        well, _ = self._health()
+        unled = [
+            {"service": shell.name, "log": shell.log.name.stream, "because": shell.held_up}
+            for shell in self.shells
+            if shell.held_up
+        ]
+        stopped = [asdict(condition) for condition in self._conditions if condition.stopped]
+        return well and not unled, {"nobody_leads": unled, "stopped": stopped}
 
     async def _end_tracing(self) -> None:
         await asyncio.gather(*(asyncio.to_thread(tracing.close) for tracing in self._tracings))

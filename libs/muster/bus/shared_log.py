@@ -6,14 +6,14 @@ from muster.bus import jsapi
 from muster.bus.checkpoint import Voidance
 from muster.bus.counters import LogCounters
 from muster.bus.errors import ApiError
+from muster.bus.fences import newest_fence
 from muster.bus.hub import Hub, Member
 from muster.bus.nats_log import NatsLog
 from muster.bus.ports import LogAppender
 from muster.bus.reader import NatsReader
 from muster.bus.voided import read_voided
-from muster.schemas.facts.control import Fence
 from muster.schemas.registry import StreamRole
-from muster.schemas.subjects import FED_LOG, FED_UP_LOG, LogName, cluster_log, fence_subject
+from muster.schemas.subjects import FED_LOG, FED_UP_LOG, LogName, cluster_log
 
 
 class SharedLog:
@@ -53,8 +53,8 @@ class SharedLog:
 
     async def newest_term(self, service: str) -> int:
         """See `shell_parts.ServiceLog.newest_term`. From the stream's leader, so it sees every acknowledged fence."""
-        stored = await jsapi.last_on_subject(self._reader, self.name.stream, fence_subject(self.name, service))
-        return 0 if stored is None else Fence.model_validate_json(stored.body).term
+        newest = await newest_fence(self._reader, self.name, service)
+        return 0 if newest is None else newest.fence.term
 
     async def _open(self, after_seq: int) -> NatsReader:
         return await self._log.reader(after_seq=after_seq)

@@ -55,6 +55,8 @@ class Shell:
         self._reader: WakeableReader | None = None
         self._snapshots = Snapshots(parts.checkpoints, self.name, parts.log.name, self.metrics, parts.limits)
         self._decided_ns = 0
+        self.held_up = ""
+        """Why this shell, whose lease it is to lead, cannot begin its term; "" if nothing is in its way."""
 
     @property
     def leading(self) -> bool:
@@ -98,7 +100,7 @@ class Shell:
                 except SteppedDownError as error:
                     _logger.warning("%s on %s steps down: %s", self.name, self.log.name.stream, error)
                 finally:
-                    self._leads, self._lease = False, None
+                    self._leads, self._lease, self.held_up = False, None, ""
                     self.metrics.leading.set(0)
                     await self._parts.leases.release(lease)
         finally:
@@ -187,6 +189,7 @@ class Shell:
                 appended = await pen.start_term(term=term, holder=self._parts.holder)
                 break
             except LogError as error:
+                self.held_up = str(error)
                 _logger.warning("%s on %s cannot start its term yet: %s", self.name, self.log.name.stream, error)
                 if isinstance(error, LogFullError):
                     await effects.open(self._state.core, has_term=False)
@@ -195,6 +198,7 @@ class Shell:
                 while (left_s := until_s - self._clock.monotonic_s()) > 0:
                     batch = await self._fold_while_held(lease, left_s)
                     await effects.after_fold(self._state.given(batch), last_seq=self._state.last_seq, now=self.now())
+        self.held_up = ""
         await self._fold_until(lease, appended.last_seq)
         self.metrics.term.set(term)
 

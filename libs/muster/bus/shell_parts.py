@@ -49,7 +49,7 @@ class ServiceLog(Protocol):
         ...
 
     async def newest_term(self, service: str) -> int:
-        """Term of the service's newest fence, 0 if there is none. Raises LogError."""
+        """Term of the service's newest fence, 0 if there is none. Raises LogError: FenceBrokenError if it is none."""
         ...
 
 

@@ -272,7 +272,8 @@ def _bucket(name: str, *, ttl_s: float = 0.0) -> Json:
     """A key-value bucket, as every NATS client expects one (ADR-8), but read from the leader alone.
 
     A direct get may be served by a follower, so it could show a lease or a token that is gone; and its answer carries
-    the stored headers to a subject of the asker's choice.
+    the stored headers to a subject of the asker's choice. No rollups: one such message would empty the bucket, and
+    whoever may store a message anywhere could have the broker deliver it here.
     """
     window_s = min(ttl_s, DUPLICATE_WINDOW_S) if ttl_s else DUPLICATE_WINDOW_S
     return {
@@ -280,7 +281,7 @@ def _bucket(name: str, *, ttl_s: float = 0.0) -> Json:
         "max_msgs_per_subject": 1,
         "max_age": round(ttl_s * NS_PER_S),
         "duplicate_window": round(window_s * NS_PER_S),
-        "allow_rollup_hdrs": True,
+        "allow_rollup_hdrs": False,
         "allow_direct": False,
         "deny_delete": True,
     }

@@ -8,6 +8,7 @@ from muster.bus import jsapi
 from muster.bus.archive import Progress, export_log
 from muster.bus.archive_file import Archived
 from muster.bus.errors import TrimRefusedError
+from muster.bus.fences import newest_fence
 from muster.core.instant import Instant, seconds_between
 from muster.schemas.subjects import FENCE, LogName
 
@@ -29,7 +30,8 @@ async def trim(
     """Archive everything up to `up_to_seq`, then purge it. The caller has a checkpoint at or after `up_to_seq`.
 
     keep_s: refuses to purge what is younger. now: for the ages, as the broker's clock counts.
-    Raises TrimRefusedError before anything was done; ArchiveError, LogUnavailableError, ApiError before the purge.
+    Raises TrimRefusedError and FenceBrokenError before anything was done; ArchiveError, LogUnavailableError, ApiError
+    before the purge.
     """
     await _refuse_young(connection, log, up_to_seq, keep_s, now)
     await _refuse_live_fences(connection, log, up_to_seq, now)
@@ -54,6 +56,7 @@ async def _refuse_live_fences(connection: Client, log: LogName, up_to_seq: int, 
     pattern = f"muster.{log.scope}.*.{FENCE}"
     info = await jsapi.stream_info(connection, log.stream, subjects=pattern)
     for subject in info.state.subjects if info else ():
-        fence = await jsapi.last_on_subject(connection, log.stream, subject)
+        service = subject.split(".")[2]
+        fence = await newest_fence(connection, log, service)
         if fence is not None and fence.seq <= up_to_seq and seconds_between(fence.time, now) < FENCE_LIVE_S:
             raise TrimRefusedError(f"{log.stream}: message {fence.seq} is the live fence {subject}; trim less")

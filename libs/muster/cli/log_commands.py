@@ -1,4 +1,4 @@
-"""`muster log`: backup, restore, trimming, stepping over a fact that a service cannot fold, dead letters."""
+"""`muster log`: backup, restore, trimming, facts that cannot be folded, fences that cannot be read, dead letters."""
 
 from pathlib import Path
 from typing import Annotated
@@ -7,14 +7,16 @@ import typer
 
 from muster.cli.options import As, Output, StateDir, Yes
 
-app = typer.Typer(name="log", help="The event logs: export, import, trim, skip, dead letters.", no_args_is_help=True)
+app = typer.Typer(
+    name="log", help="The event logs: export, import, trim, skip, repair, dead letters.", no_args_is_help=True
+)
 
 LogArgument = Annotated[str, typer.Option("--log", help="`fed`, or a cluster's name; by default the cluster's log.")]
 
 
 @app.callback()
 def log() -> None:
-    """The event logs: export, import, trim, skip, dead letters."""
+    """The event logs: export, import, trim, skip, repair, dead letters."""
 
 
 @app.command("export")
@@ -71,6 +73,20 @@ def skip(
     from muster.cli import log_files
 
     log_files.skip(state_dir, name, seq=seq, service=service, reason=reason, yes=yes)
+
+
+@app.command("repair-fence")
+def repair_fence(
+    *,
+    service: Annotated[str, typer.Option(help="The service that nobody can lead.")],
+    state_dir: StateDir,
+    name: LogArgument = "",
+    yes: Yes = False,
+) -> None:
+    """Replace a fence that no service can read, so that the service can be led again."""
+    from muster.cli import log_files
+
+    log_files.repair_fence(state_dir, name, service=service, yes=yes)
 
 
 @app.command()

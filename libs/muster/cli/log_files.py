@@ -1,4 +1,6 @@
-"""Logs and files: export, import, trim; and one fact stepped over. On the bus itself, with users made for that."""
+"""Logs and files: export, import, trim; one fact stepped over; one fence repaired. On the bus itself, with users made
+for that.
+"""
 
 import asyncio
 from collections.abc import Iterator
@@ -7,17 +9,19 @@ from pathlib import Path
 
 from nats.aio.client import Client
 
+from muster.bus import fences
 from muster.bus.access import ADMIN_TOOLS, OPERATOR
 from muster.bus.archive import Progress, export_log, import_log
 from muster.bus.archive_file import Archived
 from muster.bus.checkpoint_store import NatsCheckpoints
 from muster.bus.clock import SystemTime
 from muster.bus.jsapi import stream_info
+from muster.bus.requests import Outcome, Single
 from muster.bus.settings import Settings
 from muster.bus.trim import trim as trim_log
 from muster.cli import output
 from muster.cli.bus_session import log_of, on_bus, settings_of
-from muster.cli.errors import refused, usage
+from muster.cli.errors import refused, unreachable, usage
 from muster.cli.output import print_line
 from muster.cli.progress import measured
 from muster.schemas import envelope
@@ -82,6 +86,37 @@ def skip(state_dir: Path, name: str, *, seq: int, service: str, reason: str, yes
         output.confirm(f"Have {service} act as if fact {seq} of {log.stream} had never been said?")
     at = asyncio.run(on_bus(settings, OPERATOR, lambda client: _void(client, log, seq, service, reason)))
     print_line(f"{log.stream}: fact {seq} is void for {service}, said at {at}; it recovers without it")
+
+
+def repair_fence(state_dir: Path, name: str, *, service: str, yes: bool) -> None:
+    """Put a valid fence after one that is none. Raises CliError."""
+    if service not in SERVICES:
+        raise usage(f"--service: {service!r} is none of {', '.join(SERVICES)}")
+    settings = settings_of(state_dir)
+    log = log_of(settings, name)
+    if not yes:
+        output.confirm(f"Replace the fence of {service} on {log.stream}, if it cannot be read?")
+    repaired = asyncio.run(_repair_fence(settings, log, service))
+    if repaired is None:
+        raise refused(f"{log.stream}: the fence of {service} is in order; there is nothing to repair")
+    match repaired.outcome:
+        case Outcome.STORED:
+            print_line(f"{log.stream}: {service} has a fence at {repaired.seq}; it can be led again")
+        case Outcome.EXISTS:
+            raise refused(f"{log.stream}: something was stored on the fence meanwhile ({repaired.detail}); look again")
+        case Outcome.FULL:
+            raise refused(f"{log.stream} is full ({repaired.detail}); make room, then repair the fence")
+        case Outcome.UNAVAILABLE:
+            raise unreachable(f"{log.stream} did not answer: {repaired.detail}")
+
+
+async def _repair_fence(settings: Settings, log: LogName, service: str) -> Single | None:
+    """Looked at as who may read, written as who may write fences and `voided` alone."""
+
+    async def read(reading: Client) -> Single | None:
+        return await on_bus(settings, OPERATOR, lambda writing: fences.repair_fence(reading, writing, log, service))
+
+    return await on_bus(settings, ADMIN_TOOLS, read)
 
 
 async def _export(client: Client, log: LogName, file: Path) -> Archived:

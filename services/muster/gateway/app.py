@@ -17,13 +17,15 @@ from muster.bus.tracing import make_tracing
 from muster.checks.suites import policy_of
 from muster.gateway.authority import authority_of
 from muster.gateway.catalogue import CatalogueCache
-from muster.gateway.cells import nats_cell, scheduler_of
+from muster.gateway.cells import Cell, nats_cell, scheduler_of
 from muster.gateway.dashboard import STATIC, Site, headers
 from muster.gateway.feed import Feed
 from muster.gateway.growth import shapes_to_come
 from muster.gateway.house import House
 from muster.gateway.http import make_app
+from muster.gateway.leading import AskLeader, Leadership
 from muster.gateway.live import Live, credentials
+from muster.gateway.ports import Scheduler
 from muster.gateway.readings import Readings
 from muster.gateway.recent import RecentMessages
 from muster.gateway.redis_view import RedisView
@@ -33,6 +35,7 @@ from muster.gateway.tokens import NatsTokens
 from muster.gateway.views import Views
 from muster.gateway.workloads import CONSUMED, Workloads
 from muster.schemas.access import TOKENS_BUCKET
+from muster.schemas.members import AskFederation, FederationView
 from muster.schemas.readmodel import read_model
 from muster.schemas.registry import StreamRole
 from muster.schemas.subjects import FED_LOG, cluster_log
@@ -44,6 +47,7 @@ HTTP_BACKLOG = 2_048
 HTTP_KEEP_ALIVE_S = 75
 HTTP_SHUTDOWN_S = 2
 HTTP_CONNECTIONS_MAX = 4_096
+FEDERATION = "federation"
 
 DECLARATION = Declaration(
     service="gateway",
@@ -110,11 +114,13 @@ class Gateway:
             cells=cells,
             preflight=policy_of(settings.preflight),
             access=settings.access,
+            leadership=Leadership(_deciding(settings, scheduler, first), time),
         )
         try:
             async with asyncio.TaskGroup() as tasks:
                 tasks.create_task(tokens.watch(), name="watch-tokens")
                 tasks.create_task(catalogue.keep_fresh(), name="keep-catalogue-fresh")
+                tasks.create_task(house.leadership.watch(), name="watch-leaders")
                 tasks.create_task(feed.run(), name="feed")
                 tasks.create_task(_serve(house, settings), name="http")
                 if settings.kubernetes is not None or settings.role == "centre":
@@ -130,6 +136,17 @@ class Gateway:
 def first_named(settings: Settings) -> tuple[str, ...]:
     """All clusters, the one first that is asked where a request names none: dashboards take it for that."""
     return tuple(sorted(settings.clusters, key=lambda name: name != settings.cluster))
+
+
+def _deciding(settings: Settings, scheduler: Scheduler, first: Cell) -> dict[str, AskLeader]:
+    """Questions to those without whom no job goes on. A centre's cells may be cut off, and it serves all the same."""
+
+    async def federation() -> object:
+        return await first.leaders.ask(FEDERATION, "federation", AskFederation(), FederationView)
+
+    if settings.role == "centre":
+        return {FEDERATION: federation}
+    return {"scheduler": scheduler.cluster, FEDERATION: federation}
 
 
 async def _serve(house: House, settings: Settings) -> None:

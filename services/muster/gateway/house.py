@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 from starlette.requests import Request
 
 from muster.bus.access_settings import AccessSettings
-from muster.bus.clock import TimeSource
+from muster.bus.clock import SystemTime, TimeSource
 from muster.checks.suites import PreflightPolicy
 from muster.gateway.asking import NoLeaders
 from muster.gateway.authorise import Principal
@@ -15,6 +15,7 @@ from muster.gateway.catalogue import CatalogueCache
 from muster.gateway.cells import Cell, cell_named
 from muster.gateway.dashboard import Site
 from muster.gateway.feed import Feed
+from muster.gateway.leading import Leadership
 from muster.gateway.live import Live
 from muster.gateway.metrics import Metrics
 from muster.gateway.ports import Composer, Guard, Leaders, ReadView, RequestLog, Scaler, Scheduler, Tokens
@@ -32,7 +33,7 @@ class House:
     """Everything behind the door. live, site: None where dashboards are not served. cells: each cluster by itself.
 
     leaders: of services that answer questions and have no port of their own. cluster: the one that composer, scaler,
-    guard and leaders are of. preflight: which suites jobs may name.
+    guard and leaders are of. preflight: which suites jobs may name. leadership: whether those are led that must be.
     """
 
     log: RequestLog
@@ -55,6 +56,7 @@ class House:
     preflight: PreflightPolicy = field(default_factory=PreflightPolicy)
     access: AccessSettings = field(default_factory=AccessSettings)
     """What each role may ask for."""
+    leadership: Leadership = field(default_factory=lambda: Leadership({}, SystemTime()))
 
     def of_cluster(self, name: str) -> "House":
         """The same as if there were no other cluster. Raises ProblemError (404)."""
@@ -154,9 +156,9 @@ def reason_of(request: Request) -> str:
     return reason
 
 
-def flag_of(request: Request, name: str) -> bool:
+def flag_of(request: Request, name: str, *, default: bool = False) -> bool:
     """A yes or no from the query. Raises ProblemError (422)."""
-    text = request.query_params.get(name, "false").lower()
+    text = request.query_params.get(name, str(default)).lower()
     if text not in ("true", "false", "1", "0"):
         raise invalid(f"{text[:20]!r} is neither true nor false", field=name, cure="Send true or false.")
     return text in ("true", "1")

@@ -2,14 +2,14 @@
 
 import nats.errors
 from nats.aio.client import Client
-from pydantic import ValidationError
 
 from muster.bus.batches import Writer
 from muster.bus.clock import SystemTime, TimeSource
 from muster.bus.errors import ApiError
-from muster.bus.jsapi import StoredMessage, last_on_subject
+from muster.bus.jsapi import last_on_subject, next_on_subject
 from muster.bus.ports import LogUnavailableError
 from muster.bus.requests import Outcome, Single, publish
+from muster.bus.stored import read_stored
 from muster.bus.tracing import NoTracing, Tracing
 from muster.core.fact import Draft, Fact
 from muster.core.instant import Instant
@@ -27,6 +27,9 @@ from muster.schemas.views import JobView
 APPEND_TIMEOUT_S = 2.0
 LOOKUP_TIMEOUT_S = 2.0
 APPENDS_MAX = 3  # the same message again, while nobody can tell whether it is stored
+SUBMITS_MAX = 3  # of one submission, past messages on its subject that are no jobs
+SQUATTERS_MAX = 16
+"""Messages on one subject that are no facts and are read past, looking for one."""
 
 SERVICE = "gateway"
 
@@ -44,24 +47,30 @@ class NatsRequestLog:
         """See `RequestLog.submit`.
 
         The guard (nothing yet on this job's subject) makes a retry safe for as long as FED keeps the job, so an
-        unknown outcome is resolved by sending the same message again, or by looking.
+        unknown outcome is resolved by sending the same message again, or by looking. What stands there and is no
+        submitted job takes nobody's place: then the guard is that nothing came after it.
         """
         draft = Draft("job", job.id, "submitted", JobSubmitted(job=job), trace=job.trace)
         fact_id = ids.request_fact_id("submitted", job.id, job.body_hash)
-        result = await self._append(draft, fact_id, expect_new=True)
-        if result.outcome is Outcome.STORED:
-            return StoredJob(job, result.seq, 0, is_new=True)
-        if result.outcome is Outcome.FULL:
-            raise NotStoredError(f"the federation's log is full: {result.detail}")
-        stored = await self._look_up(job.id)
-        if stored is None:
-            raise NotStoredError(f"the federation's log did not answer: {result.detail}")
-        return stored
+        result, guard_seq = Single(Outcome.UNAVAILABLE), 0
+        for _ in range(SUBMITS_MAX):
+            result = await self._append(draft, fact_id, expect_new=not guard_seq, expect_last=guard_seq)
+            if result.outcome is Outcome.STORED:
+                return StoredJob(job, result.seq, 0, is_new=True)
+            if result.outcome is Outcome.FULL:
+                raise NotStoredError(f"the federation's log is full: {result.detail}")
+            stored, newest_seq = await self._look_up(job.id)
+            if stored is not None:
+                return stored
+            if result.outcome is not Outcome.EXISTS or newest_seq == guard_seq:
+                break
+            guard_seq = newest_seq
+        raise NotStoredError(f"the federation's log did not answer: {result.detail}")
 
     async def submitted(self, job_id: str) -> StoredJob | None:
         """See `RequestLog.submitted`."""
         try:
-            return await self._look_up(job_id)
+            return (await self._look_up(job_id))[0]
         except NotStoredError as error:
             raise UnreachableError(str(error)) from error
 
@@ -78,10 +87,10 @@ class NatsRequestLog:
     async def is_refused(self, job_id: str, wish: str) -> bool:
         """See `RequestLog.is_refused`."""
         try:
-            newest = await self._newest(job_id, "refused")
+            refused, _ = await self._newest(job_id, "refused")
         except NotStoredError as error:
             raise UnreachableError(str(error)) from error
-        return newest is not None and JobRefused.model_validate_json(newest.body).wish == wish
+        return refused is not None and isinstance(refused.payload, JobRefused) and refused.payload.wish == wish
 
     async def request_of_job(self, job: JobView, asked: JobRequest, *, key: str) -> None:
         """See `RequestLog.request_of_job`. The same key with another priority is another request."""
@@ -131,13 +140,15 @@ class NatsRequestLog:
         if result.outcome not in (Outcome.STORED, Outcome.EXISTS):
             raise NotStoredError(f"the federation's log did not take the request: {result.detail}")
 
-    async def _append(self, draft: Draft, fact_id: str, *, expect_new: bool) -> Single:
+    async def _append(self, draft: Draft, fact_id: str, *, expect_new: bool, expect_last: int = 0) -> Single:
         message = self._writer.write(draft, fact_id)
         result = Single(Outcome.UNAVAILABLE)
         started = self._time.wall()
         for _ in range(APPENDS_MAX):
             try:
-                result = await publish(self._client, message, expect_new=expect_new, timeout_s=APPEND_TIMEOUT_S)
+                result = await publish(
+                    self._client, message, expect_new=expect_new, expect_last=expect_last, timeout_s=APPEND_TIMEOUT_S
+                )
             except ApiError as error:
                 raise NotStoredError(str(error)) from error
             if result.outcome is not Outcome.UNAVAILABLE or not self._client.is_connected:
@@ -163,22 +174,36 @@ class NatsRequestLog:
         )
         self._tracing.own_facts((fact,), start_ns=started)
 
-    async def _look_up(self, job_id: str) -> StoredJob | None:
-        message = await self._newest(job_id, "submitted")
-        return None if message is None else _stored_job(message)
+    async def _look_up(self, job_id: str) -> tuple[StoredJob | None, int]:
+        """The job as it was submitted, and the sequence of the newest message on its subject, 0 if there is none."""
+        fact, newest_seq = await self._newest(job_id, "submitted")
+        if fact is None or not isinstance(fact.payload, JobSubmitted):
+            return None, newest_seq
+        return StoredJob(fact.payload.job, fact.seq, fact.time, is_new=False), newest_seq
 
-    async def _newest(self, job_id: str, name: str) -> StoredMessage | None:
-        """The newest fact of this name about the job. Raises NotStoredError while nobody can tell."""
+    async def _newest(self, job_id: str, name: str) -> tuple[Fact | None, int]:
+        """The newest fact of this name about the job, and the sequence of the newest message there.
+
+        If the newest message is no fact, the first fact among what stood there before it. Raises NotStoredError while
+        nobody can tell.
+        """
         subject = fact_subject(FED_LOG, writer=SERVICE, kind="job", subject_id=job_id, name=name)
         try:
-            return await last_on_subject(self._client, FED_LOG.stream, subject, timeout_s=LOOKUP_TIMEOUT_S)
+            newest = await last_on_subject(self._client, FED_LOG.stream, subject, timeout_s=LOOKUP_TIMEOUT_S)
+            if newest is None:
+                return None, 0
+            message, looked_at = newest, 0
+            while not isinstance(fact := read_stored(FED_LOG, message), Fact):
+                looked_at += 1
+                after_seq = 0 if message is newest else message.seq
+                found = await next_on_subject(self._client, FED_LOG.stream, subject, after_seq=after_seq)
+                if found is None or found.seq >= newest.seq:
+                    return None, newest.seq
+                if looked_at >= SQUATTERS_MAX:
+                    raise NotStoredError(
+                        f"{SQUATTERS_MAX} messages on {subject} are no facts; whoever wrote them may not"
+                    )
+                message = found
         except (LogUnavailableError, ApiError, nats.errors.Error) as error:
             raise NotStoredError(f"the federation's log does not answer: {error}") from error
-
-
-def _stored_job(message: StoredMessage) -> StoredJob:
-    try:
-        job = JobSubmitted.model_validate_json(message.body).job
-    except ValidationError as error:
-        raise NotStoredError(f"message {message.seq} of FED is no submitted job") from error
-    return StoredJob(job, message.seq, message.instant, is_new=False)
+        return fact, newest.seq

@@ -13,7 +13,9 @@ LOOPBACK = "127.0.0.1"
 
 @pytest.fixture
 def door() -> Iterator[Door]:
-    door = Door(LOOPBACK, 0, lambda: (True, {"services": []}))
+    door = Door(
+        LOOPBACK, 0, lambda: (True, {"services": []}), ready=lambda: (False, {"nobody_leads": [{"log": "LOG_atlas"}]})
+    )
     yield door
     door.close()
 

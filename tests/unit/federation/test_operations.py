@@ -1,6 +1,9 @@
 """What people ask of nodes, campaigns and brakes reaches its cluster as it was said, once, also over a checkpoint."""
 
+from dataclasses import replace
+
 from muster.federation.core import MemberPlan
+from muster.federation.core.requested import REQUESTS_KEPT
 from muster.schemas.base import Payload
 from muster.schemas.facts.cordons import CordonRequested
 from muster.schemas.facts.health import BrakeResetRequested
@@ -40,3 +43,33 @@ def test_what_was_not_forwarded_yet_stands_in_a_checkpoint() -> None:
     assert [(draft.name, draft.payload, draft.causes) for draft in drafts] == [
         ("cordon-forwarded", payload, (asked.id,))
     ]
+
+
+def test_a_request_is_folded_once_also_over_a_checkpoint() -> None:
+    """An old request that comes into the log again, however it got there, changes nothing."""
+    world = World()
+    old = world.say("gateway", "node", "n1", "cordon-requested", CordonRequested(principal="olga", cluster="atlas"))
+    world.run()
+    world.say("gateway", "node", "n1", "resume-requested", CordonRequested(principal="olga", cluster="atlas"))
+    world.run()
+    told = len(forwarded(world))
+    world.core.apply(replace(old, seq=old.seq + 1_000))
+    world.run()
+    assert len(forwarded(world)) == told
+    assert world.core.state.anomalies["request folded before"] == 1
+    again = world.recover()
+    again.apply(replace(old, seq=old.seq + 1_001))
+    assert not [draft for draft in again.decide(world.now) if draft.kind == "node"]
+
+
+def test_so_many_requests_are_remembered_and_no_more() -> None:
+    world = World()
+    payload = CordonRequested(principal="olga", cluster="atlas")
+    for number in range(3):
+        world.say("gateway", "node", f"n{number}", "cordon-requested", payload)
+    state = world.core.state
+    state.requests = dict.fromkeys(map(str, range(REQUESTS_KEPT)))
+    newest = world.say("gateway", "node", "n9", "cordon-requested", payload)
+    assert len(state.requests) == REQUESTS_KEPT
+    assert "0" not in state.requests
+    assert newest.id in state.requests

@@ -223,9 +223,13 @@ class OperationWish(Wire):
 
 
 class OperationWishes(Payload):
-    """`state-recorded` of operations (subject `asked`), by the federation: all that is not forwarded yet."""
+    """`state-recorded` of operations, by the federation: all that is not forwarded yet (subject `asked`), and which
+    requests were folded (subject `folded`).
+    """
 
     wishes: tuple[OperationWish, ...] = ()
+    folded: tuple[Label, ...] = ()
+    """Ids of the newest requests of the gateway, oldest first: the same one again asks for nothing."""
 
 
 class NodeExcluded(Wire):

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Iterator, Sequence
 
 from muster.core import Draft, Fact, Instant
-from muster.federation.core import contact, fold_jobs, job_wishes, moves, policy, refusals, standing, wishes
+from muster.federation.core import contact, fold_jobs, job_wishes, moves, policy, refusals, requested, standing, wishes
 from muster.federation.core.members import Member, MemberPlan
 from muster.federation.core.state import RoutedJob, State
 from muster.federation.core.turns import Turns, enlist, take_turns
@@ -54,7 +54,7 @@ class FederationCore:
         """Fold one fact; one that fits no state is counted in `state.anomalies`."""
         state = self.state
         handler = _HANDLERS.get((fact.kind, fact.name))
-        if handler is not None:
+        if handler is not None and requested.is_first(state, fact):
             handler(state, fact)
         if fact.name != STATE_NAME:
             state.facts += 1
@@ -102,6 +102,7 @@ class FederationCore:
             yield Draft("cluster", cluster, STATE_NAME, summary)
         yield from wishes.snapshot(state)
         yield from refusals.snapshot(state)
+        yield from requested.snapshot(state)
         for job_id, record in state.jobs.items():
             if job_id not in state.ended:
                 yield Draft("job", job_id, STATE_NAME, record.stored(), trace=record.job.trace)

@@ -75,6 +75,7 @@ def _restore(state: State, fact: Fact) -> None:
     for wish in fact.payload.wishes:
         if not wish.cluster or state.is_member(wish.cluster, what=wish.name):
             state.operations[wish.fact] = wish
+    state.requests.update(dict.fromkeys(fact.payload.folded))
 
 
 HANDLERS: dict[tuple[str, str], Callable[[State, Fact], None]] = {

@@ -86,6 +86,7 @@ class State:
     dirty: jobs that may need an answer. wishes, reservations, devices: what was asked of queues, of reservations and
     of devices and not yet forwarded, by the fact that asked. refusals: not yet forwarded, by the job that is refused.
     operations: asked of nodes, campaigns and brakes and not yet forwarded. stranded: jobs whose cluster is no member.
+    requests: ids of those that were folded.
 
     facts: folded since the last `checkpoint-requested`.
     """
@@ -99,6 +100,7 @@ class State:
     refusals: dict[str, RefusalState] = field(default_factory=dict)
     operations: dict[str, OperationWish] = field(default_factory=dict)
     stranded: dict[str, None] = field(default_factory=dict)
+    requests: dict[str, None] = field(default_factory=dict)
     clusters: dict[str, ClusterSummary] = field(default_factory=dict)
     members: dict[str, Member] = field(default_factory=dict)
     policy: RoutingPolicy = field(default_factory=RoutingPolicy)

@@ -6,7 +6,7 @@ from starlette.responses import PlainTextResponse
 
 from muster.gateway.api import answers
 from muster.gateway.api.describe import describe
-from muster.gateway.house import house_of
+from muster.gateway.house import flag_of, house_of
 from muster.gateway.problems import unavailable
 
 router = APIRouter(tags=["health"])
@@ -20,12 +20,18 @@ async def healthz(_: Request) -> Response:
 
 @router.get("/readyz", summary="Ready", **describe({200: ("Ready", {"type": "object"})}, refusals=(503,)))
 async def readyz(request: Request) -> Response:
-    """Tokens were read and jobs can be checked."""
+    """Tokens were read, jobs can be checked, and the services that decide are led.
+
+    `leaders=false` leaves out the last: what this process alone can answer for.
+    """
     house = house_of(request)
     if not house.tokens.is_ready:
         raise unavailable("the tokens were not read yet")
     if not house.catalogue.is_fresh:
         raise unavailable("queues and nodes are not known")
+    unled = house.leadership.missing if flag_of(request, "leaders", default=True) else ()
+    if unled:
+        raise unavailable(f"nobody leads {', '.join(unled)}; the service's own log and /readyz say why")
     return answers.encoded(b'{"status":"ready"}')
 
 

@@ -1,0 +1,30 @@
+"""Readiness says that nobody leads, once that lasts longer than a change of leaders."""
+
+from muster.bus.clock import FakeTime
+from muster.gateway.leading import SILENT_S_MAX, Leadership
+from muster.gateway.ports import UnreachableError
+from muster.gateway.problems import ProblemError
+
+
+class Leader:
+    def __init__(self, error: Exception | None = None) -> None:
+        self.error = error
+
+    async def ask(self) -> object:
+        if self.error is not None:
+            raise self.error
+        return None
+
+
+async def test_who_does_not_answer_for_long_is_missing_until_it_answers() -> None:
+    time, scheduler, federation = FakeTime(), Leader(), Leader(ProblemError(409, "Conflict", detail="no"))
+    leadership = Leadership({"scheduler": scheduler.ask, "federation": federation.ask}, time)
+    scheduler.error = UnreachableError("nobody")
+    await leadership.ask()
+    assert leadership.missing == ()
+    time.advance(SILENT_S_MAX + 1)
+    await leadership.ask()
+    assert leadership.missing == ("scheduler",)
+    scheduler.error = None
+    await leadership.ask()
+    assert leadership.missing == ()
