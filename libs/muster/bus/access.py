@@ -2,11 +2,12 @@
 
 Rights are allow lists, enumerated per user. Nobody may publish `$JS.>`: whoever may use a JetStream administration
 subject administers every stream. Each user has an inbox of its own, so nobody reads another's answers; a connection
-therefore sets `inbox_prefix(user)`. The log, the queries and the live view are accounts of their own, because whoever
-may choose a reply subject can otherwise have the broker write facts (DESIGN section 4).
+therefore sets `inbox_prefix(user)`. The queries, the live view and every credential have an account of their own,
+beside the one with the streams, because whoever may choose a reply subject can otherwise have the broker write facts
+(`bus.own_account`).
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from itertools import chain
@@ -16,11 +17,13 @@ from muster.bus.names import (
     API,
     CHECKPOINTS_BUCKET,
     LEASES_BUCKET,
+    WORKLOADS_CONSUMER,
     bucket_stream,
     copied_checkpoints,
     output_stream,
     store_stream,
     telemetry_stream,
+    webhook_consumer,
 )
 from muster.schemas.access import TOKENS_BUCKET
 from muster.schemas.live import FED_CLUSTER, PUBLIC_AUDIENCE
@@ -40,11 +43,13 @@ from muster.schemas.subjects import (
 
 BOOTSTRAP = "bootstrap"
 READER = "reader"
+MONITOR = "monitor"
 LEASE = "lease"
 OPERATOR = "operator"
 ADMIN_TOOLS = "admin-tools"
 GATEWAY = "gateway"
 GATEWAY_QUERY = "gateway-query"
+NOTIFIER = "notifier"
 
 SOURCED_WRITER = "federation"
 """Its facts come into a cluster's log from FED, by sourcing; it appends none there itself."""
@@ -55,13 +60,15 @@ _WITHHOLD = frozenset({"withhold-requested", "withhold-withdrawn"})
 class AccountName(StrEnum):
     """The accounts: subjects of one are unknown in another unless exported and imported.
 
-    CELL: of a centre, one for every cell.
+    LOG: with the streams; nobody connects to it. OWN: one for every credential that works with them. CELL: of a centre,
+    one for every cell.
     """
 
     SYS = "SYS"
     LOG = "LOG"
     QUERY = "QUERY"
     VIEW = "VIEW"
+    OWN = "OWN"
     CELL = "CELL"
 
 
@@ -106,29 +113,58 @@ def inbox_prefix(user: str) -> str:
 
 
 def bus_users(
-    declarations: Iterable[Declaration], *, clusters: Sequence[str], copies: bool = False
+    declarations: Iterable[Declaration],
+    *,
+    clusters: Sequence[str],
+    copies: bool = False,
+    webhooks: Sequence[str] = (),
 ) -> tuple[BusUser, ...]:
     """Every user of a stack. Raises ValueError if two declarations are of one service, or none is the gateway's own.
 
     clusters: names of the clusters whose logs this bus holds. copies: it has them from the clusters' own brokers.
+    webhooks: names of those whose consumers are the notifier's alone.
     """
     declared = tuple(declarations)
     names = [declaration.service for declaration in declared]
     if len(set(names)) != len(names):
         raise ValueError(f"services {sorted(names)}: one is declared twice; each service has one declaration")
     shared = (
-        (BOOTSTRAP, AccountName.LOG, _bootstrap_rights(declared, clusters, copies=copies)),
-        (READER, AccountName.LOG, _reader_rights(clusters)),
-        (LEASE, AccountName.LOG, _bucket(LEASES_BUCKET, written=True)),
-        (OPERATOR, AccountName.LOG, Rights(publish=(*_voided_subjects(clusters), *_fences(clusters)))),
-        (ADMIN_TOOLS, AccountName.LOG, _admin_tools_rights(clusters)),
+        (BOOTSTRAP, AccountName.OWN, _bootstrap_rights(declared, clusters, copies=copies)),
+        (READER, AccountName.OWN, _reader_rights(clusters)),
+        (MONITOR, AccountName.OWN, _monitor_rights(clusters)),
+        (LEASE, AccountName.OWN, _bucket(LEASES_BUCKET, written=True)),
+        (OPERATOR, AccountName.OWN, Rights(publish=(*_voided_subjects(clusters), *_fences(clusters)))),
+        (ADMIN_TOOLS, AccountName.OWN, _admin_tools_rights(clusters)),
         (GATEWAY_QUERY, AccountName.QUERY, Rights(publish=("query.>",))),
     )
     services = (
-        (declaration.service, AccountName.LOG, _of_service(declaration, clusters, copies=copies))
+        (declaration.service, AccountName.OWN, _of_service(declaration, clusters, copies=copies))
         for declaration in declared
     )
-    return tuple(BusUser(name, account, rights + _own_inbox(name)) for name, account, rights in (*shared, *services))
+    owned = {GATEWAY: (WORKLOADS_CONSUMER,), NOTIFIER: tuple(map(webhook_consumer, webhooks))}
+    return tuple(
+        BusUser(name, account, rights + _own_inbox(name) + _others_consumers(name, owned))
+        for name, account, rights in (*shared, *services)
+    )
+
+
+def _others_consumers(user: str, owned: Mapping[str, Sequence[str]]) -> Rights:
+    """Consumers with a name that everybody knows: nobody but the service that they are of may make, change, read,
+    acknowledge or delete them, on any stream.
+    """
+    names = [name for owner, of_owner in owned.items() if owner != user for name in of_owner]
+    consumer = f"{API}.CONSUMER"
+    withheld = (
+        (
+            f"{consumer}.CREATE.*.{name}",
+            f"{consumer}.CREATE.*.{name}.>",
+            f"{consumer}.DELETE.*.{name}",
+            f"{consumer}.MSG.NEXT.*.{name}",
+            f"$JS.ACK.*.{name}.>",
+        )
+        for name in names
+    )
+    return Rights(withheld=tuple(chain.from_iterable(withheld)))
 
 
 def _of_service(declaration: Declaration, clusters: Sequence[str], *, copies: bool) -> Rights:
@@ -142,7 +178,8 @@ def service_rights(declaration: Declaration, *, clusters: Sequence[str]) -> Righ
     logs = [log for role in declaration.folds for log in logs_of(role, clusters)]
     rights = Rights(publish=_fact_subjects(declaration, clusters))
     for log in logs:
-        rights += _stream_read(log.stream)
+        read = _stream_read if log.role is StreamRole.FED_UP else _stream_looked_up  # logs are read as `reader`
+        rights += read(log.stream)
     if StreamRole.FED_UP in declaration.folds:  # who copies the reports makes room for more
         rights += Rights(publish=(f"{API}.STREAM.PURGE.{FED_UP_LOG.stream}",))
     if logs:
@@ -257,7 +294,10 @@ def _fences(clusters: Sequence[str]) -> tuple[str, ...]:
 
 
 def _stream_read(stream: str) -> Rights:
-    """Reading one stream: its state, single messages from the leader, and ephemeral pull consumers.
+    """Reading one stream: its state, single messages from the leader, and pull consumers.
+
+    A consumer is named in the subject of its request. Whoever cannot name one cannot touch it: those without a fixed
+    name have one that nobody can guess, and only `monitor` may list them.
 
     No direct gets: they answer with the stored message's own headers on a subject of the asker's choice, so what
     somebody stored anywhere would pass for a fact. A consumer delivers under the subject that a message was stored
@@ -268,26 +308,30 @@ def _stream_read(stream: str) -> Rights:
         publish=(
             f"{API}.STREAM.INFO.{stream}",
             f"{API}.STREAM.MSG.GET.{stream}",
-            f"{consumer}.CREATE.{stream}",
             f"{consumer}.CREATE.{stream}.>",
-            f"{consumer}.INFO.{stream}.*",
-            f"{consumer}.DELETE.{stream}.*",
-            f"{consumer}.MSG.NEXT.{stream}.*",
+            *(f"{consumer}.{verb}.{stream}.*" for verb in ("INFO", "DELETE", "MSG.NEXT")),
         )
     )
+
+
+def _stream_looked_up(stream: str) -> Rights:
+    """A stream's state, and single messages from its leader. Who writes facts has nothing delivered from where they
+    stand: a delivery has the subject and the headers of what was stored.
+    """
+    return Rights(publish=(f"{API}.STREAM.INFO.{stream}", f"{API}.STREAM.MSG.GET.{stream}"))
 
 
 def _bucket(bucket: str, *, written: bool) -> Rights:
     """A KV bucket: watching its keys, and single keys from the leader."""
     stream = bucket_stream(bucket)
-    rights = _stream_read(stream) + Rights(publish=(f"$JS.FC.{stream}.>",))
+    rights = _stream_read(stream)
     return rights + Rights(publish=(f"$KV.{bucket}.>",)) if written else rights
 
 
 def _checkpoints(*, written: bool) -> Rights:
     """The object store of checkpoints. The client purges an object's chunks when it replaces or deletes it."""
     stream = store_stream(CHECKPOINTS_BUCKET)
-    rights = _stream_read(stream) + Rights(publish=(f"{API}.STREAM.NAMES", f"$JS.FC.{stream}.>"))
+    rights = _stream_looked_up(stream)
     if not written:
         return rights
     return rights + Rights(
@@ -296,15 +340,20 @@ def _checkpoints(*, written: bool) -> Rights:
 
 
 def _reader_rights(clusters: Sequence[str]) -> Rights:
-    """Reading logs, and how full every stream is and how far its durable consumers are, for the metrics."""
+    """Reading logs, and burying what is no fact."""
     rights = Rights(publish=("dead.>",)) + _checkpoints(written=False)
     for role in StreamRole:
         for log in logs_of(role, clusters):
             rights += _stream_read(log.stream)
+    return rights
+
+
+def _monitor_rights(clusters: Sequence[str]) -> Rights:
+    """How full every stream is and how far its consumers are, for the metrics."""
     looked_at = (
         f"{API}.{verb}.{stream}" for stream in all_streams(clusters) for verb in ("STREAM.INFO", "CONSUMER.LIST")
     )
-    return rights + Rights(publish=tuple(looked_at))
+    return Rights(publish=tuple(looked_at))
 
 
 def _bootstrap_rights(declared: Sequence[Declaration], clusters: Sequence[str], *, copies: bool) -> Rights:

@@ -16,11 +16,11 @@ from muster.bus import jsapi
 from muster.bus.checkpoint import CheckpointUnavailableError, Pointer, read_pointer
 from muster.bus.errors import ApiError
 from muster.bus.names import CHECKPOINTS_BUCKET, store_stream
+from muster.bus.object_reads import META, has_object, meta_subject, read_object
 from muster.bus.ports import LogUnavailableError
 
 STORE_TIMEOUT_S = 5.0
 _STREAM = store_stream(CHECKPOINTS_BUCKET)
-_META = f"$O.{CHECKPOINTS_BUCKET}.M.{{}}"  # where an object's description stands, its name encoded (ADR-20)
 _POINTER_FIELD = "muster-pointer"
 
 T = TypeVar("T")
@@ -40,26 +40,16 @@ class NatsCheckpoints:
 
     async def part(self, stream: str, seq: int, service: str) -> bytes | None:
         """See `CheckpointStore.part`."""
-        objects = await self._bucket()
-        try:
-            found = await _answered(objects.get(part_name(stream, seq, service)))
-        except nats.js.errors.NotFoundError:
-            return None
-        return bytes(found.data or b"")
+        return await read_object(self._client, _STREAM, part_name(stream, seq, service))
 
     async def has_part(self, stream: str, seq: int, service: str) -> bool:
         """See `CheckpointStore.has_part`."""
-        objects = await self._bucket()
-        try:
-            await _answered(objects.get_info(part_name(stream, seq, service)))
-        except nats.js.errors.NotFoundError:
-            return False
-        return True
+        return await has_object(self._client, _STREAM, part_name(stream, seq, service))
 
     async def part_seqs(self, stream: str, service: str) -> tuple[int, ...]:
         """See `CheckpointStore.part_seqs`. Asked from the stream's leader."""
         try:
-            info = await jsapi.stream_info(self._client, _STREAM, subjects=_META.format("*"))
+            info = await jsapi.stream_info(self._client, _STREAM, subjects=META.format("*"))
         except (LogUnavailableError, ApiError) as error:
             raise CheckpointUnavailableError(str(error)) from error
         parts = (_object_name(subject).split("/") for subject in (info.state.subjects if info else ()))
@@ -139,11 +129,6 @@ def _pointer_name(stream: str) -> str:
 def pointer_subject(stream: str) -> str:
     """Where the pointer of a log stands."""
     return meta_subject(_pointer_name(stream))
-
-
-def meta_subject(name: str) -> str:
-    """Where the description of an object stands."""
-    return _META.format(base64.urlsafe_b64encode(name.encode()).decode())
 
 
 def _object_name(meta_subject: str) -> str:

@@ -75,7 +75,9 @@ class Feed:
         self._subscription = await self._client.subscribe(
             self._inbox, cb=self._take_in, pending_msgs_limit=2 * BUFFER_MESSAGES_MAX
         )
+        name = self._inbox.rpartition(".")[2]  # as hard to guess: who cannot name a consumer cannot touch it
         config = {
+            "name": name,
             "deliver_policy": "by_start_sequence",
             "opt_start_seq": self.last_seq + 1,
             "ack_policy": "none",
@@ -86,7 +88,7 @@ class Feed:
         }
         body = await jsapi.call(
             self._client,
-            f"CONSUMER.CREATE.{self._stream}",
+            f"CONSUMER.CREATE.{self._stream}.{name}",
             {"stream_name": self._stream, "config": config},
             timeout_s=API_TIMEOUT_S,
         )

@@ -114,6 +114,8 @@ class AccountSpec:
     scopes: tuple[Scope, ...] = ()
     revoked_before_s: int | None = None
     limits: Mapping[str, int] = field(default_factory=dict)
+    mappings: Mapping[str, str] = field(default_factory=dict)
+    """Subjects that clients publish to, and what the account takes them for before it looks at anything else."""
 
 
 def account_jwt(spec: AccountSpec, *, account: Key, operator: Key, issued_at_s: int) -> str:
@@ -131,6 +133,8 @@ def account_jwt(spec: AccountSpec, *, account: Key, operator: Key, issued_at_s: 
         "signing_keys": [*spec.signing_keys, *map(_scope, spec.scopes)],
         "default_permissions": {"pub": {}, "sub": {}},
     }
+    if spec.mappings:
+        nats["mappings"] = {source: [{"subject": to, "weight": 100}] for source, to in spec.mappings.items()}
     if spec.revoked_before_s is not None:
         nats["revocations"] = {"*": spec.revoked_before_s}
     claims = {"iss": operator.public, "sub": account.public, "name": spec.name, "iat": issued_at_s, "nats": nats}

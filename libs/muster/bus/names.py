@@ -37,6 +37,10 @@ def copied_checkpoints(cluster: str) -> str:
     return f"{store_stream(CHECKPOINTS_BUCKET)}_{cluster}"
 
 
+WORKLOADS_CONSUMER = "gateway-workloads"
+"""Name of the durable consumer that all gateways share, on every cluster's log."""
+
+
 def webhook_consumer(webhook: str) -> str:
     """Name of a webhook's durable consumer, the same on every log."""
     return f"webhook-{webhook}"

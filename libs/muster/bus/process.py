@@ -14,7 +14,7 @@ from dataclasses import asdict, dataclass
 from faststream.nats import NatsBroker
 from nats.aio.client import Client
 
-from muster.bus.access import LEASE, READER, all_streams
+from muster.bus.access import LEASE, MONITOR, READER, all_streams
 from muster.bus.checkpoint import Checkpoints, CheckpointStore
 from muster.bus.checkpoint_copy import CopiedCheckpoints
 from muster.bus.checkpoint_store import NatsCheckpoints
@@ -95,7 +95,7 @@ class Process:
         if self._logs:
             logs = [name.stream for name in self._logs]
             others = [stream for stream in all_streams(self._settings.clusters) if stream not in logs]
-            watching = watch_stores(self._connections[READER], logs, others=others)
+            watching = watch_stores(await self._connection(MONITOR), logs, others=others)
             self._tasks.append(asyncio.create_task(watching, name="stores"))
         self._tasks.append(asyncio.create_task(watch_loop(), name="loop"))
         self._open_door()

@@ -19,7 +19,7 @@ _logger = logging.getLogger(__name__)
 
 
 async def watch_stores(connection: Client, logs: Iterable[str], *, others: Iterable[str] = ()) -> None:
-    """Show the state of these streams in the metrics, for ever. connection: of the reader of logs.
+    """Show the state of these streams in the metrics, for ever. connection: as `monitor`.
 
     logs: those that this process folds. others: streams beside the logs.
     """

@@ -264,8 +264,10 @@ def _log_config(subjects: str, bytes_max: int) -> Json:
 
 
 def _recent(subjects: Sequence[str], *, bytes_max: int, age_s: int) -> Json:
-    """Keeps the newest: for what is worthless when old."""
-    return {**_config(subjects, bytes_max=bytes_max), "discard": "old", "max_age": age_s * NS_PER_S}
+    """Keeps the newest: for what is worthless when old. It acknowledges nothing, and nobody waits for it: what comes in
+    from other accounts and cells brings its reply subject along, and whatever stream takes that would store the answer.
+    """
+    return {**_config(subjects, bytes_max=bytes_max), "discard": "old", "max_age": age_s * NS_PER_S, "no_ack": True}
 
 
 def _bucket(name: str, *, ttl_s: float = 0.0) -> Json:

@@ -55,9 +55,10 @@ def services_of(settings: Settings) -> tuple[str, ...]:
 
 def users_of_bus(declarations: Iterable[Declaration], settings: Settings) -> tuple[BusUser, ...]:
     """Every user of this broker; in a centre also those that stand for the brokers of its cells."""
-    users = bus_users(declarations, clusters=settings.clusters, copies=settings.role == "centre")
+    webhooks = [webhook.name for webhook in settings.webhooks]
+    users = bus_users(declarations, clusters=settings.clusters, copies=settings.role == "centre", webhooks=webhooks)
     cells = settings.clusters if settings.role == "centre" else ()
-    kept = [webhook_consumer(webhook.name) for webhook in settings.webhooks]
+    kept = [webhook_consumer(name) for name in webhooks]
     return (*users, *(cell_user(cluster, kept=kept) for cluster in cells))
 
 

@@ -12,9 +12,9 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from muster.bus import jwt
+from muster.bus import jwt, own_account
 from muster.bus.access import AccountName, BusUser
-from muster.bus.leaf import crossing
+from muster.bus.leaf import Crossing, crossing
 
 VIEW_CONNECTIONS_MAX = 4_096
 """Dashboards at a time: they share the broker with the logs."""
@@ -49,6 +49,14 @@ class CellAccount:
     scope: jwt.Scope
 
 
+@dataclass(frozen=True, slots=True)
+class OwnAccount:
+    """The account of one credential that works with streams."""
+
+    user: BusUser
+    key: jwt.Key
+
+
 def write_private(path: Path, text: str) -> None:
     """Write a file that only this user may read, whole or not at all."""
     path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -80,14 +88,23 @@ def mint_access(
 
     users = tuple(users)
     operator = key("operator", jwt.PREFIX_OPERATOR)
-    names = (name for name in AccountName if name is not AccountName.CELL)
+    names = (name for name in AccountName if name not in (AccountName.CELL, AccountName.OWN))
     shared: dict[AccountName, jwt.Key] = {name: key(f"account-{name}", jwt.PREFIX_ACCOUNT) for name in names}
     view_signer = key("view-signer", jwt.PREFIX_ACCOUNT)
     cells = [_cell(user, key) for user in users if user.cell]
+    own = [
+        OwnAccount(user, key(f"account-of-{user.name}", jwt.PREFIX_ACCOUNT))
+        for user in users
+        if user.account is AccountName.OWN
+    ]
+    account_of = {one.user.name: one.key for one in own}
     written = {credentials_dir / f"{user.name}.creds" for user in users}
     by_cell = {cell.cluster: cell for cell in cells}
     for user in users:
-        text = _of_cell(user, by_cell[user.cell], key, now_s) if user.cell else _of_user(user, shared, key, now_s)
+        if user.cell:
+            text = _of_cell(user, by_cell[user.cell], key, now_s)
+        else:
+            text = _of_user(user, account_of.get(user.name) or shared[user.account], key, now_s)
         write_private(credentials_dir / f"{user.name}.creds", text)
     for path in set(credentials_dir.glob("*.creds")) - written:
         path.unlink()
@@ -98,9 +115,18 @@ def mint_access(
         view_signer=view_signer.public,
         revoked_before_s=now_s - 1,
         cells=cells,
+        own=own,
     )
     log = shared[AccountName.LOG].public
-    told = (*((shared[spec.name], spec) for spec in specs), *((cell.key, cell_spec(cell, log=log)) for cell in cells))
+    telling = [
+        *((one.key.public, own_account.told(one.user.rights)) for one in own),
+        *((cell.key.public, crossing(cell.cluster).told) for cell in cells),
+    ]
+    told = (
+        *((shared[spec.name], spec) for spec in specs),
+        *((cell.key, cell_spec(cell, log=log)) for cell in cells),
+        *((one.key, own_spec(one, log=log, telling=telling, revoked_before_s=now_s - 1)) for one in own),
+    )
     return MintedAccess(
         operator=jwt.operator_jwt(operator, issued_at_s=now_s),
         system_account=shared[AccountName.SYS].public,
@@ -127,19 +153,26 @@ def _of_cell(user: BusUser, cell: CellAccount, key: MakeKey, now_s: int) -> str:
     return jwt.creds_file(token, user_key)
 
 
-def _of_user(user: BusUser, shared: Mapping[AccountName, jwt.Key], key: MakeKey, now_s: int) -> str:
-    user_key, account = key(f"user-{user.name}", jwt.PREFIX_USER), shared[user.account]
+def _of_user(user: BusUser, account: jwt.Key, key: MakeKey, now_s: int) -> str:
+    user_key = key(f"user-{user.name}", jwt.PREFIX_USER)
+    rights = own_account.local_rights(user.rights) if user.account is AccountName.OWN else user.rights
     token = jwt.user_jwt(
-        user.rights, name=user.name, user=user_key.public, signer=account, account=account.public, issued_at_s=now_s
+        rights, name=user.name, user=user_key.public, signer=account, account=account.public, issued_at_s=now_s
     )
     return jwt.creds_file(token, user_key)
 
 
 def account_specs(
-    public: Mapping[AccountName, str], *, view_signer: str, revoked_before_s: int, cells: Sequence[CellAccount] = ()
+    public: Mapping[AccountName, str],
+    *,
+    view_signer: str,
+    revoked_before_s: int,
+    cells: Sequence[CellAccount] = (),
+    own: Sequence[OwnAccount] = (),
 ) -> tuple[jwt.AccountSpec, ...]:
-    """How the accounts are joined: questions come in from QUERY, the live view goes out to VIEW, and what `bus.leaf`
-    lists passes between LOG and the accounts of cells; nothing else.
+    """How the accounts are joined: questions come in from QUERY, the live view goes out to VIEW, what `bus.leaf` lists
+    passes between LOG and the accounts of cells, and each credential's account imports what its rights list; nothing
+    else.
     """
     log = public[AccountName.LOG]
     passing = [(cell, crossing(cell.cluster)) for cell in cells]
@@ -149,23 +182,87 @@ def account_specs(
             AccountName.LOG,
             jetstream=True,
             exports=(
-                _service("query.>"),
-                _stream("view.>"),
-                *_once(export for _, one in passing for export in _exports(asked=one.asked, heard=one.tells)),
+                *_exports(asked=own_account.SERVED),
+                *({**_service(subject), "response_type": "Stream"} for subject in own_account.SERVED_OFTEN),
+                *_once(export for _, one in passing for export in _exports(asked=_served(one), heard=one.tells)),
             ),
-            imports=tuple(
-                wanted for cell, one in passing for wanted in _imports(cell.key.public, asks=one.asks, hears=one.told)
+            imports=(
+                *(
+                    wanted
+                    for cell, one in passing
+                    for wanted in _imports(cell.key.public, asks=one.asks, hears=one.told)
+                ),
+                *(
+                    wanted
+                    for one in own
+                    for wanted in _imports(
+                        one.key.public,
+                        asks=own_account.answered(one.user.rights),
+                        hears=_but_views(own_account.told(one.user.rights)),
+                    )
+                ),
             ),
             revoked_before_s=revoked_before_s,
         ),
         jwt.AccountSpec(AccountName.QUERY, imports=_imports(log, asks=("query.>",)), revoked_before_s=revoked_before_s),
         jwt.AccountSpec(
             AccountName.VIEW,
-            imports=_imports(log, hears=("view.>",)),
+            imports=tuple(
+                wanted
+                for one in own
+                for wanted in _imports(one.key.public, hears=_views(own_account.told(one.user.rights)))
+            ),
             signing_keys=(view_signer,),
             limits={"conn": VIEW_CONNECTIONS_MAX},
         ),
     )
+
+
+def own_spec(
+    one: OwnAccount, *, log: str, telling: Sequence[tuple[str, Sequence[str]]], revoked_before_s: int
+) -> jwt.AccountSpec:
+    """The account of one credential: it has no streams, and that one user. telling: by account, what it exports to
+    whoever listens.
+    """
+    rights = one.user.rights
+    asked = (_asked(subject, log=log) for subject in own_account.asked(rights))
+    source, to = own_account.MAPPING
+    return jwt.AccountSpec(
+        AccountName.OWN,
+        exports=_exports(asked=own_account.answered(rights), heard=own_account.told(rights)),
+        imports=(
+            *asked,
+            *(
+                wanted
+                for account, subjects in telling
+                if account != one.key.public
+                for wanted in _imports(account, hears=_shared(own_account.heard(rights), subjects))
+            ),
+        ),
+        revoked_before_s=revoked_before_s,
+        mappings={source: to},
+    )
+
+
+def _shared(heard: Sequence[str], told: Sequence[str]) -> tuple[str, ...]:
+    """What somebody listens to of what somebody tells."""
+    return tuple(wanted for wanted in heard if any(own_account.is_within(wanted, subject) for subject in told))
+
+
+def _views(told: Sequence[str]) -> tuple[str, ...]:
+    """Of the live view."""
+    return tuple(subject for subject in told if subject.startswith("view."))
+
+
+def _but_views(told: Sequence[str]) -> tuple[str, ...]:
+    """What streams keep."""
+    return tuple(subject for subject in told if not subject.startswith("view."))
+
+
+def _asked(subject: str, *, log: str) -> jwt.Json:
+    """A subject keeps its name if it can: the broker would make one of an answer's for a name with wildcards."""
+    wanted, name = {**_service(subject), "account": log}, own_account.local(subject)
+    return wanted if name == subject else {**wanted, "local_subject": own_account.renamed(name)}
 
 
 def cell_spec(cell: CellAccount, *, log: str) -> jwt.AccountSpec:
@@ -194,6 +291,13 @@ def _service(subject: str) -> jwt.Json:
 
 def _stream(subject: str) -> jwt.Json:
     return {"name": subject, "subject": subject, "type": "stream"}
+
+
+def _served(one: Crossing) -> tuple[str, ...]:
+    """What a cell asks and is not served to credentials anyway: exports must not overlap."""
+    return tuple(
+        subject for subject in one.asked if not any(own_account.is_within(subject, own) for own in own_account.SERVED)
+    )
 
 
 def _once(exports: Iterable[jwt.Json]) -> tuple[jwt.Json, ...]:

@@ -48,7 +48,9 @@ class RecentMessages:
                 raise UnreachableError(f"{stream} cannot be read: {error}") from error
 
     async def _read(self, stream: str, subjects: Sequence[str], since_ns: int, messages_max: int) -> Recent:
+        name = self._client.new_inbox().rpartition(".")[2]  # as hard to guess
         config = {
+            "name": name,
             "deliver_policy": "by_start_time",
             "opt_start_time": datetime.fromtimestamp(since_ns / NS_PER_S, UTC).isoformat(),
             "ack_policy": "none",
@@ -59,7 +61,7 @@ class RecentMessages:
         }
         request = {"stream_name": stream, "config": config}
         made = jsapi.ConsumerInfo.model_validate_json(
-            await jsapi.call(self._client, f"CONSUMER.CREATE.{stream}", request)
+            await jsapi.call(self._client, f"CONSUMER.CREATE.{stream}.{name}", request)
         )
         try:
             if not 0 < made.num_pending <= messages_max:

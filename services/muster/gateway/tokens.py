@@ -5,10 +5,16 @@ import logging
 
 import nats.errors
 from nats.aio.client import Client
+from nats.aio.msg import Msg
 from nats.js.errors import Error as JetStreamError
-from nats.js.kv import KV_DEL, KV_PURGE, KeyValue
+from nats.js.kv import KV_DEL, KV_OP, KV_PURGE, KeyValue
 from pydantic import ValidationError
 
+from muster.bus.counters import LogCounters
+from muster.bus.jsapi import stream_info
+from muster.bus.names import bucket_stream
+from muster.bus.ports import LogError
+from muster.bus.reader import RawReader
 from muster.gateway.authorise import Principal
 from muster.gateway.background import end_if_cancelled
 from muster.gateway.ports import UnreachableError
@@ -17,6 +23,8 @@ from muster.schemas.access import TOKENS_BUCKET, TokenRecord, TokenView, token_h
 WATCH_RETRY_S = 1.0
 WATCH_SILENT_S = 30.0
 """A watch that heard nothing for so long begins anew: the broker may have lost it, and a revoked token is to end."""
+_STREAM = bucket_stream(TOKENS_BUCKET)
+_KEYS = f"$KV.{TOKENS_BUCKET}."
 
 _log = logging.getLogger(__name__)
 
@@ -81,40 +89,48 @@ class NatsTokens(TokenTable):
             end_if_cancelled()
             try:
                 await self._follow()
-            except (nats.errors.Error, JetStreamError, OSError) as error:
+            except (nats.errors.Error, JetStreamError, LogError, OSError) as error:
                 _log.warning("the watch of tokens broke: %s; again in %.1f s", error, WATCH_RETRY_S)
             await asyncio.sleep(WATCH_RETRY_S)
 
     async def _follow(self) -> None:
-        watcher = await (await self._bucket()).watchall(include_history=False)
+        """By a consumer that is asked: one that delivers by itself does so in the account with the streams."""
+        raw = RawReader(self._client, _STREAM, after_seq=0, counters=LogCounters())
         seen: set[str] = set()
         try:
+            await raw.open()
+            info = await stream_info(self._client, _STREAM)
+            head = info.state.last_seq if info is not None and info.state.messages else 0
+            last_seq, is_whole = 0, False
             while True:
                 end_if_cancelled()
-                try:
-                    entry = await watcher.updates(timeout=self._silent_s)  # type: ignore[no-untyped-call]
-                except nats.errors.TimeoutError:
-                    return
-                if entry is None:  # all that was there has been read
-                    self.is_ready = True
+                if not is_whole and last_seq >= head:  # all that was there has been read
+                    self.is_ready = is_whole = True
                     for token_id in self._records.keys() - seen:
                         self.drop(token_id)
-                    seen = set()
-                    continue
-                seen.add(entry.key)
-                self._take(entry)
+                    seen.clear()
+                if not await raw.fill(self._silent_s):
+                    return
+                taken = tuple(raw.waiting)
+                for delivered in taken:
+                    last_seq = delivered.at.seq
+                    key = delivered.message.subject.removeprefix(_KEYS)
+                    if not is_whole:
+                        seen.add(key)
+                    self._take(key, delivered.message)
+                await raw.take(len(taken))
         finally:
-            await watcher.stop()  # type: ignore[no-untyped-call]
+            await raw.close()
 
-    def _take(self, entry: KeyValue.Entry) -> None:
-        if entry.operation in (KV_DEL, KV_PURGE) or not entry.value:
-            self.drop(entry.key)
+    def _take(self, key: str, message: Msg) -> None:
+        if (message.headers or {}).get(KV_OP) in (KV_DEL, KV_PURGE) or not message.data:
+            self.drop(key)
             return
         try:
-            self.set(entry.key, TokenRecord.model_validate_json(entry.value))
+            self.set(key, TokenRecord.model_validate_json(message.data))
         except ValidationError as error:
-            _log.warning("token %s… is not readable and lets nobody in: %s", entry.key[:8], error)
-            self.drop(entry.key)
+            _log.warning("token %s… is not readable and lets nobody in: %s", key[:8], error)
+            self.drop(key)
 
     async def _bucket(self) -> KeyValue:
         return await self._client.jetstream().key_value(TOKENS_BUCKET)

@@ -16,6 +16,7 @@ from nats.js.client import JetStreamContext
 from muster.bus import jsapi
 from muster.bus.decode import Decoder, position
 from muster.bus.errors import ApiError
+from muster.bus.names import WORKLOADS_CONSUMER
 from muster.bus.ports import LogError
 from muster.bus.sparingly import Sparingly
 from muster.core.fact import Fact
@@ -27,7 +28,7 @@ from muster.gateway.workload_answers import Answer, answer
 from muster.schemas.registry import LOG, FactType, fact_type
 from muster.schemas.subjects import LogName, fact_subject
 
-CONSUMER = "gateway-workloads"
+CONSUMER = WORKLOADS_CONSUMER
 LANES = 8
 """Wishes under way at a time, in one gateway."""
 UNDER_WAY_MAX = 64

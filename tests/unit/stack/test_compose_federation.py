@@ -66,7 +66,7 @@ def test_what_init_writes_lies_where_the_cells_containers_look(cell: str, tmp_pa
     state = tmp_path / cell / Path(environment["MUSTER_STATE_DIR"]).name
     assert state.name == TOGETHER
     held = {file.stem for file in (state / "creds").glob("*.creds")}
-    assert held == {*services_of(wanted), "reader", "lease"}
+    assert held == {*services_of(wanted), "reader", "monitor", "lease"}
     for name in (f"bus-{cell}", f"exporters-{cell}"):
         of = cast("dict[str, str]", services()[name]["environment"])
         assert (tmp_path / cell / Path(of["MUSTER_STATE_DIR"]).relative_to("/state") / "settings.json").is_file()

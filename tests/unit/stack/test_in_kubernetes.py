@@ -58,7 +58,7 @@ def test_every_service_finds_in_its_volume_what_its_settings_name(tmp_path: Path
 def test_a_service_holds_its_own_credentials_and_those_of_folding_alone(tmp_path: Path) -> None:
     secrets = written(tmp_path)
     held = {name: {key for key in files if key.endswith(".creds")} for name, files in secrets.items()}
-    assert held["muster-scheduler"] == {"scheduler.creds", "reader.creds", "lease.creds"}
+    assert held["muster-scheduler"] == {"scheduler.creds", "reader.creds", "monitor.creds", "lease.creds"}
     assert held["muster-gateway"] == {"gateway.creds", "gateway-query.creds"}
     assert held["muster-bus"] == {"bootstrap.creds"}
     assert held["muster-nats"] == held["muster-redis"] == set()
