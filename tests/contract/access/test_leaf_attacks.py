@@ -16,7 +16,7 @@ from nats.errors import NoServersError
 from leaf_house import ANYBODY, CELL, Joined, joined
 from muster.bus import jsapi
 from muster.bus.leaf import cell_user_name
-from muster.bus.names import CENTRE_DOMAIN, api_of
+from muster.bus.names import CENTRE_DOMAIN, api_of, telemetry_stream
 from muster.schemas.subjects import FED_LOG
 from waiting import until_async
 
@@ -103,6 +103,23 @@ async def test_an_answer_of_the_centres_broker_is_stored_in_no_log(intruder: Int
         info = await jsapi.stream_info(centre, stream)
         assert info is not None
         assert info.state.messages == 0, stream
+
+
+async def test_a_reading_is_acknowledged_to_no_log(intruder: Intruder, centre: Client) -> None:
+    """What a cell says to whoever listens brings its reply subject along, and a stream keeps readings."""
+    await intruder.listen(OWN_ANSWER)
+    readings, subject = telemetry_stream(CELL), f"telemetry.{CELL}.n1"
+
+    async def is_kept() -> bool:
+        await intruder.client.publish(subject, b"{}", reply="muster.fed.federation.fence")
+        await intruder.client.flush()
+        return await jsapi.last_on_subject(centre, readings, subject) is not None
+
+    await until_async(is_kept)
+    await until_async(intruder.is_answered)
+    info = await jsapi.stream_info(centre, FED_LOG.stream)
+    assert info is not None
+    assert info.state.messages == 0
 
 
 async def test_answers_to_others_are_not_heard(intruder: Intruder, centre: Client) -> None:

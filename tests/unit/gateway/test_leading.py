@@ -1,6 +1,10 @@
 """Readiness says that nobody leads, once that lasts longer than a change of leaders."""
 
+from dataclasses import replace
+
+from gateway_fakes import FakeHouse
 from muster.bus.clock import FakeTime
+from muster.gateway.http import make_app
 from muster.gateway.leading import SILENT_S_MAX, Leadership
 from muster.gateway.ports import UnreachableError
 from muster.gateway.problems import ProblemError
@@ -28,3 +32,17 @@ async def test_who_does_not_answer_for_long_is_missing_until_it_answers() -> Non
     scheduler.error = None
     await leadership.ask()
     assert leadership.missing == ()
+
+
+async def test_readiness_names_who_is_not_led_unless_it_is_asked_of_the_gateway_alone() -> None:
+    house, time, leader = FakeHouse(), FakeTime(), Leader(UnreachableError("nobody"))
+    house.house = replace(house.house, leadership=Leadership({"scheduler": leader.ask}, time))
+    house.app = make_app(house.house)
+    await house.house.catalogue.newer()
+    async with house.client("") as client:
+        assert (await client.get("/readyz")).status_code == 200
+        time.advance(SILENT_S_MAX + 1)
+        unready = await client.get("/readyz")
+        assert unready.status_code == 503
+        assert "nobody leads scheduler" in unready.json()["detail"]
+        assert (await client.get("/readyz?leaders=false")).status_code == 200
