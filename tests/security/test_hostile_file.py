@@ -15,7 +15,8 @@ from muster.bus.archive_file import READ_LIMITS, read_archive
 from muster.bus.errors import ArchiveError, StreamConflictError
 from muster.bus.settings import Settings
 from muster.bus.streams import bootstrap
-from muster.cli import output, tables
+from muster.cli import main, output, tables
+from muster.cli.errors import ExitCode
 from muster.client import RefusedError
 from muster.schemas.subjects import cluster_log
 from muster.schemas.views import FactView, Problem
@@ -183,6 +184,29 @@ async def test_what_another_source_writes_into_a_log_ends_with_the_next_start(
 
     await jsapi.call(bootstrapper, f"STREAM.UPDATE.{LOG.stream}", info.config)
     await asyncio.wait_for(bootstrapper.close(), 5)
+
+
+def bomb(levels: int) -> str:
+    """A list of two words, each level ten of the one before."""
+    return "x0: &x0 [a, b]\n" + "".join(
+        f"x{level}: &x{level} [{', '.join([f'*x{level - 1}'] * 10)}]\n" for level in range(1, levels)
+    )
+
+
+@pytest.mark.timeout(10)
+@pytest.mark.parametrize("text", [bomb(7), bomb(40), "a: " + "[" * 500_000], ids=["millions", "10^40", "depth"])
+@pytest.mark.parametrize("arguments", [["simulate", "scenario"], ["submit", "--dry-run"], ["health", "rules", "check"]])
+def test_a_file_of_yaml_is_refused_before_it_is_written_out(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], arguments: list[str], text: str
+) -> None:
+    """The first kept `simulate` busy for 18 s, the last ended the process."""
+    (tmp_path / "offered.yaml").write_text(text)
+
+    assert main.run([*arguments, str(tmp_path / "offered.yaml")]) == ExitCode.USAGE
+
+    told = capsys.readouterr().err
+    assert "offered.yaml" in told
+    assert "aliases" in told or "deeper" in told
 
 
 TERMINAL = "\x1b]0;owned\x07\x1b[2J\x9b31m\x9d8;;http://evil.example\x9c[link=http://evil.example]x[/link]\r\nforged"

@@ -7,7 +7,6 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import cast
 
-import yaml
 from pydantic import ValidationError
 
 from muster.bus.clock import SystemTime
@@ -24,6 +23,7 @@ from muster.cli.queue_file import load_queues
 from muster.cli.session import connected
 from muster.cli.starting import set_queues
 from muster.core.instant import NS_PER_S
+from muster.core.yaml_text import YamlLimits, yaml_value
 from muster.stack import in_kubernetes
 from muster.stack.declared import DeclarationError
 from muster.stack.entering import NoBrokerError, enter
@@ -32,6 +32,7 @@ from muster.stack.provision import provision
 from muster.stack.state_dir import StateDir
 
 GATEWAY_POLL_S = 0.25
+LIMITS = YamlLimits(characters=1024 * 1024)
 
 
 def files(into: Path, *, settings_file: Path | None, http_url: str, websocket_url: str, nats_url: str) -> None:
@@ -69,8 +70,8 @@ def _settings(file: Path | None, layout: Layout) -> Settings:
     values: object = {}
     if file is not None:
         try:
-            values = yaml.safe_load(file.read_text(encoding="utf-8")) or {}
-        except (OSError, yaml.YAMLError) as error:
+            values = yaml_value(file.read_text(encoding="utf-8"), LIMITS) or {}
+        except (OSError, ValueError) as error:
             raise usage(f"--settings: {file} cannot be read: {error}") from error
     if not isinstance(values, dict):
         raise usage(f"--settings: {file} must hold sections of the settings, such as `fleet:`")

@@ -5,16 +5,17 @@ from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import TypeVar
 
-import yaml
 from pydantic import JsonValue, ValidationError
 
 from muster.cli.errors import usage
+from muster.core.yaml_text import YamlLimits, YamlTextError, yaml_values
 from muster.schemas.base import BODY_BYTES_MAX, NAME_PATTERN, Wire, parse_request
 from muster.schemas.job import JobSpec
 from muster.schemas.quantities import QuantityError
 
 NODES_MAX = 200_000  # values in one file, aliases written out: a few lines of nested aliases can mean billions
 DEPTH_MAX = 64
+LIMITS = YamlLimits(characters=BODY_BYTES_MAX, aliased=NODES_MAX, depth=DEPTH_MAX)
 
 Model = TypeVar("Model", bound=Wire)
 Reshape = Callable[[Mapping[str, JsonValue]], dict[str, JsonValue]]
@@ -44,17 +45,13 @@ def _documents(path: Path) -> Iterator[tuple[str, object]]:
         size = path.stat().st_size
         if size > BODY_BYTES_MAX:
             raise usage(f"{path}: {size} bytes, at most {BODY_BYTES_MAX} are read; split the file")
-        documents = list(yaml.load_all(path.read_text(encoding="utf-8"), Loader=_Loader))
+        documents = yaml_values(path.read_text(encoding="utf-8"), LIMITS)
     except OSError as error:
         raise usage(f"{path}: cannot be read ({error.strerror}); give the path of a YAML or JSON file") from error
     except UnicodeDecodeError as error:
         raise usage(f"{path}: is not UTF-8 text at byte {error.start}; save it as UTF-8") from error
-    except yaml.YAMLError as error:
-        raise usage(f"{path}: is neither YAML nor JSON: {_where(error)}") from error
-    except ValueError as error:  # a day that no month has, a number of thousands of digits
-        raise usage(f"{path}: holds a value that cannot be read: {error}") from error
-    except RecursionError as error:
-        raise usage(f"{path}: is nested too deeply; a job needs no more than {DEPTH_MAX} levels") from error
+    except YamlTextError as error:
+        raise usage(f"{path}: {error}") from error
     for number, document in enumerate(documents, start=1):
         place = str(path) if len(documents) == 1 else f"{path}, document {number}"
         if isinstance(document, list):
@@ -95,40 +92,6 @@ def _said(message: str) -> str:
         f"String should match pattern '{NAME_PATTERN}'": "is no name; use at most 63 of a-z, 0-9 and - (not at an end)",
     }
     return cures.get(message, message)
-
-
-def _where(error: yaml.YAMLError) -> str:
-    mark = getattr(error, "problem_mark", None)
-    problem = str(getattr(error, "problem", None) or error).splitlines()[0]
-    return f"{problem} (line {mark.line + 1}, column {mark.column + 1})" if mark else problem
-
-
-class _Loader(yaml.SafeLoader):
-    """Refuses a key that is written twice: YAML forbids it, and the parser would silently keep the last.
-
-    Looked for before anything is constructed: then merge keys (`<<`) put there what may well be overridden.
-    """
-
-    def construct_document(self, node: yaml.Node) -> object:
-        _refuse_twice(node)
-        return super().construct_document(node)
-
-
-def _refuse_twice(document: yaml.Node) -> None:
-    waiting, seen = [document], {id(document)}
-    while waiting:
-        node = waiting.pop()
-        inner: list[yaml.Node] = list(node.value) if isinstance(node, yaml.SequenceNode) else []
-        if isinstance(node, yaml.MappingNode):
-            inner = [value for _, value in node.value]
-            keys: set[tuple[str, str]] = set()
-            for key in (key for key, _ in node.value if isinstance(key, yaml.ScalarNode)):
-                if (key.tag, key.value) in keys:
-                    problem = f"the key {key.value!r} is written twice; keep one"
-                    raise yaml.constructor.ConstructorError(None, None, problem, key.start_mark)
-                keys.add((key.tag, key.value))
-        waiting += [one for one in inner if id(one) not in seen]
-        seen.update(map(id, inner))
 
 
 class _Walk:

@@ -5,9 +5,9 @@ from importlib import resources
 from pathlib import Path
 from typing import Annotated
 
-import yaml
 from pydantic import BaseModel, ConfigDict, Field, StringConstraints, ValidationError, model_validator
 
+from muster.core.yaml_text import YamlLimits, YamlTextError, yaml_value
 from muster.health.core.rules import RUNNING_BY_CLASS, Escalation, ModelRules, Rule, RuleBook, RuleTable
 from muster.schemas.base import Text
 from muster.schemas.facts.health import FaultClass, FaultScope
@@ -15,7 +15,7 @@ from muster.schemas.facts.node import RunningJobs
 from muster.schemas.facts.operations import NodeAction
 
 RULES_MAX = 1_000
-FILE_BYTES_MAX = 1024 * 1024
+LIMITS = YamlLimits(characters=1024 * 1024)
 WINDOW_S_MAX = 366 * 86_400.0
 BUILT_IN = "muster.health"
 
@@ -111,12 +111,10 @@ def action_of(text: str) -> NodeAction | None:
 
 def read_rules(text: str, *, origin: str) -> ModelRules:
     """The rules of one file. Raises RulesError that names the place."""
-    if len(text) > FILE_BYTES_MAX:
-        raise RulesError(f"{origin}: larger than {FILE_BYTES_MAX} bytes; split it")
     try:
-        parsed = RulesFile.model_validate(yaml.safe_load(text))
-    except yaml.YAMLError as error:
-        raise RulesError(f"{origin}: no YAML: {error}") from error
+        parsed = RulesFile.model_validate(yaml_value(text, LIMITS))
+    except YamlTextError as error:
+        raise RulesError(f"{origin}: {error}") from error
     except ValidationError as error:
         told = "; ".join(f"{'.'.join(map(str, one['loc'])) or 'file'}: {one['msg']}" for one in error.errors()[:5])
         raise RulesError(f"{origin}: {told}") from error

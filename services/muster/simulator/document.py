@@ -5,32 +5,22 @@ from typing import TypeVar
 import yaml
 from pydantic import BaseModel, JsonValue, ValidationError
 
+from muster.core.yaml_text import YamlLimits, YamlTextError, yaml_root
 from muster.simulator.errors import InputError
 
-VALUES_MAX = 5_000_000
-"""Values of one document, aliases written out: a few lines of nested aliases can mean billions."""
-DEPTH_MAX = 32
-TEXT_CHARS_MAX = 64 * 1024 * 1024
-
-_LOADER: type[yaml.SafeLoader] = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+LIMITS = YamlLimits(characters=64 * 1024 * 1024)
 
 Model = TypeVar("Model", bound=BaseModel)
 
 
 def read(text: str) -> JsonValue:
     """The one document of a text, as JSON would hold it. Raises InputError that names the place."""
-    if len(text) > TEXT_CHARS_MAX:
-        raise InputError("", f"{len(text)} characters, at most {TEXT_CHARS_MAX} are read")
     try:
-        root = yaml.compose(text, Loader=_LOADER)
-    except yaml.YAMLError as error:
-        mark = getattr(error, "problem_mark", None)
-        where = f"line {mark.line + 1}" if mark is not None else ""
-        said = getattr(error, "problem", None) or str(error)
-        raise InputError(where, f"is neither YAML nor JSON: {said}") from error
-    except RecursionError as error:
-        raise InputError("", f"is nested too deeply: at most {DEPTH_MAX} levels") from error
-    return None if root is None else _Walk().value(root, (), 0)
+        root = yaml_root(text, LIMITS)
+    except YamlTextError as error:
+        where = error.field or (f"line {error.line}" if error.line else "")
+        raise InputError(where, error.problem) from error
+    return None if root is None else _Values().value(root, ())
 
 
 def checked(model: type[Model], value: JsonValue) -> Model:
@@ -65,21 +55,17 @@ def _said(kind: str, message: str) -> str:
             return message.removeprefix("Value error, ")
 
 
-class _Walk:
-    """From YAML's nodes to values, counted. Scalars become what YAML 1.1 says, as far as JSON has it."""
+class _Values:
+    """From YAML's nodes to values. Scalars become what YAML 1.1 says, as far as JSON has it."""
 
     def __init__(self) -> None:
-        self._values = 0
         self._scalars = yaml.constructor.SafeConstructor()
 
-    def value(self, node: yaml.Node, at: tuple[int | str, ...], depth: int) -> JsonValue:
-        self._values += 1
-        if self._values > VALUES_MAX or depth > DEPTH_MAX:
-            raise InputError(path(at), f"more than {VALUES_MAX} values or {DEPTH_MAX} levels, aliases written out")
+    def value(self, node: yaml.Node, at: tuple[int | str, ...]) -> JsonValue:
         if isinstance(node, yaml.MappingNode):
-            return self._mapping(node, at, depth)
+            return self._mapping(node, at)
         if isinstance(node, yaml.SequenceNode):
-            return [self.value(item, (*at, index), depth + 1) for index, item in enumerate(node.value)]
+            return [self.value(item, (*at, index)) for index, item in enumerate(node.value)]
         try:
             found: object = self._scalars.construct_object(node)
         except (yaml.YAMLError, ValueError) as error:
@@ -88,14 +74,11 @@ class _Walk:
             return found
         raise InputError(path(at), f"{node.value!r} is a {type(found).__name__}; write text in quotes, or a number")
 
-    def _mapping(self, node: yaml.MappingNode, at: tuple[int | str, ...], depth: int) -> JsonValue:
+    def _mapping(self, node: yaml.MappingNode, at: tuple[int | str, ...]) -> JsonValue:
         found: dict[str, JsonValue] = {}
         for key_node, value_node in node.value:
-            key = self.value(key_node, at, depth + 1)
+            key = self.value(key_node, at)
             if not isinstance(key, str):
                 raise InputError(path(at), f"{key!r} is no name of a field; write it in quotes if it is one")
-            if key in found:
-                line = key_node.start_mark.line + 1
-                raise InputError(path((*at, key)), f"stands twice in one mapping, again on line {line}; keep one")
-            found[key] = self.value(value_node, (*at, key), depth + 1)
+            found[key] = self.value(value_node, (*at, key))
         return found

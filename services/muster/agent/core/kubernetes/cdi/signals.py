@@ -13,13 +13,12 @@ What is told stands in the log until it is replaced, or `settled` because no tra
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 
-import yaml
-
 from muster.agent.core.cluster import WordSeen
 from muster.agent.core.kubernetes.cdi.machine_sets import Drift
 from muster.agent.core.kubernetes.quantities import instant
 from muster.agent.core.kubernetes.views import NodeView
 from muster.core import Instant, after
+from muster.core.yaml_text import YamlLimits, YamlTextError, yaml_value
 from muster.kube.objects import JsonObject, mapping, objects, text
 from muster.schemas.facts.scale import AutoscalerSignal
 
@@ -28,6 +27,7 @@ EVENT_S = 600.0
 EVENTS_MAX = 2_048
 """Events that are kept; beyond it the oldest lapse at once."""
 JOBS_MAX = 256
+STATUS_LIMITS = YamlLimits(characters=1024 * 1024)
 """Jobs of one signal."""
 WORDS_MAX = 512
 """Characters of a reason."""
@@ -277,8 +277,8 @@ def _meaning(signal: AutoscalerSignal) -> tuple[str, str, frozenset[str]]:
 def backoffs_in(status: str) -> dict[str, str]:
     """Why node groups, by the autoscaler's name of them, are in backoff, by its status (YAML); {} if it is none."""
     try:
-        told = yaml.safe_load(status)
-    except yaml.YAMLError:
+        told = yaml_value(status, STATUS_LIMITS)
+    except YamlTextError:
         return {}
     found: dict[str, str] = {}
     for group in objects(told, "nodeGroups"):
