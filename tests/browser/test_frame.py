@@ -5,6 +5,7 @@ from playwright.async_api import Browser
 
 from browser.dashboards import PHONE, OpenDashboard, dashboard
 from living_stack import House, job
+from muster.schemas.access import Role, TokenRecord
 
 PAGES = ("/fleet", "/queues", "/jobs", "/scale", "/events")
 
@@ -14,6 +15,24 @@ async def test_a_token_in_the_address_logs_in_and_leaves_the_address(opened: Ope
         await shown.live()
         assert "token" not in shown.page.url
         assert await shown.text(".account-name small") == "admin"
+
+
+async def test_a_link_with_another_token_replaces_no_session_unasked(opened: OpenDashboard, house: House) -> None:
+    made = await house.muster.make_token(TokenRecord(principal="mallory", role=Role.VIEWER))
+    link = f"/fleet#token={made.token}"
+    async with opened("/events") as shown:
+        await shown.live()
+        await shown.page.goto(shown.url + link)
+        await shown.page.wait_for_selector("dialog strong")
+        assert made.token not in shown.page.url
+        assert await shown.text("dialog strong") == "mallory"
+        await shown.page.click("dialog .button-main")
+        assert await shown.page.locator("dialog").count() == 0
+        await shown.live()
+        assert await shown.text(".account-name small") == "admin"
+        await shown.page.evaluate("address => { location.href = address }", link)  # the page stays, its hash changes
+        await shown.page.click("text=Log in as mallory")
+        await shown.page.wait_for_selector("text=viewer")
 
 
 async def test_without_a_token_it_asks_for_one_and_says_when_it_is_wrong(browser: Browser, house: House) -> None:

@@ -3,13 +3,14 @@ import { useEffect, useRef } from "preact/hooks";
 import { Banner, Chip } from "./frame/chip";
 import { DiagnosticsPanel } from "./frame/diagnostics_panel";
 import { KeyHelp } from "./frame/help";
+import { OfferedToken } from "./frame/offered_token";
 import { Search } from "./frame/search";
 import { store } from "./live/store";
 import { Login } from "./login";
 import { Outlet } from "./outlet";
 import { isWithin, NAVIGATION, type Nav } from "./pages";
 import { navigate, path } from "./route";
-import { logOut, token } from "./session";
+import { logOut, offeredToken, token } from "./session";
 import { nextTheme, theme } from "./theme";
 import { useHotkey } from "./ui";
 import { Toasts } from "./ui/toast";
@@ -18,6 +19,7 @@ export function App() {
   return (
     <>
       {token.value ? <Frame /> : <Login />}
+      {token.value && offeredToken.value && <OfferedToken key={offeredToken.value} offered={offeredToken.value} />}
       <Toasts />
     </>
   );

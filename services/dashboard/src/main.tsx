@@ -11,6 +11,7 @@ import { followKeys } from "./ui/keys";
 const root = document.getElementById("app");
 if (root) {
   takeTokenFromAddress();
+  addEventListener("hashchange", takeTokenFromAddress); // a link to this page, opened in its tab
   followTheme();
   followAddress();
   followKeys();

@@ -9,12 +9,23 @@ export const token = signal(stored());
 /** Why there is no token any more, in words; "" if there is nothing to say. */
 export const loggedOutBecause = signal("");
 
-/** Take the token out of `#token=…`, where `muster dashboard` puts it, so that it stays in no history. */
+/** A token that a link brought while another one is in use, until the person decides; "" if there is none. */
+export const offeredToken = signal("");
+
+/**
+ * Take the token out of `#token=…`, where `muster dashboard` puts it, so that it stays in no history. It replaces no
+ * session by itself: whoever made the link would choose as whom this person acts, and what they see.
+ */
 export function takeTokenFromAddress(): void {
   const given = new URLSearchParams(location.hash.slice(1)).get("token");
-  if (given) {
-    history.replaceState(history.state, "", location.pathname + location.search);
+  if (!given) {
+    return;
+  }
+  history.replaceState(history.state, "", location.pathname + location.search);
+  if (!token.peek()) {
     logIn(given, { remember: false });
+  } else if (given !== token.peek()) {
+    offeredToken.value = given;
   }
 }
 
