@@ -1,7 +1,6 @@
 """Who may do what. Pure: a principal and what is asked, nothing else.
 
-Whoever holds a token may read jobs, queues, nodes and facts of every team: the fleet is shared, and nobody can
-understand why a job waits without seeing the others. What is limited is acting.
+What a principal reads of other teams' jobs is a setting of its role, and `visibility` applies it.
 """
 
 from dataclasses import dataclass

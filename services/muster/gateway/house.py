@@ -14,17 +14,19 @@ from muster.gateway.authorise import Principal
 from muster.gateway.catalogue import CatalogueCache
 from muster.gateway.cells import Cell, cell_named
 from muster.gateway.dashboard import Site
-from muster.gateway.feed import Feed
 from muster.gateway.leading import Leadership
 from muster.gateway.live import Live
 from muster.gateway.metrics import Metrics
 from muster.gateway.ports import Composer, Guard, Leaders, ReadView, RequestLog, Scaler, Scheduler, Tokens
-from muster.gateway.problems import ProblemError, invalid, too_large, unauthorised, unavailable
+from muster.gateway.problems import ProblemError, forbidden, invalid, too_large, unauthorised, unavailable
 from muster.gateway.views import Views
+from muster.gateway.visibility import FULL_SIGHT, Facts, Sight, VisibleFacts, VisibleView, VisibleViews, sight_of
 from muster.schemas.base import BODY_BYTES_MAX
 
 JOB_ID = re.compile(r"[A-Z2-7]{26}")
 REASON_CHARS_MAX = 1_024
+LIVE_CREDENTIAL = "/v1/live/credential"
+"""Asked for with POST, and yet a way to read."""
 DRAINED_BYTES_MAX = 32 * 1024 * 1024  # of a body that is refused: a client that still writes would not read the answer
 
 
@@ -44,7 +46,7 @@ class House:
     guard: Guard
     tokens: Tokens
     catalogue: CatalogueCache
-    feed: Feed
+    feed: Facts
     views: Views
     time: TimeSource
     metrics: Metrics = field(default_factory=Metrics)
@@ -57,13 +59,23 @@ class House:
     access: AccessSettings = field(default_factory=AccessSettings)
     """What each role may ask for."""
     leadership: Leadership = field(default_factory=lambda: Leadership({}, SystemTime()))
+    sight: Sight = FULL_SIGHT
+    """What the caller sees of other teams' jobs; `house_of` narrows it, the gateway itself sees all."""
+
+    def seen_by(self, sight: Sight) -> "House":
+        """Return the same with nothing on its read side that the caller may not see."""
+        if sight.is_full:
+            return self
+        view = VisibleView(self.view, sight)
+        views = VisibleViews(self.view, self.scheduler, self.log, self.time, sight)
+        return replace(self, view=view, views=views, feed=VisibleFacts(self.feed, sight), sight=sight)
 
     def of_cluster(self, name: str) -> "House":
         """The same as if there were no other cluster. Raises ProblemError (404)."""
         cell = cell_named(self.cells, name)
         return replace(
             self,
-            view=cell.view,
+            view=cell.view if self.sight.is_full else VisibleView(cell.view, self.sight),
             scheduler=cell.scheduler,
             composer=cell.composer,
             scaler=cell.scaler,
@@ -84,11 +96,12 @@ def whole_house_of(request: Request) -> House:
 def house_of(request: Request) -> House:
     """The house that this application was made for, or one cluster's part of it if the request names one.
 
-    Raises ProblemError (404) if there is no such cluster.
+    Its read side shows what the caller may see. Raises ProblemError (404) if there is no such cluster.
     """
     house = whole_house_of(request)
     cluster = request.query_params.get("cluster", "") if house.cells else ""
-    return house.of_cluster(cluster) if cluster else house
+    sight = sight_of(_bearer(request), house.access)
+    return (house.of_cluster(cluster) if cluster else house).seen_by(sight)
 
 
 def principal_of(request: Request) -> Principal:
@@ -96,17 +109,34 @@ def principal_of(request: Request) -> Principal:
 
     Of the whole house: which clusters there are is told only to those who bear a token.
     """
-    tokens = whole_house_of(request).tokens
-    header = request.headers.get("authorization", "")
-    scheme, _, token = header.partition(" ")
-    if scheme.lower() != "bearer" or not token:
+    house = whole_house_of(request)
+    tokens = house.tokens
+    if not _token_of(request):
         raise unauthorised("no bearer token was sent")
-    principal = tokens.principal(token.strip())
+    principal = _bearer(request)
     if principal is None:
         if not tokens.is_ready:
             raise unavailable("the tokens were not read yet")
         raise unauthorised("nobody knows this token")
+    route = str(getattr(request.scope.get("route"), "path", ""))
+    reads = request.method in ("GET", "HEAD") or route == LIVE_CREDENTIAL
+    if reads and not sight_of(principal, house.access).may_read(route):
+        raise forbidden(
+            f"{principal.name} ({principal.role.value}) sees nothing of other teams, and this speaks of all",
+            field="Authorization",
+            cure=f"Have an admin set access.{principal.role.value}.other_teams to outline.",
+        )
     return principal
+
+
+def _token_of(request: Request) -> str:
+    scheme, _, token = request.headers.get("authorization", "").partition(" ")
+    return token.strip() if scheme.lower() == "bearer" else ""
+
+
+def _bearer(request: Request) -> Principal | None:
+    token = _token_of(request)
+    return whole_house_of(request).tokens.principal(token) if token else None
 
 
 async def body_of(request: Request) -> bytes:

@@ -2,9 +2,10 @@
 
 import logging
 import os
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
+from muster.bus.access_settings import AccessSettings
 from muster.bus.clock import TimeSource
 from muster.bus.jwt import EVERY_TEAM, SEED_BYTES, VIEW_SIGNER_FILE, ViewSigner, mint_view_user
 from muster.bus.settings import Settings
@@ -13,6 +14,7 @@ from muster.gateway.authorise import Principal
 from muster.gateway.problems import unavailable
 from muster.gateway.readings import Readings
 from muster.gateway.snapshot import Snapshots, audiences_of
+from muster.gateway.visibility import sight_of
 from muster.schemas.access import Role
 from muster.schemas.live import FED_CLUSTER, LiveCredential
 
@@ -29,12 +31,13 @@ class Credentials:
     url: str
     signer: ViewSigner | None
     time: TimeSource
+    access: AccessSettings = field(default_factory=AccessSettings)
 
     def give(self, principal: Principal) -> LiveCredential:
         """A user for this principal's teams, all of them for who acts for all. Raises ProblemError (503)."""
         if self.signer is None or not self.url:
             raise unavailable("this gateway serves no live view: it has no WebSocket address, or nothing to sign with")
-        teams = (EVERY_TEAM,) if sees_all(principal) else _teams(principal)
+        teams = (EVERY_TEAM,) if self._sees_all(principal) else _teams(principal)
         user = mint_view_user(
             self.signer,
             clusters=self.clusters,
@@ -50,8 +53,16 @@ class Credentials:
             inbox_prefix=user.inbox_prefix,
             expires_at_s=user.expires_at_s,
             clusters=(*self.clusters, FED_CLUSTER),
-            audiences=live_audiences(principal),
+            audiences=self.audiences(principal),
         )
+
+    def audiences(self, principal: Principal) -> tuple[str, ...]:
+        """Those that this principal's dashboard may listen to."""
+        return audiences_of(teams=_teams(principal), sees_all=self._sees_all(principal))
+
+    def _sees_all(self, principal: Principal) -> bool:
+        """Whether the facts of every team come to this principal's dashboard."""
+        return principal.is_at_least(Role.OPERATOR) and sight_of(principal, self.access).is_full
 
 
 @dataclass(frozen=True)
@@ -61,16 +72,6 @@ class Live:
     snapshots: Snapshots
     credentials: Credentials
     readings: Readings
-
-
-def sees_all(principal: Principal) -> bool:
-    """Whether the facts of every team come to this principal's dashboard."""
-    return principal.is_at_least(Role.OPERATOR)
-
-
-def live_audiences(principal: Principal) -> tuple[str, ...]:
-    """Those that this principal's dashboard may listen to."""
-    return audiences_of(teams=_teams(principal), sees_all=sees_all(principal))
 
 
 def _teams(principal: Principal) -> tuple[str, ...]:
@@ -86,4 +87,4 @@ def credentials(settings: Settings, time: TimeSource) -> Credentials:
     except FileNotFoundError:
         _log.warning("%s is not there: dashboards cannot listen through this gateway", path)
         signer = None
-    return Credentials(settings.clusters, settings.websocket_url, signer, time)
+    return Credentials(settings.clusters, settings.websocket_url, signer, time, settings.access)

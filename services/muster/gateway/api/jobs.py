@@ -56,7 +56,7 @@ async def submit_job(request: Request) -> Response:
     principal = principal_of(request)
     body = await body_of(request)
     if request.scope["query_string"] and flag_of(request, "dry_run"):
-        return answers.model(await dry_run(house, principal, body))
+        return answers.model(house.sight.dry_run(await dry_run(house, principal, body)))
     headers = request.headers
     key = headers.get("idempotency-key", os.urandom(16).hex())
     try:
@@ -163,20 +163,27 @@ async def why(request: Request) -> Response:
     principal_of(request)
     house = house_of(request)
     job_id = job_id_of(request)
+    if house.sight.hides_jobs:
+        await house.views.job(job_id)
+    answer = await _why(house, job_id)
+    return answers.model(house.sight.why(answer, job_id))
+
+
+async def _why(house: House, job_id: str) -> WhyAnswer:
+    """The scheduler's answer, or what is known without it. Raises ProblemError (404, 410, 503)."""
     try:
         answer = await house.scheduler.why(job_id)
     except UnreachableError as error:
         view = await house.views.job_view(job_id)
-        answer = WhyAnswer(job=view, reason="scheduler-unreachable", detail=str(error), cure="It waits in the log.")
-        return answers.model(answer)
+        return WhyAnswer(job=view, reason="scheduler-unreachable", detail=str(error), cure="It waits in the log.")
     if answer.job is None:
         view = await house.views.job_view(job_id)
         if view.phase.is_terminal:
-            return answers.model(WhyAnswer(job=view, reason=view.reason or view.phase.value, detail=view.detail))
-        answer = await _without_cluster(house, view)
-    elif waits(answer) and house.catalogue.grows:
-        answer = await _with_scaling(house, answer)
-    return answers.model(answer)
+            return WhyAnswer(job=view, reason=view.reason or view.phase.value, detail=view.detail)
+        return await _without_cluster(house, view)
+    if waits(answer) and house.catalogue.grows:
+        return await _with_scaling(house, answer)
+    return answer
 
 
 async def _without_cluster(house: House, view: JobView) -> WhyAnswer:

@@ -7,7 +7,7 @@ from fastapi import APIRouter, Request, Response
 from muster.gateway.api import answers
 from muster.gateway.api.describe import describe, reference
 from muster.gateway.house import House, house_of, principal_of
-from muster.gateway.live import Live, live_audiences
+from muster.gateway.live import Live
 from muster.gateway.problems import unavailable
 from muster.schemas.live import LiveCredential, Snapshot
 
@@ -23,8 +23,9 @@ _NO_STORE = {"Cache-Control": "no-store"}
 async def snapshot(request: Request) -> Response:
     """Listen first, then ask for this; a slice says when to ask again."""
     principal = principal_of(request)
-    audiences = live_audiences(principal)
-    image = await _live(house_of(request)).snapshots.image()
+    live = _live(house_of(request))
+    audiences = live.credentials.audiences(principal)
+    image = await live.snapshots.image()
     if "gzip" not in request.headers.get("accept-encoding", ""):
         return answers.encoded(image.whole(audiences), headers={**_NO_STORE, "Vary": "Accept-Encoding"})
     body = await asyncio.to_thread(image.gzipped, audiences)
