@@ -113,6 +113,6 @@ async def test_who_sees_nothing_of_other_teams_gets_no_live_view(stage: Stage) -
     async with stage.client("outsider") as client:
         assert (await client.post("/v1/live/credential")).status_code == 403
         assert (await client.delete(f"/v1/jobs/{stage.job_id}")).status_code == 404
-    for path in ("/v1/snapshot", "/v1/nodes", "/v1/usage/top"):
-        assert (await stage.read("outsider", path)).status_code in (403, 404), path
+    for path in ("/v1/snapshot", "/v1/nodes", "/v1/jobs/{job_id}/assignment"):
+        assert (await stage.read("outsider", filled(path, stage.job_id))).status_code == 403, path
     assert (await stage.read("outsider", "/v1/jobs")).json()["jobs"] == []

@@ -29,7 +29,7 @@ def token(text: str) -> str:
 
 
 def untoken(text: str) -> str:
-    """The id that `token` made a subject token of."""
+    """The id that `token` made a subject token of. Raises UnicodeDecodeError if it made none of this."""
     if "=" not in text:
         return text
     return re.sub(r"(?:=[0-9A-F]{2})+", lambda match: bytes.fromhex(match[0].replace("=", "")).decode(), text)
@@ -103,10 +103,17 @@ class ParsedSubject:
 
 
 def parse_subject(log: LogName, subject: str) -> ParsedSubject | None:
-    """Take a subject of `log` apart; None if it has not the shape of a fact there.
+    """Take a subject of `log` apart; None if it has not the shape of a fact there, or its id is no text.
 
     A copy of a cluster's log holds what that cluster's broker stored, whatever the subject: of another it says nothing.
     """
+    try:
+        return _parsed(log, subject)
+    except UnicodeDecodeError:  # `=FF`: whoever may write facts of a kind may write any token as their id
+        return None
+
+
+def _parsed(log: LogName, subject: str) -> ParsedSubject | None:
     parts = subject.split(".")
     if log.role is not StreamRole.FED_UP and parts[:2] != ["muster", log.scope]:
         return None

@@ -22,6 +22,9 @@ def test_a_fact_of_a_log_is_taken_apart() -> None:
         (EAST, "muster.fed.federation.east.job.J.routed"),
         (FED_LOG, "muster.east.federation._.job.J.routed"),
         (FED_UP_LOG, "muster.east.scheduler.job.J.succeeded"),
+        (EAST, "muster.east.agent.job.=FF.pods-started"),
+        (FED_LOG, "muster.fed.gateway._.job.=C3.submitted"),
+        (FED_UP_LOG, "fedup.east.scheduler.job.=FF.succeeded"),
     ],
 )
 def test_what_a_broker_stored_under_anothers_subject_is_no_fact_there(log: LogName, subject: str) -> None:
