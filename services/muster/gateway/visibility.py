@@ -1,6 +1,6 @@
 """What a principal sees of other teams' jobs: one place, between what the gateway reads and every handler.
 
-`seen_by` puts it in front of the read side of a house, so that a handler never holds what its caller may not see.
+`House.seen_by` puts it in front of the read side, so that a handler never holds what its caller may not see.
 """
 
 import json
@@ -98,10 +98,14 @@ class Sight:
 
     def why(self, answer: WhyAnswer, job_id: str) -> WhyAnswer:
         """Return why a visible job waits, without naming hidden ones."""
+        if not self.hides_jobs:
+            return answer
         return WhyAnswer.model_validate_json(self.text(answer.model_dump_json(), own=job_id))
 
     def dry_run(self, answer: DryRunAnswer) -> DryRunAnswer:
         """Return what would happen to a job, without naming hidden ones."""
+        if not self.hides_jobs:
+            return answer
         return DryRunAnswer.model_validate_json(self.text(answer.model_dump_json(), own=""))
 
     def row(self, row: bytes) -> bytes | None:
