@@ -6,7 +6,7 @@ import pytest
 import redis
 from hypothesis import HealthCheck, settings
 
-from servers import NatsServer, RedisServer, running_nats, running_redis
+from servers import NatsServer, RedisServer, redis_admin, running_nats, running_redis
 
 # How long an example takes says how busy the machine is, not what is wrong.
 settings.register_profile("hunt", deadline=None, suppress_health_check=[HealthCheck.too_slow], print_blob=True)
@@ -59,6 +59,6 @@ def _redis_of_the_session() -> Iterator[RedisServer]:
 @pytest.fixture
 def redis_url(_redis_of_the_session: RedisServer) -> str:
     """URL of a Redis that is empty at the test's start; the server is shared by the session."""
-    with redis.Redis.from_url(_redis_of_the_session.url) as client:
+    with redis.Redis.from_url(redis_admin(_redis_of_the_session.url)) as client:
         client.flushall()
     return _redis_of_the_session.url

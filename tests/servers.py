@@ -386,8 +386,13 @@ class RedisServer(_Server):
         super().__init__(launcher, lambda: _answers_ping(config.port), directory)
 
     def start(self) -> None:
-        self._config_path.write_text(redis_server.render(self.config))
+        self._config_path.write_text(f"{redis_server.render(self.config)}user tests on >tests ~* &* +@all\n")
         super().start()
+
+
+def redis_admin(url: str) -> str:
+    """The URL of a tests' Redis for the tests themselves, who may do everything there."""
+    return url.replace("redis://:test-only@", "redis://tests:tests@")
 
 
 def _answers_ping(port: int) -> bool:

@@ -1,11 +1,23 @@
-"""The Redis of a stack: the read model's store. Derived, so it is never written to disk and may be lost at any time."""
+"""The Redis of a stack: the read model's store. Derived, so it is never written to disk and may be lost at any time.
 
+The wheel brings Redis 6.2.14, which lacks later fixes of scripts and others. So its only user may run the commands that
+Muster uses, on Muster's keys: no scripts, and nothing that changes the server.
+"""
+
+import hashlib
 from dataclasses import dataclass
 from pathlib import Path
 
 from muster.stack.nats_server import wheel_file
 from muster.stack.ports import LOOPBACK
 
+KEYS = "muster:*"
+COMMANDS = (
+    "ping", "client|setinfo", "watch", "unwatch", "multi", "exec", "discard", "get", "set", "del", "unlink", "scan",
+    "hget", "hgetall", "hmget", "hexists", "hset", "hdel", "zadd", "zrem", "zcard", "zrange", "zrangebylex",
+    "zrevrangebylex", "zremrangebylex", "xadd", "xread", "xrange", "xrevrange",
+)  # fmt: skip
+"""What the projector, the gateway and the notifier use. `auth` and `hello` are everybody's."""
 MEMORY_MAX_MIB = 384  # 25,000 ended jobs at 8 KiB, and nearly as much again for what lives
 
 
@@ -39,7 +51,8 @@ def render(config: RedisConfig) -> str:
             f"bind {config.host}",
             f"port {config.port}",
             "protected-mode yes",
-            f"requirepass {config.password}",
+            f"user default on #{_hashed(config.password)} ~{KEYS} resetchannels -@all "
+            + " ".join(f"+{command}" for command in COMMANDS),
             f'dir "{config.directory}"',
             "daemonize no",
             'save ""',
@@ -49,3 +62,7 @@ def render(config: RedisConfig) -> str:
             "",
         )
     )
+
+
+def _hashed(password: str) -> str:
+    return hashlib.sha256(password.encode()).hexdigest()

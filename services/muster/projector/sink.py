@@ -20,7 +20,7 @@ from muster.core.fact import Core, Fact
 from muster.core.instant import Instant
 from muster.projector.core import Projection
 from muster.projector.core.rows import Changes, JobChange
-from muster.projector.transactions import transact
+from muster.projector.transactions import Expected, ViewChangedError, transact
 from muster.projector.writer import Command, advance, commands, marker, removal, split
 from muster.schemas.readmodel import ENDED_ROWS_MAX, LAYOUT_VERSION, ReadModel, order_key
 from muster.schemas.views import JobView
@@ -36,10 +36,6 @@ LogIdentity = Callable[[Client], Awaitable[str]]
 """Tells one log from another of the same name."""
 
 _log = logging.getLogger(__name__)
-
-
-class ViewChangedError(RedisError):
-    """Redis holds another sequence than this writer left there: it was emptied, or somebody else writes."""
 
 
 def stream_identity(stream: str) -> LogIdentity:
@@ -196,16 +192,18 @@ class RedisSink:
         parts = list(split(changes))
         for part in parts[:-1]:
             await self._transact(redis, commands(self._model, part))
-        step = advance(self._model, seq=seq, after=self._written_seq)
-        found_log, *_ = await self._transact(redis, (step, *commands(self._model, parts[-1])))
-        if found_log != self._log_id.encode():
-            raise ViewChangedError(f"{self._log_id} is not at {self._written_seq} there, where it was left")
+        as_left = {"log": self._log_id.encode(), "seq": str(self._written_seq).encode()}
+        await self._transact(
+            redis,
+            (advance(self._model, seq=seq), *commands(self._model, parts[-1])),
+            expected=Expected(self._model.key("marker"), as_left),
+        )
         self._written_seq = seq
         self._ended_since_trim += sum(1 for change in changes.jobs if change.ended_order)
 
-    async def _transact(self, redis: Redis, batch: Iterable[Command]) -> list[object]:
+    async def _transact(self, redis: Redis, batch: Iterable[Command], *, expected: Expected | None = None) -> None:
         self._must_lead()
-        return await transact(redis, batch)
+        await transact(redis, batch, expected=expected)
 
     def _must_lead(self) -> None:
         """Whoever was stopped for longer than its lease must not put old rows over its successor's."""

@@ -16,11 +16,6 @@ from muster.schemas.readmodel import (
 
 Command = tuple[str | bytes | int, ...]
 ROWS_PER_TRANSACTION = 2_000
-_ADVANCE = """
-if redis.call('HGET', KEYS[1], 'seq') ~= ARGV[1] then redis.call('HDEL', KEYS[1], 'log') end
-redis.call('HSET', KEYS[1], 'seq', ARGV[2])
-return redis.call('HGET', KEYS[1], 'log')
-"""
 
 
 def split(changes: Changes) -> Iterator[Changes]:
@@ -73,13 +68,9 @@ def marker(model: ReadModel, *, seq: int, log: str) -> Command:
     return ("HSET", model.key("marker"), "seq", seq, "log", log, "version", LAYOUT_VERSION)
 
 
-def advance(model: ReadModel, *, seq: int, after: int) -> Command:
-    """Moves the sequence on from where this writer left it; answers of which log the rows are.
-
-    Where another sequence is found (Redis was emptied, or came back with an older image) the marker names no log any
-    more, so that these rows alone are never taken for all rows.
-    """
-    return ("EVAL", _ADVANCE, 1, model.key("marker"), after, seq)
+def advance(model: ReadModel, *, seq: int) -> Command:
+    """Move the sequence on, where the marker is as this writer left it (`Expected`)."""
+    return ("HSET", model.key("marker"), "seq", seq)
 
 
 def readings(model: ReadModel, rows: Mapping[str, bytes]) -> Command:

@@ -23,6 +23,7 @@ from muster.schemas.readmodel import ReadModel, read_model
 from muster.schemas.subjects import FED_LOG, cluster_log
 from muster.schemas.views import FactView, JobView, ReservationView
 from projector_story import Story, a_job
+from servers import redis_admin
 
 pytestmark = pytest.mark.connected
 
@@ -145,7 +146,7 @@ async def test_a_trail_is_told_by_time_with_each_fact_once(side: Side) -> None:
 async def test_pages_hold_every_wanted_job_once_and_newest_first(
     redis_url: str, fates: list[str], teams: int, limit: int, wanted: JobFilter
 ) -> None:
-    async with Redis.from_url(redis_url) as redis:
+    async with Redis.from_url(redis_admin(redis_url)) as redis:
         await redis.flushall()
     side = Side(redis_url)
     await side.open()

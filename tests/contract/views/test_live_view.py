@@ -16,7 +16,7 @@ from muster.schemas.subjects import output_subject, telemetry_subject
 from muster.schemas.telemetry import DeviceSample, NodeSample, OutputLines
 from muster.schemas.views import JobView, NodeView
 from projector_story import Story, a_job
-from servers import CLUSTER, NatsServer, RedisServer
+from servers import CLUSTER, NatsServer, RedisServer, redis_admin
 from waiting import until, until_async
 
 pytestmark = pytest.mark.connected
@@ -151,7 +151,7 @@ async def test_a_redis_that_was_flushed_gives_no_snapshot_until_it_is_whole_agai
     facts = life(jobs=20)
     await house.lead(facts[:20])
     await house.stored(20)
-    Redis.from_url(redis_url).flushall()
+    Redis.from_url(redis_admin(redis_url)).flushall()
     looking = await house.look("*")
     with pytest.raises(UnreachableError):
         await looking.join()

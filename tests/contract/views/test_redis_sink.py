@@ -19,6 +19,7 @@ from muster.schemas.job import Phase
 from muster.schemas.readmodel import ReadModel, fact_body, fact_range
 from muster.schemas.views import FactView, JobView
 from projector_story import Story, a_job
+from servers import redis_admin
 from waiting import until
 
 pytestmark = pytest.mark.connected
@@ -28,7 +29,7 @@ MODEL = ReadModel("atlas")
 
 @pytest.fixture
 def redis(redis_url: str) -> Iterator[Redis]:
-    client = Redis.from_url(redis_url)
+    client = Redis.from_url(redis_admin(redis_url))
     client.flushall()
     yield client
     client.close()

@@ -1,5 +1,6 @@
 """Ports, options, and what the embedded servers are told."""
 
+import hashlib
 import json
 import socket
 import stat
@@ -146,7 +147,8 @@ def test_redis_keeps_nothing_on_disk_and_wants_its_password(tmp_path: Path) -> N
     text = render_redis(config)
     assert 'save ""' in text
     assert "appendonly no" in text
-    assert "requirepass secret" in text
+    assert f"user default on #{hashlib.sha256(b'secret').hexdigest()} ~muster:* resetchannels -@all +" in text
+    assert "secret" not in text
     assert "bind 127.0.0.1" in text
     assert config.url == "redis://:secret@127.0.0.1:6379/0"
 
