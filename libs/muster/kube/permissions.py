@@ -207,18 +207,6 @@ TABLE: tuple[Permission, ...] = (
         Feature.DRA,
     ),
     *(
-        Permission(
-            AGENT,
-            "",
-            "pods",
-            ("delete",),
-            "plugins of a node start anew after its devices changed",
-            Feature.HOT_PLUG,
-            namespace=namespace,
-        )
-        for namespace in ("gpu-operator", "nvidia-dra-driver-gpu")
-    ),
-    *(
         Permission(AGENT, group, resource, ("list", "watch", "patch"), why, feature)
         for group, feature in (
             ("cluster.x-k8s.io", Feature.MACHINES),
@@ -278,7 +266,7 @@ TABLE: tuple[Permission, ...] = (
         AGENT,
         "resource.k8s.io",
         "resourceslices",
-        ("create", "update", "delete"),
+        ("get", "create", "update"),
         "devices in the fabric's pool are published",
         Feature.POOL_SLICES,
     ),
