@@ -43,6 +43,8 @@ NOT_HERE = {
     ("resource.k8s.io", "resourceslices", "list"): "where streaming lists are not served",
     ("resource.k8s.io", "resourceclaims", "list"): "where streaming lists are not served",
     ("resource.k8s.io", "resourceclaimtemplates", "list"): "where streaming lists are not served",
+    ("", "namespaces", "list"): "where each team has a namespace",
+    ("", "namespaces", "watch"): "where each team has a namespace",
     ("", "pods", "patch"): "where jobs are checked before their first step (test_preflight)",
     ("", "pods", "get"): "where a pod of that name is there already: an earlier leader's",
     ("resource.k8s.io", "resourceclaims/binding", "update"): "of Kubernetes 1.36",

@@ -6,6 +6,7 @@ checks that an image of the administrator ran.
 
 import shlex
 from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 
 import pytest
 import pytest_asyncio
@@ -13,16 +14,20 @@ from pydantic import ValidationError
 from redis.asyncio import Redis
 from redis.exceptions import NoPermissionError
 
+from agent_shell import AgentShell
 from kube_fake import EXIT_CODE, RUN_S, FakeKube, FakeKubelet, fake_kube, node
 from kubernetes_house import NAMESPACE, kubeconfig_for, open_kubernetes_house
 from living_stack import TEAM, House, job
-from muster.bus.settings import Settings
+from muster.bus.kubernetes_settings import KubernetesSettings
+from muster.bus.settings import ScalingSettings, Settings
+from muster.kube.connection import KubeConnection
 from muster.kube.objects import JsonObject, name_of, namespace_of, objects
 from muster.kube.resources import NAMESPACES, NODES, PODS
 from muster.schemas.facts.health import FaultObserved
+from muster.schemas.facts.job import JobPlaced, JobRouted, PodsExited
 from muster.schemas.facts.operations import PreflightPassed
 from muster.schemas.facts.queue import QueueSpec
-from muster.schemas.job import Phase
+from muster.schemas.job import Job, JobSpec, Phase, Slot, TaskGroup
 from waiting import until_async
 
 pytestmark = [pytest.mark.connected, pytest.mark.asyncio(loop_scope="module")]
@@ -91,6 +96,49 @@ async def test_exit_codes_of_many_teams_have_a_node_checked_and_no_more(house: H
 async def test_checks_for_every_job_are_not_begun_without_an_image_that_can_be_believed() -> None:
     with pytest.raises(ValidationError, match=r"preflight\.image: is not set, but preflight\.default is"):
         Settings.model_validate({**REQUIRED, "kubernetes": {}, "preflight": {"default": "quick"}})
+
+
+@pytest.mark.parametrize(
+    ("namespace", "team"), [("{team}", "kube-system"), ("{team}-system", "kube"), ("a-{team}", "b")]
+)
+async def test_a_teams_name_opens_no_namespace_that_was_not_given_to_the_team(namespace: str, team: str) -> None:
+    """Operators may submit for any team's name."""
+    async with fake_kube() as kube, agent_of(kube, namespace) as shell:
+        place(shell, team=team)
+        await shell.until(lambda: bool(shell.said("job", "pods-exited")))
+        (ended,) = [one.payload for one in shell.said("job", "pods-exited") if isinstance(one.payload, PodsExited)]
+        assert "is not marked as the one of team" in ended.reason
+        assert kube.count("create", "pods") == 0
+
+
+async def test_a_namespace_that_an_administrator_gave_to_the_team_has_its_pods() -> None:
+    async with fake_kube() as kube:
+        kube.add(NAMESPACES, {"metadata": {"name": "jobs-blue", "labels": {"muster.dev/team": "blue"}}})
+        async with agent_of(kube, "jobs-{team}") as shell:
+            place(shell, team="blue")
+            await shell.until(lambda: bool(kube.store.all(PODS)))
+            assert [namespace_of(pod) for pod in kube.store.all(PODS)] == ["jobs-blue"]
+
+
+@asynccontextmanager
+async def agent_of(kube: FakeKube, namespace: str) -> AsyncIterator[AgentShell]:
+    async def connect() -> KubeConnection:
+        return KubeConnection.plain(kube.url, user_agent="muster-agent/test")
+
+    kube.add(NAMESPACES, {"metadata": {"name": "a-b", "labels": {"muster.dev/team": "another"}}})
+    kube.add(NODES, node(BAD))
+    settings = KubernetesSettings(image="busybox", devices="device-plugin", own_nodes=False, namespace=namespace)
+    async with AgentShell(settings, ScalingSettings(), connect) as shell:
+        await shell.until(lambda: bool(shell.said("node", "joined")))
+        yield shell
+
+
+def place(shell: AgentShell, *, team: str) -> None:
+    spec = JobSpec(name="train", team=team, task_groups=(TaskGroup(gpus=1),))
+    asked = Job(id="J" * 26, spec=spec, principal="ann", idempotency_key="k", body_hash="")
+    shell.say("federation", "job", asked.id, "routed", JobRouted(job=asked, cluster="atlas"))
+    slots = (Slot(group=0, replica=0, node=BAD, gpus=1),)
+    shell.say("scheduler", "job", asked.id, "placed", JobPlaced(attempt=1, slots=slots))
 
 
 SCRIPTS = (

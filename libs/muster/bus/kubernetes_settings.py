@@ -85,8 +85,8 @@ class KubernetesSettings(_Section):
 
     kubeconfig, context: how it is reached; None: as a pod in it. api_servers: addresses of every API server, for the
     guard; none: as the `kubernetes` service lists them. namespace: of the pods of jobs that come through the Muster
-    API; `{team}` stands for the team. namespaces: whose objects are taken up; none: all. teams: the team that objects
-    of each namespace ask for; those of a namespace without an entry become no jobs. A centre decides by `teams` in its
+    API; `{team}` stands for the team, whose namespace must then have the label `muster.dev/team`. namespaces: whose
+    objects are taken up; none: all. teams: the team that objects of each namespace ask for; those of a namespace without an entry become no jobs. A centre decides by `teams` in its
     federation.clusters, which must say the same. node_selector: labels of the nodes that Muster schedules. devices:
     whether the scheduler picks GPUs (`dra`) or the kubelet (`device-plugin`); `auto`: dra where it is served and the
     nodes publish devices. if_lacking: where an API or a permission is missing, fall back to what works without it, or

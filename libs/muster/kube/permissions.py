@@ -27,6 +27,7 @@ class Feature(StrEnum):
     OWN_NODES = "own-nodes"
     DISRUPTION_BUDGETS = "disruption-budgets"
     NETWORKS = "networks"
+    TEAM_NAMESPACES = "team-namespaces"
     PREFLIGHT = "preflight"
     NODE_WORK = "node-work"
     HOT_PLUG = "hot-plug"
@@ -104,6 +105,14 @@ TABLE: tuple[Permission, ...] = (
         ("list", "create", "delete"),
         "pods of a gang find each other by name; what a former leader left of it is found",
         Feature.NETWORKS,
+    ),
+    Permission(
+        AGENT,
+        "",
+        "namespaces",
+        _SEEN,
+        "which namespaces are marked as a team's (`{team}` in `kubernetes.namespace`)",
+        Feature.TEAM_NAMESPACES,
     ),
     Permission(
         AGENT,

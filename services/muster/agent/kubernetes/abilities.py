@@ -45,6 +45,7 @@ INSTEAD = {
     Feature.OWN_NODES: "other schedulers may use nodes whose devices Muster chooses",
     Feature.DISRUPTION_BUDGETS: "pods are deleted without asking disruption budgets",
     Feature.NETWORKS: "pods of a gang have no names",
+    Feature.TEAM_NAMESPACES: "no job of the Muster API runs, since no namespace is known to be its team's",
     Feature.PREFLIGHT: "jobs whose pods Muster makes are not checked before their first step",
     Feature.NODE_WORK: "nodes are neither checked nor worked on",
     Feature.HOT_PLUG: "plugins find new devices by themselves",

@@ -16,7 +16,7 @@ from muster.agent.core.kubernetes.orders import PodOrders
 from muster.agent.core.kubernetes.projections import NodeProjection, PodProjection
 from muster.agent.core.kubernetes.published import ModelsByClaims
 from muster.agent.core.kubernetes.views import NodeView, PodView
-from muster.agent.core.kubernetes.words import GPU_TAINT, OWN_TAINT
+from muster.agent.core.kubernetes.words import GPU_TAINT, OWN_TAINT, TEAM
 from muster.agent.core.kubernetes.worklist import Worklist
 from muster.agent.core.workloads.asking.pods import GuestProjection
 from muster.agent.core.workloads.hosting import ObjectGuests
@@ -28,6 +28,7 @@ from muster.agent.kubernetes.metrics import MetricsPart
 from muster.agent.kubernetes.parts import Part
 from muster.agent.kubernetes.policies import device_policy, pod_policy, work_policy
 from muster.agent.kubernetes.sink import KubernetesSink
+from muster.agent.kubernetes.team_namespaces import TeamNamespacesPart
 from muster.agent.kubernetes.watching import KindWatch, Watch
 from muster.agent.kubernetes.worked_nodes import NodeWorkPart, PreflightPart
 from muster.agent.kubernetes.workloads import WorkloadsPart, workload_policy
@@ -137,6 +138,7 @@ def parts_of(settings: KubernetesSettings, core: AgentCore) -> Sequence[Part]:
     assert isinstance(machines, ComposableMachines), "`new_cluster` made it so"
     return (
         PreflightPart(core.cluster),
+        *((TeamNamespacesPart(core.cluster),) if TEAM in settings.namespace else ()),
         *((NodeWorkPart(core.cluster),) if core.cluster.works.policy.is_any else ()),
         DevicesPart(devices, is_wanted=settings.devices != "device-plugin", now=now),
         GangServicesPart(core.cluster, seed=seed_of_process()),

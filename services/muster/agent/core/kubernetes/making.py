@@ -84,14 +84,14 @@ class Maker:
         if pod.is_check and one.checks_told:
             self._verdicts.impossible(one, pod, reason="it is gone, and nobody needs it any more")
         elif pod.is_check and one.started_at:
-            self._ask_create(one, pod)  # there was none if the API server still refuses it: only trying tells
+            self._ask_create(one, pod, now)  # there was none if the API server still refuses it: only trying tells
         elif one.started_at and not pod.is_late and not (pod.is_guest and one.checks_apart):
             pod.lose()  # it ran, and is not there: it was taken away while nobody looked
             self._touch(one, now)
         elif not pod.is_guest and not self._parts.worklist.asks(("read", pod.key)):
-            self._ask_create(one, pod)
+            self._ask_create(one, pod, now)
 
-    def _ask_create(self, one: LiveAttempt, pod: LivePod, *, at: Instant = AT_ONCE) -> None:
+    def _ask_create(self, one: LiveAttempt, pod: LivePod, now: Instant, *, at: Instant = AT_ONCE) -> None:
         if any(other.name == pod.name and other.exists for other in one.leaving):
             return  # its name is free when that one is gone
         if self._parts.worklist.asks(("create", pod.key)):
@@ -102,6 +102,7 @@ class Maker:
             body = make(order, pod.slot, order.slots)
         except ImpossiblePodError as error:
             self._verdicts.impossible(one, pod, reason=str(error))
+            self._touch(one, now)  # nothing else may happen to it
             return
         call = Create(Kind.PODS, pod.namespace, pod.name, body, brief=True)
         self._parts.worklist.ask(
@@ -126,10 +127,10 @@ class Maker:
         self._parts.notes.refused += 1
         if refusal.code == _NOT_FOUND and not pod.is_check:  # its namespace: somebody has to make it
             self._parts.notes.say(f"pod {pod.name}: {refusal.message}")
-            self._ask_create(one, pod, at=after(now, AGAIN_S))
+            self._ask_create(one, pod, now, at=after(now, AGAIN_S))
         elif "exceeded quota" in refusal.message and pod.refusals < REFUSALS_MAX:
             pod.refusals += 1
-            self._ask_create(one, pod, at=after(now, AGAIN_S))
+            self._ask_create(one, pod, now, at=after(now, AGAIN_S))
         elif (refusal.code == _CONFLICT or "exceeded quota" in refusal.message) and not pod.is_check:
             self._verdicts.roll_back(one, pod, reason=refusal.message)
         else:
@@ -156,7 +157,7 @@ class Maker:
             case Refused(code=404) if pod.uid:
                 pod.lose()
             case Refused(code=404) if not one.is_ending:
-                self._ask_create(one, pod)
+                self._ask_create(one, pod, now)
 
     def _prepare(self, one: LiveAttempt, pod: LivePod, now: Instant) -> bool:
         """Whether it may be bound already."""

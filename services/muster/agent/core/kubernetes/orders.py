@@ -7,7 +7,7 @@ from muster.agent.core.cluster import CreatePods
 from muster.agent.core.kubernetes import claims, names, words
 from muster.agent.core.kubernetes.check_pods import check_manifest
 from muster.agent.core.kubernetes.pods import PodOrder, gang_service, is_share, pod_labels, pod_manifest
-from muster.agent.core.kubernetes.policy import PodPolicy
+from muster.agent.core.kubernetes.policy import ImpossiblePodError, PodPolicy
 from muster.agent.core.kubernetes.rendezvous import Gang
 from muster.kube.objects import JsonObject
 from muster.schemas.job import Slot
@@ -16,11 +16,13 @@ from muster.schemas.job import Slot
 @dataclass(slots=True)
 class PodOrders:
     """Implements `companions.Manifests`, and says what pods need beside themselves. is_checking: whether pods are
-    checked before their first step where that is planned: without the right to open their gates they are not.
+    checked before their first step where that is planned: without the right to open their gates they are not. team_of:
+    namespaces that are marked as a team's.
     """
 
     policy: PodPolicy
     is_checking: bool = True
+    team_of: dict[str, str] = field(default_factory=dict)
     _last: tuple[Sequence[Slot], Gang] | None = field(default=None)
 
     def namespace(self, order: CreatePods) -> str:
@@ -29,6 +31,7 @@ class PodOrders:
 
     def pod(self, order: CreatePods, slot: Slot, peers: Sequence[Slot]) -> JsonObject:
         """The pod of one slot, unbound. peers: all slots of the attempt. Raises ImpossiblePodError."""
+        self._check_namespace(order)
         return pod_manifest(self._order(order, slot, peers))
 
     @property
@@ -38,6 +41,7 @@ class PodOrders:
 
     def check_pod(self, order: CreatePods, slot: Slot, peers: Sequence[Slot]) -> JsonObject:
         """The pod that checks the slot's place, unbound. Raises ImpossiblePodError."""
+        self._check_namespace(order)
         return check_manifest(replace(self._order(order, slot, peers), checks=order.preflight, is_check=True))
 
     def is_first(self, order: CreatePods, slot: Slot) -> bool:
@@ -73,6 +77,17 @@ class PodOrders:
     def claim_labels(self, order: CreatePods) -> dict[str, str]:
         """By which a claim that another made for a pod of this attempt is known as Muster's."""
         return {names.CLUSTER_LABEL: self.policy.cluster, names.JOB_LABEL: names.job_label(order.job_id)}
+
+    def _check_namespace(self, order: CreatePods) -> None:
+        """Raises ImpossiblePodError where a team's name leads into a namespace that is not the team's."""
+        namespace, team = self.namespace(order), order.spec.team
+        is_by_name = order.origin is None and words.TEAM in self.policy.namespace
+        if is_by_name and self.team_of.get(namespace) != team:
+            raise ImpossiblePodError(
+                f"namespace {namespace} is not marked as the one of team {team}",
+                field="team",
+                cure=f"an administrator can: kubectl label namespace {namespace} {names.TEAM_LABEL}={team}",
+            )
 
     def _policy(self, order: CreatePods) -> PodPolicy:
         """Pods of a job that stands for an object are beside it, where its Secrets and volumes are."""

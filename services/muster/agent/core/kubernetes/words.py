@@ -38,6 +38,10 @@ def pod_of_claim(claim: str) -> str:
     return claim.removesuffix(_CLAIM)
 
 
+TEAM = "{team}"
+"""In `kubernetes.namespace`: the team."""
+
+
 def namespace_for(pattern: str, team: str) -> str:
     """Where a team's pods are. pattern: as the cluster's settings say it, `{team}` for the team."""
-    return pattern.replace("{team}", team)
+    return pattern.replace(TEAM, team)

@@ -1,0 +1,54 @@
+"""Which namespaces are a team's: the label that whoever administers the cluster gave them."""
+
+from collections.abc import Sequence
+
+from muster.agent.core.kubernetes import names
+from muster.agent.core.kubernetes.cluster import KubernetesCluster
+from muster.agent.core.kubernetes.orders import PodOrders
+from muster.agent.kubernetes.abilities import Abilities
+from muster.agent.kubernetes.watching import KindWatch, Watch
+from muster.core import Fact, Instant
+from muster.kube.connection import KubeConnection
+from muster.kube.holdings import Change
+from muster.kube.objects import JsonObject, strings
+from muster.kube.permissions import Feature
+from muster.kube.resources import NAMESPACES
+from muster.kube.shapes import Selection
+
+
+class TeamNamespacesPart:
+    """Implements `parts.Part`. Only where `kubernetes.namespace` has `{team}`."""
+
+    features = (Feature.TEAM_NAMESPACES,)
+
+    def __init__(self, cluster: KubernetesCluster) -> None:
+        self._cluster = cluster
+
+    def watches(self, abilities: Abilities) -> Sequence[Watch]:
+        """See `Part`."""
+        orders = self._cluster.manifests
+        if not isinstance(orders, PodOrders) or not abilities.has(Feature.TEAM_NAMESPACES):
+            return ()
+        orders.team_of.clear()
+
+        def feed(change: Change[str], now: Instant) -> None:  # noqa: ARG001 - the port
+            if change.now is None:
+                orders.team_of.pop(change.key.name, None)
+            else:
+                orders.team_of[change.key.name] = change.now
+
+        return (KindWatch(NAMESPACES, _team, feed, select=Selection(labels=names.TEAM_LABEL), metadata_only=True),)
+
+    def picks_devices(self) -> bool:
+        """See `Part`."""
+        return False
+
+    async def run(self, connection: KubeConnection) -> None:
+        """See `Part`. Nothing."""
+
+    def after_fold(self, facts: Sequence[Fact], now: Instant) -> None:
+        """See `Part`. Nothing."""
+
+
+def _team(namespace: JsonObject) -> str:
+    return strings(namespace, "metadata", "labels").get(names.TEAM_LABEL, "")
