@@ -65,6 +65,13 @@ def submit(
     image: Annotated[str, typer.Option(help="Container image.", rich_help_panel=_SHAPE)] = "",
     command: Annotated[str, typer.Option(help="Command line, in quotes.", rich_help_panel=_SHAPE)] = "",
     label: Annotated[list[str] | None, typer.Option(help="key=value.", rich_help_panel=_SHAPE)] = None,
+    env: Annotated[
+        list[str] | None, typer.Option(help="Environment variable, NAME=VALUE.", rich_help_panel=_SHAPE)
+    ] = None,
+    env_secret: Annotated[
+        list[str] | None,
+        typer.Option(help="Environment variable from a Secret, NAME=SECRET/KEY.", rich_help_panel=_SHAPE),
+    ] = None,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Ask what would happen; submit nothing.")] = False,
     watch: Annotated[bool, typer.Option("--watch", help="Follow to the end; exit 1 unless all succeed.")] = False,
     idempotency_key: Annotated[
@@ -72,8 +79,10 @@ def submit(
     ] = "",
 ) -> None:
     """Submit the jobs of a file, or one job given by options."""
-    from muster.cli import job_spec, submitting
+    from muster.cli import job_spec, key_like, submitting
 
+    if file is not None and (env or env_secret):
+        raise usage("FILE and --env, --env-secret: write the variables into the file, as pod.env and pod.secret_env")
     if file is not None and (gpus is not None or gpu_milli is not None or replicas is not None):
         raise usage("FILE and --gpus, --gpu-milli, --replicas: give the file or the shape, not both")
     if file is None and gpus is None and gpu_milli is None and cpu_milli is None:
@@ -86,6 +95,9 @@ def submit(
                 "min_slice_s": min_slice_s, "grace_s": grace_s, "preemptible": preemptible,
                 "same_model": same_model or None, "retries": retries, "preflight": preflight, "image": image,
                 "command": job_spec.command(command), "labels": job_spec.labels(label or []),
+                "pod": {
+                    "env": job_spec.variables(env or []), "secret_env": job_spec.secret_variables(env_secret or []),
+                },
             },
             {
                 "gpus": gpus, "gpu_milli": gpu_milli, "gpu_models": list(gpu_model or []), "replicas": replicas,
@@ -94,6 +106,8 @@ def submit(
             },
         )
     ]  # fmt: skip
+    for warning in dict.fromkeys(one for spec in specs for one in key_like.warnings(spec)):
+        typer.echo(f"warning: {warning}", err=True)
     if dry_run:
         submitting.dry_run(state_dir, specs, output)
         return

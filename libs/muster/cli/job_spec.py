@@ -55,6 +55,29 @@ def labels(pairs: Sequence[str]) -> dict[str, JsonValue]:
     return found
 
 
+def variables(pairs: Sequence[str]) -> dict[str, JsonValue]:
+    """`NAME=VALUE` pairs. Raises CliError on one without `=`."""
+    found: dict[str, JsonValue] = {}
+    for pair in pairs:
+        name, equals, value = pair.partition("=")
+        if not equals or not name:
+            raise usage(f"--env: {name!r} is not NAME=VALUE; write for example --env EPOCHS=3")
+        found[name] = value
+    return found
+
+
+def secret_variables(pairs: Sequence[str]) -> list[JsonValue]:
+    """`NAME=SECRET/KEY` references. Raises CliError on anything else, without repeating it: it may be the value."""
+    found: list[JsonValue] = []
+    for pair in pairs:
+        name, _, reference = pair.partition("=")
+        secret, _, key = reference.partition("/")
+        if not (name and secret and key):
+            raise usage("--env-secret: is not NAME=SECRET/KEY; write for example --env-secret HF_TOKEN=hub/token")
+        found.append({"variable": name, "secret": secret, "key": key})
+    return found
+
+
 def command(text: str) -> list[JsonValue]:
     """A command line as its words. Raises CliError on an open quote."""
     try:

@@ -59,9 +59,9 @@ async def transact(redis: Redis, batch: Iterable[Command], *, expected: Expected
 
 async def _expect(connection: AbstractConnection, expected: Expected) -> None:
     """Watch the key: whoever changes it from here on makes the transaction fail."""
-    await connection.send_command("WATCH", expected.key)  # type: ignore[no-untyped-call]
+    await connection.send_command("WATCH", expected.key)
     await connection.read_response()
-    await connection.send_command("HMGET", expected.key, *expected.fields)  # type: ignore[no-untyped-call]
+    await connection.send_command("HMGET", expected.key, *expected.fields)
     found = await connection.read_response()
     if found != [*expected.fields.values()]:
         raise ViewChangedError(f"{expected.key} holds {found!r}, not {[*expected.fields.values()]!r}")

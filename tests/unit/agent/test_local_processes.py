@@ -11,9 +11,10 @@ import pytest
 
 from muster.agent.core.local.orders import Key, StartProcess
 from muster.agent.local import processes
-from muster.agent.local.processes import SIGNALLED, Processes
+from muster.agent.local.processes import NOT_STARTED, SIGNALLED, Processes
 from muster.core import Instant
 from muster.schemas.job import JobSpec, Slot, TaskGroup
+from muster.schemas.pod_options import PodOptions, SecretVariable
 from waiting import until
 
 JOB = "J" * 26
@@ -38,11 +39,15 @@ class Ends:
         self.printed += data
 
 
-async def run(script: str, directory: Path, ends: Ends) -> None:
+async def run(
+    script: str, directory: Path, ends: Ends, *, pod: PodOptions | None = None, secrets: Path | None = None
+) -> None:
     """A shell runs the script until it has ended."""
-    spec = JobSpec(name="x", team="t", command=("sh", "-c", script), task_groups=(TaskGroup(gpus=0),))
+    spec = JobSpec(
+        name="x", team="t", command=("sh", "-c", script), task_groups=(TaskGroup(gpus=0),), pod=pod or PodOptions()
+    )
     slot = Slot(group=0, replica=0, node="n0")
-    own = Processes(directory, dict(os.environ), began=lambda _: None, exited=ends.exited, said=ends.said)
+    own = Processes(directory, dict(os.environ), lambda _: None, ends.exited, ends.said, secrets=secrets)
     own.work(StartProcess(key=(JOB, 1), slot=slot, spec=spec, at=Instant(1)))
     try:
         await until(lambda: ends.codes, patience_s=SOON_S)
@@ -103,3 +108,24 @@ async def test_nothing_of_a_pipe_stays_open(tmp_path: Path) -> None:
 
 def open_files() -> int:
     return len(list(Path("/proc/self/fd").iterdir()))
+
+
+async def test_variables_of_a_job_come_from_its_specification_and_from_files(tmp_path: Path) -> None:
+    secret = tmp_path / "secrets" / "t" / "hub" / "token"
+    secret.parent.mkdir(parents=True)
+    secret.write_text("from-file")
+    secret.chmod(0o600)
+    named = SecretVariable(variable="TOKEN", secret="hub", key="token")
+    pod = PodOptions(env={"EPOCHS": "3", "MUSTER_JOB": "mine"}, secret_env=(named,))
+    ends = Ends()
+    script = 'test "$MUSTER_JOB" != mine && test "$EPOCHS" = 3 && test "$TOKEN" = from-file'
+    await run(script, tmp_path, ends, pod=pod, secrets=tmp_path / "secrets")
+    assert ends.codes == [(0, "")]
+
+
+async def test_a_job_that_names_a_file_that_is_not_there_does_not_start(tmp_path: Path) -> None:
+    pod = PodOptions(secret_env=(SecretVariable(variable="TOKEN", secret="hub", key="token"),))
+    ends = Ends()
+    await run("exit 0", tmp_path, ends, pod=pod, secrets=tmp_path)
+    ((code, words),) = ends.codes
+    assert (code, "cannot be read" in words) == (NOT_STARTED, True)

@@ -18,6 +18,7 @@ from pathlib import Path
 
 from muster.agent.core.local.orders import Key, Order, StartProcess, StopProcess
 from muster.agent.local.program import Program, program_of
+from muster.agent.local.secret_files import SecretFileError, read_secrets
 from muster.schemas.job import Slot
 
 PROCESSES_MAX = 1_024
@@ -46,13 +47,17 @@ class _Running:
 
 @dataclass
 class Processes:
-    """directory: of all attempts. environment: of the agent. began, exited, said: told what becomes of programs."""
+    """directory: of all attempts. environment: of the agent. began, exited, said: told what becomes of programs.
+
+    secrets: see `LocalSettings`.
+    """
 
     directory: Path
     environment: Mapping[str, str]
     began: Began
     exited: Exited
     said: Said
+    secrets: Path | None = None
     _running: dict[tuple[Key, Slot], _Running] = field(default_factory=dict)
 
     @property
@@ -99,13 +104,18 @@ class Processes:
     async def _live(self, running: _Running) -> None:
         """One program from its start to its end."""
         order = running.order
-        program = program_of(order, directory=self.directory, environment=self.environment)
         code, words = NOT_STARTED, "the job has no command"
+        argv = order.spec.task_groups[order.slot.group].command or order.spec.command
         try:
+            named, team = order.spec.pod.secret_env, order.spec.team
+            secrets = read_secrets(named, directory=self.secrets, team=team)
+            program = program_of(order, directory=self.directory, environment=self.environment, secrets=secrets)
             if program.argv:
                 code, words = await self._run(running, program)
+        except SecretFileError as error:
+            words = str(error)
         except OSError as error:
-            words = f"{program.argv[0]} cannot be started: {error.strerror}"
+            words = f"{argv[0]} cannot be started: {error.strerror}"
         finally:
             if running.killing is not None:
                 running.killing.cancel()

@@ -26,8 +26,10 @@ def checkpoint_file(directory: Path, job_id: str) -> Path:
     return directory / job_id / CHECKPOINT_FILE
 
 
-def program_of(order: StartProcess, *, directory: Path, environment: Mapping[str, str]) -> Program:
-    """The program of one slot."""
+def program_of(
+    order: StartProcess, *, directory: Path, environment: Mapping[str, str], secrets: Mapping[str, str] | None = None
+) -> Program:
+    """The program of one slot. secrets: variables of the job from files."""
     job_id, attempt = order.key
     slot, group = order.slot, order.spec.task_groups[order.slot.group]
     folder = directory / job_id / str(attempt)
@@ -43,4 +45,5 @@ def program_of(order: StartProcess, *, directory: Path, environment: Mapping[str
     }
     kept = {name: environment[name] for name in PASSED_ON if name in environment}
     output = folder / f"{group.name}-{slot.replica}.log"
-    return Program(group.command or order.spec.command, {**kept, **told}, folder, output)
+    own = {**order.spec.pod.env, **(secrets or {})}
+    return Program(group.command or order.spec.command, {**kept, **own, **told}, folder, output)

@@ -77,7 +77,8 @@ class LocalSink:
             if connection.is_connected:
                 await connection.publish(output_subject(self._name, order.key[0]), self._lines(order, data))
 
-        processes = Processes(self._settings.directory, self._environment, began, exited, said)
+        settings = self._settings
+        processes = Processes(settings.directory, self._environment, began, exited, said, secrets=settings.secrets)
         try:
             while True:
                 with suppress(TimeoutError):
