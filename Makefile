@@ -9,7 +9,7 @@ DASHBOARD_BUILT := services/muster/gateway/static/index.html
 DASHBOARD_SOURCES := $(shell find $(DASHBOARD) -path '*/node_modules' -prune -o -type f -print 2>/dev/null)
 NPM := cd $(DASHBOARD) && PATH="$(abspath $(BIN)):$$PATH" npm
 
-.PHONY: help install lock web up lint test hunt test-web test-browser test-k8s test-compose test-security golden docs screenshots wheel check clean
+.PHONY: help install lock web up lint test hunt test-web test-browser test-k8s test-compose test-security check-images pin-images golden docs screenshots wheel check clean
 
 help:  ## show the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*##/\t/'
@@ -52,6 +52,12 @@ test: install  ## everything that needs no browser, no container engine and no K
 
 test-security: install  ## attacks through the real broker and over HTTP, a file for each attacker
 	$(BIN)/python -m pytest --numprocesses logical --dist loadfile tests/security
+
+check-images: install  ## fail if a public image is named without its digest; run it before a release
+	$(BIN)/python compose/pin_images.py
+
+pin-images: install  ## write the digests of public images (needs docker and its registries)
+	$(BIN)/python compose/pin_images.py --write
 
 hunt: install  ## property tests with new random examples: what fails becomes an @example of its test
 	$(BIN)/python -m pytest --numprocesses logical -m hypothesis --hypothesis-profile hunt
