@@ -46,24 +46,12 @@ def topology(text: str) -> JsonValue:
 
 def labels(pairs: Sequence[str]) -> dict[str, JsonValue]:
     """`key=value` pairs. Raises CliError on one without `=`."""
-    found: dict[str, JsonValue] = {}
-    for pair in pairs:
-        name, equals, value = pair.partition("=")
-        if not equals or not name:
-            raise usage(f"--label: {pair!r} is not key=value; write for example --label project=llm")
-        found[name] = value
-    return found
+    return _pairs(pairs, option="--label", form="key=value", example="project=llm")
 
 
 def variables(pairs: Sequence[str]) -> dict[str, JsonValue]:
     """`NAME=VALUE` pairs. Raises CliError on one without `=`."""
-    found: dict[str, JsonValue] = {}
-    for pair in pairs:
-        name, equals, value = pair.partition("=")
-        if not equals or not name:
-            raise usage(f"--env: {name!r} is not NAME=VALUE; write for example --env EPOCHS=3")
-        found[name] = value
-    return found
+    return _pairs(pairs, option="--env", form="NAME=VALUE", example="EPOCHS=3")
 
 
 def secret_variables(pairs: Sequence[str]) -> list[JsonValue]:
@@ -84,3 +72,13 @@ def command(text: str) -> list[JsonValue]:
         return list(shlex.split(text))
     except ValueError as error:
         raise usage(f"--command: {error}; close the quote") from error
+
+
+def _pairs(pairs: Sequence[str], *, option: str, form: str, example: str) -> dict[str, JsonValue]:
+    found: dict[str, JsonValue] = {}
+    for pair in pairs:
+        name, equals, value = pair.partition("=")
+        if not equals or not name:
+            raise usage(f"{option}: {pair!r} is not {form}; write for example {option} {example}")
+        found[name] = value
+    return found
