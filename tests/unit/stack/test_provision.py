@@ -9,7 +9,7 @@ import pytest
 from muster.bus.settings import Settings
 from muster.bus.settings_file import load_settings
 from muster.stack.declared import SERVICES
-from muster.stack.parts import BUS, CLI, GRAFANA, HOST, KEYS, NATS, REDIS, Layout
+from muster.stack.parts import BUS, CLI, GRAFANA, HOST, KEYS, NATS, Layout
 from muster.stack.provision import provision
 
 LAYOUT = Layout(
@@ -61,7 +61,7 @@ def test_only_who_uses_redis_knows_its_password(tmp_path: Path) -> None:
     state = provisioned(tmp_path)
     password = (state / KEYS / "redis-password").read_bytes()
     knowing = {name.split("/")[0] for name, content in everything(state).items() if password in content}
-    assert knowing == {"gateway", "projector", "notifier", REDIS, KEYS}
+    assert knowing == {"gateway", "projector", "notifier", KEYS}, "Redis itself has its hash"
 
 
 def test_no_service_whose_code_opens_redis_is_left_without_its_password(tmp_path: Path) -> None:
