@@ -92,6 +92,7 @@ def test_a_bad_queue_file_is_told_before_anything_starts(tmp_path: Path, capsys:
         ("why", "X"),
         ("log", "trim", "--archive", "a"),
         ("log", "dead"),
+        ("log", "repair-fence", "--service", "scheduler"),
         ("reservations",),
     ],
 )
