@@ -86,25 +86,26 @@ class KubernetesSettings(_Section):
     kubeconfig, context: how it is reached; None: as a pod in it. api_servers: addresses of every API server, for the
     guard; none: as the `kubernetes` service lists them. namespace: of the pods of jobs that come through the Muster
     API; `{team}` stands for the team, whose namespace must then have the label `muster.dev/team`. namespaces: whose
-    objects are taken up; none: all. teams: the team that objects of each namespace ask for; those of a namespace without an entry become no jobs. A centre decides by `teams` in its
-    federation.clusters, which must say the same. node_selector: labels of the nodes that Muster schedules. devices:
-    whether the scheduler picks GPUs (`dra`) or the kubelet (`device-plugin`); `auto`: dra where it is served and the
-    nodes publish devices. if_lacking: where an API or a permission is missing, fall back to what works without it, or
-    stop. resource: what the device plugin calls a GPU. driver: of the DRA devices. device_class: ours. own_nodes: nodes
-    with DRA devices are Muster's alone (taint and admission policy). model_label: node label with the GPUs' model.
-    models: our name by what that label, or the device's productName, says. levels: topology, widest first, as node
-    label by level. group_label: node label with the node group. machine_annotation: node annotation with what its
-    fabric calls it. reserved_cpus: CPU set kept for the system on every node ("0-1,64-65"). cpu_threads: of a core, as
-    the nodes count their CPUs. sharing, network: see there. image: of jobs that name none. user_namespaces: pods that
-    want one get it. run_as: user id in the containers of jobs, which then obey the pod-security profile `restricted`;
-    None: the image's own. shared_objects: jobs of all teams may name Secrets, claims and service accounts of a
-    namespace that they share. shm: pods get a larger /dev/shm. own_namespace: where Muster's own objects are. bind_s: a
-    gang that is bound only in part after so long is rolled back. lost_s: a node that is not ready for so long is lost.
-    kept_s: pods that ended are kept for so long, so that their output can be read. writes: to the API server at a time.
-    requests: what takes up ComposabilityRequest objects: Muster's composer, the field's operator, or nobody.
-    plugin_pods: restarted after an attach or detach on that node. scaling: nodes of groups. pool: devices of fabrics,
-    published. connection_age_s: connections are renewed after so long, so that load spreads over API servers.
-    compare_s: between two comparisons of what is held with what the API server has.
+    objects are taken up; none: all. teams: the team that objects of each namespace ask for; those of a namespace
+    without an entry become no jobs. A centre decides by `teams` in its federation.clusters, which must say the same.
+    node_selector: labels of the nodes that Muster schedules. devices: whether the scheduler picks GPUs (`dra`) or the
+    kubelet (`device-plugin`); `auto`: dra where it is served and the nodes publish devices. if_lacking: where an API or
+    a permission is missing, fall back to what works without it, or stop. resource: what the device plugin calls a GPU.
+    driver: of the DRA devices. device_class: ours. own_nodes: nodes with DRA devices are Muster's alone (taint and
+    admission policy). model_label: node label with the GPUs' model. models: our name by what that label, or the
+    device's productName, says. levels: topology, widest first, as node label by level. group_label: node label with the
+    node group. machine_annotation: node annotation with what its fabric calls it. reserved_cpus: CPU set kept for the
+    system on every node ("0-1,64-65"). cpu_threads: of a core, as the nodes count their CPUs. sharing, network: see
+    there. image: of jobs that name none. user_namespaces: pods that want one get it. run_as: user id in the containers
+    of jobs, which then obey the pod-security profile `restricted`; None: the image's own. shared_objects: jobs of all
+    teams may name Secrets, claims and service accounts of a namespace that they share. shm: pods get a larger /dev/shm.
+    own_namespace: where Muster's own objects are. bind_s: a gang that is bound only in part after so long is rolled
+    back. lost_s: a node that is not ready for so long is lost. kept_s: pods that ended are kept for so long, so that
+    their output can be read. writes: to the API server at a time. requests: what takes up ComposabilityRequest objects:
+    Muster's composer, the field's operator, or nobody. plugin_pods: restarted after an attach or detach on that node.
+    scaling: nodes of groups. pool: devices of fabrics, published. connection_age_s: connections are renewed after so
+    long, so that load spreads over API servers. compare_s: between two comparisons of what is held with what the API
+    server has.
     """
 
     kubeconfig: Path | None = None

@@ -1,4 +1,4 @@
-"""`muster queue`, `job`, `why`, `nodes`, `clusters`, `trace`."""
+"""`muster queue`, `job`, `why`, `nodes`, `clusters`, `quota`, `trace`."""
 
 from dataclasses import asdict
 from typing import Annotated
@@ -11,7 +11,7 @@ from muster.cli.output import print_line
 
 def register(app: typer.Typer) -> None:
     """Add the commands to the command line."""
-    for command in (queue, job, why, nodes, clusters, trace):
+    for command in (queue, job, why, nodes, clusters, quota, trace):
         app.command()(command)
 
 
@@ -77,3 +77,10 @@ def trace(job_id: JobIdArgument, *, state_dir: StateDir, output: As = Output.TAB
         return
     for line in tables.trace_lines(found, whole=output is Output.WIDE):
         print_line(line)
+
+
+def quota(*, state_dir: StateDir, output: As = Output.TABLE) -> None:
+    """Show the request limits of the token in use, and what is left of them at the gateway that answers."""
+    from muster.cli import tokens
+
+    tokens.quota(state_dir, output)

@@ -21,12 +21,15 @@ def create(
     state_dir: StateDir,
     role: Annotated[str, typer.Option(help="viewer, submitter, operator or admin.")] = "submitter",
     team: Annotated[list[str] | None, typer.Option(help="Teams that a submitter may submit for; repeat.")] = None,
+    expires_in: Annotated[
+        str, typer.Option(help="Time until the token is refused, for example 12h or 90d; by default never.")
+    ] = "",
     output: As = Output.TABLE,
 ) -> None:
     """Create a token and print it once; only its hash is kept."""
     from muster.cli import tokens
 
-    tokens.create(state_dir, output, principal=principal, role=role, teams=team or [])
+    tokens.create(state_dir, output, principal=principal, role=role, teams=team or [], expires_in=expires_in)
 
 
 @app.command("list")

@@ -7,7 +7,7 @@ from pydantic import BaseModel
 
 from muster.client.bodies import own_key, sent
 from muster.client.errors import RefusedError, UnavailableError, refusal
-from muster.client.http import Door
+from muster.client.http import TOO_MANY, Door
 from muster.schemas.base import BODY_BYTES_MAX
 from muster.schemas.job import JobSpec
 from muster.schemas.views import JobView, SubmitAnswer
@@ -42,7 +42,7 @@ class BatchMethods:
     async def _submit_lines(
         self, lines: Sequence[bytes], *, first: int, headers: dict[str, str]
     ) -> list[JobView | RefusedError]:
-        """Sent again as a whole while some cannot be stored: those that were accepted are so once."""
+        """Sent again as a whole while some cannot be stored now: those that were accepted are so once."""
         retry, untold = self._door.retry, ""
         for attempt in range(1, retry.attempts + 1):
             body = await self._door.ask(
@@ -54,10 +54,13 @@ class BatchMethods:
             )
             answers = _Answers.model_validate_json(body).answers
             untold = next((one.problem.detail for one in answers if one.problem and one.status >= 500), "")
-            if not untold:
+            waits_s = [one.problem.retry_after_s for one in answers if one.problem and one.status == TOO_MANY]
+            if not untold and not waits_s:
                 return [_outcome(one) for one in answers]
             if attempt < retry.attempts:
-                await asyncio.sleep(retry.wait_s(attempt))
+                await asyncio.sleep(retry.wait_s(attempt, asked_s=max(waits_s, default=0)))
+            elif not untold:
+                return [_outcome(one) for one in answers]
         raise UnavailableError(untold)
 
 

@@ -20,7 +20,7 @@ from muster.client.members import MemberMethods
 from muster.client.nodes import NodeMethods
 from muster.client.usage import UsageMethods
 from muster.client.watch import follow
-from muster.schemas.access import Endpoints, TokenMade, TokenRecord, TokenView
+from muster.schemas.access import Endpoints, MeView, TokenMade, TokenRecord, TokenView
 from muster.schemas.apiserver import ApiServerReport, ClusterView
 from muster.schemas.facts.queue import QueueSpec
 from muster.schemas.facts.reservation import ReservationSpec
@@ -240,9 +240,9 @@ class Muster(BatchMethods, CampaignMethods, ConditionMethods, DeviceMethods, Mem
         params = {"cluster": cluster} if cluster else None
         return ApiServerReport.model_validate_json(await self._door.ask("GET", "/v1/apiserver", params=params))
 
-    async def me(self) -> TokenRecord:
-        """Whose token this is."""
-        return TokenRecord.model_validate_json(await self._door.ask("GET", "/v1/me"))
+    async def me(self) -> MeView:
+        """Whose token this is, and what is left of its limits."""
+        return MeView.model_validate_json(await self._door.ask("GET", "/v1/me"))
 
     async def tokens(self) -> Sequence[TokenView]:
         """All tokens (admins)."""

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import aiohttp
 from pydantic import ValidationError
 
-from muster.client.errors import UnavailableError, UnreachableError, refusal
+from muster.client.errors import MusterError, UnavailableError, UnreachableError, refusal
 from muster.schemas.views import Problem
 
 ATTEMPTS_MAX = 8  # 7 s of waits: a broker that lost a server has another leader by then
@@ -17,7 +17,9 @@ RETRY_S_FIRST = 0.1
 RETRY_S_MAX = 2.0
 TIMEOUT_S = 10.0
 CONNECTIONS_MAX = 64
-_TRY_AGAIN = frozenset({502, 503, 504})
+RETRY_AFTER_S_MAX = 30.0  # a gateway that asks for a longer wait is tried again after so long
+TOO_MANY = 429
+_TRY_AGAIN = frozenset({TOO_MANY, 502, 503, 504})
 
 BROKEN = (aiohttp.ClientError, OSError, TimeoutError)
 """What it looks like when nobody answers, or not to the end."""
@@ -31,9 +33,9 @@ class Retry:
     first_s: float = RETRY_S_FIRST
     most_s: float = RETRY_S_MAX
 
-    def wait_s(self, failures: int) -> float:
-        """Wait after so many failures in a row."""
-        return min(self.first_s * 2.0 ** (failures - 1), self.most_s)
+    def wait_s(self, failures: int, *, asked_s: float = 0.0) -> float:
+        """Return the wait after so many failures in a row. asked_s: what the gateway asked for, in seconds."""
+        return max(min(self.first_s * 2.0 ** (failures - 1), self.most_s), min(asked_s, RETRY_AFTER_S_MAX))
 
 
 class Door:
@@ -62,11 +64,14 @@ class Door:
     ) -> bytes:
         """The answer's body. Every request here is safe to repeat (reads, or guarded by an idempotency key).
 
+        A refusal because of limits (429) is one that passes: it is raised only after all attempts.
+
         Raises RefusedError, UnreachableError (UnavailableError if it was the gateway that said so).
         """
         sent = {"Content-Type": "application/json", **(headers or {})} if body is not None else headers
-        failure = UnreachableError("")
+        failure: MusterError = UnreachableError("")
         for attempt in range(1, self.retry.attempts + 1):
+            asked_s = 0.0
             try:
                 async with self._connections().request(
                     method, self.url + path, params=params, data=body, headers=sent, allow_redirects=False
@@ -79,9 +84,9 @@ class Door:
                     return content
                 if status not in _TRY_AGAIN:
                     raise_for(status, content)
-                failure = _unavailable(status, content)
+                failure, asked_s = _not_now(status, content)
             if attempt < self.retry.attempts:
-                await asyncio.sleep(self.retry.wait_s(attempt))
+                await asyncio.sleep(self.retry.wait_s(attempt, asked_s=asked_s))
         raise failure
 
     @asynccontextmanager
@@ -120,12 +125,15 @@ def raise_for(status: int, body: bytes) -> None:
     raise kind(f"{status} {problem.title}: {problem.detail}")
 
 
-def _unavailable(status: int, body: bytes) -> UnreachableError:
-    """Of an answer after which it is tried again; the gateway's own words if they are its."""
+def _not_now(status: int, body: bytes) -> tuple[MusterError, float]:
+    """Return the error of an answer after which the request is sent again, and the wait that the answer asks for."""
     told = _told(body)
+    if status == TOO_MANY:
+        problem = told or _problem(status, body)
+        return refusal(problem), float(problem.retry_after_s)
     if told is None:
-        return UnreachableError(_problem(status, body).detail or f"status {status}")
-    return UnavailableError(told.detail or f"status {status}")
+        return UnreachableError(_problem(status, body).detail or f"status {status}"), 0.0
+    return UnavailableError(told.detail or f"status {status}"), 0.0
 
 
 def _problem(status: int, body: bytes) -> Problem:

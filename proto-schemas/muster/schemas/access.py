@@ -31,6 +31,8 @@ class TokenRecord(Wire):
     principal: Label
     role: Role
     teams: Annotated[tuple[Name, ...], Field(max_length=TOKEN_TEAMS_MAX)] = ()
+    expires_at_s: Annotated[int, Field(ge=0)] | None = None
+    """Seconds since the Unix epoch, from which on the token is refused; None: never."""
 
 
 class TokenView(TokenRecord):
@@ -43,6 +45,31 @@ class TokenMade(TokenView):
     """Answer to making a token: the only time that the token itself is shown."""
 
     token: str
+
+
+class Allowance(Wire):
+    """One limit of a principal at one gateway, and what is left of it."""
+
+    what: str
+    """`requests`, `writes` (jobs submitted and other changes) or `team-jobs`."""
+
+    team: str = ""
+    """The team whose members share the limit; "" for a limit of the principal."""
+
+    per_min: int
+    """How many per minute, on average."""
+
+    burst: int
+    """How many at once, after a pause."""
+
+    left: int
+    """How many at once now."""
+
+
+class MeView(TokenRecord):
+    """Answer to who asks: the token's bearer, and the limits that hold for it; a role without limits has none."""
+
+    limits: tuple[Allowance, ...] = ()
 
 
 class Endpoints(Wire):

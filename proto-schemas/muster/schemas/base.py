@@ -1,8 +1,10 @@
 """What all wire models share: frozen, tolerant readers of newer writers, bounded text."""
 
+import json
 from typing import Annotated, TypeVar
 
-from pydantic import BaseModel, ConfigDict, Field, StringConstraints
+from pydantic import BaseModel, ConfigDict, Field, StringConstraints, ValidationError
+from pydantic_core import InitErrorDetails, PydanticCustomError
 
 FACT_BYTES_MAX = 512 * 1024  # a fact's body; half of the broker's payload limit, so that headers never decide
 BODY_BYTES_MAX = 1024 * 1024  # an HTTP request's body
@@ -41,6 +43,30 @@ def parse_request(model: type[Model], body: bytes | str) -> Model:
 
     Strictly in types, too: "8" and true are no numbers. Facts carry the same models and are read tolerantly, so the
     strictness is the edge's and not the model's.
+    A key that is given twice is refused, too.
+
     Raises pydantic.ValidationError, whose `errors()` name the field.
     """
-    return model.model_validate_json(body, extra="forbid", strict=True)
+    parsed = model.model_validate_json(body, extra="forbid", strict=True)
+    _KEYS.decode(body if isinstance(body, str) else body.decode())
+    return parsed
+
+
+def _refuse_twice(pairs: list[tuple[str, object]]) -> None:
+    """Refuse an object that gives a key twice: readers differ in which of the two they take.
+
+    Raises pydantic.ValidationError.
+    """
+    if len(dict(pairs)) == len(pairs):
+        return
+    keys = [key for key, _ in pairs]
+    twice = next(key for place, key in enumerate(keys) if key in keys[:place])
+    error = PydanticCustomError("duplicate_key", "the key is given more than once")
+    raise ValidationError.from_exception_data("JSON", [InitErrorDetails(type=error, loc=(twice,), input=twice)])
+
+
+def _unread(_: str) -> None:
+    """Read no number: only the keys count."""
+
+
+_KEYS = json.JSONDecoder(object_pairs_hook=_refuse_twice, parse_int=_unread, parse_float=_unread, strict=False)

@@ -204,6 +204,8 @@ class Problem(Wire):
     field: str = ""
     cure: str = ""
     holder: str = ""
+    retry_after_s: int = 0
+    """After how many seconds the same request may be sent again; 0: not said."""
 
 
 class SubmitAnswer(Wire):

@@ -2,10 +2,7 @@
 
 import asyncio
 import socket
-from collections.abc import Iterator
-from contextlib import contextmanager
 
-import uvicorn
 from redis.asyncio import Redis
 
 from muster.bus.clock import SystemTime
@@ -24,12 +21,14 @@ from muster.gateway.growth import shapes_to_come
 from muster.gateway.house import House
 from muster.gateway.http import make_app
 from muster.gateway.leading import AskLeader, Leadership
+from muster.gateway.limits import Limits
 from muster.gateway.live import Live, credentials
 from muster.gateway.ports import Scheduler
 from muster.gateway.readings import Readings
 from muster.gateway.recent import RecentMessages
 from muster.gateway.redis_view import RedisView
 from muster.gateway.request_log import NatsRequestLog
+from muster.gateway.server import serve
 from muster.gateway.snapshot import Snapshots
 from muster.gateway.tokens import NatsTokens
 from muster.gateway.views import Views
@@ -44,9 +43,6 @@ REDIS_TIMEOUT_S = 1.0
 FEED_TIMEOUT_S = 5.0  # longer than one blocking read
 REDIS_CONNECTIONS_MAX = 32
 HTTP_BACKLOG = 2_048
-HTTP_KEEP_ALIVE_S = 75
-HTTP_SHUTDOWN_S = 2
-HTTP_CONNECTIONS_MAX = 4_096
 FEDERATION = "federation"
 
 DECLARATION = Declaration(
@@ -115,6 +111,7 @@ class Gateway:
             preflight=policy_of(settings.preflight),
             access=settings.access,
             leadership=Leadership(_deciding(settings, scheduler, first), time),
+            limits=Limits(settings.access),
         )
         try:
             async with asyncio.TaskGroup() as tasks:
@@ -150,40 +147,12 @@ def _deciding(settings: Settings, scheduler: Scheduler, first: Cell) -> dict[str
 
 
 async def _serve(house: House, settings: Settings) -> None:
-    config = uvicorn.Config(
-        make_app(house),
-        http="httptools",
-        loop="none",
-        lifespan="off",
-        access_log=False,
-        log_config=None,
-        server_header=False,
-        proxy_headers=False,
-        limit_concurrency=HTTP_CONNECTIONS_MAX,
-        timeout_keep_alive=HTTP_KEEP_ALIVE_S,
-        timeout_graceful_shutdown=HTTP_SHUTDOWN_S,
-    )
-    server = _HostedServer(config)
     listener = socket.create_server((settings.http_host, settings.http_port), backlog=HTTP_BACKLOG)
-    serving = asyncio.create_task(server.serve(sockets=[listener]), name="uvicorn")
     try:
         with also_exporting(house.metrics.registry):
-            await asyncio.shield(serving)
-    except asyncio.CancelledError:
-        server.should_exit = True  # open answers may end, within the time that the configuration gives
-        await asyncio.wait([serving])
-        raise
+            await serve(make_app(house), listener, settings.http)
     finally:
         listener.close()
-
-
-class _HostedServer(uvicorn.Server):
-    """The process's signals belong to the host, not to the HTTP server."""
-
-    @contextmanager
-    def capture_signals(self) -> Iterator[None]:
-        """Leave them alone."""
-        yield
 
 
 def services(settings: Settings) -> tuple[Gateway, ...]:  # noqa: ARG001 - the same shape for every service

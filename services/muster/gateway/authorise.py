@@ -20,6 +20,8 @@ class Principal:
     name: str
     role: Role
     teams: frozenset[str] = frozenset()
+    expires_at_s: int | None = None
+    """From when on the token is refused, in seconds since the Unix epoch; None: never."""
 
     def is_at_least(self, role: Role) -> bool:
         """Whether this principal may do what `role` may."""

@@ -79,7 +79,6 @@ def headers(websocket_url: str) -> dict[str, str]:
     }
     return {
         "Content-Security-Policy": "; ".join(f"{name} {value}" for name, value in policy.items()),
-        "X-Content-Type-Options": "nosniff",
         "Referrer-Policy": "no-referrer",
         "Cross-Origin-Opener-Policy": "same-origin",
         "Cross-Origin-Resource-Policy": "same-origin",
@@ -96,13 +95,17 @@ def _files(directory: Path) -> dict[str, File]:
 
 
 def _file(path: Path, name: str) -> File:
-    body = path.read_bytes()
     media_type = mimetypes.guess_type(name)[0] or "application/octet-stream"
+    return file_of(path.read_bytes(), media_type, cache=FOREVER if name.startswith(ASSETS) else ASK_AGAIN)
+
+
+def file_of(body: bytes, media_type: str, *, cache: str = ASK_AGAIN) -> File:
+    """Return a file that is answered as these bytes, compressed once where that helps."""
     packed = gzip.compress(body, mtime=0) if media_type.startswith(COMPRESSED) else None
     return File(
         body,
         packed if packed is not None and len(packed) < len(body) else None,
         media_type,
         f'"{hashlib.sha256(body).hexdigest()[:32]}"',
-        FOREVER if name.startswith(ASSETS) else ASK_AGAIN,
+        cache,
     )

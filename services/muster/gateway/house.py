@@ -4,21 +4,23 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
-from starlette.requests import Request
+from starlette.requests import ClientDisconnect, Request
 
 from muster.bus.access_settings import AccessSettings
 from muster.bus.clock import SystemTime, TimeSource
 from muster.checks.suites import PreflightPolicy
 from muster.gateway.asking import NoLeaders
+from muster.gateway.authenticate import PRINCIPAL
 from muster.gateway.authorise import Principal
 from muster.gateway.catalogue import CatalogueCache
 from muster.gateway.cells import Cell, cell_named
 from muster.gateway.dashboard import Site
 from muster.gateway.leading import Leadership
+from muster.gateway.limits import Limits
 from muster.gateway.live import Live
 from muster.gateway.metrics import Metrics
 from muster.gateway.ports import Composer, Guard, Leaders, ReadView, RequestLog, Scaler, Scheduler, Tokens
-from muster.gateway.problems import ProblemError, forbidden, invalid, too_large, unauthorised, unavailable
+from muster.gateway.problems import ProblemError, forbidden, invalid, timed_out, too_large
 from muster.gateway.views import Views
 from muster.gateway.visibility import FULL_SIGHT, Facts, Sight, VisibleFacts, VisibleView, VisibleViews, sight_of
 from muster.schemas.base import BODY_BYTES_MAX
@@ -61,6 +63,7 @@ class House:
     leadership: Leadership = field(default_factory=lambda: Leadership({}, SystemTime()))
     sight: Sight = FULL_SIGHT
     """What the caller sees of other teams' jobs; `house_of` narrows it, the gateway itself sees all."""
+    limits: Limits = field(default_factory=Limits)
 
     def seen_by(self, sight: Sight) -> "House":
         """Return the same with nothing on its read side that the caller may not see."""
@@ -100,24 +103,18 @@ def house_of(request: Request) -> House:
     """
     house = whole_house_of(request)
     cluster = request.query_params.get("cluster", "") if house.cells else ""
-    sight = sight_of(_bearer(request), house.access)
+    sight = sight_of(request.scope.get(PRINCIPAL), house.access)
     return (house.of_cluster(cluster) if cluster else house).seen_by(sight)
 
 
 def principal_of(request: Request) -> Principal:
-    """Who asks. Raises ProblemError: 401, or 503 while the tokens were not read.
+    """Return who asks: `Authentication` has let nobody else through.
 
-    Of the whole house: which clusters there are is told only to those who bear a token.
+    Raises ProblemError (403) for a route that this principal may not read.
     """
+    principal = request.scope[PRINCIPAL]
+    assert isinstance(principal, Principal), "the application is wired with Authentication"
     house = whole_house_of(request)
-    tokens = house.tokens
-    if not _token_of(request):
-        raise unauthorised("no bearer token was sent")
-    principal = _bearer(request)
-    if principal is None:
-        if not tokens.is_ready:
-            raise unavailable("the tokens were not read yet")
-        raise unauthorised("nobody knows this token")
     route = str(getattr(request.scope.get("route"), "path", ""))
     reads = request.method in ("GET", "HEAD") or route == LIVE_CREDENTIAL
     if reads and not sight_of(principal, house.access).may_read(route):
@@ -129,20 +126,10 @@ def principal_of(request: Request) -> Principal:
     return principal
 
 
-def _token_of(request: Request) -> str:
-    scheme, _, token = request.headers.get("authorization", "").partition(" ")
-    return token.strip() if scheme.lower() == "bearer" else ""
-
-
-def _bearer(request: Request) -> Principal | None:
-    token = _token_of(request)
-    return whole_house_of(request).tokens.principal(token) if token else None
-
-
 async def body_of(request: Request) -> bytes:
     """The body, up to its limit and never more; what is longer is read past, then refused.
 
-    Raises ProblemError (413, 422).
+    Raises ProblemError (408, 413, 422).
     """
     declared = request.headers.get("content-length", "0")
     if not declared.isdecimal():
@@ -151,12 +138,15 @@ async def body_of(request: Request) -> bytes:
     if int(declared) > DRAINED_BYTES_MAX or (is_refused and "expect" in request.headers):
         raise _body_too_large()  # too much to read past; or a client that asked before it writes
     chunks, read_bytes = bytearray(), 0
-    async for chunk in request.stream():
-        read_bytes += len(chunk)
-        if read_bytes <= BODY_BYTES_MAX:
-            chunks += chunk
-        elif read_bytes > DRAINED_BYTES_MAX:
-            break
+    try:
+        async for chunk in request.stream():
+            read_bytes += len(chunk)
+            if read_bytes <= BODY_BYTES_MAX:
+                chunks += chunk
+            elif read_bytes > DRAINED_BYTES_MAX:
+                break
+    except ClientDisconnect as error:
+        raise timed_out("the connection ended before the body did", field="body") from error
     if is_refused or read_bytes > BODY_BYTES_MAX:
         raise _body_too_large()
     return bytes(chunks)

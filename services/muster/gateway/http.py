@@ -31,6 +31,7 @@ from muster.gateway.api import (
     usage,
 )
 from muster.gateway.api.describe import complete
+from muster.gateway.authenticate import Authentication
 from muster.gateway.house import House
 from muster.gateway.metrics import Counting
 from muster.gateway.ports import NotStoredError, UnreachableError
@@ -65,8 +66,10 @@ def make_app(house: House) -> FastAPI:
     """The HTTP API of one house."""
     app = _described()
     app.state.house = house
+    app.state.pages = reference.Pages(app)
     for error in (ProblemError, ValidationError, NotStoredError, UnreachableError, HTTPException):
         app.add_exception_handler(error, answers.refuse)
+    app.add_middleware(Authentication, tokens=house.tokens, limits=house.limits, time=house.time)
     app.add_middleware(Counting, metrics=house.metrics, time=house.time)
     return app
 
@@ -79,7 +82,13 @@ def document() -> dict[str, object]:
 def _described() -> FastAPI:
     """All routes, nobody behind them. FastAPI's own pages are left out: they load from other people's servers."""
     app = FastAPI(
-        title="Muster", version=API_VERSION, summary="A control plane for GPU fleets", docs_url=None, redoc_url=None
+        title="Muster",
+        version=API_VERSION,
+        summary="A control plane for GPU fleets",
+        docs_url=None,
+        redoc_url=None,
+        openapi_url=None,  # `reference` answers it, as bytes that are made once
+        redirect_slashes=False,  # a redirect would be built from the Host header, which a stranger may have chosen
     )
     for module in _APIS:
         app.router.routes.extend(module.router.routes)  # flat: a nested router is matched and entered per request

@@ -21,7 +21,7 @@ METHODS = frozenset({"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"}
 OTHER = "other"
 """A method that HTTP does not know makes no label."""
 
-REFUSALS = ("400", "401", "403", "409", "413", "422", "503")
+REFUSALS = ("400", "401", "403", "409", "413", "422", "429", "503")
 """Statuses that a submission may be refused with."""
 
 FAILURES_TOLD_PER_S = 10

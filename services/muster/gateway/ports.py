@@ -280,8 +280,8 @@ class Tokens(Protocol):
         """Whether all tokens were read once."""
         ...
 
-    def principal(self, token: str) -> Principal | None:
-        """Whose token this is."""
+    def principal(self, token_id: str) -> Principal | None:
+        """Whose token has this id (its hash). It may have expired."""
         ...
 
     def views(self) -> tuple[TokenView, ...]:

@@ -24,9 +24,18 @@ class ProblemError(Exception):
         cure: str = "",
         holder: str = "",
         close: bool = False,
+        retry_after_s: int = 0,
     ) -> None:
         super().__init__(f"{status} {title}: {detail}")
-        self.problem = Problem(title=title, status=status, detail=detail, field=field, cure=cure, holder=holder)
+        self.problem = Problem(
+            title=title,
+            status=status,
+            detail=detail,
+            field=field,
+            cure=cure,
+            holder=holder,
+            retry_after_s=retry_after_s,
+        )
         self.close = close
         """End the connection, since the rest of the request was not read."""
 
@@ -63,6 +72,23 @@ def invalid(detail: str, *, field: str, cure: str = "") -> ProblemError:
     return ProblemError(422, "Invalid request", detail=detail, field=field, cure=cure)
 
 
+def timed_out(detail: str, *, field: str) -> ProblemError:
+    """408: the request did not come to its end."""
+    return ProblemError(408, "Request timeout", detail=detail, field=field, cure="Send the request again.", close=True)
+
+
+def too_many(detail: str, *, field: str, wait_s: int) -> ProblemError:
+    """429: more than the limits allow; the same request may be sent after `wait_s`."""
+    return ProblemError(
+        429,
+        "Too many requests",
+        detail=detail,
+        field=field,
+        cure=f"Send it again in {wait_s} s; `muster quota` shows your limits, an admin sets them (`access`).",
+        retry_after_s=wait_s,
+    )
+
+
 def unavailable(detail: str) -> ProblemError:
     """503: not now; nothing was lost, the same request may be sent again."""
     return ProblemError(
@@ -97,10 +123,12 @@ def _cure(kind: str, field: str) -> str:
             return f"Add `{field}`."
         case "extra_forbidden":
             return f"Remove `{field}`, or check its spelling."
+        case "duplicate_key":
+            return f"Give `{field}` once."
         case _:
             return f"Correct `{field}`."
 
 
 def as_json(problem: Problem) -> bytes:
     """Body of type application/problem+json, without what is empty."""
-    return json.dumps({key: value for key, value in problem.model_dump().items() if value != ""}).encode()
+    return json.dumps({key: value for key, value in problem.model_dump().items() if value not in ("", 0)}).encode()

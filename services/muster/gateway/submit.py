@@ -42,6 +42,14 @@ async def submit(house: House, principal: Principal, sent: Submission) -> Stored
     if len(sent.body) > LARGE_BODY_BYTES:
         accept.refuse_large_body(JobSubmitted(job=job))
     await refuse_what_may_not_run(house, principal, spec)
+    try:
+        house.limits.job(principal, spec.team, body_bytes=len(sent.body), now_s=house.time.monotonic_s())
+    except ProblemError:
+        known = await house.log.submitted(job.id)
+        if known is None:
+            raise
+        accept.refuse_other_body(known.job, job)
+        return known  # sent again, so it adds nothing to the log
     before = house.time.wall()
     try:
         stored = await house.log.submit(job)
@@ -49,6 +57,7 @@ async def submit(house: House, principal: Principal, sent: Submission) -> Stored
         raise unavailable(str(error)) from error
     if stored.is_new:
         return replace(stored, submitted_at=before)
+    house.limits.give_back(principal, spec.team, body_bytes=len(sent.body))
     accept.refuse_other_body(stored.job, job)
     return stored
 

@@ -37,9 +37,9 @@ class TokenTable:
         self._principals: dict[str, Principal] = {}
         self.is_ready = False
 
-    def principal(self, token: str) -> Principal | None:
+    def principal(self, token_id: str) -> Principal | None:
         """See `Tokens.principal`."""
-        return self._principals.get(token_hash(token))
+        return self._principals.get(token_id)
 
     def views(self) -> tuple[TokenView, ...]:
         """See `Tokens.views`."""
@@ -49,7 +49,9 @@ class TokenTable:
     def set(self, token_id: str, record: TokenRecord) -> TokenView:
         """Remember a record under its hash."""
         self._records[token_id] = record
-        self._principals[token_id] = Principal(record.principal, record.role, frozenset(record.teams))
+        self._principals[token_id] = Principal(
+            record.principal, record.role, frozenset(record.teams), record.expires_at_s
+        )
         return TokenView(id=token_id, **record.model_dump())
 
     def drop(self, token_id: str) -> bool:

@@ -2,13 +2,18 @@
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from dataclasses import replace
 
 import pytest
 
 from gateway_fakes import FakeHouse, lost_log
 from loopback import served
-from muster.client import JobSpec, Muster, Retry, TaskGroup, UnavailableError
+from muster.bus.access_settings import AccessSettings, SubmitterSettings
+from muster.client import JobSpec, Muster, RefusedError, Retry, TaskGroup, UnavailableError
 from muster.client.batches import JOBS_PER_REQUEST
+from muster.client.http import RETRY_AFTER_S_MAX
+from muster.gateway.http import make_app
+from muster.gateway.limits import Limits
 from muster.gateway.ports import StoredJob
 from muster.schemas.base import BODY_BYTES_MAX
 from muster.schemas.job import Job
@@ -80,3 +85,26 @@ async def test_and_in_the_end_it_is_unavailable() -> None:
 async def test_no_jobs_are_no_request() -> None:
     async with Muster("http://127.0.0.1:9", "nobody", retry=QUICK) as muster:
         assert await muster.submit_many([]) == []
+
+
+async def test_what_is_above_the_limits_is_sent_again_and_refused_in_the_end(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("muster.client.http.RETRY_AFTER_S_MAX", 0.0)
+    limits = SubmitterSettings(writes_per_min=60_000, writes_burst=10, team_jobs_per_min=0.001, team_jobs_burst=2)
+    house = FakeHouse()
+    house.app = make_app(replace(house.house, limits=Limits(AccessSettings(submitter=limits))))
+    async with sdk(house) as muster:
+        assert isinstance(await muster.submit(job("a")), JobView)
+        told = await muster.submit_many([job("b"), job("c")])
+    assert [type(one).__name__ for one in told] == ["JobView", "RefusedError"]
+    assert isinstance(told[1], RefusedError)
+    assert (told[1].problem.status, told[1].problem.field) == (429, "team-jobs")
+
+
+def test_the_wait_that_the_gateway_asks_for_is_kept_within_a_bound() -> None:
+    retry = Retry(attempts=3, first_s=0.1, most_s=2.0)
+    assert [retry.wait_s(1), retry.wait_s(9), retry.wait_s(1, asked_s=5), retry.wait_s(1, asked_s=9_999)] == [
+        0.1,
+        2.0,
+        5,
+        RETRY_AFTER_S_MAX,
+    ]

@@ -1,4 +1,4 @@
-"""Every setting as a page: name, type, default and what its section's docstring says of it. Pure."""
+"""Every setting as a page: name, type, default and what a docstring of its section says of it. Pure."""
 
 import json
 import re
@@ -55,11 +55,17 @@ def _models(annotation: object) -> Iterator[tuple[type[BaseModel], str]]:
             yield model, suffix + below
 
 
+def _beside(model: type[BaseModel], name: str) -> str:
+    """Return what the docstring beside a field says, in the model or in the one that it inherits the field from."""
+    sections = [base for base in model.__mro__ if issubclass(base, BaseModel) and name in base.model_fields]
+    return next((text for section in sections if (text := section.model_fields[name].description)), "")
+
+
 def _rows(model: type[BaseModel], schema: Document, told: Mapping[str, str]) -> Iterator[tuple[str, ...]]:
     fields = cast("Mapping[str, Document]", schema["properties"])
     for name, field in model.model_fields.items():
         default = "needed" if field.is_required() else _default(field.get_default(call_default_factory=True))
-        yield code(name), _type(fields[name]), default, prose(told.get(name, ""))
+        yield code(name), _type(fields[name]), default, prose(told.get(name) or _beside(model, name))
 
 
 def _type(schema: Document) -> str:

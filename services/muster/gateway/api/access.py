@@ -5,12 +5,13 @@ import re
 
 from fastapi import APIRouter, Request, Response
 
+from muster.core.instant import NS_PER_S
 from muster.gateway.api import answers
 from muster.gateway.api.describe import describe, list_of, path, reference
 from muster.gateway.authorise import refuse_unless
 from muster.gateway.house import body_of, house_of, principal_of
 from muster.gateway.problems import invalid, not_found
-from muster.schemas.access import Role, TokenMade, TokenRecord, TokenView
+from muster.schemas.access import MeView, Role, TokenMade, TokenRecord, TokenView
 from muster.schemas.base import parse_request
 
 TOKEN_BYTES = 32
@@ -20,13 +21,22 @@ router = APIRouter(tags=["access"])
 
 
 @router.get(
-    "/v1/me", summary="Who asks", **describe({200: ("The token's bearer", reference(TokenRecord))}, refusals=(401, 503))
+    "/v1/me",
+    summary="Who asks",
+    **describe({200: ("The token's bearer, and its limits", reference(MeView))}, refusals=(401, 503)),
 )
 async def me(request: Request) -> Response:
-    """Name, role and teams of the token's bearer."""
-    principal = principal_of(request)
-    teams = tuple(sorted(principal.teams))
-    return answers.model(TokenRecord(principal=principal.name, role=principal.role, teams=teams))
+    """Name, role and teams of the token's bearer, and what is left of its limits at this gateway."""
+    principal, house = principal_of(request), house_of(request)
+    return answers.model(
+        MeView(
+            principal=principal.name,
+            role=principal.role,
+            teams=tuple(sorted(principal.teams)),
+            expires_at_s=principal.expires_at_s,
+            limits=house.limits.allowances(principal, now_s=house.time.monotonic_s()),
+        )
+    )
 
 
 @router.post(
@@ -44,8 +54,11 @@ async def make_token(request: Request) -> Response:
     record = parse_request(TokenRecord, await body_of(request))
     if record.role is Role.SUBMITTER and not record.teams:
         raise invalid("a submitter without a team may submit nothing", field="teams", cure="Name at least one team.")
+    house = house_of(request)
+    if record.expires_at_s is not None and record.expires_at_s * NS_PER_S <= house.time.wall():
+        raise invalid("lies in the past", field="expires_at_s", cure="Give a moment to come, in seconds since 1970.")
     token = os.urandom(TOKEN_BYTES).hex()
-    view = await house_of(request).tokens.put(token, record)
+    view = await house.tokens.put(token, record)
     made = TokenMade(token=token, **view.model_dump())
     return answers.model(made, status=201, headers={"Cache-Control": "no-store"})
 

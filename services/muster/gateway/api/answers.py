@@ -9,6 +9,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Match
 
+from muster.gateway.dashboard import File
 from muster.gateway.ports import NotStoredError, UnreachableError
 from muster.gateway.problems import RETRY_AFTER_S, ProblemError, as_json, from_validation, unavailable
 from muster.schemas.views import Problem
@@ -32,6 +33,16 @@ def rows(name: str, bodies: Iterable[bytes], *, next_cursor: str | None = None, 
     """`{name: [...]}`, with `next_cursor` where there are pages. A cursor holds digits, letters and colons only."""
     tail = b"" if next_cursor is None else b',"next_cursor":"' + next_cursor.encode() + b'"'
     return encoded(b'{"' + name.encode() + b'":[' + b",".join(bodies) + b"]" + tail + b"}", status=status)
+
+
+def file(request: Request, what: File, headers: Mapping[str, str]) -> Response:
+    """A file, or that the client has it already."""
+    headers = {**headers, "Cache-Control": what.cache, "ETag": what.etag, "Vary": "Accept-Encoding"}
+    if what.etag in request.headers.get("if-none-match", ""):
+        return Response(status_code=304, headers=headers)
+    if what.packed is not None and "gzip" in request.headers.get("accept-encoding", ""):
+        return Response(what.packed, media_type=what.media_type, headers={**headers, "Content-Encoding": "gzip"})
+    return Response(what.body, media_type=what.media_type, headers=headers)
 
 
 async def refuse(request: Request, error: Exception) -> Response:
@@ -58,6 +69,8 @@ def problem(what: Problem, *, close: bool = False, headers: Mapping[str, str] = 
         headers["WWW-Authenticate"] = "Bearer"
     if what.status == 503:
         headers["Retry-After"] = str(RETRY_AFTER_S)
+    if what.retry_after_s:
+        headers["Retry-After"] = str(what.retry_after_s)
     if close:
         headers["Connection"] = "close"
     return Response(as_json(what), status_code=what.status, headers=headers, media_type=PROBLEM)

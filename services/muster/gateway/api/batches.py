@@ -37,13 +37,13 @@ router = APIRouter(tags=["jobs"])
 )
 async def submit_batch(request: Request) -> Response:
     """Each job as if it had come alone: one that is refused keeps no other from being accepted."""
-    house = house_of(request)
+    principal, house = principal_of(request), house_of(request)
     started_s = house.time.monotonic_s()
-    principal = principal_of(request)
     first = count_of(request, name="first", default=1, most=FIRST_MAX)
     key = request.headers.get("idempotency-key", os.urandom(16).hex())
     trace = request.headers.get("traceparent", "")
     lines = _lines(await body_of(request))
+    house.limits.writes(principal, len(lines) - 1, now_s=started_s)  # the request itself was counted as one
     sent = [Submission(line, f"{key}-{number}", trace) for number, line in enumerate(lines, first)]
     outcomes = await submit_each(house, principal, sent)
     took_s = house.time.monotonic_s() - started_s

@@ -12,8 +12,9 @@ from starlette.responses import Response
 from starlette.routing import Match, Route
 from starlette.types import Scope
 
-from muster.gateway.dashboard import ASSETS, INDEX, File
-from muster.gateway.house import house_of
+from muster.gateway.api import answers
+from muster.gateway.dashboard import ASSETS, INDEX
+from muster.gateway.house import whole_house_of
 
 HTML = "text/html"
 _API = (["v1"], ["docs"], ["openapi.json"], ["healthz"], ["readyz"], ["metrics"])
@@ -27,7 +28,7 @@ Released packages and images hold it. The API is at <a href="/docs">/docs</a>.</
 
 async def page(request: Request) -> Response:
     """A page of the dashboard, or a file beside it. Raises HTTPException (404)."""
-    site = house_of(request).site
+    site = whole_house_of(request).site
     path = str(request.path_params["path"])
     if site is None:
         raise HTTPException(404)
@@ -38,21 +39,12 @@ async def page(request: Request) -> Response:
             return Response(_NOT_BUILT, status_code=503, media_type=HTML, headers=dict(site.headers))
     if file is None:
         raise HTTPException(404)
-    return _answer(request, file, dict(site.headers))
+    return answers.file(request, file, site.headers)
 
 
 def _is_page(request: Request, path: str) -> bool:
     """Whether a person's browser asks for a page, and not a page for one of its files."""
     return not path or (HTML in request.headers.get("accept", "") and not path.startswith(ASSETS))
-
-
-def _answer(request: Request, file: File, headers: dict[str, str]) -> Response:
-    headers |= {"Cache-Control": file.cache, "ETag": file.etag, "Vary": "Accept-Encoding"}
-    if file.etag in request.headers.get("if-none-match", ""):
-        return Response(status_code=304, headers=headers)
-    if file.packed is not None and "gzip" in request.headers.get("accept-encoding", ""):
-        return Response(file.packed, media_type=file.media_type, headers={**headers, "Content-Encoding": "gzip"})
-    return Response(file.body, media_type=file.media_type, headers=headers)
 
 
 class _Pages(Route):

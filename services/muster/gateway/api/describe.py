@@ -7,7 +7,7 @@ from fastapi import FastAPI
 from pydantic import BaseModel
 from pydantic.json_schema import models_json_schema
 
-from muster.schemas.access import TokenMade, TokenRecord, TokenView
+from muster.schemas.access import MeView, TokenMade, TokenRecord, TokenView
 from muster.schemas.apiserver import ApiServerReport, ClusterView
 from muster.schemas.campaigns import CampaignPreview, CampaignView
 from muster.schemas.conditions import ConditionsAnswer
@@ -40,6 +40,7 @@ _REFUSALS = {
     410: "It ended, and its row is no longer kept",
     413: "Too large",
     422: "The named field is wrong, or the job could never run",
+    429: "More than the limits of the token's bearer allow; `Retry-After` says when to send it again",
     503: "Not now; nothing was lost, send the same request again",
 }
 _SHOWN: tuple[type[BaseModel], ...] = (
@@ -65,6 +66,7 @@ _SHOWN: tuple[type[BaseModel], ...] = (
     JobSpec,
     JobView,
     LiveCredential,
+    MeView,
     MemberView,
     NodeView,
     OutputPage,
@@ -156,6 +158,8 @@ def describe(
         if stream:
             content["text/event-stream"] = {"schema": {"type": "string"}}
         responses[status] = {"description": text, "content": content} if content else {"description": text}
+    if 401 in refusals:  # whoever is known has limits
+        refusals = tuple(sorted({*refusals, 429}))
     for status in refusals:
         content = {"application/problem+json": {"schema": reference(Problem)}}
         responses[status] = {"description": _REFUSALS[status], "content": content}

@@ -6,7 +6,7 @@ from starlette.responses import PlainTextResponse
 
 from muster.gateway.api import answers
 from muster.gateway.api.describe import describe
-from muster.gateway.house import flag_of, house_of
+from muster.gateway.house import flag_of, whole_house_of
 from muster.gateway.problems import unavailable
 
 router = APIRouter(tags=["health"])
@@ -24,7 +24,7 @@ async def readyz(request: Request) -> Response:
 
     `leaders=false` leaves out the last: what this process alone can answer for.
     """
-    house = house_of(request)
+    house = whole_house_of(request)
     if not house.tokens.is_ready:
         raise unavailable("the tokens were not read yet")
     if not house.catalogue.is_fresh:
@@ -44,4 +44,4 @@ async def readyz(request: Request) -> Response:
 async def metrics(request: Request) -> Response:
     """In Prometheus' text format, or in OpenMetrics, which has exemplars, for who accepts that."""
     encode, media_type = choose_encoder(request.headers.get("accept", ""))
-    return Response(encode(house_of(request).metrics.registry), media_type=media_type)
+    return Response(encode(whole_house_of(request).metrics.registry), media_type=media_type)

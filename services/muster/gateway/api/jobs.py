@@ -51,9 +51,8 @@ _JOB_ID = path("job_id", "Id of the job")
 )
 async def submit_job(request: Request) -> Response:
     """Everything that can be checked is checked first; then the job is stored, or it is refused."""
-    house = house_of(request)
+    principal, house = principal_of(request), house_of(request)
     started_s = house.time.monotonic_s()
-    principal = principal_of(request)
     body = await body_of(request)
     if request.scope["query_string"] and flag_of(request, "dry_run"):
         return answers.model(house.sight.dry_run(await dry_run(house, principal, body)))

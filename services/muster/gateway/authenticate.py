@@ -1,0 +1,121 @@
+"""Every request below /v1 bears a valid token, before anything else is looked at, and while its answer is open."""
+
+import asyncio
+from contextlib import suppress
+from typing import Final
+
+from starlette.datastructures import Headers
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from muster.bus.clock import TimeSource
+from muster.core.instant import NS_PER_S
+from muster.gateway.api import answers
+from muster.gateway.authorise import Principal
+from muster.gateway.limits import Limits
+from muster.gateway.ports import Tokens
+from muster.gateway.problems import ProblemError, unauthorised, unavailable
+from muster.schemas.access import token_hash
+
+API: Final = "/v1"
+PRINCIPAL: Final = "muster.principal"
+"""Key of a request's scope: whose token it bears."""
+
+CHECK_S = 2.0
+"""Time between two looks at whether the token of an open answer is still valid."""
+
+LEAVE_S = 1.0
+"""Time that a client has to take the end of an answer whose token is no longer valid."""
+
+NOT_WRITES = frozenset({"/v1/live/credential"})
+"""Paths that store nothing, whatever their method."""
+
+READS = frozenset({"GET", "HEAD", "OPTIONS"})
+
+
+class Authentication:
+    """Stands before the routes, so that no route can be reached, or found, without a token."""
+
+    def __init__(self, app: ASGIApp, *, tokens: Tokens, limits: Limits, time: TimeSource) -> None:
+        self._app = app
+        self._tokens = tokens
+        self._limits = limits
+        self._time = time
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """See `ASGIApp`."""
+        if scope["type"] != "http" or not _is_api(scope["path"]):
+            await self._app(scope, receive, send)
+            return
+        try:
+            token_id, principal = self._bearer(scope)
+            is_write = scope["method"] not in READS and scope["path"] not in NOT_WRITES
+            with self._limits.request(principal, is_write=is_write, now_s=self._time.monotonic_s()):
+                scope[PRINCIPAL] = principal
+                await self._answer(token_id, scope, receive, send)
+        except ProblemError as refusal:
+            await answers.problem(refusal.problem)(scope, receive, send)
+
+    def _bearer(self, scope: Scope) -> tuple[str, Principal]:
+        """Return the id of the token and whose it is. Raises ProblemError: 401, or 503 while no tokens were read."""
+        scheme, _, token = Headers(scope=scope).get("authorization", "").partition(" ")
+        if scheme.lower() != "bearer" or not token:
+            raise unauthorised("no bearer token was sent")
+        token_id = token_hash(token.strip())
+        principal = self._tokens.principal(token_id)
+        if principal is None:
+            if not self._tokens.is_ready:
+                raise unavailable("the tokens were not read yet")
+            raise unauthorised("nobody knows this token")
+        if self._has_expired(principal):
+            raise unauthorised("the token has expired")
+        return token_id, principal
+
+    async def _answer(self, token_id: str, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer the request; an answer that is still open when its token ends is ended, too."""
+        is_body_read = is_answered = has_ended = False
+
+        async def send_noting(message: Message) -> None:
+            nonlocal is_answered
+            is_answered = message["type"] == "http.response.body" and not message.get("more_body", False)
+            await send(message)
+
+        async def receive_while_valid() -> Message:
+            nonlocal is_body_read, has_ended
+            if is_body_read:  # so it waits for the end of the connection, beside an answer that stays open
+                message = await self._while_valid(token_id, receive)
+            else:
+                message = await receive()
+                is_body_read = not message.get("more_body", False)
+                message = message if self._is_valid(token_id) else None
+            has_ended = message is None
+            return message or {"type": "http.disconnect"}
+
+        await self._app(scope, receive_while_valid, send_noting)
+        if has_ended and not is_answered:
+            with suppress(TimeoutError):  # it does not read: the server closes what is not whole
+                async with asyncio.timeout(LEAVE_S):
+                    await send({"type": "http.response.body", "body": b"", "more_body": False})
+
+    async def _while_valid(self, token_id: str, receive: Receive) -> Message | None:
+        """Return what the client sends next; None if its token ends before."""
+        receiving = asyncio.ensure_future(receive())
+        try:
+            while not receiving.done():
+                await asyncio.wait([receiving], timeout=CHECK_S)
+                if not receiving.done() and not self._is_valid(token_id):
+                    return None
+            return receiving.result()
+        finally:
+            receiving.cancel()
+
+    def _is_valid(self, token_id: str) -> bool:
+        principal = self._tokens.principal(token_id)
+        return principal is not None and not self._has_expired(principal)
+
+    def _has_expired(self, principal: Principal) -> bool:
+        at_s = principal.expires_at_s
+        return at_s is not None and self._time.wall() >= at_s * NS_PER_S
+
+
+def _is_api(path: str) -> bool:
+    return path == API or path.startswith(f"{API}/")

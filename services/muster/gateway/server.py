@@ -1,0 +1,264 @@
+"""The HTTP server: uvicorn, with bounds on what a client may keep open and on how long it may take.
+
+uvicorn itself bounds neither the time nor the size of a header, and refuses everybody at its one limit of connections.
+"""
+
+import asyncio
+import json
+import socket
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from functools import partial
+from http import HTTPStatus
+from typing import cast
+
+import uvicorn
+from starlette.types import ASGIApp, Receive, Scope, Send
+from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol, RequestResponseCycle
+from uvicorn.server import ServerState
+
+from muster.bus.http_settings import HttpSettings
+from muster.gateway.api import answers
+from muster.gateway.connections import Admission, ConnectionTable
+from muster.gateway.problems import unavailable
+
+SHUTDOWN_S = 2
+SWEEP_S = 1.0
+"""Time between two looks at which connections are past their deadline."""
+
+FLUSH_S = 1.0
+"""Time that a refused client has to take its refusal."""
+
+PROBES = frozenset({"/healthz", "/readyz"})
+"""Paths that are answered above the limit of connections."""
+
+HEADERS = [("X-Content-Type-Options", "nosniff")]
+"""Of every answer, also of those that no route makes."""
+
+Table = ConnectionTable["BoundedProtocol"]
+
+
+async def serve(app: ASGIApp, listener: socket.socket, bounds: HttpSettings, *, sweep_s: float = SWEEP_S) -> None:
+    """Serve an application until cancelled; then open answers may end within SHUTDOWN_S."""
+    table: Table = ConnectionTable(
+        connections_max=bounds.connections_max,
+        per_address_max=bounds.connections_per_address_max,
+        proxies=bounds.proxies,
+    )
+    config = uvicorn.Config(
+        _Overload(app, table),
+        http=cast("type[asyncio.Protocol]", partial(BoundedProtocol, table=table, bounds=bounds)),
+        ws="none",  # the application has no WebSockets, and one would be out of every bound
+        loop="none",
+        lifespan="off",
+        access_log=False,
+        log_config=None,
+        log_level="error",  # a warning for each malformed request would let anybody fill the log
+        server_header=False,
+        proxy_headers=False,
+        headers=HEADERS,
+        timeout_keep_alive=max(1, round(bounds.idle_s_max)),
+        timeout_graceful_shutdown=SHUTDOWN_S,
+    )
+    server = _HostedServer(config)
+    sweeping = asyncio.create_task(_sweep(table, every_s=sweep_s), name="http-deadlines")
+    serving = asyncio.create_task(server.serve(sockets=[listener]), name="uvicorn")
+    try:
+        await asyncio.shield(serving)
+    except asyncio.CancelledError:
+        server.should_exit = True
+        await asyncio.wait([serving])
+        raise
+    finally:
+        sweeping.cancel()
+        with suppress(asyncio.CancelledError):
+            await sweeping
+
+
+class _HostedServer(uvicorn.Server):
+    """The process's signals belong to the host, not to the HTTP server."""
+
+    @contextmanager
+    def capture_signals(self) -> Iterator[None]:
+        """Leave them alone."""
+        yield
+
+
+class _Overload:
+    """Above the limit of connections, probes alone are answered: they say whether to restart the process."""
+
+    def __init__(self, app: ASGIApp, table: Table) -> None:
+        self._app = app
+        self._table = table
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """See `ASGIApp`."""
+        if not self._table.is_over or scope["path"] in PROBES:
+            await self._app(scope, receive, send)
+            return
+        refusal = unavailable("the gateway has as many connections as it may have")
+        await answers.problem(refusal.problem, close=True)(scope, receive, send)
+
+
+async def _sweep(table: Table, *, every_s: float) -> None:
+    """End connections that are past their deadline: one look at all of them costs less than timers for each request."""
+    loop = asyncio.get_running_loop()
+    while True:
+        now_s = loop.time()
+        for connection in table.open():
+            connection.end_if_due(now_s)
+        await asyncio.sleep(every_s)
+
+
+class BoundedProtocol(HttpToolsProtocol):
+    """One connection. Its deadline depends on what it waits for: a header, a body, the next request, a reader."""
+
+    def __init__(
+        self,
+        config: uvicorn.Config,
+        server_state: ServerState,
+        app_state: dict[str, object],
+        _loop: asyncio.AbstractEventLoop | None = None,
+        *,
+        table: Table,
+        bounds: HttpSettings,
+    ) -> None:
+        super().__init__(config, server_state, app_state, _loop)
+        self._table = table
+        self._bounds = bounds
+        self._deadline_s: float | None = None
+        self._write_deadline_s: float | None = None
+        self._is_in_header = False
+        self._is_message_whole = True
+        self._has_progress = False
+        self._unparsed_bytes = 0
+        self._was_refused = False
+
+    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
+        """Admit the connection, at the cost of an idle one if need be, or refuse it."""
+        super().connection_made(transport)
+        admission, closes = self._table.admit(self, self.client[0] if self.client else "")
+        self._deadline_s = self.loop.time() + self._bounds.header_s_max
+        if closes is not None:
+            closes.transport.abort()
+        if admission is Admission.FULL:
+            transport.abort()
+        elif admission is Admission.ADDRESS_FULL:
+            most = self._bounds.connections_per_address_max
+            self._refuse(429, f"your address has {most} connections open, all in use; close some")
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        """Forget the connection."""
+        self._table.remove(self)
+        super().connection_lost(exc)
+
+    def data_received(self, data: bytes) -> None:
+        """Parse what came; what yields neither a body nor the end of a header is bounded."""
+        self._has_progress = False
+        super().data_received(data)
+        self._unparsed_bytes = 0 if self._has_progress else self._unparsed_bytes + len(data)
+        if self._unparsed_bytes > self._bounds.header_bytes_max:
+            self._refuse(431, f"a header may have {self._bounds.header_bytes_max} bytes")
+
+    def on_message_begin(self) -> None:
+        """Give the header its time."""
+        super().on_message_begin()
+        self._is_in_header, self._is_message_whole = True, False
+        self._deadline_s = self.loop.time() + self._bounds.header_s_max
+
+    def on_header(self, name: bytes, value: bytes) -> None:
+        """Keep a header; those that come after a body say nothing that is used."""
+        if self._is_in_header:
+            super().on_header(name, value)
+
+    def on_headers_complete(self) -> None:
+        """Give the body its time."""
+        self._is_in_header, self._has_progress = False, True
+        self._deadline_s = self.loop.time() + self._bounds.body_s_max
+        self._table.mark_busy(self)
+        super().on_headers_complete()
+
+    def on_body(self, body: bytes) -> None:
+        """Pass a part of the body on."""
+        self._has_progress = True
+        super().on_body(body)
+
+    def on_message_complete(self) -> None:
+        """Wait for the answer, or for the next request if it was answered already."""
+        self._has_progress = self._is_message_whole = True
+        super().on_message_complete()
+        self._settle()
+
+    def on_response_complete(self) -> None:
+        """Wait for the next request, or for the rest of this one."""
+        super().on_response_complete()
+        self._settle()
+
+    def pause_writing(self) -> None:
+        """Give the client its time to read. Until it reads it counts as idle: others may need its place."""
+        super().pause_writing()
+        self._write_deadline_s = self.loop.time() + self._bounds.write_s_max
+        self._table.mark_idle(self)
+
+    def resume_writing(self) -> None:
+        """Go on with the answer."""
+        super().resume_writing()
+        self._write_deadline_s = None
+        if self._is_answering():
+            self._table.mark_busy(self)
+
+    def end_if_due(self, now_s: float) -> None:
+        """End the connection if a deadline is past. A client that still sends its request is told why."""
+        deadlines = [at for at in (self._deadline_s, self._write_deadline_s) if at is not None]
+        if not deadlines or now_s < min(deadlines):
+            return
+        is_told = (self._is_in_header or not self._is_message_whole) and not self._has_answer()
+        if is_told and not self._was_refused:
+            self._refuse(408, "the request did not come within its time")
+        else:
+            self.transport.abort()
+
+    def _settle(self) -> None:
+        """Set the deadline after a message or an answer is whole."""
+        if self._is_answering():
+            if self._is_message_whole:
+                self._deadline_s = None
+            return
+        self._table.mark_idle(self)
+        if self._is_message_whole:
+            self._deadline_s = self.loop.time() + self._bounds.idle_s_max
+
+    def _is_answering(self) -> bool:
+        return bool(self.pipeline) or not _is_complete(self.cycle)
+
+    def _has_answer(self) -> bool:
+        """Whether bytes of an answer to the request under way were sent."""
+        return not self._is_in_header and _has_started(self.cycle)
+
+    def _refuse(self, status: int, detail: str) -> None:
+        """Answer in the application's stead and close, within FLUSH_S."""
+        if self.transport.is_closing():
+            return
+        self._was_refused = True
+        self._deadline_s = self.loop.time() + FLUSH_S
+        phrase = HTTPStatus(status).phrase
+        body = json.dumps({"title": phrase, "status": status, "detail": detail}).encode()
+        lines = [
+            f"HTTP/1.1 {status} {phrase}",
+            *(f"{name}: {value}" for name, value in HEADERS),
+            f"Content-Type: {answers.PROBLEM}",
+            f"Content-Length: {len(body)}",
+            *(["Retry-After: 1"] if status == HTTPStatus.TOO_MANY_REQUESTS else []),
+            "Connection: close",
+        ]
+        self.transport.write("\r\n".join(lines).encode() + b"\r\n\r\n" + body)
+        self.transport.close()
+
+
+def _is_complete(cycle: RequestResponseCycle | None) -> bool:
+    """Whether an answer is whole; there is none before the first request, whatever uvicorn's types say."""
+    return cycle is None or cycle.response_complete
+
+
+def _has_started(cycle: RequestResponseCycle | None) -> bool:
+    return cycle is not None and cycle.response_started

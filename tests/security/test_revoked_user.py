@@ -1,0 +1,136 @@
+"""Whose token was revoked, or has expired, reads nothing more: what is open ends within five seconds."""
+
+import asyncio
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager
+from dataclasses import replace
+
+import pytest
+
+from bounded_gateway import Gateway, RawClient, serving
+from gateway_fakes import FakeHouse, fact
+from muster.bus.clock import FakeTime
+from muster.bus.settings import Settings
+from muster.bus.streams import bootstrap
+from muster.core.instant import NS_PER_S
+from muster.gateway.app import DECLARATION
+from muster.gateway.authenticate import CHECK_S
+from muster.gateway.http import make_app
+from muster.gateway.tokens import NatsTokens
+from muster.schemas.access import Role, TokenRecord, token_hash
+from muster.schemas.job import Phase
+from muster.schemas.views import JobView
+from servers import CLUSTER, DECLARATIONS, NatsServer, running_nats
+from waiting import until
+
+ENDS_S_MAX = 5.0
+JOB = "A" * 26
+STREAMS = ("/v1/events?follow=true", "/v1/events?follow=true&limit=10", f"/v1/jobs/{JOB}/events?follow=true")
+
+
+def a_house() -> FakeHouse:
+    house = FakeHouse()
+    house.view.rows[JOB] = JobView(
+        id=JOB, name="train", team="blue", principal="ann", queue="blue", phase=Phase.RUNNING
+    )
+    house.feed.tell(fact(1))
+    return house
+
+
+@asynccontextmanager
+async def reading(gateway: Gateway, token: str) -> AsyncIterator[list[RawClient]]:
+    """One open stream of every kind."""
+    clients = [await gateway.connect() for _ in STREAMS]
+    for client, path in zip(clients, STREAMS, strict=True):
+        assert (await client.ask(path, token=token))[0] == 200
+    yield clients
+
+
+async def all_end(clients: list[RawClient]) -> None:
+    """Each answer comes to its proper end."""
+    async with asyncio.timeout(ENDS_S_MAX):
+        for client in clients:
+            await client.reader.readuntil(b"\r\n0\r\n\r\n")
+
+
+def test_a_look_at_open_answers_and_their_end_fit_into_the_promise() -> None:
+    assert CHECK_S < ENDS_S_MAX / 2
+
+
+async def test_open_streams_of_a_revoked_token_end() -> None:
+    house = a_house()
+    async with serving(house.app) as gateway, reading(gateway, "eve") as clients, reading(gateway, "ann") as others:
+        async with house.client("root") as admin:
+            assert (await admin.delete(f"/v1/tokens/{token_hash('eve')}")).status_code == 204
+        await all_end(clients)
+        assert (await clients[0].ask("/v1/me", token="eve"))[0] == 401
+        house.feed.tell(fact(2))
+        for other in others[:2]:  # those of other tokens go on
+            await other.reader.readuntil(b'"seq":2')
+
+
+async def test_open_streams_of_a_token_that_expires_end() -> None:
+    house = a_house()
+    time = FakeTime()
+    until_s = time.wall() // NS_PER_S + 60
+    record = TokenRecord(principal="temp", role=Role.VIEWER, expires_at_s=until_s)
+    house.tokens.set(token_hash("temp"), record)
+    async with serving(make_app(replace(house.house, time=time))) as gateway, reading(gateway, "temp") as clients:
+        time.advance(61)
+        await all_end(clients)
+        assert (await clients[0].ask("/v1/me", token="temp"))[0] == 401
+
+
+async def test_a_stream_that_is_not_read_ends_with_its_token() -> None:
+    house = a_house()
+    async with serving(house.app) as gateway:
+        client = await gateway.connect(receive_bytes=4_096)
+        client.send(f"GET {STREAMS[0]} HTTP/1.1\r\nAuthorization: Bearer eve\r\n\r\n")
+        await client.answer()
+        for seq in range(2, 2_000):
+            house.feed.tell(fact(seq, job="B" * 26))
+        house.tokens.drop(token_hash("eve"))
+
+        def is_closed() -> bool:
+            client.send("GET")
+            return client.writer.transport.is_closing()
+
+        await until(is_closed, patience_s=ENDS_S_MAX)
+
+
+async def test_an_expired_token_is_refused_and_none_is_made_expired() -> None:
+    house = a_house()
+    house.tokens.set(token_hash("old"), TokenRecord(principal="old", role=Role.ADMIN, expires_at_s=1))
+    async with house.client("old") as client:
+        assert (await client.get("/v1/me")).status_code == 401
+    async with house.client("root") as admin:
+        refused = await admin.post("/v1/tokens", json={"principal": "new", "role": "viewer", "expires_at_s": 1})
+        assert (refused.status_code, refused.json()["field"]) == (422, "expires_at_s")
+
+
+@pytest.fixture(scope="module")
+def server() -> Iterator[NatsServer]:
+    others = [declaration for declaration in DECLARATIONS if declaration.service != "gateway"]
+    with running_nats(declarations=[DECLARATION, *others]) as server:
+        yield server
+
+
+@pytest.mark.connected
+async def test_streams_end_when_another_gateway_revokes_the_token(server: NatsServer) -> None:
+    creds = server.credentials_dir
+    maker = await server.connect("bootstrap")
+    await bootstrap(maker, Settings(state_dir=creds, credentials_dir=creds, cluster=CLUSTER))
+    clients = [await server.connect("gateway") for _ in range(2)]
+    here, elsewhere = (NatsTokens(client) for client in clients)
+    made = await elsewhere.put("secret", TokenRecord(principal="gone", role=Role.VIEWER))
+    watching = asyncio.create_task(here.watch())
+    await until(lambda: here.principal(made.id) is not None)
+    async with (
+        serving(make_app(replace(a_house().house, tokens=here))) as gateway,
+        reading(gateway, "secret") as streams,
+    ):
+        assert await elsewhere.delete(made.id)
+        await all_end(streams)
+    watching.cancel()
+    for client in (maker, *clients):
+        await client.close()
