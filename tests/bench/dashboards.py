@@ -213,7 +213,13 @@ async def measure(plan: Plan, directory: Path) -> dict[str, object]:
     """Everything, on a fresh stack."""
     wanted = stack_options(directory, nodes=plan.nodes)
     simulation = {**cast("dict[str, object]", wanted.settings["simulation"]), "telemetry_interval_s": 10.0}
-    settings = {**wanted.settings, "simulation": simulation, "telemetry": {"interval_s": 10.0}}
+    settings = {
+        **wanted.settings,
+        "simulation": simulation,
+        "telemetry": {"interval_s": 10.0},
+        "http": {"live_credential_s": 900},  # the listeners do not renew theirs
+        "access": {"submitter": {"requests_per_s": None}},
+    }
     options = wanted.model_copy(update={"settings": settings})
     async with open_house(options) as house, chromium() as browser:
         await fleet_ready(house.muster, nodes=plan.nodes, queue=TEAM)

@@ -5,23 +5,30 @@ from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager
 from dataclasses import replace
 
+import httpx
 import pytest
+from nats.errors import Error as NatsError
 
 from bounded_gateway import Gateway, RawClient, serving
 from gateway_fakes import FakeHouse, fact
-from muster.bus.clock import FakeTime
+from muster.bus.clock import FakeTime, SystemTime
+from muster.bus.http_settings import HttpSettings
+from muster.bus.jwt import PREFIX_ACCOUNT, ViewCredential, ViewSigner, new_key
 from muster.bus.settings import Settings
 from muster.bus.streams import bootstrap
 from muster.core.instant import NS_PER_S
 from muster.gateway.app import DECLARATION
 from muster.gateway.authenticate import CHECK_S
+from muster.gateway.authorise import Principal
 from muster.gateway.http import make_app
+from muster.gateway.live import Credentials, Live
 from muster.gateway.tokens import NatsTokens
 from muster.schemas.access import Role, TokenRecord, token_hash
 from muster.schemas.job import Phase
+from muster.schemas.live import LiveCredential
 from muster.schemas.views import JobView
 from servers import CLUSTER, DECLARATIONS, NatsServer, running_nats
-from waiting import until
+from waiting import until, until_async
 
 ENDS_S_MAX = 5.0
 JOB = "A" * 26
@@ -134,3 +141,45 @@ async def test_streams_end_when_another_gateway_revokes_the_token(server: NatsSe
     watching.cancel()
     for client in (maker, *clients):
         await client.close()
+
+
+@pytest.mark.connected
+async def test_the_broker_ends_the_live_view_of_a_revoked_token(server: NatsServer) -> None:
+    shortest = HttpSettings.model_validate({"live_credential_s": ENDS_S_MAX}).live_credential_s
+    house = a_house()
+    credentials = Credentials((CLUSTER,), "ws://127.0.0.1:1", server.view_signer, SystemTime(), shortest)
+    app = make_app(replace(house.house, live=Live(None, credentials, None)))  # type: ignore[arg-type]
+    async with httpx.AsyncClient(
+        transport=httpx.ASGITransport(app), base_url="http://muster", headers={"Authorization": "Bearer eve"}
+    ) as client:
+        given = LiveCredential.model_validate_json((await client.post("/v1/live/credential")).content)
+        user = ViewCredential(given.jwt, given.seed, given.inbox_prefix, given.expires_at_s)
+        closed = asyncio.Event()
+
+        async def ended() -> None:
+            closed.set()
+
+        listening = await server.connect_view(user, closed_cb=ended)
+        house.tokens.drop(token_hash("eve"))
+        assert (await client.post("/v1/live/credential")).status_code == 401
+        async with asyncio.timeout(ENDS_S_MAX + 1):  # the time of the broker, and that of its answer
+            await closed.wait()
+        await listening.close()
+
+        async def is_refused() -> bool:
+            try:
+                await (await server.connect_view(user)).close()
+            except NatsError:
+                return True
+            return False
+
+        await until_async(is_refused)  # from the next whole second on
+
+
+async def test_a_credential_of_the_live_view_does_not_outlive_its_token() -> None:
+    time = FakeTime()
+    now_s = time.wall() // NS_PER_S
+    signer = ViewSigner(new_key(PREFIX_ACCOUNT, b"s" * 32), new_key(PREFIX_ACCOUNT, b"a" * 32).public)
+    credentials = Credentials((CLUSTER,), "ws://127.0.0.1:1", signer, time, 20)
+    assert credentials.give(Principal("eve", Role.VIEWER, expires_at_s=now_s + 7)).expires_at_s == now_s + 7
+    assert credentials.give(Principal("eve", Role.VIEWER)).expires_at_s == now_s + 20

@@ -46,3 +46,8 @@ class HttpSettings(BaseModel):
 
     header_bytes_max: Annotated[int, Field(ge=1_024, le=1024 * 1024)] = 65_536
     """Bytes of a request's header, and of what follows a body (trailers)."""
+
+    live_credential_s: Annotated[int, Field(ge=5, le=900)] = 20
+    """Time for which the broker accepts a credential of the live view. A dashboard renews it before that; the broker
+    ends the connection of a revoked or expired token after so long at most. Longer for programs that listen without
+    renewing, shorter where dashboards are near the gateway."""

@@ -18,8 +18,6 @@ from muster.gateway.visibility import sight_of
 from muster.schemas.access import Role
 from muster.schemas.live import FED_CLUSTER, LiveCredential
 
-CREDENTIAL_S = 900.0
-
 _log = logging.getLogger(__name__)
 
 
@@ -31,19 +29,26 @@ class Credentials:
     url: str
     signer: ViewSigner | None
     time: TimeSource
+    lifetime_s: int
+    """How long the broker accepts a user: nobody can take one back, so it is short, and renewed."""
     access: AccessSettings = field(default_factory=AccessSettings)
 
     def give(self, principal: Principal) -> LiveCredential:
-        """A user for this principal's teams, all of them for who acts for all. Raises ProblemError (503)."""
+        """Return a user for this principal's teams, all of them for who acts for all; it ends with the token.
+
+        Raises ProblemError (503).
+        """
         if self.signer is None or not self.url:
             raise unavailable("this gateway serves no live view: it has no WebSocket address, or nothing to sign with")
         teams = (EVERY_TEAM,) if self._sees_all(principal) else _teams(principal)
+        now_s = self.time.wall() // NS_PER_S
+        token_s = self.lifetime_s if principal.expires_at_s is None else principal.expires_at_s - now_s
         user = mint_view_user(
             self.signer,
             clusters=self.clusters,
             teams=teams,
-            now_s=self.time.wall() // NS_PER_S,
-            expires_in_s=CREDENTIAL_S,
+            now_s=now_s,
+            expires_in_s=max(1, min(self.lifetime_s, token_s)),
             entropy=os.urandom(SEED_BYTES),
         )
         return LiveCredential(
@@ -87,4 +92,6 @@ def credentials(settings: Settings, time: TimeSource) -> Credentials:
     except FileNotFoundError:
         _log.warning("%s is not there: dashboards cannot listen through this gateway", path)
         signer = None
-    return Credentials(settings.clusters, settings.websocket_url, signer, time, settings.access)
+    return Credentials(
+        settings.clusters, settings.websocket_url, signer, time, settings.http.live_credential_s, settings.access
+    )

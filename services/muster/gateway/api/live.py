@@ -36,7 +36,7 @@ async def snapshot(request: Request) -> Response:
 @router.post(
     "/v1/live/credential",
     summary="A user of the broker for one dashboard",
-    **describe({201: ("May listen for a quarter of an hour, and send nothing", reference(LiveCredential))}),
+    **describe({201: ("May listen until `expires_at_s`, and send nothing", reference(LiveCredential))}),
 )
 async def credential(request: Request) -> Response:
     """Limited to what the token's principal may see."""
