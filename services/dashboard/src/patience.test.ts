@@ -37,6 +37,12 @@ describe("a question to a service whose leader is not there yet", () => {
     expect(one.waited).toEqual([WAIT_S_MAX * 1_000]);
   });
 
+  it("is asked again where it was above the limits", async () => {
+    const one = asking({ status: 429, retryAfterS: 2 });
+    expect(await one.said()).toBe("told");
+    expect(one.waited).toEqual([2_000]);
+  });
+
   it.each([{ status: 404, retryAfterS: 0 }, { status: 503, retryAfterS: 0 }, { status: 0, retryAfterS: 0 }, {}])(
     "is not asked again where that mends nothing: %j",
     async (refusal) => {

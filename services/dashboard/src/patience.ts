@@ -7,7 +7,7 @@ export const WAIT_S_MAX = 5;
 
 type Wait = (ms: number, signal?: AbortSignal) => Promise<void>;
 
-/** The answer of `ask`, or what it throws at last; a 503 with a time to come back (`Retry-After`) is waited for. */
+/** The answer of `ask`, or what it throws at last; a 503 or 429 that says `Retry-After` is waited for. */
 export async function patiently<T>(
   ask: () => Promise<T>,
   { signal, wait = pause }: { signal?: AbortSignal; wait?: Wait } = {},
@@ -28,7 +28,7 @@ export async function patiently<T>(
 /** Seconds; 0 for what asking again does not mend. */
 function comesBackAfterS(error: unknown): number {
   const { status, retryAfterS } = error as { status?: unknown; retryAfterS?: unknown };
-  return status === 503 && typeof retryAfterS === "number" ? retryAfterS : 0;
+  return (status === 503 || status === 429) && typeof retryAfterS === "number" ? retryAfterS : 0;
 }
 
 /** Ends early where the signal says so: who asks next is told by the signal. */

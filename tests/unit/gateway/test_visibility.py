@@ -102,8 +102,10 @@ def test_each_role_has_its_default_and_its_setting() -> None:
 
 def test_an_operator_who_does_not_see_all_listens_to_its_own_teams() -> None:
     operator = Principal("ann", Role.OPERATOR, frozenset({OWN}))
-    whole = Credentials((), "", None, SystemTime())
-    narrow = Credentials((), "", None, SystemTime(), AccessSettings(operator=OperatorSettings(other_teams="outline")))
+    whole = Credentials((), "", None, SystemTime(), 20)
+    narrow = Credentials(
+        (), "", None, SystemTime(), 20, AccessSettings(operator=OperatorSettings(other_teams="outline"))
+    )
     assert whole.audiences(operator) == ("public", "*")
     assert narrow.audiences(operator) == ("public", OWN)
 
