@@ -48,6 +48,7 @@ def options(
             "fleet": {"nodes": nodes, "gpus_per_node": 8},
             "simulation": {"start_s": 0.05, "run_s": 1.0, "job_failure_share": 0.0, "telemetry_interval_s": 0},
             "bus": {"lease_ttl_s": 1.0, **bus},
+            "http": {"live_credential_s": 900},  # tests listen to the live view without renewing
         },
         sync_interval_s=120.0,
     )

@@ -217,7 +217,6 @@ async def measure(plan: Plan, directory: Path) -> dict[str, object]:
         **wanted.settings,
         "simulation": simulation,
         "telemetry": {"interval_s": 10.0},
-        "http": {"live_credential_s": 900},  # the listeners do not renew theirs
         "access": {"submitter": {"requests_per_s": None}},
     }
     options = wanted.model_copy(update={"settings": settings})

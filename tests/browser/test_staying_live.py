@@ -11,7 +11,9 @@ from muster.client import UnavailableError, UnreachableError
 from muster.schemas.access import Role, TokenRecord
 from waiting import until, until_async
 
-RENEWAL_MS = 12 * 60_000  # a credential lives for 15 minutes and is replaced after three quarters of that
+RENEWAL_MS = (
+    12 * 60_000
+)  # a credential of the test stack lives for 15 minutes and is replaced after three quarters of that
 
 
 def provoked(text: str) -> bool:
