@@ -12,6 +12,7 @@ resources. It checks no schemas, runs no admission, collects no garbage. `kube.f
 """
 
 from kube_fake.asked import Logged
+from kube_fake.bearers import Bearer
 from kube_fake.faults import Faults, Rule
 from kube_fake.kubelet import EXIT_CODE, OUT_OF, RUN_S, FakeKubelet
 from kube_fake.samples import binding, custom_resource, node, pod
@@ -22,6 +23,7 @@ __all__ = [
     "EXIT_CODE",
     "OUT_OF",
     "RUN_S",
+    "Bearer",
     "FakeKube",
     "FakeKubelet",
     "Faults",

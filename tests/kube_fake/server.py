@@ -10,6 +10,7 @@ from aiohttp import web
 from pydantic_core import from_json, to_json
 
 from kube_fake.asked import Asked, Logged, understood
+from kube_fake.bearers import Bearer
 from kube_fake.devices import GROUP, STORED, shown, taken
 from kube_fake.discovery import document
 from kube_fake.faults import Faults
@@ -56,7 +57,9 @@ class FakeKube:
         """Called with every pod that was bound."""
         self.watches: set[Watch] = set()
         self.url = ""
-        self._worker = Worker(self.store, self.faults, self.on_bind)
+        self.bearers: dict[str, Bearer] = {}
+        """Who bears which token, for TokenReview."""
+        self._worker = Worker(self.store, self.faults, self.on_bind, self.bearers)
         self._runner: web.AppRunner | None = None
         self._port = 0
         self.store.listeners.append(self._tell)

@@ -1,26 +1,34 @@
 """What the fake API server does for a request that is no watch."""
 
 import itertools
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 
 from pydantic_core import to_json
 
 from kube_fake.asked import Asked
+from kube_fake.bearers import Bearer, reviewed
 from kube_fake.faults import Faults
 from kube_fake.patches import json_patched, merged, strategic
 from kube_fake.selectors import matcher
 from kube_fake.store import PARTIAL, Refusal, Store, Stored
 from muster.kube.objects import JsonObject, is_object, mapping, name_of, objects, text, truth
-from muster.kube.resources import CUSTOM_RESOURCE_DEFINITIONS, PODS, Resource
+from muster.kube.resources import CUSTOM_RESOURCE_DEFINITIONS, PODS, TOKEN_REVIEWS, Resource
 
 
 class Worker:
     """Works on a store. on_bind: told of every pod that was bound."""
 
-    def __init__(self, store: Store, faults: Faults, on_bind: list[Callable[[JsonObject], None]]) -> None:
+    def __init__(
+        self,
+        store: Store,
+        faults: Faults,
+        on_bind: list[Callable[[JsonObject], None]],
+        bearers: Mapping[str, Bearer],
+    ) -> None:
         self._store = store
         self._faults = faults
         self._on_bind = on_bind
+        self._bearers = bearers
         self._pages: dict[str, tuple[int, list[Stored]]] = {}
         self._tokens = itertools.count(1)
 
@@ -84,6 +92,8 @@ class Worker:
             plural = f"{plural}/{sub}" if sub else plural
             allowed = not self._faults.forbids(text(wanted, "verb"), f"{plural}.{group}" if group else plural)
             return {**asked.obj(), "status": {"allowed": allowed}}
+        if asked.resource == TOKEN_REVIEWS:
+            return {**asked.obj(), "status": reviewed(mapping(asked.obj(), "spec"), self._bearers)}
         made = self._store.create(asked.resource, asked.obj(), asked.namespace, dry_run=asked.dry_run)
         if asked.resource == CUSTOM_RESOURCE_DEFINITIONS and not asked.dry_run:
             self._define(made)

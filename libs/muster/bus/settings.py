@@ -9,6 +9,7 @@ from muster.bus.access_settings import AccessSettings
 from muster.bus.federation_settings import FederationSettings
 from muster.bus.health_settings import HealthSettings
 from muster.bus.http_settings import HttpSettings
+from muster.bus.identity_settings import IdentitySettings, TlsSettings
 from muster.bus.kubernetes_settings import GuardSettings, KubernetesSettings
 from muster.bus.local_settings import LocalSettings
 from muster.bus.preflight_settings import PreflightSettings
@@ -289,7 +290,7 @@ class Settings(_Section):
     gateway listens. metrics_port: where this process shows its metrics; 0: nowhere. websocket_url: where browsers reach
     NATS. dashboard_url: where people reach the gateway, for links in messages. kubernetes: the real cluster; None: a
     simulated one. local: jobs are processes of this machine. fleet, simulation, scheduler, scaling, fabrics, composer,
-    webhooks, guard, telemetry, health, preflight, upgrades, federation, bus, access, http: see below.
+    webhooks, guard, telemetry, health, preflight, upgrades, federation, bus, access, http, identity, tls: see below.
     """
 
     state_dir: Path
@@ -321,6 +322,8 @@ class Settings(_Section):
     bus: BusSettings = BusSettings()
     access: AccessSettings = AccessSettings()
     http: HttpSettings = HttpSettings()
+    identity: IdentitySettings = IdentitySettings()
+    tls: TlsSettings = TlsSettings()
 
     @property
     def clusters(self) -> tuple[str, ...]:

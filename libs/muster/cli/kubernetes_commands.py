@@ -24,11 +24,20 @@ def rbac(
     ] = None,
     without: Annotated[list[Feature] | None, typer.Option(help="Leave out what this feature needs; repeat.")] = None,
     fabrics: Annotated[bool, typer.Option(help="With what a cluster needs in which devices or nodes move.")] = True,
+    token_review: Annotated[
+        bool, typer.Option("--token-review", help="With what the gateway needs for `identity.token_review`.")
+    ] = False,
 ) -> None:
-    """Print the roles and bindings of the agent and the guard, from the table of what they use."""
+    """Print the roles and bindings of the services that use the API server, from the table of what they use."""
     from muster.cli import permitting
 
-    permitting.rbac(namespace=namespace, writes_in=writes_in or [], without=without or [], fabrics=fabrics)
+    permitting.rbac(
+        namespace=namespace,
+        writes_in=writes_in or [],
+        without=without or [],
+        fabrics=fabrics,
+        token_review=token_review,
+    )
 
 
 @app.command()

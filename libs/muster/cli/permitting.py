@@ -20,12 +20,16 @@ def rbac_yaml(scope: Scope) -> str:
     return HEAD + yaml.safe_dump_all(manifests(scope), sort_keys=False, default_flow_style=None, width=110)
 
 
-def rbac(*, namespace: str, writes_in: Sequence[str], without: Sequence[Feature], fabrics: bool) -> None:
+def rbac(
+    *, namespace: str, writes_in: Sequence[str], without: Sequence[Feature], fabrics: bool, token_review: bool
+) -> None:
     """Print the manifests. Raises CliError."""
     if Feature.CORE in without:
         raise usage("--without core: without these permissions the agent stops; leave out another feature")
     left_out = (*without, *(() if fabrics else OF_FABRICS))
-    scope = Scope(namespace=namespace, writes_in=tuple(dict.fromkeys(writes_in)), without=left_out)
+    scope = Scope(
+        namespace=namespace, writes_in=tuple(dict.fromkeys(writes_in)), without=left_out, token_review=token_review
+    )
     print_lines(rbac_yaml(scope))
 
 

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from enum import StrEnum
 
-AGENT, GUARD = "agent", "guard"
+AGENT, GUARD, GATEWAY = "agent", "guard", "gateway"
 FORBIDDEN = frozenset({"secrets", "*"})
 """Resources that no row may name."""
 
@@ -41,6 +41,7 @@ class Feature(StrEnum):
     APISERVER_METRICS = "apiserver-metrics"
     REQUESTS_AT_WORK = "requests-at-work"
     WORKLOAD_SECRETS = "workload-secrets"
+    TOKEN_REVIEW = "token-review"  # noqa: S105 - no secret
 
 
 @dataclass(frozen=True, slots=True)
@@ -318,6 +319,14 @@ TABLE: tuple[Permission, ...] = (
         ("list", "watch", "create", "patch", "delete"),
         "that level, its ballast, and the shares of all others",
         Feature.FLOW_CONTROL,
+    ),
+    Permission(
+        GATEWAY,
+        "authentication.k8s.io",
+        "tokenreviews",
+        ("create",),
+        "users of the cluster use the API with their own tokens (`identity.token_review`)",
+        Feature.TOKEN_REVIEW,
     ),
 )
 

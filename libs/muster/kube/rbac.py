@@ -24,6 +24,7 @@ CLUSTER_SCOPED = frozenset(
         "prioritylevelconfigurations",
         "composabilityrequests",
         "composableresources",
+        "tokenreviews",
     }
 )
 """Resources of the table that lie in no namespace, so that writing them cannot be kept to one."""
@@ -61,12 +62,18 @@ class Rule:
 class Scope:
     """For whom and where. namespace: of the service accounts. writes_in: namespaces of jobs; none: all of them.
 
-    without: features that are not wanted.
+    without: features that are not wanted. token_review: with what the gateway needs to review tokens.
     """
 
     namespace: str = OWN_NAMESPACE
     writes_in: tuple[str, ...] = ()
     without: tuple[Feature, ...] = ()
+    token_review: bool = False
+
+    @property
+    def left_out(self) -> tuple[Feature, ...]:
+        """Return the features that nothing is asked for: reviewing tokens is one unless it is wanted."""
+        return self.without if self.token_review else (*self.without, Feature.TOKEN_REVIEW)
 
 
 def asked_in(row: Permission, verb: str, writes_in: Sequence[str]) -> tuple[str, ...]:
@@ -86,10 +93,10 @@ def manifests(scope: Scope = Scope()) -> tuple[JsonObject, ...]:
 
 def manifests_of(service: str, scope: Scope) -> Iterator[JsonObject]:
     """Roles of one service: the one for everywhere, then those of single namespaces in the order of their names."""
-    rows = tuple(permissions_of(service, without=scope.without))
+    rows = tuple(permissions_of(service, without=scope.left_out))
     by_namespace = rules_by_namespace(rows, writes_in=scope.writes_in)
     everywhere = by_namespace.pop("", ())
-    paths = tuple(paths_of(service, without=scope.without))
+    paths = tuple(paths_of(service, without=scope.left_out))
     if everywhere or paths:
         body = [*(rule.body() for rule in everywhere), *map(_path_rule, paths)]
         yield _role(CLUSTER_ROLES, service, rules=body)

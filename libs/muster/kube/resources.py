@@ -101,3 +101,4 @@ COMPOSABLE_RESOURCES = Resource(
     "cro.hpsys.ibm.ie.com", "v1alpha1", "composableresources", namespaced=False, kind="ComposableResource"
 )
 MPI_JOBS = Resource("kubeflow.org", "v2beta1", "mpijobs", namespaced=True, kind="MPIJob")
+TOKEN_REVIEWS = Resource("authentication.k8s.io", "v1", "tokenreviews", namespaced=False, kind="TokenReview")

@@ -2,6 +2,7 @@
 
 import asyncio
 import socket
+from contextlib import AsyncExitStack
 
 from redis.asyncio import Redis
 
@@ -20,9 +21,11 @@ from muster.gateway.feed import Feed
 from muster.gateway.growth import shapes_to_come
 from muster.gateway.house import House
 from muster.gateway.http import make_app
+from muster.gateway.identity.opening import opened_identities
 from muster.gateway.leading import AskLeader, Leadership
 from muster.gateway.limits import Limits
 from muster.gateway.live import Live, credentials
+from muster.gateway.metrics import Metrics
 from muster.gateway.ports import Scheduler
 from muster.gateway.readings import Readings
 from muster.gateway.recent import RecentMessages
@@ -88,8 +91,13 @@ class Gateway:
         view = RedisView(redis, clusters=tuple(models.values()), fed=fed)
         catalogue = CatalogueCache(view=view, scheduler=scheduler, time=time, to_come=shapes_to_come(settings.scaling))
         feed = Feed(listening, {log_name: read_model(log_name) for log_name in (*logs.values(), FED_LOG)})
+        metrics = Metrics()
+        vouching = AsyncExitStack()
+        identities = await opened_identities(settings.identity, vouching, time=time, metrics=metrics)
         snapshots = Snapshots(redis, clusters=models, fed=fed, time=time)
         house = House(
+            metrics=metrics,
+            identities=identities,
             log=log,
             view=view,
             scheduler=scheduler,
@@ -125,6 +133,7 @@ class Gateway:
                         wishes = Workloads(client, log_name, house, authority_of(settings, name))
                         tasks.create_task(wishes.run(), name=f"workloads of {name}")
         finally:
+            await vouching.aclose()
             await asyncio.to_thread(tracing.close)
             await redis.aclose()
             await listening.aclose()

@@ -1,7 +1,9 @@
 """Every request below /v1 bears a valid token, before anything else is looked at, and while its answer is open."""
 
 import asyncio
+from collections.abc import Callable
 from contextlib import suppress
+from http import HTTPStatus
 from typing import Final
 
 from starlette.datastructures import Headers
@@ -11,8 +13,9 @@ from muster.bus.clock import TimeSource
 from muster.core.instant import NS_PER_S
 from muster.gateway.api import answers
 from muster.gateway.authorise import Principal
+from muster.gateway.identity.identities import Identities
 from muster.gateway.limits import Limits
-from muster.gateway.ports import Tokens
+from muster.gateway.ports import Tokens, UnreachableError
 from muster.gateway.problems import ProblemError, unauthorised, unavailable
 from muster.schemas.access import token_hash
 
@@ -35,9 +38,24 @@ READS = frozenset({"GET", "HEAD", "OPTIONS"})
 class Authentication:
     """Stands before the routes, so that no route can be reached, or found, without a token."""
 
-    def __init__(self, app: ASGIApp, *, tokens: Tokens, limits: Limits, time: TimeSource) -> None:
+    def __init__(
+        self,
+        app: ASGIApp,
+        *,
+        tokens: Tokens,
+        identities: Identities | None,
+        is_reserved: Callable[[str], bool],
+        limits: Limits,
+        time: TimeSource,
+    ) -> None:
+        """Take what tokens are checked against. identities: users whom others vouch for, None for none.
+
+        is_reserved: whether no token of Muster's own may be a principal's of this name.
+        """
         self._app = app
         self._tokens = tokens
+        self._identities = identities
+        self._is_reserved = is_reserved
         self._limits = limits
         self._time = time
 
@@ -47,30 +65,44 @@ class Authentication:
             await self._app(scope, receive, send)
             return
         try:
-            token_id, principal = self._bearer(scope)
+            token = bearer_token(scope)
+            if not token:
+                raise unauthorised("no bearer token was sent")
+            principal = await self._owner(token)
             is_write = scope["method"] not in READS and scope["path"] not in NOT_WRITES
             with self._limits.request(principal, is_write=is_write, now_s=self._time.monotonic_s()):
                 scope[PRINCIPAL] = principal
-                await self._answer(token_id, scope, receive, send)
+                await self._answer(token, principal, scope, receive, send)
         except ProblemError as refusal:
             await answers.problem(refusal.problem)(scope, receive, send)
 
-    def _bearer(self, scope: Scope) -> tuple[str, Principal]:
-        """Return the id of the token and whose it is. Raises ProblemError: 401, or 503 while no tokens were read."""
-        scheme, _, token = Headers(scope=scope).get("authorization", "").partition(" ")
-        if scheme.lower() != "bearer" or not token:
-            raise unauthorised("no bearer token was sent")
-        token_id = token_hash(token.strip())
-        principal = self._tokens.principal(token_id)
+    async def _owner(self, token: str) -> Principal:
+        """Return whose token it is. Raises ProblemError: 401, 403, or 503 while nobody can tell."""
+        principal = self._tokens.principal(token_hash(token))
         if principal is None:
-            if not self._tokens.is_ready:
-                raise unavailable("the tokens were not read yet")
-            raise unauthorised("nobody knows this token")
+            return await self._vouched(token)
         if self._has_expired(principal):
             raise unauthorised("the token has expired")
-        return token_id, principal
+        if self._is_reserved(principal.name):
+            raise unauthorised(
+                f"the token's principal {principal.name!r} has a reserved name; ask an admin for a new token"
+            )
+        return principal
 
-    async def _answer(self, token_id: str, scope: Scope, receive: Receive, send: Send) -> None:
+    async def _vouched(self, token: str) -> Principal:
+        """Return the user that a token which is not Muster's own belongs to. Raises ProblemError as `_owner`."""
+        try:
+            if self._identities is not None:
+                return await self._identities.identify(token)
+            raise unauthorised("invalid token")
+        except ProblemError as refusal:
+            if refusal.problem.status == HTTPStatus.UNAUTHORIZED and not self._tokens.is_ready:
+                raise unavailable("the tokens were not read yet") from refusal
+            raise
+        except UnreachableError as error:
+            raise unavailable(str(error)) from error
+
+    async def _answer(self, token: str, principal: Principal, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer the request; an answer that is still open when its token ends is ended, too."""
         is_body_read = is_answered = has_ended = False
 
@@ -82,11 +114,11 @@ class Authentication:
         async def receive_while_valid() -> Message:
             nonlocal is_body_read, has_ended
             if is_body_read:  # so it waits for the end of the connection, beside an answer that stays open
-                message = await self._while_valid(token_id, receive)
+                message = await self._while_valid(token, principal, receive)
             else:
                 message = await receive()
                 is_body_read = not message.get("more_body", False)
-                message = message if self._is_valid(token_id) else None
+                message = message if await self._is_valid(token, principal) else None
             has_ended = message is None
             return message or {"type": "http.disconnect"}
 
@@ -96,21 +128,26 @@ class Authentication:
                 async with asyncio.timeout(LEAVE_S):
                     await send({"type": "http.response.body", "body": b"", "more_body": False})
 
-    async def _while_valid(self, token_id: str, receive: Receive) -> Message | None:
+    async def _while_valid(self, token: str, principal: Principal, receive: Receive) -> Message | None:
         """Return what the client sends next; None if its token ends before."""
         receiving = asyncio.ensure_future(receive())
         try:
             while not receiving.done():
                 await asyncio.wait([receiving], timeout=CHECK_S)
-                if not receiving.done() and not self._is_valid(token_id):
+                if not receiving.done() and not await self._is_valid(token, principal):
                     return None
             return receiving.result()
         finally:
             receiving.cancel()
 
-    def _is_valid(self, token_id: str) -> bool:
-        principal = self._tokens.principal(token_id)
-        return principal is not None and not self._has_expired(principal)
+    async def _is_valid(self, token: str, principal: Principal) -> bool:
+        """Return whether an open answer may go on. While nobody can tell, it may until the token's known end."""
+        try:
+            await self._owner(token)
+        except ProblemError as refusal:
+            is_unknown = refusal.problem.status == HTTPStatus.SERVICE_UNAVAILABLE
+            return is_unknown and not self._has_expired(principal)
+        return True
 
     def _has_expired(self, principal: Principal) -> bool:
         at_s = principal.expires_at_s
@@ -119,3 +156,9 @@ class Authentication:
 
 def _is_api(path: str) -> bool:
     return path == API or path.startswith(f"{API}/")
+
+
+def bearer_token(scope: Scope) -> str:
+    """Return the bearer token that a request carries, "" if it carries none."""
+    scheme, _, token = Headers(scope=scope).get("authorization", "").partition(" ")
+    return token.strip() if scheme.lower() == "bearer" else ""

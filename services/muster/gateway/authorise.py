@@ -13,6 +13,11 @@ SENDER_FIELD = "Authorization"
 _RANK = {role: rank for rank, role in enumerate((Role.VIEWER, Role.SUBMITTER, Role.OPERATOR, Role.ADMIN))}
 
 
+def rank(role: Role) -> int:
+    """Return how much a role may do, as a number that only comparisons have a use for."""
+    return _RANK[role]
+
+
 @dataclass(frozen=True, slots=True)
 class Principal:
     """Who asks. teams: those a submitter acts for; an operator acts for all."""
@@ -25,7 +30,7 @@ class Principal:
 
     def is_at_least(self, role: Role) -> bool:
         """Whether this principal may do what `role` may."""
-        return _RANK[self.role] >= _RANK[role]
+        return rank(self.role) >= rank(role)
 
     def acts_for(self, team: str) -> bool:
         """Whether it may submit, cancel, hold, release and prioritise for this team."""

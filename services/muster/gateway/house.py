@@ -8,6 +8,7 @@ from starlette.requests import ClientDisconnect, Request
 
 from muster.bus.access_settings import AccessSettings
 from muster.bus.clock import SystemTime, TimeSource
+from muster.bus.identity_settings import KUBERNETES_OBJECTS_PREFIX
 from muster.checks.suites import PreflightPolicy
 from muster.gateway.asking import NoLeaders
 from muster.gateway.authenticate import PRINCIPAL
@@ -15,6 +16,7 @@ from muster.gateway.authorise import Principal
 from muster.gateway.catalogue import CatalogueCache
 from muster.gateway.cells import Cell, cell_named
 from muster.gateway.dashboard import Site
+from muster.gateway.identity.identities import Identities
 from muster.gateway.leading import Leadership
 from muster.gateway.limits import Limits
 from muster.gateway.live import Live
@@ -64,6 +66,8 @@ class House:
     sight: Sight = FULL_SIGHT
     """What the caller sees of other teams' jobs; `house_of` narrows it, the gateway itself sees all."""
     limits: Limits = field(default_factory=Limits)
+    identities: Identities | None = None
+    """Users whom others vouch for; None where only Muster's own tokens count."""
 
     def seen_by(self, sight: Sight) -> "House":
         """Return the same with nothing on its read side that the caller may not see."""
@@ -72,6 +76,11 @@ class House:
         view = VisibleView(self.view, sight)
         views = VisibleViews(self.view, self.scheduler, self.log, self.time, sight)
         return replace(self, view=view, views=views, feed=VisibleFacts(self.feed, sight), sight=sight)
+
+    def is_reserved(self, principal: str) -> bool:
+        """Return whether no token of Muster's own may be this principal's: others vouch for users of such names."""
+        of_objects = principal.startswith(KUBERNETES_OBJECTS_PREFIX)
+        return of_objects or (self.identities is not None and self.identities.names(principal))
 
     def of_cluster(self, name: str) -> "House":
         """The same as if there were no other cluster. Raises ProblemError (404)."""

@@ -69,7 +69,14 @@ def make_app(house: House) -> FastAPI:
     app.state.pages = reference.Pages(app)
     for error in (ProblemError, ValidationError, NotStoredError, UnreachableError, HTTPException):
         app.add_exception_handler(error, answers.refuse)
-    app.add_middleware(Authentication, tokens=house.tokens, limits=house.limits, time=house.time)
+    app.add_middleware(
+        Authentication,
+        tokens=house.tokens,
+        identities=house.identities,
+        is_reserved=house.is_reserved,
+        limits=house.limits,
+        time=house.time,
+    )
     app.add_middleware(Counting, metrics=house.metrics, time=house.time)
     return app
 

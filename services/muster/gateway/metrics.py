@@ -58,6 +58,12 @@ class Metrics:
         self.workloads = Counter(
             "muster_workloads_answered", "Wishes of Kubernetes objects, by answer", ("answer",), registry=self.registry
         )
+        self.identities = Counter(
+            "muster_identity_checks",
+            "Bearer tokens that were checked with who vouches for them, by outcome",
+            ("source", "outcome"),
+            registry=self.registry,
+        )
         for status in REFUSALS:
             self.refused.labels(status)  # shown as 0 before the first, or a rate would not see it
 

@@ -19,7 +19,7 @@ from muster.kube.errors import (
     NotFoundError,
 )
 from muster.kube.objects import JsonObject, at, mapping, name_of, objects, sequence, text, uid_of, version_of
-from muster.kube.resources import CONFIG_MAPS, CUSTOM_RESOURCE_DEFINITIONS, PODS, Resource
+from muster.kube.resources import CONFIG_MAPS, CUSTOM_RESOURCE_DEFINITIONS, PODS, TOKEN_REVIEWS, Resource
 from muster.kube.shapes import Patch, Selection, Writing
 from waiting import until_async
 
@@ -384,3 +384,8 @@ class ApiServerContract:
             assert at(changed, "metadata", "generation") == 2
         finally:
             await kube.delete(CUSTOM_RESOURCE_DEFINITIONS, name_of(definition))
+
+    async def test_a_review_does_not_authenticate_a_token_that_nobody_made(self, kube: KubeConnection) -> None:
+        spec: JsonObject = {"token": "a.b.c", "audiences": ["muster"]}
+        review: JsonObject = {"apiVersion": "authentication.k8s.io/v1", "kind": "TokenReview", "spec": spec}
+        assert not at(await kube.create(TOKEN_REVIEWS, review), "status", "authenticated")

@@ -9,7 +9,7 @@ import yaml
 
 from muster.cli.permitting import rbac_yaml
 from muster.kube.objects import JsonObject, at, objects, text
-from muster.kube.permissions import AGENT, GUARD, PATHS, TABLE, Feature, Permission
+from muster.kube.permissions import AGENT, GATEWAY, GUARD, PATHS, TABLE, Feature, Permission
 from muster.kube.rbac import OF_FABRICS, READING, Scope, asked_in, manifests
 
 BASE = Path(__file__).parents[3] / "k8s" / "base"
@@ -45,6 +45,11 @@ def wanted(service: str) -> set[tuple[str, str, str, str]]:
 @pytest.mark.parametrize("service", [AGENT, GUARD])
 def test_a_service_gets_the_verbs_of_its_rows_and_no_others(service: str) -> None:
     assert granted(service) == wanted(service)
+
+
+def test_the_gateway_may_review_tokens_only_where_that_is_wanted() -> None:
+    assert granted(GATEWAY) == set()
+    assert granted(GATEWAY, Scope(token_review=True)) == wanted(GATEWAY)
 
 
 @pytest.mark.parametrize(("resource", "verbs"), [("secrets", ("list",)), ("*", ("get",)), ("pods", ("*",))])

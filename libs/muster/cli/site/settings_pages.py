@@ -1,4 +1,4 @@
-"""Every setting as a page: name, type, default and what a docstring of its section says of it. Pure."""
+"""Every setting as a page: name, type, default and what its section's docstring or its own says of it. Pure."""
 
 import json
 import re
@@ -65,7 +65,8 @@ def _rows(model: type[BaseModel], schema: Document, told: Mapping[str, str]) -> 
     fields = cast("Mapping[str, Document]", schema["properties"])
     for name, field in model.model_fields.items():
         default = "needed" if field.is_required() else _default(field.get_default(call_default_factory=True))
-        yield code(name), _type(fields[name]), default, prose(told.get(name) or _beside(model, name))
+        words = told.get(name) or " ".join(_beside(model, name).split()).rstrip(".")
+        yield code(name), _type(fields[name]), default, prose(words)
 
 
 def _type(schema: Document) -> str:

@@ -57,6 +57,8 @@ async def make_token(request: Request) -> Response:
     house = house_of(request)
     if record.expires_at_s is not None and record.expires_at_s * NS_PER_S <= house.time.wall():
         raise invalid("lies in the past", field="expires_at_s", cure="Give a moment to come, in seconds since 1970.")
+    if house.is_reserved(record.principal):
+        raise invalid("others vouch for users of such names", field="principal", cure="Choose a name without a prefix.")
     token = os.urandom(TOKEN_BYTES).hex()
     view = await house.tokens.put(token, record)
     made = TokenMade(token=token, **view.model_dump())

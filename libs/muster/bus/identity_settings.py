@@ -1,0 +1,182 @@
+"""Settings of identity: users of an OpenID Connect provider or of Kubernetes, and TLS of the gateway."""
+
+from pathlib import Path
+from typing import Annotated, Literal, Self
+from urllib.parse import urlsplit
+
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, model_validator
+
+from muster.schemas.access import TOKEN_TEAMS_MAX, Role
+from muster.schemas.base import Name
+
+KUBERNETES_OBJECTS_PREFIX = "kubernetes:"
+"""Begins the principal of jobs that came as objects of Kubernetes; nobody else may be named so."""
+TOKEN_BYTES_MAX = 16 * 1024
+"""Longest bearer token that is looked at. Providers that list many groups write tokens of several KiB."""
+
+_LOOPBACK = frozenset({"127.0.0.1", "::1", "localhost"})
+
+
+def is_protected(url: str) -> bool:
+    """Whether nobody on the network can change what this address answers: https, or this machine."""
+    parts = urlsplit(url)
+    return bool(parts.hostname) and (
+        parts.scheme == "https" or (parts.scheme == "http" and parts.hostname in _LOOPBACK)
+    )
+
+
+def _protected(url: str) -> str:
+    if not is_protected(url):
+        raise ValueError(f"{url!r}: give an https:// address (http:// is allowed on this machine alone)")
+    return url
+
+
+class _Section(BaseModel):
+    model_config = ConfigDict(frozen=True, extra="forbid", use_attribute_docstrings=True)
+
+
+Prefix = Annotated[str, Field(pattern=r"^[a-z][a-z0-9-]{0,30}:$")]
+"""Begins every name and every group of one source, so that sources cannot name each other's users."""
+
+
+class GroupRoleSettings(_Section):
+    """What members of one group may do."""
+
+    group: Annotated[str, Field(min_length=1, max_length=512)]
+    """The group's name with the prefix of its source: `oidc:research`, `k8s:system:serviceaccounts:research`."""
+    role: Role
+    """Of several groups of one user the highest role counts."""
+    teams: Annotated[tuple[Name, ...], Field(max_length=TOKEN_TEAMS_MAX)] = ()
+    """Teams that a submitter acts for; of several groups of one user all of them count."""
+
+    @model_validator(mode="after")
+    def _teams_where_they_count(self) -> Self:
+        if self.role is Role.SUBMITTER and not self.teams:
+            raise ValueError(f"teams: group {self.group!r}: a submitter needs at least one team")
+        if self.role is Role.VIEWER and self.teams:  # another group's role would make them teams to submit for
+            raise ValueError(f"teams: group {self.group!r}: a viewer acts for no team; leave out `teams`")
+        return self
+
+
+class OidcSettings(_Section):
+    """Bearer tokens (JWTs) that an OpenID Connect provider signed."""
+
+    issuer: Annotated[str, AfterValidator(_protected)]
+    """The provider's issuer, exactly as its tokens write it (`iss`)."""
+    audience: Annotated[str, Field(min_length=1, max_length=512)]
+    """A token is accepted only if its `aud` names this."""
+    prefix: Prefix = "oidc:"
+    """Put before every name and group of this provider."""
+    name_claim: Annotated[str, Field(min_length=1, max_length=128)] = "sub"
+    """Claim that names the principal. `email` counts only where `email_verified` is true. Never choose a claim that
+    users can change themselves."""
+    groups_claim: Annotated[str, Field(min_length=1, max_length=128)] = "groups"
+    """Claim with the list of the user's groups."""
+    algorithms: Annotated[tuple[Literal["RS256", "ES256", "EdDSA"], ...], Field(min_length=1)] = (
+        "RS256",
+        "ES256",
+        "EdDSA",
+    )
+    """Signature algorithms that are accepted."""
+    ca_file: Path | None = None
+    """CA certificates that the provider's certificate is verified with; None: the system's."""
+    leeway_s: Annotated[float, Field(ge=0, le=120)] = 30.0
+    """How far the provider's clock may be off."""
+    cache_s: Annotated[float, Field(gt=0, le=3_600)] = 60.0
+    """How long a verified token is not verified again; never beyond its end."""
+    keys_refresh_s: Annotated[float, Field(gt=0, le=86_400)] = 3_600.0
+    """Age at which the provider's keys are fetched again."""
+    keys_fetch_s_min: Annotated[float, Field(gt=0, le=3_600)] = 30.0
+    """Least time between two fetches, however many tokens name a key that is not known."""
+    keys_kept_s: Annotated[float, Field(gt=0, le=2_592_000)] = 86_400.0
+    """How long keys are believed while the provider does not answer."""
+    timeout_s: Annotated[float, Field(gt=0, le=60)] = 5.0
+    """Of one fetch of the provider's keys."""
+
+
+class TokenReviewSettings(_Section):
+    """Bearer tokens that a Kubernetes API server knows, asked by TokenReview."""
+
+    audience: Annotated[str, Field(min_length=1, max_length=512)] = "muster"
+    """A token is accepted only if it was made for this audience (`serviceAccountToken.audience`)."""
+    prefix: Prefix = "k8s:"
+    """Put before every name and group of this cluster."""
+    kubeconfig: Path | None = None
+    """How the API server is reached; None: as the pod's service account."""
+    context: str = ""
+    """Context of the kubeconfig; "": its current one."""
+    cache_s: Annotated[float, Field(gt=0, le=300)] = 30.0
+    """How long an answer counts: a deleted service account may go on for so long."""
+    per_s: Annotated[float, Field(gt=0, le=1_000)] = 5.0
+    """Reviews a second of tokens that were not accepted before; those that were have as many of their own."""
+    burst: Annotated[int, Field(ge=1, le=1_000)] = 20
+    """Reviews at once after a quiet time."""
+    timeout_s: Annotated[float, Field(gt=0, le=60)] = 5.0
+    """Of one review."""
+
+
+class IdentitySettings(_Section):
+    """Who besides the holders of Muster's own tokens may use the API, and what each group may do."""
+
+    oidc: OidcSettings | None = None
+    """An OpenID Connect provider whose tokens are accepted; None: of no provider."""
+    token_review: TokenReviewSettings | None = None
+    """A Kubernetes cluster whose tokens are accepted; None: of no cluster."""
+    groups: Annotated[tuple[GroupRoleSettings, ...], Field(max_length=1_024)] = ()
+    """What members of each group may do."""
+    no_group: Literal["refuse", "viewer"] = "refuse"
+    """What a user may do of whose groups none is listed: nothing, or read."""
+    cached_max: Annotated[int, Field(ge=1, le=1_000_000)] = 10_000
+    """Accepted tokens that are remembered, by hash."""
+    refused_max: Annotated[int, Field(ge=1, le=1_000_000)] = 10_000
+    """Refused tokens that are remembered, by hash."""
+    refused_s: Annotated[float, Field(gt=0, le=300)] = 10.0
+    """How long a refused token is refused without another look."""
+    checks_max: Annotated[int, Field(ge=1, le=10_000)] = 256
+    """Tokens that are checked at a time; more requests are answered 503."""
+
+    @model_validator(mode="after")
+    def _prefixes_are_apart(self) -> Self:
+        used = [source.prefix for source in (self.oidc, self.token_review) if source is not None]
+        if KUBERNETES_OBJECTS_PREFIX in used:
+            raise ValueError(f"prefix: {KUBERNETES_OBJECTS_PREFIX!r} names jobs of objects of Kubernetes; use another")
+        if len(set(used)) < len(used):
+            raise ValueError(f"prefix: oidc and token_review both have {used[0]!r}; give each one of its own")
+        return self
+
+    @model_validator(mode="after")
+    def _groups_are_of_a_source(self) -> Self:
+        prefixes = tuple(source.prefix for source in (self.oidc, self.token_review) if source is not None)
+        for entry in self.groups:
+            if not entry.group.startswith(prefixes):
+                allowed = " or ".join(map(repr, prefixes)) or "the prefix of a source, and there is none"
+                raise ValueError(f"groups: {entry.group!r} begins with no source's prefix; begin it with {allowed}")
+        names = [entry.group for entry in self.groups]
+        twice = next((name for name in names if names.count(name) > 1), None) if len(set(names)) < len(names) else None
+        if twice is not None:
+            raise ValueError(f"groups: {twice!r} is listed twice; list each group once")
+        return self
+
+
+class TlsSettings(_Section):
+    """TLS of the gateway's port; without a certificate it speaks plain HTTP."""
+
+    certificate: Path | None = None
+    """PEM file: the gateway's certificate, then those of intermediate authorities."""
+    key: Path | None = None
+    """PEM file: the certificate's private key."""
+    ca_file: Path | None = None
+    """PEM file with the authority's certificate, by which clients on this machine verify the gateway."""
+    reload_s: Annotated[float, Field(gt=0, le=3_600)] = 10.0
+    """Between two looks at the files; new ones hold for new connections."""
+
+    @property
+    def is_on(self) -> bool:
+        """Whether the port speaks TLS."""
+        return self.certificate is not None
+
+    @model_validator(mode="after")
+    def _both_or_none(self) -> Self:
+        if (self.certificate is None) != (self.key is None):
+            raise ValueError("certificate, key: give both files, or none for plain HTTP")
+        return self

@@ -1,0 +1,1 @@
+"""Users whom others vouch for: an OpenID Connect provider, or a Kubernetes API server."""

@@ -1,0 +1,106 @@
+"""Tokens that a Kubernetes API server knows: it is asked by TokenReview, seldom enough not to be flooded through us."""
+
+import asyncio
+import logging
+from collections import OrderedDict
+from typing import Protocol
+
+from muster.bus.clock import TimeSource
+from muster.bus.identity_settings import TokenReviewSettings
+from muster.core.instant import NS_PER_S, Instant
+from muster.gateway.identity.mapping import RejectedTokenError, User
+from muster.gateway.identity.rate import TokenBucket
+from muster.gateway.identity.unverified import UnverifiedToken
+from muster.gateway.ports import UnreachableError
+from muster.kube.errors import KubeConfigError, KubeError
+from muster.kube.objects import JsonObject, mapping, text, truth
+from muster.kube.resources import TOKEN_REVIEWS, Resource
+from muster.schemas.access import token_hash
+
+_log = logging.getLogger(__name__)
+
+
+class Creator(Protocol):
+    """What this needs of a connection to an API server."""
+
+    async def create(self, resource: Resource, body: JsonObject) -> JsonObject:
+        """Send a new object; return it as the server completed it. Raises KubeError."""
+        ...
+
+
+class TokenReviews:
+    """Asks one API server. Tokens that it accepted before are asked for within a rate of their own.
+
+    known_max: how many of those are remembered, by hash.
+    """
+
+    def __init__(self, settings: TokenReviewSettings, server: Creator, time: TimeSource, *, known_max: int) -> None:
+        self._settings = settings
+        self._server = server
+        self._time = time
+        self._known: OrderedDict[str, None] = OrderedDict()
+        self._known_max = known_max
+        self._rate = TokenBucket(per_s=settings.per_s, burst=settings.burst)
+        self._known_rate = TokenBucket(per_s=settings.per_s, burst=settings.burst)
+        self.name = "token-review"
+        self.prefix = settings.prefix
+        self.cache_s = settings.cache_s
+
+    def takes(self, token: UnverifiedToken) -> bool:
+        """Return whether the token says that it is for Muster: no other token is shown to the API server."""
+        return token.is_for(self._settings.audience)
+
+    async def verify(self, token: UnverifiedToken) -> User:
+        """Return whose token it is. Raises RejectedTokenError; UnreachableError if the server cannot be asked now."""
+        token_id = token_hash(token.text)
+        rate = self._known_rate if token_id in self._known else self._rate
+        if not rate.take(self._time.monotonic_s()):
+            raise UnreachableError("too many tokens are being checked at the Kubernetes API server")
+        try:
+            user = self._user(await self._reviewed(token), token)
+        except RejectedTokenError:
+            self._known.pop(token_id, None)
+            raise
+        self._remember(token_id)
+        return user
+
+    async def _reviewed(self, token: UnverifiedToken) -> JsonObject:
+        """Return the status of a review."""
+        body: JsonObject = {
+            "apiVersion": TOKEN_REVIEWS.api_version,
+            "kind": TOKEN_REVIEWS.kind,
+            "spec": {"token": token.text, "audiences": [self._settings.audience]},
+        }
+        try:
+            async with asyncio.timeout(self._settings.timeout_s):
+                return mapping(await self._server.create(TOKEN_REVIEWS, body), "status")
+        except (KubeError, KubeConfigError, TimeoutError) as error:
+            code = error.code if isinstance(error, KubeError) else 0  # never the body, in which the token stands
+            _log.warning("a TokenReview failed: %s (status %d)", type(error).__name__, code)
+            raise UnreachableError("the Kubernetes API server does not check tokens now") from error
+
+    def _user(self, status: JsonObject, token: UnverifiedToken) -> User:
+        if not truth(status, "authenticated"):
+            raise RejectedTokenError("the Kubernetes API server does not accept this token")
+        audiences = status.get("audiences")
+        if not isinstance(audiences, list) or self._settings.audience not in audiences:
+            raise RejectedTokenError("the token is for another audience")
+        user = mapping(status, "user")
+        groups = user.get("groups", [])
+        if not isinstance(groups, list) or not all(isinstance(group, str) for group in groups):
+            raise RejectedTokenError("the Kubernetes API server answers groups that are no texts")
+        return User(text(user, "username"), tuple(map(str, groups)), _end_of(token))
+
+    def _remember(self, token_id: str) -> None:
+        self._known[token_id] = None
+        self._known.move_to_end(token_id)
+        while len(self._known) > self._known_max:
+            self._known.popitem(last=False)
+
+
+def _end_of(token: UnverifiedToken) -> Instant | None:
+    """Return when an accepted token ends, by its own claim, which the server verified with the rest; None without."""
+    ends_s = token.claims.get("exp")
+    if isinstance(ends_s, bool) or not isinstance(ends_s, int | float) or not 0 <= ends_s < 2**33:
+        return None
+    return Instant(round(ends_s * NS_PER_S))
