@@ -2,6 +2,7 @@
 
 import sys
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Annotated
 
 import typer
@@ -19,6 +20,7 @@ from muster.cli import (
     job_commands,
     kubernetes_commands,
     log_commands,
+    login_commands,
     preflight_commands,
     queue_commands,
     read_commands,
@@ -34,6 +36,7 @@ from muster.cli import (
     watch_commands,
     webhook_commands,
 )
+from muster.cli.api_access import ApiAccess, choose_access
 from muster.cli.errors import CliError, ExitCode
 from muster.cli.output import print_error, print_line
 
@@ -58,6 +61,7 @@ for module in (
     watch_commands,
     replay_commands,
     dashboard_command,
+    login_commands,
 ):
     module.register(app)
 for group in (
@@ -90,11 +94,26 @@ def _version(asked: bool) -> None:
 @app.callback(help=HELP)
 def muster(
     *,
-    version: Annotated[
+    version: Annotated[  # noqa: ARG001 - its callback does the work
         bool, typer.Option("--version", help="Say the version.", is_eager=True, callback=_version)
     ] = False,
+    url: Annotated[
+        str, typer.Option(envvar="MUSTER_URL", help="The gateway's address; by default that of the state directory.")
+    ] = "",
+    token_file: Annotated[
+        Path | None, typer.Option(envvar="MUSTER_TOKEN_FILE", help="File that holds the API token.", dir_okay=False)
+    ] = None,
+    token_command: Annotated[
+        str,
+        typer.Option(envvar="MUSTER_TOKEN_COMMAND", help="Program, with its arguments, that prints the API token."),
+    ] = "",
+    ca_file: Annotated[
+        Path | None,
+        typer.Option(envvar="MUSTER_CA_FILE", help="CA certificates that verify the gateway.", dir_okay=False),
+    ] = None,
 ) -> None:
     """Whatever command follows."""
+    choose_access(ApiAccess(url=url, token_file=token_file, token_command=token_command, ca_file=ca_file))
 
 
 def run(arguments: Sequence[str]) -> int:

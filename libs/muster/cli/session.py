@@ -6,6 +6,7 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
+from muster.cli.api_access import chosen_access, opened
 from muster.cli.errors import CliError, refused, unreachable
 
 if TYPE_CHECKING:
@@ -17,10 +18,8 @@ Answer = TypeVar("Answer")
 @asynccontextmanager
 async def connected(state_dir: Path) -> AsyncIterator["Muster"]:
     """The SDK speaking to the stack of `state_dir`. Raises CliError: 3 if refused, 4 if nobody answers."""
-    from muster.client import Muster
-
     try:
-        async with Muster.from_state_dir(state_dir) as muster:
+        async with opened(state_dir, chosen_access()) as muster:
             yield muster
     except Exception as error:
         told = as_cli_error(error, state_dir)
@@ -31,11 +30,13 @@ async def connected(state_dir: Path) -> AsyncIterator["Muster"]:
 
 def as_cli_error(error: Exception, state_dir: Path) -> CliError | None:
     """What an error of the SDK means to the shell, also inside a group of tasks; None if it is a defect."""
-    from muster.client import RefusedError, UnavailableError, UnreachableError
+    from muster.client import RefusedError, TokenError, UnavailableError, UnreachableError
 
     for leaf in _leaves(error):
         if isinstance(leaf, CliError):
             return leaf
+        if isinstance(leaf, TokenError):
+            return refused(str(leaf))
         if isinstance(leaf, RefusedError):
             return refused(str(leaf))
         if isinstance(leaf, UnavailableError):

@@ -13,6 +13,7 @@ from muster.client.errors import (
 )
 from muster.client.facts import TypedFact
 from muster.client.http import Retry
+from muster.client.tokens import CommandToken, FileToken, FixedToken, TokenError, TokenSource
 from muster.schemas.access import Role, TokenMade, TokenRecord, TokenView
 from muster.schemas.devices import (
     AllocationPolicy,
@@ -34,6 +35,7 @@ __all__ = [
     "AllocationPolicy",
     "AttachmentPhase",
     "Checkpointing",
+    "CommandToken",
     "ComposabilityManifest",
     "ComposabilitySpec",
     "ConflictError",
@@ -41,6 +43,8 @@ __all__ = [
     "DryRunAnswer",
     "FabricView",
     "FactView",
+    "FileToken",
+    "FixedToken",
     "JobKind",
     "JobSpec",
     "JobView",
@@ -65,8 +69,10 @@ __all__ = [
     "Slot",
     "StateDirError",
     "TaskGroup",
+    "TokenError",
     "TokenMade",
     "TokenRecord",
+    "TokenSource",
     "TokenView",
     "Topology",
     "TypedFact",

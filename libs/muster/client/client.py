@@ -18,6 +18,7 @@ from muster.client.facts import TypedFact
 from muster.client.http import Door, Retry
 from muster.client.members import MemberMethods
 from muster.client.nodes import NodeMethods
+from muster.client.tokens import FixedToken, TokenSource
 from muster.client.usage import UsageMethods
 from muster.client.watch import follow
 from muster.schemas.access import Endpoints, MeView, TokenMade, TokenRecord, TokenView
@@ -68,21 +69,33 @@ class Muster(BatchMethods, CampaignMethods, ConditionMethods, DeviceMethods, Mem
     retries). Retries send the same idempotency key, so nothing happens twice.
     """
 
-    def __init__(self, url: str, token: str, *, retry: Retry | None = None) -> None:
-        self._door = Door(url, token, retry or Retry())
+    def __init__(
+        self, url: str, token: str | TokenSource, *, retry: Retry | None = None, ca_file: Path | None = None
+    ) -> None:
+        tokens = FixedToken(token) if isinstance(token, str) else token
+        self._door = Door(url, tokens, retry or Retry(), ca_file=ca_file)
 
     @classmethod
-    def from_state_dir(cls, state_dir: Path, *, retry: Retry | None = None) -> Self:
-        """The stack that runs from this directory, with its user's token. Raises StateDirError."""
+    def from_state_dir(
+        cls,
+        state_dir: Path,
+        *,
+        token: str | TokenSource | None = None,
+        retry: Retry | None = None,
+        ca_file: Path | None = None,
+    ) -> Self:
+        """The stack that runs from this directory. token, ca_file: None: the directory's own. Raises StateDirError."""
         endpoints_file, token_file = state_dir / "run" / "endpoints.json", state_dir / "token"
         try:
             endpoints = Endpoints.model_validate_json(endpoints_file.read_bytes())
-            token = token_file.read_text().strip()
+            token = token_file.read_text().strip() if token is None else token
         except OSError as error:
             raise StateDirError(f"{error.filename}: {error.strerror}") from error
         except ValidationError as error:
             raise StateDirError(f"{endpoints_file}: {error.errors()[0]['msg']}") from error
-        return cls(endpoints.http, token, retry=retry)
+        if ca_file is None and endpoints.ca_file:
+            ca_file = Path(endpoints.ca_file)
+        return cls(endpoints.http, token, retry=retry, ca_file=ca_file)
 
     async def __aenter__(self) -> Self:
         return self

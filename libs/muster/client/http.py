@@ -2,14 +2,17 @@
 
 import asyncio
 import json
+import ssl
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
+from pathlib import Path
 
 import aiohttp
 from pydantic import ValidationError
 
 from muster.client.errors import MusterError, UnavailableError, UnreachableError, refusal
+from muster.client.tokens import TokenSource
 from muster.schemas.views import Problem
 
 ATTEMPTS_MAX = 8  # 7 s of waits: a broker that lost a server has another leader by then
@@ -18,6 +21,7 @@ RETRY_S_MAX = 2.0
 TIMEOUT_S = 10.0
 CONNECTIONS_MAX = 64
 RETRY_AFTER_S_MAX = 30.0  # a gateway that asks for a longer wait is tried again after so long
+UNAUTHORIZED = 401
 TOO_MANY = 429
 _TRY_AGAIN = frozenset({TOO_MANY, 502, 503, 504})
 
@@ -41,10 +45,11 @@ class Retry:
 class Door:
     """The gateway's HTTP API. Connections are opened with the first request, in the loop that it runs in."""
 
-    def __init__(self, url: str, token: str, retry: Retry) -> None:
+    def __init__(self, url: str, tokens: TokenSource, retry: Retry, *, ca_file: Path | None = None) -> None:
         self.url = url.rstrip("/")
         self.retry = retry
-        self._token = token
+        self._tokens = tokens
+        self._ca_file = ca_file
         self._session: aiohttp.ClientSession | None = None
 
     async def close(self) -> None:
@@ -68,13 +73,19 @@ class Door:
 
         Raises RefusedError, UnreachableError (UnavailableError if it was the gateway that said so).
         """
-        sent = {"Content-Type": "application/json", **(headers or {})} if body is not None else headers
+        sent = {"Content-Type": "application/json", **(headers or {})} if body is not None else dict(headers or {})
         failure: MusterError = UnreachableError("")
+        token, renewed = await self._tokens.token(), False
         for attempt in range(1, self.retry.attempts + 1):
             asked_s = 0.0
             try:
                 async with self._connections().request(
-                    method, self.url + path, params=params, data=body, headers=sent, allow_redirects=False
+                    method,
+                    self.url + path,
+                    params=params,
+                    data=body,
+                    headers={**sent, **_bearing(token)},
+                    allow_redirects=False,
                 ) as answer:
                     status, content = answer.status, await answer.read()
             except BROKEN as error:
@@ -82,6 +93,11 @@ class Door:
             else:
                 if 200 <= status < 300:
                     return content
+                if status == UNAUTHORIZED and not renewed:
+                    fresh, renewed = await self._tokens.token(refused=token), True
+                    if fresh != token:
+                        token = fresh
+                        continue
                 if status not in _TRY_AGAIN:
                     raise_for(status, content)
                 failure, asked_s = _not_now(status, content)
@@ -98,22 +114,29 @@ class Door:
         Raises RefusedError, UnreachableError; one of BROKEN if the answer breaks off.
         """
         patience = aiohttp.ClientTimeout(total=None, sock_connect=TIMEOUT_S, sock_read=silence_s)
+        token = await self._tokens.token()
         async with self._connections().get(
-            self.url + path, params=params, timeout=patience, allow_redirects=False
+            self.url + path, params=params, timeout=patience, headers=_bearing(token), allow_redirects=False
         ) as answer:
+            if answer.status == UNAUTHORIZED and await self._tokens.token(refused=token) != token:
+                raise UnreachableError("the token was renewed")  # whoever follows asks again
             if answer.status != 200:
                 raise_for(answer.status, await answer.read())
             yield answer.content.iter_any()
 
     def _connections(self) -> aiohttp.ClientSession:
         if self._session is None:
+            trusted = True if self._ca_file is None else ssl.create_default_context(cafile=str(self._ca_file))
             self._session = aiohttp.ClientSession(
-                headers={"Authorization": f"Bearer {self._token}"},
-                connector=aiohttp.TCPConnector(limit=CONNECTIONS_MAX),
+                connector=aiohttp.TCPConnector(limit=CONNECTIONS_MAX, ssl=trusted),
                 timeout=aiohttp.ClientTimeout(total=TIMEOUT_S),
                 cookie_jar=aiohttp.DummyCookieJar(),
             )
         return self._session
+
+
+def _bearing(token: str) -> dict[str, str]:
+    return {"Authorization": f"Bearer {token}"}
 
 
 def raise_for(status: int, body: bytes) -> None:

@@ -9,6 +9,7 @@ from typing import Annotated
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field
 
 from muster.bus.access import BusUser
+from muster.bus.identity_settings import TlsSettings
 from muster.bus.settings import Settings
 from muster.schemas.access import Endpoints
 from muster.schemas.base import Name
@@ -105,10 +106,13 @@ def wanted_of(options: StartOptions, remembered: Mapping[str, int], usual: Mappi
     }
 
 
-def endpoints_of(ports: Mapping[str, int], *, redis_url: str, processes: tuple[str, ...]) -> Endpoints:
+def endpoints_of(
+    ports: Mapping[str, int], *, redis_url: str, processes: tuple[str, ...], tls: TlsSettings | None = None
+) -> Endpoints:
     """Where everything listens."""
     return Endpoints(
-        http=f"http://{LOOPBACK}:{ports['http']}",
+        http=f"{'https' if tls is not None and tls.is_on else 'http'}://{LOOPBACK}:{ports['http']}",
+        ca_file=str(tls.ca_file.resolve()) if tls is not None and tls.ca_file is not None else "",
         nats=f"nats://{LOOPBACK}:{ports['nats']}",
         redis=redis_url,
         monitor=f"http://{LOOPBACK}:{ports['monitor']}",

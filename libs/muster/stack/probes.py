@@ -2,17 +2,18 @@
 
 import asyncio
 import json
+import ssl
 
 from muster.stack.ports import LOOPBACK
 
 PROBE_TIMEOUT_S = 1.0
 
 
-async def _ask(port: int, request: bytes) -> bytes:
+async def _ask(port: int, request: bytes, *, tls: ssl.SSLContext | None = None) -> bytes:
     """First bytes of the answer; empty if there is none in time."""
     try:
         async with asyncio.timeout(PROBE_TIMEOUT_S):
-            reader, writer = await asyncio.open_connection(LOOPBACK, port)
+            reader, writer = await asyncio.open_connection(LOOPBACK, port, ssl=tls)
             try:
                 writer.write(request)
                 return await reader.read(256)
@@ -22,10 +23,19 @@ async def _ask(port: int, request: bytes) -> bytes:
         return b""
 
 
-async def http_ok(port: int, path: str) -> bool:
-    """Whether `GET path` on this machine answers 200."""
-    answer = await _ask(port, f"GET {path} HTTP/1.0\r\nHost: {LOOPBACK}\r\n\r\n".encode())
+async def http_ok(port: int, path: str, *, tls: bool = False) -> bool:
+    """Whether `GET path` on this machine answers 200. tls: over TLS."""
+    context = _unverified() if tls else None
+    answer = await _ask(port, f"GET {path} HTTP/1.0\r\nHost: {LOOPBACK}\r\n\r\n".encode(), tls=context)
     return answer.split(b" ", 2)[1:2] == [b"200"]
+
+
+def _unverified() -> ssl.SSLContext:
+    """Return what a probe of an own child speaks TLS with: it sends no secret, and believes no more than a status."""
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    context.check_hostname = False  # the certificate is for the name that others know
+    context.verify_mode = ssl.CERT_NONE
+    return context
 
 
 async def leaf_nodes(port: int) -> int:

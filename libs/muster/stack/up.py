@@ -120,7 +120,7 @@ async def _start_locked(
         | wanted_cell_ports(clusters, options, remembered)
     )
     redis = redis_server.RedisConfig(ports["redis"], state.redis, password=new_secret())
-    endpoints = endpoints_of(ports, redis_url=redis.url, processes=options.processes())
+    endpoints = endpoints_of(ports, redis_url=redis.url, processes=options.processes(), tls=asked.tls)
     settings = new_settings(options, endpoints)
     cells = tuple(cell_of(name, centre=settings, options=options, ports=ports) for name in clusters)
     users = options.users or await declared_users(options.services, settings)
@@ -217,7 +217,8 @@ def _service_children(options: StartOptions, endpoints: Endpoints) -> tuple[Chil
         port = port_of(metrics[name])
         command = Command(name, options.command(name), {"MUSTER_METRICS_PORT": str(port), **SERVICE_ENVIRONMENT})
         hosts_gateway = not options.split or name == "gateway"
-        probe = partial(http_ok, endpoints.ports["http"], options.ready_path)
+        tls = endpoints.http.startswith("https:")
+        probe = partial(http_ok, endpoints.ports["http"], options.ready_path, tls=tls)
         children.append(
             Child(command, probe if hosts_gateway and options.ready_path else None, ready_s_max=options.ready_s_max)
         )

@@ -80,6 +80,8 @@ class Endpoints(Wire):
     """
 
     http: str
+    ca_file: str = ""
+    """Certificate of the authority that clients verify the API with; "": those that the system trusts."""
     nats: str = ""
     redis: str = ""
     monitor: str = ""

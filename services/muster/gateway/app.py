@@ -33,6 +33,7 @@ from muster.gateway.redis_view import RedisView
 from muster.gateway.request_log import NatsRequestLog
 from muster.gateway.server import serve
 from muster.gateway.snapshot import Snapshots
+from muster.gateway.tls import Certificate
 from muster.gateway.tokens import NatsTokens
 from muster.gateway.views import Views
 from muster.gateway.workloads import CONSUMED, Workloads
@@ -92,6 +93,7 @@ class Gateway:
         catalogue = CatalogueCache(view=view, scheduler=scheduler, time=time, to_come=shapes_to_come(settings.scaling))
         feed = Feed(listening, {log_name: read_model(log_name) for log_name in (*logs.values(), FED_LOG)})
         metrics = Metrics()
+        certificate = Certificate(settings.tls) if settings.tls.is_on else None
         vouching = AsyncExitStack()
         identities = await opened_identities(settings.identity, vouching, time=time, metrics=metrics)
         snapshots = Snapshots(redis, clusters=models, fed=fed, time=time)
@@ -127,7 +129,9 @@ class Gateway:
                 tasks.create_task(catalogue.keep_fresh(), name="keep-catalogue-fresh")
                 tasks.create_task(house.leadership.watch(), name="watch-leaders")
                 tasks.create_task(feed.run(), name="feed")
-                tasks.create_task(_serve(house, settings), name="http")
+                tasks.create_task(serve_http(house, settings, certificate), name="http")
+                if certificate is not None:
+                    tasks.create_task(certificate.keep_fresh(), name="keep-certificate-fresh")
                 if settings.kubernetes is not None or settings.role == "centre":
                     for name, log_name in logs.items():
                         wishes = Workloads(client, log_name, house, authority_of(settings, name))
@@ -155,11 +159,12 @@ def _deciding(settings: Settings, scheduler: Scheduler, first: Cell) -> dict[str
     return {"scheduler": scheduler.cluster, FEDERATION: federation}
 
 
-async def _serve(house: House, settings: Settings) -> None:
+async def serve_http(house: House, settings: Settings, certificate: Certificate | None) -> None:
+    """Answer requests until cancelled. certificate: None for plain HTTP."""
     listener = socket.create_server((settings.http_host, settings.http_port), backlog=HTTP_BACKLOG)
     try:
         with also_exporting(house.metrics.registry):
-            await serve(make_app(house), listener, settings.http)
+            await serve(make_app(house), listener, settings.http, certificate=certificate)
     finally:
         listener.close()
 

@@ -21,6 +21,7 @@ from muster.bus.http_settings import HttpSettings
 from muster.gateway.api import answers
 from muster.gateway.connections import Admission, ConnectionTable
 from muster.gateway.problems import unavailable
+from muster.gateway.tls import Certificate
 
 SHUTDOWN_S = 2
 SWEEP_S = 1.0
@@ -38,8 +39,18 @@ HEADERS = [("X-Content-Type-Options", "nosniff")]
 Table = ConnectionTable["BoundedProtocol"]
 
 
-async def serve(app: ASGIApp, listener: socket.socket, bounds: HttpSettings, *, sweep_s: float = SWEEP_S) -> None:
-    """Serve an application until cancelled; then open answers may end within SHUTDOWN_S."""
+async def serve(
+    app: ASGIApp,
+    listener: socket.socket,
+    bounds: HttpSettings,
+    *,
+    certificate: Certificate | None = None,
+    sweep_s: float = SWEEP_S,
+) -> None:
+    """Serve an application until cancelled; then open answers may end within SHUTDOWN_S.
+
+    certificate: of a port that speaks TLS; None for plain HTTP.
+    """
     table: Table = ConnectionTable(
         connections_max=bounds.connections_max,
         per_address_max=bounds.connections_per_address_max,
@@ -48,6 +59,7 @@ async def serve(app: ASGIApp, listener: socket.socket, bounds: HttpSettings, *, 
     config = uvicorn.Config(
         _Overload(app, table),
         http=cast("type[asyncio.Protocol]", partial(BoundedProtocol, table=table, bounds=bounds)),
+        ssl_context_factory=None if certificate is None else lambda *_: certificate.context,
         ws="none",  # the application has no WebSockets, and one would be out of every bound
         loop="none",
         lifespan="off",
