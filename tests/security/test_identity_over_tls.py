@@ -24,6 +24,7 @@ from muster.bus.identity_settings import GroupRoleSettings, IdentitySettings, Oi
 from muster.bus.settings import Settings
 from muster.cli.main import run
 from muster.client import Muster, Retry, UnreachableError
+from muster.gateway.app import serve_http
 from muster.gateway.identity.opening import opened_identities
 from muster.gateway.tls import Certificate
 from muster.schemas.access import Role, TokenRecord
