@@ -14,6 +14,7 @@ from muster.bus.clock import FakeTime
 from muster.gateway.http import make_app
 from muster.gateway.limits import Limits
 from muster.schemas.access import Role, TokenRecord, token_hash
+from muster.schemas.views import QueueView
 
 SPEC = {"name": "train", "team": "blue", "task_groups": [{"gpus": 1}]}
 FEW = SubmitterSettings(
@@ -27,6 +28,7 @@ class Flooded:
 
     def __init__(self, limits: SubmitterSettings = FEW) -> None:
         self.house = FakeHouse()
+        self.house.view.queue_rows.append(QueueView(name="red", cluster="atlas"))
         self.house.tokens.set(token_hash("ann-2"), self._record("ann"))
         self.house.tokens.set(token_hash("amy"), self._record("amy"))
         self.time = FakeTime()
@@ -96,7 +98,7 @@ async def test_a_team_has_a_limit_that_its_members_share() -> None:
         answers = [await amy.post("/v1/jobs", json=SPEC) for _ in range(4)]
         assert [answer.status_code for answer in answers] == [201] * 3 + [429]
         assert (answers[-1].json()["field"], answers[-1].headers["retry-after"]) == ("team-jobs", "1")
-        assert (await bob.post("/v1/jobs", json=SPEC | {"team": "red", "queue": "blue"})).status_code == 201
+        assert (await bob.post("/v1/jobs", json=SPEC | {"team": "red"})).status_code == 201
 
 
 async def test_a_job_that_is_sent_again_counts_once_for_its_team_and_is_found_above_the_limit() -> None:

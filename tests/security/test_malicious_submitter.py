@@ -59,8 +59,8 @@ class Scene:
         """Write what an object of the namespace asks into the cluster's log, as its agent; return the answer in FED."""
         asked = JobSpec.model_validate(spec(**fields))
         principal = f"kubernetes:{OWN}"
-        job_id = ids.job_id(team=OWN, principal=principal, idempotency_key=ids.origin_key(uid))
         cluster = self.house.settings.cluster
+        job_id = ids.origin_job_id(team=OWN, cluster=cluster, namespace=OWN, uid=uid)
         origin = WorkloadRef(cluster=cluster, api_version="batch/v1", kind="Job", namespace=OWN, name="sweep", uid=uid)
         wish = WorkloadSubmitRequested(job_id=job_id, spec=asked, principal=principal, origin=origin)
         message = Writer(cluster_log(cluster), "agent").write(
@@ -108,7 +108,7 @@ async def scene() -> AsyncIterator[Scene]:
         kube = await stack.enter_async_context(fake_kube())
         kube.add(NODES, node("gpu-0", gpus=8))
         house = await stack.enter_async_context(
-            open_kubernetes_house(directory / "state", kubeconfig_for(kube.url, directory))
+            open_kubernetes_house(directory / "state", kubeconfig_for(kube.url, directory), teams={OWN: OWN})
         )
         await house.muster.set_queues(QUEUES)
         made = await house.muster.make_token(ATTACKER)

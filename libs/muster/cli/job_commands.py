@@ -80,6 +80,7 @@ def submit(
 ) -> None:
     """Submit the jobs of a file, or one job given by options."""
     from muster.cli import job_spec, key_like, submitting
+    from muster.cli.output import print_note
 
     if file is not None and (env or env_secret):
         raise usage("FILE and --env, --env-secret: write the variables into the file, as pod.env and pod.secret_env")
@@ -107,7 +108,7 @@ def submit(
         )
     ]  # fmt: skip
     for warning in dict.fromkeys(one for spec in specs for one in key_like.warnings(spec)):
-        typer.echo(f"warning: {warning}", err=True)
+        print_note(f"warning: {warning}")
     if dry_run:
         submitting.dry_run(state_dir, specs, output)
         return

@@ -4,7 +4,6 @@ import asyncio
 import os
 from pathlib import Path
 
-import typer
 from pydantic import ValidationError
 
 from muster.bus.clock import SystemTime
@@ -34,7 +33,7 @@ def login(
         asyncio.run(logged_in())
     except TokenError as error:
         raise refused(str(error)) from error
-    typer.echo(f"logged in for {url}; use it with --url {url}, or MUSTER_URL")
+    output.print_line(f"logged in for {url}; use it with --url {url}, or MUSTER_URL")
 
 
 def whoami(state_dir: Path, form: Output) -> None:
@@ -47,7 +46,7 @@ def whoami(state_dir: Path, form: Output) -> None:
 
 
 def _show(line: str) -> None:
-    typer.echo(line, err=True)
+    output.print_note(line)
 
 
 def _url_of(state_dir: Path) -> str:

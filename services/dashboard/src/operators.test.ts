@@ -2,7 +2,7 @@ import { describe, expect, it } from "vitest";
 import { whyNotOperator } from "./operators";
 import type { Role } from "./wire";
 
-const me = (role: Role) => ({ principal: "ada", role, teams: [] });
+const me = (role: Role) => ({ principal: "ada", role, teams: [], expires_at_s: null });
 
 describe("what only operators may do", () => {
   it.each<Role>(["operator", "admin"])("%s may", (role) => expect(whyNotOperator(me(role), "reset it")).toBe(""));

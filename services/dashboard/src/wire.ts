@@ -217,6 +217,7 @@ export interface Problem {
   field: string;
   cure: string;
   holder: string;
+  retry_after_s: number;
 }
 
 export interface LiveSlice {
@@ -392,6 +393,7 @@ export interface TokenRecord {
   principal: string;
   role: Role;
   teams: string[];
+  expires_at_s: number | null;
 }
 
 export type JobRow = JobView;

@@ -67,7 +67,7 @@ def test_a_submission_without_an_object_follows_the_rules() -> None:
 
 
 def test_a_job_of_an_object_that_its_cluster_gives_back_goes_there_again_and_nowhere_else() -> None:
-    world, one = World(), of_an_object("one")
+    world, one = World(members=BOTH), of_an_object("one")
     world.submit(one)
     world.run()
     world.say("federation", "job", one.id, "job-returned", JobReturned(assignment=1, cluster="borg"))

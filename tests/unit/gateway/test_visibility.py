@@ -6,7 +6,7 @@ from collections.abc import Mapping
 import pytest
 
 from gateway_fakes import FakeHouse, fact, joined
-from muster.bus.access_settings import AccessSettings, OperatorSettings, RoleSettings
+from muster.bus.access_settings import AccessSettings, OperatorSettings, ViewerSettings
 from muster.bus.clock import SystemTime
 from muster.gateway.authorise import Principal
 from muster.gateway.feed import FedFact
@@ -95,7 +95,7 @@ def test_each_role_has_its_default_and_its_setting() -> None:
         return sight_of(Principal("ann", role), access).others
 
     assert [seen(role, AccessSettings()) for role in Role] == ["outline", "outline", "all", "all"]
-    changed = AccessSettings(viewer=RoleSettings(other_teams="all"), operator=OperatorSettings(other_teams="outline"))
+    changed = AccessSettings(viewer=ViewerSettings(other_teams="all"), operator=OperatorSettings(other_teams="outline"))
     assert [seen(role, changed) for role in Role] == ["all", "outline", "outline", "all"]
     assert sight_of(None, changed).others == "nothing"
 

@@ -10,7 +10,7 @@ function turn(node: string, step: string, turn_at = 0): TurnView {
   return { node, step, turn_at, since: 0, waits_for: "", detail: "", attempt: 1, cordoned_by: "" };
 }
 
-const grace = { principal: "grace", role: "operator", teams: [] } as const;
+const grace = { principal: "grace", role: "operator", teams: [], expires_at_s: null } as const;
 
 describe("the progress of a campaign", () => {
   const one = campaign("going", { planned: 5, "waiting-for-jobs": 2, upgrading: 1, done: 8, failed: 1, drained: 0 });
@@ -48,7 +48,12 @@ describe("what may be asked of a campaign", () => {
   ])("while it is %s", (state, offered) => expect(titles(state)).toEqual(offered));
 
   it("is for operators", () => {
-    const [pause] = actionsFor(campaign("going"), { principal: "ada", role: "submitter", teams: [] });
+    const [pause] = actionsFor(campaign("going"), {
+      principal: "ada",
+      role: "submitter",
+      teams: [],
+      expires_at_s: null,
+    });
     expect(pause?.why).toContain("ada is a submitter");
   });
 });

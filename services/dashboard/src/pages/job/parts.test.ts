@@ -10,7 +10,7 @@ import { storyOf } from "./story";
 import { buildTrace } from "./trace";
 import { isLopsided, waterfall } from "./waterfall";
 
-const me = (role: Me["role"], ...teams: string[]): Me => ({ principal: "eve", role, teams });
+const me = (role: Me["role"], ...teams: string[]): Me => ({ principal: "eve", role, teams, expires_at_s: null });
 const at = (name: string, second: number, body: object = {}) =>
   aFact({ id: `${name}${second}`, name, seq: second + 1, time: NOON_NS + second * S, body: JSON.stringify(body) });
 
