@@ -9,8 +9,10 @@ from dataclasses import dataclass, field
 
 from muster.bus.settings import Settings
 from muster.core.fact import Fact
+from muster.gateway.authorise import Principal
 from muster.gateway.problems import invalid
 from muster.schemas import ids
+from muster.schemas.access import Role
 from muster.schemas.facts.workload import WorkloadCancelRequested, WorkloadSubmitRequested
 from muster.schemas.job import Job, WorkloadRef
 
@@ -32,6 +34,11 @@ class Authority:
     def job_id_of(self, origin: WorkloadRef) -> str:
         """The job that the object can have. That of a namespace without a team is nobody's: it is only refused."""
         return self._job_id(origin.namespace, origin.uid)
+
+    def acting(self, origin: WorkloadRef) -> Principal:
+        """Return whom the object acts as: who may make objects in a team's namespace may as much as its submitters."""
+        team = self.teams.get(origin.namespace)
+        return Principal(ids.origin_principal(origin.namespace), Role.SUBMITTER, frozenset(filter(None, (team,))))
 
     def refuse_other_team(self, wish: WorkloadSubmitRequested) -> None:
         """Raises ProblemError (422) unless the object's namespace acts for the team that it asks for."""

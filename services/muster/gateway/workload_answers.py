@@ -5,17 +5,17 @@ from enum import StrEnum
 
 from muster.core.fact import Fact
 from muster.gateway import accept
-from muster.gateway.authorise import Principal
 from muster.gateway.authority import Authority
 from muster.gateway.house import REASON_CHARS_MAX, House
 from muster.gateway.ports import JobRef, NotStoredError, UnreachableError
 from muster.gateway.problems import ProblemError
 from muster.gateway.submit import refuse_what_may_not_run
 from muster.schemas import ids
-from muster.schemas.access import Role
 from muster.schemas.facts.job import JobCancelRequested, JobSubmitted
 from muster.schemas.facts.workload import JobRefused, WorkloadCancelRequested, WorkloadSubmitRequested
-from muster.schemas.job import Job
+
+NO_TEAM = "-"
+"""What wishes of namespaces that act for no team are counted under: it is no team's name."""
 
 SERVER_ERRORS = 500
 """From this status on a refusal speaks of the house and not of the job: it is asked again."""
@@ -87,25 +87,31 @@ async def _submit(
 
     A wish is refused once and for ever, so one that comes again after its refusal was stored, whose acknowledgement got
     lost, must not be judged anew: the queue may have been made meanwhile, and its agent asks again by another wish.
-    Whatever the wish says, the answer is about the job that the object can have, and for its own cluster.
+    Whatever the wish says, the answer is about the job that the object can have, and for its own cluster. Above the
+    limit of its team (429) it waits in its cluster's log, so that objects cannot fill FED.
     """
     own = _ref(authority.job_id_of(wish.origin))
     if is_repeated and await house.log.is_refused(own.id, asked.id):
         return Answered(Answer.REFUSED)
+    acting = authority.acting(wish.origin)
+    body_bytes = len(wish.spec.model_dump_json(exclude_defaults=True))
+    team = authority.teams.get(wish.origin.namespace, NO_TEAM)
+    house.limits.job(acting, team, body_bytes=body_bytes, now_s=house.time.monotonic_s())
     try:
         authority.refuse_other_team(wish)
         job = accept.make_job(
             wish.spec,
-            principal=ids.origin_principal(wish.origin.namespace),
+            principal=acting.name,
             key=ids.origin_key(authority.cluster, wish.origin.uid),
             traceparent="",
         ).model_copy(update={"origin": wish.origin})
         accept.refuse_other_id(job, wish.job_id)
         accept.refuse_too_large(job)
         accept.refuse_large_body(JobSubmitted(job=job))
-        await refuse_what_may_not_run(house, _acting(job), wish.spec)
+        await refuse_what_may_not_run(house, acting, wish.spec)
         stored = await house.log.submit(job)
         if not stored.is_new:
+            house.limits.give_back(acting, team, body_bytes=body_bytes)
             accept.refuse_other_body(stored.job, job)
     except ProblemError as refusal:
         problem = refusal.problem
@@ -128,8 +134,3 @@ async def _submit(
 def _ref(job_id: str) -> JobRef:
     """With the trace that the job of an object has: its own. One that a wish names may be another job's."""
     return JobRef(job_id, ids.traceparent(ids.trace_id(job_id), ids.span_id(job_id)))
-
-
-def _acting(job: Job) -> Principal:
-    """Return whom the object acts as: who may make objects in the team's namespace may as much as its submitters."""
-    return Principal(job.principal, Role.SUBMITTER, frozenset((job.spec.team,)))

@@ -1,12 +1,17 @@
 """What objects of a cluster ask of the gateway: the checks of `POST /v1/jobs`, each wish answered once."""
 
+from dataclasses import replace
+
 import pytest
 
 from gateway_fakes import FakeHouse, lost_log
+from muster.bus.access_settings import AccessSettings, SubmitterSettings
+from muster.bus.clock import FakeTime
 from muster.bus.settings import Settings
 from muster.core import Fact, Instant
 from muster.gateway import accept
 from muster.gateway.authority import Authority, authority_of
+from muster.gateway.limits import Limits
 from muster.gateway.workload_answers import Answer, Answered, answer
 from muster.gateway.workloads import PAUSE_S_MAX, PAUSE_S_MIN, consumer_config, pause_s
 from muster.schemas import ids
@@ -57,6 +62,22 @@ async def test_a_wish_that_is_offered_twice_is_one_job() -> None:
     await ask(house, asked)
     assert (await ask(house, asked, is_repeated=True)).answer is Answer.SUBMITTED
     assert len(house.log.jobs) == 1
+
+
+async def test_objects_above_the_limit_of_their_team_wait_and_are_not_refused() -> None:
+    few = AccessSettings(submitter=SubmitterSettings(team_jobs_per_min=60, team_jobs_burst=2))
+    fakes, time = FakeHouse(), FakeTime()
+    house = replace(fakes.house, limits=Limits(few), time=time)
+
+    async def asked_by(uid: str) -> Answer:
+        fact = replace(said(wish(uid)), id=uid, subject_id=uid)
+        return (await answer(house, ATLAS, fact, is_repeated=False)).answer
+
+    answers = [await asked_by(f"u-{number}") for number in range(3)]
+    assert answers == [Answer.SUBMITTED, Answer.SUBMITTED, Answer.AGAIN]
+    assert not fakes.log.refused
+    time.advance(1)
+    assert await asked_by("u-2") is Answer.SUBMITTED
 
 
 @pytest.mark.parametrize(
