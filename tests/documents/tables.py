@@ -372,7 +372,7 @@ PAGES: Mapping[str, Stand] = {
                 run="kubectl -n muster get service gateway -o jsonpath='{.spec.ports[0].port}' | grep -x 8080",
             ),
             Instead(
-                "kubectl apply -k k8s/overlays/production",
+                "kubectl apply --server-side -k k8s/overlays/production",
                 "the same cluster holds the other overlay",
                 by="tests/kubernetes/test_manifests.py::test_the_api_server_takes_every_object",
             ),
