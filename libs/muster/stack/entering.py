@@ -9,6 +9,7 @@ from nats.aio.client import Client
 
 from muster.bus.access import BOOTSTRAP
 from muster.bus.connection import connect_once
+from muster.bus.ports import LogUnavailableError
 from muster.bus.settings import Settings
 from muster.bus.streams import bootstrap
 from muster.schemas.access import TOKENS_BUCKET, Role, TokenRecord, token_hash
@@ -42,12 +43,27 @@ async def enter(settings: Settings, *, token: str, patience_s: float = 0.0, alon
     """
     connection = await _connected(settings, patience_s=patience_s)
     try:
-        await bootstrap(connection, settings, alone=alone)
+        await _bootstrapped(connection, settings, alone=alone, patience_s=patience_s)
         record = TokenRecord(principal=ADMIN, role=Role.ADMIN).model_dump_json().encode()
         subject = f"$KV.{TOKENS_BUCKET}.{token_hash(token)}"
         await connection.jetstream().publish(subject, record, timeout=ENTER_S_MAX)
     finally:
         await connection.close()
+
+
+async def _bootstrapped(connection: Client, settings: Settings, *, alone: bool, patience_s: float) -> None:
+    """Make the streams. A server that starts answers before it serves streams, so it is asked again."""
+    loop = asyncio.get_running_loop()
+    until_s = loop.time() + patience_s
+    while True:
+        try:
+            await bootstrap(connection, settings, alone=alone)
+        except LogUnavailableError:
+            if loop.time() >= until_s:
+                raise
+        else:
+            return
+        await asyncio.sleep(BROKER_POLL_S)
 
 
 async def _connected(settings: Settings, *, patience_s: float) -> Client:

@@ -33,7 +33,13 @@ UNSEEN = {
 }
 """Values of fixed vocabularies that a stack in which all goes well does not show."""
 
-QUIET = ("ALERTS{", "muster_append_refused_total", "muster_append_backoff_seconds", "muster_attachments_failed_total")
+QUIET = (
+    "ALERTS{",
+    "muster_append_refused_total",
+    "muster_append_backoff_seconds",
+    "muster_attachments_failed_total",
+    "muster_drafts_in_quarantine",
+)
 """In panels that show trouble alone: nothing, where there is none."""
 
 ANSWERS_S_MAX = 90.0
