@@ -79,11 +79,12 @@ class NatsTokens(TokenTable):
 
     async def delete(self, token_id: str) -> bool:
         """See `Tokens.delete`."""
+        was_known = token_id in self._records  # the watch may see the deletion before the broker's answer is here
         try:
             await (await self._bucket()).delete(token_id)
         except (nats.errors.Error, JetStreamError, OSError) as error:
             raise UnreachableError(f"the token was not revoked: {error}") from error
-        return self.drop(token_id)
+        return self.drop(token_id) or was_known
 
     async def watch(self) -> None:
         """Follow the bucket until cancelled; a broken or silent watch begins anew and forgets what is gone."""
