@@ -29,10 +29,10 @@ CHECK_S = 2.0
 LEAVE_S = 1.0
 """Time that a client has to take the end of an answer whose token is no longer valid."""
 
-NOT_WRITES = frozenset({"/v1/live/credential"})
-"""Paths that store nothing, whatever their method."""
+LIVE_CREDENTIAL: Final = "/v1/live/credential"
+"""Asked for with POST, and yet a way to read: it stores nothing."""
 
-READS = frozenset({"GET", "HEAD", "OPTIONS"})
+_READS = frozenset({"GET", "HEAD", "OPTIONS"})
 
 
 class Authentication:
@@ -69,7 +69,7 @@ class Authentication:
             if not token:
                 raise unauthorised("no bearer token was sent")
             principal = await self._owner(token)
-            is_write = scope["method"] not in READS and scope["path"] not in NOT_WRITES
+            is_write = not is_read(scope["method"], scope["path"])
             with self._limits.request(principal, is_write=is_write, now_s=self._time.monotonic_s()):
                 scope[PRINCIPAL] = principal
                 await self._answer(token, principal, scope, receive, send)
@@ -156,6 +156,11 @@ class Authentication:
 
 def _is_api(path: str) -> bool:
     return path == API or path.startswith(f"{API}/")
+
+
+def is_read(method: str, path: str) -> bool:
+    """Return whether a request only reads."""
+    return method in _READS or path == LIVE_CREDENTIAL
 
 
 def bearer_token(scope: Scope) -> str:

@@ -11,7 +11,7 @@ from muster.bus.clock import SystemTime, TimeSource
 from muster.bus.identity_settings import KUBERNETES_OBJECTS_PREFIX
 from muster.checks.suites import PreflightPolicy
 from muster.gateway.asking import NoLeaders
-from muster.gateway.authenticate import PRINCIPAL
+from muster.gateway.authenticate import PRINCIPAL, is_read
 from muster.gateway.authorise import Principal
 from muster.gateway.catalogue import CatalogueCache
 from muster.gateway.cells import Cell, cell_named
@@ -29,8 +29,6 @@ from muster.schemas.base import BODY_BYTES_MAX
 
 JOB_ID = re.compile(r"[A-Z2-7]{26}")
 REASON_CHARS_MAX = 1_024
-LIVE_CREDENTIAL = "/v1/live/credential"
-"""Asked for with POST, and yet a way to read."""
 DRAINED_BYTES_MAX = 32 * 1024 * 1024  # of a body that is refused: a client that still writes would not read the answer
 
 
@@ -125,8 +123,7 @@ def principal_of(request: Request) -> Principal:
     assert isinstance(principal, Principal), "the application is wired with Authentication"
     house = whole_house_of(request)
     route = str(getattr(request.scope.get("route"), "path", ""))
-    reads = request.method in ("GET", "HEAD") or route == LIVE_CREDENTIAL
-    if reads and not sight_of(principal, house.access).may_read(route):
+    if is_read(request.method, route) and not sight_of(principal, house.access).may_read(route):
         raise forbidden(
             f"{principal.name} ({principal.role.value}) sees nothing of other teams, and this speaks of all",
             field="Authorization",

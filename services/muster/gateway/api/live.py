@@ -6,6 +6,7 @@ from fastapi import APIRouter, Request, Response
 
 from muster.gateway.api import answers
 from muster.gateway.api.describe import describe, reference
+from muster.gateway.authenticate import LIVE_CREDENTIAL
 from muster.gateway.house import House, house_of, principal_of
 from muster.gateway.live import Live
 from muster.gateway.problems import unavailable
@@ -34,7 +35,7 @@ async def snapshot(request: Request) -> Response:
 
 
 @router.post(
-    "/v1/live/credential",
+    LIVE_CREDENTIAL,
     summary="A user of the broker for one dashboard",
     **describe({201: ("May listen until `expires_at_s`, and send nothing", reference(LiveCredential))}),
 )

@@ -9,9 +9,9 @@ from muster.bus.clock import TimeSource
 from muster.bus.identity_settings import TokenReviewSettings
 from muster.core.instant import NS_PER_S, Instant
 from muster.gateway.identity.mapping import RejectedTokenError, User
-from muster.gateway.identity.rate import TokenBucket
 from muster.gateway.identity.unverified import UnverifiedToken
 from muster.gateway.ports import UnreachableError
+from muster.gateway.rates import Buckets, Rate
 from muster.kube.errors import KubeConfigError, KubeError
 from muster.kube.objects import JsonObject, mapping, text, truth
 from muster.kube.resources import TOKEN_REVIEWS, Resource
@@ -40,8 +40,9 @@ class TokenReviews:
         self._time = time
         self._known: OrderedDict[str, None] = OrderedDict()
         self._known_max = known_max
-        self._rate = TokenBucket(per_s=settings.per_s, burst=settings.burst)
-        self._known_rate = TokenBucket(per_s=settings.per_s, burst=settings.burst)
+        self._rate = Rate(settings.per_s, settings.burst)
+        self._asked = Buckets(keys_max=2)
+        """One bucket for tokens that were accepted before, one for all others."""
         self.name = "token-review"
         self.prefix = settings.prefix
         self.cache_s = settings.cache_s
@@ -53,8 +54,8 @@ class TokenReviews:
     async def verify(self, token: UnverifiedToken) -> User:
         """Return whose token it is. Raises RejectedTokenError; UnreachableError if the server cannot be asked now."""
         token_id = token_hash(token.text)
-        rate = self._known_rate if token_id in self._known else self._rate
-        if not rate.take(self._time.monotonic_s()):
+        is_known = token_id in self._known
+        if self._asked.take(is_known, self._rate, cost=1, now_s=self._time.monotonic_s()) > 0:
             raise UnreachableError("too many tokens are being checked at the Kubernetes API server")
         try:
             user = self._user(await self._reviewed(token), token)
