@@ -5,7 +5,7 @@ from nats.aio.client import Client
 
 from muster.bus.batches import Writer
 from muster.bus.clock import SystemTime, TimeSource
-from muster.bus.errors import ApiError
+from muster.bus.errors import ApiError, FactRefusedError
 from muster.bus.jsapi import last_on_subject, next_on_subject
 from muster.bus.ports import LogUnavailableError
 from muster.bus.requests import Outcome, Single, publish
@@ -149,7 +149,7 @@ class NatsRequestLog:
                 result = await publish(
                     self._client, message, expect_new=expect_new, expect_last=expect_last, timeout_s=APPEND_TIMEOUT_S
                 )
-            except ApiError as error:
+            except (ApiError, FactRefusedError) as error:
                 raise NotStoredError(str(error)) from error
             if result.outcome is not Outcome.UNAVAILABLE or not self._client.is_connected:
                 break
