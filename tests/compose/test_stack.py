@@ -1,6 +1,7 @@
 """The stack of compose/compose.yaml, for real: a job from this machine, its trace, the metrics, kills without loss."""
 
 import time
+from collections.abc import Mapping
 from typing import cast
 
 import pytest
@@ -38,16 +39,26 @@ async def test_a_job_from_this_machine_is_placed_and_ends(stack: Stack, figures:
     figures.say(f"up to the first job placed: {time.monotonic() - stack.began_s - lived_s:.1f} s")
 
 
+def is_well(state: Mapping[str, object]) -> bool:
+    """Return whether a container runs, and is healthy if it has a check. state: as the engine tells it."""
+    health = cast("Mapping[str, object]", state.get("Health", {}))
+    return state["Status"] == "running" and health.get("Status", "healthy") == "healthy"
+
+
 async def test_every_container_is_well(stack: Stack) -> None:
+    unwell: dict[str, object] = {}
+
     async def are_well() -> bool:
         containers = stack.project.containers()
-        states = {name: containers[name].attrs["State"] for name in stack.lasting()}
-        return all(
-            state["Status"] == "running" and state.get("Health", {}).get("Status", "healthy") == "healthy"
-            for state in states.values()
-        )
+        states = {name: cast("dict[str, object]", containers[name].attrs["State"]) for name in stack.lasting()}
+        unwell.clear()
+        unwell.update({name: state for name, state in states.items() if not is_well(state)})
+        return not unwell
 
-    await until_async(are_well, patience_s=120)
+    try:
+        await until_async(are_well, patience_s=120)
+    except TimeoutError:
+        raise AssertionError(f"not well after 120 s: {unwell}") from None
     restarts = {name: container.attrs["RestartCount"] for name, container in stack.project.containers().items()}
     assert restarts == dict.fromkeys(restarts, 0)
     ends = {name: stack.project.container(name).attrs["State"]["ExitCode"] for name in ONCE}
