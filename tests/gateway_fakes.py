@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import httpx
 
-from muster.bus.clock import SystemTime
+from muster.bus.clock import SystemTime, TimeSource
 from muster.core import Draft
 from muster.gateway.accept import Shape
 from muster.gateway.catalogue import CatalogueCache
@@ -15,6 +15,8 @@ from muster.gateway.cells import Cell
 from muster.gateway.feed import FedFact, Feed, Position
 from muster.gateway.house import House
 from muster.gateway.http import make_app
+from muster.gateway.live_ends import Connection, LiveEnds, Opened
+from muster.gateway.metrics import Metrics
 from muster.gateway.ports import (
     Answer,
     JobFilter,
@@ -397,6 +399,27 @@ class FakeFeed(Feed):
 
     async def newest(self, count: int) -> list[FedFact]:
         return self.all[-count:]
+
+
+class FakeConnections:
+    """The broker's connections of dashboards, as a list. fails: why the broker cannot be asked, "" if it can."""
+
+    def __init__(self) -> None:
+        self.closed: list[Connection] = []
+        self.fails = ""
+
+    async def follow(self, opened: Opened) -> None:  # tests call what is told of them
+        await asyncio.Event().wait()
+
+    async def close(self, connection: Connection) -> None:
+        if self.fails:
+            raise UnreachableError(self.fails)
+        self.closed.append(connection)
+
+
+def live_ends(time: TimeSource, connections: FakeConnections | None = None, *, credentials_max: int = 100) -> LiveEnds:
+    """Made as the gateway makes it."""
+    return LiveEnds(connections or FakeConnections(), time=time, metrics=Metrics(), credentials_max=credentials_max)
 
 
 class FakeHouse:

@@ -2,15 +2,17 @@
 
 import asyncio
 from collections.abc import AsyncIterator, Iterator
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from dataclasses import replace
 
 import httpx
 import pytest
+from nats.aio.client import Client
 from nats.errors import Error as NatsError
 
 from bounded_gateway import Gateway, RawClient, serving
-from gateway_fakes import FakeHouse, fact
+from gateway_fakes import FakeHouse, fact, live_ends
+from muster.bus.access import GATEWAY_LIVE
 from muster.bus.clock import FakeTime, SystemTime
 from muster.bus.http_settings import HttpSettings
 from muster.bus.jwt import PREFIX_ACCOUNT, ViewCredential, ViewSigner, new_key
@@ -22,6 +24,9 @@ from muster.gateway.authenticate import CHECK_S
 from muster.gateway.authorise import Principal
 from muster.gateway.http import make_app
 from muster.gateway.live import Credentials, Live
+from muster.gateway.live_connections import NatsLiveConnections
+from muster.gateway.live_ends import Bearer, LiveEnds
+from muster.gateway.metrics import Metrics
 from muster.gateway.tokens import NatsTokens
 from muster.schemas.access import Role, TokenRecord, token_hash
 from muster.schemas.job import Phase
@@ -32,6 +37,13 @@ from waiting import until, until_async
 
 ENDS_S_MAX = 5.0
 JOB = "A" * 26
+
+
+async def _is_valid() -> bool:
+    return True
+
+
+ANY = Bearer("token", _is_valid)
 STREAMS = ("/v1/events?follow=true", "/v1/events?follow=true&limit=10", f"/v1/jobs/{JOB}/events?follow=true")
 
 
@@ -143,43 +155,109 @@ async def test_streams_end_when_another_gateway_revokes_the_token(server: NatsSe
         await client.close()
 
 
-@pytest.mark.connected
-async def test_the_broker_ends_the_live_view_of_a_revoked_token(server: NatsServer) -> None:
-    shortest = HttpSettings.model_validate({"live_credential_s": ENDS_S_MAX}).live_credential_s
-    house = a_house()
-    credentials = Credentials((CLUSTER,), "ws://127.0.0.1:1", server.view_signer, SystemTime(), shortest)
-    app = make_app(replace(house.house, live=Live(None, credentials, None)))  # type: ignore[arg-type]
-    async with httpx.AsyncClient(
-        transport=httpx.ASGITransport(app), base_url="http://muster", headers={"Authorization": "Bearer eve"}
-    ) as client:
-        given = LiveCredential.model_validate_json((await client.post("/v1/live/credential")).content)
-        user = ViewCredential(given.jwt, given.seed, given.inbox_prefix, given.expires_at_s)
+class Dashboards:
+    """A gateway that gives credentials of the live view, and the broker's connections that are made with them."""
+
+    def __init__(self, server: NatsServer, house: FakeHouse, ends: LiveEnds, *, lifetime_s: int) -> None:
+        credentials = Credentials(
+            (CLUSTER,), "ws://127.0.0.1:1", server.view_signer, SystemTime(), lifetime_s, ends=ends
+        )
+        self.server = server
+        self.app = make_app(replace(house.house, live=Live(None, credentials, None)))  # type: ignore[arg-type]
+
+    async def ask(self, token: str) -> httpx.Response:
+        headers = {"Authorization": f"Bearer {token}"}
+        transport = httpx.ASGITransport(app=self.app)
+        async with httpx.AsyncClient(transport=transport, base_url="http://muster", headers=headers) as client:
+            return await client.post("/v1/live/credential")
+
+    async def credential(self, token: str) -> ViewCredential:
+        given = LiveCredential.model_validate_json((await self.ask(token)).content)
+        return ViewCredential(given.jwt, given.seed, given.inbox_prefix, given.expires_at_s)
+
+    async def connect(self, credential: ViewCredential) -> tuple[Client, asyncio.Event]:
+        """A dashboard that listens, and what is set when the broker ends it."""
         closed = asyncio.Event()
 
         async def ended() -> None:
             closed.set()
 
-        listening = await server.connect_view(user, closed_cb=ended)
-        house.tokens.drop(token_hash("eve"))
-        assert (await client.post("/v1/live/credential")).status_code == 401
-        async with asyncio.timeout(ENDS_S_MAX + 1):  # the time of the broker, and that of its answer
-            await closed.wait()
-        await listening.close()
+        return await self.server.connect_view(credential, closed_cb=ended), closed
 
-        async def is_refused() -> bool:
-            try:
-                await (await server.connect_view(user)).close()
-            except NatsError:
-                return True
-            return False
 
-        await until_async(is_refused)  # from the next whole second on
+@pytest.mark.connected
+async def test_the_broker_ends_the_live_view_of_a_revoked_token(server: NatsServer) -> None:
+    house = a_house()
+    closing = await server.connect(GATEWAY_LIVE)
+    ends = LiveEnds(
+        NatsLiveConnections(closing, account=server.view_signer.account), time=SystemTime(), metrics=Metrics()
+    )
+    dashboards = Dashboards(server, house, ends, lifetime_s=HttpSettings().live_credential_s)
+    running = asyncio.create_task(ends.run())
+    await closing.flush()
+    user = await dashboards.credential("eve")
+    _, closed = await dashboards.connect(user)
+    other, others_end = await dashboards.connect(await dashboards.credential("ann"))
+    house.tokens.drop(token_hash("eve"))
+    assert (await dashboards.ask("eve")).status_code == 401
+    async with asyncio.timeout(ENDS_S_MAX):
+        await closed.wait()
+    for _ in range(3):  # the credential has not expired: whoever connects with it again is put out at once
+        with suppress(NatsError):  # already while it connects
+            _, closed = await dashboards.connect(user)
+            async with asyncio.timeout(CHECK_S / 2):
+                await closed.wait()
+    assert not others_end.is_set()
+    await other.flush()
+    running.cancel()
+    for client in (other, closing):
+        await client.close()
+
+
+@pytest.mark.connected
+async def test_the_user_that_closes_live_connections_can_do_nothing_else(server: NatsServer) -> None:
+    refused: list[str] = []
+
+    async def note(error: Exception) -> None:
+        refused.append(str(error).lower())
+
+    client = await server.connect(GATEWAY_LIVE, error_cb=note)
+    own, view = f"_INBOX.{GATEWAY_LIVE}.x", server.view_signer.account
+    asked = ("$SYS.REQ.SERVER.PING.CONNZ", f"$SYS.REQ.ACCOUNT.{view}.CONNZ", "$SYS.REQ.CLAIMS.UPDATE", "$JS.API.INFO")
+    for subject in asked:
+        await client.publish(subject, b"{}", reply=own)
+    for heard in (">", "$SYS.>", "$SYS.ACCOUNT.*.CONNECT", "$SYS.ACCOUNT.>"):
+        await client.subscribe(heard)
+    await client.flush()
+    await until(lambda: len(refused) == len(asked) + 4)
+    assert all("permissions violation" in one for one in refused)
+    await client.close()
+
+
+@pytest.mark.connected
+async def test_a_credential_of_the_live_view_expires_where_no_gateway_can_end_it(server: NatsServer) -> None:
+    house = a_house()
+    shortest = HttpSettings.model_validate({"live_credential_s": ENDS_S_MAX}).live_credential_s
+    dashboards = Dashboards(server, house, live_ends(SystemTime()), lifetime_s=shortest)
+    user = await dashboards.credential("eve")
+    _, closed = await dashboards.connect(user)
+    async with asyncio.timeout(ENDS_S_MAX + 1):  # the time of the broker, and that of its answer
+        await closed.wait()
+
+    async def is_refused() -> bool:
+        try:
+            await (await server.connect_view(user)).close()
+        except NatsError:
+            return True
+        return False
+
+    await until_async(is_refused)  # from the next whole second on
 
 
 async def test_a_credential_of_the_live_view_does_not_outlive_its_token() -> None:
     time = FakeTime()
     now_s = time.wall() // NS_PER_S
     signer = ViewSigner(new_key(PREFIX_ACCOUNT, b"s" * 32), new_key(PREFIX_ACCOUNT, b"a" * 32).public)
-    credentials = Credentials((CLUSTER,), "ws://127.0.0.1:1", signer, time, 20)
-    assert credentials.give(Principal("eve", Role.VIEWER, expires_at_s=now_s + 7)).expires_at_s == now_s + 7
-    assert credentials.give(Principal("eve", Role.VIEWER)).expires_at_s == now_s + 20
+    credentials = Credentials((CLUSTER,), "ws://127.0.0.1:1", signer, time, 20, live_ends(time))
+    assert credentials.give(Principal("eve", Role.VIEWER, expires_at_s=now_s + 7), ANY).expires_at_s == now_s + 7
+    assert credentials.give(Principal("eve", Role.VIEWER), ANY).expires_at_s == now_s + 20

@@ -49,10 +49,16 @@ OPERATOR = "operator"
 ADMIN_TOOLS = "admin-tools"
 GATEWAY = "gateway"
 GATEWAY_QUERY = "gateway-query"
+GATEWAY_LIVE = "gateway-live"
+VIEW_KEY = "{view}"
+"""Stands in rights for the public key of account VIEW, which is known when credentials are minted."""
 NOTIFIER = "notifier"
 
 SOURCED_WRITER = "federation"
 """Its facts come into a cluster's log from FED, by sourcing; it appends none there itself."""
+
+KICKS = "$SYS.REQ.SERVER.*.KICK"
+"""Where a server of the broker is asked to close a connection; a subject cannot say of which account."""
 
 _WITHHOLD = frozenset({"withhold-requested", "withhold-withdrawn"})
 
@@ -60,8 +66,8 @@ _WITHHOLD = frozenset({"withhold-requested", "withhold-withdrawn"})
 class AccountName(StrEnum):
     """The accounts: subjects of one are unknown in another unless exported and imported.
 
-    LOG: with the streams; nobody connects to it. OWN: one for every credential that works with them. CELL: of a centre,
-    one for every cell.
+    SYS: the broker's own; who is in it learns of connections and closes them. LOG: with the streams; no user is in it.
+    OWN: one for every credential that works with them. CELL: of a centre, one for every cell.
     """
 
     SYS = "SYS"
@@ -107,6 +113,11 @@ class BusUser:
     cell: str = ""
 
 
+def view_connects(account: str) -> str:
+    """Where the broker tells each connection that opens in account VIEW. account: its public key."""
+    return f"$SYS.ACCOUNT.{account}.CONNECT"
+
+
 def inbox_prefix(user: str) -> str:
     """Where alone `user` may receive replies; pass it to every connection (`nats.connect(inbox_prefix=...)`)."""
     return f"_INBOX.{user}"
@@ -136,6 +147,7 @@ def bus_users(
         (OPERATOR, AccountName.OWN, Rights(publish=(*_voided_subjects(clusters), *_fences(clusters)))),
         (ADMIN_TOOLS, AccountName.OWN, _admin_tools_rights(clusters)),
         (GATEWAY_QUERY, AccountName.QUERY, Rights(publish=("query.>",))),
+        (GATEWAY_LIVE, AccountName.SYS, Rights(publish=(KICKS,), subscribe=(view_connects(VIEW_KEY),))),
     )
     services = (
         (declaration.service, AccountName.OWN, _of_service(declaration, clusters, copies=copies))

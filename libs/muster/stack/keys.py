@@ -9,11 +9,11 @@ rights which a declaration gave up are gone, also for who kept the old file.
 
 import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from muster.bus import jwt, own_account
-from muster.bus.access import AccountName, BusUser
+from muster.bus.access import VIEW_KEY, AccountName, BusUser
 from muster.bus.leaf import Crossing, crossing
 
 VIEW_CONNECTIONS_MAX = 4_096
@@ -104,7 +104,8 @@ def mint_access(
         if user.cell:
             text = _of_cell(user, by_cell[user.cell], key, now_s)
         else:
-            text = _of_user(user, account_of.get(user.name) or shared[user.account], key, now_s)
+            account = account_of.get(user.name) or shared[user.account]
+            text = _of_user(user, account, key, view=shared[AccountName.VIEW], now_s=now_s)
         write_private(credentials_dir / f"{user.name}.creds", text)
     for path in set(credentials_dir.glob("*.creds")) - written:
         path.unlink()
@@ -153,9 +154,11 @@ def _of_cell(user: BusUser, cell: CellAccount, key: MakeKey, now_s: int) -> str:
     return jwt.creds_file(token, user_key)
 
 
-def _of_user(user: BusUser, account: jwt.Key, key: MakeKey, now_s: int) -> str:
+def _of_user(user: BusUser, account: jwt.Key, key: MakeKey, *, view: jwt.Key, now_s: int) -> str:
     user_key = key(f"user-{user.name}", jwt.PREFIX_USER)
     rights = own_account.local_rights(user.rights) if user.account is AccountName.OWN else user.rights
+    heard = tuple(subject.replace(VIEW_KEY, view.public) for subject in rights.subscribe)
+    rights = replace(rights, subscribe=heard)
     token = jwt.user_jwt(
         rights, name=user.name, user=user_key.public, signer=account, account=account.public, issued_at_s=now_s
     )
@@ -177,7 +180,7 @@ def account_specs(
     log = public[AccountName.LOG]
     passing = [(cell, crossing(cell.cluster)) for cell in cells]
     return (
-        jwt.AccountSpec(AccountName.SYS),
+        jwt.AccountSpec(AccountName.SYS, revoked_before_s=revoked_before_s),
         jwt.AccountSpec(
             AccountName.LOG,
             jetstream=True,

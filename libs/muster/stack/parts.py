@@ -8,7 +8,17 @@ from dataclasses import dataclass
 from pathlib import Path
 from urllib.parse import urlsplit
 
-from muster.bus.access import ADMIN_TOOLS, BOOTSTRAP, GATEWAY, GATEWAY_QUERY, LEASE, MONITOR, OPERATOR, READER
+from muster.bus.access import (
+    ADMIN_TOOLS,
+    BOOTSTRAP,
+    GATEWAY,
+    GATEWAY_LIVE,
+    GATEWAY_QUERY,
+    LEASE,
+    MONITOR,
+    OPERATOR,
+    READER,
+)
 from muster.bus.declaration import Declaration
 from muster.bus.jwt import VIEW_SIGNER_FILE
 from muster.bus.settings import Settings
@@ -154,7 +164,7 @@ def parts(
 def users_of(declaration: Declaration) -> tuple[str, ...]:
     """The NATS users that a service connects as: its own, and what whoever folds logs needs beside it."""
     folding = (READER, MONITOR, LEASE) if declaration.folds else ()
-    asking = (GATEWAY_QUERY,) if declaration.service == GATEWAY else ()
+    asking = (GATEWAY_QUERY, GATEWAY_LIVE) if declaration.service == GATEWAY else ()
     return (declaration.service, *folding, *asking)
 
 

@@ -4,8 +4,10 @@ import asyncio
 import socket
 from contextlib import AsyncExitStack
 
+from nats.aio.client import Client
 from redis.asyncio import Redis
 
+from muster.bus.access import GATEWAY_LIVE, GATEWAY_QUERY
 from muster.bus.clock import SystemTime
 from muster.bus.declaration import Declaration
 from muster.bus.metrics import also_exporting
@@ -24,7 +26,9 @@ from muster.gateway.http import make_app
 from muster.gateway.identity.opening import opened_identities
 from muster.gateway.leading import AskLeader, Leadership
 from muster.gateway.limits import Limits
-from muster.gateway.live import Live, credentials
+from muster.gateway.live import Credentials, Live, view_signer
+from muster.gateway.live_connections import NatsLiveConnections
+from muster.gateway.live_ends import LiveEnds, NoConnections
 from muster.gateway.metrics import Metrics
 from muster.gateway.ports import Scheduler
 from muster.gateway.readings import Readings
@@ -67,7 +71,7 @@ class Gateway:
     async def run(self, connect: Connect, settings: Settings) -> None:
         """Serve until cancelled; a background task that fails ends the service. The bus connections are the host's."""
         client = await connect("gateway")
-        asking = await connect("gateway-query")
+        asking, closing = await connect(GATEWAY_QUERY), await connect(GATEWAY_LIVE)
         redis = Redis.from_url(
             settings.redis_url,
             socket_timeout=REDIS_TIMEOUT_S,
@@ -96,6 +100,7 @@ class Gateway:
         certificate = Certificate(settings.tls) if settings.tls.is_on else None
         vouching = AsyncExitStack()
         identities = await opened_identities(settings.identity, vouching, time=time, metrics=metrics)
+        credentials = credentials_of(settings, closing, time=time, metrics=metrics)
         snapshots = Snapshots(redis, clusters=models, fed=fed, time=time)
         house = House(
             metrics=metrics,
@@ -113,9 +118,7 @@ class Gateway:
             feed=feed,
             views=Views(view, scheduler, log, time),
             time=time,
-            live=Live(
-                snapshots, credentials(settings, time), Readings(RecentMessages(client), settings.clusters, time)
-            ),
+            live=Live(snapshots, credentials, Readings(RecentMessages(client), settings.clusters, time)),
             site=Site(STATIC, headers(settings.websocket_url)),
             cells=cells,
             preflight=policy_of(settings.preflight),
@@ -129,6 +132,7 @@ class Gateway:
                 tasks.create_task(catalogue.keep_fresh(), name="keep-catalogue-fresh")
                 tasks.create_task(house.leadership.watch(), name="watch-leaders")
                 tasks.create_task(feed.run(), name="feed")
+                tasks.create_task(credentials.ends.run(), name="end-live-connections")
                 tasks.create_task(serve_http(house, settings, certificate), name="http")
                 if certificate is not None:
                     tasks.create_task(certificate.keep_fresh(), name="keep-certificate-fresh")
@@ -157,6 +161,21 @@ def _deciding(settings: Settings, scheduler: Scheduler, first: Cell) -> dict[str
     if settings.role == "centre":
         return {FEDERATION: federation}
     return {"scheduler": scheduler.cluster, FEDERATION: federation}
+
+
+def credentials_of(settings: Settings, closing: Client, *, time: SystemTime, metrics: Metrics) -> Credentials:
+    """Return what gives dashboards their users. closing: a connection as `gateway-live`."""
+    signer = view_signer(settings)
+    connections = NatsLiveConnections(closing, account=signer.account) if signer is not None else NoConnections()
+    return Credentials(
+        settings.clusters,
+        settings.websocket_url,
+        signer,
+        time,
+        settings.http.live_credential_s,
+        LiveEnds(connections, time=time, metrics=metrics),
+        settings.access,
+    )
 
 
 async def serve_http(house: House, settings: Settings, certificate: Certificate | None) -> None:

@@ -3,6 +3,7 @@
 import asyncio
 from collections.abc import Callable
 from contextlib import suppress
+from functools import partial
 from http import HTTPStatus
 from typing import Final
 
@@ -15,6 +16,7 @@ from muster.gateway.api import answers
 from muster.gateway.authorise import Principal
 from muster.gateway.identity.identities import Identities
 from muster.gateway.limits import Limits
+from muster.gateway.live_ends import Bearer
 from muster.gateway.ports import Tokens, UnreachableError
 from muster.gateway.problems import ProblemError, unauthorised, unavailable
 from muster.schemas.access import token_hash
@@ -22,6 +24,9 @@ from muster.schemas.access import token_hash
 API: Final = "/v1"
 PRINCIPAL: Final = "muster.principal"
 """Key of a request's scope: whose token it bears."""
+
+BEARER: Final = "muster.bearer"
+"""Key of a request's scope: its token, for what stays open after the answer."""
 
 CHECK_S = 2.0
 """Time between two looks at whether the token of an open answer is still valid."""
@@ -72,6 +77,7 @@ class Authentication:
             is_write = not is_read(scope["method"], scope["path"])
             with self._limits.request(principal, is_write=is_write, now_s=self._time.monotonic_s()):
                 scope[PRINCIPAL] = principal
+                scope[BEARER] = Bearer(token_hash(token), partial(self._is_valid, token, principal))
                 await self._answer(token, principal, scope, receive, send)
         except ProblemError as refusal:
             await answers.problem(refusal.problem)(scope, receive, send)

@@ -7,10 +7,11 @@ from pathlib import Path
 
 from muster.bus.access_settings import AccessSettings
 from muster.bus.clock import TimeSource
-from muster.bus.jwt import EVERY_TEAM, SEED_BYTES, VIEW_SIGNER_FILE, ViewSigner, mint_view_user
+from muster.bus.jwt import EVERY_TEAM, SEED_BYTES, VIEW_SIGNER_FILE, ViewSigner, key_of_seed, mint_view_user
 from muster.bus.settings import Settings
 from muster.core.instant import NS_PER_S
 from muster.gateway.authorise import Principal
+from muster.gateway.live_ends import Bearer, LiveEnds
 from muster.gateway.problems import unavailable
 from muster.gateway.readings import Readings
 from muster.gateway.snapshot import Snapshots, audiences_of
@@ -23,17 +24,21 @@ _log = logging.getLogger(__name__)
 
 @dataclass(frozen=True)
 class Credentials:
-    """Gives dashboards their users. url: of the broker's WebSocket. signer: None if this gateway has none."""
+    """Gives dashboards their users. url: of the broker's WebSocket. signer: None if this gateway has none.
+
+    ends: closes the connections of who may no longer listen.
+    """
 
     clusters: tuple[str, ...]
     url: str
     signer: ViewSigner | None
     time: TimeSource
     lifetime_s: int
-    """How long the broker accepts a user: nobody can take one back, so it is short, and renewed."""
+    """How long the broker accepts a user: it cannot be taken back, so it is short, and renewed."""
+    ends: LiveEnds
     access: AccessSettings = field(default_factory=AccessSettings)
 
-    def give(self, principal: Principal) -> LiveCredential:
+    def give(self, principal: Principal, bearer: Bearer) -> LiveCredential:
         """Return a user for this principal's teams, all of them for who acts for all; it ends with the token.
 
         Raises ProblemError (503).
@@ -51,6 +56,7 @@ class Credentials:
             expires_in_s=max(1, min(self.lifetime_s, token_s)),
             entropy=os.urandom(SEED_BYTES),
         )
+        self.ends.given(bearer, user=key_of_seed(user.seed).public, expires_at_s=user.expires_at_s)
         return LiveCredential(
             url=self.url,
             jwt=user.jwt,
@@ -84,14 +90,11 @@ def _teams(principal: Principal) -> tuple[str, ...]:
     return tuple(sorted(team for team in principal.teams if principal.acts_for(team)))
 
 
-def credentials(settings: Settings, time: TimeSource) -> Credentials:
-    """As the settings say. Raises ValueError if the signer's file holds something else."""
+def view_signer(settings: Settings) -> ViewSigner | None:
+    """Return what credentials are signed with, None if it is not there. Raises ValueError if the file is none."""
     path = Path(settings.credentials_dir) / VIEW_SIGNER_FILE
     try:
-        signer = ViewSigner.load(path.read_text(encoding="utf-8"))
+        return ViewSigner.load(path.read_text(encoding="utf-8"))
     except FileNotFoundError:
         _log.warning("%s is not there: dashboards cannot listen through this gateway", path)
-        signer = None
-    return Credentials(
-        settings.clusters, settings.websocket_url, signer, time, settings.http.live_credential_s, settings.access
-    )
+        return None

@@ -64,6 +64,11 @@ class Metrics:
             ("source", "outcome"),
             registry=self.registry,
         )
+        self.live_connections_closed = Counter(
+            "muster_live_connections_closed",
+            "Connections of the live view that were closed because their token had ended, or had too many",
+            registry=self.registry,
+        )
         for status in REFUSALS:
             self.refused.labels(status)  # shown as 0 before the first, or a rate would not see it
 

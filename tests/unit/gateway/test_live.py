@@ -11,7 +11,7 @@ from dataclasses import replace
 import httpx
 import pytest
 
-from gateway_fakes import FakeHouse
+from gateway_fakes import FakeHouse, live_ends
 from muster.bus.clock import FakeTime
 from muster.bus.jwt import PREFIX_ACCOUNT, ViewSigner, claims_of, new_key
 from muster.core.instant import NS_PER_S
@@ -48,7 +48,7 @@ class House:
     def __init__(self, signer: ViewSigner | None = SIGNER, url: str = URL) -> None:
         self.snapshots = FakeSnapshots()
         self.time = FakeTime()
-        credentials = Credentials(("atlas",), url, signer, self.time, LIFETIME_S)
+        credentials = Credentials(("atlas",), url, signer, self.time, LIFETIME_S, live_ends(self.time))
         live = Live(self.snapshots, credentials, None)  # type: ignore[arg-type]
         self.app = make_app(replace(FakeHouse().house, live=live))
 

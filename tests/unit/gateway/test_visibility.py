@@ -2,10 +2,11 @@
 
 import json
 from collections.abc import Mapping
+from dataclasses import replace
 
 import pytest
 
-from gateway_fakes import FakeHouse, fact, joined
+from gateway_fakes import FakeHouse, fact, joined, live_ends
 from muster.bus.access_settings import AccessSettings, OperatorSettings, ViewerSettings
 from muster.bus.clock import SystemTime
 from muster.gateway.authorise import Principal
@@ -102,10 +103,9 @@ def test_each_role_has_its_default_and_its_setting() -> None:
 
 def test_an_operator_who_does_not_see_all_listens_to_its_own_teams() -> None:
     operator = Principal("ann", Role.OPERATOR, frozenset({OWN}))
-    whole = Credentials((), "", None, SystemTime(), 20)
-    narrow = Credentials(
-        (), "", None, SystemTime(), 20, AccessSettings(operator=OperatorSettings(other_teams="outline"))
-    )
+    time = SystemTime()
+    whole = Credentials((), "", None, time, 20, live_ends(time))
+    narrow = replace(whole, access=AccessSettings(operator=OperatorSettings(other_teams="outline")))
     assert whole.audiences(operator) == ("public", "*")
     assert narrow.audiences(operator) == ("public", OWN)
 

@@ -59,7 +59,7 @@ def test_a_service_holds_its_own_credentials_and_those_of_folding_alone(tmp_path
     secrets = written(tmp_path)
     held = {name: {key for key in files if key.endswith(".creds")} for name, files in secrets.items()}
     assert held["muster-scheduler"] == {"scheduler.creds", "reader.creds", "monitor.creds", "lease.creds"}
-    assert held["muster-gateway"] == {"gateway.creds", "gateway-query.creds"}
+    assert held["muster-gateway"] == {"gateway.creds", "gateway-query.creds", "gateway-live.creds"}
     assert held["muster-bus"] == {"bootstrap.creds"}
     assert held["muster-nats"] == held["muster-redis"] == set()
 

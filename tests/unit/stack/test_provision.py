@@ -46,7 +46,7 @@ def test_every_service_has_a_part_with_settings_that_it_can_read(tmp_path: Path)
 def test_a_service_holds_its_own_credentials_and_those_of_folding_alone(tmp_path: Path) -> None:
     state = provisioned(tmp_path)
     assert creds(state, "scheduler") == {"scheduler", "reader", "monitor", "lease"}
-    assert creds(state, "gateway") == {"gateway", "gateway-query"}
+    assert creds(state, "gateway") == {"gateway", "gateway-query", "gateway-live"}
     assert creds(state, BUS) == {"bootstrap"}
     assert creds(state, HOST) == creds(state, CLI) == {"operator", "admin-tools"}
 

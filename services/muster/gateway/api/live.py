@@ -6,7 +6,7 @@ from fastapi import APIRouter, Request, Response
 
 from muster.gateway.api import answers
 from muster.gateway.api.describe import describe, reference
-from muster.gateway.authenticate import LIVE_CREDENTIAL
+from muster.gateway.authenticate import BEARER, LIVE_CREDENTIAL
 from muster.gateway.house import House, house_of, principal_of
 from muster.gateway.live import Live
 from muster.gateway.problems import unavailable
@@ -42,7 +42,7 @@ async def snapshot(request: Request) -> Response:
 async def credential(request: Request) -> Response:
     """Limited to what the token's principal may see."""
     principal = principal_of(request)
-    given = _live(house_of(request)).credentials.give(principal)
+    given = _live(house_of(request)).credentials.give(principal, request.scope[BEARER])
     return answers.model(given, status=201, headers=_NO_STORE)
 
 
