@@ -38,7 +38,7 @@ web: $(DASHBOARD_BUILT)  ## build the dashboard, with the Node that came as a wh
 up: install web  ## start everything and show the fleet live until Ctrl-C
 	$(BIN)/muster up
 
-lint: install  ## formatting, rules, types, floors of the house
+lint: install check-images  ## formatting, rules, types, floors of the house, pinned images
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
 	$(BIN)/mypy
@@ -53,7 +53,7 @@ test: install  ## everything that needs no browser, no container engine and no K
 test-security: install  ## attacks through the real broker and over HTTP, a file for each attacker
 	$(BIN)/python -m pytest --numprocesses logical --dist loadfile tests/security
 
-check-images: install  ## fail if a public image is named without its digest; run it before a release
+check-images: install  ## fail if a public image is named without its digest
 	$(BIN)/python compose/pin_images.py
 
 pin-images: install  ## write the digests of public images (needs docker and its registries)

@@ -45,7 +45,7 @@ def directory() -> Iterator[Path]:
 def project(figures: Figures, directory: Path) -> Iterator[Project]:
     """The stack with its images, not started."""
     try:
-        with engine(directory) as answering, _project(answering, figures) as project:
+        with engine(directory) as answering, _project(answering, figures, directory) as project:
             yield project
     except NoEngineError as error:
         figures.say(f"not run: {error}")
@@ -62,14 +62,14 @@ def stack(project: Project, directory: Path) -> Iterator[Stack]:
 
 
 @contextmanager
-def _project(answering: Engine, figures: Figures) -> Iterator[Project]:
+def _project(answering: Engine, figures: Figures, directory: Path) -> Iterator[Project]:
     """Images and a project that is not started yet; both are removed at the end, whatever became of them, and what was
     kept of building them.
     """
     remove(answering)  # of a run that was killed
     kept = build_cache(answering)
     try:
-        project = making.project(answering, figures)
+        project = making.project(answering, figures, directory)
         try:
             yield project
         finally:

@@ -1,8 +1,9 @@
 """Stand-ins for the images that compose.yaml names, where no registry can be reached: in this test alone.
 
 All share one layer: a minimal Debian with Python, Redis, Prometheus and busybox, which carries this machine's
-certificates. They have the names that compose.yaml and the Dockerfile use, the label LABEL, and are removed afterwards;
-an image of that name that is there already is used as it is.
+certificates. They have the tags that compose.yaml and the Dockerfile use, the label LABEL, and are removed afterwards;
+an image of that name that is there already is used as it is. A digest is a registry's to give, so they have none, and
+`Project.stand_ins` names them.
 """
 
 import hashlib
@@ -89,9 +90,14 @@ def _pulled(engine: Engine, image: str) -> bool:
     return True
 
 
+def tagged(image: str) -> str:
+    """The name and its tag, without the digest: as a stand-in is called."""
+    return image.partition("@")[0]
+
+
 def repository(image: str) -> str:
-    """The name without its tag."""
-    return image.rsplit(":", 1)[0]
+    """The name without tag and digest."""
+    return tagged(image).rsplit(":", 1)[0]
 
 
 def programs(image: str) -> tuple[str, ...]:
@@ -117,7 +123,7 @@ def _make(engine: Engine, image: str) -> None:
             for name, path in files.items():
                 tar.add(path, arcname=name, filter=_executable)
         context.seek(0)
-        engine.client.images.build(fileobj=context, custom_context=True, tag=image, rm=True, forcerm=True)
+        engine.client.images.build(fileobj=context, custom_context=True, tag=tagged(image), rm=True, forcerm=True)
 
 
 def _executable(about: tarfile.TarInfo) -> tarfile.TarInfo:

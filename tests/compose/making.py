@@ -2,6 +2,7 @@
 
 import re
 from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 
 import yaml
 
@@ -29,7 +30,7 @@ def other_images() -> dict[str, str]:
     return {name: image for name, image in named.items() if not image.startswith("${")}
 
 
-def project(engine: Engine, figures: Figures) -> Project:
+def project(engine: Engine, figures: Figures, directory: Path) -> Project:
     """A project with every image there. What can neither be pulled nor stood in for is left out, and told.
 
     Go programs are built beside the image of the services: one computes, the other mostly waits for downloads.
@@ -44,9 +45,10 @@ def project(engine: Engine, figures: Figures) -> Project:
         if made:
             images.make_base(engine)
             images.make_all(engine, [image for image in made if not images.programs(image)])
-        found = Project.new(engine, compose.result(), without=without)
+        stand_ins = {image: images.tagged(image) for image in made}
+        found = Project.new(engine, compose.result(), directory=directory, stand_ins=stand_ins, without=without)
         with figures.timing("of it, the image of the services"):
-            found.build()
+            found.build(base=stand_ins.get(base_image(), base_image()))
         programs.result()
         images.make_all(engine, [image for image in made if images.programs(image)])
     if made:

@@ -6,9 +6,11 @@ import shutil
 import subprocess
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from itertools import chain
 from pathlib import Path
 from typing import cast
 
+import yaml
 from docker.models.containers import Container
 
 from compose.engine import Engine
@@ -37,22 +39,35 @@ def compose_command(engine: Engine) -> tuple[str, ...]:
 
 @dataclass
 class Project:
-    """One project. image: of the services. without: those left out. files: each overrides what stands before it."""
+    """One project. image: of the services. without: those left out. files: each overrides what stands before it.
+
+    directory: for a file of its own. stand_ins: by image, the one to use in its place.
+    """
 
     engine: Engine
     command: tuple[str, ...]
     name: str
     ports: Mapping[str, int]
     image: str
+    directory: Path
+    stand_ins: Mapping[str, str]
     without: tuple[str, ...] = ()
     files: tuple[Path, ...] = (COMPOSE_FILE,)
     profiles: str = "observability"
 
     @classmethod
-    def new(cls, engine: Engine, command: tuple[str, ...], *, without: tuple[str, ...] = ()) -> "Project":
+    def new(
+        cls,
+        engine: Engine,
+        command: tuple[str, ...],
+        *,
+        directory: Path,
+        stand_ins: Mapping[str, str],
+        without: tuple[str, ...] = (),
+    ) -> "Project":
         """On free ports, and with an image of its own, under a name that says whose they are."""
         name, ports = f"muster-test-{os.getpid()}", choose_ports(dict.fromkeys(PORTS, 0))
-        return cls(engine, command, name, ports, f"{name}:test", without)
+        return cls(engine, command, name, ports, f"{name}:test", directory, stand_ins, without)
 
     def beside(self, *overrides: Path) -> "Project":
         """Another one of the same image, with these overrides and without the observability containers."""
@@ -72,22 +87,32 @@ class Project:
 
     def run(self, *words: str) -> str:
         """A compose command; what it printed. Raises ComposeError."""
+        files = (*self.files, self._stand_ins_named())
         done = subprocess.run(
-            (*self.command, "--project-name", self.name, *(f"--file={file}" for file in self.files), *words),
+            (*self.command, "--project-name", self.name, *(f"--file={file}" for file in files), *words),
             env=self.environment, capture_output=True, text=True, check=False, timeout=COMMAND_S_MAX,
         )  # fmt: skip
         if done.returncode:
             raise ComposeError(f"compose {' '.join(words)}: {done.returncode}\n{done.stdout}\n{done.stderr[-8000:]}")
         return done.stdout
 
+    def _stand_ins_named(self) -> Path:
+        """A file that gives every service of the others its stand-in, if its image has one."""
+        services = [yaml.safe_load(file.read_text())["services"].items() for file in self.files]
+        images = {name: service.get("image") for name, service in chain.from_iterable(services)}
+        named = {name: {"image": self.stand_ins[image]} for name, image in images.items() if image in self.stand_ins}
+        path = self.directory / f"{self.name}.yaml"
+        path.write_text(yaml.safe_dump({"services": named}))
+        return path
+
     def config(self) -> dict[str, dict[str, object]]:
         """The services as compose understands them, by name."""
         told = json.loads(self.run("config", "--format", "json"))
         return cast("dict[str, dict[str, object]]", told["services"])
 
-    def build(self) -> None:
-        """The image of the services."""
-        self.run("build", "init")
+    def build(self, *, base: str) -> None:
+        """The image of the services. base: that it is built on."""
+        self.run("build", "--build-arg", f"PYTHON_IMAGE={base}", "init")
 
     def up(self) -> None:
         """Start everything but what is left out; returns when every container was started."""
