@@ -98,8 +98,8 @@ class Project:
 
     def _stand_ins_named(self) -> Path:
         """A file that gives every service of the others its stand-in, if its image has one."""
-        services = [yaml.safe_load(file.read_text())["services"].items() for file in self.files]
-        images = {name: service.get("image") for name, service in chain.from_iterable(services)}
+        services = chain.from_iterable(yaml.safe_load(file.read_text())["services"].items() for file in self.files)
+        images = {name: service["image"] for name, service in services if "image" in service}
         named = {name: {"image": self.stand_ins[image]} for name, image in images.items() if image in self.stand_ins}
         path = self.directory / f"{self.name}.yaml"
         path.write_text(yaml.safe_dump({"services": named}))
