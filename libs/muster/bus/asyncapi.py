@@ -17,6 +17,7 @@ from pydantic import JsonValue
 from muster.bus.declaration import Declaration, QueryType
 from muster.schemas.base import Wire
 from muster.schemas.live import LiveSlice, LiveTelemetry
+from muster.schemas.record import FactBody
 from muster.schemas.registry import ANY_SERVICE, TABLE, FactType, StreamRole, written_by
 from muster.schemas.subjects import FENCE
 from muster.schemas.telemetry import NodeSample, OutputLines
@@ -111,11 +112,11 @@ def _label(row: FactType) -> str:
     return f"{row.stream.value} {writer} {row.kind} {row.name}"
 
 
-def _first_paragraph(model: type[Wire]) -> str:
+def _first_paragraph(model: type[Wire | FactBody]) -> str:
     return " ".join((model.__doc__ or "").split("\n\n", maxsplit=1)[0].split())
 
 
-def _handler(model: type[Wire]) -> Callable[[Wire], Awaitable[None]]:
+def _handler(model: type[Wire | FactBody]) -> Callable[[Wire], Awaitable[None]]:
     """A subscriber's function that only says what it takes; FastStream reads its annotation."""
 
     async def fold(body: Wire) -> None:

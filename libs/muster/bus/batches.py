@@ -8,8 +8,9 @@ from muster.bus.errors import FactRefusedError, TogetherTooLargeError
 from muster.bus.ports import DraftsRefusedError, Refusal, Refused
 from muster.core.fact import Draft
 from muster.schemas import envelope, ids
-from muster.schemas.base import FACT_BYTES_MAX, Payload
+from muster.schemas.base import FACT_BYTES_MAX
 from muster.schemas.facts.control import Fence
+from muster.schemas.record import FactBody
 from muster.schemas.registry import FactType, fact_type
 from muster.schemas.subjects import FENCE, LogName, fact_subject, fence_subject, token
 
@@ -186,7 +187,7 @@ class Writer:
         return Outgoing(self.fence_subject, headers, _body(self.fence_subject, record))
 
 
-def _body(subject: str, payload: Payload) -> bytes:
+def _body(subject: str, payload: FactBody) -> bytes:
     body = payload.model_dump_json().encode()
     if len(body) > FACT_BYTES_MAX:
         raise FactRefusedError(f"{subject}: body of {len(body)} bytes, at most {FACT_BYTES_MAX} are allowed")

@@ -12,7 +12,7 @@ from pydantic import ValidationError
 from muster.core.fact import Fact
 from muster.core.instant import Instant
 from muster.schemas import envelope
-from muster.schemas.base import Payload
+from muster.schemas.record import FactBody
 from muster.schemas.registry import STATE_NAME, StreamRole, fact_type, is_known
 from muster.schemas.subjects import LogName, ParsedSubject, parse_subject
 
@@ -71,7 +71,7 @@ def position(reply: str) -> Position | None:
 class _Route:
     """What all messages with the same cluster, writer, kind and name share. parse: None if wrong or unknown."""
 
-    parse: Callable[[bytes], Payload] | None
+    parse: Callable[[bytes], FactBody] | None
     ce_type: str
     sources: tuple[str, ...]
     known: bool

@@ -2,7 +2,7 @@
 
 from functools import cached_property
 
-from muster.schemas.base import Payload
+from muster.schemas.record import FactBody
 from muster.schemas.registry import StreamRole, fact_type
 from muster.schemas.subjects import FED_STREAM
 from muster.schemas.views import FactView
@@ -12,7 +12,7 @@ class TypedFact(FactView):
     """A fact whose `payload` is read on demand: most readers look at the name alone."""
 
     @cached_property
-    def payload(self) -> Payload | None:
+    def payload(self) -> FactBody | None:
         """The body in its own type; None if this version does not know the fact (a newer Muster wrote it).
 
         Raises pydantic.ValidationError if the body does not fit its type.

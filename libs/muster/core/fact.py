@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from muster.core.instant import Instant
-from muster.schemas.base import Payload
+from muster.schemas.record import FactBody
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,7 +25,7 @@ class Fact:
     name: str
     causes: tuple[str, ...]
     trace: str
-    payload: Payload
+    payload: FactBody
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,7 +41,7 @@ class Draft:
     kind: str
     subject_id: str
     name: str
-    payload: Payload
+    payload: FactBody
     causes: tuple[str, ...] = ()
     trace: str = ""
     together: str = ""

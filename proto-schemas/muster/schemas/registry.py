@@ -7,7 +7,6 @@ NATS permissions, AsyncAPI documents and the reader's checks derive from this ta
 from dataclasses import dataclass
 from enum import StrEnum
 
-from muster.schemas.base import Payload
 from muster.schemas.facts import (
     composability,
     control,
@@ -28,6 +27,7 @@ from muster.schemas.facts import (
     upgrade,
     workload,
 )
+from muster.schemas.record import FactBody
 
 
 class StreamRole(StrEnum):
@@ -54,7 +54,7 @@ class FactType:
     kind: str
     name: str
     writer: str
-    payload: type[Payload]
+    payload: type[FactBody]
 
     @property
     def ce_type(self) -> str:
@@ -62,19 +62,19 @@ class FactType:
         return f"muster.{self.kind}.{self.name}.v1"
 
 
-def _rows(stream: StreamRole, writer: str, kind: str, **names: type[Payload]) -> list[FactType]:
+def _rows(stream: StreamRole, writer: str, kind: str, **names: type[FactBody]) -> list[FactType]:
     return [FactType(stream, kind, name.replace("_", "-"), writer, payload) for name, payload in names.items()]
 
 
 LOG, FED, FED_UP = StreamRole.LOG, StreamRole.FED, StreamRole.FED_UP
-_TERMINAL: dict[str, type[Payload]] = {
+_TERMINAL: dict[str, type[FactBody]] = {
     "succeeded": job.JobFinished,
     "failed": job.JobFinished,
     "cancelled": job.JobFinished,
     "timed_out": job.JobFinished,
 }
 
-_FORWARDED_OF_JOBS: dict[str, type[Payload]] = {
+_FORWARDED_OF_JOBS: dict[str, type[FactBody]] = {
     "routed": job.JobRouted,
     "cancel_forwarded": job.JobCancelRequested,
     "hold_forwarded": job_wishes.JobHoldRequested,

@@ -16,10 +16,10 @@ from muster.agent.core.simulated import SimulatedCluster
 from muster.core import NS_PER_S, Core, Draft, Fact, Instant
 from muster.scheduler.core import SchedulerCore
 from muster.scheduler.core.cycle import Limits
-from muster.schemas.base import Payload
 from muster.schemas.facts.job import JobRouted
 from muster.schemas.facts.node import NodeJoined
 from muster.schemas.job import Job
+from muster.schemas.record import FactBody
 from muster.simulator.scaling import Scaled
 
 CLUSTER = "sim"
@@ -106,7 +106,7 @@ class Engine:
         kind: str,
         subject_id: str,
         name: str,
-        payload: Payload,
+        payload: FactBody,
         *,
         causes: tuple[str, ...] = (),
         trace: str = "",

@@ -14,7 +14,6 @@ from muster.cli.bench.cycle_input import Scale, comers, fleet, holders, pick, qu
 from muster.core import NS_PER_S, Draft, Fact, Instant, after
 from muster.scheduler.core import SchedulerCore
 from muster.scheduler.core.cycle import Limits
-from muster.schemas.base import Payload
 from muster.schemas.facts.job import (
     JobPlaced,
     JobResizeRequested,
@@ -27,6 +26,7 @@ from muster.schemas.facts.job import (
 )
 from muster.schemas.facts.queue import QueueChangeRequested
 from muster.schemas.job import Job
+from muster.schemas.record import FactBody
 
 CLUSTER = "bench"
 START = Instant(1_700_000_000 * NS_PER_S)
@@ -133,10 +133,10 @@ class Cell:
         self.running: dict[str, int] = {}
         self.said: dict[str, int] = {}
         self._seq = 0
-        self._answers: list[tuple[str, str, Payload]] = []
+        self._answers: list[tuple[str, str, FactBody]] = []
 
     def fact(
-        self, writer: str, kind: str, subject_id: str, name: str, payload: Payload, *,
+        self, writer: str, kind: str, subject_id: str, name: str, payload: FactBody, *,
         trace: str = "", causes: tuple[str, ...] = (),
     ) -> Fact:  # fmt: skip
         """A fact that comes next in the log; not folded yet."""
@@ -201,7 +201,7 @@ class Cell:
                 self._later(job_id, "pods-resized", PodsResized(attempt=attempt, slots=len(slots)))
         return fact
 
-    def _later(self, job_id: str, name: str, payload: Payload) -> None:
+    def _later(self, job_id: str, name: str, payload: FactBody) -> None:
         self._answers.append((job_id, name, payload))
 
 

@@ -10,7 +10,6 @@ from dataclasses import dataclass, field
 
 from muster.core import NS_PER_S, Draft, Fact, Instant, after
 from muster.core.seeded import uniform
-from muster.schemas.base import Payload
 from muster.schemas.facts.device import DeviceAttached, DeviceDetached
 from muster.schemas.facts.node import (
     GrantState,
@@ -22,6 +21,7 @@ from muster.schemas.facts.node import (
     WithholdWish,
     WithholdWithdrawn,
 )
+from muster.schemas.record import FactBody
 from muster.schemas.registry import STATE_NAME
 
 START = Instant(2_000_000_000 * NS_PER_S)
@@ -80,7 +80,7 @@ class Log:
     folds: list[Callable[[Fact], None]] = field(default_factory=list)
 
     def say(
-        self, writer: str, kind: str, subject: str, name: str, payload: Payload, *,
+        self, writer: str, kind: str, subject: str, name: str, payload: FactBody, *,
         causes: tuple[str, ...] = (), trace: str = "",
     ) -> Fact:  # fmt: skip
         """Append one."""

@@ -8,7 +8,6 @@ from muster.core import NS_PER_S, Draft, Fact, Instant, after
 from muster.fabric.layout import machine_id
 from muster.placement import Hold
 from muster.scaler.core import ScalerCore
-from muster.schemas.base import Payload
 from muster.schemas.devices import Origin
 from muster.schemas.facts.device import (
     AttachmentRequested,
@@ -24,6 +23,7 @@ from muster.schemas.facts.node import NodeJoined, NodeLeft, Released
 from muster.schemas.facts.queue import QueueChanged, QueueSpec
 from muster.schemas.facts.scale import ScaleChosen
 from muster.schemas.job import Job, Slot
+from muster.schemas.record import FactBody
 
 CLUSTER = "bench"
 CAME = "GPU-a"
@@ -54,13 +54,13 @@ class Cell:
                     slot = Slot(group=0, replica=0, node=name, devices=devices, gpu_milli=1000)
                     self.place(job, (slot,))
 
-    def say(self, writer: str, kind: str, subject_id: str, name: str, payload: Payload, *, trace: str = "") -> Fact:
+    def say(self, writer: str, kind: str, subject_id: str, name: str, payload: FactBody, *, trace: str = "") -> Fact:
         """A fact that comes next in the log, folded."""
         fact = self.fact(writer, kind, subject_id, name, payload, trace=trace)
         self.core.apply(fact)
         return fact
 
-    def fact(self, writer: str, kind: str, subject_id: str, name: str, payload: Payload, *, trace: str = "") -> Fact:
+    def fact(self, writer: str, kind: str, subject_id: str, name: str, payload: FactBody, *, trace: str = "") -> Fact:
         """A fact that comes next in the log; not folded yet."""
         self._seq += 1
         return Fact(f"f{self._seq}", self._seq, self.now, CLUSTER, writer, kind, subject_id, name, (), trace, payload)

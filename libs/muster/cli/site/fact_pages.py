@@ -1,6 +1,7 @@
 """The table of facts as a page: who alone may write which, on which stream, with which fields. Pure."""
 
 from collections.abc import Collection, Iterable
+from typing import cast
 
 from muster.cli.site.markdown import code, prose, table
 from muster.schemas.registry import ANY_SERVICE, FactType, StreamRole
@@ -44,8 +45,9 @@ def _table(rows: Iterable[FactType], bodies: Collection[str]) -> str:
 def _row(row: FactType, bodies: Collection[str]) -> tuple[str, ...]:
     name = row.payload.__name__
     body = f"[{name}](events/bodies.md#{name.lower()})" if name in bodies else name
-    fields = (
-        f"**{prose(name)}**" if field.is_required() else prose(name) for name, field in row.payload.model_fields.items()
-    )
+    schema = row.payload.model_json_schema()
+    required = cast("list[str]", schema.get("required", []))
+    names = cast("dict[str, object]", schema.get("properties", {}))
+    fields = (f"**{prose(name)}**" if name in required else prose(name) for name in names)
     writer = "any service" if row.writer == ANY_SERVICE else row.writer
     return code(f"{row.kind} {row.name}"), writer, body, ", ".join(fields)

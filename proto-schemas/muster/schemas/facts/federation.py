@@ -1,11 +1,13 @@
 """Facts of several clusters as one: their states, contact with them, who goes where, and jobs that are taken back."""
 
+from dataclasses import dataclass
 from enum import StrEnum
 from typing import Annotated
 
 from pydantic import Field
 
 from muster.schemas.base import InstantNs, Name, Payload, Text, Wire
+from muster.schemas.record import StateRecord
 from muster.schemas.routing import CLUSTERS_MAX, RoutingPolicy
 
 CONTACTS_MAX = 64
@@ -206,31 +208,36 @@ class ClusterWish(Wire):
     trace: str = ""
 
 
-class MemberState(Payload):
-    """`state-recorded` of a member of the federation: all that it knows of a cluster beside its summary.
-
-    phase, since: as it moved last; drain: while it drains or is drained. answered: number of the summary that contact
-    was renewed for last, answered_at: when; granted_until: by what was renewed ever, its jobs may run until then, by
-    the federation's clock and with the margin. confirmed, confirmed_at: the newest renewal that the cluster itself
-    said it has, and when that was renewed. returned_at: when it came back last, after it was lost. renewals: those that
-    it has not confirmed, oldest first. freed_milli_per_s: milli-GPUs that come free there in a second, smoothed;
-    freed_at: when that was reckoned last. wishes: not answered.
-    """
+@dataclass(slots=True)
+class MemberState(StateRecord):
+    """`state-recorded` of a member of the federation: what is known of a cluster beside its summary."""
 
     phase: ClusterPhase = ClusterPhase.ACTIVE
     since: InstantNs = 0
+    """When it came into this phase."""
     fact: str = ""
+    """Id of the fact that brought it there."""
     drain: ClusterDrainRequested | None = None
+    """While it drains or is drained."""
     answered: int = 0
+    """Number of the summary that contact was renewed for last."""
     answered_at: InstantNs = 0
     granted_until: InstantNs = 0
+    """Until then its jobs may run, by all renewals, by the federation's clock and with the margin."""
     confirmed: int = 0
+    """Number of the newest renewal that the cluster itself said it has."""
     confirmed_at: InstantNs = 0
+    """When that was renewed."""
     renewals: tuple[Heartbeat, ...] = ()
+    """Those that it has not confirmed, oldest first."""
     returned_at: InstantNs = 0
+    """When it came back last, after it was lost."""
     freed_milli_per_s: float = 0.0
+    """Milli-GPUs that come free there in a second, smoothed."""
     freed_at: InstantNs = 0
+    """When that was reckoned last."""
     wishes: tuple[ClusterWish, ...] = ()
+    """Requests that were not answered."""
 
 
 class Assignment(Wire):

@@ -1,5 +1,6 @@
 """Facts of a job, from submission to its one terminal fact."""
 
+from dataclasses import dataclass
 from enum import StrEnum
 
 from muster.schemas.base import InstantNs, JobId, Payload, Text
@@ -7,6 +8,7 @@ from muster.schemas.facts.federation import Assignment, JobRecalled, Reroute
 from muster.schemas.facts.job_wishes import JobHeld, JobWish
 from muster.schemas.facts.operations import NodeExcluded, PreflightFailed, PreflightPlan
 from muster.schemas.job import Job, Phase, Priority, Slot
+from muster.schemas.record import StateRecord
 
 
 class JobSubmitted(Payload):
@@ -314,31 +316,37 @@ class JobState(Payload):
     failures_in_row: int | None = None
 
 
-class RoutedState(Payload):
-    """`state-recorded` of a job in the federation. cluster: empty while it is not routed.
-
-    cancel, cancel_fact: the newest cancellation and the fact that asked for it. wishes: not yet forwarded. assignment,
-    lost_after_s, rule: as `routed` said, at routed_at. reroute: under way. standing: wishes that were forwarded, for
-    the next cluster. owed: that clusters were told to drop and have not said that they did.
-    """
+@dataclass(slots=True)
+class RoutedState(StateRecord):
+    """`state-recorded` of a job in the federation."""
 
     job: Job
     job_id: JobId
     cluster: str = ""
+    """Empty while no cluster has it."""
     phase: Phase = Phase.SUBMITTED
     cancel_requested: bool = False
     cancel_forwarded: bool = False
     last_fact: str = ""
     cancel: JobCancelRequested | None = None
+    """The newest cancellation."""
     cancel_fact: str = ""
+    """Id of the fact that asked for it."""
     wishes: tuple[JobWish, ...] = ()
+    """What else was asked of it and is not yet forwarded."""
     assignment: int = 0
+    """Number of its newest assignment to a cluster, as `routed` said; 0: it never had one."""
     lost_after_s: float = 0.0
+    """As `routed` said."""
     rule: str = ""
+    """As `routed` said."""
     routed_at: InstantNs = 0
     reroute: Reroute | None = None
+    """The move to another cluster that is under way."""
     standing: tuple[JobWish, ...] = ()
+    """What was asked of it and forwarded, for the next cluster."""
     owed: tuple[Assignment, ...] = ()
+    """Assignments that clusters were told to drop and have not said that they did."""
 
 
 class PodsState(Payload):

@@ -15,7 +15,6 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from muster.core import Instant
-from muster.schemas.base import Payload
 from muster.schemas.devices import GPU
 from muster.schemas.facts.control import ClusterDescribed
 from muster.schemas.facts.job import PodsOutcome
@@ -29,6 +28,7 @@ from muster.schemas.facts.operations import (
     PreflightPlan,
 )
 from muster.schemas.job import JobSpec, Slot, WorkloadRef
+from muster.schemas.record import FactBody
 
 OBSERVATIONS_MAX = 1000
 """Observations that one call of `observe` gives; the rest comes with the next."""
@@ -307,7 +307,7 @@ class WordSeen:
     kind: str
     subject: str
     name: str
-    payload: Payload
+    payload: FactBody
 
 
 NodeObservation = (

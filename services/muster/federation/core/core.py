@@ -40,7 +40,7 @@ class FederationCore:
         if not members:
             raise ValueError("members: name at least one cluster")
         self.state = State(policy=policy or RoutingPolicy())
-        self.state.members = {plan.name: Member(plan.name, plan.lost_after_s) for plan in members}
+        self.state.members = {plan.name: Member(name=plan.name, lost_after_s=plan.lost_after_s) for plan in members}
         strange = [name for name in self.state.policy.clusters if name not in self.state.members]
         if strange:
             raise ValueError(f"policy: no cluster {strange[0]}; there are {', '.join(self.state.members)}")
@@ -105,10 +105,10 @@ class FederationCore:
         yield from requested.snapshot(state)
         for job_id, record in state.jobs.items():
             if job_id not in state.ended:
-                yield Draft("job", job_id, STATE_NAME, record.stored(), trace=record.job.trace)
+                yield Draft("job", job_id, STATE_NAME, record.as_body(RoutedState), trace=record.job.trace)
         for job_id in state.ended:
             record = state.jobs[job_id]
-            yield Draft("job", job_id, STATE_NAME, record.stored(), trace=record.job.trace)
+            yield Draft("job", job_id, STATE_NAME, record.as_body(RoutedState), trace=record.job.trace)
 
     def _give_turns(self, now: Instant, drafts: list[Draft]) -> set[str]:
         """Jobs that waited get clusters. Returns the lost clusters whose jobs go to others, or will soon."""

@@ -13,23 +13,9 @@ from muster.schemas.job import Phase
 
 def load(state: State, stored: RoutedState) -> None:
     """What a checkpoint says of a job."""
-    record = RoutedJob(
-        job=stored.job,
-        last_fact=stored.last_fact,
-        cluster=stored.cluster,
-        phase=stored.phase,
-        cancel=stored.cancel,
-        cancel_fact=stored.cancel_fact,
-        cancel_forwarded=stored.cancel_forwarded,
-        wishes=stored.wishes,
-        standing=stored.standing,
-        assignment=stored.assignment or int(bool(stored.cluster)),
-        lost_after_s=stored.lost_after_s,
-        rule=stored.rule,
-        routed_at=stored.routed_at,
-        reroute=stored.reroute,
-        owed=stored.owed,
-    )
+    record = RoutedJob.restored(stored)
+    if record.cluster and not record.assignment:  # a checkpoint from before assignments were counted
+        record.assignment = 1
     state.jobs[stored.job_id] = record
     if record.phase.is_terminal:
         state.ended[stored.job_id] = None
@@ -54,7 +40,9 @@ def _submitted(state: State, fact: Fact) -> None:
         missing["submitted_at"] = fact.time
     if not job.trace and fact.trace:
         missing["trace"] = fact.trace
-    state.jobs[job.id] = record = RoutedJob(job.model_copy(update=missing) if missing else job, fact.id)
+    state.jobs[job.id] = record = RoutedJob(
+        job.model_copy(update=missing) if missing else job, job.id, last_fact=fact.id
+    )
     state.check_address(record)
     state.dirty[job.id] = None
 
@@ -65,7 +53,7 @@ def _cancel_requested(state: State, fact: Fact) -> None:
     if record is None or record.phase.is_terminal or record.cancel is not None:
         state.anomalies["cancel of no live job"] += 1
         return
-    record.cancel, record.cancel_fact = fact.payload, fact.id
+    record.cancel, record.cancel_fact, record.cancel_requested = fact.payload, fact.id, True
     state.dirty[record.job.id] = None
     if record.job.id in state.lanes:
         enlist(state, record)

@@ -5,10 +5,7 @@ from dataclasses import dataclass, field
 
 from muster.core import NS_PER_S, Instant
 from muster.schemas.facts.federation import (
-    ClusterDrainRequested,
     ClusterPhase,
-    ClusterWish,
-    Heartbeat,
     MemberState,
 )
 
@@ -24,32 +21,20 @@ class MemberPlan:
     lost_after_s: float = 0.0
 
 
-@dataclass(slots=True)
-class Member:
-    """One cluster. jobs: that were routed there and have not ended; milli: their milli-GPUs. came, went: since its last
-    summary. The rest as `MemberState` has it.
-    """
+@dataclass(slots=True, kw_only=True)
+class Member(MemberState):
+    """One cluster of the federation."""
 
     name: str
     lost_after_s: float = 0.0
-    phase: ClusterPhase = ClusterPhase.ACTIVE
-    since: int = 0
-    fact: str = ""
-    drain: ClusterDrainRequested | None = None
-    answered: int = 0
-    answered_at: int = 0
-    granted_until: int = 0
-    confirmed: int = 0
-    confirmed_at: int = 0
-    returned_at: int = 0
-    renewals: tuple[Heartbeat, ...] = ()
-    wishes: dict[str, ClusterWish] = field(default_factory=dict)
     jobs: dict[str, None] = field(default_factory=dict)
+    """Ids of jobs that were routed there and have not ended."""
     milli: int = 0
+    """Milli-GPUs of these jobs."""
     came: int = 0
+    """Jobs that were routed there since its last summary."""
     went: int = 0
-    freed_milli_per_s: float = 0.0
-    freed_at: int = 0
+    """Jobs that ended there since its last summary."""
 
     @property
     def is_at_home(self) -> bool:
@@ -83,32 +68,3 @@ class Member:
     def gives_up_at(self) -> Instant | None:
         """When its jobs may be given to others; None if never."""
         return Instant(self.granted_until) if self.lost_after_s and self.granted_until else None
-
-    def stored(self) -> MemberState:
-        """As a state fact."""
-        return MemberState(
-            phase=self.phase,
-            since=self.since,
-            fact=self.fact,
-            drain=self.drain,
-            answered=self.answered,
-            answered_at=self.answered_at,
-            granted_until=self.granted_until,
-            confirmed=self.confirmed,
-            confirmed_at=self.confirmed_at,
-            renewals=self.renewals,
-            returned_at=self.returned_at,
-            freed_milli_per_s=self.freed_milli_per_s,
-            freed_at=self.freed_at,
-            wishes=tuple(self.wishes.values()),
-        )
-
-    def restore(self, state: MemberState) -> None:
-        """Take over what a checkpoint says; the jobs come by themselves."""
-        self.move(state.phase, at=state.since, fact=state.fact)
-        self.drain = state.drain
-        self.answered, self.answered_at, self.granted_until = state.answered, state.answered_at, state.granted_until
-        self.confirmed, self.confirmed_at, self.renewals = state.confirmed, state.confirmed_at, state.renewals
-        self.freed_milli_per_s, self.freed_at = state.freed_milli_per_s, state.freed_at
-        self.returned_at = state.returned_at
-        self.wishes = {wish.fact: wish for wish in state.wishes}

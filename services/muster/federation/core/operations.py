@@ -7,8 +7,8 @@ from collections.abc import Callable, Iterator, Sequence
 
 from muster.core import Draft, Fact
 from muster.federation.core.state import State
-from muster.schemas.base import Payload
 from muster.schemas.facts.operations import OperationWish, OperationWishes
+from muster.schemas.record import FactBody
 from muster.schemas.registry import STATE_NAME, StreamRole, fact_type
 
 KIND, SUBJECT = "operations", "asked"
@@ -44,7 +44,7 @@ def snapshot(state: State) -> Iterator[Draft]:
         yield Draft(KIND, SUBJECT, STATE_NAME, OperationWishes(wishes=tuple(state.operations.values())))
 
 
-def _payload(wish: OperationWish) -> Payload:
+def _payload(wish: OperationWish) -> FactBody:
     row = fact_type(StreamRole.FED, "gateway", wish.kind, wish.name)
     assert row is not None, f"nobody may ask {wish.name} of a {wish.kind}"
     return row.payload.model_validate_json(wish.body)

@@ -4,8 +4,8 @@ from collections.abc import Callable, Iterator
 
 from muster.core import Draft, Fact
 from muster.federation.core.state import State
-from muster.schemas.base import Payload
 from muster.schemas.facts.workload import JobRefused, RefusalState
+from muster.schemas.record import FactBody
 from muster.schemas.registry import STATE_NAME
 
 
@@ -24,7 +24,7 @@ def snapshot(state: State) -> Iterator[Draft]:
         yield Draft("workload", refusal.refused.workload, STATE_NAME, refusal, trace=refusal.trace)
 
 
-def restore(state: State, payload: Payload) -> None:
+def restore(state: State, payload: FactBody) -> None:
     """What a checkpoint says of refusals."""
     if isinstance(payload, RefusalState) and state.is_member(payload.refused.cluster, what="refused"):
         state.refusals[payload.job_id] = payload

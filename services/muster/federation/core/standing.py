@@ -25,7 +25,7 @@ def drafts(state: State) -> Iterator[Draft]:
         name = "drain-refused" if strange.drain is not None else "resume-refused"
         yield Draft("cluster", strange.cluster, name, refused, (strange.fact,), strange.trace)
     for member in state.members.values():
-        wish = next(iter(member.wishes.values()), None)
+        wish = next(iter(member.wishes), None)
         if wish is not None:
             yield _answer(state, member, wish)
         elif member.phase is ClusterPhase.DRAINING and not member.jobs:
@@ -72,7 +72,7 @@ def snapshot(state: State) -> Iterator[Draft]:
     """Clusters of which more is known than the settings say, and wishes for those that are none."""
     for member in state.members.values():
         if not member.is_at_home:
-            yield Draft("member", member.name, STATE_NAME, member.stored())
+            yield Draft("member", member.name, STATE_NAME, member.as_body(MemberState))
     strange: dict[str, list[ClusterWish]] = {}
     for wish in state.strange_wishes.values():
         strange.setdefault(wish.cluster, []).append(wish)
@@ -86,9 +86,10 @@ def restore(state: State, name: str, stored: MemberState) -> None:
     if member is None:
         state.strange_wishes.update({wish.fact: wish for wish in stored.wishes})
         return
-    member.restore(stored)
-    if member.phase is ClusterPhase.LOST:
-        strand(state, member)
+    restored = Member.restored(stored, name=name, lost_after_s=member.lost_after_s)
+    state.members[name] = restored
+    if restored.phase is ClusterPhase.LOST:
+        strand(state, restored)
 
 
 def _requested(state: State, fact: Fact) -> None:
@@ -104,7 +105,7 @@ def _requested(state: State, fact: Fact) -> None:
     if member is None:
         state.strange_wishes[fact.id] = wish
     else:
-        member.wishes[fact.id] = wish
+        member.wishes = (*member.wishes, wish)
 
 
 def _answered(state: State, fact: Fact) -> Member | None:
@@ -112,8 +113,8 @@ def _answered(state: State, fact: Fact) -> Member | None:
     member = state.members.get(fact.subject_id)
     for cause in fact.causes:
         state.strange_wishes.pop(cause, None)
-        if member is not None:
-            member.wishes.pop(cause, None)
+    if member is not None and member.wishes:
+        member.wishes = tuple(wish for wish in member.wishes if wish.fact not in fact.causes)
     return member
 
 

@@ -7,14 +7,14 @@ from muster.federation.core.lanes import Lanes
 from muster.federation.core.members import Member
 from muster.schemas.facts.composability import ComposeWish
 from muster.schemas.facts.control import ClusterSummary
-from muster.schemas.facts.federation import Assignment, ClusterWish, Reroute, RoutingWish
-from muster.schemas.facts.job import JobCancelRequested, JobRouted, RoutedState
-from muster.schemas.facts.job_wishes import JobWish, with_wish
+from muster.schemas.facts.federation import ClusterWish, RoutingWish
+from muster.schemas.facts.job import JobRouted, RoutedState
+from muster.schemas.facts.job_wishes import with_wish
 from muster.schemas.facts.operations import OperationWish
 from muster.schemas.facts.queue import QueueWish
 from muster.schemas.facts.reservation import ReservationWish
 from muster.schemas.facts.workload import RefusalState
-from muster.schemas.job import Job, Phase
+from muster.schemas.job import Phase
 from muster.schemas.routing import RoutingPolicy
 
 ENDED_KEPT = 4_000
@@ -22,30 +22,11 @@ ENDED_KEPT = 4_000
 
 
 @dataclass(slots=True)
-class RoutedJob:
-    """One job. cluster: empty while no cluster has it. cancel: the newest cancellation, told by `cancel_fact`.
+class RoutedJob(RoutedState):
+    """A job that the federation knows."""
 
-    wishes: what else was asked of it and is not yet forwarded; standing: what was, for the next cluster. milli: its
-    milli-GPUs. assignment, lost_after_s, rule: as `routed` said, at routed_at; assignment 0: never. reroute: under way.
-    owed: that clusters were told to drop and have not said that they did.
-    """
-
-    job: Job
-    last_fact: str
-    cluster: str = ""
-    phase: Phase = Phase.SUBMITTED
-    cancel: JobCancelRequested | None = None
-    cancel_fact: str = ""
-    cancel_forwarded: bool = False
-    wishes: tuple[JobWish, ...] = ()
-    standing: tuple[JobWish, ...] = ()
-    milli: int = 0
-    assignment: int = 0
-    lost_after_s: float = 0.0
-    rule: str = ""
-    routed_at: int = 0
-    reroute: Reroute | None = None
-    owed: tuple[Assignment, ...] = ()
+    milli: int = field(init=False)
+    """Its milli-GPUs."""
 
     def __post_init__(self) -> None:
         self.milli = self.job.spec.gpu_milli_total
@@ -54,28 +35,6 @@ class RoutedJob:
     def may_move(self) -> bool:
         """Whether another cluster may have it, once it has one."""
         return not self.job.spec.pin and self.job.origin is None
-
-    def stored(self) -> RoutedState:
-        """The record as a state fact."""
-        return RoutedState(
-            job=self.job,
-            job_id=self.job.id,
-            cluster=self.cluster,
-            phase=self.phase,
-            cancel_requested=self.cancel is not None,
-            cancel_forwarded=self.cancel_forwarded,
-            last_fact=self.last_fact,
-            cancel=self.cancel,
-            cancel_fact=self.cancel_fact,
-            wishes=self.wishes,
-            standing=self.standing,
-            assignment=self.assignment,
-            lost_after_s=self.lost_after_s,
-            rule=self.rule,
-            routed_at=self.routed_at,
-            reroute=self.reroute,
-            owed=self.owed,
-        )
 
 
 @dataclass(slots=True)

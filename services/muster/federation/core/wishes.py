@@ -6,7 +6,6 @@ from typing import TypeVar
 from muster.core import Draft, Fact
 from muster.federation.core import operations
 from muster.federation.core.state import State
-from muster.schemas.base import Payload
 from muster.schemas.facts.composability import (
     ComposeRequested,
     ComposeWish,
@@ -21,10 +20,11 @@ from muster.schemas.facts.reservation import (
     ReserveEndRequested,
     ReserveRequested,
 )
+from muster.schemas.record import FactBody
 from muster.schemas.registry import STATE_NAME
 
 Wish = TypeVar("Wish", QueueWish, ReservationWish, ComposeWish)
-Said = tuple[str, str, str, Payload]
+Said = tuple[str, str, str, FactBody]
 """Kind, subject, name and body of what is forwarded."""
 
 
@@ -58,7 +58,7 @@ def snapshot(state: State) -> Iterator[Draft]:
     yield from operations.snapshot(state)
 
 
-def restore(state: State, payload: Payload) -> None:
+def restore(state: State, payload: FactBody) -> None:
     """What a checkpoint says of wishes."""
     match payload:
         case QueueWishes(wishes=changes):

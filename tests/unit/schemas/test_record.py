@@ -1,0 +1,53 @@
+"""A record is the body of its state fact: restored without sharing, and written without what a service derives."""
+
+from dataclasses import dataclass, field
+from typing import Annotated
+
+import pytest
+from pydantic import Field, ValidationError
+
+from muster.schemas.record import StateRecord
+
+
+@dataclass(slots=True)
+class CupState(StateRecord):
+    name: str
+    size: Annotated[int, Field(ge=0)] = 0
+    """In milliliters."""
+
+
+@dataclass(slots=True, kw_only=True)
+class Cup(CupState):
+    shelf: str = ""
+    label: str = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.label = f"{self.name}/{self.size}"
+
+
+def test_a_restored_record_has_the_fields_of_the_body_and_its_own() -> None:
+    body = CupState("blue", 3)
+    cup = Cup.restored(body, shelf="low")
+    cup.size = 4
+    assert (cup.name, cup.shelf, cup.label) == ("blue", "low", "blue/3")
+    assert body.size == 3, "whoever else reads the same fact"
+
+
+def test_a_body_has_no_fields_that_a_service_derives_and_does_not_change_any_more() -> None:
+    cup = Cup("blue", 3, shelf="low")
+    body = cup.as_body(CupState)
+    cup.size = 4
+    assert body.model_dump_json() == '{"name":"blue","size":3}'
+
+
+def test_a_record_is_read_as_any_fact_tolerant_of_newer_fields_and_strict_in_its_own() -> None:
+    assert CupState.model_validate_json('{"name":"blue","handle":true}') == CupState("blue")
+    assert CupState.model_validate({"name": "blue", "size": 2}) == CupState("blue", 2)
+    with pytest.raises(ValidationError, match="size"):
+        CupState.model_validate_json('{"name":"blue","size":-1}')
+
+
+def test_its_fields_are_documented_beside_them() -> None:
+    schema = CupState.model_json_schema()
+    assert schema["required"] == ["name"]
+    assert "In milliliters." in str(schema)
