@@ -22,7 +22,7 @@ from playwright.async_api import Browser
 from bench.dashboards import quantiles
 from browser.dashboards import chromium
 from browser.synthetic_fleet import synthetic_fleet
-from muster.cli.bench.machine import this_machine
+from muster.cli.machine import this_machine
 
 COLOURS = ("job", "utilisation")
 WARM_MS, WATCHED_MS = 3_000, 6_000

@@ -16,7 +16,7 @@ from dataclasses import asdict
 from browser.dashboards import chromium
 from browser.staged_fleet import busy_slice, many_jobs
 from browser.staged_house import Stage, looked_at, staged
-from muster.cli.bench.machine import this_machine
+from muster.cli.machine import this_machine
 
 SLICES_PER_S = 20
 JOBS, SECONDS = 25_000, 15.0

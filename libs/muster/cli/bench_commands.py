@@ -105,8 +105,8 @@ def placement(
     from dataclasses import asdict
 
     from muster.cli import output as printed
-    from muster.cli.bench.machine import sentence, this_machine
     from muster.cli.bench.placement import measure
+    from muster.cli.machine import sentence, this_machine
     from muster.cli.progress import counting
 
     machine = this_machine()

@@ -96,8 +96,8 @@ def _on_own_stack(
 async def _replayed(
     state_dir: Path, nodes: tuple[OpenbNode, ...], tasks: tuple[OpenbTask, ...], speedup: float
 ) -> ReplayReport:
-    from muster.cli.bench.fleet_ready import fleet_ready
-    from muster.cli.bench.machine import sentence, this_machine
+    from muster.cli.fleet_ready import fleet_ready
+    from muster.cli.machine import sentence, this_machine
 
     machine = sentence(this_machine())  # with the load before the replay
     options = ReplayOptions(speedup=speedup, run=str(SystemTime().wall()))

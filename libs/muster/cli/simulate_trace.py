@@ -10,8 +10,8 @@ from pydantic import JsonValue
 
 from muster.agent.core.behaviour import Behaviour
 from muster.cli import output as printed
-from muster.cli.bench.machine import sentence, this_machine
 from muster.cli.errors import refused, usage
+from muster.cli.machine import sentence, this_machine
 from muster.cli.options import Output
 from muster.cli.progress import measured
 from muster.cli.text import duration

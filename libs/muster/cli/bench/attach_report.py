@@ -7,7 +7,7 @@ from pathlib import Path
 from muster.cli import output
 from muster.cli.bench.attach import AttachReport, Plan, measure
 from muster.cli.bench.fresh_stack import Progress, Say, run_in_fresh_directory
-from muster.cli.bench.machine import sentence, this_machine
+from muster.cli.machine import sentence, this_machine
 from muster.cli.options import Output
 from muster.cli.output import print_line
 

@@ -5,7 +5,7 @@ from dataclasses import asdict
 from muster.cli import output
 from muster.cli.bench.cycle import WAITING_S, CycleReport, Spent, Spread, measure
 from muster.cli.bench.cycle_input import Scale
-from muster.cli.bench.machine import sentence, this_machine
+from muster.cli.machine import sentence, this_machine
 from muster.cli.options import Output
 from muster.cli.output import print_line
 from muster.cli.progress import counting

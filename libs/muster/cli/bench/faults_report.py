@@ -5,8 +5,8 @@ from dataclasses import asdict
 
 from muster.cli import output
 from muster.cli.bench.faults import Found, Plan, measure
-from muster.cli.bench.machine import sentence, this_machine
 from muster.cli.errors import refused
+from muster.cli.machine import sentence, this_machine
 from muster.cli.options import Output
 from muster.cli.output import print_line
 from muster.cli.progress import counting

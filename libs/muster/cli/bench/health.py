@@ -15,11 +15,11 @@ from nats.aio.client import Client
 from muster.bus.access import ADMIN_TOOLS
 from muster.bus.archive import export_log
 from muster.bus.archive_file import read_archive
-from muster.cli.bench.fleet_ready import fleet_ready
 from muster.cli.bench.fresh_stack import FreshStack, Progress, Say, fresh_stack
 from muster.cli.bench.workload import TEAM
 from muster.cli.bus_session import on_bus
 from muster.cli.errors import refused
+from muster.cli.fleet_ready import fleet_ready
 from muster.core.instant import seconds_between
 from muster.schemas.facts.health import FaultObserved
 from muster.schemas.facts.queue import QueueSpec

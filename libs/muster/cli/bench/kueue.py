@@ -12,11 +12,11 @@ from pydantic import JsonValue
 from muster.bus.access import READER
 from muster.bus.connection import connect_once
 from muster.bus.nats_log import NatsLog
-from muster.cli.bench.fleet_ready import fleet_ready
 from muster.cli.bench.fresh_stack import FreshStack, Progress, Say, fresh_stack, refuse_unless_all_accepted
 from muster.cli.bench.kueue_figures import Courses, KueueFigures
 from muster.cli.bench.kueue_input import arrivals, floor_s, queue_names, queues, total
 from muster.cli.bench.load import Submitted, submit
+from muster.cli.fleet_ready import fleet_ready
 from muster.schemas.subjects import FED_LOG, cluster_log
 
 NODES = 16

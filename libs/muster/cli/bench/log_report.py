@@ -9,7 +9,7 @@ import uvloop
 
 from muster.cli import output
 from muster.cli.bench.log import LogFigures, measure, own_server
-from muster.cli.bench.machine import sentence, this_machine
+from muster.cli.machine import sentence, this_machine
 from muster.cli.options import Output
 from muster.cli.output import print_line
 from muster.cli.progress import measured

@@ -3,9 +3,9 @@
 from dataclasses import asdict
 
 from muster.cli import output
-from muster.cli.bench.machine import sentence, this_machine
 from muster.cli.bench.scale import Latency, ScaleReport, measure
 from muster.cli.bench.scale_input import Scale
+from muster.cli.machine import sentence, this_machine
 from muster.cli.options import Output
 from muster.cli.output import print_line
 from muster.cli.progress import counting

@@ -10,10 +10,10 @@ from pydantic import JsonValue
 from muster.bus import jsapi
 from muster.bus.access import READER
 from muster.bus.connection import connect_once
-from muster.cli.bench.fleet_ready import fleet_ready
 from muster.cli.bench.fresh_stack import FreshStack, Progress, Say, fresh_stack, refuse_unless_all_accepted
 from muster.cli.bench.load import Submitted, in_parallel, steady, submit
 from muster.cli.bench.workload import LONG_RUN_S, TEAM, Times, bodies, times
+from muster.cli.fleet_ready import fleet_ready
 from muster.schemas.facts.queue import QueueSpec
 from muster.schemas.job import Phase
 from muster.schemas.subjects import FED_LOG, cluster_log

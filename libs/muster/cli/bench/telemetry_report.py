@@ -7,8 +7,8 @@ from pathlib import Path
 import uvloop
 
 from muster.cli import output
-from muster.cli.bench.machine import sentence, this_machine
 from muster.cli.bench.telemetry import Plan, TelemetryReport, measure
+from muster.cli.machine import sentence, this_machine
 from muster.cli.options import Output
 from muster.cli.output import print_line
 from muster.cli.progress import measured

@@ -9,8 +9,8 @@ from pathlib import Path
 from pydantic import JsonValue
 
 from muster.cli import output as printed
-from muster.cli.bench.machine import Machine, sentence, this_machine
 from muster.cli.errors import refused, usage
+from muster.cli.machine import Machine, sentence, this_machine
 from muster.cli.options import Output
 from muster.cli.progress import measured
 from muster.cli.simulate_trace import trace_files

@@ -17,8 +17,8 @@ from muster.cli.bench.kubernetes.result import API_SERVER, Crowd, Result
 from muster.cli.bench.kubernetes.run import Comparison
 from muster.cli.bench.kubernetes.scenarios.old_stack import PER_ZONE, ZONES, free_by_zone, topology
 from muster.cli.bench.kubernetes.verdict import verdicts
-from muster.cli.bench.machine import this_machine
 from muster.cli.bench.workload import Quantiles
+from muster.cli.machine import this_machine
 
 METRICS = """
 # HELP apiserver_request_total Counter of apiserver requests.

@@ -13,8 +13,8 @@ from muster.cli.bench.kubernetes.plan import Plan
 from muster.cli.bench.kubernetes.result import API_SERVER, ETCD, Result
 from muster.cli.bench.kubernetes.run import Comparison, compare
 from muster.cli.bench.kubernetes.verdict import Verdict, verdicts
-from muster.cli.bench.machine import sentence
 from muster.cli.errors import usage
+from muster.cli.machine import sentence
 from muster.cli.options import Output
 
 FIGURES = "kubernetes.json"

@@ -13,8 +13,8 @@ from muster.cli.bench.kubernetes.observing import WatchLostError
 from muster.cli.bench.kubernetes.plan import GPUS_PER_NODE, Plan
 from muster.cli.bench.kubernetes.result import Result
 from muster.cli.bench.kubernetes.stage import Say, play
-from muster.cli.bench.machine import Machine, this_machine
 from muster.cli.errors import CliError, refused, usage
+from muster.cli.machine import Machine, this_machine
 from muster.cli.output import print_note
 from muster.cli.progress import measured
 from muster.kube.local.errors import LocalPlaneError

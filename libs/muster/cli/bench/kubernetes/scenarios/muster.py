@@ -13,7 +13,6 @@ from typing import cast
 import aiohttp
 from pydantic import JsonValue
 
-from muster.cli.bench.fleet_ready import fleet_ready
 from muster.cli.bench.fresh_stack import FreshStack, fresh_stack
 from muster.cli.bench.kubernetes.manifests import IMAGE, NAMESPACE
 from muster.cli.bench.kubernetes.observing import Pod, Seen
@@ -25,6 +24,7 @@ from muster.cli.bench.kubernetes.stage import Running, Stage
 from muster.cli.bench.load import ACCEPTED, Request
 from muster.cli.bench.workload import LONG_RUN_S, TEAM, bodies
 from muster.cli.errors import refused
+from muster.cli.fleet_ready import fleet_ready
 from muster.kube.local.child import Usage
 from muster.kube.local.fleet import CLASSES, create_all
 from muster.kube.local.nodes import Devices, NodeShape, device_class
