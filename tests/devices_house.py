@@ -11,11 +11,11 @@ from typing import cast
 import httpx
 
 from living_stack import House, open_house
-from muster.cli.demo_settings import FABRIC, MODEL, POOL, WORKER_COUNT, demo_settings
-from muster.cli.demo_stage import Stage
 from muster.core.fact import Fact
 from muster.stack.declared import SERVICES
 from muster.stack.options import StartOptions
+from muster_tools.demo.settings import FABRIC, MODEL, POOL, WORKER_COUNT, demo_settings
+from muster_tools.demo.stage import Stage
 from waiting import until_async
 
 ALL_DEVICES = POOL + WORKER_COUNT

@@ -13,9 +13,9 @@ from prometheus_client.openmetrics.parser import text_string_to_metric_families
 from apiserver_page import cluster_page
 from devices_house import DevicesHouse, open_devices_house, settings_with
 from living_stack import job
-from muster.cli.demo_devices import play_all
 from muster.schemas.facts.queue import QueueSpec
 from muster.schemas.job import JobSpec
+from muster_tools.demo.devices import play_all
 from waiting import until_async
 
 LOOPBACK = "127.0.0.1"

@@ -25,12 +25,12 @@ from playwright.async_api import Browser, CDPSession
 from bench.live_listeners import Heard, Listeners
 from browser.dashboards import Dashboard, chromium, dashboard, stack_options
 from living_stack import TEAM, House, open_house
-from muster.cli.bench.load import steady, submit
-from muster.cli.bench.workload import GPU_CYCLE, RUN_LABEL
 from muster.cli.fleet_ready import fleet_ready
 from muster.cli.machine import this_machine
 from muster.schemas.live import LiveCredential
 from muster.schemas.subjects import FED_LOG, cluster_log
+from muster_tools.bench.load import steady, submit
+from muster_tools.bench.workload import GPU_CYCLE, RUN_LABEL
 
 PAGES = ("/fleet?by=team", "/fleet?colour=utilisation", "/fleet?colour=job")
 OPENED_COLD = 5

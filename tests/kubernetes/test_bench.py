@@ -10,13 +10,13 @@ import aiohttp
 import pytest
 from typer.testing import CliRunner
 
-from muster.cli.bench.kubernetes.counting import Requests, requests_of
-from muster.cli.bench.kubernetes.followers import informers
-from muster.cli.bench.kubernetes.manifests import namespace, pod
-from muster.cli.bench.kubernetes.plan import Contender
 from muster.cli.main import app
 from muster.kube.local.fleet import create_all
 from muster.kube.local.plane import ControlPlane
+from muster_tools.bench.kubernetes.counting import Requests, requests_of
+from muster_tools.bench.kubernetes.followers import informers
+from muster_tools.bench.kubernetes.manifests import namespace, pod
+from muster_tools.bench.kubernetes.plan import Contender
 from waiting import until, until_async
 
 WORKLOADS, NODES = 40, 20
@@ -36,9 +36,9 @@ def bench(*words: str) -> dict[str, object]:
 
 @pytest.mark.timeout(300)
 def test_all_contenders_are_compared_in_one_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("muster.cli.bench.kubernetes.bounds.CALM_S", 0.6)
-    monkeypatch.setattr("muster.cli.bench.kubernetes.bounds.SETTLED_S", 5.0)
-    monkeypatch.setattr("muster.cli.bench.kubernetes.bounds.CHURN_S", 2.0)
+    monkeypatch.setattr("muster_tools.bench.kubernetes.bounds.CALM_S", 0.6)
+    monkeypatch.setattr("muster_tools.bench.kubernetes.bounds.SETTLED_S", 5.0)
+    monkeypatch.setattr("muster_tools.bench.kubernetes.bounds.CHURN_S", 2.0)
 
     found = bench("--subscribers", f"{FOLLOWERS}", "--out", str(tmp_path))
 

@@ -10,10 +10,6 @@ import aiohttp
 import pytest
 
 from kube_planes import open_plane
-from muster.cli.guard_demo.balancer import Balancer
-from muster.cli.guard_demo.burst import Burst, burst
-from muster.cli.guard_demo.filling import READERS, fill, let_read
-from muster.cli.guard_demo.limits import BURST
 from muster.core import Instant
 from muster.guard.core.config import GuardConfig, Kind, Subjects
 from muster.guard.core.flow import BALLAST
@@ -23,6 +19,10 @@ from muster.guard.replicas import Place
 from muster.kube.local.access import write_kubeconfig
 from muster.kube.local.options import PlaneOptions
 from muster.kube.local.plane import ControlPlane
+from muster_tools.demo.guard.balancer import Balancer
+from muster_tools.demo.guard.burst import Burst, burst
+from muster_tools.demo.guard.filling import READERS, fill, let_read
+from muster_tools.demo.guard.limits import BURST
 from waiting import until_async
 
 pytestmark = pytest.mark.timeout(300)

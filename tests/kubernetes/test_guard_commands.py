@@ -13,7 +13,6 @@ import pytest_asyncio
 from kube_planes import open_plane
 from muster.cli.errors import ExitCode
 from muster.cli.guard_audit import TOKEN, files
-from muster.cli.guard_demo.filling import READERS, fill, let_read
 from muster.core import Instant
 from muster.guard.core.config import GuardConfig
 from muster.guard.core.judges import lists, workloads
@@ -23,6 +22,7 @@ from muster.guard.replicas import Place
 from muster.kube.local.options import PlaneOptions
 from muster.kube.local.plane import ControlPlane
 from muster.kube.local.ports import LOOPBACK, free_ports
+from muster_tools.demo.guard.filling import READERS, fill, let_read
 from waiting import until_async
 
 READER = "reader"

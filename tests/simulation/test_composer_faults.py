@@ -2,7 +2,7 @@
 
 import pytest
 
-from muster.cli.bench.faults import Found, Plan, measure
+from muster_tools.bench.faults import Found, Plan, measure
 
 PLAN = Plan(cycles=400, faults=0.1, seed=7)
 

@@ -1,8 +1,8 @@
 """A fleet of 200 nodes full of week-long jobs is upgraded in virtual time, and nobody is killed for it."""
 
 from muster.schemas.facts.node import RunningJobs
-from muster.simulator.upgrade.run import campaign, drained_by_hand, left_alone, upgraded_in_turns
-from muster.simulator.upgrade.scene import GPUS, WEEK_S, Scene
+from muster_tools.demo.upgrade.run import campaign, drained_by_hand, left_alone, upgraded_in_turns
+from muster_tools.demo.upgrade.scene import GPUS, WEEK_S, Scene
 
 HOUR_S = 3600.0
 

@@ -77,5 +77,6 @@ OWN_FILES = {"asyncapi_hook.py", "old_stack.py"}
 def test_nothing_else_reads_yaml_of_others() -> None:
     unbounded = re.compile(r"yaml\.(safe_load|load|full_load|unsafe_load|compose)(_all)?\(")
     root = Path(__file__).parents[2]
-    sources = (path for folder in ("libs", "services") for path in (root / folder / "muster").rglob("*.py"))
+    packages = ("libs/muster", "services/muster", "tools/muster_tools")
+    sources = (path for package in packages for path in (root / package).rglob("*.py"))
     assert {path.name for path in sources if unbounded.search(path.read_text())} == OWN_FILES

@@ -1,4 +1,4 @@
-"""`muster guard`: what endangers the API servers, what protects them, and a demonstration of both."""
+"""`muster guard`: what endangers the API servers, and what protects them."""
 
 from pathlib import Path
 from typing import Annotated
@@ -119,24 +119,3 @@ def audit(
     from muster.cli import guard_audit
 
     guard_audit.write(into, url=url, ca=ca)
-
-
-@app.command()
-def demo(
-    *,
-    story: Annotated[
-        list[str] | None,
-        typer.Option(help="Only this one; repeat. lists, skew, memory, secrets, limits."),
-    ] = None,
-    emulated_version: Annotated[
-        str, typer.Option("--emulated-version", help="Version whose encoding is shown beside this one's own.")
-    ] = "1.32",
-    output: As = Output.TABLE,
-) -> None:
-    """Show on a local control plane, before and after: who lists, skew, garbage collection, secrets, limited LISTs.
-
-    Takes about five minutes; starts real API servers on loopback and ends them.
-    """
-    from muster.cli.guard_demo.run import tell
-
-    tell(story or [], output, emulated_version=emulated_version)

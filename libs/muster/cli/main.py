@@ -8,11 +8,9 @@ from typing import Annotated
 import typer
 
 from muster.cli import (
-    bench_commands,
     cluster_commands,
     cordon_commands,
     dashboard_command,
-    demo_commands,
     device_commands,
     guard_commands,
     health_commands,
@@ -39,6 +37,7 @@ from muster.cli import (
 from muster.cli.api_access import ApiAccess, choose_access
 from muster.cli.errors import CliError, ExitCode
 from muster.cli.output import print_error, print_line
+from muster.cli.tools import tool_commands
 
 DISTRIBUTION = "gpumuster"
 HELP = """Muster: an event-driven control plane for GPU fleets.
@@ -64,23 +63,25 @@ for module in (
     login_commands,
 ):
     module.register(app)
+tools = tool_commands()
+guard_commands.app.add_typer(tools.guard)
 for group in (
-    queue_commands,
-    device_commands,
-    demo_commands,
-    bench_commands,
-    simulate_commands,
-    schema_commands,
-    log_commands,
-    token_commands,
-    webhook_commands,
-    kubernetes_commands,
-    guard_commands,
-    health_commands,
-    preflight_commands,
-    upgrade_commands,
+    queue_commands.app,
+    device_commands.app,
+    tools.demo,
+    tools.bench,
+    simulate_commands.app,
+    schema_commands.app,
+    log_commands.app,
+    token_commands.app,
+    webhook_commands.app,
+    kubernetes_commands.app,
+    guard_commands.app,
+    health_commands.app,
+    preflight_commands.app,
+    upgrade_commands.app,
 ):
-    app.add_typer(group.app)
+    app.add_typer(group)
 
 
 def _version(asked: bool) -> None:

@@ -6,8 +6,8 @@ import psutil
 import pytest
 
 from devices_house import ALL_DEVICES, open_devices_house
-from muster.cli.demo_devices import play_all
-from muster.cli.demo_stories import STORIES
+from muster_tools.demo.devices import play_all
+from muster_tools.demo.stories import STORIES
 
 pytestmark = [pytest.mark.connected, pytest.mark.timeout(240)]
 

@@ -6,8 +6,8 @@ import pytest
 
 from devices_house import DevicesHouse, open_devices_house, settings_with, switching
 from living_stack import PASSED
-from muster.cli.demo_stories import Cast, prepare
 from muster.schemas.facts.device import DeviceAttached
+from muster_tools.demo.stories import Cast, prepare
 from waiting import until_async
 
 pytestmark = [pytest.mark.connected, pytest.mark.timeout(240)]

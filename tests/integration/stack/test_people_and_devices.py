@@ -8,7 +8,6 @@ import pytest
 import pytest_asyncio
 
 from living_stack import TEAM, House, command, open_house
-from muster.cli.demo_settings import FABRIC, MODEL, WORKERS, demo_settings
 from muster.client import (
     ConflictError,
     JobSpec,
@@ -22,6 +21,7 @@ from muster.client import (
 from muster.fabric.layout import node_name
 from muster.schemas.devices import AttachmentPhase, ComposabilitySpec
 from muster.stack.options import StartOptions
+from muster_tools.demo.settings import FABRIC, MODEL, WORKERS, demo_settings
 from waiting import until_async
 
 pytestmark = [pytest.mark.connected, pytest.mark.asyncio(loop_scope="module")]

@@ -11,10 +11,10 @@ from devices_house import DevicesHouse, Json, open_devices_house, settings_with,
 from living_stack import House, job
 from muster.bus.checkpoint_store import NatsCheckpoints
 from muster.cli import log_files
-from muster.cli.demo_settings import BIG, MODEL, WORKER_COUNT, WORKER_MEMORY_MIB
 from muster.schemas.devices import AttachmentPhase, ComposabilitySpec, RequestPhase
 from muster.schemas.job import Phase
 from muster.schemas.subjects import cluster_log
+from muster_tools.demo.settings import BIG, MODEL, WORKER_COUNT, WORKER_MEMORY_MIB
 from waiting import until_async
 
 pytestmark = [pytest.mark.connected, pytest.mark.timeout(300)]

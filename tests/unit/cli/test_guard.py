@@ -10,11 +10,7 @@ from cryptography import x509
 from muster.cli import guard_tables, guarding
 from muster.cli.errors import CliError, ExitCode
 from muster.cli.guard_audit import files
-from muster.cli.guard_demo.result import Measure, Story, as_json, rows
-from muster.cli.guard_demo.run import stories
-from muster.cli.guard_demo.run import tell as tell_demo
 from muster.cli.main import run
-from muster.cli.options import Output
 from muster.guard.audit import read_tls
 from muster.guard.core.config import Kind
 from muster.schemas.apiserver import (
@@ -113,19 +109,3 @@ def test_a_token_that_is_there_stays(tmp_path: Path) -> None:
     assert len(first) > 32
     assert run(words) == ExitCode.OK
     assert (tmp_path / "new" / "audit-token").read_text() == first
-
-
-def test_a_story_has_its_figures_before_and_after_with_the_change() -> None:
-    story = Story("limits", "t", "no limit", "two", (Measure("peak_mib", "peak, MiB", 2_000, 500),), advice="much")
-    assert list(rows(story)) == [("peak, MiB", "2000", "500", "-75 %")]
-    told = as_json(story)
-    assert (told["before"], told["after"]) == (
-        {"what": "no limit", "advice": "much", "peak_mib": 2_000},
-        {"what": "two", "advice": "", "peak_mib": 500},
-    )
-
-
-def test_every_danger_has_a_story_and_an_unknown_one_is_refused() -> None:
-    assert list(stories("1.32")) == ["lists", "skew", "memory", "secrets", "limits"]
-    with pytest.raises(CliError, match="there is no 'weather'"):
-        tell_demo(["weather"], Output.TABLE, emulated_version="1.32")

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 import muster.cli.output as printed
+import muster_tools
 from muster.bus.printable import printable, printable_lines
 from muster.cli.output import (
     console,
@@ -25,7 +26,7 @@ from muster.cli.output import (
 )
 from muster.schemas.views import FactView
 
-CLI = Path(printed.__file__).parent
+CLI, TOOLS = Path(printed.__file__).parent, Path(muster_tools.__file__).parent
 CONTROL = [*range(0x20), *range(0x7F, 0xA0), 0x061C, 0x200E, 0x202E, 0x2066, 0x2028, 0xD800]
 HOSTILE = "".join(map(chr, CONTROL)) + "[link=http://evil.example]here[/link] [bold red]x[/] :smile: \\[b]"
 LEFT = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069\u2028\u2029\ud800-\udfff]")
@@ -96,7 +97,9 @@ FORBIDDEN_NAMES = {
 FORBIDDEN_MODULES = {"rich", "rich.text", "rich.table", "rich.markup", "rich.style", "rich.prompt", "rich.logging"}
 
 
-@pytest.mark.parametrize("path", sorted(set(CLI.rglob("*.py")) - {CLI / "output.py"}), ids=lambda path: path.name)
+@pytest.mark.parametrize(
+    "path", sorted({*CLI.rglob("*.py"), *TOOLS.rglob("*.py")} - {CLI / "output.py"}), ids=lambda path: path.name
+)
 def test_no_other_module_of_the_command_line_writes_to_the_terminal(path: Path) -> None:
     found = [f"{path.name}:{line}: {what}" for line, what in _bypasses(ast.parse(path.read_text()))]
     assert found == [], "print through muster.cli.output, which cleans what it prints"

@@ -11,8 +11,8 @@ from muster.schemas.facts.queue import QueueSpec
 from muster.schemas.facts.upgrade import CampaignEnded, CampaignSpec, CampaignStartRequested, Step
 from muster.simulator.engine import START, Engine
 from muster.simulator.setup import join_nodes, set_queue
-from muster.simulator.upgrade.scene import QUEUE, Scene
 from muster.upgrader.core import UpgraderCore
+from muster_tools.demo.upgrade.scene import QUEUE, Scene
 from unit.upgrader.upgrade_world import CONFIG, DAY, HOUR, World, a_campaign, node_named
 
 SCENE = Scene(nodes=6, long_s=6 * HOUR, action_s=600.0, check_s=60.0, seed=3)

@@ -1,0 +1,40 @@
+"""The stack of a benchmark is stopped whenever it was started, also when the benchmark is given up meanwhile."""
+
+import asyncio
+import threading
+from pathlib import Path
+
+import pytest
+
+from muster.stack import control
+from muster_tools.bench.fresh_stack import fresh_stack
+from waiting import until
+
+
+async def test_a_stack_that_was_still_starting_when_all_was_cancelled_is_stopped(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    begun, may_end = threading.Event(), threading.Event()
+    done: list[str] = []
+
+    def detach(_options: object) -> None:
+        begun.set()
+        may_end.wait()
+        done.append("started")
+
+    monkeypatch.setattr(control, "detach", detach)
+    monkeypatch.setattr(control, "down", lambda _directory: done.append("stopped"))
+
+    async def use() -> None:
+        async with fresh_stack(tmp_path, {}, split=False, say=lambda _words: None):
+            pytest.fail("it never started")
+
+    using = asyncio.create_task(use())
+    await until(begun.is_set)
+    using.cancel()
+    await asyncio.sleep(0)
+    may_end.set()
+    with pytest.raises(asyncio.CancelledError):
+        await using
+
+    assert done == ["started", "stopped"]

@@ -1,0 +1,1 @@
+"""What a clone has and the product does not need: tools/README.md says what."""

@@ -1,0 +1,301 @@
+"""The scheduler's core alone, in virtual time: what a decision costs at first, and when little or nothing changed.
+
+Only `apply` and `decide` of the core are timed: no bus, no making of facts, and the agent's answers, which this
+benchmark plays, come between the measurements. Processor time is taken beside the wall, since it hardly depends on what
+else the machine does.
+"""
+
+import statistics
+import time
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+
+from muster.core import NS_PER_S, Draft, Fact, Instant, after
+from muster.scheduler.core import SchedulerCore
+from muster.scheduler.core.cycle import Limits
+from muster.schemas.facts.job import (
+    JobPlaced,
+    JobResizeRequested,
+    JobRouted,
+    JobStopRequested,
+    PodsExited,
+    PodsOutcome,
+    PodsResized,
+    PodsStarted,
+)
+from muster.schemas.facts.queue import QueueChangeRequested
+from muster.schemas.job import Job
+from muster.schemas.record import FactBody
+from muster_tools.bench.cycle_input import Scale, comers, fleet, holders, pick, queues, waiters
+
+CLUSTER = "bench"
+START = Instant(1_700_000_000 * NS_PER_S)
+OVER_SLICE_S = 7_200.0
+"""How long the fleet has run when the waiting jobs come: every holder is past its minimum slice and may make way."""
+ANSWER_S = 1.0
+"""Virtual: how long the agent takes for what it is asked."""
+CHANGES_PER_S = 20.0
+"""Virtual: what is said at most once in 5 s weighs as it would in such a cluster."""
+WAITING_S = 180.0
+"""How long they have waited when changes are measured: preemption has come to rest, and all of them starve."""
+ROUNDS_MAX = 10_000
+"""Decisions until nothing more is to say; more means that they go round in a circle."""
+
+Done = Callable[[], None]
+
+
+@dataclass(frozen=True, slots=True)
+class Spent:
+    """Milliseconds of one measurement."""
+
+    wall_ms: float
+    cpu_ms: float
+
+
+@dataclass(frozen=True, slots=True)
+class Spread:
+    """Of several measurements, in ms."""
+
+    runs: int
+    wall_min_ms: float
+    wall_median_ms: float
+    wall_max_ms: float
+    cpu_min_ms: float
+    cpu_median_ms: float
+
+
+@dataclass(frozen=True, slots=True)
+class CycleReport:
+    """first: from `pending` jobs arrived to nothing more to say, in first_decisions; first_decide_max: the longest.
+
+    waiting: what then follows in WAITING_S, when `victims` made way and who starves got a reservation. changed: one job
+    ended and one came, fold and decide until quiet. idle: a decision when nothing changed. placed, preempted: while
+    changes were measured.
+    """
+
+    gpus: int
+    pending: int
+    queues: int
+    running: int
+    fill: Spent
+    first: Spent
+    first_decisions: int
+    first_decide_max: Spent
+    waiting: Spent
+    victims: int
+    changed: Spread
+    idle: Spread
+    placed: int
+    preempted: int
+
+
+class Meter:
+    """Adds up what is spent in the parts that are timed."""
+
+    def __init__(self) -> None:
+        self.wall_s = self.cpu_s = 0.0
+        self.longest = Spent(0.0, 0.0)
+        self.decisions = 0
+
+    def spent(self) -> Spent:
+        """So far."""
+        return Spent(round(1e3 * self.wall_s, 3), round(1e3 * self.cpu_s, 3))
+
+    def time(self, work: Callable[[], list[Draft]]) -> list[Draft]:
+        """Do it and count it as a decision."""
+        cpu_s, wall_s = time.process_time(), time.perf_counter()
+        drafts = work()
+        took = time.perf_counter() - wall_s, time.process_time() - cpu_s
+        self._add(*took)
+        self.decisions += 1
+        if 1e3 * took[0] > self.longest.wall_ms:
+            self.longest = Spent(round(1e3 * took[0], 3), round(1e3 * took[1], 3))
+        return drafts
+
+    def fold(self, core: SchedulerCore, facts: Sequence[Fact]) -> None:
+        """Fold the facts, timed."""
+        cpu_s, wall_s = time.process_time(), time.perf_counter()
+        for fact in facts:
+            core.apply(fact)
+        self._add(time.perf_counter() - wall_s, time.process_time() - cpu_s)
+
+    def _add(self, wall_s: float, cpu_s: float) -> None:
+        self.wall_s += wall_s
+        self.cpu_s += cpu_s
+
+
+class Cell:
+    """A scheduler's core, and everybody else of the cluster played: facts in, drafts out and back in as facts."""
+
+    def __init__(self, limits: Limits | None = None) -> None:
+        self.core = SchedulerCore(cluster=CLUSTER, limits=limits or Limits())
+        self.now = START
+        self.running: dict[str, int] = {}
+        self.said: dict[str, int] = {}
+        self._seq = 0
+        self._answers: list[tuple[str, str, FactBody]] = []
+
+    def fact(
+        self, writer: str, kind: str, subject_id: str, name: str, payload: FactBody, *,
+        trace: str = "", causes: tuple[str, ...] = (),
+    ) -> Fact:  # fmt: skip
+        """A fact that comes next in the log; not folded yet."""
+        self._seq += 1
+        return Fact(
+            f"f{self._seq}", self._seq, self.now, CLUSTER, writer, kind, subject_id, name, causes, trace, payload
+        )
+
+    def routed(self, job: Job) -> Fact:
+        """The federation sends a job."""
+        return self.fact("federation", "job", job.id, "routed", JobRouted(job=job, cluster=CLUSTER), trace=job.trace)
+
+    def exited(self, job_id: str, outcome: PodsOutcome) -> Fact:
+        """The agent tells that a running job ended."""
+        attempt = self.running.pop(job_id)
+        payload = PodsExited(attempt=attempt, outcome=outcome, ran_s=OVER_SLICE_S)
+        return self.fact("agent", "job", job_id, "pods-exited", payload)
+
+    def quiet(self, meter: Meter) -> None:
+        """Decide and fold until there is nothing more to say."""
+        for _ in range(ROUNDS_MAX):
+            drafts = meter.time(lambda: self.core.decide(self.now))
+            if not drafts and self.core.next_wakeup() != self.now:
+                return
+            meter.fold(self.core, [self._from(draft) for draft in drafts])
+        raise AssertionError(f"still deciding after {ROUNDS_MAX} decisions: they go round in a circle")
+
+    def live(self, seconds: float, meter: Meter) -> None:
+        """Let time pass: the scheduler is asked when it wished to be, and gets its answers."""
+        end = after(self.now, seconds)
+        self.answer(meter)
+        while (wake := self.core.next_wakeup()) is not None and wake <= end:
+            self.now = max(self.now, wake)
+            self.quiet(meter)
+            self.answer(meter)
+        self.now = max(self.now, end)
+        self.quiet(meter)
+
+    def answer(self, meter: Meter) -> None:
+        """The agent does what it was asked, again and again until nothing is asked."""
+        while self._answers:
+            answers, self._answers = self._answers, []
+            self.now = after(self.now, ANSWER_S)
+            meter.fold(self.core, [self.fact("agent", "job", *answer) for answer in answers])
+            self.quiet(meter)
+
+    def _from(self, draft: Draft) -> Fact:
+        self.said[draft.name] = self.said.get(draft.name, 0) + 1
+        fact = self.fact(
+            "scheduler", draft.kind, draft.subject_id, draft.name, draft.payload, trace=draft.trace, causes=draft.causes
+        )
+        job_id = draft.subject_id
+        match draft.payload:
+            case JobPlaced(attempt=attempt):
+                self.running[job_id] = attempt
+                self._later(job_id, "pods-started", PodsStarted(attempt=attempt))
+            case JobStopRequested(attempt=attempt):
+                self.running.pop(job_id, None)
+                stopped = PodsExited(attempt=attempt, outcome=PodsOutcome.STOPPED, ran_s=OVER_SLICE_S)
+                self._later(job_id, "pods-exited", stopped)
+            case JobResizeRequested(attempt=attempt, slots=slots):
+                self._later(job_id, "pods-resized", PodsResized(attempt=attempt, slots=len(slots)))
+        return fact
+
+    def _later(self, job_id: str, name: str, payload: FactBody) -> None:
+        self._answers.append((job_id, name, payload))
+
+
+def measure(scale: Scale, *, changes: int, say: Callable[[str], None], done: Done) -> CycleReport:
+    """Fill the fleet, let jobs wait, change a little `changes` times. done: called after each change."""
+    say(f"filling {scale.gpus} GPUs")
+    cell, fill = _fleet_and_queues(scale), Meter()
+    _arrive(cell, fill, holders(scale))
+    cell.answer(fill)
+    cell.now = after(cell.now, OVER_SLICE_S)
+    cell.quiet(fill)
+    cell.answer(fill)
+    running = len(cell.running)
+    cell.said.clear()
+
+    say(f"{scale.pending} jobs arrive")
+    first, waiting = Meter(), Meter()
+    _arrive(cell, first, waiters(scale))
+    cell.live(WAITING_S, waiting)
+    victims = cell.said.get("stop-requested", 0)
+    cell.said.clear()
+
+    say("changing a little")
+    changed = _changes(cell, scale, changes, done)
+    return CycleReport(
+        gpus=scale.gpus,
+        pending=scale.pending,
+        queues=scale.queues,
+        running=running,
+        fill=fill.spent(),
+        first=first.spent(),
+        first_decisions=first.decisions,
+        first_decide_max=first.longest,
+        waiting=waiting.spent(),
+        victims=victims,
+        changed=spread(changed),
+        idle=spread(_idle(cell, changes)),
+        placed=cell.said.get("placed", 0),
+        preempted=cell.said.get("stop-requested", 0),
+    )
+
+
+def spread(spent: Sequence[Spent]) -> Spread:
+    """Least, middle and most of at least one measurement."""
+    walls, cpus = [one.wall_ms for one in spent], [one.cpu_ms for one in spent]
+    return Spread(
+        runs=len(spent),
+        wall_min_ms=min(walls),
+        wall_median_ms=round(statistics.median(walls), 3),
+        wall_max_ms=max(walls),
+        cpu_min_ms=min(cpus),
+        cpu_median_ms=round(statistics.median(cpus), 3),
+    )
+
+
+def _fleet_and_queues(scale: Scale) -> Cell:
+    """Every node joined and released, every queue made."""
+    cell, untimed = Cell(), Meter()
+    wishes = (QueueChangeRequested(spec=spec, principal="bench") for spec in queues(scale))
+    facts = [cell.fact("federation", "queue", wish.spec.name, "change-forwarded", wish) for wish in wishes]
+    facts += [cell.fact("agent", "node", name, "joined", node) for name, node in fleet(scale)]
+    untimed.fold(cell.core, facts)
+    cell.quiet(untimed)
+    return cell
+
+
+def _arrive(cell: Cell, meter: Meter, jobs: Iterable[Job]) -> None:
+    """All at once."""
+    meter.fold(cell.core, [cell.routed(job) for job in jobs])
+    cell.quiet(meter)
+
+
+def _changes(cell: Cell, scale: Scale, count: int, done: Done) -> list[Spent]:
+    """One running job ends and one comes, `count` times; what the agent then answers is not timed."""
+    coming, found = comers(scale), list[Spent]()
+    for number in range(count):
+        cell.now = after(cell.now, 1 / CHANGES_PER_S)
+        ended = pick(tuple(cell.running), "ends", number)
+        facts = [cell.exited(ended, PodsOutcome.SUCCEEDED), cell.routed(next(coming))]
+        meter = Meter()
+        meter.fold(cell.core, facts)
+        cell.quiet(meter)
+        found.append(meter.spent())
+        cell.answer(Meter())
+        done()
+    return found
+
+
+def _idle(cell: Cell, count: int) -> list[Spent]:
+    """Decisions when nothing changed."""
+    found: list[Spent] = []
+    for _ in range(count):
+        meter = Meter()
+        said = meter.time(lambda: cell.core.decide(cell.now))
+        assert not said, f"nothing changed, and still it says {said[0].name}"
+        found.append(meter.spent())
+    return found

@@ -1,0 +1,111 @@
+"""The stack of a benchmark: fresh, in a directory of its own, on any free ports, stopped at the end."""
+
+import asyncio
+import tempfile
+from collections.abc import AsyncIterator, Callable, Coroutine, Mapping
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, TypeVar
+
+import uvloop
+
+from muster.bus.settings import Settings
+from muster.cli import output
+from muster.cli.errors import refused
+from muster.cli.progress import measured
+from muster.cli.session import connected
+from muster.stack import control
+from muster.stack.control import StartFailedError
+from muster.stack.options import StartOptions
+from muster.stack.state_dir import StateDir, StateDirError
+from muster_tools.bench.load import Submitted
+
+if TYPE_CHECKING:
+    from muster.client import Muster
+
+Say = Callable[[str], None]
+Progress = Callable[[int], None]
+Found = TypeVar("Found")
+
+
+@dataclass(frozen=True, slots=True)
+class FreshStack:
+    """A stack under measurement. url, token: of its gateway, for who submits without the SDK."""
+
+    directory: Path
+    muster: "Muster"
+    settings: Settings
+    url: str
+    token: str
+
+    def rss_mib(self) -> dict[str, float]:
+        """Resident memory by process."""
+        return {process.name: process.rss_mib for process in self._processes()}
+
+    def cpu_s(self) -> dict[str, float]:
+        """Processor time by process since it started."""
+        return {process.name: process.cpu_s for process in self._processes()}
+
+    def cpu_s_since(self, spent_s: Mapping[str, float]) -> dict[str, float]:
+        """Processor time by process since `cpu_s` answered so."""
+        return {name: round(cpu_s - spent_s.get(name, 0.0), 2) for name, cpu_s in self.cpu_s().items()}
+
+    def _processes(self) -> tuple[control.ProcessStatus, ...]:
+        return control.status(self.directory).processes
+
+
+@asynccontextmanager
+async def fresh_stack(
+    directory: Path,
+    settings: Mapping[str, object],
+    *,
+    split: bool,
+    say: Say,
+    what: str = "a stack",
+    clusters: tuple[str, ...] = (),
+) -> AsyncIterator[FreshStack]:
+    """Start a stack in `directory`, stop it in the end. settings: by section, as in `StartOptions`. split: one process
+    per service. what: how it is announced. clusters: as in `StartOptions`.
+
+    Raises StartFailedError, StateDirError.
+    """
+    options = StartOptions(state_dir=directory, settings=dict(settings), any_ports=True, split=split, clusters=clusters)
+    say(f"starting {what} in {directory}")
+    starting = asyncio.create_task(asyncio.to_thread(control.detach, options))
+    try:
+        await asyncio.shield(starting)
+        async with connected(directory) as muster:
+            state, endpoints = StateDir(directory), control.status(directory).endpoints
+            assert endpoints is not None, "a stack that was just started listens nowhere"
+            yield FreshStack(
+                directory=directory,
+                muster=muster,
+                settings=Settings.model_validate_json(state.settings.read_bytes()),
+                url=endpoints.http,
+                token=state.token.read_text().strip(),
+            )
+    finally:
+        say("stopping the stack")
+        await asyncio.wait({starting})  # whoever is cancelled meanwhile would leave behind what is not there yet
+        await asyncio.to_thread(control.down, directory)
+
+
+def refuse_unless_all_accepted(sent: Submitted, *, count: int) -> None:
+    """A benchmark measures jobs that ran. Raises CliError if any was refused."""
+    if sent.refused:
+        raise refused(f"{sent.refused} of {count} jobs were refused: {'; '.join(sent.refusals)}")
+
+
+def run_in_fresh_directory(
+    measure: Callable[[Path, Say, Progress], Coroutine[None, None, Found]], *, total: int, what: str = "submitted"
+) -> Found:
+    """Measure in a directory of its own, showing how many of `total` are so far what `what` says. Raises CliError."""
+    try:
+        with (
+            tempfile.TemporaryDirectory(prefix="muster-bench-") as name,
+            measured(what, total=total) as reached,
+        ):
+            return uvloop.run(measure(Path(name), output.print_note, reached))
+    except (StartFailedError, StateDirError) as error:
+        raise refused(str(error)) from error

@@ -1,0 +1,147 @@
+"""`muster bench kubernetes`: the figures as a table, as JSON and as charts."""
+
+import json
+from collections.abc import Sequence
+from dataclasses import asdict
+from pathlib import Path
+
+from pydantic import JsonValue
+
+from muster.cli import output
+from muster.cli.errors import usage
+from muster.cli.machine import sentence
+from muster.cli.options import Output
+from muster_tools.bench.kubernetes.charts import CHART, chart
+from muster_tools.bench.kubernetes.plan import Plan
+from muster_tools.bench.kubernetes.result import API_SERVER, ETCD, Result
+from muster_tools.bench.kubernetes.run import Comparison, compare
+from muster_tools.bench.kubernetes.verdict import Verdict, verdicts
+
+FIGURES = "kubernetes.json"
+
+
+def run(plan: Plan, form: Output) -> None:
+    """Measure and print. Raises CliError."""
+    if plan.out is not None:
+        _prepare(plan.out)
+    found = compare(plan)
+    value = document(found)
+    if plan.out is not None:
+        _write(plan.out, {FIGURES: (json.dumps(value, indent=2) + "\n").encode(), CHART: chart(found.results)})
+    if form is Output.JSON:
+        output.emit_json(value)
+        return
+    _tell(found)
+
+
+def document(found: Comparison) -> dict[str, JsonValue]:
+    """The whole comparison as JSON; its keys are stable."""
+    plan = found.plan
+    contenders: list[JsonValue] = [result.document() for result in found.results]
+    judged: list[JsonValue] = [
+        {**asdict(verdict), "contender": verdict.contender.value, "reached": verdict.reached}
+        for verdict in verdicts(found.results)
+    ]
+    return {
+        "workloads": plan.workloads,
+        "nodes": plan.nodes,
+        "gpus_asked": sum(plan.gpus),
+        "limit_s": plan.limit_s,
+        "contenders": contenders,
+        "verdicts": judged,
+        "machine": asdict(found.machine),
+    }
+
+
+def rows(results: Sequence[Result]) -> list[tuple[str, ...]]:
+    """One row per figure, one column per contender."""
+    return [
+        ("placed", *(f"{one.placed}" for one in results)),
+        ("stranded", *(_stranded(one) for one in results)),
+        ("binds per second", *(f"{one.binds_per_s:.0f}/s" for one in results)),
+        ("running per second", *(f"{one.running_per_s:.0f}/s" for one in results)),
+        ("created to bound p50", *(f"{one.latency_ms.p50 / 1000:.2f} s" for one in results)),
+        ("p99", *(f"{one.latency_ms.p99 / 1000:.2f} s" for one in results)),
+        ("API server, most memory", *(f"{one.peak_mib.get(API_SERVER, 0):.0f} MiB" for one in results)),
+        ("API server, CPU", *(f"{one.cpu_s.get(API_SERVER, 0):.1f} s" for one in results)),
+        ("etcd, most memory", *(f"{one.peak_mib.get(ETCD, 0):.0f} MiB" for one in results)),
+        ("etcd, CPU", *(f"{one.cpu_s.get(ETCD, 0):.1f} s" for one in results)),
+        ("schedulers or Muster, memory", *(f"{one.own_peak_mib:.0f} MiB" for one in results)),
+        ("schedulers or Muster, CPU", *(f"{one.own_cpu_s:.1f} s" for one in results)),
+        ("LISTs at its start", *(f"{one.start.lists}" for one in results)),
+        ("LISTs while placing", *(f"{one.surge.lists}" for one in results)),
+        ("watches opened at its start", *(f"{one.start.watches}" for one in results)),
+        ("watches opened while placing", *(f"{one.surge.watches}" for one in results)),
+        ("GETs while placing", *(f"{one.surge.reads}" for one in results)),
+        ("writes while placing", *(f"{one.surge.writes}" for one in results)),
+    ]
+
+
+def _stranded(one: Result) -> str:
+    return f"{one.stranded}" if one.finished else f"{one.stranded} (time is up)"
+
+
+def _tell(found: Comparison) -> None:
+    names = tuple(result.contender.value for result in found.results)
+    output.table(("", *names), rows(found.results), right=names)
+    for result in found.results:
+        own = ", ".join(
+            f"{name} {mib:.0f} MiB {result.cpu_s.get(name, 0):.1f} s" for name, mib in result.peak_mib.items()
+        )
+        output.details([(result.contender.value, own), *((f"{result.contender.value}: note", n) for n in result.notes)])
+    _tell_crowds(found.results)
+    for verdict in verdicts(found.results):
+        output.details([(verdict.contender.value, _words(verdict))])
+    output.details([("machine", sentence(found.machine))])
+    if found.plan.out is not None:
+        output.details([("chart", str(found.plan.out / CHART)), ("figures", str(found.plan.out / FIGURES))])
+
+
+def _tell_crowds(results: Sequence[Result]) -> None:
+    crowds = [crowd for result in results for crowd in result.crowds]
+    if not crowds:
+        return
+    headings = ("FOLLOWERS", "API SERVER MEMORY", "API SERVER CPU", "LISTS", "WATCHES", "RECEIVED")
+    lines = [
+        (
+            f"{crowd.count} {crowd.what}",
+            f"{crowd.rss_mib:+.0f} MiB",
+            f"{crowd.cpu_s:.1f} s in {crowd.took_s:.0f} s",
+            f"{crowd.requests.lists}",
+            f"{crowd.requests.watches}",
+            f"{crowd.received_mib:.1f} MiB",
+        )
+        for crowd in crowds
+    ]
+    output.table(headings, lines, right=headings[1:])
+
+
+def _words(verdict: Verdict) -> str:
+    said = ["all placed" if verdict.all_placed else "not all placed"]
+    if verdict.binds_ratio is not None:
+        said.append(f"{verdict.binds_ratio:.2f} x the better kube-scheduler's binds per second")
+    if verdict.p99_ratio is not None:
+        said.append(f"{verdict.p99_ratio:.2f} x its p99")
+    if verdict.floor_share is not None:
+        said.append(f"{100 * verdict.floor_share:.0f} % of the floor")
+    if verdict.running_share is not None:
+        said.append(f"{100 * verdict.running_share:.0f} % of it until all run")
+    if verdict.reached is not None:
+        said.append("reached" if verdict.reached else "not reached")
+    return "; ".join(said)
+
+
+def _prepare(out: Path) -> None:
+    """Now: what cannot be written is found out in time."""
+    try:
+        out.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise usage(f"--out: {out}: {error.strerror}; name a folder that can be written") from error
+
+
+def _write(out: Path, files: dict[str, bytes]) -> None:
+    try:
+        for name, content in files.items():
+            (out / name).write_bytes(content)
+    except OSError as error:
+        raise usage(f"--out: {error.filename}: {error.strerror}; name a folder that can be written") from error

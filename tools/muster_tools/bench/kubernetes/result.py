@@ -1,0 +1,135 @@
+"""The figures of one contender."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from pydantic import JsonValue
+
+from muster_tools.bench.kubernetes.counting import Requests
+from muster_tools.bench.kubernetes.plan import Contender
+from muster_tools.bench.workload import Quantiles
+
+API_SERVER, ETCD, BENCH = "kube-apiserver-0", "etcd", "bench"
+OF_THE_PLANE = frozenset({API_SERVER, ETCD, "kube-controller-manager", "kwok", BENCH})
+"""Processes that every contender has, the bench itself among them; the others are its own."""
+
+
+@dataclass(frozen=True, slots=True)
+class Crowd:
+    """What so many followers of the cluster's state cost the API server, while workloads came and went.
+
+    took_s: how long they followed. rss_mib: that its memory grew by. cpu_s: that it took. requests: that it was asked
+    meanwhile. received_mib: all of them together.
+    """
+
+    what: str
+    count: int
+    took_s: float
+    rss_mib: float
+    cpu_s: float
+    requests: Requests
+    received_mib: float
+
+    def document(self) -> dict[str, JsonValue]:
+        """As JSON; the keys are stable."""
+        return {
+            "what": self.what,
+            "count": self.count,
+            "took_s": round(self.took_s, 1),
+            "apiserver_rss_mib": round(self.rss_mib, 1),
+            "apiserver_cpu_s": round(self.cpu_s, 2),
+            "lists": self.requests.lists,
+            "lists_of": dict(self.requests.lists_of),
+            "watches": self.requests.watches,
+            "received_mib": round(self.received_mib, 1),
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class Result:
+    """placed, stranded: workloads. wall_s: first created to last bound. finished: False if the limit ended it.
+
+    running: workloads whose pods were seen running; running_wall_s: first created to the last of these, which may be
+    well after the last was bound. peak_mib, cpu_s: by process, from the first workload on until the last was bound.
+    start: requests while the contender was made ready: what the plane's own parts asked before is not in it. surge:
+    those from the first workload on. bound_at_s: when each was bound, since the first was created; ascending.
+    """
+
+    contender: Contender
+    workloads: int
+    placed: int
+    wall_s: float
+    latency_ms: Quantiles
+    peak_mib: Mapping[str, float]
+    cpu_s: Mapping[str, float]
+    start: Requests
+    surge: Requests
+    finished: bool
+    running: int = 0
+    running_wall_s: float = 0.0
+    bound_at_s: tuple[float, ...] = ()
+    crowds: tuple[Crowd, ...] = ()
+    notes: tuple[str, ...] = field(default=())
+
+    @property
+    def stranded(self) -> int:
+        """Created and never bound."""
+        return self.workloads - self.placed
+
+    @property
+    def binds_per_s(self) -> float:
+        """Over the wall."""
+        return round(self.placed / self.wall_s, 1) if self.wall_s > 0 else 0.0
+
+    @property
+    def running_per_s(self) -> float:
+        """Over the wall until they ran."""
+        return round(self.running / self.running_wall_s, 1) if self.running_wall_s > 0 else 0.0
+
+    @property
+    def own_peak_mib(self) -> float:
+        """Of the processes that only this contender has: its schedulers, or Muster's."""
+        return round(sum(value for name, value in self.peak_mib.items() if name not in OF_THE_PLANE), 1)
+
+    @property
+    def own_cpu_s(self) -> float:
+        """Of the same processes."""
+        return round(sum(value for name, value in self.cpu_s.items() if name not in OF_THE_PLANE), 2)
+
+    def document(self) -> dict[str, JsonValue]:
+        """As JSON; the keys are stable."""
+        return {
+            "contender": self.contender.value,
+            "workloads": self.workloads,
+            "placed": self.placed,
+            "stranded": self.stranded,
+            "finished": self.finished,
+            "wall_s": round(self.wall_s, 3),
+            "binds_per_s": self.binds_per_s,
+            "running": self.running,
+            "running_wall_s": round(self.running_wall_s, 3),
+            "running_per_s": self.running_per_s,
+            "create_to_bound_ms": {
+                "p50": self.latency_ms.p50,
+                "p99": self.latency_ms.p99,
+                "max": self.latency_ms.max,
+            },
+            "peak_mib": dict(self.peak_mib),
+            "cpu_s": dict(self.cpu_s),
+            "own_peak_mib": self.own_peak_mib,
+            "own_cpu_s": self.own_cpu_s,
+            "requests": {
+                "lists_at_start": self.start.lists,
+                "lists_in_surge": self.surge.lists,
+                "lists_in_surge_of": dict(self.surge.lists_of),
+                "streamed_lists_at_start": self.start.streamed,
+                "streamed_lists_in_surge": self.surge.streamed,
+                "watches_at_start": self.start.watches,
+                "watches_in_surge": self.surge.watches,
+                "reads": self.surge.reads,
+                "writes": self.surge.writes,
+                "by_verb": dict(self.surge.by_verb),
+            },
+            "crowds": [crowd.document() for crowd in self.crowds],
+            "notes": list(self.notes),
+        }

@@ -1,0 +1,87 @@
+"""All contenders, one after the other, on this machine: `muster bench kubernetes`."""
+
+import tempfile
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import aiohttp
+import uvloop
+
+from muster.cli.errors import CliError, refused, usage
+from muster.cli.machine import Machine, this_machine
+from muster.cli.output import print_note
+from muster.cli.progress import measured
+from muster.kube.local.errors import LocalPlaneError
+from muster.kube.local.plane import programs_of
+from muster.kube.local.programs import Programs, locate
+from muster.stack.control import StartFailedError
+from muster.stack.state_dir import StateDirError
+from muster_tools.bench.kubernetes.contenders import scenario_of
+from muster_tools.bench.kubernetes.observing import WatchLostError
+from muster_tools.bench.kubernetes.plan import GPUS_PER_NODE, Plan
+from muster_tools.bench.kubernetes.result import Result
+from muster_tools.bench.kubernetes.stage import Say, play
+
+
+@dataclass(frozen=True, slots=True)
+class Comparison:
+    """What was measured, and where."""
+
+    plan: Plan
+    machine: Machine
+    results: tuple[Result, ...]
+
+
+def compare(plan: Plan) -> Comparison:
+    """Play every contender of the plan. Raises CliError."""
+    if not plan.fits:
+        raise usage(
+            f"--nodes: {plan.nodes} nodes have {plan.nodes * GPUS_PER_NODE} GPUs and {plan.workloads} workloads ask "
+            f"{sum(plan.gpus)}; give more nodes, or fewer --workloads"
+        )
+    machine, say = this_machine(), print_note
+    try:
+        located = _located(plan, say)
+        results = [_played(plan, at, located, say) for at in range(len(plan.contenders))]
+    except (LocalPlaneError, WatchLostError, StartFailedError, StateDirError, aiohttp.ClientError, OSError) as error:
+        raise refused(f"{type(error).__name__}: {error}") from error
+    return Comparison(plan, machine, tuple(results))
+
+
+def _located(plan: Plan, say: Say) -> Programs:
+    """Find or build everything before the first measurement: a build in between would spoil it."""
+    wanted: list[str] = []
+    for contender in plan.contenders:
+        wanted.extend(programs_of(scenario_of(contender).options(plan)))
+    return locate(wanted, say=say)
+
+
+def _played(plan: Plan, at: int, located: Programs, say: Say) -> Result:
+    scenario = scenario_of(plan.contenders[at])
+    name = f"{at + 1}/{len(plan.contenders)} {scenario.contender.value}"
+    with (
+        tempfile.TemporaryDirectory(prefix="muster-bench-") as directory,
+        measured(name, total=plan.workloads) as reached,
+    ):
+        try:
+            return uvloop.run(play(scenario, plan, Path(directory), located=located, say=say, progress=reached))
+        except* CliError as errors:
+            raise _first(errors.exceptions) from errors
+        except* (
+            LocalPlaneError,
+            WatchLostError,
+            StartFailedError,
+            StateDirError,
+            aiohttp.ClientError,
+            OSError,
+        ) as errors:
+            raise _first(errors.exceptions) from errors
+
+
+def _first(errors: Sequence[BaseException]) -> BaseException:
+    """What went wrong, out of the groups in which task groups wrap it."""
+    error = errors[0]
+    while isinstance(error, BaseExceptionGroup):
+        error = error.exceptions[0]
+    return error

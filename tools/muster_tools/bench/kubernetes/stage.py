@@ -1,0 +1,186 @@
+"""One contender on its own fresh control plane: from an empty fleet until everything is bound, or nothing moves."""
+
+import asyncio
+import os
+import time
+from collections.abc import Callable, Mapping
+from contextlib import AbstractAsyncContextManager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Protocol
+
+import aiohttp
+
+from muster.kube.local.child import Usage, usage_of
+from muster.kube.local.fleet import Fleet, create_all, make_fleet
+from muster.kube.local.nodes import NodeShape
+from muster.kube.local.options import PlaneOptions
+from muster.kube.local.plane import ControlPlane, control_plane
+from muster.kube.local.programs import Programs
+from muster_tools.bench.kubernetes import bounds
+from muster_tools.bench.kubernetes.counting import Requests, requests_of
+from muster_tools.bench.kubernetes.manifests import NAMESPACE, namespace
+from muster_tools.bench.kubernetes.observing import Pod, Seen, observing
+from muster_tools.bench.kubernetes.plan import Contender, Plan
+from muster_tools.bench.kubernetes.result import BENCH, Crowd, Result
+from muster_tools.bench.kubernetes.sampling import sampling
+
+Say = Callable[[str], None]
+Progress = Callable[[int], None]
+
+
+@dataclass(frozen=True, slots=True)
+class Stage:
+    """Where a contender plays. client: of the plane's admin, whom flow control exempts: it makes the workloads."""
+
+    plan: Plan
+    plane: ControlPlane
+    client: aiohttp.ClientSession
+    fleet: Fleet
+    directory: Path
+    say: Say
+
+
+class Running(Protocol):
+    """A contender that is ready to place."""
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """What must be known to read its figures."""
+        ...
+
+    def key_of(self, pod: Pod) -> str:
+        """Which workload a pod belongs to."""
+        ...
+
+    def usage(self) -> Mapping[str, Usage]:
+        """Of processes that are not the plane's."""
+        ...
+
+    async def submit(self, seen: Seen) -> None:
+        """Create every workload, and tell `seen` just before each is."""
+        ...
+
+    async def afterwards(self) -> tuple[Crowd, ...]:
+        """What is to be measured once all are bound."""
+        ...
+
+
+class Scenario(Protocol):
+    """One contender: what it needs, and how it is made ready on a stage."""
+
+    @property
+    def contender(self) -> Contender:
+        """Which it is."""
+        ...
+
+    def options(self, plan: Plan) -> PlaneOptions:
+        """Its control plane."""
+        ...
+
+    def shape(self, plan: Plan) -> NodeShape:
+        """Its nodes."""
+        ...
+
+    def opened(self, stage: Stage) -> AbstractAsyncContextManager[Running]:
+        """Make it ready; it ends with the block."""
+        ...
+
+
+async def play(
+    scenario: Scenario, plan: Plan, directory: Path, *, located: Programs, say: Say, progress: Progress
+) -> Result:
+    """Start a control plane, make the fleet and the contender, and measure. Raises LocalPlaneError, WatchLostError."""
+    where = directory / scenario.contender.value
+    async with (
+        control_plane(where / "plane", scenario.options(plan), located=located) as plane,
+        plane.client(connections=plan.connections + 8) as client,
+    ):
+        await create_all(client, [namespace(NAMESPACE)])
+        fleet = await make_fleet(client, plan.nodes, shape=scenario.shape(plan))
+        stage = Stage(plan, plane, client, fleet, where, say)
+        empty = await calm(client)
+        async with scenario.opened(stage) as running:
+            return await _measured(scenario, stage, running, empty, progress)
+
+
+async def _measured(scenario: Scenario, stage: Stage, running: Running, empty: Requests, progress: Progress) -> Result:
+    def usage() -> Mapping[str, Usage]:
+        return {**stage.plane.usage(), **running.usage(), BENCH: usage_of(os.getpid())}
+
+    plan = stage.plan
+    async with observing(stage.client, key_of=running.key_of) as seen, sampling(usage) as samples:
+        before = await calm(stage.client)
+        samples.begin()
+        finished = await _placed(running, seen, plan, progress)
+        samples.look()
+        peak_mib, cpu_s = samples.peak_mib, samples.cpu_s
+        after = await requests_of(stage.client)
+        if finished:  # else its binding would go on meanwhile, and count
+            await _all_run(seen)
+    crowds = await running.afterwards()
+    return Result(
+        contender=scenario.contender,
+        workloads=plan.workloads,
+        placed=seen.placed,
+        wall_s=seen.wall_s,
+        latency_ms=seen.latency_ms(),
+        peak_mib=peak_mib,
+        cpu_s=cpu_s,
+        start=before.since(empty),
+        surge=after.since(before),
+        finished=finished,
+        running=seen.running,
+        running_wall_s=seen.running_wall_s,
+        bound_at_s=seen.bound_at_s(),
+        crowds=crowds,
+        notes=running.notes,
+    )
+
+
+async def calm(client: aiohttp.ClientSession) -> Requests:
+    """The requests so far, once nobody lists or writes any more: what was begun is done."""
+    loop = asyncio.get_running_loop()
+    found, since_s, end_s = await requests_of(client), loop.time(), loop.time() + bounds.CALM_S_MAX
+    while loop.time() - since_s < bounds.CALM_S and loop.time() < end_s:
+        await asyncio.sleep(bounds.CALM_S / 3)
+        now = await requests_of(client)
+        if (now.lists, now.writes) != (found.lists, found.writes):
+            since_s = loop.time()
+        found = now
+    return found
+
+
+def _patience_s(seen: Seen) -> float:
+    """Who works in steps binds nothing while it is at another one: so it is given twice the longest time so far."""
+    return max(bounds.SETTLED_S, 2 * seen.longest_gap_s)
+
+
+async def _placed(running: Running, seen: Seen, plan: Plan, progress: Progress) -> bool:
+    """Whether it came to an end by itself: all bound, or no more bound for SETTLED_S. The limit ends it, too."""
+    began_s = time.monotonic()
+    submitting = asyncio.create_task(running.submit(seen))
+    try:
+        while seen.placed < plan.workloads:
+            if submitting.done():
+                submitting.result()  # raises what went wrong
+                if seen.last_bound_s and time.monotonic() - seen.last_bound_s > _patience_s(seen):
+                    return True
+            if time.monotonic() - began_s > plan.limit_s:
+                return False
+            progress(seen.placed)
+            await asyncio.sleep(bounds.POLL_S)
+        await submitting
+        return True
+    finally:
+        submitting.cancel()
+        await asyncio.gather(submitting, return_exceptions=True)
+
+
+async def _all_run(seen: Seen) -> None:
+    """Until every pod that is bound runs, or none began to for RUN_SETTLED_S."""
+    count, since_s = seen.running, time.monotonic()
+    while seen.running < seen.placed and time.monotonic() - since_s < bounds.RUN_SETTLED_S:
+        await asyncio.sleep(bounds.POLL_S)
+        if seen.running != count:
+            count, since_s = seen.running, time.monotonic()

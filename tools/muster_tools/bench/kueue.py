@@ -1,0 +1,170 @@
+"""The rig of `muster bench kueue`: a stack of its own, generators over HTTP, and the logs read when all has ended."""
+
+import asyncio
+import time
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+from pydantic import JsonValue
+
+from muster.bus.access import READER
+from muster.bus.connection import connect_once
+from muster.bus.nats_log import NatsLog
+from muster.cli.fleet_ready import fleet_ready
+from muster.schemas.subjects import FED_LOG, cluster_log
+from muster_tools.bench.fresh_stack import FreshStack, Progress, Say, fresh_stack, refuse_unless_all_accepted
+from muster_tools.bench.kueue_figures import Courses, KueueFigures
+from muster_tools.bench.kueue_input import arrivals, floor_s, queue_names, queues, total
+from muster_tools.bench.load import Submitted, submit
+
+NODES = 16
+NODE_CPU_MILLI = 128_000
+"""2,048 CPUs for 600 that the queues may hold: as in Kueue's rig, quota decides and never the machines."""
+POLL_S = 0.5
+MEMORY_S = 2.0
+IDLE_S = 2.0  # nothing waits or runs for so long: nothing is on its way any more
+SETTLED_S = 30.0  # nothing changed for so long: what has not ended never will
+READ_FACTS = 1_000
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """share: of each generator's jobs. split: one process per service."""
+
+    share: float
+    connections: int
+    split: bool
+
+    @property
+    def count(self) -> int:
+        """Jobs in all."""
+        return total(self.share)
+
+
+@dataclass(frozen=True, slots=True)
+class KueueReport:
+    """late_s_max: how far the generator fell behind its pace. rss_mib_max: the most that the stack took, all processes.
+
+    cpu_s: processor time by process, from the first submission to the end.
+    """
+
+    figures: KueueFigures
+    floor_s: float
+    late_s_max: float
+    rss_mib_max: float
+    cpu_s: dict[str, float]
+
+    def document(self) -> dict[str, JsonValue]:
+        """The JSON; its keys are stable."""
+        figures = asdict(self.figures)
+        return {
+            **figures,
+            "floor_s": round(self.floor_s, 2),
+            "late_s_max": self.late_s_max,
+            "rss_mib_max": self.rss_mib_max,
+            "cpu_s": dict(self.cpu_s),
+        }
+
+
+async def measure(plan: Plan, directory: Path, *, say: Say, progress: Progress) -> KueueReport:
+    """Start a stack in `directory`, run the workload, stop it. Raises CliError, StartFailedError, StateDirError."""
+    settings = {
+        "fleet": {"nodes": NODES, "gpus_per_node": 0, "cpu_milli": NODE_CPU_MILLI},
+        "simulation": {"start_s": 0.0, "job_failure_share": 0.0},
+    }
+    async with fresh_stack(directory, settings, split=plan.split, say=say) as stack:
+        return await _Rig(plan, stack, say=say, progress=progress).run()
+
+
+class _Rig:
+    """One stack under measurement."""
+
+    def __init__(self, plan: Plan, stack: FreshStack, *, say: Say, progress: Progress) -> None:
+        self._plan = plan
+        self._stack = stack
+        self._muster = stack.muster
+        self._say = say
+        self._progress = progress
+        self._rss_mib_max = 0.0
+
+    async def run(self) -> KueueReport:
+        """Make the queues, submit at the generators' pace, wait for the last end, read the logs."""
+        await self._muster.set_queues(list(queues()))
+        await fleet_ready(self._muster, nodes=NODES, queue=queue_names()[-1])
+        spent_s = self._stack.cpu_s()
+        self._say(f"submitting {self._plan.count} jobs at the generators' pace")
+        async with self._memory_watched():
+            sent = await self._submit()
+            await self._idle()
+        refuse_unless_all_accepted(sent, count=self._plan.count)
+        cpu_s = self._stack.cpu_s_since(spent_s)
+        self._say("reading the logs")
+        return KueueReport(
+            figures=(await self._courses()).figures(),
+            floor_s=floor_s(self._plan.share),
+            late_s_max=round(sent.late_s_max, 3),
+            rss_mib_max=round(self._rss_mib_max, 1),
+            cpu_s=cpu_s,
+        )
+
+    async def _submit(self) -> Submitted:
+        coming = tuple(arrivals(self._plan.share))
+        return await submit(
+            ((one.key, one.body) for one in coming),
+            url=self._stack.url,
+            token=self._stack.token,
+            connections=self._plan.connections,
+            pace_s=(one.due_s for one in coming),
+            progress=self._progress,
+        )
+
+    async def _idle(self) -> None:
+        """Until every job has ended, or nothing changed for SETTLED_S."""
+        before, since_s = (-1, -1), time.monotonic()
+        while True:
+            now = await self._counts()
+            if now != before:
+                before, since_s = now, time.monotonic()
+            calm_s = time.monotonic() - since_s
+            if calm_s > (IDLE_S if now == (0, 0) else SETTLED_S):
+                return
+            await asyncio.sleep(POLL_S)
+
+    async def _counts(self) -> tuple[int, int]:
+        """Jobs waiting and jobs holding places, of all queues."""
+        found = await self._muster.queues()
+        return sum(queue.jobs_queued for queue in found), sum(queue.jobs_running for queue in found)
+
+    @asynccontextmanager
+    async def _memory_watched(self) -> AsyncIterator[None]:
+        """Keeps the most memory that the stack took."""
+
+        async def watch() -> None:
+            while True:
+                self._rss_mib_max = max(self._rss_mib_max, sum(self._stack.rss_mib().values()))
+                await asyncio.sleep(MEMORY_S)
+
+        watching = asyncio.create_task(watch(), name="memory of the stack")
+        try:
+            yield
+        finally:
+            watching.cancel()
+            await asyncio.wait({watching})
+
+    async def _courses(self) -> Courses:
+        courses = Courses()
+        client = await connect_once(self._stack.settings, READER)
+        try:
+            for name in (FED_LOG, cluster_log(self._stack.settings.cluster)):
+                reader = await NatsLog(client, name).reader(after_seq=0)
+                head, last = await reader.head(), 0
+                while last < head:
+                    batch = await reader.read(limit=READ_FACTS, timeout_s=1.0)
+                    courses.fold(batch.facts)
+                    last = batch.last_seq
+                await reader.close()
+        finally:
+            await client.close()
+        return courses

@@ -1,0 +1,158 @@
+"""The scaler's core alone: from the fact that a job finds no place, folded, to the drafts of what is chosen for it.
+
+Nothing but `apply` of that fact and `decide` are timed. Between the measurements the rest of the cluster is played: the
+devices come and may be used, the job runs and ends, and what came for it goes back, so that the fleet and the pool are
+never twice the same.
+"""
+
+import gc
+import time
+from collections import Counter
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from muster.bus.host import COLLECTOR_THRESHOLDS
+from muster.core import Fact
+from muster.schemas.facts.scale import ScaleChosen
+from muster.schemas.job import TaskGroup
+from muster_tools.bench.scale_cell import Cell
+from muster_tools.bench.scale_input import Scale, job, wanting
+
+POOL_LEFT = 0.4
+"""Of the pool: while less lies there, the oldest of the jobs that were served end."""
+WARM_UP = 20
+"""Decisions before the measured ones: every shape was seen twice."""
+EVERY_S = 2.0
+"""Virtual seconds between two jobs."""
+BURST = 1_000
+"""Jobs of one shape that find no place all at once."""
+
+
+@dataclass(frozen=True, slots=True)
+class Latency:
+    """Milliseconds."""
+
+    p50_ms: float
+    p99_ms: float
+    max_ms: float
+
+
+@dataclass(frozen=True, slots=True)
+class ScaleReport:
+    """decisions: from one fact to its drafts; cpu: the same in processor time. chosen: how often what. gpus: devices
+    that were chosen in all. burst: jobs of one shape at once, of which burst_served got devices in burst_decisions; all
+    of these, and the longest. nothing: a decision when nothing changed.
+    """
+
+    nodes: int
+    attached: int
+    pool: int
+    held: int
+    decisions: int
+    decision: Latency
+    cpu: Latency
+    chosen: dict[str, int]
+    gpus: int
+    burst: int
+    burst_served: int
+    burst_decisions: int
+    burst_ms: float
+    burst_longest_ms: float
+    nothing_ms: float
+
+
+def measure(scale: Scale, *, decisions: int, say: Callable[[str], None], done: Callable[[], None]) -> ScaleReport:
+    """Fill the fleet, then let one job after the other find no place. done: called after each decision."""
+    say(f"filling {scale.nodes} nodes")
+    cell = Cell(scale)
+    cell.settle()
+    held, attached = len(cell.core.state.jobs.records), len(cell.core.state.attachments.all)
+    coming, took, cpu, chosen, gpus = wanting(), list[float](), list[float](), Counter[str](), 0
+    gc.collect()
+    gc.freeze()
+    gc.set_threshold(*COLLECTOR_THRESHOLDS)  # all as the host of the services does once they have recovered
+    say("deciding")
+    for number in range(-WARM_UP, decisions):
+        one = next(coming)
+        asks_gpus = any(group.gpus for group in one.spec.task_groups)
+        told = cell.come(one, reason="gpu" if asks_gpus else "memory")
+        wall_ms, cpu_ms, facts = _decide(cell, told)
+        if number >= 0:
+            took.append(wall_ms)
+            cpu.append(cpu_ms)
+            chosen.update([fact.name for fact in facts])
+            gpus += sum(fact.payload.count for fact in facts if isinstance(fact.payload, ScaleChosen))
+            done()
+        _play(cell, facts, one.id)
+        if one.id in cell.core.state.jobs.records and not cell.start(one):
+            cell.end(one)
+        while cell.running and cell.pool_share() < POOL_LEFT:
+            cell.retire()
+            cell.give_back()
+        cell.settle()
+        cell.wait(EVERY_S)
+    say(f"{BURST} at once")
+    served, rounds, longest_ms, burst_ms = _burst(cell)
+    return ScaleReport(
+        nodes=scale.nodes,
+        attached=attached,
+        pool=scale.pool,
+        held=held,
+        decisions=decisions,
+        decision=latency(took),
+        cpu=latency(cpu),
+        chosen=dict(sorted(chosen.items())),
+        gpus=gpus,
+        burst=BURST,
+        burst_served=served,
+        burst_decisions=rounds,
+        burst_ms=burst_ms,
+        burst_longest_ms=longest_ms,
+        nothing_ms=_nothing(cell),
+    )
+
+
+def latency(took_ms: list[float]) -> Latency:
+    """Of at least one measurement."""
+    ordered = sorted(took_ms)
+    return Latency(*(round(ordered[min(len(ordered) - 1, int(share * len(ordered)))], 3) for share in (0.5, 0.99, 1.0)))
+
+
+def _decide(cell: Cell, told: Fact) -> tuple[float, float, list[Fact]]:
+    cpu_s, wall_s = time.process_time(), time.perf_counter()
+    cell.core.apply(told)
+    drafts = cell.core.decide(cell.now)
+    wall_ms, cpu_ms = 1e3 * (time.perf_counter() - wall_s), 1e3 * (time.process_time() - cpu_s)
+    return wall_ms, cpu_ms, [cell.append(draft) for draft in drafts]
+
+
+def _play(cell: Cell, facts: list[Fact], job_id: str) -> None:
+    cell.carry_out([fact for fact in facts if getattr(fact.payload, "jobs", ()) == (job_id,)])
+    cell.settle()
+
+
+def _burst(cell: Cell) -> tuple[int, int, float, float]:
+    """Many jobs of one shape at once: how many are served, in how many decisions, the longest and all of them in ms."""
+    group = TaskGroup(gpus=2, cpu_milli=4_000)
+    told = [cell.come(job(f"burst-{number}", group), reason="gpu") for number in range(BURST)]
+    served, rounds, took = 0, 0, list[float]()
+    begin = time.perf_counter()
+    for fact in told:
+        cell.core.apply(fact)
+    folded_ms = 1e3 * (time.perf_counter() - begin)
+    while True:
+        begin = time.perf_counter()
+        drafts = cell.core.decide(cell.now)
+        took.append(1e3 * (time.perf_counter() - begin))
+        rounds += 1
+        for draft in drafts:
+            cell.append(draft)
+        served += sum(isinstance(draft.payload, ScaleChosen) for draft in drafts)
+        if not drafts and cell.core.next_wakeup() != cell.now:
+            return served, rounds, round(max(took), 3), round(folded_ms + sum(took), 3)
+
+
+def _nothing(cell: Cell) -> float:
+    begin = time.perf_counter()
+    cell.core.decide(cell.now)
+    return round(1e3 * (time.perf_counter() - begin), 3)

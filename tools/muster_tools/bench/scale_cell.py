@@ -1,0 +1,205 @@
+"""A cluster played for the scale benchmark: everybody but the scaler, whose core folds all of it."""
+
+from collections import deque
+from collections.abc import Sequence
+
+from muster.core import NS_PER_S, Draft, Fact, Instant, after
+from muster.fabric.layout import machine_id
+from muster.placement import Hold
+from muster.scaler.core import ScalerCore
+from muster.schemas.devices import Origin
+from muster.schemas.facts.device import (
+    AttachmentRequested,
+    DetachWanted,
+    DeviceAttached,
+    DeviceDetached,
+    DeviceOnline,
+    DeviceVisible,
+)
+from muster.schemas.facts.fabric import FabricSurveyed
+from muster.schemas.facts.job import JobFinished, JobPlaced, JobQueued, JobRouted, JobUnschedulable
+from muster.schemas.facts.node import NodeJoined, NodeLeft, Released
+from muster.schemas.facts.queue import QueueChanged, QueueSpec
+from muster.schemas.facts.scale import ScaleChosen
+from muster.schemas.job import Job, Slot
+from muster.schemas.record import FactBody
+from muster_tools.bench.scale_input import FABRICS, QUEUE, Scale, config, holders, nodes, pool
+
+CLUSTER = "bench"
+CAME = "GPU-a"
+"""How the uuids of devices begin that came for a job."""
+START = Instant(1_700_000_000 * NS_PER_S)
+
+
+class Cell:
+    """now: virtual. The scaler's core has folded whatever was told."""
+
+    def __init__(self, scale: Scale) -> None:
+        self.core = ScalerCore(config(scale))
+        self._scale = scale
+        self.now = START
+        self.described: dict[str, NodeJoined] = {}
+        self.running: deque[Job] = deque()
+        self._seq = 0
+        self._attachments = 0
+        self.say("scheduler", "queue", QUEUE, "changed", QueueChanged(spec=QueueSpec(name=QUEUE)))
+        for fabric in FABRICS:
+            self.say("composer", "fabric", fabric.name, "surveyed", FabricSurveyed(pool=(pool(scale, fabric),)))
+            for name, description, gpus in nodes(scale, fabric):
+                self.join(name, description)
+                for uuid in description.gpu_uuids:
+                    self._attach(name, fabric.name, fabric.model, uuid=uuid, origin=Origin.FOUND)
+                for job, devices in holders(name, gpus):
+                    self.come(job, reason="")
+                    slot = Slot(group=0, replica=0, node=name, devices=devices, gpu_milli=1000)
+                    self.place(job, (slot,))
+
+    def say(self, writer: str, kind: str, subject_id: str, name: str, payload: FactBody, *, trace: str = "") -> Fact:
+        """A fact that comes next in the log, folded."""
+        fact = self.fact(writer, kind, subject_id, name, payload, trace=trace)
+        self.core.apply(fact)
+        return fact
+
+    def fact(self, writer: str, kind: str, subject_id: str, name: str, payload: FactBody, *, trace: str = "") -> Fact:
+        """A fact that comes next in the log; not folded yet."""
+        self._seq += 1
+        return Fact(f"f{self._seq}", self._seq, self.now, CLUSTER, writer, kind, subject_id, name, (), trace, payload)
+
+    # --- jobs ------------------------------------------------------------------------------------------------
+
+    def come(self, job: Job, *, reason: str) -> Fact:
+        """The job is queued. Returns why it cannot be placed, not folded yet."""
+        self.say("federation", "job", job.id, "routed", JobRouted(job=job, cluster=CLUSTER), trace=job.trace)
+        self.say("scheduler", "job", job.id, "queued", JobQueued(queue=QUEUE, attempt=1), trace=job.trace)
+        payload = JobUnschedulable(reason=reason, detail=f"{reason}: not enough")
+        return self.fact("scheduler", "job", job.id, "unschedulable", payload, trace=job.trace)
+
+    def place(self, job: Job, slots: Sequence[Slot]) -> None:
+        """The job runs there."""
+        self.say("scheduler", "job", job.id, "placed", JobPlaced(attempt=1, slots=tuple(slots)), trace=job.trace)
+
+    def end(self, job: Job) -> None:
+        """The job is over."""
+        self.say("scheduler", "job", job.id, "succeeded", JobFinished(attempt=1), trace=job.trace)
+
+    # --- nodes and devices -----------------------------------------------------------------------------------
+
+    def join(self, name: str, description: NodeJoined) -> None:
+        """A node comes and is released."""
+        self.described[name] = description
+        self.say("agent", "node", name, "joined", description)
+        self.say("scheduler", "node", name, "released", Released())
+
+    def leave(self, name: str) -> None:
+        """A node goes."""
+        del self.described[name]
+        self.say("agent", "node", name, "left", NodeLeft())
+
+    def _attach(self, node: str, fabric: str, model: str, *, uuid: str, origin: Origin, request: str = "") -> str:
+        self._attachments += 1
+        name = f"a{self._attachments}"
+        requested = AttachmentRequested(
+            request=request, model=model, node=node, fabric=fabric, machine=self.described[node].machine, origin=origin
+        )
+        self.say("composer", "attachment", name, "requested", requested)
+        uuid = uuid or f"{CAME}{name}"
+        attached = DeviceAttached(device_uuid=uuid, device_id=f"d-{name}", node=node, model=model)
+        self.say("composer", "attachment", name, "attached", attached)
+        if uuid not in self.described[node].gpu_uuids:
+            known = self.described[node]
+            shown = known.model_copy(update={"gpu_uuids": (*known.gpu_uuids, uuid), "gpu_model": model})
+            self.described[node] = shown
+            self.say("agent", "node", node, "joined", shown)
+            self.say("scheduler", "device", uuid, "released", Released())
+        self.say("composer", "attachment", name, "visible", DeviceVisible())
+        self.say("composer", "attachment", name, "online", DeviceOnline())
+        return uuid
+
+    # --- what was chosen -------------------------------------------------------------------------------------
+
+    def append(self, draft: Draft) -> Fact:
+        """What the scaler decided is in the log."""
+        return self.say("scaler", draft.kind, draft.subject_id, draft.name, draft.payload, trace=draft.trace)
+
+    def carry_out(self, facts: Sequence[Fact]) -> None:
+        """The composer and the agent do it, and the scheduler places the job; devices go back when it ends."""
+        for fact in facts:
+            chosen = fact.payload
+            if not isinstance(chosen, ScaleChosen):
+                continue
+            if fact.name == "node-add-chosen":
+                self._add(chosen)
+            elif fact.name == "gpu-attach-chosen":
+                for part in chosen.parts:
+                    for _ in range(part.count):
+                        self._attach(
+                            part.node, part.fabric, part.device_model, uuid="", origin=Origin.SCALER,
+                            request=fact.subject_id,
+                        )  # fmt: skip
+
+    def _add(self, chosen: ScaleChosen) -> None:
+        group = self.core.state.config.groups[chosen.group]
+        description = NodeJoined(
+            cpu_milli=group.cpu_milli,
+            memory_mib=group.memory_mib,
+            group=group.name,
+            machine=machine_id(chosen.node) if group.composable else "",
+        )
+        self.join(chosen.node, description)
+
+    def settle(self) -> None:
+        """The scaler says what came to its end; not timed."""
+        for _ in range(4):
+            drafts = self.core.decide(self.now)
+            if not drafts:
+                return
+            self.carry_out([self.append(draft) for draft in drafts])
+
+    def start(self, job: Job) -> bool:
+        """The scheduler places the job if it fits now."""
+        record = self.core.state.jobs.records[job.id]
+        for node in self.described:
+            self.core.state.books.coming.lift(node)
+        holds = self.core.state.books.fleet.find(record.shape.gang)
+        if holds is None:
+            return False
+        self.place(job, [_slot(hold) for hold in holds])
+        self.running.append(job)
+        return True
+
+    def retire(self) -> None:
+        """The oldest of the jobs that were served ends, and the devices that came for it go back."""
+        job = self.running.popleft()
+        self.end(job)
+
+    def pool_share(self) -> float:
+        """Which part of the pool lies there, of the fabric that has least."""
+        stocks = self.core.state.pool
+        return min(stocks.free(one.name, one.model) / max(1, pool(self._scale, one).free) for one in FABRICS)
+
+    def give_back(self) -> None:
+        """Idle devices at the end of nodes, which came for a job, go back to their pools."""
+        for name in list(self.described):
+            known, idle = self.described[name], self.core.state.idle.on.get(name, {})
+            left = list(known.gpu_uuids)
+            while left and left[-1] in idle and left[-1].startswith(CAME):
+                self._detach(name, left.pop())
+            if len(left) < len(known.gpu_uuids):
+                model = known.gpu_model if left else ""
+                shown = known.model_copy(update={"gpu_uuids": tuple(left), "gpu_model": model})
+                self.described[name] = shown
+                self.say("agent", "node", name, "joined", shown)
+
+    def _detach(self, node: str, uuid: str) -> None:
+        attachment = self.core.state.attachments.of_device[uuid].id
+        self.say("composer", "attachment", attachment, "detach-wanted", DetachWanted(request_id=attachment))
+        self.say("composer", "attachment", attachment, "detached", DeviceDetached(device_uuid=uuid, node=node))
+
+    def wait(self, seconds: float) -> None:
+        """Time passes."""
+        self.now = after(self.now, seconds)
+
+
+def _slot(hold: Hold) -> Slot:
+    slot = hold.slot
+    return Slot(group=slot.group, replica=slot.replica, node=slot.node, devices=slot.devices, gpu_milli=slot.gpu_milli)

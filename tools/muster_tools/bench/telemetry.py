@@ -1,0 +1,242 @@
+"""What reading a fleet's exporters costs: one page in parts, and rounds over all nodes as the service makes them.
+
+The exporters run in a process of their own; messages go to a nats-server of its own. What is counted is the processor
+time of the reading process alone.
+"""
+
+import asyncio
+import gc
+import resource
+import statistics
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from functools import partial
+from itertools import count
+from pathlib import Path
+from typing import TypeVar
+
+import psutil
+from nats.aio.client import Client
+from prometheus_client.parser import text_string_to_metric_families
+
+from muster.bus.clock import SystemTime
+from muster.bus.host import COLLECTOR_THRESHOLDS
+from muster.bus.service import Seat
+from muster.core import after
+from muster.schemas.telemetry import ExporterState
+from muster.stack.ports import LOOPBACK, free_port
+from muster.stack.probes import http_answers
+from muster.telemetry.core.config import TelemetryConfig
+from muster.telemetry.core.core import TelemetryCore
+from muster.telemetry.core.plans import Pages
+from muster.telemetry.scraping import Answer
+from muster.telemetry.simulator.world import World
+from muster.telemetry.sink import Scrapes
+from muster_tools.bench.log import own_server
+from muster_tools.bench.telemetry_exporters import COLLECT_S, SEED
+from muster_tools.bench.telemetry_fleet import CLUSTER, fleet_facts, node_name
+
+TIMEOUT_S = 5.0
+STALE_S = 120.0
+READY_S_MAX = 60.0
+PAGES_TIMED = 200
+LIBRARY_PAGES_TIMED = 20
+POLL_S = 0.05
+T = TypeVar("T")
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """nodes of so many gpus, each read every `interval_s`, for that many rounds."""
+
+    nodes: int = 1_750
+    gpus: int = 8
+    interval_s: float = 10.0
+    rounds: int = 3
+
+
+@dataclass(frozen=True, slots=True)
+class TelemetryReport:
+    """library_ms, first_ms, read_ms, whole_ms: processor time of a page, medians: by prometheus-client, as the service
+    reads a node's first page and one whose labels changed, as it reads one after another, and of all that is done with
+    that until a message is ready. cpu_pct: of one core while rounds went on, connections and publishing included;
+    page_cpu_ms: the same for each page. memory_mib: of the reading process. read: pages that came; late: turns that
+    were left out, or whose page had not come yet at the end; failed: pages that did not come.
+    """
+
+    nodes: int
+    gpus: int
+    interval_s: float
+    rounds: int
+    page_bytes: int
+    page_lines: int
+    library_ms: float
+    first_ms: float
+    read_ms: float
+    whole_ms: float
+    cpu_pct: float
+    page_cpu_ms: float
+    library_cpu_pct: float
+    memory_mib: float
+    read: int
+    failed: int
+    late: int
+    message_bytes: int
+    expected: int
+
+
+async def measure(
+    plan: Plan, directory: Path, *, say: Callable[[str], None], done: Callable[[], None]
+) -> TelemetryReport:
+    """Take the figures. done: called after each round. Raises OSError, TimeoutError."""
+    core = TelemetryCore(TelemetryConfig(interval_s=plan.interval_s))
+    world = World(SEED, COLLECT_S)
+    for fact in fleet_facts(plan.nodes, plan.gpus):
+        core.apply(fact)
+        world.apply(fact)
+    gc.collect()
+    gc.freeze()
+    gc.set_threshold(*COLLECTOR_THRESHOLDS)  # as the host of the services does once they have recovered
+    say("one page")
+    texts = _pages(world)
+    text = next(texts)
+    library_ms = _median_ms(LIBRARY_PAGES_TIMED, lambda: text_string_to_metric_families(text), list)
+    first_ms = _median_ms(PAGES_TIMED, texts.__next__, lambda page: Pages().read(node_name(0), page))
+    read_ms = _median_ms(PAGES_TIMED, texts.__next__, partial(Pages().read, node_name(0)))
+    whole_ms, message_bytes = _whole(core, texts, plan)
+    core.meters.reset()
+    core.fleet.reset()
+    say(f"{plan.rounds} rounds over {plan.nodes} nodes")
+    port = free_port()
+    command = (
+        sys.executable,
+        "-m",
+        "muster_tools.bench.telemetry_exporters",
+        str(port),
+        str(plan.nodes),
+        str(plan.gpus),
+    )
+    exporters = subprocess.Popen(command)  # noqa: S603, ASYNC220 - ourselves
+    try:
+        await _ready(port)
+        async with own_server(directory) as client:
+            cpu_s, wall_s, memory_mib, read, failed = await _rounds(core, plan, port, client, done)
+    finally:
+        exporters.terminate()
+        await asyncio.to_thread(exporters.wait)
+    per_s = plan.nodes / plan.interval_s
+    return TelemetryReport(
+        **{name: getattr(plan, name) for name in ("nodes", "gpus", "interval_s", "rounds")},
+        page_bytes=len(text),
+        page_lines=text.count("\n"),
+        library_ms=round(library_ms, 3),
+        first_ms=round(first_ms, 3),
+        read_ms=round(read_ms, 3),
+        whole_ms=round(whole_ms, 3),
+        cpu_pct=round(100 * cpu_s / wall_s, 1),
+        page_cpu_ms=round(1_000 * cpu_s / max(1, read), 3),
+        library_cpu_pct=round(per_s * library_ms / 10, 1),
+        memory_mib=round(memory_mib, 1),
+        read=read,
+        failed=failed,
+        late=plan.nodes * plan.rounds - read - failed,
+        message_bytes=message_bytes,
+        expected=plan.nodes * plan.rounds,
+    )
+
+
+def _pages(world: World) -> Iterator[str]:
+    """One node's page, reading after reading."""
+    began = SystemTime().wall()
+    for number in count():
+        yield world.page(node_name(0), after(began, number * COLLECT_S))
+
+
+def _whole(core: TelemetryCore, texts: Iterator[str], plan: Plan) -> tuple[float, int]:
+    """From a page's text to the message: ms, bytes."""
+    sink = _scrapes(plan, url="http://{node}/")
+    description = core.holdings.nodes[node_name(0)].description
+    size = 0
+
+    def once(text: str) -> None:
+        nonlocal size
+        answer = Answer(ExporterState.OK, text)
+        _, message = sink.reading(core, node_name(0), answer, description, at=SystemTime().wall())
+        size = len(message)
+
+    return _median_ms(PAGES_TIMED, texts.__next__, once), size
+
+
+async def _rounds(
+    core: TelemetryCore, plan: Plan, port: int, client: Client, done: Callable[[], None]
+) -> tuple[float, float, float, int, int]:
+    """Processor and wall seconds, MiB, pages that came and that did not, over whole rounds."""
+    counted = _Counted(client)
+    sink = _scrapes(plan, url=f"http://{LOOPBACK}:{port}/nodes/{{node}}/metrics")
+    await sink.open(core, counted, Seat())
+    try:
+        began_s, began_cpu_s = time.monotonic(), _cpu_s()
+        for number in range(1, plan.rounds + 1):
+            await asyncio.sleep(max(0.0, began_s + number * plan.interval_s - time.monotonic()))
+            done()
+        cpu_s, wall_s = _cpu_s() - began_cpu_s, time.monotonic() - began_s
+        await sink.after_fold((), last_seq=0, now=SystemTime().wall())
+        memory_mib = psutil.Process().memory_info().rss / 2**20
+    finally:
+        await sink.close()
+    return cpu_s, wall_s, memory_mib, counted.ok, counted.failed
+
+
+class _Counted:
+    """A connection that counts what is published."""
+
+    def __init__(self, client: Client) -> None:
+        self._client = client
+        self.ok = self.failed = 0
+
+    @property
+    def is_connected(self) -> bool:
+        return bool(self._client.is_connected)
+
+    async def publish(self, subject: str, payload: bytes = b"") -> None:
+        if b'"exporter"' in payload:
+            self.failed += 1  # one that is well is the default
+        else:
+            self.ok += 1
+        await self._client.publish(subject, payload)
+
+
+def _scrapes(plan: Plan, *, url: str) -> Scrapes:
+    return Scrapes(
+        cluster=CLUSTER,
+        url=url,
+        interval_s=plan.interval_s,
+        timeout_s=TIMEOUT_S,
+        stale_s=STALE_S,
+        clock=SystemTime(),
+    )
+
+
+async def _ready(port: int) -> None:
+    async with asyncio.timeout(READY_S_MAX):
+        while not await http_answers(port):  # noqa: ASYNC110 - another process cannot set an event of ours
+            await asyncio.sleep(POLL_S)
+
+
+def _median_ms(times: int, prepare: Callable[[], T], work: Callable[[T], object]) -> float:
+    """Processor time of `work` on what `prepare` makes, which is not counted."""
+    took = []
+    for _ in range(times):
+        prepared = prepare()
+        began_s = time.process_time()
+        work(prepared)
+        took.append(1_000 * (time.process_time() - began_s))
+    return statistics.median(took)
+
+
+def _cpu_s() -> float:
+    used = resource.getrusage(resource.RUSAGE_SELF)
+    return used.ru_utime + used.ru_stime

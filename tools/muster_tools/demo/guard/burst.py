@@ -1,0 +1,121 @@
+"""Fifty LISTs at once, as an ordinary user, and what they do to an API server."""
+
+import asyncio
+import time
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import aiohttp
+
+from muster.kube.local.plane import ControlPlane
+from muster_tools.demo.guard import proc
+from muster_tools.demo.guard.limits import BURST, CALM_S, POLL_S, READ_BYTES, REQUEST_S_MAX
+
+_LEVELS = "/debug/api_priority_and_fairness/dump_priority_levels"
+_WAITING, _EXECUTING = 4, 5
+_OK, _TOO_MANY = 200, 429
+API_SERVER = "kube-apiserver-0"
+
+
+@dataclass(frozen=True, slots=True)
+class Burst:
+    """What came of it. answered, rejected (429), failed: LISTs. executing, queued: most at a time of all levels that
+    are not exempt. mib: of one answer. idle_mib, peak_mib, after_mib: resident memory of the API server before, at the
+    most (counted by the kernel), and CALM_S after. seconds: until the last answer.
+    """
+
+    lists: int
+    answered: int
+    rejected: int
+    failed: int
+    executing: int
+    queued: int
+    mib: float
+    idle_mib: float
+    peak_mib: float
+    after_mib: float
+    seconds: float
+    slowest_s: float
+
+
+async def burst(plane: ControlPlane, user: str, *, path: str = "/api/v1/secrets", lists: int = BURST) -> Burst:
+    """Sends `lists` LISTs at once, each on a connection of its own, as slow clients do. Raises OSError."""
+    pid = plane.pids[API_SERVER]
+    idle_mib = proc.rss_mib(pid)
+    proc.reset_peak(pid)
+    outcomes: Counter[int] = Counter()
+    times: list[float] = []
+    sizes: list[int] = []
+    began_s = time.monotonic()
+    async with plane.client(user, connections=lists) as client, _Levels(plane) as levels:
+        async with asyncio.TaskGroup() as tasks:
+            for _ in range(lists):
+                tasks.create_task(_list(client, path, outcomes, times, sizes))
+        seconds = time.monotonic() - began_s
+        peak_mib = proc.peak_mib(pid)
+    await asyncio.sleep(CALM_S)
+    return Burst(
+        lists=lists,
+        answered=outcomes[_OK],
+        rejected=outcomes[_TOO_MANY],
+        failed=lists - outcomes[_OK] - outcomes[_TOO_MANY],
+        executing=levels.executing,
+        queued=levels.queued,
+        mib=max(sizes, default=0) / 2**20,
+        idle_mib=idle_mib,
+        peak_mib=peak_mib,
+        after_mib=proc.rss_mib(pid),
+        seconds=seconds,
+        slowest_s=max(times, default=0.0),
+    )
+
+
+async def _list(
+    client: aiohttp.ClientSession, path: str, outcomes: Counter[int], times: list[float], sizes: list[int]
+) -> None:
+    began_s, size = time.monotonic(), 0
+    try:
+        async with client.get(path, timeout=aiohttp.ClientTimeout(total=REQUEST_S_MAX)) as answer:
+            async for chunk in answer.content.iter_chunked(READ_BYTES):
+                size += len(chunk)
+            outcomes[answer.status] += 1
+            if answer.status == _OK:
+                sizes.append(size)
+                times.append(time.monotonic() - began_s)
+    except (aiohttp.ClientError, TimeoutError):
+        outcomes[0] += 1
+
+
+class _Levels:
+    """Looks at flow control as the admin, who is exempt, while it is entered."""
+
+    def __init__(self, plane: ControlPlane) -> None:
+        self._client = plane.client(connections=1)
+        self._task: asyncio.Task[None] | None = None
+        self.executing = self.queued = 0
+
+    async def __aenter__(self) -> "_Levels":
+        self._task = asyncio.create_task(self._look())
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        if self._task is not None:
+            self._task.cancel()
+            await asyncio.gather(self._task, return_exceptions=True)
+        await self._client.close()
+
+    async def _look(self) -> None:
+        while True:
+            try:
+                async with self._client.get(_LEVELS) as answer:
+                    self._take((await answer.text()).splitlines()[1:])
+            except (aiohttp.ClientError, TimeoutError):
+                pass  # the API server has no time for it; the next look will do
+            await asyncio.sleep(POLL_S)
+
+    def _take(self, rows: Sequence[str]) -> None:
+        found = [[column.strip() for column in row.split(",")] for row in rows]
+        limited = [row for row in found if len(row) > _EXECUTING and row[0] != "exempt"]
+        self.executing = max(self.executing, sum(int(row[_EXECUTING]) for row in limited))
+        self.queued = max(self.queued, sum(int(row[_WAITING]) for row in limited))

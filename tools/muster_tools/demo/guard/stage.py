@@ -1,0 +1,69 @@
+"""Where the demonstration takes place: a local control plane in a folder that goes with it, and a guard's eyes."""
+
+import asyncio
+import tempfile
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from importlib.metadata import version
+from pathlib import Path
+
+from muster.bus.clock import SystemTime
+from muster.guard.core.config import GuardConfig, Subjects
+from muster.guard.core.judges import JUDGES
+from muster.guard.core.judges.finding import Finding
+from muster.guard.core.look import Look
+from muster.guard.lookout import Lookout
+from muster.guard.replicas import Place
+from muster.kube.local.options import PlaneOptions
+from muster.kube.local.plane import ControlPlane, control_plane
+from muster.kube.local.ports import LOOPBACK
+from muster_tools.demo.guard.filling import READERS
+from muster_tools.demo.guard.limits import POLL_S, SEEN_S_MAX
+
+READER = "reader"
+"""An ordinary user who may list secrets; flow control exempts the admin."""
+CONFIG = GuardConfig(
+    subjects=Subjects.EVERYBODY, memory_floor_mib=200.0, skew_floor_mib=64.0, skew_ratio=1.5, secrets_per_workload=50
+)
+"""Thresholds of the size of a demonstration: production's are settings."""
+USERS = ((READER, (READERS,)),)
+
+
+@asynccontextmanager
+async def stage(options: PlaneOptions) -> AsyncIterator[ControlPlane]:
+    """A control plane. Raises what `control_plane` raises."""
+    with tempfile.TemporaryDirectory(prefix="muster-guard-demo-") as folder:
+        async with control_plane(Path(folder), options) as plane:
+            yield plane
+
+
+@asynccontextmanager
+async def eyes(
+    plane: ControlPlane, config: GuardConfig = CONFIG, *, audit_port: int = 0, audit_token: Path | None = None
+) -> AsyncIterator[Lookout]:
+    """A guard without a stack: it looks, and applies where it is told to."""
+    place = Place(
+        plane.kubeconfig(),
+        api_servers=plane.servers,
+        audit_host=LOOPBACK,
+        audit_port=audit_port,
+        audit_token=audit_token,
+    )
+    async with Lookout(place, config, version=version("gpumuster"), now=SystemTime().wall) as lookout:
+        yield lookout
+
+
+async def seen(lookout: Lookout, wanted: Callable[[Look], bool]) -> Look:
+    """The first look of which this is true, or the last one in SEEN_S_MAX."""
+    end_s = asyncio.get_running_loop().time() + SEEN_S_MAX
+    while True:
+        look = await lookout.look()
+        if wanted(look) or asyncio.get_running_loop().time() > end_s:
+            return look
+        await asyncio.sleep(POLL_S)
+
+
+def said(look: Look, code: str, config: GuardConfig = CONFIG) -> str:
+    """What the guard says of a look under this code; "" for nothing."""
+    found: list[Finding] = [one for one in JUDGES[code](look, config) or () if one.degree >= 1]
+    return f"{found[0].detail}; {found[0].cure}" if found else ""

@@ -1,0 +1,146 @@
+"""The four demonstrations of devices, one after the other on one stage; each ends well or raises DemoFailedError.
+
+Before the first, both workers' GPUs are in use, and on each worker runs a job that nobody may stop or move.
+"""
+
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+
+from muster.schemas.views import FactView
+from muster_tools.demo.settings import BIG, POOL, WORKER_COUNT, WORKER_MEMORY_MIB, WORKERS
+from muster_tools.demo.stage import Stage, require, trace_id
+
+GUARD_CPU_MILLI, TENANT_CPU_MILLI = 10_000, 5_000
+"""Of a worker's 16 cores; one more is left."""
+ATTACH, ADD = "gpu-attach-chosen", "node-add-chosen"
+RETURN, REMOVE = "gpu-remove-chosen", "node-remove-chosen"
+
+
+@dataclass(slots=True)
+class Cast:
+    """Jobs that go on from one demonstration to the next, by id. tenants hold a GPU each; guards hold none."""
+
+    tenants: tuple[str, ...] = ()
+    guards: tuple[str, ...] = ()
+    one_more: str = ""
+    large: str = ""
+
+
+Story = Callable[[Stage, Cast], Awaitable[None]]
+
+
+async def prepare(stage: Stage, cast: Cast) -> None:
+    """Two workers with one GPU each in use, and on each a job without GPU that fills most of its cores.
+
+    Whatever the scaler did before anybody had work, this is what it comes to: two of each do not fit on one worker.
+    """
+    numbers = range(WORKER_COUNT)
+    cast.guards = tuple(
+        [await stage.submit(f"guard-{number}", cpu_milli=GUARD_CPU_MILLI, steady=True) for number in numbers]
+    )
+    cast.tenants = tuple(
+        [await stage.submit(f"tenant-{number}", gpus=1, cpu_milli=TENANT_CPU_MILLI) for number in numbers]
+    )
+    for job_id in (*cast.guards, *cast.tenants):
+        await stage.running(job_id)
+
+    async def stands() -> bool:
+        is_known = any(fabric.pool for fabric in await stage.muster.fabrics())
+        return is_known and [node.gpus for node in await stage.nodes_of(WORKERS)] == [1] * WORKER_COUNT
+
+    await stage.until("there are two workers with one GPU each", stands)
+
+
+async def attach(stage: Stage, cast: Cast) -> None:
+    """A job asks one GPU, all are in use: one is attached to a worker that runs, and the job runs there."""
+    before = await stage.free_in_pool()
+    cast.one_more = await stage.submit("one-more-gpu", gpus=1)
+    job = await stage.running(cast.one_more)
+    require(job.nodes[0].startswith(WORKERS), f"it runs on {job.nodes[0]}, which is no worker")
+    choice = await stage.chosen(ATTACH, lambda one: cast.one_more in one.jobs)
+    require(choice.count == 1, f"{choice.count} GPUs were attached for a job of one")
+    require(await stage.free_in_pool() == before - 1, "the pool did not get smaller by one")
+    require(len(await stage.nodes_of(WORKERS)) == WORKER_COUNT, "a worker came or went")
+    await require_crossing(stage, cast.one_more)
+
+
+async def add_node(stage: Stage, cast: Cast) -> None:
+    """A job asks more memory than any worker has: GPUs would not help, a node is added, and the job runs there."""
+    cast.large = await stage.submit("much-memory", memory_mib=4 * WORKER_MEMORY_MIB)
+    job = await stage.running(cast.large)
+    require(job.nodes[0].startswith(BIG), f"it runs on {job.nodes[0]}, not on a node of {BIG}")
+    choice = await stage.chosen(ADD, lambda one: cast.large in one.jobs)
+    require(choice.group == BIG, f"a node of {choice.group} was added")
+    names = [fact.name for fact in await stage.facts_of(cast.large)]
+    require_order(names, ("unschedulable", ADD, "placed", "running"))
+
+
+async def give_back(stage: Stage, cast: Cast) -> None:
+    """Load falls: the GPU goes back to the pool when it has been idle, then the node goes that nobody needs."""
+    await stage.end(cast.one_more)
+    returned = await stage.chosen(RETURN, lambda one: one.group == WORKERS)
+    require(returned.count == 1, f"{returned.count} GPUs went, one was idle")
+
+    async def is_back() -> bool:
+        return await stage.free_in_pool() == POOL
+
+    await stage.until("the GPU is back in the pool", is_back)
+    await stage.end(cast.large)
+    await stage.chosen(REMOVE, lambda one: one.group == BIG)
+    require(not await stage.nodes_of(BIG), f"there is still a node of {BIG}")
+
+
+async def keep_node(stage: Stage, cast: Cast) -> None:
+    """A worker's GPU is idle, and the worker cannot go because of who runs there: its GPU goes, the worker stays."""
+    await stage.end(*cast.tenants)
+    both = {f"{WORKERS}-{number:04d}" for number in range(1, WORKER_COUNT + 1)}
+
+    async def both_gave() -> bool:
+        over = [one for one in await stage.choices() if one.name == RETURN and one.outcome == "done"]
+        return {one.node for one in over} >= both
+
+    await stage.until("both workers gave their GPU back", both_gave)
+    chosen = await stage.choices()
+    require(any(one.case == 4 for one in chosen if one.name == RETURN), "no GPU went because its node could not")
+    require(not any(one.name == REMOVE for one in chosen), "a worker was to be removed under a job")
+    require(len(await stage.nodes_of(WORKERS)) == WORKER_COUNT, "a worker went")
+    require(await stage.free_in_pool() == POOL + WORKER_COUNT, "the GPUs are not in the pool")
+    for guard in cast.guards:
+        await stage.running(guard)
+
+
+async def require_crossing(stage: Stage, job_id: str) -> None:
+    """One trace from pending to running, through scaler, composer and fabric. Raises DemoFailedError."""
+    facts = await stage.facts_of(job_id)
+    require_order(
+        [fact.name for fact in facts],
+        ("unschedulable", ATTACH, "attaching", "attached", "visible", "placed", "running"),
+    )
+    require(any(fact.name == "online" for fact in facts), "the device was never said to be online")
+    root = trace_id(next((fact.trace for fact in facts if fact.trace), ""))
+    require(root, "the job has no trace")
+    strangers = sorted({f"{fact.writer} {fact.name}" for fact in facts if _is_astray(fact, root)})
+    require(not strangers, f"of another trace: {', '.join(strangers)}")
+    stage.crossed = tuple(dict.fromkeys(fact.writer for fact in facts))
+    require({"scheduler", "scaler", "composer"} <= set(stage.crossed), "a service is missing in the trace")
+    require(root in await stage.fabric_traces(), "the fabric's manager was not called with the job's trace")
+    stage.crossed += ("fabric",)
+
+
+def _is_astray(fact: FactView, root: str) -> bool:
+    return bool(fact.trace) and trace_id(fact.trace) != root
+
+
+def require_order(names: list[str], wanted: tuple[str, ...]) -> None:
+    """Raises DemoFailedError unless the wanted names come one after the other."""
+    rest = iter(names)
+    missing = next((name for name in wanted if name not in rest), None)
+    require(missing is None, f"no `{missing}` in its place among {', '.join(names)}")
+
+
+STORIES: tuple[tuple[str, str, Story], ...] = (
+    ("attach", "one GPU short: a GPU is attached", attach),
+    ("add-node", "memory short: a node is added", add_node),
+    ("give-back", "load falls: the GPU goes, then the node", give_back),
+    ("keep-node", "the node cannot go: only its GPU does", keep_node),
+)

@@ -1,0 +1,229 @@
+"""`muster demo transition`: a team moves from one cluster to another while it goes on submitting, and notices nothing.
+
+On a fresh federation of two clusters, each with a broker and services of its own. What came of it is counted in their
+logs afterwards (`transition_figures`).
+"""
+
+import asyncio
+import shutil
+import tempfile
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from muster.bus.access import ADMIN_TOOLS
+from muster.bus.nats_log import NatsLog
+from muster.bus.settings import Settings
+from muster.cli import output as printed
+from muster.cli.bus_session import on_bus, settings_of
+from muster.cli.errors import refused
+from muster.cli.options import Output
+from muster.cli.output import print_line, print_note
+from muster.core.fact import Fact
+from muster.schemas.facts.federation import ClusterPhase
+from muster.schemas.facts.queue import QueueSpec
+from muster.schemas.job import JobSpec, Phase, TaskGroup
+from muster.schemas.labels import EXIT_CODE, RUN_S
+from muster.schemas.subjects import FED_LOG, LogName, cluster_log
+from muster.stack.cells import CELLS
+from muster.stack.control import StartFailedError
+from muster.stack.state_dir import StateDirError
+from muster_tools.bench.fresh_stack import fresh_stack
+from muster_tools.demo.stage import TEAM, DemoFailedError, Stage
+from muster_tools.demo.transition_figures import Figures, Logs, figures
+
+if TYPE_CHECKING:
+    from nats.aio.client import Client
+
+    from muster.client import Muster
+
+OLD, NEW = "old", "new"
+NODES, GPUS = 4, 8
+LONG_JOBS, LONG_S = 3, 12.0
+"""All but one node of the old cluster are taken by jobs that outlast the drain."""
+LOAD = (8, 4, 2, 1, 1)
+"""GPUs of the jobs that come all the time, in turns; each runs LOAD_S."""
+LOAD_S = 1.0
+JOBS = 60
+BEFORE = 0.6
+"""Part of them that is handed in before the drain."""
+PAUSE_S = 0.05
+"""Between two submissions."""
+LATE_S = 240.0
+"""Until all have ended; by themselves some 20 s."""
+READ_FACTS, READ_IDLE_S = 1_000, 0.5
+FEDERATION: dict[str, object] = {
+    "policy": {"rules": [{"name": "all", "clusters": [{"cluster": OLD}, {"cluster": NEW}]}]}
+}
+"""The old cluster is preferred, until it is drained."""
+
+Say = Callable[[str], None]
+
+
+def settings() -> dict[str, object]:
+    """Of both clusters: small, and their pods start at once."""
+    return {
+        "fleet": {"nodes": NODES, "gpus_per_node": GPUS},
+        "simulation": {
+            "start_s": 0.05, "job_failure_share": 0.0, "telemetry_interval_s": 0, "output_interval_s": 0,
+        },
+        "bus": {"lease_ttl_s": 1.0},
+        "federation": FEDERATION,
+    }  # fmt: skip
+
+
+def run(form: Output, *, jobs: int = JOBS) -> None:
+    """Play it, print what came of it. Raises CliError (refused) unless nobody noticed anything."""
+    directory = Path(tempfile.mkdtemp(prefix="muster-demo-"))
+    try:
+        found = asyncio.run(_in(directory, jobs=jobs))
+    except (StartFailedError, StateDirError, DemoFailedError) as error:
+        raise refused(str(error)) from error
+    finally:
+        shutil.rmtree(directory, ignore_errors=True)
+    tell(found, form)
+    if found.problem:
+        raise refused(found.problem)
+
+
+async def _in(directory: Path, *, jobs: int) -> Figures:
+    say = print_note
+    async with fresh_stack(
+        directory, settings(), split=False, say=say, what="a federation of two clusters", clusters=(OLD, NEW)
+    ) as stack:
+        return await play(stack.muster, directory, jobs=jobs, say=say)
+
+
+async def play(muster: "Muster", state_dir: Path, *, jobs: int = JOBS, say: Say = lambda _: None) -> Figures:
+    """The story, on a federation of OLD and NEW that runs with `settings`. jobs: beside the long ones.
+
+    Raises DemoFailedError for what did not happen in time.
+    """
+    stage = Stage(muster, "")
+    await _set_up(stage)
+    say(f"team {TEAM} works in cluster {OLD}: {LONG_JOBS} long jobs, and {jobs} short ones come all the time")
+    long = [await _submit(muster, f"long-{number}", gpus=GPUS, run_s=LONG_S) for number in range(LONG_JOBS)]
+    for job_id in long:
+        await stage.running(job_id)
+    before = round(jobs * BEFORE)
+    short = await _load(muster, range(before))
+    await _old_is_full(stage, short)
+    say(f"muster cluster drain {OLD} --to {NEW}; the team goes on submitting")
+    _, during = await asyncio.gather(
+        muster.drain_cluster(OLD, to=(NEW,), reason="its lease ends"), _load(muster, range(before, jobs))
+    )
+    handed_in = [*long, *short, *during]
+    await _all_have_ended(stage, handed_in)
+    await stage.until(f"{OLD} is drained", lambda: _is_drained(muster), patience_s=LATE_S)
+    return figures(await _logs(state_dir), handed_in)
+
+
+def tell(found: Figures, form: Output) -> None:
+    """What happened when, and what it came to."""
+    if form is Output.JSON:
+        printed.emit_json(found.to_json())
+        return
+    rows = ((f"{moment.at_s:+.2f}", moment.who, moment.said) for moment in found.moments)
+    printed.table(("SECONDS", "WHO", "WHAT"), rows, right=("SECONDS",))
+    print_line()
+    printed.details(
+        (
+            ("jobs", f"{found.jobs}, submitted {found.submissions} times in all"),
+            ("ended in the old cluster", str(found.stayed)),
+            ("went over, keeping id and age", str(found.moved - found.aged)),
+            ("given to the new one at once", str(found.straight)),
+            ("lost", str(found.lost)),
+            ("run twice", str(found.twice)),
+            ("stopped", str(found.stopped)),
+            ("longest between two clusters", f"{found.away_s_max:.2f} s"),
+            ("old cluster empty after", f"{found.drained_s:.1f} s" if found.drained_s is not None else "not yet"),
+        )
+    )
+    print_line()
+    print_line(f"{found.problem or 'nobody noticed, and nobody submitted anything again'}")
+
+
+async def _set_up(stage: Stage) -> None:
+    """The team's queue and the nodes of both clusters. Raises DemoFailedError."""
+    await stage.muster.set_queue(QueueSpec(name=TEAM))
+
+    async def are_ready() -> bool:
+        queues = {queue.cluster for queue in await stage.muster.queues() if queue.name == TEAM}
+        usable = [node.cluster for node in await stage.muster.nodes() if node.usable]
+        return queues == {OLD, NEW} and all(usable.count(cluster) == NODES for cluster in (OLD, NEW))
+
+    await stage.until("both clusters know the queue and all their nodes", are_ready, patience_s=LATE_S)
+
+
+async def _load(muster: "Muster", numbers: range) -> list[str]:
+    """Hand in one short job after the other; their ids."""
+    handed_in = []
+    for number in numbers:
+        handed_in.append(await _submit(muster, f"short-{number}", gpus=LOAD[number % len(LOAD)], run_s=LOAD_S))
+        await asyncio.sleep(PAUSE_S)
+    return handed_in
+
+
+async def _submit(muster: "Muster", name: str, *, gpus: int, run_s: float) -> str:
+    spec = JobSpec(
+        name=name,
+        team=TEAM,
+        task_groups=(TaskGroup(gpus=gpus, cpu_milli=1_000, memory_mib=1_024),),
+        labels={RUN_S: str(run_s), EXIT_CODE: "0"},
+    )
+    return (await muster.submit(spec)).id
+
+
+async def _old_is_full(stage: Stage, short: Sequence[str]) -> None:
+    """What was handed in last waits there."""
+
+    async def is_so() -> bool:
+        last = await stage.muster.get(short[-1])
+        return last.phase is Phase.QUEUED and last.cluster == OLD
+
+    await stage.until(f"jobs wait in {OLD}", is_so)
+
+
+async def _all_have_ended(stage: Stage, handed_in: Sequence[str]) -> None:
+    live = list(handed_in)
+
+    async def are_over() -> bool:
+        while live and (await stage.muster.get(live[-1])).phase.is_terminal:
+            live.pop()
+        return not live
+
+    await stage.until("all jobs have ended", are_over, patience_s=LATE_S)
+
+
+async def _is_drained(muster: "Muster") -> bool:
+    found = await muster.federation()
+    return any(one.name == OLD and one.state is ClusterPhase.DRAINED for one in found.clusters)
+
+
+async def _logs(state_dir: Path) -> Logs:
+    """All three logs, each read where it is written."""
+    cells = {cluster: settings_of(state_dir / CELLS / cluster) for cluster in (OLD, NEW)}
+    return Logs(
+        old=OLD,
+        new=NEW,
+        fed=await _facts(settings_of(state_dir), FED_LOG),
+        at_old=await _facts(cells[OLD], cluster_log(OLD)),
+        at_new=await _facts(cells[NEW], cluster_log(NEW)),
+    )
+
+
+async def _facts(settings: Settings, log: LogName) -> list[Fact]:
+    """All that a log holds."""
+
+    async def read(client: "Client") -> list[Fact]:
+        reader = await NatsLog(client, log).reader(after_seq=0)
+        facts: list[Fact] = []
+        head, seen = await reader.head(), 0
+        while seen < head:
+            batch = await reader.read(limit=READ_FACTS, timeout_s=READ_IDLE_S)
+            facts += batch.facts
+            seen = batch.last_seq
+        await reader.close()
+        return facts
+
+    return await on_bus(settings, ADMIN_TOOLS, read)
