@@ -15,12 +15,12 @@ from living_stack import House, job
 from muster.kube.connection import KubeConnection
 from muster.kube.credentials import from_kubeconfig
 from muster.kube.errors import NotFoundError
-from muster.kube.local.fleet import make_fleet
 from muster.kube.objects import JsonObject
 from muster.kube.resources import NAMESPACES, NODES, PODS
 from muster.kube.shapes import Selection
 from muster.schemas.job import JobSpec, Phase
 from muster.schemas.labels import EXIT_CODE, RUN_S
+from muster_tools.local_kubernetes.fleet import make_fleet
 from waiting import until_async
 
 _NUMBERS = itertools.count()

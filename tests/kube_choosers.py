@@ -10,11 +10,11 @@ from kube_planes import AnyPlane
 from kubernetes_house import open_kubernetes_house
 from living_stack import House
 from muster.kube.connection import KubeConnection
-from muster.kube.local.fleet import make_fleet
-from muster.kube.local.nodes import Devices, NodeShape
 from muster.kube.objects import JsonObject, objects, text
 from muster.kube.resources import DEVICE_CLASSES, NAMESPACES, NODES, PODS, RESOURCE_CLAIMS, RESOURCE_SLICES, SERVICES
 from muster.kube.shapes import Selection
+from muster_tools.local_kubernetes.fleet import make_fleet
+from muster_tools.local_kubernetes.nodes import Devices, NodeShape
 from waiting import until_async
 
 _NUMBERS = itertools.count()

@@ -21,10 +21,10 @@ import aiohttp
 
 from kube_k3s import k3s
 from muster.kube.credentials import from_kubeconfig
-from muster.kube.local.errors import LocalPlaneError, NoProgramsError
-from muster.kube.local.options import ADMIN, CONTROLLERS, PlaneOptions
-from muster.kube.local.plane import ControlPlane, control_plane
-from muster.kube.local.programs import KUBECTL, locate
+from muster_tools.local_kubernetes.errors import LocalPlaneError, NoProgramsError
+from muster_tools.local_kubernetes.options import ADMIN, CONTROLLERS, PlaneOptions
+from muster_tools.local_kubernetes.plane import ControlPlane, control_plane
+from muster_tools.local_kubernetes.programs import KUBECTL, locate
 
 GIVEN = "MUSTER_TEST_KUBECONFIG"
 INSTALL = (

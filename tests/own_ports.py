@@ -2,7 +2,7 @@
 
 The usual "bind to 0 and close" is a race between everybody who does it, and stacks choose a dozen ports seconds before
 they use them. So every worker of pytest has a range of its own, below the kernel's for outgoing connections and below
-that of control planes (`muster.kube.local.ports`), and goes round in it.
+that of control planes (`muster_tools.local_kubernetes.ports`), and goes round in it.
 """
 
 import os

@@ -25,11 +25,11 @@ from kube_planes import open_plane
 from muster.kube.connection import KubeConnection
 from muster.kube.credentials import AnotherReplica, from_kubeconfig
 from muster.kube.holdings import Change
-from muster.kube.local.options import PlaneOptions
 from muster.kube.objects import JsonObject, at, objects, text
 from muster.kube.reflector import Reflector
 from muster.kube.resources import NAMESPACES, PODS
 from muster.kube.shapes import Selection
+from muster_tools.local_kubernetes.options import PlaneOptions
 from waiting import until
 
 MIB = 2**20

@@ -9,8 +9,8 @@ import pytest
 
 from kube_manifests import K8S, kubectl
 from kube_planes import AnyPlane, any_plane
-from muster.kube.local.errors import BuildFailedError, NoProgramsError
-from muster.kube.local.programs import ALL, TOPOLOGY_SCHEDULER, locate
+from muster_tools.local_kubernetes.errors import BuildFailedError, NoProgramsError
+from muster_tools.local_kubernetes.programs import ALL, TOPOLOGY_SCHEDULER, locate
 
 HERE = Path(__file__).parent
 

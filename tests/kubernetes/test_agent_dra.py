@@ -8,11 +8,11 @@ import pytest_asyncio
 from kube_choosers import DRIVER, WAIT_S, Chooser, held, open_chooser
 from kube_planes import AnyPlane
 from living_stack import job
-from muster.kube.local.nodes import device_uuid
 from muster.kube.objects import JsonObject, at, name_of, objects
 from muster.kube.resources import RESOURCE_CLAIMS
 from muster.schemas.job import JobSpec, Phase, Topology
 from muster.schemas.labels import RUN_S
+from muster_tools.local_kubernetes.nodes import device_uuid
 
 
 def running(name: str, *, run_s: float | None = None, **fields: object) -> JobSpec:

@@ -6,7 +6,7 @@ import pytest
 
 import kube_k3s
 from kube_planes import ORDINARY, AnyPlane, any_plane
-from muster.kube.local.errors import LocalPlaneError, NoProgramsError
+from muster_tools.local_kubernetes.errors import LocalPlaneError, NoProgramsError
 
 FORBIDDEN = 403
 

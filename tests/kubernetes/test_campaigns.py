@@ -12,15 +12,15 @@ from kube_planes import open_plane
 from kubernetes_house import NAMESPACE, open_kubernetes_house
 from living_stack import House, job
 from muster.kube.connection import KubeConnection
-from muster.kube.local.fleet import make_fleet
-from muster.kube.local.options import CONTROLLERS, PlaneOptions
-from muster.kube.local.plane import STAGES, ControlPlane
 from muster.kube.objects import name_of, strings, text, uid_of
 from muster.kube.resources import JOBS, NAMESPACES, NODES, PODS
 from muster.kube.shapes import Patch, Selection
 from muster.schemas.facts.job import JobStopRequested
 from muster.schemas.facts.upgrade import CampaignEnded, CampaignSpec, NodeStepped, Step
 from muster.schemas.job import Phase
+from muster_tools.local_kubernetes.fleet import make_fleet
+from muster_tools.local_kubernetes.options import CONTROLLERS, PlaneOptions
+from muster_tools.local_kubernetes.plane import STAGES, ControlPlane
 from waiting import until_async
 
 WORK = Path(__file__).with_name("kwok-work.yaml")

@@ -10,8 +10,6 @@ from kube_choosers import WAIT_S, Chooser, held, open_chooser
 from kube_definitions import define
 from kube_operators import operating
 from kube_planes import AnyPlane
-from muster.kube.local.fleet import make_fleet
-from muster.kube.local.nodes import NodeShape
 from muster.kube.objects import JsonObject, mapping, objects, text
 from muster.kube.resources import (
     JOB_SETS,
@@ -25,6 +23,8 @@ from muster.kube.resources import (
 from muster.kube.workload_labels import JOB_ID, PHASE, QUEUE, REASON
 from muster.schemas.facts.job import JobRouted
 from muster.schemas.facts.queue import QueueSpec
+from muster_tools.local_kubernetes.fleet import make_fleet
+from muster_tools.local_kubernetes.nodes import NodeShape
 from objects_that_ask import asking_pod, batch_job, condition, job_set, mpi_job, note
 from waiting import until_async
 

@@ -19,10 +19,10 @@ from integration.documents.test_commands import scripted
 from kube_audit import REFUSED, asked, audit_flags
 from kube_manifests import K8S, kubectl
 from kube_planes import open_plane
-from muster.kube.local.fleet import make_fleet
-from muster.kube.local.options import CONTROLLERS, PlaneOptions
-from muster.kube.local.plane import STAGES, ControlPlane
 from muster.kube.permissions import permissions_of
+from muster_tools.local_kubernetes.fleet import make_fleet
+from muster_tools.local_kubernetes.options import CONTROLLERS, PlaneOptions
+from muster_tools.local_kubernetes.plane import STAGES, ControlPlane
 from pods_on_loopback import free_ports, running
 
 PAGE = "docs/kubernetes.md"

@@ -17,13 +17,13 @@ from muster.cli.permitting import rbac_yaml
 from muster.core import Instant
 from muster.kube.connection import KubeConnection
 from muster.kube.errors import NotFoundError
-from muster.kube.local.fleet import make_fleet
-from muster.kube.local.nodes import Devices, NodeShape
 from muster.kube.objects import JsonObject, at, objects, sequence, strings, text
 from muster.kube.rbac import OF_FABRICS, Scope, account_of
 from muster.kube.resources import CONFIG_MAPS, NAMESPACES, NODES, PODS, RESOURCE_CLAIMS
 from muster.kube.shapes import Patch
 from muster.schemas.job import Slot, TaskGroup
+from muster_tools.local_kubernetes.fleet import make_fleet
+from muster_tools.local_kubernetes.nodes import Devices, NodeShape
 from unit.agent.pods.orders import spec
 from waiting import until, until_async
 

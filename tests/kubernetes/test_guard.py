@@ -16,13 +16,13 @@ from muster.guard.core.flow import BALLAST
 from muster.guard.core.look import FlowLook, Look
 from muster.guard.lookout import Lookout
 from muster.guard.replicas import Place
-from muster.kube.local.access import write_kubeconfig
-from muster.kube.local.options import PlaneOptions
-from muster.kube.local.plane import ControlPlane
 from muster_tools.demo.guard.balancer import Balancer
 from muster_tools.demo.guard.burst import Burst, burst
 from muster_tools.demo.guard.filling import READERS, fill, let_read
 from muster_tools.demo.guard.limits import BURST
+from muster_tools.local_kubernetes.access import write_kubeconfig
+from muster_tools.local_kubernetes.options import PlaneOptions
+from muster_tools.local_kubernetes.plane import ControlPlane
 from waiting import until_async
 
 pytestmark = pytest.mark.timeout(300)

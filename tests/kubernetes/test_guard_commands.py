@@ -19,10 +19,10 @@ from muster.guard.core.judges import lists, workloads
 from muster.guard.core.look import Look
 from muster.guard.lookout import Lookout
 from muster.guard.replicas import Place
-from muster.kube.local.options import PlaneOptions
-from muster.kube.local.plane import ControlPlane
-from muster.kube.local.ports import LOOPBACK, free_ports
 from muster_tools.demo.guard.filling import READERS, fill, let_read
+from muster_tools.local_kubernetes.options import PlaneOptions
+from muster_tools.local_kubernetes.plane import ControlPlane
+from muster_tools.local_kubernetes.ports import LOOPBACK, free_ports
 from waiting import until_async
 
 READER = "reader"

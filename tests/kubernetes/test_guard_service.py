@@ -14,10 +14,10 @@ from muster.core.fact import Fact
 from muster.gateway.guard_client import NatsGuard
 from muster.guard import app
 from muster.guard.core.flow import MANAGED_BY, MANAGER
-from muster.kube.local.options import PlaneOptions
-from muster.kube.local.plane import ControlPlane
 from muster.schemas.apiserver import ApiServerReport
 from muster.schemas.facts.guard import AdviceRaised, FlowApplied
+from muster_tools.local_kubernetes.options import PlaneOptions
+from muster_tools.local_kubernetes.plane import ControlPlane
 from servers import CLUSTER, DECLARATIONS, NatsServer, running_nats
 from waiting import until_async
 

@@ -6,10 +6,10 @@ import psutil
 import pytest
 
 from kube_planes import ORDINARY, AnyPlane, kubectl_argv, open_plane
-from muster.kube.local.errors import LocalPlaneError
-from muster.kube.local.fleet import make_fleet
-from muster.kube.local.nodes import Devices, NodeShape, device_uuid
-from muster.kube.local.options import PlaneOptions
+from muster_tools.local_kubernetes.errors import LocalPlaneError
+from muster_tools.local_kubernetes.fleet import make_fleet
+from muster_tools.local_kubernetes.nodes import Devices, NodeShape, device_uuid
+from muster_tools.local_kubernetes.options import PlaneOptions
 from waiting import until_async
 
 FORBIDDEN = 403

@@ -8,8 +8,8 @@ import yaml
 from kube_planes import ORDINARY, AnyPlane, open_plane
 from muster.kube.connection import KubeConnection
 from muster.kube.errors import ForbiddenError, UnauthorizedError, UnavailableError
-from muster.kube.local.options import PlaneOptions
 from muster.kube.resources import NODES, PODS
+from muster_tools.local_kubernetes.options import PlaneOptions
 
 
 def changed(plane: AnyPlane, tmp_path: Path, cluster: dict[str, object], user: dict[str, object] | None = None) -> Path:

@@ -15,12 +15,12 @@ from kube_planes import ORDINARY, SHARED, open_plane
 from living_stack import job
 from muster.kube.connection import KubeConnection
 from muster.kube.errors import ForbiddenError
-from muster.kube.local.plane import ControlPlane
 from muster.kube.objects import JsonObject, at, objects
 from muster.kube.resources import CONFIG_MAPS, NAMESPACES, RESOURCE_CLAIMS
 from muster.kube.shapes import Patch
 from muster.schemas.job import JobSpec, Phase
 from muster.schemas.views import JobView
+from muster_tools.local_kubernetes.plane import ControlPlane
 from waiting import until_async
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")

@@ -15,11 +15,11 @@ from muster.agent.core.kubernetes.projections import PodProjection
 from muster.agent.core.kubernetes.views import PodView
 from muster.kube.connection import KubeConnection
 from muster.kube.holdings import Change
-from muster.kube.local.options import CONTROLLERS, PlaneOptions
 from muster.kube.reflector import Reflector
 from muster.kube.resources import PODS
 from muster.kube.shapes import Selection
 from muster.schemas.job import Phase
+from muster_tools.local_kubernetes.options import CONTROLLERS, PlaneOptions
 from waiting import until_async
 
 API_SERVER = "kube-apiserver-0"

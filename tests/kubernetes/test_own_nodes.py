@@ -9,13 +9,13 @@ from kube_manifests import K8S, kubectl
 from kube_planes import open_plane
 from muster.agent.core.kubernetes.ownership import taint_patch
 from muster.kube.connection import KubeConnection
-from muster.kube.local.fleet import make_fleet
-from muster.kube.local.nodes import Devices, NodeShape
-from muster.kube.local.options import CONTROLLERS, PlaneOptions
-from muster.kube.local.plane import ControlPlane
 from muster.kube.objects import JsonObject, objects, text
 from muster.kube.resources import CONFIG_MAPS, NODES, PODS, RESOURCE_CLAIMS, Resource
 from muster.kube.shapes import Patch, Selection
+from muster_tools.local_kubernetes.fleet import make_fleet
+from muster_tools.local_kubernetes.nodes import Devices, NodeShape
+from muster_tools.local_kubernetes.options import CONTROLLERS, PlaneOptions
+from muster_tools.local_kubernetes.plane import ControlPlane
 from waiting import until_async
 
 DAEMON_SETS = Resource("apps", "v1", "daemonsets", namespaced=True, kind="DaemonSet")

@@ -24,10 +24,6 @@ from muster.bus.preflight_settings import NodeActionSettings, NodeWorkSettings, 
 from muster.bus.settings import ScalingSettings
 from muster.cli.permitting import rbac_yaml
 from muster.kube.connection import KubeConnection
-from muster.kube.local.fleet import make_fleet
-from muster.kube.local.nodes import Devices, NodeShape
-from muster.kube.local.options import CONTROLLERS, PlaneOptions
-from muster.kube.local.plane import ControlPlane
 from muster.kube.objects import JsonObject, at, mapping, name_of, objects, strings, text
 from muster.kube.permissions import Feature
 from muster.kube.rbac import OF_FABRICS, Scope
@@ -48,6 +44,10 @@ from muster.schemas.facts.operations import (
 )
 from muster.schemas.facts.workload import WorkloadSubmitRequested
 from muster.schemas.job import Job, JobSpec, Slot, TaskGroup
+from muster_tools.local_kubernetes.fleet import make_fleet
+from muster_tools.local_kubernetes.nodes import Devices, NodeShape
+from muster_tools.local_kubernetes.options import CONTROLLERS, PlaneOptions
+from muster_tools.local_kubernetes.plane import ControlPlane
 from objects_that_ask import SPACE, asking_pod, batch_job, note
 from unit.agent.pods.orders import POLICY, gang, spec
 

@@ -14,11 +14,11 @@ from muster.kube.connection import KubeConnection
 from muster.kube.credentials import AnotherReplica, from_kubeconfig
 from muster.kube.errors import AlreadyExistsError
 from muster.kube.holdings import Change, Key
-from muster.kube.local.options import PlaneOptions
 from muster.kube.objects import JsonObject, name_of, namespace_of, text, version_of
 from muster.kube.reflector import Reflector
 from muster.kube.resources import NAMESPACES, PODS
 from muster.kube.shapes import Patch, Selection
+from muster_tools.local_kubernetes.options import PlaneOptions
 from waiting import until, until_async
 
 _NUMBERS = itertools.count()

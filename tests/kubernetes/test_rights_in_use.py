@@ -15,15 +15,15 @@ from kubernetes_house import NAMESPACE, open_kubernetes_house
 from living_stack import TEAM, House, job
 from muster.cli.permitting import rbac_yaml
 from muster.kube.connection import KubeConnection
-from muster.kube.local.fleet import make_fleet
-from muster.kube.local.nodes import Devices, NodeShape
-from muster.kube.local.options import CONTROLLERS, PlaneOptions
-from muster.kube.local.plane import ControlPlane
 from muster.kube.objects import JsonObject, mapping, text
 from muster.kube.permissions import AGENT, permissions_of
 from muster.kube.rbac import OF_FABRICS, Scope
 from muster.kube.resources import CONFIG_MAPS, JOBS, MUSTER_JOBS, PODS, RESOURCE_CLAIM_TEMPLATES
 from muster.schemas.job import JobSpec, Phase
+from muster_tools.local_kubernetes.fleet import make_fleet
+from muster_tools.local_kubernetes.nodes import Devices, NodeShape
+from muster_tools.local_kubernetes.options import CONTROLLERS, PlaneOptions
+from muster_tools.local_kubernetes.plane import ControlPlane
 from waiting import until_async
 
 ACCOUNT = "system:serviceaccount:muster:muster-agent"

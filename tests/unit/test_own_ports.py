@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from muster.kube.local import ports as of_planes
+from muster_tools.local_kubernetes import ports as of_planes
 from own_ports import FIRST, LAST, NoPortsError, PortRange
 
 COUNT = 20

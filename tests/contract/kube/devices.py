@@ -16,7 +16,6 @@ from muster.agent.core.workloads.templates import gpus_of
 from muster.kube.connection import KubeConnection
 from muster.kube.errors import ConflictError, NotFoundError
 from muster.kube.holdings import Change
-from muster.kube.local.nodes import DRIVER, NodeShape, device_class, device_uuid, resource_slice
 from muster.kube.objects import JsonObject, mapping, name_of, objects, text
 from muster.kube.reflector import Reflector
 from muster.kube.resources import (
@@ -28,6 +27,7 @@ from muster.kube.resources import (
     Resource,
 )
 from muster.kube.shapes import Patch, Selection
+from muster_tools.local_kubernetes.nodes import DRIVER, NodeShape, device_class, device_uuid, resource_slice
 from waiting import until
 
 V1 = "resource.k8s.io/v1"

@@ -11,8 +11,8 @@ from muster.kube import bounds
 from muster.kube.connection import KubeConnection
 from muster.kube.dialects import VERSIONS
 from muster.kube.errors import NotFoundError, UnavailableError
-from muster.kube.local.nodes import NodeShape, resource_slice
 from muster.kube.resources import RESOURCE_CLAIMS, RESOURCE_SLICES
+from muster_tools.local_kubernetes.nodes import NodeShape, resource_slice
 from waiting import until
 
 

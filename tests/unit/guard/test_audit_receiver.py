@@ -14,7 +14,7 @@ from pydantic import ValidationError
 from muster.bus.kubernetes_settings import GuardSettings
 from muster.guard.audit import AuditPortError, AuditReceiver, Listed, read_tls, read_token
 from muster.guard.http2 import streams_max, streams_of
-from muster.kube.local.pki import make_pki
+from muster_tools.local_kubernetes.pki import make_pki
 
 EVENT = {
     "stage": "ResponseComplete", "verb": "list", "requestURI": "/api/v1/pods", "userAgent": "a/1 x",

@@ -15,9 +15,9 @@ from muster.kube import bounds
 from muster.kube.connection import KubeConnection
 from muster.kube.credentials import NoCredentials
 from muster.kube.errors import KubeConfigError, UnavailableError
-from muster.kube.local.pki import make_pki
 from muster.kube.resources import CONFIG_MAPS, NODES
 from muster.kube.transport import Request
+from muster_tools.local_kubernetes.pki import make_pki
 
 AGENT = "muster-test/1"
 NODE = b'{"kind":"Node","metadata":{"name":"n"}}'

@@ -28,13 +28,13 @@ from muster.kube import bounds
 from muster.kube.connection import KubeConnection
 from muster.kube.dialects import VERSIONS
 from muster.kube.holdings import Change, Happened, Key
-from muster.kube.local.nodes import Devices, NodeShape, node, resource_slice
 from muster.kube.objects import JsonObject, objects, text
 from muster.kube.permissions import Feature
 from muster.kube.resources import NAMESPACES, NODES, RESOURCE_CLAIMS, RESOURCE_SLICES
 from muster.schemas.facts.control import ClusterDescribed
 from muster.schemas.facts.node import NodeJoined
 from muster.schemas.job import Slot, TaskGroup
+from muster_tools.local_kubernetes.nodes import Devices, NodeShape, node, resource_slice
 from unit.agent.pods.orders import JOB, POLICY, spec
 from waiting import until
 

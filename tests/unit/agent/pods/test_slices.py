@@ -4,7 +4,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from muster.agent.core.kubernetes.slices import Device, DeviceIndex, Place, SliceView, describe, project_slice
-from muster.kube.local.nodes import Devices, NodeShape, device_uuid, resource_slice
+from muster_tools.local_kubernetes.nodes import Devices, NodeShape, device_uuid, resource_slice
 
 DRIVER = "gpu.nvidia.com"
 

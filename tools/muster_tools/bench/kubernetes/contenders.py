@@ -1,12 +1,12 @@
 """Which scenario plays which contender."""
 
-from muster.kube.local.options import Profile
 from muster_tools.bench.kubernetes.plan import Contender
 from muster_tools.bench.kubernetes.scenarios.floor import Floor
 from muster_tools.bench.kubernetes.scenarios.muster import MusterStack
 from muster_tools.bench.kubernetes.scenarios.old_stack import OldStack
 from muster_tools.bench.kubernetes.scenarios.scheduled import KubeScheduler
 from muster_tools.bench.kubernetes.stage import Scenario
+from muster_tools.local_kubernetes.options import Profile
 
 
 def scenario_of(contender: Contender) -> Scenario:

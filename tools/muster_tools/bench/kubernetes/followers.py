@@ -12,9 +12,9 @@ from nats.aio.client import Client
 from nats.aio.msg import Msg
 
 from muster.bus.jwt import key_of_seed
-from muster.kube.local.plane import ControlPlane
 from muster.schemas.live import LiveCredential
 from muster_tools.bench.kubernetes import bounds
+from muster_tools.local_kubernetes.plane import ControlPlane
 
 CREDENTIAL_PATH = "/v1/live/credential"
 SNAPSHOT_PATH = "/v1/snapshot"

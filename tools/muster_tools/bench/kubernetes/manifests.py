@@ -6,10 +6,10 @@ from typing import cast
 from muster.agent.core.kubernetes.pods import PodOrder, pod_manifest
 from muster.agent.core.kubernetes.policy import PodPolicy
 from muster.agent.core.kubernetes.rendezvous import Gang
-from muster.kube.local.nodes import DRIVER, GPU, Manifest
 from muster.schemas.ids import job_id
 from muster.schemas.job import JobSpec, Slot, TaskGroup
 from muster_tools.bench.workload import TEAM
+from muster_tools.local_kubernetes.nodes import DRIVER, GPU, Manifest
 
 NAMESPACE = "bench"
 PODS = f"/api/v1/namespaces/{NAMESPACE}/pods"

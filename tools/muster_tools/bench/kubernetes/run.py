@@ -12,9 +12,6 @@ from muster.cli.errors import CliError, refused, usage
 from muster.cli.machine import Machine, this_machine
 from muster.cli.output import print_note
 from muster.cli.progress import measured
-from muster.kube.local.errors import LocalPlaneError
-from muster.kube.local.plane import programs_of
-from muster.kube.local.programs import Programs, locate
 from muster.stack.control import StartFailedError
 from muster.stack.state_dir import StateDirError
 from muster_tools.bench.kubernetes.contenders import scenario_of
@@ -22,6 +19,9 @@ from muster_tools.bench.kubernetes.observing import WatchLostError
 from muster_tools.bench.kubernetes.plan import GPUS_PER_NODE, Plan
 from muster_tools.bench.kubernetes.result import Result
 from muster_tools.bench.kubernetes.stage import Say, play
+from muster_tools.local_kubernetes.errors import LocalPlaneError
+from muster_tools.local_kubernetes.plane import programs_of
+from muster_tools.local_kubernetes.programs import Programs, locate
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,8 +4,8 @@ import asyncio
 from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
 
-from muster.kube.local.child import Usage
 from muster_tools.bench.kubernetes import bounds
+from muster_tools.local_kubernetes.child import Usage
 
 Source = Callable[[], Mapping[str, Usage]]
 

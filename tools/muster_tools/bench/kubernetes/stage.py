@@ -11,12 +11,6 @@ from typing import Protocol
 
 import aiohttp
 
-from muster.kube.local.child import Usage, usage_of
-from muster.kube.local.fleet import Fleet, create_all, make_fleet
-from muster.kube.local.nodes import NodeShape
-from muster.kube.local.options import PlaneOptions
-from muster.kube.local.plane import ControlPlane, control_plane
-from muster.kube.local.programs import Programs
 from muster_tools.bench.kubernetes import bounds
 from muster_tools.bench.kubernetes.counting import Requests, requests_of
 from muster_tools.bench.kubernetes.manifests import NAMESPACE, namespace
@@ -24,6 +18,12 @@ from muster_tools.bench.kubernetes.observing import Pod, Seen, observing
 from muster_tools.bench.kubernetes.plan import Contender, Plan
 from muster_tools.bench.kubernetes.result import BENCH, Crowd, Result
 from muster_tools.bench.kubernetes.sampling import sampling
+from muster_tools.local_kubernetes.child import Usage, usage_of
+from muster_tools.local_kubernetes.fleet import Fleet, create_all, make_fleet
+from muster_tools.local_kubernetes.nodes import NodeShape
+from muster_tools.local_kubernetes.options import PlaneOptions
+from muster_tools.local_kubernetes.plane import ControlPlane, control_plane
+from muster_tools.local_kubernetes.programs import Programs
 
 Say = Callable[[str], None]
 Progress = Callable[[int], None]

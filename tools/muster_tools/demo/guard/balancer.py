@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from contextlib import suppress
 from urllib.parse import urlsplit
 
-from muster.kube.local.ports import LOOPBACK
+from muster_tools.local_kubernetes.ports import LOOPBACK
 
 _READ_BYTES = 64 * 1024
 

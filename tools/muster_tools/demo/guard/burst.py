@@ -8,9 +8,9 @@ from dataclasses import dataclass
 
 import aiohttp
 
-from muster.kube.local.plane import ControlPlane
 from muster_tools.demo.guard import proc
 from muster_tools.demo.guard.limits import BURST, CALM_S, POLL_S, READ_BYTES, REQUEST_S_MAX
+from muster_tools.local_kubernetes.plane import ControlPlane
 
 _LEVELS = "/debug/api_priority_and_fairness/dump_priority_levels"
 _WAITING, _EXECUTING = 4, 5

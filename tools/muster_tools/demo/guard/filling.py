@@ -7,8 +7,8 @@ from collections.abc import Iterable
 
 import aiohttp
 
-from muster.kube.local.plane import ControlPlane
 from muster_tools.demo.guard.limits import SECRET_BYTES, SECRETS, WRITES
+from muster_tools.local_kubernetes.plane import ControlPlane
 
 READERS = "muster:readers"
 """The group that may list secrets."""

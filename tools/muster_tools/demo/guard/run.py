@@ -10,13 +10,13 @@ from muster.cli import output
 from muster.cli.errors import refused, usage
 from muster.cli.options import Output
 from muster.kube.errors import KubeError
-from muster.kube.local.errors import LocalPlaneError
 from muster_tools.demo.guard.result import HEADINGS, NUMBERS, Story, as_json, rows
 from muster_tools.demo.guard.story_limits import limits
 from muster_tools.demo.guard.story_lists import listing
 from muster_tools.demo.guard.story_memory import memory
 from muster_tools.demo.guard.story_secrets import credentials
 from muster_tools.demo.guard.story_skew import skew
+from muster_tools.local_kubernetes.errors import LocalPlaneError
 
 Told = Callable[[], Awaitable[Story]]
 

@@ -14,11 +14,11 @@ from muster.guard.core.judges.finding import Finding
 from muster.guard.core.look import Look
 from muster.guard.lookout import Lookout
 from muster.guard.replicas import Place
-from muster.kube.local.options import PlaneOptions
-from muster.kube.local.plane import ControlPlane, control_plane
-from muster.kube.local.ports import LOOPBACK
 from muster_tools.demo.guard.filling import READERS
 from muster_tools.demo.guard.limits import POLL_S, SEEN_S_MAX
+from muster_tools.local_kubernetes.options import PlaneOptions
+from muster_tools.local_kubernetes.plane import ControlPlane, control_plane
+from muster_tools.local_kubernetes.ports import LOOPBACK
 
 READER = "reader"
 """An ordinary user who may list secrets; flow control exempts the admin."""

@@ -1,10 +1,10 @@
 """LISTs let through two at a time: fifty LISTs at once with and without, on an older and on this version."""
 
-from muster.kube.local.options import PlaneOptions
 from muster_tools.demo.guard.burst import Burst, burst
 from muster_tools.demo.guard.filling import fill, let_read
 from muster_tools.demo.guard.result import Measure, Story
 from muster_tools.demo.guard.stage import READER, USERS, eyes, stage
+from muster_tools.local_kubernetes.options import PlaneOptions
 
 
 async def limits(*, emulated_version: str) -> Story:

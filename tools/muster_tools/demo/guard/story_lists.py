@@ -10,13 +10,13 @@ import aiohttp
 from muster.cli.guard_audit import TOKEN, files
 from muster.guard.core.judges import lists
 from muster.guard.core.look import Look
-from muster.kube.local.options import PlaneOptions
-from muster.kube.local.plane import ControlPlane
-from muster.kube.local.ports import LOOPBACK, free_ports
 from muster_tools.demo.guard.filling import fill, let_read
 from muster_tools.demo.guard.limits import AUDIT_WAIT_S, POLLED_SECRETS, POLLS_PER_S, POLLS_S, READ_BYTES
 from muster_tools.demo.guard.result import Measure, Story
 from muster_tools.demo.guard.stage import READER, USERS, eyes, said, stage
+from muster_tools.local_kubernetes.options import PlaneOptions
+from muster_tools.local_kubernetes.plane import ControlPlane
+from muster_tools.local_kubernetes.ports import LOOPBACK, free_ports
 
 AGENT = "fleet-doctor/1.2"
 _PATH = "/api/v1/secrets"

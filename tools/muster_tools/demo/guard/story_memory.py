@@ -6,12 +6,12 @@ from dataclasses import dataclass
 from muster.guard.core.judges import collection
 from muster.guard.core.judges.collection import live_mib_of
 from muster.guard.core.look import Look
-from muster.kube.local.options import PlaneOptions
 from muster_tools.demo.guard.burst import API_SERVER, Burst, burst
 from muster_tools.demo.guard.filling import fill, let_read
 from muster_tools.demo.guard.limits import GC_LISTS, GC_ROUNDS, GOGC_ADVISED, GOMEMLIMIT_ADVISED
 from muster_tools.demo.guard.result import Measure, Story
 from muster_tools.demo.guard.stage import READER, USERS, eyes, said, stage
+from muster_tools.local_kubernetes.options import PlaneOptions
 
 _DEFAULT = {"GOGC": "100"}
 _ADVISED = {"GOGC": GOGC_ADVISED, "GOMEMLIMIT": GOMEMLIMIT_ADVISED}

@@ -11,12 +11,12 @@ import aiohttp
 
 from muster.guard.core.judges import workloads
 from muster.guard.core.look import Look
-from muster.kube.local.options import PlaneOptions
-from muster.kube.local.plane import ControlPlane
 from muster_tools.demo.guard.filling import NAMESPACE, create, let_read
 from muster_tools.demo.guard.limits import WORKLOAD_NODES, WORKLOAD_PODS, WORKLOAD_SECRETS, WRITES
 from muster_tools.demo.guard.result import Measure, Story
 from muster_tools.demo.guard.stage import READER, USERS, eyes, said, seen, stage
+from muster_tools.local_kubernetes.options import PlaneOptions
+from muster_tools.local_kubernetes.plane import ControlPlane
 
 _SECRETS = f"/api/v1/namespaces/{NAMESPACE}/secrets"
 _PODS = f"/api/v1/namespaces/{NAMESPACE}/pods"

@@ -9,10 +9,6 @@ from pathlib import Path
 from muster.guard.core.judges import skew as skew_judge
 from muster.guard.core.judges.skew import skew_of
 from muster.guard.core.look import Look
-from muster.kube.local.access import write_kubeconfig
-from muster.kube.local.options import PlaneOptions
-from muster.kube.local.plane import ControlPlane
-from muster.kube.local.programs import KUBECTL
 from muster_tools.demo.guard.balancer import Balancer
 from muster_tools.demo.guard.filling import fill, let_read
 from muster_tools.demo.guard.limits import (
@@ -28,6 +24,10 @@ from muster_tools.demo.guard.limits import (
 from muster_tools.demo.guard.result import Measure, Story
 from muster_tools.demo.guard.skew_clients import Client, kubectls, ours
 from muster_tools.demo.guard.stage import READER, USERS, eyes, said, stage
+from muster_tools.local_kubernetes.access import write_kubeconfig
+from muster_tools.local_kubernetes.options import PlaneOptions
+from muster_tools.local_kubernetes.plane import ControlPlane
+from muster_tools.local_kubernetes.programs import KUBECTL
 
 _RESTARTED = "kube-apiserver-1"
 _STAYED_INDEX, _RESTARTED_INDEX = 0, 1

@@ -11,15 +11,15 @@ from contextlib import asynccontextmanager
 
 import aiohttp
 
-from muster.kube.local.fleet import create_all, post
-from muster.kube.local.nodes import Manifest, NodeShape
-from muster.kube.local.options import CONTROLLERS, PlaneOptions
 from muster_tools.bench.kubernetes.manifests import binding, pod, pod_name
 from muster_tools.bench.kubernetes.observing import Seen
 from muster_tools.bench.kubernetes.plan import Contender, Plan, packed
 from muster_tools.bench.kubernetes.scenarios.ordinary import USER, USERS, rights
 from muster_tools.bench.kubernetes.scenarios.own_pods import OwnPods
 from muster_tools.bench.kubernetes.stage import Running, Stage
+from muster_tools.local_kubernetes.fleet import create_all, post
+from muster_tools.local_kubernetes.nodes import Manifest, NodeShape
+from muster_tools.local_kubernetes.options import CONTROLLERS, PlaneOptions
 
 NOBODY = "nobody"
 """The scheduler that the pods name: there is none."""

@@ -15,10 +15,6 @@ from pydantic import JsonValue
 
 from muster.cli.errors import refused
 from muster.cli.fleet_ready import fleet_ready
-from muster.kube.local.child import Usage
-from muster.kube.local.fleet import CLASSES, create_all
-from muster.kube.local.nodes import Devices, NodeShape, device_class
-from muster.kube.local.options import CONTROLLERS, PlaneOptions
 from muster.schemas.facts.queue import QueueSpec
 from muster.stack import control
 from muster_tools.bench.fresh_stack import FreshStack, fresh_stack
@@ -31,6 +27,10 @@ from muster_tools.bench.kubernetes.scenarios.ordinary import USER, USERS, rights
 from muster_tools.bench.kubernetes.stage import Running, Stage
 from muster_tools.bench.load import ACCEPTED, Request
 from muster_tools.bench.workload import LONG_RUN_S, TEAM, bodies
+from muster_tools.local_kubernetes.child import Usage
+from muster_tools.local_kubernetes.fleet import CLASSES, create_all
+from muster_tools.local_kubernetes.nodes import Devices, NodeShape, device_class
+from muster_tools.local_kubernetes.options import CONTROLLERS, PlaneOptions
 
 JOB_LABEL = "muster.dev/job"
 DEVICE_CLASS = "gpu.muster.dev"

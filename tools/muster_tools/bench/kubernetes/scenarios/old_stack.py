@@ -16,16 +16,16 @@ import aiohttp
 import yaml
 from pydantic import JsonValue
 
-from muster.kube.local.fleet import create_all
-from muster.kube.local.nodes import GPU, Manifest, NodeShape
-from muster.kube.local.options import CONTROLLERS, MASTERS, PlaneOptions, Profile, Scheduler, User
-from muster.kube.local.programs import TOPOLOGY_SCHEDULER
 from muster_tools.bench.kubernetes import bounds
 from muster_tools.bench.kubernetes.manifests import pod, pod_name
 from muster_tools.bench.kubernetes.observing import Seen
 from muster_tools.bench.kubernetes.plan import GPUS_PER_NODE, Contender, Plan
 from muster_tools.bench.kubernetes.scenarios.own_pods import OwnPods
 from muster_tools.bench.kubernetes.stage import Running, Stage
+from muster_tools.local_kubernetes.fleet import create_all
+from muster_tools.local_kubernetes.nodes import GPU, Manifest, NodeShape
+from muster_tools.local_kubernetes.options import CONTROLLERS, MASTERS, PlaneOptions, Profile, Scheduler, User
+from muster_tools.local_kubernetes.programs import TOPOLOGY_SCHEDULER
 
 DEFINITION = Path(__file__).parent / "topology.yaml"
 DEFINITIONS = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"

@@ -5,8 +5,8 @@ The plane's admin is of `system:masters`: the API server lets it past both, as i
 
 from collections.abc import Iterator
 
-from muster.kube.local.nodes import Manifest
 from muster.kube.permissions import PATHS, TABLE
+from muster_tools.local_kubernetes.nodes import Manifest
 
 USER = "muster"
 GROUPS = ("system:serviceaccounts",)

@@ -2,13 +2,13 @@
 
 from collections.abc import Callable, Mapping
 
-from muster.kube.local.child import Usage
-from muster.kube.local.fleet import create_all
-from muster.kube.local.nodes import Manifest
 from muster_tools.bench.kubernetes.manifests import pod_name
 from muster_tools.bench.kubernetes.observing import Pod, Seen, name_of
 from muster_tools.bench.kubernetes.result import Crowd
 from muster_tools.bench.kubernetes.stage import Stage
+from muster_tools.local_kubernetes.child import Usage
+from muster_tools.local_kubernetes.fleet import create_all
+from muster_tools.local_kubernetes.nodes import Manifest
 
 MakePod = Callable[[int, int], tuple[str, Manifest]]
 """Path and object of the n-th workload, of so many GPUs."""

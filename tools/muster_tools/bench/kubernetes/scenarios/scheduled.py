@@ -4,13 +4,13 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 
-from muster.kube.local.fleet import create_all
-from muster.kube.local.nodes import Devices, NodeShape
-from muster.kube.local.options import CONTROLLERS, PlaneOptions, Profile, Scheduler
 from muster_tools.bench.kubernetes.manifests import claim_template, claiming_pod, pod
 from muster_tools.bench.kubernetes.plan import Contender, Plan
 from muster_tools.bench.kubernetes.scenarios.own_pods import OwnPods
 from muster_tools.bench.kubernetes.stage import Running, Stage
+from muster_tools.local_kubernetes.fleet import create_all
+from muster_tools.local_kubernetes.nodes import Devices, NodeShape
+from muster_tools.local_kubernetes.options import CONTROLLERS, PlaneOptions, Profile, Scheduler
 
 SCHEDULER = "default-scheduler"
 

@@ -16,8 +16,8 @@ from pathlib import Path
 
 import psutil
 
-from muster.kube.local import bounds
-from muster.kube.local.errors import NotReadyError, PortTakenError
+from muster_tools.local_kubernetes import bounds
+from muster_tools.local_kubernetes.errors import NotReadyError, PortTakenError
 
 _PR_SET_PDEATHSIG = 1  # prctl(2)
 _LIBC = ctypes.CDLL(None) if sys.platform == "linux" else None

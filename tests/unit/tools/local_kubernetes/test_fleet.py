@@ -8,9 +8,9 @@ import pytest
 from aiohttp import web
 from aiohttp.test_utils import TestServer
 
-from muster.kube.local.errors import FleetError
-from muster.kube.local.fleet import create_all, make_fleet
-from muster.kube.local.nodes import Devices, NodeShape, node, resource_slice
+from muster_tools.local_kubernetes.errors import FleetError
+from muster_tools.local_kubernetes.fleet import create_all, make_fleet
+from muster_tools.local_kubernetes.nodes import Devices, NodeShape, node, resource_slice
 
 
 class Recorder:

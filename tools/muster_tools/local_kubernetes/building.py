@@ -17,8 +17,8 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from muster.kube.local import bounds
-from muster.kube.local.errors import BuildFailedError, NoProgramsError
+from muster_tools.local_kubernetes import bounds
+from muster_tools.local_kubernetes.errors import BuildFailedError, NoProgramsError
 
 SOURCES = Path(__file__).parent / "go"
 KUBERNETES_VERSION = "1.34.4"

@@ -4,12 +4,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from muster.kube.local import programs
-from muster.kube.local.child import Command
-from muster.kube.local.options import NODE_LIFECYCLE, PlaneOptions, Scheduler
-from muster.kube.local.pki import Pki
-from muster.kube.local.ports import LOOPBACK
-from muster.kube.local.programs import Programs
+from muster_tools.local_kubernetes import programs
+from muster_tools.local_kubernetes.child import Command
+from muster_tools.local_kubernetes.options import NODE_LIFECYCLE, PlaneOptions, Scheduler
+from muster_tools.local_kubernetes.pki import Pki
+from muster_tools.local_kubernetes.ports import LOOPBACK
+from muster_tools.local_kubernetes.programs import Programs
 
 SERVICE_RANGE = "10.0.0.0/16"
 POD_RANGE = "10.128.0.1/9"

@@ -7,8 +7,8 @@ from pathlib import Path
 import psutil
 import pytest
 
-from muster.kube.local.child import Child, Command
-from muster.kube.local.errors import NotReadyError, PortTakenError
+from muster_tools.local_kubernetes.child import Child, Command
+from muster_tools.local_kubernetes.errors import NotReadyError, PortTakenError
 from waiting import until
 
 FOREVER = "import signal; signal.pause()"
@@ -22,7 +22,7 @@ while True:
 PARENT = """
 import asyncio, sys
 from pathlib import Path
-from muster.kube.local.child import Child, Command
+from muster_tools.local_kubernetes.child import Child, Command
 
 toy = Child(Command("toy", (sys.executable, "-c", "import signal; signal.pause()")), Path(sys.argv[1]), None)
 toy.launch()
@@ -69,7 +69,7 @@ async def test_a_port_that_is_taken_can_be_told_from_other_failures(tmp_path: Pa
 
 
 async def test_one_that_is_never_ready_is_given_up(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("muster.kube.local.bounds.READY_S_MAX", 0.1)
+    monkeypatch.setattr("muster_tools.local_kubernetes.bounds.READY_S_MAX", 0.1)
     toy = child(FOREVER, tmp_path, ready=False)
 
     with pytest.raises(NotReadyError, match=r"not ready within 0\.1 s"):
@@ -78,7 +78,7 @@ async def test_one_that_is_never_ready_is_given_up(tmp_path: Path, monkeypatch: 
 
 
 async def test_one_that_does_not_listen_is_killed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("muster.kube.local.bounds.STOP_S_MAX", 0.2)
+    monkeypatch.setattr("muster_tools.local_kubernetes.bounds.STOP_S_MAX", 0.2)
     log = tmp_path / "toy.log"
 
     async def is_deaf() -> bool:

@@ -4,14 +4,14 @@ from pathlib import Path
 
 import pytest
 
-from muster.kube.local import commands
-from muster.kube.local.access import token_rows
-from muster.kube.local.commands import Layout, Ports
-from muster.kube.local.errors import OptionError
-from muster.kube.local.options import NODE_LIFECYCLE, PlaneOptions, Profile, Scheduler, User
-from muster.kube.local.pki import Pki
-from muster.kube.local.profiles import configuration
-from muster.kube.local.programs import ALL, Programs
+from muster_tools.local_kubernetes import commands
+from muster_tools.local_kubernetes.access import token_rows
+from muster_tools.local_kubernetes.commands import Layout, Ports
+from muster_tools.local_kubernetes.errors import OptionError
+from muster_tools.local_kubernetes.options import NODE_LIFECYCLE, PlaneOptions, Profile, Scheduler, User
+from muster_tools.local_kubernetes.pki import Pki
+from muster_tools.local_kubernetes.profiles import configuration
+from muster_tools.local_kubernetes.programs import ALL, Programs
 
 
 def layout(options: PlaneOptions) -> Layout:

@@ -11,8 +11,8 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from muster.kube.local.building import MODULES, GoModule, build, cache_dir
-from muster.kube.local.errors import NoProgramsError
+from muster_tools.local_kubernetes.building import MODULES, GoModule, build, cache_dir
+from muster_tools.local_kubernetes.errors import NoProgramsError
 
 API_SERVER, ETCD, KUBECTL, KWOK = "kube-apiserver", "etcd", "kubectl", "kwok"
 CONTROLLER_MANAGER, SCHEDULER = "kube-controller-manager", "kube-scheduler"

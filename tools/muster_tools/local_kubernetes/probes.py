@@ -5,7 +5,7 @@ from collections.abc import Awaitable, Callable
 
 import aiohttp
 
-from muster.kube.local import bounds
+from muster_tools.local_kubernetes import bounds
 
 Probe = Callable[[], Awaitable[bool]]
 _OK = 200

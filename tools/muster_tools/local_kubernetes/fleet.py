@@ -7,10 +7,18 @@ from dataclasses import dataclass, replace
 import aiohttp
 
 from muster.kube.dialects import CANONICAL, worded
-from muster.kube.local import bounds
-from muster.kube.local.errors import FleetError
-from muster.kube.local.nodes import Devices, Manifest, NodeShape, device_class, node, node_name, resource_slice
 from muster.kube.resources import DEVICE_CLASSES, RESOURCE_SLICES, Resource
+from muster_tools.local_kubernetes import bounds
+from muster_tools.local_kubernetes.errors import FleetError
+from muster_tools.local_kubernetes.nodes import (
+    Devices,
+    Manifest,
+    NodeShape,
+    device_class,
+    node,
+    node_name,
+    resource_slice,
+)
 
 NODES = "/api/v1/nodes"
 CLASSES = DEVICE_CLASSES.path()

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from muster.kube.local.ports import FIRST, LAST, NoPortsError, free_ports
+from muster_tools.local_kubernetes.ports import FIRST, LAST, NoPortsError, free_ports
 
 
 @given(seed=st.integers(0, 10**7), taken=st.sets(st.integers(FIRST, FIRST + 500)), count=st.integers(1, 12))

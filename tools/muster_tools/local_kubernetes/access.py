@@ -5,7 +5,7 @@ import json
 from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 
-from muster.kube.local.options import User
+from muster_tools.local_kubernetes.options import User
 
 
 def token_rows(users: Iterable[User], token_of: Callable[[str], str]) -> str:

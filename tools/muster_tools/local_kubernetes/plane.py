@@ -12,16 +12,16 @@ from pathlib import Path
 
 import aiohttp
 
-from muster.kube.local import access, bounds, commands, programs
-from muster.kube.local.child import Child, Command, Usage
-from muster.kube.local.commands import Layout, Ports
-from muster.kube.local.errors import LocalPlaneError, PortTakenError
-from muster.kube.local.options import ADMIN, PlaneOptions, Profile
-from muster.kube.local.pki import make_pki
-from muster.kube.local.ports import LOOPBACK, free_ports
-from muster.kube.local.probes import Probe, answers
-from muster.kube.local.profiles import configuration
-from muster.kube.local.programs import Programs, locate
+from muster_tools.local_kubernetes import access, bounds, commands, programs
+from muster_tools.local_kubernetes.child import Child, Command, Usage
+from muster_tools.local_kubernetes.commands import Layout, Ports
+from muster_tools.local_kubernetes.errors import LocalPlaneError, PortTakenError
+from muster_tools.local_kubernetes.options import ADMIN, PlaneOptions, Profile
+from muster_tools.local_kubernetes.pki import make_pki
+from muster_tools.local_kubernetes.ports import LOOPBACK, free_ports
+from muster_tools.local_kubernetes.probes import Probe, answers
+from muster_tools.local_kubernetes.profiles import configuration
+from muster_tools.local_kubernetes.programs import Programs, locate
 
 STAGES = Path(__file__).parent / "stages.yaml"
 KWOK_CONFIG = Path(__file__).parent / "kwok.yaml"

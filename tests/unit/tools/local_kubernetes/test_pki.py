@@ -9,7 +9,7 @@ from pathlib import Path
 from cryptography import x509
 from cryptography.hazmat.primitives.asymmetric import ec
 
-from muster.kube.local.pki import make_pki
+from muster_tools.local_kubernetes.pki import make_pki
 
 NOW = datetime(2026, 11, 21, tzinfo=UTC)
 

@@ -5,8 +5,8 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from pathlib import Path
 
-from muster.kube.local import bounds
-from muster.kube.local.errors import OptionError
+from muster_tools.local_kubernetes import bounds
+from muster_tools.local_kubernetes.errors import OptionError
 
 ADMIN = "admin"
 MASTERS = "system:masters"

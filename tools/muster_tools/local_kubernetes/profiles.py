@@ -3,8 +3,8 @@
 from collections.abc import Mapping
 from pathlib import Path
 
-from muster.kube.local.commands import CLIENT_BURST, CLIENT_QPS
-from muster.kube.local.options import Profile
+from muster_tools.local_kubernetes.commands import CLIENT_BURST, CLIENT_QPS
+from muster_tools.local_kubernetes.options import Profile
 
 GPU = "nvidia.com/gpu"
 TOPOLOGY_PLUGIN = "NodeTopology"
