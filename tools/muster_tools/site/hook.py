@@ -1,7 +1,7 @@
 """A hook of mkdocs: what the site has beside the committed pages, and the promise that it loads nothing from elsewhere.
 
-In mkdocs.yml: `hooks: [libs/muster/cli/site/hook.py]`. In the navigation `folder/*` stands for all pages of a folder.
-Nothing is written beside the site.
+In mkdocs.yml: `hooks: [tools/muster_tools/site/hook.py]`. In the navigation `folder/*` stands for all pages of a
+folder. Nothing is written beside the site.
 """
 
 from pathlib import Path
@@ -11,8 +11,7 @@ from mkdocs.exceptions import PluginError
 from mkdocs.structure.files import File, Files
 from mkdocs.structure.pages import Page
 
-from muster.cli import asyncapi_hook
-from muster.cli.site import foreign, links, listing, reference
+from muster_tools.site import asyncapi_files, foreign, links, listing, reference
 
 LISTED = ("decisions", "runbooks")
 
@@ -20,9 +19,9 @@ LISTED = ("decisions", "runbooks")
 def on_config(config: MkDocsConfig) -> MkDocsConfig:
     """Called by mkdocs first: folders of the navigation become their pages."""
     docs = Path(config.docs_dir)
-    events = asyncapi_hook.contents(asyncapi_hook.read(_root(config) / asyncapi_hook.SOURCES))
+    events = asyncapi_files.contents(asyncapi_files.read(_root(config) / asyncapi_files.SOURCES))
     pages = [path.relative_to(docs).as_posix() for path in docs.rglob("*.md")]
-    pages += [f"{asyncapi_hook.SECTION}/{name}" for name in events if name.endswith(".md")]
+    pages += [f"{asyncapi_files.SECTION}/{name}" for name in events if name.endswith(".md")]
     config.nav = listing.expanded(config.nav or [], pages)
     return config
 
@@ -30,9 +29,9 @@ def on_config(config: MkDocsConfig) -> MkDocsConfig:
 def on_files(files: Files, config: MkDocsConfig) -> Files:
     """Called once mkdocs knows the site's files: the reference, pages and files from elsewhere in the repository."""
     root = _root(config)
-    events = asyncapi_hook.contents(asyncapi_hook.read(root / asyncapi_hook.SOURCES))
+    events = asyncapi_files.contents(asyncapi_files.read(root / asyncapi_files.SOURCES))
     for name, text in events.items():
-        files.append(File.generated(config, f"{asyncapi_hook.SECTION}/{name}", content=text))
+        files.append(File.generated(config, f"{asyncapi_files.SECTION}/{name}", content=text))
     for name, text in reference.contents(events).items():
         files.append(File.generated(config, f"{reference.SECTION}/{name}", content=text))
     for source, shown in links.PAGES.items():

@@ -9,11 +9,11 @@ import typer.main
 from pydantic import JsonValue
 
 from muster.bus.settings import Settings
-from muster.cli.asyncapi_pages import BODIES
 from muster.cli.main import app
-from muster.cli.site import command_pages, fact_pages, http_pages, metric_pages, settings_pages
 from muster.gateway.http import document
 from muster.schemas.registry import STATE_TABLE, TABLE
+from muster_tools.site import command_pages, fact_pages, http_pages, metric_pages, settings_pages
+from muster_tools.site.asyncapi_pages import BODIES
 
 SECTION = "reference"
 

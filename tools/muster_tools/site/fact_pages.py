@@ -3,8 +3,8 @@
 from collections.abc import Collection, Iterable
 from typing import cast
 
-from muster.cli.site.markdown import code, prose, table
 from muster.schemas.registry import ANY_SERVICE, FactType, StreamRole
+from muster_tools.site.markdown import code, prose, table
 
 HEAD = """# Facts
 

@@ -3,7 +3,7 @@
 import re
 from collections.abc import Mapping
 
-from muster.cli.site.markdown import table
+from muster_tools.site.markdown import table
 
 INDEX = "index.md"
 

@@ -4,7 +4,7 @@ import inspect
 import re
 from collections.abc import Iterable
 
-from muster.cli.asyncapi_pages import BODIES, Document, type_words
+from muster_tools.site.asyncapi_pages import BODIES, Document, type_words
 
 
 def table(headings: Iterable[str], rows: Iterable[Iterable[str]]) -> str:

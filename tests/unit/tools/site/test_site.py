@@ -7,10 +7,10 @@ from mkdocs.commands.build import build
 from mkdocs.config import load_config
 from mkdocs.exceptions import Abort, PluginError
 
-from muster.cli.site import foreign, links, listing
+from muster_tools.site import foreign, links, listing
 
 ROOT = Path(__file__).parents[4]
-HOOK = ROOT / "libs/muster/cli/site/hook.py"
+HOOK = ROOT / "tools/muster_tools/site/hook.py"
 
 
 @pytest.mark.parametrize(
@@ -112,7 +112,7 @@ def site(tmp_path: Path, page: str) -> Path:
         f"site_name: t\nstrict: true\nhooks: [{HOOK}]\nplugins: []\n"
         "theme: {name: null, custom_dir: theme}\nmarkdown_extensions: [tables]\n"
         "nav: [index.md, page.md, {Decisions: 'decisions/*'}]\n"
-        "validation: {links: {anchors: ignore, not_found: ignore}, nav: {omitted_files: ignore}}\n"
+        "validation: {links: {anchors: warn, not_found: ignore}, nav: {omitted_files: ignore}}\n"
     )
     (tmp_path / "theme").mkdir()
     (tmp_path / "theme/main.html").write_text("{{ page.content }}")
@@ -127,7 +127,9 @@ def test_the_site_has_the_reference_the_lists_and_the_files_that_are_linked(tmp_
     assert '<a href="0001-a/">1. A</a>' in (root / "site/decisions/index.html").read_text()
     assert 'href="../decisions/"' in (root / "site/contributing/index.html").read_text()
     assert "muster submit" in (root / "site/reference/cli/index.html").read_text()
-    assert (root / "site/reference/events/scheduler.yaml").is_file()
+    messages = root / "site/reference/events"
+    assert "<code>muster.{cluster}.scheduler.job.{id}.placed</code>" in (messages / "scheduler/index.html").read_text()
+    assert (messages / "scheduler.yaml").read_bytes() == (ROOT / "proto-schemas/asyncapi/scheduler.yaml").read_bytes()
 
 
 def test_a_page_that_loads_from_elsewhere_is_not_built(tmp_path: Path) -> None:

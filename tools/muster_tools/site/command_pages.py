@@ -6,7 +6,7 @@ from collections.abc import Iterator
 import typer
 from typer.core import TyperArgument, TyperCommand, TyperGroup, TyperOption
 
-from muster.cli.site.markdown import code, paragraphs, prose, table
+from muster_tools.site.markdown import code, paragraphs, prose, table
 
 Command = TyperCommand | TyperGroup
 HIDDEN = frozenset({"--help", "--install-completion", "--show-completion"})

@@ -5,14 +5,11 @@ from pathlib import Path
 
 import pytest
 import yaml
-from mkdocs.commands.build import build
-from mkdocs.config import load_config
 
-from muster.cli.asyncapi_hook import SOURCES, contents, read
-from muster.cli.asyncapi_pages import BODIES, INDEX, pages, type_words
+from muster_tools.site.asyncapi_files import SOURCES, contents, read
+from muster_tools.site.asyncapi_pages import BODIES, INDEX, pages, type_words
 
-ROOT = Path(__file__).parents[3]
-HOOK = ROOT / "libs/muster/cli/asyncapi_hook.py"
+ROOT = Path(__file__).parents[4]
 
 
 @pytest.fixture(scope="module")
@@ -67,24 +64,3 @@ def test_one_body_is_never_shown_for_two_that_differ() -> None:
 
     with pytest.raises(ValueError, match="body Slot differs"):
         pages({"a": of("object"), "b": of("string")})  # type: ignore[dict-item]
-
-
-def test_the_site_holds_them_as_html_and_every_link_in_them_is_good(tmp_path: Path) -> None:
-    (tmp_path / "docs").mkdir()
-    (tmp_path / "docs/index.md").write_text("[Messages](reference/events/index.md)\n")
-    (tmp_path / SOURCES).parent.mkdir()
-    (tmp_path / SOURCES).symlink_to(ROOT / SOURCES)
-    (tmp_path / "mkdocs.yml").write_text(
-        f"site_name: t\nstrict: true\nhooks: [{HOOK}]\nplugins: []\ntheme: {{name: null, custom_dir: theme}}\n"
-        "nav: [index.md, {Messages: reference/events/index.md}]\n"
-        "validation: {links: {anchors: warn}, nav: {omitted_files: ignore}}\n"
-    )
-    (tmp_path / "theme").mkdir()
-    (tmp_path / "theme/main.html").write_text("{{ page.content }}")
-    build(load_config(str(tmp_path / "mkdocs.yml")))
-    shown = (tmp_path / "site/reference/events/scheduler/index.html").read_text()
-    assert "<code>muster.{cluster}.scheduler.job.{id}.placed</code>" in shown
-    assert (tmp_path / "site/reference/events/scheduler.yaml").read_text() == (
-        ROOT / SOURCES / "scheduler.yaml"
-    ).read_text()
-    assert "http" not in shown, "nothing on the page is loaded from elsewhere"

@@ -11,8 +11,8 @@ from prometheus_client import Counter
 from prometheus_client.metrics import MetricWrapperBase
 
 from muster.bus.counters import LogCounters
-from muster.cli.site.markdown import code, documented, prose, table
 from muster.gateway.metrics import Metrics
+from muster_tools.site.markdown import code, documented, prose, table
 
 HEAD = """# Metrics
 

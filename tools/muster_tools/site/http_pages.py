@@ -5,8 +5,8 @@ from typing import cast
 
 from pydantic import JsonValue
 
-from muster.cli.asyncapi_pages import Document
-from muster.cli.site.markdown import code, paragraphs, prose, schema_words, table
+from muster_tools.site.asyncapi_pages import Document
+from muster_tools.site.markdown import code, paragraphs, prose, schema_words, table
 
 HEAD = """# The HTTP API
 

@@ -11,13 +11,13 @@ from pydantic import BaseModel
 
 from muster.bus.counters import LogCounters
 from muster.bus.settings import Settings
-from muster.cli.asyncapi_hook import SOURCES, read
-from muster.cli.asyncapi_hook import contents as event_contents
 from muster.cli.main import app
-from muster.cli.site import command_pages, settings_pages
-from muster.cli.site.markdown import documented
-from muster.cli.site.reference import contents
 from muster.schemas.registry import STATE_TABLE, TABLE
+from muster_tools.site import command_pages, settings_pages
+from muster_tools.site.asyncapi_files import SOURCES, read
+from muster_tools.site.asyncapi_files import contents as event_contents
+from muster_tools.site.markdown import documented
+from muster_tools.site.reference import contents
 
 ROOT = Path(__file__).parents[4]
 SECTIONS = settings_pages.sections(Settings)

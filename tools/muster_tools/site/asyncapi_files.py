@@ -1,29 +1,15 @@
-"""A hook of mkdocs: puts the pages of the AsyncAPI documents into the site while it is built.
-
-In mkdocs.yml: `hooks: [libs/muster/cli/asyncapi_hook.py]`, and `reference/events/index.md` in the navigation. Nothing
-is written beside the site: pages and documents exist for the build alone.
-"""
+"""The messages' section of the site: the committed AsyncAPI documents, and the pages made from them."""
 
 from collections.abc import Mapping
 from pathlib import Path
 
 import yaml
-from mkdocs.config.defaults import MkDocsConfig
-from mkdocs.structure.files import File, Files
 from pydantic import JsonValue
 
-from muster.cli.asyncapi_pages import pages
+from muster_tools.site.asyncapi_pages import pages
 
 SECTION = "reference/events"
 SOURCES = "proto-schemas/asyncapi"
-
-
-def on_files(files: Files, config: MkDocsConfig) -> Files:
-    """Called by mkdocs once it knows the site's files."""
-    texts = read(Path(config.config_file_path).parent / SOURCES)
-    for name, text in contents(texts).items():
-        files.append(File.generated(config, f"{SECTION}/{name}", content=text))
-    return files
 
 
 def read(directory: Path) -> dict[str, str]:
