@@ -1,10 +1,8 @@
 """Rules and dashboards as they are written: tiers, runbooks, tests of every alert, files that follow their source."""
 
-import importlib
 import re
 import shutil
 import subprocess
-import sys
 from pathlib import Path
 from typing import cast
 
@@ -13,6 +11,8 @@ import typer
 import yaml
 
 from muster.cli.main import app
+from muster_tools.grafana.boards import text_of
+from muster_tools.grafana.catalogue import BOARDS as CATALOGUE
 from promql import selectors
 from queries import BOARDS, PROMETHEUS, ROOT, Alert, Json, alerts, board_queries, rule_queries
 
@@ -114,13 +114,10 @@ def test_every_query_can_be_read() -> None:
         assert selectors(query.expr) or query.expr.startswith("vector("), query.where
 
 
-def test_dashboards_are_what_their_catalogue_says(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(sys, "modules", {**sys.modules})
-    monkeypatch.syspath_prepend(ROOT / "compose" / "grafana")
-    boards, catalogue = importlib.import_module("boards"), importlib.import_module("catalogue")
-    written = {f"{board.name}.json": boards.text_of(board) for board in catalogue.BOARDS}
+def test_dashboards_are_what_their_catalogue_says() -> None:
+    written = {f"{board.name}.json": text_of(board) for board in CATALOGUE}
     assert written == {path.name: path.read_text(encoding="utf-8") for path in BOARDS}, (
-        "write them anew: python compose/grafana/write.py"
+        "write them anew: python -m muster_tools.grafana.write"
     )
 
 

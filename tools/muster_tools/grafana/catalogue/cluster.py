@@ -1,6 +1,6 @@
 """A real cluster, as the agent sees it."""
 
-from boards import RATE, Board, Panel
+from muster_tools.grafana.boards import RATE, Board, Panel
 
 CLUSTER = Board(
     "cluster",

@@ -1,6 +1,6 @@
 """What there is of nodes and GPUs, and what cannot be used."""
 
-from boards import RATE, Board, Panel
+from muster_tools.grafana.boards import RATE, Board, Panel
 
 _FREE = (
     "sum by (model) (muster_gpus) - sum by (model) (muster_gpus_unusable)"

@@ -1,7 +1,7 @@
-"""`python compose/grafana/write.py`: writes dashboards/*.json from the catalogue."""
+"""`python -m muster_tools.grafana.write`: writes compose/grafana/dashboards/*.json from the catalogue."""
 
-from boards import FOLDER, text_of
-from catalogue import BOARDS
+from muster_tools.grafana.boards import FOLDER, text_of
+from muster_tools.grafana.catalogue import BOARDS
 
 
 def main() -> None:

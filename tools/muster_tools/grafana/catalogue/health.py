@@ -1,6 +1,6 @@
 """Health of the fleet: problems over time, what is out of use and why, how often and for how long."""
 
-from boards import RATE, Board, Panel
+from muster_tools.grafana.boards import RATE, Board, Panel
 
 _ILL = 'sum by (phase) (muster_health_units{kind="node"})'
 _BEGAN = 'sum(increase(muster_health_illnesses_begun_total{kind="node"}[7d]))'

@@ -1,6 +1,6 @@
 """Several clusters as one: where they stand, what they were given, what waits and why, what moved."""
 
-from boards import Board, Panel
+from muster_tools.grafana.boards import Board, Panel
 
 _ASKED = (
     "max by (cluster) (muster_federation_cluster_gpus) / (max by (cluster) (muster_federation_cluster_gpus_there) > 0)"

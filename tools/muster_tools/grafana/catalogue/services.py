@@ -1,6 +1,6 @@
 """Muster itself: objectives, services, streams, processes."""
 
-from boards import RATE, Board, Panel, quantiles
+from muster_tools.grafana.boards import RATE, Board, Panel, quantiles
 
 MUSTER = Board(
     "muster",

@@ -1,6 +1,6 @@
 """Upgrade campaigns: how they go, where their nodes are, what turns take and cost."""
 
-from boards import Board, Panel, quantiles
+from muster_tools.grafana.boards import Board, Panel, quantiles
 
 _OUT = 'step=~"cordoned|waiting-for-jobs|drained|upgrading|validating|rolling-back"'
 _ENDS = 'step=~"done|failed|rolled-back"'

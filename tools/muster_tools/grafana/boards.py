@@ -9,7 +9,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-FOLDER = Path(__file__).parent / "dashboards"
+FOLDER = Path(__file__).parents[3] / "compose" / "grafana" / "dashboards"
 WIDTH = 24
 HEIGHT = 8
 RATE = "[$__rate_interval]"

@@ -1,6 +1,6 @@
 """API servers of a real cluster, as the guard sees them."""
 
-from boards import RATE, Board, Panel
+from muster_tools.grafana.boards import RATE, Board, Panel
 
 API_SERVER = Board(
     "apiserver",

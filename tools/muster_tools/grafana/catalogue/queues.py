@@ -1,6 +1,6 @@
 """Who waits, what queues hold, how long placing takes."""
 
-from boards import Board, Panel, quantiles
+from muster_tools.grafana.boards import Board, Panel, quantiles
 
 _IN_QUEUE = '{queue=~"$queue"}'
 

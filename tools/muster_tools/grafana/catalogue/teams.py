@@ -1,6 +1,6 @@
 """Jobs by team."""
 
-from boards import RATE, Board, Panel
+from muster_tools.grafana.boards import RATE, Board, Panel
 
 _IN_TEAM = '{team=~"$team"}'
 _MEAN_WAIT = f"rate(muster_jobs_waited_seconds_total{_IN_TEAM}{RATE}) / rate(muster_jobs_placed_total{_IN_TEAM}{RATE})"

@@ -1,6 +1,6 @@
 """What jobs make of the GPUs that they hold: busy against truly active, idle ones, power and energy."""
 
-from boards import RATE, Board, Panel, quantiles
+from muster_tools.grafana.boards import RATE, Board, Panel, quantiles
 
 _TEAM = '{team=~"$team"}'
 _HELD = f"muster_gpu_job_held{_TEAM}"

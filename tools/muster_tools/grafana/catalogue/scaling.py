@@ -1,6 +1,6 @@
 """What the scaler chooses, pools and fabrics."""
 
-from boards import RATE, Board, Panel, quantiles
+from muster_tools.grafana.boards import RATE, Board, Panel, quantiles
 
 SCALING = Board(
     "scaling",

@@ -1,0 +1,1 @@
+"""Grafana's dashboards, written as the JSON files of compose/grafana/dashboards."""
