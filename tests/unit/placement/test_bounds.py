@@ -3,7 +3,7 @@
 import pytest
 
 from muster.placement import Hold, Shortage, TaskShape, demand, fleet, ledger, ranking
-from muster.placement.benchmark import build_input, run_benchmark
+from muster_tools.bench.placement_run import build_input, run_benchmark
 from unit.placement.builders import fleet_of, node, one, placed
 
 

@@ -4,7 +4,7 @@ import statistics
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from muster.placement.benchmark import BenchmarkFigures, build_input, run_benchmark
+from muster_tools.bench.placement_run import BenchmarkFigures, build_input, run_benchmark
 
 
 @dataclass(frozen=True, slots=True)
