@@ -164,6 +164,8 @@ class FakeView:
         self.fed_seq = 0
         self.is_down = False
         self.looks = 0
+        self.logs: frozenset[str] | None = None
+        """Streams that may tell of a job."""
 
     async def job(self, job_id: str) -> Known:
         self._answer()
@@ -181,6 +183,10 @@ class FakeView:
     async def trail(self, job_id: str) -> tuple[bytes, ...]:
         self._answer()
         return tuple(fact.model_dump_json().encode() for fact in self.facts.get(job_id, []))
+
+    async def logs_of(self, job_id: str) -> frozenset[str] | None:
+        self._answer()
+        return self.logs
 
     async def nodes(self) -> tuple[bytes, ...]:
         self._answer()

@@ -12,6 +12,7 @@ from nats.aio.client import Client
 from starlette.types import Receive, Scope, Send
 
 from hosted_services import Hosting
+from muster.bus.federation_settings import FederationSettings
 from muster.bus.jsapi import StoredMessage, message_at, stream_info
 from muster.bus.process import Process
 from muster.bus.requests import Outcome, append_single
@@ -124,27 +125,39 @@ def a_job(name: str, *, team: str = "physics", gpus: int = 2) -> Job:
 
 
 class WebhookHouse:
-    """Streams on a real nats-server and a notifier over them."""
+    """Streams on a real nats-server and a notifier over them. others: clusters beside the first; then of a centre."""
 
-    def __init__(self, server: NatsServer, *, redis_url: str = "redis://127.0.0.1:1/0") -> None:
+    def __init__(
+        self, server: NatsServer, *, redis_url: str = "redis://127.0.0.1:1/0", others: Sequence[str] = ()
+    ) -> None:
         self.server = server
         self.redis_url = redis_url
+        self.others = tuple(others)
         self.hostings: list[Hosting] = []
         self.clients: dict[str, Client] = {}
 
     def settings(self, *webhooks: WebhookSettings) -> Settings:
+        if not self.others:
+            return self._settings(CLUSTER, webhooks)
+        members = [{"name": name} for name in (CLUSTER, *self.others)]
+        federation = FederationSettings.model_validate({"clusters": members})
+        return self._settings(CLUSTER, webhooks).model_copy(update={"role": "centre", "federation": federation})
+
+    def _settings(self, cluster: str, webhooks: Sequence[WebhookSettings] = ()) -> Settings:
         return Settings(
             state_dir=Path(self.server.directory),
-            cluster=CLUSTER,
+            cluster=cluster,
             nats_url=self.server.url,
             redis_url=self.redis_url,
             credentials_dir=self.server.credentials_dir,
             dashboard_url=DASHBOARD,
-            webhooks=webhooks,
+            webhooks=tuple(webhooks),
         )
 
     async def prepare(self) -> None:
-        await bootstrap(await self.client("bootstrap"), self.settings())
+        """Make every log as one that is written here: what would copy a cluster's log is left out."""
+        for cluster in (CLUSTER, *self.others):
+            await bootstrap(await self.client("bootstrap"), self._settings(cluster))
 
     async def notify(self, *webhooks: WebhookSettings) -> Hosting:
         """A notifier for these webhooks, once every one of them has its place in the logs."""
@@ -183,6 +196,12 @@ class WebhookHouse:
         stored = await append_single(client, log, service=writer, draft=draft, fact_id=fact_id)
         assert stored.outcome is Outcome.STORED, stored
         return fact_id
+
+    async def route(self, job: Job, *clusters: str) -> None:
+        """The federation gives the job to these, one after the other, and their logs take it from there."""
+        for number, cluster in enumerate(clusters, start=1):
+            routed = JobRouted(job=job, cluster=cluster, assignment=number)
+            await self.say("federation", "job", job.id, "routed", routed, log=FED_LOG, cluster=cluster, trace=job.trace)
 
     async def run_job(self, job: Job, *, nodes: Sequence[str] = ("n1",)) -> None:
         """Everything but its end."""

@@ -16,7 +16,7 @@ def named_tests(page: str) -> list[tuple[Path, str]]:
         file = Path()
         for name in re.findall(r"`([^`]+)`", row):
             head, separator, test = name.rpartition("::")
-            if name.endswith(".py"):
+            if name.endswith((".py", ".ts")):
                 found.append((ROOT / name, ""))
                 continue
             if separator:

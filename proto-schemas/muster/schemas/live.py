@@ -10,6 +10,10 @@ A dashboard subscribes, then takes `GET /v1/snapshot`, and from then on applies 
 - `seq` is its own: drop it, unless it is the next part. Otherwise apply its rows, those of its facts that are above its
   own sequence, and take `seq` for its own.
 
+Where there are several clusters (`Snapshot.seqs` names them), each log can tell of any job. Then a row of a job from a
+cluster's log is shown only while the newest row from the federation's log names that cluster, whichever came first; a
+row of another cluster is kept, within bounds, until it does. A snapshot's rows name their clusters themselves.
+
 A slice with `seq` = `prev` repeats where the audience stands, so that also the loss of the last one shows. `public` has
 one a second where nothing else is told, a team for some seconds after its last fact.
 """
@@ -77,6 +81,8 @@ class Snapshot(Wire):
 
     seqs: for who may see every team, `*` stands for every audience that is not named.
     jobs: those that have not ended; the rest is asked for page by page. telemetry: as in `LiveTelemetry.nodes`.
+    unconfirmed_jobs: rows that a cluster has of jobs which the federation has not given to it, as far as its own rows
+    tell; at most 1,000 of each cluster. They are kept as rows of slices are.
     """
 
     seqs: dict[str, dict[str, int]]
@@ -86,6 +92,7 @@ class Snapshot(Wire):
     queues: tuple[QueueView, ...] = ()
     reservations: tuple[ReservationView, ...] = ()
     telemetry: dict[str, tuple[Reading | None, ...]] = Field(default_factory=dict)
+    unconfirmed_jobs: tuple[JobView, ...] = ()
 
 
 class LiveCredential(Wire):

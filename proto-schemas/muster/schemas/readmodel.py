@@ -5,6 +5,8 @@ score 0, sort as text: a page is a range by member, and a cursor is a member.
 
     marker   hash     seq: newest fact that the rows hold; log: identity of the log; version: of this layout
     jobs     hash     job id -> JobView
+    assigned hash     of the federation, where there are several clusters: id of a live job -> the cluster that has it,
+                      empty while none has
     nodes    hash     node -> NodeView
     queues   hash     queue -> QueueView, without shares
     reservations hash name -> ReservationView, what was booked
@@ -15,6 +17,10 @@ score 0, sort as text: a page is a range by member, and a cursor is a member.
                       carry a live job's trace
     recent   stream   newest facts of any kind: entry `<seq>-0` holds fields `<seq>:<team>` -> FactView, up to it; of a
                       fact of another kind that carries a job's trace `<seq>:<team>:<job id>`
+
+A cluster's rows say what that cluster's own log says, also of jobs that it was never given. Which cluster a job is (or
+was last) assigned to, the federation's row of the job says. Where there are several clusters, the rows of ended jobs
+stay in the federation's namespace as they do in a cluster's, ENDED_ROWS_MAX for each cluster.
 """
 
 from dataclasses import dataclass
@@ -23,7 +29,7 @@ from muster.schemas.job import Phase
 from muster.schemas.registry import StreamRole
 from muster.schemas.subjects import LogName
 
-LAYOUT_VERSION = "4"
+LAYOUT_VERSION = "5"
 ENDED_ROWS_MAX = 25_000  # jobs that ended stay so many; with their facts about 8 KiB each
 RECENT_FACTS_MAX = 20_000  # sequences that `recent` reaches back
 ENTRY_FACTS_MAX = 500  # facts in one entry of `recent`

@@ -254,6 +254,7 @@ export interface Snapshot {
   queues: QueueView[];
   reservations: ReservationView[];
   telemetry: Record<string, (Reading | null)[]>;
+  unconfirmed_jobs: JobView[];
 }
 
 export interface LiveCredential {
@@ -406,6 +407,7 @@ export type Me = TokenRecord;
 export const PUBLIC_AUDIENCE = "public";
 /** Stands for the federation's log where a cluster is named. */
 export const FED_CLUSTER = "fed";
+export const FED_STREAM = "FED";
 
 const ENDED: ReadonlySet<Phase> = new Set(["succeeded", "failed", "cancelled", "timed-out"]);
 

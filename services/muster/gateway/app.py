@@ -17,7 +17,7 @@ from muster.bus.tracing import make_tracing
 from muster.checks.suites import policy_of
 from muster.gateway.authority import authority_of
 from muster.gateway.catalogue import CatalogueCache
-from muster.gateway.cells import Cell, nats_cell, scheduler_of
+from muster.gateway.cells import Cell, nats_cell, nats_schedulers
 from muster.gateway.dashboard import STATIC, Site, headers
 from muster.gateway.feed import Feed
 from muster.gateway.growth import shapes_to_come
@@ -88,11 +88,15 @@ class Gateway:
         tokens = NatsTokens(client)
         tracing = make_tracing("gateway", scope=FED_LOG.scope, template=FED_LOG.subjects)
         log = NatsRequestLog(client, time=time, tracing=tracing)
+        schedulers, scheduler = nats_schedulers(tuple(models), asking, asked_as=settings.cluster)
+        has_others = len(models) > 1
         cells = {
-            name: nats_cell(name, RedisView(redis, clusters=(model,), fed=fed), asking)
+            name: nats_cell(
+                name, RedisView(redis, clusters=(model,), fed=fed, has_others=has_others), schedulers[name], asking
+            )
             for name, model in models.items()
         }
-        first, scheduler = cells[settings.cluster], scheduler_of(cells)
+        first = cells[settings.cluster]
         view = RedisView(redis, clusters=tuple(models.values()), fed=fed)
         catalogue = CatalogueCache(view=view, scheduler=scheduler, time=time, to_come=shapes_to_come(settings.scaling))
         feed = Feed(listening, {log_name: read_model(log_name) for log_name in (*logs.values(), FED_LOG)})

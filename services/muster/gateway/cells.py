@@ -6,7 +6,7 @@ first cluster's.
 """
 
 import asyncio
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from nats.aio.client import Client
@@ -36,12 +36,12 @@ class Cell:
     leaders: Leaders
 
 
-def nats_cell(name: str, view: ReadView, asking: Client) -> Cell:
-    """The services of a cluster, asked over the bus."""
+def nats_cell(name: str, view: ReadView, scheduler: Scheduler, asking: Client) -> Cell:
+    """Return the services of a cluster, asked over the bus."""
     return Cell(
         name,
         view,
-        NatsScheduler(asking, cluster=name),
+        scheduler,
         NatsComposer(asking, cluster=name),
         NatsScaler(asking, cluster=name),
         NatsGuard(asking, cluster=name),
@@ -49,10 +49,19 @@ def nats_cell(name: str, view: ReadView, asking: Client) -> Cell:
     )
 
 
-def scheduler_of(cells: Mapping[str, Cell]) -> Scheduler:
-    """The schedulers of all clusters as one."""
-    schedulers = {name: cell.scheduler for name, cell in cells.items()}
-    return next(iter(schedulers.values())) if len(schedulers) == 1 else Schedulers(schedulers)
+def nats_schedulers(
+    clusters: Sequence[str], asking: Client, *, asked_as: str
+) -> tuple[Mapping[str, Scheduler], Scheduler]:
+    """Return the scheduler of each cluster, and those of all clusters as one.
+
+    asked_as: the cluster under whose name the federation is asked which cluster has a job, where there are several.
+    """
+    each: dict[str, Scheduler] = {name: NatsScheduler(asking, cluster=name) for name in clusters}
+    if len(each) == 1:
+        return each, next(iter(each.values()))
+    leaders = NatsLeaders(asking, cluster=asked_as)
+    alone = {name: Schedulers({name: scheduler}, leaders=leaders) for name, scheduler in each.items()}
+    return alone, Schedulers(each, leaders=leaders)
 
 
 async def cluster_views(cells: Mapping[str, Cell]) -> tuple[ClusterView, ...]:

@@ -155,7 +155,7 @@ class ReadView(Protocol):
     """The read model. Every method raises UnreachableError."""
 
     async def job(self, job_id: str) -> Known:
-        """One job's newest row, a cluster's before the federation's."""
+        """One job's row: that of the cluster which has it, else the federation's."""
         ...
 
     async def jobs(self, wanted: JobFilter, *, limit: int, cursor: str) -> Page:
@@ -163,7 +163,11 @@ class ReadView(Protocol):
         ...
 
     async def trail(self, job_id: str) -> tuple[bytes, ...]:
-        """All facts of a job that are kept, encoded, by time."""
+        """All facts of a job that are kept, encoded, by time: of the federation and of the cluster that has the job."""
+        ...
+
+    async def logs_of(self, job_id: str) -> frozenset[str] | None:
+        """The streams whose facts are the job's, as `trail` takes them; None: all, where there is one cluster."""
         ...
 
     async def nodes(self) -> tuple[bytes, ...]:

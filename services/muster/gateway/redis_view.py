@@ -3,6 +3,7 @@
 import json
 import re
 from collections.abc import Awaitable, Sequence
+from dataclasses import dataclass
 from typing import cast
 
 from redis.asyncio import Redis
@@ -10,6 +11,7 @@ from redis.exceptions import RedisError
 
 from muster.gateway.ports import JobFilter, Known, NodeShape, Page, UnreachableError
 from muster.schemas.readmodel import ReadModel, fact_body, fact_range
+from muster.schemas.subjects import FED_STREAM, cluster_log
 from muster.schemas.views import FactView, JobView
 
 SCAN_ROWS = 500  # rows looked at in one step of a filtered list
@@ -18,26 +20,39 @@ _CLUSTER = re.compile(rb'"cluster":"([a-z0-9-]*)"')
 Command = tuple[str | bytes | int, ...]
 
 
+@dataclass(frozen=True, slots=True)
+class AssignedRow:
+    """A job's row as it is to be shown."""
+
+    row: bytes | None
+    cluster: str = ""
+    """Whose log tells of the job beside the federation's; "" if none does."""
+
+
 class RedisView:
     """The rows of the clusters and of the federation, as one.
 
-    A job's row is that of the cluster that has it, as `newest_row` says; the federation's is older. A list is the merge
-    of the lists.
+    A job's row is that of the cluster that it is assigned to, as `assigned_row` says; the federation's is older. A list
+    is the merge of the lists.
     """
 
-    def __init__(self, redis: Redis, *, clusters: Sequence[ReadModel], fed: ReadModel) -> None:
+    def __init__(
+        self, redis: Redis, *, clusters: Sequence[ReadModel], fed: ReadModel, has_others: bool = False
+    ) -> None:
+        """Read these namespaces. has_others: the federation has clusters beside these, which are not read."""
         self._redis = redis
         self._clusters = tuple(clusters)
         self._fed = fed
         self._names = tuple(model.scope for model in clusters)
         self._all = (*self._clusters, fed)
+        self._is_shared = has_others or len(self._clusters) > 1
 
     async def job(self, job_id: str) -> Known:
         """See `ReadView.job`."""
         asked = [("HGET", model.key("jobs"), job_id) for model in self._all]
         *rows, seq = await self._ask(*asked, ("HGET", self._fed.key("marker"), "seq"))
-        found = newest_row(self._names, cast("list[bytes | None]", rows))
-        return Known(found, int(cast("bytes", seq)) if seq is not None else 0)
+        shown = self._assigned(cast("list[bytes | None]", rows))
+        return Known(shown.row, int(cast("bytes", seq)) if seq is not None else 0)
 
     async def jobs(self, wanted: JobFilter, *, limit: int, cursor: str) -> Page:
         """See `ReadView.jobs`. Looks at a bounded number of rows, so a page may be short and still have a next one."""
@@ -47,7 +62,7 @@ class RedisView:
             members = await self._members(wanted, upper, max(limit - len(rows), 1))
             if not members:
                 return Page(tuple(rows), "")
-            for member, row in await self._newest_rows(members):
+            for member, row in await self._rows_of(members):
                 if row is not None and _matches(row, wanted):
                     rows.append(row)
                     if len(rows) == limit:
@@ -58,11 +73,19 @@ class RedisView:
     async def trail(self, job_id: str) -> tuple[bytes, ...]:
         """See `ReadView.trail`."""
         low, high = fact_range(job_id)
-        found = await self._ask(*(("ZRANGEBYLEX", model.key("facts"), low, high) for model in self._all))
+        told_by = self._all if not self._is_shared else await self._told_by(job_id)
+        found = await self._ask(*(("ZRANGEBYLEX", model.key("facts"), low, high) for model in told_by))
         bodies = [fact_body(member) for members in found for member in cast("list[bytes]", members)]
         stamped = [(FactView.model_validate_json(body), body) for body in bodies]
         stamped.sort(key=lambda item: (item[0].time, item[0].stream, item[0].seq))
         return tuple(body for _, body in stamped)
+
+    async def logs_of(self, job_id: str) -> frozenset[str] | None:
+        """See `ReadView.logs_of`."""
+        if not self._is_shared:
+            return None
+        told_by = await self._told_by(job_id)
+        return frozenset(FED_STREAM if model is self._fed else cluster_log(model.scope).stream for model in told_by)
 
     async def nodes(self) -> tuple[bytes, ...]:
         """See `ReadView.nodes`."""
@@ -85,6 +108,15 @@ class RedisView:
         rows = (row for body in found if body is not None for row in json.loads(cast("bytes", body)))
         return [(gpu_model, gpus, cpu, memory, tuple(levels)) for gpu_model, gpus, cpu, memory, levels in rows]
 
+    async def _told_by(self, job_id: str) -> tuple[ReadModel, ...]:
+        """Return the namespaces whose facts are the job's: its cluster's, if it has one, and the federation's."""
+        rows = await self._ask(*(("HGET", model.key("jobs"), job_id) for model in self._all))
+        cluster = self._assigned(cast("list[bytes | None]", rows)).cluster
+        return tuple(model for model in self._all if model is self._fed or model.scope == cluster)
+
+    def _assigned(self, rows: Sequence[bytes | None]) -> AssignedRow:
+        return assigned_row(self._names, rows, is_shared=self._is_shared)
+
     async def _members(self, wanted: JobFilter, upper: str, count: int) -> list[str]:
         """The next members of the merged lists, newest first, each once, and none after a list's cut."""
         count = SCAN_ROWS if _is_narrower(wanted) else count
@@ -94,17 +126,17 @@ class RedisView:
         cuts = [members[-1].decode() for members in lists if len(members) == count]
         return [member for member in merged if member >= max(cuts)] if cuts else merged
 
-    async def _newest_rows(self, members: Sequence[str]) -> list[tuple[str, bytes | None]]:
+    async def _rows_of(self, members: Sequence[str]) -> list[tuple[str, bytes | None]]:
         job_ids = [member.split(":", 1)[1] for member in members]
         found = cast(
             "list[list[bytes | None]]",
             await self._ask(*(("HMGET", model.key("jobs"), *job_ids) for model in self._all)),
         )
-        newest: list[bytes | None] = []
+        shown: list[bytes | None] = []
         for member, (*rows, of_fed) in zip(members, zip(*found, strict=True), strict=True):
-            row = newest_row(self._names, (*rows, of_fed))
-            newest.append(row if row is None or row is of_fed or _is_listed_as(row, member) else None)
-        return list(zip(members, newest, strict=True))
+            row = self._assigned((*rows, of_fed)).row
+            shown.append(row if row is not None and _is_listed_as(row, member) else None)
+        return list(zip(members, shown, strict=True))
 
     async def _rows(self, name: str) -> tuple[bytes, ...]:
         found = await self._ask(*(("HGETALL", model.key(name)) for model in self._clusters))
@@ -121,24 +153,21 @@ class RedisView:
             raise UnreachableError(f"the read model does not answer: {error}") from error
 
 
-def newest_row(clusters: Sequence[str], rows: Sequence[bytes | None]) -> bytes | None:
-    """The row to show of a job. rows: of these clusters, then the federation's.
+def assigned_row(clusters: Sequence[str], rows: Sequence[bytes | None], *, is_shared: bool) -> AssignedRow:
+    """Return the row to show of a job. rows: of these clusters, then the federation's.
 
-    While the federation has one, it says where the job is, and no other cluster is believed: any could make up a row of
-    another's job, with whatever team. Afterwards the cluster where it was queued last has it.
+    is_shared: other clusters could tell of the job, too. Then only the cluster is believed that the federation names:
+    any could make up a row of another's job, with whatever team. What the federation has forgotten is shown if a single
+    cluster tells of it.
     """
     *of_clusters, of_fed = rows
-    found = [(name, row) for name, row in zip(clusters, of_clusters, strict=True) if row is not None]
-    if not found:
-        return of_fed
-    if len(clusters) == 1:  # nobody else could tell of it
-        return found[0][1]
-    if of_fed is not None:
-        where = cluster_in(of_fed)
-        return next((row for name, row in found if name == where), of_fed)
-    if len(found) == 1:
-        return found[0][1]
-    return max((row for _, row in found), key=lambda row: JobView.model_validate_json(row).queued_at)
+    told = [AssignedRow(row, name) for name, row in zip(clusters, of_clusters, strict=True) if row is not None]
+    if is_shared and of_fed is not None:
+        cluster = cluster_in(of_fed)
+        return next((one for one in told if one.cluster == cluster), AssignedRow(of_fed, cluster))
+    if len(told) == 1:
+        return told[0]
+    return AssignedRow(None if told else of_fed)
 
 
 def cluster_in(row: bytes) -> str:
@@ -168,7 +197,7 @@ def _list_key(model: ReadModel, wanted: JobFilter) -> str:
 
 
 def _is_listed_as(row: bytes, member: str) -> bool:
-    """Whether a cluster lists this row so. Federation's list may have another time: an imported log has new stamps."""
+    """Return whether this row is listed so. Another log's list may have another time, of an import or made up."""
     return b'"submitted_at":%d,' % int(member.partition(":")[0]) in row
 
 

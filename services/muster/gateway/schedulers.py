@@ -1,7 +1,8 @@
-"""Several clusters' schedulers as one: who knows a job answers for it, and lists are put together.
+"""Several clusters' schedulers as one: a job's cluster answers for it, and lists are put together.
 
-A cluster that does not answer is left out where others do, so a cut link hides what is there and nothing else. Only if
-nobody answers, nobody does.
+Which cluster has a job the federation is asked: any scheduler could answer for any job. Of lists, a cluster that does
+not answer is left out where others do, so a cut link hides what is there and nothing else. Only if nobody answers,
+nobody does.
 """
 
 import asyncio
@@ -9,11 +10,12 @@ from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from itertools import chain
 from typing import TypeVar
 
-from muster.gateway.ports import Scheduler, UnreachableError
+from muster.gateway.ports import Leaders, Scheduler, UnreachableError
 from muster.schemas.apiserver import ClusterView
 from muster.schemas.facts.queue import QueueSpec
 from muster.schemas.facts.reservation import ReservationSpec
 from muster.schemas.job import JobSpec
+from muster.schemas.members import AskAssignment, AssignmentView
 from muster.schemas.queries import DryRunAnswer, QueueCheckAnswer, WhyAnswer
 from muster.schemas.views import JobView
 
@@ -21,24 +23,27 @@ T = TypeVar("T")
 
 
 class Schedulers:
-    """Implements `ports.Scheduler`. schedulers: by cluster, in the order in which clusters are preferred; not none."""
+    """Implements `ports.Scheduler`."""
 
-    def __init__(self, schedulers: Mapping[str, Scheduler]) -> None:
+    def __init__(self, schedulers: Mapping[str, Scheduler], *, leaders: Leaders) -> None:
+        """Ask these. schedulers: by cluster, in the order in which clusters are preferred; not none.
+
+        leaders: of the cluster under whose name the federation is asked.
+        """
         assert schedulers, "there is at least one cluster"
+        self._by_cluster = dict(schedulers)
         self._schedulers = tuple(schedulers.values())
+        self._leaders = leaders
 
     async def job(self, job_id: str) -> JobView | None:
-        """See `Scheduler.job`. The row of who has it now, where it moved from one cluster to another."""
-        found = [view for view in await self._answers(lambda one: one.job(job_id)) if view is not None]
-        live = (view for view in found if not view.phase.is_terminal)
-        return next(chain(live, found), None)
+        """See `Scheduler.job`. None also if the cluster that has the job, or had it last, is none of these."""
+        scheduler = await self._assigned(job_id)
+        return None if scheduler is None else await scheduler.job(job_id)
 
     async def why(self, job_id: str) -> WhyAnswer:
         """See `Scheduler.why`."""
-        answers = await self._answers(lambda one: one.why(job_id))
-        known = [answer for answer in answers if answer.job is not None]
-        live = (answer for answer in known if answer.job is not None and not answer.job.phase.is_terminal)
-        return next(chain(live, known), answers[0])
+        scheduler = await self._assigned(job_id)
+        return WhyAnswer() if scheduler is None else await scheduler.why(job_id)
 
     async def dry_run(self, spec: JobSpec) -> DryRunAnswer:
         """See `Scheduler.dry_run`. The best that a cluster says; where it goes, the federation's rules decide."""
@@ -67,6 +72,11 @@ class Schedulers:
     async def cluster(self) -> ClusterView:
         """See `Scheduler.cluster`. Of the first that answers."""
         return (await self._answers(lambda one: one.cluster()))[0]
+
+    async def _assigned(self, job_id: str) -> Scheduler | None:
+        """Return the scheduler of the job's cluster. Raises UnreachableError if the federation does not answer."""
+        found = await self._leaders.ask("federation", "assignment", AskAssignment(job_id=job_id), AssignmentView)
+        return self._by_cluster.get(found.cluster)
 
     async def _answers(self, ask: Callable[[Scheduler], Awaitable[T]]) -> list[T]:
         """What those say who answer, in order. Raises what the first said if nobody does, and every refusal."""

@@ -3,12 +3,15 @@
 The read model says up to which sequence its rows hold; that is read first, in one transaction with the lists and the
 tables, and the rows of jobs after it. A row may so be newer than the sequence told with it, never older, and what
 happened in between comes to the dashboard as slices as well.
+
+Where there are several clusters, of each job the row of the cluster is shown that the federation names. A row that
+another cluster has is told as unconfirmed: the federation's rows may be behind that cluster's, and what the snapshot
+covers comes in no slice.
 """
 
 import asyncio
 import json
 import zlib
-from collections import Counter
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Generic, TypeVar, cast
@@ -18,12 +21,13 @@ from redis.exceptions import RedisError
 
 from muster.bus.clock import TimeSource
 from muster.gateway.ports import UnreachableError
-from muster.gateway.redis_view import newest_row
+from muster.gateway.redis_view import assigned_row
 from muster.schemas.live import FED_CLUSTER, PUBLIC_AUDIENCE
 from muster.schemas.readmodel import LAYOUT_VERSION, ReadModel
 
 ROWS_PER_COMMAND = 1_000
 READS_MAX = 3  # of a read model that is written anew meanwhile
+UNCONFIRMED_MAX = 1_000  # rows of each cluster, those of the newest submissions
 GZIP_LEVEL = 1  # five times faster than the usual level, and a tenth larger
 GZIP_FORMAT = 31  # zlib's largest window, with gzip's header
 
@@ -105,11 +109,23 @@ class _Marker:
 
 @dataclass(frozen=True, slots=True)
 class _Base:
-    """What one transaction told. live: ids of live jobs, by log; tables: encoded rows by table, of the clusters."""
+    """What one transaction told. live: ids of live jobs, by log; tables: encoded rows by table, of the clusters.
+
+    assigned: of live jobs, the cluster that the federation names; empty where there is one cluster.
+    """
 
     markers: Sequence[_Marker]
     live: Sequence[list[str]]
     tables: Mapping[str, list[tuple[bytes, bytes]]]
+    assigned: Mapping[str, str]
+
+
+@dataclass(frozen=True, slots=True)
+class JobRows:
+    """Encoded rows of live jobs. unconfirmed: of jobs that the federation has not given to the cluster that tells."""
+
+    shown: Sequence[bytes]
+    unconfirmed: Sequence[bytes] = ()
 
 
 class Snapshots:
@@ -130,7 +146,7 @@ class Snapshots:
     async def _read(self) -> Image:
         for _ in range(READS_MAX):
             base = await self._base()
-            jobs = await self._jobs(base.live)
+            jobs = await (self._jobs_of_one(base) if len(self._clusters) == 1 else self._jobs_of_several(base))
             after = await self._markers()
             if all(now.log == then.log and now.seq >= then.seq for then, now in zip(base.markers, after, strict=True)):
                 seqs = {name: marker.seq for name, marker in zip(self._names, base.markers, strict=True)}
@@ -142,6 +158,8 @@ class Snapshots:
         asked += [("ZRANGE", model.key("live"), 0, -1) for model in self._models]
         names = (*_TABLES, "telemetry")
         asked += [("HGETALL", model.key(name)) for name in names for model in self._clusters]
+        if len(self._clusters) > 1:
+            asked.append(("HGETALL", self._models[-1].key("assigned")))
         answers = await self._ask(asked, transaction=True)
         count = len(self._models)
         markers = [_read_marker(answer) for answer in answers[:count]]
@@ -154,33 +172,52 @@ class Snapshots:
             name: [row for _ in self._clusters for row in cast("dict[bytes, bytes]", next(found)).items()]
             for name in names
         }
-        return _Base(markers, live, tables)
+        assigned = cast("dict[bytes, bytes]", next(found, {}))
+        return _Base(markers, live, tables, {job_id.decode(): name.decode() for job_id, name in assigned.items()})
 
     async def _markers(self) -> list[_Marker]:
         answers = await self._ask([_marker(model) for model in self._models], transaction=True)
         return [_read_marker(answer) for answer in answers]
 
-    async def _jobs(self, live: Sequence[list[str]]) -> list[bytes]:
-        """Rows of live jobs: a cluster's own, and of those that no cluster has a row of, the federation's."""
-        *of_clusters, of_fed = live
-        counts = Counter(job_id for ids in of_clusters for job_id in ids)
-        several = [job_id for job_id, count in counts.items() if count > 1]
-        rows = await self._of_several(several) if several else []
-        for model, ids in zip(self._clusters, of_clusters, strict=True):
-            only = [job_id for job_id in ids if counts[job_id] == 1] if several else ids
-            rows += [row for row in await self._rows(model, only) if row is not None]
-        known = counts.keys()
+    async def _jobs_of_one(self, base: _Base) -> JobRows:
+        """Return the cluster's rows, and of jobs that it has no row of, the federation's."""
+        cluster, fed = self._models
+        of_cluster, of_fed = base.live
+        known = set(of_cluster)
         unrouted = [job_id for job_id in of_fed if job_id not in known]
-        for model in self._clusters:  # a row that is not among the live ones has ended, or comes as a slice
-            found = await self._rows(model, unrouted)
-            unrouted = [job_id for job_id, row in zip(unrouted, found, strict=True) if row is None]
-        return rows + [row for row in await self._rows(self._models[-1], unrouted) if row is not None]
+        # a row that is not among the live ones has ended, or comes as a slice
+        found = await self._rows(cluster, unrouted)
+        unrouted = [job_id for job_id, row in zip(unrouted, found, strict=True) if row is None]
+        return JobRows(_present([*await self._rows(cluster, of_cluster), *await self._rows(fed, unrouted)]))
 
-    async def _of_several(self, job_ids: Sequence[str]) -> list[bytes]:
-        """Of jobs that several clusters tell of, since one of them was out of reach: the newest row of each."""
+    async def _jobs_of_several(self, base: _Base) -> JobRows:
+        """Return the row of each job's own cluster, and of jobs that this one has no row of, the federation's."""
+        assigned, shown, unconfirmed = dict(base.assigned), list[bytes | None](), list[bytes | None]()
+        await self._ask_for_unknown(base, assigned)
+        told: set[str] = set()
+        for model, ids in zip(self._clusters, base.live, strict=False):
+            own = [job_id for job_id in ids if assigned.get(job_id) == model.scope]
+            told.update(own)
+            shown += await self._rows(model, own)
+            if len(own) < len(ids):
+                others = [job_id for job_id in ids if assigned.get(job_id) != model.scope]
+                unconfirmed += await self._rows(model, others[-UNCONFIRMED_MAX:])
+        left = [job_id for job_id in base.live[-1] if job_id not in told]
+        for model in self._clusters:  # as above: it has ended, or comes as a slice
+            sent = [job_id for job_id in left if assigned.get(job_id) == model.scope]
+            found = await self._rows(model, sent)
+            there = {job_id for job_id, row in zip(sent, found, strict=True) if row is not None}
+            left = [job_id for job_id in left if job_id not in there]
+        shown += await self._rows(self._models[-1], left)
+        return JobRows(_present(shown), _present(unconfirmed))
+
+    async def _ask_for_unknown(self, base: _Base, assigned: dict[str, str]) -> None:
+        """Enter the clusters of jobs that a cluster tells of as live, and the federation does not."""
+        ids = list({job_id for ids in base.live[:-1] for job_id in ids if job_id not in assigned})
         names = tuple(model.scope for model in self._clusters)
-        found = [await self._rows(model, job_ids) for model in self._models]
-        return [row for rows in zip(*found, strict=True) if (row := newest_row(names, rows)) is not None]
+        found = [await self._rows(model, ids) for model in self._models]
+        for job_id, rows in zip(ids, zip(*found, strict=True), strict=True):
+            assigned[job_id] = assigned_row(names, rows, is_shared=True).cluster
 
     async def _rows(self, model: ReadModel, job_ids: Sequence[str]) -> list[bytes | None]:
         asked: list[Command] = [
@@ -202,6 +239,10 @@ class Snapshots:
             raise UnreachableError(f"the read model does not answer: {error}") from error
 
 
+def _present(rows: Iterable[bytes | None]) -> list[bytes]:
+    return [row for row in rows if row is not None]
+
+
 def _marker(model: ReadModel) -> Command:
     return ("HMGET", model.key("marker"), "seq", "log", "version")
 
@@ -214,10 +255,11 @@ def _read_marker(answer: object) -> _Marker:
 
 
 def image_of(
-    seqs: Mapping[str, int], at: int, jobs: Sequence[bytes], tables: Mapping[str, Sequence[tuple[bytes, bytes]]]
+    seqs: Mapping[str, int], at: int, jobs: JobRows, tables: Mapping[str, Sequence[tuple[bytes, bytes]]]
 ) -> Image:
     """Put the rows together. tables: encoded rows by name, of `nodes`, `queues`, `reservations` and `telemetry`."""
-    parts = [b'{"at":%d,"jobs":[' % at, b",".join(jobs), b"]"]
+    parts = [b'{"at":%d,"jobs":[' % at, b",".join(jobs.shown), b"]"]
+    parts += [b',"unconfirmed_jobs":[', b",".join(jobs.unconfirmed), b"]"]
     for name in _TABLES:
         parts += (b',"', name.encode(), b'":[', b",".join(row for _, row in sorted(tables[name])), b"]")
     readings = (json.dumps(node.decode()).encode() + b":" + row for node, row in tables["telemetry"])

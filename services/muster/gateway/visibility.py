@@ -206,6 +206,10 @@ class VisibleView:
                 return ()
         return tuple(map(self.sight.body, await self.whole.trail(job_id)))
 
+    async def logs_of(self, job_id: str) -> frozenset[str] | None:
+        """See `ReadView.logs_of`."""
+        return await self.whole.logs_of(job_id)
+
     async def nodes(self) -> tuple[bytes, ...]:
         """See `ReadView.nodes`."""
         return await self.whole.nodes()

@@ -26,13 +26,23 @@ from muster.schemas.webhooks import (
 class Told:
     """Everything that a message may be made of. jobs: those that the fact is about and that are known, by id.
 
-    teams: whom the message is for, empty for everybody. dashboard_url: "" if people have none.
+    teams: whom the message is for, empty for everybody. dashboard_url: "" if people have none. foreign: jobs that the
+    fact's cluster does not have; nothing is told of them.
     """
 
     fact: Fact
     jobs: Mapping[str, JobStory] = field(default_factory=dict)
     teams: frozenset[str] = frozenset()
     dashboard_url: str = ""
+    foreign: frozenset[str] = frozenset()
+
+    @property
+    def trace(self) -> str:
+        """Return the traceparent of the event: of a job's fact within the job's own trace, whatever the fact says."""
+        story = self.jobs.get(self.fact.subject_id)
+        if story is None or not story.trace or trace_id(story.trace) == trace_id(self.fact.trace):
+            return self.fact.trace
+        return story.trace
 
     def url(self, path: str) -> str:
         """A page of the dashboard, "" without an address."""

@@ -77,14 +77,14 @@ def fault_body(told: Told) -> JobFaulted:
     return JobFaulted(
         job_id=fact.subject_id,
         name=story.name if story is not None else "",
-        team=fault.team,
+        team=story.team if story is not None else fault.team,
         cluster=fact.cluster,
         code=fault.code,
         node=fault.node,
         device=fault.device,
         reason=fault.detail,
         faulted_at=rfc3339(fault.at or fact.time),
-        trace_id=trace_id(fact.trace),
+        trace_id=trace_id(told.trace),
         url=told.url(f"/jobs/{fact.subject_id}"),
     )
 

@@ -1,4 +1,4 @@
-"""Where the story of a job comes from: its own facts in the log, by their subjects; for what was trimmed, its row."""
+"""Where the story of a job comes from: its facts in the logs, by their subjects; for what was trimmed, its row."""
 
 import asyncio
 from typing import Protocol
@@ -14,9 +14,9 @@ from muster.bus.jsapi import last_on_subject
 from muster.bus.ports import LogUnavailableError
 from muster.core.fact import Fact
 from muster.notifier.limits import REDIS_TIMEOUT_S
-from muster.notifier.story import JobStory, story_of, story_of_row, subjects
+from muster.notifier.story import JobStory, places, story_of, story_of_row, with_run
 from muster.schemas.readmodel import read_model
-from muster.schemas.subjects import LogName
+from muster.schemas.subjects import FED_LOG, LogName
 from muster.schemas.views import JobView
 
 
@@ -31,13 +31,19 @@ class History(Protocol):
         """The job's story; None if nobody knows it any more. whole: also how it ran. Raises HistoryUnavailableError."""
         ...
 
+    @property
+    def is_centre(self) -> bool:
+        """Whether clusters have brokers of their own, so that a log's word counts only for jobs that are there."""
+        ...
+
 
 class LogHistory:
     """The log is the truth and answers at once; it is trimmed, so long jobs may outlive their beginning in it."""
 
-    def __init__(self, client: Client, redis_url: str) -> None:
-        """redis_url: connected to only when it is needed."""
+    def __init__(self, client: Client, redis_url: str, *, is_centre: bool = False) -> None:
+        """Look jobs up. redis_url: connected to only when it is needed. is_centre: of a centre."""
         self._client = client
+        self._is_centre = is_centre
         self._redis = Redis.from_url(
             redis_url, socket_timeout=REDIS_TIMEOUT_S, socket_connect_timeout=REDIS_TIMEOUT_S, max_connections=2
         )
@@ -45,11 +51,24 @@ class LogHistory:
 
     async def story(self, log: LogName, job_id: str, *, whole: bool) -> JobStory | None:
         """See `History.story`."""
+        asked = places(log, job_id, whole=whole, is_centre=self._is_centre)
         try:
-            found = await asyncio.gather(*(self._fact(log, one) for one in subjects(log, job_id, whole=whole)))
+            found = await asyncio.gather(*(self._fact(of, subject) for of, subject in asked))
         except (LogUnavailableError, ApiError) as error:
             raise HistoryUnavailableError(f"{log.stream}: {error}") from error
-        return story_of(fact for fact in found if fact is not None) or await self._row(log, job_id)
+        story = story_of(fact for fact in found if fact is not None)
+        if story is not None or not self._is_centre:
+            return story or await self._row(log, job_id)
+        story = await self._row(FED_LOG, job_id)
+        if story is None or not whole or story.cluster != log.cluster:
+            return story
+        ran = await self._row(log, job_id)
+        return story if ran is None else with_run(story, ran)
+
+    @property
+    def is_centre(self) -> bool:
+        """See `History.is_centre`."""
+        return self._is_centre
 
     async def close(self) -> None:
         """Close the connection to Redis; the bus is the caller's."""

@@ -40,7 +40,7 @@ def body(told: Told) -> JobEnded:
         waited_s=round(max(0.0, total_s - finished.ran_s), 3),
         ran_s=round(finished.ran_s, 3),
         total_s=round(max(0.0, total_s), 3),
-        trace_id=trace_id(story.trace or fact.trace),
+        trace_id=trace_id(told.trace),
         url=told.url(f"/jobs/{fact.subject_id}"),
     )
 

@@ -33,6 +33,10 @@ from muster.notifier.message import Message, make_message
 from muster.notifier.retry import Policy, Step, next_step
 from muster.notifier.sender import Answer
 from muster.notifier.story import JobStory
+from muster.schemas.registry import StreamRole
+
+JOB = "job"
+"""Kind of the facts that are about one job."""
 
 _logger = logging.getLogger(__name__)
 
@@ -143,10 +147,10 @@ class Lane:
         if offered is None or event is None:
             return await self._done(raw, "unreadable")
         try:
-            jobs = await self._jobs(event, offered)
-            if (why_not := self._not_for_it(event, offered.fact, jobs)) is not None:
+            jobs, foreign = await self._jobs(event, offered)
+            told = Told(offered.fact, jobs, self._teams, self._ports.dashboard_url, foreign)
+            if (why_not := self._not_for_it(event, told)) is not None:
                 return await self._done(raw, why_not)
-            told = Told(offered.fact, jobs, self._teams, self._ports.dashboard_url)
             message = make_message(event, told, form=self._webhook.format)
         except HistoryUnavailableError as error:
             return await self._after(offered, Answer(error=str(error)), body=b"")
@@ -166,23 +170,37 @@ class Lane:
         fact = self._decoder.decode(raw.subject, raw.headers, raw.data, seq=where.seq, time=where.time)
         return Offered(fact, raw.metadata.num_delivered, raw) if isinstance(fact, Fact) else None
 
-    async def _jobs(self, event: EventType, offered: Offered) -> dict[str, JobStory]:
-        """What is known of the jobs that it is about. Raises HistoryUnavailableError while asking again may help."""
-        ids = tuple(dict.fromkeys(event.jobs(offered.fact)))
-        asked = (self._ports.history.story(self._place.log, job_id, whole=event.whole) for job_id in ids)
-        try:
-            found = await asyncio.gather(*asked)
-        except HistoryUnavailableError:
-            if offered.attempt < min(HISTORY_ATTEMPTS_MAX, self._policy.attempts_max):
-                raise
-            return {}
-        return {story.id: story for story in found if story is not None}
+    async def _jobs(self, event: EventType, offered: Offered) -> tuple[dict[str, JobStory], frozenset[str]]:
+        """Return what is known of the jobs that it is about, and at a centre which of them are not in this cluster.
 
-    def _not_for_it(self, event: EventType, fact: Fact, jobs: dict[str, JobStory]) -> str | None:
-        """Why it is not sent, None if it is. A webhook for some teams hears of their jobs alone."""
+        Raises HistoryUnavailableError while asking again may help; at a centre always, since the event may be made up.
+        """
+        log, history = self._place.log, self._ports.history
+        ids = tuple(dict.fromkeys(event.jobs(offered.fact)))
+        try:
+            found = await asyncio.gather(*(history.story(log, job_id, whole=event.whole) for job_id in ids))
+        except HistoryUnavailableError:
+            if history.is_centre or offered.attempt < min(HISTORY_ATTEMPTS_MAX, self._policy.attempts_max):
+                raise
+            return {}, frozenset()
+        jobs = {story.id: story for story in found if story is not None}
+        if not history.is_centre or log.role is StreamRole.FED:
+            return jobs, frozenset()
+        here = {job_id: story for job_id, story in jobs.items() if story.cluster == log.cluster}
+        return here, frozenset(ids) - here.keys()
+
+    def _not_for_it(self, event: EventType, told: Told) -> str | None:
+        """Return why it is not sent, None if it is. A webhook for some teams hears of their jobs alone."""
+        fact, jobs = told.fact, told.jobs
+        if fact.kind == JOB and fact.subject_id in told.foreign:
+            _logger.warning(
+                "webhook %s: cluster %s tells %s of job %s, which the federation has not given to it: not sent",
+                self._webhook.name, fact.cluster, fact.name, fact.subject_id,
+            )  # fmt: skip
+            return "foreign"
         if not self._teams or any(job.team in self._teams for job in jobs.values()):
             return None
-        if len(jobs) < len(set(event.jobs(fact))):
+        if len(jobs) < len(set(event.jobs(fact)) - told.foreign):
             _logger.warning(
                 "webhook %s: %s of %s is not sent, for nobody knows any more whose jobs it is about",
                 self._webhook.name, event.name, fact.subject_id,

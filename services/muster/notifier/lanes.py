@@ -16,7 +16,7 @@ from muster.notifier.sender import Sender, new_client
 async def run_lanes(client: Client, settings: Settings, places: Sequence[Place]) -> None:
     """A lane for each place until cancelled. client: of the notifier's user."""
     time = SystemTime()
-    history = LogHistory(client, settings.redis_url)
+    history = LogHistory(client, settings.redis_url, is_centre=settings.role == "centre")
     try:
         async with new_client(connections=len(places)) as http:
             ports = LanePorts(client, history, Sender(http, time), time, settings.dashboard_url)

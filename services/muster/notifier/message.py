@@ -27,7 +27,7 @@ def make_message(event: EventType, told: Told, *, form: str) -> Message:
         if form == "slack"
         else _json(event.body(told), message_id=fact.id, name=event.name, time_ns=fact.time)
     )
-    return Message(fact.id, body, fact.trace)
+    return Message(fact.id, body, told.trace)
 
 
 def make_trial(webhook: str, *, message_id: str, time_ns: int, form: str) -> Message:

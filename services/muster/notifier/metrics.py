@@ -3,7 +3,9 @@
 from prometheus_client import Counter, Gauge, Histogram
 
 DELIVERIES = Counter("muster_webhook_deliveries", "Events that are done with, by outcome.", ("webhook", "outcome"))
-"""outcome: delivered, dead, lost (dead, and its letter could not be kept), not-for-it, unknown-job, unreadable."""
+"""outcome: delivered, dead, lost (dead, and its letter could not be kept), foreign (of a job that its cluster was not
+given), not-for-it, unknown-job, unreadable.
+"""
 ATTEMPTS = Counter("muster_webhook_attempts", "Requests, by what was answered.", ("webhook", "answer"))
 """answer: 2xx, 3xx, 4xx, 5xx, or none."""
 SECONDS = Histogram(

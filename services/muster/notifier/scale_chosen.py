@@ -19,7 +19,8 @@ _VERBS = {
 def body(told: Told) -> ScaleDecided:
     """What a receiver is sent."""
     fact, chosen = told.fact, _chosen(told.fact)
-    jobs = tuple(job for job in (_served(told, job_id) for job_id in chosen.jobs) if job is not None)
+    own = (job_id for job_id in chosen.jobs if job_id not in told.foreign)
+    jobs = tuple(job for job in (_served(told, job_id) for job_id in own) if job is not None)
     return ScaleDecided(
         choice_id=fact.subject_id,
         choice=fact.name,

@@ -1,16 +1,19 @@
 """What is known of a job beside its terminal fact: from those of its facts that are in the log, or from its row. Pure.
 
 Every fact of a job stands on a literal subject, so each is one look-up on the stream's leader, however long the log is.
+
+At a centre, any cluster's log could tell of any job. What a job is, and which cluster has it, comes from the
+federation's log, or from its row there; the cluster's log adds where and when the job ran.
 """
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from muster.core.fact import Fact
 from muster.schemas.facts.job import JobPlaced, JobResized, JobRouted, JobRunning, JobSubmitted
 from muster.schemas.job import Slot
 from muster.schemas.registry import StreamRole
-from muster.schemas.subjects import LogName, fact_subject
+from muster.schemas.subjects import FED_LOG, LogName, fact_subject
 from muster.schemas.views import JobView
 
 
@@ -19,7 +22,7 @@ class JobStory:
     """A job as far as a message tells. Times are nanoseconds since the epoch, 0 while they have not come.
 
     run_attempt, started_at, nodes: of the newest run that began; placed_attempt: of the newest placement, which nodes
-    belong to. trace: traceparent.
+    belong to. trace: traceparent. cluster: that the job was given to last, "" if to none or if that is not known.
     """
 
     id: str
@@ -34,17 +37,23 @@ class JobStory:
     run_attempt: int = 0
     started_at: int = 0
     trace: str = ""
+    cluster: str = ""
 
 
-def subjects(log: LogName, job_id: str, *, whole: bool) -> tuple[str, ...]:
-    """Where the facts that make a story stand. whole: also where and when it ran, not only what it is."""
+def places(log: LogName, job_id: str, *, whole: bool, is_centre: bool) -> tuple[tuple[LogName, str], ...]:
+    """Return the logs and subjects where the facts that make a story stand.
+
+    whole: also where and when it ran, not only what it is. is_centre: ask the federation's log which cluster has the
+    job: its newest `routed`, whatever cluster that is addressed to.
+    """
     if log.role is StreamRole.FED:
-        return (fact_subject(log, writer="gateway", kind="job", subject_id=job_id, name="submitted"),)
-    first = fact_subject(log, writer="federation", kind="job", subject_id=job_id, name="routed")
+        return ((log, fact_subject(log, writer="gateway", kind="job", subject_id=job_id, name="submitted")),)
+    by = FED_LOG if is_centre else log
+    first = fact_subject(by, writer="federation", kind="job", subject_id=job_id, name="routed", cluster="*")
     later = ("placed", "resized", "running") if whole else ()
     return (
-        first,
-        *(fact_subject(log, writer="scheduler", kind="job", subject_id=job_id, name=name) for name in later),
+        (by, first),
+        *((log, fact_subject(log, writer="scheduler", kind="job", subject_id=job_id, name=name)) for name in later),
     )
 
 
@@ -71,6 +80,7 @@ def story_of(facts: Iterable[Fact]) -> JobStory | None:
         run_attempt=running.payload.attempt if running and isinstance(running.payload, JobRunning) else 0,
         started_at=running.time if running else 0,
         trace=job.trace,
+        cluster=first.payload.cluster if isinstance(first.payload, JobRouted) else "",
     )
 
 
@@ -89,6 +99,18 @@ def story_of_row(row: JobView) -> JobStory:
         run_attempt=row.attempt,
         started_at=row.running_at,
         trace=row.trace,
+        cluster=row.cluster,
+    )
+
+
+def with_run(story: JobStory, ran: JobStory) -> JobStory:
+    """Return the first story with where and when the job ran by the second."""
+    return replace(
+        story,
+        placed_attempt=ran.placed_attempt,
+        nodes=ran.nodes,
+        run_attempt=ran.run_attempt,
+        started_at=ran.started_at,
     )
 
 

@@ -10,7 +10,7 @@ from muster.projector.sink import RedisSink, stream_identity
 from muster.projector.sinks import Sinks
 from muster.projector.telemetry import TelemetrySink
 from muster.projector.view import ViewSink
-from muster.schemas.readmodel import read_model
+from muster.schemas.readmodel import ENDED_ROWS_MAX, read_model
 from muster.schemas.registry import StreamRole
 from muster.schemas.subjects import FED_LOG, LogName, cluster_log
 
@@ -32,10 +32,12 @@ DECLARATION = Declaration(
 def services(settings: Settings) -> tuple[CoreService, ...]:
     """One projection per log."""
     time = SystemTime()
+    count = len(settings.clusters)
 
-    def of_log(log: LogName) -> tuple[Sink, ...]:
+    def of_log(log: LogName, *, ended_max: int = ENDED_ROWS_MAX) -> tuple[Sink, ...]:
+        identity = stream_identity(log.stream)
         return (
-            RedisSink(redis_url=settings.redis_url, model=read_model(log), identity=stream_identity(log.stream)),
+            RedisSink(redis_url=settings.redis_url, model=read_model(log), identity=identity, ended_max=ended_max),
             ViewSink(log.scope, log.stream, time),
         )
 
@@ -59,7 +61,7 @@ def services(settings: Settings) -> tuple[CoreService, ...]:
         CoreService(
             declaration=DECLARATION,
             role=StreamRole.FED,
-            core=FedProjectorCore,
-            sink=lambda: Sinks(*of_log(FED_LOG)),
+            core=lambda: FedProjectorCore(clusters=count),
+            sink=lambda: Sinks(*of_log(FED_LOG, ended_max=ENDED_ROWS_MAX * count)),
         ),
     )

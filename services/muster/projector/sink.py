@@ -222,7 +222,8 @@ class RedisSink:
         members = cast("list[bytes]", await _answer(redis.zrange(self._model.key("live"), 0, -1)))
         unknown = [job_id for member in members if not core.knows(job_id := member.decode().split(":", 1)[1])]
         for start in range(0, len(unknown), TRIM_ROWS_MAX):
-            await self._remove(redis, unknown[start : start + TRIM_ROWS_MAX])
+            jobs = await self._stored_jobs(redis, unknown[start : start + TRIM_ROWS_MAX])
+            await self._transact(redis, removal(self._model, jobs))
 
     async def _newest_shown(self, redis: Redis) -> int:
         """Facts up to here are stored, also those of a change whose rest was not."""
@@ -236,20 +237,23 @@ class RedisSink:
         while excess > 0:
             count = min(excess, TRIM_ROWS_MAX)
             members = cast("list[bytes]", await _answer(redis.zrange(key, 0, count - 1)))
-            await self._remove(redis, [member.decode().split(":", 1)[1] for member in members])
+            jobs = await self._stored_jobs(redis, [member.decode().split(":", 1)[1] for member in members])
+            # by what is listed, too: a job that ended at another time by its row would stay in the list for ever
+            await self._transact(redis, (*removal(self._model, jobs), ("ZREM", key, *members)))
             excess -= count
 
-    async def _remove(self, redis: Redis, job_ids: Sequence[str]) -> None:
+    async def _stored_jobs(self, redis: Redis, job_ids: Sequence[str]) -> list[JobChange]:
         bodies = cast("list[bytes | None]", await _answer(redis.hmget(self._model.key("jobs"), list(job_ids))))
-        jobs = [_stored_job(body) for body in bodies if body is not None]
-        await self._transact(redis, removal(self._model, jobs))
+        return [_stored_job(body) for body in bodies if body is not None]
 
 
 def _stored_job(body: bytes) -> JobChange:
     view = JobView.model_validate_json(body)
     ended = order_key(view.ended_at, view.id) if view.phase.is_terminal else ""
     order = order_key(view.submitted_at, view.id)
-    return JobChange(view.id, order, view.team, view.queue, view.phase, None, view.seq, body, ended)
+    return JobChange(
+        view.id, order, view.team, view.queue, view.phase, None, view.seq, body, ended, cluster=view.cluster
+    )
 
 
 async def _answer(reply: object) -> object:

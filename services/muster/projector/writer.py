@@ -46,6 +46,7 @@ def commands(model: ReadModel, changes: Changes) -> Iterator[Command]:
         yield _hset(model.key("jobs"), [(change.id, change.body) for change in changes.jobs])
     if changes.removed:
         yield ("HDEL", model.key("jobs"), *(change.id for change in changes.removed))
+    yield from _assigned(model, changes)
     yield from _lists(model, changes)
     if about_jobs := [fact_member(fact.job_id, fact.seq, fact.body) for fact in changes.facts if fact.job_id]:
         yield _zadd(model.key("facts"), about_jobs)
@@ -85,6 +86,17 @@ def removal(model: ReadModel, jobs: Sequence[JobChange]) -> Iterator[Command]:
         yield ("ZREM", model.key("ended"), *ended)
     for job in jobs:
         yield ("ZREMRANGEBYLEX", model.key("facts"), f"[{job.id}:", f"({job.id};")
+
+
+def _assigned(model: ReadModel, changes: Changes) -> Iterator[Command]:
+    """Yield what stores which cluster has each live job, where the projection says so."""
+    told = [change for change in changes.jobs if change.cluster is not None]
+    if live := [(change.id, (change.cluster or "").encode()) for change in told if not change.ended_order]:
+        yield _hset(model.key("assigned"), live)
+    over = [change.id for change in told if change.ended_order]
+    over += [change.id for change in changes.removed if change.cluster is not None]
+    if over:
+        yield ("HDEL", model.key("assigned"), *over)
 
 
 def _lists(model: ReadModel, changes: Changes) -> Iterator[Command]:

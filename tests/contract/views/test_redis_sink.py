@@ -15,6 +15,7 @@ from muster.core.instant import Instant
 from muster.projector.core import FedProjectorCore, ProjectorCore
 from muster.projector.sink import LOOK_S, RedisSink
 from muster.schemas.facts.control import CheckpointRequested
+from muster.schemas.facts.job import JobFinished
 from muster.schemas.job import Phase
 from muster.schemas.readmodel import ReadModel, fact_body, fact_range
 from muster.schemas.views import FactView, JobView
@@ -25,6 +26,7 @@ from waiting import until
 pytestmark = pytest.mark.connected
 
 MODEL = ReadModel("atlas")
+FED = ReadModel("fed")
 
 
 @pytest.fixture
@@ -36,16 +38,19 @@ def redis(redis_url: str) -> Iterator[Redis]:
 
 
 class Follower:
-    """A shell that folds what it is given."""
+    """A shell that folds what it is given. core: of the federation; else of a cluster."""
 
-    def __init__(self, url: str, *, log: str = "first", ended_max: int = 100) -> None:
+    def __init__(
+        self, url: str, *, log: str = "first", ended_max: int = 100, core: FedProjectorCore | None = None
+    ) -> None:
         async def identity(_: Client) -> str:
             return log
 
-        self.core = ProjectorCore("atlas")
+        self.core = core or ProjectorCore("atlas")
         self.leads = True
         self.asked = 0  # how often its writer asked whether it leads
-        self.sink = RedisSink(redis_url=url, model=MODEL, identity=identity, ended_max=ended_max)
+        model = FED if core else MODEL
+        self.sink = RedisSink(redis_url=url, model=model, identity=identity, ended_max=ended_max)
 
     def is_leading(self) -> bool:
         self.asked += 1
@@ -258,6 +263,78 @@ async def test_ended_jobs_stay_within_the_bound(redis: Redis, redis_url: str, mo
     assert redis.zcard(MODEL.team("blue")) == 10
     assert redis.zcard(MODEL.key("facts")) == 20
     assert redis.hexists(MODEL.key("jobs"), a_job(39).id)
+
+
+def given_to_clusters(*, jobs: int, ended: int) -> Story:
+    """The federation's log: jobs that have a cluster, the first of which ended."""
+    story = Story("federation")
+    for number in range(jobs):
+        story.submitted(a_job(number))
+        story.routed(a_job(number))
+    for number in range(ended):
+        story.came_back(a_job(number))
+    return story
+
+
+@pytest.mark.parametrize("clusters", [1, 2])
+async def test_which_cluster_has_a_live_job_stands_there_only_where_there_are_several(
+    redis: Redis, redis_url: str, clusters: int
+) -> None:
+    fed = Follower(redis_url, core=FedProjectorCore(clusters=clusters))
+    await fed.recover([])
+    story = given_to_clusters(jobs=2, ended=1)
+    await fed.fold(story.facts[:-1])
+    before = redis.hgetall(FED.key("assigned"))
+    await fed.fold(story.facts[-1:])
+    await fed.sink.close()
+    live, ended = a_job(1).id.encode(), a_job(0).id.encode()
+    assert before == ({} if clusters == 1 else {live: b"atlas", ended: b"atlas"})
+    assert redis.hgetall(FED.key("assigned")) == ({} if clusters == 1 else {live: b"atlas"})
+    assert redis.hexists(FED.key("jobs"), ended) == (clusters > 1)
+
+
+async def test_which_cluster_had_a_job_is_written_again_after_a_loss(redis: Redis, redis_url: str) -> None:
+    story = given_to_clusters(jobs=4, ended=2)
+    fed = Follower(redis_url, core=FedProjectorCore(clusters=2))
+    await fed.recover(story.facts)
+    wanted = image(redis)
+    redis.flushall()
+    await fed.fold([story.submitted(a_job(9))])
+    await fed.fold([story.add("job", a_job(9).id, "cancelled", JobFinished())])
+    await fed.sink.close()
+    found = image(redis)
+    for key in (FED.key("assigned"), FED.key("live")):
+        assert found[key] == wanted[key]
+    assert redis.hlen(FED.key("jobs")) == 5
+
+
+async def test_a_live_job_that_the_log_knows_no_more_has_no_cluster_any_more(redis: Redis, redis_url: str) -> None:
+    story = given_to_clusters(jobs=1, ended=0)
+    before = Follower(redis_url, core=FedProjectorCore(clusters=2))
+    await before.recover(story.facts)
+    await before.sink.close()
+    story.submitted(a_job(5))
+    after = Follower(redis_url, core=FedProjectorCore(clusters=2))
+    await after.recover(story.facts[-1:])
+    await after.sink.close()
+    assert redis.hgetall(FED.key("assigned")) == {a_job(5).id.encode(): b""}
+
+
+async def test_ended_jobs_of_the_federation_are_forgotten_with_their_facts(
+    redis: Redis, redis_url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Also one that is listed twice, since a checkpoint did not say when it ended."""
+    monkeypatch.setattr("muster.projector.sink.TRIM_EVERY_ENDED", 5)
+    fed = Follower(redis_url, ended_max=10, core=FedProjectorCore(clusters=2))
+    await fed.recover([])
+    redis.zadd(FED.key("ended"), {f"{0:020d}:{a_job(0).id}": 0})
+    story = given_to_clusters(jobs=40, ended=40)
+    await fed.fold(story.facts[:80])
+    for start in range(80, 120, 10):
+        await fed.fold(story.facts[start : start + 10])
+    await fed.sink.close()
+    assert redis.hlen(FED.key("jobs")) == redis.zcard(FED.key("ended")) == 10
+    assert redis.zcard(FED.key("facts")) == 20  # `submitted` and `job-ended` of each
 
 
 async def test_two_projections_keep_apart(redis: Redis, redis_url: str) -> None:

@@ -18,7 +18,7 @@ from muster.core.instant import NS_PER_S
 from muster.gateway.http import make_app
 from muster.gateway.live import Credentials, Live
 from muster.gateway.ports import UnreachableError
-from muster.gateway.snapshot import Image, Shared, image_of
+from muster.gateway.snapshot import Image, JobRows, Shared, image_of
 from muster.schemas.live import LiveCredential, Snapshot
 
 SIGNER = ViewSigner(new_key(PREFIX_ACCOUNT, b"s" * 32), new_key(PREFIX_ACCOUNT, b"a" * 32).public)
@@ -33,7 +33,7 @@ class FakeSnapshots:
 
     def __init__(self) -> None:
         tables = {"nodes": [(b"n1", NODE)], "queues": [], "reservations": [], "telemetry": [(b"n1", b"[null]")]}
-        self.made = image_of({"atlas": 7, "fed": 3}, 99, [JOB], tables)
+        self.made = image_of({"atlas": 7, "fed": 3}, 99, JobRows([JOB]), tables)
         self.fails = ""
 
     async def image(self) -> Image:
@@ -119,7 +119,7 @@ async def test_a_snapshot_holds_every_row_as_it_was_stored_and_travels_compresse
 
 def test_the_same_image_is_closed_for_each_who_asks() -> None:
     tables = {name: [(os.urandom(4).hex().encode(), NODE)] for name in ("nodes", "queues", "reservations")}
-    image = image_of({"atlas": 1}, 1, [JOB] * 1_000, {**tables, "telemetry": []})
+    image = image_of({"atlas": 1}, 1, JobRows([JOB] * 1_000), {**tables, "telemetry": []})
     for audiences in (["public"], ["public", "blue"], ["public", "*"]):
         assert gzip.decompress(image.gzipped(audiences)) == image.whole(audiences)
         assert json.loads(image.whole(audiences))["seqs"] == {"atlas": dict.fromkeys(audiences, 1)}

@@ -4,14 +4,15 @@ from typing import cast
 
 import pytest
 
-from gateway_fakes import FakeScheduler, FakeView
+from gateway_fakes import FakeLeaders, FakeScheduler, FakeView
 from muster.gateway.cells import Cell, cell_named
 from muster.gateway.ports import Composer, Guard, Leaders, Scaler, UnreachableError
 from muster.gateway.problems import ProblemError
-from muster.gateway.redis_view import cluster_in, newest_row
+from muster.gateway.redis_view import assigned_row, cluster_in
 from muster.gateway.schedulers import Schedulers
 from muster.schemas.facts.queue import QueueSpec
 from muster.schemas.job import Phase
+from muster.schemas.members import AssignmentView
 from muster.schemas.queries import QueueCheckAnswer
 from muster.schemas.views import JobView, NodeView, job_view
 from projector_story import a_job
@@ -22,29 +23,58 @@ def row(cluster: str, phase: Phase, *, queued_at: int = 0) -> bytes:
     return view.model_dump_json().encode()
 
 
-def two() -> tuple[Schedulers, FakeScheduler, FakeScheduler]:
+def assigned_to(cluster: str) -> FakeLeaders:
+    """The federation, which has given every job to that cluster."""
+    leaders = FakeLeaders()
+    leaders.answers["federation", "assignment"] = AssignmentView(known=bool(cluster), cluster=cluster)
+    return leaders
+
+
+def two(*, assigned: str = "") -> tuple[Schedulers, FakeScheduler, FakeScheduler]:
+    """Schedulers of two clusters. assigned: which of them has every job."""
     east, west = FakeScheduler(FakeView()), FakeScheduler(FakeView())
     east.node_rows, west.node_rows = [NodeView(name="e1", cluster="east")], [NodeView(name="w1", cluster="west")]
-    return Schedulers({"east": east, "west": west}), east, west
+    return Schedulers({"east": east, "west": west}, leaders=assigned_to(assigned)), east, west
+
+
+def shown(*rows: bytes | None) -> bytes | None:
+    """The row that is shown. rows: of east, of west, of the federation."""
+    return assigned_row(("east", "west"), rows, is_shared=True).row
 
 
 def known(cluster: str, phase: Phase) -> JobView:
     return JobView.model_validate_json(row(cluster, phase))
 
 
-async def test_who_has_the_job_answers_for_it_and_lists_are_put_together() -> None:
-    both, _, west = two()
-    job = known("west", Phase.RUNNING)
-    west.known[job.id] = job
-    assert await both.job(job.id) == job
+async def test_lists_are_put_together() -> None:
+    both, _, _ = two()
     assert [NodeView.model_validate_json(one).name for one in await both.nodes()] == ["e1", "w1"]
 
 
-async def test_of_a_job_that_moved_the_cluster_where_it_lives_answers() -> None:
-    both, east, west = two()
-    ended, lives = known("east", Phase.FAILED), known("west", Phase.QUEUED)
-    east.known[ended.id], west.known[ended.id] = ended, lives
-    assert await both.job(ended.id) == lives
+async def test_only_the_cluster_that_has_a_job_answers_for_it() -> None:
+    """Another one could say that the job is of a team of its choice, and who may cancel it is judged by that."""
+    both, east, west = two(assigned="west")
+    made_up, job = known("east", Phase.RUNNING), known("west", Phase.QUEUED)
+    east.known[job.id], west.known[job.id] = made_up, job
+    assert await both.job(job.id) == job
+    assert (await both.why(job.id)).job == job
+
+
+@pytest.mark.parametrize("assigned", ["", "north"])
+async def test_nobody_answers_for_a_job_that_none_of_these_clusters_has(assigned: str) -> None:
+    both, east, _ = two(assigned=assigned)
+    made_up = known("east", Phase.RUNNING)
+    east.known[made_up.id] = made_up
+    assert await both.job(made_up.id) is None
+    assert (await both.why(made_up.id)).job is None
+
+
+async def test_without_the_federation_no_cluster_answers_for_a_job() -> None:
+    east = FakeScheduler(FakeView())
+    made_up = known("east", Phase.RUNNING)
+    east.known[made_up.id] = made_up
+    with pytest.raises(UnreachableError):
+        await Schedulers({"east": east}, leaders=FakeLeaders()).job(made_up.id)
 
 
 async def test_a_cluster_that_does_not_answer_hides_nothing_of_the_others() -> None:
@@ -66,25 +96,39 @@ async def test_one_cluster_that_refuses_a_queue_is_enough() -> None:
     assert (await both.queue_check(QueueSpec(name="blue"))).field == "weight"
 
 
-def test_the_federation_says_which_clusters_row_is_shown_and_afterwards_the_later_one_is() -> None:
-    both = ("east", "west")
+def test_the_federation_says_which_clusters_row_is_shown() -> None:
     stale, live = row("east", Phase.QUEUED, queued_at=5), row("west", Phase.RUNNING, queued_at=9)
-    assert newest_row(both, (stale, live, row("west", Phase.SUBMITTED))) == live
-    assert newest_row(both, (stale, live, row("east", Phase.SUBMITTED))) == stale
-    assert newest_row(both, (stale, live, None)) == live
-    assert newest_row(both, (None, live, None)) == live
-    assert newest_row(both, (None, None, None)) is None
+    assert shown(stale, live, row("west", Phase.SUBMITTED)) == live
+    assert shown(stale, live, row("east", Phase.SUBMITTED)) == stale
+    assert shown(None, None, None) is None
 
 
-def test_a_row_that_a_cluster_makes_up_of_anothers_live_job_is_not_shown() -> None:
+def test_a_row_that_a_cluster_makes_up_of_anothers_job_is_not_shown() -> None:
     """Who may cancel a job, or read what it prints, is judged by the team of its row."""
     made_up = row("west", Phase.RUNNING, queued_at=99)
     for where in ("east", ""):
-        of_fed = row(where, Phase.SUBMITTED)
-        assert newest_row(("east", "west"), (None, made_up, of_fed)) == of_fed
+        for phase in (Phase.SUBMITTED, Phase.SUCCEEDED):
+            of_fed = row(where, phase)
+            assert shown(None, made_up, of_fed) == of_fed
     lies = row("east", Phase.RUNNING, queued_at=99)
     of_fed = row("east", Phase.SUBMITTED)
-    assert newest_row(("east", "west"), (None, lies, of_fed)) == of_fed, "the log that it is from counts, not its words"
+    assert shown(None, lies, of_fed) == of_fed, "the log that it is from counts, not its words"
+
+
+def test_a_job_that_the_federation_has_forgotten_is_shown_if_one_cluster_alone_tells_of_it() -> None:
+    ended, made_up = row("east", Phase.SUCCEEDED), row("west", Phase.RUNNING, queued_at=99)
+    assert shown(ended, None, None) == ended
+    assert shown(ended, made_up, None) is None
+
+
+def test_of_one_cluster_among_several_the_federation_is_believed_too() -> None:
+    made_up, of_fed = row("west", Phase.RUNNING), row("east", Phase.SUBMITTED)
+    assert assigned_row(("west",), (made_up, of_fed), is_shared=True).row == of_fed
+
+
+def test_of_a_single_cluster_its_row_is_shown_whatever_the_federation_says() -> None:
+    running = row("atlas", Phase.RUNNING)
+    assert assigned_row(("atlas",), (running, row("", Phase.SUBMITTED)), is_shared=False).row == running
 
 
 def test_a_name_that_looks_like_a_cluster_is_none() -> None:

@@ -3,9 +3,10 @@
 from muster.projector.core import FedProjectorCore
 from muster.projector.core.rows import Changes
 from muster.schemas.facts.federation import JobRecalled, JobReturned
-from muster.schemas.facts.job import JobEnded, JobFinished, JobRouted
+from muster.schemas.facts.job import JobEnded, JobFinished, JobRouted, RoutedState
 from muster.schemas.facts.job_wishes import Ask, JobHoldRequested, JobPriorityRequested
 from muster.schemas.job import Phase
+from muster.schemas.registry import STATE_NAME
 from muster.schemas.views import JobView
 from projector_story import Story, a_job
 
@@ -102,3 +103,52 @@ def test_the_end_of_an_earlier_assignment_takes_no_row_away() -> None:
         story.add("job", job.id, "job-ended", ended)
     core, _ = project(story)
     assert core.jobs_live == 0
+
+
+def project_of_two(story: Story) -> tuple[FedProjectorCore, Changes]:
+    core = FedProjectorCore(clusters=2, ended_kept=1)
+    for fact in story.facts:
+        core.apply(fact)
+    return core, core.take(facts_after=0)
+
+
+def test_of_several_clusters_it_is_told_which_one_has_each_live_job() -> None:
+    story, job, waiting = Story(), a_job(1), a_job(2)
+    for one in (job, waiting):
+        story.submitted(one)
+    story.routed(job)
+    _, changes = project_of_two(story)
+    assert {change.id: change.cluster for change in changes.jobs} == {job.id: "atlas", waiting.id: ""}
+
+
+def test_of_several_clusters_the_one_that_had_an_ended_job_stays_known() -> None:
+    story, job = Story(), a_job(1)
+    story.submitted(job)
+    story.routed(job)
+    story.came_back(job)
+    core, changes = project_of_two(story)
+    view = JobView.model_validate_json(changes.jobs[0].body)
+    assert (view.cluster, view.phase, view.ended_at) == ("atlas", Phase.SUCCEEDED, 1)
+    assert (changes.removed, core.jobs_live) == ([], 0)
+    assert core.knows(job.id)
+
+
+def test_ended_jobs_are_held_in_bounds_for_each_cluster() -> None:
+    story, jobs = Story(), [a_job(number) for number in range(3)]
+    for job in jobs:
+        story.submitted(job)
+        story.routed(job)
+        story.came_back(job)
+    core, _ = project_of_two(story)
+    assert [core.knows(job.id) for job in jobs] == [False, True, True]
+
+
+def test_a_checkpoint_says_which_cluster_had_an_ended_job() -> None:
+    job = a_job(1)
+    ended = RoutedState(job=job, job_id=job.id, cluster="borg", phase=Phase.FAILED, assignment=2)
+    story = Story("federation")
+    story.add("job", job.id, STATE_NAME, ended)
+    _, of_several = project_of_two(story)
+    assert JobView.model_validate_json(of_several.jobs[0].body).cluster == "borg"
+    _, of_one = project(story)
+    assert of_one.jobs == []

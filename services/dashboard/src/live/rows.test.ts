@@ -2,7 +2,7 @@ import { describe, expect, it } from "vitest";
 import type { LiveSlice, QueueView } from "../wire";
 import { bound, type Changes, GONE_MAX, noChanges } from "./changes";
 import { FACTS_KEPT, FactRing } from "./facts";
-import { ENDED_KEPT, Rows } from "./rows";
+import { ENDED_KEPT, Rows, WAITING_KEPT } from "./rows";
 import { fact, jobRow, nodeRow, slice, snapshot } from "./samples";
 
 function applied(rows: Rows, given: Partial<LiveSlice>): Changes {
@@ -61,6 +61,118 @@ describe("jobs", () => {
     rows.reset(snapshot({ jobs: [jobRow("C", "queued")] }), changes);
     expect([...rows.jobs.keys()].sort()).toEqual(["B", "C"]);
     expect(changes.reset).toBe(true);
+  });
+});
+
+/** A page of two clusters that began with these. */
+function ofTwo(given: Parameters<typeof snapshot>[0] = {}): Rows {
+  const rows = new Rows();
+  rows.reset(snapshot({ seqs: { atlas: {}, borg: {}, fed: {} }, ...given }), noChanges());
+  return rows;
+}
+
+describe("jobs of several clusters", () => {
+  const fedRow = (cluster: string, given = {}) => jobRow("A", "submitted", { cluster, seq: 900, ...given });
+  const inAtlas = jobRow("A", "running", { seq: 3 });
+  const madeUp = jobRow("A", "succeeded", { cluster: "borg", seq: 99, name: "stolen", team: "red" });
+
+  it("are told of by the cluster that the federation names, and by no other", () => {
+    const rows = ofTwo();
+    applied(rows, { cluster: "fed", jobs: [fedRow("atlas")] });
+    applied(rows, { cluster: "atlas", jobs: [inAtlas] });
+    expect(applied(rows, { cluster: "borg", jobs: [madeUp], gone_jobs: [] }).jobs.size).toBe(0);
+    expect(applied(rows, { cluster: "borg", gone_jobs: ["A"] }).goneJobs.size).toBe(0);
+    expect(rows.jobs.get("A")).toEqual(inAtlas);
+  });
+
+  it("of a snapshot stay with the cluster that it says", () => {
+    const rows = ofTwo({ jobs: [inAtlas] });
+    applied(rows, { cluster: "borg", jobs: [madeUp] });
+    expect(rows.jobs.get("A")).toEqual(inAtlas);
+    applied(rows, { cluster: "atlas", jobs: [jobRow("A", "succeeded", { seq: 4 })] });
+    expect(rows.jobs.get("A")?.phase).toBe("succeeded");
+  });
+
+  it("stay with their cluster when they have ended", () => {
+    const rows = ofTwo({ jobs: [inAtlas] });
+    const ended = jobRow("A", "failed", { seq: 4 });
+    applied(rows, { cluster: "atlas", jobs: [ended] });
+    applied(rows, { cluster: "fed", jobs: [fedRow("atlas", { phase: "failed", seq: 950 })] });
+    applied(rows, { cluster: "borg", jobs: [{ ...madeUp, phase: "running" }] });
+    rows.reset(snapshot({ seqs: { atlas: {}, borg: {}, fed: {} } }), noChanges());
+    applied(rows, { cluster: "borg", jobs: [{ ...madeUp, phase: "running" }] });
+    expect(rows.jobs.get("A")).toEqual(ended);
+  });
+
+  it("that the federation did not name are not shown, whoever tells of them", () => {
+    const rows = ofTwo();
+    applied(rows, { cluster: "borg", jobs: [madeUp] });
+    expect(rows.jobs.size).toBe(0);
+    applied(rows, { cluster: "fed", jobs: [fedRow("")] });
+    expect(rows.jobs.get("A")?.phase).toBe("submitted");
+  });
+
+  it("are shown by a row that came before the federation's", () => {
+    const rows = ofTwo({ jobs: [fedRow("")] });
+    applied(rows, { cluster: "atlas", jobs: [inAtlas] });
+    expect(rows.jobs.get("A")?.phase).toBe("submitted");
+    applied(rows, { cluster: "fed", jobs: [fedRow("atlas", { seq: 901 })] });
+    expect(rows.jobs.get("A")).toEqual(inAtlas);
+  });
+
+  it("are shown by a row that the snapshot had before the federation's", () => {
+    const rows = ofTwo({ jobs: [fedRow("")], unconfirmed_jobs: [inAtlas, madeUp] });
+    expect(rows.jobs.get("A")?.phase).toBe("submitted");
+    applied(rows, { cluster: "fed", jobs: [fedRow("atlas", { seq: 901 })] });
+    expect(rows.jobs.get("A")).toEqual(inAtlas);
+  });
+
+  it("of a snapshot that is ahead of the federation's slices are shown again once these are there", () => {
+    const rows = ofTwo({ jobs: [inAtlas] });
+    applied(rows, { cluster: "fed", jobs: [fedRow("")] });
+    expect(rows.jobs.get("A")?.phase).toBe("submitted");
+    applied(rows, { cluster: "fed", jobs: [fedRow("atlas", { seq: 901 })] });
+    expect(rows.jobs.get("A")).toEqual(inAtlas);
+  });
+
+  it("that move are told of by the new cluster, and no more by the old one", () => {
+    const rows = ofTwo({ jobs: [inAtlas] });
+    applied(rows, { cluster: "fed", jobs: [fedRow("")] });
+    applied(rows, { cluster: "atlas", gone_jobs: ["A"] });
+    expect(rows.jobs.get("A")?.cluster).toBe("");
+    applied(rows, { cluster: "fed", jobs: [fedRow("borg", { seq: 901 })] });
+    applied(rows, { cluster: "atlas", jobs: [jobRow("A", "failed", { seq: 8 })] });
+    expect(rows.jobs.get("A")?.phase).toBe("submitted");
+    applied(rows, { cluster: "borg", jobs: [jobRow("A", "queued", { cluster: "borg", seq: 1 })] });
+    expect(rows.jobs.get("A")?.phase).toBe("queued");
+  });
+
+  it("wait in bounds, and one cluster's rows take no place from another's", () => {
+    const rows = ofTwo();
+    applied(rows, { cluster: "atlas", jobs: [inAtlas] });
+    const many = Array.from({ length: WAITING_KEPT + 1 }, (_, number) =>
+      jobRow(`J${number}`, "running", { cluster: "borg" }),
+    );
+    applied(rows, { cluster: "borg", jobs: many });
+    applied(rows, { cluster: "fed", jobs: [fedRow("atlas"), fedRow("borg", { id: "J0" })] });
+    expect(rows.jobs.get("A")).toEqual(inAtlas);
+    expect(rows.jobs.get("J0")?.phase).toBe("submitted");
+  });
+
+  it("are called what the federation or their cluster calls them", () => {
+    const rows = ofTwo({ jobs: [jobRow("B", "running")] });
+    const named = (id: string, cluster: string, name: string, given = {}) =>
+      fact(1, {
+        id: `${id} ${name}`,
+        subject_id: id,
+        name: "routed",
+        cluster,
+        stream: `LOG_${cluster}`,
+        body: JSON.stringify({ job: { spec: { name } } }),
+        ...given,
+      });
+    rows.learn([named("A", "borg", "stolen"), named("A", "", "llama", { stream: "FED", name: "submitted" })]);
+    expect(rows.names.get("A")).toBe("llama");
   });
 });
 

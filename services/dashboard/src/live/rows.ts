@@ -3,6 +3,9 @@
  *
  * A job is told of by the federation's log until a cluster's log has it; the two logs count differently, so a row's
  * `seq` is compared only with one from the same log, and the cluster's row wins.
+ *
+ * Of several clusters, each log can tell of any job. Then a cluster's row counts only while the federation's newest row
+ * names that cluster. Other rows wait, since the federation's may come later.
  */
 
 import type {
@@ -16,13 +19,15 @@ import type {
   ReservationRow,
   Snapshot,
 } from "../wire";
-import { FED_CLUSTER, isOver } from "../wire";
+import { FED_CLUSTER, FED_STREAM, isOver } from "../wire";
 import type { Changes } from "./changes";
 import { FactRing } from "./facts";
 import { JobNames } from "./names";
 
 /** Jobs that have ended stay on the screen, the newest so many. */
 export const ENDED_KEPT = 2_000;
+/** Rows of each cluster that wait for the federation to name it, the newest so many. */
+export const WAITING_KEPT = 5_000;
 
 export class Rows {
   readonly jobs = new Map<string, JobRow>();
@@ -34,17 +39,29 @@ export class Rows {
   readonly names = new JobNames();
   readonly #fromFed = new Set<string>();
   readonly #ended = new Set<string>();
+  /** Which cluster has each job that is shown, as the federation says; empty while none has. */
+  readonly #assigned = new Map<string, string>();
+  /** By cluster, rows of jobs that it does not have as far as is known here. */
+  readonly #waiting = new Map<string, Map<string, JobRow>>();
+  #isShared = false;
 
   /** Begin anew. Jobs that are known to have ended stay; those that the snapshot no longer has are gone. */
   reset(snapshot: Snapshot, changes: Changes): void {
+    this.#isShared = Object.keys(snapshot.seqs).filter((name) => name !== FED_CLUSTER).length > 1;
+    this.#waiting.clear();
     for (const id of [...this.jobs.keys()]) {
       if (!this.#ended.has(id)) {
         this.jobs.delete(id);
+        this.#assigned.delete(id);
       }
     }
     this.#fromFed.clear();
+    for (const row of snapshot.unconfirmed_jobs) {
+      this.#wait(row, row.cluster);
+    }
     for (const row of snapshot.jobs) {
       this.jobs.set(row.id, row);
+      this.#assigned.set(row.id, row.cluster);
       this.names.keep(row.id, row.name);
       this.#ended.delete(row.id);
       if (row.cluster === "" || row.phase === "submitted") {
@@ -93,11 +110,20 @@ export class Rows {
    */
   hear(slice: LiveSlice, changes: Changes): FactRow[] {
     const heard = slice.facts.filter((fact) => this.facts.add(fact));
+    this.learn(heard);
     for (const fact of heard) {
-      this.names.learn(fact);
       changes.facts.push(fact);
     }
     return heard;
+  }
+
+  /** Keep the names in these facts, of jobs that the facts' cluster has. */
+  learn(facts: readonly FactRow[]): void {
+    for (const fact of facts) {
+      if (!this.#isShared || fact.stream === FED_STREAM || this.#assigned.get(fact.subject_id) === fact.cluster) {
+        this.names.learn(fact);
+      }
+    }
   }
 
   readings(telemetry: LiveTelemetry, changes: Changes): void {
@@ -114,10 +140,55 @@ export class Rows {
     this.facts.clear();
     this.#fromFed.clear();
     this.#ended.clear();
+    this.#assigned.clear();
+    this.#waiting.clear();
     changes.reset = true;
   }
 
   #job(row: JobRow, log: string, changes: Changes): void {
+    if (!this.#isShared) {
+      this.#take(row, log, changes);
+    } else if (log === FED_CLUSTER) {
+      this.#assign(row, changes);
+    } else if (this.#assigned.get(row.id) === log) {
+      this.#take(row, log, changes);
+    } else {
+      this.#wait(row, log);
+    }
+  }
+
+  /** The federation says which cluster has the job: that one's row is shown, and before there is one, this row. */
+  #assign(row: JobRow, changes: Changes): void {
+    const known = this.jobs.get(row.id);
+    const isOfCluster = known !== undefined && !this.#fromFed.has(row.id);
+    this.#assigned.set(row.id, row.cluster);
+    if (isOfCluster && known.cluster !== row.cluster) {
+      this.#wait(known, known.cluster); // this row may be older than the snapshot that it was taken from
+      this.#drop(row.id, changes);
+      this.#assigned.set(row.id, row.cluster);
+    }
+    const waiting = this.#waiting.get(row.cluster);
+    const own = waiting?.get(row.id);
+    waiting?.delete(row.id);
+    this.#take(own ?? row, own ? row.cluster : FED_CLUSTER, changes);
+  }
+
+  /** Keep a row that is not shown, for when the federation names its cluster. */
+  #wait(row: JobRow, cluster: string): void {
+    const rows = this.#waiting.get(cluster) ?? new Map<string, JobRow>();
+    this.#waiting.set(cluster, rows);
+    if ((rows.get(row.id)?.seq ?? 0) > row.seq) {
+      return;
+    }
+    rows.delete(row.id);
+    rows.set(row.id, row);
+    if (rows.size > WAITING_KEPT) {
+      const [oldest] = rows.keys();
+      rows.delete(oldest ?? "");
+    }
+  }
+
+  #take(row: JobRow, log: string, changes: Changes): void {
     const known = this.jobs.get(row.id);
     const isFed = log === FED_CLUSTER;
     if (known) {
@@ -154,8 +225,14 @@ export class Rows {
   }
 
   #goneJob(id: string, log: string, changes: Changes): void {
+    this.#waiting.get(log)?.delete(id);
+    const known = this.jobs.get(id);
+    if (!known) {
+      return;
+    }
+    const isFromFed = this.#fromFed.has(id);
     const isFed = log === FED_CLUSTER;
-    if (this.jobs.has(id) && (!isFed || this.#fromFed.has(id))) {
+    if (isFed ? isFromFed : !this.#isShared || (!isFromFed && known.cluster === log)) {
       this.#drop(id, changes);
     }
   }
@@ -164,6 +241,7 @@ export class Rows {
     this.jobs.delete(id);
     this.#ended.delete(id);
     this.#fromFed.delete(id);
+    this.#assigned.delete(id);
     changes.jobs.delete(id);
     changes.goneJobs.add(id);
   }

@@ -23,7 +23,8 @@ export function slice(given: Partial<LiveSlice> & { seq: number; prev: number })
 }
 
 export function snapshot(given: Partial<Snapshot> = {}): Snapshot {
-  return { seqs: {}, at: 0, jobs: [], nodes: [], queues: [], reservations: [], telemetry: {}, ...given };
+  const rows = { jobs: [], nodes: [], queues: [], reservations: [], unconfirmed_jobs: [] };
+  return { seqs: {}, at: 0, telemetry: {}, ...rows, ...given };
 }
 
 export function jobRow(id: string, phase: Phase, given: Partial<JobView> = {}): JobView {

@@ -67,9 +67,7 @@ class Store {
 
   /** Facts from before, as the API tells them: they are not kept here, but the names in them are. */
   learn(facts: readonly FactRow[]): void {
-    for (const fact of facts) {
-      this.#rows.names.learn(fact);
-    }
+    this.#rows.learn(facts);
   }
 
   reset(snapshot: Snapshot): void {

@@ -1,12 +1,14 @@
 """Facts as server-sent events. An event's id is the listener's position after it, so a reconnect misses nothing."""
 
 from collections.abc import AsyncIterator, Callable, Sequence
+from dataclasses import replace
 
 from starlette.requests import Request
 from starlette.responses import StreamingResponse
 
 from muster.gateway.feed import FedFact, Position, cursor, parse_cursor
 from muster.gateway.house import House
+from muster.gateway.job_facts import JobFacts
 from muster.gateway.ports import UnreachableError
 from muster.schemas.job import TERMINAL_PHASES
 from muster.schemas.views import FactView
@@ -66,10 +68,11 @@ async def _job(house: House, job_id: str, position: Position, after: Position) -
             return
 
     def is_new(fact: FedFact) -> bool:
-        return fact.seq > told.get(fact.stream, 0) and _is_about(fact, job_id)
+        return fact.seq > told.get(fact.stream, 0)
 
     covered = {stream: max(seq, told.get(stream, 0)) for stream, seq in position.items()}
-    async for chunk in _live(house, position, is_new, told=covered, until_end=True):
+    following = replace(house, feed=JobFacts(house.feed, house.view, job_id, time=house.time, told=told))
+    async for chunk in _live(following, position, is_new, told=covered, until_end=True):
         yield chunk
 
 
@@ -103,11 +106,6 @@ async def _live(
             yield b"".join(chunk)  # one write for all: a listener costs little more for many facts than for one
         if not facts and not await house.feed.changed(since=version, timeout_s=HEARTBEAT_S):
             yield b": nothing new\n\n"
-
-
-def _is_about(fact: FedFact, job_id: str) -> bool:
-    """One of its own facts, or one of another kind that serves it."""
-    return fact.job_id == job_id or (job_id.encode() in fact.body and fact.view.subject_id == job_id)
 
 
 def _is_end(fact: FactView) -> bool:

@@ -1,4 +1,4 @@
-"""The federation's log folded into rows of jobs that no cluster tells of yet, and of those that never reached one."""
+"""The federation's log folded into rows of jobs: which cluster each has, and of what no cluster tells."""
 
 from typing import cast
 
@@ -22,10 +22,15 @@ class FedProjectorCore(Projection):
     A row stays until the job's end came back, also once a cluster's log has the job: the cluster's row is shown before
     this one, and so a reader never meets a moment without any. A fact addressed to a cluster is shown from that
     cluster's log, where the same fact arrives; so each is shown once.
+
+    Where there are several clusters, each log could tell of any job, so readers believe the one that this row names.
+    For that the row stays also after the job's end, as the clusters' own rows do.
     """
 
-    def __init__(self, *, ended_kept: int = ENDED_KEPT, ring_bytes: int = RING_BYTES_MAX) -> None:
-        super().__init__(stream=FED_STREAM, ended_kept=ended_kept, ring_bytes=ring_bytes)
+    def __init__(self, *, clusters: int = 1, ended_kept: int = ENDED_KEPT, ring_bytes: int = RING_BYTES_MAX) -> None:
+        """Begin with nothing. clusters: of the federation. ended_kept: rows of ended jobs held for each of them."""
+        super().__init__(stream=FED_STREAM, ended_kept=ended_kept * clusters, ring_bytes=ring_bytes)
+        self._stores_clusters = clusters > 1
         self._assignments: dict[str, int] = {}
         """Of live jobs that had a cluster before, which assignment's end is theirs."""
 
@@ -84,9 +89,16 @@ class FedProjectorCore(Projection):
         ended = cast("jobs.JobEnded", fact.payload)
         if ended.assignment != self._assignments.get(fact.subject_id, ended.assignment):
             return  # of a cluster that had it before
-        if fact.subject_id not in self._live or not self._forget(fact.subject_id):
-            self.anomalies += 1
         self._assignments.pop(fact.subject_id, None)
+        job = self._live.get(fact.subject_id)
+        if job is None:
+            self.anomalies += 1
+        elif self._stores_clusters:
+            row = job.row
+            row.phase, row.ended_at, row.reason, row.seq = ended.phase, ended.ended_at, ended.reason, fact.seq
+            self._end(job)
+        else:
+            self._forget(fact.subject_id)
 
     def _cancelled(self, fact: Fact) -> None:
         job = self._live.get(fact.subject_id)
@@ -105,13 +117,13 @@ class FedProjectorCore(Projection):
         if not isinstance(fact.payload, jobs.RoutedState):
             return
         state = fact.payload
-        if state.phase.is_terminal and state.cluster:
+        if state.phase.is_terminal and state.cluster and not self._stores_clusters:
             return
         row = job_row(state.job, cluster=state.cluster, submitted_at=state.job.submitted_at, seq=fact.seq)
         job = LiveJob(row, listed=not state.cluster)
         self._enter(job)
-        if state.assignment > 1 or (state.assignment and not state.cluster):
-            self._assignments[state.job_id] = state.assignment + (not state.cluster)
         if state.phase.is_terminal:
-            row.phase = state.phase
+            row.phase, row.ended_at = state.phase, fact.time  # at the latest: a checkpoint does not say when
             self._end(job)
+        elif state.assignment > 1 or (state.assignment and not state.cluster):
+            self._assignments[state.job_id] = state.assignment + (not state.cluster)

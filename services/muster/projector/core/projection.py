@@ -61,6 +61,7 @@ class Projection:
         """Newest fact shown about a job of that team, or serving one; least recent first."""
         self._teams_floor = 0  # of other teams it is not after this: neither a checkpoint nor a bounded memory tells
         self._ended_kept = ended_kept
+        self._stores_clusters = False
         self._live: dict[str, LiveJob] = {}
         self._traced: dict[str, LiveJob] = {}  # live jobs by trace id; of several with one trace, the newest
         self._ended: dict[str, JobChange] = {}  # oldest first
@@ -179,7 +180,8 @@ class Projection:
             change = self._ended[job_id]
             self._ended[job_id] = replace(change, was=change.phase)
             return change
-        change = job_change(live.row, was=live.was, listed=live.listed, body=body)
+        cluster = live.row.cluster if self._stores_clusters else None
+        change = job_change(live.row, was=live.was, listed=live.listed, body=body, cluster=cluster)
         live.was = live.row.phase
         return change
 
@@ -238,7 +240,8 @@ class Projection:
         row = job.row
         self._leave(row.id)
         self._ended.pop(row.id, None)
-        self._ended[row.id] = job_change(row, was=job.was)
+        cluster = row.cluster if self._stores_clusters else None
+        self._ended[row.id] = job_change(row, was=job.was, cluster=cluster)
         self._jobs.touch(row.id)
         while len(self._ended) > self._ended_kept:
             oldest = next(iter(self._ended))

@@ -210,7 +210,8 @@ class JobChange:
     """One job's row as it should stand. order: sort key, submission time then id, unique.
 
     listed: whether it is found by its phase. was: the phase it was last written under, None if it was not (or nobody
-    knows). ended_order: sort key by end, "" while it lives.
+    knows). ended_order: sort key by end, "" while it lives. cluster: to be stored as the one that has the job; None:
+    this projection does not say.
     """
 
     id: str
@@ -223,14 +224,17 @@ class JobChange:
     body: bytes
     ended_order: str = ""
     listed: bool = True
+    cluster: str | None = None
 
 
-def job_change(row: JobRow, *, was: Phase | None, listed: bool = True, body: bytes | None = None) -> JobChange:
-    """The row, encoded. body: if it was encoded before."""
+def job_change(
+    row: JobRow, *, was: Phase | None, listed: bool = True, body: bytes | None = None, cluster: str | None = None
+) -> JobChange:
+    """Return the row, encoded. body: if it was encoded before. cluster: as in `JobChange`."""
     encoded = to_json(row) if body is None else body
     ended = order_key(row.ended_at, row.id) if row.phase.is_terminal else ""
     order = order_key(row.submitted_at, row.id)
-    return JobChange(row.id, order, row.team, row.queue, row.phase, was, row.seq, encoded, ended, listed)
+    return JobChange(row.id, order, row.team, row.queue, row.phase, was, row.seq, encoded, ended, listed, cluster)
 
 
 @dataclass(slots=True)

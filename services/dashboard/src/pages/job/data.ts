@@ -8,7 +8,7 @@ import type { FactView, JobReadings, JobView, OutputPage, WhyAnswer } from "../.
 import { TERMINAL } from "../jobs/words";
 import { NO_OUTPUT, type Tail, withLines } from "./output";
 import { devicesOf, fromKept, NO_READINGS, type Readings, withLive } from "./readings";
-import { traceIdOf } from "./trace";
+import { isOfJob } from "./trace";
 
 const WHY_EVERY_MS = 10_000;
 const SETTLE_MS = 400; // changes that come within this time are asked about together
@@ -76,7 +76,7 @@ export function useWhy(job: JobView | undefined): { why: WhyAnswer | null; probl
 }
 
 /** All facts of the job and of what was made for it: those that are kept, and those that come. */
-export function useTrail(id: string, trace: string) {
+export function useTrail({ id, trace, cluster }: JobView) {
   const [facts, setFacts] = useState<readonly FactView[]>();
   const [problem, setProblem] = useState<ApiProblem>();
   const known = useRef(new Map<string, FactView>());
@@ -105,12 +105,9 @@ export function useTrail(id: string, trace: string) {
   useEffect(() => {
     known.current = new Map();
     ask();
-    const traceId = traceIdOf(trace);
     let soon: ReturnType<typeof setTimeout> | undefined;
-    const isOurs = (fact: FactView) =>
-      fact.subject_id === id || (traceId !== "" && traceIdOf(fact.trace) === traceId && fact.kind !== "queue");
     const end = store.subscribe((changes) => {
-      const ours = changes.facts.filter(isOurs);
+      const ours = changes.facts.filter((fact) => isOfJob(fact, { id, trace, cluster }));
       if (!ours.length || !add(ours)) return;
       if (ours.every((fact) => fact.body)) return;
       clearTimeout(soon); // what the public sees has no bodies: the API gives them
@@ -120,7 +117,7 @@ export function useTrail(id: string, trace: string) {
       end();
       clearTimeout(soon);
     };
-  }, [id, trace]);
+  }, [id, trace, cluster]);
   return { facts, problem, again: ask };
 }
 

@@ -37,7 +37,7 @@ export default function Job({ id }: { id: string }) {
 }
 
 function Known({ job }: { job: JobView }) {
-  const trail = useTrail(job.id, job.trace);
+  const trail = useTrail(job);
   const hadPlace = job.slots.length > 0 || job.running_at > 0;
   const hasGpus = job.gpu_milli > 0;
   return (

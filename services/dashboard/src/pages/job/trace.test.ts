@@ -1,11 +1,27 @@
 import { describe, expect, it } from "vitest";
 import { aFact, NOON_NS, S } from "../jobs/samples";
-import { buildTrace, withoutRepeats } from "./trace";
+import { buildTrace, isOfJob, withoutRepeats } from "./trace";
 
 const at = (id: string, second: number, causes: string[] = [], more = {}) =>
   aFact({ id, seq: second + 1, time: NOON_NS + second * S, causes, name: id, ...more });
 const tree = (facts: Parameters<typeof buildTrace>[0]) =>
   buildTrace(facts).spans.map((span) => `${"-".repeat(span.depth)}${span.id}${span.caused || !span.parent ? "" : "*"}`);
+
+describe("a fact", () => {
+  const job = { id: "A", trace: "00-abc-def-01", cluster: "atlas" };
+
+  it("is the job's if the federation or the job's cluster tells it", () => {
+    expect(isOfJob(at("queued", 1, [], { subject_id: "A" }), job)).toBe(true);
+    expect(isOfJob(at("submitted", 1, [], { subject_id: "A", stream: "FED", cluster: "" }), job)).toBe(true);
+    expect(isOfJob(at("attached", 1, [], { kind: "attachment", trace: "00-abc-999-01" }), job)).toBe(true);
+  });
+
+  it("is not the job's if another cluster tells it, about the job or under its trace", () => {
+    const other = { stream: "LOG_borg", cluster: "borg" };
+    expect(isOfJob(at("succeeded", 1, [], { ...other, subject_id: "A" }), job)).toBe(false);
+    expect(isOfJob(at("attached", 1, [], { ...other, kind: "attachment", trace: job.trace }), job)).toBe(false);
+  });
+});
 
 describe("a job's trace", () => {
   it("hangs a fact under the newest of its causes and keeps the others as links", () => {

@@ -6,7 +6,8 @@
  * JetStream sourced into a second stream keeps its id and is one fact.
  */
 
-import type { FactView } from "../../wire";
+import type { FactView, JobView } from "../../wire";
+import { FED_STREAM } from "../../wire";
 import { NS_PER_S, TERMINAL } from "../jobs/words";
 
 /** One fact in the tree. parent: id of the fact it hangs under, "" for the root; caused: that is among its causes. */
@@ -64,6 +65,18 @@ export function isEnd(fact: FactView): boolean {
 export function traceIdOf(traceparent: string): string {
   const fields = traceparent.split("-");
   return fields.length === 4 ? (fields[1] ?? "") : "";
+}
+
+/**
+ * Whether a fact is the job's, or of what was made for it. Any cluster's log can tell of any job: only the federation's
+ * and that of the job's own cluster count.
+ */
+export function isOfJob(fact: FactView, { id, trace, cluster }: Pick<JobView, "id" | "trace" | "cluster">): boolean {
+  if (fact.stream !== FED_STREAM && fact.cluster !== cluster) {
+    return false;
+  }
+  const traceId = traceIdOf(trace);
+  return fact.subject_id === id || (traceId !== "" && traceIdOf(fact.trace) === traceId && fact.kind !== "queue");
 }
 
 /** Each fact once, by time; within one stream the sequence decides, since it is the order there. */

@@ -30,6 +30,7 @@ function play({ fleet: options, pool, jobsPerS, isStill }: Play): void {
     queues: [],
     reservations: [],
     telemetry: readings(fleet, [...fleet.telemetry.keys()]),
+    unconfirmed_jobs: [],
   };
   send({ kind: "snapshot", bytes: bytesOf(snapshot), answers: composer.answers() });
   if (!isStill) {
