@@ -7,6 +7,7 @@ from fastapi.routing import APIRoute
 from starlette.types import Receive, Scope, Send
 
 from bounded_gateway import Gateway, RawClient, serving
+from certificates import Authority
 from gateway_fakes import FakeHouse, joined
 from muster.bus.http_settings import HttpSettings
 from muster.gateway.connections import RESERVE
@@ -15,6 +16,22 @@ from waiting import until
 QUICK = HttpSettings(header_s_max=0.3, body_s_max=0.3, idle_s_max=1.0, write_s_max=0.3)
 EVIL = "evil.example"
 STREAM = "/v1/events?follow=true"
+ENDED_S_MAX = 20.0
+"""Patience with a server that has to close a connection; an event loop's own limit of a handshake is 60 s."""
+
+unfinished = pytest.mark.parametrize("sent_bytes", [0, 100], ids=["silent", "half-a-hello"])
+"""Handshakes that stop before the first byte, or within the first message."""
+
+
+@pytest.fixture(scope="module")
+def authority(tmp_path_factory: pytest.TempPathFactory) -> Authority:
+    return Authority.make(tmp_path_factory.mktemp("tls"))
+
+
+async def all_end(clients: list[RawClient]) -> None:
+    """Wait until the server has closed all these connections without a word. Raises TimeoutError."""
+    async with asyncio.timeout(ENDED_S_MAX):
+        assert await asyncio.gather(*(client.ended() for client in clients)) == [b""] * len(clients)
 
 
 async def is_alive(gateway: Gateway, *, source: str = "127.0.0.1") -> bool:
@@ -81,6 +98,56 @@ async def test_no_more_connections_are_kept_than_the_limit_and_the_reserve() -> 
         last = [await gateway.connect(source="127.0.0.2") for _ in range(10)]
         assert await is_alive(gateway)  # in the place of an idle one
         assert (await last[-1].ask("/healthz"))[0] == 200
+
+
+@unfinished
+async def test_unfinished_handshakes_of_many_addresses_shut_nobody_out(authority: Authority, sent_bytes: int) -> None:
+    bounds = HttpSettings(connections_max=40, connections_per_address_max=10, header_s_max=3_600)
+    async with serving(FakeHouse().app, bounds, authority=authority) as gateway:
+        attacking = [
+            await gateway.begin_handshake(source=f"127.0.0.{host}", sent_bytes=sent_bytes)
+            for host in range(2, 12)
+            for _ in range(10)
+        ]
+        await all_end(attacking[:60])
+        assert await is_alive(gateway)
+        assert (await (await gateway.connect()).ask("/v1/me", token="ann"))[0] == 200
+
+
+@unfinished
+async def test_unfinished_handshakes_of_one_address_take_no_place_of_others(
+    authority: Authority, sent_bytes: int
+) -> None:
+    bounds = HttpSettings(connections_max=10, connections_per_address_max=5, header_s_max=3_600)
+    async with serving(FakeHouse().app, bounds, authority=authority) as gateway:
+        members = [await gateway.connect(source="127.0.0.2") for _ in range(5)]
+        attacking = [await gateway.begin_handshake(source="127.0.0.3", sent_bytes=sent_bytes) for _ in range(20)]
+        await all_end(attacking[:15])
+        assert [(await member.ask("/healthz"))[0] for member in members] == [200] * 5
+        assert await is_alive(gateway, source="127.0.0.3")
+
+
+@unfinished
+async def test_a_handshake_that_does_not_come_to_its_end_is_not_waited_for(
+    authority: Authority, sent_bytes: int
+) -> None:
+    async with serving(FakeHouse().app, QUICK, authority=authority) as gateway:
+        await all_end([await gateway.begin_handshake(sent_bytes=sent_bytes)])
+
+
+async def test_health_is_answered_over_tls_while_every_connection_is_busy(authority: Authority) -> None:
+    async with serving(FakeHouse().app, HttpSettings(connections_max=4), authority=authority) as gateway:
+        await streams(gateway, 4, source="127.0.0.2")
+        await gateway.begin_handshake(source="127.0.0.3")
+        assert await is_alive(gateway)
+        assert (await (await gateway.connect()).ask("/v1/me", token="ann"))[0] == 503
+
+
+async def test_an_address_whose_connections_are_all_busy_begins_no_handshake(authority: Authority) -> None:
+    async with serving(FakeHouse().app, HttpSettings(connections_per_address_max=3), authority=authority) as gateway:
+        await streams(gateway, 3, source="127.0.0.2")
+        await all_end([await gateway.begin_handshake(source="127.0.0.2", sent_bytes=1_024)])
+        assert await is_alive(gateway, source="127.0.0.3")
 
 
 @pytest.mark.parametrize("sent", ["", "GET /healthz HTTP/1.1\r\nHost: mus", "POST /v1/jobs HTTP/1.1\r\nX-A: b\r\n"])

@@ -21,19 +21,21 @@ class HttpSettings(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid", use_attribute_docstrings=True)
 
     connections_max: Annotated[int, Field(ge=1, le=65_536)] = 4_096
-    """Open connections of all clients. Above it the connection that was idle longest is closed; where none is idle,
-    new connections may ask for `/healthz` and `/readyz` alone."""
+    """Open connections of all clients, also those whose TLS handshake is under way. Above it the connection that was
+    idle longest is closed; where none is idle, new connections may ask for `/healthz` and `/readyz` alone."""
 
     connections_per_address_max: Annotated[int, Field(ge=1, le=65_536)] = 256
     """Open connections of one IPv4 address or one IPv6 /64 network. Above it the connection of the same address that
-    was idle longest is closed; where none is idle, new connections are refused (429)."""
+    was idle longest is closed; where none is idle, new connections are refused (429; with TLS, closed before the
+    handshake)."""
 
     proxies: tuple[Network, ...] = ()
     """Addresses and networks of ingresses, load balancers and NAT gateways in front of the gateway. Their connections
     are not limited by address, since many clients share them."""
 
     header_s_max: Annotated[float, Field(gt=0, le=3_600)] = 10.0
-    """Time for the first request's header after connecting, and for each header from its first byte."""
+    """Time for the first request's header after connecting, with the TLS handshake if there is one, and for each header
+    from its first byte."""
 
     body_s_max: Annotated[float, Field(gt=0, le=3_600)] = 30.0
     """Time for a request's body, from the end of its header."""

@@ -21,6 +21,7 @@ from muster.gateway.cells import Cell, nats_cell, nats_schedulers
 from muster.gateway.dashboard import STATIC, Site, headers
 from muster.gateway.feed import Feed
 from muster.gateway.growth import shapes_to_come
+from muster.gateway.handshake import Outcome
 from muster.gateway.house import House
 from muster.gateway.http import make_app
 from muster.gateway.identity.opening import opened_identities
@@ -185,9 +186,15 @@ def credentials_of(settings: Settings, closing: Client, *, time: SystemTime, met
 async def serve_http(house: House, settings: Settings, certificate: Certificate | None) -> None:
     """Answer requests until cancelled. certificate: None for plain HTTP."""
     listener = socket.create_server((settings.http_host, settings.http_port), backlog=HTTP_BACKLOG)
+
+    def count_handshake(outcome: Outcome) -> None:
+        house.metrics.handshakes.labels(outcome.value).inc()
+
     try:
         with also_exporting(house.metrics.registry):
-            await serve(make_app(house), listener, settings.http, certificate=certificate)
+            await serve(
+                make_app(house), listener, settings.http, certificate=certificate, count_handshake=count_handshake
+            )
     finally:
         listener.close()
 

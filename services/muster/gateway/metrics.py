@@ -64,6 +64,12 @@ class Metrics:
             ("source", "outcome"),
             registry=self.registry,
         )
+        self.handshakes = Counter(
+            "muster_tls_handshakes",
+            "Connections of a port with TLS, by what became of their handshake",
+            ("outcome",),
+            registry=self.registry,
+        )
         self.live_connections_closed = Counter(
             "muster_live_connections_closed",
             "Connections of the live view that were closed because their token had ended, or had too many",

@@ -6,8 +6,8 @@ uvicorn itself bounds neither the time nor the size of a header, and refuses eve
 import asyncio
 import json
 import socket
-from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from functools import partial
 from http import HTTPStatus
 from typing import cast
@@ -20,12 +20,16 @@ from uvicorn.server import ServerState
 from muster.bus.http_settings import HttpSettings
 from muster.gateway.api import answers
 from muster.gateway.connections import Admission, ConnectionTable
+from muster.gateway.handshake import Outcome, TlsListener
 from muster.gateway.problems import unavailable
 from muster.gateway.tls import Certificate
 
 SHUTDOWN_S = 2
 SWEEP_S = 1.0
 """Time between two looks at which connections are past their deadline."""
+
+HANDSHAKE_GRACE_S = 5.0
+"""Time by which the event loop's own limit of a handshake is longer than the connection's deadline, which ends it."""
 
 FLUSH_S = 1.0
 """Time that a refused client has to take its refusal."""
@@ -45,21 +49,45 @@ async def serve(
     bounds: HttpSettings,
     *,
     certificate: Certificate | None = None,
+    count_handshake: Callable[[Outcome], None] = lambda _: None,
     sweep_s: float = SWEEP_S,
 ) -> None:
     """Serve an application until cancelled; then open answers may end within SHUTDOWN_S.
 
-    certificate: of a port that speaks TLS; None for plain HTTP.
+    certificate: of a port that speaks TLS; None for plain HTTP. count_handshake: called once for each connection with
+    TLS, when its handshake has ended.
     """
     table: Table = ConnectionTable(
         connections_max=bounds.connections_max,
         per_address_max=bounds.connections_per_address_max,
         proxies=bounds.proxies,
     )
-    config = uvicorn.Config(
+    config = _config(app, table, bounds)
+    server = _HostedServer(config)
+
+    def admit(address: str, close: Callable[[], None]) -> BoundedProtocol | None:
+        protocol = BoundedProtocol(config, server.server_state, {}, table=table, bounds=bounds)
+        return protocol if protocol.admit(address, close) is Admission.ADMITTED else None
+
+    listeners = [listener] if certificate is None else []  # with TLS it is not uvicorn that accepts connections
+    try:
+        async with asyncio.TaskGroup() as tasks:
+            tasks.create_task(_sweep(table, every_s=sweep_s), name="http-deadlines")
+            tasks.create_task(_run(server, listeners), name="http-server")
+            if certificate is not None:
+                limit_s = bounds.header_s_max + HANDSHAKE_GRACE_S
+                tls = TlsListener(listener, certificate, admit=admit, handshake_s_max=limit_s, count=count_handshake)
+                tasks.create_task(tls.run(), name="tls-listener")
+    finally:
+        for connection in table.open():  # clients that have not taken their answers by now
+            connection.close()
+
+
+def _config(app: ASGIApp, table: Table, bounds: HttpSettings) -> uvicorn.Config:
+    """Return uvicorn's configuration, without its own limits and logs and without what Muster does not use."""
+    return uvicorn.Config(
         _Overload(app, table),
         http=cast("type[asyncio.Protocol]", partial(BoundedProtocol, table=table, bounds=bounds)),
-        ssl_context_factory=None if certificate is None else lambda *_: certificate.context,
         ws="none",  # the application has no WebSockets, and one would be out of every bound
         loop="none",
         lifespan="off",
@@ -72,19 +100,17 @@ async def serve(
         timeout_keep_alive=max(1, round(bounds.idle_s_max)),
         timeout_graceful_shutdown=SHUTDOWN_S,
     )
-    server = _HostedServer(config)
-    sweeping = asyncio.create_task(_sweep(table, every_s=sweep_s), name="http-deadlines")
-    serving = asyncio.create_task(server.serve(sockets=[listener]), name="uvicorn")
+
+
+async def _run(server: uvicorn.Server, listeners: list[socket.socket]) -> None:
+    """Run a server until cancelled; then let it end in its own order."""
+    serving = asyncio.create_task(server.serve(sockets=listeners), name="uvicorn")
     try:
         await asyncio.shield(serving)
     except asyncio.CancelledError:
         server.should_exit = True
         await asyncio.wait([serving])
         raise
-    finally:
-        sweeping.cancel()
-        with suppress(asyncio.CancelledError):
-            await sweeping
 
 
 class _HostedServer(uvicorn.Server):
@@ -118,12 +144,13 @@ async def _sweep(table: Table, *, every_s: float) -> None:
     while True:
         now_s = loop.time()
         for connection in table.open():
-            connection.end_if_due(now_s)
+            connection.close_if_due(now_s)
         await asyncio.sleep(every_s)
 
 
 class BoundedProtocol(HttpToolsProtocol):
-    """One connection. Its deadline depends on what it waits for: a header, a body, the next request, a reader."""
+    """One connection. Its deadline depends on what it waits for: the first header (after the handshake, with TLS), a
+    body, the next request, a reader."""
 
     def __init__(
         self,
@@ -145,14 +172,32 @@ class BoundedProtocol(HttpToolsProtocol):
         self._has_progress = False
         self._unparsed_bytes = 0
         self._was_refused = False
+        self._was_closed = False
+        self._close_now: Callable[[], None] | None = None
+
+    def admit(self, address: str, close: Callable[[], None]) -> Admission:
+        """Take a place, at the cost of an idle connection if need be. close: closes this connection at once."""
+        admission, closes = self._table.admit(self, address)
+        if closes is not None:
+            closes.close()
+        self._close_now, self._deadline_s = close, self.loop.time() + self._bounds.header_s_max
+        return admission
+
+    def close(self) -> None:
+        """Close the connection at once, whether its handshake is done or not."""
+        assert self._close_now is not None, "a connection in the table has been admitted"
+        self._was_closed = True
+        self._close_now()
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
-        """Admit the connection, at the cost of an idle one if need be, or refuse it."""
+        """Take a place, or refuse the connection. One with TLS has had its place since before the handshake."""
         super().connection_made(transport)
-        admission, closes = self._table.admit(self, self.client[0] if self.client else "")
-        self._deadline_s = self.loop.time() + self._bounds.header_s_max
-        if closes is not None:
-            closes.transport.abort()
+        if self._close_now is not None:
+            self._close_now = transport.abort
+            if self._was_closed:  # as its handshake was about to be done
+                transport.abort()
+            return
+        admission = self.admit(self.client[0] if self.client else "", transport.abort)
         if admission is Admission.FULL:
             transport.abort()
         elif admission is Admission.ADDRESS_FULL:
@@ -219,8 +264,8 @@ class BoundedProtocol(HttpToolsProtocol):
         if self._is_answering():
             self._table.mark_busy(self)
 
-    def end_if_due(self, now_s: float) -> None:
-        """End the connection if a deadline is past. A client that still sends its request is told why."""
+    def close_if_due(self, now_s: float) -> None:
+        """Close the connection if a deadline is past. A client that still sends its request is told why."""
         deadlines = [at for at in (self._deadline_s, self._write_deadline_s) if at is not None]
         if not deadlines or now_s < min(deadlines):
             return
@@ -228,7 +273,7 @@ class BoundedProtocol(HttpToolsProtocol):
         if is_told and not self._was_refused:
             self._refuse(408, "the request did not come within its time")
         else:
-            self.transport.abort()
+            self.close()
 
     def _settle(self) -> None:
         """Set the deadline after a message or an answer is whole."""
