@@ -139,7 +139,7 @@ def test_the_settings_are_those_of_a_real_cluster(overlay: str) -> None:
 def test_images_are_pinned() -> None:
     for path in ("base/nats.yaml", "base/redis.yaml", "base/otel-collector.yaml"):
         for image in re.findall(r"image: (\S+)", (K8S / path).read_text()):
-            assert re.search(r":\d+\.\d+\.\d+(-[a-z]+)?$", image), image
+            assert re.search(r":\d+\.\d+\.\d+(-[a-z]+)?@sha256:[0-9a-f]{64}$", image), image
 
 
 def test_the_same_images_run_in_compose() -> None:
