@@ -350,6 +350,11 @@ PAGES: Mapping[str, Stand] = {
                 by="tests/compose/test_kubernetes.py::test_agent_and_guard_keep_their_credentials_and_see_the_kubeconfig",
             ),
             Instead(
+                f"TLS_DIR=$PWD/tls {COMPOSE} -f compose/compose.identity.yaml up --detach --build",
+                "it needs a provider; what compose makes of both files is looked at",
+                by="tests/compose/test_identity.py::test_the_gateway_gets_the_directory_and_keeps_its_own_part",
+            ),
+            Instead(
                 "muster submit --state-dir ./muster-host examples/single-gpu.yaml",
                 "that directory comes out of a container; the state directory of the stack beside this page is like it",
                 run="muster submit examples/single-gpu.yaml",
