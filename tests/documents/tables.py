@@ -224,6 +224,18 @@ PAGES: Mapping[str, Stand] = {
             ),
         ),
     ),
+    "docs/identity.md": Stand(
+        stack=None,
+        instead=(
+            Instead(
+                "kubectl -n muster create secret tls muster-gateway-tls",
+                "needs a control plane: that test runs it there",
+                by="tests/kubernetes/test_identity_component.py::"
+                "test_the_gateway_speaks_tls_with_the_secret_that_the_page_makes",
+                block=True,
+            ),
+        ),
+    ),
     "docs/operations.md": Stand(
         fills={"DIR": fills.new_state_dir, "NEW": fills.new_state_dir},
         instead=(

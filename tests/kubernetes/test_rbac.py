@@ -1,4 +1,4 @@
-"""What agent and guard may do at a real API server: the verbs of the table, nothing more, and never Secrets."""
+"""What services may do at a real API server: the verbs of the table, nothing more, and never Secrets."""
 
 import asyncio
 from collections.abc import AsyncIterator, Iterable
@@ -10,7 +10,7 @@ import pytest
 from kube_manifests import JOBS, K8S, kubectl
 from kube_planes import AnyPlane
 from muster.kube.objects import JsonObject, at, objects, text
-from muster.kube.permissions import AGENT, GUARD, TABLE
+from muster.kube.permissions import AGENT, GATEWAY, GUARD, TABLE, services
 from muster.kube.rbac import OF_FABRICS, account_of, asked_in
 
 VERBS = (
@@ -35,17 +35,18 @@ Right = tuple[str, str, str, str, str]
 
 @pytest.fixture
 async def admin(plane: AnyPlane) -> AsyncIterator[aiohttp.ClientSession]:
-    """With Muster's roles bound to accounts, as the base does it."""
-    manifest = str(K8S / "base" / "rbac.yaml")
-    for first in (str(K8S / "base" / "namespaces.yaml"), manifest):
-        kubectl(plane, "apply", "--server-side", "-f", first)
+    """With Muster's roles bound to accounts, as the base does it, and the component for identity."""
+    roles = [str(K8S / place / "rbac.yaml") for place in ("base", "components/identity")]
+    for file in (str(K8S / "base" / "namespaces.yaml"), *roles):
+        kubectl(plane, "apply", "--server-side", "-f", file)
     async with plane.client() as client:
         yield client
-    kubectl(plane, "delete", "--ignore-not-found", "-f", manifest)
+    for file in roles:
+        kubectl(plane, "delete", "--ignore-not-found", "-f", file)
 
 
 def wanted(service: str) -> set[Right]:
-    """What the base grants: writing is kept to the namespace of jobs, and nothing is granted that only fabrics need."""
+    """What the roles grant: writing is kept to the namespace of jobs, and nothing is granted that only fabrics need."""
     return {
         (namespace, row.group, row.resource, verb, name)
         for row in TABLE
@@ -99,12 +100,12 @@ async def may(admin: aiohttp.ClientSession, service: str, asked: Iterable[Right]
     return {right for right, allowed in zip(rights, await asyncio.gather(*map(one, rights)), strict=True) if allowed}
 
 
-@pytest.mark.parametrize("service", [AGENT, GUARD])
+@pytest.mark.parametrize("service", services())
 async def test_a_service_may_do_what_the_table_says(admin: aiohttp.ClientSession, service: str) -> None:
     assert await may(admin, service, wanted(service)) == wanted(service)
 
 
-@pytest.mark.parametrize("service", [AGENT, GUARD])
+@pytest.mark.parametrize("service", services())
 async def test_a_service_may_do_nothing_else_to_whatever_the_api_server_has(
     admin: aiohttp.ClientSession, service: str
 ) -> None:
@@ -114,7 +115,7 @@ async def test_a_service_may_do_nothing_else_to_whatever_the_api_server_has(
     assert allowed <= wanted(service)
 
 
-@pytest.mark.parametrize("service", [AGENT, GUARD])
+@pytest.mark.parametrize("service", services())
 async def test_no_service_may_do_anything_with_secrets(admin: aiohttp.ClientSession, service: str) -> None:
     asked = {
         (space, "", "secrets", verb, "")
@@ -146,4 +147,4 @@ async def test_the_guard_reads_metrics_and_the_agent_does_not(admin: aiohttp.Cli
             return cast("JsonObject", await answer.json())["status"]
 
     assert at(await reads(GUARD), "allowed") is True
-    assert at(await reads(AGENT), "allowed") is False
+    assert [at(await reads(service), "allowed") for service in (AGENT, GATEWAY)] == [False, False]

@@ -24,9 +24,10 @@ def rbac(
     ] = None,
     without: Annotated[list[Feature] | None, typer.Option(help="Leave out what this feature needs; repeat.")] = None,
     fabrics: Annotated[bool, typer.Option(help="With what a cluster needs in which devices or nodes move.")] = True,
-    token_review: Annotated[
-        bool, typer.Option("--token-review", help="With what the gateway needs for `identity.token_review`.")
-    ] = False,
+    service: Annotated[
+        list[str] | None,
+        typer.Option(help="A service whose roles are printed; repeat. By default agent and guard."),
+    ] = None,
 ) -> None:
     """Print the roles and bindings of the services that use the API server, from the table of what they use."""
     from muster.cli import permitting
@@ -36,7 +37,7 @@ def rbac(
         writes_in=writes_in or [],
         without=without or [],
         fabrics=fabrics,
-        token_review=token_review,
+        of_services=service or [],
     )
 
 

@@ -356,5 +356,5 @@ def paths_of(service: str, *, without: Iterable[Feature] = ()) -> Iterator[PathP
 
 
 def services() -> tuple[str, ...]:
-    """Those that talk to the API server."""
+    """Those that may talk to the API server."""
     return tuple(dict.fromkeys(row.service for row in TABLE))

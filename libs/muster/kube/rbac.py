@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 from muster.kube.objects import JsonObject
-from muster.kube.permissions import Feature, PathPermission, Permission, paths_of, permissions_of, services
+from muster.kube.permissions import AGENT, GUARD, Feature, PathPermission, Permission, paths_of, permissions_of
 from muster.kube.resources import CLUSTER_ROLE_BINDINGS, CLUSTER_ROLES, ROLE_BINDINGS, ROLES, Resource
 
 READING = frozenset({"get", "list", "watch"})
@@ -62,18 +62,14 @@ class Rule:
 class Scope:
     """For whom and where. namespace: of the service accounts. writes_in: namespaces of jobs; none: all of them.
 
-    without: features that are not wanted. token_review: with what the gateway needs to review tokens.
+    without: features that are not wanted.
     """
 
     namespace: str = OWN_NAMESPACE
     writes_in: tuple[str, ...] = ()
     without: tuple[Feature, ...] = ()
-    token_review: bool = False
-
-    @property
-    def left_out(self) -> tuple[Feature, ...]:
-        """Return the features that nothing is asked for: reviewing tokens is one unless it is wanted."""
-        return self.without if self.token_review else (*self.without, Feature.TOKEN_REVIEW)
+    services: tuple[str, ...] = (AGENT, GUARD)
+    """Services that get roles. The gateway is not among them unless it reviews tokens."""
 
 
 def asked_in(row: Permission, verb: str, writes_in: Sequence[str]) -> tuple[str, ...]:
@@ -87,16 +83,16 @@ def account_of(service: str) -> str:
 
 
 def manifests(scope: Scope = Scope()) -> tuple[JsonObject, ...]:
-    """Roles of every service that talks to the API server, and their bindings."""
-    return tuple(one for service in services() for one in manifests_of(service, scope))
+    """Roles of the scope's services, and their bindings."""
+    return tuple(one for service in scope.services for one in manifests_of(service, scope))
 
 
 def manifests_of(service: str, scope: Scope) -> Iterator[JsonObject]:
     """Roles of one service: the one for everywhere, then those of single namespaces in the order of their names."""
-    rows = tuple(permissions_of(service, without=scope.left_out))
+    rows = tuple(permissions_of(service, without=scope.without))
     by_namespace = rules_by_namespace(rows, writes_in=scope.writes_in)
     everywhere = by_namespace.pop("", ())
-    paths = tuple(paths_of(service, without=scope.left_out))
+    paths = tuple(paths_of(service, without=scope.without))
     if everywhere or paths:
         body = [*(rule.body() for rule in everywhere), *map(_path_rule, paths)]
         yield _role(CLUSTER_ROLES, service, rules=body)

@@ -49,7 +49,8 @@ def test_a_service_gets_the_verbs_of_its_rows_and_no_others(service: str) -> Non
 
 def test_the_gateway_may_review_tokens_only_where_that_is_wanted() -> None:
     assert granted(GATEWAY) == set()
-    assert granted(GATEWAY, Scope(token_review=True)) == wanted(GATEWAY)
+    assert granted(GATEWAY, Scope(services=(GATEWAY,))) == wanted(GATEWAY)
+    assert wanted(GATEWAY) == {("", "authentication.k8s.io", "tokenreviews", "create")}
 
 
 @pytest.mark.parametrize(("resource", "verbs"), [("secrets", ("list",)), ("*", ("get",)), ("pods", ("*",))])
@@ -98,12 +99,22 @@ def test_every_role_is_bound_to_the_account_of_its_service() -> None:
         assert one["subjects"] == [{"kind": "ServiceAccount", "name": name, "namespace": "elsewhere"}]
 
 
-def test_the_manifests_in_the_repository_are_those_of_the_table() -> None:
-    written = (BASE / "rbac.yaml").read_text(encoding="utf-8")
-    scope = Scope(writes_in=("muster-jobs",), without=OF_FABRICS)
-    again = "make them anew: muster kubernetes rbac --writes-in muster-jobs --no-fabrics > k8s/base/rbac.yaml"
-    assert written == rbac_yaml(scope), again
+@pytest.mark.parametrize(
+    ("file", "options", "scope"),
+    [
+        (
+            "base/rbac.yaml",
+            "--writes-in muster-jobs --no-fabrics",
+            Scope(writes_in=("muster-jobs",), without=OF_FABRICS),
+        ),
+        ("components/identity/rbac.yaml", "--service gateway", Scope(services=(GATEWAY,))),
+    ],
+)
+def test_the_manifests_in_the_repository_are_those_of_the_table(file: str, options: str, scope: Scope) -> None:
+    written = (BASE.parent / file).read_text(encoding="utf-8")
+    assert written == rbac_yaml(scope), f"make them anew: muster kubernetes rbac {options} > k8s/{file}"
     assert len(list(yaml.safe_load_all(written))) == len(manifests(scope))
+    assert f"`muster kubernetes rbac {options}`" in (BASE.parent / "README.md").read_text(encoding="utf-8")
 
 
 def test_what_is_asked_of_the_api_server_is_what_is_granted() -> None:
