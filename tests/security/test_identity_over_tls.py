@@ -1,28 +1,24 @@
 """A gateway with TLS and an identity provider: who listens on the wire, or connects with less, gets nothing."""
 
 import asyncio
-import io
 import json
-import os
 import ssl
 from collections.abc import AsyncIterator
-from contextlib import AsyncExitStack, redirect_stderr, redirect_stdout
+from contextlib import AsyncExitStack
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
-from typing import NamedTuple
-from unittest import mock
 
 import httpx
 import pytest
 import pytest_asyncio
 
 from certificates import Authority
+from distant_commands import Ended, distant_command
 from gateway_fakes import FakeHouse
 from muster.bus.clock import SystemTime
 from muster.bus.identity_settings import GroupRoleSettings, IdentitySettings, OidcSettings, TlsSettings
 from muster.bus.settings import Settings
-from muster.cli.main import run
 from muster.client import Muster, Retry, UnreachableError
 from muster.gateway.app import serve_http
 from muster.gateway.identity.opening import opened_identities
@@ -34,14 +30,6 @@ from own_ports import own_port
 from waiting import until_async
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
-
-
-class Ended(NamedTuple):
-    """How a command ended, and what it said."""
-
-    returncode: int
-    stdout: str
-    stderr: str
 
 
 @dataclass
@@ -71,17 +59,8 @@ class Stage:
             writer.close()
 
     async def command(self, *words: str, **variables: str) -> Ended:
-        """A `muster` command of somebody who has nothing of the stack's state directory."""
-        kept = {name: value for name, value in os.environ.items() if not name.startswith(("MUSTER_", "XDG_"))}
-        elsewhere = {"HOME": str(self.home), "MUSTER_STATE_DIR": str(self.home / "state")}
-        out, err = io.StringIO(), io.StringIO()
-        with (
-            mock.patch.dict(os.environ, {**kept, **elsewhere, **variables}, clear=True),
-            redirect_stdout(out),
-            redirect_stderr(err),
-        ):
-            code = await asyncio.to_thread(run, words)
-        return Ended(code, out.getvalue(), err.getvalue())
+        """A `muster` command of somebody on another machine."""
+        return await distant_command(self.home, *words, **variables)
 
 
 @pytest_asyncio.fixture(scope="module", loop_scope="module")
