@@ -16,7 +16,7 @@ from nats.aio.msg import Msg
 
 from certificates import Authority
 from distant_commands import Ended, distant_command
-from living_stack import PASSED, TEAM, House, open_house, options
+from living_stack import TEAM, House, open_house, options
 from muster.bus.jwt import key_of_seed
 from muster.client import QueueSpec
 from muster.schemas.job import Phase
@@ -53,7 +53,7 @@ async def stage(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Stage
     authority = Authority.make(folder)
     certificate, key = authority.issue()
     async with oidc_provider() as provider:
-        start = options(Path(tmp_path_factory.mktemp("house")), nodes=2, services=PASSED)
+        start = options(Path(tmp_path_factory.mktemp("house")), nodes=2)
         sections = {
             "tls": {"certificate": str(certificate), "key": str(key), "ca_file": str(authority.ca_file)},
             "identity": {
