@@ -3,6 +3,7 @@
 import json
 import re
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 from typing import cast
 
@@ -39,13 +40,14 @@ class Alert:
         return cast("dict[str, str]", self.rule["annotations"]).get(annotation, "")
 
 
-def rules() -> list[tuple[Path, Json]]:
-    """Every rule with its file."""
-    found = []
+@cache
+def rules() -> tuple[tuple[Path, Json], ...]:
+    """Every rule with its file; read once, as each query of a board looks at all of them."""
+    found: list[tuple[Path, Json]] = []
     for file in RULES:
         for group in cast("list[Json]", yaml.safe_load(file.read_text())["groups"]):
             found += [(file, rule) for rule in cast("list[Json]", group["rules"])]
-    return found
+    return tuple(found)
 
 
 def alerts() -> list[Alert]:
@@ -57,6 +59,7 @@ def alerts() -> list[Alert]:
     ]
 
 
+@cache
 def recorded() -> dict[str, set[str]]:
     """Names that recording rules make, with the labels that they give."""
     found: dict[str, set[str]] = {}
