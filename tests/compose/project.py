@@ -20,6 +20,8 @@ from muster.stack.ports import choose_ports
 COMPOSE_FILE = Path(__file__).parents[2] / "compose" / "compose.yaml"
 PORTS = ("HTTP_PORT", "WEBSOCKET_PORT", "NATS_PORT", "GRAFANA_PORT", "PROMETHEUS_PORT", "JAEGER_PORT")
 COMMAND_S_MAX = 900
+STILL_CONNECTED = "has active endpoints"
+"""Said of a network whose last container is gone: the engine may take a moment longer to forget its endpoint."""
 
 
 class ComposeError(Exception):
@@ -125,7 +127,13 @@ class Project:
 
     def down(self) -> None:
         """Remove containers, networks and volumes."""
-        self.run("--profile", "*", "down", "--volumes", "--remove-orphans", "--timeout", "20")
+        words = ("--profile", "*", "down", "--volumes", "--remove-orphans", "--timeout", "20")
+        try:
+            self.run(*words)
+        except ComposeError as error:
+            if STILL_CONNECTED not in str(error):
+                raise
+            self.run(*words)
 
     def forget(self) -> None:
         """Remove the image of the services."""
