@@ -15,6 +15,7 @@ PAGES: Mapping[str, str] = {
     "README.md": "index.md",
     "CONTRIBUTING.md": "contributing.md",
     "SECURITY.md": "reporting.md",
+    "tools/README.md": "tools.md",
 }
 """Where files of the repository stand on the site that are pages, and not under docs/."""
 

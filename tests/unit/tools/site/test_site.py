@@ -106,6 +106,8 @@ def site(tmp_path: Path, page: str) -> Path:
         "# Contributing\n\n[Decisions](docs/decisions), [security](SECURITY.md)\n"
     )
     (tmp_path / "SECURITY.md").write_text("# Security\n")
+    (tmp_path / "tools").mkdir()
+    (tmp_path / "tools/README.md").write_text("# Tools\n\n[Why](../docs/decisions/0001-a.md)\n")
     (tmp_path / "LICENSE").write_text("free\n")
     (tmp_path / "proto-schemas").symlink_to(ROOT / "proto-schemas")
     (tmp_path / "mkdocs.yml").write_text(
@@ -126,6 +128,7 @@ def test_the_site_has_the_reference_the_lists_and_the_files_that_are_linked(tmp_
     assert 'href="../files/LICENSE"' in (root / "site/page/index.html").read_text()
     assert '<a href="0001-a/">1. A</a>' in (root / "site/decisions/index.html").read_text()
     assert 'href="../decisions/"' in (root / "site/contributing/index.html").read_text()
+    assert 'href="../decisions/0001-a/"' in (root / "site/tools/index.html").read_text()
     assert "muster submit" in (root / "site/reference/cli/index.html").read_text()
     messages = root / "site/reference/events"
     assert "<code>muster.{cluster}.scheduler.job.{id}.placed</code>" in (messages / "scheduler/index.html").read_text()
