@@ -4,6 +4,7 @@ The script attaches, detaches, adds and removes as the composer and the agent wo
 never happen: that a held device is taken, or that a limit or reserve is undercut.
 """
 
+import dataclasses
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -203,11 +204,11 @@ class ScaledCluster:
                 change["phase"] = PHASES[fact.name]
             if isinstance(fact.payload, DeviceAttached):
                 change["device_uuid"] = fact.payload.device_uuid
-            live[fact.subject_id] = live[fact.subject_id].model_copy(update=change)
+            live[fact.subject_id] = dataclasses.replace(live[fact.subject_id], **change)
         free = sum(one.phase in ("pool", "attaching") for one in self.devices.values())
         entry = PoolModel(model=MODEL, free=free, attached=len(self.devices) - free)
         found = [Draft("attachment", name, STATE_NAME, one) for name, one in live.items()]
-        found.append(Draft("fabric", FABRIC, STATE_NAME, FabricState(pool=(entry,), surveyed=True)))
+        found.append(Draft("fabric", FABRIC, STATE_NAME, FabricState(pool={(entry.type, MODEL): entry}, surveyed=True)))
         return [("composer", draft) for draft in found]
 
     # --- jobs ---

@@ -1,9 +1,8 @@
 """Moments are data: nanoseconds since the Unix epoch, as the broker stamps them."""
 
-from typing import NewType
+from muster.schemas.base import NEVER, Instant
 
-Instant = NewType("Instant", int)
-"""Nanoseconds since the Unix epoch. Whole numbers, so that replays compare equal to the last bit."""
+__all__ = ["NEVER", "NS_PER_S", "Instant", "after", "seconds_between"]
 
 NS_PER_S = 1_000_000_000
 

@@ -1,7 +1,7 @@
 """What all wire models share: frozen, tolerant readers of newer writers, bounded text."""
 
 import json
-from typing import Annotated, TypeVar
+from typing import Annotated, NewType, TypeVar
 
 from pydantic import BaseModel, ConfigDict, Field, StringConstraints, ValidationError
 from pydantic_core import InitErrorDetails, PydanticCustomError
@@ -23,6 +23,11 @@ JobId = Annotated[str, StringConstraints(pattern=r"^[A-Z2-7]{26}$")]
 """130 bits of a SHA-256 in base 32 (RFC 4648 alphabet)."""
 InstantNs = Annotated[int, Field(ge=0)]
 """Nanoseconds since the Unix epoch, stamped by the broker."""
+Instant = NewType("Instant", int)
+"""Nanoseconds since the Unix epoch. Whole numbers, so that replays compare equal to the last bit."""
+NEVER = Instant(0)
+RecordedInstant = Annotated[Instant, Field(ge=0)]
+"""An `InstantNs` of a record, with which its core reckons."""
 
 
 class Wire(BaseModel):

@@ -1,10 +1,13 @@
 """Records that services keep, which are the bodies of their state facts: one class for both."""
 
 import dataclasses
-from typing import ClassVar, Self, TypeVar, cast
+from collections.abc import Mapping
+from operator import attrgetter
+from typing import ClassVar, Self, TypeVar, cast, get_args
 
-from pydantic import ConfigDict, JsonValue, TypeAdapter
-from pydantic.json_schema import JsonSchemaMode
+from pydantic import ConfigDict, GetCoreSchemaHandler, GetJsonSchemaHandler, JsonValue, TypeAdapter
+from pydantic.json_schema import JsonSchemaMode, JsonSchemaValue
+from pydantic_core import CoreSchema, core_schema
 
 from muster.schemas.base import Payload
 
@@ -54,6 +57,36 @@ class StateRecord:
         return _adapter(cls).json_schema(mode=mode)
 
 
+class Listed:
+    """Annotation of a record's dict that JSON has as a list, empty by default: `Annotated[dict[K, V], Listed(...)]`.
+
+    by: where a value says its key, as a dotted path; several make a tuple. None: the list holds pairs of key and value.
+    most: entries at most; None: no bound.
+    """
+
+    def __init__(self, *by: str, most: int | None = None) -> None:
+        self._key = attrgetter(*by) if by else None
+        self._most = most
+
+    def __get_pydantic_core_schema__(self, source: object, handler: GetCoreSchemaHandler) -> CoreSchema:
+        key, value = get_args(source)
+        entry = handler.generate_schema(value if self._key is not None else tuple[key, value])  # type: ignore[valid-type]
+        entries = core_schema.tuple_variable_schema(entry, max_length=self._most)
+        listed = core_schema.plain_serializer_function_ser_schema(self._listed, return_schema=entries)
+        return core_schema.no_info_after_validator_function(self._keyed, entries, serialization=listed)
+
+    def __get_pydantic_json_schema__(self, schema: CoreSchema, handler: GetJsonSchemaHandler) -> JsonSchemaValue:
+        return handler(schema) | {"default": []}
+
+    def _keyed(self, entries: tuple[object, ...]) -> dict[object, object]:
+        if self._key is None:
+            return dict(cast("tuple[tuple[object, object], ...]", entries))
+        return {self._key(entry): entry for entry in entries}
+
+    def _listed(self, known: Mapping[object, object]) -> tuple[object, ...]:
+        return tuple(known.items() if self._key is None else known.values())
+
+
 FactBody = Payload | StateRecord
 """What a fact says. Records are the bodies of state facts, which stand in checkpoints alone."""
 
@@ -73,4 +106,9 @@ def _values(record: StateRecord, body: type[StateRecord]) -> dict[str, object]:
     if names is None:
         assert dataclasses.is_dataclass(body), f"{body.__name__} is a dataclass"
         names = _names[body] = tuple(field.name for field in dataclasses.fields(body))
-    return {name: getattr(record, name) for name in names}
+    return {name: _copied(getattr(record, name)) for name in names}
+
+
+def _copied(value: object) -> object:
+    """What else may change: dicts are a record's own."""
+    return dict(value) if isinstance(value, dict) else value

@@ -49,7 +49,7 @@ def services(settings: Settings) -> tuple[CoreService | Hosted, ...]:
 
 def config_of(settings: Settings) -> ComposerConfig:
     """The composer's part of the settings. Groups that are not composable are left out."""
-    composer, scaling = settings.composer, settings.scaling
+    scaling = settings.scaling
     return ComposerConfig(
         fabrics=tuple(
             FabricConfig(
@@ -72,20 +72,7 @@ def config_of(settings: Settings) -> ComposerConfig:
             if group.composable
         ),
         may_not_coexist=scaling.may_not_coexist,
-        bounds=Bounds(
-            attach_s_max=composer.attach_s_max,
-            detach_s_max=composer.detach_s_max,
-            visible_s_max=composer.visible_s_max,
-            withhold_s_max=composer.withhold_s_max,
-            scaler_withhold_s=scaling.withhold_s,
-            attempts_max=composer.attempts_max,
-            backoff_s=composer.backoff_s,
-            backoff_s_max=composer.backoff_s_max,
-            breaker_failures=composer.breaker_failures,
-            breaker_s=composer.breaker_s,
-            survey_s=composer.survey_s,
-            orphan_s=composer.orphan_s,
-        ),
+        bounds=Bounds(**dict(settings.composer), scaler_withhold_s=scaling.withhold_s),
     )
 
 

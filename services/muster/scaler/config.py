@@ -2,7 +2,8 @@
 
 from collections.abc import Sequence
 
-from muster.bus.settings import ComposerSettings, FabricSettings, GroupSettings, ScalingSettings
+from muster.bus.settings import FabricSettings, GroupSettings, ScalingSettings
+from muster.core.settings import ComposerSettings
 from muster.scaler.core.groups import GpuModel, Mode, NodeGroup, ScalingConfig, ScalingConfigError
 
 

@@ -4,6 +4,7 @@ Moments are seconds from START. The bench's fabric has the machine MACHINE with 
 its pool, and switches that take SWITCH_S, always.
 """
 
+import dataclasses
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from typing import Protocol
@@ -37,14 +38,16 @@ def attach(
     order: str = "a1", *, attempt: int = 1, at_s: float = 0, call_s: float = CALL_S, model: str = MODEL
 ) -> AttachCall:
     return AttachCall(
-        order, attempt, FABRIC, MACHINE, model, start_by=moment(at_s + 5), deadline_at=moment(at_s + 5 + call_s)
-    )
+        order=order, attempt=attempt, fabric=FABRIC, machine=MACHINE, model=model, start_by=moment(at_s + 5),
+        deadline_at=moment(at_s + 5 + call_s),
+    )  # fmt: skip
 
 
 def detach(device_id: str, order: str = "a1", *, attempt: int = 2, at_s: float = 0) -> DetachCall:
     return DetachCall(
-        order, attempt, FABRIC, MACHINE, device_id, start_by=moment(at_s + 5), deadline_at=moment(at_s + 5 + CALL_S)
-    )
+        order=order, attempt=attempt, fabric=FABRIC, machine=MACHINE, device_id=device_id, start_by=moment(at_s + 5),
+        deadline_at=moment(at_s + 5 + CALL_S),
+    )  # fmt: skip
 
 
 class FabricsBench(Protocol):
@@ -215,10 +218,7 @@ class FabricsContract(ABC):
 
     def test_an_unknown_fabric_is_unavailable_and_its_look_is_nobodys(self) -> None:
         bench = self.new_bench()
-        call = attach()
-        bench.fabrics.carry_out(
-            AttachCall("a1", 1, "west", MACHINE, MODEL, start_by=call.start_by, deadline_at=call.deadline_at)
-        )
+        bench.fabrics.carry_out(dataclasses.replace(attach(), fabric="west"))
         bench.fabrics.ask_survey("west", moment(0))
         wrong = only(bench.settle(1))
         assert isinstance(wrong, CallWentWrong)

@@ -114,8 +114,9 @@ def with_desk(scenario: Callable[[Desk], Awaitable[None]], driver: SlowDriver | 
 
 def call(order: str = "a1", *, start_by_s: float = 1_000, deadline_s: float = 2_000) -> AttachCall:
     return AttachCall(
-        order, 1, "east", "machine-1", "A100", start_by=at(start_by_s), deadline_at=at(deadline_s), trace="00-ab-cd-01"
-    )
+        order=order, attempt=1, fabric="east", machine="machine-1", model="A100", start_by=at(start_by_s),
+        deadline_at=at(deadline_s), trace="00-ab-cd-01",
+    )  # fmt: skip
 
 
 def test_nothing_begins_before_the_fold_is_over_nor_without_the_lease() -> None:

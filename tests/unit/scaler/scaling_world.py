@@ -1,5 +1,6 @@
 """A cluster in virtual time for the scaler's tests: facts in, drafts out, drafts back in as facts."""
 
+import dataclasses
 from collections.abc import Iterable
 
 from muster.core import NS_PER_S, Draft, Fact, Instant
@@ -153,10 +154,9 @@ class World:
 
     def survey(self, *, free: int, attached: int = 0, model: str = MODEL, fabric: str = FABRIC) -> None:
         """The composer tells of a pool of one model; other models are as they were."""
-        known = {entry.model: entry for entry in self.pools.get(fabric, FabricState()).pool}
-        known[model] = PoolModel(model=model, free=free, attached=attached)
-        pool = tuple(known.values())
-        self.say("composer", "fabric", fabric, "surveyed", FabricSurveyed(pool=pool))
+        told = PoolModel(model=model, free=free, attached=attached)
+        pool = self.pools.get(fabric, FabricState()).pool | {(told.type, model): told}
+        self.say("composer", "fabric", fabric, "surveyed", FabricSurveyed(pool=tuple(pool.values())))
         self.pools[fabric] = FabricState(pool=pool, surveyed=True)
 
     def join(
@@ -389,7 +389,9 @@ class World:
 
     def _move(self, name: str, word: str, payload: Payload, phase: AttachmentPhase, **changes: object) -> None:
         self.say("composer", "attachment", name, word, payload)
-        self.attachments[name] = self.attachments[name].model_copy(update={"phase": phase, "since": self.now} | changes)
+        self.attachments[name] = dataclasses.replace(
+            self.attachments[name], **{"phase": phase, "since": self.now} | changes
+        )
 
     def _found(self, node: str, uuid: str, model: str) -> None:
         name = f"a{len(self.attachments) + 1:04d}"
@@ -409,10 +411,10 @@ class World:
 
     def _in_pool(self, fabric: str, model: str, more: int) -> None:
         state = self.pools[fabric]
-        pool = tuple(
-            entry.model_copy(update={"free": entry.free + more, "attached": entry.attached - more})
+        pool = {
+            kind: entry.model_copy(update={"free": entry.free + more, "attached": entry.attached - more})
             if entry.model == model
             else entry
-            for entry in state.pool
-        )
-        self.pools[fabric] = state.model_copy(update={"pool": pool})
+            for kind, entry in state.pool.items()
+        }
+        self.pools[fabric] = dataclasses.replace(state, pool=pool)

@@ -6,7 +6,8 @@ from typing import Annotated
 import pytest
 from pydantic import Field, ValidationError
 
-from muster.schemas.record import StateRecord
+from muster.schemas.base import Wire
+from muster.schemas.record import Listed, StateRecord
 
 
 @dataclass(slots=True)
@@ -51,3 +52,45 @@ def test_its_fields_are_documented_beside_them() -> None:
     schema = CupState.model_json_schema()
     assert schema["required"] == ["name"]
     assert "In milliliters." in str(schema)
+
+
+class Spoon(Wire):
+    maker: str
+    number: int
+
+
+@dataclass(slots=True)
+class DrawerState(StateRecord):
+    spoons: Annotated[dict[tuple[str, int], Spoon], Listed("maker", "number", most=2)] = field(default_factory=dict)
+    lent: Annotated[dict[str, str], Listed()] = field(default_factory=dict)
+
+
+DRAWER = '{"spoons":[{"maker":"a","number":2},{"maker":"a","number":1}],"lent":[["fork","bob"]]}'
+
+
+def test_what_a_record_looks_up_by_key_is_a_list_in_json_in_its_order() -> None:
+    drawer = DrawerState.model_validate_json(DRAWER)
+    assert drawer.spoons == {("a", 2): Spoon(maker="a", number=2), ("a", 1): Spoon(maker="a", number=1)}
+    assert drawer.lent == {"fork": "bob"}
+    assert drawer.model_dump_json() == DRAWER
+
+
+def test_a_body_and_a_restored_record_have_dicts_of_their_own() -> None:
+    drawer = DrawerState.model_validate_json(DRAWER)
+    body, restored = drawer.as_body(DrawerState), DrawerState.restored(drawer)
+    drawer.spoons.clear()
+    assert len(body.spoons) == len(restored.spoons) == 2
+
+
+def test_the_schema_of_a_listed_dict_is_that_of_a_list_which_may_be_left_out() -> None:
+    spoons = DrawerState.model_json_schema()["properties"]["spoons"]  # type: ignore[index, call-overload]
+    assert spoons == {
+        "default": [],
+        "items": {"$ref": "#/$defs/Spoon"},
+        "maxItems": 2,
+        "title": "Spoons",
+        "type": "array",
+    }
+    assert DrawerState.model_json_schema(mode="serialization") == DrawerState.model_json_schema()
+    with pytest.raises(ValidationError, match="at most 2"):
+        DrawerState.model_validate({"spoons": [Spoon(maker="a", number=number) for number in range(3)]})

@@ -3,13 +3,16 @@
 Written by the composer, but for what people ask (gateway, or the agent for objects; forwarded by the federation).
 """
 
+import dataclasses
+from dataclasses import dataclass
 from typing import Annotated
 
 from pydantic import Field
 
-from muster.schemas.base import InstantNs, JobId, Label, Payload, Text, Wire
+from muster.schemas.base import NEVER, InstantNs, JobId, Label, Payload, RecordedInstant, Text, Wire
 from muster.schemas.devices import SIZE_MAX, ComposabilitySpec, Origin, RequestPhase
 from muster.schemas.facts.scale import ScaleChosen
+from muster.schemas.record import Listed, StateRecord
 
 
 class ComposeRequested(Payload):
@@ -113,30 +116,41 @@ class RequestWish(Wire):
     trace: str = ""
 
 
-class RequestState(Payload):
-    """`state-recorded` of a request. spec None: only an unanswered wish. failed: it goes, since it could not be had.
-
-    was_running: it had all that it asked, once.
-    """
+@dataclass(slots=True)
+class RequestState(StateRecord):
+    """`state-recorded` of a request."""
 
     spec: ComposabilitySpec | None = None
+    """None: there are only wishes that are not answered."""
     phase: RequestPhase = RequestPhase.NODE_ALLOCATING
     error: Text = ""
+    """What went wrong last."""
     field: str = ""
+    """Of the spec, which the error is about."""
     principal: str = ""
     origin: Origin = Origin.REQUEST
     jobs: tuple[JobId, ...] = ()
+    """For which the scaler chose it."""
     scale: str = ""
+    """Id of the scaler's choice."""
     all_or_nothing: bool = False
+    """If one device cannot be attached in the end, those that were are given back."""
     deleting: bool = False
+    """Its devices go back."""
     force: bool = False
     may_force: bool = False
-    since: InstantNs = 0
+    """The principal may take devices away while they are held."""
+    since: RecordedInstant = NEVER
+    """When it came into this phase."""
     last_fact: str = ""
+    """Id of the newest fact that moved it."""
     trace: str = ""
     failed: bool = False
+    """It goes, since it could not be had as asked."""
     was_running: bool = False
-    wishes: tuple[RequestWish, ...] = ()
+    """It had all that it asked, once."""
+    wishes: Annotated[dict[str, RequestWish], Listed("fact")] = dataclasses.field(default_factory=dict)
+    """What was asked of it and is not answered, by the fact that asked; oldest first."""
 
 
 class ComposeWish(Wire):

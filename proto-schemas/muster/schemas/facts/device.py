@@ -1,12 +1,14 @@
 """Facts of one composable device each (kind `attachment`), from the wish for it to its end. Written by the composer."""
 
+from dataclasses import dataclass
 from enum import StrEnum
 from typing import Annotated
 
 from pydantic import Field
 
-from muster.schemas.base import InstantNs, JobId, Label, Payload, Text, Wire
+from muster.schemas.base import NEVER, InstantNs, JobId, Label, Payload, RecordedInstant, Text, Wire
 from muster.schemas.devices import GPU, AttachmentPhase, Origin
+from muster.schemas.record import StateRecord
 
 
 class AttachmentRequested(Payload):
@@ -134,38 +136,54 @@ class DetachWish(Wire):
     trace: str = ""
 
 
-class AttachmentState(Payload):
-    """`state-recorded` of an attachment.
-
-    deadline_at, failed_at: of the newest call; attempts_before: calls made before those in the present direction.
-    withholds: how often the scheduler was asked to withhold it; holders: who held it then, by force. wish: why it is to
-    go, since wanted_at; before: its phase then. said: `requested` stands in the log. withdrawn_id:
-    of a request to withhold that was withdrawn without an answer, which may still come.
-    """
+@dataclass(slots=True)
+class AttachmentState(StateRecord):
+    """`state-recorded` of an attachment: one device of a request, from the wish to its return."""
 
     requested: AttachmentRequested
     phase: AttachmentPhase
     device_uuid: str = ""
+    """As nodes show it; "" while it has no device."""
     device_id: str = ""
+    """As the fabric calls it; "" while it has no device."""
     memory_mib: int = 0
+    """Of a memory device."""
     attempt: int = 0
-    deadline_at: InstantNs = 0
-    retry_at: InstantNs = 0
+    """Number of the newest call."""
+    deadline_at: RecordedInstant = NEVER
+    """Until then the newest call may take effect."""
+    retry_at: RecordedInstant = NEVER
+    """No call is made before, and its detachment is not tried again before."""
     failure: CallFailure | None = None
+    """How the newest call went wrong."""
     error: Text = ""
     request_id: str = ""
+    """Under which the scheduler is asked to withhold it."""
     force: bool = False
+    """It is detached although jobs hold it."""
     is_withheld: bool = False
-    requested_at: InstantNs = 0
-    since: InstantNs = 0
+    """The scheduler withholds it under `request_id`."""
+    requested_at: RecordedInstant = NEVER
+    since: RecordedInstant = NEVER
+    """When it came into this phase."""
     last_fact: str = ""
+    """Id of the newest fact that moved it."""
     trace: str = ""
     said: bool = True
-    failed_at: InstantNs = 0
+    """`requested` stands in the log."""
+    failed_at: RecordedInstant = NEVER
+    """When the newest call failed."""
     attempts_before: int = 0
+    """Calls made before those in the present direction."""
     withholds: int = 0
+    """How often the scheduler was asked to withhold it."""
     holders: tuple[str, ...] = ()
+    """Jobs that held it when it was detached by force."""
     wish: DetachWish | None = None
-    wanted_at: InstantNs = 0
+    """Why it is to go."""
+    wanted_at: RecordedInstant = NEVER
+    """Since when it is to go."""
     before: AttachmentPhase | None = None
+    """Its phase when it was to go."""
     withdrawn_id: str = ""
+    """Of a request to withhold that was withdrawn without an answer, which may still come."""

@@ -1,12 +1,14 @@
 """Facts of fabrics (kind `fabric`): pools, breakers, orphans, machines. Of the composer, but for `operator-seen`."""
 
+from dataclasses import dataclass, field
 from typing import Annotated
 
 from pydantic import Field
 
-from muster.schemas.base import InstantNs, Label, Payload, Text, Wire
+from muster.schemas.base import NEVER, InstantNs, Label, Payload, RecordedInstant, Text, Wire
 from muster.schemas.devices import GPU, SIZE_MAX, PoolModel
 from muster.schemas.facts.device import CallFailure
+from muster.schemas.record import Listed, StateRecord
 
 POOL_MODELS_MAX = 256
 
@@ -101,25 +103,36 @@ class OperatorSeen(Payload):
     errors: tuple[Text, ...] = ()
 
 
-class FabricState(Payload):
-    """`state-recorded` of a fabric. failure: the newest one. succeeded_at: when a call last did what it was asked.
+@dataclass(slots=True)
+class FabricState(StateRecord):
+    """`state-recorded` of a fabric."""
 
-    moved_at: when a device last came or went. machines: see `MachineKnown`. away: newest last. operator: what the
-    field's operator has for Muster, where that moves the devices.
-    """
-
-    pool: tuple[PoolModel, ...] = ()
+    pool: Annotated[dict[tuple[str, str], PoolModel], Listed("type", "model")] = field(default_factory=dict)
+    """By type and model: what its pool holds, as it was told and as devices came and went since."""
     surveyed: bool = False
+    """Its pool was told of."""
     failures: int = 0
-    opened_at: InstantNs = 0
-    retry_at: InstantNs = 0
+    """Calls in a row that speak against it."""
+    opened_at: RecordedInstant = NEVER
+    """When its breaker opened last."""
+    retry_at: RecordedInstant = NEVER
+    """Its breaker is open until then, and half open afterwards; 0: closed."""
     error: Text = ""
-    orphans: tuple[OrphanState, ...] = ()
-    since: InstantNs = 0
+    orphans: Annotated[dict[str, OrphanState], Listed("device_id")] = field(default_factory=dict)
+    """By id of the device."""
+    since: RecordedInstant = NEVER
+    """When its pool was told of last."""
     last_fact: str = ""
+    """Id of the newest fact of its pool or breaker."""
     failure: CallFailure | None = None
-    succeeded_at: InstantNs = 0
-    moved_at: InstantNs = 0
+    """The newest one."""
+    succeeded_at: RecordedInstant = NEVER
+    """When a call last did what it was asked."""
+    moved_at: RecordedInstant = NEVER
+    """When a device last came or went."""
     machines: tuple[MachineKnown, ...] = ()
-    away: tuple[DeviceAway, ...] = ()
+    """Set only in checkpoints: the composer keeps machines of all fabrics together."""
+    away: Annotated[dict[str, DeviceAway], Listed("device_id")] = field(default_factory=dict)
+    """Devices that went back to the pool, by id; newest last."""
     operator: OperatorSeen | None = None
+    """What the field's operator has for Muster, where that moves the devices."""

@@ -17,37 +17,35 @@ from muster.schemas.devices import GPU
 from muster.schemas.facts.device import CallFailure
 
 
-@dataclass(frozen=True, slots=True)
-class AttachCall:
-    """Attach one device of `model` to `machine`. order: the attachment's id.
-
-    deadline_at: the call must be over, with or without an answer; it is not begun after `start_by`.
-    """
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _FabricCall:
+    """One call to a fabric's manager, about one device of a machine."""
 
     order: str
+    """Id of the attachment."""
     attempt: int
     fabric: str
     machine: str
-    model: str
-    start_by: Instant
-    deadline_at: Instant
     type: str = GPU
+    start_by: Instant
+    """It is not begun later."""
+    deadline_at: Instant
+    """It is over then, with or without an answer."""
     trace: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class DetachCall:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AttachCall(_FabricCall):
+    """Attach one device of `model`."""
+
+    model: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DetachCall(_FabricCall):
     """Take one device away."""
 
-    order: str
-    attempt: int
-    fabric: str
-    machine: str
     device_id: str
-    start_by: Instant
-    deadline_at: Instant
-    type: str = GPU
-    trace: str = ""
 
 
 Call = AttachCall | DetachCall

@@ -3,9 +3,9 @@
 from muster.composer.core.fabrics import AttachCall, DetachCall
 from muster.composer.core.handlers import Handler
 from muster.composer.core.limits import CROSSING_S, rest_s
-from muster.composer.core.records import COUNTED, NEVER, UNKNOWN_EFFECT, Attachment
+from muster.composer.core.records import COUNTED, UNKNOWN_EFFECT, Attachment
 from muster.composer.core.state import State
-from muster.core import Fact, Instant, after
+from muster.core import NEVER, Fact, Instant, after
 from muster.schemas.devices import AttachmentPhase, Origin
 from muster.schemas.facts.device import (
     AttachmentFailed,
@@ -38,7 +38,13 @@ def _requested(state: State, fact: Fact) -> None:
     known = state.attachments.get(fact.subject_id)
     if known is None:
         known = Attachment(
-            fact.subject_id, fact.payload, requested_at=fact.time, since=fact.time, last_fact=fact.id, trace=fact.trace
+            fact.payload,
+            Phase.REQUESTED,
+            id=fact.subject_id,
+            requested_at=fact.time,
+            since=fact.time,
+            last_fact=fact.id,
+            trace=fact.trace,
         )
         state.fabric(known.fabric)
         state.add(known)

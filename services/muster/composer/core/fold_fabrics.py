@@ -1,9 +1,8 @@
 """How facts about fabrics change what the composer believes."""
 
 from muster.composer.core.handlers import Handler
-from muster.composer.core.records import NEVER
 from muster.composer.core.state import State
-from muster.core import Fact, Instant
+from muster.core import NEVER, Fact, Instant
 from muster.schemas.facts.fabric import (
     BreakerOpened,
     FabricSurveyed,
@@ -17,7 +16,7 @@ def _surveyed(state: State, fact: Fact) -> None:
     assert isinstance(fact.payload, FabricSurveyed)
     fabric = state.fabric(fact.subject_id)
     fabric.pool = {(model.type, model.model): model for model in fact.payload.pool}
-    fabric.is_surveyed, fabric.last_fact, fabric.since = True, fact.id, fact.time
+    fabric.surveyed, fabric.last_fact, fabric.since = True, fact.id, fact.time
     for name, request in state.requests.items():
         if request.wishes:
             state.marks.look_request(name)

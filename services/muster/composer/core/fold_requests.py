@@ -4,7 +4,7 @@ from muster.composer.core.handlers import Handler
 from muster.composer.core.records import Attachment, Request
 from muster.composer.core.state import State
 from muster.core import Fact
-from muster.schemas.devices import Origin, RequestPhase
+from muster.schemas.devices import AttachmentPhase, Origin, RequestPhase
 from muster.schemas.facts.composability import (
     ComposeRequested,
     DecomposeRequested,
@@ -114,8 +114,8 @@ def _accepted(state: State, fact: Fact) -> None:
         state.fabric(order.fabric)
         state.add(
             Attachment(
-                order.id, requested, requested_at=fact.time, since=fact.time, last_fact=fact.id, trace=fact.trace,
-                said=False,
+                requested, AttachmentPhase.REQUESTED, id=order.id, requested_at=fact.time, since=fact.time,
+                last_fact=fact.id, trace=fact.trace, said=False,
             )
         )  # fmt: skip
     force = accepted.spec.force_detach and request.may_force

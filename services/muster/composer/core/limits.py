@@ -1,6 +1,6 @@
 """Every bound of the composer, in one place. Bounds that can be set stand in `Bounds`, which `app.py` fills."""
 
-from dataclasses import dataclass
+from muster.core.settings import ComposerSettings
 
 DRAFTS_MAX = 600
 """Drafts of one decision, about: what is left over follows at once. Fits one atomic batch."""
@@ -32,22 +32,11 @@ ERROR_CHARS_MAX = 500
 """Of a fabric manager's message in a fact."""
 
 
-@dataclass(frozen=True, slots=True)
-class Bounds:
-    """See `muster.bus.settings.ComposerSettings`. scaler_withhold_s: as `ScalingSettings.withhold_s`."""
+class Bounds(ComposerSettings):
+    """Bounds that can be set."""
 
-    attach_s_max: float = 600.0
-    detach_s_max: float = 600.0
-    visible_s_max: float = 300.0
-    withhold_s_max: float = 600.0
     scaler_withhold_s: float = 30.0
-    attempts_max: int = 5
-    backoff_s: float = 2.0
-    backoff_s_max: float = 60.0
-    breaker_failures: int = 5
-    breaker_s: float = 30.0
-    survey_s: float = 30.0
-    orphan_s: float = 600.0
+    """How long devices that the scaler gives back may take to become free; its `withhold_s`."""
 
 
 def rest_s(rounds: int) -> float:

@@ -7,9 +7,9 @@ from dataclasses import dataclass, field
 
 from muster.composer.core.fabrics import Surveyed, SurveyWentWrong
 from muster.composer.core.limits import ERROR_CHARS_MAX, SKEW_S
-from muster.composer.core.records import NEVER, STANDING, Fabric, Kind
+from muster.composer.core.records import STANDING, Fabric, Kind
 from muster.composer.core.state import State, young_s
-from muster.core import Instant, after
+from muster.core import NEVER, Instant, after
 from muster.fabric.checked import checked_inventory
 from muster.fabric.driver import FabricNonsenseError
 from muster.fabric.inventory import Inventory, MachineDevice

@@ -3,10 +3,10 @@
 from muster.composer.core.fabrics import AttachDone, CallWentWrong, DetachDone, Outcome, Surveyed, SurveyWentWrong
 from muster.composer.core.limits import ERROR_CHARS_MAX, SKEW_S
 from muster.composer.core.looks import Looks
-from muster.composer.core.records import NEVER, UNKNOWN_EFFECT, Attachment
+from muster.composer.core.records import UNKNOWN_EFFECT, Attachment
 from muster.composer.core.state import State
 from muster.composer.core.turn import Turn
-from muster.core import Instant, after
+from muster.core import NEVER, Instant, after
 from muster.core.seeded import uniform
 from muster.fabric.checked import check_device
 from muster.fabric.driver import FabricNonsenseError

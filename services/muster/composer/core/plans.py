@@ -174,7 +174,7 @@ def _unknown(state: State, spec: ComposabilitySpec) -> Refusal | Wait | None:
 
 
 def _unsurveyed(state: State, fabric: str) -> Wait | None:
-    return None if state.fabrics[fabric].is_surveyed else Wait(f"fabric {fabric} has not yet told what it holds")
+    return None if state.fabrics[fabric].surveyed else Wait(f"fabric {fabric} has not yet told what it holds")
 
 
 def _may_take(group: GroupConfig, spec: ComposabilitySpec) -> bool:

@@ -12,8 +12,8 @@ from muster.composer.core.holdings import Holdings
 from muster.composer.core.limits import ANOMALIES_MAX, CROSSING_S, ENDED_MAX, YOUNG_S
 from muster.composer.core.marks import Marks
 from muster.composer.core.nodes import Nodes
-from muster.composer.core.records import CALLING, NEVER, STANDING, Attachment, Fabric, Kind, Request
-from muster.core import Instant, after
+from muster.composer.core.records import CALLING, STANDING, Attachment, Fabric, Kind, Request
+from muster.core import NEVER, Instant, after
 from muster.schemas.devices import AttachmentPhase, RequestPhase
 from muster.schemas.facts.device import DetachWish
 from muster.schemas.facts.fabric import DeviceAway
@@ -46,7 +46,7 @@ class State:
         self.holdings = Holdings()
         self.attachments: dict[str, Attachment] = {}
         self.requests: dict[str, Request] = {}
-        self.fabrics = {fabric.name: Fabric(fabric.name) for fabric in config.fabrics}
+        self.fabrics = {fabric.name: Fabric(name=fabric.name) for fabric in config.fabrics}
         self.withholding: dict[str, str] = {}
         self.by_uuid: dict[str, str] = {}
         self.by_device: dict[tuple[str, str], str] = {}
@@ -189,9 +189,14 @@ class State:
         """The fabric, also one that is configured no more."""
         known = self.fabrics.get(name)
         if known is None:
-            known = self.fabrics[name] = Fabric(name)
-            self.calling[name] = {}
+            known = Fabric(name=name)
+            self.put_fabric(known)
         return known
+
+    def put_fabric(self, fabric: Fabric) -> None:
+        """A new one, or one from a checkpoint."""
+        self.fabrics[fabric.name] = fabric
+        self.calling.setdefault(fabric.name, {})
 
     def in_flight(self, fabric: str, now: Instant) -> int:
         """Calls that may still have an effect."""
@@ -211,7 +216,7 @@ class State:
         """The request, a new one if there is none."""
         known = self.requests.get(name)
         if known is None:
-            known = self.requests[name] = Request(name)
+            known = self.requests[name] = Request(name=name)
         return known
 
     def end_request(self, request: Request, phase: RequestPhase, at: Instant) -> None:
@@ -229,7 +234,7 @@ class State:
         """A request that begins anew, with the wishes that it has."""
         known = self.requests.get(name)
         self._ended.pop(name, None)
-        fresh = Request(name)
+        fresh = Request(name=name)
         if known is not None:
             fresh.wishes = known.wishes
         self.requests[name] = fresh

@@ -6,10 +6,10 @@ from muster.composer.core.limits import SETTLE_S, SKEW_S
 from muster.composer.core.looks import Looks
 from muster.composer.core.marks import ATTACHMENT
 from muster.composer.core.outcomes import detach, fail, overdue_at, withhold_s
-from muster.composer.core.records import LEAVING, NEVER, Attachment
+from muster.composer.core.records import LEAVING, Attachment
 from muster.composer.core.state import State
 from muster.composer.core.turn import Turn, causes_of
-from muster.core import Draft, Instant, after, seconds_between
+from muster.core import NEVER, Draft, Instant, after, seconds_between
 from muster.schemas.devices import AttachmentPhase
 from muster.schemas.facts.device import (
     AttachmentFailed,

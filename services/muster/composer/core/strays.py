@@ -61,7 +61,7 @@ def _settle(
     waiting, is_coming = _who_waits(state, machine, device, turn)
     if waiting is not None:
         attach(waiting, device, turn, adopted=True)
-    elif not fabric.is_surveyed or machine in found_on:
+    elif not fabric.surveyed or machine in found_on:
         _take_over(state, fabric, machine, device, turn, origin=Origin.FOUND)
     elif not is_coming and device.device_id not in fabric.orphans:
         payload = OrphanFound(
@@ -149,13 +149,13 @@ def _tell_pool(state: State, fabric: Fabric, looks: Looks, turn: Turn) -> None:
     look = looks.at(fabric.name)
     if state.calling[fabric.name] or not look.is_after(fabric.moved_at):
         return
-    if not fabric.is_surveyed and any(True for _ in looks.left_over(fabric.name, set())):
+    if not fabric.surveyed and any(True for _ in looks.left_over(fabric.name, set())):
         return  # what was found is taken over first: its being told of the pool ends the first survey
     counts = dict(look.counts)
     known = {kind: (model.free, model.attached) for kind, model in fabric.pool.items()}
     gone = [kind for kind in sorted(known) if kind not in counts]
     counts.update(dict.fromkeys(gone[: POOL_MODELS_MAX - len(counts)], (0, 0)))
-    if fabric.is_surveyed and counts == known:
+    if fabric.surveyed and counts == known:
         return
     pool = {
         kind: PoolModel(type=kind[0], model=kind[1], free=free, attached=attached)

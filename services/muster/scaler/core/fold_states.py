@@ -84,7 +84,7 @@ def _load_attachment(state: State, name: str, stored: AttachmentState) -> None:
 
 
 def _load_fabric(state: State, name: str, stored: FabricState) -> None:
-    state.pool.survey(name, stored.pool)
+    state.pool.survey(name, stored.pool.values())
     if stored.retry_at:
         state.pool.open_breaker(name, Instant(stored.retry_at))
 

@@ -1,5 +1,6 @@
 """How many devices of each model are free in each fabric, as the composer's facts say."""
 
+from collections.abc import Iterable
 from typing import NamedTuple
 
 from muster.core import Fact
@@ -39,7 +40,7 @@ class PoolBook:
             case FabricSurveyed():
                 return self._survey(fact.subject_id, payload.pool)
             case FabricState() if payload.surveyed:
-                return self._survey(fact.subject_id, payload.pool)
+                return self._survey(fact.subject_id, payload.pool.values())
             case RequestAccepted():
                 for order in payload.orders:
                     self._of[order.id] = PoolKey(order.fabric, order.model or payload.spec.model)
@@ -57,7 +58,7 @@ class PoolBook:
                 pass
         return ()
 
-    def _survey(self, fabric: str, pool: tuple[PoolModel, ...]) -> tuple[PoolKey, ...]:
+    def _survey(self, fabric: str, pool: Iterable[PoolModel]) -> tuple[PoolKey, ...]:
         before = {key: free for key, free in self._free.items() if key.fabric == fabric}
         now = {PoolKey(fabric, one.model): one.free for one in pool if one.type == GPU}
         for key in before:

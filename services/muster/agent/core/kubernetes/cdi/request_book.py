@@ -180,7 +180,7 @@ class RequestBook:
         request.error = state.error
         if state.principal in OURS:
             request.asked, request.asked_by, request.going = state.spec, state.principal, state.deleting
-        for wish in state.wishes:
+        for wish in state.wishes.values():
             if wish.compose is not None and wish.compose.principal in OURS:
                 request.asked, request.asked_by, request.going = wish.compose.spec, wish.compose.principal, False
             if wish.decompose is not None and wish.decompose.principal in OURS:
