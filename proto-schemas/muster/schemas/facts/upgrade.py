@@ -1,11 +1,12 @@
 """Facts of upgrade campaigns: nodes are brought to another version, one turn each, while jobs run on the others."""
 
+from dataclasses import dataclass
 from enum import StrEnum
 from typing import Annotated, Self
 
 from pydantic import Field, StringConstraints, model_validator
 
-from muster.schemas.base import InstantNs, Label, Name, Payload, Text, Wire
+from muster.schemas.base import NEVER, InstantNs, Label, Name, Payload, RecordedInstant, Text, Wire
 from muster.schemas.facts.node import RunningJobs
 from muster.schemas.facts.operations import (
     ACTION_S_MAX,
@@ -13,6 +14,7 @@ from muster.schemas.facts.operations import (
     ActionOutcome,
     NodeAction,
 )
+from muster.schemas.record import StateRecord
 
 SELECTED_MAX = 4_096
 WINDOWS_MAX = 32
@@ -243,59 +245,77 @@ class CampaignWish(Wire):
     trace: str = ""
 
 
-class CampaignState(Payload):
-    """`state-recorded` of a campaign, by the upgrader. spec: None while it was only asked for. wishes: not answered.
-
-    number: the sequence of `accepted`. paused, stopped, aborted: why, "" if it is not. failures: of nodes so far;
-    failures_forgiven: of those, before the last resume. ended: of one that is over.
-    """
+@dataclass(slots=True)
+class CampaignState(StateRecord):
+    """`state-recorded` of a campaign, by the upgrader."""
 
     spec: CampaignSpec | None = None
+    """None while it was only asked for."""
     number: int = 0
+    """The sequence of `accepted`, which tells it from earlier ones of its name."""
     principal: str = ""
-    accepted_at: InstantNs = 0
+    accepted_at: RecordedInstant = NEVER
     fact: str = ""
+    """Id of `accepted`."""
     trace: str = ""
     paused: str = ""
+    """Why it is; "" while it is not."""
     stopped: str = ""
+    """Why it is; "" while it is not."""
     aborted: str = ""
+    """Why it is; "" while it is not."""
     failures: int = 0
+    """Of nodes so far."""
     failures_forgiven: int = 0
+    """Of these, before the last resume."""
     ended: CampaignEnded | None = None
-    ended_at: InstantNs = 0
+    """Of one that is over."""
+    ended_at: RecordedInstant = NEVER
     wishes: tuple[CampaignWish, ...] = ()
+    """Set only in checkpoints: the upgrader keeps requests without an answer together."""
     last_fact: str = ""
+    """Id of the newest fact that moved it."""
 
 
-class TurnState(Wire):
-    """One node's turn in one campaign, as the upgrader keeps it.
-
-    asks: how often the node was asked to be withheld. number: of the fact by which the turn began. since: of the step.
-    request_id: of the withhold request that stands, "" for none; from_at, running: as asked last; is_withheld:
-    answered. work_id: of the action or checks under way; outcome: of them, "" while they go on, and in words why not.
-    version_before: when its turn came. lost_gpu_s: GPU-seconds that nobody used while the request stood, counted up to
-    counted_at. freed: it failed, and a person gave it back.
-    """
+@dataclass(slots=True)
+class TurnState(StateRecord):
+    """One node's turn in one campaign, as the upgrader keeps it."""
 
     campaign: Name
     step: Step = Step.PLANNED
     attempt: int = 1
     asks: int = 0
+    """How often the node was asked to be withheld."""
     number: int = 0
-    since: InstantNs = 0
+    """Of the fact by which the turn began."""
+    since: RecordedInstant = NEVER
+    """When it came to this step."""
     request_id: str = ""
+    """Of the request to withhold that stands; "" for none."""
     from_at: InstantNs = 0
+    """From when on the node was asked for last."""
     running: RunningJobs = RunningJobs.FINISH
+    """What becomes of jobs there, as asked last."""
     is_withheld: bool = False
+    """The request was answered."""
     work_id: str = ""
+    """Of the action or checks under way."""
     outcome: ActionOutcome | None = None
+    """Of these; None while they go on."""
     version_before: str = ""
+    """Of the component when its turn came."""
     detail: Text = ""
+    """In words: for whom it waits, why it failed."""
     cordoned_by: str = ""
+    """Who cordoned it before."""
     counted_at: InstantNs = 0
+    """Up to when `lost_gpu_s` is counted."""
     lost_gpu_s: float = 0.0
+    """GPU-seconds that nobody used while the request stood."""
     freed: bool = False
+    """It failed, and a person gave it back."""
     last_fact: str = ""
+    """Id of the newest fact that moved it."""
 
 
 class NodeTurnsState(Payload):

@@ -61,9 +61,9 @@ def answer_preview(core: Core, ask: Wire, now: Instant) -> CampaignPreview:
     refused = refusal(state, wish)
     if refused is not None:
         return CampaignPreview(at=now, field=refused[0], problem=refused[1])
-    thought = Campaign(spec.name, spec, 0, now)
+    thought = Campaign(name=spec.name, spec=spec, accepted_at=now)
     for name in selected(state, spec):
-        turn = thought.turns[name] = Turn(spec.name, name)
+        turn = thought.turns[name] = Turn(spec.name, node=name)
         if thought.is_at_version(state.nodes[name]):
             thought.move(turn, Step.DONE, now)
     starts = planned(state, thought, now)

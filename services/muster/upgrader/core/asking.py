@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 
-from muster.core import Draft, Instant
+from muster.core import Draft
 from muster.schemas.facts.upgrade import (
     CampaignAccepted,
     CampaignAsk,
@@ -15,7 +15,6 @@ from muster.schemas.facts.upgrade import (
 from muster.upgrader.core.campaigns import Campaign
 from muster.upgrader.core.state import State
 
-_NEVER = Instant(0)
 _DONE = {CampaignAsk.PAUSE: "paused", CampaignAsk.RESUME: "resumed", CampaignAsk.ABORT: "aborted"}
 
 
@@ -66,7 +65,7 @@ def _start_refusal(state: State, spec: CampaignSpec, *, live: bool, started: int
 
 def selected(state: State, spec: CampaignSpec) -> list[str]:
     """Nodes that a campaign would have, by name."""
-    thought = Campaign(spec.name, spec, 0, accepted_at=_NEVER)
+    thought = Campaign(name=spec.name, spec=spec)
     return sorted(name for name, node in state.nodes.items() if thought.selects(node))
 
 
@@ -91,7 +90,7 @@ def _change_refusal(state: State, campaign: Campaign, ask: CampaignAsk) -> tuple
 
 def _accepted(state: State, wish: CampaignWish, spec: CampaignSpec) -> Draft:
     names = selected(state, spec)
-    thought = Campaign(spec.name, spec, 0, accepted_at=_NEVER)
+    thought = Campaign(name=spec.name, spec=spec)
     there = sum(thought.is_at_version(state.nodes[name]) for name in names)
     said = CampaignAccepted(spec=spec, principal=wish.principal, nodes=len(names), at_version=there)
     return Draft("campaign", wish.name, "accepted", said, (wish.fact,), wish.trace)

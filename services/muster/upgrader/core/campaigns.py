@@ -4,10 +4,7 @@ from dataclasses import dataclass, field
 
 from muster.core import Instant
 from muster.schemas.base import LABEL_CHARS_MAX
-from muster.schemas.facts.node import RunningJobs
-from muster.schemas.facts.operations import ActionOutcome
 from muster.schemas.facts.upgrade import (
-    CampaignEnded,
     CampaignSpec,
     CampaignState,
     Step,
@@ -16,78 +13,35 @@ from muster.schemas.facts.upgrade import (
 from muster.upgrader.core.nodes import Node
 
 
-@dataclass(slots=True)
-class Turn:
-    """One node in one campaign; fields as in `TurnState`."""
+@dataclass(slots=True, kw_only=True)
+class Turn(TurnState):
+    """One node in one campaign."""
 
-    campaign: str
     node: str
-    step: Step = Step.PLANNED
-    attempt: int = 1
-    asks: int = 0
-    number: int = 0
-    since: int = 0
-    request_id: str = ""
-    from_at: int = 0
-    running: RunningJobs = RunningJobs.FINISH
-    is_withheld: bool = False
-    work_id: str = ""
-    outcome: ActionOutcome | None = None
-    version_before: str = ""
-    detail: str = ""
-    cordoned_by: str = ""
-    counted_at: int = 0
-    lost_gpu_s: float = 0.0
-    freed: bool = False
-    last_fact: str = ""
 
     @property
     def is_open(self) -> bool:
         """Whether its turn has come and is not over."""
         return self.step is not Step.PLANNED and not self.step.is_end
 
-    def stored(self) -> TurnState:
-        """As a checkpoint keeps it."""
-        return TurnState(**{name: getattr(self, name) for name in TurnState.model_fields})
 
-
-def turn_of(node: str, stored: TurnState) -> Turn:
-    """As a checkpoint kept it."""
-    return Turn(node=node, **{name: getattr(stored, name) for name in TurnState.model_fields})
-
-
-@dataclass(slots=True)
-class Campaign:
-    """One campaign. number: the sequence of `accepted`, which tells it from earlier ones of its name.
-
-    paused, stopped, aborted: why, "" while it is not. failures_forgiven: before the last resume. turns: by node;
-    open: of those, whose turn has come and is not over.
-    """
+@dataclass(slots=True, kw_only=True)
+class Campaign(CampaignState):
+    """One campaign."""
 
     name: str
     spec: CampaignSpec
-    number: int
-    accepted_at: Instant
-    fact: str = ""
-    trace: str = ""
-    principal: str = ""
-    paused: str = ""
-    stopped: str = ""
-    aborted: str = ""
-    failures: int = 0
-    failures_forgiven: int = 0
-    ended: CampaignEnded | None = None
-    ended_at: int = 0
-    last_fact: str = ""
     turns: dict[str, Turn] = field(default_factory=dict)
+    """By node."""
     open: dict[str, None] = field(default_factory=dict)
+    """Nodes whose turn has come and is not over."""
 
     @property
     def goes_on(self) -> bool:
         """Whether further nodes may be taken."""
         return self.ended is None and not (self.paused or self.stopped or self.aborted)
 
-    def move(self, turn: Turn, step: Step, at: int) -> None:
+    def move(self, turn: Turn, step: Step, at: Instant) -> None:
         """The turn is at this step from now on."""
         turn.step, turn.since = step, at
         if turn.is_open:
@@ -133,16 +87,3 @@ class Campaign:
     def is_at_version(self, node: Node) -> bool:
         """Whether nothing is to be done there."""
         return bool(self.spec.version) and node.version(self.spec.component.value) == self.spec.version
-
-    def stored(self) -> CampaignState:
-        """As a checkpoint keeps it; its turns stand with their nodes."""
-        names = set(CampaignState.model_fields) - {"wishes"}
-        return CampaignState(**{name: getattr(self, name) for name in names})
-
-
-def campaign_of(name: str, stored: CampaignState) -> Campaign | None:
-    """As a checkpoint kept it; None if it was only asked for."""
-    if stored.spec is None:
-        return None
-    values = {name: getattr(stored, name) for name in set(CampaignState.model_fields) - {"wishes"}}
-    return Campaign(name=name, **values)

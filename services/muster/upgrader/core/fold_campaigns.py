@@ -42,8 +42,9 @@ def _accepted(state: State, fact: Fact) -> None:
     said = fact.payload
     _answered(state, fact)
     campaign = Campaign(
-        fact.subject_id, said.spec, fact.seq, fact.time, fact.id, fact.trace, said.principal, last_fact=fact.id
-    )
+        name=fact.subject_id, spec=said.spec, number=fact.seq, accepted_at=fact.time, fact=fact.id, trace=fact.trace,
+        principal=said.principal, last_fact=fact.id,
+    )  # fmt: skip
     before = state.campaigns.pop(campaign.name, None)
     for turn in before.turns.values() if before is not None else ():
         if turn.request_id:  # nobody else withdraws what the one before asked, and was given
@@ -139,7 +140,7 @@ AT_VERSION = "it had the version already"
 def _add(campaign: Campaign, node: Node, fact: Fact) -> None:
     if not campaign.selects(node):
         return
-    turn = campaign.turns[node.name] = Turn(campaign.name, node.name, number=fact.seq, since=fact.time)
+    turn = campaign.turns[node.name] = Turn(campaign.name, node=node.name, number=fact.seq, since=fact.time)
     if campaign.is_at_version(node):
         campaign.move(turn, Step.DONE, fact.time)
         turn.detail = AT_VERSION

@@ -6,10 +6,10 @@ from muster.core import Draft, Fact
 from muster.schemas.facts.health import BrakeState
 from muster.schemas.facts.job import JobState
 from muster.schemas.facts.node import GrantState, NodeState
-from muster.schemas.facts.upgrade import CampaignState, CampaignWish, NodeTurnsState
+from muster.schemas.facts.upgrade import CampaignState, CampaignWish, NodeTurnsState, TurnState
 from muster.schemas.registry import STATE_NAME
 from muster.upgrader.core import fold_jobs, fold_nodes
-from muster.upgrader.core.campaigns import campaign_of, turn_of
+from muster.upgrader.core.campaigns import Campaign, Turn
 from muster.upgrader.core.state import State
 
 
@@ -28,7 +28,7 @@ def restore(state: State, fact: Fact) -> None:
             _load_campaign(state, fact.subject_id, stored)
         case NodeTurnsState(turns=turns):
             for turn in turns:
-                campaign, found = state.campaigns.get(turn.campaign), turn_of(fact.subject_id, turn)
+                campaign, found = state.campaigns.get(turn.campaign), Turn.restored(turn, node=fact.subject_id)
                 if campaign is not None:
                     campaign.put(found)
                 else:
@@ -44,19 +44,21 @@ def states(state: State) -> Iterator[Draft]:
     for wish in state.wishes.values():
         asked[wish.name] = (*asked.get(wish.name, ()), wish)
     for campaign in state.campaigns.values():
-        stored = campaign.stored().model_copy(update={"wishes": asked.pop(campaign.name, ())})
+        stored = campaign.as_body(CampaignState)
+        stored.wishes = asked.pop(campaign.name, ())
         yield Draft("campaign", campaign.name, STATE_NAME, stored, trace=campaign.trace)
     for name, wishes in asked.items():
         yield Draft("campaign", name, STATE_NAME, CampaignState(wishes=wishes))
     for node in sorted({name for campaign in state.campaigns.values() for name in campaign.turns}):
-        turns = tuple(turn.stored() for turn in state.turns_on(node))
+        turns = tuple(turn.as_body(TurnState) for turn in state.turns_on(node))
         yield Draft("node", node, STATE_NAME, NodeTurnsState(turns=turns))
 
 
 def _load_campaign(state: State, name: str, stored: CampaignState) -> None:
     state.wishes.update({wish.fact: wish for wish in stored.wishes})
-    campaign = campaign_of(name, stored)
-    if campaign is not None:
-        for turn in state.early.pop(name, ()):
-            campaign.put(turn)
-        state.campaigns[name] = campaign
+    if stored.spec is None:
+        return  # it was only asked for
+    campaign = Campaign.restored(stored, name=name)
+    for turn in state.early.pop(name, ()):
+        campaign.put(turn)
+    state.campaigns[name] = campaign

@@ -48,7 +48,7 @@ def due_at(state: State, campaign: Campaign, turn: Turn) -> Instant | None:
     if turn.step is Step.VALIDATING or SECOND_STEP in turn.work_id:
         suite = state.config.suites.get(campaign.spec.suite)
         limit_s = suite.limit_s if suite is not None else 0.0
-    return after(Instant(turn.since), limit_s + limits.ANSWER_SLACK_S)
+    return after(turn.since, limit_s + limits.ANSWER_SLACK_S)
 
 
 def take(campaign: Campaign, turn: Turn, node: Node, now: Instant) -> list[Draft]:
