@@ -100,7 +100,7 @@ class HealthMetrics:
         self._show_standing(state)
         brake = state.brake
         show(_TRIPPED, brake.tripped is not None, self._cluster)
-        show(_USED, len(brake.recent) / brake.most(len(state.nodes)), self._cluster)
+        show(_USED, len(brake.nodes) / brake.most(len(state.nodes)), self._cluster)
         show(_WAITING, len(verdicts.sightings), self._cluster)
         show(_DROPPED, sum(verdicts.sightings.dropped.values()), self._cluster)
         show(_UNKNOWN, sum(verdicts.eyes.unknown.values()), self._cluster)

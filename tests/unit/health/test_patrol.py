@@ -78,7 +78,7 @@ def test_an_idle_node_is_checked_deeply_and_comes_back_and_history_does_not_coun
     payloads = [fact.payload for fact in one.said("checks-requested")]
     assert {order.check for one in payloads if isinstance(one, ChecksRequested) for order in one.checks} == {"dcgm"}
     assert one.core.verdicts.state.incidents == 0
-    assert not one.core.verdicts.state.brake.recent
+    assert not one.core.verdicts.state.brake.nodes
 
 
 def test_a_node_in_use_is_left_alone() -> None:

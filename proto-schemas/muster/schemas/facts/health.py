@@ -4,14 +4,16 @@ A fault is of a node or of one of its devices, by its rule's scope. What has ope
 not healthy: it is withheld, repaired, checked, and given back only on positive evidence.
 """
 
+from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Annotated
 
 from pydantic import Field
 
-from muster.schemas.base import InstantNs, Label, Payload, Text, Wire
+from muster.schemas.base import NEVER, InstantNs, Label, Payload, RecordedInstant, Text, Wire
 from muster.schemas.facts.node import GPUS_PER_NODE_MAX, RunningJobs
 from muster.schemas.facts.operations import NodeAction
+from muster.schemas.record import Listed, StateRecord
 
 OPEN_MAX = 64
 MARKS_MAX = 128
@@ -194,62 +196,89 @@ class Reported(Wire):
     fact: str = ""
 
 
-class UnitState(Payload):
-    """`state-recorded` of a node or device, by health.
-
-    phase, since, began_at (when it was suspect), incident, attempt, action, work_id, until, needs_person, because: as
-    told. needs_checks: it comes back after checks alone. faults: that stand. request_id: under which it was asked to be
-    withheld, "" if it was not; running: as asked last; is_withheld: that was answered. work_done: the action ended well
-    or the checks passed, and the next state was not told; work_failed: why not. marks: of a node, the newest
-    observations, oldest first. incidents: of a node, when its illnesses began. moved_fact: the newest fact that moved
-    it. verify_fact: by which a person asked for checks; trust: the person's word stands for them. asked_by: requests of
-    other services to withhold it, (request, service); maintained_by: those that were answered: they have it. passed:
-    checks of the newest round. withdrawn_id: the newest request that was withdrawn unanswered; crossed: its answer came
-    all the same. checked_at, deep_at: of a node, when its last periodic and deep checks were. reported: of a node,
-    failed checks that are yet to be told.
-    """
+@dataclass(slots=True)
+class UnitState(StateRecord):
+    """`state-recorded` of a node or device, by health."""
 
     node: Label
+    """Where the device is; of a node, itself."""
     phase: HealthPhase = HealthPhase.HEALTHY
-    since: InstantNs = 0
-    began_at: InstantNs = 0
+    since: RecordedInstant = NEVER
+    """When it came into this phase."""
+    began_at: RecordedInstant = NEVER
+    """When it was suspect."""
     incident: int = 0
+    """Number of this illness of it, from 1."""
     attempt: int = 0
+    """Of repair."""
     action: NodeAction | None = None
+    """While it is repaired."""
     work_id: str = ""
-    until: InstantNs = 0
+    """Of the action or checks that were asked for."""
+    until: RecordedInstant = NEVER
+    """When these are given up."""
     needs_person: bool = False
+    """Nothing more is tried without one."""
     needs_checks: bool = False
+    """It comes back after checks alone."""
     because: Text = ""
-    faults: Annotated[tuple[OpenFault, ...], Field(max_length=OPEN_MAX)] = ()
+    faults: Annotated[dict[tuple[str, str], OpenFault], Listed("told.code", "told.device", most=OPEN_MAX)] = field(
+        default_factory=dict
+    )
+    """Those that stand, by code and device."""
     request_id: str = ""
+    """Under which it was asked to be withheld; "" if it was not."""
     running: RunningJobs = RunningJobs.FINISH
+    """What becomes of jobs there, as asked last."""
     is_withheld: bool = False
+    """That was answered."""
     work_done: bool = False
+    """The action ended well or the checks passed, and the next phase was not told."""
     work_failed: Text = ""
+    """Why not."""
     marks: Annotated[tuple[FaultMark, ...], Field(max_length=MARKS_MAX)] = ()
-    incidents: Annotated[tuple[InstantNs, ...], Field(max_length=MARKS_MAX)] = ()
+    """Of a node, the newest observations; oldest first."""
+    incidents: Annotated[tuple[RecordedInstant, ...], Field(max_length=MARKS_MAX)] = ()
+    """Of a node, when its illnesses began; oldest first."""
     moved_fact: str = ""
+    """Id of the newest fact that moved it."""
     verify_fact: str = ""
+    """Id of the fact by which a person asked for checks."""
     trust: bool = False
-    checked_at: InstantNs = 0
-    deep_at: InstantNs = 0
+    """The person's word stands for the checks."""
+    checked_at: RecordedInstant = NEVER
+    """Of a node, when its last periodic checks were."""
+    deep_at: RecordedInstant = NEVER
+    """Of a node, when its last deep checks were."""
     passed: int = 0
+    """Checks of the newest round."""
     withdrawn_id: str = ""
+    """Of the newest request that was withdrawn unanswered."""
     crossed: bool = False
-    reported: Annotated[tuple[Reported, ...], Field(max_length=OPEN_MAX)] = ()
-    asked_by: tuple[tuple[str, str], ...] = ()
-    maintained_by: tuple[tuple[str, str], ...] = ()
+    """Its answer came all the same."""
+    reported: Annotated[dict[tuple[str, str], Reported], Listed("code", "device", most=OPEN_MAX)] = field(
+        default_factory=dict
+    )
+    """Of a node, failed checks that are yet to be told, by code and device."""
+    asked_by: Annotated[dict[str, str], Listed()] = field(default_factory=dict)
+    """Requests of other services to withhold it that are not answered, and whose they are."""
+    maintained_by: Annotated[dict[str, str], Listed()] = field(default_factory=dict)
+    """Those that were answered, and which service has it for each."""
 
 
-class BrakeState(Payload):
-    """`state-recorded` of the brake (kind health, subject `brake`). nodes: withheld lately, and when."""
+@dataclass(slots=True)
+class BrakeState(StateRecord):
+    """`state-recorded` of the brake (kind health, subject `brake`)."""
 
     tripped: BrakeTripped | None = None
-    tripped_at: InstantNs = 0
-    nodes: Annotated[tuple[tuple[Label, InstantNs], ...], Field(max_length=BRAKE_NODES_MAX)] = ()
+    """As told; None: health may act by itself."""
+    tripped_at: RecordedInstant = NEVER
+    nodes: Annotated[dict[Label, RecordedInstant], Listed(most=BRAKE_NODES_MAX)] = field(default_factory=dict)
+    """Those that were withheld lately, and when; oldest first."""
     reset_wish: BrakeResetRequested | None = None
+    """A person's reset that was not carried out yet."""
     reset_fact: str = ""
+    """Id of the fact that asked for it."""
 
 
 class OwnerToldState(Payload):

@@ -4,12 +4,14 @@ Who wants something done to a node appends `action-requested` or `checks-request
 reports how it went.
 """
 
+from dataclasses import dataclass
 from enum import StrEnum
 from typing import Annotated
 
 from pydantic import Field
 
-from muster.schemas.base import InstantNs, JobId, Label, Payload, Text, Wire
+from muster.schemas.base import NEVER, InstantNs, JobId, Label, Payload, RecordedInstant, Text, Wire
+from muster.schemas.record import StateRecord
 from muster.schemas.telemetry import Measured
 
 CHECKS_MAX = 32
@@ -123,20 +125,23 @@ class PreflightFailed(Payload):
     took_s: Measured = 0.0
 
 
-class PreflightState(Payload):
-    """`state-recorded` of a job's pre-flight, by health: an attempt without a verdict.
-
-    cause: the newest fact of it. started_at: of its pods, 0: not yet. is_last: all is reported.
-    """
+@dataclass(slots=True)
+class PreflightState(StateRecord):
+    """`state-recorded` of a job's pre-flight, by health: an attempt without a verdict."""
 
     attempt: int
     plan: PreflightPlan
     nodes: tuple[Label, ...]
+    """That it is on."""
     cause: str = ""
-    started_at: InstantNs = 0
-    reported_at: InstantNs = 0
+    """Id of the newest fact of it."""
+    started_at: RecordedInstant = NEVER
+    """Since when its pods run; 0: not yet."""
+    reported_at: RecordedInstant = NEVER
+    """When `cause` was."""
     results: tuple[CheckResult, ...] = ()
     is_last: bool = False
+    """All is reported."""
 
 
 class NodeAction(StrEnum):

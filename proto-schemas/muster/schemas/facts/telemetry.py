@@ -1,40 +1,46 @@
 """Facts of what GPUs did for jobs, told by the telemetry service: seldom, and of jobs that were measured at all."""
 
+from dataclasses import dataclass
 from typing import Annotated
 
 from pydantic import Field
 
-from muster.schemas.base import InstantNs, Label, Payload, Wire
+from muster.schemas.base import NEVER, InstantNs, Label, Payload, RecordedInstant, Wire
+from muster.schemas.record import StateRecord
 from muster.schemas.telemetry import Measured
 
 USED_DEVICES_MAX = 16
 ACCOUNTS_A_DAY_MAX = 500
 
 
-class Use(Wire):
-    """What GPUs did, summed up over devices and time.
-
-    measured_s: GPU-seconds for which there is a reading; busy_s: of these, weighed by DCGM's utilisation, which says no
-    more than that something ran; idle_s: those in which nothing did. sm_active_s, tensor_active_s, dram_active_s:
-    weighed by the activity, over sm_measured_s, tensor_measured_s, dram_measured_s, since not every exporter shows it.
-    energy_j: from the energy counters, where there are none from the power. memory_mib_max, power_w_max,
-    temperature_c_max: of the device that had most. memory_total_mib: of that device.
-    """
+@dataclass(slots=True)
+class Use(StateRecord):
+    """What GPUs did, summed up over devices and time: the record from which telemetry goes on to sum up."""
 
     measured_s: Measured = 0.0
+    """GPU-seconds for which there is a reading."""
     busy_s: Measured = 0.0
+    """Of these, weighed by DCGM's utilisation, which says no more than that something ran."""
     idle_s: Measured = 0.0
+    """Of these, those in which nothing ran."""
     sm_active_s: Measured = 0.0
+    """Weighed by the activity."""
     sm_measured_s: Measured = 0.0
+    """For which there is one: not every exporter shows it."""
     tensor_active_s: Measured = 0.0
     tensor_measured_s: Measured = 0.0
     dram_active_s: Measured = 0.0
     dram_measured_s: Measured = 0.0
     energy_j: Measured = 0.0
+    """From the energy counters, where there are none from the power."""
     memory_mib_max: int = 0
+    """Of the device that had most."""
     memory_total_mib: int = 0
+    """Of that device."""
     power_w_max: Measured = 0.0
+    """Of the device that had most."""
     temperature_c_max: Measured = 0.0
+    """Of the device that had most."""
 
 
 class DeviceUse(Wire):
@@ -65,16 +71,16 @@ class JobUseReported(Payload):
     name: str = ""
 
 
-class JobUseState(Payload):
-    """`state-recorded` of a job, by telemetry: what it last said of its use. ended_at: 0 while it is not over.
-
-    fact: the newest that moved it; trace: of the job.
-    """
+@dataclass(slots=True)
+class JobUseState(StateRecord):
+    """`state-recorded` of a job, by telemetry: what it last said of its use."""
 
     reported: JobUseReported | None = None
-    reported_at: InstantNs = 0
-    ended_at: InstantNs = 0
+    reported_at: RecordedInstant = NEVER
+    ended_at: RecordedInstant = NEVER
+    """0 while it is not over."""
     fact: str = ""
+    """Id of the newest fact that moved it."""
     trace: str = ""
 
 

@@ -73,7 +73,7 @@ def condition_of(unit: Unit) -> Condition:
         action=unit.action.value if unit.action is not None else "",
         needs_person=unit.needs_person,
         withheld=unit.is_withheld,
-        maintained_by=tuple(sorted(set(unit.maintained.values()))),
+        maintained_by=tuple(sorted(set(unit.maintained_by.values()))),
     )
 
 

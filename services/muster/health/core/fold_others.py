@@ -111,7 +111,7 @@ def _withhold_requested(state: State, fact: Fact) -> None:
         unit.is_withheld = unit.is_withheld and request == unit.request_id
         unit.request_id, unit.running = request, fact.payload.running
     else:
-        unit.asked[request] = fact.writer
+        unit.asked_by[request] = fact.writer
     state.requests[request] = unit.key
     state.touch(unit)
 
@@ -129,8 +129,8 @@ def _withheld(state: State, fact: Fact) -> None:
         unit.is_withheld = True
     elif request == unit.withdrawn_id:
         unit.crossed = True
-    elif request in unit.asked:
-        unit.maintained[request] = unit.asked.pop(request)
+    elif request in unit.asked_by:
+        unit.maintained_by[request] = unit.asked_by.pop(request)
     state.touch(unit)
 
 
@@ -141,10 +141,10 @@ def _withdrawn(state: State, fact: Fact) -> None:
     assert isinstance(fact.payload, WithholdWithdrawn)
     request = fact.payload.request_id
     unit = state.units.get((fact.kind, fact.subject_id))
-    if unit is None or (request in unit.maintained and not fact.payload.after_withheld):
+    if unit is None or (request in unit.maintained_by and not fact.payload.after_withheld):
         return
-    unit.asked.pop(request, None)
-    if unit.maintained.pop(request, None) is not None:
+    unit.asked_by.pop(request, None)
+    if unit.maintained_by.pop(request, None) is not None:
         state.sightings.unpark(unit.node)
     state.requests.pop(request, None)
     _settle(state, unit)
@@ -296,7 +296,7 @@ def _verify(state: State, fact: Fact) -> None:
 
 def _brake_reset(state: State, fact: Fact) -> None:
     assert isinstance(fact.payload, BrakeResetRequested)
-    state.brake.wish, state.brake.wish_fact = fact.payload, fact.id
+    state.brake.reset_wish, state.brake.reset_fact = fact.payload, fact.id
 
 
 HANDLERS: dict[tuple[str, str], Fold] = {

@@ -1,6 +1,6 @@
 """How health's own facts change what it believes: faults, moves between states, requests, the brake."""
 
-from muster.core import Fact, Instant
+from muster.core import NEVER, Fact, Instant
 from muster.health.core.brake import KIND
 from muster.health.core.patrol import DEEP, PERIODIC, is_deep_alone
 from muster.health.core.state import DEVICE, NODE, Episode, State
@@ -159,8 +159,8 @@ def _tripped(state: State, fact: Fact) -> None:
 def _reset(state: State, fact: Fact) -> None:
     assert isinstance(fact.payload, BrakeReset)
     brake = state.brake
-    brake.tripped, brake.tripped_at, brake.wish, brake.wish_fact = None, Instant(0), None, ""
-    brake.recent.clear()
+    brake.tripped, brake.tripped_at, brake.reset_wish, brake.reset_fact = None, NEVER, None, ""
+    brake.nodes.clear()
     for unit in state.units.values():  # a person did this: it happens once in a long while
         if fact.payload.skip and unit.is_healthy:
             unit.faults.clear()

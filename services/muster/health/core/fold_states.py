@@ -4,10 +4,11 @@ from collections.abc import Iterator
 
 from muster.core import Draft, Fact
 from muster.health.core import strays
-from muster.health.core.brake import KIND, SUBJECT
+from muster.health.core.brake import KIND, SUBJECT, Brake
 from muster.health.core.fold_others import PREFLIGHT
 from muster.health.core.state import DEVICE, NODE, State
 from muster.health.core.table import Fold
+from muster.health.core.units import Unit
 from muster.schemas.facts.health import BrakeState, OwnerToldState, UnitState
 from muster.schemas.facts.job import JobState
 from muster.schemas.facts.node import GrantState, NodeState
@@ -31,16 +32,15 @@ def _state_recorded(state: State, fact: Fact) -> None:
         case OwnerToldState() as told:
             state.holders.load_told(fact.subject_id, told)
         case BrakeState() as brake:
-            state.brake.load(brake)
+            state.brake = Brake.restored(brake, config=state.config.brake)
         case _:
             return  # another service's view of its own subjects
 
 
 def _load_unit(state: State, kind: str, name: str, stored: UnitState) -> None:
-    unit = state.unit(kind, name, stored.node)
-    unit.load(stored)
+    unit = state.put(Unit.restored(stored, kind=kind, name=name))
     state.incidents += len(unit.incidents)
-    for request in (unit.request_id, unit.withdrawn_id, *unit.asked, *unit.maintained):
+    for request in (unit.request_id, unit.withdrawn_id, *unit.asked_by, *unit.maintained_by):
         if request:
             state.requests[request] = unit.key
             state.strays.pop((kind, name, request), None)
@@ -69,12 +69,12 @@ def state_drafts(state: State) -> Iterator[Draft]:
     """Health's part of a checkpoint. Nodes come with the agent's part, jobs with the scheduler's."""
     for unit in state.units.values():
         if not unit.is_empty:
-            yield Draft(unit.kind, unit.name, STATE_NAME, unit.stored())
+            yield Draft(unit.kind, unit.name, STATE_NAME, unit.as_body(UnitState))
     for job, told in state.holders.stored():
         yield Draft("job", job, STATE_NAME, told)
     brake = state.brake
-    if brake.tripped is not None or brake.recent or brake.wish is not None:
-        yield Draft(KIND, SUBJECT, STATE_NAME, brake.stored())
+    if brake.tripped is not None or brake.nodes or brake.reset_wish is not None:
+        yield Draft(KIND, SUBJECT, STATE_NAME, brake.as_body(BrakeState))
 
 
 HANDLERS: dict[tuple[str, str], Fold] = {(kind, STATE_NAME): _state_recorded for kind in (NODE, DEVICE, "job", KIND)}

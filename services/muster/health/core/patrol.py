@@ -7,11 +7,11 @@ Neither the brake nor its history counts that.
 import heapq
 from zlib import crc32
 
-from muster.core import NS_PER_S, Draft, Instant, after
+from muster.core import NEVER, NS_PER_S, Draft, Instant, after
 from muster.health.core.sightings import Sighting
 from muster.health.core.state import NODE, State
 from muster.health.core.telling import fault_draft
-from muster.health.core.units import NEVER, Unit
+from muster.health.core.units import Unit
 from muster.schemas.facts.operations import ChecksRequested
 
 DEEP = "deep-due"

@@ -7,9 +7,9 @@ A check that could not run is neither a pass nor a failure: the plan says whethe
 
 import heapq
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
-from muster.core import Draft, Fact, Instant, after, seconds_between
+from muster.core import NEVER, Draft, Fact, Instant, after, seconds_between
 from muster.health.core.blame import blamed, words_of
 from muster.health.core.part import Handler
 from muster.schemas.facts.job import JobPlaced, PodsStarted
@@ -19,7 +19,6 @@ from muster.schemas.facts.operations import (
     ChecksReported,
     PreflightFailed,
     PreflightPassed,
-    PreflightPlan,
     PreflightState,
 )
 from muster.schemas.job import TERMINAL_PHASES
@@ -32,25 +31,13 @@ FAILED_MAX = 100
 WARNINGS_MAX = 20
 OVER = ("pods-exited", "stop-requested", "queued", "returned", *(phase.value for phase in TERMINAL_PHASES))
 """After which nobody waits for a verdict on the attempt."""
-_NEVER = Instant(0)
 
 
-@dataclass(slots=True)
-class _Checked:
-    """An attempt without a verdict. nodes: that it is on. cause: the newest fact of it, at `reported_at`.
+@dataclass(slots=True, kw_only=True)
+class _Checked(PreflightState):
+    """An attempt without a verdict."""
 
-    started_at: since when its pods run; is_last: all is reported.
-    """
-
-    attempt: int
-    plan: PreflightPlan
-    nodes: tuple[str, ...]
     trace: str
-    cause: str
-    started_at: Instant = _NEVER
-    reported_at: Instant = _NEVER
-    results: list[CheckResult] = field(default_factory=list)
-    is_last: bool = False
 
     @property
     def deadline(self) -> Instant:
@@ -100,7 +87,7 @@ class PreflightVerdicts:
     def next_wakeup(self) -> Instant | None:
         """See `Part.next_wakeup`."""
         if self._ready:
-            return _NEVER
+            return NEVER
         while self._deadlines and self._is_stale(*self._deadlines[0]):
             heapq.heappop(self._deadlines)
         return self._deadlines[0][0] if self._deadlines else None
@@ -108,17 +95,7 @@ class PreflightVerdicts:
     def snapshot(self) -> Iterator[Draft]:
         """See `Part.snapshot`."""
         for job_id, one in self._jobs.items():
-            state = PreflightState(
-                attempt=one.attempt,
-                plan=one.plan,
-                nodes=one.nodes,
-                cause=one.cause,
-                started_at=one.started_at,
-                reported_at=one.reported_at,
-                results=tuple(one.results),
-                is_last=one.is_last,
-            )
-            yield Draft("preflight", job_id, STATE_NAME, state, trace=one.trace)
+            yield Draft("preflight", job_id, STATE_NAME, one.as_body(PreflightState), trace=one.trace)
 
     def _look(self, now: Instant) -> None:
         """Whose time is over has a verdict to get."""
@@ -135,7 +112,7 @@ class PreflightVerdicts:
         placed = fact.payload
         if isinstance(placed, JobPlaced) and placed.preflight is not None:
             nodes = tuple(dict.fromkeys(slot.node for slot in placed.slots))
-            self._jobs[fact.subject_id] = _Checked(placed.attempt, placed.preflight, nodes, fact.trace, fact.id)
+            self._jobs[fact.subject_id] = _Checked(placed.attempt, placed.preflight, nodes, fact.id, trace=fact.trace)
 
     def _started(self, fact: Fact) -> None:
         one, started = self._jobs.get(fact.subject_id), fact.payload
@@ -166,10 +143,7 @@ class PreflightVerdicts:
         state = fact.payload
         if not isinstance(state, PreflightState):
             return
-        one = _Checked(state.attempt, state.plan, state.nodes, fact.trace, state.cause)
-        one.started_at, one.reported_at = Instant(state.started_at), Instant(state.reported_at)
-        one.results, one.is_last = list(state.results), state.is_last
-        self._jobs[fact.subject_id] = one
+        self._jobs[fact.subject_id] = one = _Checked.restored(state, trace=fact.trace)
         if one.started_at:
             self._await(fact.subject_id, one)
         if one.is_last or any(result.outcome is CheckOutcome.FAIL for result in one.results):

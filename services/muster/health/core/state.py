@@ -45,7 +45,7 @@ class State:
     def __init__(self, config: HealthConfig, sightings: Sightings) -> None:
         self.config = config
         self.sightings = sightings
-        self.brake = Brake(config.brake)
+        self.brake = Brake(config=config.brake)
         self.holders = Holders()
         self.nodes: dict[str, NodeJoined] = {}
         self.lost: set[str] = set()
@@ -69,11 +69,14 @@ class State:
 
     def unit(self, kind: str, name: str, node: str) -> Unit:
         """The unit, made if nothing was remembered of it."""
-        unit = self.units.get((kind, name))
-        if unit is None:
-            unit = self.units[kind, name] = Unit(kind, name, node)
-            if kind == DEVICE:
-                self.on_node.setdefault(node, {})[name] = None
+        known = self.units.get((kind, name))
+        return known if known is not None else self.put(Unit(node, kind=kind, name=name))
+
+    def put(self, unit: Unit) -> Unit:
+        """A new one, or one from a checkpoint; returns it."""
+        self.units[unit.key] = unit
+        if unit.kind == DEVICE:
+            self.on_node.setdefault(unit.node, {})[unit.name] = None
         return unit
 
     def touch(self, unit: Unit) -> None:
@@ -95,7 +98,7 @@ class State:
         self.dirty.pop(unit.key, None)
         self.incidents -= len(unit.incidents)
         self.work.pop(unit.work_id, None)
-        for request in (unit.request_id, unit.withdrawn_id, *unit.asked, *unit.maintained):
+        for request in (unit.request_id, unit.withdrawn_id, *unit.asked_by, *unit.maintained_by):
             self.requests.pop(request, None)
         if unit.kind == DEVICE:
             devices = self.on_node.get(unit.node, {})
@@ -114,10 +117,10 @@ class State:
     def is_in_other_hands(self, node: str, device: str = "") -> bool:
         """Whether another service has the node, or this device of it: what is seen then is its doing."""
         unit = self.units.get((NODE, node))
-        if unit is not None and unit.maintained:
+        if unit is not None and unit.maintained_by:
             return True
         own = self.units.get((DEVICE, device)) if device else None
-        return own is not None and bool(own.maintained)
+        return own is not None and bool(own.maintained_by)
 
     def observes_only(self, node: str) -> bool:
         """Whether what is seen there is recorded, and nothing follows."""

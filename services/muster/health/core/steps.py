@@ -4,13 +4,13 @@ said now and is not; what it says comes back as facts. See docs/concepts/health.
 
 from collections.abc import Iterator
 
-from muster.core import Draft, Instant, after
+from muster.core import NEVER, Draft, Instant, after
 from muster.health.core.limits import ANSWER_S, PAGE_WAIT_S
 from muster.health.core.patrol import is_deep_alone
 from muster.health.core.sightings import Sighting
 from muster.health.core.state import NODE, State
 from muster.health.core.telling import fault_draft
-from muster.health.core.units import NEVER, SEVERITY, STRICTNESS, Unit
+from muster.health.core.units import SEVERITY, STRICTNESS, Unit
 from muster.schemas.facts.health import OPEN_MAX, HealthMoved, HealthPhase
 from muster.schemas.facts.node import WithholdRequested, WithholdWithdrawn
 from muster.schemas.facts.operations import ChecksRequested, NodeAction, NodeActionRequested

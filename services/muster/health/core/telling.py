@@ -6,12 +6,11 @@ dropped, and lasting faults wait until it is over.
 
 from collections.abc import Iterable, Sequence
 
-from muster.core import Draft, after
+from muster.core import NEVER, Draft, after
 from muster.health.core.limits import JOBS_MAX, TEAMS_MAX
 from muster.health.core.rules import Rule
 from muster.health.core.sightings import Sighting
 from muster.health.core.state import DEVICE, NODE, State
-from muster.health.core.units import NEVER
 from muster.schemas.base import TEXT_CHARS_MAX
 from muster.schemas.facts.health import FaultClass, FaultCleared, FaultObserved, FaultScope, HealthPhase
 from muster.schemas.facts.operations import JobFault

@@ -1,7 +1,7 @@
 """A node or a device as health believes it to be."""
 
 from collections.abc import Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 from muster.core import Instant
 from muster.health.core.limits import INCIDENTS_MAX
@@ -12,13 +12,11 @@ from muster.schemas.facts.health import (
     FaultObserved,
     HealthPhase,
     OpenFault,
-    Reported,
     UnitState,
 )
 from muster.schemas.facts.node import RunningJobs
 from muster.schemas.facts.operations import NodeAction
 
-NEVER = Instant(0)
 UnitKey = tuple[str, str]
 """(kind, name): ("node", its name) or ("device", its uuid)."""
 
@@ -27,46 +25,12 @@ SEVERITY = (None, NodeAction.RESET, NodeAction.REBOOT, NodeAction.REPLACE)
 STRICTNESS = (RunningJobs.FINISH, RunningJobs.MOVE, RunningJobs.REQUEUE)
 
 
-@dataclass(slots=True)
-class Unit:
-    """See `UnitState` for what the fields say. maintained: by the service that asked, its request to withhold.
-
-    asked: such requests that are not yet answered. verified: the node that this device is of was checked as a whole.
-    """
+@dataclass(slots=True, kw_only=True)
+class Unit(UnitState):
+    """A node or a device."""
 
     kind: str
     name: str
-    node: str
-    phase: HealthPhase = HealthPhase.HEALTHY
-    since: Instant = NEVER
-    began_at: Instant = NEVER
-    incident: int = 0
-    attempt: int = 0
-    action: NodeAction | None = None
-    work_id: str = ""
-    until: Instant = NEVER
-    needs_person: bool = False
-    needs_checks: bool = False
-    because: str = ""
-    faults: dict[tuple[str, str], OpenFault] = field(default_factory=dict)
-    request_id: str = ""
-    running: RunningJobs = RunningJobs.FINISH
-    is_withheld: bool = False
-    work_done: bool = False
-    work_failed: str = ""
-    marks: list[FaultMark] = field(default_factory=list)
-    incidents: list[Instant] = field(default_factory=list)
-    moved_fact: str = ""
-    verify_fact: str = ""
-    trust: bool = False
-    checked_at: Instant = NEVER
-    deep_at: Instant = NEVER
-    passed: int = 0
-    withdrawn_id: str = ""
-    crossed: bool = False
-    reported: dict[tuple[str, str], Reported] = field(default_factory=dict)
-    asked: dict[str, str] = field(default_factory=dict)
-    maintained: dict[str, str] = field(default_factory=dict)
 
     @property
     def key(self) -> UnitKey:
@@ -96,7 +60,7 @@ class Unit:
     @property
     def is_empty(self) -> bool:
         """Whether nothing has to be remembered of it."""
-        kept = (self.faults, self.marks, self.incidents, self.asked, self.maintained, self.reported)
+        kept = (self.faults, self.marks, self.incidents, self.asked_by, self.maintained_by, self.reported)
         return self.is_healthy and not any(kept) and not (self.incident or self.checked_at or self.deep_at)
 
     def observe(self, told: FaultObserved, *, at: Instant, fact: str) -> None:
@@ -113,66 +77,13 @@ class Unit:
 
     def mark(self, mark: FaultMark) -> None:
         """Remember an observation; the oldest ones go."""
-        self.marks.append(mark)
-        del self.marks[:-MARKS_MAX]
+        self.marks = (*self.marks, mark)[-MARKS_MAX:]
 
     def began(self, at: Instant) -> int:
         """Another illness, or loss; returns by how many more are remembered."""
         before = len(self.incidents)
-        self.incidents.append(at)
-        del self.incidents[:-INCIDENTS_MAX]
+        self.incidents = (*self.incidents, at)[-INCIDENTS_MAX:]
         return len(self.incidents) - before
-
-    def stored(self) -> UnitState:
-        """For a checkpoint."""
-        return UnitState(
-            node=self.node,
-            phase=self.phase,
-            since=self.since,
-            began_at=self.began_at,
-            incident=self.incident,
-            attempt=self.attempt,
-            action=self.action,
-            work_id=self.work_id,
-            until=self.until,
-            needs_person=self.needs_person,
-            needs_checks=self.needs_checks,
-            because=self.because,
-            faults=tuple(self.faults.values()),
-            request_id=self.request_id,
-            running=self.running,
-            is_withheld=self.is_withheld,
-            work_done=self.work_done,
-            work_failed=self.work_failed,
-            marks=tuple(self.marks),
-            incidents=tuple(self.incidents),
-            moved_fact=self.moved_fact,
-            verify_fact=self.verify_fact,
-            trust=self.trust,
-            checked_at=self.checked_at,
-            deep_at=self.deep_at,
-            passed=self.passed,
-            withdrawn_id=self.withdrawn_id,
-            crossed=self.crossed,
-            reported=tuple(self.reported.values()),
-            asked_by=tuple(self.asked.items()),
-            maintained_by=tuple(self.maintained.items()),
-        )
-
-    def load(self, stored: UnitState) -> None:
-        """As a checkpoint says."""
-        for name in ("phase", "incident", "attempt", "action", "work_id", "needs_person", "needs_checks", "because"):
-            setattr(self, name, getattr(stored, name))
-        for name in ("request_id", "running", "is_withheld", "work_done", "work_failed", "moved_fact", "verify_fact"):
-            setattr(self, name, getattr(stored, name))
-        for name in ("trust", "node", "passed", "withdrawn_id", "crossed"):
-            setattr(self, name, getattr(stored, name))
-        self.reported = {(one.code, one.device): one for one in stored.reported}
-        self.since, self.began_at, self.until = Instant(stored.since), Instant(stored.began_at), Instant(stored.until)
-        self.faults = {(one.told.code, one.told.device): one for one in stored.faults}
-        self.marks, self.incidents = list(stored.marks), [Instant(at) for at in stored.incidents]
-        self.checked_at, self.deep_at = Instant(stored.checked_at), Instant(stored.deep_at)
-        self.asked, self.maintained = dict(stored.asked_by), dict(stored.maintained_by)
 
 
 def worst(units: Iterable[Unit]) -> Unit | None:

@@ -10,7 +10,7 @@ from muster.schemas.telemetry import DeviceSample, ExporterState, NodeSample
 from muster.telemetry.core.config import TelemetryConfig
 from muster.telemetry.core.holdings import NEVER, HeldJob
 from muster.telemetry.core.series import Series
-from muster.telemetry.core.sums import Sums, sums_of, together
+from muster.telemetry.core.sums import Sums, together
 
 WHOLE_GPU_MILLI = 1000
 MJ_PER_J = 1000.0
@@ -190,10 +190,11 @@ class JobMeters:
             job.since = Instant(told.since)
             if len(told.devices) == told.gpus:
                 job.devices = {
-                    one.uuid: DeviceMeter(one.node, one.index, one.uuid, sums=sums_of(one.use)) for one in told.devices
+                    one.uuid: DeviceMeter(one.node, one.index, one.uuid, sums=Sums.restored(one.use))
+                    for one in told.devices
                 }
             else:
-                job.before, job.gpus_before = sums_of(told.use), told.gpus
+                job.before, job.gpus_before = Sums.restored(told.use), told.gpus
         self.jobs[job_id] = job
         heapq.heappush(self._next, (after(at, self._config.report_s), job_id))
         return job

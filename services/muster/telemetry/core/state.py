@@ -4,27 +4,22 @@ from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from muster.core import Draft, Fact, Instant
+from muster.core import NEVER, Draft, Fact, Instant
 from muster.schemas.facts.telemetry import DayUseState, JobUseReported, JobUseState
 from muster.schemas.registry import STATE_NAME
 from muster.telemetry.core.accounts import Accounts
 
 JOB = "job"
 REPORTED = "use-reported"
-NOT_YET = Instant(0)
 OVER_MAX = 2_000
 """Jobs that are over and are still answered for; the one that ended first is forgotten first."""
 
 
-@dataclass(slots=True)
-class Told:
-    """What was said of one job. ended_at: 0 while it is not over."""
+@dataclass(slots=True, kw_only=True)
+class Told(JobUseState):
+    """What was said of one job."""
 
     reported: JobUseReported
-    reported_at: Instant
-    trace: str
-    fact: str
-    ended_at: Instant = NOT_YET
 
     @property
     def unfinished(self) -> bool:
@@ -68,7 +63,7 @@ class State:
         """The job comes, perhaps again: it had been given back, and what it did here before counts on."""
         told = self.told.get(job_id)
         if told is not None and told.ended_at:
-            told.ended_at = NOT_YET
+            told.ended_at = NEVER
             self.over.pop(job_id, None)
             self.unfinished.pop(job_id, None)
 
@@ -76,12 +71,7 @@ class State:
         told = self.told.get(fact.subject_id)
         self.accounts.report(fact.time, reported, None if told is None else told.reported.use)
         if told is None:
-            told = self.told[fact.subject_id] = Told(
-                reported,
-                fact.time,
-                trace=fact.trace,
-                fact=fact.id,
-            )
+            told = self.told[fact.subject_id] = Told(reported=reported, trace=fact.trace)
         elif told.reported.is_last and not reported.is_last:  # the last word crossed the job's coming again
             self.begin(fact.subject_id)
         told.reported, told.reported_at, told.fact = reported, fact.time, fact.id
@@ -90,14 +80,7 @@ class State:
         self._settle(fact.subject_id, told)
 
     def _restore(self, job_id: str, state: JobUseState) -> None:
-        assert state.reported is not None, "only what was reported is recorded"
-        told = self.told[job_id] = Told(
-            state.reported,
-            Instant(state.reported_at),
-            trace=state.trace,
-            fact=state.fact,
-            ended_at=Instant(state.ended_at),
-        )
+        told = self.told[job_id] = Told.restored(state)
         self._settle(job_id, told)
 
     def _settle(self, job_id: str, told: Told) -> None:
@@ -116,13 +99,5 @@ class State:
         """State facts, which folded into a new state give this one: those that are over come in their order."""
         live = (job_id for job_id in self.told if job_id not in self.over)
         for job_id in (*live, *self.over):
-            told = self.told[job_id]
-            state = JobUseState(
-                reported=told.reported,
-                reported_at=told.reported_at,
-                ended_at=told.ended_at,
-                fact=told.fact,
-                trace=told.trace,
-            )
-            yield Draft(JOB, job_id, STATE_NAME, state)
+            yield Draft(JOB, job_id, STATE_NAME, self.told[job_id].as_body(JobUseState))
         yield from self.accounts.snapshot()
