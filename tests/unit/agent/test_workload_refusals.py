@@ -134,7 +134,7 @@ def test_the_answer_to_a_wish_before_the_last_one_counts_for_nothing(agent: Watc
     refuse(agent)
     agent.run(AGAIN_S)
     agent.refuse(wish=first)
-    assert agent.workloads.records["u-1"].is_asked_again
+    assert agent.workloads.records["u-1"].asked_again
     agent.refuse()
     assert agent.workloads.records["u-1"].is_refused
 

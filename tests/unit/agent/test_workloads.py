@@ -3,7 +3,6 @@
 import pytest
 
 from muster.agent.core.workloads.values import Shown, WorkloadKind
-from muster.core import Draft
 from muster.schemas import ids
 from muster.schemas.facts.job import JobQueued, JobStopRequested, JobUnschedulable, QueuedReason, StopReason
 from muster.schemas.facts.workload import JobRefused, WorkloadCancelRequested, WorkloadRejected, WorkloadState
@@ -224,8 +223,8 @@ def test_an_agent_that_comes_back_from_the_log_or_a_checkpoint_goes_on_where_it_
     assert agent.names("u-1")[-1] == "settled"
 
 
-def records(agent: WatchingAgent) -> dict[str, Draft | WorkloadState]:
-    return {uid: record.stored() for uid, record in agent.workloads.records.items()}
+def records(agent: WatchingAgent) -> dict[str, WorkloadState]:
+    return {uid: record.as_body(WorkloadState) for uid, record in agent.workloads.records.items()}
 
 
 def test_who_only_folds_keeps_nothing_of_objects_that_are_over(agent: WatchingAgent) -> None:

@@ -4,12 +4,14 @@ subject: the object's uid. The object's job has an id that follows from it (`ori
 before the gateway accepts it, and the same object is never two jobs.
 """
 
+from dataclasses import dataclass, field
 from typing import Annotated
 
 from pydantic import Field
 
 from muster.schemas.base import InstantNs, JobId, Label, Payload, Text, Wire
 from muster.schemas.job import JobSpec, Phase, WorkloadRef
+from muster.schemas.record import StateRecord
 
 NODES_SHOWN_MAX = 32
 """Names of nodes that an object shows; of more the number alone."""
@@ -105,21 +107,25 @@ class Standing(Wire):
     last_fact: str = ""
 
 
-class WorkloadState(Payload):
-    """`state-recorded` of a workload, by the agent: what it asked, and what was answered.
-
-    asked_at: by fact `asked_fact`; cancelled: it asked to cancel; refused: as last forwarded, None while it is not, at
-    `refused_at`, so often as `tries` says; again_at: when it is asked for again; asked_again: it was, and is not
-    answered.
-    """
+@dataclass(slots=True)
+class WorkloadState(StateRecord):
+    """`state-recorded` of a workload, by the agent: what it asked, and what was answered."""
 
     asked: WorkloadSubmitRequested
+    """Its newest request."""
     asked_at: InstantNs = 0
     asked_fact: str = ""
+    """Id of the fact that carries that request."""
     cancelled: bool = False
+    """Whether it asked to cancel."""
     refused: JobRefused | None = None
-    standing: Standing = Field(default_factory=Standing)
+    """The newest refusal that was forwarded; None while its request is not refused."""
+    standing: Standing = field(default_factory=Standing)
+    """Where its job stands."""
     tries: int = 0
+    """How often it was refused."""
     refused_at: InstantNs = 0
     again_at: InstantNs = 0
+    """When its request is made again."""
     asked_again: bool = False
+    """Whether it was made again since it was refused, and is not answered."""

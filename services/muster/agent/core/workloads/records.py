@@ -1,20 +1,17 @@
 """What the log says of one workload, from the wish to the end of its job."""
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
-from muster.core import Fact, Instant
+from muster.core import Fact
 from muster.schemas.facts import job as jobs
 from muster.schemas.facts.job_wishes import JobHeld
 from muster.schemas.facts.workload import (
     NODES_SHOWN_MAX,
-    JobRefused,
     Standing,
     WorkloadState,
-    WorkloadSubmitRequested,
 )
 from muster.schemas.job import TERMINAL_PHASES, Phase
 
-NEVER = Instant(0)
 HELD = "held"
 """Reason of a job that waits because somebody asked for it."""
 CHECKED = "preflight"
@@ -22,23 +19,8 @@ CHECKED = "preflight"
 
 
 @dataclass(slots=True)
-class Workload:
-    """One object. asked: its wish, at asked_at by fact asked_fact. cancelled: it asked to cancel.
-
-    refused: as the gateway last said, None while it did not; so often, `tries`. again_at: when it is asked again;
-    is_asked_again: it was, and is not answered. standing: where its job is.
-    """
-
-    asked: WorkloadSubmitRequested
-    asked_at: Instant
-    asked_fact: str
-    cancelled: bool = False
-    refused: JobRefused | None = None
-    standing: Standing = field(default_factory=Standing)
-    tries: int = 0
-    refused_at: Instant = NEVER
-    again_at: Instant = NEVER
-    is_asked_again: bool = False
+class Workload(WorkloadState):
+    """A workload that is not settled."""
 
     @property
     def uid(self) -> str:
@@ -58,43 +40,12 @@ class Workload:
     @property
     def is_refused(self) -> bool:
         """The last answer was no."""
-        return self.refused is not None and not self.is_asked_again
+        return self.refused is not None and not self.asked_again
 
     @property
     def cause(self) -> str:
         """The newest fact that moved it."""
         return self.standing.last_fact or self.asked_fact
-
-    def stored(self) -> WorkloadState:
-        """As a state fact."""
-        return WorkloadState(
-            asked=self.asked,
-            asked_at=self.asked_at,
-            asked_fact=self.asked_fact,
-            cancelled=self.cancelled,
-            refused=self.refused,
-            standing=self.standing,
-            tries=self.tries,
-            refused_at=self.refused_at,
-            again_at=self.again_at,
-            asked_again=self.is_asked_again,
-        )
-
-
-def restored(state: WorkloadState) -> Workload:
-    """The record that a state fact tells of."""
-    return Workload(
-        state.asked,
-        Instant(state.asked_at),
-        state.asked_fact,
-        state.cancelled,
-        state.refused,
-        state.standing,
-        state.tries,
-        Instant(state.refused_at),
-        Instant(state.again_at),
-        state.asked_again,
-    )
 
 
 def moved(standing: Standing, fact: Fact) -> Standing | None:

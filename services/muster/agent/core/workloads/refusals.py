@@ -49,7 +49,7 @@ class Refusals:
 
     def look_at(self, record: Workload) -> None:
         """Its object is there: its moments count."""
-        for moment in (record.again_at, after(record.refused_at, SOON_S)):
+        for moment in (Instant(record.again_at), after(Instant(record.refused_at), SOON_S)):
             heapq.heappush(self._due, (moment, record.uid))
 
     def remove(self, record: Workload) -> None:
@@ -66,9 +66,9 @@ class Refusals:
         """What was refused there may not be now."""
         for uid in self._by_queue.get(queue, ()):
             record = self._records[uid]
-            record.again_at = min(record.again_at, after(at, SOON_S))
+            record.again_at = again_at = min(Instant(record.again_at), after(at, SOON_S))
             if uid in self._views:
-                heapq.heappush(self._due, (record.again_at, uid))
+                heapq.heappush(self._due, (again_at, uid))
 
     def forget_views(self) -> None:
         """Nothing is seen any more: `look_at` comes for each that is seen again."""

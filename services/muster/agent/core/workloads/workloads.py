@@ -12,7 +12,7 @@ from muster.agent.core.kubernetes.views import PodView
 from muster.agent.core.workloads import words
 from muster.agent.core.workloads.gangs import PodGangs
 from muster.agent.core.workloads.policy import WorkloadPolicy
-from muster.agent.core.workloads.records import Workload, moved, restored
+from muster.agent.core.workloads.records import Workload, moved
 from muster.agent.core.workloads.refusals import SOON_S, Refusals
 from muster.agent.core.workloads.templates import CLAIM_ONLY, NO_CLAIM, Templates, TemplateView
 from muster.agent.core.workloads.values import Unfit, WorkloadKind, WorkloadView
@@ -191,7 +191,7 @@ class Workloads:
     def snapshot(self) -> Iterator[Draft]:
         """Workloads that are not settled."""
         for uid, record in self.records.items():
-            yield Draft("workload", uid, STATE_NAME, record.stored(), trace=record.asked.trace)
+            yield Draft("workload", uid, STATE_NAME, record.as_body(facts.WorkloadState), trace=record.asked.trace)
 
     def _follows(self, uid: str) -> bool:
         """Whether `decide` would say something of the object."""
@@ -238,7 +238,7 @@ class Workloads:
         asks = record.asked.spec if view.asks is None else self._asks(view)
         if not isinstance(asks, JobSpec):
             return None
-        soon = after(record.refused_at, SOON_S)
+        soon = after(Instant(record.refused_at), SOON_S)
         if self._now < (record.again_at if asks == record.asked.spec else min(record.again_at, soon)):
             return None
         return self._wish(view, asks)
@@ -307,7 +307,7 @@ class Workloads:
         self._by_job.pop(record.job_id, None)  # its namespace may act for another team since
         self._by_job[payload.job_id] = record.uid
         record.asked, record.asked_at, record.asked_fact = payload, fact.time, fact.id
-        record.is_asked_again = True
+        record.asked_again = True
         self._touch(record.uid)
         return True
 
@@ -364,7 +364,7 @@ class Workloads:
             return False  # a refusal that was overtaken by the job itself
         if record.is_refused or fact.payload.wish not in ("", record.asked_fact):
             return True  # the answer to a wish before the last one, told twice
-        record.refused, record.is_asked_again = fact.payload, False
+        record.refused, record.asked_again = fact.payload, False
         self._refusals.add(record, fact.time)
         self._touch(record.uid)
         return True
@@ -372,7 +372,7 @@ class Workloads:
     def _moved(self, fact: Fact) -> bool:
         record = self.records[self._by_job[fact.subject_id]]
         if isinstance(fact.payload, JobRouted):
-            record.refused, record.is_asked_again = None, False
+            record.refused, record.asked_again = None, False
             self._refusals.remove(record)
         standing = moved(record.standing, fact)
         if standing is not None:
@@ -383,7 +383,7 @@ class Workloads:
     def _state(self, fact: Fact) -> bool:
         if not isinstance(fact.payload, facts.WorkloadState):
             return False
-        record = restored(fact.payload)
+        record = Workload.restored(fact.payload)
         self._enter(record)
         if record.is_refused:
             self._refusals.restore(record)
