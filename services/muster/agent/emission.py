@@ -86,6 +86,6 @@ class Emission:
         for job_id in self._jobs.turn(lambda: tuple(core.running)):
             pods = core.running.get(job_id)
             if pods is not None:
-                lines = output_of(job_id, pods, seed=self._seed, at=at)
+                lines = output_of(pods, seed=self._seed, at=at)
                 messages.append((output_subject(self._cluster, job_id), lines.model_dump_json().encode()))
         return messages

@@ -60,8 +60,8 @@ async def a_round(core: AgentCore, wire: Wire, **settings: float) -> Emission:
 
 def test_output_falls_with_the_steps(agent: VirtualAgent) -> None:
     pods = agent.core.running[job(1).id]
-    early = output_of("id", pods, seed=1, at=pods.started_at)
-    late = output_of("id", pods, seed=1, at=Instant(pods.started_at + 10**12))
+    early = output_of(pods, seed=1, at=Instant(pods.started_at))
+    late = output_of(pods, seed=1, at=Instant(pods.started_at + 10**12))
     assert early.lines[0].startswith("step 0 loss 9.8")
     assert late.lines[0].startswith("step 4000 loss 0.9") or late.lines[0].startswith("step 4000 loss 1.0")
 

@@ -162,7 +162,7 @@ def test_a_finished_job_is_forgotten(agent: VirtualAgent) -> None:
     agent.run(60)
     agent.finish(wanted)
     assert (agent.core.jobs, agent.core.running) == ({}, {})
-    assert all(not node.slots for node in agent.core.nodes.values())
+    assert agent.core.slots == {}
 
 
 @pytest.mark.parametrize("times", [2, 3])

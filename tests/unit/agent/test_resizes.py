@@ -25,7 +25,7 @@ def wanted(agent: VirtualAgent) -> Job:
 
 
 def where(agent: VirtualAgent, wanted: Job) -> list[str]:
-    return [name for name, node in agent.core.nodes.items() if wanted.id in node.slots]
+    return [name for name, jobs in agent.core.slots.items() if wanted.id in jobs]
 
 
 def test_a_job_shrinks_to_exactly_the_slots_it_is_left(agent: VirtualAgent, wanted: Job) -> None:

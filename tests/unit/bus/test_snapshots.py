@@ -18,7 +18,7 @@ from waiting import until
 class Unwritable(NodeState):
     """A state fact with a defect."""
 
-    def model_dump_json(self, **_: object) -> str:  # type: ignore[override]
+    def model_dump_json(self) -> str:
         raise RuntimeError("cannot be written")
 
 

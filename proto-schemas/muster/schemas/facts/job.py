@@ -349,34 +349,43 @@ class RoutedState(StateRecord):
     """Assignments that clusters were told to drop and have not said that they did."""
 
 
-class PodsState(Payload):
-    """`state-recorded` of one attempt's pods, as the agent knows them. Their slots stand in the job's own state.
-
-    ending_at: when they were asked to end, by a stop or by the loss of `lost_node`; grace_s: as the stop said; lost_at:
-    when the loss came after a stop. last_fact: id of the newest fact that moved them. checkpointed_at: this run's
-    newest checkpoint. resumed_s: work of earlier runs that checkpoints keep; of an exited attempt its own included.
-    slots: what runs, once a resize was asked for (else the job's state says it). resizing: under way, asked at
-    resizing_at by resize_fact. evict: they end to make way for others. preflight: what is checked before their first
-    step; is_checked: that was reported whole; opened_at: when they were told to begin.
-    """
+@dataclass(slots=True)
+class PodsState(StateRecord):
+    """`state-recorded` of one attempt's pods, as the agent knows them."""
 
     attempt: int
     job_id: JobId
     placed_at: InstantNs = 0
     started_at: InstantNs = 0
+    """When all of them ran; 0: they did not yet."""
     ending_at: InstantNs = 0
+    """Since when they are asked to end, by a stop or by the loss of `lost_node`; 0: they are not."""
     lost_node: str = ""
     exited: bool = False
+    """Whether they are gone; then only `attempt` and `resumed_s` are told beside."""
     last_fact: str = ""
+    """Id of the newest fact that moved them: the cause of what they do next."""
     grace_s: float = 0.0
+    """As the stop said."""
     lost_at: InstantNs = 0
+    """When `lost_node` was lost, if they had been asked to end before; else 0."""
     checkpointed_at: InstantNs = 0
+    """When this attempt wrote its newest checkpoint."""
     resumed_s: float = 0.0
+    """Seconds of work of earlier attempts that checkpoints keep; of an attempt that exited its own included."""
     slots: tuple[Slot, ...] = ()
+    """Where they run. In a checkpoint only once a resize was asked for: else the job's own state says it."""
     resizing: JobResizeRequested | None = None
+    """The resize that is under way."""
     resizing_at: InstantNs = 0
+    """When it was asked for."""
     resize_fact: str = ""
+    """Id of the fact that asked for the newest resize, also for one that is done."""
     evict: bool = False
+    """Whether they end to make way for others."""
     preflight: PreflightPlan | None = None
+    """What is checked before their first step."""
     is_checked: bool = False
+    """Whether all results of these checks were reported."""
     opened_at: InstantNs = 0
+    """When they were told to begin their first step; 0 before that, and if nothing is checked."""

@@ -1,5 +1,6 @@
 """Facts of nodes and of their devices."""
 
+from dataclasses import dataclass
 from enum import StrEnum
 from typing import Annotated
 
@@ -7,6 +8,7 @@ from pydantic import Field
 
 from muster.schemas.base import InstantNs, Label, Payload, Text, Wire
 from muster.schemas.facts.cordons import Cordon
+from muster.schemas.record import StateRecord
 
 GPUS_PER_NODE_MAX = 64
 MEMORY_DEVICES_MAX = 64
@@ -127,26 +129,32 @@ class Released(Payload):
     request_id: str = ""
 
 
-class NodeState(Payload):
-    """`state-recorded` of a node, by the agent: what is there and whether it answers. lost_reason: as `lost` said.
-
-    detached: uuid and MiB of devices that it describes and that were taken away since. leaving: the scaler's choice by
-    which it is being removed, since `leaving_at`. trace: whose fact moved it last, until it was told. closed: why it
-    was asked to be withheld, "" if it was not; is_withheld: that was answered.
-    """
+@dataclass(slots=True)
+class NodeState(StateRecord):
+    """`state-recorded` of a node, by the agent: what is there and whether it answers."""
 
     description: NodeJoined
     lost: bool = False
     changed_at: InstantNs = 0
+    """When it joined, was lost or returned last."""
     losses: int = 0
+    """How often it was lost."""
     last_fact: str = ""
+    """Id of the fact that changed it last."""
     lost_reason: str = ""
+    """As `lost` said; empty while it answers."""
     detached: tuple[tuple[Label, int], ...] = ()
+    """UUID and MiB of devices that the description shows and that were detached since."""
     leaving: str = ""
+    """The scaler's choice by which it is being removed."""
     leaving_at: InstantNs = 0
+    """Since when it is being removed."""
     trace: str = ""
+    """Trace of the fact that changed it last; empty once the change was reported."""
     closed: Text = ""
+    """Why the agent asked to withhold it; empty if it did not."""
     is_withheld: bool = False
+    """Whether that request was answered."""
 
 
 class GroupState(Payload):

@@ -15,15 +15,20 @@ from muster.agent.core.state import NOT_YET, Attempt, JobRecord, NodeRecord, slo
 from muster.core import Fact, Instant
 from muster.schemas.facts.job import JobResizeRequested, PodsState
 from muster.schemas.facts.operations import ChecksReported
+from muster.schemas.job import Slot
 
 
 class Attempts:
-    """Keeps nodes and jobs in step with their pods, and tells the cluster. running: of attempts that are not ending."""
+    """Keeps nodes and jobs in step with their pods, and has the cluster carry out what follows."""
 
     def __init__(self, cluster: Cluster) -> None:
         self.jobs: dict[str, JobRecord] = {}
         self.nodes: dict[str, NodeRecord] = {}
+        """Nodes that joined."""
+        self.slots: dict[str, dict[str, list[Slot]]] = {}
+        """Slots that have pods, or will have, by node and job; also of nodes that did not join or that left."""
         self.running: dict[str, Attempt] = {}
+        """Attempts that started and are not ending, by job."""
         self._cluster = cluster
 
     def of(self, job_id: str) -> Attempt | None:
@@ -31,50 +36,49 @@ class Attempts:
         job = self.jobs.get(job_id)
         return None if job is None else job.pods
 
-    def create(self, job_id: str, job: JobRecord, pods: Attempt) -> None:
+    def create(self, job: JobRecord, pods: Attempt) -> None:
         """Make the pods of a placement."""
         assert job.spec is not None, "pods are made of a spec"
         job.pods = pods
-        self._occupy(job_id, pods)
+        self._occupy(pods)
         self._cluster.carry_out(
             CreatePods(
-                job_id, pods.number, pods.placed_at, pods.slots, job.spec, pods.trace, pods.resumed_s, job.origin,
-                pods.preflight,
+                pods.job_id, pods.attempt, Instant(pods.placed_at), pods.slots, job.spec, pods.trace, pods.resumed_s,
+                job.origin, pods.preflight,
             )
         )  # fmt: skip
 
-    def checked(self, job_id: str, pods: Attempt, found: ChecksReported, *, at: Instant) -> None:
+    def checked(self, pods: Attempt, found: ChecksReported, *, at: Instant) -> None:
         """The log has this of what its checks found."""
         pods.is_checked = pods.is_checked or found.is_last
-        self._cluster.acknowledge(ChecksSeen(job_id, pods.number, found.results, found.is_last), at=at)
+        self._cluster.acknowledge(ChecksSeen(pods.job_id, pods.attempt, found.results, found.is_last), at=at)
 
-    def open(self, job_id: str, pods: Attempt, *, at: Instant) -> None:
+    def open(self, pods: Attempt, *, at: Instant) -> None:
         """Its first step may begin."""
         if pods.preflight is not None and not pods.opened_at and not pods.ending_at:
             pods.opened_at = at
-            self._cluster.carry_out(OpenGate(job_id, pods.number, at))
+            self._cluster.carry_out(OpenGate(pods.job_id, pods.attempt, at))
 
-    def resize(self, job_id: str, pods: Attempt, wanted: JobResizeRequested, *, at: Instant, by: str) -> None:
+    def resize(self, pods: Attempt, wanted: JobResizeRequested, *, at: Instant, by: str) -> None:
         """Fact `by` asks for other slots; until they run, the old ones count too."""
-        self._vacate(job_id, pods)
+        self._vacate(pods)
         pods.resizing, pods.resizing_at, pods.resize_fact = wanted, at, by
-        self._occupy(job_id, pods)
-        self._cluster.carry_out(ResizePods(job_id, pods.number, at, wanted.slots, wanted.grace_s))
+        self._occupy(pods)
+        self._cluster.carry_out(ResizePods(pods.job_id, pods.attempt, at, wanted.slots, wanted.grace_s))
 
-    def resized(self, job_id: str, pods: Attempt, at: Instant) -> bool:
+    def resized(self, pods: Attempt, *, at: Instant) -> bool:
         """Exactly the slots of the resize run. False if none is under way."""
         wanted = pods.resizing
         if wanted is None:
             return False
-        self._vacate(job_id, pods)
+        self._vacate(pods)
         pods.slots, pods.resizing, pods.resizing_at = wanted.slots, None, NOT_YET
-        self._occupy(job_id, pods)
-        self._cluster.acknowledge(PodsResizedSeen(job_id, pods.number, len(wanted.slots)), at=at)
+        self._occupy(pods)
+        self._cluster.acknowledge(PodsResizedSeen(pods.job_id, pods.attempt, len(wanted.slots)), at=at)
         return True
 
     def end(
         self,
-        job_id: str,
         pods: Attempt,
         *,
         at: Instant,
@@ -94,78 +98,76 @@ class Attempts:
         else:
             return
         pods.lost_node, pods.last_fact = lost_node, cause
-        self.running.pop(job_id, None)
-        self._cluster.carry_out(DeletePods(job_id, pods.number, at, lost_node, grace_s, evict))
+        self.running.pop(pods.job_id, None)
+        self._cluster.carry_out(DeletePods(pods.job_id, pods.attempt, at, lost_node, grace_s, evict))
 
-    def end_if_gone(self, job_id: str, pods: Attempt, fact: Fact) -> None:
+    def end_if_gone(self, pods: Attempt, fact: Fact) -> None:
         """A placement, or a resize, may pass the loss of one of its nodes."""
-        gone = next((slot.node for slot in pods.touched if self.nodes[slot.node].is_gone), "")
+        gone = next((slot.node for slot in pods.touched if self._is_gone(slot.node)), "")
         if gone:
-            self.end(job_id, pods, at=fact.time, cause=fact.id, lost_node=gone)
+            self.end(pods, at=fact.time, cause=fact.id, lost_node=gone)
 
-    def end_all_on(self, name: str, node: NodeRecord, *, at: Instant, cause: str) -> None:
+    def end_all_on(self, name: str, *, at: Instant, cause: str) -> None:
         """A gang runs whole or not at all: what lost one pod loses all."""
-        for job_id in node.slots:
+        for job_id in self.slots.get(name, {}):
             if (pods := self.of(job_id)) is not None:
-                self.end(job_id, pods, at=at, cause=cause, lost_node=name)
+                self.end(pods, at=at, cause=cause, lost_node=name)
 
-    def end_all_at(self, name: str, node: NodeRecord, device: int, *, at: Instant, cause: str) -> None:
+    def end_all_at(self, name: str, device: int, *, at: Instant, cause: str) -> None:
         """The same for what runs, or is about to run, on one device of the node, or may do so."""
-        for job_id, slots in tuple(node.slots.items()):
+        for job_id, slots in self.slots.get(name, {}).items():
             pods = self.of(job_id)
             if pods is not None and any(slot.gpus or device in slot.devices for slot in slots):
-                self.end(job_id, pods, at=at, cause=cause, lost_node=name)
+                self.end(pods, at=at, cause=cause, lost_node=name)
 
-    def free(self, job_id: str, pods: Attempt) -> None:
+    def free(self, pods: Attempt) -> None:
         """The pods are no more."""
-        self.running.pop(job_id, None)
-        self._vacate(job_id, pods)
+        self.running.pop(pods.job_id, None)
+        self._vacate(pods)
 
-    def restore(self, job_id: str, job: JobRecord, state: PodsState) -> None:
+    def restore(self, job: JobRecord, state: PodsState) -> None:
         """Have the pods again that a checkpoint tells of. The moments are the facts', so the cluster is the same."""
-        slots = state.slots if state.resize_fact else job.recorded_slots
-        pods = Attempt(state.attempt, slots, job.trace, Instant(state.placed_at), state.last_fact)
-        pods.resumed_s, pods.resize_fact = state.resumed_s, state.resize_fact
-        pods.preflight = state.preflight
+        pods = Attempt.restored(state, trace=job.trace)
+        if not pods.resize_fact:
+            pods.slots = job.recorded_slots
         job.recorded_pods, job.recorded_slots = None, ()
-        self.create(job_id, job, pods)
-        if state.started_at:
-            pods.started_at = Instant(state.started_at)
-            if not state.ending_at:
+        self.create(job, pods)
+        job_id, attempt, started_at = pods.job_id, pods.attempt, Instant(pods.started_at)
+        if started_at:
+            if not pods.ending_at:
                 self.running[job_id] = pods
-            self._cluster.acknowledge(PodsStartedSeen(job_id, pods.number), at=pods.started_at)
-        if state.is_checked:
-            self.checked(job_id, pods, ChecksReported(attempt=pods.number), at=pods.started_at)
-        if state.opened_at:
-            self.open(job_id, pods, at=Instant(state.opened_at))
-        if state.checkpointed_at:
-            pods.checkpointed_at = Instant(state.checkpointed_at)
-            self._cluster.acknowledge(CheckpointSeen(job_id, pods.number), at=pods.checkpointed_at)
-        if state.resizing is not None:
-            self.resize(job_id, pods, state.resizing, at=Instant(state.resizing_at), by=state.resize_fact)
-        self._restore_end(job_id, pods, state)
+            self._cluster.acknowledge(PodsStartedSeen(job_id, attempt), at=started_at)
+        if pods.is_checked:
+            self._cluster.acknowledge(ChecksSeen(job_id, attempt), at=started_at)
+        if pods.opened_at:
+            self._cluster.carry_out(OpenGate(job_id, attempt, Instant(pods.opened_at)))
+        if pods.checkpointed_at:
+            self._cluster.acknowledge(CheckpointSeen(job_id, attempt), at=Instant(pods.checkpointed_at))
+        if (wanted := pods.resizing) is not None:
+            at = Instant(pods.resizing_at)
+            self._cluster.carry_out(ResizePods(job_id, attempt, at, wanted.slots, wanted.grace_s))
+        self._restore_end(pods)
 
-    def _restore_end(self, job_id: str, pods: Attempt, state: PodsState) -> None:
+    def _restore_end(self, pods: Attempt) -> None:
         """A stop, the loss of a node, or a loss that came while the pods obeyed a stop."""
-        if not state.ending_at:
-            return
-        at, cause = Instant(state.ending_at), state.last_fact
-        if not state.lost_at:
-            self.end(
-                job_id, pods, at=at, cause=cause, lost_node=state.lost_node, grace_s=state.grace_s, evict=state.evict
-            )
-            return
-        self.end(job_id, pods, at=at, cause=cause, grace_s=state.grace_s, evict=state.evict)
-        self.end(job_id, pods, at=Instant(state.lost_at), cause=cause, lost_node=state.lost_node)
+        if pods.ending_at:
+            lost_first = "" if pods.lost_at else pods.lost_node
+            at = Instant(pods.ending_at)
+            self._cluster.carry_out(DeletePods(pods.job_id, pods.attempt, at, lost_first, pods.grace_s, pods.evict))
+        if pods.lost_at:
+            self._cluster.carry_out(DeletePods(pods.job_id, pods.attempt, Instant(pods.lost_at), pods.lost_node))
 
-    def _occupy(self, job_id: str, pods: Attempt) -> None:
+    def _is_gone(self, name: str) -> bool:
+        """Whether nothing can run on the node."""
+        node = self.nodes.get(name)
+        return node is None or node.lost
+
+    def _occupy(self, pods: Attempt) -> None:
         for name, slots in slots_by_node(pods.touched).items():
-            self.nodes.setdefault(name, NodeRecord()).slots[job_id] = slots
+            self.slots.setdefault(name, {})[pods.job_id] = slots
 
-    def _vacate(self, job_id: str, pods: Attempt) -> None:
+    def _vacate(self, pods: Attempt) -> None:
         for name in slots_by_node(pods.touched):
-            node = self.nodes.get(name)
-            if node is not None:
-                node.slots.pop(job_id, None)
-                if node.description is None and not node.slots:
-                    del self.nodes[name]
+            self.slots[name].pop(pods.job_id)
+            if not self.slots[name]:
+                del self.slots[name]

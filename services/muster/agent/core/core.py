@@ -28,8 +28,8 @@ COMPOSABILITY_WORDS = ("compose-requested", "decompose-requested")
 class AgentCore:
     """Implements `Core`. cluster: a new, empty one; the fold fills it. workloads: the same, of objects that ask.
 
-    beside: told every fact after it was folded. cluster, jobs, nodes: for reading by what follows the fold (telemetry,
-    output, the cluster's own shell). anomalies: facts that fit no state.
+    beside: told every fact after it was folded. cluster, jobs, nodes, slots, running: for reading by what follows the
+    fold (telemetry, output, the cluster's own shell). anomalies: facts that fit no state.
     """
 
     def __init__(
@@ -46,6 +46,7 @@ class AgentCore:
         self._work = NodeWork(cluster)
         self.jobs = self._pods.jobs
         self.nodes = self._pods.nodes
+        self.slots = self._pods.slots
         self.running = self._pods.running
         self.anomalies = 0
         self._cluster = self.cluster = cluster

@@ -98,8 +98,7 @@ def state_drafts(
     removed: group of each node of the first day that was taken away.
     """
     for name, node in nodes.items():
-        if node.description is not None:
-            yield Draft("node", name, STATE_NAME, _node_state(node))
+        yield Draft("node", name, STATE_NAME, node.as_body(NodeState))
     for job_id, job in jobs.items():
         if job.attempt:
             yield Draft("job", job_id, STATE_NAME, _pods_state(job_id, job), trace=job.trace)
@@ -145,7 +144,7 @@ def _of_node(seen: NodeObservation, node: NodeRecord | None, scales: Mapping[str
 
 
 def _joined(seen: NodeSeen, node: NodeRecord | None, scales: Mapping[str, ScaleRecord]) -> Draft:
-    if node is None or node.description is None:
+    if node is None:
         cause, trace = _why(seen.description.scale, scales)
     else:
         cause, trace = node.last_fact, node.trace
@@ -158,46 +157,10 @@ def _why(scale_id: str, scales: Mapping[str, ScaleRecord]) -> tuple[str, str]:
     return (scale.fact, scale.trace) if scale is not None else ("", "")
 
 
-def _node_state(node: NodeRecord) -> NodeState:
-    assert node.description is not None, "only nodes that joined are recorded"
-    return NodeState(
-        description=node.description,
-        lost=node.lost,
-        changed_at=node.changed_at,
-        losses=node.losses,
-        last_fact=node.last_fact,
-        lost_reason=node.lost_reason,
-        detached=tuple(node.detached.items()),
-        leaving=node.leaving,
-        leaving_at=node.leaving_at,
-        trace=node.trace,
-        closed=node.closed,
-        is_withheld=node.is_withheld,
-    )
-
-
 def _pods_state(job_id: str, job: JobRecord) -> PodsState:
-    pods = job.pods
-    if pods is None:
-        return PodsState(attempt=job.attempt, job_id=job_id, exited=True, resumed_s=job.kept_s)
-    return PodsState(
-        attempt=pods.number,
-        job_id=job_id,
-        placed_at=pods.placed_at,
-        started_at=pods.started_at,
-        ending_at=pods.ending_at,
-        lost_node=pods.lost_node,
-        last_fact=pods.last_fact,
-        grace_s=pods.grace_s,
-        evict=pods.evict,
-        lost_at=pods.lost_at,
-        checkpointed_at=pods.checkpointed_at,
-        resumed_s=pods.resumed_s,
-        slots=pods.slots if pods.resize_fact else (),
-        resizing=pods.resizing,
-        resizing_at=pods.resizing_at,
-        resize_fact=pods.resize_fact,
-        preflight=pods.preflight,
-        is_checked=pods.is_checked,
-        opened_at=pods.opened_at,
-    )
+    if job.pods is None:
+        return PodsState(job.attempt, job_id, exited=True, resumed_s=job.kept_s)
+    body = job.pods.as_body(PodsState)
+    if not body.resize_fact:
+        body.slots = ()  # the job's own state says them
+    return body

@@ -67,11 +67,19 @@ class JobFacts:
         if job.pods is not None or placed.attempt <= job.attempt:
             return False
         job.attempt = placed.attempt
-        pods = Attempt(placed.attempt, placed.slots, fact.trace or job.trace, fact.time, fact.id)
-        pods.resumed_s, pods.preflight = job.kept_s, placed.preflight
-        self._pods.create(fact.subject_id, job, pods)
-        self._pods.end_if_gone(fact.subject_id, pods, fact)
-        self._leases.placed(fact.subject_id, job, pods, fact)
+        pods = Attempt(
+            attempt=placed.attempt,
+            job_id=fact.subject_id,
+            placed_at=fact.time,
+            last_fact=fact.id,
+            resumed_s=job.kept_s,
+            slots=placed.slots,
+            preflight=placed.preflight,
+            trace=fact.trace or job.trace,
+        )
+        self._pods.create(job, pods)
+        self._pods.end_if_gone(pods, fact)
+        self._leases.placed(job, pods, fact)
         return True
 
     def _stop_requested(self, fact: Fact) -> bool:
@@ -80,9 +88,7 @@ class JobFacts:
             return False
         if job.pods is not None:  # else it passed the exit, which says all there is to say
             evict = fact.payload.reason is StopReason.PREEMPTED
-            self._pods.end(
-                fact.subject_id, job.pods, at=fact.time, cause=fact.id, grace_s=fact.payload.grace_s, evict=evict
-            )
+            self._pods.end(job.pods, at=fact.time, cause=fact.id, grace_s=fact.payload.grace_s, evict=evict)
         return True
 
     def _resize_requested(self, fact: Fact) -> bool:
@@ -93,14 +99,14 @@ class JobFacts:
         pods = job.pods
         if pods is None or pods.ending_at:
             return True  # it passed the exit, or the stop
-        self._pods.resize(fact.subject_id, pods, wanted, at=fact.time, by=fact.id)
-        self._pods.end_if_gone(fact.subject_id, pods, fact)
+        self._pods.resize(pods, wanted, at=fact.time, by=fact.id)
+        self._pods.end_if_gone(pods, fact)
         return True
 
     def _started(self, fact: Fact) -> bool:
         started = fact.payload
         pods = self._pods.of(fact.subject_id)
-        if not isinstance(started, PodsStarted) or pods is None or pods.number != started.attempt or pods.started_at:
+        if not isinstance(started, PodsStarted) or pods is None or pods.attempt != started.attempt or pods.started_at:
             return False
         pods.started_at = fact.time
         if not pods.ending_at:
@@ -112,9 +118,9 @@ class JobFacts:
     def _checks_reported(self, fact: Fact) -> bool:
         found = fact.payload
         pods = self._pods.of(fact.subject_id)
-        if not isinstance(found, ChecksReported) or pods is None or pods.number != found.attempt:
+        if not isinstance(found, ChecksReported) or pods is None or pods.attempt != found.attempt:
             return False
-        self._pods.checked(fact.subject_id, pods, found, at=fact.time)
+        self._pods.checked(pods, found, at=fact.time)
         return True
 
     def _running(self, fact: Fact) -> bool:
@@ -122,14 +128,14 @@ class JobFacts:
         pods = self._pods.of(fact.subject_id)
         if not isinstance(running, JobRunning):
             return False
-        if pods is not None and pods.number == running.attempt:  # else it passed the exit
-            self._pods.open(fact.subject_id, pods, at=fact.time)
+        if pods is not None and pods.attempt == running.attempt:  # else it passed the exit
+            self._pods.open(pods, at=fact.time)
         return True
 
     def _checkpointed(self, fact: Fact) -> bool:
         seen = fact.payload
         pods = self._pods.of(fact.subject_id)
-        if not isinstance(seen, JobCheckpointed) or pods is None or pods.number != seen.attempt or not pods.started_at:
+        if not isinstance(seen, JobCheckpointed) or pods is None or pods.attempt != seen.attempt or not pods.started_at:
             return False
         pods.checkpointed_at = fact.time
         self._cluster.acknowledge(CheckpointSeen(fact.subject_id, seen.attempt), at=fact.time)
@@ -138,18 +144,18 @@ class JobFacts:
     def _resized(self, fact: Fact) -> bool:
         seen = fact.payload
         pods = self._pods.of(fact.subject_id)
-        if not isinstance(seen, PodsResized) or pods is None or pods.number != seen.attempt:
+        if not isinstance(seen, PodsResized) or pods is None or pods.attempt != seen.attempt:
             return False
-        return self._pods.resized(fact.subject_id, pods, fact.time)
+        return self._pods.resized(pods, at=fact.time)
 
     def _exited(self, fact: Fact) -> bool:
         job = self._pods.jobs.get(fact.subject_id)
         gone = fact.payload
-        if not isinstance(gone, PodsExited) or job is None or job.pods is None or job.pods.number != gone.attempt:
+        if not isinstance(gone, PodsExited) or job is None or job.pods is None or job.pods.attempt != gone.attempt:
             return False
         if job.spec is not None:
             job.kept_s = job.pods.kept_s(job.spec, ran_s=gone.ran_s)
-        self._pods.free(fact.subject_id, job.pods)
+        self._pods.free(job.pods)
         job.pods = None
         if job.is_over:
             del self._pods.jobs[fact.subject_id]
@@ -167,7 +173,7 @@ class JobFacts:
             del self._pods.jobs[fact.subject_id]
             return True
         job.is_over = True
-        self._pods.end(fact.subject_id, job.pods, at=fact.time, cause=fact.id)
+        self._pods.end(job.pods, at=fact.time, cause=fact.id)
         return False
 
     def _job_state(self, fact: Fact) -> bool:
@@ -184,5 +190,5 @@ class JobFacts:
             case payload:
                 return isinstance(payload, JobState)
         if job.spec is not None and job.recorded_pods is not None:
-            self._pods.restore(fact.subject_id, job, job.recorded_pods)
+            self._pods.restore(job, job.recorded_pods)
         return True

@@ -64,20 +64,20 @@ class Leases:
         contact = self._contact
         if not contact.is_over(now) or now < after(Instant(contact.until), UNHEARD_SHARE * contact.margin_s):
             return 0
-        given = [(job_id, job.pods) for job_id, job in self._pods.jobs.items() if job.lost_after_s]
-        ended = [(job_id, pods) for job_id, pods in given if pods is not None and not pods.ending_at]
-        for job_id, pods in ended:
-            cluster.carry_out(DeletePods(job_id, pods.number, now))
+        given = [job.pods for job in self._pods.jobs.values() if job.lost_after_s]
+        ended = [pods for pods in given if pods is not None and not pods.ending_at]
+        for pods in ended:
+            cluster.carry_out(DeletePods(pods.job_id, pods.attempt, now))
         return len(ended)
 
     def next_change(self) -> Instant | None:
         """When the time is over, if nothing is heard."""
         return self._contact.ends_at()
 
-    def placed(self, job_id: str, job: JobRecord, pods: Attempt, fact: Fact) -> None:
+    def placed(self, job: JobRecord, pods: Attempt, fact: Fact) -> None:
         """A placement may pass the loss of contact, also one that nobody could say yet."""
         if job.lost_after_s and (self._contact.is_lost or self._contact.is_over(fact.time)):
-            self._pods.end(job_id, pods, at=fact.time, cause=fact.id)
+            self._pods.end(pods, at=fact.time, cause=fact.id)
 
     def _summarised(self, fact: Fact) -> bool:
         assert isinstance(fact.payload, ClusterSummary)
@@ -97,9 +97,9 @@ class Leases:
         if not self._contact.lost(fact.payload):
             return False
         grace_s = GRACE_SHARE * self._contact.margin_s
-        for job_id, job in self._pods.jobs.items():
+        for job in self._pods.jobs.values():
             if job.lost_after_s and job.pods is not None and job.spec is not None:
-                self._pods.end(job_id, job.pods, at=fact.time, cause=fact.id, grace_s=min(job.spec.grace_s, grace_s))
+                self._pods.end(job.pods, at=fact.time, cause=fact.id, grace_s=min(job.spec.grace_s, grace_s))
         return True
 
     def _returned(self, fact: Fact) -> bool:

@@ -58,13 +58,13 @@ class Moves:
 
     def left(self, name: str, node: NodeRecord) -> None:
         """The node is gone; if it was of the first day, a new cluster must not begin with it."""
-        if node.leaving and node.description is not None and node.description.group and not node.description.scale:
+        if node.leaving and node.description.group and not node.description.scale:
             self.removed[name] = node.description.group
 
     def restored(self, name: str, node: NodeRecord) -> None:
         """A checkpoint told of the node."""
         if node.leaving:
-            self._cluster.carry_out(RemoveNode(node.leaving, name, node.leaving_at))
+            self._cluster.carry_out(RemoveNode(node.leaving, name, Instant(node.leaving_at)))
 
     def _chosen(self, fact: Fact) -> bool:
         chosen = fact.payload
@@ -122,8 +122,8 @@ class Moves:
             return False
         node = self._nodes.get(device.node)
         if node is not None:
-            node.detached.pop(device.device_uuid, None)
-            if node.description is not None and not is_shown(node.description, device.device_uuid):
+            node.attach(device.device_uuid)
+            if not is_shown(node.description, device.device_uuid):
                 node.last_fact, node.trace = fact.id, fact.trace
         self._cluster.carry_out(
             PlugDevice(
@@ -139,12 +139,12 @@ class Moves:
         if not isinstance(device, DeviceDetached):
             return False
         node, uuid = self._nodes.get(device.node), device.device_uuid
-        if node is not None and node.description is not None and is_shown(node.description, uuid):
+        if node is not None and is_shown(node.description, uuid):
             index = index_of(node.description, uuid)
-            node.detached[uuid] = device.memory_mib
+            node.detach(uuid, memory_mib=device.memory_mib)
             node.last_fact, node.trace = fact.id, fact.trace
             if index is not None:
-                self._pods.end_all_at(device.node, node, index, at=fact.time, cause=fact.id)
+                self._pods.end_all_at(device.node, index, at=fact.time, cause=fact.id)
         self._cluster.carry_out(UnplugDevice(device.node, uuid, fact.time, device.memory_mib))
         return True
 

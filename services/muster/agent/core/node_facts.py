@@ -16,7 +16,7 @@ from muster.agent.core.cluster import (
 from muster.agent.core.drafts import CLOSED
 from muster.agent.core.moves import Moves
 from muster.agent.core.state import NodeRecord
-from muster.core import Fact
+from muster.core import Fact, Instant
 from muster.schemas.facts.node import (
     NodeJoined,
     NodeLeft,
@@ -52,7 +52,7 @@ class NodeFacts:
     def _joined(self, fact: Fact) -> bool:
         if not isinstance(fact.payload, NodeJoined):
             return False
-        node = self._pods.nodes.setdefault(fact.subject_id, NodeRecord())
+        node = self._pods.nodes.setdefault(fact.subject_id, NodeRecord(fact.payload))
         node.describe(fact.payload)
         node.moved(at=fact.time, by=fact.id)
         self._moves.joined(fact.subject_id)
@@ -61,12 +61,12 @@ class NodeFacts:
 
     def _lost(self, fact: Fact) -> bool:
         node = self._pods.nodes.get(fact.subject_id)
-        if not isinstance(fact.payload, NodeLost) or node is None or node.is_gone:
+        if not isinstance(fact.payload, NodeLost) or node is None or node.lost:
             return False
         node.lost, node.lost_reason = True, fact.payload.reason
         node.losses += 1
         node.moved(at=fact.time, by=fact.id)
-        self._pods.end_all_on(fact.subject_id, node, at=fact.time, cause=fact.id)
+        self._pods.end_all_on(fact.subject_id, at=fact.time, cause=fact.id)
         self._cluster.acknowledge(NodeLostSeen(fact.subject_id), at=fact.time)
         return True
 
@@ -83,7 +83,7 @@ class NodeFacts:
         node = self._pods.nodes.get(fact.subject_id)
         if not isinstance(fact.payload, NodeLeft) or node is None:
             return False
-        self._pods.end_all_on(fact.subject_id, node, at=fact.time, cause=fact.id)
+        self._pods.end_all_on(fact.subject_id, at=fact.time, cause=fact.id)
         self._moves.left(fact.subject_id, node)
         del self._pods.nodes[fact.subject_id]
         self._cluster.acknowledge(NodeLeftSeen(fact.subject_id), at=fact.time)
@@ -93,14 +93,14 @@ class NodeFacts:
         state = fact.payload
         if not isinstance(state, NodeState):
             return fact.writer != "agent"  # the scheduler's part of a node says who may use it: not ours
-        node = self._pods.nodes.setdefault(fact.subject_id, NodeRecord())
-        node.restore(state)
+        node = self._pods.nodes[fact.subject_id] = NodeRecord.restored(state)
+        changed_at = Instant(state.changed_at)
         self._cluster.carry_out(RecallNode(fact.subject_id, node.actual))
-        self._cluster.acknowledge(NodeSeen(fact.subject_id, state.description), at=node.changed_at)
+        self._cluster.acknowledge(NodeSeen(fact.subject_id, state.description), at=changed_at)
         if state.lost:
-            self._cluster.acknowledge(NodeLostSeen(fact.subject_id), at=node.changed_at)
+            self._cluster.acknowledge(NodeLostSeen(fact.subject_id), at=changed_at)
         if state.closed:
-            self._cluster.acknowledge(NodeClosedSeen(fact.subject_id, state.closed), at=node.changed_at)
+            self._cluster.acknowledge(NodeClosedSeen(fact.subject_id, state.closed), at=changed_at)
         self._moves.restored(fact.subject_id, node)
         return True
 

@@ -10,8 +10,8 @@ from muster.schemas.telemetry import OutputLines
 STEP_S = 0.25  # run time of one step of the loop
 
 
-def output_of(job_id: str, pods: Attempt, *, seed: int, at: Instant) -> OutputLines:
+def output_of(pods: Attempt, *, seed: int, at: Instant) -> OutputLines:
     """What replica 0 printed by `at`: one line, with a loss that falls and shivers."""
     step = int(max(0.0, seconds_between(pods.started_at, at)) / STEP_S)
-    loss = 0.8 + 9.0 / math.sqrt(1 + step) + 0.1 * uniform(seed, job_id, pods.number, step)
-    return OutputLines(job_id=job_id, attempt=pods.number, at=at, lines=(f"step {step} loss {loss:.4f}",))
+    loss = 0.8 + 9.0 / math.sqrt(1 + step) + 0.1 * uniform(seed, pods.job_id, pods.attempt, step)
+    return OutputLines(job_id=pods.job_id, attempt=pods.attempt, at=at, lines=(f"step {step} loss {loss:.4f}",))

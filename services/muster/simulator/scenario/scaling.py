@@ -155,8 +155,7 @@ class Choices:
 
     def outcome(self, engine: Engine, scaled: Scaled, *, names: Mapping[str, str]) -> ScalingOutcome:
         """How it stands in the end. names: of jobs by id."""
-        nodes = engine.agent.nodes.values()
-        described = [node.description for node in nodes if node.description is not None]
+        described = [node.description for node in engine.agent.nodes.values()]
         groups = {}
         for name in scaled.groups.by_name:
             members = [node for node in described if node.group == name]
