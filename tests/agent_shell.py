@@ -7,10 +7,10 @@ from muster.agent.kubernetes.backend import new_core, parts_of, watches_of
 from muster.agent.kubernetes.sink import KubernetesSink
 from muster.bus.clock import SystemTime
 from muster.bus.kubernetes_settings import KubernetesSettings
-from muster.bus.preflight_settings import PreflightSettings
 from muster.bus.service import Seat
 from muster.bus.settings import ScalingSettings
 from muster.core import Draft, Fact
+from muster.core.preflight_settings import PreflightSettings
 from muster.kube.connection import KubeConnection
 from muster.schemas.base import Payload
 from waiting import until_async

@@ -12,9 +12,9 @@ from muster.bus.http_settings import HttpSettings
 from muster.bus.identity_settings import IdentitySettings, TlsSettings
 from muster.bus.kubernetes_settings import GuardSettings, KubernetesSettings
 from muster.bus.local_settings import LocalSettings
-from muster.bus.preflight_settings import PreflightSettings
 from muster.bus.telemetry_settings import TelemetrySettings
 from muster.bus.upgrade_settings import UpgradeSettings
+from muster.core.preflight_settings import PreflightSettings
 from muster.core.settings import ComposerSettings
 from muster.schemas.base import Name
 

@@ -3,9 +3,9 @@
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from muster.bus.preflight_settings import CheckSettings, PreflightSettings, SuiteSettings
 from muster.checks import catalogue
 from muster.checks.errors import CheckError
+from muster.core.preflight_settings import CheckSettings, PreflightSettings, SuiteSettings
 from muster.schemas.facts.operations import CheckOrder
 
 NONE = "none"

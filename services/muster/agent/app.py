@@ -15,9 +15,9 @@ from muster.bus.clock import SystemTime
 from muster.bus.declaration import Declaration
 from muster.bus.kubernetes_settings import KubernetesSettings
 from muster.bus.local_settings import LocalSettings
-from muster.bus.preflight_settings import SimulatedWorkSettings
 from muster.bus.service import CoreService, Hosted
 from muster.bus.settings import FleetSettings, ScalingSettings, Settings, SimulationSettings
+from muster.core.preflight_settings import SimulatedWorkSettings
 from muster.schemas.registry import StreamRole
 
 DECLARATION = Declaration(

@@ -1,8 +1,8 @@
 """Settings as the upgrader's core takes them. Outside of the core, which knows no settings files."""
 
-from muster.bus.preflight_settings import PreflightSettings
 from muster.bus.upgrade_settings import UpgradeSettings
 from muster.checks.suites import policy_of
+from muster.core.preflight_settings import PreflightSettings
 from muster.upgrader.core.config import UpgradeConfig, Validation
 
 

@@ -9,16 +9,17 @@ from contract.cluster.worked_on import WorkedOnContract
 from kube_fake.store import Event, Store
 from muster.agent.core.cluster import Cluster, CreatePods, Effect, Observation
 from muster.agent.core.kubernetes.cluster import ClusterOptions, KubernetesCluster
-from muster.agent.core.kubernetes.node_jobs import ActionWay, WorkPolicy
+from muster.agent.core.kubernetes.node_jobs import WorkPolicy
 from muster.agent.core.kubernetes.orders import PodOrders
 from muster.agent.core.kubernetes.policy import PodPolicy
 from muster.agent.core.kubernetes.projections import NodeProjection, PodProjection
 from muster.core import NS_PER_S, Instant
+from muster.core.preflight_settings import NodeActionSettings
 from muster.kube.objects import name_of
 from muster.kube.resources import NODES, PODS
 from muster.schemas.facts.operations import NodeAction
 
-WORKS = WorkPolicy(cluster="atlas", image="tools", actions={NodeAction.REBOOT: ActionWay(command=("reboot",))})
+WORKS = WorkPolicy(cluster="atlas", image="tools", actions={NodeAction.REBOOT: NodeActionSettings(command=("reboot",))})
 
 
 class Driven:

@@ -2,10 +2,10 @@
 
 from muster.agent.core.kubernetes.chosen import DevicePolicy
 from muster.agent.core.kubernetes.cpus import read_cpu_set
-from muster.agent.core.kubernetes.node_jobs import ActionWay, WorkPolicy
+from muster.agent.core.kubernetes.node_jobs import WorkPolicy
 from muster.agent.core.kubernetes.policy import PodPolicy
 from muster.bus.kubernetes_settings import KubernetesSettings
-from muster.bus.preflight_settings import PreflightSettings
+from muster.core.preflight_settings import PreflightSettings
 
 
 def pod_policy(cluster: str, settings: KubernetesSettings, *, preflight_image: str = "") -> PodPolicy:
@@ -43,24 +43,4 @@ def device_policy(settings: KubernetesSettings) -> DevicePolicy:
 def work_policy(cluster: str, settings: PreflightSettings) -> WorkPolicy:
     """For work on nodes."""
     nodes = settings.nodes
-    return WorkPolicy(
-        cluster=cluster,
-        namespace=nodes.namespace,
-        image=nodes.image or settings.image,
-        service_account=nodes.service_account,
-        actions={
-            action: ActionWay(
-                by=way.by,
-                set=way.set,
-                done=way.done,
-                failed=way.failed,
-                after=way.after,
-                image=way.image,
-                command=way.command,
-                privileged=way.privileged,
-                restarts=way.restarts,
-            )
-            for action, way in nodes.actions.items()
-        },
-        kept_s=nodes.kept_s,
-    )
+    return WorkPolicy(**{**dict(nodes), "image": nodes.image or settings.image}, cluster=cluster)

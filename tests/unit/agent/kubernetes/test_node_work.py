@@ -1,6 +1,6 @@
 """Work on nodes of a real cluster: Jobs pinned to the node, or words that others act on; each request once."""
 
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 
 import pytest
 
@@ -10,13 +10,13 @@ from muster.agent.core.kubernetes.cluster import ClusterOptions, KubernetesClust
 from muster.agent.core.kubernetes.node_jobs import (
     BOOT_ANNOTATION,
     WORK_ANNOTATION,
-    ActionWay,
     WorkPolicy,
     checks_job,
     job_name,
 )
 from muster.agent.core.kubernetes.views import End, NodeView, PodView
 from muster.core import Instant
+from muster.core.preflight_settings import NodeActionSettings
 from muster.kube.objects import JsonObject, at, mapping, objects, text
 from muster.schemas.facts.operations import (
     ActionOutcome,
@@ -35,9 +35,11 @@ POLICY = WorkPolicy(
     cluster="atlas",
     image="tools:1",
     actions={
-        NodeAction.RESET: ActionWay(command=("nvidia-smi", "--gpu-reset", "-i", "{device}"), privileged=True),
-        NodeAction.REBOOT: ActionWay(by="annotation", set={"weave.works/kured-reboot": "{request}"}, restarts=True),
-        NodeAction.DRIVER: ActionWay(
+        NodeAction.RESET: NodeActionSettings(command=("nvidia-smi", "--gpu-reset", "-i", "{device}"), privileged=True),
+        NodeAction.REBOOT: NodeActionSettings(
+            by="annotation", set={"weave.works/kured-reboot": "{request}"}, restarts=True
+        ),
+        NodeAction.DRIVER: NodeActionSettings(
             by="label",
             set={STATE: "upgrade-required"},
             done={STATE: "upgrade-done"},
@@ -399,7 +401,8 @@ def test_the_same_holds_for_what_a_former_leader_is_found_to_have_made(works: Wo
 
 
 def test_a_node_that_is_no_more_is_what_who_wanted_another_one_wanted(works: Works) -> None:
-    replaced = replace(POLICY, actions={NodeAction.REPLACE: ActionWay(by="annotation", set={"replace": "me"})})
+    way = NodeActionSettings(by="annotation", set={"replace": "me"})
+    replaced = POLICY.model_copy(update={"actions": {NodeAction.REPLACE: way}})
     works.cluster.works.policy = replaced
     works.ask(NodeAction.REPLACE)
     works.calls()

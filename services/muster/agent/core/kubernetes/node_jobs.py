@@ -3,11 +3,10 @@
 import base64
 import hashlib
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
-from typing import Literal
 
 from muster.agent.core.cluster import WorkOnNode
 from muster.agent.core.kubernetes import names
+from muster.core.preflight_settings import NodeActionSettings, NodeWorkSettings
 from muster.kube.objects import JsonObject
 from muster.schemas.facts.operations import ChecksRequested, NodeAction, NodeActionRequested, PreflightPlan
 
@@ -17,31 +16,11 @@ DEADLINE_S_LEAST = 1
 _NAME_CHARS = 26
 
 
-@dataclass(frozen=True, slots=True)
-class ActionWay:
-    """See `muster.bus.preflight_settings.NodeActionSettings`."""
-
-    by: Literal["job", "annotation", "label"] = "job"
-    set: Mapping[str, str] = field(default_factory=dict)
-    done: Mapping[str, str] = field(default_factory=dict)
-    failed: Mapping[str, str] = field(default_factory=dict)
-    after: Mapping[str, str] = field(default_factory=dict)
-    image: str = ""
-    command: tuple[str, ...] = ()
-    privileged: bool = False
-    restarts: bool = False
-
-
-@dataclass(frozen=True, slots=True)
-class WorkPolicy:
-    """See `muster.bus.preflight_settings.NodeWorkSettings`. cluster: as Muster calls it."""
+class WorkPolicy(NodeWorkSettings):
+    """How nodes of one cluster are worked on."""
 
     cluster: str = ""
-    namespace: str = "muster-nodes"
-    image: str = ""
-    service_account: str = ""
-    actions: Mapping[NodeAction, ActionWay] = field(default_factory=dict)
-    kept_s: int = 3600
+    """As Muster calls it."""
 
     @property
     def is_any(self) -> bool:
@@ -88,7 +67,7 @@ def filled_command(command: Sequence[str], asked: NodeActionRequested) -> list[s
     return words
 
 
-def words_on_node(way: ActionWay, asked: NodeActionRequested, *, boot: str) -> JsonObject:
+def words_on_node(way: NodeActionSettings, asked: NodeActionRequested, *, boot: str) -> JsonObject:
     """A merge patch by which somebody else is asked to act on the node."""
     wanted = {key: filled(value, asked) for key, value in way.set.items()}
     ours = {WORK_ANNOTATION: asked.request_id, BOOT_ANNOTATION: boot}
@@ -97,7 +76,7 @@ def words_on_node(way: ActionWay, asked: NodeActionRequested, *, boot: str) -> J
     return {"metadata": {"annotations": {**wanted, **ours}}}
 
 
-def words_off_node(way: ActionWay) -> JsonObject:
+def words_off_node(way: NodeActionSettings) -> JsonObject:
     """A merge patch that says that nothing of ours is under way there. What others read stays as they left it, but for
     what the way says it shall be afterwards.
     """
@@ -108,7 +87,7 @@ def words_off_node(way: ActionWay) -> JsonObject:
 
 
 def action_job(
-    policy: WorkPolicy, way: ActionWay, effect: WorkOnNode, asked: NodeActionRequested, *, boot: str
+    policy: WorkPolicy, way: NodeActionSettings, effect: WorkOnNode, asked: NodeActionRequested, *, boot: str
 ) -> JsonObject:
     """The Job of an action."""
     command = asked.command if asked.action is NodeAction.COMMAND and asked.command else way.command

@@ -13,7 +13,6 @@ from muster.agent.core.kubernetes.calls import Call, Create, Done, Kind, Merge, 
 from muster.agent.core.kubernetes.node_jobs import (
     BOOT_ANNOTATION,
     WORK_ANNOTATION,
-    ActionWay,
     WorkPolicy,
     action_job,
     checks_job,
@@ -26,6 +25,7 @@ from muster.agent.core.kubernetes.views import End, NodeView, PodView
 from muster.agent.core.kubernetes.worklist import AT_ONCE, Worklist
 from muster.checks.report import cannot_run, load
 from muster.core import Instant, after, seconds_between
+from muster.core.preflight_settings import NodeActionSettings
 from muster.kube.objects import text
 from muster.schemas.facts.operations import (
     ActionOutcome,
@@ -45,7 +45,7 @@ class _Work:
 
     effect: WorkOnNode
     name: str
-    way: ActionWay | None
+    way: NodeActionSettings | None
     is_begun: bool = False
     boot: str = ""
 
@@ -321,7 +321,7 @@ class NodeWorks:
 
 
 def _by_job(
-    work: _Work, way: ActionWay, asked: NodeActionRequested, node: NodeView, end: End | None
+    work: _Work, way: NodeActionSettings, asked: NodeActionRequested, node: NodeView, end: End | None
 ) -> NodeActionEnded | None:
     """A Job that ended ends the action. A node that restarts takes its Job along: then another boot does."""
     if way.restarts:
@@ -335,7 +335,9 @@ def _by_job(
     return _action(work, ActionOutcome.DONE, version=lines[-1].strip() if lines else asked.version)
 
 
-def _by_words(work: _Work, way: ActionWay, asked: NodeActionRequested, node: NodeView) -> NodeActionEnded | None:
+def _by_words(
+    work: _Work, way: NodeActionSettings, asked: NodeActionRequested, node: NodeView
+) -> NodeActionEnded | None:
     """What others say counts from when our words stand on the node: before, it is about something else."""
     if node.annotation(WORK_ANNOTATION) != asked.request_id:
         return None
