@@ -16,6 +16,7 @@ from muster.bus.telemetry_settings import TelemetrySettings
 from muster.bus.upgrade_settings import UpgradeSettings
 from muster.core.preflight_settings import PreflightSettings
 from muster.core.settings import ComposerSettings
+from muster.core.simulation_settings import SimulationSettings
 from muster.schemas.base import Name
 
 
@@ -54,29 +55,6 @@ class FleetSettings(_Section):
                 f"nvlink_size {self.nvlink_size} does not divide rack_size {self.rack_size}: a domain lies in one rack"
             )
         return self
-
-
-class SimulationSettings(_Section):
-    """How simulated pods and nodes behave. Every draw is a function of the seed and of what it is for.
-
-    seed: of all draws. start_s: median of the time from placed to started. run_s: median run time where a job says
-    nothing (label `sim.muster.dev/run-s`, exit code by `sim.muster.dev/exit-code`). run_sigma: of the log-normal run
-    times around it. job_failure_share: of jobs without such a label. node_failures_per_day: per node. node_repair_s:
-    until a lost node is back. provision_failure_share: of nodes that the scaler adds. telemetry_interval_s:
-    between two readings that a node's exporter makes of its GPUs; 0: there are no exporters. output_interval_s: between
-    two lines that a job prints; 0: none.
-    """
-
-    seed: int = 1
-    start_s: Annotated[float, Field(ge=0)] = 0.5
-    run_s: Annotated[float, Field(gt=0)] = 45.0
-    run_sigma: Annotated[float, Field(ge=0)] = 0.5
-    job_failure_share: Annotated[float, Field(ge=0, le=1)] = 0.02
-    node_failures_per_day: Annotated[float, Field(ge=0)] = 0.0
-    node_repair_s: Annotated[float, Field(gt=0)] = 120.0
-    provision_failure_share: Annotated[float, Field(ge=0, le=1)] = 0.0
-    telemetry_interval_s: Annotated[float, Field(ge=0)] = 10.0
-    output_interval_s: Annotated[float, Field(ge=0)] = 10.0
 
 
 class SchedulerSettings(_Section):

@@ -1,7 +1,6 @@
 """Wiring only: the agent's core over the simulated cluster, and what its jobs print; or over Kubernetes."""
 
 from muster.agent.core.behaviour import Behaviour
-from muster.agent.core.checking import WorkBehaviour
 from muster.agent.core.core import AgentCore
 from muster.agent.core.fleet import Fleet, openb_fleet, regular_fleet
 from muster.agent.core.groups import Groups, NodeGroup
@@ -16,8 +15,9 @@ from muster.bus.declaration import Declaration
 from muster.bus.kubernetes_settings import KubernetesSettings
 from muster.bus.local_settings import LocalSettings
 from muster.bus.service import CoreService, Hosted
-from muster.bus.settings import FleetSettings, ScalingSettings, Settings, SimulationSettings
+from muster.bus.settings import FleetSettings, ScalingSettings, Settings
 from muster.core.preflight_settings import SimulatedWorkSettings
+from muster.core.simulation_settings import SimulationSettings
 from muster.schemas.registry import StreamRole
 
 DECLARATION = Declaration(
@@ -96,26 +96,8 @@ def read_fleet(settings: FleetSettings) -> Fleet:
 
 
 def behaviour_of(settings: SimulationSettings, work: SimulatedWorkSettings | None = None) -> Behaviour:
-    """The part of the simulation's settings that draws pods and nodes. work: how nodes are checked and worked on."""
-    work = work or SimulatedWorkSettings()
-    return Behaviour(
-        seed=settings.seed,
-        start_s=settings.start_s,
-        run_s=settings.run_s,
-        run_sigma=settings.run_sigma,
-        job_failure_share=settings.job_failure_share,
-        node_failures_per_day=settings.node_failures_per_day,
-        node_repair_s=settings.node_repair_s,
-        provision_failure_share=settings.provision_failure_share,
-        work=WorkBehaviour(
-            check_s=work.check_s,
-            action_s=work.action_s,
-            check_fail_share=work.check_fail_share,
-            check_cannot_run_share=work.check_cannot_run_share,
-            action_fail_share=work.action_fail_share,
-            bad_nodes=work.bad_nodes,
-        ),
-    )
+    """Return how simulated pods and nodes behave. work: how nodes are checked and worked on."""
+    return Behaviour(**dict(settings), work=work or SimulatedWorkSettings())
 
 
 def groups_of(settings: ScalingSettings) -> Groups:

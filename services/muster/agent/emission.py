@@ -12,9 +12,9 @@ from muster.agent.core.core import AgentCore
 from muster.agent.core.output import output_of
 from muster.bus.clock import TimeSource
 from muster.bus.service import Seat
-from muster.bus.settings import SimulationSettings
 from muster.bus.walking import TICK_S, Walk
 from muster.core import Core, Fact, Instant
+from muster.core.simulation_settings import SimulationSettings
 from muster.schemas.subjects import output_subject
 
 

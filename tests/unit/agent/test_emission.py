@@ -12,9 +12,9 @@ from muster.agent.core.output import output_of
 from muster.agent.emission import Emission
 from muster.bus.clock import FakeTime
 from muster.bus.service import Seat
-from muster.bus.settings import SimulationSettings
 from muster.bus.walking import TICK_S, Walk
 from muster.core import Instant
+from muster.core.simulation_settings import SimulationSettings
 from muster.schemas.job import Slot
 from muster.schemas.telemetry import OutputLines
 from unit.agent.harness import VirtualAgent, job, slot

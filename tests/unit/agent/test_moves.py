@@ -60,7 +60,7 @@ def test_an_ordinary_node_that_is_added_brings_its_devices(world: Scaled) -> Non
 
 
 def test_a_share_of_nodes_does_not_come() -> None:
-    world = scaled(replace(QUICK, provision_failure_share=0.5))
+    world = scaled(QUICK.model_copy(update={"provision_failure_share": 0.5}))
     scales = [world.add(f"workers-{index:04d}") for index in range(3, 43)]
     world.agent.run(30)
     failed = [fact for fact in world.agent.facts("provision-failed") if isinstance(fact.payload, ProvisionFailed)]

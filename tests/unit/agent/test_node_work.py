@@ -1,9 +1,7 @@
 """Actions and checks on nodes: each request once, told once, whatever crashes."""
 
-from dataclasses import replace
-
-from muster.agent.core.checking import WorkBehaviour
 from muster.agent.core.node_work import ENDED_MAX
+from muster.core.preflight_settings import SimulatedWorkSettings
 from muster.schemas.facts.node import NodeJoined
 from muster.schemas.facts.operations import (
     ActionOutcome,
@@ -18,7 +16,7 @@ from muster.schemas.facts.operations import (
 from unit.agent.harness import QUICK, VirtualAgent
 
 NODE = "gpu-0001"
-BAD = replace(QUICK, work=WorkBehaviour(bad_nodes={NODE: "gpu-health"}))
+BAD = QUICK.model_copy(update={"work": SimulatedWorkSettings(bad_nodes={NODE: "gpu-health"})})
 
 
 def act(
@@ -112,7 +110,8 @@ def test_an_action_that_takes_longer_than_its_limit_failed() -> None:
 
 
 def test_failures_can_be_injected() -> None:
-    agent = VirtualAgent(behaviour=replace(QUICK, work=WorkBehaviour(action_fail_share=1.0, check_fail_share=1.0)))
+    work = SimulatedWorkSettings(action_fail_share=1.0, check_fail_share=1.0)
+    agent = VirtualAgent(behaviour=QUICK.model_copy(update={"work": work}))
     act(agent)
     check(agent)
     agent.run(100)

@@ -1,11 +1,9 @@
 """Jobs that are checked before their first step, on the simulated cluster, in virtual time."""
 
-from dataclasses import replace
-
 import pytest
 
-from muster.agent.core.checking import WorkBehaviour
 from muster.core import Draft, Fact
+from muster.core.preflight_settings import SimulatedWorkSettings
 from muster.schemas.facts.job import JobPlaced, JobRunning, JobState, PodsExited, PodsStarted
 from muster.schemas.facts.operations import CheckOrder, CheckOutcome, ChecksReported, PreflightPlan
 from muster.schemas.job import Checkpointing, Job, JobSpec, Phase, Slot, TaskGroup
@@ -13,7 +11,7 @@ from muster.schemas.labels import PREFLIGHT, RUN_S
 from unit.agent.harness import QUICK, VirtualAgent, fleet_of, job, job_id, slot
 
 PLAN = PreflightPlan(suite="quick", checks=(CheckOrder(check="device-count"), CheckOrder(check="gpu-health")))
-BAD = replace(QUICK, work=WorkBehaviour(bad_nodes={"gpu-0002": "gpu-health"}))
+BAD = QUICK.model_copy(update={"work": SimulatedWorkSettings(bad_nodes={"gpu-0002": "gpu-health"})})
 
 
 def wishing(wish: str) -> Job:

@@ -1,11 +1,12 @@
 """How simulated pods and nodes behave: every number is a function of the seed and of what it is for."""
 
 import math
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
-from muster.agent.core.checking import WorkBehaviour
 from muster.core import Instant, after
+from muster.core.preflight_settings import SimulatedWorkSettings
 from muster.core.seeded import exponential, lognormal, uniform
+from muster.core.simulation_settings import Share, SimulationSettings
 from muster.schemas import labels
 from muster.schemas.facts.job import PodsOutcome
 from muster.schemas.job import JobSpec
@@ -21,23 +22,12 @@ NOTICE_S_LEAST, NOTICE_S_MOST = 0.3, 3.0
 """How long a pod that was told to stop writes its last checkpoint."""
 
 
-@dataclass(frozen=True, slots=True)
-class Behaviour:
-    """start_s, run_s: medians of log-normal times. job_failure_share: of runs whose job names no exit code.
+class Behaviour(SimulationSettings):
+    """How simulated pods and nodes behave. No job fails by chance unless that is asked for."""
 
-    node_failures_per_day: per node, independent (exponential times between). node_repair_s: from lost to returned.
-    provision_failure_share: of nodes that the scaler adds. work: how checks and actions go.
-    """
-
-    seed: int = 1
-    start_s: float = 0.5
-    run_s: float = 45.0
-    run_sigma: float = 0.5
-    job_failure_share: float = 0.0
-    node_failures_per_day: float = 0.0
-    node_repair_s: float = 120.0
-    provision_failure_share: float = 0.0
-    work: WorkBehaviour = field(default_factory=WorkBehaviour)
+    job_failure_share: Share = 0.0
+    work: SimulatedWorkSettings = SimulatedWorkSettings()
+    """How checks and actions on nodes go."""
 
 
 @dataclass(frozen=True, slots=True)

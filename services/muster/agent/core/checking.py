@@ -1,9 +1,9 @@
 """How checks and actions on simulated nodes go: every answer is a function of the seed and of what it is for."""
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Collection, Iterator, Sequence
 
 from muster.checks import catalogue
+from muster.core.preflight_settings import SimulatedWorkSettings
 from muster.core.seeded import lognormal, uniform
 from muster.schemas import labels
 from muster.schemas.facts.operations import (
@@ -21,24 +21,12 @@ SIGMA = 0.2  # deviation of the logarithm of all times here
 FAIL, FAIL_ONCE, CANNOT_RUN, HANG = "fail", "fail-once", "cannot-run", "hang"
 
 
-@dataclass(frozen=True, slots=True)
-class WorkBehaviour:
-    """See `muster.bus.preflight_settings.SimulatedWorkSettings`."""
-
-    check_s: float = 2.0
-    action_s: float = 20.0
-    check_fail_share: float = 0.0
-    check_cannot_run_share: float = 0.0
-    action_fail_share: float = 0.0
-    bad_nodes: Mapping[str, str] = field(default_factory=dict)
-
-
-def checks_s(behaviour: WorkBehaviour, checks: Sequence[CheckOrder], *, seed: int, purpose: str) -> float:
+def checks_s(behaviour: SimulatedWorkSettings, checks: Sequence[CheckOrder], *, seed: int, purpose: str) -> float:
     """Seconds that all checks together take: no longer than their limits."""
     return min(_drawn_s(behaviour.check_s, seed, purpose, "checks"), sum(one.limit_s for one in checks))
 
 
-def action_s(behaviour: WorkBehaviour, *, seed: int, purpose: str) -> float:
+def action_s(behaviour: SimulatedWorkSettings, *, seed: int, purpose: str) -> float:
     """Seconds that an action takes."""
     return _drawn_s(behaviour.action_s, seed, purpose, "action")
 
@@ -49,7 +37,7 @@ def never_reports(spec: JobSpec) -> bool:
 
 
 def results_of(
-    behaviour: WorkBehaviour,
+    behaviour: SimulatedWorkSettings,
     checks: Sequence[CheckOrder],
     nodes: Sequence[str],
     *,
@@ -83,7 +71,7 @@ def wished_of(spec: JobSpec, attempt: int) -> str:
 
 
 def action_ended(
-    behaviour: WorkBehaviour, asked: NodeActionRequested, *, seed: int, purpose: str, took_s: float
+    behaviour: SimulatedWorkSettings, asked: NodeActionRequested, *, seed: int, purpose: str, took_s: float
 ) -> NodeActionEnded:
     """How the action ends."""
     if took_s > asked.limit_s:
@@ -106,7 +94,13 @@ _WORDS = {
 
 
 def _trouble(
-    behaviour: WorkBehaviour, checks: Sequence[CheckOrder], node: str, *, seed: int, purpose: str, is_repaired: bool
+    behaviour: SimulatedWorkSettings,
+    checks: Sequence[CheckOrder],
+    node: str,
+    *,
+    seed: int,
+    purpose: str,
+    is_repaired: bool,
 ) -> tuple[str, CheckOutcome]:
     """The check that does not pass on the node, "" if all do."""
     bad = "" if is_repaired else behaviour.bad_nodes.get(node, "")

@@ -3,8 +3,8 @@
 from dataclasses import dataclass, field
 
 from muster.agent.core.behaviour import Behaviour
-from muster.agent.core.checking import WorkBehaviour
 from muster.agent.core.fleet import Fleet, regular_fleet
+from muster.core.preflight_settings import SimulatedWorkSettings
 from muster.schemas import ids, labels
 from muster.schemas.job import RUN_TIME_S_MAX, Checkpointing, Job, JobSpec, TaskGroup
 from muster.simulator.failures.calendar import Odds
@@ -77,7 +77,7 @@ class Scene:
     def behaviour(self) -> Behaviour:
         """Nothing fails by itself: what fails was injected."""
         times = self.times
-        work = WorkBehaviour(check_s=times.check_s, action_s=times.action_s)
+        work = SimulatedWorkSettings(check_s=times.check_s, action_s=times.action_s)
         return Behaviour(seed=self.seed, start_s=times.start_s, run_sigma=0.0, node_repair_s=times.host_s, work=work)
 
     def job(self, number: int) -> Job:

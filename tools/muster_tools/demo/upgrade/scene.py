@@ -4,8 +4,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from muster.agent.core.behaviour import Behaviour
-from muster.agent.core.checking import WorkBehaviour
 from muster.agent.core.fleet import Fleet, regular_fleet
+from muster.core.preflight_settings import SimulatedWorkSettings
 from muster.core.seeded import uniform
 from muster.schemas import ids, labels
 from muster.schemas.job import Checkpointing, Job, JobSpec, TaskGroup
@@ -49,7 +49,7 @@ class Scene:
 
     def behaviour(self) -> Behaviour:
         """Nothing fails by itself: what is killed was killed by the upgrade."""
-        work = WorkBehaviour(check_s=self.check_s, action_s=self.action_s)
+        work = SimulatedWorkSettings(check_s=self.check_s, action_s=self.action_s)
         return Behaviour(seed=self.seed, run_sigma=0.0, work=work)
 
     def running(self) -> Iterator[tuple[Job, float]]:
