@@ -16,7 +16,7 @@ from muster.bus.telemetry_settings import TelemetrySettings
 from muster.bus.upgrade_settings import UpgradeSettings
 from muster.core.preflight_settings import PreflightSettings
 from muster.core.settings import ComposerSettings
-from muster.core.simulation_settings import SimulationSettings
+from muster.core.simulation_settings import SimulatedFabricSettings, SimulationSettings
 from muster.schemas.base import Name
 
 
@@ -85,32 +85,6 @@ class BusSettings(_Section):
     fed_bytes_max: Annotated[int, Field(ge=64 * 1024)] = 4 * 1024**3
     trim_keep_s: Annotated[float, Field(ge=0)] = 86_400.0
     replicas: Annotated[int, Field(ge=1, le=5)] = 1
-
-
-class SimulatedFabricSettings(_Section):
-    """How a simulated fabric manager behaves (`muster run fabric-simulator`); every draw is a function of the seed.
-
-    seed: of all draws. pool, memory_pool: GPUs and memory devices that are in the pool at the very start, by model.
-    memory_mib: of one memory device. switch_median_s, switch_sigma: log-normal time of one attachment or detachment.
-    refuse_share: of calls that are answered 5xx and do nothing. drop_share: of calls that do their work and are never
-    answered. half_share: of calls that end half done. nonsense_share: of answers that nobody understands. twice_share:
-    of delivered requests that are done twice. token_s: how long a token of the manager lives. limit: operations at a
-    time.
-    """
-
-    seed: int = 1
-    pool: dict[str, Annotated[int, Field(ge=0, le=100_000)]] = {}
-    memory_pool: dict[str, Annotated[int, Field(ge=0, le=100_000)]] = {}
-    memory_mib: Annotated[int, Field(ge=1)] = 131_072
-    switch_median_s: Annotated[float, Field(ge=0)] = 10.0
-    switch_sigma: Annotated[float, Field(ge=0)] = 0.4
-    refuse_share: Annotated[float, Field(ge=0, le=1)] = 0.0
-    drop_share: Annotated[float, Field(ge=0, le=1)] = 0.0
-    half_share: Annotated[float, Field(ge=0, le=1)] = 0.0
-    nonsense_share: Annotated[float, Field(ge=0, le=1)] = 0.0
-    twice_share: Annotated[float, Field(ge=0, le=1)] = 0.0
-    token_s: Annotated[float, Field(gt=0)] = 300.0
-    limit: Annotated[int, Field(ge=1)] = 64
 
 
 class FabricSettings(_Section):

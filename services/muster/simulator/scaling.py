@@ -10,9 +10,10 @@ from muster.composer.core.core import ComposerCore
 from muster.composer.core.limits import Bounds
 from muster.composer.virtual import VirtualFabrics
 from muster.core import Core
+from muster.core.simulation_settings import FabricBehaviour
 from muster.fabric.layout import device_uuids, machine_id, node_name, pool_device_uuid
 from muster.fabric.simulator.model import FabricModel
-from muster.fabric.simulator.operation import Behaviour, PoolDevice
+from muster.fabric.simulator.operation import PoolDevice
 from muster.scaler.core.core import ScalerCore
 from muster.scaler.core.groups import NodeGroup, ScalingConfig
 
@@ -45,7 +46,7 @@ class Scaling:
     config: ScalingConfig
     nodes: Mapping[str, int] = field(default_factory=dict)
     pool: Mapping[str, Mapping[str, int]] = field(default_factory=dict)
-    behaviour: Behaviour = field(default_factory=Behaviour)
+    behaviour: FabricBehaviour = field(default_factory=FabricBehaviour)
     visible_s: float = 10.0
     parallel: int = 16
 
@@ -96,7 +97,7 @@ class Scaling:
         pool = self.pool.get(fabric, {})
         return FabricModel(
             name=fabric,
-            settings=self.behaviour,
+            behaviour=self.behaviour,
             devices=[
                 PoolDevice(pool_device_uuid(fabric, model, index), model)
                 for model, count in pool.items()

@@ -13,8 +13,9 @@ from muster.composer.calls import FabricCalls, Line
 from muster.composer.core.fabrics import Observation
 from muster.core.fact import Core
 from muster.core.instant import seconds_between
+from muster.core.simulation_settings import FabricBehaviour
 from muster.fabric.simulator.model import FabricModel
-from muster.fabric.simulator.operation import Behaviour, PoolDevice
+from muster.fabric.simulator.operation import PoolDevice
 from virtual_time import VirtualLoop
 
 NOBODY = cast("Client", None)
@@ -28,7 +29,7 @@ class CallsBench:
         self.loop = VirtualLoop()
         self.model = FabricModel(
             name=FABRIC,
-            settings=Behaviour(switch_median_s=SWITCH_S, switch_sigma=0.0),
+            behaviour=FabricBehaviour(switch_median_s=SWITCH_S, switch_sigma=0.0),
             devices=[PoolDevice(f"GPU-{index}", MODEL) for index in range(FREE)],
             machines=[MACHINE],
         )

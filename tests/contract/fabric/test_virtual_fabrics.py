@@ -21,8 +21,9 @@ from contract.fabric.fabrics_suite import (
 from muster.composer.core.fabrics import AttachCall, CallWentWrong, DetachCall, Observation
 from muster.composer.virtual import VirtualFabrics
 from muster.core.instant import seconds_between
+from muster.core.simulation_settings import FabricBehaviour
 from muster.fabric.simulator.model import FabricModel
-from muster.fabric.simulator.operation import Behaviour, PoolDevice
+from muster.fabric.simulator.operation import PoolDevice
 from muster.schemas.facts.device import CallFailure
 
 
@@ -32,7 +33,7 @@ class VirtualBench:
     def __init__(self) -> None:
         self.model = FabricModel(
             name=FABRIC,
-            settings=Behaviour(switch_median_s=SWITCH_S, switch_sigma=0.0),
+            behaviour=FabricBehaviour(switch_median_s=SWITCH_S, switch_sigma=0.0),
             devices=[PoolDevice(f"GPU-{index}", MODEL) for index in range(FREE)],
             machines=[MACHINE],
         )
@@ -87,7 +88,7 @@ class TestVirtualFabrics(FabricsContract):
         bench = VirtualBench()
         if isinstance(call, DetachCall):
             call = replace(call, device_id=bench.put_on_machine())
-        bench.model.behaviour = Behaviour(switch_median_s=SWITCH_S, switch_sigma=0.0, **{share: 1.0})
+        bench.model.behaviour = FabricBehaviour(switch_median_s=SWITCH_S, switch_sigma=0.0, **{share: 1.0})
         bench.fabrics.carry_out(call)
         wrong = only(bench.settle(1_000))
         assert isinstance(wrong, CallWentWrong)

@@ -4,10 +4,11 @@ import pytest
 
 from muster.core import Instant, after
 from muster.core.seeded import lognormal
+from muster.core.simulation_settings import FabricBehaviour
 from muster.fabric.driver import FabricRefusedError, FabricUnavailableError
 from muster.fabric.layout import fabric_device_id
 from muster.fabric.simulator.model import OPERATIONS_KEPT, FabricModel, UnknownOperationError
-from muster.fabric.simulator.operation import Behaviour, Fault, OperationState, PoolDevice
+from muster.fabric.simulator.operation import Fault, OperationState, PoolDevice
 
 A, B = "A100", "L40S"
 START = Instant(1_000)
@@ -17,7 +18,7 @@ def model(
     *, pool: int = 4, attached: int = 0, switch_median_s: float = 10.0, switch_sigma: float = 0.0, **shares: float
 ) -> FabricModel:
     """Machines m1 and m2; `attached` devices stand on m1."""
-    behaviour = Behaviour(
+    behaviour = FabricBehaviour(
         switch_median_s=switch_median_s,
         switch_sigma=switch_sigma,
         limit=int(shares.pop("limit", 64)),
@@ -26,7 +27,7 @@ def model(
     )
     return FabricModel(
         name="east",
-        settings=behaviour,
+        behaviour=behaviour,
         devices=[PoolDevice(f"GPU-{index}", A) for index in range(pool)],
         machines=("m1", "m2"),
         attached={"m1": [PoolDevice(f"GPU-built-in-{index}", A) for index in range(attached)]},
@@ -43,7 +44,7 @@ def test_a_device_is_reserved_at_once_and_stands_on_the_machine_when_the_switch_
     assert east.operation(operation.id).state is OperationState.RUNNING
     east.advance(operation.due)
     assert east.operation(operation.id).state is OperationState.DONE
-    assert east.inventory().machines["m1"] == (operation.device,)
+    assert east.inventory().machines["m1"] == (east.device(operation.device_id),)
     assert east.next_change() is None
 
 
@@ -71,7 +72,8 @@ def test_what_was_gone_cannot_break_off_half_way() -> None:
 
 
 def test_the_ids_of_a_device_follow_from_its_uuid() -> None:
-    device = model().begin_attach("m1", model=A, now=START).device
+    east = model()
+    device = east.device(east.begin_attach("m1", model=A, now=START).device_id)
     assert device is not None
     assert (device.device_uuid, device.device_id) == ("GPU-0", fabric_device_id("GPU-0"))
 
@@ -80,8 +82,7 @@ def test_a_named_device_is_the_one_that_comes() -> None:
     east = model()
     wanted = fabric_device_id("GPU-2")
     operation = east.begin_attach("m1", model="", device_id=wanted, now=START)
-    assert operation.device is not None
-    assert operation.device.device_id == wanted
+    assert operation.device_id == wanted
     with pytest.raises(FabricUnavailableError, match="operation 1 moves it"):
         east.begin_attach("m2", model="", device_id=wanted, now=START)
     east.advance(operation.due)
@@ -142,7 +143,10 @@ class TestRefusals:
     def test_a_device_that_is_entered_twice_is_named(self) -> None:
         with pytest.raises(ValueError, match="GPU-1"):
             FabricModel(
-                name="east", settings=Behaviour(), devices=[PoolDevice("GPU-1", A), PoolDevice("GPU-1", A)], machines=()
+                name="east",
+                behaviour=FabricBehaviour(),
+                devices=[PoolDevice("GPU-1", A), PoolDevice("GPU-1", A)],
+                machines=(),
             )
 
 
@@ -186,7 +190,7 @@ class TestFaults:
         twin = east.operation(operation.twin)
         assert (twin.twin_of, twin.due) == (operation.id, operation.due)
         east.advance(operation.due)
-        assert east.on_machine("m1") == (operation.device, twin.device)
+        assert east.on_machine("m1") == (east.device(operation.device_id), east.device(twin.device_id))
 
     def test_twice_is_once_where_only_one_device_is_left(self) -> None:
         operation = model(pool=1, twice_share=1.0).begin_attach("m1", model=A, now=START)

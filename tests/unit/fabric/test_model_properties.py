@@ -7,9 +7,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from muster.core import Instant, after
+from muster.core.simulation_settings import FabricBehaviour
 from muster.fabric.driver import FabricError
 from muster.fabric.simulator.model import FabricModel
-from muster.fabric.simulator.operation import Behaviour, OperationKind, PoolDevice
+from muster.fabric.simulator.operation import OperationKind, PoolDevice
 from muster.fabric.simulator.saved import dump, load
 
 MODELS = ("A100", "L40S")
@@ -46,7 +47,7 @@ seeds = st.integers(0, 1_000)
 def fabric(seed: int) -> FabricModel:
     return FabricModel(
         name="east",
-        settings=Behaviour(
+        behaviour=FabricBehaviour(
             seed=seed, refuse_share=0.1, drop_share=0.1, half_share=0.2, nonsense_share=0.1, twice_share=0.2, limit=6
         ),
         devices=[PoolDevice(f"GPU-{model}-{index}", model) for model in MODELS for index in range(POOL)],
@@ -62,11 +63,11 @@ def carry_out(east: FabricModel, ask: Ask, now: Instant) -> Instant:
             east.advance(now)
             free = [device for device in east.free_devices() if device.model == ask.model]
             operation = east.begin_attach(ask.machine, model=ask.model, now=now)
-            assert operation.device == free[0], "the first of the pool is taken first"
+            assert operation.device_id == free[0].device_id, "the first of the pool is taken first"
         elif ask.kind == "named":
             device_id = list(east.places())[ask.which % ALL]
             operation = east.begin_attach(ask.machine, model="", device_id=device_id, now=now)
-            assert operation.device == east.device(device_id)
+            assert operation.device_id == device_id
         elif ask.kind == "detach":
             standing = east.on_machine(ask.machine)
             device_id = standing[ask.which % len(standing)].device_id if standing else "gone"

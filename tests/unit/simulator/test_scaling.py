@@ -1,6 +1,6 @@
 """Groups and fabrics of a simulation agree on every node, machine and device."""
 
-from muster.fabric.simulator.operation import Behaviour
+from muster.core.simulation_settings import FabricBehaviour
 from muster.scaler.core.groups import NodeGroup, ScalingConfig
 from muster.simulator.scaling import Scaling
 
@@ -10,7 +10,7 @@ PLAIN = NodeGroup("plain", nodes_max=2, gpus=4, gpu_models=("H100",))
 
 def scaling() -> Scaling:
     config = ScalingConfig(groups={"flex": FLEX, "plain": PLAIN}, fabrics=frozenset({"blue"}))
-    return Scaling(config, nodes={"flex": 1, "plain": 1}, pool={"blue": {"A100": 3}}, behaviour=Behaviour(seed=7))
+    return Scaling(config, nodes={"flex": 1, "plain": 1}, pool={"blue": {"A100": 3}}, behaviour=FabricBehaviour(seed=7))
 
 
 def test_what_the_fabric_has_on_a_machine_is_what_its_node_shows() -> None:

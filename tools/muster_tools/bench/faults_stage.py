@@ -8,9 +8,10 @@ from muster.composer.core.core import ComposerCore
 from muster.composer.core.limits import Bounds
 from muster.composer.virtual import VirtualFabrics
 from muster.core import Draft, Fact, Instant
+from muster.core.simulation_settings import FabricBehaviour
 from muster.fabric.layout import machine_id, node_name, pool_device_uuid
 from muster.fabric.simulator.model import FabricModel
-from muster.fabric.simulator.operation import Behaviour, PoolDevice
+from muster.fabric.simulator.operation import PoolDevice
 from muster_tools.bench.faults_house import (
     START,
     Agenda,
@@ -164,5 +165,5 @@ class House:
 def _model(plan: Plan, machines: list[str]) -> FabricModel:
     shares = {name: share * plan.faults for name, share in SHARES.items()}
     devices = [PoolDevice(pool_device_uuid(FABRIC, MODEL, index), MODEL) for index in range(plan.pool)]
-    settings = Behaviour(seed=plan.seed, limit=2 * plan.limit, **shares)
-    return FabricModel(name=FABRIC, settings=settings, devices=devices, machines=machines)
+    behaviour = FabricBehaviour(seed=plan.seed, limit=2 * plan.limit, **shares)
+    return FabricModel(name=FABRIC, behaviour=behaviour, devices=devices, machines=machines)

@@ -6,22 +6,22 @@ if somebody had built it in by hand, and as strange as you like; it is forgotten
 """
 
 import ipaddress
-from dataclasses import asdict, replace
+from dataclasses import asdict
 from typing import Annotated, Literal
 
 from fastapi import APIRouter, Depends, Request
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
+from muster.core.simulation_settings import FabricBehaviour
 from muster.fabric.simulator.manager import Manager
 from muster.fabric.simulator.model import OPERATIONS_KEPT
-from muster.fabric.simulator.operation import Fault, PoolDevice
+from muster.fabric.simulator.operation import Fault, Operation, PoolDevice
 from muster.fabric.simulator.problems import Refusal
 from muster.fabric.simulator.routing import Any
 from muster.schemas.devices import GPU
 
 Json = dict[str, object]
 DELAY_S_MAX = 900.0
-Share = Annotated[float, Field(ge=0, le=1)]
 
 
 async def from_here(request: Request) -> None:
@@ -38,20 +38,9 @@ async def from_here(request: Request) -> None:
 router = APIRouter(prefix="/{fabric}", dependencies=[Depends(from_here)])
 
 
-class Faults(BaseModel):
-    """What is to change; a field left out stays. outage, delay_s: of every call, reads too; see Manager."""
+class Faults(FabricBehaviour):
+    """What is to change; a field that is not given stays. outage, delay_s: of every call, reads too; see Manager."""
 
-    model_config = ConfigDict(extra="forbid")
-
-    refuse_share: Share | None = None
-    drop_share: Share | None = None
-    half_share: Share | None = None
-    nonsense_share: Share | None = None
-    twice_share: Share | None = None
-    switch_median_s: Annotated[float, Field(ge=0)] | None = None
-    switch_sigma: Annotated[float, Field(ge=0)] | None = None
-    limit: Annotated[int, Field(ge=1)] | None = None
-    seed: int | None = None
     outage: Literal["none", "refuse", "drop", "nonsense"] | None = None
     delay_s: Annotated[float, Field(ge=0, le=DELAY_S_MAX)] | None = None
 
@@ -88,17 +77,17 @@ async def inventory(manager: Any) -> Json:
 async def operations(manager: Any) -> Json:
     """The newest operations, newest first."""
     manager.now()
-    return {"operations": [asdict(one) for one in manager.model.operations()[:OPERATIONS_KEPT]]}
+    return {"operations": [_operation(manager, one) for one in manager.model.operations()[:OPERATIONS_KEPT]]}
 
 
 @router.post("/_faults")
 async def set_faults(manager: Any, faults: Faults) -> Json:
     """Change the behaviour; answers the whole of it. Raises Refusal (400) if the shares are more than every call."""
-    wanted = faults.model_dump(exclude_none=True, exclude={"outage", "delay_s"})
+    wanted = faults.model_dump(exclude_unset=True, exclude={"outage", "delay_s"})
     try:
-        manager.model.behaviour = replace(manager.model.behaviour, **wanted)
-    except ValueError as error:
-        raise Refusal(400, "BadRequest", str(error)) from error
+        manager.model.behaviour = FabricBehaviour(**{**dict(manager.model.behaviour), **wanted})
+    except ValidationError as error:
+        raise Refusal(400, "BadRequest", error.errors()[0]["msg"]) from error
     if faults.outage is not None:
         manager.outage = Fault(faults.outage)
     if faults.delay_s is not None:
@@ -118,4 +107,11 @@ async def build_in(manager: Any, new: NewDevice) -> Json:
 
 
 def _behaviour(manager: Manager) -> Json:
-    return {**asdict(manager.model.behaviour), "outage": manager.outage, "delay_s": manager.delay_s}
+    return {**dict(manager.model.behaviour), "outage": manager.outage, "delay_s": manager.delay_s}
+
+
+def _operation(manager: Manager, operation: Operation) -> Json:
+    device = manager.model.device(operation.device_id)
+    shown = {**asdict(operation), "device": asdict(device) if device is not None else None}
+    del shown["device_id"]
+    return shown

@@ -3,10 +3,11 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from muster.bus.settings import FabricSettings, GroupSettings, SimulatedFabricSettings
+from muster.bus.settings import FabricSettings, GroupSettings
+from muster.core.simulation_settings import FabricBehaviour, SimulatedFabricSettings
 from muster.fabric.layout import device_uuids, machine_id, node_name, pool_device_uuid
 from muster.fabric.simulator.model import FabricModel
-from muster.fabric.simulator.operation import Behaviour, PoolDevice
+from muster.fabric.simulator.operation import PoolDevice
 from muster.schemas.devices import CXL_MEMORY
 
 
@@ -47,7 +48,7 @@ def build_model(fabric: FabricSettings, groups: Sequence[GroupSettings]) -> Fabr
     mine = [group for group in groups if group.composable and group.fabric == fabric.name]
     return FabricModel(
         name=fabric.name,
-        settings=behaviour_of(fabric.simulated),
+        behaviour=behaviour_of(fabric.simulated),
         devices=_pool(fabric.name, fabric.simulated),
         machines=machines_of(fabric, groups),
         attached={
@@ -59,19 +60,9 @@ def build_model(fabric: FabricSettings, groups: Sequence[GroupSettings]) -> Fabr
     )
 
 
-def behaviour_of(simulated: SimulatedFabricSettings) -> Behaviour:
-    """Its part of the settings. Raises ValueError if the shares are more than every call."""
-    return Behaviour(
-        seed=simulated.seed,
-        switch_median_s=simulated.switch_median_s,
-        switch_sigma=simulated.switch_sigma,
-        refuse_share=simulated.refuse_share,
-        drop_share=simulated.drop_share,
-        half_share=simulated.half_share,
-        nonsense_share=simulated.nonsense_share,
-        twice_share=simulated.twice_share,
-        limit=simulated.limit,
-    )
+def behaviour_of(simulated: SimulatedFabricSettings) -> FabricBehaviour:
+    """Return how the fabric answers calls, without what there is in it."""
+    return FabricBehaviour(**simulated.model_dump(include=set(FabricBehaviour.model_fields)))
 
 
 def _nodes(group: GroupSettings, count: int) -> list[str]:

@@ -189,7 +189,7 @@ def _count(manager: Manager, machine: str, kind: tuple[str, str]) -> int:
     """device_count: what will be there when everything that runs has come to its end."""
     count = sum((one.type, one.model) == kind for one in manager.model.on_machine(machine))
     for operation in manager.model.running_on(machine):
-        device = operation.device
+        device = manager.model.device(operation.device_id)
         if device is not None and (device.type, device.model) == kind:
             count += 1 if operation.kind is OperationKind.ATTACH else -1
     return count

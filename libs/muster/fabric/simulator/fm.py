@@ -127,7 +127,8 @@ async def attach(
         model = next((each.value for each in one.res_spec.condition if each.column == "model"), "")
         begun += manager.attach_many(machine, model=model, kind=one.res_type, count=one.res_num, trace=trace)
     await manager.settle(request, begun)
-    new = [one.device for one in begun if one.device is not None and not one.twin_of]
+    moved = [manager.model.device(one.device_id) for one in begun if not one.twin_of]
+    new = [device for device in moved if device is not None]
     return {"data": {"machines": [_machine(manager, manager.machine(machine), new)]}}
 
 

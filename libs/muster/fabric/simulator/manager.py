@@ -144,10 +144,11 @@ class Manager:
 
     def _begun(self, operations: tuple[Operation, ...]) -> tuple[Operation, ...]:
         for one in operations:
-            device = one.device.device_uuid if one.device is not None else "nothing"
+            device = self.model.device(one.device_id)
             _logger.info(
                 "%s: operation %d: %s %s, machine %s, fault %s, trace %s",
-                self.model.name, one.id, one.kind, device, one.machine, one.fault, one.traceparent or "-",
+                self.model.name, one.id, one.kind, device.device_uuid if device is not None else "nothing",
+                one.machine, one.fault, one.traceparent or "-",
             )  # fmt: skip
         return operations
 

@@ -12,10 +12,10 @@ from typing import NamedTuple
 
 from muster.core import Instant, after
 from muster.core.seeded import lognormal, uniform
+from muster.core.simulation_settings import FabricBehaviour
 from muster.fabric.driver import FabricUnavailableError
 from muster.fabric.inventory import Inventory, MachineDevice
 from muster.fabric.simulator.operation import (
-    Behaviour,
     Fault,
     Operation,
     OperationKind,
@@ -61,13 +61,13 @@ class FabricModel:
         self,
         *,
         name: str,
-        settings: Behaviour,
+        behaviour: FabricBehaviour,
         devices: Iterable[PoolDevice],
         machines: Iterable[str],
         attached: Mapping[str, Sequence[PoolDevice]] | None = None,
     ) -> None:
         self.name = name
-        self.behaviour = settings
+        self.behaviour = behaviour
         self._now = Instant(0)
         self._next_id = 1
         self._places = Places(name, machines)
@@ -242,7 +242,7 @@ class FabricModel:
             id=call.number,
             kind=kind,
             machine=machine,
-            device=device,
+            device_id=device.device_id,
             begun=self._now,
             due=after(self._now, switch_s),
             fault=call.fault,
@@ -254,18 +254,16 @@ class FabricModel:
         return operation
 
     def _run(self, operation: Operation) -> None:
-        assert operation.device is not None
         self._running[operation.id] = operation
-        self._busy[operation.device.device_id] = operation.id
+        self._busy[operation.device_id] = operation.id
         heappush(self._due, (operation.due, operation.id))
 
     def _with_twin(self, first: Operation) -> Operation:
         """The same request once more, at the same time; nothing if no device is left for it."""
-        assert first.device is not None
-        kind = kind_of(first.device)
+        kind = kind_of(self._places.devices[first.device_id])
         if not self._places.has_free(kind):
             return first
-        second = replace(first, id=self._next_id, device=self._places.take(kind), twin_of=first.id)
+        second = replace(first, id=self._next_id, device_id=self._places.take(kind).device_id, twin_of=first.id)
         self._next_id += 1
         self._run(second)
         self._running[first.id] = replace(first, twin=second.id)
@@ -276,7 +274,7 @@ class FabricModel:
             id=call.number,
             kind=OperationKind.DETACH,
             machine=machine,
-            device=None,
+            device_id="",
             begun=self._now,
             due=self._now,
             state=OperationState.DONE,
@@ -289,8 +287,7 @@ class FabricModel:
         return operation
 
     def _finish(self, operation: Operation) -> Operation:
-        device = operation.device
-        assert device is not None
+        device = self._places.devices[operation.device_id]
         del self._busy[device.device_id]
         attaches = operation.kind is OperationKind.ATTACH
         if attaches == operation.takes_effect:  # attached, or a detachment that came to nothing
@@ -305,8 +302,8 @@ class FabricModel:
 
     def _keep(self, over: Operation) -> None:
         self._over[over.id] = over
-        if over.device is not None:
-            self._last[over.device.device_id] = over
+        if over.device_id:
+            self._last[over.device_id] = over
         if len(self._over) > OPERATIONS_KEPT:
             for oldest in list(islice(self._over, len(self._over) - OPERATIONS_KEPT)):
                 del self._over[oldest]
@@ -323,6 +320,6 @@ class FabricModel:
         for operation in operations:
             if operation.is_over:
                 self._keep(operation)
-            elif operation.device is not None and operation.machine in self._places.machines:
+            elif operation.device_id in self._places.devices and operation.machine in self._places.machines:
                 self._run(operation)
         self._places.restore(places, moving=self._busy)

@@ -1,6 +1,6 @@
 """What a simulated fabric is made of and what it does: devices, operations, faults. Pure."""
 
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from enum import StrEnum
 
 from muster.core import Instant
@@ -57,43 +57,18 @@ class PoolDevice:
 
 
 @dataclass(frozen=True, slots=True)
-class Behaviour:
-    """How the fabric behaves; see muster.bus.settings.SimulatedFabricSettings. Shares are of calls, in [0, 1]."""
-
-    seed: int = 1
-    switch_median_s: float = 10.0
-    switch_sigma: float = 0.4
-    refuse_share: float = 0.0
-    drop_share: float = 0.0
-    half_share: float = 0.0
-    nonsense_share: float = 0.0
-    twice_share: float = 0.0
-    limit: int = 64
-
-    def __post_init__(self) -> None:
-        shares = {field.name: getattr(self, field.name) for field in fields(self) if field.name.endswith("_share")}
-        for name, share in shares.items():
-            if not 0.0 <= share <= 1.0:
-                raise ValueError(f"{name}: {share} is no share; give a number from 0 to 1")
-        if sum(shares.values()) > 1.0 + 1e-9:
-            raise ValueError(f"{', '.join(shares)}: together {sum(shares.values()):g}, more than every call")
-        if self.limit < 1:
-            raise ValueError(f"limit: {self.limit} operations at a time do nothing; give 1 or more")
-
-
-@dataclass(frozen=True, slots=True)
 class Operation:
-    """One attachment or detachment; a value, asked anew with `FabricModel.operation`.
+    """One attachment or detachment; a value, asked anew with `FabricModel.operation`, and as it is saved.
 
-    device: the one that moves; None if it was not there. due: when it ends. takes_effect: whether the device has moved
-    then; false only of a half one. twin: number of the second operation of a request that was carried out twice, 0 for
-    none; the twin itself says who it is of in `twin_of`. key: the caller's name for the call.
+    device_id: of the device that moves, "" if it was not there. due: when it ends. takes_effect: whether the device has
+    moved then; false only of a half one. twin: number of the second operation of a request that was carried out twice,
+    0 for none; the twin itself says who it is of in `twin_of`. key: the caller's name for the call.
     """
 
     id: int
     kind: OperationKind
     machine: str
-    device: MachineDevice | None
+    device_id: str
     begun: Instant
     due: Instant
     state: OperationState = OperationState.RUNNING

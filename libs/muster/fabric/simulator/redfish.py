@@ -209,12 +209,10 @@ def _composed(manager: Manager, machine: Machine) -> list[str]:
     """Ids of the devices that a machine has once everything that runs has come to its end."""
     there = dict.fromkeys(device.device_id for device in manager.model.on_machine(machine.id))
     for operation in manager.model.running_on(machine.id):
-        if operation.device is None:
-            continue
         if operation.kind is OperationKind.ATTACH:
-            there[operation.device.device_id] = None
+            there[operation.device_id] = None
         else:
-            there.pop(operation.device.device_id, None)
+            there.pop(operation.device_id, None)
     return list(there)
 
 

@@ -9,9 +9,8 @@ from typing import Annotated
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from muster.core import Instant
-from muster.fabric.inventory import MachineDevice
 from muster.fabric.simulator.model import FabricModel
-from muster.fabric.simulator.operation import Fault, Operation, OperationKind, OperationState
+from muster.fabric.simulator.operation import Operation
 
 FINISHED_SAVED = 100
 """Operations that are over and are saved, the newest; the rest is forgotten by a restart."""
@@ -23,23 +22,6 @@ class SavedStateError(Exception):
 
 class _Part(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid")
-
-
-class _Operation(_Part):
-    id: int
-    kind: OperationKind
-    machine: str
-    device_id: str = ""
-    begun: int
-    due: int
-    state: OperationState
-    fault: Fault
-    takes_effect: bool
-    was_gone: bool
-    twin: int
-    twin_of: int
-    key: str
-    traceparent: str
 
 
 class LayoutRecord(_Part):
@@ -59,7 +41,7 @@ class _Saved(_Part):
     now: int
     next_id: int
     places: dict[str, str]
-    operations: tuple[_Operation, ...]
+    operations: tuple[Operation, ...]
     layouts: tuple[LayoutRecord, ...] = ()
 
 
@@ -72,7 +54,7 @@ def dump(model: FabricModel, layouts: tuple[LayoutRecord, ...] = ()) -> str:
         now=model.now,
         next_id=model.next_id,
         places=model.places(),
-        operations=tuple(map(_saved, (*running, *finished))),
+        operations=(*running, *finished),
         layouts=layouts,
     ).model_dump_json()
 
@@ -91,48 +73,10 @@ def load(model: FabricModel, text: str | bytes) -> tuple[LayoutRecord, ...]:
         now=Instant(saved.now),
         next_id=saved.next_id,
         places=saved.places,
-        operations=[_restored(one, model.device(one.device_id)) for one in sorted(saved.operations, key=_number)],
+        operations=sorted(saved.operations, key=_number),
     )
     return saved.layouts
 
 
-def _number(operation: _Operation) -> int:
+def _number(operation: Operation) -> int:
     return operation.id
-
-
-def _saved(operation: Operation) -> _Operation:
-    return _Operation(
-        id=operation.id,
-        kind=operation.kind,
-        machine=operation.machine,
-        device_id=operation.device.device_id if operation.device is not None else "",
-        begun=operation.begun,
-        due=operation.due,
-        state=operation.state,
-        fault=operation.fault,
-        takes_effect=operation.takes_effect,
-        was_gone=operation.was_gone,
-        twin=operation.twin,
-        twin_of=operation.twin_of,
-        key=operation.key,
-        traceparent=operation.traceparent,
-    )
-
-
-def _restored(saved: _Operation, device: MachineDevice | None) -> Operation:
-    return Operation(
-        id=saved.id,
-        kind=saved.kind,
-        machine=saved.machine,
-        device=device,
-        begun=Instant(saved.begun),
-        due=Instant(saved.due),
-        state=saved.state,
-        fault=saved.fault,
-        takes_effect=saved.takes_effect,
-        was_gone=saved.was_gone,
-        twin=saved.twin,
-        twin_of=saved.twin_of,
-        key=saved.key,
-        traceparent=saved.traceparent,
-    )

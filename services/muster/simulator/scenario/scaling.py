@@ -6,7 +6,7 @@ from dataclasses import dataclass, field, replace
 from pydantic import JsonValue
 
 from muster.core import Fact
-from muster.fabric.simulator.operation import Behaviour
+from muster.core.simulation_settings import FabricBehaviour
 from muster.scaler.core.groups import NodeGroup, ScalingConfig, ScalingConfigError
 from muster.schemas.facts.scale import NothingChosen, ScaleChosen, ScaleEnded
 from muster.simulator.engine import Engine
@@ -52,7 +52,7 @@ def planned_scaling(part: ScalingPart) -> Scaling:
         config,
         nodes={group.name: group.nodes for group in part.groups},
         pool={FABRIC: part.pool},
-        behaviour=Behaviour(switch_median_s=part.attach_s, switch_sigma=0.0),
+        behaviour=FabricBehaviour(switch_median_s=part.attach_s, switch_sigma=0.0),
         visible_s=part.visible_s,
     )
 

@@ -9,7 +9,7 @@ from muster.agent.core.behaviour import Behaviour
 from muster.agent.core.fleet import Fleet, regular_fleet
 from muster.core import Fact
 from muster.core.instant import seconds_between
-from muster.fabric.simulator.operation import Behaviour as FabricBehaviour
+from muster.core.simulation_settings import FabricBehaviour
 from muster.scaler.core.groups import GpuModel, NodeGroup, ScalingConfig
 from muster.schemas.job import Phase
 from muster.simulator.engine import START, Engine
