@@ -13,8 +13,7 @@ from muster.scheduler.core import answers
 from muster.scheduler.core.blame import READ_LATELY_S
 from muster.scheduler.core.cycle import Limits
 from muster.scheduler.core.follow import NODE_LOSSES_MAX
-from muster.scheduler.core.job_states import record_of, state_of
-from muster.schemas.facts.job import JobQueued, QueuedReason
+from muster.schemas.facts.job import JobQueued, JobState, QueuedReason
 from muster.schemas.facts.telemetry import JobUseReported, Use
 from muster.schemas.job import Checkpointing, Job, JobKind, Phase
 from muster.schemas.queries import AskJob
@@ -188,8 +187,9 @@ def test_what_an_older_log_says_counts_as_it_did_then() -> None:
         world.run()
     record = world.core.state.jobs.records[one.id]
     assert (record.retries_used, record.failures_in_row) == (2, 2)
-    older = state_of(record).model_copy(update={"failures_in_row": None})
-    assert record_of(older, record.kind).failures_in_row == 2
+    older = record.as_body(JobState)
+    older.failures_in_row = None
+    assert world.core.state.jobs.restored(older).failures_in_row == 2
 
 
 @settings(max_examples=60, deadline=None)

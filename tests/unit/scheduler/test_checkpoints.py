@@ -1,12 +1,14 @@
 """A checkpoint may fall after any fact: whoever starts from it believes what the others believe, and decides alike."""
 
+import json
+
 from muster.core import Draft, Fact
-from muster.schemas.facts.job import PodsExited, PodsOutcome, PodsStarted
+from muster.schemas.facts.job import JobCancelRequested, JobState, PodsExited, PodsOutcome, PodsStarted
 from muster.schemas.facts.job_wishes import Ask
 from muster.schemas.facts.node import WithholdRequested
 from muster.schemas.facts.queue import QueueChangeRequested, QueueSpec
 from muster.schemas.job import Job
-from unit.scheduler.world import World, belief, job
+from unit.scheduler.world import World, belief, job, state_fact
 
 
 class Watched(World):
@@ -91,3 +93,31 @@ def test_a_full_node_job_keeps_its_whole_node_over_a_checkpoint() -> None:
     world.submit("one", gpus=1, full_node=True)
     world.submit("two", gpus=0)
     assert world.core.state.books.fleet._ledger.nodes["n0"].cpu_milli == 0
+
+
+def test_a_state_that_older_code_wrote_is_a_record_with_all_that_it_leaves_out() -> None:
+    world, one = World(), job("one", priority=30, total_run_time_s=900, min_slice_s=60)
+    older = {"job": json.loads(one.model_dump_json()), "phase": "queued", "queue": "lab", "routed_seq": 7}
+    body = JobState.model_validate_json(json.dumps(older | {"retries_used": 2, "cancel_requested": False}))
+    world.core.apply(state_fact(Draft("job", one.id, "state-recorded", body), writer="scheduler", seq=9))
+    record = world.core.state.jobs.records[one.id]
+    assert (record.total_run_time_s, record.min_slice_s) == (900, 60), "as the job says"
+    assert (record.rank, record.failures_in_row) == (7, 2), "what counted before there were these"
+    assert (record.priority, record.effective_priority) == (None, 30)
+    record.attempt = 5
+    assert body.attempt == 1, "the fact itself may be read by others"
+
+
+def test_a_state_is_written_again_as_it_was_read() -> None:
+    world = World(nodes=1, gpus=1)
+    runs, waits = world.submit("runs"), world.submit("waits")
+    world.ask(runs, Ask.HOLD, reason="wrong data")
+    world.ask(waits, Ask.PRIORITY, priority=70)
+    world.run()
+    world.say("federation", "job", runs.id, "cancel-forwarded", JobCancelRequested(principal="ada"))
+    written = [draft.payload.model_dump_json() for draft in world.core.snapshot() if draft.kind == "job"]
+    told = [json.loads(body) for body in written]
+    assert sorted((state["cancel_requested"], state["priority"]) for state in told) == [(False, 70), (True, None)]
+    for body in written:
+        state = JobState.model_validate_json(body)
+        assert world.core.state.jobs.restored(state).as_body(JobState).model_dump_json() == body

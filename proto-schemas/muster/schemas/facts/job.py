@@ -232,88 +232,123 @@ class JobFinished(Payload):
     assignment: int = 1
 
 
-class JobState(Payload):
-    """`state-recorded` of a job in a cluster: all that any core needs of it to go on.
-
-    retries_used: runs after its own failures, ever. stop_reason: set while stopping. ran_s: over all ended runs.
-    last_fact: id of the newest fact that moved it. routed_seq: its place in the line of its queue.
-    node_losses: runs that ended with their node. explained_at: when `reason` was last said.
-    queued_reason, queued_detail: as the newest `queued` said.
-    What was observed and not yet answered by the scheduler: cancel_fact, started_fact, exited (told by exited_fact),
-    resized_fact. checkpointed_at: newest checkpoint. total_run_time_s, min_slice_s: as `queued` said.
-    rank: place in line, see the scheduler. reserved: as the newest one said, None without; resize: under way.
-    resized_at: when the run got the size it has, 0 if it has it since its start.
-    made_way_for: while stopping or shrinking for another job. preemptions: runs that ended so.
-    held: as the newest one said, while it is. priority: as asked last, None: as the job says. wishes: not yet answered.
-    picked: devices that the kubelet picked for the run, as far as they were observed. assignment, lost_after_s: as
-    `routed` said. recall: that it be given back, as asked by recall_fact and not answered; recall_drops: whatever it is
-    doing. stop_detail: as the newest `stop-requested` said. preflight_plan: of the run; preflight_fact: it passed;
-    preflight_failed (told by preflight_failed_fact): it did not. preflight_failures: in a row, up to now. excluded:
-    nodes that it is not placed on. lost_s: work of all ended runs that no checkpoint keeps; lost_last_s: of the last.
-    started_at, exited_at: when the pods of the run were told to run, to have ended. losses_in_row: of `node_losses`,
-    the newest ones, between which no run made progress. failures_in_row: of the job itself, the same, which
-    `spec.retries` bounds; None: as retries_used.
-    """
+@dataclass(slots=True)
+class JobState(StateRecord):
+    """`state-recorded` of a job in a cluster: all that any core needs of it to go on."""
 
     job: Job
     phase: Phase
     attempt: int = 1
+    """Number of its run, from 1; while it waits, of the next one."""
     retries_used: int = 0
+    """Runs after its own failures, ever."""
     queue: str = ""
     slots: tuple[Slot, ...] = ()
+    """What it has been placed on; empty while it waits."""
     queued_at: InstantNs = 0
+    """When it was queued last."""
     placed_at: InstantNs = 0
+    """When its run was placed; 0 while it waits."""
     running_at: InstantNs = 0
+    """When its run began; 0 before."""
     ended_at: InstantNs = 0
     stop_reason: StopReason | None = None
+    """Why its run is being stopped; None if it is not."""
     cancel_requested: bool = False
     ran_s: float = 0.0
+    """Run time of all ended runs."""
     exit_code: int = 0
+    """Of the run that ended last."""
     reason: str = ""
+    """Why it waits, in the fixed vocabulary, or why it ended."""
     detail: str = ""
+    """`reason` in words, with numbers."""
     preflight: str = ""
+    """The policy by which its run passed pre-flight."""
     last_fact: str = ""
+    """Id of the newest fact that moved it."""
     routed_seq: int = 0
+    """Sequence in the log of the fact that brought it."""
     node_losses: int = 0
+    """Runs that ended with their node."""
     explained_at: InstantNs = 0
+    """When `reason` was last said."""
     cancel_fact: str = ""
+    """Id of the fact that asked for its cancellation."""
     started_fact: str = ""
+    """Id of the fact that its pods started; empty once the run is over."""
     exited: PodsExited | None = None
+    """How its pods ended, as long as no fact of the scheduler answers that."""
     exited_fact: str = ""
+    """Id of the fact that told `exited`."""
     queued_reason: QueuedReason | None = None
+    """As the newest `queued` said."""
     queued_detail: str = ""
+    """As the newest `queued` said."""
     checkpointed_at: InstantNs = 0
+    """When it wrote its newest checkpoint."""
     total_run_time_s: float | None = None
+    """Within what its queue allows; None: as the job says."""
     min_slice_s: float | None = None
+    """Within what its queue allows; None: as the job says."""
     rank: int | None = None
+    """Its place in line, in nanoseconds: the earlier, the sooner. None: `routed_seq`."""
     reserved: JobReserved | None = None
+    """What is kept for it while it waits, as the newest `reserved` said."""
     resize: JobResizeRequested | None = None
+    """The resize that is under way."""
     resized_fact: str = ""
+    """Id of the fact that its pods are as `resize` asks, as long as no fact of the scheduler answers that."""
     resized_at: InstantNs = 0
+    """When its run got the size it has; 0: it has it since its start."""
     made_way_for: str = ""
+    """Id of the job for which it stops or shrinks."""
     preemptions: int = 0
+    """Runs that ended to make way for others."""
     held: JobHeld | None = None
+    """By whom and why it is held, while it is not to be started."""
     priority: Priority | None = None
+    """As asked last; None: as the job says."""
     wishes: tuple[JobWish, ...] = ()
+    """Requests that were not answered."""
     picked: tuple[str, ...] = ()
+    """UUIDs of devices that the kubelet picked for its run, as far as they were observed."""
     assignment: int = 1
+    """As `routed` said."""
     lost_after_s: float = 0.0
+    """As `routed` said."""
     recall: JobRecalled | None = None
+    """The request to give it back to the federation, as long as it is not answered."""
     recall_drops: bool = False
+    """Whether `recall` asks for it whatever it is doing."""
     recall_fact: str = ""
+    """Id of the fact that asked for `recall`."""
     stop_detail: Text = ""
+    """As the newest `stop-requested` said."""
     preflight_plan: PreflightPlan | None = None
+    """What is checked before the first step of its run."""
     preflight_fact: str = ""
+    """Id of the fact that its run passed pre-flight."""
     preflight_failed: PreflightFailed | None = None
+    """How its run failed pre-flight."""
     preflight_failed_fact: str = ""
+    """Id of the fact that told `preflight_failed`."""
     preflight_failures: int = 0
+    """Runs in a row, up to now, that failed pre-flight."""
     excluded: tuple[NodeExcluded, ...] = ()
+    """Nodes that it is not placed on."""
     lost_s: float = 0.0
+    """Work of all ended runs that no checkpoint keeps."""
     lost_last_s: float = 0.0
+    """Work of the last run that no checkpoint keeps."""
     started_at: InstantNs = 0
+    """When the pods of its run were reported to run."""
     exited_at: InstantNs = 0
+    """When the pods of its run were reported to have ended."""
     losses_in_row: int = 0
+    """The newest ones of `node_losses`, between which no run made progress."""
     failures_in_row: int | None = None
+    """Its own failures, between which no run made progress, which `spec.retries` bounds; None: `retries_used`."""
 
 
 @dataclass(slots=True)

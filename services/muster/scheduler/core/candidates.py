@@ -81,10 +81,10 @@ class Candidates:
             if part.is_leaving:
                 victims.append(Victim(key, holds, (_LEAVING, 0), 0.0))
             elif part.is_whole:
-                victims.append(Victim(key, holds, (_WHOLE, record.priority), self.lost(record)))
+                victims.append(Victim(key, holds, (_WHOLE, record.effective_priority), self.lost(record)))
             else:
                 cost = _gpus(part.amounts) * _restart_s(record)
-                victims.append(Victim(key, holds, (_SURPLUS, record.priority), cost))
+                victims.append(Victim(key, holds, (_SURPLUS, record.effective_priority), cost))
         return victims
 
     def lost(self, record: JobRecord) -> float:
@@ -141,7 +141,7 @@ class Candidates:
         """Who is rather considered, the least first; the same for all gangs of the decision."""
         rank = self._ranks.get(record.id)
         if rank is None:
-            rank = self._ranks[record.id] = (record.priority, self.lost(record), record.id)
+            rank = self._ranks[record.id] = (record.effective_priority, self.lost(record), record.id)
         return rank
 
     def _parts_of(self, record: JobRecord) -> dict[str, Part]:

@@ -7,9 +7,9 @@ from muster.scheduler.core.cycle import Cycle, Limits
 from muster.scheduler.core.expected import Expectations
 from muster.scheduler.core.fleet import NodeRecord
 from muster.scheduler.core.fold import fold
-from muster.scheduler.core.job_states import state_of
 from muster.scheduler.core.state import State
 from muster.schemas.facts.control import ClusterState
+from muster.schemas.facts.job import JobState
 from muster.schemas.facts.node import GrantState
 from muster.schemas.registry import STATE_NAME
 
@@ -66,7 +66,7 @@ class SchedulerCore:
                     ),
                 )
         for record in state.jobs.stored():
-            yield Draft("job", record.id, STATE_NAME, state_of(record), trace=record.job.trace)
+            yield Draft("job", record.id, STATE_NAME, record.as_body(JobState), trace=record.job.trace)
         for name, reservation in state.reservations.states().items():
             yield Draft("reservation", name, STATE_NAME, reservation)
         wishes = tuple(state.queues.wishes.values())

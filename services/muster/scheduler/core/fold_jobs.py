@@ -47,6 +47,7 @@ def _routed(state: State, fact: Fact) -> None:
     total_s, slice_s = policy.run_times(job.spec)
     record = JobRecord(
         job=job,
+        phase=Phase.SUBMITTED,
         kind=state.jobs.kind_of(job, total_run_time_s=total_s, min_slice_s=slice_s),
         queue=queue,
         routed_seq=fact.seq,
@@ -74,7 +75,7 @@ def _cancel(state: State, fact: Fact) -> None:
     if record is None or record.phase.is_terminal or record.cancel_fact:
         state.anomalies["cancel of no live job"] += 1
         return
-    record.cancel_fact = fact.id
+    record.cancel_requested, record.cancel_fact = True, fact.id
     state.dirty[record.id] = None
     state.enlist(record)
 

@@ -3,7 +3,6 @@
 from muster.core import Fact
 from muster.scheduler.core import booked_jobs
 from muster.scheduler.core.fold_queues import set_queue
-from muster.scheduler.core.job_states import load_record
 from muster.scheduler.core.jobs import HOLDING
 from muster.scheduler.core.state import Handler, State
 from muster.schemas.facts.control import ClusterDescribed, ClusterState
@@ -44,7 +43,7 @@ def _load_job(state: State, stored: JobState) -> None:
     if stored.job.id in state.jobs.records:
         state.anomalies["state recorded twice"] += 1
         return
-    record = load_record(state.jobs, stored)
+    record = state.jobs.restored(stored)
     record.is_cut_off = bool(record.lost_after_s) and state.contact.is_lost
     state.contact.is_wanted = state.contact.is_wanted or bool(record.lost_after_s)
     state.jobs.add(record)

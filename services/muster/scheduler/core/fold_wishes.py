@@ -65,10 +65,10 @@ def _reprioritised(state: State, fact: Fact) -> None:
     record = _answered(state, fact)
     if record is None:
         return
-    was, record.asked_priority = record.priority, fact.payload.priority
+    was, record.priority = record.effective_priority, fact.payload.priority
     policy = state.queues.policy_for(record.queue, record.job.spec.queue_name)
     state.line.remove(record)  # it is found there by its rank
-    record.rank = moved(record.rank, policy, was=was, priority=record.priority)
+    record.rank = moved(record.rank, policy, was=was, priority=record.effective_priority)
     state.enlist(record)
     state.runs.reprioritise(record, was=was)
     touch(state, record, fact)

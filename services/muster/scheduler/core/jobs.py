@@ -11,16 +11,8 @@ from muster.books.gangs import gang_of
 from muster.core import NS_PER_S, Instant, seconds_between
 from muster.placement import DEVICE_MILLI, GangRequest
 from muster.quota.amounts import NO_AMOUNTS, Amounts, gang_amounts
-from muster.schemas.facts.federation import JobRecalled
-from muster.schemas.facts.job import (
-    JobReserved,
-    JobResizeRequested,
-    PodsExited,
-    QueuedReason,
-    StopReason,
-)
-from muster.schemas.facts.job_wishes import Ask, JobHeld, JobWish
-from muster.schemas.facts.operations import NodeExcluded, PreflightFailed, PreflightPlan
+from muster.schemas.facts.job import JobState
+from muster.schemas.facts.job_wishes import Ask
 from muster.schemas.job import Job, JobKind, Phase, Slot
 
 ENDED_KEPT = 4_000
@@ -100,86 +92,19 @@ class Kind:
 KindKey = tuple[GangRequest, bool, float, frozenset[str]]
 
 
-@dataclass(slots=True)
-class JobRecord:
-    """One job. *_fact: ids of observations that no own fact has answered yet.
+@dataclass(slots=True, kw_only=True)
+class JobRecord(JobState):
+    """One job. It always has the values that the state of an older checkpoint may lack."""
 
-    routed_seq: when it came. rank: its place in line, see `order`. total_run_time_s, min_slice_s: as the job says,
-    within what its queue allows. reserved: what is kept for it while it waits. resize: asked of the agent. resized_at:
-    when its run got the size it has, 0 since its start. made_way_for: for whom it stops or shrinks. preemptions: runs
-    that ended for others. held: by whom, while it is not to be started. asked_priority: None until somebody asked for
-    another. wishes: not answered yet. picked: devices that the kubelet picked for its run. stop_detail: why its run is
-    stopped. lost_s: work of all ended runs that no checkpoint keeps; lost_last_s: of the last. started_at, exited_at:
-    when its pods were told to run, to have ended. preflight_plan: of its run; preflight_fact: it passed;
-    preflight_failed: it did not, see preflight_failed_fact. preflight_failures: runs in a row that ended before their
-    first step; losses_in_row: with their node, before they came anywhere; failures_in_row: by themselves, before a run
-    after them could go on from further. excluded: nodes that it is kept off.
-    assignment, lost_after_s: as `routed` said. recall: that it be given back, as recall_fact asked; recall_drops:
-    whatever it does. is_cut_off: the federation is silent, so it may not run. counted: what its queue counts as held by
-    it, which follows from the rest.
-    """
-
-    job: Job
     kind: Kind
-    queue: str
-    routed_seq: int
-    phase: Phase = Phase.SUBMITTED
-    attempt: int = 1
-    retries_used: int = 0
-    node_losses: int = 0
-    slots: tuple[Slot, ...] = ()
-    queued_at: int = 0
-    queued_reason: QueuedReason | None = None
-    queued_detail: str = ""
-    placed_at: int = 0
-    running_at: int = 0
-    ended_at: int = 0
-    stop_reason: StopReason | None = None
-    cancel_fact: str = ""
-    started_fact: str = ""
-    exited: PodsExited | None = None
-    exited_fact: str = ""
-    ran_s: float = 0.0
-    exit_code: int = 0
-    reason: str = ""
-    detail: str = ""
-    explained_at: int = 0
-    preflight: str = ""
-    last_fact: str = ""
-    checkpointed_at: int = 0
-    total_run_time_s: float = 0.0
-    min_slice_s: float = 0.0
-    rank: int = 0
-    reserved: JobReserved | None = None
-    resize: JobResizeRequested | None = None
-    resized_fact: str = ""
-    resized_at: int = 0
-    made_way_for: str = ""
-    preemptions: int = 0
-    held: JobHeld | None = None
-    asked_priority: int | None = None
-    wishes: tuple[JobWish, ...] = ()
-    picked: tuple[str, ...] = ()
-    stop_detail: str = ""
-    lost_s: float = 0.0
-    lost_last_s: float = 0.0
-    started_at: int = 0
-    exited_at: int = 0
-    losses_in_row: int = 0
+    total_run_time_s: float
+    min_slice_s: float
+    rank: int
     failures_in_row: int = 0
-    preflight_plan: PreflightPlan | None = None
-    preflight_fact: str = ""
-    preflight_failed: PreflightFailed | None = None
-    preflight_failed_fact: str = ""
-    preflight_failures: int = 0
-    excluded: tuple[NodeExcluded, ...] = ()
-    assignment: int = 1
-    lost_after_s: float = 0.0
-    recall: JobRecalled | None = None
-    recall_fact: str = ""
-    recall_drops: bool = False
     is_cut_off: bool = False
+    """Whether the federation is silent, so that it may not run."""
     counted: Amounts = field(default_factory=lambda: NO_AMOUNTS)
+    """What its queue counts as held by it, which follows from the rest."""
 
     @property
     def id(self) -> str:
@@ -187,9 +112,9 @@ class JobRecord:
         return self.job.id
 
     @property
-    def priority(self) -> int:
-        """Its class: as asked last."""
-        return self.job.spec.priority if self.asked_priority is None else self.asked_priority
+    def effective_priority(self) -> int:
+        """Its priority: as asked last."""
+        return self.job.spec.priority if self.priority is None else self.priority
 
     @property
     def is_set_aside(self) -> bool:
@@ -321,6 +246,19 @@ class JobBook:
         kind.users += 1
         self._forget_kind(record.kind)
         record.kind = kind
+
+    def restored(self, state: JobState) -> JobRecord:
+        """The record of which a checkpoint has this state; it is not added yet."""
+        spec = state.job.spec
+        total_s = spec.total_run_time_s if state.total_run_time_s is None else state.total_run_time_s
+        slice_s = spec.min_slice_s if state.min_slice_s is None else state.min_slice_s
+        avoided = frozenset(one.node for one in state.excluded)
+        kind = self.kind_of(state.job, total_run_time_s=total_s, min_slice_s=slice_s, avoided=avoided)
+        record = JobRecord.restored(state, kind=kind)
+        record.total_run_time_s, record.min_slice_s = total_s, slice_s
+        record.rank = state.routed_seq if state.rank is None else state.rank
+        record.failures_in_row = state.retries_used if state.failures_in_row is None else state.failures_in_row
+        return record
 
     def stored(self) -> Iterator[JobRecord]:
         """Every record, the ended ones last and in the order of their ends."""

@@ -178,7 +178,7 @@ class Releases:
         reach = self._reach.get(key)
         if reach is None:
             reach = self._reach[key] = self._rules[starves].reach(record.queue)
-        return record.priority < reach
+        return record.effective_priority < reach
 
     def _end_of(self, booking: Booking) -> int:
         """When a booking leaves its places again."""

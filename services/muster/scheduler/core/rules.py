@@ -55,7 +55,7 @@ class Wanting(NamedTuple):
     @property
     def priority(self) -> int:
         """Its class."""
-        return self.record.priority
+        return self.record.effective_priority
 
 
 class Part(NamedTuple):
@@ -166,7 +166,7 @@ class Rules:
         """The rule by which a part may be taken now, the strongest claim first; None: it may not."""
         self.asks += 1
         part = self._parts[key]
-        record, mine, theirs = part.record, self._wanting.priority, part.record.priority
+        record, mine, theirs = part.record, self._wanting.priority, part.record.effective_priority
         if record.queue == self._queue:
             return self._rule_within(record)
         standing, reclaim = self._contest.standing(record.queue), self._policy.reclaim
@@ -187,7 +187,7 @@ class Rules:
 
     def _rule_within(self, record: JobRecord) -> Rule | None:
         """The same for a job of the same queue."""
-        within, wanting, theirs = self._policy.within_queue, self._wanting, record.priority
+        within, wanting, theirs = self._policy.within_queue, self._wanting, record.effective_priority
         is_newer = theirs == wanting.priority and record.routed_seq > wanting.record.routed_seq
         if theirs < wanting.priority and within is not WithinQueue.NEVER:
             return Rule.WITHIN_QUEUE

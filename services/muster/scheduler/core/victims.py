@@ -39,7 +39,7 @@ class Runs:
         _keep(self.small, job_id, is_small)
         _keep(self.reporting, job_id, is_running and record.checkpointed_at > 0)
         if not is_running and self._ripe:
-            self._drop(record, record.priority)
+            self._drop(record, record.effective_priority)
 
     def begin(self, record: JobRecord) -> None:
         """Its run begins; its slice will end."""
@@ -52,14 +52,14 @@ class Runs:
         while (when := self.next_end(jobs)) is not None and when <= now:
             record = jobs.records[heapq.heappop(self._slices)[1]]
             by_priority = self._ripe.setdefault(record.queue, {})
-            by_priority.setdefault(record.priority, {})[record.id] = None
+            by_priority.setdefault(record.effective_priority, {})[record.id] = None
             found = True
         return found
 
     def reprioritise(self, record: JobRecord, *, was: int) -> None:
         """The job's priority is another one now."""
         if self._drop(record, was):
-            self._ripe.setdefault(record.queue, {}).setdefault(record.priority, {})[record.id] = None
+            self._ripe.setdefault(record.queue, {}).setdefault(record.effective_priority, {})[record.id] = None
 
     def next_end(self, jobs: JobBook) -> Instant | None:
         """When the next slice of a running job ends that may be preempted then."""

@@ -38,7 +38,7 @@ def view_of(record: JobRecord, cluster: str) -> JobView:
             "slice_ends_at": record.slice_end() if is_running and record.kind.preemptible else 0,
             "reserved_at": reserved_at,
             "made_way_for": record.made_way_for,
-            "priority": record.priority,
+            "priority": record.effective_priority,
             "held": record.held is not None,
             "retries_used": record.retries_used,
             "failures_in_row": record.failures_in_row,

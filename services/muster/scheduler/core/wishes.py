@@ -42,4 +42,6 @@ def _refused(wish: JobWish, reason: str) -> JobWishRefused:
 
 def _reprioritised(record: JobRecord, wish: JobWish) -> JobReprioritised:
     assert wish.priority is not None, f"{wish.fact}: a wish for another priority names it"
-    return JobReprioritised(priority=wish.priority, was=record.priority, principal=wish.principal, reason=wish.reason)
+    return JobReprioritised(
+        priority=wish.priority, was=record.effective_priority, principal=wish.principal, reason=wish.reason
+    )
