@@ -385,7 +385,7 @@ class World:
         self.grants[key] = known.model_copy(update={"wishes": wishes})
 
     def _job(self, one: Job, **changes: object) -> None:
-        self.jobs[one.id] = self.jobs[one.id].model_copy(update=changes)
+        self.jobs[one.id] = dataclasses.replace(self.jobs[one.id], **changes)
 
     def _move(self, name: str, word: str, payload: Payload, phase: AttachmentPhase, **changes: object) -> None:
         self.say("composer", "attachment", name, word, payload)

@@ -1,5 +1,7 @@
 """Which waiting jobs are served, in which order, and when one counts again."""
 
+import dataclasses
+
 from muster.schemas.facts.job import JobCancelRequested, JobReserved
 from muster.schemas.facts.job_wishes import JobHeld
 from muster.schemas.facts.node import NodeLost
@@ -136,7 +138,7 @@ def test_a_checkpoint_says_who_is_held() -> None:
     world = World(config(composable()), pool=4)
     busy(world)
     one = world.submit("one")
-    world.jobs[one.id] = world.jobs[one.id].model_copy(update={"held": JobHeld(principal="ada")})
+    world.jobs[one.id] = dataclasses.replace(world.jobs[one.id], held=JobHeld(principal="ada"))
     assert world.recover().decide(world.now) == []
 
 
