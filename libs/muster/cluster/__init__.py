@@ -1,0 +1,13 @@
+"""The cluster as its log tells it: each fact is interpreted here and nowhere else. Pure: no I/O, no clock."""
+
+from muster.cluster.holds import (
+    FREEING_FACTS,
+    HOLD_FACTS,
+    HOLDING_PHASES,
+    DeviceHolders,
+    Hold,
+    HoldChange,
+    Holds,
+)
+
+__all__ = ["FREEING_FACTS", "HOLDING_PHASES", "HOLD_FACTS", "DeviceHolders", "Hold", "HoldChange", "Holds"]

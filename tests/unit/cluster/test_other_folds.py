@@ -1,0 +1,67 @@
+"""Every other fold of the log agrees with `Holds` on who holds what, but for what is listed here and why.
+
+What `Holds` says is settled by the schema: `JobPlaced`, `JobResizeRequested`, `JobState.picked`, `Slot.places`; each
+meaning has a test in test_holds.py.
+"""
+
+from random import Random
+
+from hypothesis import given, settings
+
+from golden.logs import LOG, facts_of
+from unit.cluster.folds import Comparison, Departure
+from unit.cluster.logs import HISTORIES, OPERATIONS, ClusterLog, Step
+
+GAVE_UP = "it gives slots up with the exit of the pods, not with the scheduler's answer"
+RESIZE = "what a resize adds is not held, or what it gives up is not held until `resized`"
+NOBODY = "where nobody saw what the kubelet picked, it knows of no holder"
+PLACES = "it takes the scheduler's places for devices"
+STALE = "it takes what is told late of an earlier run for this run's"
+PART = "devices that were seen on another node count as if they had been seen on this one"
+WIDE = (
+    "devices of this node that were seen do not count while another node shows only places or lost its own, or while"
+    " two replicas share one of them"
+)
+
+KNOWN: dict[Departure, str] = {
+    ("agent", "slots"): f"it follows pods: {GAVE_UP}, and a resize is done with `pods-resized`",
+    ("telemetry", "slots"): f"{GAVE_UP}; {RESIZE}; {STALE}",
+    ("telemetry", "too few of chosen devices"): f"{GAVE_UP}; {RESIZE}; {STALE}",
+    ("telemetry", "too few of picked devices"): f"{GAVE_UP}; {RESIZE}; {NOBODY}",
+    ("health", "slots"): RESIZE,
+    ("health", "too few of chosen devices"): f"{RESIZE}; {STALE}",
+    ("health", "too few of picked devices"): f"{RESIZE}; {NOBODY}",
+    ("composer", "too few of picked devices"): f"{NOBODY}; {PLACES}",
+    ("composer", "too many of picked devices"): PLACES,
+    ("scheduler", "too few of picked devices"): PART,
+    ("scheduler", "too many of picked devices"): WIDE,
+    ("scaler", "too few of picked devices"): PART,
+    ("scaler", "too many of picked devices"): WIDE,
+}
+"""Why a fold differs, by which and in what."""
+
+LONG_HISTORIES = 12
+
+
+def test_the_folds_agree_on_the_golden_log() -> None:
+    assert Comparison().apply(facts_of(LOG)).found <= KNOWN.keys()
+
+
+@settings(max_examples=40)
+@given(HISTORIES)
+def test_the_folds_agree_on_every_valid_log(steps: list[Step]) -> None:
+    log, comparison = ClusterLog(), Comparison()
+    log.play(*steps)
+    assert comparison.apply(log.facts).found <= KNOWN.keys()
+    scheduler, ledger = comparison.others["scheduler"].fold, comparison.others["ledger"].fold
+    assert set(scheduler.state.anomalies) <= {"observation of no present run"}, "the log is valid"
+    assert ledger.violations == [], "the log is valid"
+
+
+def test_every_difference_that_is_listed_is_still_there() -> None:
+    found = set[Departure]()
+    for seed in range(LONG_HISTORIES):
+        chance = Random(seed)
+        steps = [(chance.choice(OPERATIONS), chance.randrange(12), chance.randrange(12)) for _ in range(150)]
+        found |= Comparison().apply(ClusterLog().play(*steps).facts).found
+    assert found == KNOWN.keys()
